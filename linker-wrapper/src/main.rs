@@ -1,1 +1,32 @@
-fn main() {}
+//! fatlink: device linking for a host link, by the names `fatlink`, `clang-linker-wrapper`,
+//! `ld.fatlink` and `ld`. [`link`] tells the story.
+
+mod arguments;
+mod backend;
+mod command;
+mod device_compiler;
+mod device_link;
+mod error;
+mod host_link;
+mod host_object;
+mod inputs;
+mod link;
+mod mapped;
+mod options;
+mod persona;
+mod plan;
+mod scratch;
+mod toolchain;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().collect();
+    match link::run(&words) {
+        Ok(code) => ExitCode::from(code),
+        Err(errors) => {
+            errors.print(&persona::program_name(&words));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,23 @@
-//! placeholder
+//! IR. Everything of fatlink that touches LLVM, and nothing else: no files, no
+//! processes, no command line.
+//!
+//! The story of one device link: [`session`] opens an LLVM context and reads
+//! bitcode into it, [`symbols`] lists what every translation unit defines and
+//! wants, [`resolve`] decides who defines what, [`partition`] cuts the work
+//! into independent jobs, and [`pipeline`] merges, optimizes and emits one of
+//! them as PTX. [`registration`] writes the host object that hands the finished
+//! image to the CUDA runtime.
+
+pub mod bitcode;
+mod error;
+pub mod partition;
+pub mod pipeline;
+mod reflect;
+pub mod registration;
+pub mod resolve;
+pub mod session;
+pub mod symbols;
+mod sys;
+
+pub use error::IrError;
+pub use sys::{initialize, on_fatal_error, parse_llvm_options};

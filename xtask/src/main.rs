@@ -1,1 +1,70 @@
-fn main() {}
+//! The project's own commands, run as `cargo xtask COMMAND`.
+//!
+//! Without dependencies, since this is what a bare machine compiles first: what else is needed, `setup` installs.
+
+mod cuda;
+mod debian;
+mod demo;
+mod dist;
+mod environment;
+mod failure;
+mod repository;
+mod setup;
+mod step;
+mod test;
+mod toolchain;
+
+use std::process::ExitCode;
+
+use failure::Result;
+use repository::Repository;
+
+struct Subcommand {
+    name: &'static str,
+    help: &'static str,
+    run: fn(&Repository) -> Result<()>,
+}
+
+const SUBCOMMANDS: [Subcommand; 5] = [
+    Subcommand { name: "demo", help: "install what is missing, build fatlink, link a sample with it", run: demo::run },
+    Subcommand { name: "test", help: "run every test that can run on this machine", run: test::run },
+    Subcommand { name: "setup", help: "install LLVM 22 and CUDA 13.0 where they are missing", run: setup::run },
+    Subcommand {
+        name: "env",
+        help: "print what a shell needs to use them: eval \"$(cargo xtask env)\"",
+        run: environment::run,
+    },
+    Subcommand { name: "dist", help: "build the programs and lay them out in dist/", run: dist::run },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let chosen = match arguments.as_slice() {
+        [name] if matches!(name.as_str(), "help" | "--help" | "-h") => {
+            print!("{}", usage());
+            return ExitCode::SUCCESS;
+        }
+        [name] => SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name),
+        _ => None,
+    };
+    let Some(subcommand) = chosen else {
+        eprint!("error: no such command: cargo xtask {}\n\n{}", arguments.join(" "), usage());
+        return ExitCode::from(2);
+    };
+    match Repository::find().and_then(|repository| (subcommand.run)(&repository)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage() -> String {
+    let mut text = String::from("Usage: cargo xtask COMMAND\n\n");
+    for subcommand in &SUBCOMMANDS {
+        text += &format!("  {:7} {}\n", subcommand.name, subcommand.help);
+    }
+    text + "\nFATLINK_TOOLCHAIN names the folder that CUDA is installed in, instead of .toolchain/;\n\
+            several clones can share one.\n"
+}

@@ -1,0 +1,103 @@
+//! `@file`: response files with GNU quoting, nested. Lossless for words that are not UTF-8.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use crate::error::Errors;
+
+/// Deeper nesting can only be a file that names itself.
+const DEEPEST: usize = 64;
+
+/// Replaces every `@file` by the words in it. A file that cannot be read stays a word, as GNU tools do.
+///
+/// # Errors
+/// A response file that includes itself.
+pub fn expand(words: &[OsString]) -> Result<Vec<OsString>, Errors> {
+    let mut expanded = Vec::with_capacity(words.len());
+    for word in words {
+        expand_word(word, 0, &mut expanded)?;
+    }
+    Ok(expanded)
+}
+
+fn expand_word(word: &OsStr, depth: usize, expanded: &mut Vec<OsString>) -> Result<(), Errors> {
+    let file = word.as_bytes().strip_prefix(b"@").map(|name| Path::new(OsStr::from_bytes(name)));
+    let Some((file, text)) = file.and_then(|file| Some((file, std::fs::read(file).ok()?))) else {
+        expanded.push(word.to_owned());
+        return Ok(());
+    };
+    if depth == DEEPEST {
+        return Err(Errors::one(format_args!("response file {} includes itself", file.display())));
+    }
+    for inner in split(&text) {
+        expand_word(&inner, depth + 1, expanded)?;
+    }
+    Ok(())
+}
+
+/// Splits as GNU tools do: blanks separate, quotes of both kinds group, a backslash takes the next byte
+/// literally, inside quotes too.
+pub fn split(text: &[u8]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut quote: Option<u8> = None;
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (byte, quote) {
+            (b'\\', _) => word.get_or_insert_default().extend(bytes.next()),
+            (_, Some(open)) if byte == open => quote = None,
+            (_, Some(_)) => word.get_or_insert_default().push(byte),
+            (b'\'' | b'"', None) => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            (b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c, None) => words.extend(word.take().map(OsString::from_vec)),
+            (_, None) => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word.take().map(OsString::from_vec));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        split(text.as_bytes()).into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn gnu_quoting() {
+        for (text, expected) in [
+            ("a b\n\tc", vec!["a", "b", "c"]),
+            (r#"'a b' "c d"e"#, vec!["a b", "c de"]),
+            (r"a\ b \\c", vec!["a b", r"\c"]),
+            (r#""a\"b" '' """#, vec![r#"a"b"#, "", ""]),
+            ("", vec![]),
+            ("unclosed 'a b", vec!["unclosed", "a b"]),
+            ("trailing\\", vec!["trailing"]),
+        ] {
+            assert_eq!(words(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn response_files_nest_and_a_missing_one_stays_a_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let (outer, inner) = (folder.path().join("outer"), folder.path().join("inner"));
+        std::fs::write(&inner, "x 'y z'").unwrap();
+        std::fs::write(&outer, format!("a @{} b", inner.display())).unwrap();
+        let line = [OsString::from(format!("@{}", outer.display())), OsString::from("@/no/such/file")];
+        assert_eq!(expand(&line).unwrap(), ["a", "x", "y z", "b", "@/no/such/file"]);
+    }
+
+    #[test]
+    fn a_response_file_that_includes_itself_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own");
+        std::fs::write(&own, format!("@{}", own.display())).unwrap();
+        assert!(expand(&[OsString::from(format!("@{}", own.display()))]).is_err());
+    }
+}

@@ -1,0 +1,4 @@
+//! The tools that make machine code.
+
+pub mod nvlink;
+pub mod ptxas;

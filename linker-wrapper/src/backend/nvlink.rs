@@ -1,0 +1,49 @@
+//! Several relocatable cubins to one, by nvlink.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use offload_bundle::arch::GpuArch;
+
+use crate::command::{self, Mode};
+use crate::device_compiler::DeviceOptions;
+use crate::error::Errors;
+
+/// Joins cubins into an executable one and returns its bytes.
+///
+/// # Errors
+/// nvlink cannot be started or fails; its own words are in the message.
+pub fn join(
+    nvlink: &Path,
+    arch: GpuArch,
+    inputs: &[PathBuf],
+    output: &Path,
+    options: &DeviceOptions,
+    mode: Mode,
+) -> Result<Vec<u8>, Errors> {
+    let mut arguments: Vec<OsString> = vec!["-m64".into(), "-arch".into(), arch.to_string().into()];
+    if options.debug {
+        arguments.push("-g".into());
+    }
+    arguments.extend(["-o".into(), output.into()]);
+    arguments.extend(options.nvlink_arguments.iter().map(OsString::from));
+    arguments.extend(inputs.iter().map(|path| path.clone().into_os_string()));
+    command::show(mode, nvlink, &arguments);
+    if mode.dry {
+        return Ok(Vec::new());
+    }
+    let program = nvlink.display();
+    let result = command::capture(nvlink, &arguments)
+        .map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
+    // nvlink reports some errors on stdout.
+    let words = [&result.stdout[..], &result.stderr[..]].concat();
+    let words = String::from_utf8_lossy(&words).trim().to_owned();
+    if !result.status.success() {
+        let ending = command::ending(result.status);
+        return Err(Errors::one(format_args!("{program} failed for {arch} ({ending}): {words}")));
+    }
+    if !words.is_empty() {
+        eprintln!("{words}");
+    }
+    std::fs::read(output).map_err(|error| Errors::one(format_args!("{program} left no cubin for {arch}: {error}")))
+}

@@ -1,0 +1,133 @@
+//! Programs that are run: always directly, never through a shell.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::sync::Mutex;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Whether commands are shown, and whether they are run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mode {
+    /// Print every command on stderr.
+    pub show: bool,
+    /// Run none.
+    pub dry: bool,
+}
+
+/// Children that are running now: a signal that ends us ends them first.
+static CHILDREN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// Ends every child that is still running.
+pub fn end_children() {
+    if let Ok(children) = CHILDREN.lock() {
+        for pid in children.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
+            // A child that is gone already needs no signal.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+/// Shows the command if `mode` says so: one line, quoted for a POSIX shell.
+pub fn show(mode: Mode, program: &Path, arguments: &[OsString]) {
+    if mode.show {
+        let mut line = quoted(program.as_os_str());
+        for argument in arguments {
+            line.push(' ');
+            line.push_str(&quoted(argument));
+        }
+        let _ = writeln!(std::io::stderr().lock(), " {line}");
+    }
+}
+
+/// Runs a tool to its end and catches what it prints.
+///
+/// # Errors
+/// The program could not be started.
+pub fn capture(program: &Path, arguments: &[OsString]) -> std::io::Result<Output> {
+    let child =
+        Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let _running = Running::note(child.id());
+    child.wait_with_output()
+}
+
+/// Runs a program that shares our terminal, to its end.
+///
+/// # Errors
+/// The program could not be started.
+pub fn run(program: &Path, arguments: &[OsString]) -> std::io::Result<ExitStatus> {
+    let mut child = Command::new(program).args(arguments).spawn()?;
+    let _running = Running::note(child.id());
+    child.wait()
+}
+
+struct Running(u32);
+
+impl Running {
+    fn note(pid: u32) -> Self {
+        if let Ok(mut children) = CHILDREN.lock() {
+            children.insert(pid);
+        }
+        Running(pid)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(mut children) = CHILDREN.lock() {
+            children.remove(&self.0);
+        }
+    }
+}
+
+/// The program of that name: a path as it is, a bare name by PATH. `accept` can pass one over.
+pub fn find_program(name: &OsStr, accept: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+    let path = Path::new(name);
+    if path.components().count() > 1 {
+        return (is_program(path) && accept(path)).then(|| path.to_owned());
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| is_program(path) && accept(path))
+}
+
+/// Whether a file can be run.
+pub fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// One word, quoted so that a POSIX shell reads it back as it is.
+pub fn quoted(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+:,@%^".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        format!("\"{text}\"")
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// How a child ended, in words.
+pub fn ending(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => "ended for an unknown reason".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_pasting() {
+        for (word, expected) in [("-o", "\"-o\""), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''"), ("$x", "'$x'")] {
+            assert_eq!(quoted(OsStr::new(word)), expected);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What `--device-compiler=`, `--device-linker=` and `-mllvm` ask of the device link.
+//!
+//! clang words these arguments for an inner clang and its nvlink wrapper. There is neither here, so
+//! each is given its meaning, and what has none is named in a warning: nothing is ignored in silence.
+
+use std::path::PathBuf;
+
+use llvm_passes::pipeline::OptLevel;
+
+use crate::options::Options;
+
+/// Triple of all CUDA images.
+pub const CUDA_TRIPLE: &str = "nvptx64-nvidia-cuda";
+
+/// The device link's own options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceOptions {
+    /// Optimization of the merged IR.
+    pub level: OptLevel,
+    /// `-O` of ptxas.
+    pub ptxas_level: u8,
+    /// `-g`: debuggable, unoptimized machine code.
+    pub debug: bool,
+    /// Further words for ptxas (`-Xcuda-ptxas`).
+    pub ptxas_arguments: Vec<String>,
+    /// Words for nvlink (`-Xoffload-linker`).
+    pub nvlink_arguments: Vec<String>,
+    /// `--cuda-path=` inside `--device-compiler=`.
+    pub cuda_path: Option<PathBuf>,
+    /// `-v`.
+    pub verbose: bool,
+    /// LLVM's own options, from `-mllvm`, `--offload-opt=` and `--plugin-opt=`.
+    pub llvm_options: Vec<String>,
+    /// Arguments without a meaning here, ready to be warned about.
+    pub unknown: Vec<String>,
+}
+
+impl Default for DeviceOptions {
+    fn default() -> Self {
+        DeviceOptions {
+            level: OptLevel::O2,
+            ptxas_level: 3,
+            debug: false,
+            ptxas_arguments: Vec::new(),
+            nvlink_arguments: Vec::new(),
+            cuda_path: None,
+            verbose: false,
+            llvm_options: Vec::new(),
+            unknown: Vec::new(),
+        }
+    }
+}
+
+/// Reads them for CUDA targets.
+pub fn read(options: &Options) -> DeviceOptions {
+    let mut device = DeviceOptions { llvm_options: options.llvm_options.clone(), ..DeviceOptions::default() };
+    let mut words = for_cuda(&options.device_compiler);
+    while let Some(word) = words.next() {
+        if word == "-Xcuda-ptxas" {
+            device.ptxas_arguments.extend(words.next().map(str::to_owned));
+        } else if !device.compiler_word(word) {
+            device.unknown.push(format!("--device-compiler={word}"));
+        }
+    }
+    let mut words = for_cuda(&options.device_linker);
+    while let Some(word) = words.next() {
+        if word == "-mllvm" {
+            device.llvm_options.extend(words.next().map(str::to_owned));
+        } else {
+            device.linker_word(word);
+        }
+    }
+    device
+}
+
+fn for_cuda(arguments: &[(Option<String>, String)]) -> impl Iterator<Item = &str> {
+    arguments
+        .iter()
+        .filter(|(triple, _)| triple.as_deref().is_none_or(|triple| triple == CUDA_TRIPLE))
+        .map(|(_, value)| value.as_str())
+}
+
+impl DeviceOptions {
+    fn compiler_word(&mut self, word: &str) -> bool {
+        if let Some(path) = word.strip_prefix("--cuda-path=") {
+            self.cuda_path = Some(path.into());
+        } else if let Some(level) = word.strip_prefix("-O") {
+            return self.set_level(level);
+        } else if word.starts_with("-flto") || word == "-fno-lto" || word.starts_with("-save-temps") || word.starts_with("-march=") {
+            // The images themselves say whether there is bitcode to link, and for what; --save-temps comes on its own.
+        } else if word == "-v" {
+            self.verbose = true;
+        } else if word.starts_with("-g") {
+            self.debug = !word.starts_with("-gline") && word != "-g0" && word != "-g1";
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn linker_word(&mut self, word: &str) {
+        let plugin = ["--plugin-opt=", "-plugin-opt="].iter().find_map(|prefix| word.strip_prefix(prefix));
+        match (plugin, word.strip_prefix("-mllvm=")) {
+            (Some(level), _) if level.starts_with('O') && self.set_level(&level[1..]) => {}
+            (Some(option), _) | (None, Some(option)) => self.llvm_options.push(option.to_owned()),
+            (None, None) => self.nvlink_arguments.push(word.to_owned()),
+        }
+    }
+
+    fn set_level(&mut self, text: &str) -> bool {
+        let Some(level) = OptLevel::parse(text) else { return false };
+        self.level = level;
+        // ptxas knows no level for size; its own default, 3, is what clang gives it then.
+        self.ptxas_level = match level {
+            OptLevel::O0 => 0,
+            OptLevel::O1 => 1,
+            OptLevel::O2 | OptLevel::Os | OptLevel::Oz => 2,
+            OptLevel::O3 => 3,
+        };
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(compiler: &[(Option<&str>, &str)], linker: &[&str]) -> DeviceOptions {
+        let owned = |(triple, value): &(Option<&str>, &str)| (triple.map(str::to_owned), (*value).to_owned());
+        read(&Options {
+            device_compiler: compiler.iter().map(owned).collect(),
+            device_linker: linker.iter().map(|word| (None, (*word).to_owned())).collect(),
+            ..Options::default()
+        })
+    }
+
+    #[test]
+    fn only_arguments_for_cuda_count() {
+        let device = of(&[(Some(CUDA_TRIPLE), "-O1"), (Some("amdgcn-amd-amdhsa"), "-O3")], &[]);
+        assert_eq!((device.level, device.ptxas_level), (OptLevel::O1, 1));
+    }
+
+    #[test]
+    fn ptxas_words_come_in_pairs_and_the_unknown_is_named() {
+        let device = of(&[(None, "-Xcuda-ptxas"), (None, "--maxrregcount=32"), (None, "-ffoo")], &[]);
+        assert_eq!(device.ptxas_arguments, ["--maxrregcount=32"]);
+        assert_eq!(device.unknown, ["--device-compiler=-ffoo"]);
+    }
+
+    #[test]
+    fn linker_words_go_where_they_belong() {
+        let device = of(&[], &["--plugin-opt=O3", "--plugin-opt=-inline-threshold=1", "-mllvm=-x", "-lfoo"]);
+        assert_eq!(device.level, OptLevel::O3);
+        assert_eq!(device.llvm_options, ["-inline-threshold=1", "-x"]);
+        assert_eq!(device.nvlink_arguments, ["-lfoo"]);
+    }
+
+    #[test]
+    fn debug_levels() {
+        for (word, debug) in [("-g", true), ("-g2", true), ("-g0", false), ("-gline-tables-only", false)] {
+            assert_eq!(of(&[(None, word)], &[]).debug, debug, "{word}");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The device link of one target: read, resolve, partition, then merge, optimize, emit and assemble
+//! each partition, and join.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use llvm_passes::partition::{self, Partition};
+use llvm_passes::pipeline::{self, CodeTarget, Unit};
+use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
+use llvm_passes::session::Session;
+use llvm_passes::symbols::{Strength, Symbol, SymbolKind};
+use offload_bundle::arch::{GpuArch, PtxVersion};
+use offload_bundle::cubin::{self, Binding, CubinSymbol, CubinSymbolKind};
+
+use crate::backend::{nvlink, ptxas};
+use crate::command::Mode;
+use crate::device_compiler::DeviceOptions;
+use crate::error::{Errors, collect};
+use crate::mapped::Mapped;
+use crate::plan::{Code, PlannedImage, TargetPlan};
+use crate::scratch::Scratch;
+use crate::toolchain::{Ptxas, Toolkit};
+
+/// What all targets of one link share.
+pub struct Surroundings<'a> {
+    /// The CUDA toolkit, or why there is none: a link of one finished cubin needs none.
+    pub toolkit: &'a Result<Toolkit, Errors>,
+    /// ptxas with its version, probed while the bitcode is read.
+    pub ptxas: &'a (dyn Fn() -> Result<Ptxas, Errors> + Sync),
+    /// Where intermediate files go.
+    pub scratch: &'a Scratch,
+    /// Options of the device link.
+    pub options: &'a DeviceOptions,
+    /// Whether tools are shown and run.
+    pub mode: Mode,
+    /// Names that the host registers with the runtime.
+    pub registered: &'a HashSet<String>,
+}
+
+/// The machine code of one target.
+#[derive(Debug)]
+pub struct LinkedTarget {
+    /// The target.
+    pub arch: GpuArch,
+    /// The finished cubin.
+    pub cubin: Vec<u8>,
+}
+
+/// Links one target.
+///
+/// # Errors
+/// All that is wrong with its images, or what the tools say.
+pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
+    let session = Session::new();
+    let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
+    let units = units(target, &names);
+    let modules = pipeline::read_units(&session, &units).map_err(from_ir)?;
+    let symbols = all_symbols(target, &modules)?;
+    let libdevice = Libdevice::new(around);
+    let resolution = resolve::resolve(&symbols, &|name| SYSTEM_CALLS.contains(&name) || libdevice.defines(name));
+    report_unresolved(&resolution, target, &modules)?;
+
+    let keep = kept_names(target, &symbols, around.registered);
+    let cubin_count = target.images.iter().filter(|image| image.code == Code::Cubin).count();
+    let partitions = partition::cut(modules.len());
+    let relocatable = cubin_count + partitions.len() > 1;
+    let mut modules = modules;
+    let assembled = collect(partitions.iter().map(|partition| {
+        let job = Job { session: &session, target, around, units: &units, keep: &keep, libdevice: &libdevice };
+        job.assemble(partition, std::mem::take(&mut modules), relocatable)
+    }))?;
+    let cubin = join(target, assembled, around)?;
+    Ok(LinkedTarget { arch: target.arch, cubin })
+}
+
+fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<Unit<'a>> {
+    let images = target.images.iter().zip(names);
+    images
+        .filter(|(image, _)| image.code == Code::Bitcode)
+        .map(|(image, name)| Unit { name, bitcode: image.bytes })
+        .collect()
+}
+
+fn from_ir(errors: Vec<llvm_passes::IrError>) -> Errors {
+    let mut all = Errors::default();
+    errors.into_iter().for_each(|error| all.push(error));
+    all
+}
+
+/// The symbols of every image, in link order.
+fn all_symbols(target: &TargetPlan<'_>, modules: &[inkwell::module::Module<'_>]) -> Result<Vec<UnitSymbols>, Errors> {
+    let mut modules = modules.iter();
+    collect(target.images.iter().map(|image| match image.code {
+        Code::Bitcode => {
+            let symbols = modules.next().map(pipeline::symbols_of).unwrap_or_default();
+            Ok(UnitSymbols { symbols })
+        }
+        Code::Cubin => cubin_symbols(image, target),
+    }))
+}
+
+/// The symbols of a cubin, which must be relocatable if it is to be joined with anything.
+fn cubin_symbols(image: &PlannedImage<'_>, target: &TargetPlan<'_>) -> Result<UnitSymbols, Errors> {
+    let origin = &image.origin;
+    let cubin = cubin::parse(image.bytes).map_err(|error| {
+        let offset = origin.offset.saturating_add(error.offset);
+        Errors::one(format_args!("{} at offset {offset:#x}: damaged cubin: {}; recompile the file", origin.file, error.what))
+    })?;
+    if !cubin.is_relocatable() && target.images.len() > 1 {
+        return Err(Errors::one(format_args!(
+            "{origin}: the cubin for {} is finished and cannot be linked with others; compile the file with -fgpu-rdc",
+            target.arch
+        )));
+    }
+    Ok(UnitSymbols { symbols: cubin.symbols().iter().filter_map(symbol_of_cubin).collect() })
+}
+
+fn symbol_of_cubin(symbol: &CubinSymbol) -> Option<Symbol> {
+    let strength = match (symbol.binding, symbol.defined) {
+        (Binding::Local, _) => return None,
+        (Binding::Global, true) => Strength::Strong,
+        (Binding::Weak, true) => Strength::Weak,
+        (Binding::Global, false) => Strength::Undefined,
+        (Binding::Weak, false) => Strength::WeakUndefined,
+    };
+    let kind = match symbol.kind {
+        CubinSymbolKind::Kernel => SymbolKind::Kernel,
+        CubinSymbolKind::Function => SymbolKind::Function,
+        CubinSymbolKind::Object => SymbolKind::Variable,
+        CubinSymbolKind::Other => return None,
+    };
+    Some(Symbol { name: symbol.name.clone(), strength, kind })
+}
+
+/// What must stay visible after the merge: what the host registers and what cubins define or want.
+fn kept_names(target: &TargetPlan<'_>, symbols: &[UnitSymbols], registered: &HashSet<String>) -> BTreeSet<String> {
+    let cubins = target.images.iter().zip(symbols).filter(|(image, _)| image.code == Code::Cubin);
+    let of_cubins = cubins.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone()));
+    registered.iter().cloned().chain(of_cubins).collect()
+}
+
+/// One report of every duplicate and undefined symbol, with the files and functions concerned.
+fn report_unresolved(
+    resolution: &Resolution,
+    target: &TargetPlan<'_>,
+    modules: &[inkwell::module::Module<'_>],
+) -> Result<(), Errors> {
+    let mut errors = Errors::default();
+    let origin = |unit: &usize| target.images[*unit].origin.to_string();
+    for duplicate in &resolution.duplicates {
+        let places: Vec<String> = duplicate.units.iter().map(origin).collect();
+        errors.push(format_args!(
+            "duplicate device symbol '{}' for {}: defined in {}; make one of them static or inline",
+            duplicate.name,
+            target.arch,
+            places.join(" and in ")
+        ));
+    }
+    for undefined in &resolution.undefined {
+        let places: Vec<String> = undefined
+            .wanted_by
+            .iter()
+            .map(|unit| format!("{}{}", origin(unit), used_in(*unit, &undefined.name, target, modules)))
+            .collect();
+        errors.push(format_args!(
+            "undefined device symbol '{}' for {}: wanted by {}; add the object or library that defines it, \
+             and compile it with -fgpu-rdc and --offload-arch={}",
+            undefined.name,
+            target.arch,
+            places.join(" and by "),
+            target.arch
+        ));
+    }
+    errors.or(())
+}
+
+/// " in function f, g" for a bitcode unit.
+fn used_in(unit: usize, name: &str, target: &TargetPlan<'_>, modules: &[inkwell::module::Module<'_>]) -> String {
+    if target.images[unit].code != Code::Bitcode {
+        return String::new();
+    }
+    let place = target.images[..unit].iter().filter(|image| image.code == Code::Bitcode).count();
+    match modules.get(place).map(|module| pipeline::users_of(module, name)) {
+        Some(users) if !users.is_empty() => format!(" (in {})", users.join(", ")),
+        _ => String::new(),
+    }
+}
+
+/// libdevice, looked at only when somebody wants a `__nv_` function.
+struct Libdevice<'a> {
+    path: Option<PathBuf>,
+    content: LazyLock<Option<Mapped>, Box<dyn Fn() -> Option<Mapped> + 'a>>,
+}
+
+impl<'a> Libdevice<'a> {
+    fn new(around: &'a Surroundings<'_>) -> Self {
+        let path = around.toolkit.as_ref().ok().map(Toolkit::libdevice);
+        let open = path.clone();
+        let content: Box<dyn Fn() -> Option<Mapped> + 'a> = Box::new(move || Mapped::open(open.as_deref()?).ok());
+        Libdevice { path, content: LazyLock::new(content) }
+    }
+
+    /// Its names all begin alike, and a wrong one is reported by ptxas.
+    fn defines(&self, name: &str) -> bool {
+        name.starts_with("__nv_") && self.content.is_some()
+    }
+
+    fn unit(&self, name: &'a str) -> Option<Unit<'_>> {
+        self.content.as_ref().map(|content| Unit { name, bitcode: content.bytes() })
+    }
+}
+
+/// The work on one partition.
+struct Job<'j, 's> {
+    session: &'s Session,
+    target: &'j TargetPlan<'j>,
+    around: &'j Surroundings<'j>,
+    units: &'j [Unit<'j>],
+    keep: &'j BTreeSet<String>,
+    libdevice: &'s Libdevice<'s>,
+}
+
+impl<'s> Job<'_, 's> {
+    /// From modules to a cubin file.
+    fn assemble(
+        &self,
+        partition: &Partition,
+        modules: Vec<inkwell::module::Module<'s>>,
+        relocatable: bool,
+    ) -> Result<PathBuf, Errors> {
+        let merged = pipeline::merge(self.session, modules, self.units).map_err(Errors::one)?;
+        pipeline::internalize(&merged, self.keep);
+        if pipeline::wants_libdevice(&merged)
+            && let Some(library) = self.libdevice.unit("libdevice")
+        {
+            pipeline::add_libdevice(self.session, &merged, library).map_err(Errors::one)?;
+            pipeline::internalize(&merged, self.keep);
+        }
+        let ptxas = (self.around.ptxas)()?;
+        let ptx = ptxas.ptx_version(self.target.arch)?;
+        let text = self.emit(&merged, ptx)?;
+        self.run_ptxas(partition, &ptxas, &text, relocatable)
+    }
+
+    fn emit(&self, merged: &inkwell::module::Module<'_>, ptx: PtxVersion) -> Result<Vec<u8>, Errors> {
+        let target = CodeTarget { arch: self.target.arch, ptx, level: self.around.options.level };
+        pipeline::emit_ptx(self.session, merged, target).map_err(Errors::one)
+    }
+
+    fn run_ptxas(&self, partition: &Partition, ptxas: &Ptxas, text: &[u8], relocatable: bool) -> Result<PathBuf, Errors> {
+        let (arch, scratch) = (self.target.arch, self.around.scratch);
+        let stem = format!("{arch}.{}", partition.index);
+        let input = scratch.write(&format!("{stem}.ptx"), text)?;
+        let output = scratch.file(&format!("{stem}.cubin"));
+        let assembly = ptxas::Assembly {
+            ptxas: &ptxas.path,
+            arch,
+            input,
+            output: output.clone(),
+            relocatable,
+            has_lines: carries_lines(text),
+        };
+        ptxas::assemble(&assembly, self.around.options, self.around.mode)?;
+        Ok(output)
+    }
+}
+
+/// Line tables begin with a `.file` directive.
+fn carries_lines(ptx: &[u8]) -> bool {
+    ptx.split(|byte| *byte == b'\n').any(|line| line.trim_ascii_start().starts_with(b".file"))
+}
+
+/// The one cubin of the target: nvlink runs only where there is more than one.
+fn join(target: &TargetPlan<'_>, assembled: Vec<PathBuf>, around: &Surroundings<'_>) -> Result<Vec<u8>, Errors> {
+    let cubins: Vec<&PlannedImage<'_>> = target.images.iter().filter(|image| image.code == Code::Cubin).collect();
+    match (&cubins[..], &assembled[..]) {
+        ([only], []) => Ok(only.bytes.to_vec()),
+        ([], [only]) => Ok(read(only, around.mode)?.into_owned()),
+        _ => {
+            let toolkit = around.toolkit.as_ref().map_err(Clone::clone)?;
+            let mut files = collect(cubins.iter().enumerate().map(|(index, image)| {
+                around.scratch.write(&format!("{}.input.{index}.cubin", target.arch), image.bytes)
+            }))?;
+            files.extend(assembled);
+            let output = around.scratch.file(&format!("{}.linked.cubin", target.arch));
+            nvlink::join(&toolkit.nvlink()?, target.arch, &files, &output, around.options, around.mode)
+        }
+    }
+}
+
+fn read(path: &std::path::Path, mode: Mode) -> Result<Cow<'static, [u8]>, Errors> {
+    if mode.dry {
+        return Ok(Cow::Borrowed(&[]));
+    }
+    std::fs::read(path).map(Cow::Owned).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))
+}

@@ -1,0 +1,59 @@
+//! Errors are collected and shown together; each says what to do.
+
+use std::fmt;
+use std::io::Write;
+
+/// One or more messages, each complete in itself: file, member, offset, and what to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Errors(Vec<String>);
+
+impl Errors {
+    /// One error.
+    pub fn one(message: impl fmt::Display) -> Self {
+        Errors(vec![message.to_string()])
+    }
+
+    /// Adds a message.
+    pub fn push(&mut self, message: impl fmt::Display) {
+        self.0.push(message.to_string());
+    }
+
+    /// Adds all of another.
+    pub fn extend(&mut self, other: Errors) {
+        self.0.extend(other.0);
+    }
+
+    /// `Ok(value)` if nothing was collected.
+    pub fn or<T>(self, value: T) -> Result<T, Errors> {
+        if self.0.is_empty() { Ok(value) } else { Err(self) }
+    }
+
+    /// Prints every message once, in order.
+    pub fn print(&self, program: &str) {
+        let mut stderr = std::io::stderr().lock();
+        for (index, message) in self.0.iter().enumerate() {
+            if !self.0[..index].contains(message) {
+                // Nobody is left to tell when stderr itself is gone.
+                let _ = writeln!(stderr, "{program}: error: {message}");
+            }
+        }
+    }
+}
+
+/// Prints a warning.
+pub fn warn(program: &str, message: impl fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{program}: warning: {message}");
+}
+
+/// Runs all results to their end and collects every error.
+pub fn collect<T>(results: impl IntoIterator<Item = Result<T, Errors>>) -> Result<Vec<T>, Errors> {
+    let mut values = Vec::new();
+    let mut errors = Errors::default();
+    for result in results {
+        match result {
+            Ok(value) => values.push(value),
+            Err(error) => errors.extend(error),
+        }
+    }
+    errors.or(values)
+}

@@ -1,0 +1,107 @@
+//! The real linker: found, asked, and run once.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use crate::command::{self, Mode};
+use crate::error::Errors;
+use crate::options::Options;
+use crate::scratch;
+
+/// Linkers looked for on PATH, best first.
+const LINKERS: [&str; 3] = ["ld.lld", "mold", "ld"];
+
+/// Finds the real linker: `--linker-path`, else `FATLINK_LINKER`, else the first of [`LINKERS`]; never
+/// this program itself, under whatever name.
+///
+/// # Errors
+/// None found, or the named one cannot be run.
+pub fn find(options: &Options) -> Result<PathBuf, Errors> {
+    let named = [
+        ("--linker-path", options.linker_path.clone().map(PathBuf::into_os_string)),
+        ("FATLINK_LINKER", std::env::var_os("FATLINK_LINKER").filter(|value| !value.is_empty())),
+    ];
+    for (source, name) in named {
+        let Some(name) = name else { continue };
+        match command::find_program(&name, &|_| true) {
+            // clang -fuse-ld=fatlink names us as the linker of its own wrapper.
+            Some(path) if is_ourselves(&path) => {}
+            Some(path) => return Ok(path),
+            None => {
+                let name = Path::new(&name).display();
+                return Err(Errors::one(format_args!("cannot run the linker '{name}' that {source} names: no such program")));
+            }
+        }
+    }
+    LINKERS.iter().find_map(|name| command::find_program(OsStr::new(name), &|path| !is_ourselves(path))).ok_or_else(|| {
+        Errors::one("no host linker found: none of ld.lld, mold and ld is on PATH; name one with --linker-path=<path> or FATLINK_LINKER")
+    })
+}
+
+fn is_ourselves(path: &Path) -> bool {
+    let identity = |path: &Path| path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
+    let ours = std::env::current_exe().ok().and_then(|path| identity(&path));
+    ours.is_some() && identity(path) == ours
+}
+
+/// Becomes the real linker; comes back only with an error.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8, Errors> {
+    command::show(mode, linker, line);
+    if mode.dry {
+        return Ok(0);
+    }
+    let error = Command::new(linker).args(line).exec();
+    Err(Errors::one(format_args!("cannot run {}: {error}", linker.display())))
+}
+
+/// The host line with our objects directly behind the output.
+pub fn line_with(options: &Options, objects: &[PathBuf]) -> Vec<OsString> {
+    let (before, behind) = options.host_line.split_at(options.insertion);
+    let objects = objects.iter().map(|path| path.clone().into_os_string());
+    before.iter().cloned().chain(objects).chain(behind.iter().cloned()).collect()
+}
+
+/// Runs the real linker to its end; its exit code is ours.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn run(linker: &Path, line: &[OsString], options: &Options, mode: Mode) -> Result<u8, Errors> {
+    command::show(mode, linker, line);
+    if mode.dry {
+        return Ok(0);
+    }
+    let output = options.output.clone().unwrap_or_else(|| PathBuf::from("a.out"));
+    let before = State::of(&output);
+    scratch::guard_output(Some(&output));
+    let status = command::run(linker, line)
+        .map_err(|error| Errors::one(format_args!("cannot run {}: {error}", linker.display())))?;
+    scratch::guard_output(None);
+    if status.success() {
+        return Ok(0);
+    }
+    // Linkers remove what they began to write, unless they were killed.
+    if State::of(&output) != before && output.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        let _ = std::fs::remove_file(&output);
+    }
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(code) => Ok(code),
+        None => Err(Errors::one(format_args!("{}: {}", linker.display(), command::ending(status)))),
+    }
+}
+
+/// What tells one version of a file from another.
+#[derive(PartialEq)]
+struct State(Option<(u64, u64, Option<SystemTime>)>);
+
+impl State {
+    fn of(path: &Path) -> Self {
+        State(path.metadata().ok().map(|found| (found.ino(), found.len(), found.modified().ok())))
+    }
+}

@@ -1,0 +1,90 @@
+//! The object that carries the finished image into the host program.
+//!
+//! LLVM writes the registration code with an empty image section. The image is put behind that object
+//! and the section's header and the image's symbol are set to it: bytes are written once, from where
+//! they are, whatever their size.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use llvm_passes::registration;
+use llvm_passes::session::Session;
+use object::elf::{FileHeader64, SectionHeader64, Sym64};
+use object::read::elf::{FileHeader, SectionHeader, Sym};
+use object::{Endianness, U64};
+use offload_bundle::fatbin::FatbinWriter;
+
+use crate::error::Errors;
+
+/// Alignment of a fatbin in its section.
+const ALIGNMENT: usize = 8;
+/// The symbol that stands for the image.
+const IMAGE_SYMBOL: &[u8] = b".fatbin_image";
+
+/// The registration object, still without its image.
+pub struct Template {
+    object: Vec<u8>,
+    /// Offsets in `object` of the numbers to be set.
+    section_offset: usize,
+    section_size: usize,
+    symbol_size: usize,
+}
+
+/// Compiles the CUDA registration code. `show` gets the module's text when it was asked for.
+///
+/// # Errors
+/// No code generator for the host.
+pub fn template(host_triple: &str, show: Option<&dyn Fn(&str)>) -> Result<Template, Errors> {
+    let session = Session::new();
+    let module = registration::cuda(&session, host_triple).map_err(Errors::one)?;
+    if let Some(show) = show {
+        show(&registration::print(&module));
+    }
+    let object = registration::compile(&session, &module, host_triple).map_err(Errors::one)?;
+    Template::new(object).ok_or_else(|| {
+        Errors::one(format_args!("the registration object for {host_triple} is no 64-bit little-endian ELF file"))
+    })
+}
+
+impl Template {
+    fn new(object: Vec<u8>) -> Option<Self> {
+        let data = &object[..];
+        let header = FileHeader64::<Endianness>::parse(data).ok()?;
+        let endian = header.endian().ok().filter(|endian| *endian == Endianness::Little)?;
+        let sections = header.sections(endian, data).ok()?;
+        let (_, section) = sections.section_by_name(endian, registration::FATBIN_SECTION.as_bytes())?;
+        let symbols = sections.symbols(endian, data, object::elf::SHT_SYMTAB).ok()?;
+        let symbol = symbols.iter().find(|symbol| symbol.name(endian, symbols.strings()) == Ok(IMAGE_SYMBOL))?;
+        debug_assert_eq!(section.sh_size(endian), 0);
+        let section: &SectionHeader64<Endianness> = section;
+        let symbol: &Sym64<Endianness> = symbol;
+        let place = |field: &U64<Endianness>| std::ptr::from_ref(field) as usize - data.as_ptr() as usize;
+        let (section_offset, section_size, symbol_size) =
+            (place(&section.sh_offset), place(&section.sh_size), place(&symbol.st_size));
+        Some(Template { object, section_offset, section_size, symbol_size })
+    }
+
+    /// Writes the whole object.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write(mut self, path: &Path, image: &FatbinWriter<'_>) -> Result<(), Errors> {
+        let start = self.object.len().next_multiple_of(ALIGNMENT);
+        let size = image.size();
+        self.set(self.section_offset, start as u64);
+        self.set(self.section_size, size);
+        self.set(self.symbol_size, size);
+        self.object.resize(start, 0);
+        let written = File::create(path).map(BufWriter::new).and_then(|mut file| {
+            file.write_all(&self.object)?;
+            image.write_to(&mut file)?;
+            file.flush()
+        });
+        written.map_err(|error| Errors::one(format_args!("cannot write {}: {error}", path.display())))
+    }
+
+    fn set(&mut self, place: usize, value: u64) {
+        self.object[place..place + 8].copy_from_slice(&value.to_le_bytes());
+    }
+}

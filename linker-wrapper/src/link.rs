@@ -1,0 +1,170 @@
+//! The story of a link, as a list of phases.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use offload_bundle::fatbin::{self, FatbinWriter};
+use rayon::prelude::*;
+
+use crate::command::Mode;
+use crate::device_compiler::{self, DeviceOptions};
+use crate::device_link::{self, LinkedTarget, Surroundings};
+use crate::error::{Errors, collect, warn};
+use crate::inputs::Inputs;
+use crate::options::{self, Options};
+use crate::persona::{self, Persona};
+use crate::plan::{self, TargetPlan};
+use crate::scratch::{self, Scratch};
+use crate::toolchain::{Ptxas, Toolkit};
+use crate::{arguments, host_link, host_object};
+
+/// Host triple when `--host-triple` is not given: the one this program is built for.
+const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
+
+/// Does what the command line asks; the exit code comes back.
+///
+/// # Errors
+/// Everything that was found wrong.
+pub fn run(words: &[OsString]) -> Result<u8, Errors> {
+    let persona = persona::of(words);
+    let line = arguments::expand(words.get(1..).unwrap_or_default())?;
+    let options = options::parse(&line, persona)?;
+    let program = persona::program_name(words);
+    if let Some(answer) = answer(&options, &program) {
+        print!("{answer}");
+        return Ok(0);
+    }
+    let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
+    let device = device_compiler::read(&options);
+    let mode = Mode { show: mode.show || device.verbose, ..mode };
+    ask_llvm(&program, &device);
+
+    let inputs = Inputs::open(&options)?;
+    let images = if options.linker_query || inputs.already_registered() { Vec::new() } else { inputs.device_images()? };
+    if images.is_empty() && !options.emit_fatbin_only {
+        return host_link::become_linker(&host_link::find(&options)?, &options.host_line, mode);
+    }
+    let targets = plan::make(&images)?;
+    reject_unsupported(&options, persona)?;
+    device.unknown.iter().for_each(|word| warn(&program, format_args!("{word} has no effect on this device link")));
+
+    set_jobs(&options);
+    llvm_passes::on_fatal_error(give_up);
+    let scratch = Scratch::new()?;
+    let registered = inputs.registered_names()?;
+    let link = Link { options: &options, device: &device, scratch: &scratch, mode };
+    if options.emit_fatbin_only {
+        return link.emit_fatbin(&link.targets(&targets, &registered)?);
+    }
+    let linker = host_link::find(&options)?;
+    let (linked, template) =
+        rayon::join(|| link.targets(&targets, &registered), || link.registration_template());
+    let object = scratch.file("registration.o");
+    template?.write(&object, &link.bundle(&linked?)?)?;
+    host_link::run(&linker, &host_link::line_with(&options, &[object]), &options, mode)
+}
+
+/// `--help` and `--version` under the wrapper's name.
+fn answer(options: &Options, program: &str) -> Option<String> {
+    let version = || {
+        format!("{program} version {} (fatlink, LLVM {})\n", env!("CARGO_PKG_VERSION"), llvm_passes::bitcode::our_version())
+    };
+    options.help.clone().or_else(|| options.version.then(version))
+}
+
+/// LLVM's own options; `-mllvm --help` is answered, and an unknown one refused, by LLVM itself.
+fn ask_llvm(program: &str, device: &DeviceOptions) {
+    if !device.llvm_options.is_empty() {
+        llvm_passes::initialize();
+        llvm_passes::parse_llvm_options(program, &device.llvm_options);
+    }
+}
+
+/// What this version cannot do is said before any work is done.
+fn reject_unsupported(options: &Options, persona: Persona) -> Result<(), Errors> {
+    let mut errors = Errors::default();
+    if options.embed_bitcode {
+        errors.push("--embed-bitcode keeps bitcode for OpenMP's own compiler at run time; CUDA has none: leave it out");
+    }
+    if options.relocatable && persona == Persona::Wrapper {
+        errors.push("-r with device code is not supported yet: link the device code in the final link");
+    }
+    errors.or(())
+}
+
+fn set_jobs(options: &Options) {
+    if let Some(jobs) = options.jobs {
+        // Fails only if a pool exists already, and none does.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global();
+    }
+}
+
+/// LLVM cannot go on ("Cannot select", say): say so, leave nothing behind.
+fn give_up(reason: &str) {
+    Errors::one(format_args!("LLVM cannot compile this device code: {reason}")).print("fatlink");
+    scratch::clean_up();
+    std::process::exit(1);
+}
+
+/// A link under way.
+struct Link<'a> {
+    options: &'a Options,
+    device: &'a DeviceOptions,
+    scratch: &'a Scratch,
+    mode: Mode,
+}
+
+impl Link<'_> {
+    /// All device links, in parallel; their order is the plan's.
+    fn targets(
+        &self,
+        targets: &[TargetPlan<'_>],
+        registered: &std::collections::HashSet<String>,
+    ) -> Result<Vec<LinkedTarget>, Errors> {
+        let cuda_path = self.options.cuda_path.as_deref().or(self.device.cuda_path.as_deref());
+        let toolkit = Toolkit::find(cuda_path);
+        std::thread::scope(|scope| {
+            // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes.
+            let probed = OnceLock::new();
+            let probe = || probed.get_or_init(|| toolkit.as_ref().map_err(Clone::clone)?.probe_ptxas()).clone();
+            scope.spawn(probe);
+            let around = Surroundings {
+                toolkit: &toolkit,
+                ptxas: &probe as &(dyn Fn() -> Result<Ptxas, Errors> + Sync),
+                scratch: self.scratch,
+                options: self.device,
+                mode: self.mode,
+                registered,
+            };
+            let linked: Vec<_> = targets.par_iter().map(|target| device_link::link(target, &around)).collect();
+            collect(linked)
+        })
+    }
+
+    fn registration_template(&self) -> Result<host_object::Template, Errors> {
+        let triple = self.options.host_triple.as_deref().unwrap_or(HOST_TRIPLE);
+        let show = |text: &str| eprint!("{text}");
+        host_object::template(triple, self.options.print_wrapped_module.then_some(&show as &dyn Fn(&str)))
+    }
+
+    /// The fatbin over all targets.
+    fn bundle<'l>(&self, linked: &'l [LinkedTarget]) -> Result<FatbinWriter<'l>, Errors> {
+        let mut writer = FatbinWriter::new(fatbin::Options { debug: self.device.debug, ..fatbin::Options::default() });
+        for target in linked.iter().filter(|target| !target.cubin.is_empty()) {
+            writer.add_cubin(target.arch, &target.cubin, "").map_err(|error| {
+                Errors::one(format_args!("the cubin linked for {} is damaged: {error}", target.arch))
+            })?;
+        }
+        Ok(writer)
+    }
+
+    /// `--emit-fatbin-only`.
+    fn emit_fatbin(&self, linked: &[LinkedTarget]) -> Result<u8, Errors> {
+        let output = self.options.output.as_deref().unwrap_or(Path::new("a.out"));
+        if !self.mode.dry {
+            scratch::write_file(output, &self.bundle(linked)?.finish())?;
+        }
+        Ok(0)
+    }
+}

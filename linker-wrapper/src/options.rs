@@ -1,0 +1,371 @@
+//! One table of options: parsing and `--help` come from it.
+//!
+//! What the wrapper understands is taken out; everything else stays on the host linker's line, in
+//! order and spelled as it came.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use crate::error::Errors;
+use crate::persona::Persona;
+
+/// How an option takes its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// None.
+    Flag,
+    /// In the same word, behind the spelling.
+    Joined,
+    /// In the next word.
+    Separate,
+    /// Either.
+    JoinedOrSeparate,
+}
+
+/// Everything that an option can mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Help,
+    HelpHidden,
+    Version,
+    LinkerPath,
+    CudaPath,
+    HostTriple,
+    DeviceLinker,
+    DeviceCompiler,
+    DryRun,
+    Verbose,
+    EmbedBitcode,
+    PrintWrappedModule,
+    SaveTemps,
+    Compress,
+    CompressionLevel,
+    Jobs,
+    ShouldExtract,
+    EmitFatbinOnly,
+    LlvmOption,
+    Sysroot,
+    Output,
+    LibraryPath,
+    Library,
+    Relocatable,
+    /// An option of the host linker whose value must not be taken for an input.
+    HostValue,
+}
+
+/// One row: spellings, shape, meaning, the value's name and the help text (empty: hidden).
+struct Row(&'static [&'static str], Shape, Meaning, &'static str, &'static str);
+
+use Shape::{Flag, Joined, JoinedOrSeparate, Separate};
+
+/// Options of the wrapper alone: never passed on.
+const WRAPPER: &[Row] = &[
+    Row(&["--help"], Flag, Meaning::Help, "", "Display available options (--help-hidden for more)"),
+    Row(&["--help-hidden"], Flag, Meaning::HelpHidden, "", ""),
+    Row(&["--version", "-version"], Flag, Meaning::Version, "", "Display the version number and exit"),
+    Row(&["-mllvm"], Separate, Meaning::LlvmOption, "<arg>", "Arguments passed to LLVM"),
+    Row(&["--offload-opt=", "-offload-opt="], Joined, Meaning::LlvmOption, "<arg>", "Arguments passed to LLVM"),
+];
+
+/// Options of the wrapper that are understood under every name of the program.
+const ALWAYS: &[Row] = &[
+    Row(&["--linker-path="], Joined, Meaning::LinkerPath, "<path>", "The host linker to run"),
+    Row(&["--cuda-path="], Joined, Meaning::CudaPath, "<dir>", "The CUDA toolkit to use"),
+    Row(&["--host-triple="], Joined, Meaning::HostTriple, "<triple>", "Triple of the host code"),
+    Row(
+        &["--device-linker="],
+        Joined,
+        Meaning::DeviceLinker,
+        "<value> or <triple>=<value>",
+        "Argument for the device link of all targets or of one triple",
+    ),
+    Row(
+        &["--device-compiler="],
+        Joined,
+        Meaning::DeviceCompiler,
+        "<value> or <triple>=<value>",
+        "Argument for device code generation of all targets or of one triple",
+    ),
+    Row(&["--dry-run"], Flag, Meaning::DryRun, "", "Print what would be run, and run nothing"),
+    Row(&["--wrapper-verbose"], Flag, Meaning::Verbose, "", "Print the commands that are run, quoted for pasting"),
+    Row(&["--embed-bitcode"], Flag, Meaning::EmbedBitcode, "", ""),
+    Row(&["--print-wrapped-module"], Flag, Meaning::PrintWrappedModule, "", "Print the registration module's IR"),
+    Row(&["--save-temps"], Flag, Meaning::SaveTemps, "", "Keep intermediate files beside the output"),
+    Row(&["--compress"], Flag, Meaning::Compress, "", "Compress HIP images"),
+    Row(&["--compression-level="], Joined, Meaning::CompressionLevel, "<n>", "Compression level of HIP images"),
+    Row(&["--wrapper-jobs="], Joined, Meaning::Jobs, "<n>", "Number of device link jobs at a time (default: all cores)"),
+    Row(&["--should-extract="], Joined, Meaning::ShouldExtract, "<arch>,...", "Targets to take out of archives"),
+    Row(&["--emit-fatbin-only"], Flag, Meaning::EmitFatbinOnly, "", "Write the bundled image to the output, link nothing"),
+];
+
+/// Options of the host linker that matter to the device link. They stay on its line.
+const HOST: &[Row] = &[
+    Row(&["--sysroot="], Joined, Meaning::Sysroot, "<dir>", "Root of -L=<dir>"),
+    Row(&["--sysroot"], Separate, Meaning::Sysroot, "<dir>", ""),
+    Row(&["-o"], JoinedOrSeparate, Meaning::Output, "<path>", "Output file"),
+    Row(&["--output="], Joined, Meaning::Output, "<path>", ""),
+    Row(&["--output"], Separate, Meaning::Output, "<path>", ""),
+    Row(&["-L"], JoinedOrSeparate, Meaning::LibraryPath, "<dir>", "Folder to search for libraries"),
+    Row(&["--library-path=", "-library-path="], Joined, Meaning::LibraryPath, "<dir>", ""),
+    Row(&["--library-path", "-library-path"], Separate, Meaning::LibraryPath, "<dir>", ""),
+    Row(&["-l"], JoinedOrSeparate, Meaning::Library, "<name>", "Library to link"),
+    Row(&["--library=", "-library="], Joined, Meaning::Library, "<name>", ""),
+    Row(&["--library", "-library"], Separate, Meaning::Library, "<name>", ""),
+    Row(&["-r", "--relocatable", "-relocatable", "-i"], Flag, Meaning::Relocatable, "", "Link to a relocatable object"),
+    Row(
+        // Read off the manuals of GNU ld and lld: options whose value is a word of its own.
+        &[
+            "-m", "-z", "-e", "--entry", "-T", "--script", "-h", "-soname", "--soname", "-u", "--undefined", "-y",
+            "--trace-symbol", "-Map", "--Map", "-dynamic-linker", "--dynamic-linker", "-I", "-rpath", "--rpath", "-R",
+            "-rpath-link", "--rpath-link", "-plugin", "--plugin", "-plugin-opt", "--plugin-opt", "-init", "--init",
+            "-fini", "--fini", "-f", "--auxiliary", "-F", "--filter", "-A", "--architecture", "-b", "--format", "-c",
+            "--defsym", "-G", "--gpsize", "-Y", "--oformat", "--version-script", "--dynamic-list", "--exclude-libs",
+            "--export-dynamic-symbol", "--wrap", "--retain-symbols-file", "--section-start", "-Ttext", "-Tdata",
+            "-Tbss", "--dependency-file", "--just-symbols", "-a", "-P", "-assert",
+        ],
+        Separate,
+        Meaning::HostValue,
+        "",
+        "",
+    ),
+];
+
+/// What was asked, with the host linker's line in its own order.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub help: Option<String>,
+    pub version: bool,
+    pub linker_path: Option<PathBuf>,
+    pub cuda_path: Option<PathBuf>,
+    pub host_triple: Option<String>,
+    /// (triple or none, argument)
+    pub device_linker: Vec<(Option<String>, String)>,
+    /// (triple or none, argument)
+    pub device_compiler: Vec<(Option<String>, String)>,
+    pub dry_run: bool,
+    pub verbose: bool,
+    pub embed_bitcode: bool,
+    pub print_wrapped_module: bool,
+    pub save_temps: bool,
+    pub emit_fatbin_only: bool,
+    /// Number of jobs; none: all cores.
+    pub jobs: Option<usize>,
+    pub llvm_options: Vec<String>,
+    pub sysroot: Option<PathBuf>,
+    pub output: Option<PathBuf>,
+    pub library_paths: Vec<PathBuf>,
+    pub relocatable: bool,
+    /// The host linker's line without what was the wrapper's.
+    pub host_line: Vec<OsString>,
+    /// Where on `host_line` the objects that we add belong: directly behind the output.
+    pub insertion: usize,
+    /// Files and libraries, in order, with their place on `host_line`.
+    pub inputs: Vec<Input>,
+    /// A query that the real linker answers (`-v`, `--version`, `--help` under a linker's name).
+    pub linker_query: bool,
+}
+
+/// Something that the host linker reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A path on the line.
+    File(PathBuf),
+    /// `-l`.
+    Library {
+        /// What follows `-l`; a leading `:` means the exact file name.
+        name: String,
+        /// `-static` or `-Bstatic` holds here: only archives count.
+        archive_only: bool,
+    },
+}
+
+/// Reads a line without `argv[0]`, response files already expanded.
+///
+/// # Errors
+/// Every option with a bad or missing value.
+pub fn parse(words: &[OsString], persona: Persona) -> Result<Options, Errors> {
+    let mut parser = Parser { options: Options::default(), errors: Errors::default(), persona, archive_only: false };
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        match find(word, persona) {
+            Some(found) => {
+                let value = match found.joined {
+                    Some(value) => Some(value),
+                    None if found.row.1 == Flag => None,
+                    None => rest.next().cloned(),
+                };
+                parser.option(word, &found, value);
+            }
+            None => parser.plain(word),
+        }
+    }
+    parser.errors.or(parser.options)
+}
+
+/// A row that a word matches.
+struct Found {
+    row: &'static Row,
+    spelling: &'static str,
+    /// The value, if it is in the same word.
+    joined: Option<OsString>,
+}
+
+/// The row with the longest spelling that the word begins with, so that `--library=` beats `-l`.
+fn find(word: &OsStr, persona: Persona) -> Option<Found> {
+    let bytes = word.as_bytes();
+    let tables: &[&[Row]] = match persona {
+        Persona::Wrapper => &[WRAPPER, ALWAYS, HOST],
+        Persona::Linker => &[ALWAYS, HOST],
+    };
+    let rows = tables.iter().flat_map(|table| table.iter());
+    let matching = rows.flat_map(|row| row.0.iter().map(move |spelling| (row, *spelling))).filter(|(row, spelling)| {
+        let exact = bytes == spelling.as_bytes();
+        match row.1 {
+            Flag | Separate => exact,
+            Joined => bytes.starts_with(spelling.as_bytes()),
+            JoinedOrSeparate => bytes.starts_with(spelling.as_bytes()) && !is_long_word(bytes, spelling),
+        }
+    });
+    let (row, spelling) = matching.max_by_key(|(_, spelling)| spelling.len())?;
+    let behind = &bytes[spelling.len()..];
+    let joined = match row.1 {
+        Joined => Some(behind),
+        JoinedOrSeparate if !behind.is_empty() => Some(behind),
+        _ => None,
+    };
+    Some(Found { row, spelling, joined: joined.map(|value| OsString::from_vec(value.to_vec())) })
+}
+
+/// Linkers also take long options with one dash: `-omagic`-like words that are no output names.
+fn is_long_word(word: &[u8], spelling: &str) -> bool {
+    const LONG: [&str; 2] = ["-omagic", "-oformat"];
+    spelling == "-o" && LONG.iter().any(|long| word == long.as_bytes())
+}
+
+struct Parser {
+    options: Options,
+    errors: Errors,
+    persona: Persona,
+    /// `-Bstatic` and its like stand before this point of the line.
+    archive_only: bool,
+}
+
+impl Parser {
+    /// A word that is no option of ours.
+    fn plain(&mut self, word: &OsStr) {
+        match word.as_bytes() {
+            b"-static" | b"--static" | b"-Bstatic" | b"-dn" | b"-non_shared" => self.archive_only = true,
+            b"-Bdynamic" | b"-dy" | b"-call_shared" => self.archive_only = false,
+            _ => {}
+        }
+        let is_option = word.as_bytes().starts_with(b"-") && word.len() > 1;
+        if !is_option {
+            self.options.inputs.push(Input::File(word.into()));
+        } else if self.persona == Persona::Linker {
+            self.options.linker_query |= matches!(word.as_bytes(), b"-v" | b"-V" | b"--version" | b"--help" | b"-version");
+        }
+        self.options.host_line.push(word.to_owned());
+    }
+
+    fn option(&mut self, word: &OsStr, found: &Found, value: Option<OsString>) {
+        let Some(value) = value.or((found.row.1 == Flag).then(OsString::new)) else {
+            self.errors.push(format_args!("{} needs a value: {} {}", found.spelling, found.spelling, found.row.3));
+            return;
+        };
+        if self.wrapper_option(found.row.2, &value) {
+            return;
+        }
+        self.host_option(found.row.2, &value);
+        let line = &mut self.options.host_line;
+        line.push(word.to_owned());
+        if found.joined.is_none() && found.row.1 != Flag {
+            line.push(value);
+        }
+        if found.row.2 == Meaning::Output {
+            self.options.insertion = line.len();
+        }
+    }
+
+    /// Options that stay on the host linker's line.
+    fn host_option(&mut self, meaning: Meaning, value: &OsStr) {
+        let options = &mut self.options;
+        match meaning {
+            Meaning::Sysroot => options.sysroot = Some(value.into()),
+            Meaning::Output => options.output = Some(value.into()),
+            Meaning::LibraryPath => options.library_paths.push(value.into()),
+            Meaning::Library => {
+                let name = value.to_string_lossy().into_owned();
+                options.inputs.push(Input::Library { name, archive_only: self.archive_only });
+            }
+            Meaning::Relocatable => options.relocatable = true,
+            _ => {}
+        }
+    }
+
+    /// Options that end here. `false`: it is one of the host linker's.
+    fn wrapper_option(&mut self, meaning: Meaning, value: &OsStr) -> bool {
+        let text = value.to_string_lossy().into_owned();
+        let options = &mut self.options;
+        match meaning {
+            Meaning::Help => options.help = Some(help(false)),
+            Meaning::HelpHidden => options.help = Some(help(true)),
+            Meaning::Version => options.version = true,
+            Meaning::LinkerPath => options.linker_path = Some(value.into()),
+            Meaning::CudaPath => options.cuda_path = Some(value.into()),
+            Meaning::HostTriple => options.host_triple = Some(text),
+            Meaning::DeviceLinker => options.device_linker.push(split_triple(&text)),
+            Meaning::DeviceCompiler => options.device_compiler.push(split_triple(&text)),
+            Meaning::DryRun => options.dry_run = true,
+            Meaning::Verbose => options.verbose = true,
+            Meaning::EmbedBitcode => options.embed_bitcode = true,
+            Meaning::PrintWrappedModule => options.print_wrapped_module = true,
+            Meaning::SaveTemps => options.save_temps = true,
+            Meaning::EmitFatbinOnly => options.emit_fatbin_only = true,
+            Meaning::LlvmOption => options.llvm_options.push(text),
+            Meaning::Jobs => match text.parse() {
+                Ok(jobs) if jobs > 0 => options.jobs = Some(jobs),
+                _ if text == "jobserver" => options.jobs = None,
+                _ => self.errors.push(format_args!(
+                    "--wrapper-jobs=: expected a positive integer or 'jobserver', got '{text}'"
+                )),
+            },
+            // HIP alone compresses by these, and every archive member is taken: accepted, no effect on CUDA.
+            Meaning::Compress | Meaning::CompressionLevel | Meaning::ShouldExtract => {}
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// `TRIPLE=VALUE` or `VALUE`. The left side is a triple only if its first part is a device architecture.
+fn split_triple(text: &str) -> (Option<String>, String) {
+    const DEVICES: [&str; 12] = [
+        "nvptx", "nvptx64", "amdgcn", "spirv64", "x86_64", "i386", "aarch64", "powerpc64", "powerpc64le", "ppc64le",
+        "systemz", "s390x",
+    ];
+    match text.split_once('=') {
+        Some((triple, value)) if DEVICES.contains(&triple.split('-').next().unwrap_or(triple)) => {
+            (Some(triple.to_owned()), value.to_owned())
+        }
+        _ => (None, text.to_owned()),
+    }
+}
+
+fn help(hidden: bool) -> String {
+    let mut text = String::from(
+        "OVERVIEW: fatlink links the device code inside host objects, puts it into the program, and runs the host linker.\n\n\
+         USAGE: clang-linker-wrapper [options] -- <options to the host linker>\n\nOPTIONS:\n",
+    );
+    for Row(spellings, shape, meaning, value, describe) in [WRAPPER, ALWAYS, HOST].into_iter().flatten() {
+        if *meaning == Meaning::HostValue || (describe.is_empty() && !hidden) {
+            continue;
+        }
+        let space = if *shape == Separate { " " } else { "" };
+        let left = format!("  {}{space}{value}", spellings[0]);
+        let gap = if left.len() > 30 { format!("\n{:31}", "") } else { " ".repeat(31 - left.len()) };
+        text.push_str(format!("{left}{gap}{describe}").trim_end());
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,96 @@
+//! The one private temporary folder of a link: gone on success, failure and signal.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use tempfile::TempDir;
+
+use crate::command;
+use crate::error::Errors;
+
+/// What must be removed if the process ends early.
+#[derive(Default)]
+struct Leftovers {
+    folder: Option<PathBuf>,
+    /// The output that the host linker is writing.
+    output: Option<PathBuf>,
+}
+
+static LEFTOVERS: Mutex<Leftovers> = Mutex::new(Leftovers { folder: None, output: None });
+
+/// The temporary folder. Dropping it removes it with all that is in it.
+pub struct Scratch(TempDir);
+
+impl Scratch {
+    /// Makes the folder under `TMPDIR` and watches for signals.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn new() -> Result<Self, Errors> {
+        watch_signals()?;
+        let folder = tempfile::Builder::new().prefix("fatlink-").tempdir().map_err(|error| {
+            let place = std::env::temp_dir();
+            Errors::one(format_args!("cannot make a temporary folder in {}: {error}; set TMPDIR", place.display()))
+        })?;
+        lock().folder = Some(folder.path().to_owned());
+        Ok(Scratch(folder))
+    }
+
+    /// A file in the folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes a file in the folder.
+    ///
+    /// # Errors
+    /// The disk is full, say.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Errors> {
+        let path = self.file(name);
+        write_file(&path, bytes)?;
+        Ok(path)
+    }
+}
+
+/// Writes a file, or says which and why not.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
+    std::fs::write(path, bytes).map_err(|error| Errors::one(format_args!("cannot write {}: {error}", path.display())))
+}
+
+/// From now on `output` is half written: remove it if we are ended.
+pub fn guard_output(output: Option<&Path>) {
+    lock().output = output.map(Path::to_owned);
+}
+
+/// Removes what a process that ends now would leave behind.
+pub fn clean_up() {
+    command::end_children();
+    let leftovers = std::mem::take(&mut *lock());
+    if let Some(folder) = leftovers.folder {
+        let _ = std::fs::remove_dir_all(folder);
+    }
+    if let Some(output) = leftovers.output.filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file())) {
+        let _ = std::fs::remove_file(output);
+    }
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Leftovers> {
+    LEFTOVERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A thread waits for the signals that end a process, cleans up, and lets the signal do its work.
+fn watch_signals() -> Result<(), Errors> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
+        .map_err(|error| Errors::one(format_args!("cannot watch for signals: {error}")))?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            clean_up();
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+    Ok(())
+}

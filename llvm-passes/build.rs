@@ -1,0 +1,45 @@
+//! Links LLVM statically: one program that starts in a few milliseconds and
+//! needs no libLLVM where it runs. `static:-bundle` keeps 400 MB of archives
+//! out of the rlib; inkwell's own linking is off (`llvm22-1-no-llvm-linking`).
+
+use std::path::PathBuf;
+use std::process::Command;
+
+const COMPONENTS: [&str; 8] =
+    ["nvptx", "x86", "passes", "ipo", "linker", "bitreader", "bitwriter", "executionengine"];
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=LLVM_SYS_221_PREFIX");
+    println!("cargo::rerun-if-changed=build.rs");
+    let prefix = std::env::var_os("LLVM_SYS_221_PREFIX").unwrap_or_else(|| "/usr/lib/llvm-22".into());
+    let llvm_config = PathBuf::from(prefix).join("bin/llvm-config");
+    println!("cargo::rustc-link-search=native={}", ask(&llvm_config, &["--libdir"]).trim());
+    for library in ask(&llvm_config, &with_components("--libnames")).split_whitespace() {
+        let name = library.trim_start_matches("lib").trim_end_matches(".a");
+        println!("cargo::rustc-link-lib=static:-bundle={name}");
+    }
+    for flag in ask(&llvm_config, &with_components("--system-libs")).split_whitespace() {
+        let name = flag.trim_start_matches("-l");
+        // libzstd and zlib come from archives too, so that the program runs on a bare machine.
+        let kind = if matches!(name, "zstd" | "z") { "static:-bundle" } else { "dylib" };
+        println!("cargo::rustc-link-lib={kind}={name}");
+    }
+    println!("cargo::rustc-link-lib=dylib=stdc++");
+}
+
+fn with_components(flag: &str) -> Vec<&str> {
+    ["--link-static", flag].into_iter().chain(COMPONENTS).collect()
+}
+
+fn ask(llvm_config: &PathBuf, arguments: &[&str]) -> String {
+    let output = Command::new(llvm_config).args(arguments).output().unwrap_or_else(|error| {
+        panic!("{}: {error}: LLVM 22 is missing; `cargo xtask setup` installs it", llvm_config.display())
+    });
+    assert!(
+        output.status.success(),
+        "{} {arguments:?} failed: {}",
+        llvm_config.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).expect("llvm-config prints text")
+}

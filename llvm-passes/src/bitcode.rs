@@ -1,0 +1,254 @@
+//! What a bitcode file says of itself before any of it is loaded: who wrote it.
+//!
+//! Source of the format: LLVM's "Bitcode File Format" (Bitstream Container Format, wrapper,
+//! IDENTIFICATION_BLOCK). Total over any bytes.
+
+use crate::IrError;
+
+/// Magic of raw bitcode, "BC" 0xC0DE.
+const RAW_MAGIC: [u8; 4] = [b'B', b'C', 0xC0, 0xDE];
+/// Magic of the wrapper that Darwin puts around bitcode, 0x0B17C0DE little endian.
+const WRAPPER_MAGIC: [u8; 4] = [0xDE, 0xC0, 0x17, 0x0B];
+const IDENTIFICATION_BLOCK: u64 = 13;
+const CODE_STRING: u64 = 1;
+
+/// The LLVM that is linked in.
+pub fn our_version() -> String {
+    let (major, minor, patch) = inkwell::support::get_llvm_version();
+    format!("{major}.{minor}.{patch}")
+}
+
+/// Whether the bytes start as bitcode does.
+pub fn is_bitcode(bytes: &[u8]) -> bool {
+    bytes.starts_with(&RAW_MAGIC) || bytes.starts_with(&WRAPPER_MAGIC)
+}
+
+/// The producer's words in the identification block, such as "LLVM22.1.8". `None` where there is no
+/// such block or it is damaged: LLVM's own reader then says what is wrong.
+pub fn producer(bytes: &[u8]) -> Option<String> {
+    let mut reader = BitReader::new(unwrap(bytes)?, 32);
+    // Top level: abbreviation ids of 2 bits, and only blocks.
+    if reader.fixed(2)? != ENTER_SUBBLOCK || reader.vbr(8)? != IDENTIFICATION_BLOCK {
+        return None;
+    }
+    let width = reader.vbr(4)?;
+    reader.align32()?;
+    reader.fixed(32)?;
+    identification_string(&mut reader, width)
+}
+
+/// Refuses what is not bitcode and what a newer LLVM wrote.
+pub(crate) fn check(unit: &str, bytes: &[u8]) -> Result<(), IrError> {
+    if !is_bitcode(bytes) {
+        let message = "it does not start with the bitcode magic".to_owned();
+        return Err(IrError::Bitcode { unit: unit.to_owned(), message });
+    }
+    let Some(theirs) = producer(bytes).and_then(|text| version_in(&text)) else { return Ok(()) };
+    let ours = our_version();
+    if major(&theirs) > major(&ours) {
+        return Err(IrError::NewerBitcode { unit: unit.to_owned(), theirs, ours });
+    }
+    Ok(())
+}
+
+/// "LLVM23.1.0-rust-1.99" -> "23.1.0"; other producers number themselves differently and give none.
+fn version_in(producer: &str) -> Option<String> {
+    let digits = producer.strip_prefix("LLVM")?;
+    let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(digits.len());
+    let version = digits[..end].trim_end_matches('.');
+    (!version.is_empty()).then(|| version.to_owned())
+}
+
+fn major(version: &str) -> u32 {
+    version.split('.').next().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// Strips the wrapper: magic, version, offset, size, cpu type, each a little-endian u32.
+fn unwrap(bytes: &[u8]) -> Option<&[u8]> {
+    if !bytes.starts_with(&WRAPPER_MAGIC) {
+        return Some(bytes);
+    }
+    let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize);
+    let (offset, size) = (word(8)?, word(12)?);
+    bytes.get(offset..offset.checked_add(size)?)
+}
+
+const END_BLOCK: u64 = 0;
+const ENTER_SUBBLOCK: u64 = 1;
+const DEFINE_ABBREV: u64 = 2;
+const UNABBREV_RECORD: u64 = 3;
+
+/// One operand of an abbreviation.
+#[derive(Clone, Copy)]
+enum Operand {
+    Literal(u64),
+    Fixed(u64),
+    Vbr(u64),
+    Array,
+    Char6,
+}
+
+fn identification_string(reader: &mut BitReader<'_>, width: u64) -> Option<String> {
+    let mut abbreviations: Vec<Vec<Operand>> = Vec::new();
+    loop {
+        let record = match reader.fixed(width)? {
+            END_BLOCK | ENTER_SUBBLOCK => return None,
+            DEFINE_ABBREV => {
+                abbreviations.push(define_abbreviation(reader)?);
+                continue;
+            }
+            UNABBREV_RECORD => unabbreviated(reader)?,
+            id => abbreviated(reader, abbreviations.get(usize::try_from(id - 4).ok()?)?)?,
+        };
+        if record.first() == Some(&CODE_STRING) {
+            let text = record[1..].iter().map(|value| u8::try_from(*value).ok()).collect::<Option<Vec<u8>>>()?;
+            return String::from_utf8(text).ok();
+        }
+    }
+}
+
+fn define_abbreviation(reader: &mut BitReader<'_>) -> Option<Vec<Operand>> {
+    let count = reader.vbr(5)?;
+    let mut operands = Vec::new();
+    for _ in 0..count.min(64) {
+        operands.push(if reader.fixed(1)? == 1 {
+            Operand::Literal(reader.vbr(8)?)
+        } else {
+            match reader.fixed(3)? {
+                1 => Operand::Fixed(reader.vbr(5)?),
+                2 => Operand::Vbr(reader.vbr(5)?),
+                3 => Operand::Array,
+                4 => Operand::Char6,
+                // A blob never occurs in this block.
+                _ => return None,
+            }
+        });
+    }
+    Some(operands)
+}
+
+fn unabbreviated(reader: &mut BitReader<'_>) -> Option<Vec<u64>> {
+    let mut record = vec![reader.vbr(6)?];
+    for _ in 0..reader.vbr(6)? {
+        record.push(reader.vbr(6)?);
+    }
+    Some(record)
+}
+
+fn abbreviated(reader: &mut BitReader<'_>, operands: &[Operand]) -> Option<Vec<u64>> {
+    let mut record = Vec::new();
+    let mut rest = operands.iter();
+    while let Some(operand) = rest.next() {
+        if let Operand::Array = operand {
+            let element = *rest.next()?;
+            for _ in 0..reader.vbr(6)? {
+                record.push(scalar(reader, element)?);
+            }
+        } else {
+            record.push(scalar(reader, *operand)?);
+        }
+    }
+    Some(record)
+}
+
+fn scalar(reader: &mut BitReader<'_>, operand: Operand) -> Option<u64> {
+    const CHAR6: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._";
+    match operand {
+        Operand::Literal(value) => Some(value),
+        Operand::Fixed(width) => reader.fixed(width),
+        Operand::Vbr(width) => reader.vbr(width),
+        Operand::Char6 => CHAR6.get(usize::try_from(reader.fixed(6)?).ok()?).map(|c| u64::from(*c)),
+        Operand::Array => None,
+    }
+}
+
+/// Bits of a bitstream, least significant first.
+struct BitReader<'a> {
+    bytes: &'a [u8],
+    bit: usize,
+}
+
+impl<'a> BitReader<'a> {
+    fn new(bytes: &'a [u8], bit: usize) -> Self {
+        BitReader { bytes, bit }
+    }
+
+    /// `width` bits; a width of 0 reads nothing and gives 0, as LLVM does.
+    fn fixed(&mut self, width: u64) -> Option<u64> {
+        if width > 64 {
+            return None;
+        }
+        let mut value = 0;
+        for place in 0..width {
+            let byte = *self.bytes.get(self.bit / 8)?;
+            value |= u64::from(byte >> (self.bit % 8) & 1) << place;
+            self.bit += 1;
+        }
+        Some(value)
+    }
+
+    /// A variable-width number in chunks of `width` bits, the top bit of each saying "more".
+    fn vbr(&mut self, width: u64) -> Option<u64> {
+        if !(2..=32).contains(&width) {
+            return None;
+        }
+        let (mut value, mut shift) = (0u64, 0);
+        loop {
+            let chunk = self.fixed(width)?;
+            let more = 1 << (width - 1);
+            if shift >= 64 {
+                return None;
+            }
+            value |= (chunk & (more - 1)) << shift;
+            if chunk & more == 0 {
+                return Some(value);
+            }
+            shift += width - 1;
+        }
+    }
+
+    fn align32(&mut self) -> Option<()> {
+        self.bit = self.bit.checked_next_multiple_of(32)?;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn real_bitcode() -> Vec<u8> {
+        let context = inkwell::context::Context::create();
+        let module = context.create_module("m");
+        let buffer = module.write_bitcode_to_memory();
+        // inkwell counts a NUL behind the bitcode in.
+        buffer.as_slice().to_vec()
+    }
+
+    #[test]
+    fn the_producer_of_real_bitcode_is_this_llvm() {
+        assert_eq!(producer(&real_bitcode()), Some(format!("LLVM{}", our_version())));
+        assert_eq!(check("m", &real_bitcode()), Ok(()));
+    }
+
+    #[test]
+    fn versions_are_read_out_of_producers() {
+        assert_eq!(version_in("LLVM22.1.8").as_deref(), Some("22.1.8"));
+        assert_eq!(version_in("LLVM23.1.0-rust-1.99.0").as_deref(), Some("23.1.0"));
+        assert_eq!(version_in("APPLE_1_1600"), None);
+    }
+
+    #[test]
+    fn cut_off_bitcode_never_panics() {
+        let bytes = real_bitcode();
+        for end in 0..bytes.len().min(200) {
+            let _ = producer(&bytes[..end]);
+        }
+        assert_eq!(producer(b"BC\xC0\xDE"), None);
+    }
+
+    #[test]
+    fn text_is_not_bitcode() {
+        assert!(matches!(check("a.o", b"hello"), Err(IrError::Bitcode { .. })));
+    }
+}

@@ -1,0 +1,260 @@
+//! One partition from bitcode to PTX: merge, internalize, libdevice, optimize, emit.
+
+use std::collections::BTreeSet;
+
+use inkwell::OptimizationLevel;
+use inkwell::attributes::AttributeLoc;
+use inkwell::module::{Linkage, Module};
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetMachine};
+use inkwell::values::{FunctionValue, GlobalValue};
+use offload_bundle::arch::{GpuArch, PtxVersion};
+
+use crate::session::Session;
+use crate::symbols::{self, Symbol};
+use crate::{IrError, reflect, sys};
+
+/// A device image in LLVM bitcode and the name by which messages call it.
+#[derive(Debug, Clone, Copy)]
+pub struct Unit<'a> {
+    /// Host file, archive member and offset, ready to print.
+    pub name: &'a str,
+    /// The bitcode, borrowed from the mapped host file.
+    pub bitcode: &'a [u8],
+}
+
+/// How hard to optimize: the levels of clang's `-O`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OptLevel {
+    /// No optimization.
+    O0,
+    /// Little.
+    O1,
+    /// The default of a link.
+    O2,
+    /// All.
+    O3,
+    /// Small code.
+    Os,
+    /// Smallest code.
+    Oz,
+}
+
+impl OptLevel {
+    /// Reads what follows `-O`: "2", "s", "fast", "" (as clang: 1).
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "0" => OptLevel::O0,
+            "" | "1" | "g" => OptLevel::O1,
+            "2" => OptLevel::O2,
+            "3" | "4" | "fast" => OptLevel::O3,
+            "s" => OptLevel::Os,
+            "z" => OptLevel::Oz,
+            _ => return None,
+        })
+    }
+
+    /// The pass pipeline of a full LTO link. LLVM has none for size; there the functions' own
+    /// `optsize` and `minsize` decide, as in LLVM's linkers.
+    fn pipeline(self) -> &'static str {
+        match self {
+            OptLevel::O0 => "lto<O0>",
+            OptLevel::O1 => "lto<O1>",
+            OptLevel::O2 | OptLevel::Os | OptLevel::Oz => "lto<O2>",
+            OptLevel::O3 => "lto<O3>",
+        }
+    }
+
+    fn code_generation(self) -> OptimizationLevel {
+        match self {
+            OptLevel::O0 => OptimizationLevel::None,
+            OptLevel::O1 => OptimizationLevel::Less,
+            OptLevel::O2 | OptLevel::Os | OptLevel::Oz => OptimizationLevel::Default,
+            OptLevel::O3 => OptimizationLevel::Aggressive,
+        }
+    }
+}
+
+/// What the code is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodeTarget {
+    /// The GPU.
+    pub arch: GpuArch,
+    /// `.version` of the PTX.
+    pub ptx: PtxVersion,
+    /// Optimization level.
+    pub level: OptLevel,
+}
+
+/// The newest PTX that this LLVM writes.
+pub const NEWEST_PTX: PtxVersion = PtxVersion { major: 9, minor: 0 };
+
+/// Reads all units of a partition into the session.
+///
+/// # Errors
+/// One [`IrError`] for every unit that cannot be read.
+pub fn read_units<'s>(session: &'s Session, units: &[Unit<'_>]) -> Result<Vec<Module<'s>>, Vec<IrError>> {
+    let mut modules = Vec::with_capacity(units.len());
+    let mut errors = Vec::new();
+    for unit in units {
+        match session.read(unit.name, unit.bitcode) {
+            Ok(module) => modules.push(module),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() { Ok(modules) } else { Err(errors) }
+}
+
+/// The visible symbols of a module.
+pub fn symbols_of(module: &Module<'_>) -> Vec<Symbol> {
+    symbols::of_module(module)
+}
+
+/// The functions of a module that use `name`, for messages.
+pub fn users_of(module: &Module<'_>, name: &str) -> Vec<String> {
+    match (module.get_function(name), module.get_global(name)) {
+        (Some(function), _) => sys::using_functions(function),
+        (None, Some(variable)) => sys::using_functions(variable),
+        (None, None) => Vec::new(),
+    }
+}
+
+/// Merges the modules in link order. The units name them in errors.
+///
+/// # Errors
+/// [`IrError::Merge`].
+pub fn merge<'s>(session: &'s Session, modules: Vec<Module<'s>>, units: &[Unit<'_>]) -> Result<Module<'s>, IrError> {
+    let mut rest = modules.into_iter().zip(units);
+    let Some((merged, _)) = rest.next() else { return Ok(session.context().create_module("empty")) };
+    for (module, unit) in rest {
+        session.merge(&merged, module, unit.name)?;
+    }
+    Ok(merged)
+}
+
+/// Makes every definition internal that is neither a kernel nor in `keep` (variables that the host
+/// registers, names that cubins define or want), so that the optimizer may do with it what it likes.
+pub fn internalize(module: &Module<'_>, keep: &BTreeSet<String>) {
+    let kept = |name: &str| name.starts_with("llvm.") || keep.contains(name);
+    for function in module.get_functions() {
+        let name = function.get_name().to_string_lossy();
+        if function.count_basic_blocks() > 0 && !symbols::is_kernel(function) && !kept(&name) {
+            make_internal(function.as_global_value(), function.get_linkage());
+        }
+    }
+    for variable in module.get_globals() {
+        let name = variable.get_name().to_string_lossy();
+        if !variable.is_declaration() && !kept(&name) {
+            make_internal(variable, variable.get_linkage());
+        }
+    }
+    for indirect in sys::indirects(module) {
+        if !kept(&indirect.name()) {
+            indirect.make_internal();
+        }
+    }
+}
+
+fn make_internal(global: GlobalValue<'_>, linkage: Linkage) {
+    let already = matches!(
+        linkage,
+        Linkage::Internal | Linkage::Private | Linkage::Appending | Linkage::AvailableExternally | Linkage::ExternalWeak
+    );
+    if !already {
+        sys::leave_comdat(global);
+        global.set_linkage(Linkage::Internal);
+    }
+}
+
+/// Whether the module still wants functions of libdevice.
+pub fn wants_libdevice(module: &Module<'_>) -> bool {
+    module.get_functions().any(|function| {
+        function.count_basic_blocks() == 0 && function.get_name().to_bytes().starts_with(b"__nv_") && sys::is_used(function)
+    })
+}
+
+/// Adds the functions of libdevice that the module wants. The rest of libdevice is never loaded.
+///
+/// # Errors
+/// Unreadable bitcode, or a merge that fails.
+pub fn add_libdevice<'s>(session: &'s Session, module: &Module<'s>, libdevice: Unit<'s>) -> Result<(), IrError> {
+    let library = session.read_lazily(libdevice.name, libdevice.bitcode)?;
+    // LLVM's linker takes a linkonce definition only where it is used.
+    for function in library.get_functions().filter(|function| function.count_basic_blocks() > 0 || is_public(*function)) {
+        function.set_linkage(if function.get_name().to_bytes().starts_with(b"llvm.") {
+            function.get_linkage()
+        } else {
+            Linkage::LinkOnceODR
+        });
+    }
+    library.set_triple(&module.get_triple());
+    library.set_data_layout(&module.get_data_layout());
+    session.merge(module, library, libdevice.name)
+}
+
+/// A lazily read function has no body yet; a definition shows in that it is not a declaration.
+fn is_public(function: FunctionValue<'_>) -> bool {
+    !function.as_global_value().is_declaration() && function.get_linkage() == Linkage::External
+}
+
+/// Answers `__nvvm_reflect`, optimizes, and writes PTX.
+///
+/// # Errors
+/// [`IrError::Backend`].
+pub fn emit_ptx(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<Vec<u8>, IrError> {
+    let machine = machine(target)?;
+    reflect::answer(module, target.arch);
+    unify_attributes(session, module, target);
+    check(session, "merged IR", target, module.verify().map_err(|error| error.to_string_lossy().into_owned()))?;
+    let passes = module.run_passes(target.level.pipeline(), &machine, PassBuilderOptions::create());
+    check(session, "optimization", target, passes.map_err(|error| error.to_string()))?;
+    let text = machine.write_to_memory_buffer(module, FileType::Assembly);
+    let text = check(session, "code generation", target, text.map_err(|error| error.to_string_lossy().into_owned()))?;
+    let bytes = text.as_slice();
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    Ok(bytes[..end].to_vec())
+}
+
+/// Turns an LLVM result and the session's diagnostics into one answer: LLVM may report an error by
+/// either way alone, and one that is overlooked means wrong code with exit 0.
+fn check<T>(session: &Session, stage: &'static str, target: CodeTarget, result: Result<T, String>) -> Result<T, IrError> {
+    let failed = |message: String| IrError::Backend { stage, target: target.arch.to_string(), message };
+    let diagnosed = session.take_errors();
+    match result {
+        Ok(value) if diagnosed.is_empty() => Ok(value),
+        Ok(_) => Err(failed(diagnosed)),
+        Err(message) if diagnosed.is_empty() => Err(failed(message)),
+        Err(message) => Err(failed(format!("{message}: {diagnosed}"))),
+    }
+}
+
+fn machine(target: CodeTarget) -> Result<TargetMachine, IrError> {
+    let failed = |message: String| IrError::Backend { stage: "target", target: target.arch.to_string(), message };
+    let triple = inkwell::targets::TargetTriple::create("nvptx64-nvidia-cuda");
+    let nvptx = Target::from_triple(&triple).map_err(|error| failed(error.to_string_lossy().into_owned()))?;
+    nvptx
+        .create_target_machine(
+            &triple,
+            &target.arch.to_string(),
+            &target.ptx.llvm_feature(),
+            target.level.code_generation(),
+            RelocMode::Default,
+            CodeModel::Default,
+        )
+        .ok_or_else(|| failed("LLVM has no such NVPTX target".to_owned()))
+}
+
+/// Gives all functions the same cpu and features. Units compiled for different PTX versions differ in
+/// them, and LLVM inlines only between functions that agree.
+fn unify_attributes(session: &Session, module: &Module<'_>, target: CodeTarget) {
+    let arch = target.arch.to_string();
+    let cpu = session.context().create_string_attribute("target-cpu", &arch);
+    let features = format!("{},+{arch}", target.ptx.llvm_feature());
+    let features = session.context().create_string_attribute("target-features", &features);
+    for function in module.get_functions() {
+        if !function.get_name().to_bytes().starts_with(b"llvm.") {
+            function.add_attribute(AttributeLoc::Function, cpu);
+            function.add_attribute(AttributeLoc::Function, features);
+        }
+    }
+}

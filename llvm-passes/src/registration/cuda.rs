@@ -1,0 +1,359 @@
+//! CUDA: the fatbin's wrapper record and the constructor that registers it, its kernels and its
+//! variables, as LLVM 22's linker wrapper lays them out (names, sections, priorities, calls).
+
+use inkwell::basic_block::BasicBlock;
+use inkwell::builder::{Builder, BuilderError};
+use inkwell::context::ContextRef;
+use inkwell::module::{Linkage, Module};
+use inkwell::types::{BasicMetadataTypeEnum, BasicType, FunctionType, IntType, PointerType, StructType};
+use inkwell::values::{
+    BasicMetadataValueEnum, BasicValue, BasicValueEnum, FunctionValue, GlobalValue, IntValue, PointerValue,
+};
+use inkwell::{AddressSpace, GlobalVisibility, IntPredicate};
+
+/// Where the CUDA tools look for a fatbin in a host file.
+pub const FATBIN_SECTION: &str = ".nv_fatbin";
+
+/// `__fatBinC_Wrapper_t`: its section, its magic number and its version for one whole fatbin.
+const WRAPPER_SECTION: &str = ".nvFatBinSegment";
+const WRAPPER_MAGIC: u64 = 0x4662_43b1;
+const WRAPPER_VERSION: u64 = 1;
+
+/// `__tgt_offload_entry` kinds and flags, as clang writes them.
+const KIND_CUDA: u64 = 2;
+const FLAG_TYPE: u64 = 0x7;
+const FLAG_EXTERN: u64 = 0x8;
+const FLAG_CONSTANT: u64 = 0x10;
+const TYPE_VARIABLE: u64 = 0;
+const TYPE_MANAGED: u64 = 1;
+
+/// Bytes of one `__tgt_offload_entry`.
+const ENTRY_SIZE: u64 = 56;
+
+/// Fields of `__tgt_offload_entry` by index.
+mod field {
+    pub const KIND: u32 = 2;
+    pub const FLAGS: u32 = 3;
+    pub const ADDRESS: u32 = 4;
+    pub const NAME: u32 = 5;
+    pub const SIZE: u32 = 6;
+    pub const DATA: u32 = 7;
+    pub const AUX: u32 = 8;
+}
+
+/// Priority of the constructor: before the user's own.
+const CONSTRUCTOR_PRIORITY: u64 = 101;
+
+/// What every function here needs.
+struct Cuda<'m, 'ctx> {
+    module: &'m Module<'ctx>,
+    context: ContextRef<'ctx>,
+    builder: Builder<'ctx>,
+    pointer: PointerType<'ctx>,
+    i32: IntType<'ctx>,
+    i64: IntType<'ctx>,
+    entry: StructType<'ctx>,
+}
+
+/// Fills `module` with the registration of one fatbin.
+pub(super) fn build(module: &Module<'_>) -> Result<(), BuilderError> {
+    let cuda = Cuda::new(module);
+    let (begin, end) = cuda.entry_bounds();
+    let wrapper = cuda.wrapper();
+    let handle = cuda.variable(".cuda.binary_handle", cuda.pointer.const_null());
+    let globals = cuda.register_globals(begin, end)?;
+    let unregister = cuda.unregister(handle)?;
+    let register = cuda.register(wrapper, handle, globals, unregister)?;
+    cuda.add_constructor(register);
+    Ok(())
+}
+
+impl<'m, 'ctx> Cuda<'m, 'ctx> {
+    fn new(module: &'m Module<'ctx>) -> Self {
+        let context = module.get_context();
+        let (pointer, i32, i64) =
+            (context.ptr_type(AddressSpace::default()), context.i32_type(), context.i64_type());
+        let i16 = context.i16_type();
+        let entry = context.opaque_struct_type("__tgt_offload_entry");
+        entry.set_body(
+            &[
+                i64.into(),
+                i16.into(),
+                i16.into(),
+                i32.into(),
+                pointer.into(),
+                pointer.into(),
+                i64.into(),
+                i64.into(),
+                pointer.into(),
+            ],
+            false,
+        );
+        Cuda { module, context, builder: context.create_builder(), pointer, i32, i64, entry }
+    }
+
+    /// The linker defines the two ends of the section that holds every object's entries. A dummy of no
+    /// size makes sure that the section exists even where no object has an entry.
+    fn entry_bounds(&self) -> (GlobalValue<'ctx>, GlobalValue<'ctx>) {
+        let entries = self.entry.array_type(0);
+        let bound = |name: &str| {
+            let global = self.module.add_global(entries, None, name);
+            global.set_linkage(Linkage::External);
+            global.set_visibility(GlobalVisibility::Hidden);
+            global.set_constant(true);
+            global
+        };
+        let bounds = (bound("__start_llvm_offload_entries"), bound("__stop_llvm_offload_entries"));
+        let dummy = self.constant("__dummy.llvm_offload_entries", entries.const_zero(), "llvm_offload_entries");
+        let used = self.pointer.const_array(&[dummy.as_pointer_value()]);
+        let list = self.module.add_global(used.get_type(), None, "llvm.compiler.used");
+        list.set_linkage(Linkage::Appending);
+        list.set_initializer(&used);
+        list.set_section(Some("llvm.metadata"));
+        bounds
+    }
+
+    /// `__fatBinC_Wrapper_t`, which points at the (still empty) image.
+    fn wrapper(&self) -> GlobalValue<'ctx> {
+        let image = self.context.i8_type().array_type(0).const_zero();
+        let image = self.constant(".fatbin_image", image, FATBIN_SECTION);
+        let record = self.context.const_struct(
+            &[
+                self.i32.const_int(WRAPPER_MAGIC, false).into(),
+                self.i32.const_int(WRAPPER_VERSION, false).into(),
+                image.as_pointer_value().into(),
+                self.pointer.const_null().into(),
+            ],
+            false,
+        );
+        self.constant(".fatbin_wrapper", record, WRAPPER_SECTION)
+    }
+
+    fn constant(&self, name: &str, value: impl BasicValue<'ctx>, section: &str) -> GlobalValue<'ctx> {
+        let global = self.variable(name, value);
+        global.set_constant(true);
+        global.set_section(Some(section));
+        global
+    }
+
+    fn variable(&self, name: &str, value: impl BasicValue<'ctx>) -> GlobalValue<'ctx> {
+        let value = value.as_basic_value_enum();
+        let global = self.module.add_global(value.get_type(), None, name);
+        global.set_linkage(Linkage::Internal);
+        global.set_initializer(&value);
+        global.set_alignment(8);
+        global
+    }
+
+    /// `.cuda.globals_reg(handle)`: walks all entries of the program and registers those of CUDA.
+    fn register_globals(
+        &self,
+        begin: GlobalValue<'ctx>,
+        end: GlobalValue<'ctx>,
+    ) -> Result<FunctionValue<'ctx>, BuilderError> {
+        let (begin, end) = (begin.as_pointer_value(), end.as_pointer_value());
+        let function = self.startup_function(".cuda.globals_reg", &[self.pointer.into()]);
+        let block = |name| self.context.append_basic_block(function, name);
+        let [start, body, kernel_or_variable, kernel, variable, plain, managed, next, done] = [
+            "entry", "while.entry", "if.kind", "if.kernel", "if.global", "sw.global", "sw.managed", "if.end", "while.end",
+        ]
+        .map(block);
+
+        self.builder.position_at_end(start);
+        let any = self.builder.build_int_compare(IntPredicate::NE, self.address(begin)?, self.address(end)?, "")?;
+        self.builder.build_conditional_branch(any, body, done)?;
+
+        self.builder.position_at_end(body);
+        let current = self.builder.build_phi(self.pointer, "entry1")?;
+        let entry = current.as_basic_value().into_pointer_value();
+        let kind = self.load(entry, field::KIND, self.context.i16_type())?.into_int_value();
+        let ours = self.equals(kind, KIND_CUDA)?;
+        self.builder.build_conditional_branch(ours, kernel_or_variable, next)?;
+
+        self.builder.position_at_end(kernel_or_variable);
+        let size = self.load(entry, field::SIZE, self.i64)?.into_int_value();
+        let is_kernel = self.equals(size, 0)?;
+        self.builder.build_conditional_branch(is_kernel, kernel, variable)?;
+
+        let handle = function.get_nth_param(0).expect("one parameter").into_pointer_value();
+        self.register_kernel(kernel, handle, entry, next)?;
+        self.register_variable(variable, (plain, managed), handle, entry, next)?;
+
+        self.builder.position_at_end(next);
+        let following = self.step(entry)?;
+        let more = self.builder.build_int_compare(IntPredicate::NE, self.address(following)?, self.address(end)?, "")?;
+        self.builder.build_conditional_branch(more, body, done)?;
+        current.add_incoming(&[(&begin, start), (&following, next)]);
+
+        self.builder.position_at_end(done);
+        self.builder.build_return(None)?;
+        Ok(function)
+    }
+
+    /// `__cudaRegisterFunction(handle, stub, name, name, -1, no thread and block bounds)`.
+    fn register_kernel(
+        &self,
+        block: BasicBlock<'ctx>,
+        handle: PointerValue<'ctx>,
+        entry: PointerValue<'ctx>,
+        next: BasicBlock<'ctx>,
+    ) -> Result<(), BuilderError> {
+        self.builder.position_at_end(block);
+        let (p, null) = (self.pointer.into(), self.pointer.const_null().into());
+        let signature =
+            self.i32.fn_type(&[p, p, p, p, self.i32.into(), p, p, p, p, p], false);
+        let name = self.load(entry, field::NAME, self.pointer)?.into();
+        let stub = self.load(entry, field::ADDRESS, self.pointer)?.into();
+        let no_limit = self.i32.const_all_ones().into();
+        let arguments = [handle.into(), stub, name, name, no_limit, null, null, null, null, null];
+        self.call("__cudaRegisterFunction", signature, &arguments)?;
+        self.builder.build_unconditional_branch(next)?;
+        Ok(())
+    }
+
+    /// `__cudaRegisterVar` and `__cudaRegisterManagedVar`. Surfaces and textures are not registered,
+    /// as in clang-linker-wrapper: CUDA 12 removed their references.
+    fn register_variable(
+        &self,
+        block: BasicBlock<'ctx>,
+        (plain, managed): (BasicBlock<'ctx>, BasicBlock<'ctx>),
+        handle: PointerValue<'ctx>,
+        entry: PointerValue<'ctx>,
+        next: BasicBlock<'ctx>,
+    ) -> Result<(), BuilderError> {
+        self.builder.position_at_end(block);
+        let flags = self.load(entry, field::FLAGS, self.i32)?.into_int_value();
+        let kind = self.builder.build_and(flags, self.i32.const_int(FLAG_TYPE, false), "type")?;
+        let address: BasicMetadataValueEnum<'ctx> = self.load(entry, field::ADDRESS, self.pointer)?.into();
+        let name: BasicMetadataValueEnum<'ctx> = self.load(entry, field::NAME, self.pointer)?.into();
+        let size: BasicMetadataValueEnum<'ctx> = self.load(entry, field::SIZE, self.i64)?.into();
+        let cases = [
+            (self.i32.const_int(TYPE_VARIABLE, false), plain),
+            (self.i32.const_int(TYPE_MANAGED, false), managed),
+        ];
+        self.builder.build_switch(kind, next, &cases)?;
+
+        let (p, i32, i64): (BasicMetadataTypeEnum<'ctx>, _, _) = (self.pointer.into(), self.i32.into(), self.i64.into());
+        let void = self.context.void_type();
+        self.builder.position_at_end(plain);
+        let external = self.flag(flags, FLAG_EXTERN, 3)?;
+        let constant = self.flag(flags, FLAG_CONSTANT, 4)?;
+        let signature = void.fn_type(&[p, p, p, p, i32, i64, i32, i32], false);
+        let zero = self.i32.const_zero().into();
+        let arguments = [handle.into(), address, name, name, external.into(), size, constant.into(), zero];
+        self.call("__cudaRegisterVar", signature, &arguments)?;
+        self.builder.build_unconditional_branch(next)?;
+
+        self.builder.position_at_end(managed);
+        let alignment = self.load(entry, field::DATA, self.i64)?.into_int_value();
+        let alignment = self.builder.build_int_truncate(alignment, self.i32, "align")?;
+        let storage = self.load(entry, field::AUX, self.pointer)?.into();
+        let signature = void.fn_type(&[p, p, p, p, i64, i32], false);
+        let arguments = [handle.into(), storage, address, name, size, alignment.into()];
+        self.call("__cudaRegisterManagedVar", signature, &arguments)?;
+        self.builder.build_unconditional_branch(next)?;
+        Ok(())
+    }
+
+    /// `.cuda.fatbin_unreg()`, run at exit.
+    fn unregister(&self, handle: GlobalValue<'ctx>) -> Result<FunctionValue<'ctx>, BuilderError> {
+        let function = self.startup_function(".cuda.fatbin_unreg", &[]);
+        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
+        let value = self.builder.build_load(self.pointer, handle.as_pointer_value(), "")?;
+        let signature = self.context.void_type().fn_type(&[self.pointer.into()], false);
+        self.call("__cudaUnregisterFatBinary", signature, &[value.into()])?;
+        self.builder.build_return(None)?;
+        Ok(function)
+    }
+
+    /// `.cuda.fatbin_reg()`, the constructor.
+    fn register(
+        &self,
+        wrapper: GlobalValue<'ctx>,
+        handle: GlobalValue<'ctx>,
+        globals: FunctionValue<'ctx>,
+        unregister: FunctionValue<'ctx>,
+    ) -> Result<FunctionValue<'ctx>, BuilderError> {
+        let function = self.startup_function(".cuda.fatbin_reg", &[]);
+        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
+        let p: BasicMetadataTypeEnum<'ctx> = self.pointer.into();
+        let signature = self.pointer.fn_type(&[p], false);
+        let wrapper = wrapper.as_pointer_value().into();
+        let call = self.builder.build_call(self.declare("__cudaRegisterFatBinary", signature), &[wrapper], "")?;
+        let value = call.try_as_basic_value().expect_basic("it returns a handle");
+        self.builder.build_store(handle.as_pointer_value(), value)?;
+        self.builder.build_call(globals, &[value.into()], "")?;
+        let signature = self.context.void_type().fn_type(&[p], false);
+        self.call("__cudaRegisterFatBinaryEnd", signature, &[value.into()])?;
+        let unregister = unregister.as_global_value().as_pointer_value().into();
+        self.call("atexit", self.i32.fn_type(&[p], false), &[unregister])?;
+        self.builder.build_return(None)?;
+        Ok(function)
+    }
+
+    fn add_constructor(&self, function: FunctionValue<'ctx>) {
+        let record = self.context.const_struct(
+            &[
+                self.i32.const_int(CONSTRUCTOR_PRIORITY, false).into(),
+                function.as_global_value().as_pointer_value().into(),
+                self.pointer.const_null().into(),
+            ],
+            false,
+        );
+        let list = record.get_type().const_array(&[record]);
+        let constructors = self.module.add_global(list.get_type(), None, "llvm.global_ctors");
+        constructors.set_linkage(Linkage::Appending);
+        constructors.set_initializer(&list);
+    }
+
+    fn startup_function(&self, name: &str, parameters: &[BasicMetadataTypeEnum<'ctx>]) -> FunctionValue<'ctx> {
+        let signature = self.context.void_type().fn_type(parameters, false);
+        let function = self.module.add_function(name, signature, Some(Linkage::Internal));
+        function.set_section(Some(".text.startup"));
+        function
+    }
+
+    fn declare(&self, name: &str, signature: FunctionType<'ctx>) -> FunctionValue<'ctx> {
+        self.module.get_function(name).unwrap_or_else(|| self.module.add_function(name, signature, None))
+    }
+
+    fn call(
+        &self,
+        name: &str,
+        signature: FunctionType<'ctx>,
+        arguments: &[BasicMetadataValueEnum<'ctx>],
+    ) -> Result<(), BuilderError> {
+        self.builder.build_call(self.declare(name, signature), arguments, "").map(|_| ())
+    }
+
+    fn load(
+        &self,
+        entry: PointerValue<'ctx>,
+        field: u32,
+        kind: impl BasicType<'ctx>,
+    ) -> Result<BasicValueEnum<'ctx>, BuilderError> {
+        let place = self.builder.build_struct_gep(self.entry, entry, field, "")?;
+        self.builder.build_load(kind, place, "")
+    }
+
+    /// The entry behind this one.
+    fn step(&self, entry: PointerValue<'ctx>) -> Result<PointerValue<'ctx>, BuilderError> {
+        let bytes = self.i64.const_int(ENTRY_SIZE, false);
+        let address = self.builder.build_int_add(self.address(entry)?, bytes, "")?;
+        self.builder.build_int_to_ptr(address, self.pointer, "")
+    }
+
+    fn address(&self, pointer: PointerValue<'ctx>) -> Result<IntValue<'ctx>, BuilderError> {
+        self.builder.build_ptr_to_int(pointer, self.i64, "")
+    }
+
+    fn equals(&self, value: IntValue<'ctx>, number: u64) -> Result<IntValue<'ctx>, BuilderError> {
+        self.builder.build_int_compare(IntPredicate::EQ, value, value.get_type().const_int(number, false), "")
+    }
+
+    /// One flag as 0 or 1.
+    fn flag(&self, flags: IntValue<'ctx>, mask: u64, shift: u64) -> Result<IntValue<'ctx>, BuilderError> {
+        let bit = self.builder.build_and(flags, self.i32.const_int(mask, false), "")?;
+        self.builder.build_right_shift(bit, self.i32.const_int(shift, false), false, "")
+    }
+}

@@ -1,0 +1,57 @@
+//! The host object that hands the finished device image to the runtime at start-up.
+//!
+//! LLVM makes only the code and the tables. The image itself stays out of the IR: its section is
+//! left empty here and filled in the written object, because hundreds of megabytes must not become
+//! an LLVM constant.
+
+mod cuda;
+
+use inkwell::OptimizationLevel;
+use inkwell::module::Module;
+use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetTriple};
+
+pub use cuda::FATBIN_SECTION;
+
+use crate::IrError;
+use crate::session::Session;
+
+/// Builds the CUDA registration module for a host.
+///
+/// # Errors
+/// [`IrError::Backend`] if LLVM's builder refuses (it never should).
+pub fn cuda<'s>(session: &'s Session, host_triple: &str) -> Result<Module<'s>, IrError> {
+    let module = session.context().create_module("offload.wrapper.module");
+    module.set_triple(&TargetTriple::create(host_triple));
+    cuda::build(&module).map_err(|error| failed(host_triple, error.to_string()))?;
+    Ok(module)
+}
+
+/// The module as text, for `--print-wrapped-module`.
+pub fn print(module: &Module<'_>) -> String {
+    module.print_to_string().to_string_lossy().into_owned()
+}
+
+/// Compiles a registration module to a position-independent object for the host.
+///
+/// # Errors
+/// [`IrError::Backend`]: a host that this program has no code generator for.
+pub fn compile(session: &Session, module: &Module<'_>, host_triple: &str) -> Result<Vec<u8>, IrError> {
+    let triple = TargetTriple::create(host_triple);
+    let target =
+        Target::from_triple(&triple).map_err(|error| failed(host_triple, error.to_string_lossy().into_owned()))?;
+    let machine = target
+        .create_target_machine(&triple, "", "", OptimizationLevel::Default, RelocMode::PIC, CodeModel::Default)
+        .ok_or_else(|| failed(host_triple, "no code generator for this host".to_owned()))?;
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+    let object = machine
+        .write_to_memory_buffer(module, FileType::Object)
+        .map_err(|error| failed(host_triple, error.to_string_lossy().into_owned()))?;
+    match session.take_errors() {
+        errors if errors.is_empty() => Ok(object.as_slice().to_vec()),
+        errors => Err(failed(host_triple, errors)),
+    }
+}
+
+fn failed(host_triple: &str, message: String) -> IrError {
+    IrError::Backend { stage: "registration code", target: host_triple.to_owned(), message }
+}

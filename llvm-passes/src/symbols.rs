@@ -1,0 +1,115 @@
+//! What one device image defines and wants, by name.
+
+use inkwell::llvm_sys::LLVMLinkage;
+use inkwell::module::{Linkage, Module};
+use inkwell::values::{FunctionValue, GlobalValue};
+
+use crate::sys;
+
+/// LLVM's calling convention of a CUDA kernel.
+const PTX_KERNEL: u32 = 71;
+
+/// How strongly a symbol is defined, by the rules of ELF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strength {
+    /// Wanted from another unit; an error when nobody has it.
+    Undefined,
+    /// Wanted if there is one, null otherwise.
+    WeakUndefined,
+    /// A definition that yields to a strong one (weak, common).
+    Weak,
+    /// A definition that also vanishes where nobody uses it (linkonce: inline functions).
+    LinkOnce,
+    /// The one definition.
+    Strong,
+}
+
+impl Strength {
+    /// Whether the unit has a body or storage for the symbol.
+    pub fn is_definition(self) -> bool {
+        !matches!(self, Strength::Undefined | Strength::WeakUndefined)
+    }
+}
+
+/// What a symbol is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SymbolKind {
+    /// A `__global__` function.
+    Kernel,
+    /// A `__device__` function.
+    Function,
+    /// A variable in any address space.
+    Variable,
+}
+
+/// A symbol that other units can see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its mangled name.
+    pub name: String,
+    /// Defined or wanted, and how strongly.
+    pub strength: Strength,
+    /// What it is; of a symbol that is only wanted, what the user takes it for.
+    pub kind: SymbolKind,
+}
+
+/// The visible symbols of a loaded module. Declarations that nothing uses are left out.
+pub fn of_module(module: &Module<'_>) -> Vec<Symbol> {
+    let functions = module.get_functions().filter_map(function_symbol);
+    let variables = module.get_globals().filter_map(variable_symbol);
+    let indirects = sys::indirects(module).into_iter().filter_map(indirect_symbol);
+    functions.chain(variables).chain(indirects).collect()
+}
+
+fn function_symbol(function: FunctionValue<'_>) -> Option<Symbol> {
+    let name = function.get_name().to_str().ok()?;
+    if name.starts_with("llvm.") {
+        return None;
+    }
+    let defined = function.count_basic_blocks() > 0;
+    let strength = strength(function.get_linkage(), defined)?;
+    if !strength.is_definition() && !sys::is_used(function) {
+        return None;
+    }
+    let kind = if is_kernel(function) { SymbolKind::Kernel } else { SymbolKind::Function };
+    Some(Symbol { name: name.to_owned(), strength, kind })
+}
+
+fn variable_symbol(variable: GlobalValue<'_>) -> Option<Symbol> {
+    let name = variable.get_name().to_str().ok()?;
+    if name.starts_with("llvm.") {
+        return None;
+    }
+    let strength = strength(variable.get_linkage(), !variable.is_declaration())?;
+    if !strength.is_definition() && !sys::is_used(variable) {
+        return None;
+    }
+    Some(Symbol { name: name.to_owned(), strength, kind: SymbolKind::Variable })
+}
+
+fn indirect_symbol(indirect: sys::Indirect) -> Option<Symbol> {
+    let strength = match indirect.linkage() {
+        LLVMLinkage::LLVMExternalLinkage => Strength::Strong,
+        LLVMLinkage::LLVMWeakAnyLinkage | LLVMLinkage::LLVMWeakODRLinkage => Strength::Weak,
+        LLVMLinkage::LLVMLinkOnceAnyLinkage | LLVMLinkage::LLVMLinkOnceODRLinkage => Strength::LinkOnce,
+        _ => return None,
+    };
+    // Whether an alias stands for a function or a variable matters to nobody here.
+    Some(Symbol { name: indirect.name(), strength, kind: SymbolKind::Function })
+}
+
+/// Whether the function is a CUDA kernel. Old `nvvm.annotations` are upgraded to this when read.
+pub fn is_kernel(function: FunctionValue<'_>) -> bool {
+    function.get_call_conventions() == PTX_KERNEL
+}
+
+fn strength(linkage: Linkage, defined: bool) -> Option<Strength> {
+    match (linkage, defined) {
+        (Linkage::Internal | Linkage::Private | Linkage::Appending, _) => None,
+        (Linkage::ExternalWeak, _) => Some(Strength::WeakUndefined),
+        (Linkage::AvailableExternally, _) | (_, false) => Some(Strength::Undefined),
+        (Linkage::WeakAny | Linkage::WeakODR | Linkage::Common, true) => Some(Strength::Weak),
+        (Linkage::LinkOnceAny | Linkage::LinkOnceODR | Linkage::LinkOnceODRAutoHide, true) => Some(Strength::LinkOnce),
+        (_, true) => Some(Strength::Strong),
+    }
+}

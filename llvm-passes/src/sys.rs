@@ -1,0 +1,281 @@
+//! The few LLVM-C calls that inkwell lacks. All `unsafe` of this crate is here.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::{Mutex, Once, OnceLock};
+
+use inkwell::context::{AsContextRef, Context};
+use inkwell::llvm_sys::core as llvm;
+use inkwell::llvm_sys::prelude::{LLVMDiagnosticInfoRef, LLVMMemoryBufferRef, LLVMModuleRef, LLVMValueRef};
+use inkwell::llvm_sys::{LLVMDiagnosticSeverity, LLVMOpcode, bit_reader, error_handling, linker, support};
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use inkwell::targets::{InitializationConfig, Target};
+use inkwell::values::{AsValueRef, FunctionValue, GlobalValue};
+
+/// One message of LLVM.
+#[derive(Debug, Clone)]
+pub(crate) struct Diagnostic {
+    pub(crate) is_error: bool,
+    pub(crate) is_warning: bool,
+    pub(crate) message: String,
+}
+
+/// Where a context's diagnostics go. It must live as long as the context, at one address.
+pub(crate) type DiagnosticSink = Mutex<Vec<Diagnostic>>;
+
+/// Makes the targets known. Cheap to call again.
+pub fn initialize() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let config = InitializationConfig { asm_parser: false, disassembler: false, ..Default::default() };
+        Target::initialize_nvptx(&InitializationConfig { machine_code: true, ..config });
+        // The registration object is host code; inline assembly never occurs in it.
+        Target::initialize_x86(&InitializationConfig { asm_parser: false, disassembler: false, ..Default::default() });
+    });
+}
+
+/// Hands LLVM's own command line to it (`-mllvm`). Its options are global to the process: call this
+/// once, before any thread. LLVM prints an error and exits by itself when an option is unknown.
+pub fn parse_llvm_options(program: &str, options: &[String]) {
+    let words: Vec<CString> = std::iter::once(program)
+        .chain(options.iter().map(String::as_str))
+        .filter_map(|word| CString::new(word).ok())
+        .collect();
+    let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
+    // SAFETY: `pointers` holds that many C strings, alive over the call.
+    unsafe { support::LLVMParseCommandLineOptions(pointers.len() as i32, pointers.as_ptr(), std::ptr::null()) };
+}
+
+static FATAL: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Sets what runs when LLVM gives up ("Cannot select", out of registers): `report` gets the reason
+/// and should clean up and exit. If it returns, LLVM aborts the process.
+pub fn on_fatal_error(report: fn(&str)) {
+    if FATAL.set(report).is_ok() {
+        // SAFETY: the handler is a plain function that lives forever.
+        unsafe { error_handling::LLVMInstallFatalErrorHandler(Some(fatal)) };
+    }
+}
+
+extern "C" fn fatal(reason: *const c_char) {
+    // SAFETY: LLVM passes a C string that lives over the call.
+    let reason = unsafe { CStr::from_ptr(reason) }.to_string_lossy();
+    if let Some(report) = FATAL.get() {
+        report(&reason);
+    }
+}
+
+/// Sends every diagnostic of the context to `sink`.
+pub(crate) fn collect_diagnostics(context: &Context, sink: &DiagnosticSink) {
+    let sink: *const DiagnosticSink = sink;
+    // SAFETY: Session keeps `sink` boxed and drops the context before it.
+    unsafe { llvm::LLVMContextSetDiagnosticHandler(context.as_ctx_ref(), Some(record), sink as *mut c_void) };
+}
+
+extern "C" fn record(info: LLVMDiagnosticInfoRef, sink: *mut c_void) {
+    // SAFETY: `sink` is the pointer given to LLVMContextSetDiagnosticHandler; the description is a
+    // fresh C string that LLVMDisposeMessage frees.
+    let (sink, severity, message) = unsafe {
+        let text = llvm::LLVMGetDiagInfoDescription(info);
+        let message = CStr::from_ptr(text).to_string_lossy().into_owned();
+        llvm::LLVMDisposeMessage(text);
+        (&*(sink as *const DiagnosticSink), llvm::LLVMGetDiagInfoSeverity(info), message)
+    };
+    let diagnostic = Diagnostic {
+        is_error: matches!(severity, LLVMDiagnosticSeverity::LLVMDSError),
+        is_warning: matches!(severity, LLVMDiagnosticSeverity::LLVMDSWarning),
+        message,
+    };
+    if let Ok(mut list) = sink.lock() {
+        list.push(diagnostic);
+    }
+}
+
+/// Merges `source` into `destination`. `Err(())`: the context's sink says why.
+pub(crate) fn link_modules(destination: &Module<'_>, source: Module<'_>) -> Result<(), ()> {
+    let raw = source.as_mut_ptr();
+    std::mem::forget(source);
+    // SAFETY: both modules live in one context, and LLVM takes `source` over in any case.
+    match unsafe { linker::LLVMLinkModules2(destination.as_mut_ptr(), raw) } {
+        0 => Ok(()),
+        _ => Err(()),
+    }
+}
+
+/// Reads a module whose function bodies are loaded when they are first needed. `Err(())`: see the sink.
+pub(crate) fn read_lazily<'ctx>(context: &'ctx Context, buffer: MemoryBuffer<'_>) -> Result<Module<'ctx>, ()> {
+    let raw: LLVMMemoryBufferRef = buffer.as_mut_ptr();
+    let mut module: LLVMModuleRef = std::ptr::null_mut();
+    // SAFETY: on success the module owns the buffer, so it is forgotten here; on failure it stays ours.
+    unsafe {
+        if bit_reader::LLVMGetBitcodeModuleInContext2(context.as_ctx_ref(), raw, &mut module) != 0 {
+            return Err(());
+        }
+        std::mem::forget(buffer);
+        Ok(Module::new(module))
+    }
+}
+
+/// A global alias or ifunc of a module: what inkwell does not list.
+#[derive(Clone, Copy)]
+pub(crate) struct Indirect(LLVMValueRef);
+
+impl Indirect {
+    pub(crate) fn name(self) -> String {
+        let mut length = 0;
+        // SAFETY: the value is a global of a live module; the name is `length` bytes.
+        unsafe {
+            let name = llvm::LLVMGetValueName2(self.0, &mut length);
+            String::from_utf8_lossy(std::slice::from_raw_parts(name.cast(), length)).into_owned()
+        }
+    }
+
+    pub(crate) fn linkage(self) -> inkwell::llvm_sys::LLVMLinkage {
+        // SAFETY: as above.
+        unsafe { llvm::LLVMGetLinkage(self.0) }
+    }
+
+    pub(crate) fn make_internal(self) {
+        // SAFETY: as above.
+        unsafe { llvm::LLVMSetLinkage(self.0, inkwell::llvm_sys::LLVMLinkage::LLVMInternalLinkage) }
+    }
+}
+
+/// All aliases and ifuncs of a module.
+pub(crate) fn indirects(module: &Module<'_>) -> Vec<Indirect> {
+    let mut found = Vec::new();
+    // SAFETY: plain iteration over a live module's lists.
+    unsafe {
+        let mut alias = llvm::LLVMGetFirstGlobalAlias(module.as_mut_ptr());
+        while !alias.is_null() {
+            found.push(Indirect(alias));
+            alias = llvm::LLVMGetNextGlobalAlias(alias);
+        }
+        let mut ifunc = llvm::LLVMGetFirstGlobalIFunc(module.as_mut_ptr());
+        while !ifunc.is_null() {
+            found.push(Indirect(ifunc));
+            ifunc = llvm::LLVMGetNextGlobalIFunc(ifunc);
+        }
+    }
+    found
+}
+
+/// Takes a global out of its comdat: an internal symbol may not stay in one that others can drop.
+pub(crate) fn leave_comdat(global: GlobalValue<'_>) {
+    // SAFETY: a null comdat is LLVM's way to say none.
+    unsafe { inkwell::llvm_sys::comdat::LLVMSetComdat(global.as_value_ref(), std::ptr::null_mut()) }
+}
+
+/// Whether anything in the module uses this global.
+pub(crate) fn is_used(value: impl AsValueRef) -> bool {
+    // SAFETY: a query on a live value.
+    unsafe { !llvm::LLVMGetFirstUse(value.as_value_ref()).is_null() }
+}
+
+/// Names of the functions whose bodies use this global directly or through constants.
+pub(crate) fn using_functions(value: impl AsValueRef) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    let mut open = vec![value.as_value_ref()];
+    while let Some(next) = open.pop() {
+        // SAFETY: walks the use lists of a live module; every value met is alive.
+        unsafe {
+            let mut edge = llvm::LLVMGetFirstUse(next);
+            while !edge.is_null() {
+                let user = llvm::LLVMGetUser(edge);
+                edge = llvm::LLVMGetNextUse(edge);
+                if !seen.insert(user) {
+                    continue;
+                }
+                if llvm::LLVMIsAInstruction(user).is_null() {
+                    open.push(user);
+                } else {
+                    names.push(function_of(user));
+                }
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// SAFETY: `instruction` must be an instruction inside a function.
+unsafe fn function_of(instruction: LLVMValueRef) -> String {
+    // SAFETY: by the contract above every step yields a live value.
+    unsafe {
+        let function = llvm::LLVMGetBasicBlockParent(llvm::LLVMGetInstructionParent(instruction));
+        Indirect(function).name()
+    }
+}
+
+/// Replaces every call of `reflect` (`__nvvm_reflect`) by the number that `answer` gives for its
+/// string argument. Calls whose argument is not a constant string stay: code generation rejects them.
+pub(crate) fn replace_reflect_calls(reflect: FunctionValue<'_>, answer: &dyn Fn(&str) -> u32) {
+    let mut calls = Vec::new();
+    // SAFETY: the uses are collected first, because erasing a call changes the list; `answer` gets a
+    // Rust string; the replaced value has the call's own integer type.
+    unsafe {
+        let mut edge = llvm::LLVMGetFirstUse(reflect.as_value_ref());
+        while !edge.is_null() {
+            calls.push(llvm::LLVMGetUser(edge));
+            edge = llvm::LLVMGetNextUse(edge);
+        }
+        for call in calls {
+            if llvm::LLVMIsACallInst(call).is_null() {
+                continue;
+            }
+            if let Some(question) = constant_string(llvm::LLVMGetOperand(call, 0)) {
+                let number = llvm::LLVMConstInt(llvm::LLVMTypeOf(call), u64::from(answer(&question)), 0);
+                llvm::LLVMReplaceAllUsesWith(call, number);
+                llvm::LLVMInstructionEraseFromParent(call);
+            }
+        }
+    }
+}
+
+/// The text behind a pointer to a constant string, through casts and zero offsets.
+/// SAFETY: `pointer` must be a live value.
+unsafe fn constant_string(mut pointer: LLVMValueRef) -> Option<String> {
+    // SAFETY: operands of live constants are alive; the string is `length` bytes of the initializer.
+    unsafe {
+        while !llvm::LLVMIsAConstantExpr(pointer).is_null() {
+            match llvm::LLVMGetConstOpcode(pointer) {
+                LLVMOpcode::LLVMAddrSpaceCast | LLVMOpcode::LLVMBitCast | LLVMOpcode::LLVMGetElementPtr => {
+                    pointer = llvm::LLVMGetOperand(pointer, 0);
+                }
+                _ => return None,
+            }
+        }
+        let global = llvm::LLVMIsAGlobalVariable(pointer);
+        if global.is_null() {
+            return None;
+        }
+        let value = llvm::LLVMGetInitializer(global);
+        if value.is_null() || llvm::LLVMIsAConstantDataSequential(value).is_null() || llvm::LLVMIsConstantString(value) == 0 {
+            return None;
+        }
+        let mut length = 0;
+        let text = llvm::LLVMGetAsString(value, &mut length);
+        let bytes = std::slice::from_raw_parts(text.cast::<u8>(), length);
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    }
+}
+
+/// The value of an integer module flag.
+pub(crate) fn integer_module_flag(module: &Module<'_>, key: &str) -> Option<u64> {
+    // SAFETY: the flag's metadata lives as long as the module; it is an integer constant or we say none.
+    unsafe {
+        let metadata = llvm::LLVMGetModuleFlag(module.as_mut_ptr(), key.as_ptr().cast(), key.len());
+        if metadata.is_null() {
+            return None;
+        }
+        let context = llvm::LLVMGetModuleContext(module.as_mut_ptr());
+        let value = llvm::LLVMMetadataAsValue(context, metadata);
+        // A constant in metadata is a wrapper; its one operand is the constant itself.
+        let number = llvm::LLVMIsAConstantInt(llvm::LLVMGetOperand(value, 0));
+        if number.is_null() { None } else { Some(llvm::LLVMConstIntGetZExtValue(number)) }
+    }
+}

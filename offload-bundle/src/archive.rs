@@ -1,0 +1,61 @@
+//! The members of an archive: regular, with GNU or BSD long names, or thin.
+
+use object::read::archive::{ArchiveFile, ArchiveMember};
+
+use crate::FormatError;
+use crate::bytes::slice;
+
+/// A member of an archive, symbol and name tables not counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// The name as recorded; bytes that are not UTF-8 are replaced.
+    pub name: String,
+    /// Its bytes, or where they are.
+    pub data: MemberData<'a>,
+    /// Where the member's bytes start in the archive file; 0 for a member of a thin archive.
+    pub offset: u64,
+}
+
+/// Where the bytes of a member are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemberData<'a> {
+    /// In the archive.
+    Inline(&'a [u8]),
+    /// In a file of its own.
+    Thin {
+        /// The path as recorded, relative to the folder of the archive.
+        path: String,
+        /// The size in bytes that the archive recorded.
+        size: u64,
+    },
+}
+
+/// The members of an archive in order.
+///
+/// # Errors
+/// Data that is no archive, or a member that lies outside it.
+pub fn members(archive: &[u8]) -> Result<Vec<Member<'_>>, FormatError> {
+    let file = ArchiveFile::parse(archive).map_err(|e| FormatError::new(0, format!("damaged archive: {e}")))?;
+    let mut members = Vec::new();
+    // The reader's errors have no place: that of the last good member is near enough.
+    let mut last_good = 0;
+    for member in file.members() {
+        let member = member.map_err(|e| FormatError::new(last_good, format!("damaged archive member: {e}")))?;
+        let member = read_member(archive, file.is_thin(), &member)?;
+        last_good = member.offset.max(last_good);
+        members.push(member);
+    }
+    Ok(members)
+}
+
+fn read_member<'a>(archive: &'a [u8], is_thin: bool, member: &ArchiveMember<'a>) -> Result<Member<'a>, FormatError> {
+    let name = String::from_utf8_lossy(member.name()).into_owned();
+    let (offset, size) = member.file_range();
+    let data = if is_thin {
+        MemberData::Thin { path: name.clone(), size }
+    } else {
+        let what = format!("archive member {name}");
+        MemberData::Inline(slice(archive, offset, size, &what)?)
+    };
+    Ok(Member { name, data, offset })
+}

@@ -1,0 +1,318 @@
+//! Cubins: the ELF files that NVIDIA GPUs run, and what they say of themselves.
+//!
+//! NVIDIA documents little of it; the facts here were found by looking at cubins of ptxas 11 to 13. There are two layouts, told
+//! apart by `EI_OSABI`: the old one (0x33), and the new one (0x41), which CUDA 12.8 introduced for sm_100 and CUDA 13 uses for all.
+
+use goblin::container::Ctx;
+use goblin::elf::header::{self, Header};
+use goblin::elf::section_header::{SHT_NOBITS, SHT_NULL, SHT_STRTAB, SHT_SYMTAB, SectionHeader};
+use goblin::elf::sym::{self, Sym};
+
+use crate::FormatError;
+use crate::arch::{ArchFeature, GpuArch};
+use crate::bytes::{c_str, slice, u32_at};
+
+const EM_CUDA: u16 = 190;
+const OSABI_OLD: u8 = 0x33;
+const OSABI_NEW: u8 = 0x41;
+/// `e_flags` of the old layout: made for `sm_90a`.
+const OLD_FLAG_ACCELERATED: u32 = 0x800;
+/// `e_flags` of the new layout: made for `sm_100a` (CUDA 12 only; CUDA 13 records it in `.nv.compat`).
+const NEW_FLAG_ACCELERATED: u32 = 0x08;
+/// `e_flags` of the new layout: the driver may finalize the code for another GPU.
+const NEW_FLAG_FINALIZABLE: u32 = 0x02;
+/// `st_other` of a kernel's symbol.
+const STO_CUDA_ENTRY: u8 = 0x10;
+const SHN_UNDEF: usize = 0;
+const NOTE_CUINFO: &str = ".note.nv.cuinfo";
+const NV_COMPAT: &str = ".nv.compat";
+
+/// A cubin whose header, section table, sections, names and symbols were all found to lie inside the data.
+#[derive(Debug, Clone)]
+pub struct Cubin<'a> {
+    data: &'a [u8],
+    header: Header,
+    sections: Vec<Section<'a>>,
+    symbols: Vec<CubinSymbol>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Section<'a> {
+    name: &'a str,
+    data: &'a [u8],
+}
+
+/// A named symbol of a cubin.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CubinSymbol {
+    /// Its name.
+    pub name: String,
+    /// Whether the cubin defines it.
+    pub defined: bool,
+    /// Who sees it.
+    pub binding: SymbolBinding,
+    /// What it stands for.
+    pub kind: SymbolKind,
+}
+
+/// Who sees a symbol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SymbolBinding {
+    /// Every cubin of the link.
+    Global,
+    /// Every cubin of the link, and another definition may replace it.
+    Weak,
+    /// This cubin.
+    Local,
+}
+
+/// What a symbol stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SymbolKind {
+    /// A device function.
+    Function,
+    /// A function that the host can launch.
+    Kernel,
+    /// A variable.
+    Object,
+    /// A section, or something that only a device linker knows. Undefined symbols are often of this kind.
+    Other,
+}
+
+/// Reads a cubin and checks that nothing in it points outside.
+///
+/// # Errors
+/// Data that is no cubin, or one that is damaged: the driver crashes on some such files.
+pub fn parse(data: &[u8]) -> Result<Cubin<'_>, FormatError> {
+    let header = parse_header(data)?;
+    let ctx = context(&header)?;
+    let headers = section_headers(data, &header, ctx)?;
+    let sections = named_sections(data, &header, &headers)?;
+    let symbols = symbols(data, &headers, ctx)?;
+    Ok(Cubin { data, header, sections, symbols })
+}
+
+fn parse_header(data: &[u8]) -> Result<Header, FormatError> {
+    if !data.starts_with(header::ELFMAG) {
+        return Err(FormatError::new(0, "no cubin (not an ELF file)"));
+    }
+    let header =
+        goblin::elf::Elf::parse_header(data).map_err(|e| FormatError::new(0, format!("damaged cubin header: {e}")))?;
+    if header.e_ident[header::EI_DATA] != header::ELFDATA2LSB {
+        return Err(FormatError::new(5, "no cubin (big-endian ELF file)"));
+    }
+    if header.e_machine != EM_CUDA {
+        let what = format!("no cubin (ELF machine {}, not CUDA)", header.e_machine);
+        return Err(FormatError::new(18, what));
+    }
+    if !matches!(header.e_ident[header::EI_OSABI], OSABI_OLD | OSABI_NEW) {
+        let what = format!("cubin of an unknown ABI ({:#x})", header.e_ident[header::EI_OSABI]);
+        return Err(FormatError::new(7, what));
+    }
+    if !matches!(header.e_type, header::ET_REL | header::ET_EXEC) {
+        let what = format!("cubin of an unknown type ({})", header.e_type);
+        return Err(FormatError::new(16, what));
+    }
+    Ok(header)
+}
+
+fn context(header: &Header) -> Result<Ctx, FormatError> {
+    let container = header.container().map_err(|e| FormatError::new(4, format!("damaged cubin header: {e}")))?;
+    Ok(Ctx::new(container, goblin::container::Endian::Little))
+}
+
+fn section_headers(data: &[u8], header: &Header, ctx: Ctx) -> Result<Vec<SectionHeader>, FormatError> {
+    let count = usize::from(header.e_shnum);
+    let size = SectionHeader::size(ctx);
+    if usize::from(header.e_shentsize) != size {
+        let what = format!("cubin with section headers of {} bytes", header.e_shentsize);
+        return Err(FormatError::new(header.e_shoff, what));
+    }
+    if count == 0 || header.e_shoff == 0 {
+        return Err(FormatError::new(0, "cubin without sections"));
+    }
+    let table = slice(data, header.e_shoff, (count * size) as u64, "the cubin's section table")?;
+    SectionHeader::parse_from(table, 0, count, ctx)
+        .map_err(|e| FormatError::new(header.e_shoff, format!("damaged section table: {e}")))
+}
+
+fn named_sections<'a>(
+    data: &'a [u8],
+    header: &Header,
+    headers: &[SectionHeader],
+) -> Result<Vec<Section<'a>>, FormatError> {
+    let names = headers
+        .get(usize::from(header.e_shstrndx))
+        .filter(|names| names.sh_type == SHT_STRTAB)
+        .ok_or_else(|| FormatError::new(header.e_shoff, "cubin without section names"))?;
+    let names_data = slice(data, names.sh_offset, names.sh_size, "the cubin's section names")?;
+    let mut sections = Vec::with_capacity(headers.len());
+    for section in headers {
+        let name =
+            c_str(names_data, section.sh_name as u64, "a section name").map_err(|e| e.shifted(names.sh_offset))?;
+        sections.push(Section { name, data: section_data(data, section, name)? });
+    }
+    Ok(sections)
+}
+
+fn section_data<'a>(data: &'a [u8], section: &SectionHeader, name: &str) -> Result<&'a [u8], FormatError> {
+    if matches!(section.sh_type, SHT_NOBITS | SHT_NULL) {
+        return Ok(&[]);
+    }
+    let what = format!("the cubin's section {name}");
+    slice(data, section.sh_offset, section.sh_size, &what)
+}
+
+fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<CubinSymbol>, FormatError> {
+    let mut symbols = Vec::new();
+    for table in headers.iter().filter(|section| section.sh_type == SHT_SYMTAB) {
+        let names = headers
+            .get(table.sh_link as usize)
+            .filter(|names| names.sh_type == SHT_STRTAB)
+            .ok_or_else(|| FormatError::new(table.sh_offset, "symbol table without names"))?;
+        let names_data = slice(data, names.sh_offset, names.sh_size, "the cubin's symbol names")?;
+        let bytes = slice(data, table.sh_offset, table.sh_size, "the cubin's symbol table")?;
+        let count = bytes.len() / Sym::size(ctx.container);
+        let raw = Sym::parse(bytes, 0, count, ctx)
+            .map_err(|e| FormatError::new(table.sh_offset, format!("damaged symbol table: {e}")))?;
+        for symbol in raw {
+            let name =
+                c_str(names_data, symbol.st_name as u64, "a symbol name").map_err(|e| e.shifted(names.sh_offset))?;
+            check_section_index(&symbol, headers.len(), table.sh_offset)?;
+            if !name.is_empty() {
+                symbols.push(describe(name, &symbol));
+            }
+        }
+    }
+    Ok(symbols)
+}
+
+fn check_section_index(symbol: &Sym, sections: usize, table: u64) -> Result<(), FormatError> {
+    const SHN_LORESERVE: usize = 0xff00;
+    if symbol.st_shndx < sections || symbol.st_shndx >= SHN_LORESERVE {
+        return Ok(());
+    }
+    Err(FormatError::new(table, "symbol of a section that does not exist"))
+}
+
+fn describe(name: &str, symbol: &Sym) -> CubinSymbol {
+    let is_kernel = symbol.st_other & STO_CUDA_ENTRY != 0;
+    CubinSymbol {
+        name: name.to_owned(),
+        defined: symbol.st_shndx != SHN_UNDEF,
+        binding: match symbol.st_bind() {
+            sym::STB_GLOBAL => SymbolBinding::Global,
+            sym::STB_WEAK => SymbolBinding::Weak,
+            _ => SymbolBinding::Local,
+        },
+        kind: match symbol.st_type() {
+            sym::STT_FUNC if is_kernel => SymbolKind::Kernel,
+            sym::STT_FUNC => SymbolKind::Function,
+            sym::STT_OBJECT => SymbolKind::Object,
+            _ => SymbolKind::Other,
+        },
+    }
+}
+
+impl<'a> Cubin<'a> {
+    /// The bytes that were parsed.
+    pub fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// Whether it is an input of a device link (`ptxas -c`) and not a result.
+    pub fn is_relocatable(&self) -> bool {
+        self.header.e_type == header::ET_REL
+    }
+
+    /// Whether addresses have 64 bits.
+    pub fn is_64_bit(&self) -> bool {
+        self.header.e_ident[header::EI_CLASS] == header::ELFCLASS64
+    }
+
+    /// The GPU it was made for.
+    ///
+    /// The suffix `f` is not recorded in a form that can be relied on: such a cubin shows as the plain architecture.
+    pub fn arch(&self) -> GpuArch {
+        let flags = self.header.e_flags;
+        let (number, accelerated) = if self.is_new_abi() {
+            let by_flag = flags & NEW_FLAG_ACCELERATED != 0;
+            (flags >> 8 & 0xff, by_flag || self.compat_says_accelerated())
+        } else {
+            (flags & 0xff, flags & OLD_FLAG_ACCELERATED != 0)
+        };
+        let feature = if accelerated { ArchFeature::Accelerated } else { ArchFeature::Plain };
+        GpuArch { number, feature }
+    }
+
+    /// `EI_ABIVERSION`: 7 of the old layout, 8 of the new one.
+    pub fn abi_version(&self) -> u8 {
+        self.header.e_ident[header::EI_ABIVERSION]
+    }
+
+    /// Whether the driver may finalize the code for another GPU of its family.
+    pub fn finalizable(&self) -> bool {
+        self.is_new_abi() && self.header.e_flags & NEW_FLAG_FINALIZABLE != 0
+    }
+
+    /// The section `.nv.compat`, if there is one.
+    pub fn nv_compat(&self) -> Option<&'a [u8]> {
+        self.section(NV_COMPAT)
+    }
+
+    /// Whether there is DWARF information on sources.
+    pub fn has_debug_info(&self) -> bool {
+        self.section(".debug_info").is_some()
+    }
+
+    /// The kernels that it defines, in the order of its symbol table.
+    pub fn kernels(&self) -> Vec<String> {
+        let kernels = self.symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Kernel && symbol.defined);
+        kernels.map(|symbol| symbol.name.clone()).collect()
+    }
+
+    /// All named symbols in the order of the symbol table.
+    pub fn symbols(&self) -> &[CubinSymbol] {
+        &self.symbols
+    }
+
+    /// The CUDA release whose ptxas or nvlink made it, as (major, minor), where recorded.
+    pub fn toolkit(&self) -> Option<(u32, u32)> {
+        let tenfold = if self.is_new_abi() { self.note_toolkit()? } else { self.header.e_version };
+        // Version 1 is the ELF version itself, not CUDA 0.1.
+        (tenfold > 1).then_some((tenfold / 10, tenfold % 10))
+    }
+
+    fn is_new_abi(&self) -> bool {
+        self.header.e_ident[header::EI_OSABI] == OSABI_NEW
+    }
+
+    fn section(&self, name: &str) -> Option<&'a [u8]> {
+        let section = self.sections.iter().find(|section| section.name == name);
+        section.map(|section| section.data)
+    }
+
+    /// From the note {name size, description size, type, "NVIDIA Corp", u16 2, u16 sm, u32 ten times the release}.
+    fn note_toolkit(&self) -> Option<u32> {
+        let note = self.section(NOTE_CUINFO)?;
+        let name_size = u32_at(note, 0, "name size").ok()?;
+        let description = 12 + u64::from(name_size).next_multiple_of(4);
+        u32_at(note, description + 4, "toolkit").ok()
+    }
+
+    /// `.nv.compat` is a row of {u8 format, u8 attribute, u16 value}; format 4 has `value` further bytes.
+    fn compat_says_accelerated(&self) -> bool {
+        const ACCELERATOR_TARGET: u8 = 9;
+        const WITH_BYTES: u8 = 4;
+        let mut rest = self.nv_compat().unwrap_or_default();
+        while let Some((&[format, attribute, low, high], tail)) = rest.split_first_chunk::<4>() {
+            let value = u16::from_le_bytes([low, high]);
+            if attribute == ACCELERATOR_TARGET && format != WITH_BYTES {
+                return value != 0;
+            }
+            let skipped = if format == WITH_BYTES { usize::from(value) } else { 0 };
+            rest = tail.get(skipped..).unwrap_or_default();
+        }
+        false
+    }
+}

@@ -1,0 +1,199 @@
+//! One entry of a fatbin.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::{compress, flag};
+use crate::FormatError;
+use crate::arch::{ArchFeature, GpuArch};
+
+/// What an entry holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EntryKind {
+    /// PTX text.
+    Ptx,
+    /// A cubin.
+    Elf,
+    /// A cubin of the time before ELF.
+    OldElf,
+    /// NVVM IR for link-time optimization.
+    LtoIr,
+    /// An index of a library.
+    Index,
+    /// PTX to be linked, with its host references.
+    RelocatablePtx,
+    /// Tile IR.
+    TileIr,
+    /// Several entries with one payload (CUDA 13.5).
+    Concat,
+    /// A kind that this crate does not know.
+    Unknown(u16),
+}
+
+impl EntryKind {
+    const CODES: [(u16, EntryKind); 8] = [
+        (1, EntryKind::Ptx),
+        (2, EntryKind::Elf),
+        (4, EntryKind::OldElf),
+        (8, EntryKind::LtoIr),
+        (0x20, EntryKind::Index),
+        (0x40, EntryKind::RelocatablePtx),
+        (0x80, EntryKind::TileIr),
+        (0x100, EntryKind::Concat),
+    ];
+
+    pub(super) fn from_code(code: u16) -> Self {
+        let known = Self::CODES.iter().find(|(known, _)| *known == code);
+        known.map_or(EntryKind::Unknown(code), |(_, kind)| *kind)
+    }
+
+    pub(super) fn code(self) -> u16 {
+        if let EntryKind::Unknown(code) = self {
+            return code;
+        }
+        let known = Self::CODES.iter().find(|(_, kind)| *kind == self);
+        known.map_or(0, |(code, _)| *code)
+    }
+}
+
+impl fmt::Display for EntryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            EntryKind::Ptx => "ptx",
+            EntryKind::Elf => "cubin",
+            EntryKind::OldElf => "old cubin",
+            EntryKind::LtoIr => "ltoir",
+            EntryKind::Index => "index",
+            EntryKind::RelocatablePtx => "relocatable ptx",
+            EntryKind::TileIr => "tile ir",
+            EntryKind::Concat => "concatenation",
+            EntryKind::Unknown(code) => return write!(f, "kind {code:#x}"),
+        };
+        f.pad(name)
+    }
+}
+
+/// How a payload is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// A zlib stream.
+    Zlib,
+    /// A bare LZ4 block.
+    Lz4,
+    /// An LZ4 frame.
+    Lz4Frame,
+    /// A Zstandard frame.
+    Zstd,
+}
+
+impl Compression {
+    const FLAGS: [(u64, Compression); 4] = [
+        (flag::ZLIB, Compression::Zlib),
+        (flag::LZ4, Compression::Lz4),
+        (flag::LZ4_FRAME, Compression::Lz4Frame),
+        (flag::ZSTD, Compression::Zstd),
+    ];
+
+    pub(super) fn from_flags(flags: u64) -> Self {
+        let set = Self::FLAGS.iter().find(|(bit, _)| flags & bit != 0);
+        set.map_or(Compression::None, |(_, compression)| *compression)
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Compression::None => "none",
+            Compression::Zlib => "zlib",
+            Compression::Lz4 => "lz4",
+            Compression::Lz4Frame => "lz4 frame",
+            Compression::Zstd => "zstd",
+        })
+    }
+}
+
+/// One image of a fatbin, borrowed from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// What it holds.
+    pub kind: EntryKind,
+    /// The architecture, with the suffix that the flags record.
+    pub arch: GpuArch,
+    /// Major and minor version: the `.version` of PTX, the ABI of a cubin (1 and `EI_ABIVERSION`), the version of LTO-IR.
+    pub code_version: (u16, u16),
+    /// The flags as they are.
+    pub flags: u64,
+    /// The name of the source file, as recorded; not necessarily UTF-8.
+    pub identifier: Option<&'a [u8]>,
+    /// The compiler options that PTX or LTO-IR wants, as recorded; `None` for cubins.
+    pub options: Option<&'a [u8]>,
+    /// A copy of `.nv.compat`, for cubins that the driver may finalize.
+    pub compat: Option<&'a [u8]>,
+    /// How `stored` is compressed.
+    pub compression: Compression,
+    /// The payload as stored: exact if it is compressed, else with up to 7 zeros of padding.
+    pub stored: &'a [u8],
+    /// Size in bytes before compression; 0 if the payload is not compressed.
+    pub uncompressed_size: u64,
+    /// Where the entry's header starts, in bytes from the start of the data given.
+    pub offset: u64,
+    /// Where `stored` starts, in bytes from the start of the data given.
+    pub payload_offset: u64,
+}
+
+impl<'a> Entry<'a> {
+    /// The payload, decompressed.
+    ///
+    /// PTX comes without its final NUL. An uncompressed cubin may have up to 7 zeros behind it, as its size is not recorded.
+    ///
+    /// # Errors
+    /// A damaged payload, one that is not as long as recorded, or scrambled LTO-IR. Offsets are those of [`Entry::offset`].
+    pub fn payload(&self) -> Result<Cow<'a, [u8]>, FormatError> {
+        if self.flags & flag::SCRAMBLED != 0 && self.compression != Compression::None {
+            let what = "LTO-IR that NVIDIA's writer scrambled after compressing it cannot be read";
+            return Err(FormatError::new(self.payload_offset, what));
+        }
+        let payload = match self.compression {
+            Compression::None => Cow::Borrowed(self.stored),
+            how => compress::decompress(how, self.stored, self.uncompressed_size)
+                .map(Cow::Owned)
+                .map_err(|what| FormatError::new(self.payload_offset, what))?,
+        };
+        Ok(match self.kind {
+            EntryKind::Ptx | EntryKind::RelocatablePtx => without_nul(payload),
+            _ => payload,
+        })
+    }
+
+    /// Whether it was made with `-g`.
+    pub fn is_debug(&self) -> bool {
+        self.flags & flag::DEBUG != 0
+    }
+
+    /// Whether it is for a 64-bit host.
+    pub fn is_64_bit(&self) -> bool {
+        self.flags & flag::BITS_64 != 0
+    }
+}
+
+/// The architecture's suffix in the flags.
+pub(super) fn feature_of_flags(flags: u64) -> ArchFeature {
+    match (flags & flag::ACCELERATED != 0, flags & flag::FAMILY != 0) {
+        (true, _) => ArchFeature::Accelerated,
+        (_, true) => ArchFeature::Family,
+        _ => ArchFeature::Plain,
+    }
+}
+
+fn without_nul(text: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.get(..end).unwrap_or(text)),
+        Cow::Owned(mut text) => {
+            text.truncate(end);
+            Cow::Owned(text)
+        }
+    }
+}

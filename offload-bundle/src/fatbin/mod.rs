@@ -1,0 +1,58 @@
+//! NVIDIA's fatbin: machine code, PTX and LTO-IR for several GPUs in one container.
+//!
+//! NVIDIA does not document it. The layout was found by comparing what `fatbinary` of CUDA 12.9 and 13.0 writes; the tests compare
+//! [`FatbinWriter`] with it byte for byte. All numbers are little endian.
+//!
+//! A file header of 16 bytes: u32 magic, u16 version, u16 size of the header, u64 size of everything behind it. Then the entries, back
+//! to back, each a header of 64 bytes, its tail (name, options), and the payload padded to 8:
+//!
+//! | offset | type | field |
+//! | --- | --- | --- |
+//! | 0x00 | u16 | kind |
+//! | 0x02 | u16 | 0x0101 |
+//! | 0x04 | u32 | size of the header with its tail |
+//! | 0x08 | u64 | size of the payload as stored, padded |
+//! | 0x10 | u32 | exact size of the payload as stored if it is compressed, else 0 |
+//! | 0x14 | u32 | offset of the option block from the start of the entry, 0 if there is none |
+//! | 0x18 | u16, u16 | minor and major version: of PTX, of the ELF ABI, of LTO-IR |
+//! | 0x1c | u32 | number of the architecture: 90 |
+//! | 0x20 | u32, u32 | offset and length of the name, 0 if there is none |
+//! | 0x28 | u64 | flags |
+//! | 0x30 | u64 | 0 |
+//! | 0x38 | u64 | size before compression, 0 if the payload is not compressed |
+
+mod compress;
+mod entry;
+mod ptx_squeeze;
+mod read;
+mod write;
+
+pub use entry::{Compression, Entry, EntryKind};
+pub use ptx_squeeze::squeeze;
+pub use read::read;
+pub use write::{CompressPolicy, FatbinWriter, Host, Options};
+
+/// The four bytes that a fatbin starts with: 0xBA55ED50.
+pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
+
+const FILE_HEADER_SIZE: u64 = 16;
+const ENTRY_HEADER_SIZE: u64 = 64;
+
+/// Bits of an entry's flags.
+mod flag {
+    pub(super) const BITS_64: u64 = 0x1;
+    pub(super) const DEBUG: u64 = 0x2;
+    pub(super) const HOST_LINUX: u64 = 0x10;
+    pub(super) const HOST_MAC: u64 = 0x20;
+    pub(super) const HOST_WINDOWS: u64 = 0x40;
+    pub(super) const ZLIB: u64 = 0x1000;
+    pub(super) const LZ4: u64 = 0x2000;
+    pub(super) const LZ4_FRAME: u64 = 0x4000;
+    pub(super) const ZSTD: u64 = 0x8000;
+    /// LTO-IR that NVIDIA's writer scrambled after it compressed it.
+    pub(super) const SCRAMBLED: u64 = 0x1_0000;
+    pub(super) const ACCELERATED: u64 = 0x10_0000;
+    pub(super) const FAMILY: u64 = 0x20_0000;
+    /// Machine code that the driver may finalize for another GPU.
+    pub(super) const FINALIZABLE: u64 = 0x100_0000;
+}

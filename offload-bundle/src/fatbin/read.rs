@@ -1,0 +1,107 @@
+//! Reading fatbins.
+
+use super::entry::feature_of_flags;
+use super::{Compression, ENTRY_HEADER_SIZE, Entry, EntryKind, FILE_HEADER_SIZE, MAGIC};
+use crate::FormatError;
+use crate::arch::GpuArch;
+use crate::bytes::{slice, u16_at, u32_at, u64_at, zeros_from};
+
+/// Reads fatbins that lie back to back, with or without zeros between and behind them.
+///
+/// # Errors
+/// Anything that is no fatbin, or lies outside the data; offsets are relative to `data`.
+pub fn read(data: &[u8]) -> Result<Vec<Entry<'_>>, FormatError> {
+    let mut entries = Vec::new();
+    let mut at = zeros_from(data, 0);
+    while at < data.len() as u64 {
+        at = read_container(data, at, &mut entries)?;
+        at += zeros_from(data, at);
+    }
+    Ok(entries)
+}
+
+/// Appends the entries of the container at `start`; returns where it ends.
+fn read_container<'a>(data: &'a [u8], start: u64, entries: &mut Vec<Entry<'a>>) -> Result<u64, FormatError> {
+    let header = slice(data, start, FILE_HEADER_SIZE, "the header of the fatbin")?;
+    if !header.starts_with(&MAGIC) {
+        return Err(FormatError::new(start, "no fatbin (wrong magic)"));
+    }
+    let header_size = u64::from(u16_at(header, 6, "header size")?);
+    if header_size < FILE_HEADER_SIZE {
+        return Err(FormatError::new(start + 6, format!("fatbin with a header of {header_size} bytes")));
+    }
+    let size = u64_at(header, 8, "size")?;
+    let first = start.saturating_add(header_size);
+    let contents = slice(data, first, size, "the contents of the fatbin")?;
+    let mut at = 0;
+    while at < size {
+        let (entry, entry_size) = read_entry(contents, at, first).map_err(|e| e.shifted(first))?;
+        entries.push(entry);
+        at += entry_size;
+    }
+    Ok(first + size)
+}
+
+/// The entry at `at`, and its size; errors are relative to `contents`, which start at `first` of the data given.
+fn read_entry(contents: &[u8], at: u64, first: u64) -> Result<(Entry<'_>, u64), FormatError> {
+    let fixed = slice(contents, at, ENTRY_HEADER_SIZE, "the header of the fatbin entry")?;
+    let header_size = u64::from(u32_at(fixed, 4, "header size")?);
+    if header_size < ENTRY_HEADER_SIZE {
+        let what = format!("fatbin entry with a header of {header_size} bytes");
+        return Err(FormatError::new(at + 4, what));
+    }
+    let header = slice(contents, at, header_size, "the header of the fatbin entry")?;
+    let padded_size = u64_at(fixed, 8, "payload size")?;
+    let payload_at = at.saturating_add(header_size);
+    let padded = slice(contents, payload_at, padded_size, "the payload of the fatbin entry")?;
+
+    let flags = u64_at(fixed, 0x28, "flags")?;
+    let kind = EntryKind::from_code(u16_at(fixed, 0, "kind")?);
+    let compression = Compression::from_flags(flags);
+    let exact_size = match (compression, u32_at(fixed, 0x10, "compressed size")?) {
+        (Compression::None, _) => padded_size,
+        (_, size) => u64::from(size),
+    };
+    let block = option_block(header, kind).map_err(|e| e.shifted(at))?;
+    let is_cubin = kind == EntryKind::Elf;
+    let entry = Entry {
+        kind,
+        arch: GpuArch { number: u32_at(fixed, 0x1c, "architecture")?, feature: feature_of_flags(flags) },
+        code_version: (u16_at(fixed, 0x1a, "version")?, u16_at(fixed, 0x18, "version")?),
+        flags,
+        identifier: identifier(header).map_err(|e| e.shifted(at))?,
+        options: block.filter(|_| !is_cubin),
+        compat: block.filter(|_| is_cubin),
+        compression,
+        stored: slice(padded, 0, exact_size, "the compressed payload").map_err(|e| e.shifted(payload_at))?,
+        uncompressed_size: u64_at(fixed, 0x38, "uncompressed size")?,
+        offset: first.saturating_add(at),
+        payload_offset: first.saturating_add(payload_at),
+    };
+    Ok((entry, header_size + padded_size))
+}
+
+fn identifier(header: &[u8]) -> Result<Option<&[u8]>, FormatError> {
+    let offset = u64::from(u32_at(header, 0x20, "name offset")?);
+    let len = u64::from(u32_at(header, 0x24, "name length")?);
+    if offset == 0 {
+        return Ok(None);
+    }
+    slice(header, offset, len, "the name of the fatbin entry").map(Some)
+}
+
+/// The text of the option block: {u32 offset, u32 length}, and for cubins a zero byte in front of it.
+fn option_block(header: &[u8], kind: EntryKind) -> Result<Option<&[u8]>, FormatError> {
+    // Its block holds entry headers instead, which are of no use without the concatenated payload.
+    if kind == EntryKind::Concat {
+        return Ok(None);
+    }
+    let block = u64::from(u32_at(header, 0x14, "option offset")?);
+    if block == 0 {
+        return Ok(None);
+    }
+    let offset = u64::from(u32_at(header, block, "the option block")?);
+    let len = u64::from(u32_at(header, block + 4, "the option block")?);
+    let skipped = u64::from(kind == EntryKind::Elf);
+    slice(header, offset + skipped, len, "the options of the fatbin entry").map(Some)
+}

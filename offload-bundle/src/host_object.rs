@@ -1,0 +1,160 @@
+//! What a host file carries for the device: its kind, its device images, its offload entries.
+
+use object::elf::{ET_DYN, ET_EXEC, ET_REL, SHT_NOBITS};
+use object::read::elf::{FileHeader, SectionHeader};
+use object::{Endianness, FileKind as ObjectKind};
+
+use crate::FormatError;
+use crate::bytes::slice;
+use crate::offload_binary::{self, OffloadImage};
+
+mod entries;
+
+pub use entries::{HostEntry, offload_entries, registration_symbol};
+
+/// `SHT_LLVM_OFFLOADING` of LLVM's `BinaryFormat/ELF.h`: the section holds offload binaries.
+const SHT_LLVM_OFFLOADING: u32 = 0x6fff_4c0b;
+
+/// What a file is, as far as a linker of device code cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// An ELF object file.
+    ElfRelocatable,
+    /// An ELF shared library, or a position independent executable: a linker's input in the first case, never in the second.
+    ElfShared,
+    /// An ELF executable with a fixed address.
+    ElfExecutable,
+    /// LLVM bitcode, with or without its wrapper header.
+    Bitcode,
+    /// An archive that holds its members.
+    Archive,
+    /// An archive that names its members.
+    ThinArchive,
+    /// LLVM's container of device images.
+    OffloadBinary,
+    /// NVIDIA's container of device images.
+    Fatbin,
+    /// A COFF object or PE file.
+    Coff,
+    /// Anything else: linker scripts, sources, other formats, files too short to tell.
+    Unknown,
+}
+
+/// Tells a file's kind by its first bytes; any length will do.
+pub fn file_kind(data: &[u8]) -> FileKind {
+    const MAGICS: [(&[u8], FileKind); 6] = [
+        (b"BC\xc0\xde", FileKind::Bitcode),
+        (b"\xde\xc0\x17\x0b", FileKind::Bitcode),
+        (b"!<arch>\n", FileKind::Archive),
+        (b"!<thin>\n", FileKind::ThinArchive),
+        (&offload_binary::MAGIC, FileKind::OffloadBinary),
+        (&crate::fatbin::MAGIC, FileKind::Fatbin),
+    ];
+    if let Some((_, kind)) = MAGICS.iter().find(|(magic, _)| data.starts_with(magic)) {
+        return *kind;
+    }
+    if data.starts_with(&object::elf::ELFMAG) {
+        return elf_kind(data);
+    }
+    match ObjectKind::parse(data) {
+        Ok(ObjectKind::Coff | ObjectKind::CoffBig | ObjectKind::Pe32 | ObjectKind::Pe64) => FileKind::Coff,
+        _ => FileKind::Unknown,
+    }
+}
+
+fn elf_kind(data: &[u8]) -> FileKind {
+    // e_type is at the same place in both classes; EI_DATA says in which order its bytes are.
+    let (Some(&order), Some(&[low, high])) = (data.get(5), data.get(16..18).and_then(|b| b.first_chunk())) else {
+        return FileKind::Unknown;
+    };
+    let e_type = match order {
+        2 => u16::from_be_bytes([low, high]),
+        _ => u16::from_le_bytes([low, high]),
+    };
+    match object::elf::FileType(e_type) {
+        ET_REL => FileKind::ElfRelocatable,
+        ET_DYN => FileKind::ElfShared,
+        ET_EXEC => FileKind::ElfExecutable,
+        _ => FileKind::Unknown,
+    }
+}
+
+/// A device image found in a host file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceImage<'a> {
+    /// The image and what describes it.
+    pub image: OffloadImage<'a>,
+    /// Where its payload starts, in bytes from the start of the file given.
+    pub offset: u64,
+}
+
+/// The device images of an ELF file: of every section of type `SHT_LLVM_OFFLOADING` or with a name that starts with `.llvm.offloading`.
+///
+/// Reads nothing but the section headers and those sections.
+///
+/// # Errors
+/// A damaged ELF header, section table or offload binary; the offset is one in the file, the message names the section.
+pub fn device_images(elf: &[u8]) -> Result<Vec<DeviceImage<'_>>, FormatError> {
+    let mut images = Vec::new();
+    for section in sections(elf)? {
+        if section.kind != SHT_LLVM_OFFLOADING && !section.name.starts_with(b".llvm.offloading") {
+            continue;
+        }
+        let place = format!("section {}", String::from_utf8_lossy(section.name));
+        let data = section.data(elf).map_err(|e| e.within(&place))?;
+        let found = offload_binary::read_all(data).map_err(|e| e.shifted(section.offset).within(&place))?;
+        images.extend(
+            found
+                .into_iter()
+                .map(|image| DeviceImage { offset: section.offset.saturating_add(image.image_offset), image }),
+        );
+    }
+    Ok(images)
+}
+
+/// One section of an ELF file, by its header alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Section<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) kind: u32,
+    pub(crate) offset: u64,
+    pub(crate) size: u64,
+}
+
+impl Section<'_> {
+    /// The section's bytes, none if it has none in the file.
+    pub(crate) fn data<'a>(&self, elf: &'a [u8]) -> Result<&'a [u8], FormatError> {
+        if self.kind == SHT_NOBITS.0 {
+            return Ok(&[]);
+        }
+        slice(elf, self.offset, self.size, "its contents")
+    }
+}
+
+/// The sections of an ELF file of any class and byte order.
+pub(crate) fn sections(elf: &[u8]) -> Result<Vec<Section<'_>>, FormatError> {
+    match ObjectKind::parse(elf) {
+        Ok(ObjectKind::Elf32) => sections_of::<object::elf::FileHeader32<Endianness>>(elf),
+        Ok(ObjectKind::Elf64) => sections_of::<object::elf::FileHeader64<Endianness>>(elf),
+        _ => Err(FormatError::new(0, "not an ELF file")),
+    }
+}
+
+fn sections_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Result<Vec<Section<'_>>, FormatError> {
+    let header = H::parse(elf).map_err(|e| FormatError::new(0, format!("damaged ELF header: {e}")))?;
+    let endian = header.endian().map_err(|e| FormatError::new(0, e.to_string()))?;
+    let table = header.e_shoff(endian).into();
+    let damaged = |e: object::Error| FormatError::new(table, format!("damaged ELF section table: {e}"));
+    let headers = header.section_headers(endian, elf).map_err(damaged)?;
+    let names = header.section_strings(endian, elf, headers).map_err(damaged)?;
+    let mut sections = Vec::with_capacity(headers.len());
+    for section in headers {
+        sections.push(Section {
+            name: section.name(endian, names).map_err(damaged)?,
+            kind: section.sh_type(endian).0,
+            offset: section.sh_offset(endian).into(),
+            size: section.sh_size(endian).into(),
+        });
+    }
+    Ok(sections)
+}

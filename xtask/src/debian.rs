@@ -1,0 +1,145 @@
+//! Debian packages: LLVM 22, what linking it statically needs, and Python.
+
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+
+use crate::failure::{Failure, Result};
+use crate::step::{Progress, step};
+
+const PACKAGES: [&str; 13] = [
+    "clang-22",
+    "lld-22",
+    "llvm-22-dev",
+    "llvm-22-tools",
+    "clang-tools-22",
+    "libomp-22-dev",
+    "liboffload-22-dev",
+    "libpolly-22-dev",
+    "libzstd-dev",
+    "zlib1g-dev",
+    "g++",
+    // lit, and what it needs to stop a test that runs too long.
+    "python3",
+    "python3-psutil",
+];
+
+/// Installs what is missing; on a machine that has everything this costs one look.
+pub fn install_packages() -> Result<()> {
+    require_linux_x86_64()?;
+    let mut missing = missing_packages()?;
+    if python_with_pip().is_none() {
+        missing.push("python3-pip");
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    require_root_on_debian(&missing)?;
+    step("read Debian's package lists with apt-get", |progress| {
+        // Some other archive of this machine may be out of reach: what counts is whether the install succeeds.
+        let outcome = progress.run(apt_get().arg("update"));
+        Ok(if outcome.is_ok() { "" } else { "incomplete" })
+    })?;
+    let title = format!("install {} Debian packages and what they need with apt-get", missing.len());
+    step(&title, |progress| install(progress, &missing).map(|()| ""))
+}
+
+/// A Python that has pip: the first in PATH, or the system's.
+pub fn python_with_pip() -> Option<&'static str> {
+    let has_pip = |python: &&str| {
+        Command::new(python).args(["-m", "pip", "--version"]).output().is_ok_and(|output| output.status.success())
+    };
+    ["python3", "/usr/bin/python3"].into_iter().find(has_pip)
+}
+
+fn require_linux_x86_64() -> Result<()> {
+    if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "this is {} on {}, but the tools are installed for Linux on x86_64 only: use a Debian 12 machine or container",
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    )))
+}
+
+fn missing_packages() -> Result<Vec<&'static str>> {
+    // One line for each package that dpkg has heard of; the exit status only says whether it has heard of all.
+    let output = Command::new("dpkg-query")
+        .args(["--show", "--showformat=${Package} ${db:Status-Status}\\n"])
+        .args(PACKAGES)
+        .output()
+        .map_err(|error| {
+            Failure::new(format!(
+                "cannot run dpkg-query: {error}: the tools are installed from Debian 12's packages, and this is {}: \
+                 use a Debian 12 machine or container",
+                system_name()
+            ))
+        })?;
+    Ok(not_installed(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn not_installed(dpkg_query: &str) -> Vec<&'static str> {
+    let installed = |package: &str| {
+        dpkg_query.lines().any(|line| line.strip_suffix(" installed").is_some_and(|name| name == package))
+    };
+    PACKAGES.into_iter().filter(|package| !installed(package)).collect()
+}
+
+fn require_root_on_debian(missing: &[&str]) -> Result<()> {
+    let (packages, system) = (missing.join(" "), system_name());
+    if !system.starts_with("Debian GNU/Linux 12") {
+        return Err(Failure::new(format!(
+            "these packages are missing: {packages}\nThis is {system}, and xtask installs them on Debian 12 only: \
+             install LLVM 22 under these names yourself, or use a Debian 12 machine or container"
+        )));
+    }
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    if !is_root {
+        return Err(Failure::new(format!(
+            "these Debian packages are missing, and only root can install them: {packages}\n\
+             Run\n  sudo apt-get update\n  sudo apt-get install --no-install-recommends {packages}"
+        )));
+    }
+    Ok(())
+}
+
+fn install(progress: &Progress, packages: &[&str]) -> Result<()> {
+    let mut command = apt_get();
+    command.args(["install", "--yes", "--no-install-recommends"]).args(packages);
+    progress.run(&mut command).map(|_| ()).map_err(|failure| {
+        Failure::new(format!(
+            "cannot install the Debian packages {}: apt-get says: {}\nCheck the network, and that apt's sources name \
+             Debian 12 with its security archive, where LLVM 22 comes from; or install the packages by hand",
+            packages.join(" "),
+            failure.tool_error()
+        ))
+    })
+}
+
+fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C.UTF-8");
+    // Another apt may run, as it does right after a machine's first start.
+    command.args(["--option", "DPkg::Lock::Timeout=120", "--option", "Acquire::Retries=2"]);
+    command
+}
+
+fn system_name() -> String {
+    let text = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map_or_else(|| std::env::consts::OS.to_owned(), |name| name.trim_matches('"').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_counts_when_it_is_fully_installed() {
+        let all: String = PACKAGES.iter().map(|package| format!("{package} installed\n")).collect();
+        assert!(not_installed(&all).is_empty());
+        let removed = all.replace("lld-22 installed", "lld-22 config-files");
+        assert_eq!(not_installed(&removed), ["lld-22"]);
+        assert_eq!(not_installed(""), PACKAGES);
+    }
+}

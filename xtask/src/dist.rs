@@ -1,0 +1,49 @@
+//! `cargo xtask dist`: the programs as a user installs them.
+//!
+//! `dist/bin` is for clang's `-B`: one program under the three names that it is looked up by. `dist/gcc` is for gcc's
+//! `-B` and stands apart, because clang would take a `ld` beside its linker wrapper for the host linker.
+
+use std::path::Path;
+
+use crate::failure::{Failure, Result};
+use crate::repository::{Repository, create_folder, replace_link};
+use crate::setup;
+use crate::step::step;
+
+const PROGRAMS: [&str; 2] = ["fatlink", "offload-bundle"];
+const LINKS: [(&str, &str); 3] =
+    [("bin/clang-linker-wrapper", "fatlink"), ("bin/ld.fatlink", "fatlink"), ("gcc/ld", "../bin/fatlink")];
+
+/// Builds and lays out, on a machine that may still lack the tools.
+pub fn run(repository: &Repository) -> Result<()> {
+    setup::install(repository)?;
+    build(repository)
+}
+
+/// Builds and lays out.
+pub fn build(repository: &Repository) -> Result<()> {
+    step("build fatlink and offload-bundle into dist/", |progress| {
+        let mut cargo = repository.cargo("build");
+        cargo.args(["--release", "--locked", "--package=linker-wrapper", "--package=offload-bundle", "--bins"]);
+        // A build for another target would land elsewhere, and would not run here.
+        cargo.arg("--target-dir").arg(&repository.target).env_remove("CARGO_BUILD_TARGET");
+        progress.run(&mut cargo)?;
+        lay_out(&repository.target.join("release"), &repository.dist()).map(|()| "")
+    })
+}
+
+fn lay_out(built: &Path, dist: &Path) -> Result<()> {
+    create_folder(&dist.join("bin"))?;
+    create_folder(&dist.join("gcc"))?;
+    for program in PROGRAMS {
+        copy_whole(&built.join(program), &dist.join("bin").join(program))?;
+    }
+    LINKS.into_iter().try_for_each(|(link, program)| replace_link(program, &dist.join(link)))
+}
+
+/// A link that runs meanwhile sees the old program or the new one, never half of it.
+fn copy_whole(from: &Path, to: &Path) -> Result<()> {
+    let partial = to.with_extension("partial");
+    std::fs::copy(from, &partial).map_err(|error| Failure::file("copy", from, &error))?;
+    std::fs::rename(&partial, to).map_err(|error| Failure::file("replace", to, &error))
+}

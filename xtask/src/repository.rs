@@ -1,0 +1,58 @@
+//! Where things lie in the working tree.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::{Failure, Result};
+
+/// The working tree that this xtask was built from.
+pub struct Repository {
+    /// Its root.
+    pub root: PathBuf,
+    /// Cargo's target folder.
+    pub target: PathBuf,
+}
+
+impl Repository {
+    /// Asks cargo's own variables: nothing is searched for.
+    pub fn find() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned);
+        let root = root
+            .filter(|root| root.join("Cargo.toml").is_file())
+            .ok_or_else(|| Failure::new("the working tree has moved since xtask was built: run it as `cargo xtask`"))?;
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let target = std::path::absolute(&target).map_err(|error| Failure::file("find", &target, &error))?;
+        Ok(Self { root, target })
+    }
+
+    /// Where `cargo xtask dist` lays out the programs.
+    pub fn dist(&self) -> PathBuf {
+        self.root.join("dist")
+    }
+
+    /// The cargo that runs xtask, in this working tree.
+    pub fn cargo(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.arg(subcommand).current_dir(&self.root);
+        command
+    }
+}
+
+/// Creates a folder and those above it.
+pub fn create_folder(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).map_err(|error| Failure::file("create", path, &error))
+}
+
+/// Makes `link` a symbolic link to `target`, whatever it was before.
+pub fn replace_link(target: &str, link: &Path) -> Result<()> {
+    if std::fs::read_link(link).is_ok_and(|old| old == Path::new(target)) {
+        return Ok(());
+    }
+    match std::fs::remove_file(link) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Failure::file("replace", link, &error));
+        }
+        _ => {}
+    }
+    std::os::unix::fs::symlink(target, link).map_err(|error| Failure::file("create", link, &error))
+}

@@ -18,12 +18,10 @@ fn main() {
         let name = library.trim_start_matches("lib").trim_end_matches(".a");
         println!("cargo::rustc-link-lib=static:-bundle={name}");
     }
-    for flag in ask(&llvm_config, &with_components("--system-libs")).split_whitespace() {
-        let name = flag.trim_start_matches("-l");
-        // libzstd and zlib come from archives too, so that the program runs on a bare machine.
-        let kind = if matches!(name, "zstd" | "z") { "static:-bundle" } else { "dylib" };
-        println!("cargo::rustc-link-lib={kind}={name}");
-    }
+    // Of the system libraries that LLVM may want (`--system-libs`), code for these targets wants few:
+    // not z3 and libxml2, which a bare machine lacks. zlib comes from its archive, for the same reason,
+    // and zstd from the zstd crate, which offload-bundle brings: a second copy could not be told apart.
+    println!("cargo::rustc-link-lib=static:-bundle=z");
     println!("cargo::rustc-link-lib=dylib=stdc++");
 }
 

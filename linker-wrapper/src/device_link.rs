@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use llvm_passes::partition::{self, Partition};
 use llvm_passes::pipeline::{self, CodeTarget, Unit};
@@ -12,7 +12,7 @@ use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
 use llvm_passes::session::Session;
 use llvm_passes::symbols::{Strength, Symbol, SymbolKind};
 use offload_bundle::arch::{GpuArch, PtxVersion};
-use offload_bundle::cubin::{self, Binding, CubinSymbol, CubinSymbolKind};
+use offload_bundle::cubin::{self, CubinSymbol, SymbolBinding, SymbolKind as CubinSymbolKind};
 
 use crate::backend::{nvlink, ptxas};
 use crate::command::Mode;
@@ -53,12 +53,13 @@ pub struct LinkedTarget {
 /// # Errors
 /// All that is wrong with its images, or what the tools say.
 pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
+    // Declared first: modules of the session borrow from it.
+    let libdevice = Libdevice::new(around.toolkit);
     let session = Session::new();
     let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
     let units = units(target, &names);
     let modules = pipeline::read_units(&session, &units).map_err(from_ir)?;
     let symbols = all_symbols(target, &modules)?;
-    let libdevice = Libdevice::new(around);
     let resolution = resolve::resolve(&symbols, &|name| SYSTEM_CALLS.contains(&name) || libdevice.defines(name));
     report_unresolved(&resolution, target, &modules)?;
 
@@ -119,11 +120,11 @@ fn cubin_symbols(image: &PlannedImage<'_>, target: &TargetPlan<'_>) -> Result<Un
 
 fn symbol_of_cubin(symbol: &CubinSymbol) -> Option<Symbol> {
     let strength = match (symbol.binding, symbol.defined) {
-        (Binding::Local, _) => return None,
-        (Binding::Global, true) => Strength::Strong,
-        (Binding::Weak, true) => Strength::Weak,
-        (Binding::Global, false) => Strength::Undefined,
-        (Binding::Weak, false) => Strength::WeakUndefined,
+        (SymbolBinding::Local, _) => return None,
+        (SymbolBinding::Global, true) => Strength::Strong,
+        (SymbolBinding::Weak, true) => Strength::Weak,
+        (SymbolBinding::Global, false) => Strength::Undefined,
+        (SymbolBinding::Weak, false) => Strength::WeakUndefined,
     };
     let kind = match symbol.kind {
         CubinSymbolKind::Kernel => SymbolKind::Kernel,
@@ -188,27 +189,25 @@ fn used_in(unit: usize, name: &str, target: &TargetPlan<'_>, modules: &[inkwell:
     }
 }
 
-/// libdevice, looked at only when somebody wants a `__nv_` function.
-struct Libdevice<'a> {
+/// libdevice, opened only when somebody wants a `__nv_` function.
+struct Libdevice {
     path: Option<PathBuf>,
-    content: LazyLock<Option<Mapped>, Box<dyn Fn() -> Option<Mapped> + 'a>>,
+    content: OnceLock<Option<Mapped>>,
 }
 
-impl<'a> Libdevice<'a> {
-    fn new(around: &'a Surroundings<'_>) -> Self {
-        let path = around.toolkit.as_ref().ok().map(Toolkit::libdevice);
-        let open = path.clone();
-        let content: Box<dyn Fn() -> Option<Mapped> + 'a> = Box::new(move || Mapped::open(open.as_deref()?).ok());
-        Libdevice { path, content: LazyLock::new(content) }
+impl Libdevice {
+    fn new(toolkit: &Result<Toolkit, Errors>) -> Self {
+        Libdevice { path: toolkit.as_ref().ok().map(Toolkit::libdevice), content: OnceLock::new() }
     }
 
     /// Its names all begin alike, and a wrong one is reported by ptxas.
     fn defines(&self, name: &str) -> bool {
-        name.starts_with("__nv_") && self.content.is_some()
+        name.starts_with("__nv_") && self.unit().is_some()
     }
 
-    fn unit(&self, name: &'a str) -> Option<Unit<'_>> {
-        self.content.as_ref().map(|content| Unit { name, bitcode: content.bytes() })
+    fn unit(&self) -> Option<Unit<'_>> {
+        let content = self.content.get_or_init(|| Mapped::open(self.path.as_deref()?).ok());
+        content.as_ref().map(|content| Unit { name: "libdevice", bitcode: content.bytes() })
     }
 }
 
@@ -219,7 +218,7 @@ struct Job<'j, 's> {
     around: &'j Surroundings<'j>,
     units: &'j [Unit<'j>],
     keep: &'j BTreeSet<String>,
-    libdevice: &'s Libdevice<'s>,
+    libdevice: &'s Libdevice,
 }
 
 impl<'s> Job<'_, 's> {
@@ -233,7 +232,7 @@ impl<'s> Job<'_, 's> {
         let merged = pipeline::merge(self.session, modules, self.units).map_err(Errors::one)?;
         pipeline::internalize(&merged, self.keep);
         if pipeline::wants_libdevice(&merged)
-            && let Some(library) = self.libdevice.unit("libdevice")
+            && let Some(library) = self.libdevice.unit()
         {
             pipeline::add_libdevice(self.session, &merged, library).map_err(Errors::one)?;
             pipeline::internalize(&merged, self.keep);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use offload_bundle::archive::{self, MemberData};
-use offload_bundle::error::FormatError;
+use offload_bundle::FormatError;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{self, OffloadImage};
 use rayon::prelude::*;

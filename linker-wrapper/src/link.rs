@@ -124,10 +124,10 @@ impl Link<'_> {
     ) -> Result<Vec<LinkedTarget>, Errors> {
         let cuda_path = self.options.cuda_path.as_deref().or(self.device.cuda_path.as_deref());
         let toolkit = Toolkit::find(cuda_path);
+        let probed = OnceLock::new();
+        let probe = || probed.get_or_init(|| toolkit.as_ref().map_err(Clone::clone)?.probe_ptxas()).clone();
         std::thread::scope(|scope| {
             // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes.
-            let probed = OnceLock::new();
-            let probe = || probed.get_or_init(|| toolkit.as_ref().map_err(Clone::clone)?.probe_ptxas()).clone();
             scope.spawn(probe);
             let around = Surroundings {
                 toolkit: &toolkit,

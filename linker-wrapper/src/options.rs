@@ -190,8 +190,8 @@ pub fn parse(words: &[OsString], persona: Persona) -> Result<Options, Errors> {
     while let Some(word) = rest.next() {
         match find(word, persona) {
             Some(found) => {
-                let value = match found.joined {
-                    Some(value) => Some(value),
+                let value = match &found.joined {
+                    Some(value) => Some(value.clone()),
                     None if found.row.1 == Flag => None,
                     None => rest.next().cloned(),
                 };

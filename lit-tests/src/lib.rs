@@ -1,1 +1,145 @@
-//! placeholder
+//! Runs lit, and says what became of each of its tests.
+//!
+//! The tests are the files in `tests/`, by topic; `lit.cfg.py` says what they can use. They try the programs that
+//! `cargo xtask dist` lays out, as a user would.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+/// Where the environment says that the programs under test are; `cargo xtask test` sets it.
+const DIST: &str = "FATLINK_DIST";
+
+/// A test that runs longer than this has failed.
+const TIMEOUT_SECONDS: &str = "120";
+
+/// What lit puts before the names of this suite's tests.
+const NAME_PREFIX: &str = "fatlink :: ";
+
+/// The lit tests of this package.
+pub struct Suite {
+    tests: PathBuf,
+    scratch: PathBuf,
+}
+
+/// What became of a test.
+#[derive(Debug, PartialEq)]
+pub enum Outcome {
+    /// It did what it says, or failed as it says that it must.
+    Passed,
+    /// It needs a GPU, and there is none: the only reason to leave a test out.
+    NeedsGpu,
+    /// Why it failed, with the output of its commands.
+    Failed(String),
+}
+
+#[derive(Deserialize)]
+struct Report {
+    tests: Vec<ReportedTest>,
+}
+
+#[derive(Deserialize)]
+struct ReportedTest {
+    name: String,
+    code: String,
+    output: String,
+}
+
+impl Suite {
+    /// Finds the tests; `scratch` is where they may write.
+    pub fn new(scratch: &Path) -> Result<Self, String> {
+        if std::env::var_os(DIST).is_none() {
+            return Err(format!(
+                "{DIST} is not set: lit tests need the built programs and their environment; run `cargo xtask test`"
+            ));
+        }
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+        Ok(Self { tests, scratch: scratch.to_owned() })
+    }
+
+    /// The names of all tests, such as `cuda/two-tu-lto.test`.
+    pub fn names(&self) -> Result<Vec<String>, String> {
+        let output = self.lit(&["--show-tests"], &[])?;
+        let names: Vec<String> =
+            output.lines().filter_map(|line| line.trim().strip_prefix(NAME_PREFIX)).map(str::to_owned).collect();
+        if names.is_empty() { Err(format!("lit found no tests:\n{output}")) } else { Ok(names) }
+    }
+
+    /// Runs these tests, as many at once as there are cores.
+    pub fn run(&self, names: &[String]) -> Result<HashMap<String, Outcome>, String> {
+        if names.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let report = self.scratch.join("lit.json");
+        // A report of an earlier run must not pass for this one's.
+        let _ = std::fs::remove_file(&report);
+        let report_path = report.to_string_lossy();
+        let output =
+            self.lit(&["--ignore-fail", "--quiet", "--timeout", TIMEOUT_SECONDS, "--output", &report_path], names)?;
+        let text = std::fs::read(&report).map_err(|error| format!("lit wrote no report: {error}\n{output}"))?;
+        outcomes(&text).map_err(|error| format!("cannot read lit's report: {error}"))
+    }
+
+    fn lit(&self, options: &[&str], names: &[String]) -> Result<String, String> {
+        let mut command = Command::new("lit");
+        command.args(options).arg("--param").arg(format!("scratch={}", self.scratch.display()));
+        if names.is_empty() {
+            command.arg(&self.tests);
+        }
+        command.args(names.iter().map(|name| self.tests.join(name)));
+        let output = command
+            .output()
+            .map_err(|error| format!("cannot run lit: {error}: run `cargo xtask test`, which installs it"))?;
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        if output.status.success() { Ok(text.into_owned()) } else { Err(format!("lit failed:\n{text}")) }
+    }
+}
+
+fn outcomes(report: &[u8]) -> Result<HashMap<String, Outcome>, serde_json::Error> {
+    let report: Report = serde_json::from_slice(report)?;
+    let outcomes = report.tests.into_iter().map(|test| {
+        let name = test.name.strip_prefix(NAME_PREFIX).unwrap_or(&test.name).to_owned();
+        (name, outcome(&test.code, test.output))
+    });
+    Ok(outcomes.collect())
+}
+
+fn outcome(code: &str, output: String) -> Outcome {
+    match code {
+        "PASS" | "XFAIL" => Outcome::Passed,
+        "UNSUPPORTED" if output.trim_end().ends_with("unavailable features: gpu") => Outcome::NeedsGpu,
+        code => Outcome::Failed(format!("{code}\n{output}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_missing_gpu_excuses_a_test() {
+        let missing = |features: &str| format!("Test requires the following unavailable features: {features}");
+        assert_eq!(outcome("UNSUPPORTED", missing("gpu")), Outcome::NeedsGpu);
+        for excuse in [missing("cuda"), missing("cuda, gpu"), "no reason".to_owned()] {
+            assert!(matches!(outcome("UNSUPPORTED", excuse), Outcome::Failed(_)));
+        }
+    }
+
+    #[test]
+    fn whatever_did_not_pass_has_failed() {
+        for code in ["FAIL", "XPASS", "UNRESOLVED", "TIMEOUT", "FLAKYPASS", "SKIPPED"] {
+            assert!(matches!(outcome(code, String::new()), Outcome::Failed(_)), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_read() {
+        let report = br#"{"tests": [{"name": "fatlink :: a/b.test", "code": "PASS", "output": "", "elapsed": 0.1},
+            {"name": "fatlink :: c.test", "code": "FAIL", "output": "because", "elapsed": 0.1}]}"#;
+        let outcomes = outcomes(report).unwrap();
+        assert_eq!(outcomes["a/b.test"], Outcome::Passed);
+        assert_eq!(outcomes["c.test"], Outcome::Failed("FAIL\nbecause".into()));
+    }
+}

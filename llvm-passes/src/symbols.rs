@@ -1,5 +1,6 @@
 //! What one device image defines and wants, by name.
 
+use inkwell::AddressSpace;
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::module::{Linkage, Module};
 use inkwell::values::{FunctionValue, GlobalValue};
@@ -8,6 +9,9 @@ use crate::sys;
 
 /// LLVM's calling convention of a CUDA kernel.
 const PTX_KERNEL: u32 = 71;
+
+/// NVPTX's address space of `__shared__` variables.
+const SHARED: u16 = 3;
 
 /// How strongly a symbol is defined, by the rules of ELF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,10 +85,18 @@ fn variable_symbol(variable: GlobalValue<'_>) -> Option<Symbol> {
         return None;
     }
     let strength = strength(variable.get_linkage(), !variable.is_declaration())?;
+    if !strength.is_definition() && is_shared(variable) {
+        // `extern __shared__`: its size comes with the launch, nobody defines it.
+        return None;
+    }
     if !strength.is_definition() && !sys::is_used(variable) {
         return None;
     }
     Some(Symbol { name: name.to_owned(), strength, kind: SymbolKind::Variable })
+}
+
+fn is_shared(variable: GlobalValue<'_>) -> bool {
+    variable.as_pointer_value().get_type().get_address_space() == AddressSpace::from(SHARED)
 }
 
 fn indirect_symbol(indirect: sys::Indirect) -> Option<Symbol> {

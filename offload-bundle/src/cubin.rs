@@ -10,7 +10,7 @@ use goblin::elf::sym::{self, Sym};
 
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
-use crate::bytes::{c_str, slice, u32_at};
+use crate::bytes::{c_str, slice, u16_at, u32_at};
 
 const EM_CUDA: u16 = 190;
 const OSABI_OLD: u8 = 0x33;
@@ -77,6 +77,11 @@ pub enum SymbolKind {
     Object,
     /// A section, or something that only a device linker knows. Undefined symbols are often of this kind.
     Other,
+}
+
+/// Whether the data starts as a cubin does; it may still be a damaged one.
+pub fn is_cubin(data: &[u8]) -> bool {
+    data.starts_with(header::ELFMAG) && u16_at(data, 18, "machine").is_ok_and(|machine| machine == EM_CUDA)
 }
 
 /// Reads a cubin and checks that nothing in it points outside.

@@ -8,6 +8,7 @@ pub mod cubin;
 mod error;
 pub mod fatbin;
 pub mod host_object;
+pub mod listing;
 pub mod offload_binary;
 
 pub use arch::{ArchFeature, GpuArch, PtxVersion};

@@ -23,11 +23,11 @@ const PACKAGES: [&str; 13] = [
     "python3-psutil",
 ];
 
-/// Installs what is missing; on a machine that has everything this costs one look.
-pub fn install_packages() -> Result<()> {
+/// Installs what is missing; on a machine that has everything this costs one look. Pip is wanted only `with_pip`.
+pub fn install_packages(with_pip: bool) -> Result<()> {
     require_linux_x86_64()?;
     let mut missing = missing_packages()?;
-    if python_with_pip().is_none() {
+    if with_pip && python_with_pip().is_none() {
         missing.push("python3-pip");
     }
     if missing.is_empty() {

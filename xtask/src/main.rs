@@ -48,7 +48,10 @@ fn main() -> ExitCode {
         _ => None,
     };
     let Some(subcommand) = chosen else {
-        eprint!("error: no such command: cargo xtask {}\n\n{}", arguments.join(" "), usage());
+        if !arguments.is_empty() {
+            eprintln!("error: no such command: cargo xtask {}\n", arguments.join(" "));
+        }
+        eprint!("{}", usage());
         return ExitCode::from(2);
     };
     match Repository::find().and_then(|repository| (subcommand.run)(&repository)) {

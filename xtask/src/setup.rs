@@ -15,7 +15,7 @@ pub fn run(repository: &Repository) -> Result<()> {
 /// The same for the commands that begin with it; without a word when nothing is missing.
 pub fn install(repository: &Repository) -> Result<Toolchain> {
     let toolchain = Toolchain::locate(repository)?;
-    debian::install_packages()?;
+    debian::install_packages(!cuda::is_installed(&toolchain))?;
     cuda::install_wheels(&toolchain)?;
     Ok(toolchain)
 }

@@ -44,7 +44,7 @@ pub struct Options {
     pub host: Host,
     /// Which payloads are compressed.
     pub compress: CompressPolicy,
-    /// The level of Zstandard: 5 is the default of `fatbinary`, 19 its mode `size`.
+    /// The level of Zstandard: 5 is the default of `fatbinary`, 19 its mode `size`, which compresses cubins too.
     pub level: i32,
 }
 

@@ -1,0 +1,83 @@
+# What lit tests can use; after the model of LLVM's out-of-tree projects.
+#
+# The environment comes from `cargo xtask test`. To run lit by hand:
+#   eval "$(cargo xtask env)"; FATLINK_DIST=$PWD/dist lit -v lit-tests/tests
+
+import os
+import tempfile
+
+import lit.formats
+
+config.name = "fatlink"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".test", ".c", ".cpp", ".cu", ".ll", ".s"]
+# Files that tests use and that are no tests themselves.
+config.excludes = ["Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = lit_config.params.get("scratch") or os.path.join(tempfile.gettempdir(), "fatlink-lit")
+
+
+def folder(variable):
+    """A folder that the environment must name."""
+    path = os.environ.get(variable, "")
+    if not os.path.isdir(path):
+        lit_config.fatal(f"{variable} is '{path}', which is no folder: run `cargo xtask test`")
+    return os.path.abspath(path)
+
+
+def program(*parts):
+    """A program that must be there: a missing tool is a failure, not a skip."""
+    path = os.path.join(*parts)
+    if not os.access(path, os.X_OK):
+        lit_config.fatal(f"{path} is missing: run `cargo xtask test`, which builds or installs it")
+    return path
+
+
+dist = folder("FATLINK_DIST")
+cuda = folder("CUDA_PATH")
+llvm = "/usr/lib/llvm-22"
+
+for tool in ["FileCheck", "not", "split-file", "opt", "llvm-as", "llc", "llvm-ar", "llvm-nm", "llvm-objcopy",
+             "llvm-objdump", "llvm-readelf"]:
+    program(llvm, "bin", tool)
+for tool in ["ptxas", "nvlink", "cuobjdump", "nvdisasm"]:
+    program(cuda, "bin", tool)
+
+clangxx = program(llvm, "bin", "clang++")
+samples = os.path.join(os.path.dirname(os.path.dirname(config.test_source_root)), "samples")
+
+substitutions = {
+    # What is tested.
+    "%dist": dist,
+    "%fatlink": program(dist, "bin", "fatlink"),
+    "%clang-linker-wrapper": program(dist, "bin", "clang-linker-wrapper"),
+    "%ld.fatlink": program(dist, "bin", "ld.fatlink"),
+    "%offload-bundle": program(dist, "bin", "offload-bundle"),
+    # What it is tested with.
+    "%clang": program(llvm, "bin", "clang"),
+    "%clangxx": clangxx,
+    "%gcc": program("/usr/bin/gcc"),
+    "%gxx": program("/usr/bin/g++"),
+    "%llvm-offload-binary": program(llvm, "bin", "llvm-offload-binary"),
+    "%cuda": cuda,
+    "%samples": samples,
+    # The two command lines that most CUDA tests begin and end with.
+    "%compile-cuda": f"{clangxx} -x cuda --cuda-path={cuda} -Wno-unknown-cuda-version -fgpu-rdc -O2 -c",
+    "%cudart": f"-L{cuda}/lib -lcudart_static -ldl -lrt -lpthread",
+}
+# lit replaces one after the other: %clang must not take the first half of %clangxx.
+for name in sorted(substitutions, key=len, reverse=True):
+    config.substitutions.append((name.replace(".", r"\."), substitutions[name]))
+
+config.available_features.update(["cuda", "x86_64-linux"])
+# The device node of NVIDIA's Linux driver, or of its driver for WSL.
+if os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg"):
+    config.available_features.add("gpu")
+
+config.environment["PATH"] = os.pathsep.join(
+    [os.path.join(llvm, "bin"), os.path.join(cuda, "bin"), os.environ["PATH"]])
+config.environment["CUDA_PATH"] = cuda
+config.environment["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
+# Nobody's own settings for clang may change a test, and no test may leave anything there.
+config.environment["HOME"] = os.path.join(config.test_exec_root, "home")
+os.makedirs(config.environment["HOME"], exist_ok=True)

@@ -1,0 +1,295 @@
+//! What `offload-bundle list` shows: one row per device image of a file, whatever containers it is in.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use crate::FormatError;
+use crate::archive::{self, MemberData};
+use crate::cubin;
+use crate::fatbin::{self, Compression, Entry, EntryKind};
+use crate::host_object::{self, FileKind};
+use crate::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
+
+/// One device image. The field names are the keys of the JSON output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// The archive member that holds it.
+    pub member: Option<String>,
+    /// Where its bytes start in the file; for a thin archive, in the member's own file.
+    pub offset: u64,
+    /// The programming models: `cuda`, `openmp+cuda`.
+    pub kind: String,
+    /// The target triple, where the container records one.
+    pub triple: Option<String>,
+    /// The architecture: `sm_90a`, or what the container says; empty if it says nothing.
+    pub target: String,
+    /// What it is: `bitcode`, `cubin`, `ptx`, `ltoir`, `object` and so on.
+    pub image: String,
+    /// Of a cubin: whether it is an input of a device link.
+    pub relocatable: Option<bool>,
+    /// The version of PTX or LTO-IR: `8.8`.
+    pub version: Option<String>,
+    /// The name of the source file, where recorded.
+    pub name: Option<String>,
+    /// Size in bytes as stored.
+    pub size: u64,
+    /// `none`, `zstd`, `lz4`, `lz4 frame` or `zlib`.
+    pub compression: String,
+    /// Size in bytes before compression, if it is compressed.
+    pub uncompressed_size: Option<u64>,
+}
+
+/// Why a file could not be listed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// A container is damaged.
+    #[error("{error}")]
+    Format {
+        /// The archive member that holds it.
+        member: Option<String>,
+        /// What is wrong, and where in the file.
+        error: FormatError,
+    },
+    /// A member of a thin archive could not be read.
+    #[error("{what}")]
+    Thin {
+        /// The path as recorded.
+        member: String,
+        /// Why.
+        what: String,
+    },
+}
+
+impl ListError {
+    /// The archive member that the error is about.
+    pub fn member(&self) -> Option<&str> {
+        match self {
+            ListError::Format { member, .. } => member.as_deref(),
+            ListError::Thin { member, .. } => Some(member),
+        }
+    }
+
+    fn at_top(error: FormatError) -> Self {
+        ListError::Format { member: None, error }
+    }
+}
+
+/// Lists the device images of a file.
+///
+/// `read_thin` reads the file of a thin archive's member, given the path that the archive records.
+///
+/// # Errors
+/// A damaged container, a thin member that cannot be read, or a kind of file that is not supported.
+pub fn list(data: &[u8], read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>) -> Result<Vec<Row>, ListError> {
+    let unsupported = |what: &str| Err(ListError::at_top(FormatError::new(0, format!("{what} are not supported"))));
+    match host_object::file_kind(data) {
+        FileKind::Archive | FileKind::ThinArchive => list_archive(data, read_thin),
+        FileKind::Coff => unsupported("COFF files"),
+        FileKind::Bitcode => unsupported("LLVM bitcode files"),
+        _ => list_file(data).map_err(ListError::at_top),
+    }
+}
+
+fn list_archive(
+    data: &[u8],
+    mut read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
+) -> Result<Vec<Row>, ListError> {
+    let mut rows = Vec::new();
+    for member in archive::members(data).map_err(ListError::at_top)? {
+        let bytes = match &member.data {
+            MemberData::Inline(bytes) => Cow::Borrowed(*bytes),
+            MemberData::Thin { path, .. } => {
+                let thin = |what| ListError::Thin { member: path.clone(), what };
+                Cow::Owned(read_thin(path).map_err(thin)?)
+            }
+        };
+        let damaged = |error: FormatError| ListError::Format {
+            member: Some(member.name.clone()),
+            error: error.shifted(member.offset),
+        };
+        for row in list_file(&bytes).map_err(damaged)? {
+            let offset = row.offset.saturating_add(member.offset);
+            rows.push(Row { member: Some(member.name.clone()), offset, ..row });
+        }
+    }
+    Ok(rows)
+}
+
+/// Lists a file that is no archive; members of other kinds simply carry no device images.
+fn list_file(data: &[u8]) -> Result<Vec<Row>, FormatError> {
+    match host_object::file_kind(data) {
+        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => list_elf(data),
+        FileKind::OffloadBinary => {
+            let mut rows = Vec::new();
+            for image in offload_binary::read_all(data)? {
+                rows.extend(rows_of_image(&image, image.image_offset)?);
+            }
+            Ok(rows)
+        }
+        FileKind::Fatbin => rows_of_fatbin(data, 0, OffloadKinds::CUDA),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn list_elf(data: &[u8]) -> Result<Vec<Row>, FormatError> {
+    if cubin::is_cubin(data) {
+        return Ok(vec![cubin_row(data, 0, OffloadKinds::CUDA)?]);
+    }
+    let mut rows = Vec::new();
+    for found in host_object::device_images(data)? {
+        rows.extend(rows_of_image(&found.image, found.offset)?);
+    }
+    for section in host_object::sections(data)? {
+        let place = format!("section {}", String::from_utf8_lossy(section.name));
+        if !matches!(section.name, b".nv_fatbin" | b"__nv_relfatbin") {
+            continue;
+        }
+        let contents = section.data(data).map_err(|e| e.within(&place))?;
+        let found = rows_of_fatbin(contents, section.offset, OffloadKinds::CUDA).map_err(|e| e.within(&place))?;
+        rows.extend(found);
+    }
+    Ok(rows)
+}
+
+/// The rows of one image of an offload binary at `offset` of the file: several if it is a fatbin.
+fn rows_of_image(image: &OffloadImage<'_>, offset: u64) -> Result<Vec<Row>, FormatError> {
+    let described = |row: Row| Row {
+        triple: image.get("triple").map(str::to_owned),
+        target: if image.arch().is_empty() { row.target } else { image.arch().to_owned() },
+        ..row
+    };
+    // Drivers store cubins as `o`: what the bytes are counts, not what the container calls them.
+    if fatbin::MAGIC == image.image.get(..4).unwrap_or_default() {
+        let rows = rows_of_fatbin(image.image, offset, image.offload_kinds)?;
+        let triple = image.get("triple").map(str::to_owned);
+        return Ok(rows.into_iter().map(|row| Row { triple: triple.clone(), ..row }).collect());
+    }
+    if cubin::is_cubin(image.image) {
+        return Ok(vec![described(cubin_row(image.image, offset, image.offload_kinds)?)]);
+    }
+    let name = match (host_object::file_kind(image.image), image.image_kind) {
+        (FileKind::Bitcode, _) | (_, ImageKind::Bitcode) => "bitcode",
+        (_, ImageKind::Object) => "object",
+        (_, ImageKind::Cubin) => "cubin",
+        (_, ImageKind::Fatbin) => "fatbin",
+        (_, ImageKind::Ptx) => "ptx",
+        (_, ImageKind::Spirv) => "spirv",
+        (_, ImageKind::None) => "unknown",
+    };
+    Ok(vec![described(plain_row(name, image.image.len(), offset, image.offload_kinds))])
+}
+
+fn plain_row(image: &str, size: usize, offset: u64, kinds: OffloadKinds) -> Row {
+    Row {
+        member: None,
+        offset,
+        kind: kinds.to_string(),
+        triple: None,
+        target: String::new(),
+        image: image.to_owned(),
+        relocatable: None,
+        version: None,
+        name: None,
+        size: size as u64,
+        compression: Compression::None.to_string(),
+        uncompressed_size: None,
+    }
+}
+
+fn cubin_row(data: &[u8], offset: u64, kinds: OffloadKinds) -> Result<Row, FormatError> {
+    let cubin = cubin::parse(data).map_err(|e| e.shifted(offset))?;
+    Ok(Row {
+        target: cubin.arch().to_string(),
+        relocatable: Some(cubin.is_relocatable()),
+        ..plain_row("cubin", data.len(), offset, kinds)
+    })
+}
+
+/// The rows of the fatbins in `data`, which starts at `offset` of the file.
+fn rows_of_fatbin(data: &[u8], offset: u64, kinds: OffloadKinds) -> Result<Vec<Row>, FormatError> {
+    let entries = fatbin::read(data).map_err(|e| e.shifted(offset))?;
+    entries.iter().map(|entry| entry_row(entry, offset, kinds)).collect()
+}
+
+fn entry_row(entry: &Entry<'_>, base: u64, kinds: OffloadKinds) -> Result<Row, FormatError> {
+    let offset = base.saturating_add(entry.payload_offset);
+    let (major, minor) = entry.code_version;
+    let has_version = matches!(entry.kind, EntryKind::Ptx | EntryKind::RelocatablePtx | EntryKind::LtoIr);
+    Ok(Row {
+        target: entry.arch.to_string(),
+        relocatable: is_relocatable(entry).map_err(|e| e.shifted(base))?,
+        version: has_version.then(|| format!("{major}.{minor}")),
+        name: entry.identifier.map(|name| String::from_utf8_lossy(name).into_owned()),
+        compression: entry.compression.to_string(),
+        uncompressed_size: (entry.compression != Compression::None).then_some(entry.uncompressed_size),
+        ..plain_row(&entry.kind.to_string(), entry.stored.len(), offset, kinds)
+    })
+}
+
+/// Whether an entry's cubin is relocatable; errors are relative to the fatbin.
+fn is_relocatable(entry: &Entry<'_>) -> Result<Option<bool>, FormatError> {
+    if entry.kind != EntryKind::Elf {
+        return Ok(None);
+    }
+    let payload = entry.payload()?;
+    let compressed = entry.compression != Compression::None;
+    let cubin = cubin::parse(&payload).map_err(|e| {
+        // Offsets inside a compressed payload mean nothing in the file.
+        let what = if compressed { format!("decompressed {} cubin: {e}", entry.arch) } else { e.what };
+        let inside = if compressed { 0 } else { e.offset };
+        FormatError::new(entry.payload_offset.saturating_add(inside), what)
+    })?;
+    Ok(Some(cubin.is_relocatable()))
+}
+
+/// The rows as aligned columns under a line of headings, or a note if there are none.
+pub fn table(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "no device images\n".to_owned();
+    }
+    let mut cells = vec![["MEMBER", "OFFSET", "KIND", "TARGET", "IMAGE", "SIZE", "COMPRESSION"].map(str::to_owned)];
+    cells.extend(rows.iter().map(cells_of));
+    let has_members = rows.iter().any(|row| row.member.is_some());
+    let mut out = String::new();
+    for line in &cells {
+        let mut text = String::new();
+        for (column, cell) in line.iter().enumerate().skip(usize::from(!has_members)) {
+            let width = cells.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+            let blanks = " ".repeat(width - cell.chars().count());
+            // Numbers stand to the right, words to the left.
+            let is_number = column == SIZE_COLUMN;
+            text += &if is_number { format!("{blanks}{cell}  ") } else { format!("{cell}{blanks}  ") };
+        }
+        out += text.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+const SIZE_COLUMN: usize = 5;
+
+fn cells_of(row: &Row) -> [String; 7] {
+    let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
+    [
+        row.member.clone().unwrap_or_default(),
+        format!("{:#x}", row.offset),
+        row.kind.clone(),
+        target.to_owned(),
+        image_text(row),
+        row.size.to_string(),
+        match row.uncompressed_size {
+            Some(size) => format!("{} of {size}", row.compression),
+            None => "-".to_owned(),
+        },
+    ]
+}
+
+fn image_text(row: &Row) -> String {
+    match (row.relocatable, &row.version) {
+        (Some(true), _) => format!("{} (relocatable)", row.image),
+        (Some(false), _) => format!("{} (executable)", row.image),
+        (None, Some(version)) => format!("{} {version}", row.image),
+        (None, None) => row.image.clone(),
+    }
+}

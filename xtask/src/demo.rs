@@ -1,0 +1,257 @@
+//! `cargo xtask demo`: fatlink at work, from a bare machine to a program on the GPU.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use crate::failure::{Failure, Result};
+use crate::repository::{Repository, create_folder};
+use crate::step::{Progress, quoted, shown, step};
+use crate::toolchain::{LLVM, Toolchain};
+use crate::{dist, setup};
+
+struct Step {
+    title: &'static str,
+    /// Returns what is to be shown below the step's line.
+    work: fn(&Demo, &Progress) -> Result<String>,
+}
+
+/// After the set-up and the build, which have their own lines.
+const STEPS: [Step; 5] = [
+    Step { title: "compile samples/cuda with clang", work: compile },
+    Step { title: "put its library's objects into libfields.a", work: archive },
+    Step { title: "link with clang -B dist/bin", work: link },
+    Step { title: "list the device code inside", work: list },
+    Step { title: "run the program", work: execute },
+];
+
+const SOURCES: [&str; 4] = ["main.cu", "diffuse.cu", "particles.cu", "forces.cu"];
+const HOST_SOURCES: [&str; 1] = ["reference.cpp"];
+const LIBRARY_SOURCES: [&str; 4] = ["fields/screened.cu", "fields/drag.cu", "fields/kick.cu", "fields/magnetic.cu"];
+
+/// What the sample exits with where there is no GPU.
+const EXIT_NO_GPU: i32 = 77;
+
+struct Demo {
+    sample: PathBuf,
+    /// Objects and the program; kept, so that the next demo compiles only what changed.
+    folder: PathBuf,
+    dist: PathBuf,
+    cuda: PathBuf,
+    architectures: Vec<String>,
+}
+
+/// Stops at the first step that does not do what it says.
+pub fn run(repository: &Repository) -> Result<()> {
+    let toolchain = setup::install(repository)?;
+    dist::build(repository)?;
+    let demo = Demo::new(repository, &toolchain);
+    create_folder(&demo.folder)?;
+    for Step { title, work } in STEPS {
+        let mut below = String::new();
+        step(title, |progress| {
+            below = work(&demo, progress)?;
+            Ok("")
+        })?;
+        below.lines().for_each(|line| println!("      {line}"));
+    }
+    Ok(())
+}
+
+impl Demo {
+    fn new(repository: &Repository, toolchain: &Toolchain) -> Self {
+        Self {
+            sample: repository.root.join("samples/cuda"),
+            folder: repository.target.join("demo"),
+            dist: repository.dist(),
+            cuda: toolchain.cuda(),
+            architectures: architectures(),
+        }
+    }
+
+    fn clang(&self) -> Command {
+        let mut command = Command::new("clang++-22");
+        command.current_dir(&self.folder);
+        command
+    }
+
+    fn program(&self) -> PathBuf {
+        self.folder.join("plate")
+    }
+}
+
+/// Two that are common, and this machine's own.
+fn architectures() -> Vec<String> {
+    let mut architectures = vec!["sm_80".to_owned(), "sm_90".to_owned()];
+    // It fails where there is no GPU, which is no error here.
+    if let Ok(output) = Command::new(Path::new(LLVM).join("bin/nvptx-arch")).output() {
+        let found = String::from_utf8_lossy(&output.stdout);
+        architectures.extend(found.lines().filter(|line| line.starts_with("sm_")).map(str::to_owned));
+    }
+    architectures.sort();
+    architectures.dedup();
+    architectures
+}
+
+fn compile(demo: &Demo, progress: &Progress) -> Result<String> {
+    let newest_input = newest(&demo.sample)?.max(modified(&demo.cuda.join("bin/ptxas"))?);
+    let commands = || SOURCES.iter().chain(&HOST_SOURCES).chain(&LIBRARY_SOURCES).map(|name| compile_one(demo, name));
+    let stale: Vec<(Command, PathBuf)> =
+        commands().filter(|(command, object)| !is_fresh(command, object, newest_input)).collect();
+    run_in_parallel(progress, stale)?;
+    let (example, _) = compile_one(demo, SOURCES[0]);
+    Ok(shown(&example))
+}
+
+fn compile_one(demo: &Demo, source: &str) -> (Command, PathBuf) {
+    let object = object_name(source);
+    let mut command = demo.clang();
+    if source.ends_with(".cu") {
+        command.args(["-x", "cuda", "-Wno-unknown-cuda-version", "-fgpu-rdc", "-foffload-lto"]);
+        command.arg(format!("--cuda-path={}", demo.cuda.display()));
+        command.args(demo.architectures.iter().map(|architecture| format!("--offload-arch={architecture}")));
+    }
+    command.args(["-O2", "-c"]).arg(demo.sample.join(source)).args(["-o", &object]);
+    (command, demo.folder.join(object))
+}
+
+fn object_name(source: &str) -> String {
+    let stem = Path::new(source).file_stem().unwrap_or_default().to_string_lossy();
+    format!("{stem}.o")
+}
+
+/// As many compilers at once as there are cores.
+fn run_in_parallel(progress: &Progress, commands: Vec<(Command, PathBuf)>) -> Result<()> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let queue = Mutex::new(commands.into_iter());
+    let next = || queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+    let work = || -> Result<()> {
+        while let Some((mut command, object)) = next() {
+            progress.run(&mut command)?;
+            let record = command_record(&object);
+            std::fs::write(&record, shown(&command)).map_err(|error| Failure::file("write", &record, &error))?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|_| Err(Failure::new("xtask itself failed: see the panic above")))
+        })
+    })
+}
+
+/// Whether an object came from this command line and is younger than all that could have changed it.
+fn is_fresh(command: &Command, object: &Path, newest_input: SystemTime) -> bool {
+    modified(object).is_ok_and(|time| time > newest_input)
+        && std::fs::read_to_string(command_record(object)).is_ok_and(|record| record == shown(command))
+}
+
+/// Where the command line that made an object is kept.
+fn command_record(object: &Path) -> PathBuf {
+    object.with_extension("command")
+}
+
+fn newest(folder: &Path) -> Result<SystemTime> {
+    let entries = std::fs::read_dir(folder).map_err(|error| Failure::file("read", folder, &error))?;
+    let mut newest = SystemTime::UNIX_EPOCH;
+    for entry in entries {
+        let path = entry.map_err(|error| Failure::file("read", folder, &error))?.path();
+        newest = newest.max(if path.is_dir() { self::newest(&path)? } else { modified(&path)? });
+    }
+    Ok(newest)
+}
+
+fn modified(path: &Path) -> Result<SystemTime> {
+    std::fs::metadata(path).and_then(|file| file.modified()).map_err(|error| Failure::file("read", path, &error))
+}
+
+fn archive(demo: &Demo, progress: &Progress) -> Result<String> {
+    let library = demo.folder.join("libfields.a");
+    // The archiver adds to what is there.
+    let _ = std::fs::remove_file(&library);
+    let mut command = Command::new(Path::new(LLVM).join("bin/llvm-ar"));
+    command.current_dir(&demo.folder).args(["rcs", "libfields.a"]);
+    progress.run(command.args(LIBRARY_SOURCES.map(object_name))).map(|_| String::new())
+}
+
+fn link(demo: &Demo, progress: &Progress) -> Result<String> {
+    let program = demo.program();
+    // A program of an earlier demo must not pass for this one's.
+    let _ = std::fs::remove_file(&program);
+    let mut command = demo.clang();
+    command.arg("-B").arg(demo.dist.join("bin")).arg("--offload-link");
+    command.arg(format!("--cuda-path={}", demo.cuda.display()));
+    command.args(SOURCES.iter().chain(&HOST_SOURCES).map(|source| object_name(source))).arg("libfields.a");
+    command.arg(format!("-L{}", demo.cuda.join("lib").display()));
+    command.args(["-lcudart_static", "-ldl", "-lrt", "-lpthread", "-o", "plate"]);
+    progress.run(&mut command)?;
+    match program.is_file() {
+        true => Ok(shown(&command)),
+        false => Err(Failure::new(format!("`{}` succeeded without writing its output", shown(&command)))),
+    }
+}
+
+fn list(demo: &Demo, progress: &Progress) -> Result<String> {
+    let mut command = Command::new(demo.dist.join("bin/offload-bundle"));
+    let output = progress.run(command.arg("list").arg(demo.program()))?;
+    match demo.architectures.iter().find(|architecture| !output.contains(architecture.as_str())) {
+        None => Ok(format!("{}\n{output}", shown(&command))),
+        Some(missing) => Err(Failure {
+            message: format!("the program has no code for {missing}, which it was compiled for"),
+            output,
+        }),
+    }
+}
+
+fn execute(demo: &Demo, progress: &Progress) -> Result<String> {
+    let program = demo.program();
+    let (status, output) = progress.status(&mut Command::new(&program))?;
+    if status.code() == Some(EXIT_NO_GPU) {
+        return Ok(format!(
+            "{output}linked, but not run here: {} runs where there is a GPU",
+            quoted(program.as_os_str())
+        ));
+    }
+    if status.success() && output.lines().last() == Some("PASS") {
+        return Ok(output);
+    }
+    Err(Failure { message: format!("{} ended with {status}, not with PASS", program.display()), output })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_source_of_the_sample_is_compiled() {
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples/cuda");
+        let all: Vec<&str> = SOURCES.into_iter().chain(HOST_SOURCES).chain(LIBRARY_SOURCES).collect();
+        for source in &all {
+            assert!(sample.join(source).is_file(), "{source} is gone");
+        }
+        let count = |folder: &Path| {
+            let entries = std::fs::read_dir(folder).unwrap();
+            entries.filter(|entry| has_code(&entry.as_ref().unwrap().path())).count()
+        };
+        assert_eq!(count(&sample) + count(&sample.join("fields")), all.len());
+    }
+
+    fn has_code(path: &Path) -> bool {
+        path.extension().is_some_and(|extension| extension == "cu" || extension == "cpp")
+    }
+
+    #[test]
+    fn an_object_is_stale_when_its_command_line_changed() {
+        let folder = std::env::temp_dir().join(format!("xtask-demo-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (object, mut command) = (folder.join("a.o"), Command::new("clang"));
+        std::fs::write(&object, "").unwrap();
+        std::fs::write(command_record(&object), "clang").unwrap();
+        assert!(is_fresh(&command, &object, SystemTime::UNIX_EPOCH));
+        assert!(!is_fresh(&command, &object, SystemTime::now()));
+        assert!(!is_fresh(command.arg("-O2"), &object, SystemTime::UNIX_EPOCH));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

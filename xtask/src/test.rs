@@ -1,0 +1,123 @@
+//! `cargo xtask test`: every test that can run on this machine. A missing tool is a failure, never a skip.
+
+use std::process::Command;
+
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::repository::Repository;
+use crate::step::{Progress, step};
+use crate::{dist, setup};
+
+struct Check {
+    title: &'static str,
+    /// Returns a note for the end of the step's line.
+    work: fn(&Checker, &Progress) -> Result<String>,
+}
+
+/// The quick ones first. The tests themselves come last, after the build of dist/, which lit tests use: they see the
+/// programs as they are shipped, while unit tests run with the overflow checks of the dev profile.
+const CHECKS: [Check; 3] = [
+    Check { title: "cargo fmt --check", work: format },
+    Check { title: "cargo clippy, warnings denied", work: clippy },
+    Check { title: "cargo doc, warnings denied", work: doc },
+];
+
+struct Checker<'a> {
+    repository: &'a Repository,
+    environment: Environment,
+}
+
+/// Stops at the first step that fails.
+pub fn run(repository: &Repository) -> Result<()> {
+    let toolchain = setup::install(repository)?;
+    let checker = Checker { repository, environment: Environment::new(repository, &toolchain) };
+    for Check { title, work } in CHECKS {
+        step(title, |progress| work(&checker, progress))?;
+    }
+    dist::build(repository)?;
+    step("cargo test, all packages and the lit tests", |progress| cargo_test(&checker, progress))?;
+    println!("all tests passed");
+    Ok(())
+}
+
+impl Checker<'_> {
+    fn cargo(&self, subcommand: &str) -> Command {
+        let mut cargo = self.repository.cargo(subcommand);
+        self.environment.apply(&mut cargo);
+        cargo
+    }
+}
+
+fn format(checker: &Checker, progress: &Progress) -> Result<String> {
+    let outcome = progress.run(checker.cargo("fmt").args(["--all", "--check"]));
+    outcome.map(|_| String::new()).map_err(|failure| Failure {
+        message: "the code is not formatted: run `cargo fmt --all`".to_owned(),
+        output: failure.output,
+    })
+}
+
+fn clippy(checker: &Checker, progress: &Progress) -> Result<String> {
+    let arguments = ["--workspace", "--all-targets", "--locked", "--", "--deny=warnings"];
+    progress.run(checker.cargo("clippy").args(arguments)).map(|_| String::new())
+}
+
+fn doc(checker: &Checker, progress: &Progress) -> Result<String> {
+    let mut cargo = checker.cargo("doc");
+    cargo.args(["--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "--deny=warnings");
+    progress.run(&mut cargo).map(|_| String::new())
+}
+
+fn cargo_test(checker: &Checker, progress: &Progress) -> Result<String> {
+    let mut cargo = checker.cargo("test");
+    cargo.args(["--workspace", "--locked", "--no-fail-fast"]).env("FATLINK_DIST", checker.repository.dist());
+    match progress.run(&mut cargo) {
+        Ok(output) => Ok(tally(&output)),
+        Err(failure) => Err(Failure { message: failed_tests(&failure), output: failure.output }),
+    }
+}
+
+/// `N passed`, over all test programs, and what was left out.
+fn tally(output: &str) -> String {
+    let total = |word: &str| -> usize {
+        let results = output.lines().filter_map(|line| line.strip_prefix("test result: "));
+        let counts =
+            results.flat_map(|result| result.split([';', '.'])).filter_map(|part| part.trim().strip_suffix(word));
+        counts.filter_map(|count| count.trim().parse::<usize>().ok()).sum()
+    };
+    match total("ignored") {
+        0 => format!("{} passed", total("passed")),
+        ignored => format!("{} passed, {ignored} left out because they need a GPU", total("passed")),
+    }
+}
+
+fn failed_tests(failure: &Failure) -> String {
+    let failed = |line: &str| Some(line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.to_owned());
+    let names: Vec<String> = failure.output.lines().filter_map(failed).collect();
+    match names.len() {
+        0 => failure.message.clone(),
+        1 => format!("a test failed: {}", names[0]),
+        count => format!("{count} tests failed: {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "test a::b ... ok\ntest c.test ... FAILED\n\
+        test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.05s\n\
+        test result: FAILED. 4 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.05s\n";
+
+    #[test]
+    fn results_are_added_up() {
+        assert_eq!(tally(OUTPUT), "7 passed, 2 left out because they need a GPU");
+    }
+
+    #[test]
+    fn failed_tests_are_named() {
+        let failure = Failure { message: "it failed".into(), output: OUTPUT.into() };
+        assert_eq!(failed_tests(&failure), "a test failed: c.test");
+        let failure = Failure { message: "it failed".into(), output: "does not compile\n".into() };
+        assert_eq!(failed_tests(&failure), "it failed");
+    }
+}

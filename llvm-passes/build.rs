@@ -2,7 +2,7 @@
 //! needs no libLLVM where it runs. `static:-bundle` keeps 400 MB of archives
 //! out of the rlib; inkwell's own linking is off (`llvm22-1-no-llvm-linking`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const COMPONENTS: [&str; 8] =
@@ -22,14 +22,27 @@ fn main() {
     // not z3 and libxml2, which a bare machine lacks. zlib comes from its archive, for the same reason,
     // and zstd from the zstd crate, which offload-bundle brings: a second copy could not be told apart.
     println!("cargo::rustc-link-lib=static:-bundle=z");
-    println!("cargo::rustc-link-lib=dylib=stdc++");
+    link_cxx_library();
+}
+
+/// LLVM is C++; its library comes along too, where the compiler has it as an archive.
+fn link_cxx_library() {
+    let found = Command::new("c++").arg("-print-file-name=libstdc++.a").output();
+    let path = found.ok().and_then(|output| String::from_utf8(output.stdout).ok()).map(|text| PathBuf::from(text.trim()));
+    match path.as_deref().filter(|path| path.is_absolute()).and_then(Path::parent) {
+        Some(folder) => {
+            println!("cargo::rustc-link-search=native={}", folder.display());
+            println!("cargo::rustc-link-lib=static:-bundle=stdc++");
+        }
+        None => println!("cargo::rustc-link-lib=dylib=stdc++"),
+    }
 }
 
 fn with_components(flag: &str) -> Vec<&str> {
     ["--link-static", flag].into_iter().chain(COMPONENTS).collect()
 }
 
-fn ask(llvm_config: &PathBuf, arguments: &[&str]) -> String {
+fn ask(llvm_config: &Path, arguments: &[&str]) -> String {
     let output = Command::new(llvm_config).args(arguments).output().unwrap_or_else(|error| {
         panic!("{}: {error}: LLVM 22 is missing; `cargo xtask setup` installs it", llvm_config.display())
     });

@@ -61,25 +61,30 @@ pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8,
     Err(Errors::one(format_args!("cannot run {}: {error}", linker.display())))
 }
 
-/// The host line with our objects directly behind the output.
-pub fn line_with(options: &Options, objects: &[PathBuf]) -> Vec<OsString> {
+/// The host line with our objects directly behind the output, and the output replaced if `output` says so.
+pub fn line_with(options: &Options, objects: &[PathBuf], output: Option<&Path>) -> Vec<OsString> {
     let (before, behind) = options.host_line.split_at(options.insertion);
-    let objects = objects.iter().map(|path| path.clone().into_os_string());
-    before.iter().cloned().chain(objects).chain(behind.iter().cloned()).collect()
+    let mut line = before.to_vec();
+    if let Some(output) = output {
+        line.truncate(before.len() - options.output_words);
+        line.extend(["-o".into(), output.into()]);
+    }
+    line.extend(objects.iter().map(|path| path.clone().into_os_string()));
+    line.extend_from_slice(behind);
+    line
 }
 
 /// Runs the real linker to its end; its exit code is ours.
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn run(linker: &Path, line: &[OsString], options: &Options, mode: Mode) -> Result<u8, Errors> {
+pub fn run(linker: &Path, line: &[OsString], output: &Path, mode: Mode) -> Result<u8, Errors> {
     command::show(mode, linker, line);
     if mode.dry {
         return Ok(0);
     }
-    let output = options.output.clone().unwrap_or_else(|| PathBuf::from("a.out"));
-    let before = State::of(&output);
-    scratch::guard_output(Some(&output));
+    let before = State::of(output);
+    scratch::guard_output(Some(output));
     let status = command::run(linker, line)
         .map_err(|error| Errors::one(format_args!("cannot run {}: {error}", linker.display())))?;
     scratch::guard_output(None);
@@ -87,7 +92,7 @@ pub fn run(linker: &Path, line: &[OsString], options: &Options, mode: Mode) -> R
         return Ok(0);
     }
     // Linkers remove what they began to write, unless they were killed.
-    if State::of(&output) != before && output.symlink_metadata().is_ok_and(|found| found.is_file()) {
+    if State::of(output) != before && output.symlink_metadata().is_ok_and(|found| found.is_file()) {
         let _ = std::fs::remove_file(&output);
     }
     match status.code().and_then(|code| u8::try_from(code).ok()) {

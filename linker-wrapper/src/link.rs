@@ -1,7 +1,7 @@
 //! The story of a link, as a list of phases.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use offload_bundle::fatbin::{self, FatbinWriter};
@@ -13,11 +13,11 @@ use crate::device_link::{self, LinkedTarget, Surroundings};
 use crate::error::{Errors, collect, warn};
 use crate::inputs::Inputs;
 use crate::options::{self, Options};
-use crate::persona::{self, Persona};
+use crate::persona;
 use crate::plan::{self, TargetPlan};
 use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
-use crate::{arguments, host_link, host_object};
+use crate::{arguments, host_link, host_object, relocatable};
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
@@ -46,7 +46,7 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
         return host_link::become_linker(&host_link::find(&options)?, &options.host_line, mode);
     }
     let targets = plan::make(&images)?;
-    reject_unsupported(&options, persona)?;
+    reject_unsupported(&options)?;
     device.unknown.iter().for_each(|word| warn(&program, format_args!("{word} has no effect on this device link")));
 
     set_jobs(&options);
@@ -62,7 +62,7 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
         rayon::join(|| link.targets(&targets, &registered), || link.registration_template());
     let object = scratch.file("registration.o");
     template?.write(&object, &link.bundle(&linked?)?)?;
-    host_link::run(&linker, &host_link::line_with(&options, &[object]), &options, mode)
+    link.host(&linker, object)
 }
 
 /// `--help` and `--version` under the wrapper's name.
@@ -82,13 +82,10 @@ fn ask_llvm(program: &str, device: &DeviceOptions) {
 }
 
 /// What this version cannot do is said before any work is done.
-fn reject_unsupported(options: &Options, persona: Persona) -> Result<(), Errors> {
+fn reject_unsupported(options: &Options) -> Result<(), Errors> {
     let mut errors = Errors::default();
     if options.embed_bitcode {
         errors.push("--embed-bitcode keeps bitcode for OpenMP's own compiler at run time; CUDA has none: leave it out");
-    }
-    if options.relocatable && persona == Persona::Wrapper {
-        errors.push("-r with device code is not supported yet: link the device code in the final link");
     }
     errors.or(())
 }
@@ -159,11 +156,29 @@ impl Link<'_> {
         Ok(writer)
     }
 
+    /// The host link, with the registration object in it. A relocatable link (`-r`) is a final device
+    /// link: what it makes must link with other such objects and without any wrapper.
+    fn host(&self, linker: &Path, object: PathBuf) -> Result<u8, Errors> {
+        let output = self.output();
+        if !self.options.relocatable {
+            return host_link::run(linker, &host_link::line_with(self.options, &[object], None), output, self.mode);
+        }
+        let raw = self.scratch.file("relocatable.o");
+        let code = host_link::run(linker, &host_link::line_with(self.options, &[object], Some(&raw)), &raw, self.mode)?;
+        if code == 0 && !self.mode.dry {
+            relocatable::seal(&raw, output)?;
+        }
+        Ok(code)
+    }
+
+    fn output(&self) -> &Path {
+        self.options.output.as_deref().unwrap_or(Path::new("a.out"))
+    }
+
     /// `--emit-fatbin-only`.
     fn emit_fatbin(&self, linked: &[LinkedTarget]) -> Result<u8, Errors> {
-        let output = self.options.output.as_deref().unwrap_or(Path::new("a.out"));
         if !self.mode.dry {
-            scratch::write_file(output, &self.bundle(linked)?.finish())?;
+            scratch::write_output(self.output(), &self.bundle(linked)?.finish())?;
         }
         Ok(0)
     }

@@ -15,6 +15,7 @@ mod mapped;
 mod options;
 mod persona;
 mod plan;
+mod relocatable;
 mod scratch;
 mod toolchain;
 

@@ -160,7 +160,9 @@ pub struct Options {
     pub host_line: Vec<OsString>,
     /// Where on `host_line` the objects that we add belong: directly behind the output.
     pub insertion: usize,
-    /// Files and libraries, in order, with their place on `host_line`.
+    /// How many words in front of `insertion` name the output: 0 to 2.
+    pub output_words: usize,
+    /// Files and libraries, in order.
     pub inputs: Vec<Input>,
     /// A query that the real linker answers (`-v`, `--version`, `--help` under a linker's name).
     pub linker_query: bool,
@@ -284,6 +286,7 @@ impl Parser {
         }
         if found.row.2 == Meaning::Output {
             self.options.insertion = line.len();
+            self.options.output_words = if found.joined.is_none() { 2 } else { 1 };
         }
     }
 

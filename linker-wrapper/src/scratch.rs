@@ -1,5 +1,6 @@
 //! The one private temporary folder of a link: gone on success, failure and signal.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -58,6 +59,31 @@ impl Scratch {
 /// Those of the file system.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
     std::fs::write(path, bytes).map_err(|error| Errors::one(format_args!("cannot write {}: {error}", path.display())))
+}
+
+/// Writes an output whole or not at all: beside its place, then moved there. What is no regular file
+/// (a device, a pipe) is written to directly.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write_output(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return write_file(path, bytes);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = tempfile::Builder::new().prefix(".fatlink-").permissions(readable()).tempfile_in(folder).and_then(|mut file| {
+        guard_output(Some(file.path()));
+        file.write_all(bytes)?;
+        file.persist(path).map_err(|error| error.error)
+    });
+    guard_output(None);
+    written.map(drop).map_err(|error| Errors::one(format_args!("cannot write {}: {error}", path.display())))
+}
+
+/// What a file gets under the usual umask; temporary files are private otherwise.
+fn readable() -> std::fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::Permissions::from_mode(0o666)
 }
 
 /// From now on `output` is half written: remove it if we are ended.

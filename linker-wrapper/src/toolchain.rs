@@ -58,10 +58,6 @@ impl Toolkit {
         command::is_program(&ptxas).then(|| Toolkit { root: root.to_owned(), ptxas })
     }
 
-    /// The folder of the toolkit.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
 
     /// nvlink, beside ptxas.
     ///

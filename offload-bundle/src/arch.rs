@@ -78,13 +78,20 @@ impl GpuArch {
     /// Whether this GPU runs machine code made for `sass`.
     ///
     /// `self` is a device: its own suffix does not matter, every GPU has all the features of its number.
-    /// Rule of the CUDA programming guide: same major version and no later minor one; `a` code needs exactly its GPU.
+    /// Rules of the CUDA programming guide: same major version and no later minor one; `a` code needs exactly its GPU; the GPUs of
+    /// Tegra run their own code only, and no other GPU runs it.
     pub fn runs_sass_of(self, sass: GpuArch) -> bool {
-        match sass.feature {
-            ArchFeature::Accelerated => self.number == sass.number,
-            // A family is the GPUs of one major version from its number on.
-            ArchFeature::Plain | ArchFeature::Family => self.major() == sass.major() && self.number >= sass.number,
-        }
+        self.number == sass.number
+            || (sass.feature != ArchFeature::Accelerated
+                && self.major() == sass.major()
+                && self.number > sass.number
+                && !self.is_tegra()
+                && !sass.is_tegra())
+    }
+
+    /// Whether it is a GPU of a system on a chip, which shares machine code with no other.
+    fn is_tegra(self) -> bool {
+        matches!(self.number, 53 | 62 | 72 | 87 | 88 | 101 | 110)
     }
 
     /// Whether this GPU's driver can compile PTX with `.target ptx` for it, its PTX version permitting.
@@ -99,9 +106,7 @@ impl GpuArch {
 
     /// Whether `ptxas -arch=<self>` takes PTX with `.target ptx`: here the suffix of `self` matters.
     pub fn assembles_ptx_of(self, ptx: GpuArch) -> bool {
-        self.can_jit_ptx_of(ptx)
-            && (ptx.feature != ArchFeature::Accelerated || self.feature == ptx.feature)
-            && (ptx.feature != ArchFeature::Family || self.feature != ArchFeature::Plain)
+        self.can_jit_ptx_of(ptx) && (ptx.feature != ArchFeature::Accelerated || self.feature == ptx.feature)
     }
 }
 

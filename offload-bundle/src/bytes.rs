@@ -7,13 +7,13 @@ pub(crate) fn slice<'a>(data: &'a [u8], offset: u64, len: u64, what: &str) -> Re
     let range = offset.checked_add(len).and_then(|end| Some(usize::try_from(offset).ok()?..usize::try_from(end).ok()?));
     range
         .and_then(|range| data.get(range))
-        .ok_or_else(|| FormatError::new(offset, format!("{what} lies outside the data")))
+        .ok_or_else(|| FormatError::new(offset, format!("{what} goes beyond the end of the data")))
 }
 
 /// An array of `N` bytes at `offset`.
 fn array<const N: usize>(data: &[u8], offset: u64, what: &str) -> Result<[u8; N], FormatError> {
     let bytes = slice(data, offset, N as u64, what)?;
-    bytes.try_into().map_err(|_| FormatError::new(offset, format!("{what} lies outside the data")))
+    bytes.try_into().map_err(|_| FormatError::new(offset, format!("{what} goes beyond the end of the data")))
 }
 
 /// The little-endian number of 2 bytes at `offset`.
@@ -36,7 +36,7 @@ pub(crate) fn c_str<'a>(data: &'a [u8], offset: u64, what: &str) -> Result<&'a s
     let tail = usize::try_from(offset)
         .ok()
         .and_then(|start| data.get(start..))
-        .ok_or_else(|| FormatError::new(offset, format!("{what} lies outside the data")))?;
+        .ok_or_else(|| FormatError::new(offset, format!("{what} goes beyond the end of the data")))?;
     let end = tail
         .iter()
         .position(|&byte| byte == 0)

@@ -23,6 +23,12 @@ const NEW_FLAG_ACCELERATED: u32 = 0x08;
 const NEW_FLAG_FINALIZABLE: u32 = 0x02;
 /// `st_other` of a kernel's symbol.
 const STO_CUDA_ENTRY: u8 = 0x10;
+/// `st_other` of a variable: in which memory it is.
+const STO_CUDA_GLOBAL: u8 = 0x20;
+const STO_CUDA_SHARED: u8 = 0x40;
+const STO_CUDA_CONSTANT: u8 = 0x80;
+/// The symbol type of variables in the cubins of ptxas; nvlink's have `STT_OBJECT`.
+const STT_CUDA_OBJECT: u8 = 13;
 const SHN_UNDEF: usize = 0;
 const NOTE_CUINFO: &str = ".note.nv.cuinfo";
 const NV_COMPAT: &str = ".nv.compat";
@@ -53,6 +59,19 @@ pub struct CubinSymbol {
     pub binding: SymbolBinding,
     /// What it stands for.
     pub kind: SymbolKind,
+    /// Of a variable: where it lives, if recorded.
+    pub memory: Option<Memory>,
+}
+
+/// The memory that a variable is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Memory {
+    /// `__device__`.
+    Global,
+    /// `__shared__`. An undefined one is the array whose size the launch gives: no cubin needs to define it.
+    Shared,
+    /// `__constant__`.
+    Constant,
 }
 
 /// Who sees a symbol.
@@ -75,7 +94,7 @@ pub enum SymbolKind {
     Kernel,
     /// A variable.
     Object,
-    /// A section, or something that only a device linker knows. Undefined symbols are often of this kind.
+    /// A section, or something that only a device linker knows.
     Other,
 }
 
@@ -213,10 +232,21 @@ fn describe(name: &str, symbol: &Sym) -> CubinSymbol {
         kind: match symbol.st_type() {
             sym::STT_FUNC if is_kernel => SymbolKind::Kernel,
             sym::STT_FUNC => SymbolKind::Function,
-            sym::STT_OBJECT => SymbolKind::Object,
+            sym::STT_OBJECT | STT_CUDA_OBJECT => SymbolKind::Object,
             _ => SymbolKind::Other,
         },
+        memory: memory(symbol),
     }
+}
+
+fn memory(symbol: &Sym) -> Option<Memory> {
+    if !matches!(symbol.st_type(), sym::STT_OBJECT | STT_CUDA_OBJECT) {
+        return None;
+    }
+    let spaces =
+        [(STO_CUDA_GLOBAL, Memory::Global), (STO_CUDA_SHARED, Memory::Shared), (STO_CUDA_CONSTANT, Memory::Constant)];
+    let space = spaces.into_iter().find(|(bit, _)| symbol.st_other & bit != 0);
+    space.map(|(_, memory)| memory)
 }
 
 impl<'a> Cubin<'a> {
@@ -265,9 +295,15 @@ impl<'a> Cubin<'a> {
         self.section(NV_COMPAT)
     }
 
-    /// Whether there is DWARF information on sources.
+    /// Whether it was made with full debug information (`-g`), with or without that of the source language.
     pub fn has_debug_info(&self) -> bool {
-        self.section(".debug_info").is_some()
+        // ptxas -g writes the second even for PTX without any DWARF; -lineinfo writes neither.
+        [".debug_info", ".nv_debug_info_reg_sass"].iter().any(|name| self.section(name).is_some())
+    }
+
+    /// Whether it maps machine code to lines (`-g` or `-lineinfo`).
+    pub fn has_line_info(&self) -> bool {
+        self.section(".nv_debug_line_sass").is_some()
     }
 
     /// The kernels that it defines, in the order of its symbol table.
@@ -277,11 +313,13 @@ impl<'a> Cubin<'a> {
     }
 
     /// All named symbols in the order of the symbol table.
+    ///
+    /// The undefined weak ones named `__UDT`, `__UFT` and the like, and those that start with `.nv.`, are the device linker's own.
     pub fn symbols(&self) -> &[CubinSymbol] {
         &self.symbols
     }
 
-    /// The CUDA release whose ptxas or nvlink made it, as (major, minor), where recorded.
+    /// The CUDA release whose ptxas or nvlink made it, as (major, minor). CUDA 12 does not record it for sm_100 and later.
     pub fn toolkit(&self) -> Option<(u32, u32)> {
         let tenfold = if self.is_new_abi() { self.note_toolkit()? } else { self.header.e_version };
         // Version 1 is the ELF version itself, not CUDA 0.1.

@@ -222,10 +222,16 @@ impl<'a> Blob<'a> {
 
     /// Appends the images; errors are relative to the blob.
     fn read(&self, images: &mut Vec<OffloadImage<'a>>) -> Result<(), FormatError> {
+        // Entries that share one table of strings could make a small blob ask for very much memory.
+        let mut strings_left = self.data.len() as u64 / STRING_PAIR_SIZE_V1;
         for index in 0..self.entry_count {
             let offset =
                 index.checked_mul(ENTRY_SIZE).and_then(|at| at.checked_add(self.entries_offset)).unwrap_or(u64::MAX);
-            images.push(self.read_entry(offset)?);
+            let image = self.read_entry(offset)?;
+            strings_left = strings_left
+                .checked_sub(image.strings.len() as u64)
+                .ok_or_else(|| FormatError::new(offset, "offload entries with more strings than fit"))?;
+            images.push(image);
         }
         Ok(())
     }
@@ -330,6 +336,8 @@ impl<'a> StringTable<'a> {
         // Backwards and descending, a string comes right behind the longest one that it ends.
         texts.sort_by(|a, b| b.bytes().rev().cmp(a.bytes().rev()));
         texts.dedup();
+        // The empty string is the table's first byte.
+        texts.retain(|text| !text.is_empty());
         let mut table = StringTable { bytes: vec![0], offsets: Vec::new() };
         let mut previous = "";
         for text in texts {

@@ -7,13 +7,6 @@ use std::path::Path;
 use offload_bundle::GpuArch;
 use offload_bundle::fatbin::{CompressPolicy, FatbinWriter, Host, Options};
 
-/// Every target of ptxas 13.0, with the PTX version to ask for.
-const TARGETS: [&str; 23] = [
-    "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103",
-    "sm_103a", "sm_103f", "sm_110", "sm_110a", "sm_110f", "sm_120", "sm_120a", "sm_120f", "sm_121", "sm_121a",
-    "sm_121f",
-];
-
 /// What one entry is made of, for both writers.
 enum Image {
     Cubin(Vec<u8>),
@@ -97,7 +90,7 @@ fn min_ptx(arch: &str) -> String {
 #[test]
 fn cubins_of_all_targets() {
     let dir = tempfile::tempdir().expect("a folder");
-    for arch in TARGETS {
+    for arch in tools::TARGETS {
         let (whole, part) = (tools::whole_ptx(&min_ptx(arch), arch), tools::sample_ptx(&min_ptx(arch), arch));
         let inputs = [
             Input::cubin(arch, tools::ptxas(dir.path(), &whole, arch, &[])),
@@ -114,7 +107,7 @@ fn cubins_of_all_targets() {
 #[test]
 fn ptx_of_all_targets() {
     let dir = tempfile::tempdir().expect("a folder");
-    for arch in TARGETS {
+    for arch in tools::TARGETS {
         let inputs = [Input::ptx(arch, tools::whole_ptx(&min_ptx(arch), arch))];
         let options = Options::default();
         assert_same(arch, &ours(options, &inputs), &theirs(dir.path(), &["-64"], &inputs));

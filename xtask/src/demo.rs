@@ -1,5 +1,6 @@
 //! `cargo xtask demo`: fatlink at work, from a bare machine to a program on the GPU.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -7,7 +8,7 @@ use std::time::SystemTime;
 
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder};
-use crate::step::{Progress, quoted, shown, step};
+use crate::step::{Progress, shown, step};
 use crate::toolchain::{LLVM, Toolchain};
 use crate::{dist, setup};
 
@@ -33,7 +34,9 @@ const LIBRARY_SOURCES: [&str; 4] = ["fields/screened.cu", "fields/drag.cu", "fie
 /// What the sample exits with where there is no GPU.
 const EXIT_NO_GPU: i32 = 77;
 
+/// Its paths are relative to the working tree where they lie in it: the commands shown can be typed there.
 struct Demo {
+    root: PathBuf,
     sample: PathBuf,
     /// Objects and the program; kept, so that the next demo compiles only what changed.
     folder: PathBuf,
@@ -47,7 +50,7 @@ pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
     dist::build(repository)?;
     let demo = Demo::new(repository, &toolchain);
-    create_folder(&demo.folder)?;
+    create_folder(&demo.root.join(&demo.folder))?;
     for Step { title, work } in STEPS {
         let mut below = String::new();
         step(title, |progress| {
@@ -61,19 +64,30 @@ pub fn run(repository: &Repository) -> Result<()> {
 
 impl Demo {
     fn new(repository: &Repository, toolchain: &Toolchain) -> Self {
+        let relative = |path: PathBuf| path.strip_prefix(&repository.root).map_or(path.clone(), Path::to_owned);
         Self {
-            sample: repository.root.join("samples/cuda"),
-            folder: repository.target.join("demo"),
-            dist: repository.dist(),
-            cuda: toolchain.cuda(),
+            root: repository.root.clone(),
+            sample: "samples/cuda".into(),
+            folder: relative(repository.target.join("demo")),
+            dist: relative(repository.dist()),
+            cuda: relative(toolchain.cuda()),
             architectures: architectures(),
         }
     }
 
-    fn clang(&self) -> Command {
-        let mut command = Command::new("clang++-22");
-        command.current_dir(&self.folder);
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.root);
         command
+    }
+
+    /// Where a source's object goes.
+    fn object(&self, source: &str) -> PathBuf {
+        self.folder.join(Path::new(source).file_name().unwrap_or_default()).with_extension("o")
+    }
+
+    fn library(&self) -> PathBuf {
+        self.folder.join("libfields.a")
     }
 
     fn program(&self) -> PathBuf {
@@ -95,30 +109,24 @@ fn architectures() -> Vec<String> {
 }
 
 fn compile(demo: &Demo, progress: &Progress) -> Result<String> {
-    let newest_input = newest(&demo.sample)?.max(modified(&demo.cuda.join("bin/ptxas"))?);
-    let commands = || SOURCES.iter().chain(&HOST_SOURCES).chain(&LIBRARY_SOURCES).map(|name| compile_one(demo, name));
-    let stale: Vec<(Command, PathBuf)> =
-        commands().filter(|(command, object)| !is_fresh(command, object, newest_input)).collect();
+    let newest_input =
+        newest(&demo.root.join(&demo.sample))?.max(modified(&demo.root.join(&demo.cuda).join("bin/ptxas"))?);
+    let sources = SOURCES.iter().chain(&HOST_SOURCES).chain(&LIBRARY_SOURCES);
+    let commands = sources.map(|source| (compile_one(demo, source), demo.root.join(demo.object(source))));
+    let stale = commands.filter(|(command, object)| !is_fresh(command, object, newest_input)).collect();
     run_in_parallel(progress, stale)?;
-    let (example, _) = compile_one(demo, SOURCES[0]);
-    Ok(shown(&example))
+    Ok(shown(&compile_one(demo, SOURCES[0])))
 }
 
-fn compile_one(demo: &Demo, source: &str) -> (Command, PathBuf) {
-    let object = object_name(source);
-    let mut command = demo.clang();
+fn compile_one(demo: &Demo, source: &str) -> Command {
+    let mut command = demo.command("clang++-22");
     if source.ends_with(".cu") {
         command.args(["-x", "cuda", "-Wno-unknown-cuda-version", "-fgpu-rdc", "-foffload-lto"]);
         command.arg(format!("--cuda-path={}", demo.cuda.display()));
         command.args(demo.architectures.iter().map(|architecture| format!("--offload-arch={architecture}")));
     }
-    command.args(["-O2", "-c"]).arg(demo.sample.join(source)).args(["-o", &object]);
-    (command, demo.folder.join(object))
-}
-
-fn object_name(source: &str) -> String {
-    let stem = Path::new(source).file_stem().unwrap_or_default().to_string_lossy();
-    format!("{stem}.o")
+    command.args(["-O2", "-c"]).arg(demo.sample.join(source)).arg("-o").arg(demo.object(source));
+    command
 }
 
 /// As many compilers at once as there are cores.
@@ -168,24 +176,23 @@ fn modified(path: &Path) -> Result<SystemTime> {
 }
 
 fn archive(demo: &Demo, progress: &Progress) -> Result<String> {
-    let library = demo.folder.join("libfields.a");
-    // The archiver adds to what is there.
-    let _ = std::fs::remove_file(&library);
-    let mut command = Command::new(Path::new(LLVM).join("bin/llvm-ar"));
-    command.current_dir(&demo.folder).args(["rcs", "libfields.a"]);
-    progress.run(command.args(LIBRARY_SOURCES.map(object_name))).map(|_| String::new())
+    // The archiver would add to what is there.
+    remove_file(&demo.root.join(demo.library()))?;
+    let mut command = demo.command(Path::new(LLVM).join("bin/llvm-ar"));
+    command.arg("rcs").arg(demo.library()).args(LIBRARY_SOURCES.map(|source| demo.object(source)));
+    progress.run(&mut command).map(|_| String::new())
 }
 
 fn link(demo: &Demo, progress: &Progress) -> Result<String> {
-    let program = demo.program();
     // A program of an earlier demo must not pass for this one's.
-    let _ = std::fs::remove_file(&program);
-    let mut command = demo.clang();
+    let program = demo.root.join(demo.program());
+    remove_file(&program)?;
+    let mut command = demo.command("clang++-22");
     command.arg("-B").arg(demo.dist.join("bin")).arg("--offload-link");
     command.arg(format!("--cuda-path={}", demo.cuda.display()));
-    command.args(SOURCES.iter().chain(&HOST_SOURCES).map(|source| object_name(source))).arg("libfields.a");
+    command.args(SOURCES.iter().chain(&HOST_SOURCES).map(|source| demo.object(source))).arg(demo.library());
     command.arg(format!("-L{}", demo.cuda.join("lib").display()));
-    command.args(["-lcudart_static", "-ldl", "-lrt", "-lpthread", "-o", "plate"]);
+    command.args(["-lcudart_static", "-ldl", "-lrt", "-lpthread", "-o"]).arg(demo.program());
     progress.run(&mut command)?;
     match program.is_file() {
         true => Ok(shown(&command)),
@@ -194,10 +201,10 @@ fn link(demo: &Demo, progress: &Progress) -> Result<String> {
 }
 
 fn list(demo: &Demo, progress: &Progress) -> Result<String> {
-    let mut command = Command::new(demo.dist.join("bin/offload-bundle"));
+    let mut command = demo.command(demo.root.join(&demo.dist).join("bin/offload-bundle"));
     let output = progress.run(command.arg("list").arg(demo.program()))?;
     match demo.architectures.iter().find(|architecture| !output.contains(architecture.as_str())) {
-        None => Ok(format!("{}\n{output}", shown(&command))),
+        None => Ok(output),
         Some(missing) => Err(Failure {
             message: format!("the program has no code for {missing}, which it was compiled for"),
             output,
@@ -207,17 +214,21 @@ fn list(demo: &Demo, progress: &Progress) -> Result<String> {
 
 fn execute(demo: &Demo, progress: &Progress) -> Result<String> {
     let program = demo.program();
-    let (status, output) = progress.status(&mut Command::new(&program))?;
+    let (status, output) = progress.status(&mut demo.command(demo.root.join(&program)))?;
     if status.code() == Some(EXIT_NO_GPU) {
-        return Ok(format!(
-            "{output}linked, but not run here: {} runs where there is a GPU",
-            quoted(program.as_os_str())
-        ));
+        return Ok(format!("{output}linked, but not run here: {} runs where there is a GPU", program.display()));
     }
     if status.success() && output.lines().last() == Some("PASS") {
         return Ok(output);
     }
     Err(Failure { message: format!("{} ended with {status}, not with PASS", program.display()), output })
+}
+
+fn remove_file(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::file("remove", path, &error)),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

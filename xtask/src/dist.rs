@@ -27,7 +27,7 @@ pub fn build(repository: &Repository) -> Result<()> {
         cargo.args(["--release", "--locked", "--package=linker-wrapper", "--package=offload-bundle", "--bins"]);
         // A build for another target would land elsewhere, and would not run here.
         cargo.arg("--target-dir").arg(&repository.target).env_remove("CARGO_BUILD_TARGET");
-        progress.run(&mut cargo)?;
+        progress.run(&mut cargo).map_err(|failure| failure.led_by("cargo build failed"))?;
         lay_out(&repository.target.join("release"), &repository.dist()).map(|()| "")
     })
 }

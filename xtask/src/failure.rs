@@ -26,6 +26,14 @@ impl Failure {
         Self::new(format!("cannot {action} {}: {error}", path.display()))
     }
 
+    /// Says in one line which tool failed and the first thing that it says of it: compilers put the cause first.
+    pub fn led_by(self, what: &str) -> Self {
+        let first = self.output.lines().find(|line| line.starts_with("error"));
+        let first = first.map(|line| line.strip_prefix("error: ").unwrap_or(line));
+        let message = format!("{what}: {}", first.unwrap_or(&self.message));
+        Self { message, output: self.output }
+    }
+
     /// The last line of the output that speaks of an error, or the last line at all.
     pub fn tool_error(&self) -> &str {
         let lines = || self.output.lines().rev().map(str::trim).filter(|line| !line.is_empty());

@@ -49,22 +49,23 @@ impl Checker<'_> {
 }
 
 fn format(checker: &Checker, progress: &Progress) -> Result<String> {
-    let outcome = progress.run(checker.cargo("fmt").args(["--all", "--check"]));
+    let outcome = progress.run(checker.cargo("fmt").args(["--all", "--", "--check", "--files-with-diff"]));
     outcome.map(|_| String::new()).map_err(|failure| Failure {
-        message: "the code is not formatted: run `cargo fmt --all`".to_owned(),
+        message: "these files are not formatted: run `cargo fmt --all`".to_owned(),
         output: failure.output,
     })
 }
 
 fn clippy(checker: &Checker, progress: &Progress) -> Result<String> {
     let arguments = ["--workspace", "--all-targets", "--locked", "--", "--deny=warnings"];
-    progress.run(checker.cargo("clippy").args(arguments)).map(|_| String::new())
+    let outcome = progress.run(checker.cargo("clippy").args(arguments));
+    outcome.map(|_| String::new()).map_err(|failure| failure.led_by("clippy complains"))
 }
 
 fn doc(checker: &Checker, progress: &Progress) -> Result<String> {
     let mut cargo = checker.cargo("doc");
     cargo.args(["--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "--deny=warnings");
-    progress.run(&mut cargo).map(|_| String::new())
+    progress.run(&mut cargo).map(|_| String::new()).map_err(|failure| failure.led_by("rustdoc complains"))
 }
 
 fn cargo_test(checker: &Checker, progress: &Progress) -> Result<String> {
@@ -72,7 +73,7 @@ fn cargo_test(checker: &Checker, progress: &Progress) -> Result<String> {
     cargo.args(["--workspace", "--locked", "--no-fail-fast"]).env("FATLINK_DIST", checker.repository.dist());
     match progress.run(&mut cargo) {
         Ok(output) => Ok(tally(&output)),
-        Err(failure) => Err(Failure { message: failed_tests(&failure), output: failure.output }),
+        Err(failure) => Err(name_failed_tests(failure)),
     }
 }
 
@@ -90,21 +91,22 @@ fn tally(output: &str) -> String {
     }
 }
 
-fn failed_tests(failure: &Failure) -> String {
-    let failed = |line: &str| Some(line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.to_owned());
+fn name_failed_tests(failure: Failure) -> Failure {
+    let failed = |line: &str| Some(line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.trim().to_owned());
     let names: Vec<String> = failure.output.lines().filter_map(failed).collect();
-    match names.len() {
-        0 => failure.message.clone(),
+    let message = match names.len() {
+        0 => return failure.led_by("cargo test failed"),
         1 => format!("a test failed: {}", names[0]),
         count => format!("{count} tests failed: {}", names.join(", ")),
-    }
+    };
+    Failure { message, output: failure.output }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OUTPUT: &str = "test a::b ... ok\ntest c.test ... FAILED\n\
+    const OUTPUT: &str = "test a::b ... ok\ntest   c.test  ... FAILED\n\
         test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.05s\n\
         test result: FAILED. 4 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.05s\n";
 
@@ -115,9 +117,10 @@ mod tests {
 
     #[test]
     fn failed_tests_are_named() {
-        let failure = Failure { message: "it failed".into(), output: OUTPUT.into() };
-        assert_eq!(failed_tests(&failure), "a test failed: c.test");
-        let failure = Failure { message: "it failed".into(), output: "does not compile\n".into() };
-        assert_eq!(failed_tests(&failure), "it failed");
+        let failure = Failure { message: "exit status: 101".into(), output: OUTPUT.into() };
+        assert_eq!(name_failed_tests(failure).message, "a test failed: c.test");
+        let failure =
+            Failure { message: "exit status: 101".into(), output: "error: expected `;`\nerror: done\n".into() };
+        assert_eq!(name_failed_tests(failure).message, "cargo test failed: expected `;`");
     }
 }

@@ -5,6 +5,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Every target of ptxas 13.0.
+pub const TARGETS: [&str; 23] = [
+    "sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103",
+    "sm_103a", "sm_103f", "sm_110", "sm_110a", "sm_110f", "sm_120", "sm_120a", "sm_120f", "sm_121", "sm_121a",
+    "sm_121f",
+];
+
 /// A tool of the CUDA toolkit. A missing toolkit fails the test: these tests are the proof that our bytes are NVIDIA's.
 pub fn cuda(tool: &str) -> PathBuf {
     let path = std::env::var_os("CUDA_PATH").map(|root| Path::new(&root).join("bin").join(tool));

@@ -1,4 +1,4 @@
-// A field that nothing here uses, as libraries have them: no link may pull this member in.
+// A field that nothing here uses, as libraries have them: no link needs this member.
 #include "../device.cuh"
 
 __device__ unsigned long long magnetic_evaluations = 0;

@@ -1,17 +1,17 @@
 //! The device link of one target: read, resolve, partition, then merge, optimize, emit and assemble
 //! each partition, and join.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use inkwell::module::Module;
 use llvm_passes::partition::{self, Partition};
 use llvm_passes::pipeline::{self, CodeTarget, Unit};
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
 use llvm_passes::session::Session;
 use llvm_passes::symbols::{Strength, Symbol, SymbolKind};
-use offload_bundle::arch::{GpuArch, PtxVersion};
+use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin::{self, CubinSymbol, SymbolBinding, SymbolKind as CubinSymbolKind};
 
 use crate::backend::{nvlink, ptxas};
@@ -58,6 +58,7 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     let session = Session::new();
     let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
     let units = units(target, &names);
+    keep_inputs(target, around.scratch)?;
     let modules = pipeline::read_units(&session, &units).map_err(from_ir)?;
     let symbols = all_symbols(target, &modules)?;
     let resolution = resolve::resolve(&symbols, &|name| SYSTEM_CALLS.contains(&name) || libdevice.defines(name));
@@ -76,6 +77,15 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     Ok(LinkedTarget { arch: target.arch, cubin })
 }
 
+/// With `--save-temps`: the device images as they were found.
+fn keep_inputs(target: &TargetPlan<'_>, scratch: &Scratch) -> Result<(), Errors> {
+    for (index, image) in target.images.iter().enumerate() {
+        let ending = if image.code == Code::Bitcode { "bc" } else { "cubin" };
+        scratch.keep(&format!("{}.input.{index}.{ending}", target.arch), || image.bytes.to_vec())?;
+    }
+    Ok(())
+}
+
 fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<Unit<'a>> {
     let images = target.images.iter().zip(names);
     images
@@ -91,7 +101,7 @@ fn from_ir(errors: Vec<llvm_passes::IrError>) -> Errors {
 }
 
 /// The symbols of every image, in link order.
-fn all_symbols(target: &TargetPlan<'_>, modules: &[inkwell::module::Module<'_>]) -> Result<Vec<UnitSymbols>, Errors> {
+fn all_symbols(target: &TargetPlan<'_>, modules: &[Module<'_>]) -> Result<Vec<UnitSymbols>, Errors> {
     let mut modules = modules.iter();
     collect(target.images.iter().map(|image| match image.code {
         Code::Bitcode => {
@@ -146,7 +156,7 @@ fn kept_names(target: &TargetPlan<'_>, symbols: &[UnitSymbols], registered: &Has
 fn report_unresolved(
     resolution: &Resolution,
     target: &TargetPlan<'_>,
-    modules: &[inkwell::module::Module<'_>],
+    modules: &[Module<'_>],
 ) -> Result<(), Errors> {
     let mut errors = Errors::default();
     let origin = |unit: &usize| target.images[*unit].origin.to_string();
@@ -178,7 +188,7 @@ fn report_unresolved(
 }
 
 /// " in function f, g" for a bitcode unit.
-fn used_in(unit: usize, name: &str, target: &TargetPlan<'_>, modules: &[inkwell::module::Module<'_>]) -> String {
+fn used_in(unit: usize, name: &str, target: &TargetPlan<'_>, modules: &[Module<'_>]) -> String {
     if target.images[unit].code != Code::Bitcode {
         return String::new();
     }
@@ -211,6 +221,12 @@ impl Libdevice {
     }
 }
 
+/// The cubin of a partition, in memory and where nvlink finds it.
+struct Assembled {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
 /// The work on one partition.
 struct Job<'j, 's> {
     session: &'s Session,
@@ -226,9 +242,13 @@ impl<'s> Job<'_, 's> {
     fn assemble(
         &self,
         partition: &Partition,
-        modules: Vec<inkwell::module::Module<'s>>,
+        modules: Vec<Module<'s>>,
         relocatable: bool,
-    ) -> Result<PathBuf, Errors> {
+    ) -> Result<Assembled, Errors> {
+        let stem = format!("{}.{}", self.target.arch, partition.index);
+        let keep = |stage: &str, module: &Module<'_>| {
+            self.around.scratch.keep(&format!("{stem}.{stage}.bc"), || pipeline::bitcode_of(module))
+        };
         let merged = pipeline::merge(self.session, modules, self.units).map_err(Errors::one)?;
         pipeline::internalize(&merged, self.keep);
         if pipeline::wants_libdevice(&merged)
@@ -239,18 +259,16 @@ impl<'s> Job<'_, 's> {
         }
         let ptxas = (self.around.ptxas)()?;
         let ptx = ptxas.ptx_version(self.target.arch)?;
-        let text = self.emit(&merged, ptx)?;
-        self.run_ptxas(partition, &ptxas, &text, relocatable)
+        let code = CodeTarget { arch: self.target.arch, ptx, level: self.around.options.level };
+        keep("merged", &merged)?;
+        pipeline::optimize(self.session, &merged, code).map_err(Errors::one)?;
+        keep("opt", &merged)?;
+        let text = pipeline::emit_ptx(self.session, &merged, code).map_err(Errors::one)?;
+        self.run_ptxas(&stem, &ptxas, &text, relocatable)
     }
 
-    fn emit(&self, merged: &inkwell::module::Module<'_>, ptx: PtxVersion) -> Result<Vec<u8>, Errors> {
-        let target = CodeTarget { arch: self.target.arch, ptx, level: self.around.options.level };
-        pipeline::emit_ptx(self.session, merged, target).map_err(Errors::one)
-    }
-
-    fn run_ptxas(&self, partition: &Partition, ptxas: &Ptxas, text: &[u8], relocatable: bool) -> Result<PathBuf, Errors> {
+    fn run_ptxas(&self, stem: &str, ptxas: &Ptxas, text: &[u8], relocatable: bool) -> Result<Assembled, Errors> {
         let (arch, scratch) = (self.target.arch, self.around.scratch);
-        let stem = format!("{arch}.{}", partition.index);
         let input = scratch.write(&format!("{stem}.ptx"), text)?;
         let output = scratch.file(&format!("{stem}.cubin"));
         let assembly = ptxas::Assembly {
@@ -261,8 +279,8 @@ impl<'s> Job<'_, 's> {
             relocatable,
             has_lines: carries_lines(text),
         };
-        ptxas::assemble(&assembly, self.around.options, self.around.mode)?;
-        Ok(output)
+        let bytes = ptxas::assemble(&assembly, self.around.options, self.around.mode)?;
+        Ok(Assembled { path: output, bytes })
     }
 }
 
@@ -272,26 +290,20 @@ fn carries_lines(ptx: &[u8]) -> bool {
 }
 
 /// The one cubin of the target: nvlink runs only where there is more than one.
-fn join(target: &TargetPlan<'_>, assembled: Vec<PathBuf>, around: &Surroundings<'_>) -> Result<Vec<u8>, Errors> {
-    let cubins: Vec<&PlannedImage<'_>> = target.images.iter().filter(|image| image.code == Code::Cubin).collect();
-    match (&cubins[..], &assembled[..]) {
-        ([only], []) => Ok(only.bytes.to_vec()),
-        ([], [only]) => Ok(read(only, around.mode)?.into_owned()),
+fn join(target: &TargetPlan<'_>, mut assembled: Vec<Assembled>, around: &Surroundings<'_>) -> Result<Vec<u8>, Errors> {
+    let cubins: Vec<(usize, &PlannedImage<'_>)> =
+        target.images.iter().enumerate().filter(|(_, image)| image.code == Code::Cubin).collect();
+    match (&cubins[..], &mut assembled[..]) {
+        ([(_, only)], []) => Ok(only.bytes.to_vec()),
+        ([], [only]) => Ok(std::mem::take(&mut only.bytes)),
         _ => {
             let toolkit = around.toolkit.as_ref().map_err(Clone::clone)?;
-            let mut files = collect(cubins.iter().enumerate().map(|(index, image)| {
+            let mut files = collect(cubins.iter().map(|(index, image)| {
                 around.scratch.write(&format!("{}.input.{index}.cubin", target.arch), image.bytes)
             }))?;
-            files.extend(assembled);
+            files.extend(assembled.into_iter().map(|cubin| cubin.path));
             let output = around.scratch.file(&format!("{}.linked.cubin", target.arch));
             nvlink::join(&toolkit.nvlink()?, target.arch, &files, &output, around.options, around.mode)
         }
     }
-}
-
-fn read(path: &std::path::Path, mode: Mode) -> Result<Cow<'static, [u8]>, Errors> {
-    if mode.dry {
-        return Ok(Cow::Borrowed(&[]));
-    }
-    std::fs::read(path).map(Cow::Owned).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))
 }

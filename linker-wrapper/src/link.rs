@@ -51,9 +51,10 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
 
     set_jobs(&options);
     llvm_passes::on_fatal_error(give_up);
-    let scratch = Scratch::new()?;
+    let output = options.output.as_deref().unwrap_or(Path::new("a.out"));
+    let scratch = Scratch::new(options.save_temps.then_some(output))?;
     let registered = inputs.registered_names()?;
-    let link = Link { options: &options, device: &device, scratch: &scratch, mode };
+    let link = Link { options: &options, device: &device, output, scratch: &scratch, mode };
     if options.emit_fatbin_only {
         return link.emit_fatbin(&link.targets(&targets, &registered)?);
     }
@@ -61,7 +62,10 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     let (linked, template) =
         rayon::join(|| link.targets(&targets, &registered), || link.registration_template());
     let object = scratch.file("registration.o");
-    template?.write(&object, &link.bundle(&linked?)?)?;
+    let linked = linked?;
+    let fatbin = link.bundle(&linked)?;
+    scratch.keep("fatbin", || bytes_of(&fatbin))?;
+    template?.write(&object, &fatbin)?;
     link.host(&linker, object)
 }
 
@@ -104,10 +108,17 @@ fn give_up(reason: &str) {
     std::process::exit(1);
 }
 
+fn bytes_of(fatbin: &FatbinWriter<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    fatbin.write_to(&mut bytes).expect("memory takes every write");
+    bytes
+}
+
 /// A link under way.
 struct Link<'a> {
     options: &'a Options,
     device: &'a DeviceOptions,
+    output: &'a Path,
     scratch: &'a Scratch,
     mode: Mode,
 }
@@ -159,7 +170,7 @@ impl Link<'_> {
     /// The host link, with the registration object in it. A relocatable link (`-r`) is a final device
     /// link: what it makes must link with other such objects and without any wrapper.
     fn host(&self, linker: &Path, object: PathBuf) -> Result<u8, Errors> {
-        let output = self.output();
+        let output = self.output;
         if !self.options.relocatable {
             return host_link::run(linker, &host_link::line_with(self.options, &[object], None), output, self.mode);
         }
@@ -171,14 +182,10 @@ impl Link<'_> {
         Ok(code)
     }
 
-    fn output(&self) -> &Path {
-        self.options.output.as_deref().unwrap_or(Path::new("a.out"))
-    }
-
     /// `--emit-fatbin-only`.
     fn emit_fatbin(&self, linked: &[LinkedTarget]) -> Result<u8, Errors> {
         if !self.mode.dry {
-            scratch::write_output(self.output(), &self.bundle(linked)?.finish())?;
+            scratch::write_output(self.output, &self.bundle(linked)?.finish())?;
         }
         Ok(0)
     }

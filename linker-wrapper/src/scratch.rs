@@ -19,30 +19,59 @@ struct Leftovers {
 
 static LEFTOVERS: Mutex<Leftovers> = Mutex::new(Leftovers { folder: None, output: None });
 
-/// The temporary folder. Dropping it removes it with all that is in it.
-pub struct Scratch(TempDir);
+/// Where intermediate files go: a temporary folder that is removed when this is dropped, or, with
+/// `--save-temps`, files beside the output that stay.
+pub enum Scratch {
+    /// The private folder.
+    Private(TempDir),
+    /// Files that begin with this path, the output's.
+    Kept(PathBuf),
+}
 
 impl Scratch {
-    /// Makes the folder under `TMPDIR` and watches for signals.
+    /// Makes the folder under `TMPDIR` and watches for signals. `kept` names the output beside which
+    /// everything is to be kept instead.
     ///
     /// # Errors
     /// The folder cannot be made.
-    pub fn new() -> Result<Self, Errors> {
+    pub fn new(kept: Option<&Path>) -> Result<Self, Errors> {
         watch_signals()?;
+        if let Some(output) = kept {
+            return Ok(Scratch::Kept(output.to_owned()));
+        }
         let folder = tempfile::Builder::new().prefix("fatlink-").tempdir().map_err(|error| {
             let place = std::env::temp_dir();
             Errors::one(format_args!("cannot make a temporary folder in {}: {error}; set TMPDIR", place.display()))
         })?;
         lock().folder = Some(folder.path().to_owned());
-        Ok(Scratch(folder))
+        Ok(Scratch::Private(folder))
     }
 
-    /// A file in the folder.
+    /// Path of an intermediate file. Names are unique in a link, so that none overwrites another.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        match self {
+            Scratch::Private(folder) => folder.path().join(name),
+            Scratch::Kept(output) => {
+                let mut path = output.clone().into_os_string();
+                path.push(".");
+                path.push(name);
+                path.into()
+            }
+        }
     }
 
-    /// Writes a file in the folder.
+    /// Writes what nobody needs but a user who asked to keep everything.
+    ///
+    /// # Errors
+    /// As [`Scratch::write`].
+    pub fn keep(&self, name: &str, bytes: impl FnOnce() -> Vec<u8>) -> Result<(), Errors> {
+        match self {
+            Scratch::Private(_) => Ok(()),
+            Scratch::Kept(_) => self.write(name, &bytes()).map(drop),
+        }
+    }
+
+    /// Writes an intermediate file.
     ///
     /// # Errors
     /// The disk is full, say.

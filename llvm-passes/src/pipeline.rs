@@ -197,22 +197,35 @@ fn is_public(function: FunctionValue<'_>) -> bool {
     !function.as_global_value().is_declaration() && function.get_linkage() == Linkage::External
 }
 
-/// Answers `__nvvm_reflect`, optimizes, and writes PTX.
+/// Answers `__nvvm_reflect` and optimizes.
 ///
 /// # Errors
 /// [`IrError::Backend`].
-pub fn emit_ptx(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<Vec<u8>, IrError> {
+pub fn optimize(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<(), IrError> {
     let machine = machine(target)?;
     reflect::answer(module, target.arch);
     unify_attributes(session, module, target);
     check(session, "merged IR", target, module.verify().map_err(|error| error.to_string_lossy().into_owned()))?;
     let passes = module.run_passes(target.level.pipeline(), &machine, PassBuilderOptions::create());
-    check(session, "optimization", target, passes.map_err(|error| error.to_string()))?;
+    check(session, "optimization", target, passes.map_err(|error| error.to_string()))
+}
+
+/// Writes PTX.
+///
+/// # Errors
+/// [`IrError::Backend`].
+pub fn emit_ptx(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<Vec<u8>, IrError> {
+    let machine = machine(target)?;
     let text = machine.write_to_memory_buffer(module, FileType::Assembly);
     let text = check(session, "code generation", target, text.map_err(|error| error.to_string_lossy().into_owned()))?;
     let bytes = text.as_slice();
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     Ok(bytes[..end].to_vec())
+}
+
+/// The module as bitcode, to be kept for a look.
+pub fn bitcode_of(module: &Module<'_>) -> Vec<u8> {
+    module.write_bitcode_to_memory().as_slice().to_vec()
 }
 
 /// Turns an LLVM result and the session's diagnostics into one answer: LLVM may report an error by

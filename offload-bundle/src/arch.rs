@@ -222,3 +222,58 @@ const MIN_PTX: [MinPtx; 34] = {
         row(121, Plain, ptx(8, 8)), row(121, Family, ptx(8, 8)), row(121, Accelerated, ptx(8, 8)),
     ]
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arch(name: &str) -> GpuArch {
+        name.parse().expect("an architecture")
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for name in ["sm_75", "sm_90a", "sm_100f", "sm_121a"] {
+            assert_eq!(arch(name).to_string(), name);
+            assert_eq!(arch(&arch(name).virtual_name()), arch(name));
+        }
+        assert_eq!((arch("sm_103a").major(), arch("sm_103a").minor()), (10, 3));
+        for name in ["", "sm_", "sm_a", "90", "sm_90b", "sm_90aa", "sm_+90", "gfx90a", "sm_12345", "SM_90"] {
+            assert!(name.parse::<GpuArch>().is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn order_is_number_then_feature() {
+        let mut archs = ["sm_100a", "sm_90", "sm_100", "sm_90a", "sm_100f"].map(arch);
+        archs.sort();
+        assert_eq!(archs, ["sm_90", "sm_90a", "sm_100", "sm_100f", "sm_100a"].map(arch));
+    }
+
+    #[test]
+    fn machine_code_runs_within_a_major_version() {
+        let runs = |gpu: &str, sass: &str| arch(gpu).runs_sass_of(arch(sass));
+        assert!(runs("sm_89", "sm_80") && runs("sm_103", "sm_100f") && runs("sm_90", "sm_90a"));
+        assert!(!runs("sm_80", "sm_86") && !runs("sm_90", "sm_80") && !runs("sm_103", "sm_100a"));
+        assert!(!runs("sm_87", "sm_80") && !runs("sm_89", "sm_88"));
+    }
+
+    #[test]
+    fn ptx_compiles_for_later_gpus() {
+        let compiles = |gpu: &str, ptx: &str| arch(gpu).can_jit_ptx_of(arch(ptx));
+        assert!(compiles("sm_120", "sm_75") && compiles("sm_90", "sm_90a") && compiles("sm_103", "sm_100f"));
+        assert!(!compiles("sm_80", "sm_86") && !compiles("sm_100", "sm_90a") && !compiles("sm_110", "sm_100f"));
+    }
+
+    #[test]
+    fn ptx_versions_and_cuda_releases() {
+        let ptx = |name: &str| arch(name).min_ptx().to_string();
+        assert_eq!([ptx("sm_90"), ptx("sm_90a"), ptx("sm_100f"), ptx("sm_110")], ["7.8", "8.0", "8.8", "9.0"]);
+        assert_eq!(arch("sm_99").min_ptx(), arch("sm_90").min_ptx());
+        let newest = PtxVersion::of_cuda(13, 0).expect("a known release");
+        assert_eq!((newest.to_string(), newest.llvm_feature()), ("9.0".to_owned(), "+ptx90".to_owned()));
+        assert_eq!(newest.cuda_release(), Some((13, 0)));
+        assert_eq!(PtxVersion { major: 8, minor: 5 }.cuda_release(), Some((12, 5)));
+        assert_eq!((PtxVersion::of_cuda(8, 0), PtxVersion { major: 5, minor: 0 }.cuda_release()), (None, None));
+    }
+}

@@ -59,3 +59,29 @@ fn read_member<'a>(archive: &'a [u8], is_thin: bool, member: &ArchiveMember<'a>)
     };
     Ok(Member { name, data, offset })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn members_with_their_places() {
+        let contents: [(&str, &[u8]); 2] = [("a_name_longer_than_sixteen_bytes.o", b"odd"), ("b.o", b"even")];
+        let archive = samples::archive(&contents);
+        let members = members(&archive).expect("a sound archive");
+        assert_eq!(members.len(), 2);
+        for (member, (name, data)) in members.iter().zip(contents) {
+            assert_eq!((member.name.as_str(), &member.data), (name, &MemberData::Inline(data)));
+            let at = usize::try_from(member.offset).expect("small");
+            assert_eq!(&archive[at..at + data.len()], data);
+        }
+    }
+
+    #[test]
+    fn a_member_that_is_cut_off() {
+        let archive = samples::archive(&[("b.o", b"even")]);
+        let error = members(&archive[..archive.len() - 1]).expect_err("a damaged archive");
+        assert_eq!(error.what, "archive member b.o goes beyond the end of the data");
+    }
+}

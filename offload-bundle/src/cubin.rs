@@ -169,7 +169,7 @@ fn named_sections<'a>(
         .get(usize::from(header.e_shstrndx))
         .filter(|names| names.sh_type == SHT_STRTAB)
         .ok_or_else(|| FormatError::new(header.e_shoff, "cubin without section names"))?;
-    let names_data = slice(data, names.sh_offset, names.sh_size, "the cubin's section names")?;
+    let names_data = slice(data, names.sh_offset, names.sh_size, "the table of the cubin's section names")?;
     let mut sections = Vec::with_capacity(headers.len());
     for section in headers {
         let name =
@@ -194,7 +194,7 @@ fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<Cubin
             .get(table.sh_link as usize)
             .filter(|names| names.sh_type == SHT_STRTAB)
             .ok_or_else(|| FormatError::new(table.sh_offset, "symbol table without names"))?;
-        let names_data = slice(data, names.sh_offset, names.sh_size, "the cubin's symbol names")?;
+        let names_data = slice(data, names.sh_offset, names.sh_size, "the table of the cubin's symbol names")?;
         let bytes = slice(data, table.sh_offset, table.sh_size, "the cubin's symbol table")?;
         let count = bytes.len() / Sym::size(ctx.container);
         let raw = Sym::parse(bytes, 0, count, ctx)
@@ -202,6 +202,9 @@ fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<Cubin
         for symbol in raw {
             let name =
                 c_str(names_data, symbol.st_name as u64, "a symbol name").map_err(|e| e.shifted(names.sh_offset))?;
+            if name.is_empty() && symbol.st_name != 0 {
+                return Err(FormatError::new(names.sh_offset, "cubin with a symbol that lost its name"));
+            }
             check_section_index(&symbol, headers.len(), table.sh_offset)?;
             if !name.is_empty() {
                 symbols.push(describe(name, &symbol));
@@ -357,5 +360,65 @@ impl<'a> Cubin<'a> {
             rest = tail.get(skipped..).unwrap_or_default();
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn a_sound_cubin() {
+        for name in ["sm_90", "sm_90a", "sm_100", "sm_100a"] {
+            let arch: GpuArch = name.parse().expect("an architecture");
+            let data = samples::cubin(arch, true);
+            let cubin = parse(&data).expect("a sound cubin");
+            assert_eq!((cubin.arch(), cubin.is_relocatable()), (arch, true));
+            assert_eq!((cubin.toolkit(), cubin.finalizable()), (Some((13, 0)), arch.number >= 100));
+            assert_eq!(cubin.kernels(), ["first"]);
+            let names: Vec<_> = cubin.symbols().iter().map(|s| (s.name.as_str(), s.defined, s.kind)).collect();
+            let expected = [
+                ("first", true, SymbolKind::Kernel),
+                ("callee", false, SymbolKind::Function),
+                ("counter", true, SymbolKind::Object),
+            ];
+            assert_eq!(names, expected);
+        }
+    }
+
+    #[test]
+    fn the_old_layout() {
+        // As ptxas 12.9 writes them: the number in the low byte, the suffix in bit 11, ten times the release as version.
+        let mut data = samples::cubin(GpuArch::plain(90), false);
+        (data[7], data[8]) = (OSABI_OLD, 7);
+        data[20..24].copy_from_slice(&129u32.to_le_bytes());
+        for (flags, name) in [(0x005a_055a_u32, "sm_90"), (0x005a_0d5a, "sm_90a")] {
+            data[48..52].copy_from_slice(&flags.to_le_bytes());
+            let cubin = parse(&data).expect("a sound cubin");
+            assert_eq!(cubin.arch().to_string(), name);
+            assert_eq!((cubin.toolkit(), cubin.abi_version()), (Some((12, 9)), 7));
+        }
+    }
+
+    #[test]
+    fn names_that_were_zeroed_are_refused() {
+        for name in [&b".nv.compat"[..], b"first\0callee"] {
+            let mut damaged = samples::cubin(GpuArch::plain(90), false);
+            let at = damaged.windows(name.len()).position(|window| window == name).expect("the name");
+            damaged[at..at + name.len()].fill(0);
+            assert!(parse(&damaged).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_section_table_outside_is_refused() {
+        let data = samples::cubin(GpuArch::plain(90), false);
+        let mut damaged = data.clone();
+        damaged[40..48].copy_from_slice(&(data.len() as u64 - 8).to_le_bytes());
+        let error = parse(&damaged).expect_err("a damaged cubin");
+        assert_eq!(error.what, "the cubin's section table goes beyond the end of the data");
+        assert!(parse(&data[..data.len() - 1]).is_err());
+        assert!(parse(&samples::host_object(&[])).is_err());
     }
 }

@@ -127,7 +127,7 @@ impl Section<'_> {
         if self.kind == SHT_NOBITS.0 {
             return Ok(&[]);
         }
-        slice(elf, self.offset, self.size, "its contents")
+        slice(elf, self.offset, self.size, "its body")
     }
 }
 
@@ -157,4 +157,47 @@ fn sections_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Result<Vec<Sec
         });
     }
     Ok(sections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn kinds_by_magic() {
+        let cases: [(&[u8], FileKind); 10] = [
+            (b"BC\xc0\xde", FileKind::Bitcode),
+            (b"!<arch>\n", FileKind::Archive),
+            (b"!<thin>\n", FileKind::ThinArchive),
+            (&offload_binary::MAGIC, FileKind::OffloadBinary),
+            (&crate::fatbin::MAGIC, FileKind::Fatbin),
+            (b"\x7fELF", FileKind::Unknown),
+            (b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0", FileKind::ElfShared),
+            (b"\x7fELF\x02\x02\x01\0\0\0\0\0\0\0\0\0\0\x02", FileKind::ElfExecutable),
+            (b"INPUT(libx.a)", FileKind::Unknown),
+            (b"", FileKind::Unknown),
+        ];
+        for (data, kind) in cases {
+            assert_eq!(file_kind(data), kind, "{data:x?}");
+        }
+        assert_eq!(file_kind(&samples::host_object(&[])), FileKind::ElfRelocatable);
+    }
+
+    #[test]
+    fn images_and_entries_of_an_object() {
+        let object = samples::host_object(&samples::offload_binaries());
+        let images = device_images(&object).expect("a sound object");
+        let archs: Vec<_> = images.iter().map(|found| found.image.arch()).collect();
+        assert_eq!(archs, ["sm_80", "sm_90"]);
+        for found in &images {
+            let at = usize::try_from(found.offset).expect("small");
+            assert_eq!(&object[at..at + found.image.image.len()], found.image.image);
+        }
+        let entries = offload_entries(&object).expect("sound entries");
+        let seen: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), entry.size)).collect();
+        assert_eq!(seen, [("first", 0), ("counter", 4)]);
+        assert_eq!(registration_symbol(&object), Some(".cuda.fatbin_reg"));
+        assert_eq!(device_images(&samples::host_object(&[])).expect("no images").len(), 0);
+    }
 }

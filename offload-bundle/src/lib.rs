@@ -1,4 +1,21 @@
 //! The containers of offloaded device code, as bytes: no LLVM, no processes, no threads, no files, no GPU.
+//!
+//! A compiler for GPUs puts the device code of a source file into its host object, and the linker's wrapper takes it out again. The way
+//! of a device image through this crate is that way:
+//!
+//! 1. [`host_object`] tells what a file is. Of an ELF object it finds the sections with device code, and the offload entries: the
+//!    kernels and variables that the host code wants. [`archive`] opens libraries into such objects.
+//! 2. [`offload_binary`] takes those sections apart: each image with its target triple, architecture and kind.
+//! 3. [`cubin`] reads an image that is machine code of an NVIDIA GPU: what it was made for, what it defines, what it lacks.
+//! 4. [`arch`] knows which GPU runs which code, and which PTX version it takes to write for it.
+//! 5. [`fatbin`] bundles linked machine code and PTX for the CUDA runtime, byte for byte as NVIDIA's `fatbinary` does, and reads such
+//!    bundles again.
+//! 6. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it.
+//!
+//! Every reader takes bytes that anybody may have written. It answers with what is there or with a [`FormatError`] that says what is
+//! wrong and where; it does not panic, and it takes no memory because a number in the bytes asks for it. Images are borrowed from the
+//! data given, as they may be large. `hostile.rs` tests that for all readers; the tests in `tests/` hold our bytes against those of the real
+//! tools.
 #![forbid(unsafe_code)]
 
 pub mod arch;
@@ -8,8 +25,12 @@ pub mod cubin;
 mod error;
 pub mod fatbin;
 pub mod host_object;
+#[cfg(test)]
+mod hostile;
 pub mod listing;
 pub mod offload_binary;
+#[cfg(test)]
+mod samples;
 
 pub use arch::{ArchFeature, GpuArch, PtxVersion};
 pub use error::FormatError;

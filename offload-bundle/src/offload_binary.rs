@@ -359,3 +359,6 @@ impl<'a> StringTable<'a> {
         found.map_or(0, |(_, offset)| *offset)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -172,7 +172,7 @@ fn damage_is_one_error_with_its_place() {
     let text = complaint(dir.path(), &["x.fatbin"]);
     assert_eq!(
         text,
-        "offload-bundle: error: x.fatbin: the contents of the fatbin lies outside the data at offset 0x10\n"
+        "offload-bundle: error: x.fatbin: the body of the fatbin goes beyond the end of the data at offset 0x10\n"
     );
 
     let mut damaged = bitcode_image("sm_80");

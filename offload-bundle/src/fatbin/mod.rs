@@ -25,6 +25,8 @@ mod compress;
 mod entry;
 mod ptx_squeeze;
 mod read;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use entry::{Compression, Entry, EntryKind};

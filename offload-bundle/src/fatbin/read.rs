@@ -32,7 +32,7 @@ fn read_container<'a>(data: &'a [u8], start: u64, entries: &mut Vec<Entry<'a>>) 
     }
     let size = u64_at(header, 8, "size")?;
     let first = start.saturating_add(header_size);
-    let contents = slice(data, first, size, "the contents of the fatbin")?;
+    let contents = slice(data, first, size, "the body of the fatbin")?;
     let mut at = 0;
     while at < size {
         let (entry, entry_size) = read_entry(contents, at, first).map_err(|e| e.shifted(first))?;
@@ -103,5 +103,5 @@ fn option_block(header: &[u8], kind: EntryKind) -> Result<Option<&[u8]>, FormatE
     let offset = u64::from(u32_at(header, block, "the option block")?);
     let len = u64::from(u32_at(header, block + 4, "the option block")?);
     let skipped = u64::from(kind == EntryKind::Elf);
-    slice(header, offset + skipped, len, "the options of the fatbin entry").map(Some)
+    slice(header, offset + skipped, len, "the option text of the fatbin entry").map(Some)
 }

@@ -1,0 +1,12 @@
+//! Host objects: images, entries, symbols.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use offload_bundle::host_object;
+
+fuzz_target!(|data: &[u8]| {
+    let _ = host_object::file_kind(data);
+    let _ = host_object::device_images(data);
+    let _ = host_object::offload_entries(data);
+    let _ = host_object::registration_symbol(data);
+});

@@ -1,0 +1,134 @@
+//! Round trips through writer and reader.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{ArchFeature, GpuArch, samples};
+
+fn policy() -> impl Strategy<Value = CompressPolicy> {
+    prop_oneof![Just(CompressPolicy::Default), Just(CompressPolicy::All), Just(CompressPolicy::Never)]
+}
+
+fn feature() -> impl Strategy<Value = ArchFeature> {
+    prop_oneof![Just(ArchFeature::Plain), Just(ArchFeature::Family), Just(ArchFeature::Accelerated)]
+}
+
+proptest! {
+    #[test]
+    fn written_entries_are_read_back(
+        compress in policy(),
+        debug in any::<bool>(),
+        entries in prop::collection::vec((0u8..3, 75u32..122, feature(), "[a-z.]{0,20}", "[a-z -]{0,20}"), 0..5),
+        zeros in 0usize..20,
+    ) {
+        let mut writer = FatbinWriter::new(Options { compress, debug, ..Options::default() });
+        let ptx = b".version 8.7\n.target sm_90\n// a comment\n";
+        let ltoir = b"\xed\x43\x4e\x7f\x01\x41 and more";
+        for (kind, number, feature, name, options) in &entries {
+            let arch = GpuArch { number: *number, feature: *feature };
+            let added = match kind {
+                0 => writer.add_cubin(arch, samples::cubin(arch, true), name),
+                1 => writer.add_ptx(arch, ptx, name, options),
+                _ => writer.add_ltoir(arch, &ltoir[..], name, options),
+            };
+            added.expect("a sound image");
+        }
+        let size = writer.size();
+        let mut data = writer.finish();
+        prop_assert_eq!(data.len() as u64, size);
+        data.resize(data.len() + zeros, 0);
+        let read = read(&data).expect("what was written");
+        prop_assert_eq!(read.len(), entries.len());
+        for (found, (kind, number, feature, name, options)) in read.iter().zip(&entries) {
+            let arch = GpuArch { number: *number, feature: *feature };
+            prop_assert_eq!(found.arch, arch);
+            prop_assert_eq!(found.identifier.unwrap_or_default(), name.as_bytes());
+            prop_assert_eq!(found.is_debug(), debug);
+            let payload = found.payload().expect("a sound payload");
+            match kind {
+                0 => {
+                    prop_assert_eq!((found.kind, found.code_version), (EntryKind::Elf, (1, 8)));
+                    prop_assert_eq!(&payload[..], &samples::cubin(arch, true)[..]);
+                    prop_assert_eq!(found.compat.is_some(), *number >= 100);
+                }
+                1 => {
+                    prop_assert_eq!((found.kind, found.code_version), (EntryKind::Ptx, (8, 7)));
+                    prop_assert_eq!(&payload[..], b".version 8.7\n.target sm_90\n\n");
+                    prop_assert_eq!(found.options, Some(options.as_bytes()));
+                }
+                _ => {
+                    prop_assert_eq!((found.kind, found.code_version), (EntryKind::LtoIr, (1, 0x41)));
+                    prop_assert!(payload.starts_with(ltoir));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn squeezing_adds_nothing_but_a_nul(text in "[ a/*\n\t]{0,40}") {
+        let squeezed = squeeze(text.as_bytes());
+        prop_assert!(squeezed.len() <= text.len() + 1);
+        prop_assert_eq!(squeezed.last(), Some(&0));
+    }
+}
+
+#[test]
+fn squeezing_follows_the_rules() {
+    let cases: [(&str, &str); 9] = [
+        ("add  a,\t b;  // sum\nret;\n", "add a,\tb; \nret;\n"),
+        ("a /* x */ b", "a  b"),
+        ("a/*/b", "ab"),
+        ("a/* open", "a"),
+        (".file \"a  // b\"", ".file \"a  // b\""),
+        ("\\\"  x", "\\\" x"),
+        ("\n\n\tret", "\n\nret"),
+        ("// all", ""),
+        ("a\0", "a"),
+    ];
+    for (text, expected) in cases {
+        let mut expected = expected.as_bytes().to_vec();
+        expected.push(0);
+        assert_eq!(squeeze(text.as_bytes()), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn wrong_inputs_are_refused() {
+    let mut writer = FatbinWriter::new(Options::default());
+    let arch = GpuArch::plain(90);
+    let error = writer.add_cubin(arch, samples::cubin(GpuArch::plain(80), false), "").expect_err("another GPU");
+    assert_eq!(error.what, "cubin for sm_80 where one for sm_90 is wanted");
+    assert!(writer.add_cubin(arch, &b"\x7fELF"[..], "").is_err());
+    assert!(writer.add_ptx(arch, b".target sm_90", "", "").is_err());
+    assert!(writer.add_ptx(arch, b".version 9\n", "", "").is_err());
+    assert!(writer.add_ltoir(arch, &b"BC\xc0\xde  "[..], "", "").is_err());
+    assert_eq!(writer.size(), 16);
+}
+
+#[test]
+fn sizes_that_lie_are_refused() {
+    let good = samples::fatbin(CompressPolicy::All);
+    let claim = |size: u64| {
+        let mut data = good.clone();
+        data[16 + 0x38..16 + 0x40].copy_from_slice(&size.to_le_bytes());
+        let entries = read(&data).expect("the container is sound");
+        entries[0].payload().map(|payload| payload.len())
+    };
+    let true_size = read(&good).expect("a sound fatbin")[0].uncompressed_size;
+    assert_eq!(claim(true_size).expect("a sound payload") as u64, true_size);
+    for size in [0, true_size - 1, true_size + 1, 1 << 40, u64::MAX] {
+        assert!(claim(size).is_err(), "{size}");
+    }
+}
+
+#[test]
+fn two_containers_and_an_empty_one() {
+    let empty = FatbinWriter::new(Options::default()).finish();
+    assert_eq!(empty.len(), 16);
+    let one = samples::fatbin(CompressPolicy::Never);
+    let data = [one.clone(), empty, vec![0; 5], one.clone(), vec![0; 9]].concat();
+    let entries = read(&data).expect("sound fatbins");
+    assert_eq!(entries.len(), 6);
+    assert_eq!(entries[3].offset, one.len() as u64 + 16 + 5 + 16);
+    assert_eq!(read(&[]).expect("nothing").len(), 0);
+}

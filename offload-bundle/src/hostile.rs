@@ -1,0 +1,133 @@
+//! Damaged bytes: every reader answers with an error or a result, never with a panic.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::fatbin::CompressPolicy;
+use crate::{GpuArch, archive, cubin, fatbin, host_object, listing, offload_binary, samples};
+
+/// One change of a file.
+#[derive(Debug, Clone)]
+enum Damage {
+    Byte(Index, u8),
+    Number(Index, u64),
+    Cut(Index),
+    Repeat(Index),
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    // Numbers near the limits are what arithmetic goes wrong with.
+    let numbers = prop_oneof![
+        Just(u64::MAX),
+        Just(u64::MAX - 7),
+        Just(i64::MAX.cast_unsigned()),
+        Just(u64::from(u32::MAX)),
+        0u64..300,
+        any::<u64>(),
+    ];
+    prop_oneof![
+        4 => (any::<Index>(), any::<u8>()).prop_map(|(at, byte)| Damage::Byte(at, byte)),
+        4 => (any::<Index>(), numbers).prop_map(|(at, number)| Damage::Number(at, number)),
+        1 => any::<Index>().prop_map(Damage::Cut),
+        1 => any::<Index>().prop_map(Damage::Repeat),
+    ]
+}
+
+fn apply(damages: &[Damage], sample: &[u8]) -> Vec<u8> {
+    let mut data = sample.to_vec();
+    for damage in damages {
+        if data.is_empty() {
+            break;
+        }
+        match damage {
+            Damage::Byte(at, byte) => {
+                let at = at.index(data.len());
+                data[at] = *byte;
+            }
+            Damage::Number(at, number) => {
+                // Where fields are: at multiples of 4.
+                let at = at.index(data.len()) & !3;
+                let end = data.len().min(at + 8);
+                let bytes = number.to_le_bytes();
+                data[at..end].copy_from_slice(&bytes[..end - at]);
+            }
+            Damage::Cut(at) => data.truncate(at.index(data.len())),
+            Damage::Repeat(at) => {
+                let tail = data[at.index(data.len())..].to_vec();
+                data.extend(tail);
+            }
+        }
+    }
+    data
+}
+
+/// Gives the bytes to every reader, as their first bytes are no protection.
+fn read_all_ways(data: &[u8]) {
+    let _ = host_object::file_kind(data);
+    let _ = offload_binary::read_all(data);
+    let _ = host_object::device_images(data);
+    let _ = host_object::offload_entries(data);
+    let _ = host_object::registration_symbol(data);
+    let _ = archive::members(data);
+    if let Ok(cubin) = cubin::parse(data) {
+        let _ = (cubin.arch(), cubin.toolkit(), cubin.kernels(), cubin.nv_compat());
+    }
+    for entry in fatbin::read(data).unwrap_or_default() {
+        let _ = entry.payload();
+    }
+    if let Ok(rows) = listing::list(data, |_| Err("no files here".to_owned())) {
+        let _ = listing::table(&rows);
+    }
+    let _ = fatbin::squeeze(data);
+}
+
+fn files() -> Vec<Vec<u8>> {
+    let cubin = samples::cubin(GpuArch::plain(100), true);
+    let object = samples::host_object(&samples::offload_binaries());
+    let archive = samples::archive(&[("a_long_name_of_a_member.o", &object), ("b.o", b"x")]);
+    vec![
+        samples::offload_binaries(),
+        samples::fatbin(CompressPolicy::Never),
+        samples::fatbin(CompressPolicy::All),
+        cubin,
+        object,
+        archive,
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn damaged_files(which in 0usize..6, damages in prop::collection::vec(damage(), 1..6)) {
+        thread_local!(static FILES: Vec<Vec<u8>> = files());
+        FILES.with(|files| read_all_ways(&apply(&damages, &files[which])));
+    }
+
+    #[test]
+    fn arbitrary_bytes(data in prop::collection::vec(any::<u8>(), 0..300)) {
+        read_all_ways(&data);
+    }
+}
+
+#[test]
+fn every_truncation() {
+    for file in files() {
+        for len in 0..file.len() {
+            read_all_ways(&file[..len]);
+        }
+    }
+}
+
+#[test]
+fn every_byte_at_its_extremes() {
+    for file in files() {
+        for at in 0..file.len().min(600) {
+            for byte in [0, 0x7f, 0xff] {
+                let mut damaged = file.clone();
+                damaged[at] = byte;
+                read_all_ways(&damaged);
+            }
+        }
+    }
+}

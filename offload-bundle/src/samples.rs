@@ -1,0 +1,221 @@
+//! Small files for tests, made without any tool.
+
+use crate::GpuArch;
+use crate::fatbin::{CompressPolicy, FatbinWriter, Options};
+use crate::offload_binary::{ImageKind, ImageToWrite, OffloadKinds, write};
+
+pub(crate) const SHT_PROGBITS: u32 = 1;
+const SHT_SYMTAB: u32 = 2;
+const SHT_STRTAB: u32 = 3;
+const SHT_RELA: u32 = 4;
+const SHT_LLVM_OFFLOADING: u32 = 0x6fff_4c0b;
+const ET_REL: u16 = 1;
+const ET_EXEC: u16 = 2;
+
+/// A section of an ELF file to build.
+struct Section {
+    name: &'static str,
+    kind: u32,
+    data: Vec<u8>,
+    link: u32,
+    info: u32,
+    entry_size: u64,
+}
+
+impl Section {
+    fn new(name: &'static str, kind: u32, data: Vec<u8>) -> Self {
+        Self { name, kind, data, link: 0, info: 0, entry_size: 0 }
+    }
+
+    fn table(self, link: u32, info: u32, entry_size: u64) -> Self {
+        Self { link, info, entry_size, ..self }
+    }
+}
+
+/// What differs between the ELF files of hosts and GPUs.
+struct Identity {
+    os_abi: u8,
+    abi_version: u8,
+    file_type: u16,
+    machine: u16,
+    flags: u32,
+}
+
+/// Builds a 64-bit ELF file; section 0 and the section names are added, the latter as the last section.
+fn elf(identity: &Identity, mut sections: Vec<Section>) -> Vec<u8> {
+    let mut names = vec![0];
+    sections.push(Section::new(".shstrtab", SHT_STRTAB, Vec::new()));
+    let name_offsets: Vec<u32> = sections.iter().map(|section| add_name(&mut names, section.name)).collect();
+    if let Some(last) = sections.last_mut() {
+        last.data = names;
+    }
+    let mut body = vec![0; 64];
+    let mut headers = vec![0; 64];
+    for (section, name) in sections.iter().zip(name_offsets) {
+        body.resize(body.len().next_multiple_of(8), 0);
+        headers.extend(name.to_le_bytes());
+        headers.extend(section.kind.to_le_bytes());
+        for number in [0, 0, body.len() as u64, section.data.len() as u64] {
+            headers.extend(number.to_le_bytes());
+        }
+        headers.extend(section.link.to_le_bytes());
+        headers.extend(section.info.to_le_bytes());
+        for number in [8, section.entry_size] {
+            headers.extend(number.to_le_bytes());
+        }
+        body.extend(&section.data);
+    }
+    body.resize(body.len().next_multiple_of(8), 0);
+    let table = body.len() as u64;
+    let header = elf_header(identity, table, sections.len() as u16 + 1);
+    body[..64].copy_from_slice(&header);
+    body.extend(headers);
+    body
+}
+
+fn add_name(names: &mut Vec<u8>, name: &str) -> u32 {
+    let offset = names.len() as u32;
+    names.extend(name.as_bytes());
+    names.push(0);
+    offset
+}
+
+fn elf_header(identity: &Identity, table: u64, count: u16) -> Vec<u8> {
+    let mut header = b"\x7fELF\x02\x01\x01".to_vec();
+    header.extend([identity.os_abi, identity.abi_version]);
+    header.resize(16, 0);
+    header.extend(identity.file_type.to_le_bytes());
+    header.extend(identity.machine.to_le_bytes());
+    header.extend(1u32.to_le_bytes());
+    for number in [0, 0, table] {
+        header.extend(number.to_le_bytes());
+    }
+    header.extend(identity.flags.to_le_bytes());
+    for number in [64, 0, 0, 64, count, count - 1] {
+        header.extend(number.to_le_bytes());
+    }
+    header
+}
+
+fn symbol(name: u32, info: u8, other: u8, section: u16) -> Vec<u8> {
+    let mut symbol = name.to_le_bytes().to_vec();
+    symbol.extend([info, other]);
+    symbol.extend(section.to_le_bytes());
+    symbol.extend([0; 16]);
+    symbol
+}
+
+/// A cubin with the kernel `first`, the function `callee`, which it does not define, and the variable `counter`.
+pub(crate) fn cubin(arch: GpuArch, relocatable: bool) -> Vec<u8> {
+    let compat = if arch.suffix() == "a" { vec![2, 9, 1, 0] } else { vec![4, 11, 4, 0, 1, 2, 3, 4, 2, 9, 0, 0] };
+    let mut strings = vec![0];
+    let names = ["first", "callee", "counter"].map(|name| add_name(&mut strings, name));
+    let symbols =
+        [vec![0; 24], symbol(names[0], 0x12, 0x10, 1), symbol(names[1], 0x12, 0, 0), symbol(names[2], 0x2d, 0x20, 1)];
+    let identity = Identity {
+        os_abi: 0x41,
+        abi_version: 8,
+        file_type: if relocatable { ET_REL } else { ET_EXEC },
+        machine: 190,
+        flags: arch.number << 8 | if arch.number >= 100 { 2 } else { 4 },
+    };
+    elf(
+        &identity,
+        vec![
+            Section::new(".text.first", SHT_PROGBITS, vec![0x90; 16]),
+            Section::new(".symtab", SHT_SYMTAB, symbols.concat()).table(3, 1, 24),
+            Section::new(".strtab", SHT_STRTAB, strings),
+            Section::new(".nv.compat", SHT_PROGBITS, compat),
+            Section::new(".note.nv.cuinfo", 7, cuinfo(arch)),
+        ],
+    )
+}
+
+fn cuinfo(arch: GpuArch) -> Vec<u8> {
+    let mut note = Vec::new();
+    for number in [13u32, 8, 1000] {
+        note.extend(number.to_le_bytes());
+    }
+    note.extend(b"NVIDIA Corp\0\0\0\0\0");
+    note.extend(2u16.to_le_bytes());
+    note.extend((arch.number as u16).to_le_bytes());
+    note.extend(130u32.to_le_bytes());
+    note
+}
+
+/// An x86-64 object with `payload` as its device code, and the offload entries of the kernel `first` and the variable `counter`.
+pub(crate) fn host_object(payload: &[u8]) -> Vec<u8> {
+    let mut entries = Vec::new();
+    for size in [0u64, 4] {
+        let mut entry = vec![0; 56];
+        entry[8] = 1;
+        entry[10] = 2;
+        entry[32..40].copy_from_slice(&size.to_le_bytes());
+        entries.extend(entry);
+    }
+    let names = b"first\0counter\0".to_vec();
+    let mut relocations = Vec::new();
+    // R_X86_64_64 against symbol 1, the section of the names.
+    for (offset, addend) in [(24u64, 0u64), (80, 6)] {
+        for number in [offset, 1 << 32 | 1, addend] {
+            relocations.extend(number.to_le_bytes());
+        }
+    }
+    let symbols = [vec![0; 24], symbol(0, 0x03, 0, 3), symbol(1, 0x02, 0, 3)].concat();
+    let identity = Identity { os_abi: 0, abi_version: 0, file_type: ET_REL, machine: 62, flags: 0 };
+    elf(
+        &identity,
+        vec![
+            Section::new(".llvm.offloading", SHT_LLVM_OFFLOADING, payload.to_vec()),
+            Section::new("llvm_offload_entries", SHT_PROGBITS, entries),
+            Section::new(".llvm.rodata.offloading", SHT_PROGBITS, names),
+            Section::new(".rela.entries", SHT_RELA, relocations).table(5, 2, 24),
+            Section::new(".symtab", SHT_SYMTAB, symbols).table(6, 3, 24),
+            Section::new(".strtab", SHT_STRTAB, b"\0.cuda.fatbin_reg\0".to_vec()),
+        ],
+    )
+}
+
+/// An archive in the format of GNU with one long name.
+pub(crate) fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut archive = b"!<arch>\n".to_vec();
+    let names: String = members.iter().map(|(name, _)| format!("{name}/\n")).collect();
+    append_member(&mut archive, "//", names.as_bytes());
+    let mut name_offset = 0;
+    for (name, data) in members {
+        append_member(&mut archive, &format!("/{name_offset}"), data);
+        name_offset += name.len() + 2;
+    }
+    archive
+}
+
+fn append_member(archive: &mut Vec<u8>, name: &str, data: &[u8]) {
+    let header = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, data.len());
+    archive.extend(header.as_bytes());
+    archive.extend(data);
+    archive.resize(archive.len().next_multiple_of(2), b'\n');
+}
+
+/// Two offload binaries of bitcode.
+pub(crate) fn offload_binaries() -> Vec<u8> {
+    let image = |arch| ImageToWrite {
+        image_kind: ImageKind::Bitcode,
+        offload_kinds: OffloadKinds::CUDA,
+        flags: 0,
+        strings: vec![("triple", "nvptx64-nvidia-cuda"), ("arch", arch)],
+        image: b"BC\xc0\xde and more",
+    };
+    [write(&image("sm_80")), write(&image("sm_90"))].concat()
+}
+
+/// A fatbin with two cubins, one of which the driver may finalize, and PTX.
+pub(crate) fn fatbin(compress: CompressPolicy) -> Vec<u8> {
+    let mut writer = FatbinWriter::new(Options { compress, ..Options::default() });
+    for number in [90, 100] {
+        let arch = GpuArch::plain(number);
+        writer.add_cubin(arch, cubin(arch, false), "a.cu").expect("a sound cubin");
+    }
+    let ptx = b".version 8.8\n.target sm_90\n.address_size 64\n";
+    writer.add_ptx(GpuArch::plain(90), ptx, "", "-O3").expect("sound PTX");
+    writer.finish()
+}

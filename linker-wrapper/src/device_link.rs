@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use inkwell::module::Module;
 use llvm_passes::partition::{self, Partition};
 use llvm_passes::pipeline::{self, CodeTarget, Unit};
-use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
+use llvm_passes::resolve::{self, SYSTEM_CALLS, UnitSymbols};
 use llvm_passes::session::Session;
 use llvm_passes::symbols::{Strength, Symbol, SymbolKind};
 use offload_bundle::arch::GpuArch;
@@ -20,6 +20,7 @@ use crate::device_compiler::DeviceOptions;
 use crate::error::{Errors, collect};
 use crate::mapped::Mapped;
 use crate::plan::{Code, PlannedImage, TargetPlan};
+use crate::report;
 use crate::scratch::Scratch;
 use crate::toolchain::{Ptxas, Toolkit};
 
@@ -62,7 +63,7 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     let modules = pipeline::read_units(&session, &units).map_err(from_ir)?;
     let symbols = all_symbols(target, &modules)?;
     let resolution = resolve::resolve(&symbols, &|name| SYSTEM_CALLS.contains(&name) || libdevice.defines(name));
-    report_unresolved(&resolution, target, &modules)?;
+    report::unresolved(&resolution, target, &modules)?;
 
     let keep = kept_names(target, &symbols, around.registered);
     let cubin_count = target.images.iter().filter(|image| image.code == Code::Cubin).count();
@@ -150,53 +151,6 @@ fn kept_names(target: &TargetPlan<'_>, symbols: &[UnitSymbols], registered: &Has
     let cubins = target.images.iter().zip(symbols).filter(|(image, _)| image.code == Code::Cubin);
     let of_cubins = cubins.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone()));
     registered.iter().cloned().chain(of_cubins).collect()
-}
-
-/// One report of every duplicate and undefined symbol, with the files and functions concerned.
-fn report_unresolved(
-    resolution: &Resolution,
-    target: &TargetPlan<'_>,
-    modules: &[Module<'_>],
-) -> Result<(), Errors> {
-    let mut errors = Errors::default();
-    let origin = |unit: &usize| target.images[*unit].origin.to_string();
-    for duplicate in &resolution.duplicates {
-        let places: Vec<String> = duplicate.units.iter().map(origin).collect();
-        errors.push(format_args!(
-            "duplicate device symbol '{}' for {}: defined in {}; make one of them static or inline",
-            duplicate.name,
-            target.arch,
-            places.join(" and in ")
-        ));
-    }
-    for undefined in &resolution.undefined {
-        let places: Vec<String> = undefined
-            .wanted_by
-            .iter()
-            .map(|unit| format!("{}{}", origin(unit), used_in(*unit, &undefined.name, target, modules)))
-            .collect();
-        errors.push(format_args!(
-            "undefined device symbol '{}' for {}: wanted by {}; add the object or library that defines it, \
-             and compile it with -fgpu-rdc and --offload-arch={}",
-            undefined.name,
-            target.arch,
-            places.join(" and by "),
-            target.arch
-        ));
-    }
-    errors.or(())
-}
-
-/// " in function f, g" for a bitcode unit.
-fn used_in(unit: usize, name: &str, target: &TargetPlan<'_>, modules: &[Module<'_>]) -> String {
-    if target.images[unit].code != Code::Bitcode {
-        return String::new();
-    }
-    let place = target.images[..unit].iter().filter(|image| image.code == Code::Bitcode).count();
-    match modules.get(place).map(|module| pipeline::users_of(module, name)) {
-        Some(users) if !users.is_empty() => format!(" (in {})", users.join(", ")),
-        _ => String::new(),
-    }
 }
 
 /// libdevice, opened only when somebody wants a `__nv_` function.

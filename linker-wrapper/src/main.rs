@@ -16,6 +16,7 @@ mod options;
 mod persona;
 mod plan;
 mod relocatable;
+mod report;
 mod scratch;
 mod toolchain;
 

@@ -174,6 +174,10 @@ fn named_sections<'a>(
     for section in headers {
         let name =
             c_str(names_data, section.sh_name as u64, "a section name").map_err(|e| e.shifted(names.sh_offset))?;
+        // Where the table of names was overwritten with zeros; the driver refuses such a cubin.
+        if name.is_empty() && section.sh_type != SHT_NULL {
+            return Err(FormatError::new(names.sh_offset, "cubin with a section without a name"));
+        }
         sections.push(Section { name, data: section_data(data, section, name)? });
     }
     Ok(sections)

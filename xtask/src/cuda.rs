@@ -18,6 +18,9 @@ const STAMP: &str = "cuda-wheels.txt";
 /// The CUDA tree among what pip installs.
 const TREE: &str = "nvidia/cu13";
 
+/// What an install that is under way, or was interrupted, is called.
+const PARTIAL: &str = "python.partial-";
+
 /// Installs the pinned wheels, unless these very ones are there.
 pub fn install_wheels(toolchain: &Toolchain) -> Result<()> {
     if is_installed(toolchain) {
@@ -40,8 +43,9 @@ pub fn is_installed(toolchain: &Toolchain) -> bool {
 
 /// Installs into a folder beside, and moves it into place when it is whole.
 fn install(progress: &Progress, toolchain: &Toolchain) -> Result<()> {
-    let partial = toolchain.folder().join("python.partial");
-    remove_folder(&partial)?;
+    remove_partial_folders(toolchain.folder())?;
+    // A pip whose xtask was killed may still be at work: it must not write into this one.
+    let partial = toolchain.folder().join(format!("{PARTIAL}{}", std::process::id()));
     create_folder(&partial)?;
     let stamp = partial.join(STAMP);
     std::fs::write(&stamp, PINS).map_err(|error| Failure::file("write", &stamp, &error))?;
@@ -83,6 +87,12 @@ fn move_into_place(new: &Path, place: &Path) -> Result<()> {
     }
     std::fs::rename(new, place).map_err(|error| Failure::file("create", place, &error))?;
     remove_folder(&old)
+}
+
+fn remove_partial_folders(folder: &Path) -> Result<()> {
+    let entries = std::fs::read_dir(folder).map_err(|error| Failure::file("read", folder, &error))?;
+    let partial = |name: &OsStr| name.as_encoded_bytes().starts_with(PARTIAL.as_bytes());
+    entries.flatten().filter(|entry| partial(&entry.file_name())).try_for_each(|entry| remove_folder(&entry.path()))
 }
 
 fn remove_folder(path: &Path) -> Result<()> {

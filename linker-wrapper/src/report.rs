@@ -1,0 +1,84 @@
+//! What is said about device symbols that do not resolve: all of them in one report, by the names that
+//! people know, with the files and functions concerned and what usually helps.
+
+use cpp_demangle::DemangleOptions;
+use inkwell::module::Module;
+use llvm_passes::pipeline;
+use llvm_passes::resolve::{Duplicate, Resolution, Undefined};
+
+use crate::error::Errors;
+use crate::plan::{Code, TargetPlan};
+
+/// More places than these say nothing new.
+const PLACES_SHOWN: usize = 5;
+
+/// Every duplicate and undefined symbol of one target.
+///
+/// # Errors
+/// There is one.
+pub fn unresolved(resolution: &Resolution, target: &TargetPlan<'_>, modules: &[Module<'_>]) -> Result<(), Errors> {
+    let mut errors = Errors::default();
+    for symbol in &resolution.duplicates {
+        errors.push(duplicate(symbol, target));
+    }
+    for symbol in &resolution.undefined {
+        errors.push(undefined(symbol, target, modules));
+    }
+    errors.or(())
+}
+
+fn duplicate(symbol: &Duplicate, target: &TargetPlan<'_>) -> String {
+    let places = symbol.units.iter().map(|unit| target.images[*unit].origin.to_string());
+    format!(
+        "duplicate device symbol {} for {}: defined in {}; make one of them static or inline, or link only one of the files",
+        named(&symbol.name),
+        target.arch,
+        joined(places, " and in ")
+    )
+}
+
+fn undefined(symbol: &Undefined, target: &TargetPlan<'_>, modules: &[Module<'_>]) -> String {
+    let places = symbol.wanted_by.iter().map(|unit| {
+        let users = users(*unit, &symbol.name, target, modules);
+        format!("{}{users}", target.images[*unit].origin)
+    });
+    format!(
+        "undefined device symbol {} for {}: wanted by {}; add the object or library that defines it, \
+         and compile that with -fgpu-rdc and --offload-arch={}",
+        named(&symbol.name),
+        target.arch,
+        joined(places, " and by "),
+        target.arch
+    )
+}
+
+/// `'helper(int)' (_Z6helperi)`, or just `'name'` where there is nothing to demangle.
+fn named(name: &str) -> String {
+    let demangled = cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle_with_options(&DemangleOptions::default()).ok());
+    match demangled {
+        Some(demangled) if demangled != name => format!("'{demangled}' ({name})"),
+        _ => format!("'{name}'"),
+    }
+}
+
+fn joined(places: impl ExactSizeIterator<Item = String>, separator: &str) -> String {
+    let count = places.len();
+    let mut text = places.take(PLACES_SHOWN).collect::<Vec<_>>().join(separator);
+    if count > PLACES_SHOWN {
+        text.push_str(&format!(" and {} more", count - PLACES_SHOWN));
+    }
+    text
+}
+
+/// ` (in f, g)` for a bitcode unit; a cubin does not say who uses what.
+fn users(unit: usize, name: &str, target: &TargetPlan<'_>, modules: &[Module<'_>]) -> String {
+    if target.images[unit].code != Code::Bitcode {
+        return String::new();
+    }
+    let place = target.images[..unit].iter().filter(|image| image.code == Code::Bitcode).count();
+    let users = modules.get(place).map(|module| pipeline::users_of(module, name)).unwrap_or_default();
+    if users.is_empty() {
+        return String::new();
+    }
+    format!(" (in {})", joined(users.iter().map(|user| named(user)), ", "))
+}

@@ -10,13 +10,13 @@ use llvm_passes::partition::{self, Partition};
 use llvm_passes::pipeline::{self, CodeTarget, Unit};
 use llvm_passes::resolve::{self, SYSTEM_CALLS, UnitSymbols};
 use llvm_passes::session::Session;
-use llvm_passes::symbols::{Strength, Symbol, SymbolKind};
 use offload_bundle::arch::GpuArch;
-use offload_bundle::cubin::{self, CubinSymbol, SymbolBinding, SymbolKind as CubinSymbolKind};
+use offload_bundle::cubin;
 
 use crate::backend::{nvlink, ptxas};
 use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
+use crate::device_symbols;
 use crate::error::{Errors, collect};
 use crate::mapped::Mapped;
 use crate::plan::{Code, PlannedImage, TargetPlan};
@@ -115,35 +115,15 @@ fn all_symbols(target: &TargetPlan<'_>, modules: &[Module<'_>]) -> Result<Vec<Un
 
 /// The symbols of a cubin, which must be relocatable if it is to be joined with anything.
 fn cubin_symbols(image: &PlannedImage<'_>, target: &TargetPlan<'_>) -> Result<UnitSymbols, Errors> {
-    let origin = &image.origin;
-    let cubin = cubin::parse(image.bytes).map_err(|error| {
-        let offset = origin.offset.saturating_add(error.offset);
-        Errors::one(format_args!("{} at offset {offset:#x}: damaged cubin: {}; recompile the file", origin.file, error.what))
-    })?;
-    if !cubin.is_relocatable() && target.images.len() > 1 {
+    let symbols = device_symbols::of_cubin(&image.origin, image.bytes)?;
+    let relocatable = cubin::parse(image.bytes).is_ok_and(|cubin| cubin.is_relocatable());
+    if !relocatable && target.images.len() > 1 {
         return Err(Errors::one(format_args!(
-            "{origin}: the cubin for {} is finished and cannot be linked with others; compile the file with -fgpu-rdc",
-            target.arch
+            "{}: the cubin for {} is finished and cannot be linked with others; compile the file with -fgpu-rdc",
+            image.origin, target.arch
         )));
     }
-    Ok(UnitSymbols { symbols: cubin.symbols().iter().filter_map(symbol_of_cubin).collect() })
-}
-
-fn symbol_of_cubin(symbol: &CubinSymbol) -> Option<Symbol> {
-    let strength = match (symbol.binding, symbol.defined) {
-        (SymbolBinding::Local, _) => return None,
-        (SymbolBinding::Global, true) => Strength::Strong,
-        (SymbolBinding::Weak, true) => Strength::Weak,
-        (SymbolBinding::Global, false) => Strength::Undefined,
-        (SymbolBinding::Weak, false) => Strength::WeakUndefined,
-    };
-    let kind = match symbol.kind {
-        CubinSymbolKind::Kernel => SymbolKind::Kernel,
-        CubinSymbolKind::Function => SymbolKind::Function,
-        CubinSymbolKind::Object => SymbolKind::Variable,
-        CubinSymbolKind::Other => return None,
-    };
-    Some(Symbol { name: symbol.name.clone(), strength, kind })
+    Ok(symbols)
 }
 
 /// What must stay visible after the merge: what the host registers and what cubins define or want.

@@ -1,16 +1,16 @@
-//! What the host linker will read, and the device images in it.
+//! What the host linker will read, in its order: objects, members of archives, shared libraries.
 
 use std::collections::HashSet;
-use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use offload_bundle::archive::{self, MemberData};
+use llvm_passes::embedded::{self, BitcodeHost};
 use offload_bundle::FormatError;
+use offload_bundle::archive::{self, MemberData};
 use offload_bundle::host_object::{self, FileKind};
-use offload_bundle::offload_binary::{self, OffloadImage};
-use rayon::prelude::*;
 
-use crate::error::{Errors, collect};
+use crate::error::Errors;
+use crate::linker_script;
 use crate::mapped::Mapped;
 use crate::options::{Input, Options};
 
@@ -18,192 +18,199 @@ use crate::options::{Input, Options};
 const SYSTEM_LIBRARY_PATHS: [&str; 6] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
-/// All files of the link, mapped.
+/// A linker script longer than this is no list of libraries.
+const LONGEST_SCRIPT: usize = 64 * 1024;
+
+/// All files of the link, mapped, and taken apart into pieces.
+#[derive(Default)]
 pub struct Inputs {
-    files: Vec<InputFile>,
+    files: Vec<Mapped>,
+    pieces: Vec<Piece>,
+    /// Files met already, by their real path: a library counts once however often it is named.
+    seen: HashSet<PathBuf>,
 }
 
-struct InputFile {
-    /// As messages call it: a path, or `archive(member)` for a member of a thin archive.
-    name: String,
-    path: PathBuf,
-    content: Mapped,
+/// One host file or archive member.
+pub struct Piece {
+    /// As messages call it: `path` or `archive(member)`.
+    pub name: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// How it comes into the link.
+    pub place: Place,
+    /// What a bitcode host carries; it has no sections to look into.
+    pub bitcode: Option<BitcodeHost>,
+    file: usize,
+    /// Its bytes in the file.
+    range: Range<usize>,
 }
 
-/// Where a device image was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    /// Path, with the archive member in parentheses.
-    pub file: String,
-    /// Offset of the image in the file (in the archive's file for a member).
-    pub offset: u64,
+/// How a piece comes into the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Named on the line, or in an archive that is linked whole.
+    Line,
+    /// A member of the n-th archive, linked if something needs it.
+    Archive(usize),
 }
 
-impl fmt::Display for Origin {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} at offset {:#x}", self.file, self.offset)
-    }
-}
-
-/// A device image and where it came from.
-#[derive(Debug, Clone)]
-pub struct FoundImage<'a> {
-    /// File, member, offset.
-    pub origin: Origin,
-    /// Target, kind and bytes.
-    pub image: OffloadImage<'a>,
-}
-
-/// One host object: a file or an archive member.
-struct Piece<'a> {
-    name: String,
+impl Piece {
     /// Offset of the piece in its file.
-    base: u64,
-    data: &'a [u8],
+    pub fn base(&self) -> u64 {
+        self.range.start as u64
+    }
 }
 
 impl Inputs {
     /// Maps everything on the line. What does not exist is left for the host linker to complain about.
     ///
     /// # Errors
-    /// Files that exist and cannot be read, members of thin archives that are missing.
+    /// Files that exist and cannot be read, damaged archives, unreadable bitcode hosts.
     pub fn open(options: &Options) -> Result<Self, Errors> {
-        let mut files = Vec::new();
+        let mut inputs = Inputs::default();
         let mut errors = Errors::default();
-        let mut archives = HashSet::new();
-        for path in options.inputs.iter().filter_map(|input| locate(input, options)) {
-            if !path.is_file() {
-                continue;
-            }
-            match Mapped::open(&path) {
-                // The host linker takes an archive's members once however often it is named.
-                Ok(content) if is_archive(&content) && !archives.insert(path.canonicalize().unwrap_or(path.clone())) => {}
-                Ok(content) => files.push(InputFile { name: path.display().to_string(), path, content }),
-                Err(error) => errors.push(format_args!("cannot read {}: {error}", path.display())),
+        for input in &options.inputs {
+            let whole = matches!(input, Input::File { whole: true, .. } | Input::Library { whole: true, .. });
+            if let Some(path) = locate(input, options)
+                && let Err(error) = inputs.add_file(&path, whole, options)
+            {
+                errors.extend(error);
             }
         }
-        let thin = files.iter().filter(|file| host_object::file_kind(file.content.bytes()) == FileKind::ThinArchive);
-        match collect(thin.map(thin_members)) {
-            Ok(members) => files.extend(members.into_iter().flatten()),
-            Err(found) => errors.extend(found),
-        }
-        errors.or(Inputs { files })
+        errors.or(inputs)
     }
 
-    /// Every device image, in the order of the line.
-    ///
-    /// # Errors
-    /// Damaged archives, sections and offload binaries, each with file, member and offset.
-    pub fn device_images(&self) -> Result<Vec<FoundImage<'_>>, Errors> {
-        let pieces = self.pieces()?;
-        let images: Vec<Result<Vec<FoundImage<'_>>, Errors>> = if pieces.len() > 64 {
-            pieces.par_iter().map(Piece::images).collect()
-        } else {
-            pieces.iter().map(Piece::images).collect()
-        };
-        Ok(collect(images)?.into_iter().flatten().collect())
+    /// All pieces, in link order.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
     }
 
-    /// The names of the kernels and variables that host objects with device code register.
-    ///
-    /// # Errors
-    /// Damaged entry tables.
-    pub fn registered_names(&self) -> Result<HashSet<String>, Errors> {
-        let entries = self.pieces()?.into_iter().map(|piece| {
-            host_object::offload_entries(piece.data).map_err(|error| damaged(&piece.name, piece.base, &error))
-        });
-        Ok(collect(entries)?.into_iter().flatten().map(|entry| entry.name).collect())
+    /// The bytes of a piece.
+    pub fn bytes(&self, piece: &Piece) -> &[u8] {
+        &self.files[piece.file].bytes()[piece.range.clone()]
     }
 
     /// Whether a wrapper has already handled this link: it puts its registration object behind the output.
     pub fn already_registered(&self) -> bool {
-        self.files.first().is_some_and(|file| {
-            let bytes = file.content.bytes();
-            host_object::file_kind(bytes) == FileKind::ElfRelocatable && host_object::registration_symbol(bytes).is_some()
+        self.pieces.first().is_some_and(|piece| {
+            piece.kind == FileKind::ElfRelocatable && host_object::registration_symbol(self.bytes(piece)).is_some()
         })
     }
 
-    /// All host objects: files, and members of archives.
-    fn pieces(&self) -> Result<Vec<Piece<'_>>, Errors> {
-        let pieces = self.files.iter().map(|file| match host_object::file_kind(file.content.bytes()) {
-            FileKind::Archive => file.members(),
-            FileKind::ElfRelocatable | FileKind::ElfExecutable | FileKind::OffloadBinary => {
-                Ok(vec![Piece { name: file.name.clone(), base: 0, data: file.content.bytes() }])
+    fn add_file(&mut self, path: &Path, whole: bool, options: &Options) -> Result<(), Errors> {
+        if !path.is_file() {
+            return Ok(());
+        }
+        let content = Mapped::open(path).map_err(|error| cannot_read(path, &error))?;
+        let kind = host_object::file_kind(content.bytes());
+        let once = matches!(kind, FileKind::Archive | FileKind::ThinArchive | FileKind::ElfShared | FileKind::Unknown);
+        if once && !self.seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned())) {
+            return Ok(());
+        }
+        match kind {
+            FileKind::Archive | FileKind::ThinArchive => self.add_archive(path, content, whole),
+            FileKind::Unknown => self.add_script(&content, whole, options),
+            _ => {
+                let range = 0..content.bytes().len();
+                self.files.push(content);
+                self.add_piece(path.display().to_string(), self.files.len() - 1, range, Place::Line)
             }
-            // Shared libraries are finished programs; thin archives were opened member by member.
-            _ => Ok(Vec::new()),
-        });
-        Ok(collect(pieces)?.into_iter().flatten().collect())
-    }
-}
-
-impl InputFile {
-    fn members(&self) -> Result<Vec<Piece<'_>>, Errors> {
-        let members = archive::members(self.content.bytes()).map_err(|error| damaged(&self.name, 0, &error))?;
-        let pieces = members.into_iter().filter_map(|member| match member.data {
-            MemberData::Inline(data) => {
-                Some(Piece { name: format!("{}({})", self.name, member.name), base: member.offset, data })
-            }
-            MemberData::Thin { .. } => None,
-        });
-        Ok(pieces.collect())
-    }
-}
-
-impl<'a> Piece<'a> {
-    fn images(&self) -> Result<Vec<FoundImage<'a>>, Errors> {
-        let damaged = |error| damaged(&self.name, self.base, &error);
-        let found = |offset: u64, image| FoundImage {
-            origin: Origin { file: self.name.clone(), offset: self.base + offset },
-            image,
-        };
-        match host_object::file_kind(self.data) {
-            FileKind::OffloadBinary => {
-                let images = offload_binary::read_all(self.data).map_err(damaged)?;
-                Ok(images.into_iter().map(|image| found(image.image_offset, image)).collect())
-            }
-            FileKind::ElfRelocatable | FileKind::ElfExecutable => {
-                let images = host_object::device_images(self.data).map_err(damaged)?;
-                Ok(images.into_iter().map(|device| found(device.offset, device.image)).collect())
-            }
-            _ => Ok(Vec::new()),
         }
     }
+
+    fn add_archive(&mut self, path: &Path, content: Mapped, whole: bool) -> Result<(), Errors> {
+        let archive = self.files.len();
+        let place = if whole { Place::Line } else { Place::Archive(archive) };
+        self.files.push(content);
+        let shown = path.display().to_string();
+        let mut errors = Errors::default();
+        for (name, place_in) in self.members(archive, path).map_err(|error| damaged(&shown, 0, &error))? {
+            let name = format!("{shown}({name})");
+            let added = match place_in {
+                MemberPlace::Inside(range) => self.add_piece(name, archive, range, place),
+                MemberPlace::File(member) => match Mapped::open(&member) {
+                    Ok(content) => {
+                        let range = 0..content.bytes().len();
+                        self.files.push(content);
+                        self.add_piece(name, self.files.len() - 1, range, place)
+                    }
+                    Err(error) => Err(Errors::one(format_args!(
+                        "cannot read {}, a member of the thin archive {shown}: {error}",
+                        member.display()
+                    ))),
+                },
+            };
+            added.unwrap_or_else(|error| errors.extend(error));
+        }
+        errors.or(())
+    }
+
+    fn members(&self, archive: usize, path: &Path) -> Result<Vec<(String, MemberPlace)>, FormatError> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let members = archive::members(self.files[archive].bytes())?.into_iter();
+        Ok(members
+            .map(|member| match member.data {
+                MemberData::Inline(data) => {
+                    let start = usize::try_from(member.offset).unwrap_or(0);
+                    (member.name, MemberPlace::Inside(start..start + data.len()))
+                }
+                MemberData::Thin { path, .. } => (member.name, MemberPlace::File(folder.join(path))),
+            })
+            .collect())
+    }
+
+    fn add_script(&mut self, content: &Mapped, whole: bool, options: &Options) -> Result<(), Errors> {
+        let bytes = content.bytes();
+        let Some(text) = (bytes.len() <= LONGEST_SCRIPT).then(|| std::str::from_utf8(bytes).ok()).flatten() else {
+            return Ok(());
+        };
+        let mut errors = Errors::default();
+        for name in linker_script::inputs(text) {
+            let input = match name.strip_prefix("-l") {
+                Some(library) => Input::Library { name: library.to_owned(), archive_only: false, whole },
+                None if Path::new(&name).is_file() => Input::File { path: name.into(), whole },
+                None => Input::Library { name: format!(":{name}"), archive_only: false, whole },
+            };
+            if let Some(path) = locate(&input, options) {
+                self.add_file(&path, whole, options).unwrap_or_else(|error| errors.extend(error));
+            }
+        }
+        errors.or(())
+    }
+
+    fn add_piece(&mut self, name: String, file: usize, range: Range<usize>, place: Place) -> Result<(), Errors> {
+        let bytes = &self.files[file].bytes()[range.clone()];
+        let kind = host_object::file_kind(bytes);
+        let bitcode = match kind {
+            FileKind::Bitcode => Some(embedded::read(&name, bytes).map_err(Errors::one)?),
+            _ => None,
+        };
+        self.pieces.push(Piece { name, kind, place, bitcode, file, range });
+        Ok(())
+    }
 }
 
-fn damaged(name: &str, base: u64, error: &FormatError) -> Errors {
+/// Where an archive's member is.
+enum MemberPlace {
+    Inside(Range<usize>),
+    File(PathBuf),
+}
+
+/// "FILE at offset N: what is wrong".
+pub fn damaged(name: &str, base: u64, error: &FormatError) -> Errors {
     let offset = base.saturating_add(error.offset);
-    Errors::one(format_args!("{name} at offset {offset:#x}: {}; recompile the file", error.what))
+    Errors::one(format_args!("{name} at offset {offset:#x}: {}; make the file anew", error.what))
 }
 
-fn is_archive(content: &Mapped) -> bool {
-    matches!(host_object::file_kind(content.bytes()), FileKind::Archive | FileKind::ThinArchive)
-}
-
-/// Maps the files that a thin archive names.
-fn thin_members(archive: &InputFile) -> Result<Vec<InputFile>, Errors> {
-    let members = archive::members(archive.content.bytes()).map_err(|error| damaged(&archive.name, 0, &error))?;
-    let folder = archive.path.parent().unwrap_or(Path::new(""));
-    collect(members.into_iter().filter_map(|member| {
-        let MemberData::Thin { path, .. } = member.data else { return None };
-        let path = folder.join(path);
-        let name = format!("{}({})", archive.name, member.name);
-        Some(match Mapped::open(&path) {
-            Ok(content) => Ok(InputFile { name, path, content }),
-            Err(error) => Err(Errors::one(format_args!(
-                "cannot read {}, a member of the thin archive {}: {error}",
-                path.display(),
-                archive.name
-            ))),
-        })
-    }))
+fn cannot_read(path: &Path, error: &std::io::Error) -> Errors {
+    Errors::one(format_args!("cannot read {}: {error}", path.display()))
 }
 
 /// The file that an input means. `None`: not found, which is for the host linker to say.
 fn locate(input: &Input, options: &Options) -> Option<PathBuf> {
     let (name, archive_only) = match input {
-        Input::File(path) => return Some(path.clone()),
-        Input::Library { name, archive_only } => (name, *archive_only),
+        Input::File { path, .. } => return Some(path.clone()),
+        Input::Library { name, archive_only, .. } => (name, *archive_only),
     };
     let candidates: Vec<String> = match (name.strip_prefix(':'), archive_only) {
         (Some(exact), _) => vec![exact.to_owned()],

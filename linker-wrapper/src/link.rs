@@ -17,7 +17,7 @@ use crate::persona;
 use crate::plan::{self, TargetPlan};
 use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
-use crate::{arguments, host_link, host_object, relocatable};
+use crate::{arguments, host_link, host_object, images, relocatable, select};
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
@@ -41,11 +41,14 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     ask_llvm(&program, &device);
 
     let inputs = Inputs::open(&options)?;
-    let images = if options.linker_query || inputs.already_registered() { Vec::new() } else { inputs.device_images()? };
+    let handled = options.linker_query || inputs.already_registered();
+    let images = if handled { Vec::new() } else { images::find(&inputs)? };
     if images.is_empty() && !options.emit_fatbin_only {
         return host_link::become_linker(&host_link::find(&options)?, &options.host_line, mode);
     }
-    let targets = plan::make(&images)?;
+    let selection = select::select(&inputs, &images, &options.roots)?;
+    let linked: Vec<_> = images.into_iter().filter(|found| selection.device[found.piece]).collect();
+    let targets = plan::make(&linked)?;
     reject_unsupported(&options)?;
     device.unknown.iter().for_each(|word| warn(&program, format_args!("{word} has no effect on this device link")));
 
@@ -53,7 +56,7 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     llvm_passes::on_fatal_error(give_up);
     let output = options.output.as_deref().unwrap_or(Path::new("a.out"));
     let scratch = Scratch::new(options.save_temps.then_some(output))?;
-    let registered = inputs.registered_names()?;
+    let registered = images::registered_names(&inputs, &selection.host)?;
     let link = Link { options: &options, device: &device, output, scratch: &scratch, mode };
     if options.emit_fatbin_only {
         return link.emit_fatbin(&link.targets(&targets, &registered)?);

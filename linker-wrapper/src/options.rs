@@ -52,6 +52,8 @@ enum Meaning {
     Relocatable,
     /// An option of the host linker whose value must not be taken for an input.
     HostValue,
+    /// An option of the host linker that names a symbol it needs.
+    Root,
 }
 
 /// One row: spellings, shape, meaning, the value's name and the help text (empty: hidden).
@@ -114,14 +116,22 @@ const HOST: &[Row] = &[
     Row(&["--library", "-library"], Separate, Meaning::Library, "<name>", ""),
     Row(&["-r", "--relocatable", "-relocatable", "-i"], Flag, Meaning::Relocatable, "", "Link to a relocatable object"),
     Row(
+        &[
+            "-u", "--undefined", "--require-defined", "-e", "--entry", "-init", "--init", "-fini", "--fini", "--wrap",
+        ],
+        Separate,
+        Meaning::Root,
+        "",
+        "",
+    ),
+    Row(
         // Read off the manuals of GNU ld and lld: options whose value is a word of its own.
         &[
-            "-m", "-z", "-e", "--entry", "-T", "--script", "-h", "-soname", "--soname", "-u", "--undefined", "-y",
+            "-m", "-z", "-T", "--script", "-h", "-soname", "--soname", "-y",
             "--trace-symbol", "-Map", "--Map", "-dynamic-linker", "--dynamic-linker", "-I", "-rpath", "--rpath", "-R",
-            "-rpath-link", "--rpath-link", "-plugin", "--plugin", "-plugin-opt", "--plugin-opt", "-init", "--init",
-            "-fini", "--fini", "-f", "--auxiliary", "-F", "--filter", "-A", "--architecture", "-b", "--format", "-c",
+            "-rpath-link", "--rpath-link", "-plugin", "--plugin", "-plugin-opt", "--plugin-opt", "-f", "--auxiliary", "-F", "--filter", "-A", "--architecture", "-b", "--format", "-c",
             "--defsym", "-G", "--gpsize", "-Y", "--oformat", "--version-script", "--dynamic-list", "--exclude-libs",
-            "--export-dynamic-symbol", "--wrap", "--retain-symbols-file", "--section-start", "-Ttext", "-Tdata",
+            "--export-dynamic-symbol", "--retain-symbols-file", "--section-start", "-Ttext", "-Tdata",
             "-Tbss", "--dependency-file", "--just-symbols", "-a", "-P", "-assert",
         ],
         Separate,
@@ -156,6 +166,8 @@ pub struct Options {
     pub output: Option<PathBuf>,
     pub library_paths: Vec<PathBuf>,
     pub relocatable: bool,
+    /// Symbols that the line itself asks for (`-u`, `-e`, `--wrap` and their like).
+    pub roots: Vec<String>,
     /// The host linker's line without what was the wrapper's.
     pub host_line: Vec<OsString>,
     /// Where on `host_line` the objects that we add belong: directly behind the output.
@@ -172,13 +184,20 @@ pub struct Options {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// A path on the line.
-    File(PathBuf),
+    File {
+        /// The path.
+        path: PathBuf,
+        /// `--whole-archive` holds here: all members of an archive are linked.
+        whole: bool,
+    },
     /// `-l`.
     Library {
         /// What follows `-l`; a leading `:` means the exact file name.
         name: String,
         /// `-static` or `-Bstatic` holds here: only archives count.
         archive_only: bool,
+        /// As of a file.
+        whole: bool,
     },
 }
 
@@ -187,7 +206,7 @@ pub enum Input {
 /// # Errors
 /// Every option with a bad or missing value.
 pub fn parse(words: &[OsString], persona: Persona) -> Result<Options, Errors> {
-    let mut parser = Parser { options: Options::default(), errors: Errors::default(), persona, archive_only: false };
+    let mut parser = Parser { options: Options::default(), errors: Errors::default(), persona, state: State::default(), pushed: Vec::new() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         match find(word, persona) {
@@ -249,25 +268,59 @@ struct Parser {
     options: Options,
     errors: Errors,
     persona: Persona,
-    /// `-Bstatic` and its like stand before this point of the line.
+    /// What `-Bstatic`, `--whole-archive` and their opposites say at this point of the line.
+    state: State,
+    /// What `--push-state` put aside.
+    pushed: Vec<State>,
+}
+
+/// The linker's switches that hold for the inputs behind them.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
     archive_only: bool,
+    whole: bool,
+}
+
+impl State {
+    /// Whether the word is such a switch; it stays on the line in any case.
+    fn switch(&mut self, word: &[u8], pushed: &mut Vec<State>) {
+        let long = word.strip_prefix(b"-").unwrap_or(word);
+        match long.strip_prefix(b"-").unwrap_or(long) {
+            b"static" | b"Bstatic" | b"dn" | b"non_shared" => self.archive_only = true,
+            b"Bdynamic" | b"dy" | b"call_shared" => self.archive_only = false,
+            b"whole-archive" => self.whole = true,
+            b"no-whole-archive" => self.whole = false,
+            b"push-state" => pushed.push(*self),
+            b"pop-state" => *self = pushed.pop().unwrap_or_default(),
+            _ => {}
+        }
+    }
 }
 
 impl Parser {
     /// A word that is no option of ours.
     fn plain(&mut self, word: &OsStr) {
-        match word.as_bytes() {
-            b"-static" | b"--static" | b"-Bstatic" | b"-dn" | b"-non_shared" => self.archive_only = true,
-            b"-Bdynamic" | b"-dy" | b"-call_shared" => self.archive_only = false,
-            _ => {}
-        }
         let is_option = word.as_bytes().starts_with(b"-") && word.len() > 1;
         if !is_option {
-            self.options.inputs.push(Input::File(word.into()));
-        } else if self.persona == Persona::Linker {
+            self.options.inputs.push(Input::File { path: word.into(), whole: self.state.whole });
+        } else {
+            self.state.switch(word.as_bytes(), &mut self.pushed);
+            self.roots(word);
+        }
+        if is_option && self.persona == Persona::Linker {
             self.options.linker_query |= matches!(word.as_bytes(), b"-v" | b"-V" | b"--version" | b"--help" | b"-version");
         }
         self.options.host_line.push(word.to_owned());
+    }
+
+    /// `-uNAME`, `--undefined=NAME` and their like, in one word.
+    fn roots(&mut self, word: &OsStr) {
+        const JOINED: [&str; 9] = [
+            "--undefined=", "-undefined=", "--require-defined=", "--entry=", "-entry=", "--init=", "--fini=", "--wrap=", "-u",
+        ];
+        let text = word.to_string_lossy();
+        let name = JOINED.iter().find_map(|prefix| text.strip_prefix(prefix));
+        self.options.roots.extend(name.map(str::to_owned));
     }
 
     fn option(&mut self, word: &OsStr, found: &Found, value: Option<OsString>) {
@@ -299,9 +352,11 @@ impl Parser {
             Meaning::LibraryPath => options.library_paths.push(value.into()),
             Meaning::Library => {
                 let name = value.to_string_lossy().into_owned();
-                options.inputs.push(Input::Library { name, archive_only: self.archive_only });
+                let State { archive_only, whole } = self.state;
+                options.inputs.push(Input::Library { name, archive_only, whole });
             }
             Meaning::Relocatable => options.relocatable = true,
+            Meaning::Root => options.roots.push(value.to_string_lossy().into_owned()),
             _ => {}
         }
     }
@@ -361,7 +416,7 @@ fn help(hidden: bool) -> String {
          USAGE: clang-linker-wrapper [options] -- <options to the host linker>\n\nOPTIONS:\n",
     );
     for Row(spellings, shape, meaning, value, describe) in [WRAPPER, ALWAYS, HOST].into_iter().flatten() {
-        if *meaning == Meaning::HostValue || (describe.is_empty() && !hidden) {
+        if matches!(meaning, Meaning::HostValue | Meaning::Root) || (describe.is_empty() && !hidden) {
             continue;
         }
         let space = if *shape == Separate { " " } else { "" };

@@ -8,7 +8,7 @@ use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::OffloadKinds;
 
 use crate::error::Errors;
-use crate::inputs::{FoundImage, Origin};
+use crate::images::{FoundImage, Origin};
 
 /// What is linked for one GPU target.
 #[derive(Debug, Clone)]

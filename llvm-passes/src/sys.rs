@@ -279,3 +279,58 @@ pub(crate) fn integer_module_flag(module: &Module<'_>, key: &str) -> Option<u64>
         if number.is_null() { None } else { Some(llvm::LLVMConstIntGetZExtValue(number)) }
     }
 }
+
+/// The bytes of the globals that `llvm.embedded.objects` lists for `section`.
+pub(crate) fn embedded_objects(module: &Module<'_>, section: &str) -> Vec<Vec<u8>> {
+    let name = c"llvm.embedded.objects".as_ptr();
+    let mut found = Vec::new();
+    // SAFETY: the counts are LLVM's own, the buffers are as long as they say; all values live in the module.
+    unsafe {
+        let count = llvm::LLVMGetNamedMetadataNumOperands(module.as_mut_ptr(), name) as usize;
+        let mut nodes = vec![std::ptr::null_mut(); count];
+        llvm::LLVMGetNamedMetadataOperands(module.as_mut_ptr(), name, nodes.as_mut_ptr());
+        for node in nodes {
+            let mut operands = vec![std::ptr::null_mut(); llvm::LLVMGetMDNodeNumOperands(node) as usize];
+            llvm::LLVMGetMDNodeOperands(node, operands.as_mut_ptr());
+            let [global, place, ..] = operands[..] else { continue };
+            if metadata_string(place).as_deref() == Some(section) {
+                found.extend(constant_bytes(global));
+            }
+        }
+    }
+    found
+}
+
+/// SAFETY: `value` must be null or a live value.
+unsafe fn metadata_string(value: LLVMValueRef) -> Option<String> {
+    // SAFETY: the text belongs to the context and is `length` bytes.
+    unsafe {
+        if value.is_null() {
+            return None;
+        }
+        let mut length = 0;
+        let text = llvm::LLVMGetMDString(value, &mut length);
+        let bytes = (!text.is_null()).then(|| std::slice::from_raw_parts(text.cast::<u8>(), length as usize))?;
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    }
+}
+
+/// The bytes of a global's initializer, if it is plain data.
+/// SAFETY: `value` must be null or a live value.
+unsafe fn constant_bytes(value: LLVMValueRef) -> Option<Vec<u8>> {
+    // SAFETY: the initializer of a live global is alive, and its data is `size` bytes.
+    unsafe {
+        if value.is_null() || llvm::LLVMIsAGlobalVariable(value).is_null() {
+            return None;
+        }
+        let initializer = llvm::LLVMGetInitializer(value);
+        let is_data = !initializer.is_null() && !llvm::LLVMIsAConstantDataSequential(initializer).is_null();
+        // A "constant string" is any array of bytes.
+        if !is_data || llvm::LLVMIsConstantString(initializer) == 0 {
+            return None;
+        }
+        let mut size = 0;
+        let data = llvm::LLVMGetAsString(initializer, &mut size);
+        Some(std::slice::from_raw_parts(data.cast::<u8>(), size).to_vec())
+    }
+}

@@ -25,6 +25,7 @@ pub mod cubin;
 mod error;
 pub mod fatbin;
 pub mod host_object;
+pub mod host_symbols;
 #[cfg(test)]
 mod hostile;
 pub mod listing;

@@ -275,7 +275,7 @@ impl<'a> Blob<'a> {
     }
 }
 
-/// An image to [`write`].
+/// An image to [`write()`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageToWrite<'a> {
     /// What the image is made of.

@@ -1,0 +1,145 @@
+//! The device symbols of images that are not being linked yet, to find out which of them are wanted.
+
+use std::collections::{HashMap, HashSet};
+
+use llvm_passes::bitcode;
+use llvm_passes::pipeline;
+use llvm_passes::resolve::UnitSymbols;
+use llvm_passes::session::Session;
+use llvm_passes::symbols::{Strength, Symbol, SymbolKind};
+use offload_bundle::cubin::{self, CubinSymbol, Memory, SymbolBinding, SymbolKind as CubinSymbolKind};
+
+use crate::error::Errors;
+use crate::images::{FoundImage, Origin};
+
+/// Symbols of all images, each read once.
+pub struct Cache<'i, 'a> {
+    images: &'i [FoundImage<'a>],
+    symbols: HashMap<usize, Vec<Symbol>>,
+}
+
+impl<'i, 'a> Cache<'i, 'a> {
+    /// Nothing is read yet.
+    pub fn new(images: &'i [FoundImage<'a>]) -> Self {
+        Cache { images, symbols: HashMap::new() }
+    }
+
+    /// The pieces that are not selected and are the first to define a device symbol that a selected one of
+    /// the same target wants and none has.
+    ///
+    /// # Errors
+    /// Unreadable images.
+    pub fn wanted_pieces(&mut self, selected: &[bool]) -> Result<Vec<usize>, Errors> {
+        let mut wanted = self.wanted(selected)?;
+        let mut pieces = Vec::new();
+        for index in 0..self.images.len() {
+            let piece = self.images[index].piece;
+            if wanted.is_empty() || selected[piece] {
+                continue;
+            }
+            let target = target_of(&self.images[index]);
+            let defined = self.of(index)?.iter().filter(|symbol| symbol.strength.is_definition());
+            // All are struck off, so that a second piece is not taken for the same name.
+            let offered = defined.filter(|symbol| wanted.remove(&(target.clone(), symbol.name.clone()))).count();
+            if offered > 0 {
+                pieces.push(piece);
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// (target, name) that selected images want and do not define.
+    fn wanted(&mut self, selected: &[bool]) -> Result<HashSet<(String, String)>, Errors> {
+        let mut wanted = HashSet::new();
+        let mut defined = HashSet::new();
+        for index in 0..self.images.len() {
+            if !selected[self.images[index].piece] {
+                continue;
+            }
+            let target = target_of(&self.images[index]);
+            for symbol in self.of(index)? {
+                let list = match symbol.strength {
+                    Strength::Undefined => &mut wanted,
+                    Strength::WeakUndefined => continue,
+                    _ => &mut defined,
+                };
+                list.insert((target.clone(), symbol.name.clone()));
+            }
+        }
+        wanted.retain(|name| !defined.contains(name));
+        Ok(wanted)
+    }
+
+    fn of(&mut self, index: usize) -> Result<&[Symbol], Errors> {
+        let found = &self.images[index];
+        if let std::collections::hash_map::Entry::Vacant(entry) = self.symbols.entry(index) {
+            entry.insert(read(found)?);
+        }
+        Ok(&self.symbols[&index])
+    }
+}
+
+fn target_of(found: &FoundImage<'_>) -> String {
+    format!("{} {}", found.image.triple(), found.image.arch())
+}
+
+fn read(found: &FoundImage<'_>) -> Result<Vec<Symbol>, Errors> {
+    let bytes = found.image.image;
+    if bitcode::is_bitcode(bytes) {
+        let session = Session::new();
+        let module = session.read_lazily(&found.origin.to_string(), bytes).map_err(Errors::one)?;
+        return Ok(pipeline::symbols_of(&module));
+    }
+    if cubin::is_cubin(bytes) {
+        return Ok(of_cubin(&found.origin, bytes)?.symbols);
+    }
+    of_host_code(found)
+}
+
+/// Device code for the host's own kind of processor (OpenMP).
+fn of_host_code(found: &FoundImage<'_>) -> Result<Vec<Symbol>, Errors> {
+    let symbols = offload_bundle::host_symbols::host_symbols(found.image.image, false)
+        .map_err(|error| Errors::one(format_args!("{}: damaged device image: {error}; make the file anew", found.origin)))?;
+    let symbol = |symbol: offload_bundle::host_symbols::HostSymbol<'_>| Symbol {
+        name: String::from_utf8_lossy(symbol.name).into_owned(),
+        strength: match (symbol.defined, symbol.weak) {
+            (true, false) => Strength::Strong,
+            (true, true) => Strength::Weak,
+            (false, false) => Strength::Undefined,
+            (false, true) => Strength::WeakUndefined,
+        },
+        kind: SymbolKind::Function,
+    };
+    Ok(symbols.into_iter().map(symbol).collect())
+}
+
+/// The visible symbols of a cubin.
+///
+/// # Errors
+/// It is damaged.
+pub fn of_cubin(origin: &Origin, bytes: &[u8]) -> Result<UnitSymbols, Errors> {
+    let cubin = cubin::parse(bytes).map_err(|error| {
+        let place = Origin { offset: origin.offset.map(|offset| offset.saturating_add(error.offset)), ..origin.clone() };
+        Errors::one(format_args!("{place}: damaged cubin: {}; make the file anew", error.what))
+    })?;
+    Ok(UnitSymbols { symbols: cubin.symbols().iter().filter_map(symbol_of_cubin).collect() })
+}
+
+fn symbol_of_cubin(symbol: &CubinSymbol) -> Option<Symbol> {
+    let strength = match (symbol.binding, symbol.defined) {
+        (SymbolBinding::Local, _) => return None,
+        (SymbolBinding::Global, true) => Strength::Strong,
+        (SymbolBinding::Weak, true) => Strength::Weak,
+        (SymbolBinding::Global, false) => Strength::Undefined,
+        (SymbolBinding::Weak, false) => Strength::WeakUndefined,
+    };
+    let kind = match symbol.kind {
+        CubinSymbolKind::Kernel => SymbolKind::Kernel,
+        CubinSymbolKind::Function => SymbolKind::Function,
+        CubinSymbolKind::Object => SymbolKind::Variable,
+        CubinSymbolKind::Other => return None,
+    };
+    // `extern __shared__`: its size comes with the launch, nobody defines it.
+    let dynamic_shared = !symbol.defined && symbol.memory == Some(Memory::Shared);
+    (!dynamic_shared).then(|| Symbol { name: symbol.name.clone(), strength, kind })
+}

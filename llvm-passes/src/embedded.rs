@@ -1,0 +1,40 @@
+//! Host files that are themselves bitcode (`-flto`): their device images, symbols and offload entries.
+
+use crate::IrError;
+use crate::session::Session;
+use crate::symbols::{self, Symbol};
+use crate::sys;
+
+/// Where clang says that a global holds offload binaries.
+const SECTION: &str = ".llvm.offloading";
+/// What clang puts before the device name in the name of an offload entry.
+const ENTRY_PREFIX: &str = ".offloading.entry.";
+
+/// What a bitcode host file carries.
+#[derive(Debug, Clone, Default)]
+pub struct BitcodeHost {
+    /// Offload binaries, each one as in an ELF object's `.llvm.offloading` section.
+    pub offload_binaries: Vec<Vec<u8>>,
+    /// What the host code defines and wants.
+    pub symbols: Vec<Symbol>,
+    /// Device names of the kernels and variables that the host registers.
+    pub registered: Vec<String>,
+}
+
+/// Reads a bitcode host file; function bodies are not loaded.
+///
+/// # Errors
+/// Unreadable bitcode, or bitcode of a newer LLVM.
+pub fn read(unit: &str, bitcode: &[u8]) -> Result<BitcodeHost, IrError> {
+    let session = Session::new();
+    let module = session.read_lazily(unit, bitcode)?;
+    let entries = module.get_globals().filter_map(|global| {
+        let name = global.get_name().to_str().ok()?;
+        name.strip_prefix(ENTRY_PREFIX).map(str::to_owned)
+    });
+    Ok(BitcodeHost {
+        offload_binaries: sys::embedded_objects(&module, SECTION),
+        symbols: symbols::of_module(&module),
+        registered: entries.collect(),
+    })
+}

@@ -1,0 +1,75 @@
+//! What a host file defines and wants, by name: enough to know which archive members a linker takes.
+
+use object::elf::{FileHeader32, FileHeader64, SHN_COMMON, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STB_LOCAL, STB_WEAK};
+use object::read::elf::{FileHeader, Sym};
+use object::{Endianness, FileKind as ObjectKind};
+
+use crate::FormatError;
+
+/// One symbol that other files can see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostSymbol<'a> {
+    /// Its name, as bytes: linkers do not ask for UTF-8.
+    pub name: &'a [u8],
+    /// The file has it (a common symbol too).
+    pub defined: bool,
+    /// A weak one: if it is wanted, no archive member is taken for it.
+    pub weak: bool,
+}
+
+/// The symbols of an ELF object (from `.symtab`) or, with `dynamic`, of a shared library (from `.dynsym`).
+///
+/// # Errors
+/// A damaged header, section table or symbol table.
+pub fn host_symbols(elf: &[u8], dynamic: bool) -> Result<Vec<HostSymbol<'_>>, FormatError> {
+    match ObjectKind::parse(elf) {
+        Ok(ObjectKind::Elf32) => symbols_of::<FileHeader32<Endianness>>(elf, dynamic),
+        Ok(ObjectKind::Elf64) => symbols_of::<FileHeader64<Endianness>>(elf, dynamic),
+        _ => Err(FormatError::new(0, "not an ELF file")),
+    }
+}
+
+fn symbols_of<Elf: FileHeader<Endian = Endianness>>(
+    elf: &[u8],
+    dynamic: bool,
+) -> Result<Vec<HostSymbol<'_>>, FormatError> {
+    let damaged = |error: object::Error| FormatError::new(0, format!("damaged symbol table: {error}"));
+    let header = Elf::parse(elf).map_err(damaged)?;
+    let endian = header.endian().map_err(damaged)?;
+    let sections = header.sections(endian, elf).map_err(damaged)?;
+    let kind = if dynamic { SHT_DYNSYM } else { SHT_SYMTAB };
+    let table = sections.symbols(endian, elf, kind).map_err(damaged)?;
+    let mut symbols = Vec::new();
+    for symbol in table.iter().filter(|symbol| symbol.st_bind() != STB_LOCAL) {
+        let name = symbol.name(endian, table.strings()).map_err(damaged)?;
+        let section = symbol.st_shndx(endian);
+        if !name.is_empty() {
+            let defined = section != SHN_UNDEF || section == SHN_COMMON;
+            symbols.push(HostSymbol { name, defined, weak: symbol.st_bind() == STB_WEAK });
+        }
+    }
+    Ok(symbols)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_very_program_has_symbols() {
+        // A test program is an ELF file with both tables.
+        let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let dynamic = host_symbols(&bytes, true).unwrap();
+        assert!(dynamic.iter().any(|symbol| symbol.name.starts_with(b"malloc") && !symbol.defined));
+        assert!(host_symbols(&bytes, false).unwrap().iter().any(|symbol| symbol.name == b"main" && symbol.defined));
+    }
+
+    #[test]
+    fn any_bytes_are_answered() {
+        let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        for end in (0..bytes.len().min(4096)).step_by(7) {
+            let _ = host_symbols(&bytes[..end], false);
+        }
+        assert!(host_symbols(b"text", false).is_err());
+    }
+}

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use llvm_passes::registration;
+use llvm_passes::registration::{self, Registration, Slot};
 use llvm_passes::session::Session;
 use object::elf::{FileHeader64, SectionHeader64, Sym64};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
@@ -19,8 +19,36 @@ use crate::error::Errors;
 
 /// Alignment of a fatbin in its section.
 const ALIGNMENT: usize = 8;
-/// The symbol that stands for the image.
-const IMAGE_SYMBOL: &[u8] = b".fatbin_image";
+/// What fills a slot, written from where it is.
+pub trait Image {
+    /// In bytes.
+    fn size(&self) -> u64;
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// Those of the file.
+    fn write_to(&self, file: &mut dyn Write) -> std::io::Result<()>;
+}
+
+impl Image for FatbinWriter<'_> {
+    fn size(&self) -> u64 {
+        FatbinWriter::size(self)
+    }
+
+    fn write_to(&self, mut file: &mut dyn Write) -> std::io::Result<()> {
+        FatbinWriter::write_to(self, &mut file)
+    }
+}
+
+impl Image for [Vec<u8>] {
+    fn size(&self) -> u64 {
+        self.iter().map(|blob| blob.len() as u64).sum()
+    }
+
+    fn write_to(&self, file: &mut dyn Write) -> std::io::Result<()> {
+        self.iter().try_for_each(|blob| file.write_all(blob))
+    }
+}
 
 /// The registration object, still without its image.
 pub struct Template {
@@ -31,31 +59,35 @@ pub struct Template {
     symbol_size: usize,
 }
 
-/// Compiles the CUDA registration code. `show` gets the module's text when it was asked for.
+/// Compiles registration code. `show` gets the module's text when it was asked for.
 ///
 /// # Errors
 /// No code generator for the host.
-pub fn template(host_triple: &str, show: Option<&dyn Fn(&str)>) -> Result<Template, Errors> {
+pub fn template(
+    host_triple: &str,
+    registration: &Registration<'_>,
+    show: Option<&dyn Fn(&str)>,
+) -> Result<Template, Errors> {
     let session = Session::new();
-    let module = registration::cuda(&session, host_triple).map_err(Errors::one)?;
+    let module = registration::build(&session, host_triple, registration).map_err(Errors::one)?;
     if let Some(show) = show {
         show(&registration::print(&module));
     }
     let object = registration::compile(&session, &module, host_triple).map_err(Errors::one)?;
-    Template::new(object).ok_or_else(|| {
+    Template::new(object, registration.slot()).ok_or_else(|| {
         Errors::one(format_args!("the registration object for {host_triple} is no 64-bit little-endian ELF file"))
     })
 }
 
 impl Template {
-    fn new(object: Vec<u8>) -> Option<Self> {
+    fn new(object: Vec<u8>, slot: Slot) -> Option<Self> {
         let data = &object[..];
         let header = FileHeader64::<Endianness>::parse(data).ok()?;
         let endian = header.endian().ok().filter(|endian| *endian == Endianness::Little)?;
         let sections = header.sections(endian, data).ok()?;
-        let (_, section) = sections.section_by_name(endian, registration::FATBIN_SECTION.as_bytes())?;
+        let (_, section) = sections.section_by_name(endian, slot.section.as_bytes())?;
         let symbols = sections.symbols(endian, data, object::elf::SHT_SYMTAB).ok()?;
-        let symbol = symbols.iter().find(|symbol| symbol.name(endian, symbols.strings()) == Ok(IMAGE_SYMBOL))?;
+        let symbol = symbols.iter().find(|symbol| symbol.name(endian, symbols.strings()) == Ok(slot.symbol.as_bytes()))?;
         debug_assert_eq!(section.sh_size(endian), 0);
         let section: &SectionHeader64<Endianness> = section;
         let symbol: &Sym64<Endianness> = symbol;
@@ -69,7 +101,7 @@ impl Template {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn write(mut self, path: &Path, image: &FatbinWriter<'_>) -> Result<(), Errors> {
+    pub fn write<I: Image + ?Sized>(mut self, path: &Path, image: &I) -> Result<(), Errors> {
         let start = self.object.len().next_multiple_of(ALIGNMENT);
         let size = image.size();
         self.set(self.section_offset, start as u64);

@@ -1,9 +1,11 @@
 //! The story of a link, as a list of phases.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use llvm_passes::registration::Registration;
 use offload_bundle::fatbin::{self, FatbinWriter};
 use rayon::prelude::*;
 
@@ -14,10 +16,10 @@ use crate::error::{Errors, collect, warn};
 use crate::inputs::Inputs;
 use crate::options::{self, Options};
 use crate::persona;
-use crate::plan::{self, TargetPlan};
+use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
 use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
-use crate::{arguments, host_link, host_object, images, relocatable, select};
+use crate::{arguments, host_link, host_object, images, openmp, relocatable, select};
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
@@ -48,28 +50,27 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     }
     let selection = select::select(&inputs, &images, &options.roots)?;
     let linked: Vec<_> = images.into_iter().filter(|found| selection.device[found.piece]).collect();
-    let targets = plan::make(&linked)?;
+    let plan = plan::make(&linked)?;
     reject_unsupported(&options)?;
-    device.unknown.iter().for_each(|word| warn(&program, format_args!("{word} has no effect on this device link")));
+    if !plan.cuda.is_empty() {
+        device.unknown.iter().for_each(|word| warn(&program, format_args!("{word} has no effect on this device link")));
+    }
 
     set_jobs(&options);
     llvm_passes::on_fatal_error(give_up);
     let output = options.output.as_deref().unwrap_or(Path::new("a.out"));
     let scratch = Scratch::new(options.save_temps.then_some(output))?;
     let registered = images::registered_names(&inputs, &selection.host)?;
-    let link = Link { options: &options, device: &device, output, scratch: &scratch, mode };
+    let linker = host_link::find(&options);
+    let link =
+        Link { options: &options, device: &device, output, scratch: &scratch, mode, linker: &linker, registered: &registered };
     if options.emit_fatbin_only {
-        return link.emit_fatbin(&link.targets(&targets, &registered)?);
+        return link.emit_bundle(&plan);
     }
-    let linker = host_link::find(&options)?;
-    let (linked, template) =
-        rayon::join(|| link.targets(&targets, &registered), || link.registration_template());
-    let object = scratch.file("registration.o");
-    let linked = linked?;
-    let fatbin = link.bundle(&linked)?;
-    scratch.keep("fatbin", || bytes_of(&fatbin))?;
-    template?.write(&object, &fatbin)?;
-    link.host(&linker, object)
+    let host_linker = linker.as_ref().map_err(Clone::clone)?;
+    let (openmp, cuda) = rayon::join(|| link.openmp_object(&plan.openmp), || link.cuda_object(&plan.cuda));
+    let objects = collect([openmp, cuda])?.into_iter().flatten().collect::<Vec<_>>();
+    link.host(host_linker, &objects)
 }
 
 /// `--help` and `--version` under the wrapper's name.
@@ -111,12 +112,6 @@ fn give_up(reason: &str) {
     std::process::exit(1);
 }
 
-fn bytes_of(fatbin: &FatbinWriter<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    fatbin.write_to(&mut bytes).expect("memory takes every write");
-    bytes
-}
-
 /// A link under way.
 struct Link<'a> {
     options: &'a Options,
@@ -124,15 +119,14 @@ struct Link<'a> {
     output: &'a Path,
     scratch: &'a Scratch,
     mode: Mode,
+    linker: &'a Result<PathBuf, Errors>,
+    /// Names that the host registers.
+    registered: &'a HashSet<String>,
 }
 
 impl Link<'_> {
     /// All device links, in parallel; their order is the plan's.
-    fn targets(
-        &self,
-        targets: &[TargetPlan<'_>],
-        registered: &std::collections::HashSet<String>,
-    ) -> Result<Vec<LinkedTarget>, Errors> {
+    fn targets(&self, targets: &[TargetPlan<'_>]) -> Result<Vec<LinkedTarget>, Errors> {
         let cuda_path = self.options.cuda_path.as_deref().or(self.device.cuda_path.as_deref());
         let toolkit = Toolkit::find(cuda_path);
         let probed = OnceLock::new();
@@ -146,17 +140,54 @@ impl Link<'_> {
                 scratch: self.scratch,
                 options: self.device,
                 mode: self.mode,
-                registered,
+                registered: self.registered,
             };
             let linked: Vec<_> = targets.par_iter().map(|target| device_link::link(target, &around)).collect();
             collect(linked)
         })
     }
 
-    fn registration_template(&self) -> Result<host_object::Template, Errors> {
+    /// The object that carries and registers the fatbin; none where there is no CUDA code.
+    fn cuda_object(&self, targets: &[TargetPlan<'_>]) -> Result<Option<PathBuf>, Errors> {
+        if targets.is_empty() {
+            return Ok(None);
+        }
+        // The registration code does not depend on the image: both are made at once.
+        let (linked, template) = rayon::join(|| self.targets(targets), || self.template(&Registration::Cuda));
+        let linked = linked?;
+        let fatbin = self.bundle(&linked)?;
+        self.scratch.keep("fatbin", || {
+            let mut bytes = Vec::new();
+            fatbin.write_to(&mut bytes).expect("memory takes every write");
+            bytes
+        })?;
+        let path = self.scratch.file("cuda.registration.o");
+        template?.write(&path, &fatbin)?;
+        Ok(Some(path))
+    }
+
+    /// The object that carries and registers the OpenMP images; none where there are none.
+    fn openmp_object(&self, targets: &[HostTargetPlan<'_>]) -> Result<Option<PathBuf>, Errors> {
+        if targets.is_empty() {
+            return Ok(None);
+        }
+        let bundle = self.openmp_bundle(targets)?;
+        let registration = Registration::OpenMp { images: &bundle.images, relocatable: self.options.relocatable };
+        let path = self.scratch.file("openmp.registration.o");
+        self.template(&registration)?.write(&path, &bundle.blobs[..])?;
+        Ok(Some(path))
+    }
+
+    fn openmp_bundle(&self, targets: &[HostTargetPlan<'_>]) -> Result<openmp::Bundle, Errors> {
+        let linker = self.linker.as_ref().map_err(Clone::clone)?;
+        openmp::link(targets, linker, self.options, self.scratch, self.mode)
+    }
+
+    fn template(&self, registration: &Registration<'_>) -> Result<host_object::Template, Errors> {
         let triple = self.options.host_triple.as_deref().unwrap_or(HOST_TRIPLE);
         let show = |text: &str| eprint!("{text}");
-        host_object::template(triple, self.options.print_wrapped_module.then_some(&show as &dyn Fn(&str)))
+        let show = self.options.print_wrapped_module.then_some(&show as &dyn Fn(&str));
+        host_object::template(triple, registration, show)
     }
 
     /// The fatbin over all targets.
@@ -172,23 +203,31 @@ impl Link<'_> {
 
     /// The host link, with the registration object in it. A relocatable link (`-r`) is a final device
     /// link: what it makes must link with other such objects and without any wrapper.
-    fn host(&self, linker: &Path, object: PathBuf) -> Result<u8, Errors> {
+    fn host(&self, linker: &Path, objects: &[PathBuf]) -> Result<u8, Errors> {
         let output = self.output;
         if !self.options.relocatable {
-            return host_link::run(linker, &host_link::line_with(self.options, &[object], None), output, self.mode);
+            return host_link::run(linker, &host_link::line_with(self.options, objects, None), output, self.mode);
         }
         let raw = self.scratch.file("relocatable.o");
-        let code = host_link::run(linker, &host_link::line_with(self.options, &[object], Some(&raw)), &raw, self.mode)?;
+        let code = host_link::run(linker, &host_link::line_with(self.options, objects, Some(&raw)), &raw, self.mode)?;
         if code == 0 && !self.mode.dry {
             relocatable::seal(&raw, output)?;
         }
         Ok(code)
     }
 
-    /// `--emit-fatbin-only`.
-    fn emit_fatbin(&self, linked: &[LinkedTarget]) -> Result<u8, Errors> {
+    /// `--emit-fatbin-only`: the bundle itself is the output.
+    fn emit_bundle(&self, plan: &Plan<'_>) -> Result<u8, Errors> {
+        if !plan.cuda.is_empty() && !plan.openmp.is_empty() {
+            return Err(Errors::one("--emit-fatbin-only: the inputs hold CUDA and OpenMP code; link them one at a time"));
+        }
+        let bytes = if plan.openmp.is_empty() {
+            self.bundle(&self.targets(&plan.cuda)?)?.finish()
+        } else {
+            self.openmp_bundle(&plan.openmp)?.blobs.concat()
+        };
         if !self.mode.dry {
-            scratch::write_output(self.output, &self.bundle(linked)?.finish())?;
+            scratch::write_output(self.output, &bytes)?;
         }
         Ok(0)
     }

@@ -15,6 +15,7 @@ mod inputs;
 mod link;
 mod linker_script;
 mod mapped;
+mod openmp;
 mod options;
 mod persona;
 mod plan;

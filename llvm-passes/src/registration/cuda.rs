@@ -1,18 +1,22 @@
 //! CUDA: the fatbin's wrapper record and the constructor that registers it, its kernels and its
 //! variables, as LLVM 22's linker wrapper lays them out (names, sections, priorities, calls).
 
+use std::ops::Deref;
+
+use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
-use inkwell::builder::{Builder, BuilderError};
-use inkwell::context::ContextRef;
-use inkwell::module::{Linkage, Module};
-use inkwell::types::{BasicMetadataTypeEnum, BasicType, FunctionType, IntType, PointerType, StructType};
+use inkwell::builder::BuilderError;
+use inkwell::module::Module;
+use inkwell::types::{BasicMetadataTypeEnum, BasicType};
 use inkwell::values::{
-    BasicMetadataValueEnum, BasicValue, BasicValueEnum, FunctionValue, GlobalValue, IntValue, PointerValue,
+    BasicMetadataValueEnum, BasicValueEnum, FunctionValue, GlobalValue, IntValue, PointerValue,
 };
-use inkwell::{AddressSpace, GlobalVisibility, IntPredicate};
+
+use super::Slot;
+use super::common::Wrapper;
 
 /// Where the CUDA tools look for a fatbin in a host file.
-pub const FATBIN_SECTION: &str = ".nv_fatbin";
+pub(super) const SLOT: Slot = Slot { section: ".nv_fatbin", symbol: ".fatbin_image" };
 
 /// `__fatBinC_Wrapper_t`: its section, its magic number and its version for one whole fatbin.
 const WRAPPER_SECTION: &str = ".nvFatBinSegment";
@@ -41,23 +45,9 @@ mod field {
     pub const AUX: u32 = 8;
 }
 
-/// Priority of the constructor: before the user's own.
-const CONSTRUCTOR_PRIORITY: u64 = 101;
-
-/// What every function here needs.
-struct Cuda<'m, 'ctx> {
-    module: &'m Module<'ctx>,
-    context: ContextRef<'ctx>,
-    builder: Builder<'ctx>,
-    pointer: PointerType<'ctx>,
-    i32: IntType<'ctx>,
-    i64: IntType<'ctx>,
-    entry: StructType<'ctx>,
-}
-
 /// Fills `module` with the registration of one fatbin.
 pub(super) fn build(module: &Module<'_>) -> Result<(), BuilderError> {
-    let cuda = Cuda::new(module);
+    let cuda = Cuda(Wrapper::new(module));
     let (begin, end) = cuda.entry_bounds();
     let wrapper = cuda.wrapper();
     let handle = cuda.variable(".cuda.binary_handle", cuda.pointer.const_null());
@@ -68,55 +58,22 @@ pub(super) fn build(module: &Module<'_>) -> Result<(), BuilderError> {
     Ok(())
 }
 
-impl<'m, 'ctx> Cuda<'m, 'ctx> {
-    fn new(module: &'m Module<'ctx>) -> Self {
-        let context = module.get_context();
-        let (pointer, i32, i64) =
-            (context.ptr_type(AddressSpace::default()), context.i32_type(), context.i64_type());
-        let i16 = context.i16_type();
-        let entry = context.opaque_struct_type("__tgt_offload_entry");
-        entry.set_body(
-            &[
-                i64.into(),
-                i16.into(),
-                i16.into(),
-                i32.into(),
-                pointer.into(),
-                pointer.into(),
-                i64.into(),
-                i64.into(),
-                pointer.into(),
-            ],
-            false,
-        );
-        Cuda { module, context, builder: context.create_builder(), pointer, i32, i64, entry }
-    }
+/// The CUDA part of a registration module.
+struct Cuda<'m, 'ctx>(Wrapper<'m, 'ctx>);
 
-    /// The linker defines the two ends of the section that holds every object's entries. A dummy of no
-    /// size makes sure that the section exists even where no object has an entry.
-    fn entry_bounds(&self) -> (GlobalValue<'ctx>, GlobalValue<'ctx>) {
-        let entries = self.entry.array_type(0);
-        let bound = |name: &str| {
-            let global = self.module.add_global(entries, None, name);
-            global.set_linkage(Linkage::External);
-            global.set_visibility(GlobalVisibility::Hidden);
-            global.set_constant(true);
-            global
-        };
-        let bounds = (bound("__start_llvm_offload_entries"), bound("__stop_llvm_offload_entries"));
-        let dummy = self.constant("__dummy.llvm_offload_entries", entries.const_zero(), "llvm_offload_entries");
-        let used = self.pointer.const_array(&[dummy.as_pointer_value()]);
-        let list = self.module.add_global(used.get_type(), None, "llvm.compiler.used");
-        list.set_linkage(Linkage::Appending);
-        list.set_initializer(&used);
-        list.set_section(Some("llvm.metadata"));
-        bounds
-    }
+impl<'m, 'ctx> Deref for Cuda<'m, 'ctx> {
+    type Target = Wrapper<'m, 'ctx>;
 
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<'ctx> Cuda<'_, 'ctx> {
     /// `__fatBinC_Wrapper_t`, which points at the (still empty) image.
     fn wrapper(&self) -> GlobalValue<'ctx> {
         let image = self.context.i8_type().array_type(0).const_zero();
-        let image = self.constant(".fatbin_image", image, FATBIN_SECTION);
+        let image = self.constant(SLOT.symbol, image, SLOT.section);
         let record = self.context.const_struct(
             &[
                 self.i32.const_int(WRAPPER_MAGIC, false).into(),
@@ -127,22 +84,6 @@ impl<'m, 'ctx> Cuda<'m, 'ctx> {
             false,
         );
         self.constant(".fatbin_wrapper", record, WRAPPER_SECTION)
-    }
-
-    fn constant(&self, name: &str, value: impl BasicValue<'ctx>, section: &str) -> GlobalValue<'ctx> {
-        let global = self.variable(name, value);
-        global.set_constant(true);
-        global.set_section(Some(section));
-        global
-    }
-
-    fn variable(&self, name: &str, value: impl BasicValue<'ctx>) -> GlobalValue<'ctx> {
-        let value = value.as_basic_value_enum();
-        let global = self.module.add_global(value.get_type(), None, name);
-        global.set_linkage(Linkage::Internal);
-        global.set_initializer(&value);
-        global.set_alignment(8);
-        global
     }
 
     /// `.cuda.globals_reg(handle)`: walks all entries of the program and registers those of CUDA.
@@ -289,41 +230,6 @@ impl<'m, 'ctx> Cuda<'m, 'ctx> {
         self.call("atexit", self.i32.fn_type(&[p], false), &[unregister])?;
         self.builder.build_return(None)?;
         Ok(function)
-    }
-
-    fn add_constructor(&self, function: FunctionValue<'ctx>) {
-        let record = self.context.const_struct(
-            &[
-                self.i32.const_int(CONSTRUCTOR_PRIORITY, false).into(),
-                function.as_global_value().as_pointer_value().into(),
-                self.pointer.const_null().into(),
-            ],
-            false,
-        );
-        let list = record.get_type().const_array(&[record]);
-        let constructors = self.module.add_global(list.get_type(), None, "llvm.global_ctors");
-        constructors.set_linkage(Linkage::Appending);
-        constructors.set_initializer(&list);
-    }
-
-    fn startup_function(&self, name: &str, parameters: &[BasicMetadataTypeEnum<'ctx>]) -> FunctionValue<'ctx> {
-        let signature = self.context.void_type().fn_type(parameters, false);
-        let function = self.module.add_function(name, signature, Some(Linkage::Internal));
-        function.set_section(Some(".text.startup"));
-        function
-    }
-
-    fn declare(&self, name: &str, signature: FunctionType<'ctx>) -> FunctionValue<'ctx> {
-        self.module.get_function(name).unwrap_or_else(|| self.module.add_function(name, signature, None))
-    }
-
-    fn call(
-        &self,
-        name: &str,
-        signature: FunctionType<'ctx>,
-        arguments: &[BasicMetadataValueEnum<'ctx>],
-    ) -> Result<(), BuilderError> {
-        self.builder.build_call(self.declare(name, signature), arguments, "").map(|_| ())
     }
 
     fn load(

@@ -4,25 +4,69 @@
 //! left empty here and filled in the written object, because hundreds of megabytes must not become
 //! an LLVM constant.
 
+mod common;
 mod cuda;
+mod openmp;
+
+use std::ops::Range;
 
 use inkwell::OptimizationLevel;
 use inkwell::module::Module;
 use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetTriple};
 
-pub use cuda::FATBIN_SECTION;
-
 use crate::IrError;
 use crate::session::Session;
 
-/// Builds the CUDA registration module for a host.
+/// What is registered, and with whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Registration<'a> {
+    /// One fatbin, with the CUDA runtime.
+    Cuda,
+    /// Offload binaries back to back, with libomptarget.
+    OpenMp {
+        /// Where in them the images proper lie, in bytes.
+        images: &'a [Range<u64>],
+        /// The host link is a relocatable one (`-r`).
+        relocatable: bool,
+    },
+}
+
+/// The empty place in the object that the image is to fill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Name of its section.
+    pub section: &'static str,
+    /// The symbol that stands for it.
+    pub symbol: &'static str,
+}
+
+impl Registration<'_> {
+    /// Where the image goes.
+    pub fn slot(&self) -> Slot {
+        match self {
+            Registration::Cuda => cuda::SLOT,
+            Registration::OpenMp { relocatable: false, .. } => openmp::SLOT,
+            Registration::OpenMp { relocatable: true, .. } => openmp::RELOCATABLE_SLOT,
+        }
+    }
+}
+
+/// Builds the registration module for a host.
 ///
 /// # Errors
 /// [`IrError::Backend`] if LLVM's builder refuses (it never should).
-pub fn cuda<'s>(session: &'s Session, host_triple: &str) -> Result<Module<'s>, IrError> {
+pub fn build<'s>(
+    session: &'s Session,
+    host_triple: &str,
+    registration: &Registration<'_>,
+) -> Result<Module<'s>, IrError> {
     let module = session.context().create_module("offload.wrapper.module");
     module.set_triple(&TargetTriple::create(host_triple));
-    cuda::build(&module).map_err(|error| failed(host_triple, error.to_string()))?;
+    let built = match registration {
+        Registration::Cuda => cuda::build(&module),
+        Registration::OpenMp { images, .. } => openmp::build(&module, registration.slot(), images),
+    };
+    built.map_err(|error| failed(host_triple, error.to_string()))?;
     Ok(module)
 }
 

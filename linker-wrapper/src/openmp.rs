@@ -1,0 +1,73 @@
+//! OpenMP offload to the host's own kind of processor: one shared image per target, registered with
+//! libomptarget.
+
+use std::ops::Range;
+use std::path::Path;
+
+use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadKinds};
+
+use crate::backend::host_linker;
+use crate::command::Mode;
+use crate::error::{Errors, collect};
+use crate::options::Options;
+use crate::plan::HostTargetPlan;
+use crate::scratch::Scratch;
+
+/// All images of a link as offload binaries, and where in them, put back to back, the images proper lie.
+pub struct Bundle {
+    /// One offload binary per image.
+    pub blobs: Vec<Vec<u8>>,
+    /// Bytes of each image in the blobs.
+    pub images: Vec<Range<u64>>,
+}
+
+/// Links the image of every target and bundles them.
+///
+/// # Errors
+/// What the linker says, or a full disk.
+pub fn link(
+    targets: &[HostTargetPlan<'_>],
+    linker: &Path,
+    options: &Options,
+    scratch: &Scratch,
+    mode: Mode,
+) -> Result<Bundle, Errors> {
+    let images = collect(targets.iter().map(|target| image(target, linker, options, scratch, mode)))?;
+    let blobs: Vec<_> = targets.iter().zip(&images).map(|(target, image)| blob(target, image)).collect();
+    let mut start = 0;
+    let places = blobs.iter().zip(&images).map(|(blob, image)| {
+        let found = offload_binary::read_all(blob).ok().and_then(|found| Some(found.first()?.image_offset));
+        let begin = start + found.unwrap_or(0);
+        start += blob.len() as u64;
+        begin..begin + image.len() as u64
+    });
+    let images = places.collect();
+    Ok(Bundle { blobs, images })
+}
+
+fn image(
+    target: &HostTargetPlan<'_>,
+    linker: &Path,
+    options: &Options,
+    scratch: &Scratch,
+    mode: Mode,
+) -> Result<Vec<u8>, Errors> {
+    let stem = format!("{}.{}", target.triple.split('-').next().unwrap_or(target.triple), target.arch);
+    let inputs = collect(
+        target.images.iter().enumerate().map(|(index, (_, bytes))| scratch.write(&format!("{stem}.input.{index}.o"), bytes)),
+    )?;
+    let wanted = options.device_linker.iter().filter(|(triple, _)| triple.as_deref().is_none_or(|triple| triple == target.triple));
+    let arguments: Vec<String> = wanted.map(|(_, value)| value.clone()).collect();
+    let output = scratch.file(&format!("{stem}.img"));
+    host_linker::link_shared(linker, target.triple, &inputs, &output, &options.host_line, &arguments, mode)
+}
+
+fn blob(target: &HostTargetPlan<'_>, image: &[u8]) -> Vec<u8> {
+    offload_binary::write(&ImageToWrite {
+        image_kind: ImageKind::Object,
+        offload_kinds: OffloadKinds::OPENMP,
+        flags: 0,
+        strings: vec![("arch", target.arch), ("triple", target.triple)],
+        image,
+    })
+}

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use inkwell::module::Module;
 use llvm_passes::partition::{self, Partition};
 use llvm_passes::pipeline::{self, CodeTarget, Unit};
-use llvm_passes::resolve::{self, SYSTEM_CALLS, UnitSymbols};
+use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
 use llvm_passes::session::Session;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
@@ -16,6 +16,7 @@ use offload_bundle::cubin;
 use crate::backend::{nvlink, ptxas};
 use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
+use crate::device_library::{self, DeviceLibrary};
 use crate::device_symbols;
 use crate::error::{Errors, collect};
 use crate::mapped::Mapped;
@@ -36,6 +37,8 @@ pub struct Surroundings<'a> {
     pub options: &'a DeviceOptions,
     /// Whether tools are shown and run.
     pub mode: Mode,
+    /// Where NVIDIA's device runtime is, should somebody want it.
+    pub device_library: Option<PathBuf>,
     /// Names that the host registers with the runtime.
     pub registered: &'a HashSet<String>,
 }
@@ -60,22 +63,38 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
     let units = units(target, &names);
     keep_inputs(target, around.scratch)?;
-    let modules = pipeline::read_units(&session, &units).map_err(from_ir)?;
+    let mut modules = pipeline::read_units(&session, &units).map_err(from_ir)?;
     let symbols = all_symbols(target, &modules)?;
-    let resolution = resolve::resolve(&symbols, &|name| SYSTEM_CALLS.contains(&name) || libdevice.defines(name));
+    let provided = |name: &str| SYSTEM_CALLS.contains(&name) || libdevice.defines(name);
+    let mut resolution = resolve::resolve(&symbols, &provided);
+    let library = device_library(&mut resolution, target, around);
     report::unresolved(&resolution, target, &modules)?;
 
-    let keep = kept_names(target, &symbols, around.registered);
-    let cubin_count = target.images.iter().filter(|image| image.code == Code::Cubin).count();
+    let mut keep = kept_names(target, &symbols, around.registered);
+    keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
     let partitions = partition::cut(modules.len());
-    let relocatable = cubin_count + partitions.len() > 1;
-    let mut modules = modules;
+    let relocatable = cubins(target).count() + partitions.len() + usize::from(library.is_some()) > 1;
     let assembled = collect(partitions.iter().map(|partition| {
         let job = Job { session: &session, target, around, units: &units, keep: &keep, libdevice: &libdevice };
         job.assemble(partition, std::mem::take(&mut modules), relocatable)
     }))?;
-    let cubin = join(target, assembled, around)?;
+    let cubin = join(target, assembled, library.as_ref(), around)?;
     Ok(LinkedTarget { arch: target.arch, cubin })
+}
+
+/// NVIDIA's device runtime, if it defines what is undefined, which is then struck off.
+fn device_library(
+    resolution: &mut Resolution,
+    target: &TargetPlan<'_>,
+    around: &Surroundings<'_>,
+) -> Option<DeviceLibrary> {
+    if resolution.undefined.is_empty() {
+        return None;
+    }
+    let library = device_library::read(around.device_library.as_deref()?, target.arch)?;
+    let before = resolution.undefined.len();
+    resolution.undefined.retain(|symbol| !library.defines.contains(&symbol.name));
+    (resolution.undefined.len() < before).then_some(library)
 }
 
 /// With `--save-temps`: the device images as they were found.
@@ -223,19 +242,31 @@ fn carries_lines(ptx: &[u8]) -> bool {
     ptx.split(|byte| *byte == b'\n').any(|line| line.trim_ascii_start().starts_with(b".file"))
 }
 
+/// The images that are cubins, with their place among all images.
+fn cubins<'t, 'a>(target: &'t TargetPlan<'a>) -> impl Iterator<Item = (usize, &'t PlannedImage<'a>)> {
+    target.images.iter().enumerate().filter(|(_, image)| image.code == Code::Cubin)
+}
+
 /// The one cubin of the target: nvlink runs only where there is more than one.
-fn join(target: &TargetPlan<'_>, mut assembled: Vec<Assembled>, around: &Surroundings<'_>) -> Result<Vec<u8>, Errors> {
-    let cubins: Vec<(usize, &PlannedImage<'_>)> =
-        target.images.iter().enumerate().filter(|(_, image)| image.code == Code::Cubin).collect();
-    match (&cubins[..], &mut assembled[..]) {
-        ([(_, only)], []) => Ok(only.bytes.to_vec()),
-        ([], [only]) => Ok(std::mem::take(&mut only.bytes)),
+fn join(
+    target: &TargetPlan<'_>,
+    mut assembled: Vec<Assembled>,
+    library: Option<&DeviceLibrary>,
+    around: &Surroundings<'_>,
+) -> Result<Vec<u8>, Errors> {
+    let cubins: Vec<(usize, &PlannedImage<'_>)> = cubins(target).collect();
+    match (&cubins[..], &mut assembled[..], library) {
+        ([(_, only)], [], None) => Ok(only.bytes.to_vec()),
+        ([], [only], None) => Ok(std::mem::take(&mut only.bytes)),
         _ => {
             let toolkit = around.toolkit.as_ref().map_err(Clone::clone)?;
             let mut files = collect(cubins.iter().map(|(index, image)| {
                 around.scratch.write(&format!("{}.input.{index}.cubin", target.arch), image.bytes)
             }))?;
             files.extend(assembled.into_iter().map(|cubin| cubin.path));
+            if let Some(library) = library {
+                files.push(around.scratch.write(&format!("{}.library.cubin", target.arch), &library.cubin)?);
+            }
             let output = around.scratch.file(&format!("{}.linked.cubin", target.arch));
             nvlink::join(&toolkit.nvlink()?, target.arch, &files, &output, around.options, around.mode)
         }

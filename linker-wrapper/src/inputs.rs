@@ -207,7 +207,7 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> Errors {
 }
 
 /// The file that an input means. `None`: not found, which is for the host linker to say.
-fn locate(input: &Input, options: &Options) -> Option<PathBuf> {
+pub fn locate(input: &Input, options: &Options) -> Option<PathBuf> {
     let (name, archive_only) = match input {
         Input::File { path, .. } => return Some(path.clone()),
         Input::Library { name, archive_only, .. } => (name, *archive_only),

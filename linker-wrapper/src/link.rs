@@ -19,10 +19,13 @@ use crate::persona;
 use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
 use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
-use crate::{arguments, host_link, host_object, images, openmp, relocatable, select};
+use crate::{arguments, device_library, host_link, host_object, images, openmp, relocatable, select};
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
+
+/// LLVM recurses deeply in large functions. Memory is only used where the stack really grows.
+const STACK_SIZE: usize = 64 << 20;
 
 /// Does what the command line asks; the exit code comes back.
 ///
@@ -42,12 +45,15 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     let mode = Mode { show: mode.show || device.verbose, ..mode };
     ask_llvm(&program, &device);
 
+    // Hosts of bitcode are read by LLVM even before there is a folder to clean up.
+    llvm_passes::crash::prepare(&program, "");
     let inputs = Inputs::open(&options)?;
     let handled = options.linker_query || inputs.already_registered();
     let images = if handled { Vec::new() } else { images::find(&inputs)? };
     if images.is_empty() && !options.emit_fatbin_only {
         return host_link::become_linker(&host_link::find(&options)?, &options.host_line, mode);
     }
+    start_threads(&options);
     let selection = select::select(&inputs, &images, &options.roots)?;
     let linked: Vec<_> = images.into_iter().filter(|found| selection.device[found.piece]).collect();
     let plan = plan::make(&linked)?;
@@ -56,10 +62,10 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
         device.unknown.iter().for_each(|word| warn(&program, format_args!("{word} has no effect on this device link")));
     }
 
-    set_jobs(&options);
     llvm_passes::on_fatal_error(give_up);
     let output = options.output.as_deref().unwrap_or(Path::new("a.out"));
     let scratch = Scratch::new(options.save_temps.then_some(output))?;
+    llvm_passes::crash::prepare(&program, &scratch.folder().unwrap_or(Path::new("")).to_string_lossy());
     let registered = images::registered_names(&inputs, &selection.host)?;
     let linker = host_link::find(&options);
     let link =
@@ -98,11 +104,11 @@ fn reject_unsupported(options: &Options) -> Result<(), Errors> {
     errors.or(())
 }
 
-fn set_jobs(options: &Options) {
-    if let Some(jobs) = options.jobs {
-        // Fails only if a pool exists already, and none does.
-        let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global();
-    }
+/// The threads of the link: `--wrapper-jobs`, else one per core.
+fn start_threads(options: &Options) {
+    let threads = options.jobs.unwrap_or(0);
+    // Fails only if a pool exists already, and none does.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK_SIZE).build_global();
 }
 
 /// LLVM cannot go on ("Cannot select", say): say so, leave nothing behind.
@@ -140,6 +146,7 @@ impl Link<'_> {
                 scratch: self.scratch,
                 options: self.device,
                 mode: self.mode,
+                device_library: device_library::path(self.options, toolkit.as_ref().ok().map(Toolkit::root)),
                 registered: self.registered,
             };
             let linked: Vec<_> = targets.par_iter().map(|target| device_link::link(target, &around)).collect();

@@ -4,7 +4,9 @@
 mod arguments;
 mod backend;
 mod command;
+mod crash_report;
 mod device_compiler;
+mod device_library;
 mod device_link;
 mod device_symbols;
 mod error;
@@ -29,7 +31,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    match link::run(&words) {
+    let outcome = crash_report::requested(&words).map_or_else(|| link::run(&words), Err);
+    match outcome {
         Ok(code) => ExitCode::from(code),
         Err(errors) => {
             errors.print(&persona::program_name(&words));

@@ -9,6 +9,9 @@ use tempfile::TempDir;
 use crate::command;
 use crate::error::Errors;
 
+/// How the names of temporary folders begin.
+const PREFIX: &str = "fatlink-";
+
 /// What must be removed if the process ends early.
 #[derive(Default)]
 struct Leftovers {
@@ -39,7 +42,7 @@ impl Scratch {
         if let Some(output) = kept {
             return Ok(Scratch::Kept(output.to_owned()));
         }
-        let folder = tempfile::Builder::new().prefix("fatlink-").tempdir().map_err(|error| {
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| {
             let place = std::env::temp_dir();
             Errors::one(format_args!("cannot make a temporary folder in {}: {error}; set TMPDIR", place.display()))
         })?;
@@ -71,6 +74,14 @@ impl Scratch {
         }
     }
 
+    /// The temporary folder, if there is one.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            Scratch::Private(folder) => Some(folder.path()),
+            Scratch::Kept(_) => None,
+        }
+    }
+
     /// Writes an intermediate file.
     ///
     /// # Errors
@@ -88,6 +99,15 @@ impl Scratch {
 /// Those of the file system.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
     std::fs::write(path, bytes).map_err(|error| Errors::one(format_args!("cannot write {}: {error}", path.display())))
+}
+
+/// The folder that a link which crashed has left, by its path as that link wrote it down.
+pub fn remove_folder_of_crashed_link(folder: &Path) {
+    // Whatever the command line says: nothing but such a folder is removed.
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    if name.starts_with(PREFIX) && folder.parent() == Some(&std::env::temp_dir()) {
+        let _ = std::fs::remove_dir_all(folder);
+    }
 }
 
 /// Writes an output whole or not at all: beside its place, then moved there. What is no regular file

@@ -59,6 +59,11 @@ impl Toolkit {
     }
 
 
+    /// The folder of the toolkit.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// nvlink, beside ptxas.
     ///
     /// # Errors

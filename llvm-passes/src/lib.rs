@@ -9,6 +9,7 @@
 //! image to the CUDA runtime.
 
 pub mod bitcode;
+pub mod crash;
 pub mod embedded;
 mod error;
 pub mod partition;

@@ -12,7 +12,7 @@ use offload_bundle::arch::{GpuArch, PtxVersion};
 
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
-use crate::{IrError, reflect, sys};
+use crate::{IrError, crash, reflect, sys};
 
 /// A device image in LLVM bitcode and the name by which messages call it.
 #[derive(Debug, Clone, Copy)]
@@ -202,6 +202,10 @@ fn is_public(function: FunctionValue<'_>) -> bool {
 /// # Errors
 /// [`IrError::Backend`].
 pub fn optimize(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<(), IrError> {
+    crash::during(&format!("optimizing the code for {}", target.arch), || optimize_here(session, module, target))
+}
+
+fn optimize_here(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<(), IrError> {
     let machine = machine(target)?;
     reflect::answer(module, target.arch);
     unify_attributes(session, module, target);
@@ -216,7 +220,8 @@ pub fn optimize(session: &Session, module: &Module<'_>, target: CodeTarget) -> R
 /// [`IrError::Backend`].
 pub fn emit_ptx(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<Vec<u8>, IrError> {
     let machine = machine(target)?;
-    let text = machine.write_to_memory_buffer(module, FileType::Assembly);
+    let activity = format!("generating code for {}", target.arch);
+    let text = crash::during(&activity, || machine.write_to_memory_buffer(module, FileType::Assembly));
     let text = check(session, "code generation", target, text.map_err(|error| error.to_string_lossy().into_owned()))?;
     let bytes = text.as_slice();
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);

@@ -5,7 +5,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 
 use crate::sys::{self, DiagnosticSink};
-use crate::{IrError, bitcode};
+use crate::{IrError, bitcode, crash};
 
 /// One LLVM context that keeps every diagnostic. One per thread or job.
 pub struct Session {
@@ -43,7 +43,8 @@ impl Session {
     pub fn read(&self, unit: &str, bytes: &[u8]) -> Result<Module<'_>, IrError> {
         bitcode::check(unit, bytes)?;
         let buffer = MemoryBuffer::create_from_memory_range(bytes, "bitcode");
-        Module::parse_bitcode_from_buffer(&buffer, &self.context).map_err(|error| {
+        let parsed = crash::during(&format!("reading {unit}"), || Module::parse_bitcode_from_buffer(&buffer, &self.context));
+        parsed.map_err(|error| {
             let described = self.take_errors();
             let message = if described.is_empty() { error.to_string_lossy().into_owned() } else { described };
             IrError::Bitcode { unit: unit.to_owned(), message }
@@ -58,7 +59,7 @@ impl Session {
     pub fn read_lazily<'a>(&'a self, unit: &str, bytes: &'a [u8]) -> Result<Module<'a>, IrError> {
         bitcode::check(unit, bytes)?;
         let buffer = MemoryBuffer::create_from_memory_range(bytes, "bitcode");
-        sys::read_lazily(&self.context, buffer)
+        crash::during(&format!("reading {unit}"), || sys::read_lazily(&self.context, buffer))
             .map_err(|()| IrError::Bitcode { unit: unit.to_owned(), message: self.take_errors() })
     }
 
@@ -67,7 +68,7 @@ impl Session {
     /// # Errors
     /// [`IrError::Merge`].
     pub fn merge(&self, destination: &Module<'_>, source: Module<'_>, unit: &str) -> Result<(), IrError> {
-        let linked = sys::link_modules(destination, source);
+        let linked = crash::during(&format!("merging {unit}"), || sys::link_modules(destination, source));
         let message = self.take_errors();
         match linked {
             Ok(()) if message.is_empty() => Ok(()),

@@ -112,6 +112,12 @@ pub fn device_images(elf: &[u8]) -> Result<Vec<DeviceImage<'_>>, FormatError> {
     Ok(images)
 }
 
+/// The first section of that name, with its offset in the file. `None` also where the file is no sound ELF file.
+pub fn section<'a>(elf: &'a [u8], name: &[u8]) -> Option<(u64, &'a [u8])> {
+    let found = sections(elf).ok()?.into_iter().find(|section| section.name == name)?;
+    Some((found.offset, found.data(elf).ok()?))
+}
+
 /// One section of an ELF file, by its header alone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Section<'a> {

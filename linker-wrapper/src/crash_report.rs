@@ -1,0 +1,37 @@
+//! What a fresh copy of this program does after LLVM crashed in the first one: it says so, and leaves
+//! nothing behind. See `llvm_passes::crash`.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use llvm_passes::crash::REPORT_FLAG;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::Errors;
+use crate::scratch;
+
+/// The report, if that is what this process was started for.
+pub fn requested(words: &[OsString]) -> Option<Errors> {
+    let [_, flag, signal, activity, folder] = words else { return None };
+    if flag != REPORT_FLAG {
+        return None;
+    }
+    end_children();
+    scratch::remove_folder_of_crashed_link(Path::new(folder));
+    let (signal, activity) = (signal.to_string_lossy(), activity.to_string_lossy());
+    Some(Errors::one(format_args!(
+        "LLVM crashed (signal {signal}) while {activity}; if the file is not damaged, this is a defect of LLVM: \
+         try another -O level, and report it with the files that --save-temps keeps"
+    )))
+}
+
+/// The tools that the crashed link had started are still our children.
+fn end_children() {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    for list in lists {
+        for pid in list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! NVIDIA's device runtime, `libcudadevrt.a`: what kernels call that launch kernels. Its device code comes
+//! as nvcc leaves it, relocatable cubins in a fatbin, and is joined to the program's by nvlink.
+
+use std::path::{Path, PathBuf};
+
+use offload_bundle::GpuArch;
+use offload_bundle::archive::{self, MemberData};
+use offload_bundle::cubin::{self, SymbolBinding};
+use offload_bundle::fatbin::{self, EntryKind};
+use offload_bundle::host_object;
+
+use crate::inputs;
+use crate::mapped::Mapped;
+use crate::options::{Input, Options};
+
+const NAME: &str = "cudadevrt";
+/// Where a toolkit keeps its libraries, by folder below its root.
+const FOLDERS: [&str; 4] = ["lib64", "lib", "targets/x86_64-linux/lib", "lib/x86_64-linux-gnu"];
+
+/// The library's cubin for one target.
+pub struct DeviceLibrary {
+    /// The relocatable cubin.
+    pub cubin: Vec<u8>,
+    /// What it defines for others.
+    pub defines: Vec<String>,
+}
+
+/// The library on the line, else the toolkit's.
+pub fn path(options: &Options, toolkit: Option<&Path>) -> Option<PathBuf> {
+    let library = Input::Library { name: NAME.to_owned(), archive_only: true, whole: false };
+    let beside = toolkit.into_iter().flat_map(|root| FOLDERS.map(|folder| root.join(folder).join(format!("lib{NAME}.a"))));
+    inputs::locate(&library, options).or_else(|| beside.into_iter().find(|path| path.is_file()))
+}
+
+/// Reads the code for `arch` out of the library. `None`: it has none, or is no such library; what is
+/// undefined then stays so and is reported.
+pub fn read(path: &Path, arch: GpuArch) -> Option<DeviceLibrary> {
+    let content = Mapped::open(path).ok()?;
+    let members = archive::members(content.bytes()).ok()?;
+    members.into_iter().find_map(|member| {
+        let MemberData::Inline(data) = member.data else { return None };
+        let cubin = best_cubin(data, arch)?;
+        let defines = defined_names(&cubin)?;
+        Some(DeviceLibrary { cubin, defines })
+    })
+}
+
+/// The relocatable cubin that fits `arch` best: of its own generation, the newest that is not newer.
+fn best_cubin(object: &[u8], arch: GpuArch) -> Option<Vec<u8>> {
+    let section = host_object::section(object, b"__nv_relfatbin")?.1;
+    let entries = fatbin::read(section).ok()?;
+    let fitting = entries.iter().filter(|entry| entry.kind == EntryKind::Elf && arch.runs_sass_of(entry.arch));
+    let best = fitting.max_by_key(|entry| entry.arch)?;
+    Some(best.payload().ok()?.into_owned())
+}
+
+fn defined_names(bytes: &[u8]) -> Option<Vec<String>> {
+    let cubin = cubin::parse(bytes).ok()?;
+    let visible = cubin.symbols().iter().filter(|symbol| symbol.defined && symbol.binding != SymbolBinding::Local);
+    Some(visible.map(|symbol| symbol.name.clone()).collect())
+}

@@ -1,0 +1,95 @@
+//! What happens when LLVM itself crashes: damaged bitcode and rare code can take it down with a signal.
+//!
+//! The state of the process cannot be trusted then, so it does not try to go on: it becomes, by `execve`,
+//! a fresh copy of this program, which is told what LLVM was doing, cleans up and reports. A link that
+//! goes well pays nothing for this.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::{CString, c_char, c_int};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// First argument of the fresh copy. Behind it: the signal's number, what LLVM was doing, and what was
+/// given to [`prepare`].
+pub const REPORT_FLAG: &str = "--report-crash-of-llvm";
+
+thread_local! {
+    /// What LLVM is doing on this thread; null: it is not running.
+    static ACTIVITY: Cell<*const c_char> = const { Cell::new(ptr::null()) };
+}
+
+static PROGRAM_NAME: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+static NOTE: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+
+/// Signals by which a crash shows.
+const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
+
+/// From now on a crash of LLVM is reported. `program_name` and `note` are handed to the fresh copy.
+pub fn prepare(program_name: &str, note: &str) {
+    let leaked = |text: &str| CString::new(text).unwrap_or_default().into_raw();
+    PROGRAM_NAME.store(leaked(program_name), Ordering::Release);
+    NOTE.store(leaked(note), Ordering::Release);
+    for signal in SIGNALS {
+        // SAFETY: the handler only calls functions that are safe in a signal handler. It runs on the
+        // alternate stack that Rust gives every thread, so that a stack overflow is seen too.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handle as *const () as usize;
+            action.sa_flags = libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESETHAND;
+            libc::sigaction(signal, &action, ptr::null_mut());
+        }
+    }
+}
+
+/// Runs `work`, in which LLVM does what `activity` says ("reading a.o").
+pub(crate) fn during<T>(activity: &str, work: impl FnOnce() -> T) -> T {
+    struct Restore(*const c_char);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ACTIVITY.set(self.0);
+        }
+    }
+    let text = CString::new(activity).unwrap_or_default();
+    let _restore = Restore(ACTIVITY.replace(text.as_ptr()));
+    work()
+}
+
+extern "C" fn handle(signal: c_int) {
+    let activity = ACTIVITY.get();
+    if activity.is_null() {
+        // Not LLVM's: SA_RESETHAND has put the default back, which ends the process as the signal says.
+        // SAFETY: raise is safe in a signal handler.
+        unsafe { libc::raise(signal) };
+        return;
+    }
+    let digits = [b'0' + (signal / 10) as u8, b'0' + (signal % 10) as u8, 0];
+    let arguments = [
+        PROGRAM_NAME.load(Ordering::Acquire).cast_const(),
+        c"--report-crash-of-llvm".as_ptr(),
+        digits.as_ptr().cast(),
+        activity,
+        NOTE.load(Ordering::Acquire).cast_const(),
+        ptr::null(),
+    ];
+    unsafe extern "C" {
+        static environ: *const *const c_char;
+    }
+    // SAFETY: execve is safe in a signal handler; all strings are alive and end in NUL. The signal is
+    // unblocked first, or the fresh copy would start with it blocked.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &all, ptr::null_mut());
+        libc::execve(c"/proc/self/exe".as_ptr(), arguments.as_ptr(), environ);
+        libc::_exit(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_handler_and_the_reader_mean_the_same_flag() {
+        assert_eq!(super::REPORT_FLAG.as_bytes(), c"--report-crash-of-llvm".to_bytes());
+    }
+}

@@ -3,10 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use llvm_passes::bitcode;
-use llvm_passes::pipeline;
 use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::session::Session;
-use llvm_passes::symbols::{Strength, Symbol, SymbolKind};
+use llvm_passes::symbols::{self, Strength, Symbol, SymbolKind};
 use offload_bundle::cubin::{self, CubinSymbol, Memory, SymbolBinding, SymbolKind as CubinSymbolKind};
 
 use crate::error::Errors;
@@ -88,7 +87,7 @@ fn read(found: &FoundImage<'_>) -> Result<Vec<Symbol>, Errors> {
     if bitcode::is_bitcode(bytes) {
         let session = Session::new();
         let module = session.read_lazily(&found.origin.to_string(), bytes).map_err(Errors::one)?;
-        return Ok(pipeline::symbols_of(&module));
+        return Ok(symbols::of_lazy_module(&module));
     }
     if cubin::is_cubin(bytes) {
         return Ok(of_cubin(&found.origin, bytes)?.symbols);

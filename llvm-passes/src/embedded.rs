@@ -34,7 +34,7 @@ pub fn read(unit: &str, bitcode: &[u8]) -> Result<BitcodeHost, IrError> {
     });
     Ok(BitcodeHost {
         offload_binaries: sys::embedded_objects(&module, SECTION),
-        symbols: symbols::of_module(&module),
+        symbols: symbols::of_lazy_module(&module),
         registered: entries.collect(),
     })
 }

@@ -105,7 +105,7 @@ pub fn read_units<'s>(session: &'s Session, units: &[Unit<'_>]) -> Result<Vec<Mo
     if errors.is_empty() { Ok(modules) } else { Err(errors) }
 }
 
-/// The visible symbols of a module.
+/// The visible symbols of a module that is loaded whole.
 pub fn symbols_of(module: &Module<'_>) -> Vec<Symbol> {
     symbols::of_module(module)
 }

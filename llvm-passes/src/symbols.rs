@@ -57,10 +57,24 @@ pub struct Symbol {
     pub kind: SymbolKind,
 }
 
-/// The visible symbols of a loaded module. Declarations that nothing uses are left out.
+/// The visible symbols of a module that is loaded whole. Declarations that nothing uses are left out.
 pub fn of_module(module: &Module<'_>) -> Vec<Symbol> {
-    let functions = module.get_functions().filter_map(function_symbol);
-    let variables = module.get_globals().filter_map(variable_symbol);
+    collect(module, &|used| used)
+}
+
+/// The visible symbols of a module whose function bodies are not loaded: every declaration counts as
+/// wanted, because its uses are not known.
+pub fn of_lazy_module(module: &Module<'_>) -> Vec<Symbol> {
+    collect(module, &|_| true)
+}
+
+fn collect(module: &Module<'_>, wanted: &dyn Fn(bool) -> bool) -> Vec<Symbol> {
+    let functions = module.get_functions().filter_map(|function| {
+        function_symbol(function).filter(|symbol| symbol.strength.is_definition() || wanted(sys::is_used(function)))
+    });
+    let variables = module.get_globals().filter_map(|variable| {
+        variable_symbol(variable).filter(|symbol| symbol.strength.is_definition() || wanted(sys::is_used(variable)))
+    });
     let indirects = sys::indirects(module).into_iter().filter_map(indirect_symbol);
     functions.chain(variables).chain(indirects).collect()
 }
@@ -70,11 +84,8 @@ fn function_symbol(function: FunctionValue<'_>) -> Option<Symbol> {
     if name.starts_with("llvm.") {
         return None;
     }
-    let defined = function.count_basic_blocks() > 0;
-    let strength = strength(function.get_linkage(), defined)?;
-    if !strength.is_definition() && !sys::is_used(function) {
-        return None;
-    }
+    // Not by its basic blocks: a definition whose body is not loaded has none.
+    let strength = strength(function.get_linkage(), !function.as_global_value().is_declaration())?;
     let kind = if is_kernel(function) { SymbolKind::Kernel } else { SymbolKind::Function };
     Some(Symbol { name: name.to_owned(), strength, kind })
 }
@@ -87,9 +98,6 @@ fn variable_symbol(variable: GlobalValue<'_>) -> Option<Symbol> {
     let strength = strength(variable.get_linkage(), !variable.is_declaration())?;
     if !strength.is_definition() && is_shared(variable) {
         // `extern __shared__`: its size comes with the launch, nobody defines it.
-        return None;
-    }
-    if !strength.is_definition() && !sys::is_used(variable) {
         return None;
     }
     Some(Symbol { name: name.to_owned(), strength, kind: SymbolKind::Variable })

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: fatlink at work, from a bare machine to a program on the GPU.
+//! `cargo xtask demo`: fatlink at work, from a bare machine to programs on the GPU and on an OpenMP device.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,31 +14,71 @@ use crate::{dist, setup};
 
 struct Step {
     title: &'static str,
+    sample: &'static Sample,
     /// Returns what is to be shown below the step's line.
-    work: fn(&Demo, &Progress) -> Result<String>,
+    work: fn(&Demo, &Sample, &Progress) -> Result<String>,
 }
 
 /// After the set-up and the build, which have their own lines.
-const STEPS: [Step; 5] = [
-    Step { title: "compile samples/cuda with clang", work: compile },
-    Step { title: "put its library's objects into libfields.a", work: archive },
-    Step { title: "link with clang -B dist/bin", work: link },
-    Step { title: "list the device code inside", work: list },
-    Step { title: "run the program", work: execute },
+const STEPS: [Step; 9] = [
+    Step { title: "compile samples/cuda with clang", sample: &CUDA, work: compile },
+    Step { title: "put its library's objects into libfields.a", sample: &CUDA, work: archive },
+    Step { title: "link with clang -B dist/bin", sample: &CUDA, work: link },
+    Step { title: "list the device code inside", sample: &CUDA, work: list },
+    Step { title: "run the program", sample: &CUDA, work: execute },
+    Step { title: "compile samples/openmp with clang", sample: &OPENMP, work: compile },
+    Step { title: "put its library's objects into libforces.a", sample: &OPENMP, work: archive },
+    Step { title: "link with clang -B dist/bin", sample: &OPENMP, work: link },
+    Step { title: "run the program, offload mandatory", sample: &OPENMP, work: execute },
 ];
 
-const SOURCES: [&str; 4] = ["main.cu", "diffuse.cu", "particles.cu", "forces.cu"];
-const HOST_SOURCES: [&str; 1] = ["reference.cpp"];
-const LIBRARY_SOURCES: [&str; 4] = ["fields/screened.cu", "fields/drag.cu", "fields/kick.cu", "fields/magnetic.cu"];
+struct Sample {
+    folder: &'static str,
+    device: Device,
+    sources: &'static [&'static str],
+    /// Without device code.
+    host_sources: &'static [&'static str],
+    library: &'static str,
+    library_sources: &'static [&'static str],
+    program: &'static str,
+}
 
-/// What the sample exits with where there is no GPU.
+#[derive(PartialEq)]
+enum Device {
+    Cuda,
+    OpenMp,
+}
+
+const CUDA: Sample = Sample {
+    folder: "samples/cuda",
+    device: Device::Cuda,
+    sources: &["main.cu", "diffuse.cu", "particles.cu", "forces.cu"],
+    host_sources: &["reference.cpp"],
+    library: "libfields.a",
+    library_sources: &["fields/screened.cu", "fields/drag.cu", "fields/kick.cu", "fields/magnetic.cu"],
+    program: "plate",
+};
+
+const OPENMP: Sample = Sample {
+    folder: "samples/openmp",
+    device: Device::OpenMp,
+    sources: &["main.cpp", "motion.cpp", "energy.cpp"],
+    host_sources: &["reference.cpp"],
+    library: "libforces.a",
+    library_sources: &["forces/spring.cpp", "forces/drag.cpp"],
+    program: "chain",
+};
+
+/// The processor itself is the device: these regions run wherever the demo does.
+const OPENMP_OPTIONS: [&str; 2] = ["-fopenmp", "-fopenmp-targets=x86_64-pc-linux-gnu"];
+
+/// What the CUDA sample exits with where there is no GPU.
 const EXIT_NO_GPU: i32 = 77;
 
 /// Its paths are relative to the working tree where they lie in it: the commands shown can be typed there.
 struct Demo {
     root: PathBuf,
-    sample: PathBuf,
-    /// Objects and the program; kept, so that the next demo compiles only what changed.
+    /// Objects and programs, a folder for each sample; kept, so that the next demo compiles only what changed.
     folder: PathBuf,
     dist: PathBuf,
     cuda: PathBuf,
@@ -50,11 +90,10 @@ pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
     dist::build(repository)?;
     let demo = Demo::new(repository, &toolchain);
-    create_folder(&demo.root.join(&demo.folder))?;
-    for Step { title, work } in STEPS {
+    for Step { title, sample, work } in STEPS {
         let mut below = String::new();
         step(title, |progress| {
-            below = work(&demo, progress)?;
+            below = work(&demo, sample, progress)?;
             Ok("")
         })?;
         below.lines().for_each(|line| println!("      {line}"));
@@ -67,7 +106,6 @@ impl Demo {
         let relative = |path: PathBuf| path.strip_prefix(&repository.root).map_or(path.clone(), Path::to_owned);
         Self {
             root: repository.root.clone(),
-            sample: "samples/cuda".into(),
             folder: relative(repository.target.join("demo")),
             dist: relative(repository.dist()),
             cuda: relative(toolchain.cuda()),
@@ -81,17 +119,23 @@ impl Demo {
         command
     }
 
+    /// Where what is made of a sample goes.
+    fn output(&self, sample: &Sample, name: &str) -> PathBuf {
+        self.folder.join(Path::new(sample.folder).file_name().unwrap_or_default()).join(name)
+    }
+
     /// Where a source's object goes.
-    fn object(&self, source: &str) -> PathBuf {
-        self.folder.join(Path::new(source).file_name().unwrap_or_default()).with_extension("o")
+    fn object(&self, sample: &Sample, source: &str) -> PathBuf {
+        let name = Path::new(source).file_name().unwrap_or_default().to_string_lossy();
+        self.output(sample, &name).with_extension("o")
     }
 
-    fn library(&self) -> PathBuf {
-        self.folder.join("libfields.a")
+    fn library(&self, sample: &Sample) -> PathBuf {
+        self.output(sample, sample.library)
     }
 
-    fn program(&self) -> PathBuf {
-        self.folder.join("plate")
+    fn program(&self, sample: &Sample) -> PathBuf {
+        self.output(sample, sample.program)
     }
 }
 
@@ -108,24 +152,35 @@ fn architectures() -> Vec<String> {
     architectures
 }
 
-fn compile(demo: &Demo, progress: &Progress) -> Result<String> {
+fn compile(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> {
+    create_folder(&demo.root.join(demo.output(sample, "")))?;
     let newest_input =
-        newest(&demo.root.join(&demo.sample))?.max(modified(&demo.root.join(&demo.cuda).join("bin/ptxas"))?);
-    let sources = SOURCES.iter().chain(&HOST_SOURCES).chain(&LIBRARY_SOURCES);
-    let commands = sources.map(|source| (compile_one(demo, source), demo.root.join(demo.object(source))));
+        newest(&demo.root.join(sample.folder))?.max(modified(&demo.root.join(&demo.cuda).join("bin/ptxas"))?);
+    let sources = sample.sources.iter().chain(sample.host_sources).chain(sample.library_sources);
+    let commands = sources.map(|source| {
+        let object = demo.root.join(demo.object(sample, source));
+        (compile_one(demo, sample, source), object)
+    });
     let stale = commands.filter(|(command, object)| !is_fresh(command, object, newest_input)).collect();
     run_in_parallel(progress, stale)?;
-    Ok(shown(&compile_one(demo, SOURCES[0])))
+    Ok(shown(&compile_one(demo, sample, sample.sources[0])))
 }
 
-fn compile_one(demo: &Demo, source: &str) -> Command {
+fn compile_one(demo: &Demo, sample: &Sample, source: &str) -> Command {
     let mut command = demo.command("clang++-22");
-    if source.ends_with(".cu") {
-        command.args(["-x", "cuda", "-Wno-unknown-cuda-version", "-fgpu-rdc", "-foffload-lto"]);
-        command.arg(format!("--cuda-path={}", demo.cuda.display()));
-        command.args(demo.architectures.iter().map(|architecture| format!("--offload-arch={architecture}")));
+    match sample.device {
+        _ if sample.host_sources.contains(&source) => {}
+        Device::Cuda => {
+            command.args(["-x", "cuda", "-Wno-unknown-cuda-version", "-fgpu-rdc", "-foffload-lto"]);
+            command.arg(format!("--cuda-path={}", demo.cuda.display()));
+            command.args(demo.architectures.iter().map(|architecture| format!("--offload-arch={architecture}")));
+        }
+        Device::OpenMp => {
+            command.args(OPENMP_OPTIONS);
+        }
     }
-    command.args(["-O2", "-c"]).arg(demo.sample.join(source)).arg("-o").arg(demo.object(source));
+    command.args(["-O2", "-c"]).arg(Path::new(sample.folder).join(source));
+    command.arg("-o").arg(demo.object(sample, source));
     command
 }
 
@@ -175,24 +230,32 @@ fn modified(path: &Path) -> Result<SystemTime> {
     std::fs::metadata(path).and_then(|file| file.modified()).map_err(|error| Failure::file("read", path, &error))
 }
 
-fn archive(demo: &Demo, progress: &Progress) -> Result<String> {
+fn archive(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> {
     // The archiver would add to what is there.
-    remove_file(&demo.root.join(demo.library()))?;
+    remove_file(&demo.root.join(demo.library(sample)))?;
     let mut command = demo.command(Path::new(LLVM).join("bin/llvm-ar"));
-    command.arg("rcs").arg(demo.library()).args(LIBRARY_SOURCES.map(|source| demo.object(source)));
+    command.arg("rcs").arg(demo.library(sample));
+    command.args(sample.library_sources.iter().map(|source| demo.object(sample, source)));
     progress.run(&mut command).map(|_| String::new())
 }
 
-fn link(demo: &Demo, progress: &Progress) -> Result<String> {
+fn link(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> {
     // A program of an earlier demo must not pass for this one's.
-    let program = demo.root.join(demo.program());
+    let program = demo.root.join(demo.program(sample));
     remove_file(&program)?;
     let mut command = demo.command("clang++-22");
-    command.arg("-B").arg(demo.dist.join("bin")).arg("--offload-link");
-    command.arg(format!("--cuda-path={}", demo.cuda.display()));
-    command.args(SOURCES.iter().chain(&HOST_SOURCES).map(|source| demo.object(source))).arg(demo.library());
-    command.arg(format!("-L{}", demo.cuda.join("lib").display()));
-    command.args(["-lcudart_static", "-ldl", "-lrt", "-lpthread", "-o"]).arg(demo.program());
+    command.arg("-B").arg(demo.dist.join("bin"));
+    match sample.device {
+        Device::Cuda => command.arg("--offload-link").arg(format!("--cuda-path={}", demo.cuda.display())),
+        Device::OpenMp => command.args(OPENMP_OPTIONS),
+    };
+    command.args(sample.sources.iter().chain(sample.host_sources).map(|source| demo.object(sample, source)));
+    command.arg(demo.library(sample));
+    if sample.device == Device::Cuda {
+        command.arg(format!("-L{}", demo.cuda.join("lib").display()));
+        command.args(["-lcudart_static", "-ldl", "-lrt", "-lpthread"]);
+    }
+    command.arg("-o").arg(demo.program(sample));
     progress.run(&mut command)?;
     match program.is_file() {
         true => Ok(shown(&command)),
@@ -200,9 +263,9 @@ fn link(demo: &Demo, progress: &Progress) -> Result<String> {
     }
 }
 
-fn list(demo: &Demo, progress: &Progress) -> Result<String> {
+fn list(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> {
     let mut command = demo.command(demo.root.join(&demo.dist).join("bin/offload-bundle"));
-    let output = progress.run(command.arg("list").arg(demo.program()))?;
+    let output = progress.run(command.arg("list").arg(demo.program(sample)))?;
     match demo.architectures.iter().find(|architecture| !output.contains(architecture.as_str())) {
         None => Ok(output),
         Some(missing) => Err(Failure {
@@ -212,10 +275,15 @@ fn list(demo: &Demo, progress: &Progress) -> Result<String> {
     }
 }
 
-fn execute(demo: &Demo, progress: &Progress) -> Result<String> {
-    let program = demo.program();
-    let (status, output) = progress.status(&mut demo.command(demo.root.join(&program)))?;
-    if status.code() == Some(EXIT_NO_GPU) {
+fn execute(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> {
+    let program = demo.program(sample);
+    let mut command = demo.command(demo.root.join(&program));
+    if sample.device == Device::OpenMp {
+        // Without an image for the device, the regions would quietly run on the host instead.
+        command.env("OMP_TARGET_OFFLOAD", "MANDATORY").env("LD_LIBRARY_PATH", Path::new(LLVM).join("lib"));
+    }
+    let (status, output) = progress.status(&mut command)?;
+    if sample.device == Device::Cuda && status.code() == Some(EXIT_NO_GPU) {
         return Ok(format!("{output}linked, but not run here: {} runs where there is a GPU", program.display()));
     }
     if status.success() && output.lines().last() == Some("PASS") {
@@ -236,21 +304,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_source_of_the_sample_is_compiled() {
-        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples/cuda");
-        let all: Vec<&str> = SOURCES.into_iter().chain(HOST_SOURCES).chain(LIBRARY_SOURCES).collect();
-        for source in &all {
-            assert!(sample.join(source).is_file(), "{source} is gone");
+    fn every_source_of_the_samples_is_compiled() {
+        for sample in [CUDA, OPENMP] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(sample.folder);
+            let all: Vec<_> = [sample.sources, sample.host_sources, sample.library_sources].concat();
+            for source in &all {
+                assert!(folder.join(source).is_file(), "{source} is gone");
+            }
+            let library = folder.join(sample.library_sources[0]);
+            assert_eq!(count(&folder) + count(library.parent().unwrap()), all.len(), "{}", sample.folder);
         }
-        let count = |folder: &Path| {
-            let entries = std::fs::read_dir(folder).unwrap();
-            entries.filter(|entry| has_code(&entry.as_ref().unwrap().path())).count()
-        };
-        assert_eq!(count(&sample) + count(&sample.join("fields")), all.len());
     }
 
-    fn has_code(path: &Path) -> bool {
-        path.extension().is_some_and(|extension| extension == "cu" || extension == "cpp")
+    /// Sources in a folder.
+    fn count(folder: &Path) -> usize {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let is_source = |path: &Path| path.extension().is_some_and(|end| end == "cu" || end == "cpp");
+        entries.filter(|entry| is_source(&entry.as_ref().unwrap().path())).count()
     }
 
     #[test]

@@ -14,4 +14,4 @@ for image in "$@"; do
   images="$images --image=file=$file,triple=nvptx64-nvidia-cuda,arch=$arch,kind=cuda"
 done
 llvm-offload-binary -o "$out.images" $images
-clang -c "$host" -Xclang -fembed-offload-object="$out.images" -o "$out"
+clang -c -I "$(dirname "$0")" "$host" -Xclang -fembed-offload-object="$out.images" -o "$out"

@@ -1,0 +1,43 @@
+"""interrupt.py SIGNAL COMMAND...: a link that is ended by a signal while one of its tools runs.
+
+The tool writes its process id to the file "tool" when it has started. Afterwards nothing may be left: no tool, no file
+in TMPDIR, no output at ./out. Says how the link ended.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+
+def wait_for(what, condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit(f"interrupt.py: {what}")
+        time.sleep(0.01)
+
+
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # A zombie has ended, too; it waits only for its parent.
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ")[-1][0] != "Z"
+
+
+tool, tmp = pathlib.Path("tool"), pathlib.Path("tmp")
+for old in (tool, pathlib.Path("out")):
+    old.unlink(missing_ok=True)
+tmp.mkdir(exist_ok=True)
+link = subprocess.Popen(sys.argv[2:], env={**os.environ, "TMPDIR": str(tmp.absolute())})
+wait_for("the tool did not start", lambda: tool.exists() and tool.read_text().endswith("\n"))
+assert list(tmp.iterdir()), "there is nothing in TMPDIR to be removed"
+link.send_signal(signal.Signals[sys.argv[1]])
+code = link.wait(timeout=20)
+print("ended by", signal.Signals(-code).name if code < 0 else f"exit code {code}")
+wait_for("the tool is still running", lambda: not is_running(int(tool.read_text())))
+print("left:", [path.name for path in tmp.iterdir()], pathlib.Path("out").exists())

@@ -167,6 +167,12 @@ pub(crate) fn leave_comdat(global: GlobalValue<'_>) {
     unsafe { inkwell::llvm_sys::comdat::LLVMSetComdat(global.as_value_ref(), std::ptr::null_mut()) }
 }
 
+/// Removes a global that nothing uses.
+pub(crate) fn delete(global: GlobalValue<'_>) {
+    // SAFETY: the caller gives its only handle up, and nothing in the module refers to it.
+    unsafe { llvm::LLVMDeleteGlobal(global.as_value_ref()) }
+}
+
 /// Whether anything in the module uses this global.
 pub(crate) fn is_used(value: impl AsValueRef) -> bool {
     // SAFETY: a query on a live value.

@@ -9,7 +9,7 @@ use inkwell::values::{BasicMetadataValueEnum, BasicValue, FunctionValue, GlobalV
 use inkwell::{AddressSpace, GlobalVisibility};
 
 /// Priority of the constructors: before the user's own.
-const CONSTRUCTOR_PRIORITY: u64 = 101;
+pub(super) const CONSTRUCTOR_PRIORITY: u64 = 101;
 
 /// A registration module under construction.
 pub(super) struct Wrapper<'m, 'ctx> {

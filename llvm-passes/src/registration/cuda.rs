@@ -18,6 +18,9 @@ use super::common::Wrapper;
 /// Where the CUDA tools look for a fatbin in a host file.
 pub(super) const SLOT: Slot = Slot { section: ".nv_fatbin", symbol: ".fatbin_image" };
 
+/// The function that registers everything.
+pub(super) const CONSTRUCTOR: &str = ".cuda.fatbin_reg";
+
 /// `__fatBinC_Wrapper_t`: its section, its magic number and its version for one whole fatbin.
 const WRAPPER_SECTION: &str = ".nvFatBinSegment";
 const WRAPPER_MAGIC: u64 = 0x4662_43b1;
@@ -215,7 +218,7 @@ impl<'ctx> Cuda<'_, 'ctx> {
         globals: FunctionValue<'ctx>,
         unregister: FunctionValue<'ctx>,
     ) -> Result<FunctionValue<'ctx>, BuilderError> {
-        let function = self.startup_function(".cuda.fatbin_reg", &[]);
+        let function = self.startup_function(CONSTRUCTOR, &[]);
         self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
         let p: BasicMetadataTypeEnum<'ctx> = self.pointer.into();
         let signature = self.pointer.fn_type(&[p], false);

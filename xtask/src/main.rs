@@ -2,6 +2,7 @@
 //!
 //! Without dependencies, since this is what a bare machine compiles first: what else is needed, `setup` installs.
 
+mod bench;
 mod cuda;
 mod debian;
 mod demo;
@@ -25,7 +26,7 @@ struct Subcommand {
     run: fn(&Repository) -> Result<()>,
 }
 
-const SUBCOMMANDS: [Subcommand; 5] = [
+const SUBCOMMANDS: [Subcommand; 6] = [
     Subcommand { name: "demo", help: "install what is missing, build fatlink, link a sample with it", run: demo::run },
     Subcommand { name: "test", help: "run every test that can run on this machine", run: test::run },
     Subcommand { name: "setup", help: "install LLVM 22 and CUDA 13.0 where they are missing", run: setup::run },
@@ -34,6 +35,7 @@ const SUBCOMMANDS: [Subcommand; 5] = [
         help: "print what a shell needs to use them: eval \"$(cargo xtask env)\"",
         run: environment::run,
     },
+    Subcommand { name: "bench", help: "time fatlink against clang-linker-wrapper", run: bench::run },
     Subcommand { name: "dist", help: "build the programs and lay them out in dist/", run: dist::run },
 ];
 

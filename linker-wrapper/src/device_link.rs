@@ -18,7 +18,7 @@ use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
 use crate::device_library::{self, DeviceLibrary};
 use crate::device_symbols;
-use crate::error::{Errors, collect};
+use crate::error::{Errors, collect, warn};
 use crate::mapped::Mapped;
 use crate::plan::{Code, PlannedImage, TargetPlan};
 use crate::report;
@@ -31,6 +31,8 @@ pub struct Surroundings<'a> {
     pub toolkit: &'a Result<Toolkit, Errors>,
     /// ptxas with its version, probed while the bitcode is read.
     pub ptxas: &'a (dyn Fn() -> Result<Ptxas, Errors> + Sync),
+    /// Our name in messages.
+    pub program: &'a str,
     /// Where intermediate files go.
     pub scratch: &'a Scratch,
     /// Options of the device link.
@@ -79,6 +81,8 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
         job.assemble(partition, std::mem::take(&mut modules), relocatable)
     }))?;
     let cubin = join(target, assembled, library.as_ref(), around)?;
+    let warnings: BTreeSet<String> = session.take_warnings().into_iter().collect();
+    warnings.iter().for_each(|text| warn(around.program, format_args!("{}: {text}", target.arch)));
     Ok(LinkedTarget { arch: target.arch, cubin })
 }
 

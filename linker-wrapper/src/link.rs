@@ -14,6 +14,7 @@ use crate::device_compiler::{self, DeviceOptions};
 use crate::device_link::{self, LinkedTarget, Surroundings};
 use crate::error::{Errors, collect, warn};
 use crate::inputs::Inputs;
+use crate::jobs::{Jobs, Limit};
 use crate::options::{self, Options};
 use crate::persona;
 use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
@@ -68,8 +69,19 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     llvm_passes::crash::prepare(&program, &scratch.folder().unwrap_or(Path::new("")).to_string_lossy());
     let registered = images::registered_names(&inputs, &selection.host)?;
     let linker = host_link::find(&options);
-    let link =
-        Link { options: &options, device: &device, output, scratch: &scratch, mode, linker: &linker, registered: &registered };
+    let (limit, warning) = Limit::new(options.jobs);
+    warning.into_iter().for_each(|text| warn(&program, text));
+    let link = Link {
+        program: &program,
+        options: &options,
+        device: &device,
+        output,
+        scratch: &scratch,
+        mode,
+        linker: &linker,
+        limit: &limit,
+        registered: &registered,
+    };
     if options.emit_fatbin_only {
         return link.emit_bundle(&plan);
     }
@@ -106,7 +118,7 @@ fn reject_unsupported(options: &Options) -> Result<(), Errors> {
 
 /// The threads of the link: `--wrapper-jobs`, else one per core.
 fn start_threads(options: &Options) {
-    let threads = options.jobs.unwrap_or(0);
+    let threads = if let Jobs::Number(jobs) = options.jobs { jobs } else { 0 };
     // Fails only if a pool exists already, and none does.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK_SIZE).build_global();
 }
@@ -120,12 +132,14 @@ fn give_up(reason: &str) {
 
 /// A link under way.
 struct Link<'a> {
+    program: &'a str,
     options: &'a Options,
     device: &'a DeviceOptions,
     output: &'a Path,
     scratch: &'a Scratch,
     mode: Mode,
     linker: &'a Result<PathBuf, Errors>,
+    limit: &'a Limit,
     /// Names that the host registers.
     registered: &'a HashSet<String>,
 }
@@ -143,13 +157,14 @@ impl Link<'_> {
             let around = Surroundings {
                 toolkit: &toolkit,
                 ptxas: &probe as &(dyn Fn() -> Result<Ptxas, Errors> + Sync),
+                program: self.program,
                 scratch: self.scratch,
                 options: self.device,
                 mode: self.mode,
                 device_library: device_library::path(self.options, toolkit.as_ref().ok().map(Toolkit::root)),
                 registered: self.registered,
             };
-            let linked: Vec<_> = targets.par_iter().map(|target| device_link::link(target, &around)).collect();
+            let linked: Vec<_> = targets.par_iter().map(|target| self.limit.run(|| device_link::link(target, &around))).collect();
             collect(linked)
         })
     }

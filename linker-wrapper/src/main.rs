@@ -14,6 +14,7 @@ mod host_link;
 mod host_object;
 mod images;
 mod inputs;
+mod jobs;
 mod link;
 mod linker_script;
 mod mapped;

@@ -8,6 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::error::Errors;
+use crate::jobs::Jobs;
 use crate::persona::Persona;
 
 /// How an option takes its value.
@@ -96,7 +97,7 @@ const ALWAYS: &[Row] = &[
     Row(&["--save-temps"], Flag, Meaning::SaveTemps, "", "Keep intermediate files beside the output"),
     Row(&["--compress"], Flag, Meaning::Compress, "", "Compress HIP images"),
     Row(&["--compression-level="], Joined, Meaning::CompressionLevel, "<n>", "Compression level of HIP images"),
-    Row(&["--wrapper-jobs="], Joined, Meaning::Jobs, "<n>", "Number of device link jobs at a time (default: all cores)"),
+    Row(&["--wrapper-jobs="], Joined, Meaning::Jobs, "<n>|jobserver", "Number of device link jobs at a time (default: one per core)"),
     Row(&["--should-extract="], Joined, Meaning::ShouldExtract, "<arch>,...", "Targets to take out of archives"),
     Row(&["--emit-fatbin-only"], Flag, Meaning::EmitFatbinOnly, "", "Write the bundled image to the output, link nothing"),
 ];
@@ -159,8 +160,8 @@ pub struct Options {
     pub print_wrapped_module: bool,
     pub save_temps: bool,
     pub emit_fatbin_only: bool,
-    /// Number of jobs; none: all cores.
-    pub jobs: Option<usize>,
+    /// How many device links at a time.
+    pub jobs: Jobs,
     pub llvm_options: Vec<String>,
     pub sysroot: Option<PathBuf>,
     pub output: Option<PathBuf>,
@@ -382,8 +383,8 @@ impl Parser {
             Meaning::EmitFatbinOnly => options.emit_fatbin_only = true,
             Meaning::LlvmOption => options.llvm_options.push(text),
             Meaning::Jobs => match text.parse() {
-                Ok(jobs) if jobs > 0 => options.jobs = Some(jobs),
-                _ if text == "jobserver" => options.jobs = None,
+                Ok(jobs) if jobs > 0 => options.jobs = Jobs::Number(jobs),
+                _ if text == "jobserver" => options.jobs = Jobs::Jobserver,
                 _ => self.errors.push(format_args!(
                     "--wrapper-jobs=: expected a positive integer or 'jobserver', got '{text}'"
                 )),

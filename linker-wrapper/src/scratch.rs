@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::command;
 use crate::error::Errors;
+use crate::jobs;
 
 /// How the names of temporary folders begin.
 const PREFIX: &str = "fatlink-";
@@ -143,6 +144,7 @@ pub fn guard_output(output: Option<&Path>) {
 /// Removes what a process that ends now would leave behind.
 pub fn clean_up() {
     command::end_children();
+    jobs::give_all_back();
     let leftovers = std::mem::take(&mut *lock());
     if let Some(folder) = leftovers.folder {
         let _ = std::fs::remove_dir_all(folder);

@@ -13,7 +13,7 @@ import time
 
 
 def wait_for(what, condition):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 10
     while not condition():
         if time.monotonic() > deadline:
             sys.exit(f"interrupt.py: {what}")
@@ -39,5 +39,10 @@ assert list(tmp.iterdir()), "there is nothing in TMPDIR to be removed"
 link.send_signal(signal.Signals[sys.argv[1]])
 code = link.wait(timeout=20)
 print("ended by", signal.Signals(-code).name if code < 0 else f"exit code {code}")
-wait_for("the tool is still running", lambda: not is_running(int(tool.read_text())))
+pid = int(tool.read_text())
+try:
+    wait_for("the tool is still running", lambda: not is_running(pid))
+finally:
+    if is_running(pid):
+        os.kill(pid, signal.SIGKILL)
 print("left:", [path.name for path in tmp.iterdir()], pathlib.Path("out").exists())

@@ -5,14 +5,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const COMPONENTS: [&str; 8] =
-    ["nvptx", "x86", "passes", "ipo", "linker", "bitreader", "bitwriter", "executionengine"];
+const COMPONENTS: [&str; 8] = ["nvptx", "x86", "passes", "ipo", "linker", "bitreader", "bitwriter", "executionengine"];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=LLVM_SYS_221_PREFIX");
     println!("cargo::rerun-if-changed=build.rs");
     let prefix = std::env::var_os("LLVM_SYS_221_PREFIX").unwrap_or_else(|| "/usr/lib/llvm-22".into());
     let llvm_config = PathBuf::from(prefix).join("bin/llvm-config");
+    compile_shim(&llvm_config);
     println!("cargo::rustc-link-search=native={}", ask(&llvm_config, &["--libdir"]).trim());
     for library in ask(&llvm_config, &with_components("--libnames")).split_whitespace() {
         let name = library.trim_start_matches("lib").trim_end_matches(".a");
@@ -25,10 +25,20 @@ fn main() {
     link_cxx_library();
 }
 
+/// The one C++ file, compiled as LLVM itself is: without exceptions and run-time types.
+fn compile_shim(llvm_config: &Path) {
+    println!("cargo::rerun-if-changed=src/sys.cpp");
+    let headers = ask(llvm_config, &["--includedir"]);
+    let mut compiler = cc::Build::new();
+    compiler.cpp(true).std("c++17").flag("-fno-exceptions").flag("-fno-rtti").cpp_link_stdlib(None);
+    compiler.flag("-isystem").flag(headers.trim()).file("src/sys.cpp").compile("fatlink_llvm");
+}
+
 /// LLVM is C++; its library comes along too, where the compiler has it as an archive.
 fn link_cxx_library() {
     let found = Command::new("c++").arg("-print-file-name=libstdc++.a").output();
-    let path = found.ok().and_then(|output| String::from_utf8(output.stdout).ok()).map(|text| PathBuf::from(text.trim()));
+    let path =
+        found.ok().and_then(|output| String::from_utf8(output.stdout).ok()).map(|text| PathBuf::from(text.trim()));
     match path.as_deref().filter(|path| path.is_absolute()).and_then(Path::parent) {
         Some(folder) => {
             println!("cargo::rustc-link-search=native={}", folder.display());

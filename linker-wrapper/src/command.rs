@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output, Stdio};
-use std::sync::Mutex;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -19,16 +20,43 @@ pub struct Mode {
 }
 
 /// Children that are running now: a signal that ends us ends them first.
-static CHILDREN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+static CHILDREN: Mutex<Children> = Mutex::new(Children { running: BTreeSet::new(), ending: false });
 
-/// Ends every child that is still running.
-pub fn end_children() {
-    if let Ok(children) = CHILDREN.lock() {
-        for pid in children.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
-            // A child that is gone already needs no signal.
-            let _ = kill_process(pid, Signal::TERM);
-        }
+struct Children {
+    running: BTreeSet<u32>,
+    /// No child may start any more, and nobody may act on the end of one.
+    ending: bool,
+}
+
+fn children() -> MutexGuard<'static, Children> {
+    let mut children = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
+    while children.ending {
+        // The thread that caught the signal is about to end the process.
+        drop(children);
+        std::thread::sleep(Duration::from_secs(1));
+        children = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
     }
+    children
+}
+
+/// Ends every child that is still running. From here on every thread that starts a child or waits for one
+/// stands still: what a tool says because it was ended is no error of the link.
+pub fn end_children() {
+    let mut children = children();
+    children.ending = true;
+    for pid in children.running.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
+        // A child that is gone already needs no signal.
+        let _ = kill_process(pid, Signal::TERM);
+    }
+}
+
+/// Starts a child and notes it in one step, so that no signal comes between.
+fn spawn(command: &mut Command) -> std::io::Result<(Child, Running)> {
+    let mut children = children();
+    let child = command.spawn()?;
+    children.running.insert(child.id());
+    let running = Running(child.id());
+    Ok((child, running))
 }
 
 /// Shows the command if `mode` says so: one line, quoted for a POSIX shell.
@@ -48,9 +76,9 @@ pub fn show(mode: Mode, program: &Path, arguments: &[OsString]) {
 /// # Errors
 /// The program could not be started.
 pub fn capture(program: &Path, arguments: &[OsString]) -> std::io::Result<Output> {
-    let child =
-        Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let _running = Running::note(child.id());
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (child, _running) = spawn(&mut command)?;
     child.wait_with_output()
 }
 
@@ -59,27 +87,16 @@ pub fn capture(program: &Path, arguments: &[OsString]) -> std::io::Result<Output
 /// # Errors
 /// The program could not be started.
 pub fn run(program: &Path, arguments: &[OsString]) -> std::io::Result<ExitStatus> {
-    let mut child = Command::new(program).args(arguments).spawn()?;
-    let _running = Running::note(child.id());
+    let (mut child, _running) = spawn(Command::new(program).args(arguments))?;
     child.wait()
 }
 
+/// A child that was started; dropped when it has ended.
 struct Running(u32);
-
-impl Running {
-    fn note(pid: u32) -> Self {
-        if let Ok(mut children) = CHILDREN.lock() {
-            children.insert(pid);
-        }
-        Running(pid)
-    }
-}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Ok(mut children) = CHILDREN.lock() {
-            children.remove(&self.0);
-        }
+        children().running.remove(&self.0);
     }
 }
 
@@ -110,6 +127,13 @@ pub fn quoted(word: &OsStr) -> String {
     }
 }
 
+/// "PROGRAM failed for TARGET (exit code 1): what it said".
+pub fn failure(program: &Path, target: &str, status: ExitStatus, words: &str) -> String {
+    let (program, ending) = (program.display(), ending(status));
+    let separator = if words.is_empty() { "" } else { ": " };
+    format!("{program} failed for {target} ({ending}){separator}{words}")
+}
+
 /// How a child ended, in words.
 pub fn ending(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
@@ -126,7 +150,8 @@ mod tests {
 
     #[test]
     fn words_are_quoted_for_pasting() {
-        for (word, expected) in [("-o", "\"-o\""), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''"), ("$x", "'$x'")] {
+        for (word, expected) in [("-o", "\"-o\""), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''"), ("$x", "'$x'")]
+        {
             assert_eq!(quoted(OsStr::new(word)), expected);
         }
     }

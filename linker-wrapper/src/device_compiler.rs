@@ -73,6 +73,13 @@ pub fn read(options: &Options) -> DeviceOptions {
     device
 }
 
+/// The optimization level that `--device-compiler=` asks of one triple's code; the last one counts.
+pub fn level_for(options: &Options, triple: &str) -> OptLevel {
+    let ours = options.device_compiler.iter().filter(|(of, _)| of.as_deref().is_none_or(|of| of == triple));
+    let levels = ours.filter_map(|(_, word)| OptLevel::parse(word.strip_prefix("-O")?));
+    levels.last().unwrap_or(OptLevel::O2)
+}
+
 fn for_cuda(arguments: &[(Option<String>, String)]) -> impl Iterator<Item = &str> {
     arguments
         .iter()
@@ -86,7 +93,11 @@ impl DeviceOptions {
             self.cuda_path = Some(path.into());
         } else if let Some(level) = word.strip_prefix("-O") {
             return self.set_level(level);
-        } else if word.starts_with("-flto") || word == "-fno-lto" || word.starts_with("-save-temps") || word.starts_with("-march=") {
+        } else if word.starts_with("-flto")
+            || word == "-fno-lto"
+            || word.starts_with("-save-temps")
+            || word.starts_with("-march=")
+        {
             // The images themselves say whether there is bitcode to link, and for what; --save-temps comes on its own.
         } else if word == "-v" {
             self.verbose = true;

@@ -28,7 +28,8 @@ pub struct DeviceLibrary {
 /// The library on the line, else the toolkit's.
 pub fn path(options: &Options, toolkit: Option<&Path>) -> Option<PathBuf> {
     let library = Input::Library { name: NAME.to_owned(), archive_only: true, whole: false };
-    let beside = toolkit.into_iter().flat_map(|root| FOLDERS.map(|folder| root.join(folder).join(format!("lib{NAME}.a"))));
+    let beside =
+        toolkit.into_iter().flat_map(|root| FOLDERS.map(|folder| root.join(folder).join(format!("lib{NAME}.a"))));
     inputs::locate(&library, options).or_else(|| beside.into_iter().find(|path| path.is_file()))
 }
 

@@ -65,12 +65,14 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
     let units = units(target, &names);
     keep_inputs(target, around.scratch)?;
-    let mut modules = pipeline::read_units(&session, &units).map_err(from_ir)?;
+    let mut modules = pipeline::read_units(&session, &units).map_err(Errors::all)?;
+    pipeline::require_nvptx(&modules, &units).map_err(Errors::all)?;
     let symbols = all_symbols(target, &modules)?;
     let provided = |name: &str| SYSTEM_CALLS.contains(&name) || libdevice.defines(name);
     let mut resolution = resolve::resolve(&symbols, &provided);
     let library = device_library(&mut resolution, target, around);
     report::unresolved(&resolution, target, &modules)?;
+    promote_prevailing(&resolution, target, &modules);
 
     let mut keep = kept_names(target, &symbols, around.registered);
     keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
@@ -84,6 +86,22 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     let warnings: BTreeSet<String> = session.take_warnings().into_iter().collect();
     warnings.iter().for_each(|text| warn(around.program, format_args!("{}: {text}", target.arch)));
     Ok(LinkedTarget { arch: target.arch, cubin })
+}
+
+/// A linkonce definition that prevails over a later weak one becomes weak: LLVM's merge would prefer the other.
+fn promote_prevailing(resolution: &Resolution, target: &TargetPlan<'_>, modules: &[Module<'_>]) {
+    for (name, unit) in &resolution.linkonce_over_weak {
+        if let Some(module) = module_of(*unit, target, modules) {
+            pipeline::make_weak(module, name);
+        }
+    }
+}
+
+/// The module of a unit that is bitcode.
+pub fn module_of<'m, 's>(unit: usize, target: &TargetPlan<'_>, modules: &'m [Module<'s>]) -> Option<&'m Module<'s>> {
+    let is_bitcode = |image: &&PlannedImage<'_>| image.code == Code::Bitcode;
+    let place = target.images[..unit].iter().filter(is_bitcode).count();
+    target.images.get(unit).filter(is_bitcode).and_then(|_| modules.get(place))
 }
 
 /// NVIDIA's device runtime, if it defines what is undefined, which is then struck off.
@@ -116,12 +134,6 @@ fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<Unit<'a>> {
         .filter(|(image, _)| image.code == Code::Bitcode)
         .map(|(image, name)| Unit { name, bitcode: image.bytes })
         .collect()
-}
-
-fn from_ir(errors: Vec<llvm_passes::IrError>) -> Errors {
-    let mut all = Errors::default();
-    errors.into_iter().for_each(|error| all.push(error));
-    all
 }
 
 /// The symbols of every image, in link order.

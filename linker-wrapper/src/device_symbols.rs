@@ -97,8 +97,9 @@ fn read(found: &FoundImage<'_>) -> Result<Vec<Symbol>, Errors> {
 
 /// Device code for the host's own kind of processor (OpenMP).
 fn of_host_code(found: &FoundImage<'_>) -> Result<Vec<Symbol>, Errors> {
-    let symbols = offload_bundle::host_symbols::host_symbols(found.image.image, false)
-        .map_err(|error| Errors::one(format_args!("{}: damaged device image: {error}; make the file anew", found.origin)))?;
+    let symbols = offload_bundle::host_symbols::host_symbols(found.image.image, false).map_err(|error| {
+        Errors::one(format_args!("{}: damaged device image: {error}; make the file anew", found.origin))
+    })?;
     let symbol = |symbol: offload_bundle::host_symbols::HostSymbol<'_>| Symbol {
         name: String::from_utf8_lossy(symbol.name).into_owned(),
         strength: match (symbol.defined, symbol.weak) {
@@ -118,7 +119,8 @@ fn of_host_code(found: &FoundImage<'_>) -> Result<Vec<Symbol>, Errors> {
 /// It is damaged.
 pub fn of_cubin(origin: &Origin, bytes: &[u8]) -> Result<UnitSymbols, Errors> {
     let cubin = cubin::parse(bytes).map_err(|error| {
-        let place = Origin { offset: origin.offset.map(|offset| offset.saturating_add(error.offset)), ..origin.clone() };
+        let place =
+            Origin { offset: origin.offset.map(|offset| offset.saturating_add(error.offset)), ..origin.clone() };
         Errors::one(format_args!("{place}: damaged cubin: {}; make the file anew", error.what))
     })?;
     Ok(UnitSymbols { symbols: cubin.symbols().iter().filter_map(symbol_of_cubin).collect() })

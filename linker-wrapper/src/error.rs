@@ -13,6 +13,11 @@ impl Errors {
         Errors(vec![message.to_string()])
     }
 
+    /// Each of them.
+    pub fn all(messages: impl IntoIterator<Item = impl fmt::Display>) -> Self {
+        Errors(messages.into_iter().map(|message| message.to_string()).collect())
+    }
+
     /// Adds a message.
     pub fn push(&mut self, message: impl fmt::Display) {
         self.0.push(message.to_string());
@@ -38,6 +43,11 @@ impl Errors {
             }
         }
     }
+}
+
+/// The reason alone: libraries put the path, which our message names already, behind it.
+pub fn reason(error: &std::io::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Prints a warning.

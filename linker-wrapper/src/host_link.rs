@@ -33,7 +33,9 @@ pub fn find(options: &Options) -> Result<PathBuf, Errors> {
             Some(path) => return Ok(path),
             None => {
                 let name = Path::new(&name).display();
-                return Err(Errors::one(format_args!("cannot run the linker '{name}' that {source} names: no such program")));
+                return Err(Errors::one(format_args!(
+                    "cannot run the linker '{name}' that {source} names: no such program"
+                )));
             }
         }
     }
@@ -72,6 +74,14 @@ pub fn line_with(options: &Options, objects: &[PathBuf], output: Option<&Path>) 
     line.extend(objects.iter().map(|path| path.clone().into_os_string()));
     line.extend_from_slice(behind);
     line
+}
+
+/// Words that this linker needs to keep the table of offload entries. lld's `--gc-sections` drops a section
+/// that is reached only by its `__start_` symbol, unless it is told to do as GNU ld does.
+pub fn keeping_entries(linker: &Path, line: &[OsString]) -> Vec<OsString> {
+    let is_lld = linker.file_name().is_some_and(|name| name.to_string_lossy().contains("lld"));
+    let collects = line.iter().any(|word| word == "--gc-sections" || word == "-gc-sections");
+    if is_lld && collects { vec!["-z".into(), "nostart-stop-gc".into()] } else { Vec::new() }
 }
 
 /// Runs the real linker to its end; its exit code is ours.

@@ -87,7 +87,8 @@ impl Template {
         let sections = header.sections(endian, data).ok()?;
         let (_, section) = sections.section_by_name(endian, slot.section.as_bytes())?;
         let symbols = sections.symbols(endian, data, object::elf::SHT_SYMTAB).ok()?;
-        let symbol = symbols.iter().find(|symbol| symbol.name(endian, symbols.strings()) == Ok(slot.symbol.as_bytes()))?;
+        let symbol =
+            symbols.iter().find(|symbol| symbol.name(endian, symbols.strings()) == Ok(slot.symbol.as_bytes()))?;
         debug_assert_eq!(section.sh_size(endian), 0);
         let section: &SectionHeader64<Endianness> = section;
         let symbol: &Sym64<Endianness> = symbol;

@@ -72,13 +72,17 @@ fn in_piece<'a>(inputs: &'a Inputs, index: usize, piece: &'a Piece) -> Result<Ve
         }
         FileKind::ElfRelocatable | FileKind::ElfExecutable => {
             let images = host_object::device_images(data).map_err(|error| damaged(&piece.name, base, &error))?;
-            Ok(images.into_iter().map(|device| found(Some(device.offset), device.image)).collect())
+            let open = images.into_iter().filter(|device| !device.finished);
+            Ok(open.map(|device| found(Some(device.offset), device.image)).collect())
         }
         FileKind::Bitcode => {
             let blobs = piece.bitcode.iter().flat_map(|host| &host.offload_binaries);
             let images = blobs.map(|blob| {
                 offload_binary::read_all(blob).map_err(|error| {
-                    Errors::one(format_args!("{}: damaged llvm.embedded.objects: {error}; make the file anew", piece.name))
+                    Errors::one(format_args!(
+                        "{}: damaged llvm.embedded.objects: {error}; make the file anew",
+                        piece.name
+                    ))
                 })
             });
             Ok(collect(images)?.into_iter().flatten().map(|image| found(None, image)).collect())

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use llvm_passes::IrError;
 use llvm_passes::embedded::{self, BitcodeHost};
 use offload_bundle::FormatError;
 use offload_bundle::archive::{self, MemberData};
@@ -26,6 +27,7 @@ const LONGEST_SCRIPT: usize = 64 * 1024;
 pub struct Inputs {
     files: Vec<Mapped>,
     pieces: Vec<Piece>,
+    warnings: Vec<String>,
     /// Files met already, by their real path: a library counts once however often it is named.
     seen: HashSet<PathBuf>,
 }
@@ -78,6 +80,11 @@ impl Inputs {
             }
         }
         errors.or(inputs)
+    }
+
+    /// What could not be looked into.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// All pieces, in link order.
@@ -182,7 +189,17 @@ impl Inputs {
         let bytes = &self.files[file].bytes()[range.clone()];
         let kind = host_object::file_kind(bytes);
         let bitcode = match kind {
-            FileKind::Bitcode => Some(embedded::read(&name, bytes).map_err(Errors::one)?),
+            FileKind::Bitcode => match embedded::read(&name, bytes) {
+                Ok(host) => Some(host),
+                // The host linker may well be new enough: a link without device code must go on.
+                Err(IrError::NewerBitcode { theirs, .. }) => {
+                    self.warnings.push(format!(
+                        "{name} is bitcode of LLVM {theirs}, too new to look into: device code in it, if any, is not linked"
+                    ));
+                    None
+                }
+                Err(error) => return Err(Errors::one(error)),
+            },
             _ => None,
         };
         self.pieces.push(Piece { name, kind, place, bitcode, file, range });
@@ -219,7 +236,10 @@ pub fn locate(input: &Input, options: &Options) -> Option<PathBuf> {
     };
     let given = options.library_paths.iter().map(|folder| in_sysroot(folder, options.sysroot.as_deref()));
     let system = SYSTEM_LIBRARY_PATHS.iter().map(PathBuf::from);
-    given.chain(system).flat_map(|folder| candidates.iter().map(move |file| folder.join(file))).find(|path| path.is_file())
+    given
+        .chain(system)
+        .flat_map(|folder| candidates.iter().map(move |file| folder.join(file)))
+        .find(|path| path.is_file())
 }
 
 /// `-L=dir` and `-L$SYSROOT/dir` mean a folder in the sysroot.

@@ -44,11 +44,12 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
     let device = device_compiler::read(&options);
     let mode = Mode { show: mode.show || device.verbose, ..mode };
-    ask_llvm(&program, &device);
+    ask_llvm(&program, &device)?;
 
     // Hosts of bitcode are read by LLVM even before there is a folder to clean up.
     llvm_passes::crash::prepare(&program, "");
     let inputs = Inputs::open(&options)?;
+    inputs.warnings().iter().for_each(|text| warn(&program, text));
     let handled = options.linker_query || inputs.already_registered();
     let images = if handled { Vec::new() } else { images::find(&inputs)? };
     if images.is_empty() && !options.emit_fatbin_only {
@@ -65,7 +66,7 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
 
     llvm_passes::on_fatal_error(give_up);
     let output = options.output.as_deref().unwrap_or(Path::new("a.out"));
-    let scratch = Scratch::new(options.save_temps.then_some(output))?;
+    let scratch = Scratch::new((options.save_temps && !mode.dry).then_some(output))?;
     llvm_passes::crash::prepare(&program, &scratch.folder().unwrap_or(Path::new("")).to_string_lossy());
     let registered = images::registered_names(&inputs, &selection.host)?;
     let linker = host_link::find(&options);
@@ -94,24 +95,38 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
 /// `--help` and `--version` under the wrapper's name.
 fn answer(options: &Options, program: &str) -> Option<String> {
     let version = || {
-        format!("{program} version {} (fatlink, LLVM {})\n", env!("CARGO_PKG_VERSION"), llvm_passes::bitcode::our_version())
+        format!(
+            "{program} version {} (fatlink, LLVM {})\n",
+            env!("CARGO_PKG_VERSION"),
+            llvm_passes::bitcode::our_version()
+        )
     };
     options.help.clone().or_else(|| options.version.then(version))
 }
 
-/// LLVM's own options; `-mllvm --help` is answered, and an unknown one refused, by LLVM itself.
-fn ask_llvm(program: &str, device: &DeviceOptions) {
-    if !device.llvm_options.is_empty() {
-        llvm_passes::initialize();
-        llvm_passes::parse_llvm_options(program, &device.llvm_options);
+/// LLVM's own options; `-mllvm --help` is answered by LLVM itself, and so is an option that it does not know.
+fn ask_llvm(program: &str, device: &DeviceOptions) -> Result<(), Errors> {
+    if device.llvm_options.is_empty() {
+        return Ok(());
     }
+    llvm_passes::initialize();
+    if llvm_passes::parse_llvm_options(program, &device.llvm_options) {
+        return Ok(());
+    }
+    let options = device.llvm_options.join(" ");
+    Err(Errors::one(format_args!(
+        "LLVM does not take these options of -mllvm, --offload-opt and --plugin-opt: {options}"
+    )))
 }
 
 /// What this version cannot do is said before any work is done.
 fn reject_unsupported(options: &Options) -> Result<(), Errors> {
     let mut errors = Errors::default();
     if options.embed_bitcode {
-        errors.push("--embed-bitcode keeps bitcode for OpenMP's own compiler at run time; CUDA has none: leave it out");
+        errors.push(
+            "--embed-bitcode (-fopenmp-target-jit) keeps bitcode for a compiler at run time, and neither the CUDA runtime \
+             nor OpenMP on x86-64 has one: leave it out",
+        );
     }
     errors.or(())
 }
@@ -164,7 +179,8 @@ impl Link<'_> {
                 device_library: device_library::path(self.options, toolkit.as_ref().ok().map(Toolkit::root)),
                 registered: self.registered,
             };
-            let linked: Vec<_> = targets.par_iter().map(|target| self.limit.run(|| device_link::link(target, &around))).collect();
+            let linked: Vec<_> =
+                targets.par_iter().map(|target| self.limit.run(|| device_link::link(target, &around))).collect();
             collect(linked)
         })
     }
@@ -226,14 +242,13 @@ impl Link<'_> {
     /// The host link, with the registration object in it. A relocatable link (`-r`) is a final device
     /// link: what it makes must link with other such objects and without any wrapper.
     fn host(&self, linker: &Path, objects: &[PathBuf]) -> Result<u8, Errors> {
-        let output = self.output;
-        if !self.options.relocatable {
-            return host_link::run(linker, &host_link::line_with(self.options, objects, None), output, self.mode);
-        }
         let raw = self.scratch.file("relocatable.o");
-        let code = host_link::run(linker, &host_link::line_with(self.options, objects, Some(&raw)), &raw, self.mode)?;
-        if code == 0 && !self.mode.dry {
-            relocatable::seal(&raw, output)?;
+        let replaced = self.options.relocatable.then_some(&*raw);
+        let mut line = host_link::line_with(self.options, objects, replaced);
+        line.extend(host_link::keeping_entries(linker, &line));
+        let code = host_link::run(linker, &line, replaced.unwrap_or(self.output), self.mode)?;
+        if code == 0 && self.options.relocatable && !self.mode.dry {
+            relocatable::seal(&raw, self.output)?;
         }
         Ok(code)
     }
@@ -241,7 +256,9 @@ impl Link<'_> {
     /// `--emit-fatbin-only`: the bundle itself is the output.
     fn emit_bundle(&self, plan: &Plan<'_>) -> Result<u8, Errors> {
         if !plan.cuda.is_empty() && !plan.openmp.is_empty() {
-            return Err(Errors::one("--emit-fatbin-only: the inputs hold CUDA and OpenMP code; link them one at a time"));
+            return Err(Errors::one(
+                "--emit-fatbin-only: the inputs hold CUDA and OpenMP code; link them one at a time",
+            ));
         }
         let bytes = if plan.openmp.is_empty() {
             self.bundle(&self.targets(&plan.cuda)?)?.finish()

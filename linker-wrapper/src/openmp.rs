@@ -4,10 +4,14 @@
 use std::ops::Range;
 use std::path::Path;
 
+use llvm_passes::bitcode;
+use llvm_passes::pipeline::{self, OptLevel, Unit};
+use llvm_passes::session::Session;
 use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadKinds};
 
 use crate::backend::host_linker;
 use crate::command::Mode;
+use crate::device_compiler;
 use crate::error::{Errors, collect};
 use crate::options::Options;
 use crate::plan::HostTargetPlan;
@@ -53,21 +57,53 @@ fn image(
     mode: Mode,
 ) -> Result<Vec<u8>, Errors> {
     let stem = format!("{}.{}", target.triple.split('-').next().unwrap_or(target.triple), target.arch);
-    let inputs = collect(
-        target.images.iter().enumerate().map(|(index, (_, bytes))| scratch.write(&format!("{stem}.input.{index}.o"), bytes)),
+    let mut inputs = collect(
+        target
+            .images
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, bytes))| !bitcode::is_bitcode(bytes))
+            .map(|(index, (_, bytes))| scratch.write(&format!("{stem}.input.{index}.o"), bytes)),
     )?;
-    let wanted = options.device_linker.iter().filter(|(triple, _)| triple.as_deref().is_none_or(|triple| triple == target.triple));
+    if let Some(object) = link_bitcode(target, device_compiler::level_for(options, target.triple))? {
+        inputs.push(scratch.write(&format!("{stem}.lto.o"), &object)?);
+    }
+    let wanted = options
+        .device_linker
+        .iter()
+        .filter(|(triple, _)| triple.as_deref().is_none_or(|triple| triple == target.triple));
     let arguments: Vec<String> = wanted.map(|(_, value)| value.clone()).collect();
     let output = scratch.file(&format!("{stem}.img"));
     host_linker::link_shared(linker, target.triple, &inputs, &output, &options.host_line, &arguments, mode)
 }
 
+/// One object of all images that are bitcode (`-foffload-lto`), optimized across files here: not every host
+/// linker can.
+fn link_bitcode(target: &HostTargetPlan<'_>, level: OptLevel) -> Result<Option<Vec<u8>>, Errors> {
+    let images: Vec<(String, &[u8])> = target
+        .images
+        .iter()
+        .filter(|(_, bytes)| bitcode::is_bitcode(bytes))
+        .map(|(origin, bytes)| (origin.to_string(), *bytes))
+        .collect();
+    if images.is_empty() {
+        return Ok(None);
+    }
+    let units: Vec<Unit<'_>> = images.iter().map(|(name, bitcode)| Unit { name, bitcode }).collect();
+    let session = Session::new();
+    let modules = pipeline::read_units(&session, &units).map_err(Errors::all)?;
+    let merged = pipeline::merge(&session, modules, &units).map_err(Errors::one)?;
+    pipeline::host_object(&session, &merged, target.triple, level).map(Some).map_err(Errors::one)
+}
+
 fn blob(target: &HostTargetPlan<'_>, image: &[u8]) -> Vec<u8> {
+    // As clang-linker-wrapper writes it.
+    let arch = if target.arch == "generic" { "" } else { target.arch };
     offload_binary::write(&ImageToWrite {
         image_kind: ImageKind::Object,
         offload_kinds: OffloadKinds::OPENMP,
         flags: 0,
-        strings: vec![("arch", target.arch), ("triple", target.triple)],
+        strings: vec![("arch", arch), ("triple", target.triple)],
         image,
     })
 }

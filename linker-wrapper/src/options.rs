@@ -97,9 +97,21 @@ const ALWAYS: &[Row] = &[
     Row(&["--save-temps"], Flag, Meaning::SaveTemps, "", "Keep intermediate files beside the output"),
     Row(&["--compress"], Flag, Meaning::Compress, "", "Compress HIP images"),
     Row(&["--compression-level="], Joined, Meaning::CompressionLevel, "<n>", "Compression level of HIP images"),
-    Row(&["--wrapper-jobs="], Joined, Meaning::Jobs, "<n>|jobserver", "Number of device link jobs at a time (default: one per core)"),
+    Row(
+        &["--wrapper-jobs="],
+        Joined,
+        Meaning::Jobs,
+        "<n>|jobserver",
+        "Number of device link jobs at a time (default: one per core)",
+    ),
     Row(&["--should-extract="], Joined, Meaning::ShouldExtract, "<arch>,...", "Targets to take out of archives"),
-    Row(&["--emit-fatbin-only"], Flag, Meaning::EmitFatbinOnly, "", "Write the bundled image to the output, link nothing"),
+    Row(
+        &["--emit-fatbin-only"],
+        Flag,
+        Meaning::EmitFatbinOnly,
+        "",
+        "Write the bundled image to the output, link nothing",
+    ),
 ];
 
 /// Options of the host linker that matter to the device link. They stay on its line.
@@ -117,9 +129,7 @@ const HOST: &[Row] = &[
     Row(&["--library", "-library"], Separate, Meaning::Library, "<name>", ""),
     Row(&["-r", "--relocatable", "-relocatable", "-i"], Flag, Meaning::Relocatable, "", "Link to a relocatable object"),
     Row(
-        &[
-            "-u", "--undefined", "--require-defined", "-e", "--entry", "-init", "--init", "-fini", "--fini", "--wrap",
-        ],
+        &["-u", "--undefined", "--require-defined", "-e", "--entry", "-init", "--init", "-fini", "--fini", "--wrap"],
         Separate,
         Meaning::Root,
         "",
@@ -128,12 +138,57 @@ const HOST: &[Row] = &[
     Row(
         // Read off the manuals of GNU ld and lld: options whose value is a word of its own.
         &[
-            "-m", "-z", "-T", "--script", "-h", "-soname", "--soname", "-y",
-            "--trace-symbol", "-Map", "--Map", "-dynamic-linker", "--dynamic-linker", "-I", "-rpath", "--rpath", "-R",
-            "-rpath-link", "--rpath-link", "-plugin", "--plugin", "-plugin-opt", "--plugin-opt", "-f", "--auxiliary", "-F", "--filter", "-A", "--architecture", "-b", "--format", "-c",
-            "--defsym", "-G", "--gpsize", "-Y", "--oformat", "--version-script", "--dynamic-list", "--exclude-libs",
-            "--export-dynamic-symbol", "--retain-symbols-file", "--section-start", "-Ttext", "-Tdata",
-            "-Tbss", "--dependency-file", "--just-symbols", "-a", "-P", "-assert",
+            "-m",
+            "-z",
+            "-T",
+            "--script",
+            "-h",
+            "-soname",
+            "--soname",
+            "-y",
+            "--trace-symbol",
+            "-Map",
+            "--Map",
+            "-dynamic-linker",
+            "--dynamic-linker",
+            "-I",
+            "-rpath",
+            "--rpath",
+            "-R",
+            "-rpath-link",
+            "--rpath-link",
+            "-plugin",
+            "--plugin",
+            "-plugin-opt",
+            "--plugin-opt",
+            "-f",
+            "--auxiliary",
+            "-F",
+            "--filter",
+            "-A",
+            "--architecture",
+            "-b",
+            "--format",
+            "-c",
+            "--defsym",
+            "-G",
+            "--gpsize",
+            "-Y",
+            "--oformat",
+            "--version-script",
+            "--dynamic-list",
+            "--exclude-libs",
+            "--export-dynamic-symbol",
+            "--retain-symbols-file",
+            "--section-start",
+            "-Ttext",
+            "-Tdata",
+            "-Tbss",
+            "--dependency-file",
+            "--just-symbols",
+            "-a",
+            "-P",
+            "-assert",
         ],
         Separate,
         Meaning::HostValue,
@@ -207,7 +262,13 @@ pub enum Input {
 /// # Errors
 /// Every option with a bad or missing value.
 pub fn parse(words: &[OsString], persona: Persona) -> Result<Options, Errors> {
-    let mut parser = Parser { options: Options::default(), errors: Errors::default(), persona, state: State::default(), pushed: Vec::new() };
+    let mut parser = Parser {
+        options: Options::default(),
+        errors: Errors::default(),
+        persona,
+        state: State::default(),
+        pushed: Vec::new(),
+    };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         match find(word, persona) {
@@ -257,6 +318,11 @@ fn find(word: &OsStr, persona: Persona) -> Option<Found> {
         _ => None,
     };
     Some(Found { row, spelling, joined: joined.map(|value| OsString::from_vec(value.to_vec())) })
+}
+
+/// Whether the word after this one is its value.
+pub fn takes_next_word(word: &OsStr) -> bool {
+    find(word, Persona::Linker).is_some_and(|found| found.row.1 != Flag && found.joined.is_none())
 }
 
 /// Linkers also take long options with one dash: `-omagic`-like words that are no output names.
@@ -309,7 +375,8 @@ impl Parser {
             self.roots(word);
         }
         if is_option && self.persona == Persona::Linker {
-            self.options.linker_query |= matches!(word.as_bytes(), b"-v" | b"-V" | b"--version" | b"--help" | b"-version");
+            self.options.linker_query |=
+                matches!(word.as_bytes(), b"-v" | b"-V" | b"--version" | b"--help" | b"-version");
         }
         self.options.host_line.push(word.to_owned());
     }
@@ -317,7 +384,15 @@ impl Parser {
     /// `-uNAME`, `--undefined=NAME` and their like, in one word.
     fn roots(&mut self, word: &OsStr) {
         const JOINED: [&str; 9] = [
-            "--undefined=", "-undefined=", "--require-defined=", "--entry=", "-entry=", "--init=", "--fini=", "--wrap=", "-u",
+            "--undefined=",
+            "-undefined=",
+            "--require-defined=",
+            "--entry=",
+            "-entry=",
+            "--init=",
+            "--fini=",
+            "--wrap=",
+            "-u",
         ];
         let text = word.to_string_lossy();
         let name = JOINED.iter().find_map(|prefix| text.strip_prefix(prefix));
@@ -326,7 +401,8 @@ impl Parser {
 
     fn option(&mut self, word: &OsStr, found: &Found, value: Option<OsString>) {
         let Some(value) = value.or((found.row.1 == Flag).then(OsString::new)) else {
-            self.errors.push(format_args!("{} needs a value: {} {}", found.spelling, found.spelling, found.row.3));
+            let expected = if found.row.3.is_empty() { "<value>" } else { found.row.3 };
+            self.errors.push(format_args!("{} needs a value: {} {expected}", found.spelling, found.spelling));
             return;
         };
         if self.wrapper_option(found.row.2, &value) {
@@ -385,9 +461,9 @@ impl Parser {
             Meaning::Jobs => match text.parse() {
                 Ok(jobs) if jobs > 0 => options.jobs = Jobs::Number(jobs),
                 _ if text == "jobserver" => options.jobs = Jobs::Jobserver,
-                _ => self.errors.push(format_args!(
-                    "--wrapper-jobs=: expected a positive integer or 'jobserver', got '{text}'"
-                )),
+                _ => self
+                    .errors
+                    .push(format_args!("--wrapper-jobs=: expected a positive integer or 'jobserver', got '{text}'")),
             },
             // HIP alone compresses by these, and every archive member is taken: accepted, no effect on CUDA.
             Meaning::Compress | Meaning::CompressionLevel | Meaning::ShouldExtract => {}
@@ -400,8 +476,18 @@ impl Parser {
 /// `TRIPLE=VALUE` or `VALUE`. The left side is a triple only if its first part is a device architecture.
 fn split_triple(text: &str) -> (Option<String>, String) {
     const DEVICES: [&str; 12] = [
-        "nvptx", "nvptx64", "amdgcn", "spirv64", "x86_64", "i386", "aarch64", "powerpc64", "powerpc64le", "ppc64le",
-        "systemz", "s390x",
+        "nvptx",
+        "nvptx64",
+        "amdgcn",
+        "spirv64",
+        "x86_64",
+        "i386",
+        "aarch64",
+        "powerpc64",
+        "powerpc64le",
+        "ppc64le",
+        "systemz",
+        "s390x",
     ];
     match text.split_once('=') {
         Some((triple, value)) if DEVICES.contains(&triple.split('-').next().unwrap_or(triple)) => {

@@ -64,12 +64,12 @@ pub enum Code {
 /// # Errors
 /// Images of another offload kind, of an unknown target or of a form that cannot be linked.
 pub fn make<'a>(images: &[FoundImage<'a>]) -> Result<Plan<'a>, Errors> {
-    let mut plan = Plan::default();
+    let mut openmp = Vec::new();
     let mut targets: BTreeMap<GpuArch, Vec<PlannedImage<'a>>> = BTreeMap::new();
     let mut errors = Errors::default();
     for found in images {
         if is_host_openmp(found) {
-            plan.add_openmp(found);
+            openmp.push(found);
             continue;
         }
         match classify(found) {
@@ -77,19 +77,34 @@ pub fn make<'a>(images: &[FoundImage<'a>]) -> Result<Plan<'a>, Errors> {
             Err(error) => errors.push(error),
         }
     }
-    plan.cuda = targets.into_iter().rev().map(|(arch, images)| TargetPlan { arch, images }).collect();
-    errors.or(plan)
+    let cuda = targets.into_iter().rev().map(|(arch, images)| TargetPlan { arch, images }).collect();
+    errors.or(Plan { cuda, openmp: group_openmp(&openmp) })
 }
 
-impl<'a> Plan<'a> {
-    fn add_openmp(&mut self, found: &FoundImage<'a>) {
-        let (triple, arch) = (found.image.triple(), found.image.arch());
-        let image = (found.origin.clone(), found.image.image);
-        match self.openmp.iter_mut().find(|target| (target.triple, target.arch) == (triple, arch)) {
-            Some(target) => target.images.push(image),
-            None => self.openmp.push(HostTargetPlan { triple, arch, images: vec![image] }),
+/// Groups OpenMP images by target. Code for the `generic` processor runs on every other of its triple and
+/// so belongs to each of those targets; it is a target of its own only where there is no other.
+fn group_openmp<'a>(images: &[&FoundImage<'a>]) -> Vec<HostTargetPlan<'a>> {
+    let mut targets: Vec<HostTargetPlan<'a>> = Vec::new();
+    for image in images.iter().map(|found| &found.image) {
+        let (triple, arch) = (image.triple(), image.arch());
+        let has_other = || images.iter().any(|other| other.image.triple() == triple && !is_generic(other.image.arch()));
+        let known = targets.iter().any(|target| (target.triple, target.arch) == (triple, arch));
+        if !known && (!is_generic(arch) || !has_other()) {
+            targets.push(HostTargetPlan { triple, arch, images: Vec::new() });
         }
     }
+    for target in &mut targets {
+        let belongs = |found: &&&FoundImage<'a>| {
+            let (triple, arch) = (found.image.triple(), found.image.arch());
+            triple == target.triple && (arch == target.arch || is_generic(arch))
+        };
+        target.images = images.iter().filter(belongs).map(|found| (found.origin.clone(), found.image.image)).collect();
+    }
+    targets
+}
+
+fn is_generic(arch: &str) -> bool {
+    arch.is_empty() || arch == "generic"
 }
 
 /// OpenMP code for processors of the kind this program runs on.
@@ -124,4 +139,54 @@ fn classify<'a>(found: &FoundImage<'a>) -> Result<(GpuArch, PlannedImage<'a>), S
         }
     };
     Ok((arch, PlannedImage { origin: origin.clone(), code, bytes: image.image }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use offload_bundle::offload_binary::{ImageKind, OffloadImage};
+
+    fn found<'a>(kinds: OffloadKinds, triple: &'a str, arch: &'a str, image: &'a [u8]) -> FoundImage<'a> {
+        let strings = vec![("triple", triple), ("arch", arch)];
+        let image_kind = ImageKind::Object;
+        let image = OffloadImage { image_kind, offload_kinds: kinds, flags: 0, strings, image, image_offset: 0 };
+        FoundImage { piece: 0, origin: Origin { file: "a.o".into(), offset: Some(64) }, image }
+    }
+
+    const BITCODE: &[u8] = b"BC\xc0\xde";
+    const NVPTX: &str = "nvptx64-nvidia-cuda";
+    const X86: &str = "x86_64-pc-linux-gnu";
+
+    #[test]
+    fn cuda_targets_come_highest_first() {
+        let images = ["sm_80", "sm_90", "sm_90a", "sm_80"].map(|arch| found(OffloadKinds::CUDA, NVPTX, arch, BITCODE));
+        let plan = make(&images).unwrap();
+        let targets: Vec<_> = plan.cuda.iter().map(|target| (target.arch.to_string(), target.images.len())).collect();
+        assert_eq!(targets, [("sm_90a".to_owned(), 1), ("sm_90".to_owned(), 1), ("sm_80".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn generic_openmp_code_joins_every_other_target_whatever_the_order() {
+        for archs in [["generic", "x86-64-v2", "x86-64-v3"], ["x86-64-v2", "x86-64-v3", "generic"]] {
+            let images = archs.map(|arch| found(OffloadKinds::OPENMP, X86, arch, b""));
+            let plan = make(&images).unwrap();
+            let targets: Vec<_> = plan.openmp.iter().map(|target| (target.arch, target.images.len())).collect();
+            assert_eq!(targets, [("x86-64-v2", 2), ("x86-64-v3", 2)]);
+        }
+        let alone = make(&[found(OffloadKinds::OPENMP, X86, "generic", b"")]).unwrap();
+        assert_eq!(alone.openmp.len(), 1);
+    }
+
+    #[test]
+    fn everything_that_cannot_be_linked_is_named_at_once() {
+        let images = [
+            found(OffloadKinds::HIP, "amdgcn-amd-amdhsa", "gfx90a", BITCODE),
+            found(OffloadKinds::CUDA, NVPTX, "sm_nonsense", BITCODE),
+            found(OffloadKinds::CUDA, NVPTX, "sm_90", b"text"),
+        ];
+        let errors = format!("{:?}", make(&images).unwrap_err());
+        for word in ["gfx", "sm_nonsense", "neither LLVM bitcode nor a cubin"] {
+            assert!(errors.contains(word) || word == "gfx" && errors.contains("kind hip"), "{word}: {errors}");
+        }
+    }
 }

@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use md5::{Digest, Md5};
+use object::Endianness;
 use object::elf::{FileHeader64, SHT_SYMTAB, SectionHeader64, Sym64};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
-use object::Endianness;
 
 use crate::error::Errors;
 use crate::scratch;
@@ -81,7 +81,9 @@ impl Edits {
         for symbol in symbols.iter() {
             let symbol: &Sym64<Endianness> = symbol;
             let name = symbol.name(endian, symbols.strings())?;
-            if let Some(bound) = ["__start_", "__stop_"].iter().find(|bound| name == format!("{bound}{ENTRIES}").as_bytes()) {
+            if let Some(bound) =
+                ["__start_", "__stop_"].iter().find(|bound| name == format!("{bound}{ENTRIES}").as_bytes())
+            {
                 let name = string_table.add(&format!("{bound}{ENTRIES}_{suffix}"));
                 edits.words.push((place(std::ptr::from_ref(&symbol.st_name).cast()), name));
             }

@@ -6,8 +6,9 @@ use inkwell::module::Module;
 use llvm_passes::pipeline;
 use llvm_passes::resolve::{Duplicate, Resolution, Undefined};
 
+use crate::device_link;
 use crate::error::Errors;
-use crate::plan::{Code, TargetPlan};
+use crate::plan::TargetPlan;
 
 /// More places than these say nothing new.
 const PLACES_SHOWN: usize = 5;
@@ -54,9 +55,12 @@ fn undefined(symbol: &Undefined, target: &TargetPlan<'_>, modules: &[Module<'_>]
 
 /// `'helper(int)' (_Z6helperi)`, or just `'name'` where there is nothing to demangle.
 fn named(name: &str) -> String {
-    let demangled = cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle_with_options(&DemangleOptions::default()).ok());
-    match demangled {
-        Some(demangled) if demangled != name => format!("'{demangled}' ({name})"),
+    // What clang puts behind the names of static kernels and variables that the host can reach.
+    let plain =
+        ["__intern__", "__static__"].iter().find_map(|mark| name.split_once(mark)).map_or(name, |(plain, _)| plain);
+    let symbol = cpp_demangle::Symbol::new(plain).ok();
+    match symbol.and_then(|symbol| symbol.demangle_with_options(&DemangleOptions::default()).ok()) {
+        Some(demangled) if demangled != plain => format!("'{demangled}' ({name})"),
         _ => format!("'{name}'"),
     }
 }
@@ -72,11 +76,8 @@ fn joined(places: impl ExactSizeIterator<Item = String>, separator: &str) -> Str
 
 /// ` (in f, g)` for a bitcode unit; a cubin does not say who uses what.
 fn users(unit: usize, name: &str, target: &TargetPlan<'_>, modules: &[Module<'_>]) -> String {
-    if target.images[unit].code != Code::Bitcode {
-        return String::new();
-    }
-    let place = target.images[..unit].iter().filter(|image| image.code == Code::Bitcode).count();
-    let users = modules.get(place).map(|module| pipeline::users_of(module, name)).unwrap_or_default();
+    let module = device_link::module_of(unit, target, modules);
+    let users = module.map(|module| pipeline::users_of(module, name)).unwrap_or_default();
     if users.is_empty() {
         return String::new();
     }

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use tempfile::TempDir;
 
 use crate::command;
-use crate::error::Errors;
+use crate::error::{Errors, reason};
 use crate::jobs;
 
 /// How the names of temporary folders begin.
@@ -45,7 +45,8 @@ impl Scratch {
         }
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| {
             let place = std::env::temp_dir();
-            Errors::one(format_args!("cannot make a temporary folder in {}: {error}; set TMPDIR", place.display()))
+            let reason = reason(&error);
+            Errors::one(format_args!("cannot make a temporary folder in {}: {reason}; set TMPDIR", place.display()))
         })?;
         lock().folder = Some(folder.path().to_owned());
         Ok(Scratch::Private(folder))
@@ -121,13 +122,15 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
         return write_file(path, bytes);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = tempfile::Builder::new().prefix(".fatlink-").permissions(readable()).tempfile_in(folder).and_then(|mut file| {
-        guard_output(Some(file.path()));
-        file.write_all(bytes)?;
-        file.persist(path).map_err(|error| error.error)
-    });
+    let written = tempfile::Builder::new().prefix(".fatlink-").permissions(readable()).tempfile_in(folder).and_then(
+        |mut file| {
+            guard_output(Some(file.path()));
+            file.write_all(bytes)?;
+            file.persist(path).map_err(|error| error.error)
+        },
+    );
     guard_output(None);
-    written.map(drop).map_err(|error| Errors::one(format_args!("cannot write {}: {error}", path.display())))
+    written.map(drop).map_err(|error| Errors::one(format_args!("cannot write {}: {}", path.display(), reason(&error))))
 }
 
 /// What a file gets under the usual umask; temporary files are private otherwise.

@@ -58,7 +58,6 @@ impl Toolkit {
         command::is_program(&ptxas).then(|| Toolkit { root: root.to_owned(), ptxas })
     }
 
-
     /// The folder of the toolkit.
     pub fn root(&self) -> &Path {
         &self.root
@@ -164,7 +163,11 @@ mod tests {
             ((11, 4), "sm_90", None),
             ((12, 4), "sm_120", None),
         ] {
-            assert_eq!(version(release, arch).ok().map(|ptx| ptx.to_string()).as_deref(), expected, "{release:?} {arch}");
+            assert_eq!(
+                version(release, arch).ok().map(|ptx| ptx.to_string()).as_deref(),
+                expected,
+                "{release:?} {arch}"
+            );
         }
     }
 }

@@ -49,7 +49,11 @@ impl Samples {
             samples.compile(&format!("{name}.host.o"), source, &[&lto[..], &["-flto"]].concat());
         }
         samples.compile("openmp.o", OPENMP, &["-x", "c", "-fopenmp", "-fopenmp-targets=x86_64-pc-linux-gnu"]);
-        run(Command::new(format!("{LLVM}/llvm-ar")).current_dir(samples.folder.path()).args(["rcs", "all.a", "kernel.lto.o"]));
+        run(Command::new(format!("{LLVM}/llvm-ar")).current_dir(samples.folder.path()).args([
+            "rcs",
+            "all.a",
+            "kernel.lto.o",
+        ]));
         samples
     }
 
@@ -58,7 +62,11 @@ impl Samples {
         std::fs::write(&input, source).unwrap();
         let mut clang = Command::new(format!("{LLVM}/clang"));
         clang.current_dir(self.folder.path()).args(options).arg(format!("--cuda-path={}", cuda().display()));
-        run(clang.args(["-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument"]).arg("-c").arg(&input).args(["-o", output]));
+        run(clang
+            .args(["-Wno-unknown-cuda-version", "-Wno-unused-command-line-argument"])
+            .arg("-c")
+            .arg(&input)
+            .args(["-o", output]));
     }
 
     fn bytes(&self, name: &str) -> Vec<u8> {

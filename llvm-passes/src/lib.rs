@@ -18,6 +18,7 @@ mod reflect;
 pub mod registration;
 pub mod resolve;
 pub mod session;
+mod structors;
 pub mod symbols;
 mod sys;
 

@@ -12,7 +12,7 @@ use offload_bundle::arch::{GpuArch, PtxVersion};
 
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
-use crate::{IrError, crash, reflect, sys};
+use crate::{IrError, crash, reflect, structors, sys};
 
 /// A device image in LLVM bitcode and the name by which messages call it.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +105,22 @@ pub fn read_units<'s>(session: &'s Session, units: &[Unit<'_>]) -> Result<Vec<Mo
     if errors.is_empty() { Ok(modules) } else { Err(errors) }
 }
 
+/// Refuses modules whose code is not for NVIDIA GPUs, whatever their offload binary says.
+///
+/// # Errors
+/// One for every such module.
+pub fn require_nvptx(modules: &[Module<'_>], units: &[Unit<'_>]) -> Result<(), Vec<IrError>> {
+    let wrong = modules.iter().zip(units).filter_map(|(module, unit)| {
+        let triple = module.get_triple().as_str().to_string_lossy().into_owned();
+        let message = format!("it holds code for {triple}, not for nvptx64");
+        // Some front ends leave the triple out; the link is for one target anyway.
+        (!triple.is_empty() && !triple.starts_with("nvptx"))
+            .then(|| IrError::Bitcode { unit: unit.name.to_owned(), message })
+    });
+    let wrong: Vec<_> = wrong.collect();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
 /// The visible symbols of a module that is loaded whole.
 pub fn symbols_of(module: &Module<'_>) -> Vec<Symbol> {
     symbols::of_module(module)
@@ -130,6 +146,21 @@ pub fn merge<'s>(session: &'s Session, modules: Vec<Module<'s>>, units: &[Unit<'
         session.merge(&merged, module, unit.name)?;
     }
     Ok(merged)
+}
+
+/// Makes a linkonce definition weak, of the same kind.
+pub fn make_weak(module: &Module<'_>, name: &str) {
+    let stronger = |linkage| match linkage {
+        Linkage::LinkOnceODR | Linkage::LinkOnceODRAutoHide => Linkage::WeakODR,
+        Linkage::LinkOnceAny => Linkage::WeakAny,
+        other => other,
+    };
+    if let Some(function) = module.get_function(name) {
+        function.set_linkage(stronger(function.get_linkage()));
+    }
+    if let Some(variable) = module.get_global(name) {
+        variable.set_linkage(stronger(variable.get_linkage()));
+    }
 }
 
 /// Makes every definition internal that is neither a kernel nor in `keep` (variables that the host
@@ -158,7 +189,11 @@ pub fn internalize(module: &Module<'_>, keep: &BTreeSet<String>) {
 fn make_internal(global: GlobalValue<'_>, linkage: Linkage) {
     let already = matches!(
         linkage,
-        Linkage::Internal | Linkage::Private | Linkage::Appending | Linkage::AvailableExternally | Linkage::ExternalWeak
+        Linkage::Internal
+            | Linkage::Private
+            | Linkage::Appending
+            | Linkage::AvailableExternally
+            | Linkage::ExternalWeak
     );
     if !already {
         sys::leave_comdat(global);
@@ -169,7 +204,9 @@ fn make_internal(global: GlobalValue<'_>, linkage: Linkage) {
 /// Whether the module still wants functions of libdevice.
 pub fn wants_libdevice(module: &Module<'_>) -> bool {
     module.get_functions().any(|function| {
-        function.count_basic_blocks() == 0 && function.get_name().to_bytes().starts_with(b"__nv_") && sys::is_used(function)
+        function.count_basic_blocks() == 0
+            && function.get_name().to_bytes().starts_with(b"__nv_")
+            && sys::is_used(function)
     })
 }
 
@@ -180,7 +217,8 @@ pub fn wants_libdevice(module: &Module<'_>) -> bool {
 pub fn add_libdevice<'s>(session: &'s Session, module: &Module<'s>, libdevice: Unit<'s>) -> Result<(), IrError> {
     let library = session.read_lazily(libdevice.name, libdevice.bitcode)?;
     // LLVM's linker takes a linkonce definition only where it is used.
-    for function in library.get_functions().filter(|function| function.count_basic_blocks() > 0 || is_public(*function)) {
+    for function in library.get_functions().filter(|function| function.count_basic_blocks() > 0 || is_public(*function))
+    {
         function.set_linkage(if function.get_name().to_bytes().starts_with(b"llvm.") {
             function.get_linkage()
         } else {
@@ -228,6 +266,34 @@ pub fn emit_ptx(session: &Session, module: &Module<'_>, target: CodeTarget) -> R
     Ok(bytes[..end].to_vec())
 }
 
+/// Optimizes one module for the host's own kind of processor and writes a position-independent object. All
+/// its symbols stay: the linker decides about them.
+///
+/// # Errors
+/// [`IrError::Backend`].
+pub fn host_object(session: &Session, module: &Module<'_>, triple: &str, level: OptLevel) -> Result<Vec<u8>, IrError> {
+    let failed = |message: String| IrError::Backend { stage: "code generation", target: triple.to_owned(), message };
+    let target_triple = inkwell::targets::TargetTriple::create(triple);
+    let target = Target::from_triple(&target_triple).map_err(|error| failed(error.to_string_lossy().into_owned()))?;
+    let (reloc, code) = (RelocMode::PIC, CodeModel::Default);
+    // The functions carry their own processor and features.
+    let machine = target
+        .create_target_machine(&target_triple, "x86-64", "", level.code_generation(), reloc, code)
+        .ok_or_else(|| failed("no code generator for this processor".to_owned()))?;
+    crash::during(&format!("compiling device code for {triple}"), || {
+        module.verify().map_err(|error| failed(error.to_string_lossy().into_owned()))?;
+        let passes = PassBuilderOptions::create();
+        module.run_passes(level.pipeline(), &machine, passes).map_err(|error| failed(error.to_string()))?;
+        structors::use_init_array(module);
+        let object = machine.write_to_memory_buffer(module, FileType::Object);
+        let object = object.map_err(|error| failed(error.to_string_lossy().into_owned()))?;
+        match session.take_errors() {
+            errors if errors.is_empty() => Ok(object.as_slice().to_vec()),
+            errors => Err(failed(errors)),
+        }
+    })
+}
+
 /// The module as bitcode, to be kept for a look.
 pub fn bitcode_of(module: &Module<'_>) -> Vec<u8> {
     module.write_bitcode_to_memory().as_slice().to_vec()
@@ -235,7 +301,12 @@ pub fn bitcode_of(module: &Module<'_>) -> Vec<u8> {
 
 /// Turns an LLVM result and the session's diagnostics into one answer: LLVM may report an error by
 /// either way alone, and one that is overlooked means wrong code with exit 0.
-fn check<T>(session: &Session, stage: &'static str, target: CodeTarget, result: Result<T, String>) -> Result<T, IrError> {
+fn check<T>(
+    session: &Session,
+    stage: &'static str,
+    target: CodeTarget,
+    result: Result<T, String>,
+) -> Result<T, IrError> {
     let failed = |message: String| IrError::Backend { stage, target: target.arch.to_string(), message };
     let diagnosed = session.take_errors();
     match result {

@@ -37,6 +37,9 @@ pub struct Undefined {
 pub struct Resolution {
     /// Name -> index of the unit whose definition prevails.
     pub prevailing: BTreeMap<String, usize>,
+    /// Names whose first definition is a linkonce one although a later unit has a weak one, with the unit
+    /// that prevails: equally weak by ELF's rules, but LLVM's merge prefers weak.
+    pub linkonce_over_weak: Vec<(String, usize)>,
     /// Every name with two strong definitions, sorted.
     pub duplicates: Vec<Duplicate>,
     /// Every undefined name, sorted.
@@ -63,6 +66,9 @@ pub fn resolve(units: &[UnitSymbols], provided: &dyn Fn(&str) -> bool) -> Resolu
         }
         match entry.strong.first().or(entry.weak.first()) {
             Some(unit) => {
+                if entry.strong.is_empty() && entry.linkonce.contains(unit) && entry.linkonce != entry.weak {
+                    resolution.linkonce_over_weak.push((name.clone(), *unit));
+                }
                 resolution.prevailing.insert(name, *unit);
             }
             None if !entry.wanted_by.is_empty() && !provided(&name) => {
@@ -78,7 +84,9 @@ pub fn resolve(units: &[UnitSymbols], provided: &dyn Fn(&str) -> bool) -> Resolu
 #[derive(Default)]
 struct Names {
     strong: BTreeSet<usize>,
+    /// All that yield to a strong one, linkonce ones too.
     weak: BTreeSet<usize>,
+    linkonce: BTreeSet<usize>,
     wanted_by: BTreeSet<usize>,
 }
 
@@ -86,7 +94,8 @@ impl Names {
     fn add(&mut self, unit: usize, strength: Strength) {
         match strength {
             Strength::Strong => self.strong.insert(unit),
-            Strength::Weak | Strength::LinkOnce => self.weak.insert(unit),
+            Strength::Weak => self.weak.insert(unit),
+            Strength::LinkOnce => self.linkonce.insert(unit) && self.weak.insert(unit),
             Strength::Undefined => self.wanted_by.insert(unit),
             Strength::WeakUndefined => false,
         };
@@ -114,16 +123,13 @@ mod tests {
     #[test]
     fn strong_prevails_over_weak_and_linkonce_whatever_the_order() {
         use Strength::{LinkOnce, Strong, Weak};
-        for (first, second, winner) in [
-            (Weak, Strong, 1),
-            (Strong, Weak, 0),
-            (LinkOnce, Strong, 1),
-            (Weak, Weak, 0),
-            (LinkOnce, Weak, 0),
-        ] {
+        for (first, second, winner) in
+            [(Weak, Strong, 1), (Strong, Weak, 0), (LinkOnce, Strong, 1), (Weak, Weak, 0), (LinkOnce, Weak, 0)]
+        {
             let outcome = resolved(&[unit(&[("f", first)]), unit(&[("f", second)])]);
             assert_eq!(outcome.prevailing["f"], winner, "{first:?} {second:?}");
             assert!(outcome.duplicates.is_empty() && outcome.undefined.is_empty());
+            assert_eq!(outcome.linkonce_over_weak.len(), usize::from((first, second) == (LinkOnce, Weak)));
         }
     }
 
@@ -135,7 +141,8 @@ mod tests {
 
     #[test]
     fn undefined_names_list_all_who_want_them() {
-        let wants = unit(&[("g", Strength::Undefined), ("vprintf", Strength::Undefined), ("w", Strength::WeakUndefined)]);
+        let wants =
+            unit(&[("g", Strength::Undefined), ("vprintf", Strength::Undefined), ("w", Strength::WeakUndefined)]);
         let outcome = resolved(&[wants.clone(), unit(&[]), wants]);
         assert_eq!(outcome.undefined, [Undefined { name: "g".into(), wanted_by: vec![0, 2] }]);
     }

@@ -43,7 +43,8 @@ impl Session {
     pub fn read(&self, unit: &str, bytes: &[u8]) -> Result<Module<'_>, IrError> {
         bitcode::check(unit, bytes)?;
         let buffer = MemoryBuffer::create_from_memory_range(bytes, "bitcode");
-        let parsed = crash::during(&format!("reading {unit}"), || Module::parse_bitcode_from_buffer(&buffer, &self.context));
+        let parsed =
+            crash::during(&format!("reading {unit}"), || Module::parse_bitcode_from_buffer(&buffer, &self.context));
         parsed.map_err(|error| {
             let described = self.take_errors();
             let message = if described.is_empty() { error.to_string_lossy().into_owned() } else { described };

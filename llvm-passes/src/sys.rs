@@ -7,11 +7,11 @@ use std::sync::{Mutex, Once, OnceLock};
 use inkwell::context::{AsContextRef, Context};
 use inkwell::llvm_sys::core as llvm;
 use inkwell::llvm_sys::prelude::{LLVMDiagnosticInfoRef, LLVMMemoryBufferRef, LLVMModuleRef, LLVMValueRef};
-use inkwell::llvm_sys::{LLVMDiagnosticSeverity, LLVMOpcode, bit_reader, error_handling, linker, support};
+use inkwell::llvm_sys::{LLVMDiagnosticSeverity, LLVMOpcode, bit_reader, error_handling, linker};
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::targets::{InitializationConfig, Target};
-use inkwell::values::{AsValueRef, FunctionValue, GlobalValue};
+use inkwell::values::{AsValueRef, FunctionValue, GlobalValue, PointerValue};
 
 /// One message of LLVM.
 #[derive(Debug, Clone)]
@@ -30,21 +30,25 @@ pub fn initialize() {
     ONCE.call_once(|| {
         let config = InitializationConfig { asm_parser: false, disassembler: false, ..Default::default() };
         Target::initialize_nvptx(&InitializationConfig { machine_code: true, ..config });
-        // The registration object is host code; inline assembly never occurs in it.
-        Target::initialize_x86(&InitializationConfig { asm_parser: false, disassembler: false, ..Default::default() });
+        // The registration object is host code, and OpenMP device code may be, with inline assembly in it.
+        Target::initialize_x86(&InitializationConfig { disassembler: false, ..Default::default() });
     });
 }
 
+unsafe extern "C" {
+    fn fatlink_parse_llvm_options(count: i32, words: *const *const c_char) -> bool;
+}
+
 /// Hands LLVM's own command line to it (`-mllvm`). Its options are global to the process: call this
-/// once, before any thread. LLVM prints an error and exits by itself when an option is unknown.
-pub fn parse_llvm_options(program: &str, options: &[String]) {
+/// once, before any thread. `false`: LLVM has said on stderr what is wrong with them.
+pub fn parse_llvm_options(program: &str, options: &[String]) -> bool {
     let words: Vec<CString> = std::iter::once(program)
         .chain(options.iter().map(String::as_str))
         .filter_map(|word| CString::new(word).ok())
         .collect();
     let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
     // SAFETY: `pointers` holds that many C strings, alive over the call.
-    unsafe { support::LLVMParseCommandLineOptions(pointers.len() as i32, pointers.as_ptr(), std::ptr::null()) };
+    unsafe { fatlink_parse_llvm_options(pointers.len() as i32, pointers.as_ptr()) }
 }
 
 static FATAL: OnceLock<fn(&str)> = OnceLock::new();
@@ -167,10 +171,28 @@ pub(crate) fn leave_comdat(global: GlobalValue<'_>) {
     unsafe { inkwell::llvm_sys::comdat::LLVMSetComdat(global.as_value_ref(), std::ptr::null_mut()) }
 }
 
-/// Removes a global that nothing uses.
-pub(crate) fn delete(global: GlobalValue<'_>) {
-    // SAFETY: the caller gives its only handle up, and nothing in the module refers to it.
-    unsafe { llvm::LLVMDeleteGlobal(global.as_value_ref()) }
+/// Takes `llvm.global_ctors` or `llvm.global_dtors` out of the module: the functions with their priorities.
+pub(crate) fn take_structors<'ctx>(module: &Module<'ctx>, list: &str) -> Vec<(u64, PointerValue<'ctx>)> {
+    let Some(global) = module.get_global(list) else { return Vec::new() };
+    let mut found = Vec::new();
+    // SAFETY: the list's initializer is an array of {priority, function, data}, as the verifier knows; nothing
+    // refers to the list itself, and the functions outlive it.
+    unsafe {
+        let array = llvm::LLVMGetInitializer(global.as_value_ref());
+        let count = if array.is_null() { 0 } else { llvm::LLVMGetNumOperands(array) };
+        for index in 0..count.max(0) as u32 {
+            let record = llvm::LLVMGetOperand(array, index);
+            if llvm::LLVMGetNumOperands(record) < 2 {
+                continue;
+            }
+            let (priority, function) = (llvm::LLVMGetOperand(record, 0), llvm::LLVMGetOperand(record, 1));
+            if !llvm::LLVMIsAConstantInt(priority).is_null() && llvm::LLVMIsNull(function) == 0 {
+                found.push((llvm::LLVMConstIntGetZExtValue(priority), PointerValue::new(function)));
+            }
+        }
+        llvm::LLVMDeleteGlobal(global.as_value_ref());
+    }
+    found
 }
 
 /// Whether anything in the module uses this global.
@@ -259,7 +281,10 @@ unsafe fn constant_string(mut pointer: LLVMValueRef) -> Option<String> {
             return None;
         }
         let value = llvm::LLVMGetInitializer(global);
-        if value.is_null() || llvm::LLVMIsAConstantDataSequential(value).is_null() || llvm::LLVMIsConstantString(value) == 0 {
+        if value.is_null()
+            || llvm::LLVMIsAConstantDataSequential(value).is_null()
+            || llvm::LLVMIsConstantString(value) == 0
+        {
             return None;
         }
         let mut length = 0;

@@ -116,6 +116,13 @@ pub fn parse(data: &[u8]) -> Result<Cubin<'_>, FormatError> {
     Ok(Cubin { data, header, sections, symbols })
 }
 
+/// Whether it is a cubin whose section table lies outside it: the driver does not refuse such a file, it crashes.
+pub fn crashes_driver(data: &[u8]) -> bool {
+    let Ok(header) = parse_header(data) else { return false };
+    let size = u64::from(header.e_shnum) * u64::from(header.e_shentsize);
+    header.e_shoff.checked_add(size).is_none_or(|end| end > data.len() as u64)
+}
+
 fn parse_header(data: &[u8]) -> Result<Header, FormatError> {
     if !data.starts_with(header::ELFMAG) {
         return Err(FormatError::new(0, "no cubin (not an ELF file)"));
@@ -422,6 +429,7 @@ mod tests {
         damaged[40..48].copy_from_slice(&(data.len() as u64 - 8).to_le_bytes());
         let error = parse(&damaged).expect_err("a damaged cubin");
         assert_eq!(error.what, "the cubin's section table goes beyond the end of the data");
+        assert!(crashes_driver(&damaged) && !crashes_driver(&data) && !crashes_driver(b"\x7fELF"));
         assert!(parse(&data[..data.len() - 1]).is_err());
         assert!(parse(&samples::host_object(&[])).is_err());
     }

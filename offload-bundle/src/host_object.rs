@@ -15,6 +15,9 @@ pub use entries::{HostEntry, offload_entries, registration_symbol};
 /// `SHT_LLVM_OFFLOADING` of LLVM's `BinaryFormat/ELF.h`: the section holds offload binaries.
 const SHT_LLVM_OFFLOADING: u32 = 0x6fff_4c0b;
 
+/// Where LLVM's linker wrapper puts the OpenMP images of a relocatable link.
+const FINISHED_SECTION: &[u8] = b".llvm.offloading.relocatable";
+
 /// What a file is, as far as a linker of device code cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileKind {
@@ -86,6 +89,8 @@ pub struct DeviceImage<'a> {
     pub image: OffloadImage<'a>,
     /// Where its payload starts, in bytes from the start of the file given.
     pub offset: u64,
+    /// It is linked and registered already: a relocatable link (`ld -r`) has left it so, in a section of its own name.
+    pub finished: bool,
 }
 
 /// The device images of an ELF file: of every section of type `SHT_LLVM_OFFLOADING` or with a name that starts with `.llvm.offloading`.
@@ -103,11 +108,12 @@ pub fn device_images(elf: &[u8]) -> Result<Vec<DeviceImage<'_>>, FormatError> {
         let place = format!("section {}", String::from_utf8_lossy(section.name));
         let data = section.data(elf).map_err(|e| e.within(&place))?;
         let found = offload_binary::read_all(data).map_err(|e| e.shifted(section.offset).within(&place))?;
-        images.extend(
-            found
-                .into_iter()
-                .map(|image| DeviceImage { offset: section.offset.saturating_add(image.image_offset), image }),
-        );
+        let finished = section.name == FINISHED_SECTION;
+        images.extend(found.into_iter().map(|image| DeviceImage {
+            offset: section.offset.saturating_add(image.image_offset),
+            image,
+            finished,
+        }));
     }
     Ok(images)
 }

@@ -9,19 +9,29 @@ use offload_bundle::host_object::{self, FileKind};
 use crate::command::{self, Mode};
 use crate::error::Errors;
 use crate::mapped::Mapped;
+use crate::options;
 
-/// Switches of the host line that the libraries behind them need.
-const SWITCHES: [&str; 14] = [
-    "--whole-archive", "-whole-archive", "--no-whole-archive", "-no-whole-archive", "--as-needed", "--no-as-needed",
-    "--start-group", "--end-group", "-(", "-)", "--push-state", "--pop-state", "-Bstatic", "-Bdynamic",
-];
+/// Switches of the host line that hold for the image's libraries too. Not `-Bstatic`: a second copy of a
+/// runtime library inside the image would start without its constructors. Not `--whole-archive`: it is meant
+/// for the host code.
+const SWITCHES: [&str; 8] =
+    ["--as-needed", "--no-as-needed", "--start-group", "--end-group", "-(", "-)", "--push-state", "--pop-state"];
 /// Options of the host line that the image's link needs too, with their values.
 const WITH_VALUE: [&str; 9] =
     ["-m", "-L", "-l", "-rpath", "--rpath", "--sysroot", "--library-path", "--library", "-plugin"];
 /// The same, value in the same word.
 const JOINED: [&str; 11] = [
-    "-L", "-l", "-rpath=", "--rpath=", "--sysroot=", "--library-path=", "--library=", "-plugin-opt=", "--hash-style=",
-    "--build-id", "--eh-frame-hdr",
+    "-L",
+    "-l",
+    "-rpath=",
+    "--rpath=",
+    "--sysroot=",
+    "--library-path=",
+    "--library=",
+    "-plugin-opt=",
+    "--hash-style=",
+    "--build-id",
+    "--eh-frame-hdr",
 ];
 
 /// Links objects into a shared image and returns its bytes.
@@ -43,11 +53,12 @@ pub fn link_shared(
         return Ok(Vec::new());
     }
     let program = linker.display();
-    let result = command::capture(linker, &line).map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
+    let result =
+        command::capture(linker, &line).map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
     let words = String::from_utf8_lossy(&result.stderr).trim().to_owned();
     if !result.status.success() {
-        let ending = command::ending(result.status);
-        return Err(Errors::one(format_args!("{program} failed to link the device image for {target} ({ending}): {words}")));
+        let failure = command::failure(linker, &format!("the device image of {target}"), result.status, &words);
+        return Err(Errors::one(failure));
     }
     if !words.is_empty() {
         eprintln!("{words}");
@@ -88,9 +99,11 @@ fn libraries(host_line: &[OsString]) -> Vec<OsString> {
         if WITH_VALUE.contains(&&*text) {
             kept.push(word.clone());
             kept.extend(words.next().cloned());
-        } else if text == "-o" || text == "-dynamic-linker" || text == "--dynamic-linker" {
+        } else if options::takes_next_word(word) {
+            // Its value is no library, whatever it looks like.
             words.next();
-        } else if SWITCHES.contains(&&*text) || JOINED.iter().any(|prefix| text.starts_with(prefix)) || is_library(word) {
+        } else if SWITCHES.contains(&&*text) || JOINED.iter().any(|prefix| text.starts_with(prefix)) || is_library(word)
+        {
             kept.push(word.clone());
         }
     }

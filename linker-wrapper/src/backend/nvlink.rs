@@ -39,8 +39,7 @@ pub fn join(
     let words = [&result.stdout[..], &result.stderr[..]].concat();
     let words = String::from_utf8_lossy(&words).trim().to_owned();
     if !result.status.success() {
-        let ending = command::ending(result.status);
-        return Err(Errors::one(format_args!("{program} failed for {arch} ({ending}): {words}")));
+        return Err(Errors::one(command::failure(nvlink, &arch.to_string(), result.status, &words)));
     }
     if !words.is_empty() {
         eprintln!("{words}");

@@ -41,8 +41,8 @@ pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) ->
         .map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
     let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     if !output.status.success() {
-        let ending = command::ending(output.status);
-        return Err(Errors::one(format_args!("{program} failed for {arch} ({ending}): {words}")));
+        let failure = command::failure(assembly.ptxas, &arch.to_string(), output.status, &words);
+        return Err(Errors::one(format_args!("{failure}; --save-temps keeps the PTX")));
     }
     if !words.is_empty() {
         // ptxas -v and its warnings (spills, stack sizes) are the user's.

@@ -9,7 +9,7 @@ use inkwell::values::{BasicMetadataValueEnum, BasicValue, FunctionValue, GlobalV
 use inkwell::{AddressSpace, GlobalVisibility};
 
 /// Priority of the constructors: before the user's own.
-pub(super) const CONSTRUCTOR_PRIORITY: u64 = 101;
+const CONSTRUCTOR_PRIORITY: u64 = 101;
 
 /// A registration module under construction.
 pub(super) struct Wrapper<'m, 'ctx> {
@@ -26,8 +26,7 @@ pub(super) struct Wrapper<'m, 'ctx> {
 impl<'m, 'ctx> Wrapper<'m, 'ctx> {
     pub(super) fn new(module: &'m Module<'ctx>) -> Self {
         let context = module.get_context();
-        let (pointer, i32, i64) =
-            (context.ptr_type(AddressSpace::default()), context.i32_type(), context.i64_type());
+        let (pointer, i32, i64) = (context.ptr_type(AddressSpace::default()), context.i32_type(), context.i64_type());
         let i16 = context.i16_type();
         let entry = context.opaque_struct_type("__tgt_offload_entry");
         entry.set_body(
@@ -99,7 +98,11 @@ impl<'m, 'ctx> Wrapper<'m, 'ctx> {
         constructors.set_initializer(&list);
     }
 
-    pub(super) fn startup_function(&self, name: &str, parameters: &[BasicMetadataTypeEnum<'ctx>]) -> FunctionValue<'ctx> {
+    pub(super) fn startup_function(
+        &self,
+        name: &str,
+        parameters: &[BasicMetadataTypeEnum<'ctx>],
+    ) -> FunctionValue<'ctx> {
         let signature = self.context.void_type().fn_type(parameters, false);
         let function = self.module.add_function(name, signature, Some(Linkage::Internal));
         function.set_section(Some(".text.startup"));

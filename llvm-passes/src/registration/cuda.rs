@@ -8,18 +8,13 @@ use inkwell::basic_block::BasicBlock;
 use inkwell::builder::BuilderError;
 use inkwell::module::Module;
 use inkwell::types::{BasicMetadataTypeEnum, BasicType};
-use inkwell::values::{
-    BasicMetadataValueEnum, BasicValueEnum, FunctionValue, GlobalValue, IntValue, PointerValue,
-};
+use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FunctionValue, GlobalValue, IntValue, PointerValue};
 
 use super::Slot;
 use super::common::Wrapper;
 
 /// Where the CUDA tools look for a fatbin in a host file.
 pub(super) const SLOT: Slot = Slot { section: ".nv_fatbin", symbol: ".fatbin_image" };
-
-/// The function that registers everything.
-pub(super) const CONSTRUCTOR: &str = ".cuda.fatbin_reg";
 
 /// `__fatBinC_Wrapper_t`: its section, its magic number and its version for one whole fatbin.
 const WRAPPER_SECTION: &str = ".nvFatBinSegment";
@@ -99,7 +94,15 @@ impl<'ctx> Cuda<'_, 'ctx> {
         let function = self.startup_function(".cuda.globals_reg", &[self.pointer.into()]);
         let block = |name| self.context.append_basic_block(function, name);
         let [start, body, kernel_or_variable, kernel, variable, plain, managed, next, done] = [
-            "entry", "while.entry", "if.kind", "if.kernel", "if.global", "sw.global", "sw.managed", "if.end", "while.end",
+            "entry",
+            "while.entry",
+            "if.kind",
+            "if.kernel",
+            "if.global",
+            "sw.global",
+            "sw.managed",
+            "if.end",
+            "while.end",
         ]
         .map(block);
 
@@ -125,7 +128,8 @@ impl<'ctx> Cuda<'_, 'ctx> {
 
         self.builder.position_at_end(next);
         let following = self.step(entry)?;
-        let more = self.builder.build_int_compare(IntPredicate::NE, self.address(following)?, self.address(end)?, "")?;
+        let more =
+            self.builder.build_int_compare(IntPredicate::NE, self.address(following)?, self.address(end)?, "")?;
         self.builder.build_conditional_branch(more, body, done)?;
         current.add_incoming(&[(&begin, start), (&following, next)]);
 
@@ -144,8 +148,7 @@ impl<'ctx> Cuda<'_, 'ctx> {
     ) -> Result<(), BuilderError> {
         self.builder.position_at_end(block);
         let (p, null) = (self.pointer.into(), self.pointer.const_null().into());
-        let signature =
-            self.i32.fn_type(&[p, p, p, p, self.i32.into(), p, p, p, p, p], false);
+        let signature = self.i32.fn_type(&[p, p, p, p, self.i32.into(), p, p, p, p, p], false);
         let name = self.load(entry, field::NAME, self.pointer)?.into();
         let stub = self.load(entry, field::ADDRESS, self.pointer)?.into();
         let no_limit = self.i32.const_all_ones().into();
@@ -171,13 +174,12 @@ impl<'ctx> Cuda<'_, 'ctx> {
         let address: BasicMetadataValueEnum<'ctx> = self.load(entry, field::ADDRESS, self.pointer)?.into();
         let name: BasicMetadataValueEnum<'ctx> = self.load(entry, field::NAME, self.pointer)?.into();
         let size: BasicMetadataValueEnum<'ctx> = self.load(entry, field::SIZE, self.i64)?.into();
-        let cases = [
-            (self.i32.const_int(TYPE_VARIABLE, false), plain),
-            (self.i32.const_int(TYPE_MANAGED, false), managed),
-        ];
+        let cases =
+            [(self.i32.const_int(TYPE_VARIABLE, false), plain), (self.i32.const_int(TYPE_MANAGED, false), managed)];
         self.builder.build_switch(kind, next, &cases)?;
 
-        let (p, i32, i64): (BasicMetadataTypeEnum<'ctx>, _, _) = (self.pointer.into(), self.i32.into(), self.i64.into());
+        let (p, i32, i64): (BasicMetadataTypeEnum<'ctx>, _, _) =
+            (self.pointer.into(), self.i32.into(), self.i64.into());
         let void = self.context.void_type();
         self.builder.position_at_end(plain);
         let external = self.flag(flags, FLAG_EXTERN, 3)?;
@@ -218,7 +220,7 @@ impl<'ctx> Cuda<'_, 'ctx> {
         globals: FunctionValue<'ctx>,
         unregister: FunctionValue<'ctx>,
     ) -> Result<FunctionValue<'ctx>, BuilderError> {
-        let function = self.startup_function(CONSTRUCTOR, &[]);
+        let function = self.startup_function(".cuda.fatbin_reg", &[]);
         self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
         let p: BasicMetadataTypeEnum<'ctx> = self.pointer.into();
         let signature = self.pointer.fn_type(&[p], false);

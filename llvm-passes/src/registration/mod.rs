@@ -11,12 +11,12 @@ mod openmp;
 use std::ops::Range;
 
 use inkwell::OptimizationLevel;
-use inkwell::module::{Linkage, Module};
+use inkwell::module::Module;
 use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetTriple};
 
 use crate::IrError;
 use crate::session::Session;
-use crate::sys;
+use crate::structors;
 
 /// What is registered, and with whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,30 +88,13 @@ pub fn compile(session: &Session, module: &Module<'_>, host_triple: &str) -> Res
         .create_target_machine(&triple, "", "", OptimizationLevel::Default, RelocMode::PIC, CodeModel::Default)
         .ok_or_else(|| failed(host_triple, "no code generator for this host".to_owned()))?;
     module.set_data_layout(&machine.get_target_data().get_data_layout());
-    use_init_array(module);
+    structors::use_init_array(module);
     let object = machine
         .write_to_memory_buffer(module, FileType::Object)
         .map_err(|error| failed(host_triple, error.to_string_lossy().into_owned()))?;
     match session.take_errors() {
         errors if errors.is_empty() => Ok(object.as_slice().to_vec()),
         errors => Err(failed(host_triple, errors)),
-    }
-}
-
-/// Moves the constructors from `llvm.global_ctors` to `.init_array`. LLVM-C makes target machines that
-/// write `.ctors` for the former, and of today's linkers only GNU ld still turns that into `.init_array`:
-/// with the others nothing would ever be registered.
-fn use_init_array(module: &Module<'_>) {
-    let Some(list) = module.get_global("llvm.global_ctors") else { return };
-    sys::delete(list);
-    for name in [cuda::CONSTRUCTOR, openmp::CONSTRUCTOR] {
-        if let Some(function) = module.get_function(name) {
-            let pointer = function.as_global_value().as_pointer_value();
-            let place = module.add_global(pointer.get_type(), None, &format!("{name}.init"));
-            place.set_linkage(Linkage::Internal);
-            place.set_initializer(&pointer);
-            place.set_section(Some(&format!(".init_array.{}", common::CONSTRUCTOR_PRIORITY)));
-        }
     }
 }
 

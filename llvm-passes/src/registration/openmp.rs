@@ -17,9 +17,6 @@ const SYMBOL: &str = ".omp_offloading.device_image";
 pub(super) const SLOT: Slot = Slot { section: ".llvm.offloading", symbol: SYMBOL };
 pub(super) const RELOCATABLE_SLOT: Slot = Slot { section: ".llvm.offloading.relocatable", symbol: SYMBOL };
 
-/// The function that registers everything.
-pub(super) const CONSTRUCTOR: &str = ".omp_offloading.descriptor_reg";
-
 /// Fills `module` with the registration of the images that lie at `images`, in bytes, in the slot.
 pub(super) fn build(module: &Module<'_>, slot: Slot, images: &[Range<u64>]) -> Result<(), BuilderError> {
     let wrapper = Wrapper::new(module);
@@ -27,7 +24,7 @@ pub(super) fn build(module: &Module<'_>, slot: Slot, images: &[Range<u64>]) -> R
     let descriptor = descriptor(&wrapper, slot, images, begin, end);
     let unregister = function(&wrapper, ".omp_offloading.descriptor_unreg", "__tgt_unregister_lib", descriptor, None)?;
     let register =
-        function(&wrapper, CONSTRUCTOR, "__tgt_register_lib", descriptor, Some(unregister))?;
+        function(&wrapper, ".omp_offloading.descriptor_reg", "__tgt_register_lib", descriptor, Some(unregister))?;
     wrapper.add_constructor(register);
     Ok(())
 }

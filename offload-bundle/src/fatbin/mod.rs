@@ -31,7 +31,7 @@ mod write;
 
 pub use entry::{Compression, Entry, EntryKind};
 pub use ptx_squeeze::squeeze;
-pub use read::read;
+pub use read::{Container, read, read_containers};
 pub use write::{CompressPolicy, FatbinWriter, Host, Options};
 
 /// The four bytes that a fatbin starts with: 0xBA55ED50.

@@ -6,22 +6,41 @@ use crate::FormatError;
 use crate::arch::GpuArch;
 use crate::bytes::{slice, u16_at, u32_at, u64_at, zeros_from};
 
-/// Reads fatbins that lie back to back, with or without zeros between and behind them.
+/// One fatbin: a file header and its entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container<'a> {
+    /// Where its header starts, in bytes from the start of the data given.
+    pub offset: u64,
+    /// Its entries in order.
+    pub entries: Vec<Entry<'a>>,
+}
+
+/// Reads the entries of fatbins that lie back to back, with or without zeros between and behind them.
 ///
 /// # Errors
 /// Anything that is no fatbin, or lies outside the data; offsets are relative to `data`.
 pub fn read(data: &[u8]) -> Result<Vec<Entry<'_>>, FormatError> {
-    let mut entries = Vec::new();
-    let mut at = zeros_from(data, 0);
-    while at < data.len() as u64 {
-        at = read_container(data, at, &mut entries)?;
-        at += zeros_from(data, at);
-    }
-    Ok(entries)
+    let containers = read_containers(data)?;
+    Ok(containers.into_iter().flat_map(|container| container.entries).collect())
 }
 
-/// Appends the entries of the container at `start`; returns where it ends.
-fn read_container<'a>(data: &'a [u8], start: u64, entries: &mut Vec<Entry<'a>>) -> Result<u64, FormatError> {
+/// The same, but tells which fatbin an entry is in: the driver chooses among the entries of one.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_containers(data: &[u8]) -> Result<Vec<Container<'_>>, FormatError> {
+    let mut containers = Vec::new();
+    let mut at = zeros_from(data, 0);
+    while at < data.len() as u64 {
+        let (container, end) = read_container(data, at)?;
+        containers.push(container);
+        at = end + zeros_from(data, end);
+    }
+    Ok(containers)
+}
+
+/// The container at `start`, and where it ends.
+fn read_container(data: &[u8], start: u64) -> Result<(Container<'_>, u64), FormatError> {
     let header = slice(data, start, FILE_HEADER_SIZE, "the header of the fatbin")?;
     if !header.starts_with(&MAGIC) {
         return Err(FormatError::new(start, "no fatbin (wrong magic)"));
@@ -33,13 +52,14 @@ fn read_container<'a>(data: &'a [u8], start: u64, entries: &mut Vec<Entry<'a>>) 
     let size = u64_at(header, 8, "size")?;
     let first = start.saturating_add(header_size);
     let contents = slice(data, first, size, "the body of the fatbin")?;
+    let mut entries = Vec::new();
     let mut at = 0;
     while at < size {
         let (entry, entry_size) = read_entry(contents, at, first).map_err(|e| e.shifted(first))?;
         entries.push(entry);
         at += entry_size;
     }
-    Ok(first + size)
+    Ok((Container { offset: start, entries }, first + size))
 }
 
 /// The entry at `at`, and its size; errors are relative to `contents`, which start at `first` of the data given.

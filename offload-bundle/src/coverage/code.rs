@@ -1,0 +1,196 @@
+//! A look into each entry of a fatbin: what its image is, whatever its label says.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde::Serialize;
+
+use super::driver::Toolkit;
+use super::ptx_header;
+use crate::FormatError;
+use crate::arch::{GpuArch, PtxVersion};
+use crate::cubin;
+use crate::fatbin::{Compression, Entry, EntryKind};
+
+/// What there is to know of an entry to tell what the driver makes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Code {
+    /// Its place among the entries of its fatbin, from 1.
+    pub number: usize,
+    /// What the container says it is.
+    pub kind: EntryKind,
+    /// The architecture that the container labels it with; by this the driver chooses.
+    pub arch: GpuArch,
+    /// The PTX version that the container labels it with; `None` for anything but PTX.
+    pub labelled_version: Option<PtxVersion>,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// What the image itself says.
+    pub content: Content,
+    /// Equal for equal images.
+    pub digest: u64,
+    /// How many entries of this kind and label the fatbin has, and which of them this one is, from 1.
+    pub twins: Twins,
+}
+
+/// The place of an entry among those of the same kind and label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Twins {
+    /// From 1.
+    pub place: usize,
+    /// 1 if there is no other.
+    pub count: usize,
+}
+
+/// What an image says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Machine code.
+    Sass {
+        /// What it was made for; never with the suffix `f`, which cubins do not record.
+        arch: GpuArch,
+        /// The release that made it, if it is known.
+        toolkit: Option<Toolkit>,
+    },
+    /// PTX.
+    Ptx {
+        /// Its `.version`.
+        version: PtxVersion,
+        /// Its `.target`, if that names a GPU.
+        target: Option<GpuArch>,
+    },
+    /// Code for a link, which no driver loads.
+    LtoIr,
+    /// Of a kind that this crate cannot judge.
+    Other,
+    /// Machine code or PTX that cannot be read. Offsets are those of the data that the fatbin was read from.
+    Damaged(FormatError),
+    /// Machine code with a section table outside of it, on which the driver crashes.
+    Crashing(FormatError),
+}
+
+/// How an entry is named in reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Word {
+    Sass,
+    Ptx,
+    LtoIr,
+    Other,
+}
+
+impl Code {
+    pub(super) fn word(&self) -> Word {
+        match self.kind {
+            EntryKind::Elf => Word::Sass,
+            EntryKind::Ptx => Word::Ptx,
+            EntryKind::LtoIr => Word::LtoIr,
+            _ => Word::Other,
+        }
+    }
+
+    /// `sass 90a`, and ` #2` behind it where several entries would have that name.
+    pub fn name(&self) -> String {
+        let kind = match self.word() {
+            Word::Sass => "sass".to_owned(),
+            Word::Ptx => "ptx".to_owned(),
+            Word::LtoIr => "lto".to_owned(),
+            Word::Other => self.kind.to_string(),
+        };
+        let place = if self.twins.count > 1 { format!(" #{}", self.twins.place) } else { String::new() };
+        format!("{kind} {}{}{place}", self.arch.number, self.arch.suffix())
+    }
+
+    /// The toolkit that made it, as far as the image tells: of PTX the first that knows its version.
+    pub fn toolkit(&self) -> Option<Toolkit> {
+        match &self.content {
+            Content::Sass { toolkit, .. } => *toolkit,
+            Content::Ptx { version, .. } => {
+                version.cuda_release().map(|(major, minor)| Toolkit { major, minor })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it is one of the kinds that the driver loads.
+    pub(super) fn is_loadable(&self) -> bool {
+        matches!(self.kind, EntryKind::Elf | EntryKind::Ptx)
+    }
+}
+
+/// Looks into every entry of one fatbin.
+pub fn inspect(entries: &[Entry<'_>]) -> Vec<Code> {
+    let mut codes: Vec<Code> = entries.iter().enumerate().map(|(index, entry)| look(index + 1, entry)).collect();
+    count_twins(&mut codes);
+    codes
+}
+
+fn look(number: usize, entry: &Entry<'_>) -> Code {
+    let mut digest = DefaultHasher::new();
+    let content = match entry.kind {
+        EntryKind::Elf | EntryKind::Ptx => match entry.payload() {
+            Ok(payload) => {
+                // The zeros behind an uncompressed image are the container's, not the image's.
+                let end = payload.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+                payload.get(..end).unwrap_or_default().hash(&mut digest);
+                content(entry, &payload)
+            }
+            Err(error) => Content::Damaged(error),
+        },
+        EntryKind::LtoIr => Content::LtoIr,
+        _ => Content::Other,
+    };
+    // What cannot be decompressed, or need not be, is the same if it is stored as the same bytes.
+    if digest.finish() == DefaultHasher::new().finish() {
+        entry.stored.hash(&mut digest);
+    }
+    let (major, minor) = entry.code_version;
+    let version = |major: u16, minor: u16| Some(PtxVersion { major: major.try_into().ok()?, minor: minor.try_into().ok()? });
+    Code {
+        number,
+        kind: entry.kind,
+        arch: entry.arch,
+        labelled_version: version(major, minor).filter(|_| entry.kind == EntryKind::Ptx),
+        compression: entry.compression,
+        content,
+        digest: digest.finish(),
+        twins: Twins { place: 1, count: 1 },
+    }
+}
+
+fn content(entry: &Entry<'_>, payload: &[u8]) -> Content {
+    if entry.kind == EntryKind::Ptx {
+        return match ptx_header::read(payload) {
+            Some(header) => Content::Ptx { version: header.version, target: header.target },
+            None => Content::Damaged(FormatError::new(entry.payload_offset, "PTX that does not start with `.version`")),
+        };
+    }
+    match cubin::parse(payload) {
+        Ok(cubin) => {
+            let toolkit = cubin.toolkit().map(|(major, minor)| Toolkit { major, minor });
+            Content::Sass { arch: cubin.arch(), toolkit: toolkit.or_else(|| unrecorded_toolkit(&cubin)) }
+        }
+        Err(error) => {
+            // Offsets inside a compressed image mean nothing in the file.
+            let inside = if entry.compression == Compression::None { error.offset } else { 0 };
+            let error = FormatError::new(entry.payload_offset.saturating_add(inside), error.what);
+            if cubin::crashes_driver(payload) { Content::Crashing(error) } else { Content::Damaged(error) }
+        }
+    }
+}
+
+/// CUDA 12.8 and 12.9 do not record themselves in cubins of the new layout, CUDA 13 does.
+fn unrecorded_toolkit(cubin: &cubin::Cubin<'_>) -> Option<Toolkit> {
+    (cubin.abi_version() >= 8).then_some(Toolkit { major: 12, minor: 8 })
+}
+
+fn count_twins(codes: &mut [Code]) {
+    let mut counts = std::collections::HashMap::new();
+    for code in codes.iter_mut() {
+        let count = counts.entry((code.kind, code.arch)).or_insert(0);
+        *count += 1;
+        code.twins.place = *count;
+    }
+    for code in codes {
+        code.twins.count = counts.get(&(code.kind, code.arch)).copied().unwrap_or(1);
+    }
+}

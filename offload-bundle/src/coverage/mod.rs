@@ -1,0 +1,38 @@
+//! What the CUDA driver makes of a fatbin: which entry it runs on which GPU, and what is wrong with the choice it is given.
+//!
+//! NVIDIA does not document how the driver chooses. The rules of [`outcome`] are those that a driver of branch 580 was seen to follow on
+//! a GPU of sm_90, with fatbins in which every entry's kernel stored its own number (`tests/driver-truth/` has them, with what ran). The
+//! rules for other GPUs are those of the CUDA programming guide, as [`GpuArch`](crate::GpuArch) has them; those for other drivers come from the
+//! release notes.
+//!
+//! 1. [`inspect`] looks into every entry once: what its image says of itself, and whether it is sound.
+//! 2. [`outcome`] answers for one GPU and driver.
+//! 3. [`check`] asks [`outcome`] for all GPUs and lists what somebody who ships the fatbin should know.
+//! 4. [`containers`] finds the fatbins of a file; [`Report`] and [`CheckReport`] are what the program prints.
+//!
+//! Nothing here reads files, or needs a GPU.
+
+mod check;
+mod code;
+mod containers;
+mod driver;
+mod findings;
+mod ptx_header;
+mod report;
+mod select;
+mod text;
+
+pub use check::{CheckOptions, check};
+pub use code::{Code, Content, inspect};
+pub use containers::{FoundContainer, Place, containers};
+pub use driver::{Driver, ParseDriverError, Toolkit};
+pub use findings::{Finding, FindingCode, Severity};
+pub use report::{CheckReport, ContainerReport, GpuReport, Report};
+pub use select::{Outcome, PassedOver, Verdict, outcome};
+
+/// The GPUs that [`Report`] has a row for: those of the compilers of CUDA 13.
+pub const GPUS: [u32; 12] = [75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];
+
+/// Those, and older ones that CUDA 12 still compiled for: what [`check`] asks for.
+const CHECKED_GPUS: [u32; 21] =
+    [50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121];

@@ -13,6 +13,7 @@ use llvm_passes::session::Session;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
 
+use crate::backend::ptxas::DebugInfo;
 use crate::backend::{nvlink, ptxas};
 use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
@@ -246,16 +247,22 @@ impl<'s> Job<'_, 's> {
             input,
             output: output.clone(),
             relocatable,
-            has_lines: carries_lines(text),
+            debug_info: debug_info(text),
         };
         let bytes = ptxas::assemble(&assembly, self.around.options, self.around.mode)?;
         Ok(Assembled { path: output, bytes })
     }
 }
 
-/// Line tables begin with a `.file` directive.
-fn carries_lines(ptx: &[u8]) -> bool {
-    ptx.split(|byte| *byte == b'\n').any(|line| line.trim_ascii_start().starts_with(b".file"))
+/// What PTX says of its debug information: the `debug` option of `.target`, or `.file` directives alone.
+fn debug_info(ptx: &[u8]) -> DebugInfo {
+    let mut lines = ptx.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
+    let is_debug = |line: &[u8]| line.starts_with(b".target") && line.trim_ascii_end().ends_with(b", debug");
+    // `.target` stands among the first lines; the text may be hundreds of megabytes.
+    if lines.clone().take(32).any(is_debug) {
+        return DebugInfo::Full;
+    }
+    if lines.any(|line| line.starts_with(b".file")) { DebugInfo::Lines } else { DebugInfo::None }
 }
 
 /// The images that are cubins, with their place among all images.

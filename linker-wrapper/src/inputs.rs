@@ -9,6 +9,7 @@ use llvm_passes::embedded::{self, BitcodeHost};
 use offload_bundle::FormatError;
 use offload_bundle::archive::{self, MemberData};
 use offload_bundle::host_object::{self, FileKind};
+use offload_bundle::host_symbols::{HostSymbol, host_symbols};
 
 use crate::error::Errors;
 use crate::linker_script;
@@ -28,6 +29,8 @@ pub struct Inputs {
     files: Vec<Mapped>,
     pieces: Vec<Piece>,
     warnings: Vec<String>,
+    /// The input on the line that is being opened, by index.
+    input: usize,
     /// Files met already, by their real path: a library counts once however often it is named.
     seen: HashSet<PathBuf>,
 }
@@ -42,6 +45,8 @@ pub struct Piece {
     pub place: Place,
     /// What a bitcode host carries; it has no sections to look into.
     pub bitcode: Option<BitcodeHost>,
+    /// The input on the line that it comes from, by index.
+    input: usize,
     file: usize,
     /// Its bytes in the file.
     range: Range<usize>,
@@ -71,7 +76,8 @@ impl Inputs {
     pub fn open(options: &Options) -> Result<Self, Errors> {
         let mut inputs = Inputs::default();
         let mut errors = Errors::default();
-        for input in &options.inputs {
+        for (index, input) in options.inputs.iter().enumerate() {
+            inputs.input = index;
             let whole = matches!(input, Input::File { whole: true, .. } | Input::Library { whole: true, .. });
             if let Some(path) = locate(input, options)
                 && let Err(error) = inputs.add_file(&path, whole, options)
@@ -97,11 +103,20 @@ impl Inputs {
         &self.files[piece.file].bytes()[piece.range.clone()]
     }
 
-    /// Whether a wrapper has already handled this link: it puts its registration object behind the output.
-    pub fn already_registered(&self) -> bool {
-        self.pieces.first().is_some_and(|piece| {
-            piece.kind == FileKind::ElfRelocatable && host_object::registration_symbol(self.bytes(piece)).is_some()
-        })
+    /// Whether a wrapper has already handled this link: it puts its registration object directly behind the
+    /// output. An object that a relocatable link made final has registration code too, but for its own
+    /// entries, under names of their own.
+    pub fn already_registered(&self, options: &Options) -> bool {
+        let behind_output = self.pieces.iter().find(|piece| piece.input >= options.inputs_before_output);
+        let Some(piece) = behind_output.filter(|piece| piece.kind == FileKind::ElfRelocatable) else { return false };
+        let bytes = self.bytes(piece);
+        let open_table = |symbol: &HostSymbol<'_>| symbol.name == b"__start_llvm_offload_entries" && !symbol.defined;
+        match host_object::registration_symbol(bytes) {
+            // SYCL's has no table of entries.
+            Some("sycl.descriptor_reg") => true,
+            Some(_) => host_symbols(bytes, false).is_ok_and(|symbols| symbols.iter().any(open_table)),
+            None => false,
+        }
     }
 
     fn add_file(&mut self, path: &Path, whole: bool, options: &Options) -> Result<(), Errors> {
@@ -202,7 +217,7 @@ impl Inputs {
             },
             _ => None,
         };
-        self.pieces.push(Piece { name, kind, place, bitcode, file, range });
+        self.pieces.push(Piece { name, kind, place, bitcode, input: self.input, file, range });
         Ok(())
     }
 }

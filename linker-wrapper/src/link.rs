@@ -50,7 +50,7 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     llvm_passes::crash::prepare(&program, "");
     let inputs = Inputs::open(&options)?;
     inputs.warnings().iter().for_each(|text| warn(&program, text));
-    let handled = options.linker_query || inputs.already_registered();
+    let handled = options.linker_query || inputs.already_registered(&options);
     let images = if handled { Vec::new() } else { images::find(&inputs)? };
     if images.is_empty() && !options.emit_fatbin_only {
         return host_link::become_linker(&host_link::find(&options)?, &options.host_line, mode);

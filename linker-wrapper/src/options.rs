@@ -232,7 +232,10 @@ pub struct Options {
     pub output_words: usize,
     /// Files and libraries, in order.
     pub inputs: Vec<Input>,
-    /// A query that the real linker answers (`-v`, `--version`, `--help` under a linker's name).
+    /// How many of the inputs stand before the output's name.
+    pub inputs_before_output: usize,
+    /// A query that the real linker answers and ends with (`--version`, `--help` under a linker's name). After
+    /// `-v` it goes on to link.
     pub linker_query: bool,
 }
 
@@ -376,7 +379,7 @@ impl Parser {
         }
         if is_option && self.persona == Persona::Linker {
             self.options.linker_query |=
-                matches!(word.as_bytes(), b"-v" | b"-V" | b"--version" | b"--help" | b"-version");
+                matches!(word.as_bytes(), b"--version" | b"--help");
         }
         self.options.host_line.push(word.to_owned());
     }
@@ -416,6 +419,7 @@ impl Parser {
         }
         if found.row.2 == Meaning::Output {
             self.options.insertion = line.len();
+            self.options.inputs_before_output = self.options.inputs.len();
             self.options.output_words = if found.joined.is_none() { 2 } else { 1 };
         }
     }

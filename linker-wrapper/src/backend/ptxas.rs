@@ -22,8 +22,19 @@ pub struct Assembly<'a> {
     pub output: PathBuf,
     /// Make a cubin that others can be joined to.
     pub relocatable: bool,
-    /// The PTX carries line tables.
-    pub has_lines: bool,
+    /// What the PTX carries.
+    pub debug_info: DebugInfo,
+}
+
+/// Debug information in PTX.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DebugInfo {
+    /// None.
+    None,
+    /// Line tables.
+    Lines,
+    /// All, from files compiled with `-g -O0`: ptxas takes such PTX only for unoptimized code.
+    Full,
 }
 
 /// Assembles; the cubin's bytes come back.
@@ -54,11 +65,11 @@ pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) ->
 
 fn arguments(assembly: &Assembly<'_>, options: &DeviceOptions) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["-m64".into()];
-    if options.debug && options.ptxas_level == 0 {
+    if assembly.debug_info == DebugInfo::Full || (options.debug && options.ptxas_level == 0) {
         words.extend(["-g".into(), "-O0".into()]);
     } else {
         words.push(format!("-O{}", options.ptxas_level).into());
-        if assembly.has_lines {
+        if assembly.debug_info == DebugInfo::Lines {
             words.push("-lineinfo".into());
         }
     }

@@ -29,6 +29,11 @@ const STO_CUDA_SHARED: u8 = 0x40;
 const STO_CUDA_CONSTANT: u8 = 0x80;
 /// The symbol type of variables in the cubins of ptxas; nvlink's have `STT_OBJECT`.
 const STT_CUDA_OBJECT: u8 = 13;
+/// Sections of memory that the GPU sets up: they have a size and, as `SHT_NOBITS`, no bytes in the file. (Seen in the cubins of
+/// ptxas 13.0: `.nv_debug.shared` of kernels with `__shared__` unions; the other two by their neighbourhood.)
+const SHT_CUDA_GLOBAL: u32 = 0x7000_0007;
+const SHT_CUDA_LOCAL: u32 = 0x7000_0009;
+const SHT_CUDA_SHARED: u32 = 0x7000_000a;
 const SHN_UNDEF: usize = 0;
 const NOTE_CUINFO: &str = ".note.nv.cuinfo";
 const NV_COMPAT: &str = ".nv.compat";
@@ -191,7 +196,7 @@ fn named_sections<'a>(
 }
 
 fn section_data<'a>(data: &'a [u8], section: &SectionHeader, name: &str) -> Result<&'a [u8], FormatError> {
-    if matches!(section.sh_type, SHT_NOBITS | SHT_NULL) {
+    if matches!(section.sh_type, SHT_NOBITS | SHT_NULL | SHT_CUDA_GLOBAL | SHT_CUDA_LOCAL | SHT_CUDA_SHARED) {
         return Ok(&[]);
     }
     let what = format!("the cubin's section {name}");

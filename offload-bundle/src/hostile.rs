@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use crate::coverage::{CheckOptions, Driver};
 use crate::fatbin::CompressPolicy;
-use crate::{GpuArch, archive, cubin, fatbin, host_object, listing, offload_binary, samples};
+use crate::{GpuArch, archive, coverage, cubin, fatbin, host_object, listing, offload_binary, samples};
 
 /// One change of a file.
 #[derive(Debug, Clone)]
@@ -77,6 +78,10 @@ fn read_all_ways(data: &[u8]) {
     }
     if let Ok(rows) = listing::list(data, |_| Err("no files here".to_owned())) {
         let _ = listing::table(&rows);
+    }
+    if let Ok(found) = coverage::containers(data, |_| Err("no files here".to_owned())) {
+        let _ = coverage::Report::new(&found, None, Driver::Branch(580)).text();
+        let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text();
     }
     let _ = fatbin::squeeze(data);
 }

@@ -10,7 +10,9 @@
 //! 4. [`arch`] knows which GPU runs which code, and which PTX version it takes to write for it.
 //! 5. [`fatbin`] bundles linked machine code and PTX for the CUDA runtime, byte for byte as NVIDIA's `fatbinary` does, and reads such
 //!    bundles again.
-//! 6. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it.
+//! 6. [`coverage`] tells what the driver will run of such a bundle on each GPU, and what is wrong with it. The programs
+//!    `offload-bundle explain` and `offload-bundle check` print it.
+//! 7. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it.
 //!
 //! Every reader takes bytes that anybody may have written. It answers with what is there or with a [`FormatError`] that says what is
 //! wrong and where; it does not panic, and it takes no memory because a number in the bytes asks for it. Images are borrowed from the
@@ -21,6 +23,7 @@
 pub mod arch;
 pub mod archive;
 mod bytes;
+pub mod coverage;
 pub mod cubin;
 mod error;
 pub mod fatbin;

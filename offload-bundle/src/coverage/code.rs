@@ -1,5 +1,6 @@
 //! A look into each entry of a fatbin: what its image is, whatever its label says.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Serialize;
@@ -104,11 +105,19 @@ impl Code {
     pub fn toolkit(&self) -> Option<Toolkit> {
         match &self.content {
             Content::Sass { toolkit, .. } => *toolkit,
-            Content::Ptx { version, .. } => {
-                version.cuda_release().map(|(major, minor)| Toolkit { major, minor })
-            }
+            Content::Ptx { version, .. } => version.cuda_release().map(|(major, minor)| Toolkit { major, minor }),
             _ => None,
         }
+    }
+
+    /// The same with the places of errors counted from `base` bytes earlier on.
+    pub(super) fn shifted(mut self, base: u64) -> Self {
+        self.content = match self.content {
+            Content::Damaged(error) => Content::Damaged(error.shifted(base)),
+            Content::Crashing(error) => Content::Crashing(error.shifted(base)),
+            content => content,
+        };
+        self
     }
 
     /// Whether it is one of the kinds that the driver loads.
@@ -120,41 +129,45 @@ impl Code {
 /// Looks into every entry of one fatbin.
 pub fn inspect(entries: &[Entry<'_>]) -> Vec<Code> {
     let mut codes: Vec<Code> = entries.iter().enumerate().map(|(index, entry)| look(index + 1, entry)).collect();
-    count_twins(&mut codes);
+    recount(&mut codes);
     codes
 }
 
 fn look(number: usize, entry: &Entry<'_>) -> Code {
-    let mut digest = DefaultHasher::new();
-    let content = match entry.kind {
-        EntryKind::Elf | EntryKind::Ptx => match entry.payload() {
-            Ok(payload) => {
-                // The zeros behind an uncompressed image are the container's, not the image's.
-                let end = payload.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-                payload.get(..end).unwrap_or_default().hash(&mut digest);
-                content(entry, &payload)
-            }
-            Err(error) => Content::Damaged(error),
-        },
-        EntryKind::LtoIr => Content::LtoIr,
-        _ => Content::Other,
+    let payload = match entry.kind {
+        EntryKind::Elf | EntryKind::Ptx => Some(entry.payload()),
+        _ => None,
     };
-    // What cannot be decompressed, or need not be, is the same if it is stored as the same bytes.
-    if digest.finish() == DefaultHasher::new().finish() {
-        entry.stored.hash(&mut digest);
-    }
-    let (major, minor) = entry.code_version;
-    let version = |major: u16, minor: u16| Some(PtxVersion { major: major.try_into().ok()?, minor: minor.try_into().ok()? });
+    let content = match &payload {
+        Some(Ok(payload)) => content(entry, payload),
+        Some(Err(error)) => Content::Damaged(error.clone()),
+        None if entry.kind == EntryKind::LtoIr => Content::LtoIr,
+        None => Content::Other,
+    };
     Code {
         number,
         kind: entry.kind,
         arch: entry.arch,
-        labelled_version: version(major, minor).filter(|_| entry.kind == EntryKind::Ptx),
+        labelled_version: labelled_version(entry),
         compression: entry.compression,
         content,
-        digest: digest.finish(),
+        digest: digest(payload.and_then(Result::ok).as_deref().unwrap_or(entry.stored)),
         twins: Twins { place: 1, count: 1 },
     }
+}
+
+fn labelled_version(entry: &Entry<'_>) -> Option<PtxVersion> {
+    let (major, minor) = entry.code_version;
+    let version = PtxVersion { major: major.try_into().ok()?, minor: minor.try_into().ok()? };
+    (entry.kind == EntryKind::Ptx).then_some(version)
+}
+
+/// The zeros behind an uncompressed image are the container's, not the image's.
+fn digest(image: &[u8]) -> u64 {
+    let end = image.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    let mut hasher = DefaultHasher::new();
+    image.get(..end).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
 }
 
 fn content(entry: &Entry<'_>, payload: &[u8]) -> Content {
@@ -183,8 +196,8 @@ fn unrecorded_toolkit(cubin: &cubin::Cubin<'_>) -> Option<Toolkit> {
     (cubin.abi_version() >= 8).then_some(Toolkit { major: 12, minor: 8 })
 }
 
-fn count_twins(codes: &mut [Code]) {
-    let mut counts = std::collections::HashMap::new();
+pub(super) fn recount(codes: &mut [Code]) {
+    let mut counts = HashMap::new();
     for code in codes.iter_mut() {
         let count = counts.entry((code.kind, code.arch)).or_insert(0);
         *count += 1;

@@ -20,15 +20,17 @@ mod findings;
 mod ptx_header;
 mod report;
 mod select;
+#[cfg(test)]
+mod testing;
 mod text;
 
 pub use check::{CheckOptions, check};
-pub use code::{Code, Content, inspect};
+pub use code::{Code, Content, Twins, inspect};
 pub use containers::{FoundContainer, Place, containers};
 pub use driver::{Driver, ParseDriverError, Toolkit};
 pub use findings::{Finding, FindingCode, Severity};
-pub use report::{CheckReport, ContainerReport, GpuReport, Report};
-pub use select::{Outcome, PassedOver, Verdict, outcome};
+pub use report::{CheckReport, CheckedContainer, ContainerReport, GpuReport, PassedOverReport, Report};
+pub use select::{Outcome, PassedOver, Verdict, WhyNot, outcome};
 
 /// The GPUs that [`Report`] has a row for: those of the compilers of CUDA 13.
 pub const GPUS: [u32; 12] = [75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];

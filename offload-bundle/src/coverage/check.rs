@@ -1,0 +1,220 @@
+//! Faults of a fatbin that no linker complains about, and that show on somebody's GPU.
+
+use std::collections::BTreeMap;
+
+use super::CHECKED_GPUS;
+use super::code::{Code, Content, Word};
+use super::driver::{Driver, Toolkit};
+use super::findings::{Finding, FindingCode, Severity};
+use super::select::{choose, fits, judge};
+use crate::arch::{ArchFeature, GpuArch};
+
+/// What a fatbin is checked against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct CheckOptions {
+    /// The oldest driver that is to load it.
+    pub driver: Driver,
+    /// The toolkit that it is meant to be of; without, that of its oldest machine code.
+    pub toolkit: Option<Toolkit>,
+}
+
+/// What somebody who ships a fatbin of these entries should know, the worst first.
+pub fn check(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for code in codes {
+        findings.extend(soundness(code));
+        findings.extend(against_driver(code, options.driver));
+        findings.extend(against_label(code));
+        findings.extend(not_loaded(code));
+    }
+    findings.extend(hidden(codes, options.driver));
+    findings.extend(duplicates(codes));
+    findings.extend(forward_compatibility(codes));
+    findings.extend(toolkits(codes, options.toolkit));
+    findings.extend(runs_nowhere(codes, options.driver));
+    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.code));
+    findings
+}
+
+/// `entry 2 (ptx 90)`.
+fn named(code: &Code) -> String {
+    format!("entry {} ({})", code.number, code.name())
+}
+
+fn one(id: FindingCode, severity: Severity, code: &Code, what: &str) -> Finding {
+    Finding::new(id, severity, vec![code.number], format!("{}: {what}", named(code)))
+}
+
+fn soundness(code: &Code) -> Option<Finding> {
+    let (id, what) = match &code.content {
+        Content::Crashing(error) => (FindingCode::CrashesDriver, format!("the driver crashes on it: {error}")),
+        Content::Damaged(error) => (FindingCode::Damaged, format!("damaged: {error}")),
+        _ => return None,
+    };
+    Some(one(id, Severity::Error, code, &what))
+}
+
+fn against_driver(code: &Code, driver: Driver) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut lacks = |id, what: String, branch: Option<u32>| {
+        let what = |branch| format!("{what} needs a driver of branch {branch} or later");
+        found.extend(branch.map(|branch| one(id, Severity::Error, code, &what(branch))));
+    };
+    match &code.content {
+        Content::Ptx { version, .. } => {
+            lacks(FindingCode::PtxTooNew, format!("PTX {version}"), driver.lacks_for_ptx(*version));
+        }
+        Content::Sass { toolkit: Some(toolkit), .. } => {
+            let what = format!("machine code of CUDA {}", toolkit.major);
+            lacks(FindingCode::SassTooNew, what, driver.lacks_for_sass(*toolkit));
+        }
+        _ => {}
+    }
+    if code.is_loadable() {
+        let what = format!("{} compression", code.compression);
+        lacks(FindingCode::CompressionTooNew, what, driver.lacks_for_compression(code.compression));
+    }
+    found
+}
+
+/// The label against what the image says of itself.
+fn against_label(code: &Code) -> Vec<Finding> {
+    let (own, what) = match &code.content {
+        // A cubin does not record `f`.
+        Content::Sass { arch, .. } if is_same_sass(*arch, code.arch) => return Vec::new(),
+        Content::Sass { arch, .. } => (Some(*arch), "machine code"),
+        Content::Ptx { target, .. } => (target.filter(|target| *target != code.arch), "PTX"),
+        _ => return Vec::new(),
+    };
+    let mut found = Vec::from_iter(own.map(|own| wrong_arch(code, own, what)));
+    if let Content::Ptx { version, .. } = code.content
+        && let Some(label) = code.labelled_version.filter(|label| *label != version)
+    {
+        let what = format!("the label says PTX {label}, the text is PTX {version}");
+        found.push(one(FindingCode::WrongLabel, Severity::Warning, code, &what));
+    }
+    found
+}
+
+fn is_same_sass(own: GpuArch, label: GpuArch) -> bool {
+    let is_accelerated = |arch: GpuArch| arch.feature == ArchFeature::Accelerated;
+    own.number == label.number && is_accelerated(own) == is_accelerated(label)
+}
+
+/// An error where the label makes a GPU take an image that it cannot run.
+fn wrong_arch(code: &Code, own: GpuArch, what: &str) -> Finding {
+    let runs = |gpu: GpuArch| match code.word() {
+        Word::Sass => gpu.runs_sass_of(own),
+        _ => gpu.can_jit_ptx_of(own),
+    };
+    let failing: Vec<u32> = gpus().filter(|gpu| fits(code, *gpu) && !runs(*gpu)).map(|gpu| gpu.number).collect();
+    let severity = if failing.is_empty() { Severity::Warning } else { Severity::Error };
+    let text = format!("the label says {}, the {what} is for {own}", code.arch);
+    one(FindingCode::WrongLabel, severity, code, &text).on(&failing)
+}
+
+fn not_loaded(code: &Code) -> Option<Finding> {
+    match code.word() {
+        Word::LtoIr => Some(one(FindingCode::LtoIr, Severity::Warning, code, "LTO-IR, which no driver loads")),
+        Word::Other => {
+            let what = "of a kind that no driver is known to load";
+            Some(one(FindingCode::UnknownKind, Severity::Note, code, what))
+        }
+        Word::Sass | Word::Ptx => None,
+    }
+}
+
+/// Entries that fail where another would run if they were not there.
+fn hidden(codes: &[Code], driver: Driver) -> Vec<Finding> {
+    let mut pairs: BTreeMap<(usize, usize), (String, Vec<u32>)> = BTreeMap::new();
+    for gpu in gpus() {
+        let Some(taken) = choose(codes, gpu) else { continue };
+        let runs = |code: &Code| judge(code, gpu, driver).0.runs();
+        if runs(taken) {
+            continue;
+        }
+        if let Some(good) = choose(codes.iter().filter(|code| fits(code, gpu) && runs(code)), gpu) {
+            let text = || format!("{} is taken and fails; it hides {}, which would run", named(taken), named(good));
+            let pair = pairs.entry((taken.number, good.number)).or_insert_with(|| (text(), Vec::new()));
+            pair.1.push(gpu.number);
+        }
+    }
+    let finding = |((taken, good), (message, gpus)): ((usize, usize), (String, Vec<u32>))| {
+        Finding::new(FindingCode::HidesGoodEntry, Severity::Error, vec![taken, good], message).on(&gpus)
+    };
+    pairs.into_iter().map(finding).collect()
+}
+
+fn duplicates(codes: &[Code]) -> Vec<Finding> {
+    let mut groups: BTreeMap<(bool, GpuArch), Vec<&Code>> = BTreeMap::new();
+    for code in codes.iter().filter(|code| code.is_loadable() && code.twins.count > 1) {
+        groups.entry((code.word() == Word::Ptx, code.arch)).or_default().push(code);
+    }
+    groups.into_values().filter_map(|group| duplicate(&group)).collect()
+}
+
+fn duplicate(group: &[&Code]) -> Option<Finding> {
+    let [first, .., last] = group else { return None };
+    let is_same = group.iter().all(|code| code.digest == first.digest);
+    let severity = if is_same { Severity::Note } else { Severity::Warning };
+    let winner = match (first.word(), first.arch.feature) {
+        (Word::Ptx, ArchFeature::Accelerated) => format!("entry {}, the last, wins", last.number),
+        (Word::Ptx, _) => {
+            let gpu = GpuArch::plain(first.arch.number);
+            format!("on {gpu} entry {}, the last, wins, on later GPUs entry {}, the first", last.number, first.number)
+        }
+        _ => format!("entry {}, the first, wins", first.number),
+    };
+    let kind = if first.word() == Word::Ptx { "PTX" } else { "machine code" };
+    let content = if is_same { "the same" } else { "different" };
+    let message = format!("{} entries of {kind} for {}, {content} in content: {winner}", group.len(), first.arch);
+    let entries = group.iter().map(|code| code.number).collect();
+    Some(Finding::new(FindingCode::Duplicates, severity, entries, message))
+}
+
+fn forward_compatibility(codes: &[Code]) -> Option<Finding> {
+    let newest = codes.iter().filter(|code| code.is_loadable()).map(|code| code.arch).max()?;
+    let is_forward = |code: &Code| code.word() == Word::Ptx && code.arch.feature == ArchFeature::Plain;
+    if codes.iter().any(is_forward) {
+        return None;
+    }
+    let message = format!("no PTX that later GPUs can compile: nothing runs after the major version of {newest}");
+    Some(Finding::new(FindingCode::NoForwardPtx, Severity::Note, Vec::new(), message))
+}
+
+/// Entries of a later major version than the one named, or than the oldest machine code.
+fn toolkits(codes: &[Code], named_toolkit: Option<Toolkit>) -> Vec<Finding> {
+    let of_sass = codes.iter().filter(|code| code.word() == Word::Sass).filter_map(Code::toolkit);
+    let (base, whose) = match (named_toolkit, of_sass.min()) {
+        (Some(toolkit), _) => (toolkit, "the one named"),
+        (None, Some(oldest)) => (oldest, "the oldest machine code here"),
+        (None, None) => return Vec::new(),
+    };
+    let newer = |code: &&Code| code.toolkit().is_some_and(|toolkit| toolkit.major > base.major);
+    let finding = |code: &Code| {
+        let own = code.toolkit().map_or(0, |toolkit| toolkit.major);
+        let what = format!("of CUDA {own}, while {whose} is of CUDA {}", base.major);
+        one(FindingCode::NewerToolkit, Severity::Warning, code, &what)
+    };
+    codes.iter().filter(newer).map(finding).collect()
+}
+
+fn runs_nowhere(codes: &[Code], driver: Driver) -> Option<Finding> {
+    let runs = |gpu| choose(codes, gpu).is_some_and(|code| judge(code, gpu, driver).0.runs());
+    if gpus().any(runs) {
+        return None;
+    }
+    let message = match codes {
+        [] => "the fatbin has no entries".to_owned(),
+        _ => "no GPU from sm_50 to sm_121 runs anything of it".to_owned(),
+    };
+    Some(Finding::new(FindingCode::RunsNowhere, Severity::Error, Vec::new(), message))
+}
+
+fn gpus() -> impl Iterator<Item = GpuArch> {
+    CHECKED_GPUS.into_iter().map(GpuArch::plain)
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

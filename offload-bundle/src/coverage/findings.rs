@@ -1,0 +1,145 @@
+//! What [`check`](super::check) can find, each with its code, its weight and what to do.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// Works, but perhaps not as meant.
+    Warning,
+    /// Fails on some GPU.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        })
+    }
+}
+
+/// What was found; the codes are stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FindingCode {
+    /// FB001: machine code on which the driver crashes.
+    CrashesDriver,
+    /// FB002: an image that cannot be read.
+    Damaged,
+    /// FB003: PTX that the named driver cannot compile.
+    PtxTooNew,
+    /// FB004: an entry that fails is taken before one that would run.
+    HidesGoodEntry,
+    /// FB005: LTO-IR in an image that is no input of a link.
+    LtoIr,
+    /// FB006: several entries of one kind and architecture.
+    Duplicates,
+    /// FB007: an image for another architecture than its label says.
+    WrongLabel,
+    /// FB008: no PTX that later GPUs can compile.
+    NoForwardPtx,
+    /// FB009: an entry of a newer toolkit than the others, or than the one named.
+    NewerToolkit,
+    /// FB010: machine code of a toolkit that the named driver does not know.
+    SassTooNew,
+    /// FB011: a compression that the named driver does not know.
+    CompressionTooNew,
+    /// FB012: an entry of a kind that no driver is known to load.
+    UnknownKind,
+    /// FB013: no GPU runs anything.
+    RunsNowhere,
+}
+
+impl FindingCode {
+    /// `FB001` and so on.
+    pub fn name(self) -> &'static str {
+        self.text().0
+    }
+
+    /// What to do about it.
+    pub fn advice(self) -> &'static str {
+        self.text().1
+    }
+
+    fn text(self) -> (&'static str, &'static str) {
+        match self {
+            FindingCode::CrashesDriver => ("FB001", "build the image again, and never load this one"),
+            FindingCode::Damaged => ("FB002", "build the image again"),
+            FindingCode::PtxTooNew => (
+                "FB003",
+                "ship PTX of an older version (an older toolkit's, or with clang's --cuda-feature=+ptxNN), or ask for a newer driver",
+            ),
+            FindingCode::HidesGoodEntry => {
+                ("FB004", "remove or repair the entry that fails: the driver takes one entry and tries no other")
+            }
+            FindingCode::LtoIr => (
+                "FB005",
+                "link it and ship the result: no driver loads it, and drivers before that of CUDA 12.0 refused some images with it",
+            ),
+            FindingCode::Duplicates => {
+                ("FB006", "leave one of them: the others never run on any GPU, or run by accident")
+            }
+            FindingCode::WrongLabel => ("FB007", "give the image the architecture that it was compiled for"),
+            FindingCode::NoForwardPtx => {
+                ("FB008", "add PTX without a suffix (--offload-arch or code=compute_NN) if later GPUs are to run it")
+            }
+            FindingCode::NewerToolkit => {
+                ("FB009", "compile all with one toolkit, or ask for the driver that the newest needs")
+            }
+            FindingCode::SassTooNew => ("FB010", "compile with an older toolkit, or ask for a newer driver"),
+            FindingCode::CompressionTooNew => {
+                ("FB011", "compress with --compress-mode=speed (LZ4) or not at all, or ask for a newer driver")
+            }
+            FindingCode::UnknownKind => ("FB012", "remove it, or check on a GPU what becomes of it"),
+            FindingCode::RunsNowhere => ("FB013", "add machine code or PTX for the GPUs that it is for"),
+        }
+    }
+}
+
+impl fmt::Display for FindingCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for FindingCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Something that somebody who ships a fatbin should know. The field names are the keys of the JSON output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is.
+    pub code: FindingCode,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The entries that it is about, from 1.
+    pub entries: Vec<usize>,
+    /// The GPUs that it is about, where it is about some of them: `sm_90`.
+    pub gpus: Vec<String>,
+    /// What was found.
+    pub message: String,
+    /// What to do.
+    pub advice: &'static str,
+}
+
+impl Finding {
+    pub(super) fn new(code: FindingCode, severity: Severity, entries: Vec<usize>, message: String) -> Self {
+        Self { code, severity, entries, gpus: Vec::new(), message, advice: code.advice() }
+    }
+
+    #[must_use]
+    pub(super) fn on(mut self, gpus: &[u32]) -> Self {
+        self.gpus = gpus.iter().map(|gpu| format!("sm_{gpu}")).collect();
+        self
+    }
+}

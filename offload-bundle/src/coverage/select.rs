@@ -1,0 +1,391 @@
+//! Which entry the driver takes, and what becomes of it.
+
+use std::fmt;
+
+use super::code::{Code, Content, Word};
+use super::driver::{Driver, Toolkit};
+use crate::arch::{ArchFeature, GpuArch, PtxVersion};
+
+/// What becomes of a fatbin on one GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Machine code runs.
+    Sass,
+    /// PTX is compiled and runs.
+    Ptx,
+    /// `CUDA_ERROR_NO_BINARY_FOR_GPU`.
+    NoBinary,
+    /// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`.
+    UnsupportedPtxVersion,
+    /// `CUDA_ERROR_INVALID_IMAGE`.
+    InvalidImage,
+    /// `CUDA_ERROR_INVALID_PTX`.
+    InvalidPtx,
+    /// The driver brings down the process.
+    DriverCrash,
+}
+
+impl Verdict {
+    /// Whether a kernel can be launched.
+    pub fn runs(self) -> bool {
+        matches!(self, Verdict::Sass | Verdict::Ptx)
+    }
+
+    /// The word for it in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Sass => "sass",
+            Verdict::Ptx => "ptx",
+            Verdict::NoBinary => "no-binary",
+            Verdict::UnsupportedPtxVersion => "unsupported-ptx-version",
+            Verdict::InvalidImage => "invalid-image",
+            Verdict::InvalidPtx => "invalid-ptx",
+            Verdict::DriverCrash => "driver-crash",
+        }
+    }
+
+    /// The driver's name of the error.
+    pub fn error_name(self) -> Option<&'static str> {
+        match self {
+            Verdict::Sass | Verdict::Ptx => None,
+            Verdict::NoBinary => Some("CUDA_ERROR_NO_BINARY_FOR_GPU"),
+            Verdict::UnsupportedPtxVersion => Some("CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
+            Verdict::InvalidImage => Some("CUDA_ERROR_INVALID_IMAGE"),
+            Verdict::InvalidPtx => Some("CUDA_ERROR_INVALID_PTX"),
+            Verdict::DriverCrash => Some("SIGSEGV"),
+        }
+    }
+}
+
+/// What the driver does with a fatbin on one GPU, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome<'a> {
+    /// The GPU.
+    pub gpu: GpuArch,
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// The entry that the driver takes, whether that runs or not.
+    pub code: Option<&'a Code>,
+    /// Why, in a line.
+    pub reason: String,
+    /// The other entries, in their order.
+    pub passed_over: Vec<PassedOver<'a>>,
+}
+
+impl Outcome<'_> {
+    /// In short: `sass 90a`, `ptx 80 #2`, `no-binary`.
+    pub fn brief(&self) -> String {
+        match self.code {
+            Some(code) if self.verdict.runs() => code.name(),
+            _ => self.verdict.word().to_owned(),
+        }
+    }
+}
+
+/// An entry that the driver does not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassedOver<'a> {
+    /// The entry.
+    pub code: &'a Code,
+    /// Why not.
+    pub why: WhyNot,
+}
+
+/// Why the driver does not take an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhyNot {
+    /// Code for a link.
+    LtoIr,
+    /// Of a kind that no driver is known to load.
+    OtherKind,
+    /// Machine code of another GPU.
+    SassOfOtherGpu,
+    /// PTX for a later GPU, or with a suffix for another one.
+    PtxOfOtherGpu,
+    /// Machine code goes before PTX.
+    SassGoesFirst,
+    /// One for a nearer architecture is there.
+    NearerArch(GpuArch),
+    /// The first of its twins goes before it.
+    FirstWins,
+    /// The last of its twins goes before it.
+    LastWins,
+}
+
+impl fmt::Display for WhyNot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WhyNot::LtoIr => "LTO-IR is never loaded",
+            WhyNot::OtherKind => "no driver is known to load this kind",
+            WhyNot::SassOfOtherGpu => "machine code of another GPU",
+            WhyNot::PtxOfOtherGpu => "PTX for a later GPU or another family",
+            WhyNot::SassGoesFirst => "machine code that fits goes before PTX",
+            WhyNot::NearerArch(arch) => return write!(f, "{arch} is nearer to the GPU"),
+            WhyNot::FirstWins => "the first of several alike wins",
+            WhyNot::LastWins => "the last of several alike wins",
+        })
+    }
+}
+
+/// What the driver does with a fatbin of these entries. The suffix of `gpu` does not matter: every GPU has all features of its number.
+pub fn outcome(codes: &[Code], gpu: GpuArch, driver: Driver) -> Outcome<'_> {
+    let gpu = GpuArch::plain(gpu.number);
+    let Some(code) = choose(codes, gpu) else {
+        let passed_over = passed_over(codes, None, gpu);
+        let reason = why_nothing(&passed_over);
+        return Outcome { gpu, verdict: Verdict::NoBinary, code: None, reason, passed_over };
+    };
+    let (verdict, problem) = judge(code, gpu, driver);
+    let reason = problem.unwrap_or_else(|| why_this(code, gpu));
+    Outcome { gpu, verdict, code: Some(code), reason, passed_over: passed_over(codes, Some(code), gpu) }
+}
+
+/// The entry that the driver takes: machine code before PTX, then the nearest architecture, then by order.
+///
+/// It looks at labels only: what is wrong with the image shows when it is too late to take another.
+pub(super) fn choose<'a>(codes: impl IntoIterator<Item = &'a Code>, gpu: GpuArch) -> Option<&'a Code> {
+    let mut best: Option<&Code> = None;
+    for code in codes.into_iter().filter(|code| fits(code, gpu)) {
+        if best.is_none_or(|best| goes_before(code, best, gpu)) {
+            best = Some(code);
+        }
+    }
+    best
+}
+
+/// Whether the label says that this GPU runs it.
+pub(super) fn fits(code: &Code, gpu: GpuArch) -> bool {
+    match code.word() {
+        Word::Sass => gpu.runs_sass_of(code.arch),
+        Word::Ptx => gpu.can_jit_ptx_of(code.arch),
+        Word::LtoIr | Word::Other => false,
+    }
+}
+
+/// Whether the driver prefers `later` to `earlier`, both of which fit.
+fn goes_before(later: &Code, earlier: &Code, gpu: GpuArch) -> bool {
+    let rank = |code: &Code| (code.word() == Word::Sass, code.arch);
+    match rank(later).cmp(&rank(earlier)) {
+        std::cmp::Ordering::Equal => last_wins(later, gpu),
+        order => order.is_gt(),
+    }
+}
+
+/// Of entries alike the first wins, except for PTX of the GPU's own architecture. Strange, but seen.
+pub(super) fn last_wins(code: &Code, gpu: GpuArch) -> bool {
+    code.word() == Word::Ptx && code.arch.number == gpu.number
+}
+
+/// What becomes of the entry that was taken, and what is wrong if it does not run.
+pub(super) fn judge(code: &Code, gpu: GpuArch, driver: Driver) -> (Verdict, Option<String>) {
+    if let Some(branch) = driver.lacks_for_compression(code.compression) {
+        let why = format!("compressed with {}, which needs a driver of branch {branch}", code.compression);
+        return (Verdict::InvalidImage, Some(why));
+    }
+    match &code.content {
+        Content::Crashing(error) => {
+            (Verdict::DriverCrash, Some(format!("{error}: the driver does not refuse it, it crashes")))
+        }
+        Content::Damaged(error) if code.word() == Word::Ptx => (Verdict::InvalidPtx, Some(no_fallback(error))),
+        Content::Damaged(error) => (Verdict::InvalidImage, Some(no_fallback(error))),
+        Content::Sass { arch, toolkit } => judge_sass(code, *arch, *toolkit, gpu, driver),
+        Content::Ptx { version, target } => judge_ptx(code, *version, *target, gpu, driver),
+        Content::LtoIr | Content::Other => (Verdict::NoBinary, None),
+    }
+}
+
+fn judge_sass(
+    code: &Code,
+    own: GpuArch,
+    toolkit: Option<Toolkit>,
+    gpu: GpuArch,
+    driver: Driver,
+) -> (Verdict, Option<String>) {
+    if let Some((toolkit, branch)) = toolkit.and_then(|toolkit| Some((toolkit, driver.lacks_for_sass(toolkit)?))) {
+        let why = format!("machine code of CUDA {} needs a driver of branch {branch}", toolkit.major);
+        return (Verdict::InvalidImage, Some(why));
+    }
+    if !gpu.runs_sass_of(own) {
+        return (Verdict::NoBinary, Some(format!("labelled {}, but the machine code is for {own}", code.arch)));
+    }
+    (Verdict::Sass, None)
+}
+
+fn judge_ptx(
+    code: &Code,
+    version: PtxVersion,
+    own: Option<GpuArch>,
+    gpu: GpuArch,
+    driver: Driver,
+) -> (Verdict, Option<String>) {
+    if let Some(branch) = driver.lacks_for_ptx(version) {
+        let why = no_fallback(&format!("PTX {version} needs a driver of branch {branch}"));
+        return (Verdict::UnsupportedPtxVersion, Some(why));
+    }
+    if let Some(own) = own.filter(|own| !gpu.can_jit_ptx_of(*own)) {
+        return (Verdict::InvalidPtx, Some(format!("labelled {}, but the PTX is for {own}", code.arch)));
+    }
+    (Verdict::Ptx, None)
+}
+
+fn no_fallback(problem: &impl fmt::Display) -> String {
+    format!("{problem}; the driver does not fall back to another entry")
+}
+
+fn why_this(code: &Code, gpu: GpuArch) -> String {
+    let exact = code.arch.number == gpu.number;
+    let mut why = match (code.word(), exact, code.arch.feature) {
+        (Word::Sass, true, ArchFeature::Plain) => "machine code for this GPU".to_owned(),
+        (Word::Sass, true, _) => format!("machine code for this GPU, {} before plain", code.arch),
+        (Word::Sass, false, _) => format!("machine code of {} runs on later GPUs of its major version", code.arch),
+        (_, true, _) => "no machine code fits: compiles the PTX for this GPU".to_owned(),
+        (_, false, _) => format!("no machine code fits: compiles the PTX of the nearest earlier GPU, {}", code.arch),
+    };
+    if code.twins.count > 1 {
+        let which = if last_wins(code, gpu) { "last" } else { "first" };
+        why += &format!("; the {which} of {} alike", code.twins.count);
+    }
+    why
+}
+
+fn passed_over<'a>(codes: &'a [Code], taken: Option<&Code>, gpu: GpuArch) -> Vec<PassedOver<'a>> {
+    let others = codes.iter().filter(|code| taken.is_none_or(|taken| taken.number != code.number));
+    others.map(|code| PassedOver { code, why: why_not(code, taken, gpu) }).collect()
+}
+
+fn why_not(code: &Code, taken: Option<&Code>, gpu: GpuArch) -> WhyNot {
+    match (code.word(), taken.filter(|_| fits(code, gpu))) {
+        (Word::LtoIr, _) => WhyNot::LtoIr,
+        (Word::Other, _) => WhyNot::OtherKind,
+        (Word::Sass, None) => WhyNot::SassOfOtherGpu,
+        (Word::Ptx, None) => WhyNot::PtxOfOtherGpu,
+        (Word::Ptx, Some(taken)) if taken.word() == Word::Sass => WhyNot::SassGoesFirst,
+        (_, Some(taken)) if taken.arch != code.arch => WhyNot::NearerArch(taken.arch),
+        _ if last_wins(code, gpu) => WhyNot::LastWins,
+        _ => WhyNot::FirstWins,
+    }
+}
+
+fn why_nothing(passed_over: &[PassedOver<'_>]) -> String {
+    if passed_over.is_empty() {
+        return "the fatbin has no entries".to_owned();
+    }
+    let archs = |why: WhyNot| {
+        let mut archs: Vec<GpuArch> = passed_over.iter().filter(|p| p.why == why).map(|p| p.code.arch).collect();
+        archs.sort();
+        archs.dedup();
+        let shown: Vec<String> = archs.iter().take(6).map(GpuArch::to_string).collect();
+        let more = if archs.len() > shown.len() { ", ..." } else { "" };
+        (!shown.is_empty()).then(|| shown.join(", ") + more)
+    };
+    let sass = archs(WhyNot::SassOfOtherGpu).map(|archs| format!("machine code is for {archs}"));
+    let ptx = archs(WhyNot::PtxOfOtherGpu).map(|archs| format!("PTX is for {archs}"));
+    let lto = archs(WhyNot::LtoIr).map(|_| WhyNot::LtoIr.to_string());
+    let other =
+        archs(WhyNot::OtherKind).map(|_| "there are entries of kinds that no driver is known to load".to_owned());
+    let parts: Vec<String> = [sass, ptx, lto, other].into_iter().flatten().collect();
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coverage::testing::{damaged, lto, ptx, ptx_of, sass, sass_of, set};
+
+    fn brief(codes: &[Code], gpu: u32) -> String {
+        outcome(codes, GpuArch::plain(gpu), Driver::Branch(580)).brief()
+    }
+
+    #[test]
+    fn machine_code_on_other_gpus() {
+        let codes = set([sass("80"), sass("86"), sass("87"), sass("90a"), sass("100f"), sass("103a"), sass("120f")]);
+        let seen = [75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121].map(|gpu| brief(&codes, gpu));
+        // 87 and 88 are Tegra: they run their own code only, and no other GPU runs that. 110 is not in family 100.
+        let expected = [
+            "no-binary",
+            "sass 80",
+            "sass 86",
+            "sass 87",
+            "no-binary",
+            "sass 86",
+            "sass 90a",
+            "sass 100f",
+            "sass 103a",
+            "no-binary",
+            "sass 120f",
+            "sass 120f",
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn ptx_on_other_gpus() {
+        let codes = set([ptx("80"), ptx("90a"), ptx("100f"), ptx("103a"), ptx("120")]);
+        let seen = [75, 80, 87, 88, 89, 90, 100, 103, 110, 120, 121].map(|gpu| brief(&codes, gpu));
+        let expected = [
+            "no-binary",
+            "ptx 80",
+            "ptx 80",
+            "ptx 80",
+            "ptx 80",
+            "ptx 90a",
+            "ptx 100f",
+            "ptx 103a",
+            "ptx 80",
+            "ptx 120",
+            "ptx 120",
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn entries_alike() {
+        let both = set([ptx("90"), ptx("90"), sass("80"), sass("80")]);
+        assert_eq!(
+            [80, 86, 90, 100].map(|gpu| brief(&both, gpu)),
+            ["sass 80 #1", "sass 80 #1", "ptx 90 #2", "ptx 90 #1"]
+        );
+        let found = outcome(&both, GpuArch::plain(90), Driver::NewEnough);
+        assert!(found.reason.ends_with("; the last of 2 alike"), "{}", found.reason);
+        let why: Vec<WhyNot> = found.passed_over.iter().map(|other| other.why).collect();
+        assert_eq!(why, [WhyNot::LastWins, WhyNot::SassOfOtherGpu, WhyNot::SassOfOtherGpu]);
+    }
+
+    #[test]
+    fn why_the_others_are_passed_over() {
+        let codes = set([lto("90"), ptx("90"), sass("90"), sass("90a"), ptx("100"), sass("80")]);
+        let found = outcome(&codes, "sm_90a".parse().expect("an architecture"), Driver::NewEnough);
+        let nearer = WhyNot::NearerArch("sm_90a".parse().expect("an architecture"));
+        let why: Vec<WhyNot> = found.passed_over.iter().map(|other| other.why).collect();
+        let expected = [WhyNot::LtoIr, WhyNot::SassGoesFirst, nearer, WhyNot::PtxOfOtherGpu, WhyNot::SassOfOtherGpu];
+        assert_eq!((found.brief().as_str(), why.as_slice()), ("sass 90a", expected.as_slice()));
+        let nothing = outcome(&codes[4..], GpuArch::plain(75), Driver::NewEnough);
+        assert_eq!(nothing.reason, "machine code is for sm_80; PTX is for sm_100");
+        assert_eq!(outcome(&[], GpuArch::plain(75), Driver::NewEnough).reason, "the fatbin has no entries");
+    }
+
+    #[test]
+    fn drivers_that_are_too_old() {
+        let codes = set([sass("90"), ptx_of("8.6", "80", "80")]);
+        let seen = |gpu, branch| outcome(&codes, GpuArch::plain(gpu), Driver::Branch(branch)).brief();
+        assert_eq!([seen(90, 580), seen(90, 575)], ["sass 90", "invalid-image"]);
+        assert_eq!([seen(80, 565), seen(80, 560)], ["ptx 80", "unsupported-ptx-version"]);
+    }
+
+    #[test]
+    fn images_that_are_not_what_the_label_says() {
+        assert_eq!(brief(&set([sass_of("80", "90"), ptx("80")]), 90), "no-binary");
+        assert_eq!(brief(&set([ptx_of("9.0", "100", "90"), ptx("80")]), 90), "invalid-ptx");
+        // Of the same or an earlier GPU, it does no harm.
+        assert_eq!(brief(&set([sass_of("90a", "90")]), 90), "sass 90");
+        assert_eq!(brief(&set([ptx_of("9.0", "80", "90")]), 90), "ptx 90");
+    }
+
+    #[test]
+    fn damage_counts_only_where_it_is_taken() {
+        let codes = set([damaged(sass("90"), false), ptx("90"), damaged(ptx("100"), false), damaged(sass("80"), true)]);
+        let seen = [80, 90, 100].map(|gpu| brief(&codes, gpu));
+        assert_eq!(seen, ["driver-crash", "invalid-image", "invalid-ptx"]);
+        assert_eq!(brief(&set([damaged(sass("90"), false), sass("90a")]), 90), "sass 90a");
+    }
+}

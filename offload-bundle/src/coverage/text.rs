@@ -1,0 +1,84 @@
+//! The reports for people.
+
+use super::containers::Place;
+use super::findings::{Finding, Severity};
+use super::report::{CheckReport, ContainerReport, GpuReport, Report};
+
+pub(super) fn report(report: &Report) -> String {
+    let mut out = format!("driver: {}\n", report.driver);
+    for container in &report.containers {
+        out += &format!("\n{}: {}\n", heading(&container.place), entries(container));
+        out += &table(&container.gpus);
+    }
+    out
+}
+
+/// `fatbin 2 (member a.o, section .nv_fatbin, offset 0x40)`.
+fn heading(place: &Place) -> String {
+    let member = place.member.as_ref().map(|member| format!("member {member}, ")).unwrap_or_default();
+    let section = place.section.map(|section| format!("section {section}, ")).unwrap_or_default();
+    format!("fatbin {} ({member}{section}offset {:#x})", place.container, place.offset)
+}
+
+fn entries(container: &ContainerReport) -> String {
+    if container.entries.is_empty() {
+        return "no entries".to_owned();
+    }
+    container.entries.join(", ")
+}
+
+fn table(gpus: &[GpuReport]) -> String {
+    let mut lines = vec![["GPU", "OUTCOME", "ENTRY", "WHY"].map(str::to_owned)];
+    lines.extend(gpus.iter().map(|row| {
+        let entry = row.entry.map_or("-".to_owned(), |entry| entry.to_string());
+        [row.gpu.clone(), row.outcome.clone(), entry, row.reason.clone()]
+    }));
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2)];
+    let row = |[gpu, outcome, entry, why]: &[String; 4]| {
+        let [first, second, third] = widths;
+        format!("{gpu:first$}  {outcome:second$}  {entry:third$}  {why}\n")
+    };
+    lines.iter().map(row).collect()
+}
+
+pub(super) fn brief(report: &Report) -> String {
+    let is_only = report.containers.len() == 1;
+    let line = |container: &ContainerReport| {
+        let outcomes: Vec<&str> = container.gpus.iter().map(|gpu| gpu.outcome.as_str()).collect();
+        let place = if is_only { String::new() } else { heading(&container.place) + ": " };
+        format!("{place}{}\n", outcomes.join(", "))
+    };
+    report.containers.iter().map(line).collect()
+}
+
+pub(super) fn check_report(report: &CheckReport) -> String {
+    let mut out = format!("driver: {}\n", report.driver);
+    for container in &report.containers {
+        let heading = heading(&container.place);
+        if container.findings.is_empty() {
+            out += &format!("\n{heading}: nothing to say\n");
+            continue;
+        }
+        out += &format!("\n{heading}: {}\n", summary(&container.findings));
+        out.extend(container.findings.iter().map(paragraph));
+    }
+    out
+}
+
+/// `1 error, 2 warnings`.
+fn summary(findings: &[Finding]) -> String {
+    let part = |severity: Severity| {
+        let count = findings.iter().filter(|finding| finding.severity == severity).count();
+        let plural = if count == 1 { "" } else { "s" };
+        (count > 0).then(|| format!("{count} {severity}{plural}"))
+    };
+    let parts: Vec<String> =
+        [Severity::Error, Severity::Warning, Severity::Note].into_iter().filter_map(part).collect();
+    parts.join(", ")
+}
+
+fn paragraph(finding: &Finding) -> String {
+    let gpus = if finding.gpus.is_empty() { String::new() } else { format!(" (on {})", finding.gpus.join(", ")) };
+    format!("{}: {}: {}{gpus}\n  {}\n", finding.severity, finding.code, finding.message, finding.advice)
+}

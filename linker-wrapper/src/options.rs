@@ -378,8 +378,7 @@ impl Parser {
             self.roots(word);
         }
         if is_option && self.persona == Persona::Linker {
-            self.options.linker_query |=
-                matches!(word.as_bytes(), b"--version" | b"--help");
+            self.options.linker_query |= matches!(word.as_bytes(), b"--version" | b"--help");
         }
         self.options.host_line.push(word.to_owned());
     }

@@ -76,8 +76,8 @@ pub fn read(options: &Options) -> DeviceOptions {
 /// The optimization level that `--device-compiler=` asks of one triple's code; the last one counts.
 pub fn level_for(options: &Options, triple: &str) -> OptLevel {
     let ours = options.device_compiler.iter().filter(|(of, _)| of.as_deref().is_none_or(|of| of == triple));
-    let levels = ours.filter_map(|(_, word)| OptLevel::parse(word.strip_prefix("-O")?));
-    levels.last().unwrap_or(OptLevel::O2)
+    let mut levels = ours.filter_map(|(_, word)| OptLevel::parse(word.strip_prefix("-O")?));
+    levels.next_back().unwrap_or(OptLevel::O2)
 }
 
 fn for_cuda(arguments: &[(Option<String>, String)]) -> impl Iterator<Item = &str> {

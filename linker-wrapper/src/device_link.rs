@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use inkwell::module::Module;
+use llvm_passes::Module;
 use llvm_passes::partition::{self, Partition};
 use llvm_passes::pipeline::{self, CodeTarget, Unit};
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};

@@ -103,7 +103,7 @@ pub fn run(linker: &Path, line: &[OsString], output: &Path, mode: Mode) -> Resul
     }
     // Linkers remove what they began to write, unless they were killed.
     if State::of(output) != before && output.symlink_metadata().is_ok_and(|found| found.is_file()) {
-        let _ = std::fs::remove_file(&output);
+        let _ = std::fs::remove_file(output);
     }
     match status.code().and_then(|code| u8::try_from(code).ok()) {
         Some(code) => Ok(code),

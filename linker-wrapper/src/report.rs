@@ -2,7 +2,7 @@
 //! people know, with the files and functions concerned and what usually helps.
 
 use cpp_demangle::DemangleOptions;
-use inkwell::module::Module;
+use llvm_passes::Module;
 use llvm_passes::pipeline;
 use llvm_passes::resolve::{Duplicate, Resolution, Undefined};
 

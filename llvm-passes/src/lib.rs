@@ -23,4 +23,5 @@ pub mod symbols;
 mod sys;
 
 pub use error::IrError;
+pub use inkwell::module::Module;
 pub use sys::{initialize, on_fatal_error, parse_llvm_options};

@@ -1,0 +1,69 @@
+//! The rules of the house that the compiler does not know.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for package in ["offload-bundle", "llvm-passes", "linker-wrapper", "lit-tests", "xtask"] {
+        rust_files(&root().join(package), &mut found);
+    }
+    found.retain(|path| !path.components().any(|part| part.as_os_str() == "target"));
+    assert!(found.len() > 50, "the sources were not found");
+    found
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    for (package, forbidden) in [
+        ("offload-bundle", &["llvm-passes", "linker-wrapper", "inkwell"][..]),
+        ("llvm-passes", &["linker-wrapper"]),
+        ("linker-wrapper", &["inkwell"]),
+        ("xtask", &["offload-bundle", "llvm-passes", "linker-wrapper"]),
+    ] {
+        let manifest = fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
+        for name in forbidden {
+            assert!(!manifest.lines().any(|line| line.starts_with(name)), "{package} depends on {name}");
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_stays_where_it_belongs() {
+    // What wraps LLVM-C, and what maps a file.
+    let allowed = ["llvm-passes/src/sys.rs", "llvm-passes/src/crash.rs", "linker-wrapper/src/mapped.rs"];
+    for path in sources() {
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        let text = fs::read_to_string(&path).unwrap();
+        // Spelled in two parts, so that this file does not find itself.
+        let word = ["unsafe", " {"].concat();
+        assert!(allowed.contains(&&*name) || !text.contains(&word), "{name} has a block of {word}");
+    }
+    let story = fs::read_to_string(root().join("offload-bundle/src/lib.rs")).unwrap();
+    assert!(story.contains("#![forbid(unsafe_code)]"));
+}
+
+#[test]
+fn files_stay_short() {
+    for path in sources() {
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines <= 600, "{} has {lines} lines: split it by what it knows", path.display());
+    }
+    let main = fs::read_to_string(root().join("linker-wrapper/src/main.rs")).unwrap();
+    assert!(main.lines().filter(|line| !line.starts_with("mod ")).count() <= 40, "main.rs tells a story of its own");
+}

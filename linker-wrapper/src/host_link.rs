@@ -5,12 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::SystemTime;
 
 use crate::command::{self, Mode};
 use crate::error::Errors;
 use crate::options::Options;
-use crate::scratch;
+use crate::scratch::{self, FileState};
 
 /// Linkers looked for on PATH, best first.
 const LINKERS: [&str; 3] = ["ld.lld", "mold", "ld"];
@@ -93,30 +92,18 @@ pub fn run(linker: &Path, line: &[OsString], output: &Path, mode: Mode) -> Resul
     if mode.dry {
         return Ok(0);
     }
-    let before = State::of(output);
-    scratch::guard_output(Some(output));
+    let before = FileState::of(output);
+    scratch::guard_output(output);
     let status = command::run(linker, line)
         .map_err(|error| Errors::one(format_args!("cannot run {}: {error}", linker.display())))?;
-    scratch::guard_output(None);
+    scratch::release_output();
     if status.success() {
         return Ok(0);
     }
     // Linkers remove what they began to write, unless they were killed.
-    if State::of(output) != before && output.symlink_metadata().is_ok_and(|found| found.is_file()) {
-        let _ = std::fs::remove_file(output);
-    }
+    scratch::remove_if_changed(output, &before);
     match status.code().and_then(|code| u8::try_from(code).ok()) {
         Some(code) => Ok(code),
         None => Err(Errors::one(format_args!("{}: {}", linker.display(), command::ending(status)))),
-    }
-}
-
-/// What tells one version of a file from another.
-#[derive(PartialEq)]
-struct State(Option<(u64, u64, Option<SystemTime>)>);
-
-impl State {
-    fn of(path: &Path) -> Self {
-        State(path.metadata().ok().map(|found| (found.ino(), found.len(), found.modified().ok())))
     }
 }

@@ -16,11 +16,12 @@ use crate::error::{Errors, collect, warn};
 use crate::inputs::Inputs;
 use crate::jobs::{Jobs, Limit};
 use crate::options::{self, Options};
+use crate::override_image::Overriding;
 use crate::persona;
 use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
 use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
-use crate::{arguments, device_library, host_link, host_object, images, openmp, relocatable, select};
+use crate::{arguments, device_library, host_link, host_object, images, openmp, override_image, relocatable, select};
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
@@ -48,11 +49,14 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
 
     // Hosts of bitcode are read by LLVM even before there is a folder to clean up.
     llvm_passes::crash::prepare(&program, "");
-    let inputs = Inputs::open(&options)?;
+    let overriding =
+        options.override_image.as_ref().map(|(kind, file)| override_image::read(kind, file)).transpose()?;
+    // With an image given, the inputs are the host linker's alone.
+    let inputs = if overriding.is_none() { Inputs::open(&options)? } else { Inputs::default() };
     inputs.warnings().iter().for_each(|text| warn(&program, text));
     let handled = options.linker_query || inputs.already_registered(&options);
     let images = if handled { Vec::new() } else { images::find(&inputs)? };
-    if images.is_empty() && !options.emit_fatbin_only {
+    if images.is_empty() && overriding.is_none() && !options.emit_fatbin_only {
         return host_link::become_linker(&host_link::find(&options)?, &options.host_line, mode);
     }
     start_threads(&options);
@@ -83,6 +87,9 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
         limit: &limit,
         registered: &registered,
     };
+    if let Some(overriding) = overriding {
+        return link.wrap(overriding);
+    }
     if options.emit_fatbin_only {
         return link.emit_bundle(&plan);
     }
@@ -192,16 +199,19 @@ impl Link<'_> {
         }
         // The registration code does not depend on the image: both are made at once.
         let (linked, template) = rayon::join(|| self.targets(targets), || self.template(&Registration::Cuda));
-        let linked = linked?;
-        let fatbin = self.bundle(&linked)?;
+        self.cuda_registration(&linked?, template?).map(Some)
+    }
+
+    fn cuda_registration(&self, linked: &[LinkedTarget], template: host_object::Template) -> Result<PathBuf, Errors> {
+        let fatbin = self.bundle(linked)?;
         self.scratch.keep("fatbin", || {
             let mut bytes = Vec::new();
             fatbin.write_to(&mut bytes).expect("memory takes every write");
             bytes
         })?;
         let path = self.scratch.file("cuda.registration.o");
-        template?.write(&path, &fatbin)?;
-        Ok(Some(path))
+        template.write(&path, &fatbin)?;
+        Ok(path)
     }
 
     /// The object that carries and registers the OpenMP images; none where there are none.
@@ -209,11 +219,40 @@ impl Link<'_> {
         if targets.is_empty() {
             return Ok(None);
         }
-        let bundle = self.openmp_bundle(targets)?;
+        self.openmp_registration(&self.openmp_bundle(targets)?).map(Some)
+    }
+
+    fn openmp_registration(&self, bundle: &openmp::Bundle) -> Result<PathBuf, Errors> {
         let registration = Registration::OpenMp { images: &bundle.images, relocatable: self.options.relocatable };
         let path = self.scratch.file("openmp.registration.o");
         self.template(&registration)?.write(&path, &bundle.blobs[..])?;
-        Ok(Some(path))
+        Ok(path)
+    }
+
+    /// `--override-image`: bundle, register and link an image that is finished.
+    fn wrap(&self, overriding: Overriding) -> Result<u8, Errors> {
+        let (object, bytes) = match &overriding {
+            Overriding::Cuda(linked) if self.options.emit_fatbin_only => {
+                (None, self.bundle(std::slice::from_ref(linked))?.finish())
+            }
+            Overriding::OpenMp(bundle) if self.options.emit_fatbin_only => (None, bundle.blobs.concat()),
+            Overriding::Cuda(linked) => {
+                let template = self.template(&Registration::Cuda)?;
+                (Some(self.cuda_registration(std::slice::from_ref(linked), template)?), Vec::new())
+            }
+            Overriding::OpenMp(bundle) => (Some(self.openmp_registration(bundle)?), Vec::new()),
+        };
+        match object {
+            Some(object) => self.host(self.linker.as_ref().map_err(Clone::clone)?, &[object]),
+            None => self.write_bundle(&bytes),
+        }
+    }
+
+    fn write_bundle(&self, bytes: &[u8]) -> Result<u8, Errors> {
+        if !self.mode.dry {
+            scratch::write_output(self.output, bytes)?;
+        }
+        Ok(0)
     }
 
     fn openmp_bundle(&self, targets: &[HostTargetPlan<'_>]) -> Result<openmp::Bundle, Errors> {
@@ -265,9 +304,6 @@ impl Link<'_> {
         } else {
             self.openmp_bundle(&plan.openmp)?.blobs.concat()
         };
-        if !self.mode.dry {
-            scratch::write_output(self.output, &bytes)?;
-        }
-        Ok(0)
+        self.write_bundle(&bytes)
     }
 }

@@ -20,6 +20,7 @@ mod linker_script;
 mod mapped;
 mod openmp;
 mod options;
+mod override_image;
 mod persona;
 mod plan;
 mod relocatable;

@@ -37,16 +37,23 @@ pub fn link(
     mode: Mode,
 ) -> Result<Bundle, Errors> {
     let images = collect(targets.iter().map(|target| image(target, linker, options, scratch, mode)))?;
-    let blobs: Vec<_> = targets.iter().zip(&images).map(|(target, image)| blob(target, image)).collect();
+    let linked = targets.iter().zip(images).map(|(target, image)| (target.triple, target.arch, image));
+    Ok(bundle(linked.collect()))
+}
+
+/// Bundles finished images: triple, architecture and bytes of each.
+pub fn bundle(images: Vec<(&str, &str, Vec<u8>)>) -> Bundle {
+    let mut bundle = Bundle { blobs: Vec::new(), images: Vec::new() };
     let mut start = 0;
-    let places = blobs.iter().zip(&images).map(|(blob, image)| {
-        let found = offload_binary::read_all(blob).ok().and_then(|found| Some(found.first()?.image_offset));
+    for (triple, arch, image) in images {
+        let blob = blob(triple, arch, &image);
+        let found = offload_binary::read_all(&blob).ok().and_then(|found| Some(found.first()?.image_offset));
         let begin = start + found.unwrap_or(0);
+        bundle.images.push(begin..begin + image.len() as u64);
         start += blob.len() as u64;
-        begin..begin + image.len() as u64
-    });
-    let images = places.collect();
-    Ok(Bundle { blobs, images })
+        bundle.blobs.push(blob);
+    }
+    bundle
 }
 
 fn image(
@@ -96,14 +103,14 @@ fn link_bitcode(target: &HostTargetPlan<'_>, level: OptLevel) -> Result<Option<V
     pipeline::host_object(&session, &merged, target.triple, level).map(Some).map_err(Errors::one)
 }
 
-fn blob(target: &HostTargetPlan<'_>, image: &[u8]) -> Vec<u8> {
+fn blob(triple: &str, arch: &str, image: &[u8]) -> Vec<u8> {
     // As clang-linker-wrapper writes it.
-    let arch = if target.arch == "generic" { "" } else { target.arch };
+    let arch = if arch == "generic" { "" } else { arch };
     offload_binary::write(&ImageToWrite {
         image_kind: ImageKind::Object,
         offload_kinds: OffloadKinds::OPENMP,
         flags: 0,
-        strings: vec![("arch", arch), ("triple", target.triple)],
+        strings: vec![("arch", arch), ("triple", triple)],
         image,
     })
 }

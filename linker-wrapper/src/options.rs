@@ -45,6 +45,7 @@ enum Meaning {
     Jobs,
     ShouldExtract,
     EmitFatbinOnly,
+    OverrideImage,
     LlvmOption,
     Sysroot,
     Output,
@@ -111,6 +112,13 @@ const ALWAYS: &[Row] = &[
         Meaning::EmitFatbinOnly,
         "",
         "Write the bundled image to the output, link nothing",
+    ),
+    Row(
+        &["--override-image="],
+        Joined,
+        Meaning::OverrideImage,
+        "<kind>=<file>",
+        "Use the file as the linked device image instead of what the inputs hold",
     ),
 ];
 
@@ -215,6 +223,8 @@ pub struct Options {
     pub print_wrapped_module: bool,
     pub save_temps: bool,
     pub emit_fatbin_only: bool,
+    /// (offload kind, file): the finished image.
+    pub override_image: Option<(String, PathBuf)>,
     /// How many device links at a time.
     pub jobs: Jobs,
     pub llvm_options: Vec<String>,
@@ -460,6 +470,10 @@ impl Parser {
             Meaning::PrintWrappedModule => options.print_wrapped_module = true,
             Meaning::SaveTemps => options.save_temps = true,
             Meaning::EmitFatbinOnly => options.emit_fatbin_only = true,
+            Meaning::OverrideImage => match text.split_once('=') {
+                Some((kind, file)) => options.override_image = Some((kind.to_owned(), file.into())),
+                None => self.errors.push(format_args!("--override-image=: expected <kind>=<file>, got '{text}'")),
+            },
             Meaning::LlvmOption => options.llvm_options.push(text),
             Meaning::Jobs => match text.parse() {
                 Ok(jobs) if jobs > 0 => options.jobs = Jobs::Number(jobs),

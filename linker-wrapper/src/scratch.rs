@@ -1,8 +1,10 @@
 //! The one private temporary folder of a link: gone on success, failure and signal.
 
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::SystemTime;
 
 use tempfile::TempDir;
 
@@ -17,8 +19,19 @@ const PREFIX: &str = "fatlink-";
 #[derive(Default)]
 struct Leftovers {
     folder: Option<PathBuf>,
-    /// The output that the host linker is writing.
-    output: Option<PathBuf>,
+    /// The output that is being written, and what was there before.
+    output: Option<(PathBuf, FileState)>,
+}
+
+/// What tells one version of a file from another: inode, size and time of change; none: there is no file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileState(Option<(u64, u64, Option<SystemTime>)>);
+
+impl FileState {
+    /// As it is now.
+    pub fn of(path: &Path) -> Self {
+        FileState(path.metadata().ok().map(|found| (found.ino(), found.len(), found.modified().ok())))
+    }
 }
 
 static LEFTOVERS: Mutex<Leftovers> = Mutex::new(Leftovers { folder: None, output: None });
@@ -124,12 +137,12 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = tempfile::Builder::new().prefix(".fatlink-").permissions(readable()).tempfile_in(folder).and_then(
         |mut file| {
-            guard_output(Some(file.path()));
+            lock().output = Some((file.path().to_owned(), FileState(None)));
             file.write_all(bytes)?;
             file.persist(path).map_err(|error| error.error)
         },
     );
-    guard_output(None);
+    release_output();
     written.map(drop).map_err(|error| Errors::one(format_args!("cannot write {}: {}", path.display(), reason(&error))))
 }
 
@@ -139,9 +152,21 @@ fn readable() -> std::fs::Permissions {
     std::fs::Permissions::from_mode(0o666)
 }
 
-/// From now on `output` is half written: remove it if we are ended.
-pub fn guard_output(output: Option<&Path>) {
-    lock().output = output.map(Path::to_owned);
+/// From now on `output` may be half written: should we be ended, it goes, unless it is still as it was.
+pub fn guard_output(output: &Path) {
+    lock().output = Some((output.to_owned(), FileState::of(output)));
+}
+
+/// The output is whole, or gone.
+pub fn release_output() {
+    lock().output = None;
+}
+
+/// Removes a regular file that is not as it was.
+pub fn remove_if_changed(path: &Path, before: &FileState) {
+    if FileState::of(path) != *before && path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// Removes what a process that ends now would leave behind.
@@ -152,8 +177,8 @@ pub fn clean_up() {
     if let Some(folder) = leftovers.folder {
         let _ = std::fs::remove_dir_all(folder);
     }
-    if let Some(output) = leftovers.output.filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file())) {
-        let _ = std::fs::remove_file(output);
+    if let Some((output, before)) = leftovers.output {
+        remove_if_changed(&output, &before);
     }
 }
 

@@ -1,0 +1,43 @@
+//! `--override-image=KIND=FILE`: somebody else has linked the device code. The inputs are not looked into; the
+//! file is bundled and registered.
+
+use std::path::Path;
+
+use offload_bundle::cubin;
+use offload_bundle::host_object::{self, FileKind};
+
+use crate::device_link::LinkedTarget;
+use crate::error::Errors;
+use crate::openmp::{self, Bundle};
+
+/// The image, ready to be wrapped.
+pub enum Overriding {
+    /// Machine code of an NVIDIA GPU.
+    Cuda(LinkedTarget),
+    /// A shared image for the host's own kind of processor.
+    OpenMp(Bundle),
+}
+
+/// Reads the file. What it is made for is read from it.
+///
+/// # Errors
+/// The file cannot be read, is no image of that kind, or the kind is none that can be wrapped.
+pub fn read(kind: &str, file: &Path) -> Result<Overriding, Errors> {
+    let shown = file.display();
+    let bytes = std::fs::read(file).map_err(|error| Errors::one(format_args!("cannot read {shown}: {error}")))?;
+    match kind {
+        "cuda" => {
+            let arch = cubin::parse(&bytes).map(|cubin| cubin.arch());
+            let arch = arch
+                .map_err(|error| Errors::one(format_args!("{shown}: {error}; --override-image=cuda= takes a cubin")))?;
+            Ok(Overriding::Cuda(LinkedTarget { arch, cubin: bytes }))
+        }
+        "openmp" if host_object::file_kind(&bytes) == FileKind::ElfShared => {
+            Ok(Overriding::OpenMp(openmp::bundle(vec![("x86_64-unknown-linux-gnu", "", bytes)])))
+        }
+        "openmp" => {
+            Err(Errors::one(format_args!("{shown}: --override-image=openmp= takes an ELF shared object for x86-64")))
+        }
+        _ => Err(Errors::one(format_args!("--override-image={kind}=: this version wraps the kinds cuda and openmp"))),
+    }
+}

@@ -1,5 +1,5 @@
-//! What the commands `explain` and `check` say of fatbins that a driver was seen to load: `driver-truth/` has them, made with CUDA 13.0,
-//! and `truth.tsv` what ran of each on a GPU of sm_90 with driver 580.
+//! What the commands `explain` and `check` say of fatbins that a driver was seen to load: `driver-truth/` has them, made with CUDA 13.0
+//! and some of them damaged afterwards, and `truth.tsv` and `mixes/mixes.tsv` what ran of each on a GPU of sm_90 with driver 580.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,12 +17,18 @@ fn fatbin_bytes(name: &str) -> Vec<u8> {
     std::fs::read(truth_folder().join(name)).expect("a fatbin")
 }
 
-/// File name and outcome of each case.
+/// File name and outcome of each case of both tables.
 fn truth() -> Vec<(String, String)> {
-    let text = std::fs::read_to_string(truth_folder().join("truth.tsv")).expect("the table");
+    [table("", "truth.tsv"), table("mixes/", "mixes.tsv")].concat()
+}
+
+fn table(folder: &str, name: &str) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(truth_folder().join(folder).join(name)).expect("the table");
     let rows = text.lines().filter(|line| !line.starts_with('#'));
-    rows.map(|row| row.split_once('\t').map(|(file, seen)| (file.to_owned(), seen.to_owned())).expect("a row"))
-        .collect()
+    rows.map(|row| {
+        row.split_once('\t').map(|(file, seen)| (format!("{folder}{file}"), seen.to_owned())).expect("a row")
+    })
+    .collect()
 }
 
 fn command(args: &[&str]) -> Output {
@@ -41,7 +47,7 @@ fn answer(args: &[&str]) -> (i32, String) {
 #[test]
 fn the_library_agrees_with_the_driver() {
     let rows = truth();
-    assert_eq!(rows.len(), 27);
+    assert_eq!(rows.len(), 27 + 26);
     for (file, seen) in rows {
         let data = fatbin_bytes(&file);
         let found = containers(&data, |_| Err(String::new())).expect("sound containers");
@@ -100,6 +106,18 @@ fn json_has_stable_keys() {
     assert_eq!(findings[1]["entries"], serde_json::json!([1, 2]));
     assert_eq!((&findings[1]["gpus"][0], &findings[1]["severity"]), (&"sm_90".into(), &"error".into()));
     assert!(findings[1]["advice"].is_string());
+}
+
+#[test]
+fn the_driver_s_names_of_errors() {
+    for (file, name) in [
+        ("mixes/m18_garbage90_ptx90.fatbin", "CUDA_ERROR_UNKNOWN"),
+        ("mixes/m20_sass80as90_ptx80.fatbin", "CUDA_ERROR_INVALID_SOURCE"),
+    ] {
+        let (code, text) = answer(&["explain", file, "--gpu", "sm_90", "--json"]);
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!((code, &value["containers"][0]["gpus"][0]["error"]), (2, &name.into()), "{file}");
+    }
 }
 
 #[test]

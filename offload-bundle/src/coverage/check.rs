@@ -48,7 +48,9 @@ fn one(id: FindingCode, severity: Severity, code: &Code, what: &str) -> Finding 
 fn soundness(code: &Code) -> Option<Finding> {
     let (id, what) = match &code.content {
         Content::Crashing(error) => (FindingCode::CrashesDriver, format!("the driver crashes on it: {error}")),
-        Content::Damaged(error) => (FindingCode::Damaged, format!("damaged: {error}")),
+        Content::Damaged(error) | Content::Undecompressable(error) => {
+            (FindingCode::Damaged, format!("damaged: {error}"))
+        }
         _ => return None,
     };
     Some(one(id, Severity::Error, code, &what))
@@ -158,8 +160,7 @@ fn duplicate(group: &[&Code]) -> Option<Finding> {
     let is_same = group.iter().all(|code| code.digest == first.digest);
     let severity = if is_same { Severity::Note } else { Severity::Warning };
     let winner = match (first.word(), first.arch.feature) {
-        (Word::Ptx, ArchFeature::Accelerated) => format!("entry {}, the last, wins", last.number),
-        (Word::Ptx, _) => {
+        (Word::Ptx, ArchFeature::Plain) => {
             let gpu = GpuArch::plain(first.arch.number);
             format!("on {gpu} entry {}, the last, wins, on later GPUs entry {}, the first", last.number, first.number)
         }

@@ -1,7 +1,7 @@
 //! Every finding, and what comes without any.
 
 use super::*;
-use crate::coverage::testing::{damaged, lto, ptx, ptx_of, sass, sass_of, set};
+use crate::coverage::testing::{damaged, lto, ptx, ptx_of, sass, sass_of, set, undecompressable};
 use crate::fatbin::{Compression, EntryKind};
 
 fn checked(codes: &[Code], driver: Driver, toolkit: Option<Toolkit>) -> Vec<Finding> {
@@ -33,6 +33,8 @@ fn fb002_and_fb004_damage_hides() {
     assert_eq!(hides.gpus, ["sm_90"]);
     let text = "entry 1 (sass 90) is taken and fails; it hides entry 2 (ptx 90), which would run";
     assert_eq!(hides.message, text);
+    let codes = set([undecompressable(sass("90")), ptx("90")]);
+    assert_eq!(found(&codes), [("FB002", Severity::Error, vec![1]), ("FB004", Severity::Error, vec![1, 2])]);
 }
 
 #[test]
@@ -57,6 +59,8 @@ fn fb006_duplicates() {
     let messages: Vec<String> = checked(&codes, Driver::NewEnough, None).into_iter().map(|f| f.message).collect();
     assert_eq!(messages[0], "2 entries of machine code for sm_80, different in content: entry 1, the first, wins");
     assert!(messages[1].ends_with("on sm_75 entry 5, the last, wins, on later GPUs entry 2, the first"));
+    let accelerated = checked(&set([ptx("75"), ptx("90a"), ptx("90a")]), Driver::NewEnough, None);
+    assert!(accelerated[0].message.ends_with("different in content: entry 2, the first, wins"));
     codes[2].digest = codes[0].digest;
     assert_eq!(found(&codes)[1], ("FB006", Severity::Note, vec![1, 3]));
 }

@@ -65,6 +65,8 @@ pub enum Content {
     Other,
     /// Machine code or PTX that cannot be read. Offsets are those of the data that the fatbin was read from.
     Damaged(FormatError),
+    /// Machine code or PTX that cannot be decompressed.
+    Undecompressable(FormatError),
     /// Machine code with a section table outside of it, on which the driver crashes.
     Crashing(FormatError),
 }
@@ -114,6 +116,7 @@ impl Code {
     pub(super) fn shifted(mut self, base: u64) -> Self {
         self.content = match self.content {
             Content::Damaged(error) => Content::Damaged(error.shifted(base)),
+            Content::Undecompressable(error) => Content::Undecompressable(error.shifted(base)),
             Content::Crashing(error) => Content::Crashing(error.shifted(base)),
             content => content,
         };
@@ -140,7 +143,7 @@ fn look(number: usize, entry: &Entry<'_>) -> Code {
     };
     let content = match &payload {
         Some(Ok(payload)) => content(entry, payload),
-        Some(Err(error)) => Content::Damaged(error.clone()),
+        Some(Err(error)) => Content::Undecompressable(error.clone()),
         None if entry.kind == EntryKind::LtoIr => Content::LtoIr,
         None => Content::Other,
     };

@@ -21,6 +21,10 @@ pub enum Verdict {
     InvalidImage,
     /// `CUDA_ERROR_INVALID_PTX`.
     InvalidPtx,
+    /// `CUDA_ERROR_INVALID_SOURCE`.
+    InvalidSource,
+    /// `CUDA_ERROR_UNKNOWN`.
+    UnknownError,
     /// The driver brings down the process.
     DriverCrash,
 }
@@ -40,6 +44,8 @@ impl Verdict {
             Verdict::UnsupportedPtxVersion => "unsupported-ptx-version",
             Verdict::InvalidImage => "invalid-image",
             Verdict::InvalidPtx => "invalid-ptx",
+            Verdict::InvalidSource => "invalid-source",
+            Verdict::UnknownError => "unknown-error",
             Verdict::DriverCrash => "driver-crash",
         }
     }
@@ -52,6 +58,8 @@ impl Verdict {
             Verdict::UnsupportedPtxVersion => Some("CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
             Verdict::InvalidImage => Some("CUDA_ERROR_INVALID_IMAGE"),
             Verdict::InvalidPtx => Some("CUDA_ERROR_INVALID_PTX"),
+            Verdict::InvalidSource => Some("CUDA_ERROR_INVALID_SOURCE"),
+            Verdict::UnknownError => Some("CUDA_ERROR_UNKNOWN"),
             Verdict::DriverCrash => Some("SIGSEGV"),
         }
     }
@@ -171,9 +179,10 @@ fn goes_before(later: &Code, earlier: &Code, gpu: GpuArch) -> bool {
     }
 }
 
-/// Of entries alike the first wins, except for PTX of the GPU's own architecture. Strange, but seen.
+/// Of entries alike the first wins, except for PTX of the GPU's own architecture without a suffix. Strange, but seen: of PTX for
+/// `sm_90a` the first wins on sm_90. PTX with the suffix `f` was not seen; it is taken to be like that with `a`.
 pub(super) fn last_wins(code: &Code, gpu: GpuArch) -> bool {
-    code.word() == Word::Ptx && code.arch.number == gpu.number
+    code.word() == Word::Ptx && code.arch == GpuArch::plain(gpu.number)
 }
 
 /// What becomes of the entry that was taken, and what is wrong if it does not run.
@@ -186,6 +195,8 @@ pub(super) fn judge(code: &Code, gpu: GpuArch, driver: Driver) -> (Verdict, Opti
         Content::Crashing(error) => {
             (Verdict::DriverCrash, Some(format!("{error}: the driver does not refuse it, it crashes")))
         }
+        // Seen with machine code and Zstandard; PTX and the other compressions are taken to be no different.
+        Content::Undecompressable(error) => (Verdict::UnknownError, Some(no_fallback(error))),
         Content::Damaged(error) if code.word() == Word::Ptx => (Verdict::InvalidPtx, Some(no_fallback(error))),
         Content::Damaged(error) => (Verdict::InvalidImage, Some(no_fallback(error))),
         Content::Sass { arch, toolkit } => judge_sass(code, *arch, *toolkit, gpu, driver),
@@ -206,7 +217,8 @@ fn judge_sass(
         return (Verdict::InvalidImage, Some(why));
     }
     if !gpu.runs_sass_of(own) {
-        return (Verdict::NoBinary, Some(format!("labelled {}, but the machine code is for {own}", code.arch)));
+        let why = format!("labelled {}, but the machine code is for {own}", code.arch);
+        return (Verdict::InvalidSource, Some(why));
     }
     (Verdict::Sass, None)
 }
@@ -290,7 +302,7 @@ fn why_nothing(passed_over: &[PassedOver<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coverage::testing::{damaged, lto, ptx, ptx_of, sass, sass_of, set};
+    use crate::coverage::testing::{damaged, lto, ptx, ptx_of, sass, sass_of, set, undecompressable};
 
     fn brief(codes: &[Code], gpu: u32) -> String {
         outcome(codes, GpuArch::plain(gpu), Driver::Branch(580)).brief()
@@ -349,6 +361,11 @@ mod tests {
         assert!(found.reason.ends_with("; the last of 2 alike"), "{}", found.reason);
         let why: Vec<WhyNot> = found.passed_over.iter().map(|other| other.why).collect();
         assert_eq!(why, [WhyNot::LastWins, WhyNot::SassOfOtherGpu, WhyNot::SassOfOtherGpu]);
+        // Only PTX without a suffix.
+        let accelerated = set([ptx("90a"), ptx("90a")]);
+        let found = outcome(&accelerated, GpuArch::plain(90), Driver::NewEnough);
+        assert_eq!((found.brief().as_str(), found.passed_over[0].why), ("ptx 90a #1", WhyNot::FirstWins));
+        assert!(found.reason.ends_with("; the first of 2 alike"), "{}", found.reason);
     }
 
     #[test]
@@ -374,7 +391,7 @@ mod tests {
 
     #[test]
     fn images_that_are_not_what_the_label_says() {
-        assert_eq!(brief(&set([sass_of("80", "90"), ptx("80")]), 90), "no-binary");
+        assert_eq!(brief(&set([sass_of("80", "90"), ptx("80")]), 90), "invalid-source");
         assert_eq!(brief(&set([ptx_of("9.0", "100", "90"), ptx("80")]), 90), "invalid-ptx");
         // Of the same or an earlier GPU, it does no harm.
         assert_eq!(brief(&set([sass_of("90a", "90")]), 90), "sass 90");
@@ -387,5 +404,7 @@ mod tests {
         let seen = [80, 90, 100].map(|gpu| brief(&codes, gpu));
         assert_eq!(seen, ["driver-crash", "invalid-image", "invalid-ptx"]);
         assert_eq!(brief(&set([damaged(sass("90"), false), sass("90a")]), 90), "sass 90a");
+        let codes = set([undecompressable(sass("90")), ptx("90")]);
+        assert_eq!([80, 90, 100].map(|gpu| brief(&codes, gpu)), ["no-binary", "unknown-error", "ptx 90"]);
     }
 }

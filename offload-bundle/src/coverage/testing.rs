@@ -58,6 +58,12 @@ pub(super) fn damaged(code: Code, crashes: bool) -> Code {
     Code { content: if crashes { Content::Crashing(error) } else { Content::Damaged(error) }, ..code }
 }
 
+/// The same with compressed bytes that are not what the compression makes.
+pub(super) fn undecompressable(code: Code) -> Code {
+    let content = Content::Undecompressable(FormatError::new(0x60, "damaged"));
+    Code { compression: Compression::Zstd, content, ..code }
+}
+
 /// The entries of one fatbin; every image is another.
 pub(super) fn set<const N: usize>(mut codes: [Code; N]) -> [Code; N] {
     for (index, code) in codes.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! `@file`: response files with GNU quoting, nested. Lossless for words that are not UTF-8.
+//! `@file`: response files with GNU quoting, nested, read and written. Lossless for words that are not UTF-8.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -60,6 +60,32 @@ pub fn split(text: &[u8]) -> Vec<OsString> {
     words
 }
 
+/// A line longer than this, in bytes, goes through a response file: systems limit what a program is started
+/// with (2 MiB on Linux, environment included), and clang hands us lines of any length.
+const LONGEST_LINE: usize = 512 * 1024;
+
+/// Whether a program should not be started with these words.
+pub fn too_long(words: &[OsString]) -> bool {
+    // Each word costs its bytes, a NUL and a pointer.
+    words.iter().map(|word| word.len() + 9).sum::<usize>() > LONGEST_LINE
+}
+
+/// The words as a response file: one a line, quoted so that [`split`] and GNU tools read them back.
+pub fn join(words: &[OsString]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for word in words {
+        text.push(b'"');
+        for byte in word.as_bytes() {
+            if matches!(byte, b'"' | b'\\') {
+                text.push(b'\\');
+            }
+            text.push(*byte);
+        }
+        text.extend(b"\"\n");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +107,15 @@ mod tests {
         ] {
             assert_eq!(words(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_joined_is_split_again() {
+        let words =
+            ["plain", "two words", "it's", r#"a "quoted" one"#, r"back\slash", "", "new\nline"].map(OsString::from);
+        assert_eq!(split(&join(&words)), words);
+        assert!(!too_long(&words));
+        assert!(too_long(&vec![OsString::from("x".repeat(100)); 6000]));
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
+use crate::arguments;
 use crate::command::{self, Mode};
 use crate::error::Errors;
 use crate::options::Options;
-use crate::scratch::{self, FileState};
+use crate::scratch::{self, FileState, Scratch};
 
 /// Linkers looked for on PATH, best first.
 const LINKERS: [&str; 3] = ["ld.lld", "mold", "ld"];
@@ -58,8 +59,40 @@ pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8,
     if mode.dry {
         return Ok(0);
     }
+    if arguments::too_long(line) {
+        // Somebody has to remove the response file afterwards.
+        let scratch = Scratch::new(None)?;
+        let short = shortened(line, "host", &scratch)?;
+        let status = command::run(linker, &short).map_err(|error| cannot_run(linker, &error))?;
+        return exit_code(linker, status);
+    }
     let error = Command::new(linker).args(line).exec();
-    Err(Errors::one(format_args!("cannot run {}: {error}", linker.display())))
+    Err(cannot_run(linker, &error))
+}
+
+/// The line itself, or a response file that holds it where it is too long to start a program with.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn shortened(line: &[OsString], name: &str, scratch: &Scratch) -> Result<Vec<OsString>, Errors> {
+    if !arguments::too_long(line) {
+        return Ok(line.to_vec());
+    }
+    let file = scratch.write(&format!("{name}.rsp"), &arguments::join(line))?;
+    let mut word = OsString::from("@");
+    word.push(file);
+    Ok(vec![word])
+}
+
+fn cannot_run(linker: &Path, error: &std::io::Error) -> Errors {
+    Errors::one(format_args!("cannot run {}: {error}", linker.display()))
+}
+
+fn exit_code(linker: &Path, status: ExitStatus) -> Result<u8, Errors> {
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(code) => Ok(code),
+        None => Err(Errors::one(format_args!("{}: {}", linker.display(), command::ending(status)))),
+    }
 }
 
 /// The host line with our objects directly behind the output, and the output replaced if `output` says so.
@@ -87,23 +120,20 @@ pub fn keeping_entries(linker: &Path, line: &[OsString]) -> Vec<OsString> {
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn run(linker: &Path, line: &[OsString], output: &Path, mode: Mode) -> Result<u8, Errors> {
+pub fn run(linker: &Path, line: &[OsString], output: &Path, scratch: &Scratch, mode: Mode) -> Result<u8, Errors> {
     command::show(mode, linker, line);
     if mode.dry {
         return Ok(0);
     }
     let before = FileState::of(output);
     scratch::guard_output(output);
-    let status = command::run(linker, line)
-        .map_err(|error| Errors::one(format_args!("cannot run {}: {error}", linker.display())))?;
+    let line = shortened(line, "host", scratch)?;
+    let status = command::run(linker, &line).map_err(|error| cannot_run(linker, &error))?;
     scratch::release_output();
     if status.success() {
         return Ok(0);
     }
     // Linkers remove what they began to write, unless they were killed.
     scratch::remove_if_changed(output, &before);
-    match status.code().and_then(|code| u8::try_from(code).ok()) {
-        Some(code) => Ok(code),
-        None => Err(Errors::one(format_args!("{}: {}", linker.display(), command::ending(status)))),
-    }
+    exit_code(linker, status)
 }

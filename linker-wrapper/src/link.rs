@@ -285,7 +285,7 @@ impl Link<'_> {
         let replaced = self.options.relocatable.then_some(&*raw);
         let mut line = host_link::line_with(self.options, objects, replaced);
         line.extend(host_link::keeping_entries(linker, &line));
-        let code = host_link::run(linker, &line, replaced.unwrap_or(self.output), self.mode)?;
+        let code = host_link::run(linker, &line, replaced.unwrap_or(self.output), self.scratch, self.mode)?;
         if code == 0 && self.options.relocatable && !self.mode.dry {
             relocatable::seal(&raw, self.output)?;
         }

@@ -13,6 +13,7 @@ use crate::backend::host_linker;
 use crate::command::Mode;
 use crate::device_compiler;
 use crate::error::{Errors, collect};
+use crate::host_link;
 use crate::options::Options;
 use crate::plan::HostTargetPlan;
 use crate::scratch::Scratch;
@@ -81,7 +82,9 @@ fn image(
         .filter(|(triple, _)| triple.as_deref().is_none_or(|triple| triple == target.triple));
     let arguments: Vec<String> = wanted.map(|(_, value)| value.clone()).collect();
     let output = scratch.file(&format!("{stem}.img"));
-    host_linker::link_shared(linker, target.triple, &inputs, &output, &options.host_line, &arguments, mode)
+    let line = host_linker::line(&inputs, &output, &options.host_line, &arguments);
+    let short = host_link::shortened(&line, &stem, scratch)?;
+    host_linker::link_shared(linker, target.triple, &short, &output, mode)
 }
 
 /// One object of all images that are bitcode (`-foffload-lto`), optimized across files here: not every host

@@ -34,27 +34,24 @@ const JOINED: [&str; 11] = [
     "--eh-frame-hdr",
 ];
 
-/// Links objects into a shared image and returns its bytes.
+/// Links objects into a shared image, by the words of [`line`], and returns its bytes.
 ///
 /// # Errors
 /// The linker cannot be started or fails; its own words are in the message.
 pub fn link_shared(
     linker: &Path,
     target: &str,
-    inputs: &[PathBuf],
+    line: &[OsString],
     output: &Path,
-    host_line: &[OsString],
-    arguments: &[String],
     mode: Mode,
 ) -> Result<Vec<u8>, Errors> {
-    let line = line(inputs, output, host_line, arguments);
-    command::show(mode, linker, &line);
+    command::show(mode, linker, line);
     if mode.dry {
         return Ok(Vec::new());
     }
     let program = linker.display();
     let result =
-        command::capture(linker, &line).map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
+        command::capture(linker, line).map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
     let words = String::from_utf8_lossy(&result.stderr).trim().to_owned();
     if !result.status.success() {
         let failure = command::failure(linker, &format!("the device image of {target}"), result.status, &words);
@@ -66,7 +63,8 @@ pub fn link_shared(
     std::fs::read(output).map_err(|error| Errors::one(format_args!("{program} left no image for {target}: {error}")))
 }
 
-fn line(inputs: &[PathBuf], output: &Path, host_line: &[OsString], arguments: &[String]) -> Vec<OsString> {
+/// The linker's words: start files, inputs, and the libraries of the host line.
+pub fn line(inputs: &[PathBuf], output: &Path, host_line: &[OsString], arguments: &[String]) -> Vec<OsString> {
     let mut line: Vec<OsString> = vec!["-shared".into(), "-o".into(), output.into()];
     let crt = |name: &str, shared: &str| start_file(host_line, name, shared);
     line.extend(crt("crti.o", "crti.o"));

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use offload_bundle::arch::GpuArch;
 
+use crate::arguments;
 use crate::command::{self, Mode};
 use crate::device_compiler::DeviceOptions;
 use crate::error::Errors;
+use crate::scratch;
 
 /// Joins cubins into an executable one and returns its bytes.
 ///
@@ -33,6 +35,12 @@ pub fn join(
         return Ok(Vec::new());
     }
     let program = nvlink.display();
+    if arguments::too_long(&arguments) {
+        // nvlink's own form of a response file.
+        let file = output.with_extension("options");
+        scratch::write_file(&file, &arguments::join(&arguments))?;
+        arguments = vec!["--options-file".into(), file.into()];
+    }
     let result = command::capture(nvlink, &arguments)
         .map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
     // nvlink reports some errors on stdout.

@@ -25,6 +25,7 @@ use crate::plan::{Code, PlannedImage, TargetPlan};
 use crate::report;
 use crate::scratch::Scratch;
 use crate::toolchain::{Ptxas, Toolkit};
+use crate::trace;
 
 /// What all targets of one link share.
 pub struct Surroundings<'a> {
@@ -60,6 +61,7 @@ pub struct LinkedTarget {
 /// # Errors
 /// All that is wrong with its images, or what the tools say.
 pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
+    let _linking = trace::scope("Link device input", || target.arch.to_string());
     // Declared first: modules of the session borrow from it.
     let libdevice = Libdevice::new(around.toolkit);
     let session = Session::new();
@@ -219,6 +221,7 @@ impl<'s> Job<'_, 's> {
         let keep = |stage: &str, module: &Module<'_>| {
             self.around.scratch.keep(&format!("{stem}.{stage}.bc"), || pipeline::bitcode_of(module))
         };
+        let merging = trace::scope("Merge", || stem.clone());
         let merged = pipeline::merge(self.session, modules, self.units).map_err(Errors::one)?;
         pipeline::internalize(&merged, self.keep);
         if pipeline::wants_libdevice(&merged)
@@ -227,13 +230,18 @@ impl<'s> Job<'_, 's> {
             pipeline::add_libdevice(self.session, &merged, library).map_err(Errors::one)?;
             pipeline::internalize(&merged, self.keep);
         }
+        drop(merging);
         let ptxas = (self.around.ptxas)()?;
         let ptx = ptxas.ptx_version(self.target.arch)?;
         let code = CodeTarget { arch: self.target.arch, ptx, level: self.around.options.level };
         keep("merged", &merged)?;
+        let optimizing = trace::scope("Optimize", || stem.clone());
         pipeline::optimize(self.session, &merged, code).map_err(Errors::one)?;
+        drop(optimizing);
         keep("opt", &merged)?;
+        let emitting = trace::scope("Generate PTX", || stem.clone());
         let text = pipeline::emit_ptx(self.session, &merged, code).map_err(Errors::one)?;
+        drop(emitting);
         self.run_ptxas(&stem, &ptxas, &text, relocatable)
     }
 
@@ -249,6 +257,7 @@ impl<'s> Job<'_, 's> {
             relocatable,
             debug_info: debug_info(text),
         };
+        let _assembling = trace::scope("ptxas", || stem.to_owned());
         let bytes = ptxas::assemble(&assembly, self.around.options, self.around.mode)?;
         Ok(Assembled { path: output, bytes })
     }
@@ -291,6 +300,7 @@ fn join(
                 files.push(around.scratch.write(&format!("{}.library.cubin", target.arch), &library.cubin)?);
             }
             let output = around.scratch.file(&format!("{}.linked.cubin", target.arch));
+            let _joining = trace::scope("nvlink", || target.arch.to_string());
             nvlink::join(&toolkit.nvlink()?, target.arch, &files, &output, around.options, around.mode)
         }
     }

@@ -21,7 +21,9 @@ use crate::persona;
 use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
 use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
-use crate::{arguments, device_library, host_link, host_object, images, openmp, override_image, relocatable, select};
+use crate::{
+    arguments, device_library, host_link, host_object, images, openmp, override_image, relocatable, select, trace,
+};
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
@@ -38,47 +40,64 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     let line = arguments::expand(words.get(1..).unwrap_or_default())?;
     let options = options::parse(&line, persona)?;
     let program = persona::program_name(words);
-    if let Some(answer) = answer(&options, &program) {
+    if let Some(file) = &options.time_trace {
+        trace::begin(file.clone(), options.time_trace_granularity.unwrap_or(trace::DEFAULT_GRANULARITY));
+    }
+    let whole = trace::scope("Execute linker wrapper", || program.clone());
+    let outcome = run_options(&options, &program);
+    drop(whole);
+    // A failed link's own errors come first; its trace is written all the same.
+    outcome.and_then(|code| trace::end().map(|()| code))
+}
+
+/// The phases, with everything that was asked in `options`.
+fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
+    if let Some(answer) = answer(options, program) {
         print!("{answer}");
         return Ok(0);
     }
     let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
-    let device = device_compiler::read(&options);
+    let device = device_compiler::read(options);
     let mode = Mode { show: mode.show || device.verbose, ..mode };
-    ask_llvm(&program, &device)?;
+    ask_llvm(program, &device)?;
 
     // Hosts of bitcode are read by LLVM even before there is a folder to clean up.
-    llvm_passes::crash::prepare(&program, "");
+    llvm_passes::crash::prepare(program, "");
+    let extraction = trace::scope("ExtractDeviceCode", String::new);
     let overriding =
         options.override_image.as_ref().map(|(kind, file)| override_image::read(kind, file)).transpose()?;
     // With an image given, the inputs are the host linker's alone.
-    let inputs = if overriding.is_none() { Inputs::open(&options)? } else { Inputs::default() };
-    inputs.warnings().iter().for_each(|text| warn(&program, text));
-    let handled = options.linker_query || inputs.already_registered(&options);
+    let inputs = if overriding.is_none() { Inputs::open(options)? } else { Inputs::default() };
+    inputs.warnings().iter().for_each(|text| warn(program, text));
+    let handled = options.linker_query || inputs.already_registered(options);
     let images = if handled { Vec::new() } else { images::find(&inputs)? };
     if images.is_empty() && overriding.is_none() && !options.emit_fatbin_only {
-        return host_link::become_linker(&host_link::find(&options)?, &options.host_line, mode);
+        drop(extraction);
+        trace::end()?;
+        return host_link::become_linker(&host_link::find(options)?, &options.host_line, mode);
     }
-    start_threads(&options);
+    start_threads(options);
     let selection = select::select(&inputs, &images, &options.roots)?;
     let linked: Vec<_> = images.into_iter().filter(|found| selection.device[found.piece]).collect();
     let plan = plan::make(&linked)?;
-    reject_unsupported(&options)?;
+    reject_unsupported(options)?;
     if !plan.cuda.is_empty() {
-        device.unknown.iter().for_each(|word| warn(&program, format_args!("{word} has no effect on this device link")));
+        device.unknown.iter().for_each(|word| warn(program, format_args!("{word} has no effect on this device link")));
     }
+
+    drop(extraction);
 
     llvm_passes::on_fatal_error(give_up);
     let output = options.output.as_deref().unwrap_or(Path::new("a.out"));
     let scratch = Scratch::new((options.save_temps && !mode.dry).then_some(output))?;
-    llvm_passes::crash::prepare(&program, &scratch.folder().unwrap_or(Path::new("")).to_string_lossy());
+    llvm_passes::crash::prepare(program, &scratch.folder().unwrap_or(Path::new("")).to_string_lossy());
     let registered = images::registered_names(&inputs, &selection.host)?;
-    let linker = host_link::find(&options);
+    let linker = host_link::find(options);
     let (limit, warning) = Limit::new(options.jobs);
-    warning.into_iter().for_each(|text| warn(&program, text));
+    warning.into_iter().for_each(|text| warn(program, text));
     let link = Link {
-        program: &program,
-        options: &options,
+        program,
+        options,
         device: &device,
         output,
         scratch: &scratch,
@@ -94,8 +113,10 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
         return link.emit_bundle(&plan);
     }
     let host_linker = linker.as_ref().map_err(Clone::clone)?;
+    let device = trace::scope("Handle all device input", String::new);
     let (openmp, cuda) = rayon::join(|| link.openmp_object(&plan.openmp), || link.cuda_object(&plan.cuda));
     let objects = collect([openmp, cuda])?.into_iter().flatten().collect::<Vec<_>>();
+    drop(device);
     link.host(host_linker, &objects)
 }
 
@@ -203,6 +224,7 @@ impl Link<'_> {
     }
 
     fn cuda_registration(&self, linked: &[LinkedTarget], template: host_object::Template) -> Result<PathBuf, Errors> {
+        let _wrapping = trace::scope("Wrap bundled images", || "cuda".to_owned());
         let fatbin = self.bundle(linked)?;
         self.scratch.keep("fatbin", || {
             let mut bytes = Vec::new();
@@ -261,6 +283,7 @@ impl Link<'_> {
     }
 
     fn template(&self, registration: &Registration<'_>) -> Result<host_object::Template, Errors> {
+        let _compiling = trace::scope("Compile module", || format!("{:?}", registration.slot().section));
         let triple = self.options.host_triple.as_deref().unwrap_or(HOST_TRIPLE);
         let show = |text: &str| eprint!("{text}");
         let show = self.options.print_wrapped_module.then_some(&show as &dyn Fn(&str));
@@ -269,6 +292,7 @@ impl Link<'_> {
 
     /// The fatbin over all targets.
     fn bundle<'l>(&self, linked: &'l [LinkedTarget]) -> Result<FatbinWriter<'l>, Errors> {
+        let _bundling = trace::scope("Bundle linked output", || "cuda".to_owned());
         let mut writer = FatbinWriter::new(fatbin::Options { debug: self.device.debug, ..fatbin::Options::default() });
         for target in linked.iter().filter(|target| !target.cubin.is_empty()) {
             writer.add_cubin(target.arch, &target.cubin, "").map_err(|error| {
@@ -285,6 +309,7 @@ impl Link<'_> {
         let replaced = self.options.relocatable.then_some(&*raw);
         let mut line = host_link::line_with(self.options, objects, replaced);
         line.extend(host_link::keeping_entries(linker, &line));
+        let _linking = trace::scope("Execute host linker", || linker.display().to_string());
         let code = host_link::run(linker, &line, replaced.unwrap_or(self.output), self.scratch, self.mode)?;
         if code == 0 && self.options.relocatable && !self.mode.dry {
             relocatable::seal(&raw, self.output)?;

@@ -28,6 +28,7 @@ mod report;
 mod scratch;
 mod select;
 mod toolchain;
+mod trace;
 
 use std::process::ExitCode;
 

@@ -6,6 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::error::Errors;
 use crate::jobs::Jobs;
@@ -46,6 +47,8 @@ enum Meaning {
     ShouldExtract,
     EmitFatbinOnly,
     OverrideImage,
+    TimeTrace,
+    TimeTraceGranularity,
     LlvmOption,
     Sysroot,
     Output,
@@ -112,6 +115,14 @@ const ALWAYS: &[Row] = &[
         Meaning::EmitFatbinOnly,
         "",
         "Write the bundled image to the output, link nothing",
+    ),
+    Row(&["--wrapper-time-trace="], Joined, Meaning::TimeTrace, "<file>", "Write a time trace for Chrome's viewer"),
+    Row(
+        &["--wrapper-time-trace-granularity="],
+        Joined,
+        Meaning::TimeTraceGranularity,
+        "<us>",
+        "Shortest phase in the trace, in microseconds (default: 500)",
     ),
     Row(
         &["--override-image="],
@@ -223,6 +234,10 @@ pub struct Options {
     pub print_wrapped_module: bool,
     pub save_temps: bool,
     pub emit_fatbin_only: bool,
+    /// Where to write a time trace.
+    pub time_trace: Option<PathBuf>,
+    /// Shortest phase in it.
+    pub time_trace_granularity: Option<Duration>,
     /// (offload kind, file): the finished image.
     pub override_image: Option<(String, PathBuf)>,
     /// How many device links at a time.
@@ -470,6 +485,13 @@ impl Parser {
             Meaning::PrintWrappedModule => options.print_wrapped_module = true,
             Meaning::SaveTemps => options.save_temps = true,
             Meaning::EmitFatbinOnly => options.emit_fatbin_only = true,
+            Meaning::TimeTrace => options.time_trace = Some(value.into()),
+            Meaning::TimeTraceGranularity => match text.parse() {
+                Ok(granularity) => options.time_trace_granularity = Some(Duration::from_micros(granularity)),
+                Err(_) => self.errors.push(format_args!(
+                    "--wrapper-time-trace-granularity=: expected a number of microseconds, got '{text}'"
+                )),
+            },
             Meaning::OverrideImage => match text.split_once('=') {
                 Some((kind, file)) => options.override_image = Some((kind.to_owned(), file.into())),
                 None => self.errors.push(format_args!("--override-image=: expected <kind>=<file>, got '{text}'")),

@@ -10,7 +10,7 @@ use llvm_passes::partition::{self, Partition};
 use llvm_passes::pipeline::{self, CodeTarget, Unit};
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
 use llvm_passes::session::Session;
-use offload_bundle::arch::GpuArch;
+use offload_bundle::arch::{GpuArch, PtxVersion};
 use offload_bundle::cubin;
 
 use crate::backend::ptxas::DebugInfo;
@@ -20,8 +20,10 @@ use crate::device_compiler::DeviceOptions;
 use crate::device_library::{self, DeviceLibrary};
 use crate::device_symbols;
 use crate::error::{Errors, collect, warn};
+use crate::image_policy::Entry;
 use crate::mapped::Mapped;
 use crate::plan::{Code, PlannedImage, TargetPlan};
+
 use crate::report;
 use crate::scratch::Scratch;
 use crate::toolchain::{Ptxas, Toolkit};
@@ -43,17 +45,23 @@ pub struct Surroundings<'a> {
     pub mode: Mode,
     /// Where NVIDIA's device runtime is, should somebody want it.
     pub device_library: Option<PathBuf>,
+    /// Machine code that the image gets, of all targets.
+    pub sass: &'a [Entry],
+    /// PTX that the image gets, of all targets.
+    pub ptx: &'a [Entry],
+    /// Its version, if the user says so.
+    pub ptx_version: Option<PtxVersion>,
     /// Names that the host registers with the runtime.
     pub registered: &'a HashSet<String>,
 }
 
-/// The machine code of one target.
-#[derive(Debug)]
+/// What the linked code of one target gives.
+#[derive(Debug, Default)]
 pub struct LinkedTarget {
-    /// The target.
-    pub arch: GpuArch,
-    /// The finished cubin.
-    pub cubin: Vec<u8>,
+    /// Finished cubins: the target's own, and those made for others.
+    pub sass: Vec<(GpuArch, Vec<u8>)>,
+    /// PTX made of the same linked code: one whole module each.
+    pub ptx: Vec<(GpuArch, Vec<u8>)>,
 }
 
 /// Links one target.
@@ -75,6 +83,13 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     let mut resolution = resolve::resolve(&symbols, &provided);
     let library = device_library(&mut resolution, target, around);
     report::unresolved(&resolution, target, &modules)?;
+    if library.is_some() && wants_more_than_own(target.arch, around) {
+        return Err(Errors::one(format_args!(
+            "kernels that launch kernels need NVIDIA's device runtime, which is machine code: the code for {} cannot become \
+             PTX or machine code of another target; leave out --offload-ptx and --offload-sass",
+            target.arch
+        )));
+    }
     promote_prevailing(&resolution, target, &modules);
 
     let mut keep = kept_names(target, &symbols, around.registered);
@@ -85,10 +100,30 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
         let job = Job { session: &session, target, around, units: &units, keep: &keep, libdevice: &libdevice };
         job.assemble(partition, std::mem::take(&mut modules), relocatable)
     }))?;
-    let cubin = join(target, assembled, library.as_ref(), around)?;
+    let mut linked = LinkedTarget::default();
+    let mut own = Vec::new();
+    for job in assembled {
+        own.extend(job.own);
+        linked.sass.extend(job.sass);
+        linked.ptx.extend(job.ptx);
+    }
+    if keeps_own(target.arch, around) {
+        linked.sass.push((target.arch, join(target, own, library.as_ref(), around)?));
+    }
     let warnings: BTreeSet<String> = session.take_warnings().into_iter().collect();
     warnings.iter().for_each(|text| warn(around.program, format_args!("{}: {text}", target.arch)));
-    Ok(LinkedTarget { arch: target.arch, cubin })
+    Ok(linked)
+}
+
+/// Whether the image gets machine code for the very target.
+fn keeps_own(arch: GpuArch, around: &Surroundings<'_>) -> bool {
+    around.sass.iter().any(|entry| entry.arch == arch)
+}
+
+/// Whether the image gets anything made of the target's code that is not its own machine code.
+fn wants_more_than_own(arch: GpuArch, around: &Surroundings<'_>) -> bool {
+    let mut sass = around.sass.iter().filter(|entry| entry.arch != arch);
+    around.ptx.iter().chain(sass.by_ref()).any(|entry| entry.from == arch)
 }
 
 /// A linkonce definition that prevails over a later weak one becomes weak: LLVM's merge would prefer the other.
@@ -199,6 +234,15 @@ struct Assembled {
     bytes: Vec<u8>,
 }
 
+/// What is made of one partition.
+struct Made {
+    /// Machine code for the target, still to be joined with the rest of it.
+    own: Option<Assembled>,
+    /// Finished machine code for other targets.
+    sass: Vec<(GpuArch, Vec<u8>)>,
+    ptx: Vec<(GpuArch, Vec<u8>)>,
+}
+
 /// The work on one partition.
 struct Job<'j, 's> {
     session: &'s Session,
@@ -210,13 +254,8 @@ struct Job<'j, 's> {
 }
 
 impl<'s> Job<'_, 's> {
-    /// From modules to a cubin file.
-    fn assemble(
-        &self,
-        partition: &Partition,
-        modules: Vec<Module<'s>>,
-        relocatable: bool,
-    ) -> Result<Assembled, Errors> {
+    /// From modules to all that the image gets of them.
+    fn assemble(&self, partition: &Partition, modules: Vec<Module<'s>>, relocatable: bool) -> Result<Made, Errors> {
         let stem = format!("{}.{}", self.target.arch, partition.index);
         let keep = |stage: &str, module: &Module<'_>| {
             self.around.scratch.keep(&format!("{stem}.{stage}.bc"), || pipeline::bitcode_of(module))
@@ -239,14 +278,61 @@ impl<'s> Job<'_, 's> {
         pipeline::optimize(self.session, &merged, code).map_err(Errors::one)?;
         drop(optimizing);
         keep("opt", &merged)?;
-        let emitting = trace::scope("Generate PTX", || stem.clone());
-        let text = pipeline::emit_ptx(self.session, &merged, code).map_err(Errors::one)?;
-        drop(emitting);
-        self.run_ptxas(&stem, &ptxas, &text, relocatable)
+        let ptx = self.ptx_entries(&merged, &ptxas)?;
+        let sass = self.sass_entries(&merged, &ptxas)?;
+        let own = if keeps_own(self.target.arch, self.around) {
+            let text = self.emit(&merged, code)?;
+            Some(self.run_ptxas(self.target.arch, &stem, &ptxas, &text, relocatable)?)
+        } else {
+            None
+        };
+        Ok(Made { own, sass, ptx })
     }
 
-    fn run_ptxas(&self, stem: &str, ptxas: &Ptxas, text: &[u8], relocatable: bool) -> Result<Assembled, Errors> {
-        let (arch, scratch) = (self.target.arch, self.around.scratch);
+    fn emit(&self, module: &Module<'_>, code: CodeTarget) -> Result<Vec<u8>, Errors> {
+        let _emitting = trace::scope("Generate PTX", || code.arch.to_string());
+        pipeline::emit_ptx(self.session, module, code).map_err(Errors::one)
+    }
+
+    /// Machine code for other targets, each made of a copy of the optimized module.
+    fn sass_entries(&self, merged: &Module<'s>, ptxas: &Ptxas) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
+        let own = self.target.arch;
+        let wanted = self.around.sass.iter().filter(|entry| entry.from == own && entry.arch != own);
+        collect(wanted.map(|entry| {
+            let ptx = ptxas.ptx_version(entry.arch)?;
+            let code = CodeTarget { arch: entry.arch, ptx, level: self.around.options.level };
+            let text = self.emit(&merged.clone(), code)?;
+            let stem = format!("{}.from.{own}", entry.arch);
+            Ok((entry.arch, self.run_ptxas(entry.arch, &stem, ptxas, &text, false)?.bytes))
+        }))
+    }
+
+    /// PTX for the image, each made of a copy of the optimized module: generating code changes it.
+    fn ptx_entries(&self, merged: &Module<'s>, ptxas: &Ptxas) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
+        let wanted = self.around.ptx.iter().filter(|entry| entry.from == self.target.arch);
+        collect(wanted.map(|entry| {
+            let own = ptxas.ptx_version(entry.arch)?;
+            let code = CodeTarget { arch: entry.arch, ptx: own, level: self.around.options.level };
+            let text = self.emit(&merged.clone(), code)?;
+            let text = match self.around.ptx_version {
+                Some(version) => ptxas::with_version(&text, version).unwrap_or(text),
+                None if self.around.mode.dry => text,
+                None => ptxas::lower_version(&ptxas.path, text, entry.arch, own, self.around.scratch)?,
+            };
+            self.around.scratch.keep(&format!("{}.ptx", entry.arch.virtual_name()), || text.clone())?;
+            Ok((entry.arch, text))
+        }))
+    }
+
+    fn run_ptxas(
+        &self,
+        arch: GpuArch,
+        stem: &str,
+        ptxas: &Ptxas,
+        text: &[u8],
+        relocatable: bool,
+    ) -> Result<Assembled, Errors> {
+        let scratch = self.around.scratch;
         let input = scratch.write(&format!("{stem}.ptx"), text)?;
         let output = scratch.file(&format!("{stem}.cubin"));
         let assembly = ptxas::Assembly {

@@ -22,7 +22,8 @@ use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
 use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
 use crate::{
-    arguments, device_library, host_link, host_object, images, openmp, override_image, relocatable, select, trace,
+    arguments, device_library, host_link, host_object, image_policy, images, openmp, override_image, relocatable,
+    select, trace,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
@@ -192,6 +193,12 @@ impl Link<'_> {
     fn targets(&self, targets: &[TargetPlan<'_>]) -> Result<Vec<LinkedTarget>, Errors> {
         let cuda_path = self.options.cuda_path.as_deref().or(self.device.cuda_path.as_deref());
         let toolkit = Toolkit::find(cuda_path);
+        let sass = image_policy::sass(&self.options.sass_policy, targets);
+        let ptx = image_policy::ptx(&self.options.ptx_policy, targets);
+        let [sass, ptx] = <[_; 2]>::try_from(collect([sass, ptx])?).unwrap_or_default();
+        if sass.is_empty() && ptx.is_empty() {
+            return Err(Errors::one("--offload-sass=none without PTX leaves the image empty; say --offload-ptx= too"));
+        }
         let probed = OnceLock::new();
         let probe = || probed.get_or_init(|| toolkit.as_ref().map_err(Clone::clone)?.probe_ptxas()).clone();
         std::thread::scope(|scope| {
@@ -205,6 +212,9 @@ impl Link<'_> {
                 options: self.device,
                 mode: self.mode,
                 device_library: device_library::path(self.options, toolkit.as_ref().ok().map(Toolkit::root)),
+                sass: &sass,
+                ptx: &ptx,
+                ptx_version: self.options.ptx_version,
                 registered: self.registered,
             };
             let linked: Vec<_> =
@@ -294,9 +304,21 @@ impl Link<'_> {
     fn bundle<'l>(&self, linked: &'l [LinkedTarget]) -> Result<FatbinWriter<'l>, Errors> {
         let _bundling = trace::scope("Bundle linked output", || "cuda".to_owned());
         let mut writer = FatbinWriter::new(fatbin::Options { debug: self.device.debug, ..fatbin::Options::default() });
-        for target in linked.iter().filter(|target| !target.cubin.is_empty()) {
-            writer.add_cubin(target.arch, &target.cubin, "").map_err(|error| {
-                Errors::one(format_args!("the cubin linked for {} is damaged: {error}", target.arch))
+        let mut sass: Vec<_> = linked.iter().flat_map(|target| &target.sass).collect();
+        sass.sort_by_key(|(arch, _)| std::cmp::Reverse(*arch));
+        // In a dry run nothing was made.
+        for (arch, cubin) in sass.into_iter().filter(|(_, cubin)| !cubin.is_empty()) {
+            writer
+                .add_cubin(*arch, cubin, "")
+                .map_err(|error| Errors::one(format_args!("the cubin linked for {arch} is damaged: {error}")))?;
+        }
+        let mut ptx: Vec<_> = linked.iter().flat_map(|target| &target.ptx).collect();
+        ptx.sort_by_key(|(arch, _)| std::cmp::Reverse(*arch));
+        // What the user gave ptxas counts for the driver's compiler too.
+        let options = self.device.ptxas_arguments.join(" ");
+        for (arch, text) in ptx {
+            writer.add_ptx(*arch, text, "", &options).map_err(|error| {
+                Errors::one(format_args!("the PTX made for {} is damaged: {error}", arch.virtual_name()))
             })?;
         }
         Ok(writer)

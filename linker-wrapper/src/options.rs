@@ -1,4 +1,4 @@
-//! One table of options: parsing and `--help` come from it.
+//! Reading the command line, by the one table of options in [`crate::option_table`].
 //!
 //! What the wrapper understands is taken out; everything else stays on the host linker's line, in
 //! order and spelled as it came.
@@ -8,213 +8,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use offload_bundle::arch::PtxVersion;
+
 use crate::error::Errors;
+use crate::image_policy::{PtxPolicy, SassPolicy};
 use crate::jobs::Jobs;
+use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
+use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::persona::Persona;
-
-/// How an option takes its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    /// None.
-    Flag,
-    /// In the same word, behind the spelling.
-    Joined,
-    /// In the next word.
-    Separate,
-    /// Either.
-    JoinedOrSeparate,
-}
-
-/// Everything that an option can mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
-    Help,
-    HelpHidden,
-    Version,
-    LinkerPath,
-    CudaPath,
-    HostTriple,
-    DeviceLinker,
-    DeviceCompiler,
-    DryRun,
-    Verbose,
-    EmbedBitcode,
-    PrintWrappedModule,
-    SaveTemps,
-    Compress,
-    CompressionLevel,
-    Jobs,
-    ShouldExtract,
-    EmitFatbinOnly,
-    OverrideImage,
-    TimeTrace,
-    TimeTraceGranularity,
-    LlvmOption,
-    Sysroot,
-    Output,
-    LibraryPath,
-    Library,
-    Relocatable,
-    /// An option of the host linker whose value must not be taken for an input.
-    HostValue,
-    /// An option of the host linker that names a symbol it needs.
-    Root,
-}
-
-/// One row: spellings, shape, meaning, the value's name and the help text (empty: hidden).
-struct Row(&'static [&'static str], Shape, Meaning, &'static str, &'static str);
-
-use Shape::{Flag, Joined, JoinedOrSeparate, Separate};
-
-/// Options of the wrapper alone: never passed on.
-const WRAPPER: &[Row] = &[
-    Row(&["--help"], Flag, Meaning::Help, "", "Display available options (--help-hidden for more)"),
-    Row(&["--help-hidden"], Flag, Meaning::HelpHidden, "", ""),
-    Row(&["--version", "-version"], Flag, Meaning::Version, "", "Display the version number and exit"),
-    Row(&["-mllvm"], Separate, Meaning::LlvmOption, "<arg>", "Arguments passed to LLVM"),
-    Row(&["--offload-opt=", "-offload-opt="], Joined, Meaning::LlvmOption, "<arg>", "Arguments passed to LLVM"),
-];
-
-/// Options of the wrapper that are understood under every name of the program.
-const ALWAYS: &[Row] = &[
-    Row(&["--linker-path="], Joined, Meaning::LinkerPath, "<path>", "The host linker to run"),
-    Row(&["--cuda-path="], Joined, Meaning::CudaPath, "<dir>", "The CUDA toolkit to use"),
-    Row(&["--host-triple="], Joined, Meaning::HostTriple, "<triple>", "Triple of the host code"),
-    Row(
-        &["--device-linker="],
-        Joined,
-        Meaning::DeviceLinker,
-        "<value> or <triple>=<value>",
-        "Argument for the device link of all targets or of one triple",
-    ),
-    Row(
-        &["--device-compiler="],
-        Joined,
-        Meaning::DeviceCompiler,
-        "<value> or <triple>=<value>",
-        "Argument for device code generation of all targets or of one triple",
-    ),
-    Row(&["--dry-run"], Flag, Meaning::DryRun, "", "Print what would be run, and run nothing"),
-    Row(&["--wrapper-verbose"], Flag, Meaning::Verbose, "", "Print the commands that are run, quoted for pasting"),
-    Row(&["--embed-bitcode"], Flag, Meaning::EmbedBitcode, "", ""),
-    Row(&["--print-wrapped-module"], Flag, Meaning::PrintWrappedModule, "", "Print the registration module's IR"),
-    Row(&["--save-temps"], Flag, Meaning::SaveTemps, "", "Keep intermediate files beside the output"),
-    Row(&["--compress"], Flag, Meaning::Compress, "", "Compress HIP images"),
-    Row(&["--compression-level="], Joined, Meaning::CompressionLevel, "<n>", "Compression level of HIP images"),
-    Row(
-        &["--wrapper-jobs="],
-        Joined,
-        Meaning::Jobs,
-        "<n>|jobserver",
-        "Number of device link jobs at a time (default: one per core)",
-    ),
-    Row(&["--should-extract="], Joined, Meaning::ShouldExtract, "<arch>,...", "Targets to take out of archives"),
-    Row(
-        &["--emit-fatbin-only"],
-        Flag,
-        Meaning::EmitFatbinOnly,
-        "",
-        "Write the bundled image to the output, link nothing",
-    ),
-    Row(&["--wrapper-time-trace="], Joined, Meaning::TimeTrace, "<file>", "Write a time trace for Chrome's viewer"),
-    Row(
-        &["--wrapper-time-trace-granularity="],
-        Joined,
-        Meaning::TimeTraceGranularity,
-        "<us>",
-        "Shortest phase in the trace, in microseconds (default: 500)",
-    ),
-    Row(
-        &["--override-image="],
-        Joined,
-        Meaning::OverrideImage,
-        "<kind>=<file>",
-        "Use the file as the linked device image instead of what the inputs hold",
-    ),
-];
-
-/// Options of the host linker that matter to the device link. They stay on its line.
-const HOST: &[Row] = &[
-    Row(&["--sysroot="], Joined, Meaning::Sysroot, "<dir>", "Root of -L=<dir>"),
-    Row(&["--sysroot"], Separate, Meaning::Sysroot, "<dir>", ""),
-    Row(&["-o"], JoinedOrSeparate, Meaning::Output, "<path>", "Output file"),
-    Row(&["--output="], Joined, Meaning::Output, "<path>", ""),
-    Row(&["--output"], Separate, Meaning::Output, "<path>", ""),
-    Row(&["-L"], JoinedOrSeparate, Meaning::LibraryPath, "<dir>", "Folder to search for libraries"),
-    Row(&["--library-path=", "-library-path="], Joined, Meaning::LibraryPath, "<dir>", ""),
-    Row(&["--library-path", "-library-path"], Separate, Meaning::LibraryPath, "<dir>", ""),
-    Row(&["-l"], JoinedOrSeparate, Meaning::Library, "<name>", "Library to link"),
-    Row(&["--library=", "-library="], Joined, Meaning::Library, "<name>", ""),
-    Row(&["--library", "-library"], Separate, Meaning::Library, "<name>", ""),
-    Row(&["-r", "--relocatable", "-relocatable", "-i"], Flag, Meaning::Relocatable, "", "Link to a relocatable object"),
-    Row(
-        &["-u", "--undefined", "--require-defined", "-e", "--entry", "-init", "--init", "-fini", "--fini", "--wrap"],
-        Separate,
-        Meaning::Root,
-        "",
-        "",
-    ),
-    Row(
-        // Read off the manuals of GNU ld and lld: options whose value is a word of its own.
-        &[
-            "-m",
-            "-z",
-            "-T",
-            "--script",
-            "-h",
-            "-soname",
-            "--soname",
-            "-y",
-            "--trace-symbol",
-            "-Map",
-            "--Map",
-            "-dynamic-linker",
-            "--dynamic-linker",
-            "-I",
-            "-rpath",
-            "--rpath",
-            "-R",
-            "-rpath-link",
-            "--rpath-link",
-            "-plugin",
-            "--plugin",
-            "-plugin-opt",
-            "--plugin-opt",
-            "-f",
-            "--auxiliary",
-            "-F",
-            "--filter",
-            "-A",
-            "--architecture",
-            "-b",
-            "--format",
-            "-c",
-            "--defsym",
-            "-G",
-            "--gpsize",
-            "-Y",
-            "--oformat",
-            "--version-script",
-            "--dynamic-list",
-            "--exclude-libs",
-            "--export-dynamic-symbol",
-            "--retain-symbols-file",
-            "--section-start",
-            "-Ttext",
-            "-Tdata",
-            "-Tbss",
-            "--dependency-file",
-            "--just-symbols",
-            "-a",
-            "-P",
-            "-assert",
-        ],
-        Separate,
-        Meaning::HostValue,
-        "",
-        "",
-    ),
-];
 
 /// What was asked, with the host linker's line in its own order.
 #[derive(Debug, Clone, Default)]
@@ -234,6 +35,12 @@ pub struct Options {
     pub print_wrapped_module: bool,
     pub save_temps: bool,
     pub emit_fatbin_only: bool,
+    /// Machine code in the image.
+    pub sass_policy: SassPolicy,
+    /// PTX beside the machine code.
+    pub ptx_policy: PtxPolicy,
+    /// Its `.version`; none: the lowest possible.
+    pub ptx_version: Option<PtxVersion>,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -485,6 +292,20 @@ impl Parser {
             Meaning::PrintWrappedModule => options.print_wrapped_module = true,
             Meaning::SaveTemps => options.save_temps = true,
             Meaning::EmitFatbinOnly => options.emit_fatbin_only = true,
+            Meaning::OffloadPtx => match PtxPolicy::parse(&text) {
+                Ok(policy) => options.ptx_policy = policy,
+                Err(error) => self.errors.push(error),
+            },
+            Meaning::OffloadSass => match SassPolicy::parse(&text) {
+                Ok(policy) => options.sass_policy = policy,
+                Err(error) => self.errors.push(error),
+            },
+            Meaning::OffloadPtxVersion => match parse_version(&text) {
+                Some(version) => options.ptx_version = Some(version),
+                None => self
+                    .errors
+                    .push(format_args!("--offload-ptx-version=: expected a version such as 8.0, got '{text}'")),
+            },
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => match text.parse() {
                 Ok(granularity) => options.time_trace_granularity = Some(Duration::from_micros(granularity)),
@@ -536,20 +357,7 @@ fn split_triple(text: &str) -> (Option<String>, String) {
     }
 }
 
-fn help(hidden: bool) -> String {
-    let mut text = String::from(
-        "OVERVIEW: fatlink links the device code inside host objects, puts it into the program, and runs the host linker.\n\n\
-         USAGE: clang-linker-wrapper [options] -- <options to the host linker>\n\nOPTIONS:\n",
-    );
-    for Row(spellings, shape, meaning, value, describe) in [WRAPPER, ALWAYS, HOST].into_iter().flatten() {
-        if matches!(meaning, Meaning::HostValue | Meaning::Root) || (describe.is_empty() && !hidden) {
-            continue;
-        }
-        let space = if *shape == Separate { " " } else { "" };
-        let left = format!("  {}{space}{value}", spellings[0]);
-        let gap = if left.len() > 30 { format!("\n{:31}", "") } else { " ".repeat(31 - left.len()) };
-        text.push_str(format!("{left}{gap}{describe}").trim_end());
-        text.push('\n');
-    }
-    text
+fn parse_version(text: &str) -> Option<PtxVersion> {
+    let (major, minor) = text.split_once('.')?;
+    Some(PtxVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
 }

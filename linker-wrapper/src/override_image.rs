@@ -30,7 +30,7 @@ pub fn read(kind: &str, file: &Path) -> Result<Overriding, Errors> {
             let arch = cubin::parse(&bytes).map(|cubin| cubin.arch());
             let arch = arch
                 .map_err(|error| Errors::one(format_args!("{shown}: {error}; --override-image=cuda= takes a cubin")))?;
-            Ok(Overriding::Cuda(LinkedTarget { arch, cubin: bytes }))
+            Ok(Overriding::Cuda(LinkedTarget { sass: vec![(arch, bytes)], ptx: Vec::new() }))
         }
         "openmp" if host_object::file_kind(&bytes) == FileKind::ElfShared => {
             Ok(Overriding::OpenMp(openmp::bundle(vec![("x86_64-unknown-linux-gnu", "", bytes)])))

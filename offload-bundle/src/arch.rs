@@ -159,6 +159,12 @@ impl PtxVersion {
         row.map(|row| row.1)
     }
 
+    /// The version after this one; after the newest known, one with a higher minor number.
+    pub fn next(self) -> PtxVersion {
+        let later = CUDA_PTX.iter().map(|row| row.1).filter(|version| *version > self).min();
+        later.unwrap_or(PtxVersion { minor: self.minor.saturating_add(1), ..self })
+    }
+
     /// The first CUDA release that understands this version, as (major, minor).
     pub fn cuda_release(self) -> Option<(u32, u32)> {
         let row = CUDA_PTX.iter().find(|row| row.1 == self);

@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use offload_bundle::arch::GpuArch;
+use offload_bundle::arch::{GpuArch, PtxVersion};
 
 use crate::command::{self, Mode};
 use crate::device_compiler::DeviceOptions;
 use crate::error::Errors;
+use crate::scratch::Scratch;
 
 /// One run of ptxas.
 #[derive(Debug)]
@@ -63,6 +64,58 @@ pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) ->
         .map_err(|error| Errors::one(format_args!("{program} left no cubin for {arch}: {error}")))
 }
 
+/// Writes PTX with another `.version`. `None`: it has no such line.
+pub fn with_version(ptx: &[u8], version: PtxVersion) -> Option<Vec<u8>> {
+    const DIRECTIVE: &[u8] = b".version ";
+    let start = ptx.windows(DIRECTIVE.len()).position(|window| window == DIRECTIVE)? + DIRECTIVE.len();
+    let end = start + ptx[start..].iter().position(|byte| *byte == b'\n')?;
+    Some([&ptx[..start], version.to_string().as_bytes(), &ptx[end..]].concat())
+}
+
+/// Gives PTX the lowest version that its target and code need: a newer one than the driver knows fails there,
+/// even beside PTX that would run. ptxas knows what needs which version, and says so.
+///
+/// # Errors
+/// ptxas takes the PTX with no version, not even its own.
+pub fn lower_version(
+    ptxas: &Path,
+    ptx: Vec<u8>,
+    arch: GpuArch,
+    own: PtxVersion,
+    scratch: &Scratch,
+) -> Result<Vec<u8>, Errors> {
+    let mut version = arch.min_ptx();
+    while version < own {
+        let Some(lowered) = with_version(&ptx, version) else { break };
+        match needed(ptxas, &lowered, arch, scratch)? {
+            None => return Ok(lowered),
+            // Always upwards, so that it ends.
+            Some(needed) => version = needed.max(version.next()),
+        }
+    }
+    Ok(ptx)
+}
+
+/// Tries the PTX. `None`: it is fine; else the version that ptxas asks for, as far as it says.
+fn needed(ptxas: &Path, ptx: &[u8], arch: GpuArch, scratch: &Scratch) -> Result<Option<PtxVersion>, Errors> {
+    let input = scratch.write(&format!("{}.probe.ptx", arch.virtual_name()), ptx)?;
+    // Unoptimized: only the reading of the text counts.
+    let mut words: Vec<OsString> = ["-m64", "-O0", "-arch"].map(OsString::from).to_vec();
+    words.extend([arch.to_string().into(), input.into(), "-o".into(), "/dev/null".into()]);
+    let output = command::capture(ptxas, &words)
+        .map_err(|error| Errors::one(format_args!("cannot run {}: {error}", ptxas.display())))?;
+    if output.status.success() {
+        return Ok(None);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let versions = said.split("requires PTX ISA .version ").skip(1).filter_map(|rest| {
+        let (major, rest) = rest.split_once('.')?;
+        let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        Some(PtxVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    });
+    Ok(Some(versions.max().unwrap_or(PtxVersion { major: 0, minor: 0 })))
+}
+
 fn arguments(assembly: &Assembly<'_>, options: &DeviceOptions) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["-m64".into()];
     if assembly.debug_info == DebugInfo::Full || (options.debug && options.ptxas_level == 0) {
@@ -80,4 +133,17 @@ fn arguments(assembly: &Assembly<'_>, options: &DeviceOptions) -> Vec<OsString> 
     words.extend(options.ptxas_arguments.iter().map(OsString::from));
     words.extend([assembly.input.clone().into(), "-o".into(), assembly.output.clone().into()]);
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_replaced_and_nothing_else() {
+        let ptx = b"//\n.version 9.0\n.target sm_90\n";
+        let lowered = with_version(ptx, PtxVersion { major: 7, minor: 8 });
+        assert_eq!(lowered.as_deref(), Some(&b"//\n.version 7.8\n.target sm_90\n"[..]));
+        assert_eq!(with_version(b"no PTX", PtxVersion { major: 7, minor: 8 }), None);
+    }
 }

@@ -1,0 +1,248 @@
+//! The table of options: spellings, shapes, meanings, and the help text that is made of it.
+
+/// How an option takes its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// None.
+    Flag,
+    /// In the same word, behind the spelling.
+    Joined,
+    /// In the next word.
+    Separate,
+    /// Either.
+    JoinedOrSeparate,
+}
+
+/// Everything that an option can mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    Help,
+    HelpHidden,
+    Version,
+    LinkerPath,
+    CudaPath,
+    HostTriple,
+    DeviceLinker,
+    DeviceCompiler,
+    DryRun,
+    Verbose,
+    EmbedBitcode,
+    PrintWrappedModule,
+    SaveTemps,
+    Compress,
+    CompressionLevel,
+    Jobs,
+    ShouldExtract,
+    EmitFatbinOnly,
+    OverrideImage,
+    OffloadPtx,
+    OffloadSass,
+    OffloadPtxVersion,
+    TimeTrace,
+    TimeTraceGranularity,
+    LlvmOption,
+    Sysroot,
+    Output,
+    LibraryPath,
+    Library,
+    Relocatable,
+    /// An option of the host linker whose value must not be taken for an input.
+    HostValue,
+    /// An option of the host linker that names a symbol it needs.
+    Root,
+}
+
+/// One row: spellings, shape, meaning, the value's name and the help text (empty: hidden).
+pub struct Row(pub &'static [&'static str], pub Shape, pub Meaning, pub &'static str, pub &'static str);
+
+use Shape::{Flag, Joined, JoinedOrSeparate, Separate};
+
+/// Options of the wrapper alone: never passed on.
+pub const WRAPPER: &[Row] = &[
+    Row(&["--help"], Flag, Meaning::Help, "", "Display available options (--help-hidden for more)"),
+    Row(&["--help-hidden"], Flag, Meaning::HelpHidden, "", ""),
+    Row(&["--version", "-version"], Flag, Meaning::Version, "", "Display the version number and exit"),
+    Row(&["-mllvm"], Separate, Meaning::LlvmOption, "<arg>", "Arguments passed to LLVM"),
+    Row(&["--offload-opt=", "-offload-opt="], Joined, Meaning::LlvmOption, "<arg>", "Arguments passed to LLVM"),
+];
+
+/// Options of the wrapper that are understood under every name of the program.
+pub const ALWAYS: &[Row] = &[
+    Row(&["--linker-path="], Joined, Meaning::LinkerPath, "<path>", "The host linker to run"),
+    Row(&["--cuda-path="], Joined, Meaning::CudaPath, "<dir>", "The CUDA toolkit to use"),
+    Row(&["--host-triple="], Joined, Meaning::HostTriple, "<triple>", "Triple of the host code"),
+    Row(
+        &["--device-linker="],
+        Joined,
+        Meaning::DeviceLinker,
+        "<value> or <triple>=<value>",
+        "Argument for the device link of all targets or of one triple",
+    ),
+    Row(
+        &["--device-compiler="],
+        Joined,
+        Meaning::DeviceCompiler,
+        "<value> or <triple>=<value>",
+        "Argument for device code generation of all targets or of one triple",
+    ),
+    Row(&["--dry-run"], Flag, Meaning::DryRun, "", "Print what would be run, and run nothing"),
+    Row(&["--wrapper-verbose"], Flag, Meaning::Verbose, "", "Print the commands that are run, quoted for pasting"),
+    Row(&["--embed-bitcode"], Flag, Meaning::EmbedBitcode, "", ""),
+    Row(&["--print-wrapped-module"], Flag, Meaning::PrintWrappedModule, "", "Print the registration module's IR"),
+    Row(&["--save-temps"], Flag, Meaning::SaveTemps, "", "Keep intermediate files beside the output"),
+    Row(&["--compress"], Flag, Meaning::Compress, "", "Compress HIP images"),
+    Row(&["--compression-level="], Joined, Meaning::CompressionLevel, "<n>", "Compression level of HIP images"),
+    Row(
+        &["--wrapper-jobs="],
+        Joined,
+        Meaning::Jobs,
+        "<n>|jobserver",
+        "Number of device link jobs at a time (default: one per core)",
+    ),
+    Row(&["--should-extract="], Joined, Meaning::ShouldExtract, "<arch>,...", "Targets to take out of archives"),
+    Row(
+        &["--emit-fatbin-only"],
+        Flag,
+        Meaning::EmitFatbinOnly,
+        "",
+        "Write the bundled image to the output, link nothing",
+    ),
+    Row(
+        &["--offload-ptx="],
+        Joined,
+        Meaning::OffloadPtx,
+        "none|newest|oldest|all|<arch>,...",
+        "PTX to put into the image beside the machine code (default: none)",
+    ),
+    Row(
+        &["--offload-sass="],
+        Joined,
+        Meaning::OffloadSass,
+        "all|none|<arch>,...",
+        "Machine code to put into the image (default: all)",
+    ),
+    Row(
+        &["--offload-ptx-version="],
+        Joined,
+        Meaning::OffloadPtxVersion,
+        "<major>.<minor>",
+        "PTX version of that (default: the lowest that the code needs)",
+    ),
+    Row(&["--wrapper-time-trace="], Joined, Meaning::TimeTrace, "<file>", "Write a time trace for Chrome's viewer"),
+    Row(
+        &["--wrapper-time-trace-granularity="],
+        Joined,
+        Meaning::TimeTraceGranularity,
+        "<us>",
+        "Shortest phase in the trace, in microseconds (default: 500)",
+    ),
+    Row(
+        &["--override-image="],
+        Joined,
+        Meaning::OverrideImage,
+        "<kind>=<file>",
+        "Use the file as the linked device image instead of what the inputs hold",
+    ),
+];
+
+/// Options of the host linker that matter to the device link. They stay on its line.
+pub const HOST: &[Row] = &[
+    Row(&["--sysroot="], Joined, Meaning::Sysroot, "<dir>", "Root of -L=<dir>"),
+    Row(&["--sysroot"], Separate, Meaning::Sysroot, "<dir>", ""),
+    Row(&["-o"], JoinedOrSeparate, Meaning::Output, "<path>", "Output file"),
+    Row(&["--output="], Joined, Meaning::Output, "<path>", ""),
+    Row(&["--output"], Separate, Meaning::Output, "<path>", ""),
+    Row(&["-L"], JoinedOrSeparate, Meaning::LibraryPath, "<dir>", "Folder to search for libraries"),
+    Row(&["--library-path=", "-library-path="], Joined, Meaning::LibraryPath, "<dir>", ""),
+    Row(&["--library-path", "-library-path"], Separate, Meaning::LibraryPath, "<dir>", ""),
+    Row(&["-l"], JoinedOrSeparate, Meaning::Library, "<name>", "Library to link"),
+    Row(&["--library=", "-library="], Joined, Meaning::Library, "<name>", ""),
+    Row(&["--library", "-library"], Separate, Meaning::Library, "<name>", ""),
+    Row(&["-r", "--relocatable", "-relocatable", "-i"], Flag, Meaning::Relocatable, "", "Link to a relocatable object"),
+    Row(
+        &["-u", "--undefined", "--require-defined", "-e", "--entry", "-init", "--init", "-fini", "--fini", "--wrap"],
+        Separate,
+        Meaning::Root,
+        "",
+        "",
+    ),
+    Row(
+        // Read off the manuals of GNU ld and lld: options whose value is a word of its own.
+        &[
+            "-m",
+            "-z",
+            "-T",
+            "--script",
+            "-h",
+            "-soname",
+            "--soname",
+            "-y",
+            "--trace-symbol",
+            "-Map",
+            "--Map",
+            "-dynamic-linker",
+            "--dynamic-linker",
+            "-I",
+            "-rpath",
+            "--rpath",
+            "-R",
+            "-rpath-link",
+            "--rpath-link",
+            "-plugin",
+            "--plugin",
+            "-plugin-opt",
+            "--plugin-opt",
+            "-f",
+            "--auxiliary",
+            "-F",
+            "--filter",
+            "-A",
+            "--architecture",
+            "-b",
+            "--format",
+            "-c",
+            "--defsym",
+            "-G",
+            "--gpsize",
+            "-Y",
+            "--oformat",
+            "--version-script",
+            "--dynamic-list",
+            "--exclude-libs",
+            "--export-dynamic-symbol",
+            "--retain-symbols-file",
+            "--section-start",
+            "-Ttext",
+            "-Tdata",
+            "-Tbss",
+            "--dependency-file",
+            "--just-symbols",
+            "-a",
+            "-P",
+            "-assert",
+        ],
+        Separate,
+        Meaning::HostValue,
+        "",
+        "",
+    ),
+];
+
+/// `--help`; with `hidden`, of all options.
+pub fn help(hidden: bool) -> String {
+    let mut text = String::from(
+        "OVERVIEW: fatlink links the device code inside host objects, puts it into the program, and runs the host linker.\n\n\
+         USAGE: clang-linker-wrapper [options] -- <options to the host linker>\n\nOPTIONS:\n",
+    );
+    for Row(spellings, shape, meaning, value, describe) in [WRAPPER, ALWAYS, HOST].into_iter().flatten() {
+        if matches!(meaning, Meaning::HostValue | Meaning::Root) || (describe.is_empty() && !hidden) {
+            continue;
+        }
+        let space = if *shape == Separate { " " } else { "" };
+        let left = format!("  {}{space}{value}", spellings[0]);
+        let gap = if left.len() > 30 { format!("\n{:31}", "") } else { " ".repeat(31 - left.len()) };
+        text.push_str(format!("{left}{gap}{describe}").trim_end());
+        text.push('\n');
+    }
+    text
+}

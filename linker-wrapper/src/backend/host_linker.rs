@@ -34,7 +34,7 @@ const JOINED: [&str; 11] = [
     "--eh-frame-hdr",
 ];
 
-/// Links objects into a shared image, by the words of [`line`], and returns its bytes.
+/// Links objects into a shared image, by the words of [`line()`], and returns its bytes.
 ///
 /// # Errors
 /// The linker cannot be started or fails; its own words are in the message.

@@ -8,6 +8,7 @@ use offload_bundle::arch::{ArchFeature, GpuArch, UnknownArch};
 
 use crate::error::Errors;
 use crate::plan::{Code, TargetPlan};
+use crate::wishes::{self, FileWishes};
 
 /// How many files a message names.
 const FILES_SHOWN: usize = 3;
@@ -15,8 +16,12 @@ const FILES_SHOWN: usize = 3;
 /// `--offload-ptx=`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PtxPolicy {
-    /// No PTX.
+    /// What the files wished for when they were compiled; none where no file said anything.
     #[default]
+    Objects,
+    /// What `--cuda-include-ptx=` and `--no-cuda-include-ptx=` on the link line say, as they say it to clang.
+    Line,
+    /// No PTX.
     None,
     /// Of the highest target.
     Newest,
@@ -35,13 +40,14 @@ impl PtxPolicy {
     /// A word that is none of the policies and no architecture.
     pub fn parse(text: &str) -> Result<Self, String> {
         Ok(match text {
+            "objects" => PtxPolicy::Objects,
             "none" => PtxPolicy::None,
             "newest" => PtxPolicy::Newest,
             "oldest" => PtxPolicy::Oldest,
             "all" => PtxPolicy::All,
             _ => {
                 PtxPolicy::List(list(text).map_err(|error| {
-                    format!("--offload-ptx=: expected none, newest, oldest, all or a list such as compute_80,compute_90: {error}")
+                    format!("--offload-ptx=: expected objects, none, newest, oldest, all or a list such as compute_80,compute_90: {error}")
                 })?)
             }
         })
@@ -89,23 +95,62 @@ pub struct Entry {
     pub from: GpuArch,
 }
 
-/// Decides what PTX the image gets, highest architecture first.
+/// Decides what PTX the image gets, highest architecture first, and what there is to say about it. `files` are
+/// the wishes of the files, or of the link line under [`PtxPolicy::Line`].
 ///
 /// # Errors
-/// PTX that cannot be made, with what to do.
-pub fn ptx(policy: &PtxPolicy, targets: &[TargetPlan<'_>]) -> Result<Vec<Entry>, Errors> {
+/// PTX that cannot be made, files that contradict each other where they decide.
+pub fn ptx(
+    policy: &PtxPolicy,
+    targets: &[TargetPlan<'_>],
+    files: &[FileWishes],
+) -> Result<(Vec<Entry>, Vec<String>), Errors> {
     let archs: Vec<GpuArch> = targets.iter().map(|target| target.arch).collect();
+    let wished = || archs.iter().copied().filter(|arch| wishes::about(*arch, files).wants()).collect();
     let wanted = match policy {
         PtxPolicy::None => Vec::new(),
         PtxPolicy::All => archs.clone(),
         PtxPolicy::List(list) => list.clone(),
         PtxPolicy::Newest => portable(&archs).into_iter().max().into_iter().collect(),
         PtxPolicy::Oldest => portable(&archs).into_iter().min().into_iter().collect(),
+        PtxPolicy::Objects | PtxPolicy::Line => wished(),
     };
-    entries(wanted, |arch| {
-        let failed = |why| format!("--offload-ptx: PTX for {} cannot be made: {why}", arch.virtual_name());
-        source(arch, targets).and_then(ir_of).map_err(failed)
-    })
+    let mut notes = agreement(policy, &archs, files)?;
+    let entries = entries(wanted, |arch| {
+        let made = source(arch, targets).and_then(ir_of);
+        let name = arch.virtual_name();
+        match made {
+            // A wish is no order: clang itself ignores it for machine code.
+            Err(why) if *policy == PtxPolicy::Objects => {
+                notes.push(format!("files wish for PTX of {name}, which cannot be made: {why}"));
+                Ok(None)
+            }
+            Err(why) => Err(format!("--offload-ptx: PTX for {name} cannot be made: {why}")),
+            Ok(from) => Ok(Some(from)),
+        }
+    })?;
+    Ok((entries, notes))
+}
+
+/// Where the files decide, contradictions are errors; beside an explicit policy they are worth a warning.
+fn agreement(policy: &PtxPolicy, archs: &[GpuArch], files: &[FileWishes]) -> Result<Vec<String>, Errors> {
+    let mut errors = Errors::default();
+    let mut notes = Vec::new();
+    for arch in archs {
+        let opinion = wishes::about(*arch, files);
+        match (opinion.contradiction(), policy) {
+            (Some(text), PtxPolicy::Objects) => errors.push(format_args!(
+                "the files contradict each other about PTX of {}: {text}; compile them alike, or decide with --offload-ptx=",
+                arch.virtual_name()
+            )),
+            (Some(text), _) => notes.push(format!("the files contradict each other about PTX of {}: {text}", arch.virtual_name())),
+            (None, PtxPolicy::Objects) => notes.extend(opinion.silence().map(|files| {
+                format!("PTX of {} is put in, as some files wish; {files} say nothing about it", arch.virtual_name())
+            })),
+            (None, _) => {}
+        }
+    }
+    errors.or(notes)
 }
 
 /// Decides what machine code the image gets, highest architecture first.
@@ -122,18 +167,21 @@ pub fn sass(policy: &SassPolicy, targets: &[TargetPlan<'_>]) -> Result<Vec<Entry
         let failed = |why| format!("--offload-sass: machine code for {arch} cannot be made: {why}");
         let target = source(arch, targets).map_err(failed)?;
         // What was compiled for the very target needs no IR.
-        if target.arch == arch { Ok(arch) } else { ir_of(target).map_err(failed) }
+        if target.arch == arch { Ok(Some(arch)) } else { ir_of(target).map(Some).map_err(failed) }
     })
 }
 
-fn entries(mut wanted: Vec<GpuArch>, from: impl Fn(GpuArch) -> Result<GpuArch, String>) -> Result<Vec<Entry>, Errors> {
+fn entries(
+    mut wanted: Vec<GpuArch>,
+    mut from: impl FnMut(GpuArch) -> Result<Option<GpuArch>, String>,
+) -> Result<Vec<Entry>, Errors> {
     wanted.sort();
     wanted.dedup();
     let mut errors = Errors::default();
     let mut entries = Vec::new();
     for arch in wanted.into_iter().rev() {
         match from(arch) {
-            Ok(from) => entries.push(Entry { arch, from }),
+            Ok(from) => entries.extend(from.map(|from| Entry { arch, from })),
             Err(error) => errors.push(error),
         }
     }
@@ -188,8 +236,8 @@ mod tests {
 
     fn decided(policy: &str, archs: &[&str]) -> String {
         let targets: Vec<_> = archs.iter().map(|arch| target(arch, Code::Bitcode)).collect();
-        match ptx(&PtxPolicy::parse(policy).unwrap(), &targets) {
-            Ok(entries) => {
+        match ptx(&PtxPolicy::parse(policy).unwrap(), &targets, &[]) {
+            Ok((entries, _)) => {
                 let shown = entries.iter().map(|entry| format!("{}<-{}", entry.arch.virtual_name(), entry.from));
                 shown.collect::<Vec<_>>().join(" ")
             }
@@ -201,6 +249,7 @@ mod tests {
     fn policies() {
         for (policy, archs, expected) in [
             ("none", &["sm_90", "sm_80"][..], ""),
+            ("objects", &["sm_90", "sm_80"], ""),
             ("newest", &["sm_90", "sm_80"], "compute_90<-sm_90"),
             ("oldest", &["sm_90", "sm_80"], "compute_80<-sm_80"),
             ("all", &["sm_90", "sm_80"], "compute_90<-sm_90 compute_80<-sm_80"),
@@ -219,7 +268,7 @@ mod tests {
 
     #[test]
     fn machine_code_gives_no_ptx_and_nonsense_no_policy() {
-        let errors = ptx(&PtxPolicy::All, &[target("sm_90", Code::Cubin)]).unwrap_err();
+        let errors = ptx(&PtxPolicy::All, &[target("sm_90", Code::Cubin)], &[]).unwrap_err();
         assert!(format!("{errors:?}").contains("machine code from a.o; compile with -foffload-lto"), "{errors:?}");
         assert!(PtxPolicy::parse("compute_90,best").is_err());
         assert!(SassPolicy::parse("fast").is_err());

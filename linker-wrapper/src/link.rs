@@ -13,6 +13,7 @@ use crate::command::Mode;
 use crate::device_compiler::{self, DeviceOptions};
 use crate::device_link::{self, LinkedTarget, Surroundings};
 use crate::error::{Errors, collect, warn};
+use crate::image_policy::PtxPolicy;
 use crate::inputs::Inputs;
 use crate::jobs::{Jobs, Limit};
 use crate::options::{self, Options};
@@ -21,9 +22,10 @@ use crate::persona;
 use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
 use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
+use crate::wishes::FileWishes;
 use crate::{
     arguments, device_library, host_link, host_object, image_policy, images, openmp, override_image, relocatable,
-    select, trace,
+    select, trace, wishes,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
@@ -96,6 +98,10 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     let linker = host_link::find(options);
     let (limit, warning) = Limit::new(options.jobs);
     warning.into_iter().for_each(|text| warn(program, text));
+    let wishes = match options.ptx_policy {
+        PtxPolicy::Line => wishes::of_line(&options.include_ptx),
+        _ => wishes::read(&inputs, &linked),
+    };
     let link = Link {
         program,
         options,
@@ -105,6 +111,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
         mode,
         linker: &linker,
         limit: &limit,
+        wishes: &wishes,
         registered: &registered,
     };
     if let Some(overriding) = overriding {
@@ -174,6 +181,18 @@ fn give_up(reason: &str) {
     std::process::exit(1);
 }
 
+/// Two results as one, with the errors of both.
+fn both<A, B>(first: Result<A, Errors>, second: Result<B, Errors>) -> Result<(A, B), Errors> {
+    match (first, second) {
+        (Ok(first), Ok(second)) => Ok((first, second)),
+        (Err(mut errors), Err(more)) => {
+            errors.extend(more);
+            Err(errors)
+        }
+        (Err(errors), _) | (_, Err(errors)) => Err(errors),
+    }
+}
+
 /// A link under way.
 struct Link<'a> {
     program: &'a str,
@@ -184,6 +203,8 @@ struct Link<'a> {
     mode: Mode,
     linker: &'a Result<PathBuf, Errors>,
     limit: &'a Limit,
+    /// Who wishes for which PTX.
+    wishes: &'a [FileWishes],
     /// Names that the host registers.
     registered: &'a HashSet<String>,
 }
@@ -194,8 +215,8 @@ impl Link<'_> {
         let cuda_path = self.options.cuda_path.as_deref().or(self.device.cuda_path.as_deref());
         let toolkit = Toolkit::find(cuda_path);
         let sass = image_policy::sass(&self.options.sass_policy, targets);
-        let ptx = image_policy::ptx(&self.options.ptx_policy, targets);
-        let [sass, ptx] = <[_; 2]>::try_from(collect([sass, ptx])?).unwrap_or_default();
+        let (sass, (ptx, notes)) = both(sass, image_policy::ptx(&self.options.ptx_policy, targets, self.wishes))?;
+        notes.iter().for_each(|text| warn(self.program, text));
         if sass.is_empty() && ptx.is_empty() {
             return Err(Errors::one("--offload-sass=none without PTX leaves the image empty; say --offload-ptx= too"));
         }

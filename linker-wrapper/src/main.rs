@@ -31,6 +31,7 @@ mod scratch;
 mod select;
 mod toolchain;
 mod trace;
+mod wishes;
 
 use std::process::ExitCode;
 

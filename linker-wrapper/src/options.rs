@@ -39,6 +39,8 @@ pub struct Options {
     pub sass_policy: SassPolicy,
     /// PTX beside the machine code.
     pub ptx_policy: PtxPolicy,
+    /// `--cuda-include-ptx=` and its negation, as they came.
+    pub include_ptx: Vec<String>,
     /// Its `.version`; none: the lowest possible.
     pub ptx_version: Option<PtxVersion>,
     /// Where to write a time trace.
@@ -273,6 +275,14 @@ impl Parser {
         }
     }
 
+    /// clang's option makes the link line decide, unless `--offload-ptx` does.
+    fn include_ptx(&mut self, word: String) {
+        if self.options.ptx_policy == PtxPolicy::Objects {
+            self.options.ptx_policy = PtxPolicy::Line;
+        }
+        self.options.include_ptx.push(word);
+    }
+
     /// Options that end here. `false`: it is one of the host linker's.
     fn wrapper_option(&mut self, meaning: Meaning, value: &OsStr) -> bool {
         let text = value.to_string_lossy().into_owned();
@@ -296,6 +306,8 @@ impl Parser {
                 Ok(policy) => options.ptx_policy = policy,
                 Err(error) => self.errors.push(error),
             },
+            Meaning::IncludePtx => self.include_ptx(format!("--cuda-include-ptx={text}")),
+            Meaning::NoIncludePtx => self.include_ptx(format!("--no-cuda-include-ptx={text}")),
             Meaning::OffloadSass => match SassPolicy::parse(&text) {
                 Ok(policy) => options.sass_policy = policy,
                 Err(error) => self.errors.push(error),

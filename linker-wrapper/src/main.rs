@@ -38,6 +38,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     let outcome = crash_report::requested(&words).map_or_else(|| link::run(&words), Err);
+    command::stand_still_if_ending();
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(errors) => {

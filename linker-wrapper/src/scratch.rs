@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
@@ -56,12 +56,14 @@ impl Scratch {
         if let Some(output) = kept {
             return Ok(Scratch::Kept(output.to_owned()));
         }
+        // Made and noted in one step, so that no signal comes between.
+        let mut leftovers = lock();
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| {
             let place = std::env::temp_dir();
             let reason = reason(&error);
             Errors::one(format_args!("cannot make a temporary folder in {}: {reason}; set TMPDIR", place.display()))
         })?;
-        lock().folder = Some(folder.path().to_owned());
+        leftovers.folder = Some(folder.path().to_owned());
         Ok(Scratch::Private(folder))
     }
 
@@ -175,10 +177,23 @@ pub fn clean_up() {
     jobs::give_all_back();
     let leftovers = std::mem::take(&mut *lock());
     if let Some(folder) = leftovers.folder {
-        let _ = std::fs::remove_dir_all(folder);
+        remove_busy_folder(&folder);
     }
     if let Some((output, before)) = leftovers.output {
         remove_if_changed(&output, &before);
+    }
+}
+
+/// Other threads and tools that were just told to end may still put files into the folder while it is being
+/// removed, which then fails. Once it is gone they cannot.
+fn remove_busy_folder(folder: &Path) {
+    const TRIES: usize = 200;
+    for _ in 0..TRIES {
+        let _ = std::fs::remove_dir_all(folder);
+        if !folder.exists() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -88,6 +88,31 @@ pub fn capture(program: &Path, arguments: &[OsString]) -> std::io::Result<Output
     child.wait_with_output()
 }
 
+/// As [`capture`], but a tool that is still running after `limit` is killed. The flag says that it was.
+///
+/// # Errors
+/// The program could not be started.
+pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -> std::io::Result<(Output, bool)> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (child, running) = spawn(&mut command)?;
+    let pid = i32::try_from(running.0).ok().and_then(Pid::from_raw);
+    let (done, watch) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let watchdog = scope.spawn(move || {
+            let late = watch.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+            if let (true, Some(pid)) = (late, pid) {
+                // It has not been waited for yet, so the number is still its own.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            late
+        });
+        let output = child.wait_with_output();
+        drop(done);
+        output.map(|output| (output, watchdog.join().unwrap_or(false)))
+    })
+}
+
 /// Runs a program that shares our terminal, to its end.
 ///
 /// # Errors

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use tempfile::TempDir;
 
 const LLVM: &str = "/usr/lib/llvm-22/bin";
@@ -164,8 +165,21 @@ fn sound_samples_link() {
     }
 }
 
+/// The same damage in every run, so that a run says what the last one said. `PROPTEST_CASES` and
+/// `PROPTEST_RNG_SEED` widen the search by hand.
+fn config() -> ProptestConfig {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    ProptestConfig {
+        cases: number("PROPTEST_CASES").and_then(|cases| u32::try_from(cases).ok()).unwrap_or(64),
+        rng_seed: RngSeed::Fixed(number("PROPTEST_RNG_SEED").unwrap_or(22)),
+        failure_persistence: None,
+        max_shrink_iters: 10,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 40, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn bitcode_objects(damage in damage()) {

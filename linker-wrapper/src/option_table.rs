@@ -40,6 +40,7 @@ pub enum Meaning {
     NoIncludePtx,
     OffloadSass,
     OffloadPtxVersion,
+    PartitionSize,
     TimeTrace,
     TimeTraceGranularity,
     LlvmOption,
@@ -131,6 +132,13 @@ pub const ALWAYS: &[Row] = &[
         Meaning::OffloadPtxVersion,
         "<major>.<minor>",
         "PTX version of that (default: the lowest that the code needs)",
+    ),
+    Row(
+        &["--offload-partition-size="],
+        Joined,
+        Meaning::PartitionSize,
+        "<n>|whole",
+        "Cut the device code of a target into jobs of about this many LLVM instructions (default: 12000)",
     ),
     Row(&["--wrapper-time-trace="], Joined, Meaning::TimeTrace, "<file>", "Write a time trace for Chrome's viewer"),
     Row(

@@ -15,6 +15,7 @@ use crate::image_policy::{PtxPolicy, SassPolicy};
 use crate::jobs::Jobs;
 use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
+use crate::partitioned::Partitioning;
 use crate::persona::Persona;
 
 /// What was asked, with the host linker's line in its own order.
@@ -43,6 +44,8 @@ pub struct Options {
     pub include_ptx: Vec<String>,
     /// Its `.version`; none: the lowest possible.
     pub ptx_version: Option<PtxVersion>,
+    /// How device code is cut into jobs.
+    pub partitioning: Partitioning,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -330,6 +333,12 @@ impl Parser {
                 None => self.errors.push(format_args!("--override-image=: expected <kind>=<file>, got '{text}'")),
             },
             Meaning::LlvmOption => options.llvm_options.push(text),
+            Meaning::PartitionSize => match Partitioning::parse(&text) {
+                Some(partitioning) => options.partitioning = partitioning,
+                None => self.errors.push(format_args!(
+                    "--offload-partition-size=: expected a number of instructions or 'whole', got '{text}'"
+                )),
+            },
             Meaning::Jobs => match text.parse() {
                 Ok(jobs) if jobs > 0 => options.jobs = Jobs::Number(jobs),
                 _ if text == "jobserver" => options.jobs = Jobs::Jobserver,

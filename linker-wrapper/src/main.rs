@@ -3,6 +3,7 @@
 
 mod arguments;
 mod backend;
+mod cache;
 mod command;
 mod crash_report;
 mod device_compiler;
@@ -29,6 +30,7 @@ mod relocatable;
 mod report;
 mod scratch;
 mod select;
+mod size;
 mod toolchain;
 mod trace;
 mod wishes;

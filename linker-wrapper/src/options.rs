@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use offload_bundle::arch::PtxVersion;
 
+use crate::cache::CacheChoice;
 use crate::error::Errors;
 use crate::image_policy::{PtxPolicy, SassPolicy};
 use crate::jobs::Jobs;
 use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::persona::Persona;
+use crate::size;
 
 /// What was asked, with the host linker's line in its own order.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +45,10 @@ pub struct Options {
     pub include_ptx: Vec<String>,
     /// Its `.version`; none: the lowest possible.
     pub ptx_version: Option<PtxVersion>,
+    /// Where results of device links are kept.
+    pub cache: Option<CacheChoice>,
+    /// Size of the cache in bytes.
+    pub cache_size: Option<u64>,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -317,6 +323,16 @@ impl Parser {
                 None => self
                     .errors
                     .push(format_args!("--offload-ptx-version=: expected a version such as 8.0, got '{text}'")),
+            },
+            Meaning::OffloadCache => match CacheChoice::parse(value) {
+                Some(choice) => options.cache = Some(choice),
+                None => self.errors.push("--offload-cache=: expected a folder, 'on' or 'off'"),
+            },
+            Meaning::OffloadCacheSize => match size::parse(&text) {
+                Some(bytes) if bytes > 0 => options.cache_size = Some(bytes),
+                _ => self
+                    .errors
+                    .push(format_args!("--offload-cache-size=: expected a size such as 500M or 10G, got '{text}'")),
             },
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => match text.parse() {

@@ -20,6 +20,7 @@ mod jobs;
 mod link;
 mod linker_script;
 mod mapped;
+mod memory;
 mod openmp;
 mod option_table;
 mod options;

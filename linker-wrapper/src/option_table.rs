@@ -44,6 +44,7 @@ pub enum Meaning {
     TimeTraceGranularity,
     OffloadCache,
     OffloadCacheSize,
+    OffloadMemory,
     LlvmOption,
     Sysroot,
     Output,
@@ -155,6 +156,13 @@ pub const ALWAYS: &[Row] = &[
         Meaning::OffloadCacheSize,
         "<size>",
         "Size of the cache, such as 500M; what was not used for longest goes first (default: 10G)",
+    ),
+    Row(
+        &["--offload-memory="],
+        Joined,
+        Meaning::OffloadMemory,
+        "<size>|<percent>%",
+        "Memory that device link jobs may use at a time, such as 8G or 50% of what is free (default: 80%)",
     ),
     Row(
         &["--override-image="],

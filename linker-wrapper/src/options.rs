@@ -14,6 +14,7 @@ use crate::cache::CacheChoice;
 use crate::error::Errors;
 use crate::image_policy::{PtxPolicy, SassPolicy};
 use crate::jobs::Jobs;
+use crate::memory::MemoryChoice;
 use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::persona::Persona;
@@ -49,6 +50,8 @@ pub struct Options {
     pub cache: Option<CacheChoice>,
     /// Size of the cache in bytes.
     pub cache_size: Option<u64>,
+    /// Memory for jobs.
+    pub memory: Option<MemoryChoice>,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -333,6 +336,12 @@ impl Parser {
                 _ => self
                     .errors
                     .push(format_args!("--offload-cache-size=: expected a size such as 500M or 10G, got '{text}'")),
+            },
+            Meaning::OffloadMemory => match MemoryChoice::parse(&text) {
+                Some(choice) => options.memory = Some(choice),
+                None => self
+                    .errors
+                    .push(format_args!("--offload-memory=: expected a size such as 8G, or 1% to 100%, got '{text}'")),
             },
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => match text.parse() {

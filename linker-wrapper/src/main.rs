@@ -3,6 +3,7 @@
 
 mod arguments;
 mod backend;
+mod cache;
 mod command;
 mod crash_report;
 mod device_compiler;
@@ -19,6 +20,7 @@ mod jobs;
 mod link;
 mod linker_script;
 mod mapped;
+mod memory;
 mod openmp;
 mod option_table;
 mod options;
@@ -31,6 +33,7 @@ mod relocatable;
 mod report;
 mod scratch;
 mod select;
+mod size;
 mod toolchain;
 mod trace;
 mod whole;

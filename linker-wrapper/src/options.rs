@@ -10,13 +10,16 @@ use std::time::Duration;
 
 use offload_bundle::arch::PtxVersion;
 
+use crate::cache::CacheChoice;
 use crate::error::Errors;
 use crate::image_policy::{PtxPolicy, SassPolicy};
 use crate::jobs::Jobs;
+use crate::memory::MemoryChoice;
 use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::partitioned::Partitioning;
 use crate::persona::Persona;
+use crate::size;
 
 /// What was asked, with the host linker's line in its own order.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +49,12 @@ pub struct Options {
     pub ptx_version: Option<PtxVersion>,
     /// How device code is cut into jobs.
     pub partitioning: Partitioning,
+    /// Where results of device links are kept.
+    pub cache: Option<CacheChoice>,
+    /// Size of the cache in bytes.
+    pub cache_size: Option<u64>,
+    /// Memory for jobs.
+    pub memory: Option<MemoryChoice>,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -320,6 +329,22 @@ impl Parser {
                 None => self
                     .errors
                     .push(format_args!("--offload-ptx-version=: expected a version such as 8.0, got '{text}'")),
+            },
+            Meaning::OffloadCache => match CacheChoice::parse(value) {
+                Some(choice) => options.cache = Some(choice),
+                None => self.errors.push("--offload-cache=: expected a folder, 'on' or 'off'"),
+            },
+            Meaning::OffloadCacheSize => match size::parse(&text) {
+                Some(bytes) if bytes > 0 => options.cache_size = Some(bytes),
+                _ => self
+                    .errors
+                    .push(format_args!("--offload-cache-size=: expected a size such as 500M or 10G, got '{text}'")),
+            },
+            Meaning::OffloadMemory => match MemoryChoice::parse(&text) {
+                Some(choice) => options.memory = Some(choice),
+                None => self
+                    .errors
+                    .push(format_args!("--offload-memory=: expected a size such as 8G, or 1% to 100%, got '{text}'")),
             },
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => match text.parse() {

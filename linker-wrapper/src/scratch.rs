@@ -149,7 +149,7 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
 }
 
 /// What a file gets under the usual umask; temporary files are private otherwise.
-fn readable() -> std::fs::Permissions {
+pub fn readable() -> std::fs::Permissions {
     use std::os::unix::fs::PermissionsExt;
     std::fs::Permissions::from_mode(0o666)
 }

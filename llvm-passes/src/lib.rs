@@ -16,6 +16,7 @@ pub mod extract;
 pub mod partition;
 pub mod pipeline;
 pub mod program;
+pub mod ptx_join;
 mod reflect;
 pub mod registration;
 pub mod resolve;

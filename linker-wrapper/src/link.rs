@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use llvm_passes::registration::Registration;
-use offload_bundle::fatbin::{self, FatbinWriter};
+use offload_bundle::fatbin::FatbinWriter;
 use rayon::prelude::*;
 
 use crate::command::Mode;
+use crate::cuda_image::{self, Parts};
 use crate::device_compiler::{self, DeviceOptions};
 use crate::device_link::{self, LinkedTarget, Surroundings};
 use crate::error::{Errors, collect, warn};
+use crate::fatbin_section::FatbinSection;
+use crate::host_object::Image;
 use crate::image_policy::PtxPolicy;
 use crate::inputs::Inputs;
 use crate::jobs::{Jobs, Limit};
@@ -251,17 +254,17 @@ impl Link<'_> {
         }
         // The registration code does not depend on the image: both are made at once.
         let (linked, template) = rayon::join(|| self.targets(targets), || self.template(&Registration::Cuda));
-        self.cuda_registration(&linked?, template?).map(Some)
+        self.cuda_registration(&Parts::of_targets(&linked?), template?).map(Some)
     }
 
-    fn cuda_registration(&self, linked: &[LinkedTarget], template: host_object::Template) -> Result<PathBuf, Errors> {
+    fn cuda_registration(&self, parts: &Parts<'_>, mut template: host_object::Template) -> Result<PathBuf, Errors> {
         let _wrapping = trace::scope("Wrap bundled images", || "cuda".to_owned());
-        let fatbin = self.bundle(linked)?;
-        self.scratch.keep("fatbin", || {
-            let mut bytes = Vec::new();
-            fatbin.write_to(&mut bytes).expect("memory takes every write");
-            bytes
-        })?;
+        let fatbin = self.bundle(parts)?;
+        self.options.fatbin_section.warn_of_size(self.program, fatbin.size());
+        if self.options.fatbin_section == FatbinSection::Large {
+            template.make_large()?;
+        }
+        self.scratch.keep_file("fatbin", |mut file| fatbin.write_to(&mut file))?;
         let path = self.scratch.file("cuda.registration.o");
         template.write(&path, &fatbin)?;
         Ok(path)
@@ -284,26 +287,23 @@ impl Link<'_> {
 
     /// `--override-image`: bundle, register and link an image that is finished.
     fn wrap(&self, overriding: Overriding) -> Result<u8, Errors> {
-        let (object, bytes) = match &overriding {
-            Overriding::Cuda(linked) if self.options.emit_fatbin_only => {
-                (None, self.bundle(std::slice::from_ref(linked))?.finish())
+        let object = match &overriding {
+            Overriding::Cuda(arch, cubin) => {
+                let parts = Parts::of_cubin(*arch, cubin.bytes());
+                if self.options.emit_fatbin_only {
+                    return self.write_bundle(&self.bundle(&parts)?);
+                }
+                self.cuda_registration(&parts, self.template(&Registration::Cuda)?)?
             }
-            Overriding::OpenMp(bundle) if self.options.emit_fatbin_only => (None, bundle.blobs.concat()),
-            Overriding::Cuda(linked) => {
-                let template = self.template(&Registration::Cuda)?;
-                (Some(self.cuda_registration(std::slice::from_ref(linked), template)?), Vec::new())
-            }
-            Overriding::OpenMp(bundle) => (Some(self.openmp_registration(bundle)?), Vec::new()),
+            Overriding::OpenMp(bundle) if self.options.emit_fatbin_only => return self.write_bundle(&bundle.blobs[..]),
+            Overriding::OpenMp(bundle) => self.openmp_registration(bundle)?,
         };
-        match object {
-            Some(object) => self.host(self.linker.as_ref().map_err(Clone::clone)?, &[object]),
-            None => self.write_bundle(&bytes),
-        }
+        self.host(self.linker.as_ref().map_err(Clone::clone)?, &[object])
     }
 
-    fn write_bundle(&self, bytes: &[u8]) -> Result<u8, Errors> {
+    fn write_bundle<I: Image + ?Sized>(&self, image: &I) -> Result<u8, Errors> {
         if !self.mode.dry {
-            scratch::write_output(self.output, bytes)?;
+            scratch::write_output_by(self.output, |mut file| image.write_to(&mut file))?;
         }
         Ok(0)
     }
@@ -321,28 +321,14 @@ impl Link<'_> {
         host_object::template(triple, registration, show)
     }
 
-    /// The fatbin over all targets.
-    fn bundle<'l>(&self, linked: &'l [LinkedTarget]) -> Result<FatbinWriter<'l>, Errors> {
+    /// The fatbin, checked.
+    fn bundle<'l>(&self, parts: &Parts<'l>) -> Result<FatbinWriter<'l>, Errors> {
         let _bundling = trace::scope("Bundle linked output", || "cuda".to_owned());
-        let mut writer = FatbinWriter::new(fatbin::Options { debug: self.device.debug, ..fatbin::Options::default() });
-        let mut sass: Vec<_> = linked.iter().flat_map(|target| &target.sass).collect();
-        sass.sort_by_key(|(arch, _)| std::cmp::Reverse(*arch));
-        // In a dry run nothing was made.
-        for (arch, cubin) in sass.into_iter().filter(|(_, cubin)| !cubin.is_empty()) {
-            writer
-                .add_cubin(*arch, cubin, "")
-                .map_err(|error| Errors::one(format_args!("the cubin linked for {arch} is damaged: {error}")))?;
-        }
-        let mut ptx: Vec<_> = linked.iter().flat_map(|target| &target.ptx).collect();
-        ptx.sort_by_key(|(arch, _)| std::cmp::Reverse(*arch));
         // What the user gave ptxas counts for the driver's compiler too.
-        let options = self.device.ptxas_arguments.join(" ");
-        for (arch, text) in ptx {
-            writer.add_ptx(*arch, text, "", &options).map_err(|error| {
-                Errors::one(format_args!("the PTX made for {} is damaged: {error}", arch.virtual_name()))
-            })?;
-        }
-        Ok(writer)
+        let ptx_options = self.device.ptxas_arguments.join(" ");
+        let fatbin = parts.bundle(self.options.compress.options(self.device.debug), &ptx_options)?;
+        cuda_image::check(&fatbin, self.program)?;
+        Ok(fatbin)
     }
 
     /// The host link, with the registration object in it. A relocatable link (`-r`) is a final device
@@ -352,6 +338,8 @@ impl Link<'_> {
         let replaced = self.options.relocatable.then_some(&*raw);
         let mut line = host_link::line_with(self.options, objects, replaced);
         line.extend(host_link::keeping_entries(linker, &line));
+        let section = self.options.fatbin_section;
+        line.extend(section.linker_words(linker, self.options, self.scratch, self.mode, self.program)?);
         let _linking = trace::scope("Execute host linker", || linker.display().to_string());
         let code = host_link::run(linker, &line, replaced.unwrap_or(self.output), self.scratch, self.mode)?;
         if code == 0 && self.options.relocatable && !self.mode.dry {
@@ -367,11 +355,11 @@ impl Link<'_> {
                 "--emit-fatbin-only: the inputs hold CUDA and OpenMP code; link them one at a time",
             ));
         }
-        let bytes = if plan.openmp.is_empty() {
-            self.bundle(&self.targets(&plan.cuda)?)?.finish()
+        if plan.openmp.is_empty() {
+            let linked = self.targets(&plan.cuda)?;
+            self.write_bundle(&self.bundle(&Parts::of_targets(&linked))?)
         } else {
-            self.openmp_bundle(&plan.openmp)?.blobs.concat()
-        };
-        self.write_bundle(&bytes)
+            self.write_bundle(&self.openmp_bundle(&plan.openmp)?.blobs[..])
+        }
     }
 }

@@ -11,6 +11,8 @@ use std::time::Duration;
 use offload_bundle::arch::PtxVersion;
 
 use crate::error::Errors;
+use crate::fatbin_section::FatbinSection;
+use crate::fatbin_storage::CompressMode;
 use crate::image_policy::{PtxPolicy, SassPolicy};
 use crate::jobs::Jobs;
 use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
@@ -43,6 +45,10 @@ pub struct Options {
     pub include_ptx: Vec<String>,
     /// Its `.version`; none: the lowest possible.
     pub ptx_version: Option<PtxVersion>,
+    /// How the fatbin is compressed.
+    pub compress: CompressMode,
+    /// Where in the program the fatbin goes.
+    pub fatbin_section: FatbinSection,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -317,6 +323,14 @@ impl Parser {
                 None => self
                     .errors
                     .push(format_args!("--offload-ptx-version=: expected a version such as 8.0, got '{text}'")),
+            },
+            Meaning::OffloadCompress => match CompressMode::parse(&text) {
+                Ok(mode) => options.compress = mode,
+                Err(error) => self.errors.push(error),
+            },
+            Meaning::FatbinSection => match FatbinSection::parse(&text) {
+                Ok(section) => options.fatbin_section = section,
+                Err(error) => self.errors.push(error),
             },
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => match text.parse() {

@@ -18,13 +18,9 @@ pub struct Parts<'l> {
 impl<'l> Parts<'l> {
     /// All that the device links made. Of a dry run nothing is left: it made nothing.
     pub fn of_targets(linked: &'l [LinkedTarget]) -> Self {
-        let all = |part: fn(&'l LinkedTarget) -> &'l Vec<(GpuArch, Vec<u8>)>| {
-            let entries = linked.iter().flat_map(part).filter(|(_, bytes)| !bytes.is_empty());
-            let mut entries: Vec<_> = entries.map(|(arch, bytes)| (*arch, &bytes[..])).collect();
-            entries.sort_by_key(|(arch, _)| std::cmp::Reverse(*arch));
-            entries
-        };
-        Parts { sass: all(|target| &target.sass), ptx: all(|target| &target.ptx) }
+        let sass = linked.iter().flat_map(|target| &target.sass);
+        let ptx = linked.iter().flat_map(|target| &target.ptx);
+        Parts { sass: highest_first(sass), ptx: highest_first(ptx) }
     }
 
     /// One cubin that somebody else has linked.
@@ -50,6 +46,13 @@ impl<'l> Parts<'l> {
         }
         Ok(writer)
     }
+}
+
+fn highest_first<'l>(entries: impl Iterator<Item = &'l (GpuArch, Vec<u8>)>) -> Vec<(GpuArch, &'l [u8])> {
+    let made = entries.filter(|(_, bytes)| !bytes.is_empty());
+    let mut entries: Vec<_> = made.map(|(arch, bytes)| (*arch, &bytes[..])).collect();
+    entries.sort_by_key(|(arch, _)| std::cmp::Reverse(*arch));
+    entries
 }
 
 /// A fatbin that was looked at as a driver would.
@@ -85,4 +88,21 @@ pub fn check(fatbin: &FatbinWriter<'_>, program: &str) -> Result<Checked, Errors
         }
     }
     errors.or(Checked { codes, findings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_that_no_driver_can_read_is_an_error_with_advice() {
+        let arch = GpuArch::plain(90);
+        let ptx = |text: &'static str| Parts { sass: Vec::new(), ptx: vec![(arch, text.as_bytes())] };
+        let sound = ptx(".version 8.0\n.target sm_90\n").bundle(Options::default(), "").unwrap();
+        assert_eq!(check(&sound, "fatlink").unwrap().codes.len(), 1);
+        let damaged = ptx("ret;\n.version 8.0\n.target sm_90\n").bundle(Options::default(), "").unwrap();
+        let errors = format!("{:?}", check(&damaged, "fatlink").unwrap_err());
+        assert!(errors.contains("the finished fatbin: FB002: entry 1 (ptx 90): damaged"), "{errors}");
+        assert!(errors.contains("build the image again"), "{errors}");
+    }
 }

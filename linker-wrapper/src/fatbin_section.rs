@@ -49,6 +49,14 @@ impl FatbinSection {
         }
     }
 
+    /// As the option spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FatbinSection::Default => "default",
+            FatbinSection::Large => "large",
+        }
+    }
+
     /// Says in time what a relocation overflow would not.
     pub fn warn_of_size(self, program: &str, size: u64) {
         if self == FatbinSection::Default && size >= RISKY {

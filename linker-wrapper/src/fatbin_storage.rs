@@ -39,6 +39,11 @@ impl CompressMode {
         })
     }
 
+    /// As the option spells it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, mode)| *mode == self).map_or("", |(name, _)| name)
+    }
+
     /// The options of a fatbin's writer.
     pub fn options(self, debug: bool) -> Options {
         let options = Options { debug, ..Options::default() };

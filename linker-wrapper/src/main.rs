@@ -16,6 +16,7 @@ mod fatbin_storage;
 mod host_link;
 mod host_object;
 mod image_policy;
+mod image_report;
 mod images;
 mod inputs;
 mod jobs;

@@ -42,6 +42,7 @@ pub enum Meaning {
     OffloadPtxVersion,
     OffloadCompress,
     FatbinSection,
+    OffloadReport,
     TimeTrace,
     TimeTraceGranularity,
     LlvmOption,
@@ -147,6 +148,13 @@ pub const ALWAYS: &[Row] = &[
         Meaning::FatbinSection,
         "default|large",
         "large: put the image aside in the program, so that gigabytes of it break no 32-bit relocation",
+    ),
+    Row(
+        &["--offload-report="],
+        Joined,
+        Meaning::OffloadReport,
+        "text|json[:<file>]",
+        "Say what went into the image, and what each GPU will run of it",
     ),
     Row(&["--wrapper-time-trace="], Joined, Meaning::TimeTrace, "<file>", "Write a time trace for Chrome's viewer"),
     Row(

@@ -14,6 +14,7 @@ use crate::error::Errors;
 use crate::fatbin_section::FatbinSection;
 use crate::fatbin_storage::CompressMode;
 use crate::image_policy::{PtxPolicy, SassPolicy};
+use crate::image_report::Request;
 use crate::jobs::Jobs;
 use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
@@ -49,6 +50,8 @@ pub struct Options {
     pub compress: CompressMode,
     /// Where in the program the fatbin goes.
     pub fatbin_section: FatbinSection,
+    /// What is said about the finished image, and where.
+    pub report: Option<Request>,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -330,6 +333,10 @@ impl Parser {
             },
             Meaning::FatbinSection => match FatbinSection::parse(&text) {
                 Ok(section) => options.fatbin_section = section,
+                Err(error) => self.errors.push(error),
+            },
+            Meaning::OffloadReport => match Request::parse(&text) {
+                Ok(request) => options.report = Some(request),
                 Err(error) => self.errors.push(error),
             },
             Meaning::TimeTrace => options.time_trace = Some(value.into()),

@@ -12,7 +12,10 @@ use offload_bundle::arch::PtxVersion;
 
 use crate::cache::CacheChoice;
 use crate::error::Errors;
+use crate::fatbin_section::FatbinSection;
+use crate::fatbin_storage::CompressMode;
 use crate::image_policy::{PtxPolicy, SassPolicy};
+use crate::image_report::Request;
 use crate::jobs::Jobs;
 use crate::memory::MemoryChoice;
 use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
@@ -55,6 +58,12 @@ pub struct Options {
     pub cache_size: Option<u64>,
     /// Memory for jobs.
     pub memory: Option<MemoryChoice>,
+    /// How the fatbin is compressed.
+    pub compress: CompressMode,
+    /// Where in the program the fatbin goes.
+    pub fatbin_section: FatbinSection,
+    /// What is said about the finished image, and where.
+    pub report: Option<Request>,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -345,6 +354,18 @@ impl Parser {
                 None => self
                     .errors
                     .push(format_args!("--offload-memory=: expected a size such as 8G, or 1% to 100%, got '{text}'")),
+            },
+            Meaning::OffloadCompress => match CompressMode::parse(&text) {
+                Ok(mode) => options.compress = mode,
+                Err(error) => self.errors.push(error),
+            },
+            Meaning::FatbinSection => match FatbinSection::parse(&text) {
+                Ok(section) => options.fatbin_section = section,
+                Err(error) => self.errors.push(error),
+            },
+            Meaning::OffloadReport => match Request::parse(&text) {
+                Ok(request) => options.report = Some(request),
+                Err(error) => self.errors.push(error),
             },
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => match text.parse() {

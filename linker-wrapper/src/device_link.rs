@@ -28,6 +28,7 @@ use crate::report;
 use crate::scratch::Scratch;
 use crate::toolchain::{Ptxas, Toolkit};
 use crate::trace;
+use crate::warnings;
 
 /// What all targets of one link share.
 pub struct Surroundings<'a> {
@@ -110,8 +111,9 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     if keeps_own(target.arch, around) {
         linked.sass.push((target.arch, join(target, own, library.as_ref(), around)?));
     }
-    let warnings: BTreeSet<String> = session.take_warnings().into_iter().collect();
-    warnings.iter().for_each(|text| warn(around.program, format_args!("{}: {text}", target.arch)));
+    warnings::lines(session.take_warnings())
+        .iter()
+        .for_each(|text| warn(around.program, format_args!("{}: {text}", target.arch)));
     Ok(linked)
 }
 

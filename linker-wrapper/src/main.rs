@@ -32,8 +32,10 @@ mod report;
 mod scratch;
 mod select;
 mod size;
+mod symbol_name;
 mod toolchain;
 mod trace;
+mod warnings;
 mod wishes;
 
 use std::process::ExitCode;

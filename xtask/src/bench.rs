@@ -3,10 +3,17 @@
 //! Both are started in turn, A B A B …, so that a machine whose speed drifts harms both alike; what counts is
 //! the median of the pairs' ratios. The result goes to docs/benchmarks.md.
 
+mod arguments;
+mod objects;
+mod sources;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
+
+use arguments::Action;
+use objects::{Compiler, Targets};
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
@@ -14,6 +21,8 @@ use crate::repository::{Repository, create_folder};
 use crate::step::{Progress, step};
 use crate::toolchain::{LLVM, Toolchain};
 use crate::{dist, setup};
+
+const CORPORA: &str = "medium, medium-two, large, large-two, flat, changed and scale";
 
 /// Pairs that count; one more goes first to warm up.
 const PAIRS: usize = 10;
@@ -62,8 +71,16 @@ struct Bench {
 }
 
 /// Runs every case and writes the report.
-pub fn run(repository: &Repository) -> Result<()> {
+pub fn run(repository: &Repository, arguments: &[String]) -> Result<()> {
     let toolchain = setup::install(repository)?;
+    match arguments::parse(arguments)? {
+        Action::Help => {
+            print!("{}", arguments::HELP);
+            return Ok(());
+        }
+        Action::Objects { corpus } => return compile_objects(repository, &toolchain, &corpus),
+        Action::Run { .. } | Action::Pack { .. } => {}
+    }
     dist::build(repository)?;
     let bench = Bench::new(repository, &toolchain);
     create_folder(&bench.folder)?;
@@ -87,6 +104,28 @@ pub fn run(repository: &Repository) -> Result<()> {
         return Ok(());
     }
     Err(Failure::new(format!("goal missed: {}; the machine may be busy, run it again", missed.join(", "))))
+}
+
+/// `--objects`: for measuring by hand.
+fn compile_objects(repository: &Repository, toolchain: &Toolchain, corpus: &str) -> Result<()> {
+    let compiler = Compiler::new(repository, toolchain, &repository.target.join("bench"));
+    let (units, targets, variant) = match corpus {
+        "medium" => (sources::medium(), Targets::One, ""),
+        "medium-two" => (sources::medium(), Targets::Two, ""),
+        "large" => (sources::large(), Targets::One, ""),
+        "large-two" => (sources::large(), Targets::Two, ""),
+        "flat" => (sources::flat(), Targets::One, ""),
+        "changed" => (vec![sources::changed()], Targets::One, "-changed"),
+        "scale" => ([sources::shared(), sources::scale()].concat(), Targets::One, ""),
+        _ => return Err(Failure::new(format!("no such corpus: {corpus}; there are {CORPORA}"))),
+    };
+    let mut objects = Vec::new();
+    step(&format!("compile {corpus}"), |progress| {
+        objects = compiler.objects(progress, &units, targets, variant)?;
+        Ok("")
+    })?;
+    objects.iter().for_each(|object| println!("{}", object.display()));
+    Ok(())
 }
 
 impl Bench {

@@ -23,20 +23,37 @@ use repository::Repository;
 struct Subcommand {
     name: &'static str,
     help: &'static str,
-    run: fn(&Repository) -> Result<()>,
+    run: Run,
+}
+
+enum Run {
+    Plain(fn(&Repository) -> Result<()>),
+    WithArguments(fn(&Repository, &[String]) -> Result<()>),
 }
 
 const SUBCOMMANDS: [Subcommand; 6] = [
-    Subcommand { name: "demo", help: "install what is missing, build fatlink, link a sample with it", run: demo::run },
-    Subcommand { name: "test", help: "run every test that can run on this machine", run: test::run },
-    Subcommand { name: "setup", help: "install LLVM 22 and CUDA 13.0 where they are missing", run: setup::run },
+    Subcommand {
+        name: "demo",
+        help: "install what is missing, build fatlink, link a sample with it",
+        run: Run::Plain(demo::run),
+    },
+    Subcommand { name: "test", help: "run every test that can run on this machine", run: Run::Plain(test::run) },
+    Subcommand {
+        name: "setup",
+        help: "install LLVM 22 and CUDA 13.0 where they are missing",
+        run: Run::Plain(setup::run),
+    },
     Subcommand {
         name: "env",
         help: "print what a shell needs to use them: eval \"$(cargo xtask env)\"",
-        run: environment::run,
+        run: Run::Plain(environment::run),
     },
-    Subcommand { name: "bench", help: "time fatlink against clang-linker-wrapper", run: bench::run },
-    Subcommand { name: "dist", help: "build the programs and lay them out in dist/", run: dist::run },
+    Subcommand {
+        name: "bench",
+        help: "time fatlink against clang-linker-wrapper; bench --help says more",
+        run: Run::WithArguments(bench::run),
+    },
+    Subcommand { name: "dist", help: "build the programs and lay them out in dist/", run: Run::Plain(dist::run) },
 ];
 
 fn main() -> ExitCode {
@@ -46,8 +63,11 @@ fn main() -> ExitCode {
             print!("{}", usage());
             return ExitCode::SUCCESS;
         }
-        [name] => SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name),
-        _ => None,
+        [name, rest @ ..] => SUBCOMMANDS
+            .iter()
+            .find(|subcommand| subcommand.name == name)
+            .filter(|subcommand| rest.is_empty() || matches!(subcommand.run, Run::WithArguments(_))),
+        [] => None,
     };
     let Some(subcommand) = chosen else {
         if !arguments.is_empty() {
@@ -56,7 +76,11 @@ fn main() -> ExitCode {
         eprint!("{}", usage());
         return ExitCode::from(2);
     };
-    match Repository::find().and_then(|repository| (subcommand.run)(&repository)) {
+    let outcome = Repository::find().and_then(|repository| match subcommand.run {
+        Run::Plain(run) => run(&repository),
+        Run::WithArguments(run) => run(&repository, &arguments[1..]),
+    });
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");

@@ -1,0 +1,94 @@
+//! What follows `cargo xtask bench`.
+
+use std::path::PathBuf;
+
+use crate::failure::{Failure, Result};
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    /// Print the help.
+    Help,
+    /// Run cases: the named ones, or all.
+    Run { cases: Vec<String>, brief: bool, peer: Peer },
+    /// Compile a corpus and say where its objects are.
+    Objects { corpus: String },
+    /// Write an archive to measure with on another machine.
+    Pack { file: PathBuf },
+}
+
+/// Whom fatlink is compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Peer {
+    /// clang-linker-wrapper of LLVM 22.
+    Clang,
+    /// nvcc -dlto, on objects that it compiled itself from the same sources.
+    Nvcc,
+}
+
+/// What `--help` prints before the list of cases.
+pub const HELP: &str = "\
+Usage: cargo xtask bench [--case NAME]... [--brief] [--peer clang|nvcc]
+       cargo xtask bench --objects CORPUS
+       cargo xtask bench --pack FILE
+
+Without --brief the results go to docs/benchmarks.md; with it each case prints one line.
+Exits with 1 when a case misses its goal.
+";
+
+/// Reads the arguments.
+pub fn parse(arguments: &[String]) -> Result<Action> {
+    let mut words = arguments.iter();
+    let (mut cases, mut brief, mut peer) = (Vec::new(), false, Peer::Clang);
+    while let Some(word) = words.next() {
+        let (name, joined) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (word.as_str(), None),
+        };
+        let mut value = || {
+            let value = joined.clone().or_else(|| words.next().cloned());
+            value.ok_or_else(|| Failure::new(format!("{name} needs a value: see cargo xtask bench --help")))
+        };
+        match name {
+            "--help" | "-h" => return Ok(Action::Help),
+            "--case" => cases.push(value()?),
+            "--brief" => brief = true,
+            "--peer" => peer = parse_peer(&value()?)?,
+            "--objects" => return Ok(Action::Objects { corpus: value()? }),
+            "--pack" => return Ok(Action::Pack { file: value()?.into() }),
+            _ => return Err(Failure::new(format!("bench knows no {word}: see cargo xtask bench --help"))),
+        }
+    }
+    Ok(Action::Run { cases, brief, peer })
+}
+
+fn parse_peer(name: &str) -> Result<Peer> {
+    match name {
+        "clang" => Ok(Peer::Clang),
+        "nvcc" => Ok(Peer::Nvcc),
+        _ => Err(Failure::new(format!("--peer is clang or nvcc, not {name}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Action> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn values_may_stand_apart_or_joined() {
+        let expected = Action::Run { cases: vec!["small".into(), "large".into()], brief: true, peer: Peer::Nvcc };
+        assert_eq!(parsed("--case small --case=large --brief --peer=nvcc").unwrap(), expected);
+        assert_eq!(parsed("--pack a.tar.xz").unwrap(), Action::Pack { file: "a.tar.xz".into() });
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_named() {
+        assert!(parsed("--cases small").unwrap_err().message.contains("--cases"));
+        assert!(parsed("--case").unwrap_err().message.contains("--case needs a value"));
+        assert!(parsed("--peer gcc").unwrap_err().message.contains("gcc"));
+    }
+}

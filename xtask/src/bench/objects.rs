@@ -32,6 +32,11 @@ impl Targets {
         }
     }
 
+    /// The numbers alone, as nvcc's -gencode takes them.
+    pub fn numbers(self) -> impl Iterator<Item = &'static str> {
+        self.architectures().iter().map(|name| name.trim_start_matches("sm_"))
+    }
+
     fn folder(self) -> &'static str {
         match self {
             Targets::One => "objects",
@@ -70,11 +75,34 @@ impl Compiler {
         variant: &str,
     ) -> Result<Vec<PathBuf>> {
         let folder = self.folder.join(format!("{}{variant}", targets.folder()));
-        create_folder(&folder)?;
+        self.compile_all(progress, units, &folder, |unit, source, object| self.clang(unit, source, object, targets))
+    }
+
+    /// The same by nvcc, with its own intermediate code for -dlto.
+    pub fn nvcc_objects(
+        &self,
+        progress: &Progress,
+        units: &[Unit],
+        targets: Targets,
+        variant: &str,
+    ) -> Result<Vec<PathBuf>> {
+        let folder = self.folder.join(format!("{}-nvcc{variant}", targets.folder()));
+        self.compile_all(progress, units, &folder, |_, source, object| self.nvcc(source, object, targets))
+    }
+
+    fn compile_all(
+        &self,
+        progress: &Progress,
+        units: &[Unit],
+        folder: &Path,
+        command: impl Fn(&Unit, &Path, &Path) -> Command,
+    ) -> Result<Vec<PathBuf>> {
+        create_folder(folder)?;
+        let object = |unit: &Unit| folder.join(&unit.name).with_extension("o");
         let mut stale = Vec::new();
         for unit in units {
-            let (source, object) = (folder.join(&unit.name).with_extension("cu"), object(&folder, unit));
-            let command = self.command(unit, &source, &object, targets);
+            let (source, object) = (folder.join(&unit.name).with_extension("cu"), object(unit));
+            let command = command(unit, &source, &object);
             let key = self.key(unit, &command)?;
             if !object.is_file() || std::fs::read_to_string(key_file(&object)).ok() != Some(key.clone()) {
                 write(&source, &unit.source)?;
@@ -82,10 +110,10 @@ impl Compiler {
             }
         }
         compile(progress, stale)?;
-        Ok(units.iter().map(|unit| object(&folder, unit)).collect())
+        Ok(units.iter().map(object).collect())
     }
 
-    fn command(&self, unit: &Unit, source: &Path, object: &Path, targets: Targets) -> Command {
+    fn clang(&self, unit: &Unit, source: &Path, object: &Path, targets: Targets) -> Command {
         let mut command = Command::new(Path::new(LLVM).join("bin/clang++"));
         command.args(["-x", "cuda", "-std=c++17", "-O2", "-fgpu-rdc", "-foffload-lto", "-w"]);
         command.args(targets.architectures().iter().map(|architecture| format!("--offload-arch={architecture}")));
@@ -98,9 +126,23 @@ impl Compiler {
         command
     }
 
-    /// All that an object depends on, as text.
+    fn nvcc(&self, source: &Path, object: &Path, targets: Targets) -> Command {
+        let mut command = Command::new(self.cuda.join("bin/nvcc"));
+        command.args(["-std=c++17", "-O2", "-dc", "-w"]);
+        command.args(targets.numbers().map(|name| format!("-gencode=arch=compute_{name},code=lto_{name}")));
+        command.arg(format!("-I{}", self.cuda.join("include/cccl").display()));
+        command.arg(format!("-I{}", self.include.display()));
+        command.arg(source).arg("-o").arg(object);
+        command
+    }
+
+    /// All that an object depends on, as text; where the working tree lies is not part of it.
     fn key(&self, unit: &Unit, command: &Command) -> Result<String> {
-        let mut text = format!("{}\n{}\n{}", shown(command), self.toolkit, unit.source);
+        let mut command = shown(command);
+        for (path, name) in [(&self.folder, "FOLDER"), (&self.include, "INCLUDE"), (&self.cuda, "CUDA")] {
+            command = command.replace(&*path.to_string_lossy(), name);
+        }
+        let mut text = format!("{command}\n{}\n{}", self.toolkit, unit.source);
         let mut seen = Vec::new();
         self.add_headers(&unit.source, &mut seen, &mut text)?;
         Ok(text)
@@ -119,10 +161,6 @@ impl Compiler {
         }
         Ok(())
     }
-}
-
-fn object(folder: &Path, unit: &Unit) -> PathBuf {
-    folder.join(&unit.name).with_extension("o")
 }
 
 fn key_file(object: &Path) -> PathBuf {

@@ -35,6 +35,10 @@ const LIBRARY: [(&str, &str); 5] = [
     ("closures", include_str!("../../../benchmarks/library/closures.cu")),
 ];
 
+/// What the objects of [`small`] and of [`changed`] are set apart by.
+pub const SMALL: &str = "-small";
+pub const VERSION: &str = "-changed";
+
 const TYPES: &[&str] = &["float", "Vector3", "double", "int", "Moments", "unsigned long long"];
 const NUMBERS: &[&str] = &["float", "int", "double", "unsigned long long", "short"];
 const KEYS: &[&str] = &["unsigned", "double", "unsigned long long", "float", "unsigned short"];
@@ -131,6 +135,15 @@ pub const CHANGED: &str = "flow_05";
 
 /// Kernels in one unit of [`scale`].
 pub const SCALE_STEP: usize = 100;
+
+/// The 2 units of samples/two-tu.
+pub fn small() -> Vec<Unit> {
+    let kernel = include_str!("../../../samples/two-tu/kernel.cu");
+    let helper = include_str!("../../../samples/two-tu/helper.cu");
+    [("kernel", kernel), ("helper", helper)]
+        .map(|(name, source)| Unit { name: name.into(), source: source.into() })
+        .into()
+}
 
 /// 24 units.
 pub fn medium() -> Vec<Unit> {

@@ -3,6 +3,7 @@
 //! Without dependencies, since this is what a bare machine compiles first: what else is needed, `setup` installs.
 
 mod bench;
+mod big;
 mod cuda;
 mod debian;
 mod demo;
@@ -31,13 +32,18 @@ enum Run {
     WithArguments(fn(&Repository, &[String]) -> Result<()>),
 }
 
-const SUBCOMMANDS: [Subcommand; 6] = [
+const SUBCOMMANDS: [Subcommand; 7] = [
     Subcommand {
         name: "demo",
         help: "install what is missing, build fatlink, link a sample with it",
         run: Run::Plain(demo::run),
     },
     Subcommand { name: "test", help: "run every test that can run on this machine", run: Run::Plain(test::run) },
+    Subcommand {
+        name: "test --big",
+        help: "link programs with 2.3 GB of device code; needs 6 GB of disk",
+        run: Run::Plain(big::run),
+    },
     Subcommand {
         name: "setup",
         help: "install LLVM 22 and CUDA 13.0 where they are missing",
@@ -56,19 +62,24 @@ const SUBCOMMANDS: [Subcommand; 6] = [
     Subcommand { name: "dist", help: "build the programs and lay them out in dist/", run: Run::Plain(dist::run) },
 ];
 
+impl Subcommand {
+    fn is_named(&self, arguments: &[String]) -> bool {
+        match self.run {
+            Run::Plain(_) => arguments.join(" ") == self.name,
+            Run::WithArguments(_) => arguments.first().is_some_and(|name| name == self.name),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let chosen = match arguments.as_slice() {
-        [name] if matches!(name.as_str(), "help" | "--help" | "-h") => {
-            print!("{}", usage());
-            return ExitCode::SUCCESS;
-        }
-        [name, rest @ ..] => SUBCOMMANDS
-            .iter()
-            .find(|subcommand| subcommand.name == name)
-            .filter(|subcommand| rest.is_empty() || matches!(subcommand.run, Run::WithArguments(_))),
-        [] => None,
-    };
+    if let [name] = arguments.as_slice()
+        && matches!(name.as_str(), "help" | "--help" | "-h")
+    {
+        print!("{}", usage());
+        return ExitCode::SUCCESS;
+    }
+    let chosen = SUBCOMMANDS.iter().find(|subcommand| subcommand.is_named(&arguments));
     let Some(subcommand) = chosen else {
         if !arguments.is_empty() {
             eprintln!("error: no such command: cargo xtask {}\n", arguments.join(" "));
@@ -92,7 +103,7 @@ fn main() -> ExitCode {
 fn usage() -> String {
     let mut text = String::from("Usage: cargo xtask COMMAND\n\n");
     for subcommand in &SUBCOMMANDS {
-        text += &format!("  {:7} {}\n", subcommand.name, subcommand.help);
+        text += &format!("  {:10} {}\n", subcommand.name, subcommand.help);
     }
     text + "\nFATLINK_TOOLCHAIN names the folder that CUDA is installed in, instead of .toolchain/;\n\
             several clones can share one.\n"

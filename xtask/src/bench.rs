@@ -11,6 +11,7 @@ mod image;
 mod link;
 mod measure;
 mod objects;
+mod pack;
 mod phases;
 mod report;
 mod sources;
@@ -57,7 +58,7 @@ pub fn run(repository: &Repository, arguments: &[String]) -> Result<()> {
             Ok(())
         }
         Action::Objects { corpus } => compile_objects(repository, &corpus),
-        Action::Pack { .. } => Err(Failure::new("not yet")),
+        Action::Pack { file, dist } => write_pack(repository, &file, dist.as_deref()),
         Action::Run(selection) => {
             let command = format!("cargo xtask bench {}", arguments.join(" "));
             run_cases(repository, &selection, command.trim_end())
@@ -84,32 +85,13 @@ fn run_cases(repository: &Repository, selection: &Selection, command: &str) -> R
     if selection.brief {
         step::be_quiet();
     }
-    let toolchain = setup::install(repository)?;
-    let dist = match &selection.dist {
-        Some(dist) => std::path::absolute(dist).map_err(|error| Failure::file("find", dist, &error))?,
-        None => dist::build(repository).map(|()| repository.dist())?,
-    };
+    let mut bench = Bench::prepare(repository, selection.dist.as_deref())?;
+    bench.peer = selection.peer;
+    bench.rounds = selection.rounds;
     let writes_report = !selection.brief && selection.peer == Peer::Clang;
-    let folder = repository.target.join("bench");
-    let mut bench = None;
-    step("prepare", |progress| {
-        let host_object = compile_host(&folder, progress)?;
-        let environment = Environment::new(repository, &toolchain);
-        bench = Some(Bench {
-            linkers: Linkers::new(progress, &host_object, dist, toolchain.cuda(), environment)?,
-            compiler: Compiler::new(repository, &toolchain, &folder),
-            folder: folder.clone(),
-            peer: selection.peer,
-            rounds: selection.rounds,
-            host_object,
-            peer_samples: BTreeMap::new(),
-        });
-        Ok("")
-    })?;
     let mut missed = Vec::new();
     for case in cases {
-        let Some(bench) = &mut bench else { break };
-        let outcome = match measured(case, bench) {
+        let outcome = match measured(case, &mut bench) {
             Ok(outcome) => outcome,
             Err(failure) => {
                 eprintln!("{failure}");
@@ -120,12 +102,12 @@ fn run_cases(repository: &Repository, selection: &Selection, command: &str) -> R
         if selection.brief {
             println!("{}: {}", case.name, outcome.brief);
         } else if writes_report {
-            report::keep(&folder, case, &outcome, command)?;
+            report::keep(&bench.folder, case, &outcome, command)?;
         }
         missed.extend(outcome.missed.iter().map(|goal| format!("{}: {goal}", case.name)));
     }
     if writes_report {
-        report::write(repository, &folder)?;
+        report::write(repository, &bench.folder)?;
         println!("  written to docs/benchmarks.md");
     }
     if missed.is_empty() {
@@ -141,6 +123,15 @@ fn measured(case: &Case, bench: &mut Bench) -> Result<cases::Outcome> {
         Ok(outcome.brief.clone())
     })?;
     Ok(outcome)
+}
+
+/// `--pack`: for another machine.
+fn write_pack(repository: &Repository, file: &Path, dist: Option<&Path>) -> Result<()> {
+    let bench = Bench::prepare(repository, dist)?;
+    step(&format!("write {}", file.display()), |progress| {
+        let bytes = pack::write(&bench, progress, file)?;
+        Ok(format!("{} MiB", timed::mebibytes(bytes)))
+    })
 }
 
 const CORPORA: &str = "small, medium, medium-two, large, large-two, flat, changed and scale";
@@ -170,6 +161,32 @@ fn compile_objects(repository: &Repository, corpus: &str) -> Result<()> {
 }
 
 impl Bench {
+    /// Installs what is missing, and builds fatlink unless `dist` names programs.
+    fn prepare(repository: &Repository, dist: Option<&Path>) -> Result<Self> {
+        let toolchain = setup::install(repository)?;
+        let dist = match dist {
+            Some(dist) => std::path::absolute(dist).map_err(|error| Failure::file("find", dist, &error))?,
+            None => dist::build(repository).map(|()| repository.dist())?,
+        };
+        let folder = repository.target.join("bench");
+        let (mut host_object, mut linkers) = (PathBuf::new(), None);
+        step("prepare", |progress| {
+            host_object = compile_host(&folder, progress)?;
+            let environment = Environment::new(repository, &toolchain);
+            linkers = Some(Linkers::new(progress, &host_object, dist, toolchain.cuda(), environment)?);
+            Ok("")
+        })?;
+        Ok(Self {
+            linkers: linkers.ok_or_else(|| Failure::new("nothing was prepared"))?,
+            compiler: Compiler::new(repository, &toolchain, &folder),
+            folder,
+            peer: Peer::Clang,
+            rounds: None,
+            host_object,
+            peer_samples: BTreeMap::new(),
+        })
+    }
+
     /// Links once; the output lies at [`Bench::output`].
     fn link(&self, side: Side, link: &Link, memory: Memory) -> Result<Sample> {
         let output = self.output(side);

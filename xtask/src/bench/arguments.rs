@@ -14,7 +14,7 @@ pub enum Action {
     /// Compile a corpus and say where its objects are.
     Objects { corpus: String },
     /// Write an archive to measure with on another machine.
-    Pack { file: PathBuf },
+    Pack { file: PathBuf, dist: Option<PathBuf> },
 }
 
 /// Which cases, and how.
@@ -45,7 +45,7 @@ pub const HELP: &str = "\
 Usage: cargo xtask bench [--case NAME]... [--brief] [--peer clang|nvcc]
                          [--rounds N] [--dist DIR]
        cargo xtask bench --objects CORPUS
-       cargo xtask bench --pack FILE
+       cargo xtask bench --pack FILE [--dist DIR]
 
 Without --brief the results go to docs/benchmarks.md; with it each case prints one line.
 Exits with 1 when a case misses its goal. --rounds sets how many pairs of runs count; --dist measures the programs of a
@@ -56,6 +56,7 @@ folder such as dist/ instead of building them.
 pub fn parse(arguments: &[String]) -> Result<Action> {
     let mut words = arguments.iter();
     let mut selection = Selection::default();
+    let mut pack = None;
     while let Some(word) = words.next() {
         let (name, joined) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
@@ -73,11 +74,14 @@ pub fn parse(arguments: &[String]) -> Result<Action> {
             "--rounds" => selection.rounds = Some(parse_rounds(&value()?)?),
             "--dist" => selection.dist = Some(value()?.into()),
             "--objects" => return Ok(Action::Objects { corpus: value()? }),
-            "--pack" => return Ok(Action::Pack { file: value()?.into() }),
+            "--pack" => pack = Some(value()?.into()),
             _ => return Err(Failure::new(format!("bench knows no {word}: see cargo xtask bench --help"))),
         }
     }
-    Ok(Action::Run(selection))
+    Ok(match pack {
+        Some(file) => Action::Pack { file, dist: selection.dist },
+        None => Action::Run(selection),
+    })
 }
 
 fn parse_rounds(text: &str) -> Result<usize> {
@@ -109,7 +113,8 @@ mod tests {
             parsed("--case small --case=large --brief --peer=nvcc --rounds 2 --dist d").unwrap(),
             Action::Run(expected)
         );
-        assert_eq!(parsed("--pack a.tar.xz").unwrap(), Action::Pack { file: "a.tar.xz".into() });
+        let pack = Action::Pack { file: "a.tar.xz".into(), dist: None };
+        assert_eq!(parsed("--pack a.tar.xz").unwrap(), pack);
     }
 
     #[test]

@@ -20,7 +20,8 @@ class Links:
         """Links once, the device code alone; returns seconds by the clock and of all processors."""
         line = [HERE / "bin/clang-linker-wrapper", "--should-extract=sm_90", "--host-triple=x86_64-pc-linux-gnu"]
         line += ["--linker-path=/bin/true", f"--cuda-path={self.cuda}", "-o", HERE / "out"]
-        line += [f"--device-compiler=nvptx64-nvidia-cuda={option}" for option in (f"--cuda-path={self.cuda}", "-O2", "-flto=full")]
+        for option in (f"--cuda-path={self.cuda}", "-O2", "-flto=full"):
+            line.append(f"--device-compiler=nvptx64-nvidia-cuda={option}")
         line += [f"--wrapper-jobs={jobs}"] if jobs else []
         line += [f"--wrapper-time-trace={trace}", "--wrapper-time-trace-granularity=0"] if trace else []
         environment = dict(os.environ, PATH=f"{self.cuda}/bin:{os.environ['PATH']}")

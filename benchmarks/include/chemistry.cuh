@@ -5,7 +5,8 @@
 #include "shared.cuh"
 
 /// Arrhenius' coefficients; every file has its own copy.
-static __constant__ double exponents[16] = {0.0, 0.5, -1.0, 2.7, -0.6, 1.5, -2.0, 0.2, 1.1, -0.4, 2.0, 0.7, -1.4, 0.9, -0.1, 1.6};
+static __constant__ double exponents[16] = {0.0, 0.5,  -1.0, 2.7, -0.6, 1.5, -2.0, 0.2,
+                                            1.1, -0.4, 2.0,  0.7, -1.4, 0.9, -0.1, 1.6};
 static __constant__ double barriers[16] = {8.4e3, 3.1e3, 1.7e4, 6.2e3, 0.0, 1.1e4, 4.0e2, 2.9e4,
                                            7.7e3, 5.2e3, 1.3e4, 9.1e3, 2.2e3, 1.9e4, 3.6e3, 6.8e3};
 

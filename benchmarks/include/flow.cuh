@@ -92,8 +92,8 @@ __global__ void advance(Grid grid, const T *old_fields, T *new_fields, int limit
   }
   for (int field = 0; field < FIELDS; ++field) {
     T source = field > 3 ? T(closed(field, double(fields[field][cell]), grid.time_step)) : T(0);
-    new_fields[field * size + cell] =
-        fields[field][cell] + T(FLOW_SAFETY * grid.time_step / grid.spacing) * change[field] + T(grid.time_step) * source;
+    T ratio = T(FLOW_SAFETY * grid.time_step / grid.spacing);
+    new_fields[field * size + cell] = fields[field][cell] + ratio * change[field] + T(grid.time_step) * source;
   }
   if (threadIdx.x == 0 && threadIdx.y == 0)
     count_tile(blockDim.x * blockDim.y);

@@ -47,8 +47,8 @@ template <class T> struct Array {
 };
 
 /// Times `launch` and prints its line; `bytes` is what it reads and writes at least.
-static void measure(const char *name, double bytes, const std::function<void()> &launch, const std::function<bool()> &check,
-                    const std::function<void()> &prepare = [] {}) {
+static void measure(const char *name, double bytes, const std::function<void()> &launch,
+                    const std::function<bool()> &check, const std::function<void()> &prepare = [] {}) {
   constexpr int WARM_UP = 3, RUNS = 21;
   cudaEvent_t start, stop;
   cudaEventCreate(&start);
@@ -244,17 +244,17 @@ static void flow_steps() {
   printf("%-28s %.10g\n", "flow, sum of all fields", std::accumulate(found.begin(), found.end(), 0.0));
 }
 
-/// Reactions keep the total mass.
+/// Reactions change the species and keep the total mass.
 static void reactions() {
   constexpr int SPECIES = 14;
   const int cells = 1 << 18;
-  std::vector<double> mass(size_t(cells) * SPECIES), temperatures(cells, 1500.0);
+  std::vector<double> mass(size_t(cells) * SPECIES), temperatures(cells, 600.0);
   for (size_t i = 0; i < mass.size(); ++i)
     mass[i] = 1.0 / SPECIES * (1.0 + 0.1 * std::sin(double(i)));
   Array<double> in(mass), temperature(temperatures);
   measure(
       "reactions, 14 species", 16.0 * mass.size(),
-      [&] { react<SPECIES, 28><<<cells / 128, 128>>>(in.data, temperature.data, 1e-4, cells); },
+      [&] { react<SPECIES, 28><<<cells / 128, 128>>>(in.data, temperature.data, 1e-2, cells); },
       [&] {
         std::vector<double> found = in.get();
         for (int cell = 0; cell < cells; ++cell) {
@@ -264,7 +264,7 @@ static void reactions() {
           if (!(std::fabs(after - before) < 1e-9))
             return false;
         }
-        return true;
+        return found != mass;
       },
       [&] { in.set(mass); });
 }

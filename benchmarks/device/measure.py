@@ -24,7 +24,7 @@ class Links:
             line.append(f"--device-compiler=nvptx64-nvidia-cuda={option}")
         line += [f"--wrapper-jobs={jobs}"] if jobs else []
         line += [f"--wrapper-time-trace={trace}", "--wrapper-time-trace-granularity=0"] if trace else []
-        environment = dict(os.environ, PATH=f"{self.cuda}/bin:{os.environ['PATH']}")
+        environment = dict(os.environ, PATH=f"{self.cuda}/bin:{os.environ['PATH']}", FATLINK_CACHE="off")
         before, start = processor_time(), time.monotonic()
         subprocess.run([*line, *objects], check=True, env=environment, stdout=subprocess.DEVNULL)
         return time.monotonic() - start, processor_time() - before

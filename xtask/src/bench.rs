@@ -231,8 +231,19 @@ impl Bench {
         create_folder(&self.cache())
     }
 
+    /// Whether the last link used its cache at all.
+    fn cache_is_used(&self) -> Result<()> {
+        let cache = self.cache();
+        let mut entries = std::fs::read_dir(&cache).map_err(|error| Failure::file("read", &cache, &error))?;
+        match entries.next() {
+            Some(_) => Ok(()),
+            None => Err(Failure::new("fatlink left nothing in the cache that --offload-cache= named")),
+        }
+    }
+
     /// What is in the cache now is what [`Bench::restore_cache`] brings back.
     fn keep_cache(&self) -> Result<()> {
+        self.cache_is_used()?;
         remove(&self.kept_cache())?;
         copy_folder(&self.cache(), &self.kept_cache())
     }

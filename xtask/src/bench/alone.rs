@@ -106,6 +106,7 @@ pub fn same_bytes(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
             missed.push(format!("{shown} gives other bytes than --wrapper-jobs=1"));
         }
     }
+    bench.cache_is_used()?;
     let brief = format!("8 links, {} bytes, {} others", first.len(), missed.len());
     Ok(Outcome { details: format!("- {brief}\n"), brief, missed, ..Outcome::default() })
 }

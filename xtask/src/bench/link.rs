@@ -84,6 +84,8 @@ impl Linkers {
         let cuda = self.cuda.display();
         let mut command = Command::new(folder.join("clang-linker-wrapper"));
         self.environment.apply(&mut command);
+        // The caches are what the options say, not what the user has.
+        command.env_remove("FATLINK_CACHE");
         command.args(link.targets.architectures().iter().map(|name| format!("--should-extract={name}")));
         command.arg("--host-triple=x86_64-pc-linux-gnu");
         command.arg(format!("--device-compiler=nvptx64-nvidia-cuda=--cuda-path={cuda}"));

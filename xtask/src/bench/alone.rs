@@ -30,7 +30,7 @@ pub fn no_device_code(bench: &mut Bench, _: &Progress) -> Result<Outcome> {
     ours()?;
     theirs()?;
     let mut pairs = Vec::new();
-    for _ in 0..ROUNDS {
+    for _ in 0..bench.rounds.unwrap_or(ROUNDS) {
         pairs.push((milliseconds(&ours()?), milliseconds(&theirs()?)));
     }
     let spread = |figure: fn(&(f64, f64)) -> f64| {
@@ -122,7 +122,7 @@ pub fn scale(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
     let mut each = Vec::new();
     for count in [1, 2, 5, 10, 20] {
         let link = ours([&shared[..], &units[..count]].concat(), Host::None, Vec::new());
-        let samples = (0..ROUNDS).map(|_| bench.link(Side::Ours, &link, Memory::Sampled));
+        let samples = (0..bench.rounds.unwrap_or(ROUNDS)).map(|_| bench.link(Side::Ours, &link, Memory::Sampled));
         let samples = samples.collect::<Result<Vec<_>>>()?;
         let kernels = count * sources::SCALE_STEP;
         let per_kernel = f64::from(u32::try_from(kernels).unwrap_or(u32::MAX));

@@ -49,7 +49,7 @@ Usage: cargo xtask bench [--case NAME]... [--brief] [--peer clang|nvcc]
 
 Without --brief the results go to docs/benchmarks.md; with it each case prints one line.
 Exits with 1 when a case misses its goal. --rounds sets how many pairs of runs count; --dist measures the programs of a
-folder such as dist/ instead of building them.
+folder such as dist/ instead of building them. All cases together take about an hour on two cores.
 ";
 
 /// Reads the arguments.

@@ -247,7 +247,7 @@ pub(super) fn ptx_version(text: &[u8]) -> Option<(u16, u16)> {
     // A number too large for C's `long` is the largest one.
     let major = if digits.is_empty() { 0 } else { digits.parse::<i64>().unwrap_or(i64::MAX) };
     let [b'.', minor, ..] = rest.get(dot..)? else { return None };
-    minor.is_ascii_digit().then_some((major as u16, u16::from(minor - b'0')))
+    minor.is_ascii_digit().then(|| (major as u16, u16::from(minor - b'0')))
 }
 
 /// The version that LTO-IR records behind its magic, as (major, minor).

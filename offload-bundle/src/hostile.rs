@@ -66,6 +66,9 @@ fn apply(damages: &[Damage], sample: &[u8]) -> Vec<u8> {
 fn read_all_ways(data: &[u8]) {
     let _ = host_object::file_kind(data);
     let _ = offload_binary::read_all(data);
+    if let Ok(inflated) = offload_binary::inflate(data) {
+        let _ = offload_binary::read_all(&inflated);
+    }
     let _ = host_object::device_images(data);
     let _ = host_object::offload_entries(data);
     let _ = host_object::registration_symbol(data);

@@ -26,6 +26,7 @@ pub mod archive;
 mod bytes;
 pub mod coverage;
 pub mod cubin;
+mod decompress;
 mod error;
 pub mod fatbin;
 pub mod host_object;

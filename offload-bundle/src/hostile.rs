@@ -5,7 +5,7 @@ use proptest::sample::Index;
 
 use crate::coverage::{CheckOptions, Driver};
 use crate::fatbin::{BuilderOptions, CompressPolicy, FatbinBuilder, Validation};
-use crate::{GpuArch, archive, coverage, cubin, fatbin, host_object, listing, offload_binary, samples};
+use crate::{GpuArch, archive, coverage, cubin, fatbin, hip_bundle, host_object, listing, offload_binary, samples};
 
 /// One change of a file.
 #[derive(Debug, Clone)]
@@ -68,6 +68,9 @@ fn read_all_ways(data: &[u8]) {
     let _ = offload_binary::read_all(data);
     if let Ok(inflated) = offload_binary::inflate(data) {
         let _ = offload_binary::read_all(&inflated);
+    }
+    if let Ok(inflated) = hip_bundle::inflate(data) {
+        let _ = hip_bundle::read_all(&inflated);
     }
     let _ = host_object::device_images(data);
     let _ = host_object::offload_entries(data);

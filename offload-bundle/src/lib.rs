@@ -29,6 +29,7 @@ pub mod cubin;
 mod decompress;
 mod error;
 pub mod fatbin;
+pub mod hip_bundle;
 pub mod host_object;
 pub mod host_symbols;
 #[cfg(test)]

@@ -73,6 +73,7 @@ fn read_all_ways(data: &[u8]) {
         let _ = hip_bundle::read_all(&inflated);
     }
     let _ = host_object::device_images(data);
+    let _ = host_object::carriers(data);
     let _ = host_object::offload_entries(data);
     let _ = host_object::registration_symbol(data);
     let _ = archive::members(data);

@@ -12,7 +12,8 @@
 //!    bundles again.
 //! 6. [`coverage`] tells what the driver will run of such a bundle on each GPU, and what is wrong with it. The programs
 //!    `offload-bundle explain` and `offload-bundle check` print it.
-//! 7. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it.
+//! 7. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it, and takes it out.
+//!    [`selection`] is how people say which of the images they mean.
 //!
 //! Every reader takes bytes that anybody may have written. It answers with what is there or with a [`FormatError`] that says what is
 //! wrong and where; it does not panic, and it takes no memory because a number in the bytes asks for it. Images are borrowed from the
@@ -35,6 +36,7 @@ pub mod listing;
 pub mod offload_binary;
 #[cfg(test)]
 mod samples;
+pub mod selection;
 
 pub use arch::{ArchFeature, GpuArch, PtxVersion};
 pub use error::FormatError;

@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod coverage;
+mod create;
+mod extract;
+mod files;
 mod list;
 mod output;
 
@@ -21,6 +24,10 @@ struct Arguments {
 enum Command {
     /// List the device images of a file, one a line
     List(list::Arguments),
+    /// Write device images of a file into files of their own, decompressed
+    Extract(extract::Arguments),
+    /// Make a container of device images
+    Create(create::Arguments),
     /// Tell what the CUDA driver will run on each GPU, and why
     ///
     /// Exit code: 0 if every fatbin runs (on the GPU given, else on at least one), 2 if one does not, 1 if the file cannot be read.
@@ -42,6 +49,8 @@ fn main() -> ExitCode {
     };
     let result = match arguments.command {
         Command::List(arguments) => list::run(&arguments),
+        Command::Extract(arguments) => extract::run(&arguments),
+        Command::Create(arguments) => create::run(&arguments),
         Command::Explain(arguments) => coverage::explain(&arguments),
         Command::Check(arguments) => coverage::check(&arguments),
     };

@@ -24,7 +24,9 @@ pub fn finish(result: Result<Answer, String>) -> ExitCode {
     match printed {
         Ok(code) => ExitCode::from(code),
         Err(what) => {
-            eprintln!("offload-bundle: error: {what}");
+            for line in what.lines() {
+                eprintln!("offload-bundle: error: {line}");
+            }
             ExitCode::FAILURE
         }
     }
@@ -42,6 +44,11 @@ pub fn read<T>(
         let member = error.member().map(|member| format!("({member})")).unwrap_or_default();
         format!("{}{member}: {error}", file.display())
     })
+}
+
+/// All errors together, a line each.
+pub fn none_or_all(errors: Vec<String>) -> Result<(), String> {
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
 }
 
 /// `value` as JSON for people, too.

@@ -14,6 +14,7 @@
 //!    `offload-bundle explain` and `offload-bundle check` print it.
 //! 7. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it, and takes it out.
 //!    [`selection`] is how people say which of the images they mean.
+//! 8. [`strip`] drops images from programs, libraries and objects that are linked already.
 //!
 //! Every reader takes bytes that anybody may have written. It answers with what is there or with a [`FormatError`] that says what is
 //! wrong and where; it does not panic, and it takes no memory because a number in the bytes asks for it. Images are borrowed from the
@@ -37,6 +38,7 @@ pub mod offload_binary;
 #[cfg(test)]
 mod samples;
 pub mod selection;
+pub mod strip;
 
 pub use arch::{ArchFeature, GpuArch, PtxVersion};
 pub use error::FormatError;

@@ -236,7 +236,7 @@ fn images_of_elf(data: &[u8]) -> Result<Vec<Found<'_>>, FormatError> {
 }
 
 /// One image of an offload binary at `offset` of the file: several if it is a fatbin.
-fn images_of_image<'a>(image: &OffloadImage<'a>, offset: u64) -> Result<Vec<Found<'a>>, FormatError> {
+pub(crate) fn images_of_image<'a>(image: &OffloadImage<'a>, offset: u64) -> Result<Vec<Found<'a>>, FormatError> {
     let described = |row: Row| Row {
         triple: image.get("triple").map(str::to_owned),
         target: if image.arch().is_empty() { row.target } else { image.arch().to_owned() },
@@ -293,7 +293,7 @@ fn cubin_row(data: &[u8], offset: u64, kinds: OffloadKinds) -> Result<Row, Forma
 }
 
 /// The entries of the fatbins in `data`, which starts at `offset` of the file.
-fn images_of_fatbin(data: &[u8], offset: u64, kinds: OffloadKinds) -> Result<Vec<Found<'_>>, FormatError> {
+pub(crate) fn images_of_fatbin(data: &[u8], offset: u64, kinds: OffloadKinds) -> Result<Vec<Found<'_>>, FormatError> {
     let entries = fatbin::read(data).map_err(|e| e.shifted(offset))?;
     let mut images = Vec::with_capacity(entries.len());
     for entry in entries {

@@ -81,3 +81,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     outputs.add(path, bytes, None)?;
     outputs.keep()
 }
+
+/// One file that takes the permissions of `like`.
+pub fn replace(path: &Path, bytes: &[u8], like: &Path) -> Result<(), String> {
+    let mut outputs = Outputs::default();
+    outputs.add(path, bytes, Some(like))?;
+    outputs.keep()
+}

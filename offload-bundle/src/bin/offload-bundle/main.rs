@@ -7,6 +7,7 @@ mod extract;
 mod files;
 mod list;
 mod output;
+mod strip;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,8 @@ enum Command {
     Extract(extract::Arguments),
     /// Make a container of device images
     Create(create::Arguments),
+    /// Drop device images from a file that is linked already
+    Strip(strip::Arguments),
     /// Tell what the CUDA driver will run on each GPU, and why
     ///
     /// Exit code: 0 if every fatbin runs (on the GPU given, else on at least one), 2 if one does not, 1 if the file cannot be read.
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::List(arguments) => list::run(&arguments),
         Command::Extract(arguments) => extract::run(&arguments),
         Command::Create(arguments) => create::run(&arguments),
+        Command::Strip(arguments) => strip::run(&arguments),
         Command::Explain(arguments) => coverage::explain(&arguments),
         Command::Check(arguments) => coverage::check(&arguments),
     };

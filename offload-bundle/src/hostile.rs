@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::coverage::{CheckOptions, Driver};
-use crate::fatbin::CompressPolicy;
+use crate::fatbin::{BuilderOptions, CompressPolicy, FatbinBuilder, Validation};
 use crate::{GpuArch, archive, coverage, cubin, fatbin, host_object, listing, offload_binary, samples};
 
 /// One change of a file.
@@ -71,7 +71,7 @@ fn read_all_ways(data: &[u8]) {
     let _ = host_object::registration_symbol(data);
     let _ = archive::members(data);
     if let Ok(cubin) = cubin::parse(data) {
-        let _ = (cubin.arch(), cubin.toolkit(), cubin.kernels(), cubin.nv_compat());
+        let _ = (cubin.arch(), cubin.toolkit(), cubin.kernels(), cubin.nv_compat(), cubin.resources());
     }
     for entry in fatbin::read(data).unwrap_or_default() {
         let _ = entry.payload();
@@ -84,6 +84,22 @@ fn read_all_ways(data: &[u8]) {
         let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text();
     }
     let _ = fatbin::squeeze(data);
+    build_all_ways(data);
+}
+
+/// Takes the bytes for images of every kind.
+fn build_all_ways(data: &[u8]) {
+    for validation in [Validation::Strict, Validation::Nvidia] {
+        let mut builder = FatbinBuilder::new(BuilderOptions { validation, ..BuilderOptions::default() });
+        for arch in [GpuArch::plain(90), GpuArch::plain(100)] {
+            let _ = builder.add_cubin(arch, data, "");
+            let _ = builder.add_ptx(arch, data, "", "");
+            let _ = builder.add_ltoir(arch, data, "", "");
+        }
+        let _ = builder.add_tile_ir(data, "", "");
+        let _ = builder.add_relocatable(data);
+        let _ = builder.finish();
+    }
 }
 
 fn files() -> Vec<Vec<u8>> {

@@ -137,6 +137,8 @@ pub struct Entry<'a> {
     pub stored: &'a [u8],
     /// Size in bytes before compression; 0 if the payload is not compressed.
     pub uncompressed_size: u64,
+    /// The header with its tail, as it is.
+    pub header: &'a [u8],
     /// Where the entry's header starts, in bytes from the start of the data given.
     pub offset: u64,
     /// Where `stored` starts, in bytes from the start of the data given.

@@ -95,6 +95,7 @@ fn read_entry(contents: &[u8], at: u64, first: u64) -> Result<(Entry<'_>, u64), 
         compression,
         stored: slice(padded, 0, exact_size, "the compressed payload").map_err(|e| e.shifted(payload_at))?,
         uncompressed_size: u64_at(fixed, 0x38, "uncompressed size")?,
+        header,
         offset: first.saturating_add(at),
         payload_offset: first.saturating_add(payload_at),
     };

@@ -366,6 +366,11 @@ impl<'a> Cubin<'a> {
         [".debug_info", ".nv_debug_info_reg_sass"].iter().any(|name| self.section(name).is_some())
     }
 
+    /// Name and size in bytes of every section with bytes in the file.
+    pub fn section_sizes(&self) -> impl Iterator<Item = (&'a str, u64)> + '_ {
+        self.sections.iter().map(|section| (section.name, section.data.len() as u64))
+    }
+
     /// Whether it maps machine code to lines (`-g` or `-lineinfo`).
     pub fn has_line_info(&self) -> bool {
         self.section(".nv_debug_line_sass").is_some()
@@ -395,7 +400,8 @@ impl<'a> Cubin<'a> {
         self.header.e_ident[header::EI_OSABI] == OSABI_NEW
     }
 
-    fn section(&self, name: &str) -> Option<&'a [u8]> {
+    /// The bytes of a section.
+    pub(crate) fn section(&self, name: &str) -> Option<&'a [u8]> {
         let section = self.sections.iter().find(|section| section.name == name);
         section.map(|section| section.data)
     }

@@ -15,6 +15,7 @@
 //!    `offload-bundle explain` and `offload-bundle check` print it.
 //! 7. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it, and takes it out.
 //!    [`selection`] is how people say which of the images they mean.
+//!    [`difference`] compares two files so, and [`usage`] tells what their kernels take of a GPU.
 //! 8. [`strip`] drops images from programs, libraries and objects that are linked already.
 //!
 //! Every reader takes bytes that anybody may have written. It answers with what is there or with a [`FormatError`] that says what is
@@ -28,6 +29,7 @@ pub mod archive;
 mod bytes;
 pub mod coverage;
 pub mod cubin;
+pub mod difference;
 mod error;
 pub mod fatbin;
 pub mod host_object;
@@ -41,6 +43,7 @@ mod ptx_header;
 mod samples;
 pub mod selection;
 pub mod strip;
+pub mod usage;
 
 pub use arch::{ArchFeature, GpuArch, PtxVersion};
 pub use error::FormatError;

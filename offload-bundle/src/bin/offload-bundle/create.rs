@@ -5,7 +5,7 @@ mod spec;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use offload_bundle::fatbin::{CompressPolicy, FatbinWriter, Options};
+use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder};
 use offload_bundle::listing::{self, Row};
 use offload_bundle::offload_binary::{self, ImageToWrite};
 use serde::Serialize;
@@ -30,6 +30,8 @@ enum Mode {
     Default,
     /// Zstandard, level 19; machine code too
     Size,
+    /// LZ4, which every driver knows
+    Speed,
     /// Zstandard, level 5
     Balance,
     /// Nothing is compressed
@@ -37,7 +39,7 @@ enum Mode {
 }
 
 /// `--image=kind=KIND,arch=ARCH,file=FILE` adds an image. For a fatbin KIND is cubin (or elf), ptx or ltoir (or nvvm), and ARCH is such as
-/// sm_90a; both may be left out where the file itself says it. For an offload binary KIND is the programming model (cuda, openmp, hip, sycl), triple=
+/// sm_90a; both may be left out where the file itself says it. Kind reloc takes the relocatable PTX out of an object of nvcc. For an offload binary KIND is the programming model (cuda, openmp, hip, sycl), triple=
 /// names the target, other keys are recorded as they are, and what the image is follows from the file's extension, as with
 /// llvm-offload-binary. What fatbinary and nvcc write is understood too: `--image3=kind=elf,sm=90,file=FILE`, and
 /// `--gencode=arch=compute_90,code=sm_90,file=FILE`, where a code of sm_90 is machine code, compute_90 PTX and lto_90 LTO-IR.
@@ -111,21 +113,23 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
 
 fn fatbin(arguments: &Arguments) -> Result<Vec<u8>, String> {
     let images = collect(arguments, FatbinImage::read)?;
-    let mut writer = FatbinWriter::new(arguments.options());
+    let mut builder = FatbinBuilder::new(arguments.options());
     let mut errors = Vec::new();
-    for image in &images {
-        let ident = &arguments.ident;
-        let added = match image.kind {
-            Kind::Cubin => writer.add_cubin(image.arch, image.bytes.as_slice(), ident),
-            Kind::Ptx => writer.add_ptx(image.arch, &image.bytes, ident, &arguments.cmdline),
-            Kind::LtoIr => writer.add_ltoir(image.arch, image.bytes.as_slice(), ident, &arguments.cmdline),
+    for FatbinImage { kind, arch, bytes, file } in &images {
+        let (bytes, ident, options) = (bytes.as_slice(), &arguments.ident, &arguments.cmdline);
+        let added = match kind {
+            Kind::Cubin => builder.add_cubin(*arch, bytes, ident),
+            Kind::Ptx => builder.add_ptx(*arch, bytes, ident, options),
+            Kind::LtoIr => builder.add_ltoir(*arch, bytes, ident, options),
+            Kind::TileIr => builder.add_tile_ir(bytes, ident, options),
+            Kind::Relocatable => builder.add_relocatable(bytes).map(|_| ()),
         };
         if let Err(error) = added {
-            errors.push(format!("{}: {error}", image.file.display()));
+            errors.push(format!("{}: {error}", file.display()));
         }
     }
     output::none_or_all(errors)?;
-    Ok(writer.finish())
+    builder.finish().map_err(|e| format!("{}: {e}", arguments.output.display()))
 }
 
 fn offload_binary(arguments: &Arguments) -> Result<Vec<u8>, String> {
@@ -156,17 +160,22 @@ fn collect<T>(arguments: &Arguments, read: impl Fn(&ImageSpec) -> Result<T, Stri
 }
 
 impl Arguments {
-    /// As fatbinary weighs its options: no compression wins over all, and mode `size` and `-c` compress everything.
-    fn options(&self) -> Options {
-        let compress = match self.compress_mode {
-            Mode::None => CompressPolicy::Never,
-            _ if !self.compress => CompressPolicy::Never,
-            Mode::Size => CompressPolicy::All,
-            _ if self.compress_all || self.device_c => CompressPolicy::All,
-            _ => CompressPolicy::Default,
-        };
-        let level = if self.compress_mode == Mode::Size { 19 } else { Options::default().level };
-        Options { debug: self.debug, is_64_bit: !self.bits_32, compress, level, ..Options::default() }
+    fn options(&self) -> BuilderOptions {
+        BuilderOptions {
+            is_64_bit: !self.bits_32,
+            debug: self.debug,
+            relocatable: self.device_c,
+            compress: self.compress,
+            compress_all: self.compress_all,
+            mode: match self.compress_mode {
+                Mode::Default => CompressMode::Default,
+                Mode::Size => CompressMode::Size,
+                Mode::Speed => CompressMode::Speed,
+                Mode::Balance => CompressMode::Balance,
+                Mode::None => CompressMode::None,
+            },
+            ..BuilderOptions::default()
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 
 mod coverage;
 mod create;
+mod diff;
 mod extract;
 mod files;
 mod list;
 mod output;
+mod resources;
 mod strip;
 
 use std::process::ExitCode;
@@ -31,6 +33,12 @@ enum Command {
     Create(create::Arguments),
     /// Drop device images from a file that is linked already
     Strip(strip::Arguments),
+    /// Compare the device images of two files
+    ///
+    /// Exit code: 0 if they are the same, 1 if not, 2 if a file cannot be read.
+    Diff(diff::Arguments),
+    /// Tell what each kernel takes of a GPU, and what makes a cubin large
+    Resources(resources::Arguments),
     /// Tell what the CUDA driver will run on each GPU, and why
     ///
     /// Exit code: 0 if every fatbin runs (on the GPU given, else on at least one), 2 if one does not, 1 if the file cannot be read.
@@ -55,8 +63,10 @@ fn main() -> ExitCode {
         Command::Extract(arguments) => extract::run(&arguments),
         Command::Create(arguments) => create::run(&arguments),
         Command::Strip(arguments) => strip::run(&arguments),
+        Command::Diff(arguments) => return output::finish(diff::run(&arguments), 2),
+        Command::Resources(arguments) => resources::run(&arguments),
         Command::Explain(arguments) => coverage::explain(&arguments),
         Command::Check(arguments) => coverage::check(&arguments),
     };
-    output::finish(result)
+    output::finish(result, 1)
 }

@@ -15,8 +15,8 @@ pub struct Answer {
     pub code: u8,
 }
 
-/// Prints the answer, or the error with nothing on standard output.
-pub fn finish(result: Result<Answer, String>) -> ExitCode {
+/// Prints the answer, or the error with nothing on standard output; `trouble` is the exit code then.
+pub fn finish(result: Result<Answer, String>, trouble: u8) -> ExitCode {
     let printed = result.and_then(|answer| {
         print(&answer.text).map_err(|e| format!("standard output: {e}"))?;
         Ok(answer.code)
@@ -27,7 +27,7 @@ pub fn finish(result: Result<Answer, String>) -> ExitCode {
             for line in what.lines() {
                 eprintln!("offload-bundle: error: {line}");
             }
-            ExitCode::FAILURE
+            ExitCode::from(trouble)
         }
     }
 }

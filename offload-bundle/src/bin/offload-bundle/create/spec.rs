@@ -18,6 +18,10 @@ pub enum Kind {
     Cubin,
     Ptx,
     LtoIr,
+    /// Has no architecture: it is for all GPUs.
+    TileIr,
+    /// A host object, whose own entries say what they are for.
+    Relocatable,
 }
 
 /// An image for a fatbin.
@@ -96,11 +100,12 @@ fn by_kind(spec: &ImageSpec) -> Result<(Option<Kind>, Option<GpuArch>), String> 
         Some("cubin" | "elf" | "sass") => Some(Kind::Cubin),
         Some("ptx") => Some(Kind::Ptx),
         Some("ltoir" | "nvvm" | "lto") => Some(Kind::LtoIr),
-        Some("reloc") => {
-            return Err("fatbinary's kind reloc takes a host object apart; extract its images and add them".to_owned());
-        }
+        Some("tileir") => Some(Kind::TileIr),
+        Some("reloc") => Some(Kind::Relocatable),
         Some(other) => {
-            return Err(format!("a fatbin has no images of kind '{other}'; the kinds are cubin, ptx and ltoir"));
+            return Err(format!(
+                "a fatbin has no images of kind '{other}'; the kinds are cubin, ptx, ltoir, tileir and reloc"
+            ));
         }
     };
     let arch = spec.get("arch").or(spec.get("sm")).map(arch).transpose()?;
@@ -148,6 +153,8 @@ fn arch_of(kind: Kind, bytes: &[u8]) -> Option<GpuArch> {
             std::str::from_utf8(bytes).ok()?.lines().find_map(target)
         }
         Kind::LtoIr => None,
+        // The builder asks for none.
+        Kind::TileIr | Kind::Relocatable => Some(GpuArch::plain(80)),
     }
 }
 

@@ -9,6 +9,7 @@ mod demo;
 mod dist;
 mod environment;
 mod failure;
+mod pages;
 mod repository;
 mod setup;
 mod step;

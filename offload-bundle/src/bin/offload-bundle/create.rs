@@ -38,11 +38,6 @@ enum Mode {
     None,
 }
 
-/// `--image=kind=KIND,arch=ARCH,file=FILE` adds an image. For a fatbin KIND is cubin (or elf), ptx or ltoir (or nvvm), and ARCH is such as
-/// sm_90a; both may be left out where the file itself says it. Kind reloc takes the relocatable PTX out of an object of nvcc. For an offload binary KIND is the programming model (cuda, openmp, hip, sycl), triple=
-/// names the target, other keys are recorded as they are, and what the image is follows from the file's extension, as with
-/// llvm-offload-binary. What fatbinary and nvcc write is understood too: `--image3=kind=elf,sm=90,file=FILE`, and
-/// `--gencode=arch=compute_90,code=sm_90,file=FILE`, where a code of sm_90 is machine code, compute_90 PTX and lto_90 LTO-IR.
 #[derive(Args)]
 pub struct Arguments {
     /// The file to write

@@ -8,8 +8,6 @@ use serde::Serialize;
 
 use crate::output::{self, Answer};
 
-/// Images are matched by archive member, target and kind. `-` stands before an image that only the first file has, `+` before one that
-/// only the second has, `!` before one that differs.
 #[derive(Args)]
 pub struct Arguments {
     /// A file with device images

@@ -11,8 +11,6 @@ use serde::Serialize;
 use crate::files::Outputs;
 use crate::output::{self, Answer};
 
-/// Images are chosen by what `offload-bundle list` shows of them; an image is written if it fits all the options given, of each option
-/// any of its values.
 #[derive(Args)]
 pub struct Arguments {
     /// An ELF object, executable or library, an archive, a fatbin, a cubin or an offload binary

@@ -23,8 +23,6 @@ enum Sort {
     Name,
 }
 
-/// For each cubin: what its bytes are, and a line for each kernel, and each function with code of its own, the largest first. % is a
-/// function's share of the machine code. SPILLS are bytes stored and loaded by each thread. STACK counts the functions that are called, too.
 #[derive(Args)]
 pub struct Arguments {
     /// An ELF object, executable or library, an archive, a fatbin, a cubin or an offload binary

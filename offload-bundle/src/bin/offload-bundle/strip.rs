@@ -11,11 +11,6 @@ use serde::Serialize;
 use crate::files;
 use crate::output::{self, Answer};
 
-/// IMAGES is a target (sm_80), a kind (ptx, cubin, ltoir, bitcode), or both (ptx:sm_80); compute_80 is the PTX of sm_80. A target alone
-/// means all of its images.
-///
-/// In a program or shared library nothing moves in memory, so it runs as before; the room is taken out of the file in whole pages. The
-/// result is read back before it takes the file's place.
 #[derive(Args)]
 pub struct Arguments {
     /// An executable, shared library, object, archive, fatbin or offload binary

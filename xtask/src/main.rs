@@ -9,8 +9,10 @@ mod demo;
 mod dist;
 mod environment;
 mod failure;
+mod fuzz;
 mod pages;
 mod repository;
+mod roundtrip;
 mod setup;
 mod step;
 mod test;
@@ -27,7 +29,7 @@ struct Subcommand {
     run: fn(&Repository) -> Result<()>,
 }
 
-const SUBCOMMANDS: [Subcommand; 6] = [
+const SUBCOMMANDS: [Subcommand; 8] = [
     Subcommand { name: "demo", help: "install what is missing, build fatlink, link a sample with it", run: demo::run },
     Subcommand { name: "test", help: "run every test that can run on this machine", run: test::run },
     Subcommand { name: "setup", help: "install LLVM 22 and CUDA 13.0 where they are missing", run: setup::run },
@@ -37,6 +39,12 @@ const SUBCOMMANDS: [Subcommand; 6] = [
         run: environment::run,
     },
     Subcommand { name: "bench", help: "time fatlink against clang-linker-wrapper", run: bench::run },
+    Subcommand { name: "fuzz", help: "try damaged containers, 10 minutes each reader; --seconds N", run: fuzz::run },
+    Subcommand {
+        name: "roundtrip",
+        help: "rebuild every container of the installed CUDA and LLVM",
+        run: roundtrip::run,
+    },
     Subcommand { name: "dist", help: "build the programs and lay them out in dist/", run: dist::run },
 ];
 
@@ -47,6 +55,7 @@ fn main() -> ExitCode {
             print!("{}", usage());
             return ExitCode::SUCCESS;
         }
+        [name, ..] if name == "fuzz" => SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name),
         [name] => SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name),
         _ => None,
     };

@@ -177,6 +177,10 @@ pub(super) fn of_offload_binaries(data: &[u8], base: u64, choice: &Choice) -> Re
     while at < data.len() as u64 {
         let size = u64_at(data, at.saturating_add(8), "the size of the offload binary").map_err(|e| e.shifted(base))?;
         let blob = slice(data, at, size, "the offload binary").map_err(|e| e.shifted(base))?;
+        // One of no bytes would be read for ever.
+        if blob.is_empty() {
+            return Err(FormatError::new(base.saturating_add(at), "offload binary with an impossible size of 0 bytes"));
+        }
         append_blob(&mut bytes, blob, base.saturating_add(at), choice, &mut plan)?;
         at = at.saturating_add(size);
         at = at.saturating_add(zeros_from(data, at));

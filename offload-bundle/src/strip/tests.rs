@@ -57,3 +57,11 @@ fn nothing_to_drop() {
         assert_eq!(strip(&data, &choice(&["sm_75"])).expect("a sound file").bytes, data);
     }
 }
+
+#[test]
+fn an_offload_binary_of_no_bytes() {
+    let mut damaged = samples::offload_binaries();
+    damaged[8..16].fill(0);
+    let error = strip(&damaged, &choice(&["sm_80"])).expect_err("a damaged offload binary");
+    assert!(error.to_string().contains("impossible size of 0 bytes"), "{error}");
+}

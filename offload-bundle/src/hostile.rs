@@ -66,6 +66,9 @@ fn apply(damages: &[Damage], sample: &[u8]) -> Vec<u8> {
 fn read_all_ways(data: &[u8]) {
     let _ = host_object::file_kind(data);
     let _ = offload_binary::read_all(data);
+    if let Ok(inflated) = offload_binary::inflate(data) {
+        let _ = offload_binary::read_all(&inflated);
+    }
     let _ = host_object::device_images(data);
     let _ = host_object::offload_entries(data);
     let _ = host_object::registration_symbol(data);
@@ -85,6 +88,15 @@ fn read_all_ways(data: &[u8]) {
     }
     let _ = fatbin::squeeze(data);
     build_all_ways(data);
+    let no_files = |_: &str| Err("no files here".to_owned());
+    if let Ok(images) = difference::images(data, no_files) {
+        assert!(Difference::new(&images, &images, false).equal);
+    }
+    if let Ok(cubins) = usage::usage(data, no_files, Order::Code) {
+        let _ = usage::text(&cubins, str::to_owned);
+    }
+    let drop = vec!["sm_90".parse().expect("a selector")];
+    let _ = strip::strip(data, &Choice { drop, allow_empty: true, ..Choice::default() });
 }
 
 /// Takes the bytes for images of every kind.

@@ -29,6 +29,7 @@ pub mod archive;
 mod bytes;
 pub mod coverage;
 pub mod cubin;
+mod decompress;
 pub mod difference;
 mod error;
 pub mod fatbin;

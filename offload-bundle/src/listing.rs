@@ -184,18 +184,27 @@ fn visit_archive(
             }
         };
         let damaged = |error: FormatError| ListError::Format { member: Some(member.name.clone()), error };
-        for found in images_of_file(&bytes).map_err(|e| damaged(e.shifted(member.offset)))? {
-            let found = found.with_row(|row| {
+        let mut see_member = |found: &Found<'_>| {
+            let found = found.clone().with_row(|row| {
                 let offset = row.offset.saturating_add(member.offset);
                 Row { member: Some(member.name.clone()), offset, ..row }
             });
-            see(&found).map_err(damaged)?;
-        }
+            // The offset is one of the archive now, and is shifted below once more.
+            see(&found).map_err(|e| FormatError { offset: e.offset.saturating_sub(member.offset), ..e })
+        };
+        visit_file(&bytes, &mut see_member).map_err(|e| damaged(e.shifted(member.offset)))?;
     }
     Ok(())
 }
 
 fn visit_file(data: &[u8], see: &mut impl FnMut(&Found<'_>) -> Result<(), FormatError>) -> Result<(), FormatError> {
+    if host_object::file_kind(data) == FileKind::OffloadBinary {
+        let data = offload_binary::inflate(data)?;
+        for image in offload_binary::read_all(&data)? {
+            images_of_image(&image, image.image_offset)?.iter().try_for_each(&mut *see)?;
+        }
+        return Ok(());
+    }
     images_of_file(data)?.iter().try_for_each(see)
 }
 
@@ -203,13 +212,6 @@ fn visit_file(data: &[u8], see: &mut impl FnMut(&Found<'_>) -> Result<(), Format
 fn images_of_file(data: &[u8]) -> Result<Vec<Found<'_>>, FormatError> {
     match host_object::file_kind(data) {
         FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => images_of_elf(data),
-        FileKind::OffloadBinary => {
-            let mut found = Vec::new();
-            for image in offload_binary::read_all(data)? {
-                found.extend(images_of_image(&image, image.image_offset)?);
-            }
-            Ok(found)
-        }
         FileKind::Fatbin => images_of_fatbin(data, 0, OffloadKinds::CUDA),
         _ => Ok(Vec::new()),
     }

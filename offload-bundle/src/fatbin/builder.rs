@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::checks;
 use super::encode::{self, Description, EncodeError, Store, WrittenEntry};
+use super::relocatable::RelocatableEntry;
 use super::{BuilderOptions, Entry, EntryKind, FILE_HEADER_SIZE, FatbinError, file_header, relocatable};
 use crate::arch::GpuArch;
 use crate::bytes::padding_to_8;
@@ -53,7 +54,7 @@ pub struct FatbinBuilder<'a> {
 /// An entry before and after the work on it.
 #[derive(Debug, Clone)]
 enum Pending<'a> {
-    Image { description: Description, payload: Cow<'a, [u8]>, store: Store },
+    Image { description: Description, payload: Cow<'a, [u8]>, store: Store, squeeze: bool },
     Written(WrittenEntry<'a>),
 }
 
@@ -101,6 +102,29 @@ impl<'a> FatbinBuilder<'a> {
         let (identifier, options) = (identifier.as_ref(), options.as_ref());
         let description = Description::of_code(EntryKind::Ptx, arch, version, identifier, options);
         self.push(description, text, self.options.store_of_code());
+        if let Some(Pending::Image { squeeze, .. }) = self.entries.last_mut() {
+            *squeeze = true;
+        }
+        Ok(())
+    }
+
+    /// Adds PTX in a form of the caller's own: `text` is what is looked at, `stored` what the fatbin holds, which by custom ends with a
+    /// NUL.
+    ///
+    /// # Errors
+    /// Those of [`FatbinBuilder::add_ptx`].
+    pub fn add_ptx_stored_as(
+        &mut self,
+        arch: GpuArch,
+        text: &[u8],
+        stored: impl Into<Cow<'a, [u8]>>,
+        identifier: impl AsRef<[u8]>,
+        options: impl AsRef<[u8]>,
+    ) -> Result<(), FatbinError> {
+        let version = checks::ptx(text, arch, options.as_ref(), &self.options)?;
+        let (identifier, options) = (identifier.as_ref(), options.as_ref());
+        let description = Description::of_code(EntryKind::Ptx, arch, version, identifier, options);
+        self.push(description, stored.into(), self.options.store_of_code());
         Ok(())
     }
 
@@ -116,7 +140,7 @@ impl<'a> FatbinBuilder<'a> {
         options: impl AsRef<[u8]>,
     ) -> Result<(), FatbinError> {
         let image = image.into();
-        let version = checks::ltoir(&image, self.options.validation)?;
+        let version = checks::ltoir(&image, &self.options)?;
         let (identifier, options) = (identifier.as_ref(), options.as_ref());
         let description = Description::of_code(EntryKind::LtoIr, arch, version, identifier, options);
         self.push(description, image, self.options.store_of_code());
@@ -149,15 +173,23 @@ impl<'a> FatbinBuilder<'a> {
     /// # Errors
     /// No ELF object, a damaged one, or one of a module that was added already. Where images are looked at strictly, also one without
     /// relocatable PTX. Nothing is added then.
-    pub fn add_relocatable(&mut self, object: &'a [u8]) -> Result<usize, FatbinError> {
-        let added = relocatable::entries(object, self.options.validation)?;
-        if let Some(entry) = added.iter().find(|entry| self.modules.contains(&(entry.module.to_vec(), entry.arch))) {
-            let identifier = String::from_utf8_lossy(entry.module).into_owned();
-            return Err(FatbinError::IdentifierReuse { identifier, arch: entry.arch });
+    pub fn add_relocatable(&mut self, object: impl Into<Cow<'a, [u8]>>) -> Result<usize, FatbinError> {
+        let added = match object.into() {
+            Cow::Borrowed(object) => relocatable::entries(object, self.options.validation)?,
+            Cow::Owned(object) => {
+                let entries = relocatable::entries(&object, self.options.validation)?;
+                entries.into_iter().map(RelocatableEntry::into_owned).collect()
+            }
+        };
+        if let Some(RelocatableEntry { key: (module, arch), .. }) =
+            added.iter().find(|entry| self.modules.contains(&entry.key))
+        {
+            let identifier = String::from_utf8_lossy(module).into_owned();
+            return Err(FatbinError::IdentifierReuse { identifier, arch: *arch });
         }
         let count = added.len();
         for entry in added {
-            self.modules.insert((entry.module.to_vec(), entry.arch));
+            self.modules.insert(entry.key);
             self.relocatable.push(Pending::Written(entry.written));
         }
         Ok(count)
@@ -228,7 +260,7 @@ impl<'a> FatbinBuilder<'a> {
 
     fn push(&mut self, description: Description, payload: Cow<'a, [u8]>, store: Store) {
         let description = Description { flags: description.flags | self.options.flags(), ..description };
-        self.entries.push(Pending::Image { description, payload, store });
+        self.entries.push(Pending::Image { description, payload, store, squeeze: false });
     }
 
     fn work(&mut self) -> Result<(), FatbinError> {
@@ -252,13 +284,10 @@ fn work_on(entries: &mut [Pending<'_>]) -> Result<(), FatbinError> {
 
 impl<'a> Pending<'a> {
     fn work(&mut self) -> Result<(), FatbinError> {
-        let Pending::Image { description, payload, store } = self else { return Ok(()) };
+        let Pending::Image { description, payload, store, squeeze } = self else { return Ok(()) };
         // What was given is let go when it is no longer needed.
         let payload = std::mem::take(payload);
-        let payload = match description.kind {
-            EntryKind::Ptx => encode::squeezed(&payload),
-            _ => payload,
-        };
+        let payload = if *squeeze { encode::squeezed(&payload) } else { payload };
         *self = Pending::Written(encode::encode(description, payload, *store)?);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Whether an image may become an entry, strictly or as nvFatbin sees it.
 
-use super::encode::{Description, ltoir_version, ptx_version};
+use super::encode::{Description, Store, ltoir_version, ptx_version};
 use super::{BuilderOptions, EntryKind, FatbinError, Validation, cubin_header::CubinHeader, flag};
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
@@ -105,8 +105,8 @@ fn sound_ptx(text: &[u8], arch: GpuArch, is_64_bit: bool) -> Result<(), FatbinEr
 
 /// The version of LTO-IR, as (major, minor).
 ///
-/// Of its header of 24 bytes nvFatbin reads the u32 at 20, an offset that must lie inside.
-pub(super) fn ltoir(image: &[u8], validation: Validation) -> Result<(u16, u16), FatbinError> {
+/// Of its header nvFatbin reads the u32 at 20, an offset that must lie inside, and only to compress it.
+pub(super) fn ltoir(image: &[u8], options: &BuilderOptions) -> Result<(u16, u16), FatbinError> {
     let damaged = |what: &str| FormatError::new(0, what.to_owned());
     match image.len() {
         0 => return Err(FatbinError::EmptyInput),
@@ -114,14 +114,15 @@ pub(super) fn ltoir(image: &[u8], validation: Validation) -> Result<(u16, u16), 
         _ => {}
     }
     let version = ltoir_version(image);
-    if validation == Validation::Strict
-        && let Err(what) = version
-    {
+    let is_strict = options.validation == Validation::Strict;
+    if is_strict && let Err(what) = version {
         return Err(FatbinError::InvalidNvvm(damaged(what)));
     }
-    let body = u32_at(image, 20, "the body of the LTO-IR").map_err(FatbinError::Internal)?;
-    if u64::from(body) >= image.len() as u64 {
-        return Err(FatbinError::Internal(FormatError::new(20, "LTO-IR that is cut off")));
+    if is_strict || options.store_of_code() != Store::Plain {
+        let body = u32_at(image, 20, "the header of the LTO-IR").map_err(FatbinError::Internal)?;
+        if u64::from(body) >= image.len() as u64 {
+            return Err(FatbinError::Internal(FormatError::new(20, "LTO-IR that is cut off")));
+        }
     }
     let at = |index: usize| image.get(index).copied().map_or(0, u16::from);
     Ok((at(4), at(5)))

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::{Compression, ENTRY_HEADER_SIZE, EntryKind, compress, flag, ptx_squeeze};
+use super::{Compression, ENTRY_HEADER_SIZE, EntryKind, flag, ptx_squeeze};
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
 use crate::bytes::pad_to_8;
 use crate::cubin::Cubin;
+use crate::decompress;
 
 /// An entry that only needs to be put behind the others.
 #[derive(Debug, Clone)]
@@ -124,8 +125,8 @@ pub(super) fn encode<'a>(
 ) -> Result<WrittenEntry<'a>, EncodeError> {
     let packed = match store {
         Store::Plain => None,
-        Store::Zstd(level) => Some((compress::zstd(&payload, level).map_err(EncodeError::Compression)?, flag::ZSTD)),
-        Store::Lz4 => Some((compress::lz4(&payload), flag::LZ4)),
+        Store::Zstd(level) => Some((decompress::zstd(&payload, level).map_err(EncodeError::Compression)?, flag::ZSTD)),
+        Store::Lz4 => Some((decompress::lz4(&payload), flag::LZ4)),
     };
     let mut flags = description.flags | feature_flags(description.arch.feature);
     let mut sizes = Sizes { padded: 0, compressed: 0, uncompressed: 0 };
@@ -247,7 +248,7 @@ pub(super) fn ptx_version(text: &[u8]) -> Option<(u16, u16)> {
     // A number too large for C's `long` is the largest one.
     let major = if digits.is_empty() { 0 } else { digits.parse::<i64>().unwrap_or(i64::MAX) };
     let [b'.', minor, ..] = rest.get(dot..)? else { return None };
-    minor.is_ascii_digit().then_some((major as u16, u16::from(minor - b'0')))
+    minor.is_ascii_digit().then(|| (major as u16, u16::from(minor - b'0')))
 }
 
 /// The version that LTO-IR records behind its magic, as (major, minor).

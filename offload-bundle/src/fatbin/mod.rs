@@ -24,7 +24,6 @@
 mod builder;
 mod builder_options;
 mod checks;
-mod compress;
 mod cubin_header;
 mod encode;
 mod entry;

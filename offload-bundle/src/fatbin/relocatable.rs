@@ -7,10 +7,17 @@ use crate::host_object;
 
 /// An entry of such an object under its new name.
 pub(super) struct RelocatableEntry<'a> {
-    /// The name of the object's module.
-    pub(super) module: &'a [u8],
-    pub(super) arch: GpuArch,
+    /// The name of the object's module, and the target: there may be one of each.
+    pub(super) key: (Vec<u8>, GpuArch),
     pub(super) written: WrittenEntry<'a>,
+}
+
+impl RelocatableEntry<'_> {
+    /// The same without the object that it came from.
+    pub(super) fn into_owned(self) -> RelocatableEntry<'static> {
+        let WrittenEntry { header, payload } = self.written;
+        RelocatableEntry { key: self.key, written: WrittenEntry { header, payload: payload.into_owned().into() } }
+    }
 }
 
 /// The PTX in an object's section `__nv_relfatbin`, named as its section `__nv_module_id` says.
@@ -40,12 +47,12 @@ pub(super) fn entries(object: &[u8], validation: Validation) -> Result<Vec<Reloc
     Ok(found)
 }
 
-fn renamed<'a>(entry: &Entry<'a>, module: &'a [u8]) -> Result<RelocatableEntry<'a>, FatbinError> {
+fn renamed<'a>(entry: &Entry<'a>, module: &[u8]) -> Result<RelocatableEntry<'a>, FatbinError> {
     let options = entry.options.unwrap_or_default();
     let description = Description {
         flags: entry.flags,
         ..Description::of_code(EntryKind::RelocatablePtx, entry.arch, entry.code_version, module, options)
     };
     let written = encode_stored(&description, entry.stored, entry.compression, entry.uncompressed_size)?;
-    Ok(RelocatableEntry { module, arch: entry.arch, written })
+    Ok(RelocatableEntry { key: (module.to_vec(), entry.arch), written })
 }

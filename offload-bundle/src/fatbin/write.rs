@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use super::encode::{self, Description, Store, WrittenEntry, encode, ltoir_version, ptx_version};
-use super::{EntryKind, FILE_HEADER_SIZE, file_header, flag};
+use super::{Entry, EntryKind, FILE_HEADER_SIZE, file_header, flag, read};
 use crate::FormatError;
 use crate::arch::GpuArch;
 use crate::bytes::padding_to_8;
@@ -57,11 +57,20 @@ pub struct Options {
     pub compress: CompressPolicy,
     /// The level of Zstandard: 5 is the default of `fatbinary`, 19 its mode `size`, which compresses cubins too.
     pub level: i32,
+    /// LZ4 instead of Zstandard, as in the mode `speed`: drivers before 550 read no Zstandard.
+    pub lz4: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { debug: false, is_64_bit: true, host: Host::Linux, compress: CompressPolicy::Default, level: 5 }
+        Self {
+            debug: false,
+            is_64_bit: true,
+            host: Host::Linux,
+            compress: CompressPolicy::Default,
+            level: 5,
+            lz4: false,
+        }
     }
 }
 
@@ -169,6 +178,20 @@ impl<'a> FatbinWriter<'a> {
         Ok(())
     }
 
+    /// The entries as a reader of the finished fatbin would see them, without a copy of it.
+    ///
+    /// # Errors
+    /// A payload of more bytes than an entry can record.
+    pub fn entries(&self) -> Result<Vec<Entry<'_>>, FormatError> {
+        let mut at = FILE_HEADER_SIZE;
+        let mut entries = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            entries.push(read::entry(&entry.header, &entry.payload, at)?);
+            at = at.saturating_add(entry.size());
+        }
+        Ok(entries)
+    }
+
     /// The fatbin as one piece.
     pub fn finish(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(usize::try_from(self.size()).unwrap_or(0));
@@ -185,7 +208,11 @@ impl<'a> FatbinWriter<'a> {
 
     fn push(&mut self, description: Description, payload: Cow<'a, [u8]>, compressed: bool) -> Result<(), FormatError> {
         let description = Description { flags: description.flags | self.common_flags(), ..description };
-        let store = if compressed { Store::Zstd(self.options.level) } else { Store::Plain };
+        let store = match (compressed, self.options.lz4) {
+            (false, _) => Store::Plain,
+            (true, false) => Store::Zstd(self.options.level),
+            (true, true) => Store::Lz4,
+        };
         self.entries.push(encode(&description, payload, store)?);
         Ok(())
     }

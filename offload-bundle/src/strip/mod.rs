@@ -18,6 +18,7 @@ use crate::FormatError;
 use crate::cubin;
 use crate::host_object::{self, FileKind};
 use crate::listing::{ListError, Row};
+use crate::offload_binary;
 use crate::selection::Selector;
 
 /// Which images go.
@@ -102,8 +103,9 @@ fn strip_file(data: &[u8], choice: &Choice) -> Result<Outcome, FormatError> {
             Ok(plan.spliced(data))
         }
         FileKind::OffloadBinary => {
-            let plan = edits::of_offload_binaries(data, 0, choice)?;
-            Ok(plan.spliced(data))
+            let data = offload_binary::inflate(data)?;
+            let plan = edits::of_offload_binaries(&data, 0, choice)?;
+            Ok(plan.spliced(&data))
         }
         FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable if !cubin::is_cubin(data) => {
             let plan = edits::of_elf(data, choice)?;

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::coverage::{CheckOptions, Driver};
+use crate::difference::{self, Difference};
 use crate::fatbin::{BuilderOptions, CompressPolicy, FatbinBuilder, Validation};
+use crate::strip::{self, Choice};
+use crate::usage::{self, Order};
 use crate::{GpuArch, archive, coverage, cubin, fatbin, host_object, listing, offload_binary, samples};
 
 /// One change of a file.

@@ -132,7 +132,7 @@ fn run_one(fuzz: &Path, built: &Path, target: &str, seconds: u32) -> Result<Stri
     create_folder(&artifacts)?;
     let log = artifacts.join("log");
     let file = std::fs::File::create(&log).map_err(|error| Failure::file("write", &log, &error))?;
-    let streams = file.try_clone().and_then(|second| Ok((second, file)));
+    let streams = file.try_clone().map(|second| (second, file));
     let (stdout, stderr) = streams.map_err(|error| Failure::file("write", &log, &error))?;
     let mut command = Command::new(built.join(target));
     command.arg(&corpus).arg(fuzz.join("seeds")).arg(format!("-artifact_prefix={}/", artifacts.display()));

@@ -1,7 +1,8 @@
 //! Putting smaller containers back into an ELF file.
 
 use super::Outcome;
-use super::edits::{Edit, Plan};
+use super::edits::{Edit, Plan, range};
+use super::headers::{self, Displaced, Room};
 use super::tables::{
     PT_LOAD, PT_PHDR, SECTION_SIZE, SEGMENT_SIZE, SHT_DYNSYM, SHT_SYMTAB, SYMBOL_SIZE, SectionHeader, Segment, Tables,
     put,
@@ -12,9 +13,9 @@ use crate::bytes::{u16_at, u64_at};
 
 /// Room of a container that is no longer needed.
 #[derive(Debug, Clone, Copy)]
-struct Hole {
-    start: u64,
-    end: u64,
+pub(super) struct Hole {
+    pub start: u64,
+    pub end: u64,
     /// The section that it is in.
     section: usize,
 }
@@ -31,8 +32,12 @@ struct Cut {
 struct Layout {
     /// By offset.
     cuts: Vec<Cut>,
-    /// Where the program headers go, if they need more room than they have.
+    /// Where the program headers go.
     segments_at: u64,
+    /// What makes room for them.
+    displaced: Option<Displaced>,
+    /// The sections in what was displaced.
+    moved_sections: Vec<usize>,
     segments: Vec<Segment>,
     sections: Vec<SectionHeader>,
 }
@@ -62,7 +67,7 @@ pub(super) fn apply(data: &[u8], plan: Plan) -> Result<Outcome, FormatError> {
     let bytes = layout.write(file.clone(), &tables);
     if !tables.is_object {
         // Not with `data`: sizes of dynamic symbols are in memory, too.
-        verify::memory(&file, &bytes, &edits)?;
+        verify::memory(&file, &bytes, &edits, layout.displaced)?;
     }
     Ok(Outcome { bytes, zeroed: freed.saturating_sub(cut), dropped, kept })
 }
@@ -139,18 +144,23 @@ fn of_image(tables: &Tables, holes: &[Hole]) -> Layout {
             section.size = hole.start - section.offset;
         }
     }
-    let Some((segments_at, cuts)) = cuts_of_image(tables, holes) else {
+    let Some((room, cuts)) = cuts_of_image(tables, holes) else {
         return layout;
     };
-    layout.segments = segments(tables, &cuts, segments_at);
+    layout.segments = segments(tables, &cuts, room.at);
     layout.sections = sections(tables, &layout.sections, &cuts);
-    layout.segments_at = segments_at;
+    if let Some(displaced) = &room.displaced {
+        headers::move_segments(&mut layout.segments, displaced);
+        layout.moved_sections = headers::move_sections(&mut layout.sections, displaced);
+    }
+    layout.displaced = room.displaced;
+    layout.segments_at = room.at;
     layout.cuts = cuts;
     layout
 }
 
 /// What can be cut, and where the program headers go.
-fn cuts_of_image(tables: &Tables, holes: &[Hole]) -> Option<(u64, Vec<Cut>)> {
+fn cuts_of_image(tables: &Tables, holes: &[Hole]) -> Option<(Room, Vec<Cut>)> {
     let loads: Vec<&Segment> = tables.segments.iter().filter(|segment| segment.kind == PT_LOAD).collect();
     let align = loads.iter().map(|segment| segment.align).max()?.max(PAGE);
     if !align.is_power_of_two() || tables.sections.len() + MOST_CUTS >= 0xff00 {
@@ -168,15 +178,12 @@ fn cuts_of_image(tables: &Tables, holes: &[Hole]) -> Option<(u64, Vec<Cut>)> {
     if segment.address.wrapping_sub(segment.offset) != first.address.wrapping_sub(first.offset) {
         return None;
     }
-    let needed = (tables.segments.len() + cuts.len()) as u64 * SEGMENT_SIZE;
-    if host.end - host.start < needed {
-        return None;
-    }
-    match cut(&host, needed) {
+    let room = headers::room(tables, &host, tables.segments.len() + cuts.len())?;
+    match cut(&host, room.reserved) {
         Some(smaller) => *cuts.first_mut()? = smaller,
         None => drop(cuts.remove(0)),
     }
-    (!cuts.is_empty()).then_some((host.start, cuts))
+    (!cuts.is_empty()).then_some((room, cuts))
 }
 
 /// The whole pages of a hole, less `reserved` bytes at its start.
@@ -248,6 +255,8 @@ impl Layout {
         Self {
             cuts: Vec::new(),
             segments_at: tables.segments_at,
+            displaced: None,
+            moved_sections: Vec::new(),
             segments: tables.segments.clone(),
             sections: tables.sections.clone(),
         }
@@ -275,6 +284,12 @@ impl Layout {
             self.sections.iter().map(|section| SectionHeader { offset: self.moved(section.offset), ..*section });
         let segments = self.segments.iter().map(|segment| Segment { offset: self.moved(segment.offset), ..*segment });
         put(&mut file, sections_at, &sections.flat_map(|section| section.bytes()).collect::<Vec<u8>>());
+        if let Some(Displaced { from, to, target }) = self.displaced {
+            let block = range(&file, from, to).to_vec();
+            put(&mut file, from, &vec![0; block.len()]);
+            put(&mut file, target, &block);
+            self.move_symbols(&mut file, tables);
+        }
         if self.segments_at != tables.segments_at {
             put(&mut file, tables.segments_at, &vec![0; tables.segments.len() * SEGMENT_SIZE as usize]);
         }
@@ -288,14 +303,28 @@ impl Layout {
         self.without_cuts(&file)
     }
 
+    /// Symbols in what was displaced.
+    fn move_symbols(&self, file: &mut [u8], tables: &Tables) {
+        let distance = self.displaced.map_or(0, |displaced| displaced.distance());
+        for table in tables.sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
+            for at in (0..table.size / SYMBOL_SIZE).map(|index| table.offset.saturating_add(index * SYMBOL_SIZE)) {
+                let section = u16_at(file, at.saturating_add(6), "a symbol").map(usize::from);
+                if section.is_ok_and(|section| self.moved_sections.contains(&section)) {
+                    let value = u64_at(file, at.saturating_add(8), "a symbol").unwrap_or(0);
+                    put(file, at.saturating_add(8), &value.wrapping_add(distance).to_le_bytes());
+                }
+            }
+        }
+    }
+
     fn without_cuts(&self, file: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(file.len());
         let mut at = 0;
         for cut in &self.cuts {
-            out.extend_from_slice(super::edits::range(file, at, cut.from));
+            out.extend_from_slice(range(file, at, cut.from));
             at = cut.to;
         }
-        out.extend_from_slice(super::edits::range(file, at, file.len() as u64));
+        out.extend_from_slice(range(file, at, file.len() as u64));
         out
     }
 }

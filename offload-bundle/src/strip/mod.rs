@@ -9,6 +9,7 @@
 mod ar;
 mod edits;
 mod elf;
+mod headers;
 mod tables;
 mod verify;
 

@@ -6,6 +6,7 @@ use crate::bytes::{slice, u16_at, u32_at, u64_at};
 pub(super) const PT_LOAD: u32 = 1;
 pub(super) const PT_PHDR: u32 = 6;
 pub(super) const SHT_SYMTAB: u32 = 2;
+pub(super) const SHT_NOTE: u32 = 7;
 pub(super) const SHT_NOBITS: u32 = 8;
 pub(super) const SHT_DYNSYM: u32 = 11;
 pub(super) const SEGMENT_SIZE: u64 = 56;

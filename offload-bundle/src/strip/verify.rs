@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Choice;
 use super::edits::{Edit, range};
+use super::headers::Displaced;
 use super::tables::{PT_LOAD, SEGMENT_SIZE, Segment, Tables};
 use crate::FormatError;
 use crate::listing::{self, ListError, Row};
@@ -41,11 +42,23 @@ fn contents(data: &[u8]) -> Result<Vec<(Row, u64)>, ListError> {
 }
 
 /// Whatever the program had in memory outside of the containers must be there afterwards, at the same address.
-pub(super) fn memory(before: &[u8], after: &[u8], edits: &[Edit]) -> Result<(), FormatError> {
+pub(super) fn memory(
+    before: &[u8],
+    after: &[u8],
+    edits: &[Edit],
+    displaced: Option<Displaced>,
+) -> Result<(), FormatError> {
     const ELF_HEADER: u64 = 64;
     let (old, new) = (Tables::read(before)?, Tables::read(after)?);
     // What may differ: the headers, and the containers.
     let mut free = vec![(0, ELF_HEADER), (old.segments_at, old.segments_at + old.segments.len() as u64 * SEGMENT_SIZE)];
+    // What was displaced is the same elsewhere, and new program headers stand in its place, as far as its end.
+    free.extend(displaced.map(|displaced| (old.segments_at, displaced.to)));
+    if let Some(Displaced { from, to, target }) = displaced
+        && range(before, from, to) != loaded_at(after, &new.segments, &old.segments, target, to - from)
+    {
+        return Err(FormatError::new(from, LAYOUT));
+    }
     free.extend(edits.iter().map(|edit| (edit.offset, edit.offset.saturating_add(edit.len))));
     free.sort_unstable();
     for segment in old.segments.iter().filter(|segment| segment.kind == PT_LOAD) {
@@ -72,15 +85,26 @@ fn check_stretch(
     if at >= stop {
         return Ok(());
     }
-    let address = segment.address_of(at);
-    let loaded = segments.iter().filter(|new| new.kind == PT_LOAD).find_map(|new| {
-        let skipped = address.checked_sub(new.address)?;
-        let offset = new.offset.checked_add(skipped)?;
-        new.holds(offset, offset.checked_add(stop - at)?).then(|| range(after, offset, offset + (stop - at)))
-    });
-    if loaded != Some(range(before, at, stop)) {
-        let what = "the layout of this file cannot be kept without these images; link it again";
-        return Err(FormatError::new(at, what));
+    if loaded(after, segments, segment.address_of(at), stop - at) != Some(range(before, at, stop)) {
+        return Err(FormatError::new(at, LAYOUT));
     }
     Ok(())
+}
+
+const LAYOUT: &str = "the layout of this file cannot be kept without these images; link it again";
+
+/// The bytes that `file` has in memory at an address.
+fn loaded<'a>(file: &'a [u8], segments: &[Segment], address: u64, len: u64) -> Option<&'a [u8]> {
+    segments.iter().filter(|segment| segment.kind == PT_LOAD).find_map(|segment| {
+        let skipped = address.checked_sub(segment.address)?;
+        let offset = segment.offset.checked_add(skipped)?;
+        let end = offset.checked_add(len)?;
+        segment.holds(offset, end).then(|| range(file, offset, end))
+    })
+}
+
+/// The same, given where the bytes would be in the file as it was.
+fn loaded_at<'a>(file: &'a [u8], segments: &[Segment], old: &[Segment], offset: u64, len: u64) -> &'a [u8] {
+    let address = old.iter().find(|segment| segment.holds(offset, offset.saturating_add(len)));
+    address.and_then(|segment| loaded(file, segments, segment.address_of(offset), len)).unwrap_or_default()
 }

@@ -14,6 +14,7 @@ pub mod embedded;
 mod error;
 pub mod partition;
 pub mod pipeline;
+pub mod records;
 mod reflect;
 pub mod registration;
 pub mod resolve;

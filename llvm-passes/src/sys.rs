@@ -311,19 +311,37 @@ pub(crate) fn integer_module_flag(module: &Module<'_>, key: &str) -> Option<u64>
     }
 }
 
-/// The bytes of the globals that `llvm.embedded.objects` lists for `section`.
-pub(crate) fn embedded_objects(module: &Module<'_>, section: &str) -> Vec<Vec<u8>> {
-    let name = c"llvm.embedded.objects".as_ptr();
-    let mut found = Vec::new();
+/// The strings that the nodes of a named metadata list hold themselves.
+pub(crate) fn metadata_strings(module: &Module<'_>, list: &CStr) -> Vec<String> {
+    let operands = metadata_nodes(module, list).into_iter().flatten();
+    // SAFETY: an operand is null or lives as long as the module.
+    operands.filter_map(|operand| unsafe { metadata_string(operand) }).collect()
+}
+
+/// The operands of every node in a named metadata list.
+fn metadata_nodes(module: &Module<'_>, list: &CStr) -> Vec<Vec<LLVMValueRef>> {
+    let name = list.as_ptr();
     // SAFETY: the counts are LLVM's own, the buffers are as long as they say; all values live in the module.
     unsafe {
         let count = llvm::LLVMGetNamedMetadataNumOperands(module.as_mut_ptr(), name) as usize;
         let mut nodes = vec![std::ptr::null_mut(); count];
         llvm::LLVMGetNamedMetadataOperands(module.as_mut_ptr(), name, nodes.as_mut_ptr());
-        for node in nodes {
+        let operands = |node| {
             let mut operands = vec![std::ptr::null_mut(); llvm::LLVMGetMDNodeNumOperands(node) as usize];
             llvm::LLVMGetMDNodeOperands(node, operands.as_mut_ptr());
-            let [global, place, ..] = operands[..] else { continue };
+            operands
+        };
+        nodes.into_iter().map(operands).collect()
+    }
+}
+
+/// The bytes of the globals that `llvm.embedded.objects` lists for `section`.
+pub(crate) fn embedded_objects(module: &Module<'_>, section: &str) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for operands in metadata_nodes(module, c"llvm.embedded.objects") {
+        let [global, place, ..] = operands[..] else { continue };
+        // SAFETY: an operand is null or lives as long as the module.
+        unsafe {
             if metadata_string(place).as_deref() == Some(section) {
                 found.extend(constant_bytes(global));
             }

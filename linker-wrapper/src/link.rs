@@ -28,8 +28,8 @@ use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
 use crate::wishes::FileWishes;
 use crate::{
-    arguments, device_library, host_link, host_object, image_policy, images, openmp, override_image, relocatable,
-    select, trace, wishes,
+    agreement, arguments, device_library, host_link, host_object, image_policy, images, openmp, override_image,
+    relocatable, select, trace, wishes,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
@@ -276,10 +276,20 @@ impl Link<'_> {
                 ptx_version: self.options.ptx_version,
                 registered: self.registered,
             };
-            let linked: Vec<_> =
-                targets.par_iter().map(|target| self.limit.run(|| device_link::link(target, &around))).collect();
-            collect(linked)
+            let link = || -> Vec<_> {
+                targets.par_iter().map(|target| self.limit.run(|| device_link::link(target, &around))).collect()
+            };
+            let (linked, agreed) = rayon::join(link, || self.agree(targets));
+            let (linked, warnings) = both(collect(linked), agreed)?;
+            warnings.iter().for_each(|text| warn(self.program, text));
+            Ok(linked)
         })
+    }
+
+    /// Whether the files agree about how they were compiled: the warnings, while others read and optimize.
+    fn agree(&self, targets: &[TargetPlan<'_>]) -> Result<Vec<String>, Errors> {
+        let _checking = trace::scope("Compare translation units", String::new);
+        agreement::check(targets, &self.options.checks)
     }
 
     /// The object that carries and registers the fatbin; none where there is no CUDA code.

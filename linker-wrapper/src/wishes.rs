@@ -166,7 +166,8 @@ impl Opinion {
     }
 }
 
-fn shown(files: &[String]) -> String {
+/// The names of a few files, and how many more there are.
+pub fn shown(files: &[String]) -> String {
     let more = files.len().saturating_sub(FILES_SHOWN);
     let named = files[..files.len().min(FILES_SHOWN)].join(", ");
     if more > 0 { format!("{named} and {more} more") } else { named }

@@ -22,6 +22,7 @@ pub mod session;
 mod structors;
 pub mod symbols;
 mod sys;
+pub mod traits;
 
 pub use error::IrError;
 pub use inkwell::module::Module;

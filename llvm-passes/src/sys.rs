@@ -13,6 +13,8 @@ use inkwell::module::Module;
 use inkwell::targets::{InitializationConfig, Target};
 use inkwell::values::{AsValueRef, FunctionValue, GlobalValue, PointerValue};
 
+use crate::traits::Debug;
+
 /// One message of LLVM.
 #[derive(Debug, Clone)]
 pub(crate) struct Diagnostic {
@@ -37,6 +39,8 @@ pub fn initialize() {
 
 unsafe extern "C" {
     fn fatlink_parse_llvm_options(count: i32, words: *const *const c_char) -> bool;
+    fn fatlink_debug_information(module: LLVMModuleRef) -> i32;
+    fn fatlink_set_module_flag(module: LLVMModuleRef, name: *const c_char, length: usize, value: u32);
 }
 
 /// Hands LLVM's own command line to it (`-mllvm`). Its options are global to the process: call this
@@ -293,6 +297,22 @@ unsafe fn constant_string(mut pointer: LLVMValueRef) -> Option<String> {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
+}
+
+/// How much debug information a module has.
+pub(crate) fn debug_information(module: &Module<'_>) -> Debug {
+    // SAFETY: a query on a live module.
+    match unsafe { fatlink_debug_information(module.as_mut_ptr()) } {
+        0 => Debug::None,
+        1 => Debug::Lines,
+        _ => Debug::Full,
+    }
+}
+
+/// Sets an integer module flag that overrides those of other modules.
+pub(crate) fn set_module_flag(module: &Module<'_>, key: &str, value: u32) {
+    // SAFETY: the key is that many bytes, alive over the call.
+    unsafe { fatlink_set_module_flag(module.as_mut_ptr(), key.as_ptr().cast(), key.len(), value) }
 }
 
 /// The value of an integer module flag.

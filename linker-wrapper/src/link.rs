@@ -7,7 +7,6 @@ use std::sync::OnceLock;
 
 use llvm_passes::registration::Registration;
 use offload_bundle::fatbin::FatbinWriter;
-use rayon::prelude::*;
 
 use crate::command::Mode;
 use crate::cuda_image::{self, Parts};
@@ -28,15 +27,12 @@ use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
 use crate::wishes::FileWishes;
 use crate::{
-    agreement, arguments, device_library, host_link, host_object, image_policy, images, openmp, override_image,
+    agreement, arguments, device_library, host_link, host_object, image_policy, images, openmp, override_image, pool,
     relocatable, select, trace, wishes,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
-
-/// LLVM recurses deeply in large functions. Memory is only used where the stack really grows.
-const STACK_SIZE: usize = 64 << 20;
 
 /// Does what the command line asks; the exit code comes back.
 ///
@@ -54,7 +50,8 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     let outcome = run_options(&options, &program);
     drop(whole);
     // A failed link's own errors come first; its trace is written all the same.
-    outcome.and_then(|code| trace::end().map(|()| code))
+    let traced = trace::end();
+    outcome.and_then(|code| traced.map(|()| code))
 }
 
 /// The phases, with everything that was asked in `options`.
@@ -183,7 +180,7 @@ fn reject_unsupported(options: &Options) -> Result<(), Errors> {
 fn start_threads(options: &Options) {
     let threads = if let Jobs::Number(jobs) = options.jobs { jobs } else { 0 };
     // Fails only if a pool exists already, and none does.
-    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK_SIZE).build_global();
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(pool::STACK_SIZE).build_global();
 }
 
 /// LLVM cannot go on ("Cannot select", say): say so, leave nothing behind.
@@ -275,12 +272,13 @@ impl Link<'_> {
                 ptx: &ptx,
                 ptx_version: self.options.ptx_version,
                 registered: self.registered,
+                partitioning: self.options.partitioning,
+                limit: self.limit,
+                threads: self.options.jobs.threads(),
             };
-            let link = || -> Vec<_> {
-                targets.par_iter().map(|target| self.limit.run(|| device_link::link(target, &around))).collect()
-            };
+            let link = || device_link::link_all(targets, &around);
             let (linked, agreed) = rayon::join(link, || self.agree(targets));
-            let (linked, warnings) = both(collect(linked), agreed)?;
+            let (linked, warnings) = both(linked, agreed)?;
             warnings.iter().for_each(|text| warn(self.program, text));
             Ok(linked)
         })

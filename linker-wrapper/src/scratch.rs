@@ -183,7 +183,7 @@ pub fn write_output_by(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::i
 }
 
 /// What a file gets under the usual umask; temporary files are private otherwise.
-fn readable() -> std::fs::Permissions {
+pub fn readable() -> std::fs::Permissions {
     use std::os::unix::fs::PermissionsExt;
     std::fs::Permissions::from_mode(0o666)
 }

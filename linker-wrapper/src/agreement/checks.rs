@@ -71,7 +71,7 @@ const ROWS: [Row; 7] = [
         check: Check::Denormals,
         name: "denormals",
         what: "denormal numbers",
-        advice: "of an inline function in several files one copy prevails, and CUDA's mathematical functions follow the first file; \
+        advice: "of an inline function in several files one copy prevails, and CUDA's mathematical functions follow one of the files; \
                  compile all files with or without -fgpu-flush-denormals-to-zero",
     },
     Row {

@@ -1,6 +1,7 @@
 //! fatlink: device linking for a host link, by the names `fatlink`, `clang-linker-wrapper`,
 //! `ld.fatlink` and `ld`. [`link`] tells the story.
 
+mod agreement;
 mod arguments;
 mod backend;
 mod cache;

@@ -44,6 +44,7 @@ pub enum Meaning {
     OffloadCompress,
     FatbinSection,
     OffloadReport,
+    OffloadCheck,
     TimeTrace,
     TimeTraceGranularity,
     OffloadCache,
@@ -166,6 +167,13 @@ pub const ALWAYS: &[Row] = &[
         Meaning::OffloadReport,
         "text|json[:<file>]",
         "Say what went into the image, and what each GPU will run of it",
+    ),
+    Row(
+        &["--offload-check="],
+        Joined,
+        Meaning::OffloadCheck,
+        "<name>=error|warn|off",
+        "What a disagreement between files is (default: warn); an unknown name lists the checks",
     ),
     Row(&["--wrapper-time-trace="], Joined, Meaning::TimeTrace, "<file>", "Write a time trace for Chrome's viewer"),
     Row(

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use offload_bundle::arch::PtxVersion;
 
+use crate::agreement::Levels;
 use crate::cache::CacheChoice;
 use crate::error::Errors;
 use crate::fatbin_section::FatbinSection;
@@ -64,6 +65,8 @@ pub struct Options {
     pub fatbin_section: FatbinSection,
     /// What is said about the finished image, and where.
     pub report: Option<Request>,
+    /// What disagreements between files are.
+    pub checks: Levels,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -367,6 +370,11 @@ impl Parser {
                 Ok(request) => options.report = Some(request),
                 Err(error) => self.errors.push(error),
             },
+            Meaning::OffloadCheck => {
+                if let Err(error) = options.checks.set(&text) {
+                    self.errors.push(error);
+                }
+            }
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => match text.parse() {
                 Ok(granularity) => options.time_trace_granularity = Some(Duration::from_micros(granularity)),

@@ -19,6 +19,7 @@ use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::persona::Persona;
 use crate::size;
+use crate::stats::StatsFormat;
 
 /// What was asked, with the host linker's line in its own order.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +53,8 @@ pub struct Options {
     pub cache_size: Option<u64>,
     /// Memory for jobs.
     pub memory: Option<MemoryChoice>,
+    /// Whether and how to print statistics.
+    pub stats: Option<StatsFormat>,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -342,6 +345,10 @@ impl Parser {
                 None => self
                     .errors
                     .push(format_args!("--offload-memory=: expected a size such as 8G, or 1% to 100%, got '{text}'")),
+            },
+            Meaning::OffloadStats => match StatsFormat::parse(&text) {
+                Some(format) => options.stats = Some(format),
+                None => self.errors.push(format_args!("--offload-stats=: expected 'text' or 'json', got '{text}'")),
             },
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => match text.parse() {

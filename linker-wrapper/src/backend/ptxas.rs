@@ -8,6 +8,7 @@ use offload_bundle::arch::{GpuArch, PtxVersion};
 use crate::command::{self, Mode};
 use crate::device_compiler::DeviceOptions;
 use crate::error::Errors;
+use crate::progress;
 use crate::scratch::Scratch;
 
 /// One run of ptxas.
@@ -58,7 +59,7 @@ pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) ->
     }
     if !words.is_empty() {
         // ptxas -v and its warnings (spills, stack sizes) are the user's.
-        eprintln!("{words}");
+        progress::quietly(|| eprintln!("{words}"));
     }
     std::fs::read(&assembly.output)
         .map_err(|error| Errors::one(format_args!("{program} left no cubin for {arch}: {error}")))

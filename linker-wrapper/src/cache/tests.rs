@@ -164,9 +164,9 @@ fn use_makes_young_again_once_a_day() {
 #[test]
 fn child_of_many_links() {
     let Some(folder) = std::env::var_os("FATLINK_TEST_CACHE") else { return };
-    let cache = Cache::open(folder).with_capacity(Some(200_000));
-    for round in 0..200_u32 {
-        let name = format!("shared {}", round % 20);
+    let cache = Cache::open(folder).with_capacity(Some(60_000));
+    for round in 0..40_u32 {
+        let name = format!("shared {}", round % 8);
         let content = name.repeat(1000);
         // A hit is right, whoever wrote it, and in whatever moment.
         if let Some(found) = cache.get(&key(&name)) {

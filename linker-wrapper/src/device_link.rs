@@ -19,7 +19,7 @@ use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
 use crate::device_library::{self, DeviceLibrary};
 use crate::device_symbols;
-use crate::error::{Errors, collect, warn};
+use crate::error::{Errors, collect};
 use crate::image_policy::Entry;
 use crate::mapped::Mapped;
 use crate::plan::{Code, PlannedImage, TargetPlan};
@@ -28,7 +28,7 @@ use crate::report;
 use crate::scratch::Scratch;
 use crate::toolchain::{Ptxas, Toolkit};
 use crate::trace;
-use crate::warnings;
+use crate::warnings::Warnings;
 
 /// What all targets of one link share.
 pub struct Surroundings<'a> {
@@ -111,9 +111,9 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     if keeps_own(target.arch, around) {
         linked.sass.push((target.arch, join(target, own, library.as_ref(), around)?));
     }
-    warnings::lines(session.take_warnings())
-        .iter()
-        .for_each(|text| warn(around.program, format_args!("{}: {text}", target.arch)));
+    let warnings = Warnings::default();
+    warnings.add(&target.arch.to_string(), session.take_warnings());
+    warnings.show(around.program);
     Ok(linked)
 }
 

@@ -127,6 +127,20 @@ fn the_oldest_goes_first_and_nothing_else() {
 }
 
 #[test]
+fn a_full_disk_gets_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(folder.path());
+    for (name, days) in [("a", 4), ("b", 3), ("c", 9), ("d", 1)] {
+        cache.put(&key(name), &[0; 1000]);
+        age(&cache.path(&key(name)), days);
+    }
+    // No test can fill a disk: the failure itself is made up.
+    cache.failure.set(Failure { text: String::new(), full: true }).unwrap();
+    cache.trim();
+    assert_eq!(["a", "b", "c", "d"].map(|name| cache.path(&key(name)).exists()), [true, true, false, true]);
+}
+
+#[test]
 fn trimming_is_rare_unless_much_was_added() {
     let folder = tempfile::tempdir().unwrap();
     let small = Cache::open(folder.path()).with_capacity(Some(100_000));

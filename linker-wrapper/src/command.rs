@@ -110,6 +110,14 @@ pub fn capture(program: &Path, arguments: &[OsString]) -> std::io::Result<Finish
     capture_within(program, arguments, Duration::MAX).map(|(finished, _)| finished)
 }
 
+/// How long a tool may take that links these files. It needs milliseconds for each megabyte; nvlink loops forever on some
+/// damaged cubins that look sound, and a host linker may on damaged objects: this is a thousand times more than they
+/// need, and still an end.
+pub fn limit(inputs: &[PathBuf]) -> Duration {
+    let bytes: u64 = inputs.iter().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum();
+    Duration::from_secs(20 + 10 * (bytes >> 20))
+}
+
 /// As [`capture`], but a tool that is still running after `limit` is killed. The flag says that it was.
 ///
 /// # Errors

@@ -1,36 +1,41 @@
-//! The device link of one target: read, resolve, partition, then merge, optimize, emit and assemble
-//! each partition, and join.
+//! The device links of all targets: what each needs is found first, then the jobs of all of them run in one
+//! pool, the longest first, and then the machine code of every target is joined.
+//!
+//! A small program is one job in this process ([`whole`]); a large one is cut into partitions ([`partitioned`]).
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use llvm_passes::Module;
-use llvm_passes::partition::{self, Partition};
-use llvm_passes::pipeline::{self, CodeTarget, Unit};
+use llvm_passes::pipeline::Unit;
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
-use llvm_passes::session::Session;
+use llvm_passes::session::Warning;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use offload_bundle::cubin;
+use rayon::prelude::*;
 
-use crate::backend::ptxas::DebugInfo;
 use crate::backend::{nvlink, ptxas};
+use crate::cache::Key;
 use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
 use crate::device_library::{self, DeviceLibrary};
 use crate::device_symbols;
-use crate::error::{Errors, collect};
+use crate::error::{Errors, collect, warn};
+use crate::estimates::Estimates;
 use crate::image_policy::Entry;
+use crate::jobs::Limit;
 use crate::mapped::Mapped;
+use crate::memory::Budget;
+use crate::partition_job::{self, Made};
+use crate::partitioned::{self, CutTarget, Partitioning};
 use crate::plan::{Code, PlannedImage, TargetPlan};
-
-use crate::report;
+use crate::results::{CachedTarget, Results};
 use crate::scratch::Scratch;
 use crate::toolchain::{Ptxas, Toolkit};
-use crate::trace;
-use crate::warnings::Warnings;
+use crate::{pool, progress, report, trace, warnings, whole};
 
 /// What all targets of one link share.
+#[derive(Clone)]
 pub struct Surroundings<'a> {
     /// The CUDA toolkit, or why there is none: a link of one finished cubin needs none.
     pub toolkit: &'a Result<Toolkit, Errors>,
@@ -54,36 +59,168 @@ pub struct Surroundings<'a> {
     pub ptx_version: Option<PtxVersion>,
     /// Names that the host registers with the runtime.
     pub registered: &'a HashSet<String>,
+    /// How the code is cut into jobs.
+    pub partitioning: Partitioning,
+    /// Leave to run a job.
+    pub limit: &'a Limit,
+    /// Jobs at a time.
+    pub threads: usize,
+    /// What earlier links made.
+    pub results: &'a Results,
+    /// Memory for jobs.
+    pub budget: &'a Budget,
+    /// How much of it each needs.
+    pub estimates: &'a Estimates,
 }
 
 /// What the linked code of one target gives.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LinkedTarget {
     /// Finished cubins: the target's own, and those made for others.
     pub sass: Vec<(GpuArch, Vec<u8>)>,
     /// PTX made of the same linked code: one whole module each.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
+    /// LLVM's warnings.
+    pub warnings: Vec<Warning>,
+    /// What ptxas and nvlink said.
+    pub said: Vec<String>,
 }
 
-/// Links one target.
+/// How the code of one target is compiled.
+enum Way<'a> {
+    /// In one piece.
+    Whole(&'a TargetPlan<'a>),
+    /// In partitions.
+    Cut(Box<CutTarget<'a>>),
+    /// An earlier link did it.
+    Done(LinkedTarget),
+}
+
+/// One thing to do.
+enum Job<'j> {
+    /// A whole target.
+    Whole(&'j TargetPlan<'j>),
+    /// One partition, by its number.
+    Partition(&'j CutTarget<'j>, usize),
+}
+
+/// What came of it.
+enum Done {
+    Whole(LinkedTarget),
+    Partition(Made),
+}
+
+/// Links all targets; the results come in their order.
 ///
 /// # Errors
-/// All that is wrong with its images, or what the tools say.
-pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
-    let _linking = trace::scope("Link device input", || target.arch.to_string());
-    // Declared first: modules of the session borrow from it.
-    let libdevice = Libdevice::new(around.toolkit);
-    let session = Session::new();
-    let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
-    let units = units(target, &names);
-    keep_inputs(target, around.scratch)?;
-    let mut modules = pipeline::read_units(&session, &units).map_err(Errors::all)?;
-    pipeline::require_nvptx(&modules, &units).map_err(Errors::all)?;
-    let symbols = all_symbols(target, &modules)?;
+/// All that is wrong with the images, or what the tools say.
+pub fn link_all(targets: &[TargetPlan<'_>], around: &Surroundings<'_>) -> Result<Vec<LinkedTarget>, Errors> {
+    let keys: Vec<Option<Key>> = targets.iter().map(|target| around.results.target_key(target, around)).collect();
+    let ways: Vec<_> = targets.par_iter().zip(&keys).map(|(target, key)| way(target, key.as_ref(), around)).collect();
+    let ways = collect(ways)?;
+    let jobs: Vec<Job<'_>> = ways.iter().flat_map(jobs).collect();
+    let done = pool::longest_first(&jobs, around.threads, |job| around.limit.run(|| run(job, around)))?;
+    let mut done = done.into_iter();
+    let linked = collect(ways.iter().map(|way| finish(way, &mut done, around)))?;
+    for ((target, way), (key, linked)) in targets.iter().zip(&ways).zip(keys.iter().zip(&linked)) {
+        // What tools say is no part of a result that is kept: they say it when they run.
+        if !matches!(way, Way::Done(_)) && linked.said.is_empty() && !around.mode.dry {
+            around.results.put(key.as_ref(), &CachedTarget::of(linked));
+        }
+        report_words(target, linked, around);
+    }
+    Ok(linked)
+}
+
+fn report_words(target: &TargetPlan<'_>, linked: &LinkedTarget, around: &Surroundings<'_>) {
+    linked.said.iter().for_each(|words| progress::quietly(|| eprintln!("{words}")));
+    for text in warnings::lines(linked.warnings.iter().cloned()) {
+        warn(around.program, format_args!("{}: {text}", target.arch));
+    }
+}
+
+fn way<'a>(target: &'a TargetPlan<'a>, key: Option<&Key>, around: &Surroundings<'_>) -> Result<Way<'a>, Errors> {
+    if let Some(linked) = around.results.get::<CachedTarget>(key).and_then(CachedTarget::into_linked) {
+        return Ok(Way::Done(linked));
+    }
+    let cut = partitioned::cut(target, around)?;
+    Ok(cut.map_or(Way::Whole(target), |cut| Way::Cut(Box::new(cut))))
+}
+
+fn jobs<'j>(way: &'j Way<'j>) -> Vec<Job<'j>> {
+    match way {
+        Way::Done(_) => Vec::new(),
+        Way::Whole(target) => vec![Job::Whole(target)],
+        Way::Cut(cut) => (0..cut.partitions().len()).map(|index| Job::Partition(cut, index)).collect(),
+    }
+}
+
+impl pool::Job for Job<'_> {
+    fn cost(&self) -> u64 {
+        match self {
+            // Bitcode has some eight bytes for an instruction.
+            Job::Whole(target) => target.images.iter().map(|image| image.bytes.len() as u64 / 8).sum(),
+            Job::Partition(cut, index) => cut.partitions()[*index].instructions,
+        }
+    }
+
+    fn is_one_of_many(&self) -> bool {
+        matches!(self, Job::Partition(..))
+    }
+}
+
+fn run(job: &Job<'_>, around: &Surroundings<'_>) -> Result<Done, Errors> {
+    match job {
+        Job::Whole(target) => whole::link(target, around).map(Done::Whole),
+        Job::Partition(cut, index) => partition_job::compile(cut, *index, around).map(Done::Partition),
+    }
+}
+
+fn finish(
+    way: &Way<'_>,
+    done: &mut impl Iterator<Item = Done>,
+    around: &Surroundings<'_>,
+) -> Result<LinkedTarget, Errors> {
+    match way {
+        Way::Done(linked) => Ok(linked.clone()),
+        Way::Whole(_) => match done.next() {
+            Some(Done::Whole(linked)) => Ok(linked),
+            _ => Ok(LinkedTarget::default()),
+        },
+        Way::Cut(cut) => {
+            let made = done.take(cut.partitions().len());
+            let pieces = made.filter_map(|one| if let Done::Partition(pieces) = one { Some(pieces) } else { None });
+            partitioned::join(cut, pieces.collect(), around)
+        }
+    }
+}
+
+/// Whether the image gets machine code for the very target.
+pub fn keeps_own(arch: GpuArch, around: &Surroundings<'_>) -> bool {
+    around.sass.iter().any(|entry| entry.arch == arch)
+}
+
+/// Whether the image gets anything made of the target's code that is not its own machine code.
+pub fn wants_more_than_own(arch: GpuArch, around: &Surroundings<'_>) -> bool {
+    let mut sass = around.sass.iter().filter(|entry| entry.arch != arch);
+    around.ptx.iter().chain(sass.by_ref()).any(|entry| entry.from == arch)
+}
+
+/// Resolves the names of a target. `users` says which functions of a unit want a name, for messages.
+///
+/// # Errors
+/// Names that are defined twice or not at all.
+pub fn resolve_names(
+    target: &TargetPlan<'_>,
+    symbols: &[UnitSymbols],
+    libdevice: &Libdevice,
+    users: &dyn Fn(usize, &str) -> Vec<String>,
+    around: &Surroundings<'_>,
+) -> Result<(Resolution, Option<DeviceLibrary>), Errors> {
     let provided = |name: &str| SYSTEM_CALLS.contains(&name) || libdevice.defines(name);
-    let mut resolution = resolve::resolve(&symbols, &provided);
+    let mut resolution = resolve::resolve(symbols, &provided);
     let library = device_library(&mut resolution, target, around);
-    report::unresolved(&resolution, target, &modules)?;
+    report::unresolved(&resolution, target, users)?;
     if library.is_some() && wants_more_than_own(target.arch, around) {
         return Err(Errors::one(format_args!(
             "kernels that launch kernels need NVIDIA's device runtime, which is machine code: the code for {} cannot become \
@@ -91,57 +228,7 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
             target.arch
         )));
     }
-    promote_prevailing(&resolution, target, &modules);
-
-    let mut keep = kept_names(target, &symbols, around.registered);
-    keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
-    let partitions = partition::cut(modules.len());
-    let relocatable = cubins(target).count() + partitions.len() + usize::from(library.is_some()) > 1;
-    let assembled = collect(partitions.iter().map(|partition| {
-        let job = Job { session: &session, target, around, units: &units, keep: &keep, libdevice: &libdevice };
-        job.assemble(partition, std::mem::take(&mut modules), relocatable)
-    }))?;
-    let mut linked = LinkedTarget::default();
-    let mut own = Vec::new();
-    for job in assembled {
-        own.extend(job.own);
-        linked.sass.extend(job.sass);
-        linked.ptx.extend(job.ptx);
-    }
-    if keeps_own(target.arch, around) {
-        linked.sass.push((target.arch, join(target, own, library.as_ref(), around)?));
-    }
-    let warnings = Warnings::default();
-    warnings.add(&target.arch.to_string(), session.take_warnings());
-    warnings.show(around.program);
-    Ok(linked)
-}
-
-/// Whether the image gets machine code for the very target.
-fn keeps_own(arch: GpuArch, around: &Surroundings<'_>) -> bool {
-    around.sass.iter().any(|entry| entry.arch == arch)
-}
-
-/// Whether the image gets anything made of the target's code that is not its own machine code.
-fn wants_more_than_own(arch: GpuArch, around: &Surroundings<'_>) -> bool {
-    let mut sass = around.sass.iter().filter(|entry| entry.arch != arch);
-    around.ptx.iter().chain(sass.by_ref()).any(|entry| entry.from == arch)
-}
-
-/// A linkonce definition that prevails over a later weak one becomes weak: LLVM's merge would prefer the other.
-fn promote_prevailing(resolution: &Resolution, target: &TargetPlan<'_>, modules: &[Module<'_>]) {
-    for (name, unit) in &resolution.linkonce_over_weak {
-        if let Some(module) = module_of(*unit, target, modules) {
-            pipeline::make_weak(module, name);
-        }
-    }
-}
-
-/// The module of a unit that is bitcode.
-pub fn module_of<'m, 's>(unit: usize, target: &TargetPlan<'_>, modules: &'m [Module<'s>]) -> Option<&'m Module<'s>> {
-    let is_bitcode = |image: &&PlannedImage<'_>| image.code == Code::Bitcode;
-    let place = target.images[..unit].iter().filter(is_bitcode).count();
-    target.images.get(unit).filter(is_bitcode).and_then(|_| modules.get(place))
+    Ok((resolution, library))
 }
 
 /// NVIDIA's device runtime, if it defines what is undefined, which is then struck off.
@@ -160,7 +247,7 @@ fn device_library(
 }
 
 /// With `--save-temps`: the device images as they were found.
-fn keep_inputs(target: &TargetPlan<'_>, scratch: &Scratch) -> Result<(), Errors> {
+pub fn keep_inputs(target: &TargetPlan<'_>, scratch: &Scratch) -> Result<(), Errors> {
     for (index, image) in target.images.iter().enumerate() {
         let ending = if image.code == Code::Bitcode { "bc" } else { "cubin" };
         scratch.keep(&format!("{}.input.{index}.{ending}", target.arch), || image.bytes.to_vec())?;
@@ -168,7 +255,8 @@ fn keep_inputs(target: &TargetPlan<'_>, scratch: &Scratch) -> Result<(), Errors>
     Ok(())
 }
 
-fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<Unit<'a>> {
+/// The bitcode among a target's images, with the names by which messages call them.
+pub fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<Unit<'a>> {
     let images = target.images.iter().zip(names);
     images
         .filter(|(image, _)| image.code == Code::Bitcode)
@@ -176,16 +264,26 @@ fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<Unit<'a>> {
         .collect()
 }
 
-/// The symbols of every image, in link order.
-fn all_symbols(target: &TargetPlan<'_>, modules: &[Module<'_>]) -> Result<Vec<UnitSymbols>, Errors> {
-    let mut modules = modules.iter();
+/// The symbols of every image, in link order; `bitcode` gives those of the bitcode units, by their place among these.
+///
+/// # Errors
+/// A damaged cubin, or one that cannot be linked with others.
+pub fn all_symbols(
+    target: &TargetPlan<'_>,
+    bitcode: &dyn Fn(usize) -> UnitSymbols,
+) -> Result<Vec<UnitSymbols>, Errors> {
+    let mut units = 0..;
     collect(target.images.iter().map(|image| match image.code {
-        Code::Bitcode => {
-            let symbols = modules.next().map(pipeline::symbols_of).unwrap_or_default();
-            Ok(UnitSymbols { symbols })
-        }
+        Code::Bitcode => Ok(units.next().map(bitcode).unwrap_or_default()),
         Code::Cubin => cubin_symbols(image, target),
     }))
+}
+
+/// The place of an image among the bitcode units, if it is one.
+pub fn unit_of(image: usize, target: &TargetPlan<'_>) -> Option<usize> {
+    let is_bitcode = |image: &&PlannedImage<'_>| image.code == Code::Bitcode;
+    let place = target.images[..image].iter().filter(is_bitcode).count();
+    target.images.get(image).filter(is_bitcode).map(|_| place)
 }
 
 /// The symbols of a cubin, which must be relocatable if it is to be joined with anything.
@@ -202,179 +300,85 @@ fn cubin_symbols(image: &PlannedImage<'_>, target: &TargetPlan<'_>) -> Result<Un
 }
 
 /// What must stay visible after the merge: what the host registers and what cubins define or want.
-fn kept_names(target: &TargetPlan<'_>, symbols: &[UnitSymbols], registered: &HashSet<String>) -> BTreeSet<String> {
+pub fn kept_names(target: &TargetPlan<'_>, symbols: &[UnitSymbols], registered: &HashSet<String>) -> BTreeSet<String> {
     let cubins = target.images.iter().zip(symbols).filter(|(image, _)| image.code == Code::Cubin);
     let of_cubins = cubins.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone()));
     registered.iter().cloned().chain(of_cubins).collect()
 }
 
 /// libdevice, opened only when somebody wants a `__nv_` function.
-struct Libdevice {
+pub struct Libdevice {
     path: Option<PathBuf>,
     content: OnceLock<Option<Mapped>>,
 }
 
 impl Libdevice {
-    fn new(toolkit: &Result<Toolkit, Errors>) -> Self {
+    /// Of that toolkit.
+    pub fn new(toolkit: &Result<Toolkit, Errors>) -> Self {
         Libdevice { path: toolkit.as_ref().ok().map(Toolkit::libdevice), content: OnceLock::new() }
     }
 
     /// Its names all begin alike, and a wrong one is reported by ptxas.
-    fn defines(&self, name: &str) -> bool {
+    pub fn defines(&self, name: &str) -> bool {
         name.starts_with("__nv_") && self.unit().is_some()
     }
 
-    fn unit(&self) -> Option<Unit<'_>> {
+    /// Its file.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Its bitcode.
+    pub fn unit(&self) -> Option<Unit<'_>> {
         let content = self.content.get_or_init(|| Mapped::open(self.path.as_deref()?).ok());
         content.as_ref().map(|content| Unit { name: "libdevice", bitcode: content.bytes() })
     }
 }
 
-/// The cubin of a partition, in memory and where nvlink finds it.
-struct Assembled {
-    path: PathBuf,
-    bytes: Vec<u8>,
+/// A cubin, in memory and where nvlink finds it.
+#[derive(Debug)]
+pub struct Assembled {
+    /// Its target.
+    pub arch: GpuArch,
+    /// The file.
+    pub path: PathBuf,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// The largest resident size of ptxas, in bytes; 0: not known.
+    pub peak: u64,
+    /// What ptxas said.
+    pub said: Vec<String>,
 }
 
-/// What is made of one partition.
-struct Made {
-    /// Machine code for the target, still to be joined with the rest of it.
-    own: Option<Assembled>,
-    /// Finished machine code for other targets.
-    sass: Vec<(GpuArch, Vec<u8>)>,
-    ptx: Vec<(GpuArch, Vec<u8>)>,
-}
-
-/// The work on one partition.
-struct Job<'j, 's> {
-    session: &'s Session,
-    target: &'j TargetPlan<'j>,
-    around: &'j Surroundings<'j>,
-    units: &'j [Unit<'j>],
-    keep: &'j BTreeSet<String>,
-    libdevice: &'s Libdevice,
-}
-
-impl<'s> Job<'_, 's> {
-    /// From modules to all that the image gets of them.
-    fn assemble(&self, partition: &Partition, modules: Vec<Module<'s>>, relocatable: bool) -> Result<Made, Errors> {
-        let stem = format!("{}.{}", self.target.arch, partition.index);
-        let keep = |stage: &str, module: &Module<'_>| {
-            self.around.scratch.keep(&format!("{stem}.{stage}.bc"), || pipeline::bitcode_of(module))
-        };
-        let merging = trace::scope("Merge", || stem.clone());
-        let merged = pipeline::merge(self.session, modules, self.units).map_err(Errors::one)?;
-        pipeline::internalize(&merged, self.keep);
-        if pipeline::wants_libdevice(&merged)
-            && let Some(library) = self.libdevice.unit()
-        {
-            pipeline::add_libdevice(self.session, &merged, library).map_err(Errors::one)?;
-            pipeline::internalize(&merged, self.keep);
-        }
-        drop(merging);
-        let ptxas = (self.around.ptxas)()?;
-        let ptx = ptxas.ptx_version(self.target.arch)?;
-        let code = CodeTarget { arch: self.target.arch, ptx, level: self.around.options.level };
-        keep("merged", &merged)?;
-        let optimizing = trace::scope("Optimize", || stem.clone());
-        pipeline::optimize(self.session, &merged, code).map_err(Errors::one)?;
-        drop(optimizing);
-        keep("opt", &merged)?;
-        let ptx = self.ptx_entries(&merged, &ptxas)?;
-        let sass = self.sass_entries(&merged, &ptxas)?;
-        let own = if keeps_own(self.target.arch, self.around) {
-            let text = self.emit(&merged, code)?;
-            Some(self.run_ptxas(self.target.arch, &stem, &ptxas, &text, relocatable)?)
-        } else {
-            None
-        };
-        Ok(Made { own, sass, ptx })
-    }
-
-    fn emit(&self, module: &Module<'_>, code: CodeTarget) -> Result<Vec<u8>, Errors> {
-        let _emitting = trace::scope("Generate PTX", || code.arch.to_string());
-        pipeline::emit_ptx(self.session, module, code).map_err(Errors::one)
-    }
-
-    /// Machine code for other targets, each made of a copy of the optimized module.
-    fn sass_entries(&self, merged: &Module<'s>, ptxas: &Ptxas) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
-        let own = self.target.arch;
-        let wanted = self.around.sass.iter().filter(|entry| entry.from == own && entry.arch != own);
-        collect(wanted.map(|entry| {
-            let ptx = ptxas.ptx_version(entry.arch)?;
-            let code = CodeTarget { arch: entry.arch, ptx, level: self.around.options.level };
-            let text = self.emit(&merged.clone(), code)?;
-            let stem = format!("{}.from.{own}", entry.arch);
-            Ok((entry.arch, self.run_ptxas(entry.arch, &stem, ptxas, &text, false)?.bytes))
-        }))
-    }
-
-    /// PTX for the image, each made of a copy of the optimized module: generating code changes it.
-    fn ptx_entries(&self, merged: &Module<'s>, ptxas: &Ptxas) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
-        let wanted = self.around.ptx.iter().filter(|entry| entry.from == self.target.arch);
-        collect(wanted.map(|entry| {
-            let own = ptxas.ptx_version(entry.arch)?;
-            let code = CodeTarget { arch: entry.arch, ptx: own, level: self.around.options.level };
-            let text = self.emit(&merged.clone(), code)?;
-            let text = match self.around.ptx_version {
-                Some(version) => ptxas::with_version(&text, version).unwrap_or(text),
-                None if self.around.mode.dry => text,
-                None => ptxas::lower_version(&ptxas.path, text, entry.arch, own, self.around.scratch)?,
-            };
-            self.around.scratch.keep(&format!("{}.ptx", entry.arch.virtual_name()), || text.clone())?;
-            Ok((entry.arch, text))
-        }))
-    }
-
-    fn run_ptxas(
-        &self,
-        arch: GpuArch,
-        stem: &str,
-        ptxas: &Ptxas,
-        text: &[u8],
-        relocatable: bool,
-    ) -> Result<Assembled, Errors> {
-        let scratch = self.around.scratch;
-        let input = scratch.write(&format!("{stem}.ptx"), text)?;
-        let output = scratch.file(&format!("{stem}.cubin"));
-        let assembly = ptxas::Assembly {
-            ptxas: &ptxas.path,
-            arch,
-            input,
-            output: output.clone(),
-            relocatable,
-            debug_info: debug_info(text),
-        };
-        let _assembling = trace::scope("ptxas", || stem.to_owned());
-        let bytes = ptxas::assemble(&assembly, self.around.options, self.around.mode)?;
-        Ok(Assembled { path: output, bytes })
-    }
-}
-
-/// What PTX says of its debug information: the `debug` option of `.target`, or `.file` directives alone.
-fn debug_info(ptx: &[u8]) -> DebugInfo {
-    let mut lines = ptx.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
-    let is_debug = |line: &[u8]| line.starts_with(b".target") && line.trim_ascii_end().ends_with(b", debug");
-    // `.target` stands among the first lines; the text may be hundreds of megabytes.
-    if lines.clone().take(32).any(is_debug) {
-        return DebugInfo::Full;
-    }
-    if lines.any(|line| line.starts_with(b".file")) { DebugInfo::Lines } else { DebugInfo::None }
+/// Runs ptxas on a file of PTX.
+///
+/// # Errors
+/// Those of [`ptxas::assemble`].
+pub fn run_ptxas(assembly: ptxas::Assembly<'_>, around: &Surroundings<'_>) -> Result<Assembled, Errors> {
+    let _assembling = trace::scope("ptxas", || assembly.input.display().to_string());
+    let ptxas::Cubin { bytes, said, peak } = ptxas::assemble(&assembly, around.options, around.mode)?;
+    let said = if said.is_empty() { Vec::new() } else { vec![said] };
+    Ok(Assembled { arch: assembly.arch, path: assembly.output, bytes, peak, said })
 }
 
 /// The images that are cubins, with their place among all images.
-fn cubins<'t, 'a>(target: &'t TargetPlan<'a>) -> impl Iterator<Item = (usize, &'t PlannedImage<'a>)> {
+pub fn cubins<'t, 'a>(target: &'t TargetPlan<'a>) -> impl Iterator<Item = (usize, &'t PlannedImage<'a>)> {
     target.images.iter().enumerate().filter(|(_, image)| image.code == Code::Cubin)
 }
 
 /// The one cubin of the target: nvlink runs only where there is more than one.
-fn join(
+///
+/// # Errors
+/// Those of [`nvlink::join`].
+pub fn join(
     target: &TargetPlan<'_>,
+    arch: GpuArch,
     mut assembled: Vec<Assembled>,
     library: Option<&DeviceLibrary>,
     around: &Surroundings<'_>,
 ) -> Result<Vec<u8>, Errors> {
-    let cubins: Vec<(usize, &PlannedImage<'_>)> = cubins(target).collect();
+    // Finished code of other targets is not joined with code that was made for this one.
+    let cubins: Vec<(usize, &PlannedImage<'_>)> = cubins(target).filter(|_| arch == target.arch).collect();
     match (&cubins[..], &mut assembled[..], library) {
         ([(_, only)], [], None) => Ok(only.bytes.to_vec()),
         ([], [only], None) => Ok(std::mem::take(&mut only.bytes)),
@@ -387,9 +391,9 @@ fn join(
             if let Some(library) = library {
                 files.push(around.scratch.write(&format!("{}.library.cubin", target.arch), &library.cubin)?);
             }
-            let output = around.scratch.file(&format!("{}.linked.cubin", target.arch));
-            let _joining = trace::scope("nvlink", || target.arch.to_string());
-            nvlink::join(&toolkit.nvlink()?, target.arch, &files, &output, around.options, around.mode)
+            let output = around.scratch.file(&format!("{}.linked.cubin", arch));
+            let _joining = trace::scope("nvlink", || arch.to_string());
+            nvlink::join(&toolkit.nvlink()?, arch, &files, &output, around.options, around.mode)
         }
     }
 }

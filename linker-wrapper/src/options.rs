@@ -12,11 +12,15 @@ use offload_bundle::arch::PtxVersion;
 
 use crate::cache::CacheChoice;
 use crate::error::Errors;
+use crate::fatbin_section::FatbinSection;
+use crate::fatbin_storage::CompressMode;
 use crate::image_policy::{PtxPolicy, SassPolicy};
+use crate::image_report::Request;
 use crate::jobs::Jobs;
 use crate::memory::MemoryChoice;
 use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
+use crate::partitioned::Partitioning;
 use crate::persona::Persona;
 use crate::size;
 use crate::stats::StatsFormat;
@@ -47,6 +51,8 @@ pub struct Options {
     pub include_ptx: Vec<String>,
     /// Its `.version`; none: the lowest possible.
     pub ptx_version: Option<PtxVersion>,
+    /// How device code is cut into jobs.
+    pub partitioning: Partitioning,
     /// Where results of device links are kept.
     pub cache: Option<CacheChoice>,
     /// Size of the cache in bytes.
@@ -55,6 +61,12 @@ pub struct Options {
     pub memory: Option<MemoryChoice>,
     /// Whether and how to print statistics.
     pub stats: Option<StatsFormat>,
+    /// How the fatbin is compressed.
+    pub compress: CompressMode,
+    /// Where in the program the fatbin goes.
+    pub fatbin_section: FatbinSection,
+    /// What is said about the finished image, and where.
+    pub report: Option<Request>,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -350,6 +362,18 @@ impl Parser {
                 Some(format) => options.stats = Some(format),
                 None => self.errors.push(format_args!("--offload-stats=: expected 'text' or 'json', got '{text}'")),
             },
+            Meaning::OffloadCompress => match CompressMode::parse(&text) {
+                Ok(mode) => options.compress = mode,
+                Err(error) => self.errors.push(error),
+            },
+            Meaning::FatbinSection => match FatbinSection::parse(&text) {
+                Ok(section) => options.fatbin_section = section,
+                Err(error) => self.errors.push(error),
+            },
+            Meaning::OffloadReport => match Request::parse(&text) {
+                Ok(request) => options.report = Some(request),
+                Err(error) => self.errors.push(error),
+            },
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => match text.parse() {
                 Ok(granularity) => options.time_trace_granularity = Some(Duration::from_micros(granularity)),
@@ -362,6 +386,12 @@ impl Parser {
                 None => self.errors.push(format_args!("--override-image=: expected <kind>=<file>, got '{text}'")),
             },
             Meaning::LlvmOption => options.llvm_options.push(text),
+            Meaning::PartitionSize => match Partitioning::parse(&text) {
+                Some(partitioning) => options.partitioning = partitioning,
+                None => self.errors.push(format_args!(
+                    "--offload-partition-size=: expected a number of instructions or 'whole', got '{text}'"
+                )),
+            },
             Meaning::Jobs => match text.parse() {
                 Ok(jobs) if jobs > 0 => options.jobs = Jobs::Number(jobs),
                 _ if text == "jobserver" => options.jobs = Jobs::Jobserver,

@@ -1,39 +1,10 @@
 //! LLVM's warnings for people: each once, with the kernel and the source line, however many places have it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
 
 use llvm_passes::session::Warning;
 
-use crate::error::warn;
 use crate::symbol_name;
-
-/// The warnings of a link, gathered from all its jobs: each job may meet the same ones.
-#[derive(Debug, Default)]
-pub struct Warnings(Mutex<BTreeMap<String, Vec<Warning>>>);
-
-impl Warnings {
-    /// Adds those of one job for a target ("sm_90").
-    pub fn add(&self, target: &str, warnings: Vec<Warning>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(target.to_owned()).or_default().extend(warnings);
-    }
-
-    /// All lines, by target; the same lines in the same order however the jobs ran.
-    pub fn lines(&self) -> Vec<String> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_target = |(target, warnings): (&String, &Vec<Warning>)| {
-            let lines = lines(warnings.iter().cloned());
-            lines.into_iter().map(|line| format!("{target}: {line}")).collect::<Vec<_>>()
-        };
-        all.iter().flat_map(of_target).collect()
-    }
-
-    /// Shows them.
-    pub fn show(&self, program: &str) {
-        self.lines().iter().for_each(|line| warn(program, line));
-    }
-}
 
 /// Longest name of a kernel in a warning, in characters.
 const NAME_WIDTH: usize = 100;
@@ -43,7 +14,7 @@ type Places = BTreeSet<(Option<String>, Option<String>)>;
 
 /// One line for each text: the first place, by name, and how many more there are. The order is the same whatever
 /// order the warnings came in.
-fn lines(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
+pub fn lines(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
     let mut places: BTreeMap<String, Places> = BTreeMap::new();
     for warning in warnings {
         places.entry(warning.text).or_default().insert((warning.place, warning.function));
@@ -89,16 +60,6 @@ mod tests {
     fn warning(text: &str, function: &str, place: &str) -> Warning {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         Warning { text: text.to_owned(), function: given(function), place: given(place) }
-    }
-
-    #[test]
-    fn jobs_share_their_warnings() {
-        let all = Warnings::default();
-        all.add("sm_90", vec![warning("t", "_Z1ki", "b.cu:1:2"), warning("t", "_Z1ji", "a.cu:1:2")]);
-        all.add("sm_80", vec![warning("t", "_Z1ki", "b.cu:1:2")]);
-        all.add("sm_90", vec![warning("t", "_Z1ki", "b.cu:1:2")]);
-        let expected = ["sm_80: t: in k(int) at b.cu:1:2", "sm_90: t: in j(int) at a.cu:1:2 (and 1 more place)"];
-        assert_eq!(all.lines(), expected);
     }
 
     #[test]

@@ -1,8 +1,5 @@
 //! The memory that jobs may use at the same time: `--offload-memory=`, or what the machine has to spare.
 
-// The device link does not use it yet.
-#![allow(dead_code)]
-
 mod available;
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -87,6 +84,7 @@ impl Budget {
     }
 
     /// Its bytes.
+    #[allow(dead_code)] // The statistics do not use it yet.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -122,6 +120,7 @@ impl Budget {
     }
 
     /// Most bytes that were reserved at the same time.
+    #[allow(dead_code)] // The statistics do not use it yet.
     pub fn most_reserved(&self) -> u64 {
         self.lock().most
     }

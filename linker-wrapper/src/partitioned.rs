@@ -1,0 +1,202 @@
+//! The device link of one target in partitions: jobs that are independent of each other, each in a process of its
+//! own, whose machine code nvlink joins.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use llvm_passes::partition::{self, Cut, Partition};
+use llvm_passes::pipeline::{self, Unit};
+use llvm_passes::program::Program;
+use llvm_passes::ptx_join;
+use llvm_passes::resolve::UnitSymbols;
+use llvm_passes::session::Session;
+use llvm_passes::summary::{self, Summary};
+use offload_bundle::arch::GpuArch;
+use rayon::prelude::*;
+
+use crate::backend::ptxas;
+use crate::device_library::DeviceLibrary;
+use crate::device_link::{self, Assembled, Libdevice, LinkedTarget, Surroundings};
+use crate::error::{Errors, collect};
+use crate::partition_job::Made;
+use crate::plan::TargetPlan;
+use crate::results::Results;
+use crate::scratch::Scratch;
+use crate::worker::UnitRange;
+use crate::{trace, whole};
+
+/// Less bitcode than this is one job in any case, and is not looked at twice.
+const SMALL: usize = 192 << 10;
+
+/// How device code is cut into jobs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Partitioning {
+    /// As is usually best.
+    #[default]
+    Usual,
+    /// Into jobs of about so many instructions.
+    Size(u64),
+    /// Not at all.
+    Whole,
+}
+
+impl Partitioning {
+    /// Reads the value of `--offload-partition-size=`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "whole" => Some(Partitioning::Whole),
+            _ => text.parse().ok().filter(|size| *size > 0).map(Partitioning::Size),
+        }
+    }
+
+    /// Instructions of a job; `None`: there is one job.
+    fn grain(self, units: &[Unit<'_>]) -> Option<u64> {
+        let bytes: usize = units.iter().map(|unit| unit.bitcode.len()).sum();
+        match self {
+            Partitioning::Usual => (bytes >= SMALL).then_some(partition::USUAL_GRAIN),
+            Partitioning::Size(size) => Some(size),
+            Partitioning::Whole => None,
+        }
+    }
+}
+
+/// A target that was cut.
+pub struct CutTarget<'a> {
+    /// What is linked.
+    pub target: &'a TargetPlan<'a>,
+    /// All bitcode of the target, one unit behind the other.
+    pub units: PathBuf,
+    /// The units in there.
+    pub ranges: Vec<UnitRange>,
+    /// libdevice.
+    pub libdevice: Libdevice,
+    cut: Cut,
+    library: Option<DeviceLibrary>,
+}
+
+impl CutTarget<'_> {
+    /// Its jobs.
+    pub fn partitions(&self) -> &[Partition] {
+        &self.cut.partitions
+    }
+}
+
+/// Cuts a target, if that is worth it.
+///
+/// # Errors
+/// What is wrong with its images or its symbols.
+pub fn cut<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<Option<CutTarget<'a>>, Errors> {
+    let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
+    let units = device_link::units(target, &names);
+    let Some(grain) = around.partitioning.grain(&units) else { return Ok(None) };
+    let summaries = summaries(&units, around.results)?;
+    let bitcode = |unit: usize| UnitSymbols { symbols: summary::symbols(&summaries[unit]) };
+    let symbols = device_link::all_symbols(target, &bitcode)?;
+    let libdevice = Libdevice::new(around.toolkit);
+    let users = |image: usize, name: &str| {
+        let unit = device_link::unit_of(image, target);
+        unit.map(|unit| users_of(&summaries[unit], name)).unwrap_or_default()
+    };
+    let (resolution, library) = device_link::resolve_names(target, &symbols, &libdevice, &users, around)?;
+    let mut keep = device_link::kept_names(target, &symbols, around.registered);
+    keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
+    let prevailing = |name: &str| device_link::unit_of(*resolution.prevailing.get(name)?, target);
+    let program = Program::new(&summaries, tags(&units), &prevailing, &keep);
+    let cutting = trace::scope("Partition", || target.arch.to_string());
+    let cut = partition::cut(&program, grain);
+    drop(cutting);
+    if cut.partitions.is_empty() {
+        return Ok(None);
+    }
+    device_link::keep_inputs(target, around.scratch)?;
+    let (path, ranges) = write_units(&units, target.arch, around.scratch)?;
+    Ok(Some(CutTarget { target, cut, units: path, ranges, libdevice, library }))
+}
+
+/// What every unit says of itself.
+fn summaries(units: &[Unit<'_>], results: &Results) -> Result<Vec<Summary>, Errors> {
+    let read = |unit: &Unit<'_>| {
+        let _reading = trace::scope("Read symbols", || unit.name.to_owned());
+        let session = Session::new();
+        let module = session.read(unit.name, unit.bitcode).map_err(Errors::one)?;
+        pipeline::require_nvptx(std::slice::from_ref(&module), &[*unit]).map_err(Errors::all)?;
+        Ok(summary::of_module(&module))
+    };
+    let summaries: Vec<_> = units.par_iter().map(|unit| results.summary(unit.bitcode, || read(unit))).collect();
+    collect(summaries)
+}
+
+fn users_of(summary: &Summary, name: &str) -> Vec<String> {
+    let refers = |global: &&summary::Global| {
+        global.references.iter().any(|reference| summary.globals[reference.to as usize].name == name)
+    };
+    summary.globals.iter().filter(refers).map(|global| global.name.clone()).collect()
+}
+
+/// Names for units that depend on nothing but their content, and differ.
+fn tags(units: &[Unit<'_>]) -> Vec<String> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let hashes: Vec<String> = units.par_iter().map(|unit| summary::short_hash(unit.bitcode)).collect();
+    let tag = |hash: String| {
+        let count = seen.entry(hash.clone()).or_default();
+        *count += 1;
+        if *count == 1 { hash } else { format!("{hash}_{count}") }
+    };
+    hashes.into_iter().map(tag).collect()
+}
+
+fn write_units(units: &[Unit<'_>], arch: GpuArch, scratch: &Scratch) -> Result<(PathBuf, Vec<UnitRange>), Errors> {
+    let mut content = Vec::with_capacity(units.iter().map(|unit| unit.bitcode.len()).sum());
+    let hashes: Vec<_> = units.par_iter().map(|unit| blake3::hash(unit.bitcode).to_hex().to_string()).collect();
+    let mut ranges = Vec::with_capacity(units.len());
+    for (unit, hash) in units.iter().zip(hashes) {
+        let (name, length) = (unit.name.to_owned(), unit.bitcode.len());
+        ranges.push(UnitRange { name, hash, start: content.len(), length });
+        content.extend_from_slice(unit.bitcode);
+    }
+    Ok((scratch.write(&format!("{arch}.units"), &content)?, ranges))
+}
+
+/// Joins what the partitions gave.
+///
+/// # Errors
+/// What nvlink says.
+pub fn join(cut: &CutTarget<'_>, pieces: Vec<Made>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
+    let mut cubins: BTreeMap<GpuArch, Vec<Assembled>> = BTreeMap::new();
+    let mut texts: BTreeMap<GpuArch, Vec<Vec<u8>>> = BTreeMap::new();
+    let mut linked = LinkedTarget::default();
+    for made in pieces {
+        made.cubins.into_iter().for_each(|piece| cubins.entry(piece.arch).or_default().push(piece));
+        made.ptx.into_iter().for_each(|(arch, text)| texts.entry(arch).or_default().push(text));
+        linked.warnings.extend(made.warnings);
+        linked.said.extend(made.said);
+    }
+    let joined = cubins
+        .into_iter()
+        .map(|(arch, cubins)| Ok((arch, device_link::join(cut.target, arch, cubins, cut.library.as_ref(), around)?)));
+    linked.sass = collect(joined)?;
+    let mut in_one_piece = Vec::new();
+    for (arch, texts) in texts {
+        match join_ptx(arch, texts, around) {
+            Some(text) => linked.ptx.push((arch, text)),
+            None => in_one_piece.push(arch),
+        }
+    }
+    if !in_one_piece.is_empty() {
+        linked.ptx.extend(whole::ptx(cut.target, &in_one_piece, around)?);
+    }
+    Ok(linked)
+}
+
+/// One PTX module of those of all partitions. `None`: these cannot be joined (they carry full debug information).
+fn join_ptx(arch: GpuArch, texts: Vec<Vec<u8>>, around: &Surroundings<'_>) -> Option<Vec<u8>> {
+    let _joining = trace::scope("Join PTX", || arch.virtual_name());
+    // Each has the lowest version that it needs: all need the highest of these.
+    let version = texts.iter().filter_map(|text| ptxas::version_of(text)).max()?;
+    let texts: Vec<Vec<u8>> =
+        texts.into_iter().map(|text| ptxas::with_version(&text, version).unwrap_or(text)).collect();
+    let parts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let joined = ptx_join::join(&parts).ok()?;
+    around.scratch.keep(&format!("{}.ptx", arch.virtual_name()), || joined.clone()).ok()?;
+    Some(joined)
+}

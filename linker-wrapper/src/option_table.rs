@@ -50,6 +50,7 @@ pub enum Meaning {
     OffloadCache,
     OffloadCacheSize,
     OffloadMemory,
+    OffloadStats,
     LlvmOption,
     Sysroot,
     Output,
@@ -204,6 +205,8 @@ pub const ALWAYS: &[Row] = &[
         "<size>|<percent>%",
         "Memory that device link jobs may use at a time, such as 8G or 50% of what is free (default: 80%)",
     ),
+    Row(&["--offload-stats"], Flag, Meaning::OffloadStats, "", "Print where time and memory of the device link went"),
+    Row(&["--offload-stats="], Joined, Meaning::OffloadStats, "text|json", "The same, as text or JSON"),
     Row(
         &["--override-image="],
         Joined,

@@ -24,6 +24,7 @@ use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::partitioned::Partitioning;
 use crate::persona::Persona;
 use crate::size;
+use crate::stats::StatsFormat;
 
 /// What was asked, with the host linker's line in its own order.
 #[derive(Debug, Clone, Default)]
@@ -59,6 +60,8 @@ pub struct Options {
     pub cache_size: Option<u64>,
     /// Memory for jobs.
     pub memory: Option<MemoryChoice>,
+    /// Whether and how to print statistics.
+    pub stats: Option<StatsFormat>,
     /// How the fatbin is compressed.
     pub compress: CompressMode,
     /// Where in the program the fatbin goes.
@@ -357,6 +360,10 @@ impl Parser {
                 None => self
                     .errors
                     .push(format_args!("--offload-memory=: expected a size such as 8G, or 1% to 100%, got '{text}'")),
+            },
+            Meaning::OffloadStats => match StatsFormat::parse(&text) {
+                Some(format) => options.stats = Some(format),
+                None => self.errors.push(format_args!("--offload-stats=: expected 'text' or 'json', got '{text}'")),
             },
             Meaning::OffloadCompress => match CompressMode::parse(&text) {
                 Ok(mode) => options.compress = mode,

@@ -11,10 +11,12 @@ use llvm_passes::pipeline::{self, CodeTarget, Unit};
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
 use llvm_passes::session::Session;
 use offload_bundle::arch::{GpuArch, PtxVersion};
-use offload_bundle::cubin;
+use offload_bundle::{cubin, ltoir};
 
-use crate::backend::ptxas::DebugInfo;
-use crate::backend::{nvlink, ptxas};
+use crate::backend::choose::Inputs;
+use crate::backend::piece::Form;
+use crate::backend::ptxas::with_version;
+use crate::backend::{Backends, Maker, Piece, Source};
 use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
 use crate::device_library::{self, DeviceLibrary};
@@ -26,15 +28,12 @@ use crate::plan::{Code, PlannedImage, TargetPlan};
 
 use crate::report;
 use crate::scratch::Scratch;
-use crate::toolchain::{Ptxas, Toolkit};
 use crate::trace;
 
 /// What all targets of one link share.
 pub struct Surroundings<'a> {
-    /// The CUDA toolkit, or why there is none: a link of one finished cubin needs none.
-    pub toolkit: &'a Result<Toolkit, Errors>,
-    /// ptxas with its version, probed while the bitcode is read.
-    pub ptxas: &'a (dyn Fn() -> Result<Ptxas, Errors> + Sync),
+    /// What makes machine code: chosen for each target. A link of one finished cubin needs nothing.
+    pub backends: &'a Backends<'a>,
     /// Our name in messages.
     pub program: &'a str,
     /// Where intermediate files go.
@@ -43,6 +42,8 @@ pub struct Surroundings<'a> {
     pub options: &'a DeviceOptions,
     /// Whether tools are shown and run.
     pub mode: Mode,
+    /// Where CUDA's mathematical functions are, should somebody want them.
+    pub libdevice: Option<PathBuf>,
     /// Where NVIDIA's device runtime is, should somebody want it.
     pub device_library: Option<PathBuf>,
     /// Machine code that the image gets, of all targets.
@@ -71,7 +72,7 @@ pub struct LinkedTarget {
 pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
     let _linking = trace::scope("Link device input", || target.arch.to_string());
     // Declared first: modules of the session borrow from it.
-    let libdevice = Libdevice::new(around.toolkit);
+    let libdevice = Libdevice::new(around.libdevice.clone());
     let session = Session::new();
     let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
     let units = units(target, &names);
@@ -82,6 +83,10 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     let provided = |name: &str| SYSTEM_CALLS.contains(&name) || libdevice.defines(name);
     let mut resolution = resolve::resolve(&symbols, &provided);
     let library = device_library(&mut resolution, target, around);
+    if of_code(target, Code::LtoIr).next().is_some() {
+        // What LTO-IR defines is its linker's secret: that one reports what is missing.
+        resolution.undefined.clear();
+    }
     report::unresolved(&resolution, target, &modules)?;
     if library.is_some() && wants_more_than_own(target.arch, around) {
         return Err(Errors::one(format_args!(
@@ -95,9 +100,17 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     let mut keep = kept_names(target, &symbols, around.registered);
     keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
     let partitions = partition::cut(modules.len());
-    let relocatable = cubins(target).count() + partitions.len() + usize::from(library.is_some()) > 1;
+    let others = target.images.len() - units.len();
+    let relocatable = others + partitions.len() + usize::from(library.is_some()) > 1;
+    let needed = needs(target, !partitions.is_empty(), relocatable);
+    let maker = if relocatable || needed.bitcode || needed.ptx.is_some() || needed.lto_ir.is_some() {
+        Some(around.backends.choose(&needed)?)
+    } else {
+        None
+    };
     let assembled = collect(partitions.iter().map(|partition| {
-        let job = Job { session: &session, target, around, units: &units, keep: &keep, libdevice: &libdevice };
+        let maker = maker.ok_or_else(Errors::default)?;
+        let job = Job { session: &session, target, around, units: &units, keep: &keep, libdevice: &libdevice, maker };
         job.assemble(partition, std::mem::take(&mut modules), relocatable)
     }))?;
     let mut linked = LinkedTarget::default();
@@ -108,7 +121,7 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
         linked.ptx.extend(job.ptx);
     }
     if keeps_own(target.arch, around) {
-        linked.sass.push((target.arch, join(target, own, library.as_ref(), around)?));
+        linked.sass.push((target.arch, join(target, own, library.as_ref(), maker, around)?));
     }
     let warnings: BTreeSet<String> = session.take_warnings().into_iter().collect();
     warnings.iter().for_each(|text| warn(around.program, format_args!("{}: {text}", target.arch)));
@@ -160,10 +173,26 @@ fn device_library(
 /// With `--save-temps`: the device images as they were found.
 fn keep_inputs(target: &TargetPlan<'_>, scratch: &Scratch) -> Result<(), Errors> {
     for (index, image) in target.images.iter().enumerate() {
-        let ending = if image.code == Code::Bitcode { "bc" } else { "cubin" };
-        scratch.keep(&format!("{}.input.{index}.{ending}", target.arch), || image.bytes.to_vec())?;
+        scratch.keep(&input_name(target.arch, index, image.code), || image.bytes.to_vec())?;
     }
     Ok(())
+}
+
+/// What an image is called as a file.
+fn input_name(arch: GpuArch, index: usize, code: Code) -> String {
+    format!("{arch}.input.{index}.{}", code.ending())
+}
+
+/// What the tool that makes the machine code must be able to do.
+fn needs(target: &TargetPlan<'_>, bitcode: bool, joins: bool) -> Inputs {
+    Inputs {
+        bitcode,
+        ptx: of_code(target, Code::Ptx).filter_map(|(_, image)| offload_bundle::ptx::version(image.bytes)).max(),
+        cubins: of_code(target, Code::Cubin).next().is_some(),
+        lto_ir: of_code(target, Code::LtoIr).filter_map(|(_, image)| ltoir::version(image.bytes)).max(),
+        joins,
+        ..Inputs::none(target.arch)
+    }
 }
 
 fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<Unit<'a>> {
@@ -183,6 +212,8 @@ fn all_symbols(target: &TargetPlan<'_>, modules: &[Module<'_>]) -> Result<Vec<Un
             Ok(UnitSymbols { symbols })
         }
         Code::Cubin => cubin_symbols(image, target),
+        Code::Ptx => Ok(device_symbols::of_ptx(image.bytes)),
+        Code::LtoIr => Ok(UnitSymbols::default()),
     }))
 }
 
@@ -199,11 +230,13 @@ fn cubin_symbols(image: &PlannedImage<'_>, target: &TargetPlan<'_>) -> Result<Un
     Ok(symbols)
 }
 
-/// What must stay visible after the merge: what the host registers and what cubins define or want.
+/// What must stay visible after the merge: what the host registers and what other code than bitcode defines or wants.
+/// LTO-IR may want anything.
 fn kept_names(target: &TargetPlan<'_>, symbols: &[UnitSymbols], registered: &HashSet<String>) -> BTreeSet<String> {
-    let cubins = target.images.iter().zip(symbols).filter(|(image, _)| image.code == Code::Cubin);
-    let of_cubins = cubins.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone()));
-    registered.iter().cloned().chain(of_cubins).collect()
+    let secret = of_code(target, Code::LtoIr).next().is_some();
+    let others = target.images.iter().zip(symbols).filter(|(image, _)| secret || image.code != Code::Bitcode);
+    let of_others = others.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone()));
+    registered.iter().cloned().chain(of_others).collect()
 }
 
 /// libdevice, opened only when somebody wants a `__nv_` function.
@@ -213,8 +246,8 @@ struct Libdevice {
 }
 
 impl Libdevice {
-    fn new(toolkit: &Result<Toolkit, Errors>) -> Self {
-        Libdevice { path: toolkit.as_ref().ok().map(Toolkit::libdevice), content: OnceLock::new() }
+    fn new(path: Option<PathBuf>) -> Self {
+        Libdevice { path, content: OnceLock::new() }
     }
 
     /// Its names all begin alike, and a wrong one is reported by ptxas.
@@ -228,16 +261,10 @@ impl Libdevice {
     }
 }
 
-/// The cubin of a partition, in memory and where nvlink finds it.
-struct Assembled {
-    path: PathBuf,
-    bytes: Vec<u8>,
-}
-
 /// What is made of one partition.
 struct Made {
     /// Machine code for the target, still to be joined with the rest of it.
-    own: Option<Assembled>,
+    own: Option<Piece>,
     /// Finished machine code for other targets.
     sass: Vec<(GpuArch, Vec<u8>)>,
     ptx: Vec<(GpuArch, Vec<u8>)>,
@@ -251,6 +278,7 @@ struct Job<'j, 's> {
     units: &'j [Unit<'j>],
     keep: &'j BTreeSet<String>,
     libdevice: &'s Libdevice,
+    maker: Maker<'j>,
 }
 
 impl<'s> Job<'_, 's> {
@@ -270,19 +298,18 @@ impl<'s> Job<'_, 's> {
             pipeline::internalize(&merged, self.keep);
         }
         drop(merging);
-        let ptxas = (self.around.ptxas)()?;
-        let ptx = ptxas.ptx_version(self.target.arch)?;
+        let ptx = self.maker.ptx_version(self.target.arch)?;
         let code = CodeTarget { arch: self.target.arch, ptx, level: self.around.options.level };
         keep("merged", &merged)?;
         let optimizing = trace::scope("Optimize", || stem.clone());
         pipeline::optimize(self.session, &merged, code).map_err(Errors::one)?;
         drop(optimizing);
         keep("opt", &merged)?;
-        let ptx = self.ptx_entries(&merged, &ptxas)?;
-        let sass = self.sass_entries(&merged, &ptxas)?;
+        let ptx = self.ptx_entries(&merged)?;
+        let sass = self.sass_entries(&merged)?;
         let own = if keeps_own(self.target.arch, self.around) {
             let text = self.emit(&merged, code)?;
-            Some(self.run_ptxas(self.target.arch, &stem, &ptxas, &text, relocatable)?)
+            Some(self.piece(self.target.arch, &stem, &text, relocatable)?)
         } else {
             None
         };
@@ -295,99 +322,100 @@ impl<'s> Job<'_, 's> {
     }
 
     /// Machine code for other targets, each made of a copy of the optimized module.
-    fn sass_entries(&self, merged: &Module<'s>, ptxas: &Ptxas) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
+    fn sass_entries(&self, merged: &Module<'s>) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
         let own = self.target.arch;
         let wanted = self.around.sass.iter().filter(|entry| entry.from == own && entry.arch != own);
         collect(wanted.map(|entry| {
-            let ptx = ptxas.ptx_version(entry.arch)?;
+            let ptx = self.maker.ptx_version(entry.arch)?;
             let code = CodeTarget { arch: entry.arch, ptx, level: self.around.options.level };
             let text = self.emit(&merged.clone(), code)?;
             let stem = format!("{}.from.{own}", entry.arch);
-            Ok((entry.arch, self.run_ptxas(entry.arch, &stem, ptxas, &text, false)?.bytes))
+            Ok((entry.arch, self.piece(entry.arch, &stem, &text, false)?.bytes))
         }))
     }
 
     /// PTX for the image, each made of a copy of the optimized module: generating code changes it.
-    fn ptx_entries(&self, merged: &Module<'s>, ptxas: &Ptxas) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
+    fn ptx_entries(&self, merged: &Module<'s>) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
         let wanted = self.around.ptx.iter().filter(|entry| entry.from == self.target.arch);
         collect(wanted.map(|entry| {
-            let own = ptxas.ptx_version(entry.arch)?;
+            let own = self.maker.ptx_version(entry.arch)?;
             let code = CodeTarget { arch: entry.arch, ptx: own, level: self.around.options.level };
             let text = self.emit(&merged.clone(), code)?;
             let text = match self.around.ptx_version {
-                Some(version) => ptxas::with_version(&text, version).unwrap_or(text),
+                Some(version) => with_version(&text, version).unwrap_or(text),
                 None if self.around.mode.dry => text,
-                None => ptxas::lower_version(&ptxas.path, text, entry.arch, own, self.around.scratch)?,
+                None => self.maker.lower_version(text, entry.arch, self.around.scratch)?,
             };
             self.around.scratch.keep(&format!("{}.ptx", entry.arch.virtual_name()), || text.clone())?;
             Ok((entry.arch, text))
         }))
     }
 
-    fn run_ptxas(
-        &self,
-        arch: GpuArch,
-        stem: &str,
-        ptxas: &Ptxas,
-        text: &[u8],
-        relocatable: bool,
-    ) -> Result<Assembled, Errors> {
-        let scratch = self.around.scratch;
-        let input = scratch.write(&format!("{stem}.ptx"), text)?;
-        let output = scratch.file(&format!("{stem}.cubin"));
-        let assembly = ptxas::Assembly {
-            ptxas: &ptxas.path,
-            arch,
-            input,
-            output: output.clone(),
-            relocatable,
-            debug_info: debug_info(text),
-        };
+    fn piece(&self, arch: GpuArch, stem: &str, text: &[u8], joins: bool) -> Result<Piece, Errors> {
         let _assembling = trace::scope("ptxas", || stem.to_owned());
-        let bytes = ptxas::assemble(&assembly, self.around.options, self.around.mode)?;
-        Ok(Assembled { path: output, bytes })
+        let name = format!("the linked code for {stem}");
+        self.maker.assemble(&Source { arch, stem, text, joins, name: &name }, self.around.scratch)
     }
 }
 
-/// What PTX says of its debug information: the `debug` option of `.target`, or `.file` directives alone.
-fn debug_info(ptx: &[u8]) -> DebugInfo {
-    let mut lines = ptx.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
-    let is_debug = |line: &[u8]| line.starts_with(b".target") && line.trim_ascii_end().ends_with(b", debug");
-    // `.target` stands among the first lines; the text may be hundreds of megabytes.
-    if lines.clone().take(32).any(is_debug) {
-        return DebugInfo::Full;
-    }
-    if lines.any(|line| line.starts_with(b".file")) { DebugInfo::Lines } else { DebugInfo::None }
+/// The images of one form, with their place among all images.
+fn of_code<'t, 'a>(target: &'t TargetPlan<'a>, code: Code) -> impl Iterator<Item = (usize, &'t PlannedImage<'a>)> {
+    target.images.iter().enumerate().filter(move |(_, image)| image.code == code)
 }
 
-/// The images that are cubins, with their place among all images.
-fn cubins<'t, 'a>(target: &'t TargetPlan<'a>) -> impl Iterator<Item = (usize, &'t PlannedImage<'a>)> {
-    target.images.iter().enumerate().filter(|(_, image)| image.code == Code::Cubin)
-}
-
-/// The one cubin of the target: nvlink runs only where there is more than one.
+/// The one cubin of the target: a linker runs only where there is more than one piece, or one that is not finished.
 fn join(
     target: &TargetPlan<'_>,
-    mut assembled: Vec<Assembled>,
+    assembled: Vec<Piece>,
     library: Option<&DeviceLibrary>,
+    maker: Option<Maker<'_>>,
     around: &Surroundings<'_>,
 ) -> Result<Vec<u8>, Errors> {
-    let cubins: Vec<(usize, &PlannedImage<'_>)> = cubins(target).collect();
-    match (&cubins[..], &mut assembled[..], library) {
-        ([(_, only)], [], None) => Ok(only.bytes.to_vec()),
-        ([], [only], None) => Ok(std::mem::take(&mut only.bytes)),
-        _ => {
-            let toolkit = around.toolkit.as_ref().map_err(Clone::clone)?;
-            let mut files = collect(cubins.iter().map(|(index, image)| {
-                around.scratch.write(&format!("{}.input.{index}.cubin", target.arch), image.bytes)
-            }))?;
-            files.extend(assembled.into_iter().map(|cubin| cubin.path));
-            if let Some(library) = library {
-                files.push(around.scratch.write(&format!("{}.library.cubin", target.arch), &library.cubin)?);
-            }
-            let output = around.scratch.file(&format!("{}.linked.cubin", target.arch));
-            let _joining = trace::scope("nvlink", || target.arch.to_string());
-            nvlink::join(&toolkit.nvlink()?, target.arch, &files, &output, around.options, around.mode)
-        }
+    let (images, library_pieces) = (target.images.len(), usize::from(library.is_some()));
+    let joins = images - of_code(target, Code::Bitcode).count() + assembled.len() + library_pieces > 1;
+    let mut pieces = Vec::new();
+    for (index, image) in target.images.iter().enumerate().filter(|(_, image)| image.code != Code::Bitcode) {
+        pieces.push(input_piece(target.arch, (index, image), joins, maker, around)?);
     }
+    pieces.extend(assembled);
+    if let Some(library) = library {
+        let path = around.scratch.write(&format!("{}.library.cubin", target.arch), &library.cubin)?;
+        pieces.push(Piece {
+            name: "libcudadevrt".to_owned(),
+            path,
+            bytes: library.cubin.clone(),
+            form: Form::Cubin,
+            open: true,
+        });
+    }
+    match (&mut pieces[..], maker) {
+        ([only], _) if !only.open => Ok(std::mem::take(&mut only.bytes)),
+        (_, Some(maker)) => {
+            let _joining = trace::scope("nvlink", || target.arch.to_string());
+            maker.link_all(target.arch, &pieces, around.scratch)
+        }
+        (_, None) => Err(Errors::one(format_args!("no tool was chosen to link the code for {}", target.arch))),
+    }
+}
+
+/// An image that is no bitcode, ready to be joined. One cubin alone is what it is.
+fn input_piece(
+    arch: GpuArch,
+    (index, image): (usize, &PlannedImage<'_>),
+    joins: bool,
+    maker: Option<Maker<'_>>,
+    around: &Surroundings<'_>,
+) -> Result<Piece, Errors> {
+    if let (Code::Ptx, Some(maker)) = (image.code, maker) {
+        // What the containers of CUDA put behind it is no part of the text.
+        let text = image.bytes.trim_ascii_end();
+        let text = text.strip_suffix(b"\0").unwrap_or(text);
+        let (stem, name) = (format!("{arch}.input.{index}"), image.origin.to_string());
+        return maker.assemble(&Source { arch, stem: &stem, text, joins, name: &name }, around.scratch);
+    }
+    let form = if image.code == Code::LtoIr { Form::LtoIr } else { Form::Cubin };
+    let open = joins || form == Form::LtoIr;
+    let name = input_name(arch, index, image.code);
+    let path = if open { around.scratch.write(&name, image.bytes)? } else { around.scratch.file(&name) };
+    Ok(Piece { name: image.origin.to_string(), path, bytes: image.bytes.to_vec(), form, open })
 }

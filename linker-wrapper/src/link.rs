@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use llvm_passes::registration::Registration;
 use offload_bundle::fatbin::{self, FatbinWriter};
 use rayon::prelude::*;
 
+use crate::backend::Backends;
 use crate::command::Mode;
 use crate::device_compiler::{self, DeviceOptions};
 use crate::device_link::{self, LinkedTarget, Surroundings};
@@ -21,7 +21,7 @@ use crate::override_image::Overriding;
 use crate::persona;
 use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
 use crate::scratch::{self, Scratch};
-use crate::toolchain::{Ptxas, Toolkit};
+use crate::toolchain::{Part, Toolchain, print};
 use crate::wishes::FileWishes;
 use crate::{
     arguments, device_library, host_link, host_object, image_policy, images, openmp, override_image, relocatable,
@@ -62,6 +62,11 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
     let device = device_compiler::read(options);
     let mode = Mode { show: mode.show || device.verbose, ..mode };
+    options.parts.check()?;
+    if options.print_toolchain {
+        print!("{}", print::toolchain(options, device.cuda_path.as_deref()));
+        return Ok(0);
+    }
     ask_llvm(program, &device)?;
 
     // Hosts of bitcode are read by LLVM even before there is a folder to clean up.
@@ -213,26 +218,25 @@ impl Link<'_> {
     /// All device links, in parallel; their order is the plan's.
     fn targets(&self, targets: &[TargetPlan<'_>]) -> Result<Vec<LinkedTarget>, Errors> {
         let cuda_path = self.options.cuda_path.as_deref().or(self.device.cuda_path.as_deref());
-        let toolkit = Toolkit::find(cuda_path);
+        let toolchain = Toolchain::find(cuda_path, &self.options.parts);
+        let backends = Backends::new(&toolchain, self.options.backend, self.device, self.mode, self.program);
         let sass = image_policy::sass(&self.options.sass_policy, targets);
         let (sass, (ptx, notes)) = both(sass, image_policy::ptx(&self.options.ptx_policy, targets, self.wishes))?;
         notes.iter().for_each(|text| warn(self.program, text));
         if sass.is_empty() && ptx.is_empty() {
             return Err(Errors::one("--offload-sass=none without PTX leaves the image empty; say --offload-ptx= too"));
         }
-        let probed = OnceLock::new();
-        let probe = || probed.get_or_init(|| toolkit.as_ref().map_err(Clone::clone)?.probe_ptxas()).clone();
         std::thread::scope(|scope| {
             // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes.
-            scope.spawn(probe);
+            scope.spawn(|| backends.probe_early());
             let around = Surroundings {
-                toolkit: &toolkit,
-                ptxas: &probe as &(dyn Fn() -> Result<Ptxas, Errors> + Sync),
+                backends: &backends,
                 program: self.program,
                 scratch: self.scratch,
                 options: self.device,
                 mode: self.mode,
-                device_library: device_library::path(self.options, toolkit.as_ref().ok().map(Toolkit::root)),
+                libdevice: toolchain.path(Part::Libdevice),
+                device_library: device_library::path(self.options, &toolchain),
                 sass: &sass,
                 ptx: &ptx,
                 ptx_version: self.options.ptx_version,
@@ -240,6 +244,10 @@ impl Link<'_> {
             };
             let linked: Vec<_> =
                 targets.par_iter().map(|target| self.limit.run(|| device_link::link(target, &around))).collect();
+            if self.mode.show {
+                // Comments to the shell that the commands are pasted into.
+                backends.choices().iter().for_each(|choice| eprintln!(" # {choice}"));
+            }
             collect(linked)
         })
     }

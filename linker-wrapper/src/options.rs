@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use offload_bundle::arch::PtxVersion;
 
+use crate::backend::choose::Wish;
 use crate::error::Errors;
 use crate::image_policy::{PtxPolicy, SassPolicy};
 use crate::jobs::Jobs;
 use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::persona::Persona;
+use crate::toolchain::NamedParts;
 
 /// What was asked, with the host linker's line in its own order.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +26,11 @@ pub struct Options {
     pub version: bool,
     pub linker_path: Option<PathBuf>,
     pub cuda_path: Option<PathBuf>,
+    /// Parts of CUDA that are named one by one.
+    pub parts: NamedParts,
+    /// What makes the machine code.
+    pub backend: Wish,
+    pub print_toolchain: bool,
     pub host_triple: Option<String>,
     /// (triple or none, argument)
     pub device_linker: Vec<(Option<String>, String)>,
@@ -293,6 +300,14 @@ impl Parser {
             Meaning::Version => options.version = true,
             Meaning::LinkerPath => options.linker_path = Some(value.into()),
             Meaning::CudaPath => options.cuda_path = Some(value.into()),
+            Meaning::PartPath(part) => options.parts.set(part, value.into()),
+            Meaning::PrintToolchain => options.print_toolchain = true,
+            Meaning::OffloadBackend => match Wish::parse(&text) {
+                Some(wish) => options.backend = wish,
+                None => self
+                    .errors
+                    .push(format_args!("--offload-backend=: expected auto, ptxas, nvjitlink or driver, got '{text}'")),
+            },
             Meaning::HostTriple => options.host_triple = Some(text),
             Meaning::DeviceLinker => options.device_linker.push(split_triple(&text)),
             Meaning::DeviceCompiler => options.device_compiler.push(split_triple(&text)),

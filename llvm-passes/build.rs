@@ -25,13 +25,14 @@ fn main() {
     link_cxx_library();
 }
 
-/// The one C++ file, compiled as LLVM itself is: without exceptions and run-time types.
+/// The C++ files, compiled as LLVM itself is: without exceptions and run-time types.
 fn compile_shim(llvm_config: &Path) {
     println!("cargo::rerun-if-changed=src/sys.cpp");
+    println!("cargo::rerun-if-changed=src/graph.cpp");
     let headers = ask(llvm_config, &["--includedir"]);
     let mut compiler = cc::Build::new();
     compiler.cpp(true).std("c++17").flag("-fno-exceptions").flag("-fno-rtti").cpp_link_stdlib(None);
-    compiler.flag("-isystem").flag(headers.trim()).file("src/sys.cpp").compile("fatlink_llvm");
+    compiler.flag("-isystem").flag(headers.trim()).files(["src/sys.cpp", "src/graph.cpp"]).compile("fatlink_llvm");
 }
 
 /// LLVM is C++; its library comes along too, where the compiler has it as an archive.

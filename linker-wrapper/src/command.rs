@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use wait4::Wait4;
+
+use crate::memory;
 
 /// Whether commands are shown, and whether they are run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,40 +81,109 @@ pub fn show(mode: Mode, program: &Path, arguments: &[OsString]) {
     }
 }
 
+/// How a tool ended, what it printed, and what it used.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it said.
+    pub stderr: Vec<u8>,
+    /// Its largest resident size in bytes. The system counts in what this process had when it started the tool, so
+    /// below that it is the largest size that was seen now and then; 0: the tool ended before anybody looked.
+    #[allow(dead_code)]
+    pub peak_bytes: u64,
+    /// Processor time, in user and kernel mode.
+    #[allow(dead_code)]
+    pub cpu: Duration,
+}
+
 /// Runs a tool to its end and catches what it prints.
 ///
 /// # Errors
 /// The program could not be started.
-pub fn capture(program: &Path, arguments: &[OsString]) -> std::io::Result<Output> {
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let (child, _running) = spawn(&mut command)?;
-    child.wait_with_output()
+pub fn capture(program: &Path, arguments: &[OsString]) -> std::io::Result<Finished> {
+    // No tool runs for so long.
+    capture_within(program, arguments, Duration::MAX).map(|(finished, _)| finished)
+}
+
+/// How long a tool may take that links these files. It needs milliseconds for each megabyte; nvlink loops forever on some
+/// damaged cubins that look sound, and a host linker may on damaged objects: this is a thousand times more than they
+/// need, and still an end.
+pub fn limit(inputs: &[PathBuf]) -> Duration {
+    let bytes: u64 = inputs.iter().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum();
+    Duration::from_secs(20 + 10 * (bytes >> 20))
 }
 
 /// As [`capture`], but a tool that is still running after `limit` is killed. The flag says that it was.
 ///
 /// # Errors
 /// The program could not be started.
-pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -> std::io::Result<(Output, bool)> {
+pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -> std::io::Result<(Finished, bool)> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let (child, running) = spawn(&mut command)?;
+    let (mut child, running) = spawn(&mut command)?;
     let pid = i32::try_from(running.0).ok().and_then(Pid::from_raw);
-    let (done, watch) = std::sync::mpsc::channel::<()>();
-    std::thread::scope(|scope| {
-        let watchdog = scope.spawn(move || {
-            let late = watch.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
-            if let (true, Some(pid)) = (late, pid) {
-                // It has not been waited for yet, so the number is still its own.
-                let _ = kill_process(pid, Signal::KILL);
-            }
-            late
-        });
-        let output = child.wait_with_output();
+    let (own_peak, out, err) = (memory::peak_of("self").unwrap_or_default(), child.stdout.take(), child.stderr.take());
+    let (done, ended) = channel::<()>();
+    let (stdout, stderr, watched) = std::thread::scope(|scope| {
+        let watcher = scope.spawn(move || watch(pid, limit, &ended));
+        let stdout = scope.spawn(|| read_all(out));
+        let stderr = read_all(err);
+        let stdout = stdout.join().unwrap_or_default();
+        // It is not reaped yet, so that its number is still its own while somebody may use it.
+        if let Some(pid) = pid {
+            let wait = || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+            let _ = rustix::io::retry_on_intr(wait);
+        }
         drop(done);
-        output.map(|output| (output, watchdog.join().unwrap_or(false)))
-    })
+        (stdout, stderr, watcher.join().unwrap_or_default())
+    });
+    drop(running);
+    let used = child.wait4()?;
+    let peak_bytes = if used.rusage.maxrss > own_peak { used.rusage.maxrss } else { watched.peak };
+    let cpu = used.rusage.utime + used.rusage.stime;
+    Ok((Finished { status: used.status, stdout, stderr, peak_bytes, cpu }, watched.late))
+}
+
+fn read_all(pipe: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        // What cannot be read was not said.
+        let _ = pipe.read_to_end(&mut bytes);
+    }
+    bytes
+}
+
+/// What was seen of a running tool.
+#[derive(Debug, Default)]
+struct Watched {
+    /// Largest resident size in bytes.
+    peak: u64,
+    /// It ran for too long and was killed.
+    late: bool,
+}
+
+/// Looks at a tool now and then until it has ended, and kills it when its time is over.
+fn watch(pid: Option<Pid>, limit: Duration, ended: &Receiver<()>) -> Watched {
+    const RAREST: Duration = Duration::from_millis(100);
+    let (start, mut pause, mut watched) = (Instant::now(), Duration::from_millis(4), Watched::default());
+    let Some(pid) = pid else { return watched };
+    loop {
+        let left = limit.saturating_sub(start.elapsed());
+        if ended.recv_timeout(pause.min(left)) != Err(RecvTimeoutError::Timeout) {
+            return watched;
+        }
+        if left <= pause {
+            watched.late = true;
+            let _ = kill_process(pid, Signal::KILL);
+            return watched;
+        }
+        let seen = memory::peak_of(&pid.as_raw_pid().to_string());
+        watched.peak = watched.peak.max(seen.unwrap_or_default());
+        pause = (pause * 2).min(RAREST);
+    }
 }
 
 /// Runs a program that shares our terminal, to its end.
@@ -178,6 +251,38 @@ pub fn ending(status: ExitStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn shell(script: &str, limit: Duration) -> (Finished, bool) {
+        // A test may use a shell; the product never does.
+        capture_within(Path::new("/bin/sh"), &["-c".into(), script.into()], limit).unwrap()
+    }
+
+    #[test]
+    fn both_pipes_are_read_whole() {
+        let script = "i=0; while [ $i -lt 20000 ]; do echo out$i; echo err$i >&2; i=$((i+1)); done; exit 3";
+        let (finished, late) = shell(script, Duration::MAX);
+        assert_eq!((finished.status.code(), late), (Some(3), false));
+        assert!(finished.stdout.ends_with(b"out19999\n") && finished.stderr.ends_with(b"err19999\n"));
+        assert!(finished.cpu > Duration::ZERO);
+    }
+
+    #[test]
+    fn the_peak_is_the_tools_own() {
+        // This process is larger than the tool, which the system's own number would show.
+        let large = vec![1_u8; 400 << 20];
+        let (finished, _) =
+            shell("head -c 60000000 /dev/zero | tail -c 50000000 > /dev/null; sleep 0.3", Duration::MAX);
+        assert!(finished.peak_bytes < 200 << 20, "{}", finished.peak_bytes);
+        assert!(finished.peak_bytes > 0);
+        drop(large);
+    }
+
+    #[test]
+    fn a_tool_that_runs_for_too_long_is_killed() {
+        let (finished, late) = shell("exec sleep 600", Duration::from_millis(50));
+        assert!(late && !finished.status.success());
+        assert_eq!(ending(finished.status), "killed by signal 9");
+    }
 
     #[test]
     fn words_are_quoted_for_pasting() {

@@ -1,34 +1,34 @@
-//! The device link of one target: read, resolve, partition, then merge, optimize, emit and assemble
-//! each partition, and join.
+//! The device links of all targets: what each needs is found first, then the jobs of all of them run in one
+//! pool, the longest first, and then the machine code of every target is joined.
+//!
+//! A small program is one job in this process ([`whole`]); a large one is cut into partitions ([`partitioned`]).
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use llvm_passes::Module;
-use llvm_passes::partition::{self, Partition};
-use llvm_passes::pipeline::{self, CodeTarget, Unit};
+use llvm_passes::pipeline::Unit;
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
-use llvm_passes::session::Session;
 use offload_bundle::arch::{GpuArch, PtxVersion};
-use offload_bundle::{cubin, ltoir};
+use offload_bundle::{cubin, ltoir, ptx};
+use rayon::prelude::*;
 
 use crate::backend::choose::Inputs;
 use crate::backend::piece::Form;
-use crate::backend::ptxas::with_version;
+use crate::backend::ptxas::DebugInfo;
 use crate::backend::{Backends, Maker, Piece, Source};
 use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
 use crate::device_library::{self, DeviceLibrary};
 use crate::device_symbols;
-use crate::error::{Errors, collect, warn};
+use crate::error::{Errors, collect};
 use crate::image_policy::Entry;
+use crate::jobs::Limit;
 use crate::mapped::Mapped;
+use crate::partitioned::{self, CutTarget, Partitioning};
 use crate::plan::{Code, PlannedImage, TargetPlan};
-
-use crate::report;
 use crate::scratch::Scratch;
-use crate::trace;
+use crate::{pool, report, trace, whole};
 
 /// What all targets of one link share.
 pub struct Surroundings<'a> {
@@ -54,6 +54,12 @@ pub struct Surroundings<'a> {
     pub ptx_version: Option<PtxVersion>,
     /// Names that the host registers with the runtime.
     pub registered: &'a HashSet<String>,
+    /// How the code is cut into jobs.
+    pub partitioning: Partitioning,
+    /// Leave to run a job.
+    pub limit: &'a Limit,
+    /// Jobs at a time.
+    pub threads: usize,
 }
 
 /// What the linked code of one target gives.
@@ -65,29 +71,122 @@ pub struct LinkedTarget {
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
 }
 
-/// Links one target.
+/// How the code of one target is compiled.
+enum Way<'a> {
+    /// In one piece.
+    Whole(&'a TargetPlan<'a>),
+    /// In partitions.
+    Cut(Box<CutTarget<'a>>),
+}
+
+/// One thing to do.
+enum Job<'j> {
+    /// A whole target.
+    Whole(&'j TargetPlan<'j>),
+    /// One partition, by its number.
+    Partition(&'j CutTarget<'j>, usize),
+}
+
+/// What came of it.
+enum Done {
+    Whole(LinkedTarget),
+    Partition(Vec<Piece>),
+}
+
+/// Links all targets; the results come in their order.
 ///
 /// # Errors
-/// All that is wrong with its images, or what the tools say.
-pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
-    let _linking = trace::scope("Link device input", || target.arch.to_string());
-    // Declared first: modules of the session borrow from it.
-    let libdevice = Libdevice::new(around.libdevice.clone());
-    let session = Session::new();
-    let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
-    let units = units(target, &names);
-    keep_inputs(target, around.scratch)?;
-    let mut modules = pipeline::read_units(&session, &units).map_err(Errors::all)?;
-    pipeline::require_nvptx(&modules, &units).map_err(Errors::all)?;
-    let symbols = all_symbols(target, &modules)?;
+/// All that is wrong with the images, or what the tools say.
+pub fn link_all(targets: &[TargetPlan<'_>], around: &Surroundings<'_>) -> Result<Vec<LinkedTarget>, Errors> {
+    let ways: Vec<_> = targets.par_iter().map(|target| way(target, around)).collect();
+    let ways = collect(ways)?;
+    let jobs: Vec<Job<'_>> = ways.iter().flat_map(jobs).collect();
+    let done = pool::longest_first(&jobs, around.threads, |job| around.limit.run(|| run(job, around)))?;
+    let mut done = done.into_iter();
+    collect(ways.iter().map(|way| finish(way, &mut done, around)))
+}
+
+fn way<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<Way<'a>, Errors> {
+    let cut = partitioned::cut(target, around)?;
+    Ok(cut.map_or(Way::Whole(target), |cut| Way::Cut(Box::new(cut))))
+}
+
+fn jobs<'j>(way: &'j Way<'j>) -> Vec<Job<'j>> {
+    match way {
+        Way::Whole(target) => vec![Job::Whole(target)],
+        Way::Cut(cut) => (0..cut.partitions().len()).map(|index| Job::Partition(cut, index)).collect(),
+    }
+}
+
+impl pool::Job for Job<'_> {
+    fn cost(&self) -> u64 {
+        match self {
+            // Bitcode has some eight bytes for an instruction.
+            Job::Whole(target) => target.images.iter().map(|image| image.bytes.len() as u64 / 8).sum(),
+            Job::Partition(cut, index) => cut.partitions()[*index].instructions,
+        }
+    }
+
+    fn is_one_of_many(&self) -> bool {
+        matches!(self, Job::Partition(..))
+    }
+}
+
+fn run(job: &Job<'_>, around: &Surroundings<'_>) -> Result<Done, Errors> {
+    match job {
+        Job::Whole(target) => whole::link(target, around).map(Done::Whole),
+        Job::Partition(cut, index) => partitioned::compile(cut, *index, around).map(Done::Partition),
+    }
+}
+
+fn finish(
+    way: &Way<'_>,
+    done: &mut impl Iterator<Item = Done>,
+    around: &Surroundings<'_>,
+) -> Result<LinkedTarget, Errors> {
+    match way {
+        Way::Whole(_) => match done.next() {
+            Some(Done::Whole(linked)) => Ok(linked),
+            _ => Ok(LinkedTarget::default()),
+        },
+        Way::Cut(cut) => {
+            let made = done.take(cut.partitions().len());
+            let pieces = made.filter_map(|one| if let Done::Partition(pieces) = one { Some(pieces) } else { None });
+            partitioned::join(cut, pieces.collect(), around)
+        }
+    }
+}
+
+/// Whether the image gets machine code for the very target.
+pub fn keeps_own(arch: GpuArch, around: &Surroundings<'_>) -> bool {
+    around.sass.iter().any(|entry| entry.arch == arch)
+}
+
+/// Whether the image gets anything made of the target's code that is not its own machine code.
+pub fn wants_more_than_own(arch: GpuArch, around: &Surroundings<'_>) -> bool {
+    let mut sass = around.sass.iter().filter(|entry| entry.arch != arch);
+    around.ptx.iter().chain(sass.by_ref()).any(|entry| entry.from == arch)
+}
+
+/// Resolves the names of a target. `users` says which functions of a unit want a name, for messages.
+///
+/// # Errors
+/// Names that are defined twice or not at all.
+pub fn resolve_names(
+    target: &TargetPlan<'_>,
+    symbols: &[UnitSymbols],
+    libdevice: &Libdevice,
+    users: &dyn Fn(usize, &str) -> Vec<String>,
+    around: &Surroundings<'_>,
+) -> Result<(Resolution, Option<DeviceLibrary>), Errors> {
     let provided = |name: &str| SYSTEM_CALLS.contains(&name) || libdevice.defines(name);
-    let mut resolution = resolve::resolve(&symbols, &provided);
+    let mut resolution = resolve::resolve(symbols, &provided);
     let library = device_library(&mut resolution, target, around);
     if of_code(target, Code::LtoIr).next().is_some() {
         // What LTO-IR defines is its linker's secret: that one reports what is missing.
         resolution.undefined.clear();
     }
-    report::unresolved(&resolution, target, &modules)?;
+    report::unresolved(&resolution, target, users)?;
     if library.is_some() && wants_more_than_own(target.arch, around) {
         return Err(Errors::one(format_args!(
             "kernels that launch kernels need NVIDIA's device runtime, which is machine code: the code for {} cannot become \
@@ -95,64 +194,7 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
             target.arch
         )));
     }
-    promote_prevailing(&resolution, target, &modules);
-
-    let mut keep = kept_names(target, &symbols, around.registered);
-    keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
-    let partitions = partition::cut(modules.len());
-    let others = target.images.len() - units.len();
-    let relocatable = others + partitions.len() + usize::from(library.is_some()) > 1;
-    let needed = needs(target, !partitions.is_empty(), relocatable);
-    let maker = if relocatable || needed.bitcode || needed.ptx.is_some() || needed.lto_ir.is_some() {
-        Some(around.backends.choose(&needed)?)
-    } else {
-        None
-    };
-    let assembled = collect(partitions.iter().map(|partition| {
-        let maker = maker.ok_or_else(Errors::default)?;
-        let job = Job { session: &session, target, around, units: &units, keep: &keep, libdevice: &libdevice, maker };
-        job.assemble(partition, std::mem::take(&mut modules), relocatable)
-    }))?;
-    let mut linked = LinkedTarget::default();
-    let mut own = Vec::new();
-    for job in assembled {
-        own.extend(job.own);
-        linked.sass.extend(job.sass);
-        linked.ptx.extend(job.ptx);
-    }
-    if keeps_own(target.arch, around) {
-        linked.sass.push((target.arch, join(target, own, library.as_ref(), maker, around)?));
-    }
-    let warnings: BTreeSet<String> = session.take_warnings().into_iter().collect();
-    warnings.iter().for_each(|text| warn(around.program, format_args!("{}: {text}", target.arch)));
-    Ok(linked)
-}
-
-/// Whether the image gets machine code for the very target.
-fn keeps_own(arch: GpuArch, around: &Surroundings<'_>) -> bool {
-    around.sass.iter().any(|entry| entry.arch == arch)
-}
-
-/// Whether the image gets anything made of the target's code that is not its own machine code.
-fn wants_more_than_own(arch: GpuArch, around: &Surroundings<'_>) -> bool {
-    let mut sass = around.sass.iter().filter(|entry| entry.arch != arch);
-    around.ptx.iter().chain(sass.by_ref()).any(|entry| entry.from == arch)
-}
-
-/// A linkonce definition that prevails over a later weak one becomes weak: LLVM's merge would prefer the other.
-fn promote_prevailing(resolution: &Resolution, target: &TargetPlan<'_>, modules: &[Module<'_>]) {
-    for (name, unit) in &resolution.linkonce_over_weak {
-        if let Some(module) = module_of(*unit, target, modules) {
-            pipeline::make_weak(module, name);
-        }
-    }
-}
-
-/// The module of a unit that is bitcode.
-pub fn module_of<'m, 's>(unit: usize, target: &TargetPlan<'_>, modules: &'m [Module<'s>]) -> Option<&'m Module<'s>> {
-    let is_bitcode = |image: &&PlannedImage<'_>| image.code == Code::Bitcode;
-    let place = target.images[..unit].iter().filter(is_bitcode).count();
-    target.images.get(unit).filter(is_bitcode).and_then(|_| modules.get(place))
+    Ok((resolution, library))
 }
 
 /// NVIDIA's device runtime, if it defines what is undefined, which is then struck off.
@@ -171,7 +213,7 @@ fn device_library(
 }
 
 /// With `--save-temps`: the device images as they were found.
-fn keep_inputs(target: &TargetPlan<'_>, scratch: &Scratch) -> Result<(), Errors> {
+pub fn keep_inputs(target: &TargetPlan<'_>, scratch: &Scratch) -> Result<(), Errors> {
     for (index, image) in target.images.iter().enumerate() {
         scratch.keep(&input_name(target.arch, index, image.code), || image.bytes.to_vec())?;
     }
@@ -183,19 +225,22 @@ fn input_name(arch: GpuArch, index: usize, code: Code) -> String {
     format!("{arch}.input.{index}.{}", code.ending())
 }
 
-/// What the tool that makes the machine code must be able to do.
-fn needs(target: &TargetPlan<'_>, bitcode: bool, joins: bool) -> Inputs {
+/// What the tool that makes the machine code must be able to do. `jobs`: pieces that are made of bitcode; `library`: the
+/// device runtime comes too.
+pub fn needs(target: &TargetPlan<'_>, jobs: usize, library: bool) -> Inputs {
+    let others = target.images.iter().filter(|image| image.code != Code::Bitcode).count();
     Inputs {
-        bitcode,
-        ptx: of_code(target, Code::Ptx).filter_map(|(_, image)| offload_bundle::ptx::version(image.bytes)).max(),
+        bitcode: jobs > 0,
+        ptx: of_code(target, Code::Ptx).filter_map(|(_, image)| ptx::version(image.bytes)).max(),
         cubins: of_code(target, Code::Cubin).next().is_some(),
         lto_ir: of_code(target, Code::LtoIr).filter_map(|(_, image)| ltoir::version(image.bytes)).max(),
-        joins,
+        joins: others + jobs + usize::from(library) > 1,
         ..Inputs::none(target.arch)
     }
 }
 
-fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<Unit<'a>> {
+/// The bitcode among a target's images, with the names by which messages call them.
+pub fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<Unit<'a>> {
     let images = target.images.iter().zip(names);
     images
         .filter(|(image, _)| image.code == Code::Bitcode)
@@ -203,18 +248,28 @@ fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<Unit<'a>> {
         .collect()
 }
 
-/// The symbols of every image, in link order.
-fn all_symbols(target: &TargetPlan<'_>, modules: &[Module<'_>]) -> Result<Vec<UnitSymbols>, Errors> {
-    let mut modules = modules.iter();
+/// The symbols of every image, in link order; `bitcode` gives those of the bitcode units, by their place among these.
+///
+/// # Errors
+/// A damaged cubin, or one that cannot be linked with others.
+pub fn all_symbols(
+    target: &TargetPlan<'_>,
+    bitcode: &dyn Fn(usize) -> UnitSymbols,
+) -> Result<Vec<UnitSymbols>, Errors> {
+    let mut units = 0..;
     collect(target.images.iter().map(|image| match image.code {
-        Code::Bitcode => {
-            let symbols = modules.next().map(pipeline::symbols_of).unwrap_or_default();
-            Ok(UnitSymbols { symbols })
-        }
+        Code::Bitcode => Ok(units.next().map(bitcode).unwrap_or_default()),
         Code::Cubin => cubin_symbols(image, target),
         Code::Ptx => Ok(device_symbols::of_ptx(image.bytes)),
         Code::LtoIr => Ok(UnitSymbols::default()),
     }))
+}
+
+/// The place of an image among the bitcode units, if it is one.
+pub fn unit_of(image: usize, target: &TargetPlan<'_>) -> Option<usize> {
+    let is_bitcode = |image: &&PlannedImage<'_>| image.code == Code::Bitcode;
+    let place = target.images[..image].iter().filter(is_bitcode).count();
+    target.images.get(image).filter(is_bitcode).map(|_| place)
 }
 
 /// The symbols of a cubin, which must be relocatable if it is to be joined with anything.
@@ -232,7 +287,7 @@ fn cubin_symbols(image: &PlannedImage<'_>, target: &TargetPlan<'_>) -> Result<Un
 
 /// What must stay visible after the merge: what the host registers and what other code than bitcode defines or wants.
 /// LTO-IR may want anything.
-fn kept_names(target: &TargetPlan<'_>, symbols: &[UnitSymbols], registered: &HashSet<String>) -> BTreeSet<String> {
+pub fn kept_names(target: &TargetPlan<'_>, symbols: &[UnitSymbols], registered: &HashSet<String>) -> BTreeSet<String> {
     let secret = of_code(target, Code::LtoIr).next().is_some();
     let others = target.images.iter().zip(symbols).filter(|(image, _)| secret || image.code != Code::Bitcode);
     let of_others = others.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone()));
@@ -240,121 +295,31 @@ fn kept_names(target: &TargetPlan<'_>, symbols: &[UnitSymbols], registered: &Has
 }
 
 /// libdevice, opened only when somebody wants a `__nv_` function.
-struct Libdevice {
+pub struct Libdevice {
     path: Option<PathBuf>,
     content: OnceLock<Option<Mapped>>,
 }
 
 impl Libdevice {
-    fn new(path: Option<PathBuf>) -> Self {
+    /// Of that file.
+    pub fn new(path: Option<PathBuf>) -> Self {
         Libdevice { path, content: OnceLock::new() }
     }
 
     /// Its names all begin alike, and a wrong one is reported by ptxas.
-    fn defines(&self, name: &str) -> bool {
+    pub fn defines(&self, name: &str) -> bool {
         name.starts_with("__nv_") && self.unit().is_some()
     }
 
-    fn unit(&self) -> Option<Unit<'_>> {
+    /// Its file.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Its bitcode.
+    pub fn unit(&self) -> Option<Unit<'_>> {
         let content = self.content.get_or_init(|| Mapped::open(self.path.as_deref()?).ok());
         content.as_ref().map(|content| Unit { name: "libdevice", bitcode: content.bytes() })
-    }
-}
-
-/// What is made of one partition.
-struct Made {
-    /// Machine code for the target, still to be joined with the rest of it.
-    own: Option<Piece>,
-    /// Finished machine code for other targets.
-    sass: Vec<(GpuArch, Vec<u8>)>,
-    ptx: Vec<(GpuArch, Vec<u8>)>,
-}
-
-/// The work on one partition.
-struct Job<'j, 's> {
-    session: &'s Session,
-    target: &'j TargetPlan<'j>,
-    around: &'j Surroundings<'j>,
-    units: &'j [Unit<'j>],
-    keep: &'j BTreeSet<String>,
-    libdevice: &'s Libdevice,
-    maker: Maker<'j>,
-}
-
-impl<'s> Job<'_, 's> {
-    /// From modules to all that the image gets of them.
-    fn assemble(&self, partition: &Partition, modules: Vec<Module<'s>>, relocatable: bool) -> Result<Made, Errors> {
-        let stem = format!("{}.{}", self.target.arch, partition.index);
-        let keep = |stage: &str, module: &Module<'_>| {
-            self.around.scratch.keep(&format!("{stem}.{stage}.bc"), || pipeline::bitcode_of(module))
-        };
-        let merging = trace::scope("Merge", || stem.clone());
-        let merged = pipeline::merge(self.session, modules, self.units).map_err(Errors::one)?;
-        pipeline::internalize(&merged, self.keep);
-        if pipeline::wants_libdevice(&merged)
-            && let Some(library) = self.libdevice.unit()
-        {
-            pipeline::add_libdevice(self.session, &merged, library).map_err(Errors::one)?;
-            pipeline::internalize(&merged, self.keep);
-        }
-        drop(merging);
-        let ptx = self.maker.ptx_version(self.target.arch)?;
-        let code = CodeTarget { arch: self.target.arch, ptx, level: self.around.options.level };
-        keep("merged", &merged)?;
-        let optimizing = trace::scope("Optimize", || stem.clone());
-        pipeline::optimize(self.session, &merged, code).map_err(Errors::one)?;
-        drop(optimizing);
-        keep("opt", &merged)?;
-        let ptx = self.ptx_entries(&merged)?;
-        let sass = self.sass_entries(&merged)?;
-        let own = if keeps_own(self.target.arch, self.around) {
-            let text = self.emit(&merged, code)?;
-            Some(self.piece(self.target.arch, &stem, &text, relocatable)?)
-        } else {
-            None
-        };
-        Ok(Made { own, sass, ptx })
-    }
-
-    fn emit(&self, module: &Module<'_>, code: CodeTarget) -> Result<Vec<u8>, Errors> {
-        let _emitting = trace::scope("Generate PTX", || code.arch.to_string());
-        pipeline::emit_ptx(self.session, module, code).map_err(Errors::one)
-    }
-
-    /// Machine code for other targets, each made of a copy of the optimized module.
-    fn sass_entries(&self, merged: &Module<'s>) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
-        let own = self.target.arch;
-        let wanted = self.around.sass.iter().filter(|entry| entry.from == own && entry.arch != own);
-        collect(wanted.map(|entry| {
-            let ptx = self.maker.ptx_version(entry.arch)?;
-            let code = CodeTarget { arch: entry.arch, ptx, level: self.around.options.level };
-            let text = self.emit(&merged.clone(), code)?;
-            let stem = format!("{}.from.{own}", entry.arch);
-            Ok((entry.arch, self.piece(entry.arch, &stem, &text, false)?.bytes))
-        }))
-    }
-
-    /// PTX for the image, each made of a copy of the optimized module: generating code changes it.
-    fn ptx_entries(&self, merged: &Module<'s>) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
-        let wanted = self.around.ptx.iter().filter(|entry| entry.from == self.target.arch);
-        collect(wanted.map(|entry| {
-            let own = self.maker.ptx_version(entry.arch)?;
-            let code = CodeTarget { arch: entry.arch, ptx: own, level: self.around.options.level };
-            let text = self.emit(&merged.clone(), code)?;
-            let text = match self.around.ptx_version {
-                Some(version) => with_version(&text, version).unwrap_or(text),
-                None if self.around.mode.dry => text,
-                None => self.maker.lower_version(text, entry.arch, self.around.scratch)?,
-            };
-            self.around.scratch.keep(&format!("{}.ptx", entry.arch.virtual_name()), || text.clone())?;
-            Ok((entry.arch, text))
-        }))
-    }
-
-    fn piece(&self, arch: GpuArch, stem: &str, text: &[u8], joins: bool) -> Result<Piece, Errors> {
-        let _assembling = trace::scope("ptxas", || stem.to_owned());
-        let name = format!("the linked code for {stem}");
-        self.maker.assemble(&Source { arch, stem, text, joins, name: &name }, self.around.scratch)
     }
 }
 
@@ -363,59 +328,68 @@ fn of_code<'t, 'a>(target: &'t TargetPlan<'a>, code: Code) -> impl Iterator<Item
     target.images.iter().enumerate().filter(move |(_, image)| image.code == code)
 }
 
-/// The one cubin of the target: a linker runs only where there is more than one piece, or one that is not finished.
-fn join(
+/// The one cubin of the target, or of another one that is made of its code: a linker runs only where there is more than
+/// one piece, or one that is not finished.
+///
+/// # Errors
+/// What the tool says.
+pub fn join(
     target: &TargetPlan<'_>,
+    arch: GpuArch,
     assembled: Vec<Piece>,
     library: Option<&DeviceLibrary>,
-    maker: Option<Maker<'_>>,
+    needs: &Inputs,
     around: &Surroundings<'_>,
 ) -> Result<Vec<u8>, Errors> {
-    let (images, library_pieces) = (target.images.len(), usize::from(library.is_some()));
-    let joins = images - of_code(target, Code::Bitcode).count() + assembled.len() + library_pieces > 1;
     let mut pieces = Vec::new();
-    for (index, image) in target.images.iter().enumerate().filter(|(_, image)| image.code != Code::Bitcode) {
-        pieces.push(input_piece(target.arch, (index, image), joins, maker, around)?);
+    // Finished code of other targets is not joined with code that was made for this one.
+    let images = target.images.iter().enumerate().filter(|_| arch == target.arch);
+    for (index, image) in images.filter(|(_, image)| image.code != Code::Bitcode) {
+        pieces.push(input_piece(arch, (index, image), needs, around)?);
     }
     pieces.extend(assembled);
     if let Some(library) = library {
         let path = around.scratch.write(&format!("{}.library.cubin", target.arch), &library.cubin)?;
-        pieces.push(Piece {
-            name: "libcudadevrt".to_owned(),
-            path,
-            bytes: library.cubin.clone(),
-            form: Form::Cubin,
-            open: true,
-        });
+        let name = "libcudadevrt".to_owned();
+        pieces.push(Piece { name, arch, path, bytes: library.cubin.clone(), form: Form::Cubin, open: true });
     }
-    match (&mut pieces[..], maker) {
-        ([only], _) if !only.open => Ok(std::mem::take(&mut only.bytes)),
-        (_, Some(maker)) => {
-            let _joining = trace::scope("nvlink", || target.arch.to_string());
-            maker.link_all(target.arch, &pieces, around.scratch)
-        }
-        (_, None) => Err(Errors::one(format_args!("no tool was chosen to link the code for {}", target.arch))),
+    if let [only] = &mut pieces[..]
+        && (!only.open || only.form == Form::Cubin)
+    {
+        return Ok(std::mem::take(&mut only.bytes));
     }
+    let _joining = trace::scope("nvlink", || arch.to_string());
+    around.backends.choose(needs)?.link_all(arch, &pieces, around.scratch)
 }
 
 /// An image that is no bitcode, ready to be joined. One cubin alone is what it is.
 fn input_piece(
     arch: GpuArch,
     (index, image): (usize, &PlannedImage<'_>),
-    joins: bool,
-    maker: Option<Maker<'_>>,
+    needs: &Inputs,
     around: &Surroundings<'_>,
 ) -> Result<Piece, Errors> {
-    if let (Code::Ptx, Some(maker)) = (image.code, maker) {
+    let name = image.origin.to_string();
+    let file = input_name(arch, index, image.code);
+    if image.code == Code::Ptx {
         // What the containers of CUDA put behind it is no part of the text.
         let text = image.bytes.trim_ascii_end();
         let text = text.strip_suffix(b"\0").unwrap_or(text);
-        let (stem, name) = (format!("{arch}.input.{index}"), image.origin.to_string());
-        return maker.assemble(&Source { arch, stem: &stem, text, joins, name: &name }, around.scratch);
+        let input = around.scratch.write(&file, text)?;
+        let source = Source { arch, input, debug_info: DebugInfo::of(text), joins: needs.joins, name };
+        return assemble(around.backends.choose(needs)?, source, around);
     }
     let form = if image.code == Code::LtoIr { Form::LtoIr } else { Form::Cubin };
-    let open = joins || form == Form::LtoIr;
-    let name = input_name(arch, index, image.code);
-    let path = if open { around.scratch.write(&name, image.bytes)? } else { around.scratch.file(&name) };
-    Ok(Piece { name: image.origin.to_string(), path, bytes: image.bytes.to_vec(), form, open })
+    let open = needs.joins || form == Form::LtoIr;
+    let path = if open { around.scratch.write(&file, image.bytes)? } else { around.scratch.file(&file) };
+    Ok(Piece { name, arch, path, bytes: image.bytes.to_vec(), form, open })
+}
+
+/// Makes a piece of a file of PTX.
+///
+/// # Errors
+/// What the tool says.
+pub fn assemble(maker: Maker<'_>, source: Source, around: &Surroundings<'_>) -> Result<Piece, Errors> {
+    let _assembling = trace::scope("ptxas", || source.input.display().to_string());
+    maker.assemble(source, around.scratch)
 }

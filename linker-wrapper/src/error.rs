@@ -18,6 +18,11 @@ impl Errors {
         Errors(messages.into_iter().map(|message| message.to_string()).collect())
     }
 
+    /// The messages.
+    pub fn messages(&self) -> &[String] {
+        &self.0
+    }
+
     /// Adds a message.
     pub fn push(&mut self, message: impl fmt::Display) {
         self.0.push(message.to_string());

@@ -19,6 +19,9 @@ use crate::error::Errors;
 
 /// Alignment of a fatbin in its section.
 const ALIGNMENT: usize = 8;
+/// `SHF_X86_64_LARGE` of the x86-64 psABI: the section may be more than 2 GiB away from the rest.
+const LARGE: u64 = 0x1000_0000;
+
 /// What fills a slot, written from where it is.
 pub trait Image {
     /// In bytes.
@@ -54,9 +57,14 @@ impl Image for [Vec<u8>] {
 pub struct Template {
     object: Vec<u8>,
     /// Offsets in `object` of the numbers to be set.
+    section_flags: usize,
     section_offset: usize,
     section_size: usize,
     symbol_size: usize,
+    /// What the section's flags are.
+    flags: u64,
+    /// The host's code model knows large sections.
+    is_x86_64: bool,
 }
 
 /// Compiles registration code. `show` gets the module's text when it was asked for.
@@ -93,9 +101,24 @@ impl Template {
         let section: &SectionHeader64<Endianness> = section;
         let symbol: &Sym64<Endianness> = symbol;
         let place = |field: &U64<Endianness>| std::ptr::from_ref(field) as usize - data.as_ptr() as usize;
-        let (section_offset, section_size, symbol_size) =
-            (place(&section.sh_offset), place(&section.sh_size), place(&symbol.st_size));
-        Some(Template { object, section_offset, section_size, symbol_size })
+        let section_flags = std::ptr::from_ref(&section.sh_flags) as usize - data.as_ptr() as usize;
+        let section_offset = place(&section.sh_offset);
+        let (section_size, symbol_size) = (place(&section.sh_size), place(&symbol.st_size));
+        let flags = section.sh_flags(endian).0;
+        let is_x86_64 = header.e_machine(endian) == object::elf::EM_X86_64;
+        Some(Template { object, section_flags, section_offset, section_size, symbol_size, flags, is_x86_64 })
+    }
+
+    /// Marks the image's section as one that may lie far from everything else.
+    ///
+    /// # Errors
+    /// A host without such sections.
+    pub fn make_large(&mut self) -> Result<(), Errors> {
+        if !self.is_x86_64 {
+            return Err(Errors::one("--offload-fatbin-section=large is for x86-64 hosts: no other has such sections"));
+        }
+        self.set(self.section_flags, self.flags | LARGE);
+        Ok(())
     }
 
     /// Writes the whole object.

@@ -4,6 +4,8 @@
 //! big. So it is the user's, and without a word of theirs there is machine code for every target and no PTX,
 //! as with clang 22.
 
+use std::fmt;
+
 use offload_bundle::arch::{ArchFeature, GpuArch, UnknownArch};
 
 use crate::error::Errors;
@@ -80,6 +82,36 @@ impl SassPolicy {
             })?),
         })
     }
+}
+
+impl fmt::Display for PtxPolicy {
+    /// As the option spells it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            PtxPolicy::Objects => "objects",
+            PtxPolicy::Line => "--cuda-include-ptx",
+            PtxPolicy::None => "none",
+            PtxPolicy::Newest => "newest",
+            PtxPolicy::Oldest => "oldest",
+            PtxPolicy::All => "all",
+            PtxPolicy::List(archs) => return formatter.write_str(&joined(archs, GpuArch::virtual_name)),
+        })
+    }
+}
+
+impl fmt::Display for SassPolicy {
+    /// As the option spells it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            SassPolicy::All => "all",
+            SassPolicy::None => "none",
+            SassPolicy::List(archs) => return formatter.write_str(&joined(archs, |arch| arch.to_string())),
+        })
+    }
+}
+
+fn joined(archs: &[GpuArch], name: impl Fn(GpuArch) -> String) -> String {
+    archs.iter().map(|arch| name(*arch)).collect::<Vec<_>>().join(",")
 }
 
 fn list(text: &str) -> Result<Vec<GpuArch>, UnknownArch> {

@@ -20,6 +20,16 @@ pub enum Jobs {
     Jobserver,
 }
 
+impl Jobs {
+    /// Jobs at a time, as far as this process decides.
+    pub fn threads(self) -> usize {
+        match self {
+            Jobs::Number(number) => number.max(1),
+            Jobs::Cores | Jobs::Jobserver => std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
 /// Hands out leave to run a job.
 pub struct Limit {
     server: Option<Server>,

@@ -3,17 +3,21 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use llvm_passes::registration::Registration;
-use offload_bundle::fatbin::{self, FatbinWriter};
-use rayon::prelude::*;
+use offload_bundle::fatbin::FatbinWriter;
 
-use crate::backend::Backends;
+use crate::backend::{Backends, Choice};
 use crate::command::Mode;
+use crate::cuda_image::{self, Parts};
 use crate::device_compiler::{self, DeviceOptions};
 use crate::device_link::{self, LinkedTarget, Surroundings};
 use crate::error::{Errors, collect, warn};
-use crate::image_policy::PtxPolicy;
+use crate::fatbin_section::FatbinSection;
+use crate::host_object::Image;
+use crate::image_policy::{Entry, PtxPolicy};
+use crate::image_report::{ImageReport, Linked};
 use crate::inputs::Inputs;
 use crate::jobs::{Jobs, Limit};
 use crate::options::{self, Options};
@@ -24,15 +28,12 @@ use crate::scratch::{self, Scratch};
 use crate::toolchain::{Part, Toolchain, print};
 use crate::wishes::FileWishes;
 use crate::{
-    arguments, device_library, host_link, host_object, image_policy, images, openmp, override_image, relocatable,
+    arguments, device_library, host_link, host_object, image_policy, images, openmp, override_image, pool, relocatable,
     select, trace, wishes,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
-
-/// LLVM recurses deeply in large functions. Memory is only used where the stack really grows.
-const STACK_SIZE: usize = 64 << 20;
 
 /// Does what the command line asks; the exit code comes back.
 ///
@@ -50,7 +51,8 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     let outcome = run_options(&options, &program);
     drop(whole);
     // A failed link's own errors come first; its trace is written all the same.
-    outcome.and_then(|code| trace::end().map(|()| code))
+    let traced = trace::end();
+    outcome.and_then(|code| traced.map(|()| code))
 }
 
 /// The phases, with everything that was asked in `options`.
@@ -82,6 +84,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     if images.is_empty() && overriding.is_none() && !options.emit_fatbin_only {
         drop(extraction);
         trace::end()?;
+        report(options, &OnceLock::new())?;
         return host_link::become_linker(&host_link::find(options)?, &options.host_line, mode);
     }
     start_threads(options);
@@ -96,7 +99,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     drop(extraction);
 
     llvm_passes::on_fatal_error(give_up);
-    let output = options.output.as_deref().unwrap_or(Path::new("a.out"));
+    let output = output(options);
     let scratch = Scratch::new((options.save_temps && !mode.dry).then_some(output))?;
     llvm_passes::crash::prepare(program, &scratch.folder().unwrap_or(Path::new("")).to_string_lossy());
     let registered = images::registered_names(&inputs, &selection.host)?;
@@ -118,19 +121,27 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
         limit: &limit,
         wishes: &wishes,
         registered: &registered,
+        choices: OnceLock::new(),
+        report: OnceLock::new(),
     };
-    if let Some(overriding) = overriding {
-        return link.wrap(overriding);
-    }
-    if options.emit_fatbin_only {
-        return link.emit_bundle(&plan);
-    }
-    let host_linker = linker.as_ref().map_err(Clone::clone)?;
-    let device = trace::scope("Handle all device input", String::new);
-    let (openmp, cuda) = rayon::join(|| link.openmp_object(&plan.openmp), || link.cuda_object(&plan.cuda));
-    let objects = collect([openmp, cuda])?.into_iter().flatten().collect::<Vec<_>>();
-    drop(device);
-    link.host(host_linker, &objects)
+    let code = match overriding {
+        Some(overriding) => link.wrap(overriding)?,
+        None if options.emit_fatbin_only => link.emit_bundle(&plan)?,
+        None => link.all(&plan)?,
+    };
+    // What a link that failed would have made is of no use.
+    if code == 0 { report(options, &link.report).map(|()| 0) } else { Ok(code) }
+}
+
+/// `--offload-report`; `made` is empty where there was no CUDA code.
+fn report(options: &Options, made: &OnceLock<ImageReport>) -> Result<(), Errors> {
+    let Some(request) = options.report.as_ref().filter(|_| !options.linker_query) else { return Ok(()) };
+    request.answer(made.get_or_init(|| ImageReport::empty(output(options), options)))
+}
+
+/// The output's name; linkers have a default.
+fn output(options: &Options) -> &Path {
+    options.output.as_deref().unwrap_or(Path::new("a.out"))
 }
 
 /// `--help` and `--version` under the wrapper's name.
@@ -176,7 +187,7 @@ fn reject_unsupported(options: &Options) -> Result<(), Errors> {
 fn start_threads(options: &Options) {
     let threads = if let Jobs::Number(jobs) = options.jobs { jobs } else { 0 };
     // Fails only if a pool exists already, and none does.
-    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK_SIZE).build_global();
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(pool::STACK_SIZE).build_global();
 }
 
 /// LLVM cannot go on ("Cannot select", say): say so, leave nothing behind.
@@ -198,6 +209,14 @@ fn both<A, B>(first: Result<A, Errors>, second: Result<B, Errors>) -> Result<(A,
     }
 }
 
+/// What the image gets: machine code and PTX, and what there is to say about that.
+#[derive(Default)]
+struct Decision {
+    sass: Vec<Entry>,
+    ptx: Vec<Entry>,
+    notes: Vec<String>,
+}
+
 /// A link under way.
 struct Link<'a> {
     program: &'a str,
@@ -212,16 +231,36 @@ struct Link<'a> {
     wishes: &'a [FileWishes],
     /// Names that the host registers.
     registered: &'a HashSet<String>,
+    /// What made the machine code, once that is chosen.
+    choices: OnceLock<Vec<Choice>>,
+    /// What there is to say of the CUDA image, once it is made.
+    report: OnceLock<ImageReport>,
 }
 
 impl Link<'_> {
+    /// The usual link: device code of all kinds, and the host's with it.
+    fn all(&self, plan: &Plan<'_>) -> Result<u8, Errors> {
+        let host_linker = self.linker.as_ref().map_err(Clone::clone)?;
+        let device = trace::scope("Handle all device input", String::new);
+        let (openmp, cuda) = rayon::join(|| self.openmp_object(&plan.openmp), || self.cuda_object(&plan.cuda));
+        let objects = collect([openmp, cuda])?.into_iter().flatten().collect::<Vec<_>>();
+        drop(device);
+        self.host(host_linker, &objects)
+    }
+
+    /// What the image gets.
+    fn decide(&self, targets: &[TargetPlan<'_>]) -> Result<Decision, Errors> {
+        let sass = image_policy::sass(&self.options.sass_policy, targets);
+        let (sass, (ptx, notes)) = both(sass, image_policy::ptx(&self.options.ptx_policy, targets, self.wishes))?;
+        Ok(Decision { sass, ptx, notes })
+    }
+
     /// All device links, in parallel; their order is the plan's.
     fn targets(&self, targets: &[TargetPlan<'_>]) -> Result<Vec<LinkedTarget>, Errors> {
         let cuda_path = self.options.cuda_path.as_deref().or(self.device.cuda_path.as_deref());
         let toolchain = Toolchain::find(cuda_path, &self.options.parts);
         let backends = Backends::new(&toolchain, self.options.backend, self.device, self.mode, self.program);
-        let sass = image_policy::sass(&self.options.sass_policy, targets);
-        let (sass, (ptx, notes)) = both(sass, image_policy::ptx(&self.options.ptx_policy, targets, self.wishes))?;
+        let Decision { sass, ptx, notes } = self.decide(targets)?;
         notes.iter().for_each(|text| warn(self.program, text));
         if sass.is_empty() && ptx.is_empty() {
             return Err(Errors::one("--offload-sass=none without PTX leaves the image empty; say --offload-ptx= too"));
@@ -241,14 +280,18 @@ impl Link<'_> {
                 ptx: &ptx,
                 ptx_version: self.options.ptx_version,
                 registered: self.registered,
+                partitioning: self.options.partitioning,
+                limit: self.limit,
+                threads: self.options.jobs.threads(),
             };
-            let linked: Vec<_> =
-                targets.par_iter().map(|target| self.limit.run(|| device_link::link(target, &around))).collect();
+            let linked = device_link::link_all(targets, &around);
             if self.mode.show {
                 // Comments to the shell that the commands are pasted into.
                 backends.choices().iter().for_each(|choice| eprintln!(" # {choice}"));
             }
-            collect(linked)
+            // One link has one set of targets.
+            let _ = self.choices.set(backends.choices());
+            linked
         })
     }
 
@@ -259,17 +302,22 @@ impl Link<'_> {
         }
         // The registration code does not depend on the image: both are made at once.
         let (linked, template) = rayon::join(|| self.targets(targets), || self.template(&Registration::Cuda));
-        self.cuda_registration(&linked?, template?).map(Some)
+        self.cuda_registration(targets, &Parts::of_targets(&linked?), template?).map(Some)
     }
 
-    fn cuda_registration(&self, linked: &[LinkedTarget], template: host_object::Template) -> Result<PathBuf, Errors> {
+    fn cuda_registration(
+        &self,
+        targets: &[TargetPlan<'_>],
+        parts: &Parts<'_>,
+        mut template: host_object::Template,
+    ) -> Result<PathBuf, Errors> {
         let _wrapping = trace::scope("Wrap bundled images", || "cuda".to_owned());
-        let fatbin = self.bundle(linked)?;
-        self.scratch.keep("fatbin", || {
-            let mut bytes = Vec::new();
-            fatbin.write_to(&mut bytes).expect("memory takes every write");
-            bytes
-        })?;
+        let fatbin = self.bundle(targets, parts)?;
+        self.options.fatbin_section.warn_of_size(self.program, fatbin.size());
+        if self.options.fatbin_section == FatbinSection::Large {
+            template.make_large()?;
+        }
+        self.scratch.keep_file("fatbin", |mut file| fatbin.write_to(&mut file))?;
         let path = self.scratch.file("cuda.registration.o");
         template.write(&path, &fatbin)?;
         Ok(path)
@@ -292,26 +340,23 @@ impl Link<'_> {
 
     /// `--override-image`: bundle, register and link an image that is finished.
     fn wrap(&self, overriding: Overriding) -> Result<u8, Errors> {
-        let (object, bytes) = match &overriding {
-            Overriding::Cuda(linked) if self.options.emit_fatbin_only => {
-                (None, self.bundle(std::slice::from_ref(linked))?.finish())
+        let object = match &overriding {
+            Overriding::Cuda(arch, cubin) => {
+                let parts = Parts::of_cubin(*arch, cubin.bytes());
+                if self.options.emit_fatbin_only {
+                    return self.write_bundle(&self.bundle(&[], &parts)?);
+                }
+                self.cuda_registration(&[], &parts, self.template(&Registration::Cuda)?)?
             }
-            Overriding::OpenMp(bundle) if self.options.emit_fatbin_only => (None, bundle.blobs.concat()),
-            Overriding::Cuda(linked) => {
-                let template = self.template(&Registration::Cuda)?;
-                (Some(self.cuda_registration(std::slice::from_ref(linked), template)?), Vec::new())
-            }
-            Overriding::OpenMp(bundle) => (Some(self.openmp_registration(bundle)?), Vec::new()),
+            Overriding::OpenMp(bundle) if self.options.emit_fatbin_only => return self.write_bundle(&bundle.blobs[..]),
+            Overriding::OpenMp(bundle) => self.openmp_registration(bundle)?,
         };
-        match object {
-            Some(object) => self.host(self.linker.as_ref().map_err(Clone::clone)?, &[object]),
-            None => self.write_bundle(&bytes),
-        }
+        self.host(self.linker.as_ref().map_err(Clone::clone)?, &[object])
     }
 
-    fn write_bundle(&self, bytes: &[u8]) -> Result<u8, Errors> {
+    fn write_bundle<I: Image + ?Sized>(&self, image: &I) -> Result<u8, Errors> {
         if !self.mode.dry {
-            scratch::write_output(self.output, bytes)?;
+            scratch::write_output_by(self.output, |mut file| image.write_to(&mut file))?;
         }
         Ok(0)
     }
@@ -329,28 +374,24 @@ impl Link<'_> {
         host_object::template(triple, registration, show)
     }
 
-    /// The fatbin over all targets.
-    fn bundle<'l>(&self, linked: &'l [LinkedTarget]) -> Result<FatbinWriter<'l>, Errors> {
+    /// The fatbin, checked, of the parts that were made of `targets`.
+    fn bundle<'l>(&self, targets: &[TargetPlan<'_>], parts: &Parts<'l>) -> Result<FatbinWriter<'l>, Errors> {
         let _bundling = trace::scope("Bundle linked output", || "cuda".to_owned());
-        let mut writer = FatbinWriter::new(fatbin::Options { debug: self.device.debug, ..fatbin::Options::default() });
-        let mut sass: Vec<_> = linked.iter().flat_map(|target| &target.sass).collect();
-        sass.sort_by_key(|(arch, _)| std::cmp::Reverse(*arch));
-        // In a dry run nothing was made.
-        for (arch, cubin) in sass.into_iter().filter(|(_, cubin)| !cubin.is_empty()) {
-            writer
-                .add_cubin(*arch, cubin, "")
-                .map_err(|error| Errors::one(format_args!("the cubin linked for {arch} is damaged: {error}")))?;
-        }
-        let mut ptx: Vec<_> = linked.iter().flat_map(|target| &target.ptx).collect();
-        ptx.sort_by_key(|(arch, _)| std::cmp::Reverse(*arch));
         // What the user gave ptxas counts for the driver's compiler too.
-        let options = self.device.ptxas_arguments.join(" ");
-        for (arch, text) in ptx {
-            writer.add_ptx(*arch, text, "", &options).map_err(|error| {
-                Errors::one(format_args!("the PTX made for {} is damaged: {error}", arch.virtual_name()))
-            })?;
+        let ptx_options = self.device.ptxas_arguments.join(" ");
+        let fatbin = parts.bundle(self.options.compress.options(self.device.debug), &ptx_options)?;
+        let checked = cuda_image::check(&fatbin, self.program)?;
+        if self.options.report.is_some() {
+            // An image that somebody else has linked is of no targets.
+            let decision = if targets.is_empty() { Decision::default() } else { self.decide(targets)? };
+            let Decision { sass, ptx, .. } = decision;
+            let choices = self.choices.get().map_or(&[][..], Vec::as_slice);
+            let linked = Linked { targets, sass: &sass, ptx: &ptx, wishes: self.wishes, choices };
+            let report = ImageReport::empty(self.output, self.options).with_image(linked, &fatbin, checked);
+            // One link makes one fatbin.
+            let _ = self.report.set(report);
         }
-        Ok(writer)
+        Ok(fatbin)
     }
 
     /// The host link, with the registration object in it. A relocatable link (`-r`) is a final device
@@ -360,6 +401,8 @@ impl Link<'_> {
         let replaced = self.options.relocatable.then_some(&*raw);
         let mut line = host_link::line_with(self.options, objects, replaced);
         line.extend(host_link::keeping_entries(linker, &line));
+        let section = self.options.fatbin_section;
+        line.extend(section.linker_words(linker, self.options, self.scratch, self.mode, self.program)?);
         let _linking = trace::scope("Execute host linker", || linker.display().to_string());
         let code = host_link::run(linker, &line, replaced.unwrap_or(self.output), self.scratch, self.mode)?;
         if code == 0 && self.options.relocatable && !self.mode.dry {
@@ -375,11 +418,11 @@ impl Link<'_> {
                 "--emit-fatbin-only: the inputs hold CUDA and OpenMP code; link them one at a time",
             ));
         }
-        let bytes = if plan.openmp.is_empty() {
-            self.bundle(&self.targets(&plan.cuda)?)?.finish()
+        if plan.openmp.is_empty() {
+            let linked = self.targets(&plan.cuda)?;
+            self.write_bundle(&self.bundle(&plan.cuda, &Parts::of_targets(&linked))?)
         } else {
-            self.openmp_bundle(&plan.openmp)?.blobs.concat()
-        };
-        self.write_bundle(&bytes)
+            self.write_bundle(&self.openmp_bundle(&plan.openmp)?.blobs[..])
+        }
     }
 }

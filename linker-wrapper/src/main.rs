@@ -3,40 +3,54 @@
 
 mod arguments;
 mod backend;
+mod cache;
 mod command;
 mod crash_report;
+mod cuda_image;
 mod device_compiler;
 mod device_library;
 mod device_link;
 mod device_symbols;
 mod error;
+mod fatbin_section;
+mod fatbin_storage;
 mod host_link;
 mod host_object;
 mod image_policy;
+mod image_report;
 mod images;
 mod inputs;
 mod jobs;
 mod link;
 mod linker_script;
 mod mapped;
+mod memory;
 mod openmp;
 mod option_table;
 mod options;
 mod override_image;
+mod partitioned;
 mod persona;
 mod plan;
+mod pool;
 mod relocatable;
 mod report;
 mod scratch;
 mod select;
+mod size;
 mod toolchain;
 mod trace;
+mod whole;
 mod wishes;
+mod worker;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
+    if let Some(code) = worker::requested(&words) {
+        return ExitCode::from(code);
+    }
     let outcome = crash_report::requested(&words).map_or_else(|| link::run(&words), Err);
     command::stand_still_if_ending();
     match outcome {

@@ -84,7 +84,7 @@ fn image(
     let output = scratch.file(&format!("{stem}.img"));
     let line = host_linker::line(&inputs, &output, &options.host_line, &arguments);
     let short = host_link::shortened(&line, &stem, scratch)?;
-    host_linker::link_shared(linker, target.triple, &short, &output, mode)
+    host_linker::link_shared(linker, target.triple, &inputs, &short, &output, mode)
 }
 
 /// One object of all images that are bitcode (`-foffload-lto`), optimized across files here: not every host

@@ -11,12 +11,19 @@ use std::time::Duration;
 use offload_bundle::arch::PtxVersion;
 
 use crate::backend::choose::Wish;
+use crate::cache::CacheChoice;
 use crate::error::Errors;
+use crate::fatbin_section::FatbinSection;
+use crate::fatbin_storage::CompressMode;
 use crate::image_policy::{PtxPolicy, SassPolicy};
+use crate::image_report::Request;
 use crate::jobs::Jobs;
+use crate::memory::MemoryChoice;
 use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
+use crate::partitioned::Partitioning;
 use crate::persona::Persona;
+use crate::size;
 use crate::toolchain::NamedParts;
 
 /// What was asked, with the host linker's line in its own order.
@@ -50,6 +57,20 @@ pub struct Options {
     pub include_ptx: Vec<String>,
     /// Its `.version`; none: the lowest possible.
     pub ptx_version: Option<PtxVersion>,
+    /// How device code is cut into jobs.
+    pub partitioning: Partitioning,
+    /// Where results of device links are kept.
+    pub cache: Option<CacheChoice>,
+    /// Size of the cache in bytes.
+    pub cache_size: Option<u64>,
+    /// Memory for jobs.
+    pub memory: Option<MemoryChoice>,
+    /// How the fatbin is compressed.
+    pub compress: CompressMode,
+    /// Where in the program the fatbin goes.
+    pub fatbin_section: FatbinSection,
+    /// What is said about the finished image, and where.
+    pub report: Option<Request>,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -333,6 +354,34 @@ impl Parser {
                     .errors
                     .push(format_args!("--offload-ptx-version=: expected a version such as 8.0, got '{text}'")),
             },
+            Meaning::OffloadCache => match CacheChoice::parse(value) {
+                Some(choice) => options.cache = Some(choice),
+                None => self.errors.push("--offload-cache=: expected a folder, 'on' or 'off'"),
+            },
+            Meaning::OffloadCacheSize => match size::parse(&text) {
+                Some(bytes) if bytes > 0 => options.cache_size = Some(bytes),
+                _ => self
+                    .errors
+                    .push(format_args!("--offload-cache-size=: expected a size such as 500M or 10G, got '{text}'")),
+            },
+            Meaning::OffloadMemory => match MemoryChoice::parse(&text) {
+                Some(choice) => options.memory = Some(choice),
+                None => self
+                    .errors
+                    .push(format_args!("--offload-memory=: expected a size such as 8G, or 1% to 100%, got '{text}'")),
+            },
+            Meaning::OffloadCompress => match CompressMode::parse(&text) {
+                Ok(mode) => options.compress = mode,
+                Err(error) => self.errors.push(error),
+            },
+            Meaning::FatbinSection => match FatbinSection::parse(&text) {
+                Ok(section) => options.fatbin_section = section,
+                Err(error) => self.errors.push(error),
+            },
+            Meaning::OffloadReport => match Request::parse(&text) {
+                Ok(request) => options.report = Some(request),
+                Err(error) => self.errors.push(error),
+            },
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => match text.parse() {
                 Ok(granularity) => options.time_trace_granularity = Some(Duration::from_micros(granularity)),
@@ -345,6 +394,12 @@ impl Parser {
                 None => self.errors.push(format_args!("--override-image=: expected <kind>=<file>, got '{text}'")),
             },
             Meaning::LlvmOption => options.llvm_options.push(text),
+            Meaning::PartitionSize => match Partitioning::parse(&text) {
+                Some(partitioning) => options.partitioning = partitioning,
+                None => self.errors.push(format_args!(
+                    "--offload-partition-size=: expected a number of instructions or 'whole', got '{text}'"
+                )),
+            },
             Meaning::Jobs => match text.parse() {
                 Ok(jobs) if jobs > 0 => options.jobs = Jobs::Number(jobs),
                 _ if text == "jobserver" => options.jobs = Jobs::Jobserver,

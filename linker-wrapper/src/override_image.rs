@@ -3,17 +3,18 @@
 
 use std::path::Path;
 
+use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
 use offload_bundle::host_object::{self, FileKind};
 
-use crate::device_link::LinkedTarget;
 use crate::error::Errors;
+use crate::mapped::Mapped;
 use crate::openmp::{self, Bundle};
 
 /// The image, ready to be wrapped.
 pub enum Overriding {
-    /// Machine code of an NVIDIA GPU.
-    Cuda(LinkedTarget),
+    /// Machine code of an NVIDIA GPU, from where it is: it may be large.
+    Cuda(GpuArch, Mapped),
     /// A shared image for the host's own kind of processor.
     OpenMp(Bundle),
 }
@@ -24,16 +25,17 @@ pub enum Overriding {
 /// The file cannot be read, is no image of that kind, or the kind is none that can be wrapped.
 pub fn read(kind: &str, file: &Path) -> Result<Overriding, Errors> {
     let shown = file.display();
-    let bytes = std::fs::read(file).map_err(|error| Errors::one(format_args!("cannot read {shown}: {error}")))?;
+    let content = Mapped::open(file).map_err(|error| Errors::one(format_args!("cannot read {shown}: {error}")))?;
+    let bytes = content.bytes();
     match kind {
         "cuda" => {
-            let arch = cubin::parse(&bytes).map(|cubin| cubin.arch());
+            let arch = cubin::parse(bytes).map(|cubin| cubin.arch());
             let arch = arch
                 .map_err(|error| Errors::one(format_args!("{shown}: {error}; --override-image=cuda= takes a cubin")))?;
-            Ok(Overriding::Cuda(LinkedTarget { sass: vec![(arch, bytes)], ptx: Vec::new() }))
+            Ok(Overriding::Cuda(arch, content))
         }
-        "openmp" if host_object::file_kind(&bytes) == FileKind::ElfShared => {
-            Ok(Overriding::OpenMp(openmp::bundle(vec![("x86_64-unknown-linux-gnu", "", bytes)])))
+        "openmp" if host_object::file_kind(bytes) == FileKind::ElfShared => {
+            Ok(Overriding::OpenMp(openmp::bundle(vec![("x86_64-unknown-linux-gnu", "", bytes.to_vec())])))
         }
         "openmp" => {
             Err(Errors::one(format_args!("{shown}: --override-image=openmp= takes an ELF shared object for x86-64")))

@@ -2,28 +2,29 @@
 //! people know, with the files and functions concerned and what usually helps.
 
 use cpp_demangle::DemangleOptions;
-use llvm_passes::Module;
-use llvm_passes::pipeline;
 use llvm_passes::resolve::{Duplicate, Resolution, Undefined};
 
-use crate::device_link;
 use crate::error::Errors;
 use crate::plan::TargetPlan;
 
 /// More places than these say nothing new.
 const PLACES_SHOWN: usize = 5;
 
-/// Every duplicate and undefined symbol of one target.
+/// Every duplicate and undefined symbol of one target. `users` says which functions of an image want a name.
 ///
 /// # Errors
 /// There is one.
-pub fn unresolved(resolution: &Resolution, target: &TargetPlan<'_>, modules: &[Module<'_>]) -> Result<(), Errors> {
+pub fn unresolved(
+    resolution: &Resolution,
+    target: &TargetPlan<'_>,
+    users: &dyn Fn(usize, &str) -> Vec<String>,
+) -> Result<(), Errors> {
     let mut errors = Errors::default();
     for symbol in &resolution.duplicates {
         errors.push(duplicate(symbol, target));
     }
     for symbol in &resolution.undefined {
-        errors.push(undefined(symbol, target, modules));
+        errors.push(undefined(symbol, target, users));
     }
     errors.or(())
 }
@@ -38,9 +39,9 @@ fn duplicate(symbol: &Duplicate, target: &TargetPlan<'_>) -> String {
     )
 }
 
-fn undefined(symbol: &Undefined, target: &TargetPlan<'_>, modules: &[Module<'_>]) -> String {
+fn undefined(symbol: &Undefined, target: &TargetPlan<'_>, users: &dyn Fn(usize, &str) -> Vec<String>) -> String {
     let places = symbol.wanted_by.iter().map(|unit| {
-        let users = users(*unit, &symbol.name, target, modules);
+        let users = using(users(*unit, &symbol.name));
         format!("{}{users}", target.images[*unit].origin)
     });
     format!(
@@ -54,7 +55,7 @@ fn undefined(symbol: &Undefined, target: &TargetPlan<'_>, modules: &[Module<'_>]
 }
 
 /// `'helper(int)' (_Z6helperi)`, or just `'name'` where there is nothing to demangle.
-fn named(name: &str) -> String {
+pub fn named(name: &str) -> String {
     // What clang puts behind the names of static kernels and variables that the host can reach.
     let plain =
         ["__intern__", "__static__"].iter().find_map(|mark| name.split_once(mark)).map_or(name, |(plain, _)| plain);
@@ -75,9 +76,7 @@ fn joined(places: impl ExactSizeIterator<Item = String>, separator: &str) -> Str
 }
 
 /// ` (in f, g)` for a bitcode unit; a cubin does not say who uses what.
-fn users(unit: usize, name: &str, target: &TargetPlan<'_>, modules: &[Module<'_>]) -> String {
-    let module = device_link::module_of(unit, target, modules);
-    let users = module.map(|module| pipeline::users_of(module, name)).unwrap_or_default();
+fn using(users: Vec<String>) -> String {
     if users.is_empty() {
         return String::new();
     }

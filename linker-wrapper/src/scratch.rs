@@ -1,6 +1,7 @@
 //! The one private temporary folder of a link: gone on success, failure and signal.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -91,6 +92,21 @@ impl Scratch {
         }
     }
 
+    /// As [`Scratch::keep`], of what is better written piece by piece.
+    ///
+    /// # Errors
+    /// As [`Scratch::write`].
+    pub fn keep_file(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    ) -> Result<(), Errors> {
+        let Scratch::Kept(_) = self else { return Ok(()) };
+        let path = self.file(name);
+        let written = File::create(&path).and_then(|file| buffered(file, write));
+        written.map(drop).map_err(|error| cannot_write(&path, &error))
+    }
+
     /// The temporary folder, if there is one.
     pub fn folder(&self) -> Option<&Path> {
         match self {
@@ -115,7 +131,18 @@ impl Scratch {
 /// # Errors
 /// Those of the file system.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
-    std::fs::write(path, bytes).map_err(|error| Errors::one(format_args!("cannot write {}: {error}", path.display())))
+    std::fs::write(path, bytes).map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Errors {
+    Errors::one(format_args!("cannot write {}: {}", path.display(), reason(error)))
+}
+
+/// Lets `write` fill a file in large pieces; the file comes back.
+fn buffered<W: Write>(file: W, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<W> {
+    let mut file = BufWriter::new(file);
+    write(&mut file)?;
+    file.into_inner().map_err(std::io::IntoInnerError::into_error)
 }
 
 /// The folder that a link which crashed has left, by its path as that link wrote it down.
@@ -133,23 +160,30 @@ pub fn remove_folder_of_crashed_link(folder: &Path) {
 /// # Errors
 /// Those of the file system.
 pub fn write_output(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
+    write_output_by(path, |file| file.write_all(bytes))
+}
+
+/// As [`write_output`], of what is better written piece by piece.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write_output_by(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Errors> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return write_file(path, bytes);
+        let written = File::options().write(true).open(path).and_then(|file| buffered(file, write));
+        return written.map(drop).map_err(|error| cannot_write(path, &error));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = tempfile::Builder::new().prefix(".fatlink-").permissions(readable()).tempfile_in(folder).and_then(
-        |mut file| {
+    let written =
+        tempfile::Builder::new().prefix(".fatlink-").permissions(readable()).tempfile_in(folder).and_then(|file| {
             lock().output = Some((file.path().to_owned(), FileState(None)));
-            file.write_all(bytes)?;
-            file.persist(path).map_err(|error| error.error)
-        },
-    );
+            buffered(file, write)?.persist(path).map_err(|error| error.error)
+        });
     release_output();
-    written.map(drop).map_err(|error| Errors::one(format_args!("cannot write {}: {}", path.display(), reason(&error))))
+    written.map(drop).map_err(|error| cannot_write(path, &error))
 }
 
 /// What a file gets under the usual umask; temporary files are private otherwise.
-fn readable() -> std::fs::Permissions {
+pub fn readable() -> std::fs::Permissions {
     use std::os::unix::fs::PermissionsExt;
     std::fs::Permissions::from_mode(0o666)
 }

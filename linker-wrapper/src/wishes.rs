@@ -102,6 +102,12 @@ impl Opinion {
         !self.wanting.is_empty()
     }
 
+    /// Every file with its mind: `include`, `exclude` or `silent`.
+    pub fn by_file(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        let sides = [(&self.wanting, "include"), (&self.refusing, "exclude"), (&self.silent, "silent")];
+        sides.into_iter().flat_map(|(files, mind)| files.iter().map(move |file| (file.as_str(), mind)))
+    }
+
     /// Some want it and some refuse it: the files of each mind.
     pub fn contradiction(&self) -> Option<String> {
         (self.wants() && !self.refusing.is_empty()).then(|| {

@@ -12,13 +12,17 @@ pub mod bitcode;
 pub mod crash;
 pub mod embedded;
 mod error;
+pub mod extract;
 pub mod partition;
 pub mod pipeline;
+pub mod program;
+pub mod ptx_join;
 mod reflect;
 pub mod registration;
 pub mod resolve;
 pub mod session;
 mod structors;
+pub mod summary;
 pub mod symbols;
 mod sys;
 

@@ -1,22 +1,204 @@
-//! The cut of one target's device link into independent jobs.
+//! The cut of one target's program into independent jobs. PURE: no LLVM, tested by tables.
 //!
-//! A partition is a set of kernels with all that they reach. Today there is exactly one, the whole
-//! target; the cut by kernels comes before optimization, so everything behind this point (merge,
-//! optimize, emit, assemble) already works on one partition at a time.
+//! A partition is some kernels with all that they reach. Where the cuts are depends on the code alone, never
+//! on cores or memory, and a changed unit moves only the cuts next to it: kernels of one unit stay together
+//! up to a size, and whether small units are joined with the next one is decided by their own names.
 
-/// One independent job of a target's device link.
+use std::collections::{BTreeSet, HashSet};
+
+use crate::extract::{How, Take, UnitPart};
+use crate::program::{Class, Closure, Need, Node, Program};
+use crate::summary::{Role, Scope};
+
+/// Instructions before optimization that make a job worth its own processes: about half a second of work.
+pub const USUAL_GRAIN: u64 = 12_000;
+
+/// What one job compiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
-    /// Position in the target's list; names files and messages.
-    pub index: usize,
-    /// The units it is made of, by index, in link order.
-    pub units: Vec<usize>,
+    /// What it takes of which unit, in order of units.
+    pub parts: Vec<UnitPart>,
+    /// Names that other partitions, the host or cubins know.
+    pub keep: BTreeSet<String>,
+    /// Its kernels, in order.
+    pub kernels: Vec<String>,
+    /// Instructions before optimization: the estimated cost.
+    pub instructions: u64,
 }
 
-/// Cuts `unit_count` bitcode units into partitions. No units, no partition.
-pub fn cut(unit_count: usize) -> Vec<Partition> {
-    match unit_count {
-        0 => Vec::new(),
-        count => vec![Partition { index: 0, units: (0..count).collect() }],
+/// All partitions of a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// In order of units.
+    pub partitions: Vec<Partition>,
+    /// Instructions that the kernels reach, each counted once.
+    pub distinct: u64,
+    /// Why there is one job for the whole program, if there is a reason beside its size.
+    pub whole: Option<String>,
+}
+
+impl Cut {
+    /// Instructions that are compiled more than once.
+    pub fn duplicated(&self) -> u64 {
+        let placed: u64 = self.partitions.iter().map(|partition| partition.instructions).sum();
+        placed.saturating_sub(self.distinct)
+    }
+}
+
+/// Cuts the program into jobs of about `grain` instructions. No partitions: it is to be compiled whole.
+pub fn cut(program: &Program<'_>, grain: u64) -> Cut {
+    let roots = program.roots();
+    let all: Vec<Node> = roots.iter().copied().collect();
+    let distinct = program.closure(&all).instructions();
+    if distinct <= grain.saturating_mul(3) / 2 {
+        return Cut { distinct, ..Cut::default() };
+    }
+    if let Some(whole) = program.whole(&roots) {
+        return Cut { distinct, whole: Some(whole), ..Cut::default() };
+    }
+    let groups = join(segments(program, &all, grain), program, grain);
+    let partitions: Vec<_> = groups.iter().map(|roots| partition(program, roots)).collect();
+    if partitions.len() < 2 {
+        return Cut { distinct, ..Cut::default() };
+    }
+    Cut { partitions, distinct, whole: None }
+}
+
+/// Roots of one unit that go together.
+struct Segment {
+    roots: Vec<Node>,
+    reached: HashSet<Node>,
+    instructions: u64,
+}
+
+impl Segment {
+    fn new() -> Self {
+        Segment { roots: Vec::new(), reached: HashSet::new(), instructions: 0 }
+    }
+
+    fn add(&mut self, program: &Program<'_>, root: Node, closure: &Closure<'_>) {
+        self.roots.push(root);
+        for node in closure.nodes() {
+            if self.reached.insert(node) {
+                self.instructions += u64::from(program.global(node).instructions);
+            }
+        }
+    }
+
+    /// Instructions that a root would bring.
+    fn more(&self, program: &Program<'_>, closure: &Closure<'_>) -> u64 {
+        let new = closure.nodes().filter(|node| !self.reached.contains(node));
+        new.map(|node| u64::from(program.global(node).instructions)).sum()
+    }
+
+    /// Whether a root should begin a new segment.
+    fn is_full_for(&self, more: u64, whole: u64, grain: u64) -> bool {
+        let together = self.instructions + more;
+        // What shares most of its code stays, up to a limit.
+        let limit = if more * 4 <= whole { grain.saturating_mul(2) } else { grain };
+        !self.roots.is_empty() && together > limit
+    }
+}
+
+/// The roots of every unit, in pieces of bounded size.
+fn segments(program: &Program<'_>, roots: &[Node], grain: u64) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::new();
+    let mut current = Segment::new();
+    let mut unit = None;
+    for root in roots {
+        let closure = program.closure(&[*root]);
+        let more = current.more(program, &closure);
+        if unit != Some(root.unit) || current.is_full_for(more, closure.instructions(), grain) {
+            segments.push(std::mem::replace(&mut current, Segment::new()));
+            unit = Some(root.unit);
+        }
+        current.add(program, *root, &closure);
+    }
+    segments.push(current);
+    segments.retain(|segment| !segment.roots.is_empty());
+    segments
+}
+
+/// Joins small segments with their neighbours.
+fn join(segments: Vec<Segment>, program: &Program<'_>, grain: u64) -> Vec<Vec<Node>> {
+    let mut groups: Vec<Vec<Node>> = Vec::new();
+    let (mut group, mut instructions) = (Vec::new(), 0);
+    for segment in segments {
+        let big = segment.instructions.saturating_mul(2) >= grain;
+        if !group.is_empty() && (big || instructions + segment.instructions > grain.saturating_mul(2)) {
+            groups.push(std::mem::take(&mut group));
+            instructions = 0;
+        }
+        let ends = big || is_boundary(program, &segment, grain);
+        instructions += segment.instructions;
+        group.extend(segment.roots);
+        if ends {
+            groups.push(std::mem::take(&mut group));
+            instructions = 0;
+        }
+    }
+    groups.push(group);
+    groups.retain(|group| !group.is_empty());
+    groups
+}
+
+/// Decided by the names of the segment's roots, more often for larger ones, so that groups have about the
+/// size of the grain and no change elsewhere moves their ends.
+fn is_boundary(program: &Program<'_>, segment: &Segment, grain: u64) -> bool {
+    let mut names = blake3::Hasher::new();
+    for root in &segment.roots {
+        names.update(program.global(*root).name.as_bytes());
+        names.update(&[0]);
+    }
+    let mut head = [0; 8];
+    head.copy_from_slice(&names.finalize().as_bytes()[..8]);
+    // The size counts only roughly, so that a small change of it changes nothing.
+    let size = segment.instructions.max(1).next_power_of_two();
+    u64::from_le_bytes(head) % grain < size
+}
+
+fn partition(program: &Program<'_>, roots: &[Node]) -> Partition {
+    let closure = program.closure(roots);
+    let mut parts: Vec<UnitPart> = Vec::new();
+    let mut keep = BTreeSet::new();
+    let mut kernels = Vec::new();
+    for (node, need) in closure.needs() {
+        let global = program.global(node);
+        let how = how(program, node, need);
+        let name = match how {
+            How::Copy => None,
+            _ => program.shared_name(node),
+        };
+        if matches!(how, How::Owned | How::Folded) {
+            keep.insert(name.clone().unwrap_or_else(|| global.name.clone()));
+        }
+        if need.root && global.role == Role::Kernel {
+            kernels.push(global.name.clone());
+        }
+        // A visible name is declared where it is used.
+        if how == How::Declaration && global.scope != Scope::Local {
+            continue;
+        }
+        if parts.last().is_none_or(|part| part.unit != node.unit) {
+            parts.push(UnitPart { unit: node.unit, takes: Vec::new() });
+        }
+        if let Some(part) = parts.last_mut() {
+            part.takes.push(Take { number: node.index, how, name });
+        }
+    }
+    Partition { parts, keep, kernels, instructions: closure.instructions() }
+}
+
+fn how(program: &Program<'_>, node: Node, need: Need) -> How {
+    if need.root {
+        How::Owned
+    } else if need.shared && need.body {
+        How::Available
+    } else if need.shared {
+        How::Declaration
+    } else if program.class(node) == Class::Folded {
+        How::Folded
+    } else {
+        How::Copy
     }
 }

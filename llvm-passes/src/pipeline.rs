@@ -9,6 +9,7 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetMachine};
 use inkwell::values::{FunctionValue, GlobalValue};
 use offload_bundle::arch::{GpuArch, PtxVersion};
+use serde::{Deserialize, Serialize};
 
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
@@ -24,7 +25,7 @@ pub struct Unit<'a> {
 }
 
 /// How hard to optimize: the levels of clang's `-O`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OptLevel {
     /// No optimization.
     O0,
@@ -240,15 +241,25 @@ fn is_public(function: FunctionValue<'_>) -> bool {
 /// # Errors
 /// [`IrError::Backend`].
 pub fn optimize(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<(), IrError> {
-    crash::during(&format!("optimizing the code for {}", target.arch), || optimize_here(session, module, target))
+    let activity = format!("optimizing the code for {}", target.arch);
+    crash::during(&activity, || optimize_by(session, module, target, target.level.pipeline()))
 }
 
-fn optimize_here(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<(), IrError> {
+/// As [`optimize`], for one of several partitions: what other partitions own is looked into, and declared.
+///
+/// # Errors
+/// [`IrError::Backend`].
+pub fn optimize_partition(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<(), IrError> {
+    let passes = format!("{},elim-avail-extern,globaldce", target.level.pipeline());
+    optimize_by(session, module, target, &passes)
+}
+
+fn optimize_by(session: &Session, module: &Module<'_>, target: CodeTarget, passes: &str) -> Result<(), IrError> {
     let machine = machine(target)?;
     reflect::answer(module, target.arch);
     unify_attributes(session, module, target);
     check(session, "merged IR", target, module.verify().map_err(|error| error.to_string_lossy().into_owned()))?;
-    let passes = module.run_passes(target.level.pipeline(), &machine, PassBuilderOptions::create());
+    let passes = module.run_passes(passes, &machine, PassBuilderOptions::create());
     check(session, "optimization", target, passes.map_err(|error| error.to_string()))
 }
 

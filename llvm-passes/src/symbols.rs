@@ -4,6 +4,7 @@ use inkwell::AddressSpace;
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::module::{Linkage, Module};
 use inkwell::values::{FunctionValue, GlobalValue};
+use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
@@ -14,7 +15,7 @@ const PTX_KERNEL: u32 = 71;
 const SHARED: u16 = 3;
 
 /// How strongly a symbol is defined, by the rules of ELF.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Strength {
     /// Wanted from another unit; an error when nobody has it.
     Undefined,

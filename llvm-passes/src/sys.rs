@@ -311,6 +311,147 @@ pub(crate) fn integer_module_flag(module: &Module<'_>, key: &str) -> Option<u64>
     }
 }
 
+/// What LLVM says of one function or variable; mirrored in graph.cpp.
+#[repr(C)]
+pub(crate) struct RawGlobal {
+    name: *const c_char,
+    name_length: usize,
+    content: *const c_char,
+    content_length: usize,
+    pub(crate) size: u64,
+    pub(crate) address_space: u32,
+    pub(crate) linkage: u32,
+    pub(crate) instructions: u32,
+    pub(crate) is_function: u8,
+    pub(crate) is_definition: u8,
+    pub(crate) is_kernel: u8,
+    pub(crate) is_constant: u8,
+    pub(crate) address_matters: u8,
+    pub(crate) is_retained: u8,
+    pub(crate) is_intrinsic: u8,
+}
+
+impl RawGlobal {
+    pub(crate) fn name(&self) -> String {
+        // SAFETY: the text is alive during the visit, and as long as it says.
+        unsafe { text_of(self.name, self.name_length) }
+    }
+
+    /// The text that equal constants share.
+    pub(crate) fn content(&self) -> Option<String> {
+        // SAFETY: as above.
+        (!self.content.is_null()).then(|| unsafe { text_of(self.content, self.content_length) })
+    }
+}
+
+/// SAFETY: `start` must be `length` readable bytes, or the length 0.
+unsafe fn text_of(start: *const c_char, length: usize) -> String {
+    if length == 0 {
+        return String::new();
+    }
+    // SAFETY: by the contract above.
+    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(start.cast(), length) }).into_owned()
+}
+
+/// What becomes of one global of a unit; mirrored in graph.cpp.
+#[repr(C)]
+struct RawTake {
+    number: u32,
+    how: u8,
+    name: *const c_char,
+}
+
+unsafe extern "C" {
+    fn fatlink_graph(
+        module: LLVMModuleRef,
+        sink: *mut c_void,
+        visit: extern "C" fn(*mut c_void, *const RawGlobal),
+        refer: extern "C" fn(*mut c_void, u32, u32, u8),
+    ) -> *const c_char;
+    fn fatlink_mover_new(destination: LLVMModuleRef) -> *mut c_void;
+    fn fatlink_mover_delete(mover: *mut c_void);
+    fn fatlink_mover_move(
+        mover: *mut c_void,
+        source: LLVMModuleRef,
+        takes: *const RawTake,
+        count: usize,
+    ) -> *mut c_char;
+}
+
+/// Who is told what a module holds.
+pub(crate) trait GraphVisitor {
+    /// The next function or variable, in the module's order.
+    fn global(&mut self, global: &RawGlobal);
+    /// One global refers to another, both by number: as the callee of a call, or by its address.
+    fn reference(&mut self, from: u32, to: u32, called: bool);
+}
+
+/// Tells all globals of a module that is loaded whole, then all references. The text says why the module can
+/// only be compiled whole.
+pub(crate) fn visit_graph<V: GraphVisitor>(module: &Module<'_>, visitor: &mut V) -> Option<&'static str> {
+    extern "C" fn visit<V: GraphVisitor>(sink: *mut c_void, global: *const RawGlobal) {
+        // SAFETY: `sink` is the visitor below, and the global lives during the call.
+        unsafe { (*sink.cast::<V>()).global(&*global) }
+    }
+    extern "C" fn refer<V: GraphVisitor>(sink: *mut c_void, from: u32, to: u32, called: u8) {
+        // SAFETY: as above.
+        unsafe { (*sink.cast::<V>()).reference(from, to, called != 0) }
+    }
+    let sink: *mut V = visitor;
+    // SAFETY: the module is alive, the callbacks fit the visitor's type, and the answer is a literal or null.
+    unsafe {
+        let whole = fatlink_graph(module.as_mut_ptr(), sink.cast(), visit::<V>, refer::<V>);
+        (!whole.is_null()).then(|| CStr::from_ptr(whole).to_str().unwrap_or("it says so"))
+    }
+}
+
+/// Moves chosen definitions of modules into one, loading only the bodies that are wanted.
+pub(crate) struct Mover<'m, 'ctx> {
+    raw: *mut c_void,
+    // The mover points at it.
+    destination: std::marker::PhantomData<&'m Module<'ctx>>,
+}
+
+impl<'m, 'ctx> Mover<'m, 'ctx> {
+    pub(crate) fn new(destination: &'m Module<'ctx>) -> Self {
+        // SAFETY: the module outlives the mover by the lifetimes.
+        let raw = unsafe { fatlink_mover_new(destination.as_mut_ptr()) };
+        Mover { raw, destination: std::marker::PhantomData }
+    }
+
+    /// Moves the globals of these numbers, and nothing else but declarations.
+    pub(crate) fn take(&mut self, source: Module<'ctx>, takes: &[(u32, u8, Option<CString>)]) -> Result<(), String> {
+        let raw_takes: Vec<RawTake> = takes
+            .iter()
+            .map(|(number, how, name)| RawTake {
+                number: *number,
+                how: *how,
+                name: name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr()),
+            })
+            .collect();
+        let module = source.as_mut_ptr();
+        std::mem::forget(source);
+        // SAFETY: both modules live in one context; LLVM takes the source over in any case; the names outlive
+        // the call; a message is ours to dispose of.
+        unsafe {
+            let message = fatlink_mover_move(self.raw, module, raw_takes.as_ptr(), raw_takes.len());
+            if message.is_null() {
+                return Ok(());
+            }
+            let text = CStr::from_ptr(message).to_string_lossy().into_owned();
+            llvm::LLVMDisposeMessage(message);
+            Err(text)
+        }
+    }
+}
+
+impl Drop for Mover<'_, '_> {
+    fn drop(&mut self) {
+        // SAFETY: made by fatlink_mover_new, deleted once.
+        unsafe { fatlink_mover_delete(self.raw) }
+    }
+}
+
 /// The bytes of the globals that `llvm.embedded.objects` lists for `section`.
 pub(crate) fn embedded_objects(module: &Module<'_>, section: &str) -> Vec<Vec<u8>> {
     let name = c"llvm.embedded.objects".as_ptr();

@@ -5,7 +5,7 @@ mod tools;
 use std::path::Path;
 
 use offload_bundle::GpuArch;
-use offload_bundle::fatbin::{CompressPolicy, FatbinWriter, Host, Options};
+use offload_bundle::fatbin::{self, CompressPolicy, FatbinWriter, Host, Options};
 
 /// What one entry is made of, for both writers.
 enum Image {
@@ -152,6 +152,31 @@ fn option_variants() {
         assert_same(&flags.join(" "), &ours(options, &inputs), &theirs(dir.path(), flags, &inputs));
     }
     assert_eq!(default.host, Host::Linux);
+}
+
+/// NVIDIA's encoder of LZ4 is its own: the entries and their contents are equal, the compressed bytes are not.
+#[test]
+fn lz4_of_the_mode_speed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let ptx = tools::whole_ptx("9.0", "sm_90");
+    let inputs =
+        [Input::cubin("sm_90", tools::ptxas(dir.path(), &ptx, "sm_90", &["-lineinfo"])), Input::ptx("sm_90", ptx)];
+    for (flags, compress) in [
+        (&["-64", "--compress-mode=speed"][..], CompressPolicy::Default),
+        (&["-64", "--compress-mode=speed", "--compress-all"], CompressPolicy::All),
+    ] {
+        let ours = ours(Options { compress, lz4: true, ..Options::default() }, &inputs);
+        let theirs = theirs(dir.path(), flags, &inputs);
+        let described = |fatbin: &[u8]| {
+            let entries = fatbin::read(fatbin).expect("a sound fatbin");
+            let described = entries.iter().map(|entry| {
+                let payload = entry.payload().expect("a sound payload").into_owned();
+                (entry.kind, entry.arch, entry.flags, entry.compression, entry.uncompressed_size, payload)
+            });
+            described.collect::<Vec<_>>()
+        };
+        assert_eq!(described(&ours), described(&theirs), "{flags:?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Without dependencies, since this is what a bare machine compiles first: what else is needed, `setup` installs.
 
 mod bench;
+mod big;
 mod cuda;
 mod debian;
 mod demo;
@@ -26,9 +27,14 @@ struct Subcommand {
     run: fn(&Repository) -> Result<()>,
 }
 
-const SUBCOMMANDS: [Subcommand; 6] = [
+const SUBCOMMANDS: [Subcommand; 7] = [
     Subcommand { name: "demo", help: "install what is missing, build fatlink, link a sample with it", run: demo::run },
     Subcommand { name: "test", help: "run every test that can run on this machine", run: test::run },
+    Subcommand {
+        name: "test --big",
+        help: "link programs with 2.3 GB of device code; needs 6 GB of disk",
+        run: big::run,
+    },
     Subcommand { name: "setup", help: "install LLVM 22 and CUDA 13.0 where they are missing", run: setup::run },
     Subcommand {
         name: "env",
@@ -41,14 +47,14 @@ const SUBCOMMANDS: [Subcommand; 6] = [
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let chosen = match arguments.as_slice() {
-        [name] if matches!(name.as_str(), "help" | "--help" | "-h") => {
-            print!("{}", usage());
-            return ExitCode::SUCCESS;
-        }
-        [name] => SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name),
-        _ => None,
-    };
+    if let [name] = arguments.as_slice()
+        && matches!(name.as_str(), "help" | "--help" | "-h")
+    {
+        print!("{}", usage());
+        return ExitCode::SUCCESS;
+    }
+    let name = arguments.join(" ");
+    let chosen = SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name);
     let Some(subcommand) = chosen else {
         if !arguments.is_empty() {
             eprintln!("error: no such command: cargo xtask {}\n", arguments.join(" "));
@@ -68,7 +74,7 @@ fn main() -> ExitCode {
 fn usage() -> String {
     let mut text = String::from("Usage: cargo xtask COMMAND\n\n");
     for subcommand in &SUBCOMMANDS {
-        text += &format!("  {:7} {}\n", subcommand.name, subcommand.help);
+        text += &format!("  {:10} {}\n", subcommand.name, subcommand.help);
     }
     text + "\nFATLINK_TOOLCHAIN names the folder that CUDA is installed in, instead of .toolchain/;\n\
             several clones can share one.\n"

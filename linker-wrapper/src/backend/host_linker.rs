@@ -34,13 +34,14 @@ const JOINED: [&str; 11] = [
     "--eh-frame-hdr",
 ];
 
-/// Links objects into a shared image, by the words of [`line()`], and returns its bytes.
+/// Links the objects `inputs` into a shared image, by the words of [`line()`], and returns its bytes.
 ///
 /// # Errors
-/// The linker cannot be started or fails; its own words are in the message.
+/// The linker cannot be started, fails or does not end; its own words are in the message.
 pub fn link_shared(
     linker: &Path,
     target: &str,
+    inputs: &[PathBuf],
     line: &[OsString],
     output: &Path,
     mode: Mode,
@@ -50,8 +51,16 @@ pub fn link_shared(
         return Ok(Vec::new());
     }
     let program = linker.display();
-    let result =
-        command::capture(linker, line).map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
+    let limit = command::limit(inputs);
+    let captured = command::capture_within(linker, line, limit);
+    let (result, late) = captured.map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
+    if late {
+        return Err(Errors::one(format_args!(
+            "{program} did not finish the device image of {target} within {} s, where milliseconds are usual: one of the \
+             objects is damaged; make them anew",
+            limit.as_secs()
+        )));
+    }
     let words = String::from_utf8_lossy(&result.stderr).trim().to_owned();
     if !result.status.success() {
         let failure = command::failure(linker, &format!("the device image of {target}"), result.status, &words);

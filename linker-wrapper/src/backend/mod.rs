@@ -21,7 +21,7 @@ use offload_bundle::arch::{GpuArch, PtxVersion};
 
 use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
-use crate::error::Errors;
+use crate::error::{Errors, warn};
 use crate::scratch::Scratch;
 use crate::toolchain::ptxas as toolkit_ptxas;
 use crate::toolchain::{Part, Ptxas, Toolchain};
@@ -29,6 +29,7 @@ use choose::{Backend, Inputs, Lack, Programs, Release, Why, Wish};
 use driver::Driver;
 use nvjitlink::NvJitLink;
 use piece::{Form, Input, LinkOptions};
+use ptxas::DebugInfo;
 
 /// What was chosen for one target, for the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,21 +150,9 @@ impl<'a> Backends<'a> {
             Backend::Driver => Maker::Driver(self, self.driver()?),
         };
         let reason = choose::reason(inputs, programs, library, lto, self.wish, backend);
-        self.note(Choice {
-            target: inputs.arch,
-            backend,
-            path: maker.path(needs_ptxas),
-            release: maker.release(needs_ptxas),
-            reason,
-        });
-        if backend == Backend::Driver {
-            driver::warn_about(self.program, &self.options.ptxas_arguments);
-        }
-        if backend != Backend::Ptxas {
-            for word in &self.options.nvlink_arguments {
-                let text = format_args!("{word} is for nvlink and has no effect on {backend}");
-                crate::error::warn(self.program, text);
-            }
+        let (path, release) = (maker.path(needs_ptxas), maker.release(needs_ptxas));
+        if self.note(Choice { target: inputs.arch, backend, path, release, reason }) {
+            self.warn_about_words(backend);
         }
         Ok(maker)
     }
@@ -180,10 +169,25 @@ impl<'a> Backends<'a> {
         self.ptxas().map(|ptxas| Some(ptxas.release))
     }
 
-    fn note(&self, choice: Choice) {
+    /// Whether it is news.
+    fn note(&self, choice: Choice) -> bool {
         let mut choices = self.choices.lock().unwrap_or_else(PoisonError::into_inner);
-        if choices.iter().all(|known| known.target != choice.target) {
+        let is_news = choices.iter().all(|known| known.target != choice.target);
+        if is_news {
             choices.push(choice);
+        }
+        is_news
+    }
+
+    /// Names the words for ptxas and nvlink that mean nothing to the tool that was chosen.
+    fn warn_about_words(&self, backend: Backend) {
+        if backend == Backend::Driver {
+            driver::warn_about(self.program, &self.options.ptxas_arguments);
+        }
+        if backend != Backend::Ptxas {
+            for word in &self.options.nvlink_arguments {
+                warn(self.program, format_args!("{word} is for nvlink and has no effect on {backend}"));
+            }
         }
     }
 
@@ -245,6 +249,8 @@ pub enum Maker<'b> {
 pub struct Piece {
     /// As messages call it: a file of the user's where it came from one.
     pub name: String,
+    /// What it is made for.
+    pub arch: GpuArch,
     /// Where nvlink finds it.
     pub path: PathBuf,
     /// Its bytes; empty in a dry run.
@@ -255,19 +261,19 @@ pub struct Piece {
     pub open: bool,
 }
 
-/// PTX to be made into a piece.
-#[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
+/// A file of PTX to be made into a piece.
+#[derive(Debug, Clone)]
+pub struct Source {
     /// The target.
     pub arch: GpuArch,
-    /// What its files are called: `sm_90.0`.
-    pub stem: &'a str,
-    /// The PTX.
-    pub text: &'a [u8],
+    /// The file.
+    pub input: PathBuf,
+    /// What the PTX carries for debuggers.
+    pub debug_info: DebugInfo,
     /// There are other pieces to join it to.
     pub joins: bool,
     /// As messages call it.
-    pub name: &'a str,
+    pub name: String,
 }
 
 impl<'b> Maker<'b> {
@@ -331,31 +337,24 @@ impl<'b> Maker<'b> {
     ///
     /// # Errors
     /// What the tool says.
-    pub fn assemble(self, source: &Source<'_>, scratch: &Scratch) -> Result<Piece, Errors> {
-        let Source { arch, stem, text, joins, name } = *source;
-        let path = scratch.write(&format!("{stem}.ptx"), text)?;
-        let piece = |path, bytes, form, open| Ok(Piece { name: name.to_owned(), path, bytes, form, open });
+    pub fn assemble(self, source: Source, scratch: &Scratch) -> Result<Piece, Errors> {
+        let Source { arch, input, debug_info, joins, name } = source;
         let backends = self.backends();
-        match self {
-            Maker::Toolkit(_) => {
-                let output = scratch.file(&format!("{stem}.cubin"));
-                let assembly = ptxas::Assembly {
-                    ptxas: &backends.ptxas()?.path,
-                    arch,
-                    input: path,
-                    output: output.clone(),
-                    relocatable: joins,
-                    debug_info: ptxas::debug_info(text),
-                };
-                let bytes = ptxas::assemble(&assembly, backends.options, backends.mode)?;
-                piece(output, bytes, Form::Cubin, joins)
-            }
-            _ if joins => piece(path, text.to_vec(), Form::Ptx, true),
-            _ => {
-                let alone = piece(path.clone(), text.to_vec(), Form::Ptx, true)?;
-                piece(path, self.link_all(arch, &[alone], scratch)?, Form::Cubin, false)
-            }
+        if let Maker::Toolkit(_) = self {
+            let path = input.with_extension("cubin");
+            let (ptxas, output) = (&backends.ptxas()?.path, path.clone());
+            let assembly = ptxas::Assembly { ptxas, arch, input, output, relocatable: joins, debug_info };
+            let bytes = ptxas::assemble(&assembly, backends.options, backends.mode)?;
+            return Ok(Piece { name, arch, path, bytes, form: Form::Cubin, open: joins });
         }
+        let bytes = std::fs::read(&input)
+            .map_err(|error| Errors::one(format_args!("cannot read {}: {error}", input.display())))?;
+        let piece = Piece { name, arch, path: input, bytes, form: Form::Ptx, open: true };
+        if joins {
+            return Ok(piece);
+        }
+        let bytes = self.link_all(arch, std::slice::from_ref(&piece), scratch)?;
+        Ok(Piece { bytes, form: Form::Cubin, open: false, ..piece })
     }
 
     /// Links all pieces of a target to one finished cubin, in their order.
@@ -370,11 +369,8 @@ impl<'b> Maker<'b> {
             let output = scratch.file(&format!("{arch}.linked.cubin"));
             return nvlink::join(&nvlink, arch, &files, &output, backends.options, backends.mode);
         }
-        let input = |piece| {
-            let Piece { name, bytes, form, .. }: &Piece = piece;
-            Input { name, form: *form, bytes }
-        };
-        let inputs: Vec<Input<'_>> = pieces.iter().map(input).collect();
+        let inputs = pieces.iter().map(|piece| Input { name: &piece.name, form: piece.form, bytes: &piece.bytes });
+        let inputs: Vec<Input<'_>> = inputs.collect();
         let device = backends.options;
         let options =
             LinkOptions { level: device.ptxas_level, debug: device.debug, ptxas_arguments: &device.ptxas_arguments };

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use offload_bundle::arch::GpuArch;
 
@@ -11,13 +10,6 @@ use crate::command::{self, Mode};
 use crate::device_compiler::DeviceOptions;
 use crate::error::Errors;
 use crate::scratch;
-
-/// How long nvlink may take. It needs milliseconds for each megabyte, and loops forever on some damaged cubins
-/// that look sound: this is a thousand times more than it needs, and still an end.
-fn limit(inputs: &[PathBuf]) -> Duration {
-    let bytes: u64 = inputs.iter().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum();
-    Duration::from_secs(20 + 10 * (bytes >> 20))
-}
 
 /// Joins cubins into an executable one and returns its bytes.
 ///
@@ -49,7 +41,7 @@ pub fn join(
         scratch::write_file(&file, &arguments::join(&arguments))?;
         arguments = vec!["--options-file".into(), file.into()];
     }
-    let limit = limit(inputs);
+    let limit = command::limit(inputs);
     let captured = command::capture_within(nvlink, &arguments, limit);
     let (result, late) = captured.map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
     if late {

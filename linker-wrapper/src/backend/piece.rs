@@ -6,7 +6,7 @@ use std::ffi::CString;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
 
-use super::ptxas::{self, DebugInfo};
+use super::ptxas::DebugInfo;
 use crate::error::{Errors, collect};
 
 /// The forms of device code that a library takes.
@@ -59,7 +59,7 @@ impl LinkOptions<'_> {
             return DebugInfo::Full;
         }
         let texts = inputs.iter().filter(|input| input.form == Form::Ptx);
-        let kinds: Vec<DebugInfo> = texts.map(|input| ptxas::debug_info(input.bytes)).collect();
+        let kinds: Vec<DebugInfo> = texts.map(|input| DebugInfo::of(input.bytes)).collect();
         let any = |kind| kinds.contains(&kind);
         match (any(DebugInfo::Full), any(DebugInfo::Lines)) {
             (true, _) => DebugInfo::Full,

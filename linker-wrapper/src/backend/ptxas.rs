@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use offload_bundle::arch::{GpuArch, PtxVersion};
+use serde::{Deserialize, Serialize};
 
 use crate::command::{self, Mode};
 use crate::device_compiler::DeviceOptions;
@@ -28,7 +29,7 @@ pub struct Assembly<'a> {
 }
 
 /// Debug information in PTX.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DebugInfo {
     /// None.
     None,
@@ -36,6 +37,19 @@ pub enum DebugInfo {
     Lines,
     /// All, from files compiled with `-g -O0`: ptxas takes such PTX only for unoptimized code.
     Full,
+}
+
+impl DebugInfo {
+    /// What PTX says of it: the `debug` option of `.target`, or `.file` directives alone.
+    pub fn of(ptx: &[u8]) -> Self {
+        let mut lines = ptx.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
+        let is_debug = |line: &[u8]| line.starts_with(b".target") && line.trim_ascii_end().ends_with(b", debug");
+        // `.target` stands among the first lines; the text may be hundreds of megabytes.
+        if lines.clone().take(32).any(is_debug) {
+            return DebugInfo::Full;
+        }
+        if lines.any(|line| line.starts_with(b".file")) { DebugInfo::Lines } else { DebugInfo::None }
+    }
 }
 
 /// Assembles; the cubin's bytes come back.
@@ -118,17 +132,6 @@ fn asked_for(words: &str) -> Option<PtxVersion> {
         Some(PtxVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
     });
     versions.max()
-}
-
-/// What PTX says of its debug information: the `debug` option of `.target`, or `.file` directives alone.
-pub fn debug_info(ptx: &[u8]) -> DebugInfo {
-    let mut lines = ptx.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
-    let is_debug = |line: &[u8]| line.starts_with(b".target") && line.trim_ascii_end().ends_with(b", debug");
-    // `.target` stands among the first lines; the text may be hundreds of megabytes.
-    if lines.clone().take(32).any(is_debug) {
-        return DebugInfo::Full;
-    }
-    if lines.any(|line| line.starts_with(b".file")) { DebugInfo::Lines } else { DebugInfo::None }
 }
 
 fn arguments(assembly: &Assembly<'_>, options: &DeviceOptions) -> Vec<OsString> {

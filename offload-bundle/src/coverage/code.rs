@@ -27,7 +27,7 @@ pub struct Code {
     pub compression: Compression,
     /// What the image itself says.
     pub content: Content,
-    /// Equal for equal images.
+    /// Equal for equal images; 0 for an entry without a twin, as an image may be large.
     pub digest: u64,
     /// How many entries of this kind and label the fatbin has, and which of them this one is, from 1.
     pub twins: Twins,
@@ -133,6 +133,9 @@ impl Code {
 pub fn inspect(entries: &[Entry<'_>]) -> Vec<Code> {
     let mut codes: Vec<Code> = entries.iter().enumerate().map(|(index, entry)| look(index + 1, entry)).collect();
     recount(&mut codes);
+    for (code, entry) in codes.iter_mut().zip(entries).filter(|(code, _)| code.twins.count > 1) {
+        code.digest = digest(entry.payload().as_deref().unwrap_or(entry.stored));
+    }
     codes
 }
 
@@ -154,7 +157,7 @@ fn look(number: usize, entry: &Entry<'_>) -> Code {
         labelled_version: labelled_version(entry),
         compression: entry.compression,
         content,
-        digest: digest(payload.and_then(Result::ok).as_deref().unwrap_or(entry.stored)),
+        digest: 0,
         twins: Twins { place: 1, count: 1 },
     }
 }

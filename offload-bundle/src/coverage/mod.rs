@@ -39,3 +39,8 @@ pub const GPUS: [u32; 12] = [75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121
 /// Those, and older ones that CUDA 12 still compiled for: what [`check`] asks for.
 const CHECKED_GPUS: [u32; 21] =
     [50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121];
+
+/// Whether [`check`] knows a GPU of that number.
+pub fn knows(arch: crate::GpuArch) -> bool {
+    CHECKED_GPUS.contains(&arch.number)
+}

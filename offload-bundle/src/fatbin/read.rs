@@ -74,31 +74,36 @@ fn read_entry(contents: &[u8], at: u64, first: u64) -> Result<(Entry<'_>, u64), 
     let padded_size = u64_at(fixed, 8, "payload size")?;
     let payload_at = at.saturating_add(header_size);
     let padded = slice(contents, payload_at, padded_size, "the payload of the fatbin entry")?;
+    let entry = entry(header, padded, first.saturating_add(at)).map_err(|e| e.shifted(at))?;
+    Ok((entry, header_size + padded_size))
+}
 
-    let flags = u64_at(fixed, 0x28, "flags")?;
-    let kind = EntryKind::from_code(u16_at(fixed, 0, "kind")?);
+/// The entry of a header with its tail and a payload, which starts at `offset`; errors are relative to the header.
+pub(super) fn entry<'a>(header: &'a [u8], payload: &'a [u8], offset: u64) -> Result<Entry<'a>, FormatError> {
+    let header_size = header.len() as u64;
+    let flags = u64_at(header, 0x28, "flags")?;
+    let kind = EntryKind::from_code(u16_at(header, 0, "kind")?);
     let compression = Compression::from_flags(flags);
-    let exact_size = match (compression, u32_at(fixed, 0x10, "compressed size")?) {
-        (Compression::None, _) => padded_size,
+    let exact_size = match (compression, u32_at(header, 0x10, "compressed size")?) {
+        (Compression::None, _) => payload.len() as u64,
         (_, size) => u64::from(size),
     };
-    let block = option_block(header, kind).map_err(|e| e.shifted(at))?;
+    let block = option_block(header, kind)?;
     let is_cubin = kind == EntryKind::Elf;
-    let entry = Entry {
+    Ok(Entry {
         kind,
-        arch: GpuArch { number: u32_at(fixed, 0x1c, "architecture")?, feature: feature_of_flags(flags) },
-        code_version: (u16_at(fixed, 0x1a, "version")?, u16_at(fixed, 0x18, "version")?),
+        arch: GpuArch { number: u32_at(header, 0x1c, "architecture")?, feature: feature_of_flags(flags) },
+        code_version: (u16_at(header, 0x1a, "version")?, u16_at(header, 0x18, "version")?),
         flags,
-        identifier: identifier(header).map_err(|e| e.shifted(at))?,
+        identifier: identifier(header)?,
         options: block.filter(|_| !is_cubin),
         compat: block.filter(|_| is_cubin),
         compression,
-        stored: slice(padded, 0, exact_size, "the compressed payload").map_err(|e| e.shifted(payload_at))?,
-        uncompressed_size: u64_at(fixed, 0x38, "uncompressed size")?,
-        offset: first.saturating_add(at),
-        payload_offset: first.saturating_add(payload_at),
-    };
-    Ok((entry, header_size + padded_size))
+        stored: slice(payload, 0, exact_size, "the compressed payload").map_err(|e| e.shifted(header_size))?,
+        uncompressed_size: u64_at(header, 0x38, "uncompressed size")?,
+        offset,
+        payload_offset: offset.saturating_add(header_size),
+    })
 }
 
 fn identifier(header: &[u8]) -> Result<Option<&[u8]>, FormatError> {

@@ -106,6 +106,27 @@ fn wrong_inputs_are_refused() {
 }
 
 #[test]
+fn the_writer_shows_what_a_reader_of_its_fatbin_sees() {
+    let (sm_80, sm_90) = (GpuArch::plain(80), GpuArch::plain(90));
+    for (compress, lz4) in [(CompressPolicy::Never, false), (CompressPolicy::All, false), (CompressPolicy::All, true)] {
+        let mut writer = FatbinWriter::new(Options { compress, lz4, ..Options::default() });
+        writer.add_cubin(sm_80, samples::cubin(sm_80, false), "a.cu").expect("a sound cubin");
+        writer.add_ptx(sm_90, b".version 8.0\n.target sm_90\n", "", "-O1").expect("sound PTX");
+        let seen = writer.entries().expect("sound entries");
+        let finished = writer.clone().finish();
+        let read = read(&finished).expect("a sound fatbin");
+        assert_eq!(seen.len(), read.len());
+        for (seen, read) in seen.iter().zip(&read) {
+            // An uncompressed image comes without the padding that the container adds.
+            assert!(read.stored.starts_with(seen.stored) && read.stored.len() - seen.stored.len() < 8);
+            assert_eq!(Entry { stored: read.stored, ..seen.clone() }, *read);
+            assert_eq!(read.compression == Compression::Lz4, lz4);
+            read.payload().expect("a sound payload");
+        }
+    }
+}
+
+#[test]
 fn sizes_that_lie_are_refused() {
     let good = samples::fatbin(CompressPolicy::All);
     let claim = |size: u64| {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
-use super::{ENTRY_HEADER_SIZE, EntryKind, FILE_HEADER_SIZE, MAGIC, compress, flag, ptx_squeeze};
+use super::{ENTRY_HEADER_SIZE, Entry, EntryKind, FILE_HEADER_SIZE, MAGIC, compress, flag, ptx_squeeze, read};
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
 use crate::bytes::{pad_to_8, padding_to_8};
@@ -46,11 +46,20 @@ pub struct Options {
     pub compress: CompressPolicy,
     /// The level of Zstandard: 5 is the default of `fatbinary`, 19 its mode `size`, which compresses cubins too.
     pub level: i32,
+    /// LZ4 instead of Zstandard, as in the mode `speed`: drivers before 550 read no Zstandard.
+    pub lz4: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { debug: false, is_64_bit: true, host: Host::Linux, compress: CompressPolicy::Default, level: 5 }
+        Self {
+            debug: false,
+            is_64_bit: true,
+            host: Host::Linux,
+            compress: CompressPolicy::Default,
+            level: 5,
+            lz4: false,
+        }
     }
 }
 
@@ -217,6 +226,20 @@ impl<'a> FatbinWriter<'a> {
         Ok(())
     }
 
+    /// The entries as a reader of the finished fatbin would see them, without a copy of it.
+    ///
+    /// # Errors
+    /// A payload of more bytes than an entry can record.
+    pub fn entries(&self) -> Result<Vec<Entry<'_>>, FormatError> {
+        let mut at = FILE_HEADER_SIZE;
+        let mut entries = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            entries.push(read::entry(&entry.header, &entry.payload, at)?);
+            at = at.saturating_add(entry.size());
+        }
+        Ok(entries)
+    }
+
     /// The fatbin as one piece.
     pub fn finish(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(usize::try_from(self.size()).unwrap_or(0));
@@ -242,11 +265,17 @@ impl<'a> FatbinWriter<'a> {
         let flags = description.flags | feature_flags(description.arch.feature) | self.common_flags();
         let mut sizes = Sizes { padded: 0, compressed: 0, uncompressed: 0 };
         let (payload, flags) = if compressed {
-            let packed = compress::zstd(&payload, self.options.level).map_err(|what| FormatError::new(0, what))?;
+            let (packed, bit) = match self.options.lz4 {
+                true => (compress::lz4(&payload), flag::LZ4),
+                false => {
+                    let packed = compress::zstd(&payload, self.options.level);
+                    (packed.map_err(|what| FormatError::new(0, what))?, flag::ZSTD)
+                }
+            };
             sizes.compressed = u32::try_from(packed.len())
                 .map_err(|_| FormatError::new(0, "compressed payload of more than 4 GiB"))?;
             sizes.uncompressed = payload.len() as u64;
-            (Cow::Owned(packed), flags | flag::ZSTD)
+            (Cow::Owned(packed), flags | bit)
         } else {
             (payload, flags)
         };

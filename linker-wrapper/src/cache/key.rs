@@ -1,0 +1,122 @@
+//! What an entry is found by: a hash of everything that its content depends on.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Names the layout of keys and entries. Any change of either gets a new number: entries of other versions
+/// have other keys and another header, and are never read.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The name of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// The hash itself.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// In lower-case hexadecimal digits, 64 of them.
+    pub fn hex(&self) -> String {
+        blake3::Hash::from_bytes(self.0).to_hex().to_string()
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.hex())
+    }
+}
+
+/// Makes a key of named fields. Names and values are hashed with their lengths, so that no two lists of fields
+/// give the same bytes.
+pub struct KeyBuilder(blake3::Hasher);
+
+impl KeyBuilder {
+    /// Begins the key of one kind of entry ("partition").
+    pub fn new(kind: &str) -> Self {
+        KeyBuilder(blake3::Hasher::new()).field("format", &FORMAT_VERSION.to_le_bytes()).field("kind", kind.as_bytes())
+    }
+
+    /// Adds something that the content depends on. The order of fields counts.
+    #[must_use]
+    pub fn field(mut self, name: &str, bytes: &[u8]) -> Self {
+        for part in [name.as_bytes(), bytes] {
+            self.0.update(&(part.len() as u64).to_le_bytes());
+            self.0.update(part);
+        }
+        self
+    }
+
+    /// The key.
+    pub fn finish(self) -> Key {
+        Key(*self.0.finalize().as_bytes())
+    }
+}
+
+/// What a tool is: a hash of the program's bytes. Its version text alone would take two builds for one.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn identity_of(program: &Path) -> io::Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(std::fs::File::open(program)?)?;
+    Ok(*hasher.finalize().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields of a made-up entry; a change of any must change the key.
+    const FIELDS: [(&str, &[u8]); 5] =
+        [("ir", b"BC"), ("arch", b"sm_90"), ("level", b"3"), ("llvm", b"22.1.8"), ("ptxas", b"")];
+
+    fn key(kind: &str, fields: &[(&str, &[u8])]) -> Key {
+        fields.iter().fold(KeyBuilder::new(kind), |builder, (name, bytes)| builder.field(name, bytes)).finish()
+    }
+
+    #[test]
+    fn every_field_counts() {
+        let whole = key("code", &FIELDS);
+        assert_eq!(whole, key("code", &FIELDS));
+        assert_ne!(whole, key("other", &FIELDS));
+        for index in 0..FIELDS.len() {
+            let mut changed = FIELDS;
+            changed[index].1 = b"changed";
+            assert_ne!(whole, key("code", &changed), "{}", FIELDS[index].0);
+            let mut renamed = FIELDS;
+            renamed[index].0 = "renamed";
+            assert_ne!(whole, key("code", &renamed), "{}", FIELDS[index].0);
+            let fewer: Vec<_> = FIELDS.into_iter().filter(|field| *field != FIELDS[index]).collect();
+            assert_ne!(whole, key("code", &fewer), "{}", FIELDS[index].0);
+        }
+        let mut swapped = FIELDS;
+        swapped.swap(0, 1);
+        assert_ne!(whole, key("code", &swapped));
+    }
+
+    #[test]
+    fn bytes_cannot_move_from_field_to_field() {
+        let two = |first: &[u8], second: &[u8]| KeyBuilder::new("k").field("a", first).field("b", second).finish();
+        assert_ne!(two(b"xy", b"z"), two(b"x", b"yz"));
+        assert_ne!(KeyBuilder::new("k").field("ab", b"c").finish(), KeyBuilder::new("k").field("a", b"bc").finish());
+        // Not even a value that spells out the next field.
+        let long = [&b"x"[..], &1_u64.to_le_bytes(), b"b", &1_u64.to_le_bytes(), b"z"].concat();
+        assert_ne!(KeyBuilder::new("k").field("a", &long).finish(), two(b"x", b"z"));
+    }
+
+    #[test]
+    fn a_program_is_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tool");
+        std::fs::write(&path, "one").unwrap();
+        let before = identity_of(&path).unwrap();
+        assert_eq!(before, identity_of(&path).unwrap());
+        std::fs::write(&path, "two").unwrap();
+        assert_ne!(before, identity_of(&path).unwrap());
+        assert!(identity_of(&folder.path().join("none")).is_err());
+    }
+}

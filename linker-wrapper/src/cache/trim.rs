@@ -1,0 +1,95 @@
+//! Keeping the folder below its size: what was not used for longest goes first.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::{UNFINISHED, is_entry};
+
+/// The folder is looked through at most this often, unless a link adds much to it.
+const INTERVAL: Duration = Duration::from_secs(20 * 60);
+
+/// A link that adds more than this part of the capacity looks in any case.
+const MUCH: u64 = 20;
+
+/// Trimming goes down to this many hundredths of the capacity, so that the next link does not trim again.
+const TARGET_PERCENT: u64 = 90;
+
+/// No link needs this long to write one entry: its writer is gone.
+const STALE_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// Its time is that of the last look.
+const STAMP: &str = "trimmed";
+
+/// Marks the folder for programs that make backups (<https://bford.info/cachedir/>).
+pub fn tag(folder: &Path) {
+    const TEXT: &str =
+        "Signature: 8a477f597d28d172789f06886806bc55\n# fatlink's cache: it can be removed at any time.\n";
+    let path = folder.join("CACHEDIR.TAG");
+    if !path.exists() {
+        // Without it everything works as well.
+        let _ = fs::write(path, TEXT);
+    }
+}
+
+/// Trims if the last look is long ago or `added` bytes are much.
+pub fn now_and_then(folder: &Path, capacity: u64, added: u64) {
+    let stamp = folder.join(STAMP);
+    let recent = fs::metadata(&stamp).and_then(|found| found.modified()).is_ok_and(|last| {
+        // A time in the future is a clock that was set: look.
+        SystemTime::now().duration_since(last).is_ok_and(|age| age < INTERVAL)
+    });
+    if recent && added <= capacity / MUCH {
+        return;
+    }
+    // The stamp's new time is now by the clock of the file system, which may be another machine's.
+    if let Ok(now) = touch(&stamp) {
+        trim(folder, capacity, now);
+    }
+}
+
+fn touch(stamp: &Path) -> io::Result<SystemTime> {
+    fs::write(stamp, "")?;
+    File::open(stamp)?.metadata()?.modified()
+}
+
+/// Removes unfinished entries that nobody writes any more, and the oldest entries while there is too much.
+pub fn trim(folder: &Path, capacity: u64, now: SystemTime) {
+    let mut entries: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+    for path in files(folder) {
+        let Ok(found) = fs::symlink_metadata(&path) else { continue };
+        let (true, Ok(modified)) = (found.is_file(), found.modified()) else { continue };
+        if is_entry(&path) {
+            entries.push((modified, found.len(), path));
+        } else if is_unfinished(&path) && now.duration_since(modified).is_ok_and(|age| age > STALE_AFTER) {
+            // Another link may trim at the same time and be first: here and below that is fine.
+            let _ = fs::remove_file(path);
+        }
+    }
+    let mut total: u64 = entries.iter().map(|(_, size, _)| size).sum();
+    if total <= capacity {
+        return;
+    }
+    entries.sort();
+    let target = capacity / 100 * TARGET_PERCENT;
+    for (_, size, path) in entries {
+        if total <= target {
+            break;
+        }
+        let _ = fs::remove_file(path);
+        total -= size;
+    }
+}
+
+fn is_unfinished(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes()))
+}
+
+/// What lies in the folders that entries are in, and nothing else that a user may have there.
+fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let inside = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|found| found.path());
+    let shards = (0..=0xff_u32).map(|shard| format!("{shard:02x}"));
+    let folder = folder.to_owned();
+    shards.flat_map(move |shard| inside(&folder.join(shard)))
+}

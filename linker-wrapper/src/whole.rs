@@ -1,0 +1,158 @@
+//! The device link of one target in one piece, in this process: small programs, and those that cannot be cut.
+
+use std::collections::BTreeSet;
+
+use llvm_passes::Module;
+use llvm_passes::pipeline::{self, CodeTarget, Unit};
+use llvm_passes::resolve::{Resolution, UnitSymbols};
+use llvm_passes::session::Session;
+use offload_bundle::arch::GpuArch;
+
+use crate::backend::ptxas::{self, DebugInfo};
+use crate::backend::{Maker, Piece, Source};
+use crate::device_link::{self, Libdevice, LinkedTarget, Surroundings};
+use crate::error::{Errors, collect, warn};
+use crate::plan::TargetPlan;
+use crate::trace;
+
+/// Links one target.
+///
+/// # Errors
+/// All that is wrong with its images, or what the tools say.
+pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
+    let _linking = trace::scope("Link device input", || target.arch.to_string());
+    // Declared first: modules of the session borrow from it.
+    let libdevice = Libdevice::new(around.libdevice.clone());
+    let session = Session::new();
+    let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
+    let units = device_link::units(target, &names);
+    device_link::keep_inputs(target, around.scratch)?;
+    let modules = pipeline::read_units(&session, &units).map_err(Errors::all)?;
+    pipeline::require_nvptx(&modules, &units).map_err(Errors::all)?;
+    let bitcode = |unit: usize| UnitSymbols { symbols: pipeline::symbols_of(&modules[unit]) };
+    let symbols = device_link::all_symbols(target, &bitcode)?;
+    let users = |image: usize, name: &str| {
+        let module = device_link::unit_of(image, target).and_then(|unit| modules.get(unit));
+        module.map(|module| pipeline::users_of(module, name)).unwrap_or_default()
+    };
+    let (resolution, library) = device_link::resolve_names(target, &symbols, &libdevice, &users, around)?;
+    promote_prevailing(&resolution, target, &modules);
+
+    let mut keep = device_link::kept_names(target, &symbols, around.registered);
+    keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
+    let needs = device_link::needs(target, usize::from(!modules.is_empty()), library.is_some());
+    let mut linked = LinkedTarget::default();
+    let mut own = None;
+    if !modules.is_empty() {
+        let maker = around.backends.choose(&needs)?;
+        let job = Job { session: &session, target, around, units: &units, keep: &keep, libdevice: &libdevice, maker };
+        (own, linked) = job.assemble(modules, needs.joins)?;
+    }
+    if device_link::keeps_own(target.arch, around) {
+        let own = own.into_iter().collect();
+        let joined = device_link::join(target, target.arch, own, library.as_ref(), &needs, around)?;
+        linked.sass.insert(0, (target.arch, joined));
+    }
+    let warnings: BTreeSet<String> = session.take_warnings().into_iter().collect();
+    warnings.iter().for_each(|text| warn(around.program, format_args!("{}: {text}", target.arch)));
+    Ok(linked)
+}
+
+/// A linkonce definition that prevails over a later weak one becomes weak: LLVM's merge would prefer the other.
+fn promote_prevailing(resolution: &Resolution, target: &TargetPlan<'_>, modules: &[Module<'_>]) {
+    for (name, image) in &resolution.linkonce_over_weak {
+        if let Some(module) = device_link::unit_of(*image, target).and_then(|unit| modules.get(unit)) {
+            pipeline::make_weak(module, name);
+        }
+    }
+}
+
+/// The work on the code of one target.
+struct Job<'j, 's> {
+    session: &'s Session,
+    target: &'j TargetPlan<'j>,
+    around: &'j Surroundings<'j>,
+    units: &'j [Unit<'j>],
+    keep: &'j BTreeSet<String>,
+    libdevice: &'s Libdevice,
+    maker: Maker<'j>,
+}
+
+impl<'s> Job<'_, 's> {
+    /// From modules to all that the image gets of them: the target's own cubin, still to be joined with others, and
+    /// the rest.
+    fn assemble(&self, modules: Vec<Module<'s>>, joins: bool) -> Result<(Option<Piece>, LinkedTarget), Errors> {
+        let stem = format!("{}.0", self.target.arch);
+        let keep = |stage: &str, module: &Module<'_>| {
+            self.around.scratch.keep(&format!("{stem}.{stage}.bc"), || pipeline::bitcode_of(module))
+        };
+        let merging = trace::scope("Merge", || stem.clone());
+        let merged = pipeline::merge(self.session, modules, self.units).map_err(Errors::one)?;
+        pipeline::internalize(&merged, self.keep);
+        if pipeline::wants_libdevice(&merged)
+            && let Some(library) = self.libdevice.unit()
+        {
+            pipeline::add_libdevice(self.session, &merged, library).map_err(Errors::one)?;
+            pipeline::internalize(&merged, self.keep);
+        }
+        drop(merging);
+        let ptx = self.maker.ptx_version(self.target.arch)?;
+        let code = CodeTarget { arch: self.target.arch, ptx, level: self.around.options.level };
+        keep("merged", &merged)?;
+        let optimizing = trace::scope("Optimize", || stem.clone());
+        pipeline::optimize(self.session, &merged, code).map_err(Errors::one)?;
+        drop(optimizing);
+        keep("opt", &merged)?;
+        let ptx = self.ptx_entries(&merged)?;
+        let sass = self.sass_entries(&merged)?;
+        let own = if device_link::keeps_own(self.target.arch, self.around) {
+            let text = self.emit(&merged, code)?;
+            Some(self.piece(self.target.arch, &stem, &text, joins)?)
+        } else {
+            None
+        };
+        Ok((own, LinkedTarget { sass, ptx }))
+    }
+
+    fn emit(&self, module: &Module<'_>, code: CodeTarget) -> Result<Vec<u8>, Errors> {
+        let _emitting = trace::scope("Generate PTX", || code.arch.to_string());
+        pipeline::emit_ptx(self.session, module, code).map_err(Errors::one)
+    }
+
+    /// Machine code for other targets, each made of a copy of the optimized module.
+    fn sass_entries(&self, merged: &Module<'s>) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
+        let own = self.target.arch;
+        let wanted = self.around.sass.iter().filter(|entry| entry.from == own && entry.arch != own);
+        collect(wanted.map(|entry| {
+            let ptx = self.maker.ptx_version(entry.arch)?;
+            let code = CodeTarget { arch: entry.arch, ptx, level: self.around.options.level };
+            let text = self.emit(&merged.clone(), code)?;
+            let stem = format!("{}.from.{own}", entry.arch);
+            Ok((entry.arch, self.piece(entry.arch, &stem, &text, false)?.bytes))
+        }))
+    }
+
+    /// PTX for the image, each made of a copy of the optimized module: generating code changes it.
+    fn ptx_entries(&self, merged: &Module<'s>) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
+        let wanted = self.around.ptx.iter().filter(|entry| entry.from == self.target.arch);
+        collect(wanted.map(|entry| {
+            let own = self.maker.ptx_version(entry.arch)?;
+            let code = CodeTarget { arch: entry.arch, ptx: own, level: self.around.options.level };
+            let text = self.emit(&merged.clone(), code)?;
+            let text = match self.around.ptx_version {
+                Some(version) => ptxas::with_version(&text, version).unwrap_or(text),
+                None if self.around.mode.dry => text,
+                None => self.maker.lower_version(text, entry.arch, self.around.scratch)?,
+            };
+            self.around.scratch.keep(&format!("{}.ptx", entry.arch.virtual_name()), || text.clone())?;
+            Ok((entry.arch, text))
+        }))
+    }
+
+    fn piece(&self, arch: GpuArch, stem: &str, text: &[u8], joins: bool) -> Result<Piece, Errors> {
+        let input = self.around.scratch.write(&format!("{stem}.ptx"), text)?;
+        let name = format!("the linked code for {arch}");
+        let source = Source { arch, input, debug_info: DebugInfo::of(text), joins, name };
+        device_link::assemble(self.maker, source, self.around)
+    }
+}

@@ -1,0 +1,325 @@
+//! The whole device program of one target as a graph: what every kernel reaches, across all units, and which
+//! of it can be copied. PURE: no LLVM, tested by tables.
+//!
+//! Functions that are called may be copied into every partition that calls them, and so may constants that
+//! nobody can tell from a copy, and shared memory, of which every kernel has its own anyway. Everything else
+//! has one owner and is known to the others by name: variables, and functions whose address is taken.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::summary::{CONSTANT, Global, Reference, Role, SHARED, Scope, Summary};
+
+/// One global of one unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Node {
+    /// Place among the target's bitcode units.
+    pub unit: usize,
+    /// Index in the unit's summary.
+    pub index: u32,
+}
+
+/// What may happen to a definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Every partition that needs it has its own.
+    Copied,
+    /// One of several equal tables: every partition that needs it brings it, the final link keeps one.
+    Folded,
+    /// One partition has it.
+    Owned,
+}
+
+/// A program: its units, and how their names resolve.
+pub struct Program<'p> {
+    units: &'p [Summary],
+    /// Stable and different names of the units, for what they share by name.
+    tags: Vec<String>,
+    /// The prevailing definition of every name that bitcode defines.
+    definitions: HashMap<&'p str, Node>,
+    /// Names that stay visible: registered by the host, or used by cubins.
+    keep: &'p BTreeSet<String>,
+    /// Of every global, by unit and index, the definitions that it refers to.
+    edges: Vec<Vec<Vec<Edge>>>,
+}
+
+/// One definition refers to another, of any unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// The other one.
+    pub to: Node,
+    /// As the callee of a call; else by address.
+    pub called: bool,
+}
+
+impl<'p> Program<'p> {
+    /// `prevailing` says which unit's definition of a name counts, if that is a bitcode unit; `tags` are as
+    /// many as units.
+    pub fn new(
+        units: &'p [Summary],
+        tags: Vec<String>,
+        prevailing: &dyn Fn(&str) -> Option<usize>,
+        keep: &'p BTreeSet<String>,
+    ) -> Self {
+        let mut definitions = HashMap::new();
+        for (unit, summary) in units.iter().enumerate() {
+            for (index, global) in summary.globals.iter().enumerate() {
+                let visible = matches!(global.scope, Scope::Visible { .. }) && global.is_definition();
+                if visible && prevailing(&global.name) == Some(unit) {
+                    definitions.insert(global.name.as_str(), Node { unit, index: index as u32 });
+                }
+            }
+        }
+        let mut program = Program { units, tags, definitions, keep, edges: Vec::new() };
+        program.edges = (0..units.len()).map(|unit| program.edges_of(unit)).collect();
+        program
+    }
+
+    fn edges_of(&self, unit: usize) -> Vec<Vec<Edge>> {
+        let of_global = |(index, global): (usize, &Global)| {
+            let from = Node { unit, index: index as u32 };
+            let edge =
+                |reference: &Reference| self.target(from, *reference).map(|to| Edge { to, called: reference.called });
+            global.references.iter().filter_map(edge).collect()
+        };
+        self.units[unit].globals.iter().enumerate().map(of_global).collect()
+    }
+
+    /// What a definition refers to.
+    pub fn edges(&self, node: Node) -> &[Edge] {
+        &self.edges[node.unit][node.index as usize]
+    }
+
+    /// Number of units.
+    pub fn unit_count(&self) -> usize {
+        self.units.len()
+    }
+
+    /// What a node is.
+    pub fn global(&self, node: Node) -> &'p Global {
+        &self.units[node.unit].globals[node.index as usize]
+    }
+
+    /// The definition behind a reference; `None`: it is outside, in libdevice, in a cubin, or nowhere.
+    fn target(&self, from: Node, reference: Reference) -> Option<Node> {
+        let own = Node { unit: from.unit, index: reference.to };
+        let global = self.global(own);
+        match global.scope {
+            Scope::Reserved => None,
+            Scope::Local => Some(own),
+            Scope::Visible { strength, odr } => {
+                let prevailing = self.definitions.get(global.name.as_str()).copied();
+                // Definitions of one name that are all alike: the nearest will do, so that a partition
+                // does not depend on units that are merely earlier on the line.
+                let all_alike = odr && strength.is_definition() && prevailing.is_some_and(|node| self.is_odr(node));
+                if all_alike && self.class(own) == Class::Copied { Some(own) } else { prevailing }
+            }
+        }
+    }
+
+    fn is_odr(&self, node: Node) -> bool {
+        matches!(self.global(node).scope, Scope::Visible { odr: true, .. })
+    }
+
+    /// What may happen to the definition; a function is [`Class::Copied`] as far as it is only called.
+    pub fn class(&self, node: Node) -> Class {
+        let global = self.global(node);
+        let Role::Variable(variable) = &global.role else { return Class::Copied };
+        if self.is_kept(node) {
+            return Class::Owned;
+        }
+        match (variable.address_space, &variable.content) {
+            (SHARED, _) => Class::Copied,
+            (CONSTANT, Some(_)) => Class::Folded,
+            // The bank of constants is small, and copies would fill it.
+            (CONSTANT, None) => Class::Owned,
+            _ if variable.constant && !variable.address_matters => Class::Copied,
+            _ => Class::Owned,
+        }
+    }
+
+    /// Whether the definition must stay visible in any case.
+    pub fn is_kept(&self, node: Node) -> bool {
+        let global = self.global(node);
+        let prevails = || self.definitions.get(global.name.as_str()) == Some(&node);
+        match global.scope {
+            Scope::Visible { .. } => (global.retained || self.keep.contains(&global.name)) && prevails(),
+            Scope::Local => global.retained,
+            Scope::Reserved => false,
+        }
+    }
+
+    /// The name by which all partitions know a definition that is not copied. `None`: its own.
+    pub fn shared_name(&self, node: Node) -> Option<String> {
+        let global = self.global(node);
+        if let Role::Variable(variable) = &global.role
+            && let (Class::Folded, Some(content)) = (self.class(node), &variable.content)
+        {
+            return Some(format!("__fatlink_constant_{content}"));
+        }
+        if global.scope != Scope::Local {
+            return None;
+        }
+        // A name that PTX takes as it is.
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '$' { c } else { '_' };
+        let name: String = global.name.chars().map(plain).collect();
+        Some(format!("{name}__fatlink_{}_{}", self.tags[node.unit], node.index))
+    }
+
+    /// The definitions from which everything else is reached, each in the partition that owns it: kernels,
+    /// what must stay visible, and what is shared by name. In order of units.
+    pub fn roots(&self) -> BTreeSet<Node> {
+        let mut roots: BTreeSet<Node> = self.nodes().filter(|node| self.is_start(*node)).collect();
+        let mut open: Vec<Node> = roots.iter().copied().collect();
+        let mut seen: BTreeSet<Node> = roots.clone();
+        while let Some(node) = open.pop() {
+            for edge in self.edges(node) {
+                if self.is_shared_by(*edge) {
+                    roots.insert(edge.to);
+                }
+                if seen.insert(edge.to) {
+                    open.push(edge.to);
+                }
+            }
+        }
+        roots
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = Node> {
+        let indices = |unit: usize| (0..self.units[unit].globals.len()).map(move |index| (unit, index));
+        (0..self.units.len()).flat_map(indices).map(|(unit, index)| Node { unit, index: index as u32 })
+    }
+
+    fn is_start(&self, node: Node) -> bool {
+        let global = self.global(node);
+        let prevails = || match global.scope {
+            Scope::Local => true,
+            _ => self.definitions.get(global.name.as_str()) == Some(&node),
+        };
+        global.is_definition() && ((global.is_kernel() && prevails()) || self.is_kept(node))
+    }
+
+    /// Whether this reference makes its target something that partitions share by name.
+    pub fn is_shared_by(&self, edge: Edge) -> bool {
+        match self.global(edge.to).role {
+            Role::Variable(_) => self.class(edge.to) == Class::Owned,
+            Role::Kernel => true,
+            Role::Function => !edge.called,
+        }
+    }
+
+    /// All that the roots reach: what a partition with these roots is made of.
+    pub fn closure(&self, roots: &[Node]) -> Closure<'p> {
+        let mut closure = Closure::default();
+        for root in roots {
+            closure.add_root(self, *root);
+        }
+        closure.close(self);
+        closure
+    }
+
+    /// Why the program can only be compiled whole, if that is so.
+    pub fn whole(&self, roots: &BTreeSet<Node>) -> Option<String> {
+        if let Some((unit, why)) = self.units.iter().enumerate().find_map(|(at, unit)| Some((at, unit.whole.as_ref()?)))
+        {
+            return Some(format!("unit {unit}: {why}"));
+        }
+        // A function that is called through a pointer has its caller's shared memory.
+        let by_pointer: Vec<Node> =
+            roots.iter().copied().filter(|root| self.global(*root).role == Role::Function).collect();
+        let closure = self.closure(&by_pointer);
+        let shared = closure.nodes().find(
+            |node| matches!(&self.global(*node).role, Role::Variable(variable) if variable.address_space == SHARED),
+        )?;
+        let name = &self.global(shared).name;
+        Some(format!("functions that are called through pointers use the shared variable {name}"))
+    }
+}
+
+/// The definitions of a partition.
+#[derive(Debug, Clone, Default)]
+pub struct Closure<'p> {
+    /// With their bodies, and whether only to look into.
+    taken: BTreeMap<Node, Need>,
+    /// Visible names, so that of several equal definitions one is taken.
+    names: HashMap<&'p str, Node>,
+    open: Vec<Node>,
+    instructions: u64,
+}
+
+/// Why a definition is in a partition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Need {
+    /// The partition owns it.
+    pub root: bool,
+    /// Its body is of use here.
+    pub body: bool,
+    /// It is known by name to other partitions too.
+    pub shared: bool,
+}
+
+impl<'p> Closure<'p> {
+    /// Instructions of all bodies.
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// All definitions and names of other partitions' definitions, with what they are needed for.
+    pub fn needs(&self) -> impl Iterator<Item = (Node, Need)> {
+        self.taken.iter().map(|(node, need)| (*node, *need))
+    }
+
+    /// All definitions with bodies.
+    pub fn nodes(&self) -> impl Iterator<Item = Node> {
+        self.taken.iter().filter(|(_, need)| need.body).map(|(node, _)| *node)
+    }
+
+    /// Adds a root; [`Closure::close`] adds what it reaches.
+    pub fn add_root(&mut self, program: &Program<'p>, root: Node) {
+        let node = self.same_name(program, root);
+        let need = self.taken.entry(node).or_default();
+        need.root = true;
+        need.shared = true;
+        self.want_body(program, node);
+    }
+
+    fn same_name(&mut self, program: &Program<'p>, node: Node) -> Node {
+        let global = program.global(node);
+        match global.scope {
+            Scope::Visible { .. } => *self.names.entry(global.name.as_str()).or_insert(node),
+            _ => node,
+        }
+    }
+
+    fn want_body(&mut self, program: &Program<'p>, node: Node) {
+        let need = self.taken.entry(node).or_default();
+        if !need.body {
+            need.body = true;
+            self.instructions += u64::from(program.global(node).instructions);
+            self.open.push(node);
+        }
+    }
+
+    /// Adds everything that is reached.
+    pub fn close(&mut self, program: &Program<'p>) {
+        while let Some(node) = self.open.pop() {
+            for edge in program.edges(node) {
+                self.reach(program, *edge);
+            }
+        }
+    }
+
+    fn reach(&mut self, program: &Program<'p>, edge: Edge) {
+        let node = self.same_name(program, edge.to);
+        let shared = program.is_shared_by(Edge { to: node, ..edge });
+        if shared {
+            self.taken.entry(node).or_default().shared = true;
+        }
+        let constant = || matches!(&program.global(node).role, Role::Variable(variable) if variable.constant && variable.size <= LOOKED_INTO);
+        if !shared || constant() {
+            self.want_body(program, node);
+        }
+    }
+}
+
+/// Constants of other partitions up to this size are known here with their content, in bytes.
+const LOOKED_INTO: u64 = 1 << 16;

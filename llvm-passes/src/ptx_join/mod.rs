@@ -1,0 +1,220 @@
+//! Several PTX modules as one: what the partitions of one program give, where the image is to carry PTX that loads
+//! alone.
+//!
+//! The text is what LLVM's NVPTX backend writes, and what ptxas takes decides about the result (tried with ptxas of
+//! CUDA 13.0): a function may be declared before its definition only with the definition's own linkage and
+//! `.noreturn`; a variable may be announced as `.extern` of the same type, and even values of other variables may
+//! name it then.
+
+mod names;
+mod rewrite;
+mod scan;
+
+use std::collections::{HashMap, HashSet};
+
+use names::{Names, Part, Place};
+use scan::{Kind, Linkage, Statement};
+
+/// Joins the PTX of partitions of one program. Names that several parts see are the program's: one definition of
+/// each stays, a strong one if there is one. Local names stay apart, except constants of the same text.
+///
+/// # Errors
+/// What cannot be joined, so that the PTX has to be made in one piece: parts of different versions or targets,
+/// with full debug information, or with a name that means two things; text that LLVM does not write.
+pub fn join(parts: &[&[u8]]) -> Result<Vec<u8>, String> {
+    if parts.is_empty() {
+        return Err("there is no PTX to join".to_owned());
+    }
+    let scanned: Result<Vec<Part<'_>>, String> =
+        parts.iter().enumerate().map(|(index, text)| read(index, text)).collect();
+    let scanned = scanned?;
+    check_headers(&scanned)?;
+    let mut names = names::resolve(&scanned)?;
+    let files = number_files(&scanned, &mut names)?;
+    let mut joiner =
+        Joiner { parts: &scanned, names: &names, out: Vec::with_capacity(parts.iter().map(|text| text.len()).sum()) };
+    joiner.header();
+    joiner.function_declarations()?;
+    joiner.variables()?;
+    joiner.functions()?;
+    joiner.rest(&files)?;
+    Ok(joiner.out)
+}
+
+fn read(index: usize, text: &[u8]) -> Result<Part<'_>, String> {
+    scan::statements(text).map_err(|error| format!("part {index}: {error}"))
+}
+
+/// `.version`, `.target` and `.address_size` must be the same, and nothing may describe the code of one part.
+fn check_headers(parts: &[Part<'_>]) -> Result<(), String> {
+    let header = |part: &Part<'_>| -> Vec<Vec<u8>> {
+        let lines = part.iter().filter(|statement| statement.kind == Kind::Header);
+        lines.map(|line| line.text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect()).collect()
+    };
+    let first = header(&parts[0]);
+    if first.len() != 3 {
+        return Err("the first part does not begin with .version, .target and .address_size".to_owned());
+    }
+    if let Some(other) = parts.iter().position(|part| header(part) != first) {
+        return Err(format!("parts 0 and {other} have different versions or targets"));
+    }
+    let is_debug = |statement: &Statement<'_>| match statement.kind {
+        Kind::Header => statement.text.starts_with(b".target") && statement.text.ends_with(b"debug"),
+        Kind::Section => !is_empty_section(statement),
+        _ => false,
+    };
+    match parts.iter().flatten().any(is_debug) {
+        true => Err("the parts have full debug information".to_owned()),
+        false => Ok(()),
+    }
+}
+
+fn is_empty_section(statement: &Statement<'_>) -> bool {
+    let body = &statement.text[statement.head..];
+    body.iter().all(|byte| matches!(byte, b'{' | b'}') || byte.is_ascii_whitespace())
+}
+
+/// Numbers the files anew, each once; their lines, without the number, in that order.
+fn number_files<'a>(parts: &[Part<'a>], names: &mut Names<'a>) -> Result<Vec<&'a [u8]>, String> {
+    let mut numbers: HashMap<&[u8], u64> = HashMap::new();
+    let mut files = Vec::new();
+    for (part, changes) in parts.iter().zip(&mut names.changes) {
+        for file in part.iter().filter(|statement| statement.kind == Kind::File) {
+            let (number, name) = split_file(file.text)?;
+            let new = *numbers.entry(name).or_insert_with(|| {
+                files.push(name);
+                files.len() as u64
+            });
+            if new != number {
+                changes.files.insert(number, new);
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// `.file 3 "a.cu"` -> 3 and `"a.cu"`.
+fn split_file(text: &[u8]) -> Result<(u64, &[u8]), String> {
+    let rest = text.strip_prefix(b".file").unwrap_or(text).trim_ascii_start();
+    let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    let number = std::str::from_utf8(&rest[..end]).ok().and_then(|digits| digits.parse().ok());
+    let name = rest[end..].trim_ascii();
+    number.map(|number| (number, name)).ok_or_else(|| "a .file without a number".to_owned())
+}
+
+/// The joined module while it is written.
+struct Joiner<'j, 'a> {
+    parts: &'j [Part<'a>],
+    names: &'j Names<'a>,
+    out: Vec<u8>,
+}
+
+impl<'a> Joiner<'_, 'a> {
+    /// The lines that all parts begin with.
+    fn header(&mut self) {
+        self.out.extend_from_slice(b"//\n// Generated by LLVM NVPTX Back-End, in parts\n//\n\n");
+        for line in self.parts[0].iter().filter(|statement| statement.kind == Kind::Header) {
+            self.out.extend_from_slice(line.text);
+            self.out.push(b'\n');
+        }
+        self.out.push(b'\n');
+    }
+
+    /// Writes text of a part with that part's changes, on lines of its own.
+    fn put(&mut self, part: usize, text: &[u8]) -> Result<(), String> {
+        self.names.changes[part].apply(text, &mut self.out).map_err(|error| format!("part {part}: {error}"))?;
+        self.out.push(b'\n');
+        Ok(())
+    }
+
+    /// All statements of some kinds, with their places.
+    fn each(&self, wanted: impl Fn(Kind) -> bool) -> Vec<(Place, Statement<'a>)> {
+        let mut found = Vec::new();
+        for (part, statements) in self.parts.iter().enumerate() {
+            let places = statements.iter().enumerate().map(|(index, statement)| ((part, index), *statement));
+            found.extend(places.filter(|(_, statement)| wanted(statement.kind)));
+        }
+        found
+    }
+
+    /// Whether this is the one statement of its name that stays. Local ones all do.
+    fn stays(&self, place: Place, statement: &Statement<'_>) -> bool {
+        match self.names.shared.get(statement.name) {
+            Some(shared) if statement.linkage != Linkage::Local => shared.chosen() == Some(place),
+            _ => true,
+        }
+    }
+
+    /// First, all functions that may be called before they are defined.
+    fn function_declarations(&mut self) -> Result<(), String> {
+        for (place, statement) in self.each(|kind| kind == Kind::Function) {
+            if !self.stays(place, &statement) {
+                continue;
+            }
+            if !statement.has_body {
+                self.put(place.0, statement.text)?;
+            } else if self.names.declared.contains(statement.name) && statement.linkage != Linkage::Local {
+                self.put(place.0, &rewrite::declaration(&statement))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Then the variables, in the order of their parts. Where a part's own statement goes, the values behind it may
+    /// use the name all the same.
+    fn variables(&mut self) -> Result<(), String> {
+        // Names that are announced or defined already.
+        let mut known: HashSet<&[u8]> = HashSet::new();
+        for (place, statement) in self.each(|kind| matches!(kind, Kind::Variable { .. } | Kind::Other)) {
+            let shared = self.names.shared.get(statement.name).filter(|_| statement.linkage != Linkage::Local);
+            let Some(shared) = shared else {
+                if !self.names.folded.contains(&place) {
+                    self.put(place.0, statement.text)?;
+                }
+                continue;
+            };
+            let new = known.insert(statement.name);
+            match (shared.definition, shared.declaration) {
+                (Some(own), _) if own == place => self.put(place.0, statement.text)?,
+                (Some((part, index)), _) if new => {
+                    self.put(part, &rewrite::announcement(&self.parts[part][index]))?;
+                }
+                (None, Some((part, index))) if new => self.put(part, self.parts[part][index].text)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The bodies.
+    fn functions(&mut self) -> Result<(), String> {
+        for (place, statement) in self.each(|kind| kind == Kind::Function) {
+            if statement.has_body && self.stays(place, &statement) {
+                self.put(place.0, statement.text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Aliases, which want their functions defined; sections; files.
+    fn rest(&mut self, files: &[&[u8]]) -> Result<(), String> {
+        let mut written = HashSet::new();
+        for (place, statement) in self.each(|kind| matches!(kind, Kind::Alias | Kind::Section)) {
+            let mut text = Vec::new();
+            self.names.changes[place.0].apply(statement.text, &mut text)?;
+            if written.insert(text.clone()) {
+                self.out.extend_from_slice(&text);
+                self.out.push(b'\n');
+            }
+        }
+        for (index, name) in files.iter().enumerate() {
+            self.out.extend_from_slice(format!("\t.file\t{} ", index + 1).as_bytes());
+            self.out.extend_from_slice(name);
+            self.out.push(b'\n');
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Which name means what in the joined module: one definition of each name that several parts see, and local
+//! names that stay apart.
+
+use std::collections::{HashMap, HashSet};
+
+use super::rewrite::{self, Changes};
+use super::scan::{Kind, Linkage, Statement};
+
+/// The statements of one part, in order.
+pub type Part<'a> = Vec<Statement<'a>>;
+
+/// A statement: part and place in it.
+pub type Place = (usize, usize);
+
+/// What is known of a name that is not local.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// The definition that stays.
+    pub definition: Option<Place>,
+    /// What stays where no part defines the name.
+    pub declaration: Option<Place>,
+}
+
+impl Shared {
+    /// What stays.
+    pub fn chosen(&self) -> Option<Place> {
+        self.definition.or(self.declaration)
+    }
+}
+
+/// The names of all parts.
+#[derive(Debug, Default)]
+pub struct Names<'a> {
+    /// Those that are not local.
+    pub shared: HashMap<&'a [u8], Shared>,
+    /// Local constants that are written out in an earlier part already.
+    pub folded: HashSet<Place>,
+    /// What changes in each part.
+    pub changes: Vec<Changes<'a>>,
+    /// Functions that are not local and that some part declares: they may be used before their definition.
+    pub declared: HashSet<&'a [u8]>,
+}
+
+/// Statements that have a name, with their places.
+fn named<'p, 'a>(parts: &'p [Part<'a>]) -> impl Iterator<Item = (Place, &'p Statement<'a>)> {
+    let places = |(part, statements): (usize, &'p Part<'a>)| {
+        statements.iter().enumerate().map(move |(index, statement)| ((part, index), statement))
+    };
+    let is_named =
+        |(_, statement): &(Place, &Statement<'_>)| matches!(statement.kind, Kind::Function | Kind::Variable { .. });
+    parts.iter().enumerate().flat_map(places).filter(is_named)
+}
+
+/// Decides about every name.
+///
+/// # Errors
+/// A name that means two things in two parts.
+pub fn resolve<'a>(parts: &[Part<'a>]) -> Result<Names<'a>, String> {
+    let mut names = Names::default();
+    for (place, statement) in named(parts) {
+        let local = statement.linkage == Linkage::Local;
+        if !local && statement.kind == Kind::Function && !statement.has_body {
+            names.declared.insert(statement.name);
+        }
+        if !local {
+            choose(names.shared.entry(statement.name).or_default(), place, statement, parts);
+        }
+    }
+    check(&names, parts)?;
+    rename_locals(&mut names, parts);
+    Ok(names)
+}
+
+/// Takes a statement into account: strong definitions prevail over weak ones, else the first does.
+fn choose(shared: &mut Shared, place: Place, statement: &Statement<'_>, parts: &[Part<'_>]) {
+    let at = |(part, index): Place| parts[part][index];
+    if statement.defines() {
+        if shared.definition.is_none_or(|other| statement.linkage > at(other).linkage) {
+            shared.definition = Some(place);
+        }
+    } else if shared.declaration.is_none_or(|other| prefer(statement, &at(other))) {
+        shared.declaration = Some(place);
+    }
+}
+
+/// Whether a declaration of an undefined name is better than an earlier one: that of an alias over that of
+/// something elsewhere, what comes back over what does not, what is aligned more.
+fn prefer(new: &Statement<'_>, old: &Statement<'_>) -> bool {
+    if (new.linkage == Linkage::Extern) != (old.linkage == Linkage::Extern) {
+        return old.linkage == Linkage::Extern;
+    }
+    match new.kind {
+        Kind::Function => rewrite::is_noreturn(old) && !rewrite::is_noreturn(new),
+        _ => alignment(new) > alignment(old),
+    }
+}
+
+fn alignment(statement: &Statement<'_>) -> u64 {
+    let text = String::from_utf8_lossy(statement.head());
+    let mut words = text.split_ascii_whitespace().skip_while(|word| *word != ".align");
+    words.nth(1).and_then(|number| number.parse().ok()).unwrap_or(1)
+}
+
+/// A name must be the same thing in all parts: calls in one rely on what the function is there.
+fn check(names: &Names<'_>, parts: &[Part<'_>]) -> Result<(), String> {
+    for (place, statement) in named(parts).filter(|(_, statement)| statement.linkage != Linkage::Local) {
+        let chosen = names.shared.get(statement.name).and_then(Shared::chosen).filter(|chosen| *chosen != place);
+        let Some(chosen) = chosen.map(|(part, index)| &parts[part][index]) else { continue };
+        let same = match statement.kind {
+            Kind::Function => {
+                chosen.kind == Kind::Function && rewrite::signature(statement) == rewrite::signature(chosen)
+            }
+            kind => chosen.kind == kind && (!is_final(statement) || statement.text == chosen.text),
+        };
+        if !same {
+            return Err(format!("{} is not the same in two parts", String::from_utf8_lossy(statement.name)));
+        }
+    }
+    Ok(())
+}
+
+/// A definition of a variable that cannot give way to another one.
+fn is_final(statement: &Statement<'_>) -> bool {
+    matches!(statement.linkage, Linkage::Visible | Linkage::Common)
+}
+
+/// A local name that other parts use too gets another one in all parts but the first.
+fn rename_locals<'a>(names: &mut Names<'a>, parts: &[Part<'a>]) {
+    names.changes = parts.iter().map(|_| Changes::default()).collect();
+    let everything: HashSet<&[u8]> = named(parts).map(|(_, statement)| statement.name).collect();
+    // Where a local name was first seen, and its definition.
+    let mut first: HashMap<&[u8], (usize, Option<&Statement<'_>>)> = HashMap::new();
+    for (place, statement) in named(parts).filter(|(_, statement)| statement.linkage == Linkage::Local) {
+        let name = statement.name;
+        let seen = first.entry(name).or_insert((place.0, None));
+        if seen.0 == place.0 && !names.shared.contains_key(name) {
+            seen.1 = seen.1.or(statement.defines().then_some(statement));
+        } else if is_same_constant(statement, seen.1) {
+            names.folded.insert(place);
+        } else if !names.changes[place.0].names.contains_key(name) {
+            let new = fresh(name, place.0, &everything);
+            names.changes[place.0].taken.insert(new.clone());
+            names.changes[place.0].names.insert(name, new);
+        }
+    }
+}
+
+/// `.const` variables of the same text and without addresses in it are one: a module has only 64 KiB of them.
+fn is_same_constant(statement: &Statement<'_>, first: Option<&Statement<'_>>) -> bool {
+    let value = &statement.text[statement.head..];
+    let plain = !value.iter().any(|byte| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$'));
+    statement.kind == (Kind::Variable { constant: true })
+        && plain
+        && first.is_some_and(|first| first.text == statement.text)
+}
+
+/// `NAME$jPART`, made longer until nobody has it.
+fn fresh(name: &[u8], part: usize, taken: &HashSet<&[u8]>) -> Vec<u8> {
+    let mut new = [name, format!("$j{part}").as_bytes()].concat();
+    while taken.contains(&new[..]) {
+        new.extend_from_slice(b"$j");
+    }
+    new
+}

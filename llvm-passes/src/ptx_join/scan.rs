@@ -1,0 +1,283 @@
+//! PTX text as a list of module-scope statements. Bodies are stepped over, not read.
+
+/// Who sees a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Linkage {
+    /// This module alone.
+    Local,
+    /// Defined elsewhere.
+    Extern,
+    /// May be defined several times, and any definition will do.
+    Weak,
+    /// As weak, for variables without a value.
+    Common,
+    /// Defined here for all.
+    Visible,
+}
+
+/// What a statement declares, defines or says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `.func` and `.entry`.
+    Function,
+    /// A variable outside functions; `.const` or another space.
+    Variable {
+        /// Nobody on the device can write to it.
+        constant: bool,
+    },
+    /// `.alias`.
+    Alias,
+    /// `.version`, `.target` and `.address_size`.
+    Header,
+    /// `.file`.
+    File,
+    /// `.section`.
+    Section,
+    /// Anything else.
+    Other,
+}
+
+/// One statement of a module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Statement<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Of the name.
+    pub linkage: Linkage,
+    /// What it is about; empty where it has no name.
+    pub name: &'a [u8],
+    /// All of it, from its first directive to its `;`, `}` or the end of its line.
+    pub text: &'a [u8],
+    /// Bytes of `text` in front of the body or value.
+    pub head: usize,
+    /// It has a body.
+    pub has_body: bool,
+}
+
+impl<'a> Statement<'a> {
+    /// Whether it defines the name and does not just declare it.
+    pub fn defines(&self) -> bool {
+        match self.kind {
+            Kind::Function => self.has_body,
+            Kind::Variable { .. } => self.linkage != Linkage::Extern,
+            _ => false,
+        }
+    }
+
+    /// The text in front of the body or value.
+    pub fn head(&self) -> &'a [u8] {
+        &self.text[..self.head.min(self.text.len())]
+    }
+}
+
+/// All statements of a module.
+///
+/// # Errors
+/// The byte at which the text is not what LLVM writes, and why.
+pub fn statements(text: &[u8]) -> Result<Vec<Statement<'_>>, String> {
+    let mut scanner = Scanner { text, at: 0 };
+    let mut found = Vec::new();
+    while scanner.skip_blank() {
+        found.push(scanner.statement()?);
+    }
+    Ok(found)
+}
+
+/// Whether a byte can stand inside a name. PTX: `[a-zA-Z0-9_$]`, and `%` in front of registers.
+pub fn in_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%')
+}
+
+/// Where a run of name bytes that begins at `start` ends.
+pub fn name_end(text: &[u8], start: usize) -> usize {
+    text[start..].iter().position(|byte| !in_name(*byte)).map_or(text.len(), |length| start + length)
+}
+
+/// Where a comment or string at `start` ends; `None`: there is none.
+pub fn quiet_end(text: &[u8], start: usize) -> Option<usize> {
+    let rest = &text[start..];
+    let length = match rest {
+        [b'"', inside @ ..] => inside.iter().position(|byte| *byte == b'"').map(|length| length + 2),
+        [b'/', b'/', ..] => rest.iter().position(|byte| *byte == b'\n'),
+        [b'/', b'*', inside @ ..] => inside.windows(2).position(|pair| pair == b"*/").map(|length| length + 4),
+        _ => return None,
+    };
+    // One that is not closed goes on to the end.
+    Some(length.map_or(text.len(), |length| start + length))
+}
+
+struct Scanner<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+/// What is known of a statement while it is read.
+struct Draft<'a> {
+    kind: Kind,
+    linkage: Linkage,
+    name: &'a [u8],
+    head: Option<usize>,
+    /// Open parentheses and brackets.
+    depth: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Steps over blanks and comments. `false`: that was all.
+    fn skip_blank(&mut self) -> bool {
+        while let Some(byte) = self.text.get(self.at) {
+            if byte.is_ascii_whitespace() {
+                self.at += 1;
+            } else if *byte == b'/'
+                && let Some(end) = quiet_end(self.text, self.at)
+            {
+                self.at = end;
+            } else {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn error<T>(&self, what: &str) -> Result<T, String> {
+        Err(format!("{what} at byte {}", self.at))
+    }
+
+    fn statement(&mut self) -> Result<Statement<'a>, String> {
+        let start = self.at;
+        let rest = &self.text[start..];
+        const LINES: [(&[u8], Kind); 4] = [
+            (b".version", Kind::Header),
+            (b".target", Kind::Header),
+            (b".address_size", Kind::Header),
+            (b".file", Kind::File),
+        ];
+        if let Some((_, kind)) = LINES.iter().find(|(word, _)| rest.starts_with(word)) {
+            return Ok(self.line(*kind));
+        }
+        if rest.first() != Some(&b'.') {
+            return self.error("no directive");
+        }
+        let mut draft = Draft { kind: Kind::Other, linkage: Linkage::Local, name: b"", head: None, depth: 0 };
+        let has_body = self.tokens(&mut draft)?;
+        if draft.name.is_empty() && matches!(draft.kind, Kind::Function | Kind::Variable { .. }) {
+            return self.error("a declaration without a name");
+        }
+        let text = &self.text[start..self.at];
+        let head = draft.head.map_or(text.len().saturating_sub(1), |head| head - start);
+        Ok(Statement { kind: draft.kind, linkage: draft.linkage, name: draft.name, text, head, has_body })
+    }
+
+    /// A directive that ends with its line.
+    fn line(&mut self, kind: Kind) -> Statement<'a> {
+        let start = self.at;
+        let mut end = start;
+        while let Some(byte) = self.text.get(end).filter(|byte| **byte != b'\n') {
+            match quiet_end(self.text, end) {
+                Some(_) if *byte == b'/' => break,
+                Some(next) => end = next,
+                None => end += 1,
+            }
+        }
+        self.at = end;
+        let text = self.text[start..end].trim_ascii_end();
+        Statement { kind, linkage: Linkage::Local, name: b"", text, head: text.len(), has_body: false }
+    }
+
+    /// Reads to the end of a statement. `true`: it has a body.
+    fn tokens(&mut self, draft: &mut Draft<'a>) -> Result<bool, String> {
+        while self.skip_blank() {
+            let byte = self.text[self.at];
+            match byte {
+                b'.' => self.directive(draft),
+                b'(' | b'[' => draft.depth += 1,
+                b')' | b']' if draft.depth == 0 => return self.error("a bracket that was not opened"),
+                b')' | b']' => draft.depth -= 1,
+                b'{' if matches!(draft.kind, Kind::Function | Kind::Section) => {
+                    draft.head = Some(self.at);
+                    self.block()?;
+                    return Ok(true);
+                }
+                b'{' => {
+                    self.block()?;
+                    continue;
+                }
+                b'=' => draft.head = draft.head.or(Some(self.at)),
+                b',' if draft.depth == 0 && matches!(draft.kind, Kind::Variable { .. }) => {
+                    return self.error("several variables in one statement");
+                }
+                b';' if draft.depth == 0 => {
+                    self.at += 1;
+                    return Ok(false);
+                }
+                b'"' => {
+                    self.at = quiet_end(self.text, self.at).unwrap_or(self.text.len());
+                    continue;
+                }
+                _ if in_name(byte) => {
+                    self.name(draft);
+                    continue;
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        self.error("the text ends inside a statement")
+    }
+
+    /// A name or number; the first name outside parentheses is what the statement is about.
+    fn name(&mut self, draft: &mut Draft<'a>) {
+        let end = name_end(self.text, self.at);
+        if draft.depth == 0 && draft.name.is_empty() && !self.text[self.at].is_ascii_digit() {
+            draft.name = &self.text[self.at..end];
+        }
+        self.at = end;
+    }
+
+    /// A word behind a dot; stays in front of the byte that ends it, less one.
+    fn directive(&mut self, draft: &mut Draft<'a>) {
+        let end = name_end(self.text, self.at + 1);
+        let word = &self.text[self.at + 1..end];
+        self.at = end - 1;
+        if draft.depth > 0 || !draft.name.is_empty() {
+            return;
+        }
+        match word {
+            b"visible" => draft.linkage = Linkage::Visible,
+            b"extern" => draft.linkage = Linkage::Extern,
+            b"weak" => draft.linkage = Linkage::Weak,
+            b"common" => draft.linkage = Linkage::Common,
+            b"func" | b"entry" => draft.kind = Kind::Function,
+            b"alias" => draft.kind = Kind::Alias,
+            b"section" => draft.kind = Kind::Section,
+            b"const" => draft.kind = Kind::Variable { constant: true },
+            b"global" | b"shared" | b"local" | b"tex" => draft.kind = Kind::Variable { constant: false },
+            // A section is named by a word with a dot.
+            _ if draft.kind == Kind::Section => draft.name = word,
+            _ => {}
+        }
+    }
+
+    /// Steps over braces and all in them.
+    fn block(&mut self) -> Result<(), String> {
+        let mut depth = 0_usize;
+        while let Some(byte) = self.text.get(self.at) {
+            match byte {
+                b'{' => depth += 1,
+                b'}' => depth -= 1,
+                b'/' | b'"' => {
+                    if let Some(end) = quiet_end(self.text, self.at) {
+                        self.at = end;
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            self.at += 1;
+            // The first byte opened one.
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+        self.error("a brace that is not closed")
+    }
+}

@@ -115,9 +115,8 @@ pub fn arguments(arch: GpuArch, inputs: &[Input<'_>], options: &LinkOptions<'_>,
     let lto = inputs.iter().any(|input| input.form == Form::LtoIr);
     if lto {
         words.push("-lto".to_owned());
-        // From 12.3 on it knows -O0 and -O3 alone; -O3 is what it does without a word.
-        let known = release < (12, 3) || options.level == 0;
-        words.extend(known.then(|| format!("-O{}", options.level)));
+        // 12.9 and 13.0 take -O0 and -O3, which is what they do without a word; 12.2 takes -O1 and -O2 too and then fails.
+        words.extend((options.level == 0 && release >= (12, 9)).then(|| "-O0".to_owned()));
     }
     match options.debug_info(inputs) {
         DebugInfo::Full => words.push("-g".to_owned()),
@@ -148,8 +147,9 @@ mod tests {
             (&ptx, 2, (12, 2), "-arch=sm_90 -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
             (&lines, 2, (12, 9), "-arch=sm_90 -Xptxas=-O2 -lineinfo -Xptxas=--maxrregcount=32"),
             (&full, 0, (13, 0), "-arch=sm_90 -g -Xptxas=--maxrregcount=32"),
-            (&lto, 2, (12, 2), "-arch=sm_90 -lto -O2 -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
+            (&lto, 2, (12, 2), "-arch=sm_90 -lto -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
             (&lto, 2, (12, 9), "-arch=sm_90 -lto -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
+            (&lto, 0, (12, 2), "-arch=sm_90 -lto -Xptxas=-O0 -Xptxas=--maxrregcount=32"),
             (&lto, 0, (13, 0), "-arch=sm_90 -lto -O0 -Xptxas=-O0 -Xptxas=--maxrregcount=32"),
         ] {
             let options = LinkOptions { level, debug: false, ptxas_arguments: &registers };

@@ -96,7 +96,7 @@ pub fn lower_version(
     ptx: Vec<u8>,
     arch: GpuArch,
     own: PtxVersion,
-    attempt: &dyn Fn(&[u8]) -> Result<Option<String>, Errors>,
+    attempt: &dyn Fn(&[u8]) -> Attempted,
 ) -> Result<Vec<u8>, Errors> {
     let mut version = arch.min_ptx();
     while version < own {
@@ -110,11 +110,14 @@ pub fn lower_version(
     Ok(ptx)
 }
 
+/// What an assembler says of PTX; `None`: it takes it.
+pub type Attempted = Result<Option<String>, Errors>;
+
 /// Lets ptxas try the PTX. `None`: it is fine; else its words.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn attempt(ptxas: &Path, ptx: &[u8], arch: GpuArch, scratch: &Scratch) -> Result<Option<String>, Errors> {
+pub fn attempt(ptxas: &Path, ptx: &[u8], arch: GpuArch, scratch: &Scratch) -> Attempted {
     let input = scratch.write(&format!("{}.probe.ptx", arch.virtual_name()), ptx)?;
     // Unoptimized: only the reading of the text counts.
     let mut words: Vec<OsString> = ["-m64", "-O0", "-arch"].map(OsString::from).to_vec();

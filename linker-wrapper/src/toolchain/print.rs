@@ -55,9 +55,9 @@ fn host_linker(text: &mut String, options: &Options) {
 
 /// What is there too and was passed over.
 fn others(text: &mut String, toolchain: &Toolchain) {
-    let used = toolchain.tree.as_ref().ok().map(|tree| tree.root.clone());
+    let used = toolchain.tree.as_ref().ok().and_then(|tree| tree.root.canonicalize().ok());
     let trees = search::installations().into_iter().chain(search::python_trees());
-    for tree in trees.filter(|tree| Some(&tree.root) != used.as_ref()) {
+    for tree in trees.filter(|tree| tree.root.canonicalize().ok() != used) {
         let version = versions::of_tree(&tree.root).unwrap_or_else(|| "-".to_owned());
         line(text, "not used", &version, &tree.root, &tree.how);
     }

@@ -135,18 +135,19 @@ pub fn installations() -> Vec<Tree> {
         })
         .collect();
     versions.sort();
-    let count = versions.len();
     let chosen = [(Vec::new(), Path::new(INSTALLATIONS).join("cuda"))];
-    let all = chosen.into_iter().chain(versions.into_iter().rev());
-    let tree = |(version, root): (Vec<u32>, PathBuf)| {
-        let how = if version.is_empty() || count < 2 {
-            root.display().to_string()
-        } else {
-            format!("{}, of {count} versions under {INSTALLATIONS}", root.display())
-        };
-        Tree::new(&root, how)
-    };
-    all.map(tree).filter(|tree| tree.part(Part::Ptxas).is_some()).collect()
+    let mut found: Vec<Tree> = Vec::new();
+    let mut real: Vec<PathBuf> = Vec::new();
+    for (_, root) in chosen.into_iter().chain(versions.into_iter().rev()) {
+        let tree = Tree::new(&root, INSTALLATIONS);
+        // /usr/local/cuda and /usr/local/cuda-13 are usually links to one of the others.
+        let Some(place) = root.canonicalize().ok().filter(|place| !real.contains(place)) else { continue };
+        if tree.part(Part::Ptxas).is_some() {
+            real.push(place);
+            found.push(tree);
+        }
+    }
+    found
 }
 
 /// The Python packages of CUDA: `nvidia/cu13` (one tree), and `nvidia` itself where the packages of CUDA 12 put each part

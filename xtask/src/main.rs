@@ -10,6 +10,7 @@ mod demo;
 mod dist;
 mod environment;
 mod failure;
+mod library;
 mod repository;
 mod setup;
 mod step;

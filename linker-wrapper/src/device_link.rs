@@ -32,6 +32,8 @@ use crate::memory::Budget;
 use crate::partition_job::{self, Made};
 use crate::partitioned::{self, CutTarget, Partitioning};
 use crate::plan::{Code, PlannedImage, TargetPlan};
+use crate::progress::Progress;
+use crate::recorder::Recorder;
 use crate::results::{CachedTarget, Results};
 use crate::scratch::Scratch;
 use crate::{pool, progress, report, trace, warnings, whole};
@@ -73,6 +75,8 @@ pub struct Surroundings<'a> {
     pub budget: &'a Budget,
     /// How much of it each needs.
     pub estimates: &'a Estimates,
+    /// Notes for `--offload-stats`.
+    pub recorder: &'a Recorder,
 }
 
 /// What the linked code of one target gives.
@@ -118,12 +122,14 @@ enum Done {
 /// All that is wrong with the images, or what the tools say.
 pub fn link_all(targets: &[TargetPlan<'_>], around: &Surroundings<'_>) -> Result<Vec<LinkedTarget>, Errors> {
     let keys: Vec<Option<Key>> = targets.iter().map(|target| around.results.target_key(target, around)).collect();
-    let ways: Vec<_> = targets.par_iter().zip(&keys).map(|(target, key)| way(target, key.as_ref(), around)).collect();
+    let ways: Vec<_> = around.recorder.phase("symbols and partitions", || {
+        targets.par_iter().zip(&keys).map(|(target, key)| way(target, key.as_ref(), around)).collect()
+    });
     let ways = collect(ways)?;
     let jobs: Vec<Job<'_>> = ways.iter().flat_map(jobs).collect();
-    let done = pool::longest_first(&jobs, around.threads, |job| around.limit.run(|| run(job, around)))?;
-    let mut done = done.into_iter();
-    let linked = collect(ways.iter().map(|way| finish(way, &mut done, around)))?;
+    let mut done = around.recorder.phase("device code", || run_all(&jobs, around))?.into_iter();
+    let finish_all = || collect(ways.iter().map(|way| finish(way, &mut done, around)));
+    let linked = around.recorder.phase("joining", finish_all)?;
     for ((target, way), (key, linked)) in targets.iter().zip(&ways).zip(keys.iter().zip(&linked)) {
         // What tools say is no part of a result that is kept: they say it when they run.
         if !matches!(way, Way::Done(_)) && linked.said.is_empty() && !around.mode.dry {
@@ -132,6 +138,20 @@ pub fn link_all(targets: &[TargetPlan<'_>], around: &Surroundings<'_>) -> Result
         report_words(target, linked, around);
     }
     Ok(linked)
+}
+
+/// Runs all jobs, with a line on a terminal that says how far they are.
+fn run_all(jobs: &[Job<'_>], around: &Surroundings<'_>) -> Result<Vec<Done>, Errors> {
+    let labels: Vec<(String, u64)> = jobs.iter().map(|job| (job.label(), pool::Job::cost(job))).collect();
+    let progress = Progress::new(&labels);
+    pool::longest_first(jobs, around.threads, |index, job| {
+        around.limit.run(|| {
+            progress.started(index);
+            let done = run(job, around);
+            progress.finished(index);
+            done
+        })
+    })
 }
 
 fn report_words(target: &TargetPlan<'_>, linked: &LinkedTarget, around: &Surroundings<'_>) {
@@ -154,6 +174,18 @@ fn jobs<'j>(way: &'j Way<'j>) -> Vec<Job<'j>> {
         Way::Done(_) => Vec::new(),
         Way::Whole(target) => vec![Job::Whole(target)],
         Way::Cut(cut) => (0..cut.partitions().len()).map(|index| Job::Partition(cut, index)).collect(),
+    }
+}
+
+impl Job<'_> {
+    /// Its first kernel, or its target.
+    fn label(&self) -> String {
+        match self {
+            Job::Whole(target) => target.arch.to_string(),
+            Job::Partition(cut, index) => {
+                cut.partitions()[*index].kernels.first().cloned().unwrap_or_else(|| cut.target.arch.to_string())
+            }
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use crate::options::{self, Options};
 use crate::override_image::Overriding;
 use crate::persona;
 use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
+use crate::recorder::Recorder;
 use crate::results::Results;
 use crate::scratch::{self, Scratch};
 use crate::toolchain::{Part, Toolchain, print};
@@ -123,14 +124,17 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
         limit: &limit,
         wishes: &wishes,
         registered: &registered,
+        recorder: Recorder::default(),
+        cached: OnceLock::new(),
         choices: OnceLock::new(),
         report: OnceLock::new(),
     };
-    let code = match overriding {
-        Some(overriding) => link.wrap(overriding)?,
-        None if options.emit_fatbin_only => link.emit_bundle(&plan)?,
-        None => link.all(&plan)?,
-    };
+    let code = link.recorder.phase("the whole link", || match overriding {
+        Some(overriding) => link.wrap(overriding),
+        None if options.emit_fatbin_only => link.emit_bundle(&plan),
+        None => link.all(&plan),
+    })?;
+    link.print_stats();
     // What a link that failed would have made is of no use.
     if code == 0 { report(options, &link.report).map(|()| 0) } else { Ok(code) }
 }
@@ -237,6 +241,10 @@ struct Link<'a> {
     choices: OnceLock<Vec<Choice>>,
     /// What there is to say of the CUDA image, once it is made.
     report: OnceLock<ImageReport>,
+    /// Notes for `--offload-stats`.
+    recorder: Recorder,
+    /// Entries that the cache had, and had not.
+    cached: OnceLock<(u64, u64)>,
 }
 
 impl Link<'_> {
@@ -291,6 +299,7 @@ impl Link<'_> {
                 results: &results,
                 budget: &memory::of(self.options),
                 estimates: &Estimates::default(),
+                recorder: &self.recorder,
             };
             let link = || device_link::link_all(targets, &around);
             let (linked, agreed) = rayon::join(link, || self.agree(targets));
@@ -305,10 +314,19 @@ impl Link<'_> {
             Ok(linked)
         });
         if let Some(cache) = results.cache() {
+            // One link has one set of targets.
+            let _ = self.cached.set(cache.hits_and_misses());
             cache.warning().into_iter().for_each(|text| warn(self.program, text));
             cache.trim();
         }
         linked
+    }
+
+    /// `--offload-stats`.
+    fn print_stats(&self) {
+        if let Some(format) = self.options.stats {
+            print!("{}", self.recorder.stats(self.cached.get().copied()).render(format));
+        }
     }
 
     /// Whether the files agree about how they were compiled: the warnings, while others read and optimize.

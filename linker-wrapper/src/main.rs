@@ -37,6 +37,7 @@ mod persona;
 mod plan;
 mod pool;
 mod progress;
+mod recorder;
 mod relocatable;
 mod report;
 mod results;

@@ -1,5 +1,7 @@
 //! The job of one partition: PTX by a worker process, machine code by ptxas, or both out of the cache.
 
+use std::time::Instant;
+
 use llvm_passes::extract::UnitPart;
 use llvm_passes::partition::Partition;
 use llvm_passes::session::Warning;
@@ -13,6 +15,7 @@ use crate::error::{Errors, collect};
 use crate::partitioned::CutTarget;
 use crate::results::CompiledPartition;
 use crate::scratch;
+use crate::stats::JobStat;
 use crate::symbol_name;
 use crate::trace;
 use crate::worker::{self, Emission, Work};
@@ -34,11 +37,18 @@ pub struct Made {
     pub said: Vec<String>,
 }
 
+impl Made {
+    fn cubin_bytes(&self) -> u64 {
+        self.cubins.iter().map(|cubin| cubin.bytes.len() as u64).sum()
+    }
+}
+
 /// A job with everything that is known before it runs.
 struct Job<'j> {
     around: &'j Surroundings<'j>,
     stem: String,
     what: String,
+    label: String,
     maker: Maker<'j>,
     sass: Vec<GpuArch>,
     ptx: Vec<GpuArch>,
@@ -54,6 +64,9 @@ pub fn compile(cut: &CutTarget<'_>, index: usize, around: &Surroundings<'_>) -> 
     let job = Job::new(cut, index, around)?;
     let key = around.results.partition_key(&job.work, around);
     if let Some(made) = around.results.get::<CompiledPartition>(key.as_ref()).and_then(|found| job.unpack(found)) {
+        if let Ok(made) = &made {
+            around.recorder.job(JobStat { cached: true, cubin_bytes: made.cubin_bytes(), ..job.stat() });
+        }
         return made;
     }
     job.run(key.as_ref())
@@ -105,28 +118,48 @@ impl<'j> Job<'j> {
             keep_stages: around.scratch.folder().is_none().then(|| (stage("merged"), stage("opt"))),
         };
         let (what, instructions) = (described(partition, own), partition.instructions);
-        Ok(Job { around, stem, what, maker, sass, ptx, instructions, work })
+        let label = partition.kernels.first().cloned().unwrap_or_else(|| stem.clone());
+        Ok(Job { around, stem, what, label, maker, sass, ptx, instructions, work })
     }
 
     fn run(&self, key: Option<&Key>) -> Result<Made, Errors> {
         let around = self.around;
         let mut permit = around.budget.admit(around.estimates.llvm(self.instructions));
         let compiling = trace::scope("Compile partition", || format!("{}: {}", self.stem, self.what));
+        let begun = Instant::now();
         let reply = worker::compile(&self.work, &around.scratch.file(&format!("{}.json", self.stem)), &self.what)?;
         drop(compiling);
+        around.recorder.process(begun, reply.peak);
+        let (llvm_seconds, begun) = (begun.elapsed().as_secs_f64(), Instant::now());
         let sizes = &reply.sizes;
         permit.adjust(around.estimates.ptxas(sizes.iter().copied().max().unwrap_or_default()));
         let mut made = Made { warnings: reply.warnings, ..Made::default() };
+        let mut ptxas_peak = 0;
         for (arch, (debug_info, size)) in self.sass.iter().zip(reply.debug_info.iter().zip(sizes)) {
             let cubin = self.assemble(*arch, *debug_info)?;
             around.estimates.learn(*size, cubin.peak);
+            ptxas_peak = ptxas_peak.max(cubin.peak);
             made.said.extend(cubin.said.clone());
             made.cubins.push(cubin);
         }
         made.ptx = collect(self.ptx.iter().map(|arch| Ok((*arch, self.image_ptx(*arch)?))))?;
         drop(permit);
+        around.recorder.process(begun, ptxas_peak);
+        around.recorder.job(JobStat {
+            llvm_seconds,
+            ptxas_seconds: begun.elapsed().as_secs_f64(),
+            llvm_peak: reply.peak,
+            ptxas_peak,
+            ptx_bytes: reply.sizes.iter().sum(),
+            cubin_bytes: made.cubin_bytes(),
+            ..self.stat()
+        });
         self.keep(key, &made);
         Ok(made)
+    }
+
+    fn stat(&self) -> JobStat {
+        JobStat { label: self.label.clone(), target: self.work.arch.clone(), ..JobStat::default() }
     }
 
     fn emission(&self, arch: GpuArch) -> Option<&Emission> {

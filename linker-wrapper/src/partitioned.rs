@@ -116,6 +116,7 @@ pub fn cut<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<
     if cut.partitions.is_empty() {
         return Ok(None);
     }
+    around.recorder.cut(cut.partitions.len(), cut.distinct, cut.duplicated());
     device_link::keep_inputs(target, around.scratch)?;
     let (path, ranges) = write_units(&units, target.arch, around.scratch)?;
     let needs = device_link::needs(target, cut.partitions.len(), library.is_some());

@@ -20,7 +20,7 @@ pub trait Job: Sync {
     fn is_one_of_many(&self) -> bool;
 }
 
-/// Runs all jobs, the costliest first, `threads` at a time; the results come in the order of the jobs. After an
+/// Runs all jobs, each told its place, the costliest first, `threads` at a time; the results come in the order of the jobs. After an
 /// error no further job of many starts; those that run go on to their end, and all errors are shown.
 ///
 /// # Errors
@@ -28,7 +28,7 @@ pub trait Job: Sync {
 pub fn longest_first<J: Job, T: Send>(
     jobs: &[J],
     threads: usize,
-    run: impl Fn(&J) -> Result<T, Errors> + Sync,
+    run: impl Fn(usize, &J) -> Result<T, Errors> + Sync,
 ) -> Result<Vec<T>, Errors> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|index| std::cmp::Reverse(jobs[*index].cost()));
@@ -40,7 +40,7 @@ pub fn longest_first<J: Job, T: Send>(
             if job.is_one_of_many() && failed.load(Ordering::Relaxed) {
                 continue;
             }
-            let result = run(job);
+            let result = run(*index, job);
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             if let Ok(mut place) = results[*index].lock() {
                 *place = Some(result);
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn results_come_in_the_order_of_the_jobs_and_work_in_the_order_of_costs() {
         let started = Mutex::new(Vec::new());
-        let results = longest_first(&[3_u64, 9, 1, 7], 1, |job| {
+        let results = longest_first(&[3_u64, 9, 1, 7], 1, |_, job| {
             started.lock().unwrap().push(*job);
             Ok(job * 2)
         });
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn after_an_error_only_what_stands_alone_starts() {
         let started = Mutex::new(Vec::new());
-        let result = longest_first(&[1_u64, 30, 20], 1, |job| -> Result<(), Errors> {
+        let result = longest_first(&[1_u64, 30, 20], 1, |_, job| -> Result<(), Errors> {
             started.lock().unwrap().push(*job);
             if *job == 30 { Err(Errors::one("no")) } else { Ok(()) }
         });
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn more_threads_than_jobs_are_fine() {
-        assert_eq!(longest_first(&[1_u64, 2], 64, |job| Ok(*job)).unwrap(), [1, 2]);
-        assert!(longest_first(&[] as &[u64], 4, |job| Ok(*job)).unwrap().is_empty());
+        assert_eq!(longest_first(&[1_u64, 2], 64, |_, job| Ok(*job)).unwrap(), [1, 2]);
+        assert!(longest_first(&[] as &[u64], 4, |_, job| Ok(*job)).unwrap().is_empty());
     }
 }

@@ -1,9 +1,6 @@
 //! One line on a terminal that says how far the device link is. Nothing in a pipe or a file, and nothing for a link
 //! that is over before one could read it.
 
-// The device link does not use it yet.
-#![allow(dead_code)]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

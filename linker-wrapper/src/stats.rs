@@ -1,8 +1,5 @@
 //! `--offload-stats`: where the time and memory of a device link went, as a table or as JSON.
 
-// The device link does not use it yet.
-#![allow(dead_code)]
-
 use std::fmt::Write;
 use std::time::Duration;
 

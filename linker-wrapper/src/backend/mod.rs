@@ -270,14 +270,12 @@ pub struct Piece {
     pub said: Vec<String>,
     /// The largest resident size of ptxas, in bytes; 0: not known.
     pub peak: u64,
-    /// Processor time of ptxas, in seconds.
-    pub seconds: f64,
 }
 
 impl Piece {
     /// A cubin that nobody said anything about; `open` if it still has to go through a linker.
     pub fn finished(name: String, arch: GpuArch, path: PathBuf, bytes: Vec<u8>, open: bool) -> Self {
-        Piece { name, arch, path, bytes, form: Form::Cubin, open, said: Vec::new(), peak: 0, seconds: 0.0 }
+        Piece { name, arch, path, bytes, form: Form::Cubin, open, said: Vec::new(), peak: 0 }
     }
 }
 
@@ -364,10 +362,9 @@ impl<'b> Maker<'b> {
             let path = input.with_extension("cubin");
             let (ptxas, output) = (&backends.ptxas()?.path, path.clone());
             let assembly = ptxas::Assembly { ptxas, arch, input, output, relocatable: joins, debug_info };
-            let ptxas::Cubin { bytes, said, peak, seconds } =
-                ptxas::assemble(&assembly, backends.options, backends.mode)?;
+            let ptxas::Cubin { bytes, said, peak } = ptxas::assemble(&assembly, backends.options, backends.mode)?;
             let said = if said.is_empty() { Vec::new() } else { vec![said] };
-            return Ok(Piece { said, peak, seconds, ..Piece::finished(name, arch, path, bytes, joins) });
+            return Ok(Piece { said, peak, ..Piece::finished(name, arch, path, bytes, joins) });
         }
         let bytes = std::fs::read(&input)
             .map_err(|error| Errors::one(format_args!("cannot read {}: {error}", input.display())))?;

@@ -61,8 +61,6 @@ pub struct Cubin {
     pub said: String,
     /// Its largest resident size in bytes; 0: not known.
     pub peak: u64,
-    /// Processor time, in seconds.
-    pub seconds: f64,
 }
 
 /// Assembles.
@@ -85,7 +83,7 @@ pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) ->
     }
     let bytes = std::fs::read(&assembly.output)
         .map_err(|error| Errors::one(format_args!("{program} left no cubin for {arch}: {error}")))?;
-    Ok(Cubin { bytes, said: words, peak: output.peak_bytes, seconds: output.cpu.as_secs_f64() })
+    Ok(Cubin { bytes, said: words, peak: output.peak_bytes })
 }
 
 /// The `.version` of PTX, if it has one.

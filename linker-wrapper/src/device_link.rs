@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use llvm_passes::pipeline::Unit;
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
+use llvm_passes::session::Warning;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use offload_bundle::{cubin, ltoir, ptx};
 use rayon::prelude::*;
@@ -17,20 +18,26 @@ use crate::backend::choose::Inputs;
 use crate::backend::piece::Form;
 use crate::backend::ptxas::DebugInfo;
 use crate::backend::{Backends, Maker, Piece, Source};
+use crate::cache::Key;
 use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
 use crate::device_library::{self, DeviceLibrary};
 use crate::device_symbols;
-use crate::error::{Errors, collect};
+use crate::error::{Errors, collect, warn};
+use crate::estimates::Estimates;
 use crate::image_policy::Entry;
 use crate::jobs::Limit;
 use crate::mapped::Mapped;
+use crate::memory::Budget;
+use crate::partition_job::{self, Made};
 use crate::partitioned::{self, CutTarget, Partitioning};
 use crate::plan::{Code, PlannedImage, TargetPlan};
+use crate::results::{CachedTarget, Results};
 use crate::scratch::Scratch;
-use crate::{pool, report, trace, whole};
+use crate::{pool, report, trace, warnings, whole};
 
 /// What all targets of one link share.
+#[derive(Clone)]
 pub struct Surroundings<'a> {
     /// What makes machine code: chosen for each target. A link of one finished cubin needs nothing.
     pub backends: &'a Backends<'a>,
@@ -60,15 +67,25 @@ pub struct Surroundings<'a> {
     pub limit: &'a Limit,
     /// Jobs at a time.
     pub threads: usize,
+    /// What earlier links made.
+    pub results: &'a Results,
+    /// Memory for jobs.
+    pub budget: &'a Budget,
+    /// How much of it each needs.
+    pub estimates: &'a Estimates,
 }
 
 /// What the linked code of one target gives.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LinkedTarget {
     /// Finished cubins: the target's own, and those made for others.
     pub sass: Vec<(GpuArch, Vec<u8>)>,
     /// PTX made of the same linked code: one whole module each.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
+    /// LLVM's warnings.
+    pub warnings: Vec<Warning>,
+    /// What ptxas and nvlink said.
+    pub said: Vec<String>,
 }
 
 /// How the code of one target is compiled.
@@ -77,6 +94,8 @@ enum Way<'a> {
     Whole(&'a TargetPlan<'a>),
     /// In partitions.
     Cut(Box<CutTarget<'a>>),
+    /// An earlier link did it.
+    Done(LinkedTarget),
 }
 
 /// One thing to do.
@@ -90,7 +109,7 @@ enum Job<'j> {
 /// What came of it.
 enum Done {
     Whole(LinkedTarget),
-    Partition(Vec<Piece>),
+    Partition(Made),
 }
 
 /// Links all targets; the results come in their order.
@@ -98,21 +117,43 @@ enum Done {
 /// # Errors
 /// All that is wrong with the images, or what the tools say.
 pub fn link_all(targets: &[TargetPlan<'_>], around: &Surroundings<'_>) -> Result<Vec<LinkedTarget>, Errors> {
-    let ways: Vec<_> = targets.par_iter().map(|target| way(target, around)).collect();
+    let keys: Vec<Option<Key>> = targets.iter().map(|target| around.results.target_key(target, around)).collect();
+    let ways: Vec<_> = targets.par_iter().zip(&keys).map(|(target, key)| way(target, key.as_ref(), around)).collect();
     let ways = collect(ways)?;
     let jobs: Vec<Job<'_>> = ways.iter().flat_map(jobs).collect();
     let done = pool::longest_first(&jobs, around.threads, |job| around.limit.run(|| run(job, around)))?;
     let mut done = done.into_iter();
-    collect(ways.iter().map(|way| finish(way, &mut done, around)))
+    let linked = collect(ways.iter().map(|way| finish(way, &mut done, around)))?;
+    for ((target, way), (key, linked)) in targets.iter().zip(&ways).zip(keys.iter().zip(&linked)) {
+        // What tools say is no part of a result that is kept: they say it when they run.
+        if !matches!(way, Way::Done(_)) && linked.said.is_empty() && !around.mode.dry {
+            around.results.put(key.as_ref(), &CachedTarget::of(linked));
+        }
+        report_words(target, linked, around);
+    }
+    Ok(linked)
 }
 
-fn way<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<Way<'a>, Errors> {
+fn report_words(target: &TargetPlan<'_>, linked: &LinkedTarget, around: &Surroundings<'_>) {
+    linked.said.iter().for_each(|words| eprintln!("{words}"));
+    for text in warnings::lines(linked.warnings.iter().cloned()) {
+        warn(around.program, format_args!("{}: {text}", target.arch));
+    }
+}
+
+fn way<'a>(target: &'a TargetPlan<'a>, key: Option<&Key>, around: &Surroundings<'_>) -> Result<Way<'a>, Errors> {
+    if let Some(linked) = around.results.get::<CachedTarget>(key).and_then(CachedTarget::into_linked) {
+        // Nothing is made; what would make it is told all the same, and was asked before.
+        let _ = around.backends.choose(&most_needs(target));
+        return Ok(Way::Done(linked));
+    }
     let cut = partitioned::cut(target, around)?;
     Ok(cut.map_or(Way::Whole(target), |cut| Way::Cut(Box::new(cut))))
 }
 
 fn jobs<'j>(way: &'j Way<'j>) -> Vec<Job<'j>> {
     match way {
+        Way::Done(_) => Vec::new(),
         Way::Whole(target) => vec![Job::Whole(target)],
         Way::Cut(cut) => (0..cut.partitions().len()).map(|index| Job::Partition(cut, index)).collect(),
     }
@@ -135,7 +176,7 @@ impl pool::Job for Job<'_> {
 fn run(job: &Job<'_>, around: &Surroundings<'_>) -> Result<Done, Errors> {
     match job {
         Job::Whole(target) => whole::link(target, around).map(Done::Whole),
-        Job::Partition(cut, index) => partitioned::compile(cut, *index, around).map(Done::Partition),
+        Job::Partition(cut, index) => partition_job::compile(cut, *index, around).map(Done::Partition),
     }
 }
 
@@ -145,6 +186,7 @@ fn finish(
     around: &Surroundings<'_>,
 ) -> Result<LinkedTarget, Errors> {
     match way {
+        Way::Done(linked) => Ok(linked.clone()),
         Way::Whole(_) => match done.next() {
             Some(Done::Whole(linked)) => Ok(linked),
             _ => Ok(LinkedTarget::default()),
@@ -237,6 +279,12 @@ pub fn needs(target: &TargetPlan<'_>, jobs: usize, library: bool) -> Inputs {
         joins: others + jobs + usize::from(library) > 1,
         ..Inputs::none(target.arch)
     }
+}
+
+/// The most that can be needed, before anything is known of the code but its form.
+pub fn most_needs(target: &TargetPlan<'_>) -> Inputs {
+    let bitcode = of_code(target, Code::Bitcode).next().is_some();
+    Inputs { joins: true, ..needs(target, usize::from(bitcode), true) }
 }
 
 /// The bitcode among a target's images, with the names by which messages call them.
@@ -351,7 +399,7 @@ pub fn join(
     if let Some(library) = library {
         let path = around.scratch.write(&format!("{}.library.cubin", target.arch), &library.cubin)?;
         let name = "libcudadevrt".to_owned();
-        pieces.push(Piece { name, arch, path, bytes: library.cubin.clone(), form: Form::Cubin, open: true });
+        pieces.push(Piece::cubin(name, arch, path, library.cubin.clone()));
     }
     if let [only] = &mut pieces[..]
         && (!only.open || only.form == Form::Cubin)
@@ -382,7 +430,7 @@ fn input_piece(
     let form = if image.code == Code::LtoIr { Form::LtoIr } else { Form::Cubin };
     let open = needs.joins || form == Form::LtoIr;
     let path = if open { around.scratch.write(&file, image.bytes)? } else { around.scratch.file(&file) };
-    Ok(Piece { name, arch, path, bytes: image.bytes.to_vec(), form, open })
+    Ok(Piece { form, open, ..Piece::cubin(name, arch, path, image.bytes.to_vec()) })
 }
 
 /// Makes a piece of a file of PTX.

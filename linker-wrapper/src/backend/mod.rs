@@ -113,6 +113,25 @@ impl<'a> Backends<'a> {
         opened.as_ref().map_err(Clone::clone)
     }
 
+    /// Where the tools are.
+    pub fn toolchain(&self) -> &Toolchain {
+        self.toolchain
+    }
+
+    /// Whether ptxas and nvlink make the machine code. Nothing else is looked for.
+    pub fn is_toolkit(&self, inputs: &Inputs) -> bool {
+        let programs = self.programs(inputs).unwrap_or_default();
+        let ptxas = Wish::Only(Backend::Ptxas);
+        let can = choose::choose_backend(inputs, programs, None, choose::Driver::Absent, self.options.lto, ptxas);
+        self.may(Backend::Ptxas) && can.is_ok()
+    }
+
+    fn programs(&self, inputs: &Inputs) -> Result<Programs, Errors> {
+        let needs_ptxas = inputs.bitcode || inputs.ptx.is_some();
+        let ptxas = if needs_ptxas { self.usable_ptxas()? } else { None };
+        Ok(Programs { ptxas, nvlink: inputs.joins && self.toolchain.part(Part::Nvlink).is_ok() })
+    }
+
     /// Every choice made so far, one for each target, highest first.
     pub fn choices(&self) -> Vec<Choice> {
         let mut choices = self.choices.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -126,10 +145,7 @@ impl<'a> Backends<'a> {
     /// No tool that may be used can do it: what each lacks, and what to do.
     pub fn choose(&self, inputs: &Inputs) -> Result<Maker<'_>, Errors> {
         let needs_ptxas = inputs.bitcode || inputs.ptx.is_some();
-        let programs = Programs {
-            ptxas: if needs_ptxas { self.usable_ptxas()? } else { None },
-            nvlink: inputs.joins && self.toolchain.part(Part::Nvlink).is_ok(),
-        };
+        let programs = self.programs(inputs)?;
         let lto = self.options.lto;
         let choose = |library, driver| choose::choose_backend(inputs, programs, library, driver, lto, self.wish);
         // What can be done without a library is done without: they are not even looked for.
@@ -259,6 +275,17 @@ pub struct Piece {
     pub form: Form,
     /// It still has to go through a linker.
     pub open: bool,
+    /// The largest resident size of the tool that made it, in bytes; 0: not known.
+    pub peak: u64,
+    /// What the tool said.
+    pub said: Vec<String>,
+}
+
+impl Piece {
+    /// A relocatable cubin that is there already.
+    pub fn cubin(name: String, arch: GpuArch, path: PathBuf, bytes: Vec<u8>) -> Self {
+        Piece { name, arch, path, bytes, form: Form::Cubin, open: true, peak: 0, said: Vec::new() }
+    }
 }
 
 /// A file of PTX to be made into a piece.
@@ -277,6 +304,11 @@ pub struct Source {
 }
 
 impl<'b> Maker<'b> {
+    /// Whether it is ptxas and nvlink.
+    pub fn is_toolkit(self) -> bool {
+        matches!(self, Maker::Toolkit(_))
+    }
+
     fn backends(self) -> &'b Backends<'b> {
         match self {
             Maker::Toolkit(backends) | Maker::NvJitLink(backends, _) | Maker::Driver(backends, _) => backends,
@@ -317,12 +349,12 @@ impl<'b> Maker<'b> {
     ///
     /// # Errors
     /// The tool takes the PTX with no version, not even its own.
-    pub fn lower_version(self, text: Vec<u8>, arch: GpuArch, scratch: &Scratch) -> Result<Vec<u8>, Errors> {
+    pub fn lower_version(self, text: Vec<u8>, arch: GpuArch, stem: &str, scratch: &Scratch) -> Result<Vec<u8>, Errors> {
         let own = self.ptx_version(arch)?;
         match self {
             Maker::Toolkit(backends) => {
                 let ptxas = &backends.ptxas()?.path;
-                ptxas::lower_version(text, arch, own, &|text| ptxas::attempt(ptxas, text, arch, scratch))
+                ptxas::lower_version(text, arch, own, &|text| ptxas::attempt(ptxas, text, arch, stem, scratch))
             }
             _ => ptxas::lower_version(text, arch, own, &|text| {
                 let input = Input { name: "the PTX", form: Form::Ptx, bytes: text };
@@ -344,12 +376,13 @@ impl<'b> Maker<'b> {
             let path = input.with_extension("cubin");
             let (ptxas, output) = (&backends.ptxas()?.path, path.clone());
             let assembly = ptxas::Assembly { ptxas, arch, input, output, relocatable: joins, debug_info };
-            let bytes = ptxas::assemble(&assembly, backends.options, backends.mode)?;
-            return Ok(Piece { name, arch, path, bytes, form: Form::Cubin, open: joins });
+            let ptxas::Cubin { bytes, said, peak } = ptxas::assemble(&assembly, backends.options, backends.mode)?;
+            let said = if said.is_empty() { Vec::new() } else { vec![said] };
+            return Ok(Piece { open: joins, peak, said, ..Piece::cubin(name, arch, path, bytes) });
         }
         let bytes = std::fs::read(&input)
             .map_err(|error| Errors::one(format_args!("cannot read {}: {error}", input.display())))?;
-        let piece = Piece { name, arch, path: input, bytes, form: Form::Ptx, open: true };
+        let piece = Piece { form: Form::Ptx, ..Piece::cubin(name, arch, input, bytes) };
         if joins {
             return Ok(piece);
         }

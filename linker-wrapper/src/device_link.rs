@@ -163,6 +163,8 @@ fn report_words(target: &TargetPlan<'_>, linked: &LinkedTarget, around: &Surroun
 
 fn way<'a>(target: &'a TargetPlan<'a>, key: Option<&Key>, around: &Surroundings<'_>) -> Result<Way<'a>, Errors> {
     if let Some(linked) = around.results.get::<CachedTarget>(key).and_then(CachedTarget::into_linked) {
+        // Nothing is made; what would make it is told all the same, and was asked before.
+        let _ = around.backends.choose(&most_needs(target));
         return Ok(Way::Done(linked));
     }
     let cut = partitioned::cut(target, around)?;
@@ -309,6 +311,12 @@ pub fn needs(target: &TargetPlan<'_>, jobs: usize, library: bool) -> Inputs {
         joins: others + jobs + usize::from(library) > 1,
         ..Inputs::none(target.arch)
     }
+}
+
+/// The most that can be needed, before anything is known of the code but its form.
+pub fn most_needs(target: &TargetPlan<'_>) -> Inputs {
+    let bitcode = of_code(target, Code::Bitcode).next().is_some();
+    Inputs { joins: true, ..needs(target, usize::from(bitcode), true) }
 }
 
 /// The bitcode among a target's images, with the names by which messages call them.

@@ -303,16 +303,16 @@ impl Link<'_> {
             };
             let link = || device_link::link_all(targets, &around);
             let (linked, agreed) = rayon::join(link, || self.agree(targets));
-            if self.mode.show {
-                // Comments to the shell that the commands are pasted into.
-                backends.choices().iter().for_each(|choice| eprintln!(" # {choice}"));
-            }
-            // One link has one set of targets.
-            let _ = self.choices.set(backends.choices());
             let (linked, warnings) = both(linked, agreed)?;
             warnings.iter().for_each(|text| warn(self.program, text));
             Ok(linked)
         });
+        if self.mode.show {
+            // Comments to the shell that the commands are pasted into.
+            backends.choices().iter().for_each(|choice| eprintln!(" # {choice}"));
+        }
+        // One link has one set of targets.
+        let _ = self.choices.set(backends.choices());
         if let Some(cache) = results.cache() {
             // One link has one set of targets.
             let _ = self.cached.set(cache.hits_and_misses());

@@ -27,7 +27,7 @@ const NAME_WIDTH: usize = 100;
 /// What a partition gives.
 #[derive(Debug, Default)]
 pub struct Made {
-    /// Relocatable machine code.
+    /// Relocatable machine code, or PTX for a library that compiles all of it at once.
     pub cubins: Vec<Piece>,
     /// PTX for the image, of the lowest version that it needs.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
@@ -62,7 +62,8 @@ struct Job<'j> {
 /// What LLVM or ptxas says.
 pub fn compile(cut: &CutTarget<'_>, index: usize, around: &Surroundings<'_>) -> Result<Made, Errors> {
     let job = Job::new(cut, index, around)?;
-    let key = around.results.partition_key(&job.work, around);
+    // What a library made is not kept: its key would have to know the library.
+    let key = job.maker.is_toolkit().then(|| around.results.partition_key(&job.work, around)).flatten();
     if let Some(made) = around.results.get::<CompiledPartition>(key.as_ref()).and_then(|found| job.unpack(found)) {
         if let Ok(made) = &made {
             around.recorder.job(JobStat { cached: true, cubin_bytes: made.cubin_bytes(), ..job.stat() });

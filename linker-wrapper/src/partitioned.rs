@@ -71,10 +71,10 @@ pub struct CutTarget<'a> {
     pub ranges: Vec<UnitRange>,
     /// libdevice.
     pub libdevice: Libdevice,
+    /// What the tool that makes the machine code must be able to do.
+    pub needs: Inputs,
     cut: Cut,
     library: Option<DeviceLibrary>,
-    /// What the tool that makes the machine code must be able to do.
-    needs: Inputs,
 }
 
 impl CutTarget<'_> {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::{Cache, Key, KeyBuilder, identity_of};
 use crate::device_compiler::DeviceOptions;
-use crate::device_link::{LinkedTarget, Surroundings};
+use crate::device_link::{self, LinkedTarget, Surroundings};
 use crate::image_policy::Entry;
 use crate::plan::{PlannedImage, TargetPlan};
 use crate::worker::Work;
@@ -131,7 +131,8 @@ impl Results {
     pub fn target_key(&self, target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Option<Key> {
         let key = self.key("target")?;
         let tools = self.tools(around)?;
-        if !cachable(around.options) {
+        // What a library made is not kept: the key would have to know the library.
+        if !cachable(around.options) || !around.backends.is_toolkit(&device_link::most_needs(target)) {
             return None;
         }
         let hash =

@@ -127,7 +127,7 @@ impl<'s> Job<'_, 's> {
             None
         };
         let said = own.iter().chain(&sass).flat_map(|cubin| cubin.said.clone()).collect();
-        let sass = sass.into_iter().map(|cubin| (cubin.arch, cubin.bytes)).collect();
+        let sass = sass.into_iter().map(|piece| (piece.arch, piece.bytes)).collect();
         Ok((own, LinkedTarget { sass, ptx, said, ..LinkedTarget::default() }))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::arch::{GpuArch, PtxVersion};
 use crate::cubin::{CubinSymbol, Memory, SymbolBinding, SymbolKind};
+use crate::ptx_header;
 
 /// Whether the data is PTX: text whose first statement is `.version`, which the manual requires.
 pub fn is_ptx(data: &[u8]) -> bool {
@@ -10,40 +11,18 @@ pub fn is_ptx(data: &[u8]) -> bool {
 
 /// The number behind `.version`.
 pub fn version(data: &[u8]) -> Option<PtxVersion> {
-    let (major, minor) = directive(data, ".version")?.split_once('.')?;
-    Some(PtxVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    ptx_header::read(data).map(|header| header.version)
 }
 
 /// The architecture behind `.target`.
 pub fn target(data: &[u8]) -> Option<GpuArch> {
-    directive(data, ".target")?.split(',').next()?.trim().parse().ok()
-}
-
-/// The value of a directive that ends with its line, before any code.
-fn directive<'a>(data: &'a [u8], name: &str) -> Option<&'a str> {
-    let mut scanner = Scanner { data, at: 0 };
-    while let Some(byte) = scanner.peek() {
-        match byte {
-            b'.' => {
-                let line = std::str::from_utf8(scanner.line()).ok()?;
-                let (word, value) = line.split_once([' ', '\t'])?;
-                if word == name {
-                    return value.split([' ', '\t', '/', ';']).find(|word| !word.is_empty());
-                }
-                if !LINES.contains(&word) {
-                    return None;
-                }
-            }
-            _ => return None,
-        }
-    }
-    None
+    ptx_header::read(data)?.target
 }
 
 /// Directives that end with their line instead of a semicolon.
 const LINES: [&str; 4] = [".version", ".target", ".address_size", ".file"];
 
-/// The symbols that other modules of the link see. A prototype whose function follows counts once.
+/// The symbols that other modules of the link see, without their sizes. A prototype whose function follows counts once.
 pub fn symbols(data: &[u8]) -> Vec<CubinSymbol> {
     let mut scanner = Scanner { data, at: 0 };
     let mut found = Vec::new();

@@ -14,6 +14,7 @@ use rayon::prelude::*;
 
 pub use checks::{Check, Level, Levels};
 
+use crate::backend::ptxas::DebugInfo;
 use crate::error::Errors;
 use crate::plan::{Code, PlannedImage, TargetPlan};
 use crate::wishes;
@@ -85,8 +86,9 @@ fn of_image(image: &PlannedImage<'_>) -> Vec<Saying> {
     let says = match image.code {
         Code::Bitcode => traits::read(&image.origin.to_string(), image.bytes).map(of_bitcode).unwrap_or_default(),
         Code::Cubin => of_cubin(image.bytes),
-        // Their compilers leave no such records.
-        Code::Ptx | Code::LtoIr => Vec::new(),
+        Code::Ptx => vec![(Check::Debug, debug(of_ptx(image.bytes)).to_owned())],
+        // Only its version is known.
+        Code::LtoIr => Vec::new(),
     };
     says.into_iter().map(|(check, says)| Saying { check, file: image.origin.file.clone(), says }).collect()
 }
@@ -118,6 +120,14 @@ fn ptx_version(feature: &str) -> String {
     match digits.split_at_checked(digits.len().saturating_sub(1)) {
         Some((major, minor)) if !major.is_empty() => format!("PTX {major}.{minor}"),
         _ => feature.to_owned(),
+    }
+}
+
+fn of_ptx(text: &[u8]) -> Debug {
+    match DebugInfo::of(text) {
+        DebugInfo::Full => Debug::Full,
+        DebugInfo::Lines => Debug::Lines,
+        DebugInfo::None => Debug::None,
     }
 }
 

@@ -120,6 +120,20 @@ impl<'a> Backends<'a> {
         opened.as_ref().map_err(Clone::clone)
     }
 
+    /// Whether ptxas and nvlink make the machine code. Nothing else is looked for.
+    pub fn is_toolkit(&self, inputs: &Inputs) -> bool {
+        let programs = self.programs(inputs).unwrap_or_default();
+        let ptxas = Wish::Only(Backend::Ptxas);
+        let can = choose::choose_backend(inputs, programs, None, choose::Driver::Absent, self.options.lto, ptxas);
+        self.may(Backend::Ptxas) && can.is_ok()
+    }
+
+    fn programs(&self, inputs: &Inputs) -> Result<Programs, Errors> {
+        let needs_ptxas = inputs.bitcode || inputs.ptx.is_some();
+        let ptxas = if needs_ptxas { self.usable_ptxas()? } else { None };
+        Ok(Programs { ptxas, nvlink: inputs.joins && self.toolchain.part(Part::Nvlink).is_ok() })
+    }
+
     /// Every choice made so far, one for each target, highest first.
     pub fn choices(&self) -> Vec<Choice> {
         let mut choices = self.choices.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -133,10 +147,7 @@ impl<'a> Backends<'a> {
     /// No tool that may be used can do it: what each lacks, and what to do.
     pub fn choose(&self, inputs: &Inputs) -> Result<Maker<'_>, Errors> {
         let needs_ptxas = inputs.bitcode || inputs.ptx.is_some();
-        let programs = Programs {
-            ptxas: if needs_ptxas { self.usable_ptxas()? } else { None },
-            nvlink: inputs.joins && self.toolchain.part(Part::Nvlink).is_ok(),
-        };
+        let programs = self.programs(inputs)?;
         let lto = self.options.lto;
         let choose = |library, driver| choose::choose_backend(inputs, programs, library, driver, lto, self.wish);
         // What can be done without a library is done without: they are not even looked for.
@@ -295,6 +306,11 @@ pub struct Source {
 }
 
 impl<'b> Maker<'b> {
+    /// Whether it is ptxas and nvlink.
+    pub fn is_toolkit(self) -> bool {
+        matches!(self, Maker::Toolkit(_))
+    }
+
     fn backends(self) -> &'b Backends<'b> {
         match self {
             Maker::Toolkit(backends) | Maker::NvJitLink(backends, _) | Maker::Driver(backends, _) => backends,
@@ -380,12 +396,6 @@ impl<'b> Maker<'b> {
     pub fn can_finish(self) -> bool {
         self.is_toolkit() && self.backends().toolchain.part(Part::Nvlink).is_ok()
     }
-
-    /// Whether its work can be found in a cache again: a library says less of itself than a program.
-    pub fn is_toolkit(self) -> bool {
-        matches!(self, Maker::Toolkit(_))
-    }
-
     /// Links all pieces of a target to one finished cubin, in their order.
     ///
     /// # Errors

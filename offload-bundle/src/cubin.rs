@@ -12,6 +12,10 @@ use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
 use crate::bytes::{c_str, slice, u16_at, u32_at};
 
+mod resources;
+
+pub use resources::{ConstantBank, CubinResources, FunctionResources, Spills};
+
 const EM_CUDA: u16 = 190;
 const OSABI_OLD: u8 = 0x33;
 const OSABI_NEW: u8 = 0x41;
@@ -45,12 +49,18 @@ pub struct Cubin<'a> {
     header: Header,
     sections: Vec<Section<'a>>,
     symbols: Vec<CubinSymbol>,
+    /// Where each of those is in the symbol table.
+    symbol_indices: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Section<'a> {
     name: &'a str,
+    /// None of a section that has no bytes in the file.
     data: &'a [u8],
+    /// In bytes, of the GPU's memory too.
+    size: u64,
+    info: u32,
 }
 
 /// A named symbol of a cubin.
@@ -66,6 +76,8 @@ pub struct CubinSymbol {
     pub kind: SymbolKind,
     /// Of a variable: where it lives, if recorded.
     pub memory: Option<Memory>,
+    /// Size in bytes, of a variable or of a function's code; 0 if it is not known here.
+    pub size: u64,
 }
 
 /// The memory that a variable is in.
@@ -117,8 +129,8 @@ pub fn parse(data: &[u8]) -> Result<Cubin<'_>, FormatError> {
     let ctx = context(&header)?;
     let headers = section_headers(data, &header, ctx)?;
     let sections = named_sections(data, &header, &headers)?;
-    let symbols = symbols(data, &headers, ctx)?;
-    Ok(Cubin { data, header, sections, symbols })
+    let (symbol_indices, symbols) = symbols(data, &headers, ctx)?.into_iter().unzip();
+    Ok(Cubin { data, header, sections, symbols, symbol_indices })
 }
 
 /// Whether it is a cubin whose section table lies outside it: the driver does not refuse such a file, it crashes.
@@ -190,7 +202,12 @@ fn named_sections<'a>(
         if name.is_empty() && section.sh_type != SHT_NULL {
             return Err(FormatError::new(names.sh_offset, "cubin with a section without a name"));
         }
-        sections.push(Section { name, data: section_data(data, section, name)? });
+        sections.push(Section {
+            name,
+            data: section_data(data, section, name)?,
+            size: section.sh_size,
+            info: section.sh_info,
+        });
     }
     Ok(sections)
 }
@@ -203,7 +220,8 @@ fn section_data<'a>(data: &'a [u8], section: &SectionHeader, name: &str) -> Resu
     slice(data, section.sh_offset, section.sh_size, &what)
 }
 
-fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<CubinSymbol>, FormatError> {
+/// The named symbols, each with its place in its table.
+fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<(u32, CubinSymbol)>, FormatError> {
     let mut symbols = Vec::new();
     for table in headers.iter().filter(|section| section.sh_type == SHT_SYMTAB) {
         let names = headers
@@ -215,7 +233,7 @@ fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<Cubin
         let count = bytes.len() / Sym::size(ctx.container);
         let raw = Sym::parse(bytes, 0, count, ctx)
             .map_err(|e| FormatError::new(table.sh_offset, format!("damaged symbol table: {e}")))?;
-        for symbol in raw {
+        for (index, symbol) in (0u32..).zip(raw) {
             let name =
                 c_str(names_data, symbol.st_name as u64, "a symbol name").map_err(|e| e.shifted(names.sh_offset))?;
             if name.is_empty() && symbol.st_name != 0 {
@@ -223,7 +241,7 @@ fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<Cubin
             }
             check_section_index(&symbol, headers.len(), table.sh_offset)?;
             if !name.is_empty() {
-                symbols.push(describe(name, &symbol));
+                symbols.push((index, describe(name, &symbol)));
             }
         }
     }
@@ -255,6 +273,7 @@ fn describe(name: &str, symbol: &Sym) -> CubinSymbol {
             _ => SymbolKind::Other,
         },
         memory: memory(symbol),
+        size: symbol.st_size,
     }
 }
 

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::coverage::{CheckOptions, Driver};
-use crate::fatbin::CompressPolicy;
-use crate::{GpuArch, archive, coverage, cubin, fatbin, host_object, listing, offload_binary, samples};
+use crate::fatbin::{BuilderOptions, CompressPolicy, FatbinBuilder, Validation};
+use crate::{GpuArch, archive, coverage, cubin, fatbin, hip_bundle, host_object, listing, offload_binary, samples};
 
 /// One change of a file.
 #[derive(Debug, Clone)]
@@ -66,12 +66,19 @@ fn apply(damages: &[Damage], sample: &[u8]) -> Vec<u8> {
 fn read_all_ways(data: &[u8]) {
     let _ = host_object::file_kind(data);
     let _ = offload_binary::read_all(data);
+    if let Ok(inflated) = offload_binary::inflate(data) {
+        let _ = offload_binary::read_all(&inflated);
+    }
+    if let Ok(inflated) = hip_bundle::inflate(data) {
+        let _ = hip_bundle::read_all(&inflated);
+    }
     let _ = host_object::device_images(data);
+    let _ = host_object::carriers(data);
     let _ = host_object::offload_entries(data);
     let _ = host_object::registration_symbol(data);
     let _ = archive::members(data);
     if let Ok(cubin) = cubin::parse(data) {
-        let _ = (cubin.arch(), cubin.toolkit(), cubin.kernels(), cubin.nv_compat());
+        let _ = (cubin.arch(), cubin.toolkit(), cubin.kernels(), cubin.nv_compat(), cubin.resources());
     }
     for entry in fatbin::read(data).unwrap_or_default() {
         let _ = entry.payload();
@@ -84,6 +91,22 @@ fn read_all_ways(data: &[u8]) {
         let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text();
     }
     let _ = fatbin::squeeze(data);
+    build_all_ways(data);
+}
+
+/// Takes the bytes for images of every kind.
+fn build_all_ways(data: &[u8]) {
+    for validation in [Validation::Strict, Validation::Nvidia] {
+        let mut builder = FatbinBuilder::new(BuilderOptions { validation, ..BuilderOptions::default() });
+        for arch in [GpuArch::plain(90), GpuArch::plain(100)] {
+            let _ = builder.add_cubin(arch, data, "");
+            let _ = builder.add_ptx(arch, data, "", "");
+            let _ = builder.add_ltoir(arch, data, "", "");
+        }
+        let _ = builder.add_tile_ir(data, "", "");
+        let _ = builder.add_relocatable(data);
+        let _ = builder.finish();
+    }
 }
 
 fn files() -> Vec<Vec<u8>> {

@@ -1,4 +1,5 @@
-//! The containers of offloaded device code, as bytes: no LLVM, no processes, no threads, no files, no GPU.
+//! The containers of offloaded device code, as bytes: no LLVM, no processes, no files, no GPU, and no threads but
+//! rayon's, on which [`fatbin::FatbinBuilder`] compresses.
 //!
 //! A compiler for GPUs puts the device code of a source file into its host object, and the linker's wrapper takes it out again. The way
 //! of a device image through this crate is that way:
@@ -8,8 +9,8 @@
 //! 2. [`offload_binary`] takes those sections apart: each image with its target triple, architecture and kind.
 //! 3. [`cubin`] reads an image that is machine code of an NVIDIA GPU: what it was made for, what it defines, what it lacks.
 //! 4. [`arch`] knows which GPU runs which code, and which PTX version it takes to write for it.
-//! 5. [`fatbin`] bundles linked machine code and PTX for the CUDA runtime, byte for byte as NVIDIA's `fatbinary` does, and reads such
-//!    bundles again.
+//! 5. [`fatbin`] bundles machine code, PTX and LTO-IR for the CUDA runtime, byte for byte as NVIDIA's `fatbinary` and nvFatbin do, and
+//!    reads such bundles again.
 //! 6. [`coverage`] tells what the driver will run of such a bundle on each GPU, and what is wrong with it. The programs
 //!    `offload-bundle explain` and `offload-bundle check` print it.
 //! 7. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it.
@@ -25,14 +26,17 @@ pub mod archive;
 mod bytes;
 pub mod coverage;
 pub mod cubin;
+mod decompress;
 mod error;
 pub mod fatbin;
+pub mod hip_bundle;
 pub mod host_object;
 pub mod host_symbols;
 #[cfg(test)]
 mod hostile;
 pub mod listing;
 pub mod offload_binary;
+mod ptx_header;
 #[cfg(test)]
 mod samples;
 

@@ -122,7 +122,8 @@ fn list_file(data: &[u8]) -> Result<Vec<Row>, FormatError> {
         FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => list_elf(data),
         FileKind::OffloadBinary => {
             let mut rows = Vec::new();
-            for image in offload_binary::read_all(data)? {
+            let data = offload_binary::inflate(data)?;
+            for image in offload_binary::read_all(&data)? {
                 rows.extend(rows_of_image(&image, image.image_offset)?);
             }
             Ok(rows)

@@ -16,6 +16,10 @@ use std::fmt;
 use crate::FormatError;
 use crate::bytes::{c_str, pad_to_8, slice, u16_at, u32_at, u64_at, utf8, zeros_from};
 
+mod newer;
+
+pub use newer::{Form, Packing, inflate, write_all};
+
 /// The four bytes that an offload binary starts with.
 pub const MAGIC: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
 
@@ -151,7 +155,7 @@ impl<'a> OffloadImage<'a> {
 /// Reads offload binaries that lie back to back, with or without zeros between and behind them.
 ///
 /// # Errors
-/// Anything that is not an offload binary of a known version, lies outside the data, or is compressed.
+/// Anything that is not an offload binary of a known version, lies outside the data, or is compressed: see [`inflate`].
 /// Offsets are relative to `data`.
 pub fn read_all(data: &[u8]) -> Result<Vec<OffloadImage<'_>>, FormatError> {
     let mut images = Vec::new();
@@ -179,7 +183,15 @@ struct Blob<'a> {
 }
 
 impl<'a> Blob<'a> {
+    /// The blob at `start`, which must not be compressed.
     fn at(data: &'a [u8], start: u64) -> Result<Self, FormatError> {
+        let blob = Self::frame(data, start)?;
+        blob.refuse_compressed()?;
+        Ok(blob)
+    }
+
+    /// The blob at `start`, compressed or not.
+    fn frame(data: &'a [u8], start: u64) -> Result<Self, FormatError> {
         let header = slice(data, start, HEADER_SIZE, "the header of the offload binary")?;
         if !header.starts_with(&MAGIC) {
             return Err(FormatError::new(start, "no offload binary (wrong magic)"));
@@ -196,24 +208,26 @@ impl<'a> Blob<'a> {
             let what = format!("offload binary with an impossible size of {size} bytes");
             return Err(FormatError::new(start.saturating_add(8), what));
         }
-        let blob = Blob {
+        Ok(Blob {
             data: slice(data, start, size, "the offload binary")?,
             start,
             version,
             entries_offset: u64_at(header, 16, "entries")?,
             // Version 1 has one entry and records its size there.
             entry_count: if version == 1 { 1 } else { second },
-        };
-        blob.refuse_compressed()?;
-        Ok(blob)
+        })
+    }
+
+    /// The size before compression, 0 if it is not compressed.
+    fn inflated_size(&self) -> Result<u64, FormatError> {
+        match self.version {
+            3 => u64_at(self.data, HEADER_SIZE, "inflated size"),
+            _ => Ok(0),
+        }
     }
 
     fn refuse_compressed(&self) -> Result<(), FormatError> {
-        let inflated = match self.version {
-            3 => u64_at(self.data, HEADER_SIZE, "inflated size")?,
-            _ => 0,
-        };
-        if inflated == 0 {
+        if self.inflated_size()? == 0 {
             return Ok(());
         }
         let what = "compressed offload binary (version 3), which is not supported";

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the programs as a user installs them.
+//! `cargo xtask dist`: the programs and the C library as a user installs them.
 //!
 //! `dist/bin` is for clang's `-B`: one program under the three names that it is looked up by. `dist/gcc` is for gcc's
 //! `-B` and stands apart, because clang would take a `ld` beside its linker wrapper for the host linker.
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder, replace_link};
-use crate::setup;
 use crate::step::step;
+use crate::{library, setup};
 
 const PROGRAMS: [&str; 2] = ["fatlink", "offload-bundle"];
 const LINKS: [(&str, &str); 3] =
@@ -29,7 +29,8 @@ pub fn build(repository: &Repository) -> Result<()> {
         cargo.arg("--target-dir").arg(&repository.target).env_remove("CARGO_BUILD_TARGET");
         progress.run(&mut cargo).map_err(|failure| failure.led_by("cargo build failed"))?;
         lay_out(&repository.target.join("release"), &repository.dist()).map(|()| "")
-    })
+    })?;
+    step("build libnvfatbin into dist/", |progress| library::build(repository, progress).map(|()| ""))
 }
 
 fn lay_out(built: &Path, dist: &Path) -> Result<()> {

@@ -2,10 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use offload_bundle::offload_binary::{ImageToWrite, read_all, write};
+use offload_bundle::offload_binary::{ImageToWrite, inflate, read_all, write};
 
 fuzz_target!(|data: &[u8]| {
-    for image in read_all(data).unwrap_or_default() {
+    let Ok(data) = inflate(data) else { return };
+    for image in read_all(&data).unwrap_or_default() {
         // Version 1 ends strings with a NUL, so one that holds a NUL cannot be written.
         if image.strings.iter().any(|(key, value)| key.contains('\0') || value.contains('\0')) {
             continue;

@@ -6,11 +6,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde::Serialize;
 
 use super::driver::Toolkit;
-use super::ptx_header;
 use crate::FormatError;
 use crate::arch::{GpuArch, PtxVersion};
 use crate::cubin;
 use crate::fatbin::{Compression, Entry, EntryKind};
+use crate::ptx_header;
 
 /// What there is to know of an entry to tell what the driver makes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

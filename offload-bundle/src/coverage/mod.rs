@@ -18,7 +18,6 @@ mod code;
 mod containers;
 mod driver;
 mod findings;
-mod ptx_header;
 mod report;
 mod select;
 #[cfg(test)]

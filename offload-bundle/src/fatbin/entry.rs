@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{compress, flag};
+use super::flag;
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
+use crate::decompress::{Method, decompress};
 
 /// What an entry holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -96,6 +97,16 @@ impl Compression {
         (flag::ZSTD, Compression::Zstd),
     ];
 
+    fn method(self) -> Option<Method> {
+        match self {
+            Compression::None => None,
+            Compression::Zlib => Some(Method::Zlib),
+            Compression::Lz4 => Some(Method::Lz4),
+            Compression::Lz4Frame => Some(Method::Lz4Frame),
+            Compression::Zstd => Some(Method::Zstd),
+        }
+    }
+
     pub(super) fn from_flags(flags: u64) -> Self {
         let set = Self::FLAGS.iter().find(|(bit, _)| flags & bit != 0);
         set.map_or(Compression::None, |(_, compression)| *compression)
@@ -137,6 +148,8 @@ pub struct Entry<'a> {
     pub stored: &'a [u8],
     /// Size in bytes before compression; 0 if the payload is not compressed.
     pub uncompressed_size: u64,
+    /// The header with its tail, as it is.
+    pub header: &'a [u8],
     /// Where the entry's header starts, in bytes from the start of the data given.
     pub offset: u64,
     /// Where `stored` starts, in bytes from the start of the data given.
@@ -155,9 +168,9 @@ impl<'a> Entry<'a> {
             let what = "LTO-IR that NVIDIA's writer scrambled after compressing it cannot be read";
             return Err(FormatError::new(self.payload_offset, what));
         }
-        let payload = match self.compression {
-            Compression::None => Cow::Borrowed(self.stored),
-            how => compress::decompress(how, self.stored, self.uncompressed_size)
+        let payload = match self.compression.method() {
+            None => Cow::Borrowed(self.stored),
+            Some(how) => decompress(how, self.stored, self.uncompressed_size)
                 .map(Cow::Owned)
                 .map_err(|what| FormatError::new(self.payload_offset, what))?,
         };

@@ -21,15 +21,24 @@
 //! | 0x30 | u64 | 0 |
 //! | 0x38 | u64 | size before compression, 0 if the payload is not compressed |
 
-mod compress;
+mod builder;
+mod builder_options;
+mod checks;
+mod cubin_header;
+mod encode;
 mod entry;
+mod error;
 mod ptx_squeeze;
 mod read;
+mod relocatable;
 #[cfg(test)]
 mod tests;
 mod write;
 
+pub use builder::FatbinBuilder;
+pub use builder_options::{BuilderOptions, CompressMode, Producer, Validation};
 pub use entry::{Compression, Entry, EntryKind};
+pub use error::FatbinError;
 pub use ptx_squeeze::squeeze;
 pub use read::{Container, read, read_containers};
 pub use write::{CompressPolicy, FatbinWriter, Host, Options};
@@ -40,10 +49,24 @@ pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
 const FILE_HEADER_SIZE: u64 = 16;
 const ENTRY_HEADER_SIZE: u64 = 64;
 
+/// The header of a fatbin whose entries are `contents_size` bytes together.
+fn file_header(contents_size: u64) -> [u8; 16] {
+    let mut header = [0; 16];
+    let (magic, rest) = header.split_at_mut(4);
+    magic.copy_from_slice(&MAGIC);
+    let (numbers, size) = rest.split_at_mut(4);
+    // Version 1, header of 16 bytes.
+    numbers.copy_from_slice(&[1, 0, FILE_HEADER_SIZE as u8, 0]);
+    size.copy_from_slice(&contents_size.to_le_bytes());
+    header
+}
+
 /// Bits of an entry's flags.
 mod flag {
     pub(super) const BITS_64: u64 = 0x1;
     pub(super) const DEBUG: u64 = 0x2;
+    pub(super) const CUDA: u64 = 0x4;
+    pub(super) const OPENCL: u64 = 0x8;
     pub(super) const HOST_LINUX: u64 = 0x10;
     pub(super) const HOST_MAC: u64 = 0x20;
     pub(super) const HOST_WINDOWS: u64 = 0x40;

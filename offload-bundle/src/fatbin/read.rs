@@ -101,6 +101,7 @@ pub(super) fn entry<'a>(header: &'a [u8], payload: &'a [u8], offset: u64) -> Res
         compression,
         stored: slice(payload, 0, exact_size, "the compressed payload").map_err(|e| e.shifted(header_size))?,
         uncompressed_size: u64_at(header, 0x38, "uncompressed size")?,
+        header,
         offset,
         payload_offset: offset.saturating_add(header_size),
     })

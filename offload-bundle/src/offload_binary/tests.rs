@@ -78,7 +78,80 @@ fn kinds_have_names() {
     assert_eq!(ImageKind::ALL.map(|kind| kind.to_string()).join(" "), "none o bc cubin fatbin s spv");
 }
 
+/// What was read, without where.
+fn contents<'a>(images: &[OffloadImage<'a>]) -> Vec<OffloadImage<'a>> {
+    images.iter().map(|image| OffloadImage { image_offset: 0, ..image.clone() }).collect()
+}
+
+const FORMS: [Form; 5] = [
+    Form::Version1,
+    Form::Version2,
+    Form::Version3(Packing::Plain),
+    Form::Version3(Packing::Zstd(3)),
+    Form::Version3(Packing::Zlib(6)),
+];
+
+#[test]
+fn compressed_blobs_among_others() {
+    let image = |arch, image| ImageToWrite {
+        image_kind: ImageKind::Bitcode,
+        offload_kinds: OffloadKinds::HIP,
+        flags: 0,
+        strings: vec![("arch", arch)],
+        image,
+    };
+    let (first, second) = ([7; 5000], [9; 3]);
+    let images = [image("gfx90a", &first[..]), image("gfx1030", &second)];
+    let plain = write_all(&images, Form::Version3(Packing::Plain)).expect("small images");
+    let packed = write_all(&images, Form::Version3(Packing::Zstd(5))).expect("small images");
+    assert!(packed.len() < 400 && plain.len() > 5000);
+    assert_eq!(inflate(&packed).expect("a sound blob"), plain);
+    assert!(matches!(inflate(&plain), Ok(std::borrow::Cow::Borrowed(_))));
+    let mixed = [&plain[..], &packed, &[0; 16], &plain].concat();
+    assert!(read_all(&mixed).is_err());
+    let inflated = inflate(&mixed).expect("sound blobs");
+    assert_eq!(read_all(&inflated).expect("sound blobs").len(), 6);
+    for len in 0..packed.len() {
+        assert!(
+            inflate(&packed[..len]).is_err()
+                || packed[..len].iter().all(|&byte| byte == 0)
+                || packed[len..].iter().all(|&byte| byte == 0)
+        );
+    }
+    // A size that lies, a start that is none.
+    for (at, number) in [(32, 1u64 << 40), (32, 39), (32, plain.len() as u64 + 8), (16, 48), (24, 1 << 40)] {
+        let mut damaged = packed.clone();
+        damaged[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        let inflated = inflate(&damaged);
+        assert!(inflated.is_err() || inflated.is_ok_and(|blob| read_all(&blob).is_err()), "{at} {number}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn every_form_reads_the_same(
+        images in prop::collection::vec(
+            (0usize..7, 0u16..16, prop::collection::vec(("[a-z]{0,5}", "[ab]{0,4}"), 0..5), prop::collection::vec(any::<u8>(), 0..40)),
+            0..4,
+        )
+    ) {
+        let images: Vec<ImageToWrite<'_>> = images.iter().map(|(kind, kinds, strings, image)| ImageToWrite {
+            image_kind: ImageKind::ALL[*kind],
+            offload_kinds: OffloadKinds(*kinds),
+            flags: 0,
+            strings: strings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
+            image,
+        }).collect();
+        let written = FORMS.map(|form| write_all(&images, form).expect("small images"));
+        let inflated = written.each_ref().map(|written| inflate(written).expect("what was written"));
+        let read = inflated.each_ref().map(|inflated| contents(&read_all(inflated).expect("what was written")));
+        prop_assert_eq!(read[0].len(), images.len());
+        for (of_form, written) in read.iter().zip(&written) {
+            prop_assert_eq!(of_form, &read[0]);
+            prop_assert_eq!(written.len() % 8, 0);
+        }
+    }
+
     #[test]
     fn written_images_are_read_back(
         images in prop::collection::vec(

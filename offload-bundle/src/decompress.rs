@@ -1,23 +1,46 @@
-//! Compression of payloads, and decompression that trusts no number it reads.
+//! Compression as the containers use it, and decompression that trusts no number it reads.
 
 use std::io::Read;
 
-use super::Compression;
+/// The four bytes that a Zstandard frame starts with.
+pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Compresses as `fatbinary` of CUDA 13 does by default.
-pub(super) fn zstd(data: &[u8], level: i32) -> Result<Vec<u8>, String> {
+/// A compressed form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// A zlib stream.
+    Zlib,
+    /// A bare LZ4 block.
+    Lz4,
+    /// An LZ4 frame.
+    Lz4Frame,
+    /// A Zstandard frame.
+    Zstd,
+}
+
+/// Compresses as a Zstandard frame with its content's size, as `ZSTD_compress` does.
+pub(crate) fn zstd(data: &[u8], level: i32) -> Result<Vec<u8>, String> {
     zstd::bulk::compress(data, level).map_err(|e| format!("compression failed: {e}"))
 }
 
-/// The most bytes that `stored` bytes can hold in each format, by the format's own limits.
-fn limit(how: Compression, stored: usize) -> u64 {
+/// Compresses as a zlib stream of a level from 0 to 9.
+pub(crate) fn zlib(data: &[u8], level: u8) -> Vec<u8> {
+    miniz_oxide::deflate::compress_to_vec_zlib(data, level.min(9))
+}
+
+/// Compresses as an LZ4 block; other encoders than NVIDIA's make other bytes of the same content.
+pub(crate) fn lz4(data: &[u8]) -> Vec<u8> {
+    lz4_flex::block::compress(data)
+}
+
+/// The most bytes that `stored` bytes can hold in each form, by the form's own limits.
+fn limit(how: Method, stored: usize) -> u64 {
     let ratio = match how {
-        Compression::None => 1,
         // One length byte of a match stands for 255 bytes.
-        Compression::Lz4 | Compression::Lz4Frame => 255,
-        Compression::Zlib => 1032,
+        Method::Lz4 | Method::Lz4Frame => 255,
+        Method::Zlib => 1032,
         // A block of 128 KiB of one repeated byte takes 4.
-        Compression::Zstd => 32 * 1024,
+        Method::Zstd => 32 * 1024,
     };
     (stored as u64).saturating_mul(ratio).saturating_add(64)
 }
@@ -25,16 +48,15 @@ fn limit(how: Compression, stored: usize) -> u64 {
 /// Decompresses `stored`, which must become exactly `size` bytes.
 ///
 /// Memory is taken as the output grows; a size that the stored bytes cannot become is refused at once.
-pub(super) fn decompress(how: Compression, stored: &[u8], size: u64) -> Result<Vec<u8>, String> {
+pub(crate) fn decompress(how: Method, stored: &[u8], size: u64) -> Result<Vec<u8>, String> {
     if size > limit(how, stored.len()) {
         return Err(format!("{} compressed bytes cannot become {size}", stored.len()));
     }
     let data = match how {
-        Compression::None => stored.to_vec(),
-        Compression::Zlib => inflate(stored, size)?,
-        Compression::Lz4 => lz4_block(stored, size)?,
-        Compression::Lz4Frame => read_at_most(lz4_flex::frame::FrameDecoder::new(stored), size)?,
-        Compression::Zstd => read_at_most(zstd_decoder(stored)?, size)?,
+        Method::Zlib => inflate(stored, size)?,
+        Method::Lz4 => lz4_block(stored, size)?,
+        Method::Lz4Frame => read_at_most(lz4_flex::frame::FrameDecoder::new(stored), size)?,
+        Method::Zstd => read_at_most(zstd_decoder(stored)?, size)?,
     };
     if data.len() as u64 != size {
         return Err(format!("compressed payload of {} bytes where {size} were recorded", data.len()));
@@ -67,9 +89,4 @@ fn inflate(stored: &[u8], size: u64) -> Result<Vec<u8>, String> {
     let size = usize::try_from(size).map_err(|_| "payload too large".to_owned())?;
     miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(stored, size)
         .map_err(|e| format!("damaged compressed payload: {e}"))
-}
-
-/// Compresses as an LZ4 block; other encoders than NVIDIA's make other bytes of the same content.
-pub(super) fn lz4(data: &[u8]) -> Vec<u8> {
-    lz4_flex::block::compress(data)
 }

@@ -4,22 +4,35 @@ use crate::arch::{GpuArch, PtxVersion};
 
 /// What PTX text says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PtxHeader {
-    pub(super) version: PtxVersion,
+pub(crate) struct PtxHeader {
+    pub(crate) version: PtxVersion,
     /// `None` where there is no `.target`, or one that names no GPU.
-    pub(super) target: Option<GpuArch>,
+    pub(crate) target: Option<GpuArch>,
+    /// Its `.address_size`, 32 or 64, if it stands right behind.
+    pub(crate) address_size: Option<u32>,
 }
 
 /// Reads the directives; PTX must begin with them, comments and blanks aside. `None` without a `.version`.
-pub(super) fn read(text: &[u8]) -> Option<PtxHeader> {
+pub(crate) fn read(text: &[u8]) -> Option<PtxHeader> {
     let rest = skip_blanks(text).strip_prefix(b".version")?;
     let (version, rest) = word(skip_blanks(rest));
     let version = parse_version(version)?;
-    let target = skip_blanks(rest).strip_prefix(b".target").and_then(|rest| {
-        let (name, _) = word(skip_blanks(rest));
-        std::str::from_utf8(name).ok()?.parse().ok()
-    });
-    Some(PtxHeader { version, target })
+    let mut header = PtxHeader { version, target: None, address_size: None };
+    let Some(rest) = skip_blanks(rest).strip_prefix(b".target") else { return Some(header) };
+    let (name, rest) = word(skip_blanks(rest));
+    header.target = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok());
+    header.address_size = address_size(rest);
+    Some(header)
+}
+
+/// Reads `, texmode_independent`, if it is there, and `.address_size 64`.
+fn address_size(mut text: &[u8]) -> Option<u32> {
+    text = skip_blanks(text);
+    while let Some(rest) = text.strip_prefix(b",") {
+        text = skip_blanks(word(skip_blanks(rest)).1);
+    }
+    let (bits, _) = word(skip_blanks(text.strip_prefix(b".address_size")?));
+    std::str::from_utf8(bits).ok()?.parse().ok()
 }
 
 fn parse_version(word: &[u8]) -> Option<PtxVersion> {

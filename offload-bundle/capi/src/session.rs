@@ -1,0 +1,221 @@
+//! nvFatbin's rules: what it looks at, in which order, and what may be called when.
+
+use std::ffi::CStr;
+use std::io::{self, Write};
+
+use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder, FatbinError, Validation};
+use offload_bundle::{ArchFeature, FormatError, GpuArch};
+
+use crate::squeeze::squeeze_12;
+
+/// Fatbins are those of nvFatbin 13.0, byte for byte where that is possible.
+pub(crate) const VERSION: (u32, u32) = (13, 0);
+
+/// A fatbin under construction.
+#[derive(Debug)]
+pub(crate) struct Session {
+    builder: FatbinBuilder<'static>,
+    /// PTX is stored as nvFatbin 12 stores it.
+    is_as_12: bool,
+    /// Its size, if it was asked for after the last image was added.
+    size: Option<usize>,
+}
+
+impl Session {
+    /// Options are nvFatbin's, and those that only this library has: `-strict` and `-as=12`.
+    pub(crate) fn create(words: &[&[u8]]) -> Result<Self, FatbinError> {
+        let mut validation = Validation::Nvidia;
+        let mut is_as_12 = false;
+        let mut rest = Vec::new();
+        for word in words {
+            match *word {
+                b"-strict" => validation = Validation::Strict,
+                b"-as=12" => is_as_12 = true,
+                _ => rest.push(String::from_utf8_lossy(word)),
+            }
+        }
+        let mut options = BuilderOptions { validation, ..BuilderOptions::parse(&rest)? };
+        // nvFatbin 12 compresses with LZ4 unless it is told otherwise.
+        if is_as_12 && options.mode == CompressMode::Default {
+            options.mode = CompressMode::Speed;
+        }
+        Ok(Self { builder: FatbinBuilder::new(options), is_as_12, size: None })
+    }
+
+    pub(crate) fn add_ptx(
+        &mut self,
+        text: &[u8],
+        arch: &[u8],
+        identifier: &[u8],
+        options: &[u8],
+    ) -> Result<(), FatbinError> {
+        // Callers free their images right after the call, so they are copied.
+        let (text, arch) = (not_empty(text)?, parse_arch(arch)?);
+        if self.is_as_12 {
+            self.builder.add_ptx_stored_as(arch, text, squeeze_12(text), identifier, options)?;
+        } else {
+            self.builder.add_ptx(arch, text.to_vec(), identifier, options)?;
+        }
+        self.size = None;
+        Ok(())
+    }
+
+    pub(crate) fn add_cubin(&mut self, cubin: &[u8], arch: &[u8], identifier: &[u8]) -> Result<(), FatbinError> {
+        let (cubin, arch) = (not_empty(cubin)?, parse_arch(arch)?);
+        self.builder.add_cubin(arch, cubin.to_vec(), identifier)?;
+        self.size = None;
+        Ok(())
+    }
+
+    pub(crate) fn add_ltoir(
+        &mut self,
+        image: &[u8],
+        arch: &[u8],
+        identifier: &[u8],
+        options: &[u8],
+    ) -> Result<(), FatbinError> {
+        let (image, arch) = (not_empty(image)?, parse_arch(arch)?);
+        self.builder.add_ltoir(arch, image.to_vec(), identifier, options)?;
+        self.size = None;
+        Ok(())
+    }
+
+    pub(crate) fn add_tile_ir(&mut self, image: &[u8], identifier: &[u8], options: &[u8]) -> Result<(), FatbinError> {
+        self.builder.add_tile_ir(not_empty(image)?.to_vec(), identifier, options)?;
+        self.size = None;
+        Ok(())
+    }
+
+    pub(crate) fn add_index(&mut self, image: &[u8]) -> Result<(), FatbinError> {
+        not_empty(image)?;
+        Err(FatbinError::InvalidIndex)
+    }
+
+    pub(crate) fn add_relocatable(&mut self, object: &[u8]) -> Result<(), FatbinError> {
+        self.builder.add_relocatable(object.to_vec())?;
+        self.size = None;
+        Ok(())
+    }
+
+    /// The size of the fatbin in bytes.
+    pub(crate) fn size(&mut self) -> Result<usize, FatbinError> {
+        let size = usize::try_from(self.builder.size()?)
+            .map_err(|_| FatbinError::Internal(FormatError::new(0, "a fatbin larger than memory")))?;
+        self.size = Some(size);
+        Ok(size)
+    }
+
+    /// Hands the bytes over in pieces, each with its offset; all together are as many as [`Session::size`] said.
+    pub(crate) fn write_pieces(&mut self, take: impl FnMut(usize, &[u8])) -> Result<(), FatbinError> {
+        if self.size.is_none() {
+            return Err(FatbinError::Internal(FormatError::new(0, "nvFatbinGet without nvFatbinSize before it")));
+        }
+        let mut pieces = Pieces { offset: 0, take };
+        self.builder
+            .write_to(&mut pieces)
+            .map_err(|error| FatbinError::Internal(FormatError::new(0, error.to_string())))
+    }
+}
+
+/// A writer that knows how far it is.
+struct Pieces<F> {
+    offset: usize,
+    take: F,
+}
+
+impl<F: FnMut(usize, &[u8])> Write for Pieces<F> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        (self.take)(self.offset, piece);
+        self.offset += piece.len();
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn not_empty(image: &[u8]) -> Result<&[u8], FatbinError> {
+    if image.is_empty() { Err(FatbinError::EmptyInput) } else { Ok(image) }
+}
+
+/// Reads `90a` as nvFatbin does: C's `strtol` up to the suffix. An empty text is 0, which is not refused.
+fn parse_arch(text: &[u8]) -> Result<GpuArch, FatbinError> {
+    let invalid = || FatbinError::InvalidArch(String::from_utf8_lossy(text).into_owned());
+    let (number, feature) = match text {
+        [number @ .., b'a'] => (number, ArchFeature::Accelerated),
+        [number @ .., b'f'] => (number, ArchFeature::Family),
+        _ => (text, ArchFeature::Plain),
+    };
+    if number.is_empty() {
+        return Ok(GpuArch { number: 0, feature });
+    }
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let start = number.iter().position(|byte| !is_space(byte)).ok_or_else(invalid)?;
+    let digits = match number.get(start..) {
+        Some([b'+', digits @ ..]) => digits,
+        // Minus zero is a number like any other, but the only one with a minus.
+        Some([b'-', digits @ ..]) if digits.iter().all(|digit| *digit == b'0') => digits,
+        Some(digits) => digits,
+        None => return Err(invalid()),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(invalid());
+    }
+    let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(invalid)?;
+    Ok(GpuArch { number, feature })
+}
+
+/// nvFatbin's texts as C strings.
+pub(crate) fn text_of(code: i32) -> Option<&'static CStr> {
+    const TEXTS: [&CStr; 17] = [
+        c"internal error",
+        c"fatbinary elf mismatch: elf arch does not match user-specified arch",
+        c"fatbinary elf mismatch: elf size doesn't match user-specified size",
+        c"could not find ptx version",
+        c"input contained null pointer",
+        c"compression failed",
+        c"compressed size is bigger than max size of compressed size field",
+        c"unknown option",
+        c"invalid architecture",
+        c"invalid NVVM input",
+        c"empty input",
+        c"missing ptx architecture",
+        c"ptx architecture incompatible with specified architecture",
+        c"host object doesn't contain a fatbin",
+        c"invalid index input",
+        c"each relocatable entry must have a unique identifier name per architecture",
+        c"used ptx options include internal options",
+    ];
+    if code == 0 {
+        return None;
+    }
+    let known = usize::try_from(code).ok().and_then(|code| TEXTS.get(code - 1).copied());
+    Some(known.unwrap_or(c"unknown error"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_texts_are_those_of_the_errors() {
+        for code in 0..20 {
+            let text = text_of(code).map(|text| text.to_str().expect("ASCII"));
+            assert_eq!(text, FatbinError::text_of(code.cast_unsigned()));
+        }
+        assert_eq!(text_of(-1), Some(c"unknown error"));
+    }
+
+    #[test]
+    fn architectures_as_strtol_reads_them() {
+        let number = |text: &str| parse_arch(text.as_bytes()).map(|arch| arch.number).map_err(|error| error.code());
+        for (text, expected) in [("90", 90), ("90a", 90), ("", 0), ("a", 0), (" +0090f", 90), ("4294967295", u32::MAX)]
+        {
+            assert_eq!(number(text), Ok(expected), "{text}");
+        }
+        for text in ["sm_90", "compute_90", "90 ", "90A", "-90", "abc", "90aa", " ", "+", "4294967296", "9 0"] {
+            assert_eq!(number(text), Err(9), "{text}");
+        }
+    }
+}

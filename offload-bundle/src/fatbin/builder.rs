@@ -1,0 +1,311 @@
+//! Building fatbins as nvFatbin does, with the work for all entries done side by side.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::io;
+
+use rayon::prelude::*;
+
+use super::checks;
+use super::encode::{self, Description, EncodeError, Store, WrittenEntry};
+use super::relocatable::RelocatableEntry;
+use super::{BuilderOptions, Entry, EntryKind, FILE_HEADER_SIZE, FatbinError, file_header, relocatable};
+use crate::arch::GpuArch;
+use crate::bytes::padding_to_8;
+
+#[cfg(test)]
+#[path = "builder_tests.rs"]
+mod tests;
+
+/// Collects the images of a fatbin, then builds it: nvFatbin's job.
+///
+/// Images stay borrowed, or are kept as they were given, until [`FatbinBuilder::size`], [`FatbinBuilder::write_to`] or
+/// [`FatbinBuilder::finish`] wants bytes; then those that need work are squeezed and compressed on all the threads of the current rayon
+/// pool. The bytes depend on the images, their order and the options, not on the threads.
+///
+/// Uncompressed or with Zstandard they are those of nvFatbin 13.0. Exceptions: LTO-IR is compressed as it is, while nvFatbin scrambles
+/// it; LZ4 comes from another encoder, and means the same.
+///
+/// ```
+/// use offload_bundle::GpuArch;
+/// use offload_bundle::fatbin::{self, BuilderOptions, FatbinBuilder};
+///
+/// let mut builder = FatbinBuilder::new(BuilderOptions::parse(["-64", "-compress-mode=size"])?);
+/// let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n";
+/// builder.add_ptx(GpuArch::plain(80), ptx.as_bytes(), "kernel.cu", "")?;
+/// let size = builder.size()?;
+/// let bytes = builder.finish()?;
+/// assert_eq!(bytes.len() as u64, size);
+///
+/// let entries = fatbin::read(&bytes).expect("what was built");
+/// assert_eq!(*entries[0].payload().expect("what was compressed"), *ptx.as_bytes());
+/// # Ok::<(), fatbin::FatbinError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct FatbinBuilder<'a> {
+    options: BuilderOptions,
+    entries: Vec<Pending<'a>>,
+    /// They stand behind all others.
+    relocatable: Vec<Pending<'a>>,
+    /// Modules and targets of those.
+    modules: HashSet<(Vec<u8>, GpuArch)>,
+}
+
+/// An entry before and after the work on it.
+#[derive(Debug, Clone)]
+enum Pending<'a> {
+    Image { description: Description, payload: Cow<'a, [u8]>, store: Store, squeeze: bool },
+    Written(WrittenEntry<'a>),
+}
+
+impl<'a> FatbinBuilder<'a> {
+    /// A fatbin without entries, which is a legal one.
+    pub fn new(options: BuilderOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// Adds machine code, relocatable (`ptxas -c`) or not.
+    ///
+    /// `arch` says whether the entry counts as `a` or `f` code: a cubin does not always record it. An empty `identifier` is not written;
+    /// it is any bytes without a NUL, by custom the name of the source file.
+    ///
+    /// # Errors
+    /// An empty or a damaged image, or one for another architecture or pointer size.
+    pub fn add_cubin(
+        &mut self,
+        arch: GpuArch,
+        image: impl Into<Cow<'a, [u8]>>,
+        identifier: impl AsRef<[u8]>,
+    ) -> Result<(), FatbinError> {
+        let image = image.into();
+        let description = checks::cubin(&image, arch, identifier.as_ref(), &self.options)?;
+        self.push(description, image, self.options.store_of_cubins());
+        Ok(())
+    }
+
+    /// Adds PTX, which is stored without comments and needless blanks ([`super::squeeze`]).
+    ///
+    /// `options` are options of ptxas for the driver's compiler; they and `identifier` may be empty.
+    ///
+    /// # Errors
+    /// An empty text, one without a `.version`, or one whose `.target` cannot be compiled for all the GPUs that `arch` stands for;
+    /// options that NVIDIA's compilers keep for themselves.
+    pub fn add_ptx(
+        &mut self,
+        arch: GpuArch,
+        text: impl Into<Cow<'a, [u8]>>,
+        identifier: impl AsRef<[u8]>,
+        options: impl AsRef<[u8]>,
+    ) -> Result<(), FatbinError> {
+        let text = text.into();
+        let version = checks::ptx(&text, arch, options.as_ref(), &self.options)?;
+        let (identifier, options) = (identifier.as_ref(), options.as_ref());
+        let description = Description::of_code(EntryKind::Ptx, arch, version, identifier, options);
+        self.push(description, text, self.options.store_of_code());
+        if let Some(Pending::Image { squeeze, .. }) = self.entries.last_mut() {
+            *squeeze = true;
+        }
+        Ok(())
+    }
+
+    /// Adds PTX in a form of the caller's own: `text` is what is looked at, `stored` what the fatbin holds, which by custom ends with a
+    /// NUL.
+    ///
+    /// # Errors
+    /// Those of [`FatbinBuilder::add_ptx`].
+    pub fn add_ptx_stored_as(
+        &mut self,
+        arch: GpuArch,
+        text: &[u8],
+        stored: impl Into<Cow<'a, [u8]>>,
+        identifier: impl AsRef<[u8]>,
+        options: impl AsRef<[u8]>,
+    ) -> Result<(), FatbinError> {
+        let version = checks::ptx(text, arch, options.as_ref(), &self.options)?;
+        let (identifier, options) = (identifier.as_ref(), options.as_ref());
+        let description = Description::of_code(EntryKind::Ptx, arch, version, identifier, options);
+        self.push(description, stored.into(), self.options.store_of_code());
+        Ok(())
+    }
+
+    /// Adds NVVM IR for link-time optimization; `options` are those of the linker's compiler.
+    ///
+    /// # Errors
+    /// An empty image, or one that does not start as LTO-IR does.
+    pub fn add_ltoir(
+        &mut self,
+        arch: GpuArch,
+        image: impl Into<Cow<'a, [u8]>>,
+        identifier: impl AsRef<[u8]>,
+        options: impl AsRef<[u8]>,
+    ) -> Result<(), FatbinError> {
+        let image = image.into();
+        let version = checks::ltoir(&image, &self.options)?;
+        let (identifier, options) = (identifier.as_ref(), options.as_ref());
+        let description = Description::of_code(EntryKind::LtoIr, arch, version, identifier, options);
+        self.push(description, image, self.options.store_of_code());
+        Ok(())
+    }
+
+    /// Adds Tile IR, which nvFatbin knows from 13.1 on; it stands for all GPUs from sm_80 on.
+    ///
+    /// # Errors
+    /// An empty image, or one that does not start as Tile IR does.
+    pub fn add_tile_ir(
+        &mut self,
+        image: impl Into<Cow<'a, [u8]>>,
+        identifier: impl AsRef<[u8]>,
+        options: impl AsRef<[u8]>,
+    ) -> Result<(), FatbinError> {
+        let image = image.into();
+        let version = checks::tile_ir(&image)?;
+        let (identifier, options) = (identifier.as_ref(), options.as_ref());
+        let description = Description::of_code(EntryKind::TileIr, GpuArch::plain(80), version, identifier, options);
+        self.push(description, image, self.options.store_of_code());
+        Ok(())
+    }
+
+    /// Adds the relocatable PTX of a host object of `nvcc -rdc=true`, for a linker at run time.
+    ///
+    /// The entries get the name of the object's module, keep their options and their compression, and stand behind all others.
+    /// Returns how many there are; an object may carry none.
+    ///
+    /// # Errors
+    /// No ELF object, a damaged one, or one of a module that was added already. Where images are looked at strictly, also one without
+    /// relocatable PTX. Nothing is added then.
+    pub fn add_relocatable(&mut self, object: impl Into<Cow<'a, [u8]>>) -> Result<usize, FatbinError> {
+        let added = match object.into() {
+            Cow::Borrowed(object) => relocatable::entries(object, self.options.validation)?,
+            Cow::Owned(object) => {
+                let entries = relocatable::entries(&object, self.options.validation)?;
+                entries.into_iter().map(RelocatableEntry::into_owned).collect()
+            }
+        };
+        if let Some(RelocatableEntry { key: (module, arch), .. }) =
+            added.iter().find(|entry| self.modules.contains(&entry.key))
+        {
+            let identifier = String::from_utf8_lossy(module).into_owned();
+            return Err(FatbinError::IdentifierReuse { identifier, arch: *arch });
+        }
+        let count = added.len();
+        for entry in added {
+            self.modules.insert(entry.key);
+            self.relocatable.push(Pending::Written(entry.written));
+        }
+        Ok(count)
+    }
+
+    /// Adds an entry of another fatbin as it is, whatever its kind.
+    pub fn add_entry(&mut self, entry: &Entry<'a>) {
+        let written = WrittenEntry { header: entry.header.to_vec(), payload: Cow::Borrowed(entry.stored) };
+        self.entries.push(Pending::Written(written));
+    }
+
+    /// The size in bytes of the whole fatbin. This does the work on what was added since the last time.
+    ///
+    /// # Errors
+    /// A compressor that gave up, or an image too large for its header.
+    pub fn size(&mut self) -> Result<u64, FatbinError> {
+        self.work()?;
+        let sizes = self.written().map(WrittenEntry::size);
+        Ok(FILE_HEADER_SIZE.saturating_add(sizes.fold(0, u64::saturating_add)))
+    }
+
+    /// Writes the fatbin piece by piece, without a copy of the whole.
+    ///
+    /// # Errors
+    /// Those of [`FatbinBuilder::size`], as [`io::ErrorKind::InvalidInput`], and those of `out`.
+    pub fn write_to(&mut self, out: &mut impl io::Write) -> io::Result<()> {
+        let size = self.size().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        out.write_all(&file_header(size - FILE_HEADER_SIZE))?;
+        for entry in self.written() {
+            out.write_all(&entry.header)?;
+            out.write_all(&entry.payload)?;
+            out.write_all(padding_to_8(entry.payload.len()))?;
+        }
+        Ok(())
+    }
+
+    /// The fatbin as one piece. Images and what became of them are let go as soon as they are in it.
+    ///
+    /// # Errors
+    /// Those of [`FatbinBuilder::size`].
+    pub fn finish(mut self) -> Result<Vec<u8>, FatbinError> {
+        // Enough for all threads to have work while one is at a long piece.
+        let batch_size = 4 * rayon::current_num_threads();
+        let mut out = file_header(0).to_vec();
+        let mut entries: Vec<Pending<'a>> = std::mem::take(&mut self.entries);
+        entries.append(&mut self.relocatable);
+        let mut rest = entries.into_iter();
+        loop {
+            let mut batch: Vec<Pending<'a>> = rest.by_ref().take(batch_size).collect();
+            if batch.is_empty() {
+                break;
+            }
+            work_on(&mut batch)?;
+            let size = batch.iter().filter_map(Pending::written).map(WrittenEntry::size).sum::<u64>();
+            out.reserve(usize::try_from(size).unwrap_or(0));
+            for entry in batch {
+                if let Pending::Written(entry) = entry {
+                    entry.append_to(&mut out);
+                }
+            }
+        }
+        let header = file_header(out.len() as u64 - FILE_HEADER_SIZE);
+        for (byte, of_header) in out.iter_mut().zip(header) {
+            *byte = of_header;
+        }
+        Ok(out)
+    }
+
+    fn push(&mut self, description: Description, payload: Cow<'a, [u8]>, store: Store) {
+        let description = Description { flags: description.flags | self.options.flags(), ..description };
+        self.entries.push(Pending::Image { description, payload, store, squeeze: false });
+    }
+
+    fn work(&mut self) -> Result<(), FatbinError> {
+        work_on(&mut self.entries)
+    }
+
+    fn written(&self) -> impl Iterator<Item = &WrittenEntry<'a>> {
+        self.entries.iter().chain(&self.relocatable).filter_map(Pending::written)
+    }
+}
+
+/// Does what is left to do; of several errors that of the first entry counts.
+fn work_on(entries: &mut [Pending<'_>]) -> Result<(), FatbinError> {
+    let results: Vec<Result<(), FatbinError>> = match entries {
+        // Alone it need not wait for a thread to wake up.
+        [entry] => vec![entry.work()],
+        _ => entries.par_iter_mut().with_max_len(1).map(Pending::work).collect(),
+    };
+    results.into_iter().collect()
+}
+
+impl<'a> Pending<'a> {
+    fn work(&mut self) -> Result<(), FatbinError> {
+        let Pending::Image { description, payload, store, squeeze } = self else { return Ok(()) };
+        // What was given is let go when it is no longer needed.
+        let payload = std::mem::take(payload);
+        let payload = if *squeeze { encode::squeezed(&payload) } else { payload };
+        *self = Pending::Written(encode::encode(description, payload, *store)?);
+        Ok(())
+    }
+
+    fn written(&self) -> Option<&WrittenEntry<'a>> {
+        match self {
+            Pending::Written(entry) => Some(entry),
+            Pending::Image { .. } => None,
+        }
+    }
+}
+
+impl From<EncodeError> for FatbinError {
+    fn from(error: EncodeError) -> Self {
+        match error {
+            EncodeError::Compression(what) => FatbinError::CompressionFailed(what),
+            EncodeError::CompressedSize(size) => FatbinError::CompressedSizeExceeded(size as u64),
+            EncodeError::TextSize => FatbinError::Internal(error.into()),
+        }
+    }
+}

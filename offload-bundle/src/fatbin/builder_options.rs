@@ -1,0 +1,236 @@
+//! The options of nvFatbin, typed.
+
+use std::str::FromStr;
+
+use super::encode::Store;
+use super::{FatbinError, Host, flag};
+
+/// Which compiler driver a fatbin comes from, if it says so. Neither nvcc nor clang does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Producer {
+    /// Not said.
+    #[default]
+    Unsaid,
+    /// `-cuda`.
+    Cuda,
+    /// `-opencl`.
+    OpenCl,
+}
+
+/// What compression is to be good at (`-compress-mode=`), as nvFatbin and `fatbinary` 13.0 take it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CompressMode {
+    /// Zstandard of level 5.
+    #[default]
+    Default,
+    /// Zstandard of level 19, of cubins too.
+    Size,
+    /// LZ4, which any driver decompresses, and fastest.
+    Speed,
+    /// The same as the default.
+    Balance,
+    /// No compression.
+    None,
+}
+
+/// How images are looked at before they are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Validation {
+    /// What no driver or linker could use is refused: damaged cubins, PTX whose `.target` does not fit its label, damaged LTO-IR.
+    #[default]
+    Strict,
+    /// What nvFatbin 13.0 takes is taken. (It never reads a `.target`; of a cubin it reads four fields.)
+    Nvidia,
+}
+
+/// What holds for every entry of a fatbin. The defaults are nvFatbin's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BuilderOptions {
+    /// Device code for a 64-bit host (`-64`), else for a 32-bit one (`-32`).
+    pub is_64_bit: bool,
+    /// Device code with debug information (`-g`).
+    pub debug: bool,
+    /// Relocatable device code (`-c`). Its one effect is that cubins are compressed.
+    pub relocatable: bool,
+    /// The operating system of the host (`-host=`).
+    pub host: Host,
+    /// `-cuda` or `-opencl`.
+    pub producer: Producer,
+    /// Whether anything is compressed (`-compress=`).
+    pub compress: bool,
+    /// Whether cubins without debug information are, too (`-compress-all`).
+    pub compress_all: bool,
+    /// How it is compressed (`-compress-mode=`).
+    pub mode: CompressMode,
+    /// The level of Zstandard, from 1 to 22, in place of the mode's own.
+    pub level: Option<u8>,
+    /// How images are looked at.
+    pub validation: Validation,
+}
+
+impl Default for BuilderOptions {
+    fn default() -> Self {
+        Self {
+            is_64_bit: true,
+            debug: false,
+            relocatable: false,
+            host: Host::Linux,
+            producer: Producer::Unsaid,
+            compress: true,
+            compress_all: false,
+            mode: CompressMode::Default,
+            level: None,
+            validation: Validation::Strict,
+        }
+    }
+}
+
+impl BuilderOptions {
+    /// Reads options in nvFatbin's spelling, such as `-g` and `-compress-mode=size`.
+    ///
+    /// Of an option with a value that comes more than once, the first counts, as in nvFatbin.
+    ///
+    /// ```
+    /// use offload_bundle::fatbin::{BuilderOptions, CompressMode};
+    ///
+    /// let options = BuilderOptions::parse(["-64", "-compress-mode=size"])?;
+    /// assert_eq!(options.mode, CompressMode::Size);
+    /// assert!(BuilderOptions::parse(["-64", "-32"]).is_err());
+    /// # Ok::<(), offload_bundle::fatbin::FatbinError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`FatbinError::UnrecognizedOption`] for any other word, and for one that contradicts an earlier one.
+    pub fn parse<T: AsRef<str>>(words: impl IntoIterator<Item = T>) -> Result<Self, FatbinError> {
+        let mut parser = Parser::default();
+        for word in words {
+            let word = word.as_ref();
+            parser.take(word).ok_or_else(|| FatbinError::UnrecognizedOption(word.to_owned()))?;
+        }
+        Ok(parser.finish())
+    }
+
+    pub(super) fn flags(&self) -> u64 {
+        let producer = match self.producer {
+            Producer::Unsaid => 0,
+            Producer::Cuda => flag::CUDA,
+            Producer::OpenCl => flag::OPENCL,
+        };
+        let bits = if self.is_64_bit { flag::BITS_64 } else { 0 };
+        let debug = if self.debug { flag::DEBUG } else { 0 };
+        self.host.flag() | producer | bits | debug
+    }
+
+    /// How PTX, LTO-IR and Tile IR are stored.
+    pub(super) fn store_of_code(&self) -> Store {
+        let level = self.level.map(i32::from);
+        match self.mode {
+            _ if !self.compress => Store::Plain,
+            CompressMode::None => Store::Plain,
+            CompressMode::Default | CompressMode::Balance => Store::Zstd(level.unwrap_or(5)),
+            CompressMode::Size => Store::Zstd(level.unwrap_or(19)),
+            CompressMode::Speed => Store::Lz4,
+        }
+    }
+
+    /// How cubins are stored.
+    pub(super) fn store_of_cubins(&self) -> Store {
+        let wanted = self.debug || self.relocatable || self.compress_all || self.mode == CompressMode::Size;
+        if wanted { self.store_of_code() } else { Store::Plain }
+    }
+}
+
+/// What was said so far; each field is set by the first word about it.
+#[derive(Debug, Default)]
+struct Parser {
+    is_64_bit: Option<bool>,
+    producer: Option<Producer>,
+    host: Option<Host>,
+    compress: Option<bool>,
+    mode: Option<CompressMode>,
+    level: Option<u8>,
+    debug: bool,
+    relocatable: bool,
+    compress_all: bool,
+}
+
+impl Parser {
+    fn take(&mut self, word: &str) -> Option<()> {
+        match word.split_once('=') {
+            None | Some((_, "")) => self.take_flag(word.trim_end_matches('=')),
+            Some((name, value)) => self.take_value(name, value),
+        }
+    }
+
+    fn take_flag(&mut self, word: &str) -> Option<()> {
+        match word {
+            "-64" => return agree(&mut self.is_64_bit, true),
+            "-32" => return agree(&mut self.is_64_bit, false),
+            "-cuda" => return agree(&mut self.producer, Producer::Cuda),
+            "-opencl" => return agree(&mut self.producer, Producer::OpenCl),
+            "-g" => self.debug = true,
+            "-c" => self.relocatable = true,
+            "-compress-all" => self.compress_all = true,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn take_value(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "-compress" => first(&mut self.compress, value.parse().ok()?),
+            "-compress-mode" => first(&mut self.mode, mode(value)?),
+            "-host" => first(&mut self.host, host(value)?),
+            "-compress-level" => {
+                first(&mut self.level, u8::from_str(value).ok().filter(|level| (1..=22).contains(level))?)
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn finish(self) -> BuilderOptions {
+        let default = BuilderOptions::default();
+        BuilderOptions {
+            is_64_bit: self.is_64_bit.unwrap_or(default.is_64_bit),
+            debug: self.debug,
+            relocatable: self.relocatable,
+            host: self.host.unwrap_or(default.host),
+            producer: self.producer.unwrap_or(default.producer),
+            compress: self.compress.unwrap_or(default.compress),
+            compress_all: self.compress_all,
+            mode: self.mode.unwrap_or(default.mode),
+            level: self.level,
+            validation: default.validation,
+        }
+    }
+}
+
+/// Sets what was not said, or agrees with what was.
+fn agree<T: PartialEq + Copy>(said: &mut Option<T>, value: T) -> Option<()> {
+    (*said.get_or_insert(value) == value).then_some(())
+}
+
+fn first<T>(said: &mut Option<T>, value: T) {
+    said.get_or_insert(value);
+}
+
+fn mode(value: &str) -> Option<CompressMode> {
+    Some(match value {
+        "default" => CompressMode::Default,
+        "size" => CompressMode::Size,
+        "speed" => CompressMode::Speed,
+        "balance" => CompressMode::Balance,
+        "none" => CompressMode::None,
+        _ => return None,
+    })
+}
+
+fn host(value: &str) -> Option<Host> {
+    Some(match value {
+        "linux" => Host::Linux,
+        "mac" => Host::Mac,
+        "windows" => Host::Windows,
+        _ => return None,
+    })
+}

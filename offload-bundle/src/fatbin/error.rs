@@ -1,0 +1,131 @@
+//! What can go wrong when a fatbin is built, in the words of nvFatbin.
+
+use crate::FormatError;
+use crate::arch::GpuArch;
+
+/// Why an image was not taken, or a fatbin not built: one variant for each code of nvFatbin.
+///
+/// Displayed with what is wrong in this very case; [`FatbinError::code`] and [`FatbinError::text_of`] give nvFatbin's number and its
+/// general text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FatbinError {
+    /// Code 1: anything for which there is no other code, such as a damaged host object or Tile IR.
+    #[error("{0}")]
+    Internal(FormatError),
+    /// Code 2: a cubin for another GPU than the one named.
+    #[error("cubin for {image} where one for {wanted} is wanted")]
+    ElfArchMismatch {
+        /// What the cubin was made for.
+        image: GpuArch,
+        /// What was asked for.
+        wanted: GpuArch,
+    },
+    /// Code 3: no cubin, a damaged one, or code with pointers of another size than the fatbin's.
+    #[error("{0}")]
+    ElfSizeMismatch(FormatError),
+    /// Code 4.
+    #[error("PTX without a `.version` such as 9.0")]
+    MissingPtxVersion,
+    /// Code 5: only the C library can be given one.
+    #[error("the argument `{0}` is a null pointer")]
+    NullPointer(&'static str),
+    /// Code 6.
+    #[error("{0}")]
+    CompressionFailed(String),
+    /// Code 7: the size of a compressed payload has 32 bits.
+    #[error("an image of {0} bytes after compression: a fatbin holds compressed images of less than 4 GiB only")]
+    CompressedSizeExceeded(u64),
+    /// Code 8.
+    #[error("`{0}` is not an option of nvFatbin, or contradicts one before it")]
+    UnrecognizedOption(String),
+    /// Code 9.
+    #[error("`{0}` is not an architecture such as 90a")]
+    InvalidArch(String),
+    /// Code 10.
+    #[error("{0}")]
+    InvalidNvvm(FormatError),
+    /// Code 11.
+    #[error("an image of no bytes")]
+    EmptyInput,
+    /// Code 12.
+    #[error("PTX without a `.target` that names a GPU")]
+    MissingPtxArch,
+    /// Code 13: the driver would choose the PTX for GPUs that it cannot be compiled for.
+    #[error("PTX for {target} cannot be compiled for every GPU that {wanted} stands for")]
+    PtxArchMismatch {
+        /// The `.target` of the PTX.
+        target: GpuArch,
+        /// What was asked for.
+        wanted: GpuArch,
+    },
+    /// Code 14.
+    #[error("the host object carries no relocatable PTX")]
+    MissingFatbin,
+    /// Code 15: the format of index entries is known to NVIDIA alone.
+    #[error("index entries cannot be added: their format is not known")]
+    InvalidIndex,
+    /// Code 16.
+    #[error("relocatable PTX for {arch} of the module `{identifier}` was added already")]
+    IdentifierReuse {
+        /// The module, as its object names it.
+        identifier: String,
+        /// The architecture.
+        arch: GpuArch,
+    },
+    /// Code 17.
+    #[error("`{0}` is an option that NVIDIA's compilers keep for themselves")]
+    InternalPtxOption(&'static str),
+}
+
+/// Codes and texts of nvFatbin 12.4 to 13.5; programs show and compare them, so they are NVIDIA's to the letter.
+const TEXTS: [&str; 17] = [
+    "internal error",
+    "fatbinary elf mismatch: elf arch does not match user-specified arch",
+    "fatbinary elf mismatch: elf size doesn't match user-specified size",
+    "could not find ptx version",
+    "input contained null pointer",
+    "compression failed",
+    "compressed size is bigger than max size of compressed size field",
+    "unknown option",
+    "invalid architecture",
+    "invalid NVVM input",
+    "empty input",
+    "missing ptx architecture",
+    "ptx architecture incompatible with specified architecture",
+    "host object doesn't contain a fatbin",
+    "invalid index input",
+    "each relocatable entry must have a unique identifier name per architecture",
+    "used ptx options include internal options",
+];
+
+impl FatbinError {
+    /// nvFatbin's number for it, from 1 to 17.
+    pub fn code(&self) -> u32 {
+        match self {
+            FatbinError::Internal(_) => 1,
+            FatbinError::ElfArchMismatch { .. } => 2,
+            FatbinError::ElfSizeMismatch(_) => 3,
+            FatbinError::MissingPtxVersion => 4,
+            FatbinError::NullPointer(_) => 5,
+            FatbinError::CompressionFailed(_) => 6,
+            FatbinError::CompressedSizeExceeded(_) => 7,
+            FatbinError::UnrecognizedOption(_) => 8,
+            FatbinError::InvalidArch(_) => 9,
+            FatbinError::InvalidNvvm(_) => 10,
+            FatbinError::EmptyInput => 11,
+            FatbinError::MissingPtxArch => 12,
+            FatbinError::PtxArchMismatch { .. } => 13,
+            FatbinError::MissingFatbin => 14,
+            FatbinError::InvalidIndex => 15,
+            FatbinError::IdentifierReuse { .. } => 16,
+            FatbinError::InternalPtxOption(_) => 17,
+        }
+    }
+
+    /// nvFatbin's text for a code: `None` for 0, which is success, and `unknown error` for a number that is no code.
+    pub fn text_of(code: u32) -> Option<&'static str> {
+        let index = usize::try_from(code).ok()?.checked_sub(1)?;
+        Some(TEXTS.get(index).copied().unwrap_or("unknown error"))
+    }
+}

@@ -1,0 +1,58 @@
+//! The relocatable PTX of host objects that nvcc compiled with `-rdc=true`.
+
+use super::encode::{Description, WrittenEntry, encode_stored};
+use super::{Entry, EntryKind, FatbinError, Validation, read};
+use crate::arch::GpuArch;
+use crate::host_object;
+
+/// An entry of such an object under its new name.
+pub(super) struct RelocatableEntry<'a> {
+    /// The name of the object's module, and the target: there may be one of each.
+    pub(super) key: (Vec<u8>, GpuArch),
+    pub(super) written: WrittenEntry<'a>,
+}
+
+impl RelocatableEntry<'_> {
+    /// The same without the object that it came from.
+    pub(super) fn into_owned(self) -> RelocatableEntry<'static> {
+        let WrittenEntry { header, payload } = self.written;
+        RelocatableEntry { key: self.key, written: WrittenEntry { header, payload: payload.into_owned().into() } }
+    }
+}
+
+/// The PTX in an object's section `__nv_relfatbin`, named as its section `__nv_module_id` says.
+pub(super) fn entries(object: &[u8], validation: Validation) -> Result<Vec<RelocatableEntry<'_>>, FatbinError> {
+    // nvFatbin's limits: less than the identification of an ELF file is nothing.
+    if object.len() < 16 {
+        return Err(FatbinError::EmptyInput);
+    }
+    let sections = host_object::sections(object).map_err(FatbinError::Internal)?;
+    let data = |name: &[u8]| {
+        let section = sections.iter().find(|section| section.name == name);
+        section.map(|section| section.data(object).map(|data| (section.offset, data))).transpose()
+    };
+    let fatbins = data(b"__nv_relfatbin").map_err(FatbinError::Internal)?;
+    let module = data(b"__nv_module_id").map_err(FatbinError::Internal)?;
+    let mut found = Vec::new();
+    if let (Some((offset, fatbins)), Some((_, module))) = (fatbins, module) {
+        let module = module.split(|&byte| byte == 0).next().unwrap_or_default();
+        let read = read(fatbins).map_err(|error| FatbinError::Internal(error.shifted(offset)))?;
+        for entry in read.iter().filter(|entry| entry.kind == EntryKind::Ptx) {
+            found.push(renamed(entry, module)?);
+        }
+    }
+    if found.is_empty() && validation == Validation::Strict {
+        return Err(FatbinError::MissingFatbin);
+    }
+    Ok(found)
+}
+
+fn renamed<'a>(entry: &Entry<'a>, module: &[u8]) -> Result<RelocatableEntry<'a>, FatbinError> {
+    let options = entry.options.unwrap_or_default();
+    let description = Description {
+        flags: entry.flags,
+        ..Description::of_code(EntryKind::RelocatablePtx, entry.arch, entry.code_version, module, options)
+    };
+    let written = encode_stored(&description, entry.stored, entry.compression, entry.uncompressed_size)?;
+    Ok(RelocatableEntry { key: (module.to_vec(), entry.arch), written })
+}

@@ -1,0 +1,89 @@
+//! The C library of offload-bundle, which takes the place of NVIDIA's nvFatbin: `dist/lib` and `dist/include`.
+//!
+//! The shared library is linked from the static one: the symbols need the version of NVIDIA's, and rustc would drop the script that
+//! says so.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::failure::{Failure, Result};
+use crate::repository::{Repository, create_folder, replace_link};
+use crate::step::Progress;
+
+const PACKAGE: &str = "offload-bundle-capi";
+/// What cargo calls the static library.
+const BUILT: &str = "liboffload_bundle_capi.a";
+/// The name by which programs ask for it.
+const SONAME: &str = "libnvfatbin.so.13";
+
+/// Its functions: everything else of the static library may go.
+const FUNCTIONS: [&str; 12] = [
+    "AddCubin",
+    "AddIndex",
+    "AddLTOIR",
+    "AddPTX",
+    "AddReloc",
+    "AddTileIR",
+    "Create",
+    "Destroy",
+    "Get",
+    "GetErrorString",
+    "Size",
+    "Version",
+];
+
+/// Builds and lays out the library.
+pub fn build(repository: &Repository, progress: &Progress) -> Result<()> {
+    let mut cargo = repository.cargo("build");
+    cargo.args(["--release", "--locked", "--lib"]).arg(format!("--package={PACKAGE}"));
+    cargo.arg("--target-dir").arg(&repository.target).env_remove("CARGO_BUILD_TARGET");
+    progress.run(&mut cargo).map_err(|failure| failure.led_by("cargo build failed"))?;
+
+    let (lib, include) = (repository.dist().join("lib"), repository.dist().join("include"));
+    create_folder(&lib)?;
+    create_folder(&include)?;
+    let built = repository.target.join("release").join(BUILT);
+    let sources = repository.root.join("offload-bundle/capi");
+    copy(&built, &lib.join("libnvfatbin_static.a"))?;
+    copy(&sources.join("include/nvFatbin.h"), &include.join("nvFatbin.h"))?;
+    // Programs that have it open keep the old one.
+    let partial = lib.join(format!("{SONAME}.partial"));
+    progress.run(&mut link(&built, &sources, &partial)).map_err(|failure| failure.led_by("cc failed"))?;
+    std::fs::rename(&partial, lib.join(SONAME)).map_err(|error| Failure::file("replace", &lib.join(SONAME), &error))?;
+    replace_link(SONAME, &lib.join("libnvfatbin.so"))
+}
+
+/// The linker that rustc itself uses.
+fn link(built: &Path, sources: &Path, output: &Path) -> Command {
+    let mut command = Command::new("cc");
+    command.arg("-shared").arg("-o").arg(output);
+    command.args(FUNCTIONS.map(|function| format!("-Wl,--undefined=nvFatbin{function}")));
+    command.arg(built);
+    command.arg(format!("-Wl,--version-script={}", sources.join("libnvfatbin.map").display()));
+    command.arg(format!("-Wl,-soname,{SONAME}"));
+    command.args(["-Wl,--gc-sections", "-Wl,-z,relro,-z,now", "-Wl,--as-needed", "-Wl,--strip-all"]);
+    // NVIDIA's library needs the C library alone.
+    command.args(["-static-libgcc", "-lpthread", "-ldl", "-lm"]);
+    command
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::copy(from, to).map(drop).map_err(|error| Failure::file("copy", from, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_and_the_linker_know_the_same_functions() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let header = std::fs::read_to_string(root.join("offload-bundle/capi/include/nvFatbin.h")).unwrap();
+        let source = std::fs::read_to_string(root.join("offload-bundle/capi/src/lib.rs")).unwrap();
+        for function in FUNCTIONS {
+            assert!(header.contains(&format!("nvFatbin{function}(")), "{function} is not in the header");
+            assert!(source.contains(&format!("fn nvFatbin{function}(")), "{function} is not in the library");
+        }
+        assert_eq!(source.matches("fn nvFatbin").count(), FUNCTIONS.len());
+    }
+}

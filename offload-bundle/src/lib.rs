@@ -14,6 +14,7 @@
 //! 6. [`coverage`] tells what the driver will run of such a bundle on each GPU, and what is wrong with it. The programs
 //!    `offload-bundle explain` and `offload-bundle check` print it.
 //! 7. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it.
+//! 8. [`annotate`] writes a string into the offload binaries of a finished object.
 //!
 //! Every reader takes bytes that anybody may have written. It answers with what is there or with a [`FormatError`] that says what is
 //! wrong and where; it does not panic, and it takes no memory because a number in the bytes asks for it. Images are borrowed from the
@@ -21,6 +22,7 @@
 //! tools.
 #![forbid(unsafe_code)]
 
+pub mod annotate;
 pub mod arch;
 pub mod archive;
 mod bytes;

@@ -1,6 +1,7 @@
 //! Shows the device code that objects, archives, executables and containers carry, and what becomes of it.
 #![forbid(unsafe_code)]
 
+mod annotate;
 mod coverage;
 mod list;
 mod output;
@@ -29,6 +30,8 @@ enum Command {
     ///
     /// Exit code: 0 without errors (warnings are printed), 2 with errors, 1 if the file cannot be read.
     Check(coverage::CheckArguments),
+    /// Record in an object what the compiler was not told: which PTX the link is to put in
+    Annotate(annotate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::List(arguments) => list::run(&arguments),
         Command::Explain(arguments) => coverage::explain(&arguments),
         Command::Check(arguments) => coverage::check(&arguments),
+        Command::Annotate(arguments) => annotate::run(&arguments),
     };
     output::finish(result)
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use offload_bundle::arch::PtxVersion;
 
 use crate::agreement::Levels;
+use crate::backend::choose::Wish;
 use crate::cache::CacheChoice;
 use crate::error::Errors;
 use crate::fatbin_section::FatbinSection;
@@ -24,6 +25,8 @@ use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::partitioned::Partitioning;
 use crate::persona::Persona;
 use crate::size;
+use crate::stats::StatsFormat;
+use crate::toolchain::NamedParts;
 
 /// What was asked, with the host linker's line in its own order.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +35,11 @@ pub struct Options {
     pub version: bool,
     pub linker_path: Option<PathBuf>,
     pub cuda_path: Option<PathBuf>,
+    /// Parts of CUDA that are named one by one.
+    pub parts: NamedParts,
+    /// What makes the machine code.
+    pub backend: Wish,
+    pub print_toolchain: bool,
     pub host_triple: Option<String>,
     /// (triple or none, argument)
     pub device_linker: Vec<(Option<String>, String)>,
@@ -59,6 +67,8 @@ pub struct Options {
     pub cache_size: Option<u64>,
     /// Memory for jobs.
     pub memory: Option<MemoryChoice>,
+    /// Whether and how to print statistics.
+    pub stats: Option<StatsFormat>,
     /// How the fatbin is compressed.
     pub compress: CompressMode,
     /// Where in the program the fatbin goes.
@@ -317,6 +327,14 @@ impl Parser {
             Meaning::Version => options.version = true,
             Meaning::LinkerPath => options.linker_path = Some(value.into()),
             Meaning::CudaPath => options.cuda_path = Some(value.into()),
+            Meaning::PartPath(part) => options.parts.set(part, value.into()),
+            Meaning::PrintToolchain => options.print_toolchain = true,
+            Meaning::OffloadBackend => match Wish::parse(&text) {
+                Some(wish) => options.backend = wish,
+                None => self
+                    .errors
+                    .push(format_args!("--offload-backend=: expected auto, ptxas, nvjitlink or driver, got '{text}'")),
+            },
             Meaning::HostTriple => options.host_triple = Some(text),
             Meaning::DeviceLinker => options.device_linker.push(split_triple(&text)),
             Meaning::DeviceCompiler => options.device_compiler.push(split_triple(&text)),
@@ -357,6 +375,10 @@ impl Parser {
                 None => self
                     .errors
                     .push(format_args!("--offload-memory=: expected a size such as 8G, or 1% to 100%, got '{text}'")),
+            },
+            Meaning::OffloadStats => match StatsFormat::parse(&text) {
+                Some(format) => options.stats = Some(format),
+                None => self.errors.push(format_args!("--offload-stats=: expected 'text' or 'json', got '{text}'")),
             },
             Meaning::OffloadCompress => match CompressMode::parse(&text) {
                 Ok(mode) => options.compress = mode,

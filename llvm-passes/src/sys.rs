@@ -52,9 +52,9 @@ struct RawPlace {
 
 unsafe extern "C" {
     fn fatlink_parse_llvm_options(count: i32, words: *const *const c_char) -> bool;
+    fn fatlink_place_of(info: LLVMDiagnosticInfoRef, place: *mut RawPlace);
     fn fatlink_debug_information(module: LLVMModuleRef) -> i32;
     fn fatlink_set_module_flag(module: LLVMModuleRef, name: *const c_char, length: usize, value: u32);
-    fn fatlink_place_of(info: LLVMDiagnosticInfoRef, place: *mut RawPlace);
 }
 
 /// Hands LLVM's own command line to it (`-mllvm`). Its options are global to the process: call this
@@ -426,6 +426,7 @@ unsafe extern "C" {
         visit: extern "C" fn(*mut c_void, *const RawGlobal),
         refer: extern "C" fn(*mut c_void, u32, u32, u8),
     ) -> *const c_char;
+    fn fatlink_copy_called(module: LLVMModuleRef);
     fn fatlink_mover_new(destination: LLVMModuleRef) -> *mut c_void;
     fn fatlink_mover_delete(mover: *mut c_void);
     fn fatlink_mover_move(
@@ -461,6 +462,12 @@ pub(crate) fn visit_graph<V: GraphVisitor>(module: &Module<'_>, visitor: &mut V)
         let whole = fatlink_graph(module.as_mut_ptr(), sink.cast(), visit::<V>, refer::<V>);
         (!whole.is_null()).then(|| CStr::from_ptr(whole).to_str().unwrap_or("it says so"))
     }
+}
+
+/// Gives calls of functions that other partitions own a copy of their own.
+pub(crate) fn copy_called(module: &Module<'_>) {
+    // SAFETY: the module is alive, and nobody holds values of it.
+    unsafe { fatlink_copy_called(module.as_mut_ptr()) }
 }
 
 /// Moves chosen definitions of modules into one, loading only the bodies that are wanted.

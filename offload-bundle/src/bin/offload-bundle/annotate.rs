@@ -1,12 +1,12 @@
 //! `offload-bundle annotate`.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use offload_bundle::GpuArch;
 use offload_bundle::annotate;
 
+use crate::files;
 use crate::output::Answer;
 
 /// The string in which linkers look for the wish.
@@ -40,7 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let data = std::fs::read(&arguments.file).map_err(|e| format!("{shown}: {e}"))?;
     let annotated = annotate::annotate(&data, KEY, &value).map_err(|e| format!("{shown}: {e}"))?;
     let output = arguments.output.as_ref().unwrap_or(&arguments.file);
-    replace(output, &annotated.bytes, &arguments.file)?;
+    files::replace(output, &annotated.bytes, &arguments.file)?;
     let text = format!("{}: {KEY}={value} in {} device images\n", output.display(), annotated.images);
     Ok(Answer { text, code: 0 })
 }
@@ -56,17 +56,4 @@ fn value(arguments: &Arguments) -> Result<String, String> {
         return Err(format!("--cuda-include-ptx={target} and --no-cuda-include-ptx={target} contradict each other"));
     }
     Ok(words.into_iter().map(|(target, prefix)| format!("{prefix}{target}")).collect::<Vec<_>>().join(","))
-}
-
-/// Writes a file whole or not at all, with the permissions of `like`.
-fn replace(path: &Path, bytes: &[u8], like: &Path) -> Result<(), String> {
-    let failed = |e: std::io::Error| format!("{}: cannot be written: {e}", path.display());
-    // A link is followed, as every tool that writes through its name does.
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".offload-bundle-").tempfile_in(folder).map_err(failed)?;
-    file.write_all(bytes).map_err(failed)?;
-    let permissions = std::fs::metadata(like).map_err(failed)?.permissions();
-    file.as_file().set_permissions(permissions).map_err(failed)?;
-    file.persist(&path).map(drop).map_err(|e| failed(e.error))
 }

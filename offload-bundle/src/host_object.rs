@@ -104,7 +104,7 @@ pub struct DeviceImage<'a> {
 pub fn device_images(elf: &[u8]) -> Result<Vec<DeviceImage<'_>>, FormatError> {
     let mut images = Vec::new();
     for section in sections(elf)? {
-        if section.kind != SHT_LLVM_OFFLOADING && !section.name.starts_with(b".llvm.offloading") {
+        if !holds_device_code(&section) {
             continue;
         }
         let place = format!("section {}", String::from_utf8_lossy(section.name));
@@ -118,6 +118,11 @@ pub fn device_images(elf: &[u8]) -> Result<Vec<DeviceImage<'_>>, FormatError> {
         }));
     }
     Ok(images)
+}
+
+/// Whether a section holds offload binaries.
+pub(crate) fn holds_device_code(section: &Section<'_>) -> bool {
+    section.kind == SHT_LLVM_OFFLOADING || section.name.starts_with(b".llvm.offloading")
 }
 
 /// The first section of that name, with its offset in the file. `None` also where the file is no sound ELF file.

@@ -8,7 +8,9 @@ use crate::difference::{self, Difference};
 use crate::fatbin::{BuilderOptions, CompressPolicy, FatbinBuilder, Validation};
 use crate::strip::{self, Choice};
 use crate::usage::{self, Order};
-use crate::{GpuArch, archive, coverage, cubin, fatbin, hip_bundle, host_object, listing, offload_binary, samples};
+use crate::{
+    GpuArch, annotate, archive, coverage, cubin, fatbin, hip_bundle, host_object, listing, offload_binary, samples,
+};
 
 /// One change of a file.
 #[derive(Debug, Clone)]
@@ -92,6 +94,11 @@ fn read_all_ways(data: &[u8]) {
     if let Ok(found) = coverage::containers(data, |_| Err("no files here".to_owned())) {
         let _ = coverage::Report::new(&found, None, Driver::Branch(580)).text();
         let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text();
+    }
+    if let Ok(annotated) = annotate::annotate(data, "key", "value") {
+        // What can be annotated is sound, and stays so.
+        let again = annotate::annotate(&annotated.bytes, "key", "value");
+        assert_eq!(again.map(|again| again.images), Ok(annotated.images));
     }
     let _ = fatbin::squeeze(data);
     build_all_ways(data);

@@ -17,7 +17,8 @@
 //! 7. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it, and takes it out.
 //!    [`selection`] is how people say which of the images they mean.
 //!    [`difference`] compares two files so, and [`usage`] tells what their kernels take of a GPU.
-//! 8. [`strip`] drops images from programs, libraries and objects that are linked already.
+//! 8. [`strip`] drops images from programs, libraries and objects that are linked already; [`annotate`] writes a string into the
+//!    offload binaries of objects that are compiled already.
 //!
 //! Every reader takes bytes that anybody may have written. It answers with what is there or with a [`FormatError`] that says what is
 //! wrong and where; it does not panic, and it takes no memory because a number in the bytes asks for it. Images are borrowed from the
@@ -25,6 +26,7 @@
 //! tools.
 #![forbid(unsafe_code)]
 
+pub mod annotate;
 pub mod arch;
 pub mod archive;
 mod bytes;

@@ -1,6 +1,7 @@
 //! Shows the device code that objects, archives, executables and containers carry, and what becomes of it.
 #![forbid(unsafe_code)]
 
+mod annotate;
 mod coverage;
 mod create;
 mod diff;
@@ -72,6 +73,8 @@ enum Command {
     ///
     /// Exit code: 0 without errors (warnings are printed), 2 with errors, 1 if the file cannot be read.
     Check(coverage::CheckArguments),
+    /// Record in an object what the compiler was not told: which PTX the link is to put in
+    Annotate(annotate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Command::GeneratePages(arguments) => pages::run(&arguments, Arguments::command().disable_help_subcommand(true)),
         Command::Explain(arguments) => coverage::explain(&arguments),
         Command::Check(arguments) => coverage::check(&arguments),
+        Command::Annotate(arguments) => annotate::run(&arguments),
     };
     output::finish(result, 1)
 }

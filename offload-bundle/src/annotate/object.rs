@@ -1,0 +1,96 @@
+//! ELF objects: a section grows, and what lies behind it moves.
+
+use super::{Annotated, rewrite};
+use crate::FormatError;
+use crate::bytes::{slice, u64_at};
+use crate::host_object;
+
+/// Places in the headers of 64-bit ELF files.
+const E_SHOFF: u64 = 0x28;
+const SECTION_HEADER_SIZE: u64 = 64;
+const SH_OFFSET: u64 = 24;
+const SH_SIZE: u64 = 32;
+const SH_ADDRALIGN: u64 = 48;
+/// 64-bit, little endian.
+const CLASS_AND_ORDER: [u8; 2] = [2, 1];
+/// What is moved is moved by a multiple of this at least, so that all tables stay aligned.
+const LEAST_ALIGNMENT: u64 = 8;
+
+/// A section that is written anew.
+struct Edit {
+    index: u64,
+    offset: u64,
+    old_size: u64,
+    content: Vec<u8>,
+    /// How far everything behind it moves, in bytes.
+    growth: u64,
+}
+
+/// `None`: the object has no device images.
+pub(super) fn annotate(elf: &[u8], key: &str, value: &str) -> Result<Option<Annotated>, FormatError> {
+    if elf.get(4..6) != Some(&CLASS_AND_ORDER[..]) {
+        return Err(FormatError::new(4, "an object that is not 64-bit little-endian ELF, which cannot be changed"));
+    }
+    let sections = host_object::sections(elf)?;
+    let table = u64_at(elf, E_SHOFF, "the section table")?;
+    let header = |index: u64| table.saturating_add(index.saturating_mul(SECTION_HEADER_SIZE));
+    let mut alignment = LEAST_ALIGNMENT;
+    for index in 0..sections.len() as u64 {
+        alignment = alignment.max(u64_at(elf, header(index) + SH_ADDRALIGN, "an alignment")?);
+    }
+    let mut edits = Vec::new();
+    let mut images = 0;
+    for (index, section) in (0_u64..).zip(&sections).filter(|(_, section)| host_object::holds_device_code(section)) {
+        let place = format!("section {}", String::from_utf8_lossy(section.name));
+        let data = section.data(elf).map_err(|e| e.within(&place))?;
+        let written = rewrite(data, key, value).map_err(|e| e.shifted(section.offset).within(&place))?;
+        images += written.images;
+        let growth = (written.bytes.len() as u64).saturating_sub(section.size);
+        let growth = growth
+            .checked_next_multiple_of(alignment)
+            .ok_or_else(|| FormatError::new(header(index), "an impossible alignment"))?;
+        edits.push(Edit { index, offset: section.offset, old_size: section.size, content: written.bytes, growth });
+    }
+    if images == 0 {
+        return Ok(None);
+    }
+    edits.sort_by_key(|edit| edit.offset);
+    let mut bytes = moved(elf, &edits)?;
+    let shifted = |offset: u64| {
+        let before = edits.iter().filter(|edit| edit.offset < offset);
+        before.fold(offset, |offset, edit| offset.saturating_add(edit.growth))
+    };
+    let new_table = shifted(table);
+    put(&mut bytes, E_SHOFF, new_table)?;
+    for (index, section) in (0_u64..).zip(&sections) {
+        put(&mut bytes, new_table + index * SECTION_HEADER_SIZE + SH_OFFSET, shifted(section.offset))?;
+    }
+    for edit in &edits {
+        put(&mut bytes, new_table + edit.index * SECTION_HEADER_SIZE + SH_SIZE, edit.content.len() as u64)?;
+    }
+    Ok(Some(Annotated { bytes, images }))
+}
+
+/// The file with the new contents in place, headers still as they were.
+fn moved(elf: &[u8], edits: &[Edit]) -> Result<Vec<u8>, FormatError> {
+    let mut bytes = Vec::with_capacity(elf.len());
+    let mut at = 0;
+    for edit in edits {
+        let between =
+            edit.offset.checked_sub(at).ok_or_else(|| FormatError::new(edit.offset, "sections that overlap"))?;
+        bytes.extend_from_slice(slice(elf, at, between, "what lies before a section")?);
+        let room = usize::try_from(edit.old_size.saturating_add(edit.growth)).unwrap_or(usize::MAX);
+        bytes.extend_from_slice(&edit.content);
+        bytes.extend(std::iter::repeat_n(0, room.saturating_sub(edit.content.len())));
+        at = edit.offset.saturating_add(edit.old_size);
+    }
+    bytes.extend_from_slice(slice(elf, at, (elf.len() as u64).saturating_sub(at), "what lies behind a section")?);
+    Ok(bytes)
+}
+
+fn put(bytes: &mut [u8], at: u64, number: u64) -> Result<(), FormatError> {
+    let place = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at..)?.first_chunk_mut::<8>());
+    let place = place.ok_or_else(|| FormatError::new(at, "a header goes beyond the end of the data"))?;
+    *place = number.to_le_bytes();
+    Ok(())
+}

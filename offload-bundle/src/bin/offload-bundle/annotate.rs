@@ -1,0 +1,59 @@
+//! `offload-bundle annotate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use offload_bundle::GpuArch;
+use offload_bundle::annotate;
+
+use crate::files;
+use crate::output::Answer;
+
+/// The string in which linkers look for the wish.
+const KEY: &str = "cuda-include-ptx";
+
+#[derive(Args)]
+pub struct Arguments {
+    /// An ELF object with device code, an offload binary, or an archive of those
+    file: PathBuf,
+    /// Wish for PTX of this target, or of all
+    #[arg(long, value_name = "all|ARCH", value_parser = target, required_unless_present = "no_cuda_include_ptx")]
+    cuda_include_ptx: Vec<String>,
+    /// Wish for no PTX of this target, or of all
+    #[arg(long, value_name = "all|ARCH", value_parser = target)]
+    no_cuda_include_ptx: Vec<String>,
+    /// Write to this file; without, FILE is replaced
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn target(text: &str) -> Result<String, String> {
+    match text {
+        "all" => Ok(text.to_owned()),
+        _ => text.parse::<GpuArch>().map(|arch| arch.to_string()).map_err(|error| error.to_string()),
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+    let shown = arguments.file.display();
+    let value = value(arguments)?;
+    let data = std::fs::read(&arguments.file).map_err(|e| format!("{shown}: {e}"))?;
+    let annotated = annotate::annotate(&data, KEY, &value).map_err(|e| format!("{shown}: {e}"))?;
+    let output = arguments.output.as_ref().unwrap_or(&arguments.file);
+    files::replace(output, &annotated.bytes, &arguments.file)?;
+    let text = format!("{}: {KEY}={value} in {} device images\n", output.display(), annotated.images);
+    Ok(Answer { text, code: 0 })
+}
+
+/// The string's value: what is said of all targets comes first, since the last word about a target counts.
+fn value(arguments: &Arguments) -> Result<String, String> {
+    let wishes = arguments.cuda_include_ptx.iter().map(|target| (target, String::new()));
+    let refusals = arguments.no_cuda_include_ptx.iter().map(|target| (target, "no-".to_owned()));
+    let mut words: Vec<(&String, String)> = wishes.chain(refusals).collect();
+    words.sort_by_key(|(target, _)| target.as_str() != "all");
+    let contradicted = arguments.cuda_include_ptx.iter().find(|target| arguments.no_cuda_include_ptx.contains(target));
+    if let Some(target) = contradicted {
+        return Err(format!("--cuda-include-ptx={target} and --no-cuda-include-ptx={target} contradict each other"));
+    }
+    Ok(words.into_iter().map(|(target, prefix)| format!("{prefix}{target}")).collect::<Vec<_>>().join(","))
+}

@@ -71,8 +71,8 @@ static void say_library(void) {
   FILE *maps = fopen("/proc/self/maps", "r");
   while (maps && fgets(line, sizeof line, maps)) {
     char *path = strchr(line, '/');
-    if (path && strstr(path, "nvfatbin.so") && strcmp(path, last) != 0)
-      printf(", %s", strtok(strcpy(last, path), "\n"));
+    if (path && strstr(path, "nvfatbin.so") && strcmp(strtok(path, "\n"), last) != 0)
+      printf(", %s", strcpy(last, path));
   }
   if (maps)
     fclose(maps);

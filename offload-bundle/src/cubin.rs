@@ -140,6 +140,33 @@ pub fn crashes_driver(data: &[u8]) -> bool {
     header.e_shoff.checked_add(size).is_none_or(|end| end > data.len() as u64)
 }
 
+/// The size in bytes of the cubin that `data` starts with, as its tables tell it; the length of `data` if they tell nothing.
+///
+/// A fatbin does not record the size of what it stores uncompressed, and pads it to 8.
+pub fn exact_size(data: &[u8]) -> usize {
+    let Ok(header) = parse_header(data) else { return data.len() };
+    let table = |at: u64, count: u16, size: u16| at.saturating_add(u64::from(count) * u64::from(size));
+    let mut end = table(header.e_shoff, header.e_shnum, header.e_shentsize).max(table(
+        header.e_phoff,
+        header.e_phnum,
+        header.e_phentsize,
+    ));
+    for section in context(&header).and_then(|ctx| section_headers(data, &header, ctx)).unwrap_or_default() {
+        if section.sh_type != SHT_NOBITS {
+            let behind = section.sh_offset.saturating_add(section.sh_size);
+            // Sections of memory without bytes in the file may reach beyond it.
+            end = if behind <= data.len() as u64 { end.max(behind) } else { end };
+        }
+    }
+    let padding = data.len().saturating_sub(usize::try_from(end).unwrap_or(usize::MAX));
+    // More than padding is none of the tables' business, and stays.
+    if padding < 8 && data.iter().rev().take(padding).all(|&byte| byte == 0) {
+        data.len() - padding
+    } else {
+        data.len()
+    }
+}
+
 fn parse_header(data: &[u8]) -> Result<Header, FormatError> {
     if !data.starts_with(header::ELFMAG) {
         return Err(FormatError::new(0, "no cubin (not an ELF file)"));
@@ -339,6 +366,11 @@ impl<'a> Cubin<'a> {
         [".debug_info", ".nv_debug_info_reg_sass"].iter().any(|name| self.section(name).is_some())
     }
 
+    /// Name and size in bytes of every section with bytes in the file.
+    pub fn section_sizes(&self) -> impl Iterator<Item = (&'a str, u64)> + '_ {
+        self.sections.iter().map(|section| (section.name, section.data.len() as u64))
+    }
+
     /// Whether it maps machine code to lines (`-g` or `-lineinfo`).
     pub fn has_line_info(&self) -> bool {
         self.section(".nv_debug_line_sass").is_some()
@@ -368,7 +400,8 @@ impl<'a> Cubin<'a> {
         self.header.e_ident[header::EI_OSABI] == OSABI_NEW
     }
 
-    fn section(&self, name: &str) -> Option<&'a [u8]> {
+    /// The bytes of a section.
+    pub(crate) fn section(&self, name: &str) -> Option<&'a [u8]> {
         let section = self.sections.iter().find(|section| section.name == name);
         section.map(|section| section.data)
     }

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::coverage::{CheckOptions, Driver};
+use crate::difference::{self, Difference};
 use crate::fatbin::{BuilderOptions, CompressPolicy, FatbinBuilder, Validation};
+use crate::strip::{self, Choice};
+use crate::usage::{self, Order};
 use crate::{GpuArch, archive, coverage, cubin, fatbin, hip_bundle, host_object, listing, offload_binary, samples};
 
 /// One change of a file.
@@ -92,6 +95,15 @@ fn read_all_ways(data: &[u8]) {
     }
     let _ = fatbin::squeeze(data);
     build_all_ways(data);
+    let no_files = |_: &str| Err("no files here".to_owned());
+    if let Ok(images) = difference::images(data, no_files) {
+        assert!(Difference::new(&images, &images, false).equal);
+    }
+    if let Ok(cubins) = usage::usage(data, no_files, Order::Code) {
+        let _ = usage::text(&cubins, str::to_owned);
+    }
+    let drop = vec!["sm_90".parse().expect("a selector")];
+    let _ = strip::strip(data, &Choice { drop, allow_empty: true, ..Choice::default() });
 }
 
 /// Takes the bytes for images of every kind.

@@ -13,7 +13,10 @@
 //!    reads such bundles again.
 //! 6. [`coverage`] tells what the driver will run of such a bundle on each GPU, and what is wrong with it. The programs
 //!    `offload-bundle explain` and `offload-bundle check` print it.
-//! 7. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it.
+//! 7. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it, and takes it out.
+//!    [`selection`] is how people say which of the images they mean.
+//!    [`difference`] compares two files so, and [`usage`] tells what their kernels take of a GPU.
+//! 8. [`strip`] drops images from programs, libraries and objects that are linked already.
 //!
 //! Every reader takes bytes that anybody may have written. It answers with what is there or with a [`FormatError`] that says what is
 //! wrong and where; it does not panic, and it takes no memory because a number in the bytes asks for it. Images are borrowed from the
@@ -27,6 +30,7 @@ mod bytes;
 pub mod coverage;
 pub mod cubin;
 mod decompress;
+pub mod difference;
 mod error;
 pub mod fatbin;
 pub mod hip_bundle;
@@ -39,6 +43,9 @@ pub mod offload_binary;
 mod ptx_header;
 #[cfg(test)]
 mod samples;
+pub mod selection;
+pub mod strip;
+pub mod usage;
 
 pub use arch::{ArchFeature, GpuArch, PtxVersion};
 pub use error::FormatError;

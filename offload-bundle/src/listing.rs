@@ -75,6 +75,68 @@ impl ListError {
     }
 }
 
+/// A device image of a file: what there is to say of it, and its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// What `offload-bundle list` shows of it.
+    pub row: Row,
+    source: Source<'a>,
+}
+
+/// Where the bytes of an image come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source<'a> {
+    Plain(&'a [u8]),
+    Entry(Entry<'a>),
+}
+
+impl<'a> Found<'a> {
+    fn plain(row: Row, image: &'a [u8]) -> Self {
+        Self { row, source: Source::Plain(image) }
+    }
+
+    /// The bytes as the container stores them: compressed, if they are, and with the zeros that a fatbin puts behind what is not.
+    pub fn stored(&self) -> &'a [u8] {
+        match &self.source {
+            Source::Plain(image) => image,
+            Source::Entry(entry) => entry.stored,
+        }
+    }
+
+    /// The fatbin's entry that holds it, if it is in a fatbin.
+    pub fn entry(&self) -> Option<&Entry<'a>> {
+        match &self.source {
+            Source::Plain(_) => None,
+            Source::Entry(entry) => Some(entry),
+        }
+    }
+
+    /// The image as it was before it was put into the container: decompressed, without padding, and PTX without its final NUL.
+    ///
+    /// # Errors
+    /// A damaged payload, or LTO-IR that NVIDIA's writer scrambled. The offset is one in the file.
+    pub fn payload(&self) -> Result<Cow<'a, [u8]>, FormatError> {
+        let Source::Entry(entry) = &self.source else {
+            return Ok(Cow::Borrowed(self.stored()));
+        };
+        // The entry counts from where its fatbin starts, the row from the start of the file.
+        let base = self.row.offset.saturating_sub(entry.payload_offset);
+        let payload = entry.payload().map_err(|e| e.shifted(base))?;
+        let size = if entry.kind == EntryKind::Elf { cubin::exact_size(&payload) } else { payload.len() };
+        Ok(match payload {
+            Cow::Borrowed(bytes) => Cow::Borrowed(bytes.get(..size).unwrap_or(bytes)),
+            Cow::Owned(mut bytes) => {
+                bytes.truncate(size);
+                Cow::Owned(bytes)
+            }
+        })
+    }
+
+    fn with_row(self, change: impl FnOnce(Row) -> Row) -> Self {
+        Self { row: change(self.row), source: self.source }
+    }
+}
+
 /// Lists the device images of a file.
 ///
 /// `read_thin` reads the file of a thin archive's member, given the path that the archive records.
@@ -82,20 +144,37 @@ impl ListError {
 /// # Errors
 /// A damaged container, a thin member that cannot be read, or a kind of file that is not supported.
 pub fn list(data: &[u8], read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>) -> Result<Vec<Row>, ListError> {
+    let mut rows = Vec::new();
+    visit(data, read_thin, |found| {
+        rows.push(found.row.clone());
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+/// Shows every device image of a file to `see`, in the order of [`list`].
+///
+/// # Errors
+/// Those of [`list`], and those of `see`, which are taken to be about the image shown.
+pub fn visit(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
+    mut see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
+) -> Result<(), ListError> {
     let unsupported = |what: &str| Err(ListError::at_top(FormatError::new(0, format!("{what} are not supported"))));
     match host_object::file_kind(data) {
-        FileKind::Archive | FileKind::ThinArchive => list_archive(data, read_thin),
+        FileKind::Archive | FileKind::ThinArchive => visit_archive(data, read_thin, see),
         FileKind::Coff => unsupported("COFF files"),
         FileKind::Bitcode => unsupported("LLVM bitcode files"),
-        _ => list_file(data).map_err(ListError::at_top),
+        _ => visit_file(data, &mut see).map_err(ListError::at_top),
     }
 }
 
-fn list_archive(
+fn visit_archive(
     data: &[u8],
     mut read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
-) -> Result<Vec<Row>, ListError> {
-    let mut rows = Vec::new();
+    mut see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
+) -> Result<(), ListError> {
     for member in archive::members(data).map_err(ListError::at_top)? {
         let bytes = match &member.data {
             MemberData::Inline(bytes) => Cow::Borrowed(*bytes),
@@ -104,42 +183,47 @@ fn list_archive(
                 Cow::Owned(read_thin(path).map_err(thin)?)
             }
         };
-        let damaged = |error: FormatError| ListError::Format {
-            member: Some(member.name.clone()),
-            error: error.shifted(member.offset),
+        let damaged = |error: FormatError| ListError::Format { member: Some(member.name.clone()), error };
+        let mut see_member = |found: &Found<'_>| {
+            let found = found.clone().with_row(|row| {
+                let offset = row.offset.saturating_add(member.offset);
+                Row { member: Some(member.name.clone()), offset, ..row }
+            });
+            // The offset is one of the archive now, and is shifted below once more.
+            see(&found).map_err(|e| FormatError { offset: e.offset.saturating_sub(member.offset), ..e })
         };
-        for row in list_file(&bytes).map_err(damaged)? {
-            let offset = row.offset.saturating_add(member.offset);
-            rows.push(Row { member: Some(member.name.clone()), offset, ..row });
-        }
+        visit_file(&bytes, &mut see_member).map_err(|e| damaged(e.shifted(member.offset)))?;
     }
-    Ok(rows)
+    Ok(())
 }
 
-/// Lists a file that is no archive; members of other kinds simply carry no device images.
-fn list_file(data: &[u8]) -> Result<Vec<Row>, FormatError> {
-    match host_object::file_kind(data) {
-        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => list_elf(data),
-        FileKind::OffloadBinary => {
-            let mut rows = Vec::new();
-            let data = offload_binary::inflate(data)?;
-            for image in offload_binary::read_all(&data)? {
-                rows.extend(rows_of_image(&image, image.image_offset)?);
-            }
-            Ok(rows)
+fn visit_file(data: &[u8], see: &mut impl FnMut(&Found<'_>) -> Result<(), FormatError>) -> Result<(), FormatError> {
+    if host_object::file_kind(data) == FileKind::OffloadBinary {
+        let data = offload_binary::inflate(data)?;
+        for image in offload_binary::read_all(&data)? {
+            images_of_image(&image, image.image_offset)?.iter().try_for_each(&mut *see)?;
         }
-        FileKind::Fatbin => rows_of_fatbin(data, 0, OffloadKinds::CUDA),
+        return Ok(());
+    }
+    images_of_file(data)?.iter().try_for_each(see)
+}
+
+/// The images of a file that is no archive; members of other kinds simply carry no device images.
+fn images_of_file(data: &[u8]) -> Result<Vec<Found<'_>>, FormatError> {
+    match host_object::file_kind(data) {
+        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => images_of_elf(data),
+        FileKind::Fatbin => images_of_fatbin(data, 0, OffloadKinds::CUDA),
         _ => Ok(Vec::new()),
     }
 }
 
-fn list_elf(data: &[u8]) -> Result<Vec<Row>, FormatError> {
+fn images_of_elf(data: &[u8]) -> Result<Vec<Found<'_>>, FormatError> {
     if cubin::is_cubin(data) {
-        return Ok(vec![cubin_row(data, 0, OffloadKinds::CUDA)?]);
+        return Ok(vec![Found::plain(cubin_row(data, 0, OffloadKinds::CUDA)?, data)]);
     }
-    let mut rows = Vec::new();
+    let mut images = Vec::new();
     for found in host_object::device_images(data)? {
-        rows.extend(rows_of_image(&found.image, found.offset)?);
+        images.extend(images_of_image(&found.image, found.offset)?);
     }
     for section in host_object::sections(data)? {
         let place = format!("section {}", String::from_utf8_lossy(section.name));
@@ -147,14 +231,14 @@ fn list_elf(data: &[u8]) -> Result<Vec<Row>, FormatError> {
             continue;
         }
         let contents = section.data(data).map_err(|e| e.within(&place))?;
-        let found = rows_of_fatbin(contents, section.offset, OffloadKinds::CUDA).map_err(|e| e.within(&place))?;
-        rows.extend(found);
+        let found = images_of_fatbin(contents, section.offset, OffloadKinds::CUDA).map_err(|e| e.within(&place))?;
+        images.extend(found);
     }
-    Ok(rows)
+    Ok(images)
 }
 
-/// The rows of one image of an offload binary at `offset` of the file: several if it is a fatbin.
-fn rows_of_image(image: &OffloadImage<'_>, offset: u64) -> Result<Vec<Row>, FormatError> {
+/// One image of an offload binary at `offset` of the file: several if it is a fatbin.
+pub(crate) fn images_of_image<'a>(image: &OffloadImage<'a>, offset: u64) -> Result<Vec<Found<'a>>, FormatError> {
     let described = |row: Row| Row {
         triple: image.get("triple").map(str::to_owned),
         target: if image.arch().is_empty() { row.target } else { image.arch().to_owned() },
@@ -162,12 +246,14 @@ fn rows_of_image(image: &OffloadImage<'_>, offset: u64) -> Result<Vec<Row>, Form
     };
     // Drivers store cubins as `o`: what the bytes are counts, not what the container calls them.
     if fatbin::MAGIC == image.image.get(..4).unwrap_or_default() {
-        let rows = rows_of_fatbin(image.image, offset, image.offload_kinds)?;
+        let images = images_of_fatbin(image.image, offset, image.offload_kinds)?;
         let triple = image.get("triple").map(str::to_owned);
-        return Ok(rows.into_iter().map(|row| Row { triple: triple.clone(), ..row }).collect());
+        let described = |found: Found<'a>| found.with_row(|row| Row { triple: triple.clone(), ..row });
+        return Ok(images.into_iter().map(described).collect());
     }
     if cubin::is_cubin(image.image) {
-        return Ok(vec![described(cubin_row(image.image, offset, image.offload_kinds)?)]);
+        let row = described(cubin_row(image.image, offset, image.offload_kinds)?);
+        return Ok(vec![Found::plain(row, image.image)]);
     }
     let name = match (host_object::file_kind(image.image), image.image_kind) {
         (FileKind::Bitcode, _) | (_, ImageKind::Bitcode) => "bitcode",
@@ -178,7 +264,8 @@ fn rows_of_image(image: &OffloadImage<'_>, offset: u64) -> Result<Vec<Row>, Form
         (_, ImageKind::Spirv) => "spirv",
         (_, ImageKind::None) => "unknown",
     };
-    Ok(vec![described(plain_row(name, image.image.len(), offset, image.offload_kinds))])
+    let row = described(plain_row(name, image.image.len(), offset, image.offload_kinds));
+    Ok(vec![Found::plain(row, image.image)])
 }
 
 fn plain_row(image: &str, size: usize, offset: u64, kinds: OffloadKinds) -> Row {
@@ -207,10 +294,14 @@ fn cubin_row(data: &[u8], offset: u64, kinds: OffloadKinds) -> Result<Row, Forma
     })
 }
 
-/// The rows of the fatbins in `data`, which starts at `offset` of the file.
-fn rows_of_fatbin(data: &[u8], offset: u64, kinds: OffloadKinds) -> Result<Vec<Row>, FormatError> {
+/// The entries of the fatbins in `data`, which starts at `offset` of the file.
+pub(crate) fn images_of_fatbin(data: &[u8], offset: u64, kinds: OffloadKinds) -> Result<Vec<Found<'_>>, FormatError> {
     let entries = fatbin::read(data).map_err(|e| e.shifted(offset))?;
-    entries.iter().map(|entry| entry_row(entry, offset, kinds)).collect()
+    let mut images = Vec::with_capacity(entries.len());
+    for entry in entries {
+        images.push(Found { row: entry_row(&entry, offset, kinds)?, source: Source::Entry(entry) });
+    }
+    Ok(images)
 }
 
 fn entry_row(entry: &Entry<'_>, base: u64, kinds: OffloadKinds) -> Result<Row, FormatError> {

@@ -1,11 +1,13 @@
 //! `cargo xtask dist`: the programs and the C library as a user installs them.
 //!
 //! `dist/bin` is for clang's `-B`: one program under the three names that it is looked up by. `dist/gcc` is for gcc's
-//! `-B` and stands apart, because clang would take a `ld` beside its linker wrapper for the host linker.
+//! `-B` and stands apart, because clang would take a `ld` beside its linker wrapper for the host linker. `dist/share` holds man pages
+//! and shell completions.
 
 use std::path::Path;
 
 use crate::failure::{Failure, Result};
+use crate::pages;
 use crate::repository::{Repository, create_folder, replace_link};
 use crate::step::step;
 use crate::{library, setup};
@@ -28,7 +30,8 @@ pub fn build(repository: &Repository) -> Result<()> {
         // A build for another target would land elsewhere, and would not run here.
         cargo.arg("--target-dir").arg(&repository.target).env_remove("CARGO_BUILD_TARGET");
         progress.run(&mut cargo).map_err(|failure| failure.led_by("cargo build failed"))?;
-        lay_out(&repository.target.join("release"), &repository.dist()).map(|()| "")
+        lay_out(&repository.target.join("release"), &repository.dist())?;
+        pages::write(repository, progress).map(|()| "")
     })?;
     step("build libnvfatbin into dist/", |progress| library::build(repository, progress).map(|()| ""))
 }

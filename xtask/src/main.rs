@@ -10,8 +10,11 @@ mod demo;
 mod dist;
 mod environment;
 mod failure;
+mod fuzz;
 mod library;
+mod pages;
 mod repository;
+mod roundtrip;
 mod setup;
 mod step;
 mod test;
@@ -33,7 +36,7 @@ enum Run {
     WithArguments(fn(&Repository, &[String]) -> Result<()>),
 }
 
-const SUBCOMMANDS: [Subcommand; 7] = [
+const SUBCOMMANDS: [Subcommand; 9] = [
     Subcommand {
         name: "demo",
         help: "install what is missing, build fatlink, link a sample with it",
@@ -59,6 +62,16 @@ const SUBCOMMANDS: [Subcommand; 7] = [
         name: "bench",
         help: "time fatlink against clang-linker-wrapper; bench --help says more",
         run: Run::WithArguments(bench::run),
+    },
+    Subcommand {
+        name: "fuzz",
+        help: "try damaged containers, 10 minutes each reader; --seconds N",
+        run: Run::WithArguments(fuzz::run),
+    },
+    Subcommand {
+        name: "roundtrip",
+        help: "rebuild every container of the installed CUDA and LLVM",
+        run: Run::Plain(roundtrip::run),
     },
     Subcommand { name: "dist", help: "build the programs and lay them out in dist/", run: Run::Plain(dist::run) },
 ];

@@ -6,6 +6,13 @@ use offload_bundle::cubin;
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(cubin) = cubin::parse(data) {
-        let _ = (cubin.arch(), cubin.toolkit(), cubin.kernels(), cubin.nv_compat(), cubin.has_debug_info(), cubin.resources());
+        let _ = (
+            cubin.arch(),
+            cubin.toolkit(),
+            cubin.kernels(),
+            cubin.nv_compat(),
+            cubin.has_debug_info(),
+            cubin.resources(),
+        );
     }
 });

@@ -2,12 +2,19 @@
 #![forbid(unsafe_code)]
 
 mod coverage;
+mod create;
+mod diff;
+mod extract;
+mod files;
 mod list;
 mod output;
+mod pages;
+mod resources;
+mod strip;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Shows the device code that objects, archives, executables and containers carry, and what becomes of it.
 #[derive(Parser)]
@@ -21,6 +28,42 @@ struct Arguments {
 enum Command {
     /// List the device images of a file, one a line
     List(list::Arguments),
+    /// Write device images of a file into files of their own, decompressed
+    ///
+    /// Images are chosen by what `offload-bundle list` shows of them; an image is written if it fits all the options given, of each option
+    /// any of its values.
+    Extract(extract::Arguments),
+    /// Make a container of device images
+    ///
+    /// `--image=kind=KIND,arch=ARCH,file=FILE` adds an image. For a fatbin KIND is cubin (or elf), ptx or ltoir (or nvvm), and ARCH is such as
+    /// sm_90a; both may be left out where the file itself says it. Kind reloc takes the relocatable PTX out of an object of nvcc. For an offload binary KIND is the programming model (cuda, openmp, hip, sycl), triple=
+    /// names the target, other keys are recorded as they are, and what the image is follows from the file's extension, as with
+    /// llvm-offload-binary. What fatbinary and nvcc write is understood too: `--image3=kind=elf,sm=90,file=FILE`, and
+    /// `--gencode=arch=compute_90,code=sm_90,file=FILE`, where a code of sm_90 is machine code, compute_90 PTX and lto_90 LTO-IR.
+    Create(create::Arguments),
+    /// Drop device images from a file that is linked already
+    ///
+    /// IMAGES is a target (sm_80), a kind (ptx, cubin, ltoir, bitcode), or both (ptx:sm_80); compute_80 is the PTX of sm_80. A target alone
+    /// means all of its images.
+    ///
+    /// In a program or shared library nothing moves in memory, so it runs as before; the room is taken out of the file in whole pages. The
+    /// result is read back before it takes the file's place.
+    Strip(strip::Arguments),
+    /// Compare the device images of two files
+    ///
+    /// Exit code: 0 if they are the same, 1 if not, 2 if a file cannot be read.
+    ///
+    /// Images are matched by archive member, target and kind. `-` stands before an image that only the first file has, `+` before one that
+    /// only the second has, `!` before one that differs.
+    Diff(diff::Arguments),
+    /// Tell what each kernel takes of a GPU, and what makes a cubin large
+    ///
+    /// For each cubin: what its bytes are, and a line for each kernel, and each function with code of its own, the largest first. % is a
+    /// function's share of the machine code. SPILLS are bytes stored and loaded by each thread. STACK counts the functions that are called, too.
+    Resources(resources::Arguments),
+    /// Write man pages and shell completions
+    #[command(hide = true)]
+    GeneratePages(pages::Arguments),
     /// Tell what the CUDA driver will run on each GPU, and why
     ///
     /// Exit code: 0 if every fatbin runs (on the GPU given, else on at least one), 2 if one does not, 1 if the file cannot be read.
@@ -42,8 +85,14 @@ fn main() -> ExitCode {
     };
     let result = match arguments.command {
         Command::List(arguments) => list::run(&arguments),
+        Command::Extract(arguments) => extract::run(&arguments),
+        Command::Create(arguments) => create::run(&arguments),
+        Command::Strip(arguments) => strip::run(&arguments),
+        Command::Diff(arguments) => return output::finish(diff::run(&arguments), 2),
+        Command::Resources(arguments) => resources::run(&arguments),
+        Command::GeneratePages(arguments) => pages::run(&arguments, Arguments::command().disable_help_subcommand(true)),
         Command::Explain(arguments) => coverage::explain(&arguments),
         Command::Check(arguments) => coverage::check(&arguments),
     };
-    output::finish(result)
+    output::finish(result, 1)
 }

@@ -15,8 +15,8 @@ pub struct Answer {
     pub code: u8,
 }
 
-/// Prints the answer, or the error with nothing on standard output.
-pub fn finish(result: Result<Answer, String>) -> ExitCode {
+/// Prints the answer, or the error with nothing on standard output; `trouble` is the exit code then.
+pub fn finish(result: Result<Answer, String>, trouble: u8) -> ExitCode {
     let printed = result.and_then(|answer| {
         print(&answer.text).map_err(|e| format!("standard output: {e}"))?;
         Ok(answer.code)
@@ -24,8 +24,10 @@ pub fn finish(result: Result<Answer, String>) -> ExitCode {
     match printed {
         Ok(code) => ExitCode::from(code),
         Err(what) => {
-            eprintln!("offload-bundle: error: {what}");
-            ExitCode::FAILURE
+            for line in what.lines() {
+                eprintln!("offload-bundle: error: {line}");
+            }
+            ExitCode::from(trouble)
         }
     }
 }
@@ -42,6 +44,11 @@ pub fn read<T>(
         let member = error.member().map(|member| format!("({member})")).unwrap_or_default();
         format!("{}{member}: {error}", file.display())
     })
+}
+
+/// All errors together, a line each.
+pub fn none_or_all(errors: Vec<String>) -> Result<(), String> {
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
 }
 
 /// `value` as JSON for people, too.

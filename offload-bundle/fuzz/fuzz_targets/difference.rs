@@ -1,0 +1,17 @@
+//! A file compared with itself, and what its cubins take.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use offload_bundle::difference::{Difference, images};
+use offload_bundle::usage::{self, Order};
+
+fuzz_target!(|data: &[u8]| {
+    let no_files = |_: &str| Err("no files here".to_owned());
+    if let Ok(images) = images(data, no_files) {
+        assert!(Difference::new(&images, &images, false).equal);
+        let _ = Difference::new(&images, images.get(1..).unwrap_or_default(), true).text();
+    }
+    if let Ok(cubins) = usage::usage(data, no_files, Order::Code) {
+        let _ = usage::text(&cubins, str::to_owned);
+    }
+});

@@ -1,0 +1,20 @@
+//! Files without some of their images: what comes out is checked by the library itself, and must be readable and no larger.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use offload_bundle::listing;
+use offload_bundle::selection::Selector;
+use offload_bundle::strip::{Choice, strip};
+
+fuzz_target!(|data: &[u8]| {
+    let drop: Vec<Selector> = ["ptx", "sm_80"].iter().map(|word| word.parse().expect("a selector")).collect();
+    for choice in
+        [Choice { drop: drop.clone(), ..Choice::default() }, Choice { drop, allow_empty: true, ..Choice::default() }]
+    {
+        if let Ok(stripped) = strip(data, &choice) {
+            assert!(stripped.bytes.len() <= data.len() || stripped.summary.dropped.is_empty());
+            let rows = listing::list(&stripped.bytes, |_| Err("no files here".to_owned())).expect("what was written");
+            assert_eq!(rows.len(), stripped.summary.kept);
+        }
+    }
+});

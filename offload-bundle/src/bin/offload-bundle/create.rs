@@ -1,0 +1,180 @@
+//! `offload-bundle create`.
+
+mod spec;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder};
+use offload_bundle::listing::{self, Row};
+use offload_bundle::offload_binary::{self, ImageToWrite};
+use serde::Serialize;
+
+use crate::files;
+use crate::output::{self, Answer};
+use spec::{FatbinImage, ImageSpec, Kind, PlainImage};
+
+/// The containers that can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// NVIDIA's fatbin, as fatbinary of CUDA 13.0 writes it
+    Fatbin,
+    /// LLVM's offload binary, as llvm-offload-binary writes it
+    OffloadBinary,
+}
+
+/// How much effort goes into compression: fatbinary's modes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Zstandard, level 5
+    Default,
+    /// Zstandard, level 19; machine code too
+    Size,
+    /// LZ4, which every driver knows
+    Speed,
+    /// Zstandard, level 5
+    Balance,
+    /// Nothing is compressed
+    None,
+}
+
+#[derive(Args)]
+pub struct Arguments {
+    /// The file to write
+    #[arg(short, long, alias = "create", value_name = "FILE")]
+    output: PathBuf,
+    /// The kind of container
+    #[arg(long, value_enum, default_value = "fatbin")]
+    format: Format,
+    /// An image: `kind=KIND,arch=ARCH,file=FILE`; repeat it for more, which are stored in this order
+    #[arg(long, visible_aliases = ["image3", "gencode"], value_name = "SPEC", value_parser = spec::parse)]
+    image: Vec<ImageSpec>,
+    /// A name for the images of a fatbin, usually that of the source file
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    ident: String,
+    /// Options of ptxas, put beside PTX and LTO-IR
+    #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    cmdline: String,
+    /// Whether PTX, LTO-IR and machine code with debug information are compressed
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    compress: bool,
+    /// Compress machine code, too
+    #[arg(long)]
+    compress_all: bool,
+    /// How to compress
+    #[arg(long, value_enum, default_value = "default")]
+    compress_mode: Mode,
+    /// The device code has debug information
+    #[arg(short = 'g', long)]
+    debug: bool,
+    /// The device code is to be linked; machine code is compressed
+    #[arg(short = 'c', long)]
+    device_c: bool,
+    /// For a 32-bit host
+    #[arg(long = "32", conflicts_with = "bits_64")]
+    bits_32: bool,
+    /// For a 64-bit host, which is the default
+    #[arg(long = "64")]
+    bits_64: bool,
+    /// Print what was made as an array of objects, as `offload-bundle list --json` does
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was made. The field names are the keys of the JSON output.
+#[derive(Serialize)]
+struct Created {
+    file: String,
+    size: u64,
+    images: Vec<Row>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+    let bytes = match arguments.format {
+        Format::Fatbin => fatbin(arguments)?,
+        Format::OffloadBinary => offload_binary(arguments)?,
+    };
+    // What we would not read ourselves is not handed on.
+    let rows = listing::list(&bytes, |_| Err("a container has no members".to_owned()))
+        .map_err(|e| format!("{}: what was made cannot be read back: {e}", arguments.output.display()))?;
+    files::write(&arguments.output, &bytes)?;
+    if !arguments.json {
+        return Ok(Answer { text: String::new(), code: 0 });
+    }
+    let file = arguments.output.display().to_string();
+    let text = output::json(&Created { file, size: bytes.len() as u64, images: rows })?;
+    Ok(Answer { text, code: 0 })
+}
+
+fn fatbin(arguments: &Arguments) -> Result<Vec<u8>, String> {
+    let images = collect(arguments, FatbinImage::read)?;
+    let mut builder = FatbinBuilder::new(arguments.options());
+    let mut errors = Vec::new();
+    for FatbinImage { kind, arch, bytes, file } in &images {
+        let (bytes, ident, options) = (bytes.as_slice(), &arguments.ident, &arguments.cmdline);
+        let added = match kind {
+            Kind::Cubin => builder.add_cubin(*arch, bytes, ident),
+            Kind::Ptx => builder.add_ptx(*arch, bytes, ident, options),
+            Kind::LtoIr => builder.add_ltoir(*arch, bytes, ident, options),
+            Kind::TileIr => builder.add_tile_ir(bytes, ident, options),
+            Kind::Relocatable => builder.add_relocatable(bytes).map(|_| ()),
+        };
+        if let Err(error) = added {
+            errors.push(format!("{}: {error}", file.display()));
+        }
+    }
+    output::none_or_all(errors)?;
+    builder.finish().map_err(|e| format!("{}: {e}", arguments.output.display()))
+}
+
+fn offload_binary(arguments: &Arguments) -> Result<Vec<u8>, String> {
+    let images = collect(arguments, PlainImage::read)?;
+    let write = |image: &PlainImage| {
+        offload_binary::write(&ImageToWrite {
+            image_kind: image.image_kind,
+            offload_kinds: image.offload_kinds,
+            flags: 0,
+            strings: image.strings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
+            image: &image.bytes,
+        })
+    };
+    Ok(images.iter().flat_map(write).collect())
+}
+
+/// Reads every image, or tells of all that cannot be read.
+fn collect<T>(arguments: &Arguments, read: impl Fn(&ImageSpec) -> Result<T, String>) -> Result<Vec<T>, String> {
+    let (mut images, mut errors) = (Vec::new(), Vec::new());
+    for spec in &arguments.image {
+        match read(spec) {
+            Ok(image) => images.push(image),
+            Err(error) => errors.push(error),
+        }
+    }
+    output::none_or_all(errors)?;
+    Ok(images)
+}
+
+impl Arguments {
+    fn options(&self) -> BuilderOptions {
+        BuilderOptions {
+            is_64_bit: !self.bits_32,
+            debug: self.debug,
+            relocatable: self.device_c,
+            compress: self.compress,
+            compress_all: self.compress_all,
+            mode: match self.compress_mode {
+                Mode::Default => CompressMode::Default,
+                Mode::Size => CompressMode::Size,
+                Mode::Speed => CompressMode::Speed,
+                Mode::Balance => CompressMode::Balance,
+                Mode::None => CompressMode::None,
+            },
+            ..BuilderOptions::default()
+        }
+    }
+}
+
+/// The bytes of a file that a specification names.
+fn read_file(file: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))
+}

@@ -1,0 +1,193 @@
+//! What `--image` says, and the file that it names.
+
+use std::path::{Path, PathBuf};
+
+use offload_bundle::offload_binary::{ImageKind, OffloadKinds};
+use offload_bundle::{GpuArch, cubin};
+
+/// `key=value,key=value` with its keys once each and a file among them.
+#[derive(Debug, Clone)]
+pub struct ImageSpec {
+    pairs: Vec<(String, String)>,
+    file: PathBuf,
+}
+
+/// The kinds of images that a fatbin is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Cubin,
+    Ptx,
+    LtoIr,
+    /// Has no architecture: it is for all GPUs.
+    TileIr,
+    /// A host object, whose own entries say what they are for.
+    Relocatable,
+}
+
+/// An image for a fatbin.
+pub struct FatbinImage {
+    pub file: PathBuf,
+    pub kind: Kind,
+    pub arch: GpuArch,
+    pub bytes: Vec<u8>,
+}
+
+/// An image for an offload binary.
+pub struct PlainImage {
+    pub image_kind: ImageKind,
+    pub offload_kinds: OffloadKinds,
+    pub strings: Vec<(String, String)>,
+    pub bytes: Vec<u8>,
+}
+
+/// Takes a specification apart; a comma in a file's name cannot be written, as with fatbinary.
+pub fn parse(text: &str) -> Result<ImageSpec, String> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for pair in text.split(',') {
+        let (key, value) = pair.split_once('=').ok_or_else(|| format!("'{pair}' is no key=value"))?;
+        if value.is_empty() {
+            return Err(format!("'{key}' has no value"));
+        }
+        if pairs.iter().any(|(known, _)| known == key) {
+            return Err(format!("'{key}' is given twice; begin another --image for another image"));
+        }
+        pairs.push((key.to_owned(), value.to_owned()));
+    }
+    let file = pairs.iter().find(|(key, _)| key == "file").map(|(_, value)| PathBuf::from(value));
+    let file = file.ok_or("no file is named; add file=FILE")?;
+    pairs.retain(|(key, _)| key != "file");
+    Ok(ImageSpec { pairs, file })
+}
+
+impl ImageSpec {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.pairs.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    fn error(&self, what: impl std::fmt::Display) -> String {
+        format!("--image: {}: {what}", self.file.display())
+    }
+}
+
+impl FatbinImage {
+    /// Reads the file, and lets it say what the specification leaves out.
+    pub fn read(spec: &ImageSpec) -> Result<Self, String> {
+        if let Some((key, _)) =
+            spec.pairs.iter().find(|(key, _)| !matches!(key.as_str(), "kind" | "arch" | "sm" | "code"))
+        {
+            return Err(spec.error(format!("a fatbin has no '{key}'; the keys are kind, arch and file")));
+        }
+        let (kind, arch) = match spec.get("code") {
+            Some(code) => by_code(code, spec.get("arch")).map(|(kind, arch)| (Some(kind), Some(arch))),
+            None => by_kind(spec),
+        }
+        .map_err(|what| spec.error(what))?;
+        let bytes = super::read_file(&spec.file)?;
+        let kind = kind.or_else(|| kind_of(&bytes)).ok_or_else(|| {
+            spec.error("is neither a cubin nor PTX nor LTO-IR by its contents; say kind=cubin, kind=ptx or kind=ltoir")
+        })?;
+        let arch = arch
+            .or_else(|| arch_of(kind, &bytes))
+            .ok_or_else(|| spec.error("does not say which architecture it is for; say arch=sm_90 or the like"))?;
+        Ok(Self { file: spec.file.clone(), kind, arch, bytes })
+    }
+}
+
+/// `kind=ptx,arch=sm_90`, both optional.
+fn by_kind(spec: &ImageSpec) -> Result<(Option<Kind>, Option<GpuArch>), String> {
+    let kind = match spec.get("kind") {
+        None => None,
+        Some("cubin" | "elf" | "sass") => Some(Kind::Cubin),
+        Some("ptx") => Some(Kind::Ptx),
+        Some("ltoir" | "nvvm" | "lto") => Some(Kind::LtoIr),
+        Some("tileir") => Some(Kind::TileIr),
+        Some("reloc") => Some(Kind::Relocatable),
+        Some(other) => {
+            return Err(format!(
+                "a fatbin has no images of kind '{other}'; the kinds are cubin, ptx, ltoir, tileir and reloc"
+            ));
+        }
+    };
+    let arch = spec.get("arch").or(spec.get("sm")).map(arch).transpose()?;
+    Ok((kind, arch))
+}
+
+/// nvcc's pair: `arch=compute_90,code=sm_90`. The architecture that counts is that of the code.
+fn by_code(code: &str, virtual_arch: Option<&str>) -> Result<(Kind, GpuArch), String> {
+    if let Some(text) = virtual_arch {
+        arch(text)?;
+    }
+    let kind = match code.split_once('_').map(|(word, _)| word) {
+        Some("sm") => Kind::Cubin,
+        Some("compute") => Kind::Ptx,
+        Some("lto") => Kind::LtoIr,
+        _ => return Err(format!("'{code}' is no code; write sm_90, compute_90 or lto_90, one code for each file")),
+    };
+    Ok((kind, arch(code)?))
+}
+
+/// `sm_90a`, `compute_90a`, `lto_90a`, `90a`.
+fn arch(text: &str) -> Result<GpuArch, String> {
+    let bare = ["sm_", "compute_", "lto_"].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
+    format!("sm_{bare}").parse().map_err(|_| format!("'{text}' is no architecture; write one such as sm_90a"))
+}
+
+fn kind_of(bytes: &[u8]) -> Option<Kind> {
+    const LTOIR_MAGIC: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
+    if cubin::is_cubin(bytes) {
+        return Some(Kind::Cubin);
+    }
+    if bytes.starts_with(&LTOIR_MAGIC) {
+        return Some(Kind::LtoIr);
+    }
+    std::str::from_utf8(bytes).is_ok_and(|text| text.contains(".version")).then_some(Kind::Ptx)
+}
+
+fn arch_of(kind: Kind, bytes: &[u8]) -> Option<GpuArch> {
+    match kind {
+        Kind::Cubin => cubin::parse(bytes).ok().map(|cubin| cubin.arch()),
+        Kind::Ptx => {
+            let target = |line: &str| {
+                line.trim().strip_prefix(".target")?.split([',', ' ', '\t']).find(|w| !w.is_empty())?.parse().ok()
+            };
+            std::str::from_utf8(bytes).ok()?.lines().find_map(target)
+        }
+        Kind::LtoIr => None,
+        // The builder asks for none.
+        Kind::TileIr | Kind::Relocatable => Some(GpuArch::plain(80)),
+    }
+}
+
+impl PlainImage {
+    /// Reads the file; what it is follows from its extension.
+    pub fn read(spec: &ImageSpec) -> Result<Self, String> {
+        let kinds = match spec.get("kind") {
+            None => OffloadKinds::default(),
+            Some("cuda") => OffloadKinds::CUDA,
+            Some("openmp") => OffloadKinds::OPENMP,
+            Some("hip") => OffloadKinds::HIP,
+            Some("sycl") => OffloadKinds::SYCL,
+            Some(other) => {
+                let what = format!("'{other}' is no programming model; they are cuda, openmp, hip and sycl");
+                return Err(spec.error(what));
+            }
+        };
+        let mut strings: Vec<_> = spec.pairs.iter().filter(|(key, _)| key != "kind").cloned().collect();
+        // The two that every image has come first, in the order in which llvm-offload-binary's hash table has them.
+        strings.sort_by_key(|(key, _)| ["arch", "triple"].iter().position(|first| first == key).unwrap_or(2));
+        let bytes = super::read_file(&spec.file)?;
+        Ok(Self { image_kind: image_kind(&spec.file), offload_kinds: kinds, strings, bytes })
+    }
+}
+
+fn image_kind(file: &Path) -> ImageKind {
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("o") => ImageKind::Object,
+        Some("bc") => ImageKind::Bitcode,
+        Some("cubin") => ImageKind::Cubin,
+        Some("fatbin") => ImageKind::Fatbin,
+        Some("s") => ImageKind::Ptx,
+        Some("spv") => ImageKind::Spirv,
+        _ => ImageKind::None,
+    }
+}

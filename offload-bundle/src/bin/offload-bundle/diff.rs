@@ -1,0 +1,56 @@
+//! `offload-bundle diff`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use offload_bundle::difference::{self, Difference, Image};
+use serde::Serialize;
+
+use crate::output::{self, Answer};
+
+#[derive(Args)]
+pub struct Arguments {
+    /// A file with device images
+    left: PathBuf,
+    /// The file to compare it with
+    right: PathBuf,
+    /// Compare what the images hold, and not how they are compressed, named and labelled
+    #[arg(long)]
+    contents: bool,
+    /// Print an object instead of lines
+    #[arg(long)]
+    json: bool,
+}
+
+/// The field names are the keys of the JSON output.
+#[derive(Serialize)]
+struct Report {
+    left: String,
+    right: String,
+    #[serde(flatten)]
+    difference: Difference,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+    let (left, right) = match (images(&arguments.left), images(&arguments.right)) {
+        (Ok(left), Ok(right)) => (left, right),
+        (left, right) => return Err([left.err(), right.err()].into_iter().flatten().collect::<Vec<_>>().join("\n")),
+    };
+    let difference = Difference::new(&left, &right, arguments.contents);
+    let code = u8::from(!difference.equal);
+    let path = |path: &Path| path.display().to_string();
+    let report = Report { left: path(&arguments.left), right: path(&arguments.right), difference };
+    let text = if arguments.json { output::json(&report)? } else { text(&report) };
+    Ok(Answer { text, code })
+}
+
+fn images(file: &Path) -> Result<Vec<Image>, String> {
+    output::read(file, |data, read_thin| difference::images(data, read_thin))
+}
+
+fn text(report: &Report) -> String {
+    if report.difference.equal {
+        return String::new();
+    }
+    format!("--- {}\n+++ {}\n{}", report.left, report.right, report.difference.text())
+}

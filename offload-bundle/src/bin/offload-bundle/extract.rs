@@ -1,0 +1,184 @@
+//! `offload-bundle extract`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use offload_bundle::listing::{self, Row};
+use offload_bundle::selection::Selector;
+use serde::Serialize;
+
+use crate::files::Outputs;
+use crate::output::{self, Answer};
+
+#[derive(Args)]
+pub struct Arguments {
+    /// An ELF object, executable or library, an archive, a fatbin, a cubin or an offload binary
+    file: PathBuf,
+    /// Images for this target, such as sm_90
+    #[arg(long, value_name = "TARGET")]
+    target: Vec<String>,
+    /// Images of this kind: cubin, ptx, ltoir, bitcode, object, …
+    #[arg(long, value_name = "KIND", value_parser = Selector::of_kind)]
+    kind: Vec<Selector>,
+    /// The image on this line of `offload-bundle list`, the first line below the headings being 1
+    #[arg(long, value_name = "NUMBER")]
+    index: Vec<usize>,
+    /// Images with this name of a source file in the container
+    #[arg(long, value_name = "NAME")]
+    name: Vec<String>,
+    /// Images of this archive member
+    #[arg(long, value_name = "NAME")]
+    member: Vec<String>,
+    /// Where to: a file (`-` is standard output) for one image, or a folder, which is made if it is missing; without, the working folder
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// The bytes as stored: still compressed, with the container's padding, PTX with its final NUL
+    #[arg(long)]
+    raw: bool,
+    /// Print an array of objects, one for each file written
+    #[arg(long)]
+    json: bool,
+}
+
+/// A file written. The field names are the keys of the JSON output.
+#[derive(Serialize)]
+struct Extracted {
+    /// The image's line of `offload-bundle list`, from 1.
+    index: usize,
+    /// The path of the file.
+    file: String,
+    /// Its size in bytes.
+    size: u64,
+    /// What `offload-bundle list` shows of the image.
+    image: Row,
+}
+
+/// An image that was chosen.
+struct Chosen {
+    index: usize,
+    row: Row,
+    bytes: Vec<u8>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+    let chosen = choose(arguments)?;
+    if arguments.output.as_deref() == Some(Path::new("-")) {
+        return to_standard_output(arguments, &chosen);
+    }
+    let paths = places(arguments, &chosen)?;
+    let mut outputs = Outputs::default();
+    for (chosen, path) in chosen.iter().zip(&paths) {
+        outputs.add(path, &chosen.bytes, None)?;
+    }
+    outputs.keep()?;
+    let written: Vec<Extracted> = chosen.into_iter().zip(&paths).map(|(chosen, path)| describe(chosen, path)).collect();
+    let text = if arguments.json {
+        output::json(&written)?
+    } else {
+        written.iter().map(|one| format!("{}: {} bytes\n", one.file, one.size)).collect()
+    };
+    Ok(Answer { text, code: 0 })
+}
+
+fn describe(chosen: Chosen, path: &Path) -> Extracted {
+    let size = chosen.bytes.len() as u64;
+    Extracted { index: chosen.index, file: path.display().to_string(), size, image: chosen.row }
+}
+
+/// The images wanted, with their bytes. All are read before any is written.
+fn choose(arguments: &Arguments) -> Result<Vec<Chosen>, String> {
+    let mut chosen = Vec::new();
+    let mut count = 0;
+    output::read(&arguments.file, |data, read_thin| {
+        listing::visit(data, read_thin, |found| {
+            count += 1;
+            if arguments.wants(count, &found.row) {
+                let bytes = if arguments.raw { found.stored().to_vec() } else { found.payload()?.into_owned() };
+                chosen.push(Chosen { index: count, row: found.row.clone(), bytes });
+            }
+            Ok(())
+        })
+    })?;
+    let file = arguments.file.display();
+    if count == 0 {
+        return Err(format!("{file}: no device images"));
+    }
+    if chosen.is_empty() {
+        let what = format!("none of the {count} device images is meant by the options");
+        return Err(format!("{file}: {what}; `offload-bundle list` shows what there is"));
+    }
+    Ok(chosen)
+}
+
+impl Arguments {
+    fn wants(&self, index: usize, row: &Row) -> bool {
+        let any =
+            |wanted: &[String], has: Option<&String>| wanted.is_empty() || has.is_some_and(|has| wanted.contains(has));
+        any(&self.target, Some(&row.target))
+            && (self.kind.is_empty() || self.kind.iter().any(|kind| kind.matches(row)))
+            && (self.index.is_empty() || self.index.contains(&index))
+            && any(&self.name, row.name.as_ref())
+            && any(&self.member, row.member.as_ref())
+    }
+}
+
+fn to_standard_output(arguments: &Arguments, chosen: &[Chosen]) -> Result<Answer, String> {
+    let [one] = chosen else {
+        return Err(several(arguments, chosen));
+    };
+    if arguments.json {
+        return Err("--json and -o - would write to the same place; name a file with -o".to_owned());
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(&one.bytes).and_then(|()| out.flush()).map_err(|e| format!("standard output: {e}"))?;
+    Ok(Answer { text: String::new(), code: 0 })
+}
+
+fn several(arguments: &Arguments, chosen: &[Chosen]) -> String {
+    let lines: Vec<String> = chosen.iter().map(|one| one.index.to_string()).collect();
+    let what = format!("{} images are meant (lines {}), and -o names one file", chosen.len(), lines.join(", "));
+    format!("{}: {what}; choose one, or name a folder (`-o DIR/`)", arguments.file.display())
+}
+
+/// Where each image goes; folders are made.
+fn places(arguments: &Arguments, chosen: &[Chosen]) -> Result<Vec<PathBuf>, String> {
+    let output = arguments.output.as_deref().unwrap_or(Path::new("."));
+    let is_folder = output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/");
+    if !is_folder {
+        if chosen.len() == 1 {
+            return Ok(vec![output.to_owned()]);
+        }
+        return Err(several(arguments, chosen));
+    }
+    std::fs::create_dir_all(output).map_err(|e| format!("{}: cannot be made: {e}", output.display()))?;
+    Ok(chosen.iter().map(|one| output.join(file_name(&arguments.file, one))).collect())
+}
+
+/// `app.3.sm_90.ptx`. Words of the file may hold anything, `../` too, so only harmless characters of them are taken.
+fn file_name(file: &Path, chosen: &Chosen) -> String {
+    let stem = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let target = if chosen.row.target.is_empty() { "" } else { &chosen.row.target };
+    let words = [stem.as_str(), &chosen.index.to_string(), target].map(harmless);
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+    format!("{}.{}", words.join("."), extension(&chosen.row))
+}
+
+fn harmless(word: &str) -> String {
+    let harmless = |c: char| if c.is_ascii_alphanumeric() || "_-+.:".contains(c) { c } else { '_' };
+    word.chars().map(harmless).take(100).collect::<String>().trim_matches('.').to_owned()
+}
+
+fn extension(row: &Row) -> &'static str {
+    match row.image.as_str() {
+        "cubin" | "old cubin" => "cubin",
+        "ptx" | "relocatable ptx" => "ptx",
+        "ltoir" => "ltoir",
+        "bitcode" => "bc",
+        "object" => "o",
+        "fatbin" => "fatbin",
+        "spirv" => "spv",
+        "tile ir" => "tileir",
+        _ => "bin",
+    }
+}

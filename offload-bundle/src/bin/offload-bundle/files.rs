@@ -1,0 +1,90 @@
+//! Files that commands write: whole or not at all.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+/// Bytes that only wait to be seen in their place.
+enum Prepared {
+    /// A file that is complete beside its final place, and vanishes if it is never put there.
+    Beside { temporary: NamedTempFile, path: PathBuf },
+    /// For a pipe or a device, which must not be replaced by a file.
+    Direct { bytes: Vec<u8>, path: PathBuf },
+}
+
+/// Files that are all put in place, or none of them.
+#[derive(Default)]
+pub struct Outputs {
+    prepared: Vec<Prepared>,
+}
+
+impl Outputs {
+    /// Writes `bytes` beside `path`. A file that replaces another keeps its permissions, one given in `like` or that at `path`.
+    pub fn add(&mut self, path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<(), String> {
+        let failed = |e: std::io::Error| format!("{}: cannot be written: {e}", path.display());
+        if path.is_dir() {
+            return Err(format!("{}: is a folder; name a file", path.display()));
+        }
+        if std::fs::metadata(path).is_ok_and(|data| !data.is_file()) {
+            self.prepared.push(Prepared::Direct { bytes: bytes.to_vec(), path: path.to_owned() });
+            return Ok(());
+        }
+        // A link is followed, as every tool that writes through its name does.
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".offload-bundle-");
+        let permissions = std::fs::metadata(like.unwrap_or(&path)).map(|data| data.permissions());
+        let mut temporary = match &permissions {
+            Ok(_) => builder.tempfile_in(folder),
+            Err(_) => builder.permissions(readable()).tempfile_in(folder),
+        }
+        .map_err(failed)?;
+        temporary.write_all(bytes).map_err(failed)?;
+        if let Ok(permissions) = permissions {
+            temporary.as_file().set_permissions(permissions).map_err(failed)?;
+        }
+        self.prepared.push(Prepared::Beside { temporary, path });
+        Ok(())
+    }
+
+    /// Puts all files in their places.
+    pub fn keep(self) -> Result<(), String> {
+        for prepared in self.prepared {
+            let (path, written) = match prepared {
+                Prepared::Beside { temporary, path } => {
+                    let written = temporary.persist(&path).map(|_| ()).map_err(|e| e.error);
+                    (path, written)
+                }
+                Prepared::Direct { bytes, path } => {
+                    let written = std::fs::write(&path, bytes);
+                    (path, written)
+                }
+            };
+            written.map_err(|e| format!("{}: cannot be written: {e}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a new file has before the umask takes its share.
+#[cfg(unix)]
+fn readable() -> std::fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::Permissions::from_mode(0o666)
+}
+
+/// One file, by way of [`Outputs`].
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let mut outputs = Outputs::default();
+    outputs.add(path, bytes, None)?;
+    outputs.keep()
+}
+
+/// One file that takes the permissions of `like`.
+pub fn replace(path: &Path, bytes: &[u8], like: &Path) -> Result<(), String> {
+    let mut outputs = Outputs::default();
+    outputs.add(path, bytes, Some(like))?;
+    outputs.keep()
+}

@@ -1,0 +1,40 @@
+//! `offload-bundle generate-pages`: man pages and shell completions, for whoever packs this program.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command};
+use clap_complete::Shell;
+
+use crate::output::Answer;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// The folder that becomes part of /usr/share
+    folder: PathBuf,
+}
+
+/// Where each shell looks for completions.
+const SHELLS: [(Shell, &str); 3] = [
+    (Shell::Bash, "bash-completion/completions/offload-bundle"),
+    (Shell::Zsh, "zsh/site-functions/_offload-bundle"),
+    (Shell::Fish, "fish/vendor_completions.d/offload-bundle.fish"),
+];
+
+pub fn run(arguments: &Arguments, mut command: Command) -> Result<Answer, String> {
+    let man = arguments.folder.join("man/man1");
+    create_folder(&man)?;
+    for (shell, place) in SHELLS {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut command, "offload-bundle", &mut script);
+        let path = arguments.folder.join(place);
+        create_folder(path.parent().unwrap_or(Path::new("")))?;
+        std::fs::write(&path, script).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    // The shells' scripts are made first: this names the commands for their pages.
+    clap_mangen::generate_to(command, &man).map_err(|e| format!("{}: {e}", man.display()))?;
+    Ok(Answer { text: String::new(), code: 0 })
+}
+
+fn create_folder(folder: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))
+}

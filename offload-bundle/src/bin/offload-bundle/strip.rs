@@ -1,0 +1,84 @@
+//! `offload-bundle strip`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use offload_bundle::listing::Row;
+use offload_bundle::selection::Selector;
+use offload_bundle::strip::{self, Choice, Summary};
+use serde::Serialize;
+
+use crate::files;
+use crate::output::{self, Answer};
+
+#[derive(Args)]
+pub struct Arguments {
+    /// An executable, shared library, object, archive, fatbin or offload binary
+    file: PathBuf,
+    /// Drop these images
+    #[arg(long, value_name = "IMAGES", required_unless_present = "keep")]
+    drop: Vec<Selector>,
+    /// Drop all images but these
+    #[arg(long, value_name = "IMAGES")]
+    keep: Vec<Selector>,
+    /// Drop even the last image of a container
+    #[arg(long)]
+    allow_empty: bool,
+    /// The file to write; without, FILE is replaced
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print an object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was done. The field names are the keys of the JSON output.
+#[derive(Serialize)]
+struct Report {
+    /// The path of the file written.
+    file: String,
+    #[serde(flatten)]
+    summary: Summary,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+    let Arguments { drop, keep, allow_empty, .. } = arguments;
+    let choice = Choice { drop: drop.clone(), keep: keep.clone(), allow_empty: *allow_empty };
+    let stripped = output::read(&arguments.file, |data, _| strip::strip(data, &choice))?;
+    if stripped.summary.dropped.is_empty() {
+        let file = arguments.file.display();
+        let what = match stripped.summary.kept {
+            0 => "no device images".to_owned(),
+            count => {
+                format!("the options drop none of the {count} device images; `offload-bundle list` shows what there is")
+            }
+        };
+        return Err(format!("{file}: {what}"));
+    }
+    let path = arguments.output.as_ref().unwrap_or(&arguments.file);
+    files::replace(path, &stripped.bytes, &arguments.file)?;
+    let report = Report { file: path.display().to_string(), summary: stripped.summary };
+    let text = if arguments.json { output::json(&report)? } else { text(&report) };
+    Ok(Answer { text, code: 0 })
+}
+
+const WORTH_A_WORD: u64 = 16 * 1024;
+
+fn text(report: &Report) -> String {
+    let Summary { size_before, size_after, zeroed, dropped, kept } = &report.summary;
+    let mut out: String = dropped.iter().map(|row| format!("dropped {}\n", name(row))).collect();
+    let plural = if *kept == 1 { "" } else { "s" };
+    out += &format!("{}: {size_before} -> {size_after} bytes, {kept} image{plural} left\n", report.file);
+    // Up to two pages of each container are a matter of course.
+    if *zeroed >= WORTH_A_WORD {
+        out += &format!("{zeroed} bytes that are no longer used stay as zeros, since nothing behind them may move\n");
+    }
+    out
+}
+
+/// `ptx sm_90 (a.o)`.
+fn name(row: &Row) -> String {
+    let member = row.member.as_ref().map(|member| format!(" ({member})")).unwrap_or_default();
+    let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
+    format!("{} {target}{member}", row.image)
+}

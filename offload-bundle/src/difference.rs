@@ -1,0 +1,278 @@
+//! What `offload-bundle diff` shows: two files, image by image.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde::Serialize;
+
+use crate::cubin::{self, Cubin, SymbolKind};
+use crate::fatbin::Entry;
+use crate::listing::{self, Found, ListError, Row};
+
+/// An image of one of the files, with what it takes to compare it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    row: Row,
+    /// Decompressed; as stored if it cannot be.
+    payload: Vec<u8>,
+    /// What the fatbin records beside the row: flags, options for the driver's compiler.
+    recorded: Option<(u64, Vec<u8>)>,
+}
+
+/// The images of a file.
+///
+/// # Errors
+/// Those of [`listing::list`].
+pub fn images(data: &[u8], read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>) -> Result<Vec<Image>, ListError> {
+    let mut images = Vec::new();
+    listing::visit(data, read_thin, |found| {
+        images.push(Image::new(found));
+        Ok(())
+    })?;
+    Ok(images)
+}
+
+impl Image {
+    fn new(found: &Found<'_>) -> Self {
+        let options = |entry: &Entry<'_>| entry.options.unwrap_or_default().to_vec();
+        Self {
+            row: found.row.clone(),
+            payload: found.payload().map_or_else(|_| found.stored().to_vec(), |payload| payload.into_owned()),
+            recorded: found.entry().map(|entry| (entry.flags, options(entry))),
+        }
+    }
+}
+
+/// All that differs. The field names are the keys of the JSON output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Whether nothing differs.
+    pub equal: bool,
+    /// Whether the images that are in both come in another order, which can matter to a driver.
+    pub reordered: bool,
+    /// One for each image that is not the same in both: those of the first file in its order, then what only the second has.
+    pub images: Vec<Change>,
+}
+
+/// An image that is not the same in both files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The image of the first file, unless only the second has it.
+    pub left: Option<Row>,
+    /// The image of the second file, unless only the first has it.
+    pub right: Option<Row>,
+    /// What differs, if both have it.
+    pub fields: Vec<Field>,
+    /// Of cubins that differ: the functions that do.
+    pub functions: Vec<Function>,
+}
+
+/// Something that two images of the same kind and target do not share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Field {
+    /// `name`, `version`, `compression`, `stored size`, `options`, `flags`, `size` or `contents`.
+    pub name: &'static str,
+    /// In the first file; empty for contents.
+    pub left: String,
+    /// In the second file; empty for contents.
+    pub right: String,
+}
+
+/// A function of a cubin that is not the same in both.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Function {
+    /// Mangled.
+    pub name: String,
+    /// `removed`, `added` or `changed`.
+    pub change: &'static str,
+}
+
+/// By what an image is found in the other file: equal ones are counted.
+type Key<'a> = (&'a Option<String>, &'a str, &'a Option<String>, &'a str, &'a str, usize);
+
+impl Difference {
+    /// Compares two files, or if `contents_only` what their images hold, however they are stored, named and labelled.
+    pub fn new(left: &[Image], right: &[Image], contents_only: bool) -> Self {
+        let (left_keys, right_keys) = (keys(left), keys(right));
+        let places: HashMap<&Key<'_>, usize> = right_keys.iter().enumerate().map(|(place, key)| (key, place)).collect();
+        let mut images = Vec::new();
+        let mut met = Vec::new();
+        for (image, key) in left.iter().zip(&left_keys) {
+            match places.get(key).and_then(|place| Some((*place, right.get(*place)?))) {
+                Some((place, other)) => {
+                    met.push(place);
+                    images.extend(change(image, other, contents_only));
+                }
+                None => images.push(Change::only(Some(&image.row), None)),
+            }
+        }
+        let known: BTreeSet<&Key<'_>> = left_keys.iter().collect();
+        let added = right.iter().zip(&right_keys).filter(|(_, key)| !known.contains(key));
+        images.extend(added.map(|(image, _)| Change::only(None, Some(&image.row))));
+        let reordered = !met.is_sorted();
+        Self { equal: images.is_empty() && !reordered, reordered, images }
+    }
+
+    /// A line for each image that is not the same: `-` only in the first file, `+` only in the second, `!` different.
+    pub fn text(&self) -> String {
+        let mut out: String = self.images.iter().map(line).collect();
+        if self.reordered {
+            out += "! the images come in another order\n";
+        }
+        out
+    }
+}
+
+fn keys(images: &[Image]) -> Vec<Key<'_>> {
+    let mut counts = HashMap::new();
+    let key = |image: &'_ Image| -> usize {
+        let row = &image.row;
+        let count = counts.entry((
+            row.member.clone(),
+            row.kind.clone(),
+            row.triple.clone(),
+            row.target.clone(),
+            row.image.clone(),
+        ));
+        let count = count.or_insert(0usize);
+        *count += 1;
+        *count
+    };
+    let numbers: Vec<usize> = images.iter().map(key).collect();
+    let rows = images.iter().map(|image| &image.row).zip(numbers);
+    rows.map(|(row, number)| {
+        (&row.member, row.kind.as_str(), &row.triple, row.target.as_str(), row.image.as_str(), number)
+    })
+    .collect()
+}
+
+impl Change {
+    fn only(left: Option<&Row>, right: Option<&Row>) -> Self {
+        Self { left: left.cloned(), right: right.cloned(), fields: Vec::new(), functions: Vec::new() }
+    }
+}
+
+fn change(left: &Image, right: &Image, contents_only: bool) -> Option<Change> {
+    let mut fields = Vec::new();
+    if !contents_only {
+        fields.extend(stored_fields(left, right));
+    }
+    let is_same = left.payload == right.payload;
+    fields.extend(field("size", left.payload.len().to_string(), right.payload.len().to_string()));
+    if !is_same {
+        fields.push(Field { name: "contents", left: String::new(), right: String::new() });
+    }
+    if fields.is_empty() {
+        return None;
+    }
+    let functions = if is_same { Vec::new() } else { functions(&left.payload, &right.payload) };
+    Some(Change { left: Some(left.row.clone()), right: Some(right.row.clone()), fields, functions })
+}
+
+fn stored_fields(left: &Image, right: &Image) -> Vec<Field> {
+    let (a, b) = (&left.row, &right.row);
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+    let flags = |image: &Image| image.recorded.as_ref().map_or("none".to_owned(), |(flags, _)| format!("{flags:#x}"));
+    let options = |image: &Image| {
+        let options = image.recorded.as_ref().map(|(_, options)| String::from_utf8_lossy(options).into_owned());
+        format!("'{}'", options.unwrap_or_default())
+    };
+    let fields = [
+        field("name", text(&a.name), text(&b.name)),
+        field("version", text(&a.version), text(&b.version)),
+        field("compression", a.compression.clone(), b.compression.clone()),
+        field("stored size", a.size.to_string(), b.size.to_string()),
+        field("options", options(left), options(right)),
+        field("flags", flags(left), flags(right)),
+    ];
+    fields.into_iter().flatten().collect()
+}
+
+fn field(name: &'static str, left: String, right: String) -> Option<Field> {
+    (left != right).then_some(Field { name, left, right })
+}
+
+/// The functions of two cubins that differ, by name.
+fn functions(left: &[u8], right: &[u8]) -> Vec<Function> {
+    let (Ok(left), Ok(right)) = (cubin::parse(left), cubin::parse(right)) else {
+        return Vec::new();
+    };
+    let (ours, theirs) = (code(&left), code(&right));
+    let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let function = |name: &&String| {
+        let change = match (ours.get(*name), theirs.get(*name)) {
+            (Some(a), Some(b)) if a == b => return None,
+            (Some(_), Some(_)) => "changed",
+            (Some(_), None) => "removed",
+            _ => "added",
+        };
+        Some(Function { name: (*name).clone(), change })
+    };
+    names.iter().filter_map(function).collect()
+}
+
+fn code<'a>(cubin: &Cubin<'a>) -> HashMap<String, Option<&'a [u8]>> {
+    let is_code = |kind| matches!(kind, SymbolKind::Kernel | SymbolKind::Function);
+    let functions = cubin.symbols().iter().filter(|symbol| symbol.defined && is_code(symbol.kind));
+    functions.map(|symbol| (symbol.name.clone(), cubin.section(&format!(".text.{}", symbol.name)))).collect()
+}
+
+fn line(change: &Change) -> String {
+    match (&change.left, &change.right) {
+        (Some(left), None) => format!("- {}\n", name(left)),
+        (None, Some(right)) => format!("+ {}\n", name(right)),
+        (Some(row), Some(_)) => {
+            let field = |field: &Field| match field.name {
+                "contents" => "contents differ".to_owned(),
+                name => format!("{name} {} -> {}", field.left, field.right),
+            };
+            let fields = change.fields.iter().map(field);
+            let functions = change.functions.iter().map(|function| format!("{} {}", function.name, function.change));
+            format!("! {}: {}\n", name(row), fields.chain(functions).collect::<Vec<_>>().join(", "))
+        }
+        (None, None) => String::new(),
+    }
+}
+
+/// `ptx sm_90 (a.o)`.
+fn name(row: &Row) -> String {
+    let member = row.member.as_ref().map(|member| format!(" ({member})")).unwrap_or_default();
+    let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
+    format!("{} {target}{member}", row.image)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fatbin::CompressPolicy;
+    use crate::samples;
+
+    fn read(data: &[u8]) -> Vec<Image> {
+        images(data, |_| Err("no files here".to_owned())).expect("a sound file")
+    }
+
+    #[test]
+    fn the_same() {
+        let images = read(&samples::fatbin(CompressPolicy::All));
+        let difference = Difference::new(&images, &images, false);
+        assert!(difference.equal && difference.text().is_empty());
+    }
+
+    #[test]
+    fn stored_otherwise() {
+        let (plain, packed) = (samples::fatbin(CompressPolicy::Never), samples::fatbin(CompressPolicy::All));
+        let (plain, packed) = (read(&plain), read(&packed));
+        let difference = Difference::new(&plain, &packed, false);
+        assert_eq!(difference.images.len(), 3);
+        assert!(difference.text().starts_with("! cubin sm_90: compression none -> zstd, "), "{}", difference.text());
+        assert!(Difference::new(&plain, &packed, true).equal);
+    }
+
+    #[test]
+    fn images_that_one_file_lacks_and_their_order() {
+        let images = read(&samples::fatbin(CompressPolicy::All));
+        let backwards: Vec<Image> = images.iter().rev().cloned().collect();
+        assert_eq!(Difference::new(&images, &backwards, false).text(), "! the images come in another order\n");
+        assert_eq!(Difference::new(&images, &images[1..], false).text(), "- cubin sm_90\n");
+        assert_eq!(Difference::new(&images[..2], &images, false).text(), "+ ptx sm_90\n");
+    }
+}

@@ -1,0 +1,126 @@
+//! Which device images of a file are meant: `sm_90`, `ptx`, `ptx:sm_90`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::listing::Row;
+
+/// Images by what they are, by what they are for, or by both.
+///
+/// Written as a kind (`ptx`, `cubin`, `ltoir`, `bitcode`, …), as a target (`sm_90`, `gfx90a`), or as both with a colon between them
+/// (`ptx:sm_90`). `compute_90` is the PTX of `sm_90`, as in nvcc's `-gencode`. A target alone means all of its images, PTX too.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Selector {
+    image: Option<String>,
+    target: Option<String>,
+}
+
+/// The kinds of [`Row::image`], each with the other names it goes by.
+const KINDS: [(&str, &[&str]); 11] = [
+    ("cubin", &["elf", "sass"]),
+    ("ptx", &[]),
+    ("ltoir", &["nvvm", "lto"]),
+    ("bitcode", &["bc"]),
+    ("object", &["o"]),
+    ("fatbin", &[]),
+    ("spirv", &["spv"]),
+    ("relocatable ptx", &["relocatable-ptx"]),
+    ("tile ir", &["tileir"]),
+    ("index", &[]),
+    ("old cubin", &["old-cubin"]),
+];
+
+/// The name of a kind as rows have it, given any of its names.
+fn kind(name: &str) -> Option<&'static str> {
+    let row = KINDS.iter().find(|(kind, others)| *kind == name || others.contains(&name));
+    row.map(|(kind, _)| *kind)
+}
+
+impl Selector {
+    /// All images of a kind.
+    ///
+    /// # Errors
+    /// A word that is the name of no kind.
+    pub fn of_kind(name: &str) -> Result<Self, String> {
+        let image = kind(name).ok_or_else(|| {
+            let known: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
+            format!("'{name}' is no kind of image; the kinds are: {}", known.join(", "))
+        })?;
+        Ok(Self { image: Some(image.to_owned()), target: None })
+    }
+
+    /// Whether it means this image.
+    pub fn matches(&self, row: &Row) -> bool {
+        let is_kind = self.image.as_ref().is_none_or(|image| *image == row.image);
+        is_kind && self.target.as_ref().is_none_or(|target| *target == row.target)
+    }
+}
+
+impl FromStr for Selector {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((image, target)) = text.split_once(':') {
+            let selector = Self::of_kind(image)?;
+            return match Self::from_str(target)? {
+                Self { image: None, target } => Ok(Self { target, ..selector }),
+                _ => Err(format!("'{target}' is no target; write one such as ptx:sm_90")),
+            };
+        }
+        if text.is_empty() {
+            return Err("an empty word means no image; write a target such as sm_90, or a kind such as ptx".to_owned());
+        }
+        if let Some(number) = text.strip_prefix("compute_") {
+            return Ok(Self { image: Some("ptx".to_owned()), target: Some(format!("sm_{number}")) });
+        }
+        if kind(text).is_some() {
+            return Self::of_kind(text);
+        }
+        // `all` and misspelt kinds would otherwise quietly be targets that match nothing.
+        if !text.bytes().any(|byte| byte.is_ascii_digit()) {
+            return Err(format!("'{text}' is neither a target such as sm_90 nor a kind of image such as ptx"));
+        }
+        Ok(Self { image: None, target: Some(text.to_owned()) })
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.image, &self.target) {
+            (Some(image), Some(target)) => write!(f, "{image}:{target}"),
+            (Some(word), None) | (None, Some(word)) => f.write_str(word),
+            (None, None) => f.write_str("all"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fatbin::CompressPolicy;
+    use crate::{listing, samples};
+
+    fn matched(selector: &str) -> Vec<String> {
+        let rows =
+            listing::list(&samples::fatbin(CompressPolicy::All), |_| Err(String::new())).expect("a sound fatbin");
+        let selector: Selector = selector.parse().expect("a selector");
+        rows.iter().filter(|row| selector.matches(row)).map(|row| format!("{} {}", row.image, row.target)).collect()
+    }
+
+    #[test]
+    fn kinds_targets_and_both() {
+        assert_eq!(matched("sm_90"), ["cubin sm_90", "ptx sm_90"]);
+        assert_eq!(matched("elf"), ["cubin sm_90", "cubin sm_100"]);
+        assert_eq!(matched("cubin:sm_100"), ["cubin sm_100"]);
+        assert_eq!(matched("compute_90"), ["ptx sm_90"]);
+        assert_eq!(matched("sm_90a"), [""; 0]);
+    }
+
+    #[test]
+    fn words_that_mean_nothing() {
+        for text in ["", "all", "pxt", "pxt:sm_90", "ptx:cubin", "ptx:compute_90"] {
+            assert!(text.parse::<Selector>().is_err(), "{text}");
+        }
+        assert_eq!("sass:sm_90".parse::<Selector>().map(|s| s.to_string()), Ok("cubin:sm_90".to_owned()));
+    }
+}

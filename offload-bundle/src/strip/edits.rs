@@ -1,0 +1,238 @@
+//! Which bytes of a file a choice changes: containers, written again with fewer images.
+
+use super::{Choice, Outcome};
+use crate::FormatError;
+use crate::bytes::{pad_to_8, slice, u16_at, u64_at, zeros_from};
+use crate::fatbin::{self, Container};
+use crate::host_object::{self, Section};
+use crate::listing::{self, Found, Row};
+use crate::offload_binary::{self, ImageToWrite, OffloadImage, OffloadKinds};
+
+/// A stretch of a file that gets other bytes, at most as many.
+pub(super) struct Edit {
+    /// Where it starts in the file.
+    pub offset: u64,
+    /// How many bytes it has now.
+    pub len: u64,
+    /// What stands there afterwards.
+    pub bytes: Vec<u8>,
+}
+
+/// What is to happen to a file.
+#[derive(Default)]
+pub(super) struct Plan {
+    /// By offset, without overlaps.
+    pub edits: Vec<Edit>,
+    pub dropped: Vec<Row>,
+    pub kept: usize,
+}
+
+impl Plan {
+    fn add(&mut self, other: Plan) {
+        self.edits.extend(other.edits);
+        self.dropped.extend(other.dropped);
+        self.kept += other.kept;
+    }
+
+    /// For a file that is nothing but containers: what is behind moves up.
+    pub fn spliced(self, data: &[u8]) -> Outcome {
+        let mut bytes = Vec::with_capacity(data.len());
+        let mut at = 0;
+        for edit in &self.edits {
+            bytes.extend_from_slice(range(data, at, edit.offset));
+            bytes.extend_from_slice(&edit.bytes);
+            at = edit.offset.saturating_add(edit.len);
+        }
+        bytes.extend_from_slice(range(data, at, data.len() as u64));
+        Outcome { bytes, zeroed: 0, dropped: self.dropped, kept: self.kept }
+    }
+
+    /// Counts an image; whether it goes.
+    fn decide(&mut self, row: &Row, choice: &Choice) -> bool {
+        let goes = choice.drops(row);
+        if goes {
+            self.dropped.push(row.clone());
+        } else {
+            self.kept += 1;
+        }
+        goes
+    }
+}
+
+/// `data[from..to]`, as much of it as there is.
+pub(super) fn range(data: &[u8], from: u64, to: u64) -> &[u8] {
+    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(data.len());
+    data.get(index(from)..index(to)).unwrap_or_default()
+}
+
+/// The edits of the sections with device code.
+pub(super) fn of_elf(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> {
+    let mut plan = Plan::default();
+    for section in host_object::sections(data)? {
+        let place = format!("section {}", String::from_utf8_lossy(section.name));
+        let contents = section.data(data).map_err(|e| e.within(&place))?;
+        let found = match kind_of(&section) {
+            SectionKind::Other => continue,
+            SectionKind::Fatbins => of_fatbins(contents, section.offset, choice),
+            SectionKind::OffloadBinaries => of_offload_binaries(contents, section.offset, choice),
+            SectionKind::Registered => refuse_registered(contents, section.offset, choice),
+        };
+        plan.add(found.map_err(|e| e.within(&place))?);
+    }
+    plan.edits.sort_by_key(|edit| edit.offset);
+    let overlap = plan.edits.windows(2).find(|pair| pair[0].offset.saturating_add(pair[0].len) > pair[1].offset);
+    match overlap {
+        Some(pair) => Err(FormatError::new(pair[1].offset, "two sections with device code overlap")),
+        None => Ok(plan),
+    }
+}
+
+enum SectionKind {
+    Other,
+    Fatbins,
+    OffloadBinaries,
+    /// Images whose first and last bytes the program knows by address.
+    Registered,
+}
+
+fn kind_of(section: &Section<'_>) -> SectionKind {
+    const SHT_LLVM_OFFLOADING: u32 = 0x6fff_4c0b;
+    match section.name {
+        b".nv_fatbin" | b"__nv_relfatbin" => SectionKind::Fatbins,
+        b".llvm.offloading" if section.kind == SHT_LLVM_OFFLOADING => SectionKind::OffloadBinaries,
+        name if name.starts_with(b".llvm.offloading") => SectionKind::Registered,
+        _ if section.kind == SHT_LLVM_OFFLOADING => SectionKind::OffloadBinaries,
+        _ => SectionKind::Other,
+    }
+}
+
+fn refuse_registered(data: &[u8], base: u64, choice: &Choice) -> Result<Plan, FormatError> {
+    let mut plan = of_offload_binaries(data, base, &Choice { allow_empty: true, ..choice.clone() })?;
+    if let Some(row) = plan.dropped.first() {
+        let what =
+            format!("the {} for {} is registered by its address already; link again without it", row.image, row.target);
+        return Err(FormatError::new(row.offset, what));
+    }
+    plan.edits.clear();
+    Ok(plan)
+}
+
+/// The edits of the fatbins in `data`, which starts at `base` of the file.
+pub(super) fn of_fatbins(data: &[u8], base: u64, choice: &Choice) -> Result<Plan, FormatError> {
+    let containers = fatbin::read_containers(data).map_err(|e| e.shifted(base))?;
+    let images = listing::images_of_fatbin(data, base, OffloadKinds::CUDA)?;
+    let mut images = images.iter();
+    let mut plan = Plan::default();
+    for container in containers {
+        let before = plan.dropped.len();
+        let goes: Vec<bool> =
+            images.by_ref().take(container.entries.len()).map(|found| plan.decide(&found.row, choice)).collect();
+        if plan.dropped.len() == before {
+            continue;
+        }
+        let at = base.saturating_add(container.offset);
+        refuse_empty(goes.iter().all(|goes| *goes), choice, "fatbin", at)?;
+        let (bytes, len) = rewritten_fatbin(data, &container, &goes)?;
+        plan.edits.push(Edit { offset: at, len, bytes });
+    }
+    Ok(plan)
+}
+
+fn refuse_empty(is_empty: bool, choice: &Choice, what: &str, at: u64) -> Result<(), FormatError> {
+    if is_empty && !choice.allow_empty {
+        let what = format!(
+            "nothing would be left of this {what}, and no kernel of it could run; --allow-empty does it all the same"
+        );
+        return Err(FormatError::new(at, what));
+    }
+    Ok(())
+}
+
+/// The fatbin without some entries, the others byte for byte, and its size up to now.
+fn rewritten_fatbin(data: &[u8], container: &Container<'_>, goes: &[bool]) -> Result<(Vec<u8>, u64), FormatError> {
+    let start = container.offset;
+    let header_size = u64::from(u16_at(data, start.saturating_add(6), "header size")?);
+    let size = u64_at(data, start.saturating_add(8), "size")?;
+    let len = header_size.saturating_add(size);
+    let mut bytes = slice(data, start, header_size, "the header of the fatbin")?.to_vec();
+    let starts = container.entries.iter().map(|entry| entry.offset);
+    let ends = starts.clone().skip(1).chain([start.saturating_add(len)]);
+    for ((from, to), goes) in starts.zip(ends).zip(goes) {
+        if !goes {
+            bytes.extend_from_slice(range(data, from, to));
+        }
+    }
+    let size = (bytes.len() as u64).saturating_sub(header_size);
+    if let Some(field) = bytes.get_mut(8..16) {
+        field.copy_from_slice(&size.to_le_bytes());
+    }
+    Ok((bytes, len))
+}
+
+/// One edit of all the offload binaries in `data`, which starts at `base` of the file; nothing refers to one of them.
+pub(super) fn of_offload_binaries(data: &[u8], base: u64, choice: &Choice) -> Result<Plan, FormatError> {
+    let mut plan = Plan::default();
+    let mut bytes = Vec::new();
+    let mut at = zeros_from(data, 0);
+    while at < data.len() as u64 {
+        let size = u64_at(data, at.saturating_add(8), "the size of the offload binary").map_err(|e| e.shifted(base))?;
+        let blob = slice(data, at, size, "the offload binary").map_err(|e| e.shifted(base))?;
+        // One of no bytes would be read for ever.
+        if blob.is_empty() {
+            return Err(FormatError::new(base.saturating_add(at), "offload binary with an impossible size of 0 bytes"));
+        }
+        append_blob(&mut bytes, blob, base.saturating_add(at), choice, &mut plan)?;
+        at = at.saturating_add(size);
+        at = at.saturating_add(zeros_from(data, at));
+    }
+    if plan.dropped.is_empty() {
+        return Ok(plan);
+    }
+    refuse_empty(plan.kept == 0, choice, "set of offload binaries", base)?;
+    plan.edits.push(Edit { offset: base, len: data.len() as u64, bytes });
+    Ok(plan)
+}
+
+/// Appends one offload binary as it is if nothing of it goes, else what stays of it.
+fn append_blob(out: &mut Vec<u8>, blob: &[u8], base: u64, choice: &Choice, plan: &mut Plan) -> Result<(), FormatError> {
+    let mut kept = Vec::new();
+    let mut is_changed = false;
+    let images = offload_binary::read_all(blob).map_err(|e| e.shifted(base))?;
+    for image in &images {
+        let found = listing::images_of_image(image, base.saturating_add(image.image_offset))?;
+        let goes: Vec<bool> = found.iter().map(|found| plan.decide(&found.row, choice)).collect();
+        is_changed |= goes.contains(&true);
+        if goes.contains(&false) || goes.is_empty() {
+            kept.push(what_stays(image, &found, &goes)?);
+        }
+    }
+    if !is_changed {
+        out.extend_from_slice(blob);
+        pad_to_8(out);
+        return Ok(());
+    }
+    for (image, bytes) in kept {
+        let strings = image.strings.clone();
+        let OffloadImage { image_kind, offload_kinds, flags, .. } = *image;
+        out.extend(offload_binary::write(&ImageToWrite { image_kind, offload_kinds, flags, strings, image: &bytes }));
+    }
+    Ok(())
+}
+
+/// The image, or if it is a fatbin, what stays of that.
+fn what_stays<'i, 'a>(
+    image: &'i OffloadImage<'a>,
+    found: &[Found<'a>],
+    goes: &[bool],
+) -> Result<(&'i OffloadImage<'a>, Vec<u8>), FormatError> {
+    if !goes.contains(&true) || found.first().is_none_or(|found| found.entry().is_none()) {
+        return Ok((image, image.image.to_vec()));
+    }
+    let mut goes = goes.iter();
+    let mut bytes = Vec::new();
+    for container in fatbin::read_containers(image.image)? {
+        let of_container: Vec<bool> = goes.by_ref().take(container.entries.len()).copied().collect();
+        bytes.extend(rewritten_fatbin(image.image, &container, &of_container)?.0);
+    }
+    Ok((image, bytes))
+}

@@ -1,0 +1,330 @@
+//! Putting smaller containers back into an ELF file.
+
+use super::Outcome;
+use super::edits::{Edit, Plan, range};
+use super::headers::{self, Displaced, Room};
+use super::tables::{
+    PT_LOAD, PT_PHDR, SECTION_SIZE, SEGMENT_SIZE, SHT_DYNSYM, SHT_SYMTAB, SYMBOL_SIZE, SectionHeader, Segment, Tables,
+    put,
+};
+use super::verify;
+use crate::FormatError;
+use crate::bytes::{u16_at, u64_at};
+
+/// Room of a container that is no longer needed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hole {
+    pub start: u64,
+    pub end: u64,
+    /// The section that it is in.
+    section: usize,
+}
+
+/// A stretch that goes out of the file.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    from: u64,
+    to: u64,
+    hole: Hole,
+}
+
+/// Where everything is afterwards. Offsets are those of the file as it was, until [`Layout::moved`] counts the cuts.
+struct Layout {
+    /// By offset.
+    cuts: Vec<Cut>,
+    /// Where the program headers go.
+    segments_at: u64,
+    /// What makes room for them.
+    displaced: Option<Displaced>,
+    /// The sections in what was displaced.
+    moved_sections: Vec<usize>,
+    segments: Vec<Segment>,
+    sections: Vec<SectionHeader>,
+}
+
+/// More pieces of a program than this are not worth their program headers.
+const MOST_CUTS: usize = 256;
+/// No machine has smaller pages.
+const PAGE: u64 = 4096;
+
+/// Writes the edits of `plan` into the file.
+pub(super) fn apply(data: &[u8], plan: Plan) -> Result<Outcome, FormatError> {
+    let Plan { edits, dropped, kept } = plan;
+    if edits.is_empty() {
+        return Ok(Outcome { bytes: data.to_vec(), zeroed: 0, dropped, kept });
+    }
+    let tables = Tables::read(data)?;
+    let mut file = data.to_vec();
+    for edit in &edits {
+        put(&mut file, edit.offset, &vec![0; usize::try_from(edit.len).unwrap_or(0)]);
+        put(&mut file, edit.offset, &edit.bytes);
+    }
+    resize_symbols(&mut file, &tables, &edits)?;
+    let holes = holes(&tables, &edits);
+    let layout = if tables.is_object { of_object(&tables, &holes) } else { of_image(&tables, &holes) };
+    let freed: u64 = holes.iter().map(|hole| hole.end - hole.start).sum();
+    let cut: u64 = layout.cuts.iter().map(|cut| cut.to - cut.from).sum();
+    let bytes = layout.write(file.clone(), &tables);
+    if !tables.is_object {
+        // Not with `data`: sizes of dynamic symbols are in memory, too.
+        verify::memory(&file, &bytes, &edits, layout.displaced)?;
+    }
+    Ok(Outcome { bytes, zeroed: freed.saturating_sub(cut), dropped, kept })
+}
+
+/// A symbol that names a whole container is as large as that.
+fn resize_symbols(file: &mut [u8], tables: &Tables, edits: &[Edit]) -> Result<(), FormatError> {
+    const WHAT: &str = "a symbol";
+    for table in tables.sections.iter().filter(|section| matches!(section.kind, SHT_SYMTAB | SHT_DYNSYM)) {
+        for at in (0..table.size / SYMBOL_SIZE).map(|index| table.offset.saturating_add(index * SYMBOL_SIZE)) {
+            let section = usize::from(u16_at(file, at.saturating_add(6), WHAT)?);
+            let (value, size) = (u64_at(file, at.saturating_add(8), WHAT)?, u64_at(file, at.saturating_add(16), WHAT)?);
+            let Some(section) = tables.sections.get(section).filter(|_| section != 0) else { continue };
+            let inside = if tables.is_object { value } else { value.wrapping_sub(section.address) };
+            let offset = section.offset.wrapping_add(inside);
+            if let Some(edit) = edits.iter().find(|edit| edit.offset == offset && edit.len == size) {
+                put(file, at.saturating_add(16), &(edit.bytes.len() as u64).to_le_bytes());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The room behind each container; none where the headers, or other sections, claim it too.
+fn holes(tables: &Tables, edits: &[Edit]) -> Vec<Hole> {
+    let mut holes = Vec::new();
+    for edit in edits {
+        let start = edit.offset.saturating_add(edit.bytes.len() as u64).next_multiple_of(8);
+        let end = edit.offset.saturating_add(edit.len);
+        let is_inside = |section: &&(usize, &SectionHeader)| section.1.offset <= edit.offset && end <= section.1.end();
+        let sections: Vec<_> = tables.sections.iter().enumerate().collect();
+        let Some((index, _)) = sections.iter().find(is_inside) else { continue };
+        let hole = Hole { start, end, section: *index };
+        if start < end && !is_shared(tables, &hole) {
+            holes.push(hole);
+        }
+    }
+    holes
+}
+
+fn is_shared(tables: &Tables, hole: &Hole) -> bool {
+    let meets = |from: u64, to: u64| from < hole.end && hole.start < to;
+    let table = |at: u64, count: usize, size: u64| meets(at, at.saturating_add(count as u64 * size));
+    let others = tables.sections.iter().enumerate().filter(|(index, _)| *index != hole.section);
+    others.into_iter().any(|(_, section)| section.end() > section.offset && meets(section.offset, section.end()))
+        || table(tables.segments_at, tables.segments.len(), SEGMENT_SIZE)
+        || table(tables.sections_at, tables.sections.len(), SECTION_SIZE)
+}
+
+/// An object is read by its section headers: what is behind a section may move, as far as alignment lets it.
+fn of_object(tables: &Tables, holes: &[Hole]) -> Layout {
+    let mut layout = Layout::unchanged(tables);
+    for hole in holes {
+        let Some(section) = layout.sections.get_mut(hole.section).filter(|section| section.end() == hole.end) else {
+            // Something in the section follows, to which relocations point.
+            continue;
+        };
+        section.size = hole.start - section.offset;
+        let behind = tables.sections.iter().filter(|section| section.offset >= hole.end);
+        let align = behind.map(|section| section.align).max().unwrap_or(1).max(8);
+        if align.is_power_of_two() {
+            let len = (hole.end - hole.start) / align * align;
+            layout.cuts.push(Cut { from: hole.end - len, to: hole.end, hole: *hole });
+        }
+    }
+    layout
+}
+
+/// Of a program or shared library nothing moves in memory. A segment with a hole of at least a page becomes two segments, and what
+/// is between them is neither in the file nor in memory. For the new program headers there is room in the first hole.
+fn of_image(tables: &Tables, holes: &[Hole]) -> Layout {
+    let mut layout = Layout::unchanged(tables);
+    for hole in holes {
+        if let Some(section) = layout.sections.get_mut(hole.section).filter(|section| section.end() == hole.end) {
+            section.size = hole.start - section.offset;
+        }
+    }
+    let Some((room, cuts)) = cuts_of_image(tables, holes) else {
+        return layout;
+    };
+    layout.segments = segments(tables, &cuts, room.at);
+    layout.sections = sections(tables, &layout.sections, &cuts);
+    if let Some(displaced) = &room.displaced {
+        headers::move_segments(&mut layout.segments, displaced);
+        layout.moved_sections = headers::move_sections(&mut layout.sections, displaced);
+    }
+    layout.displaced = room.displaced;
+    layout.segments_at = room.at;
+    layout.cuts = cuts;
+    layout
+}
+
+/// What can be cut, and where the program headers go.
+fn cuts_of_image(tables: &Tables, holes: &[Hole]) -> Option<(Room, Vec<Cut>)> {
+    let loads: Vec<&Segment> = tables.segments.iter().filter(|segment| segment.kind == PT_LOAD).collect();
+    let align = loads.iter().map(|segment| segment.align).max()?.max(PAGE);
+    if !align.is_power_of_two() || tables.sections.len() + MOST_CUTS >= 0xff00 {
+        return None;
+    }
+    let cut = |hole: &Hole, reserved: u64| cut(&loads, hole, reserved, align);
+    let mut cuts: Vec<Cut> = holes.iter().filter_map(|hole| cut(hole, 0)).collect();
+    cuts.sort_by_key(|cut| std::cmp::Reverse(cut.to - cut.from));
+    cuts.truncate(MOST_CUTS);
+    cuts.sort_by_key(|cut| cut.from);
+    // The loader of programs may look for the headers by their offset, as if the file were loaded in one piece.
+    let host = cuts.first()?.hole;
+    let first = loads.first()?;
+    let segment = loads.iter().find(|segment| segment.holds(host.start, host.end))?;
+    if segment.address.wrapping_sub(segment.offset) != first.address.wrapping_sub(first.offset) {
+        return None;
+    }
+    let room = headers::room(tables, &host, tables.segments.len() + cuts.len())?;
+    match cut(&host, room.reserved) {
+        Some(smaller) => *cuts.first_mut()? = smaller,
+        None => drop(cuts.remove(0)),
+    }
+    (!cuts.is_empty()).then_some((room, cuts))
+}
+
+/// The whole pages of a hole, less `reserved` bytes at its start.
+fn cut(loads: &[&Segment], hole: &Hole, reserved: u64, align: u64) -> Option<Cut> {
+    let mut holding = loads.iter().filter(|segment| segment.holds(hole.start, hole.end));
+    let (Some(segment), None) = (holding.next(), holding.next()) else {
+        return None;
+    };
+    let start = hole.start.checked_add(reserved)?;
+    let to_boundary = segment.address_of(start).wrapping_neg() & (align - 1);
+    let from = start.checked_add(to_boundary)?;
+    let len = hole.end.checked_sub(from)? / align * align;
+    (len > 0).then(|| Cut { from, to: from + len, hole: *hole })
+}
+
+/// The program headers, with every segment that has cuts in pieces.
+fn segments(tables: &Tables, cuts: &[Cut], segments_at: u64) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    for segment in &tables.segments {
+        let mut rest = *segment;
+        for cut in cuts.iter().filter(|cut| segment.holds(cut.hole.start, cut.hole.end)) {
+            let size = cut.from - rest.offset;
+            segments.push(Segment { file_size: size, memory_size: size, ..rest });
+            let skipped = cut.to - rest.offset;
+            rest = Segment {
+                offset: cut.to,
+                address: rest.address.wrapping_add(skipped),
+                physical: rest.physical.wrapping_add(skipped),
+                file_size: rest.file_size - skipped,
+                memory_size: rest.memory_size.saturating_sub(skipped),
+                ..rest
+            };
+        }
+        if rest.kind != PT_LOAD || rest.memory_size > 0 || segment.memory_size == 0 {
+            segments.push(rest);
+        }
+    }
+    let size = segments.len() as u64 * SEGMENT_SIZE;
+    let load = tables.segments.iter().find(|segment| segment.holds(segments_at, segments_at.saturating_add(size)));
+    for header in segments.iter_mut().filter(|segment| segment.kind == PT_PHDR) {
+        let address = load.map_or(header.address, |load| load.address_of(segments_at));
+        *header =
+            Segment { offset: segments_at, address, physical: address, file_size: size, memory_size: size, ..*header };
+    }
+    segments
+}
+
+/// The section headers. A section with a cut inside becomes several of its name, the further ones at the end of the table, so that no number of
+/// a section changes.
+fn sections(tables: &Tables, truncated: &[SectionHeader], cuts: &[Cut]) -> Vec<SectionHeader> {
+    let mut sections = truncated.to_vec();
+    for (index, whole) in tables.sections.iter().enumerate() {
+        let mut at = index;
+        for cut in cuts.iter().filter(|cut| cut.hole.section == index && cut.hole.end < whole.end()) {
+            let end = sections.get(at).map_or(0, SectionHeader::end);
+            if let Some(part) = sections.get_mut(at) {
+                part.size = cut.hole.start - part.offset;
+            }
+            at = sections.len();
+            let address = whole.address.wrapping_add(cut.hole.end - whole.offset);
+            sections.push(SectionHeader { offset: cut.hole.end, size: end - cut.hole.end, address, ..*whole });
+        }
+    }
+    sections
+}
+
+impl Layout {
+    fn unchanged(tables: &Tables) -> Self {
+        Self {
+            cuts: Vec::new(),
+            segments_at: tables.segments_at,
+            displaced: None,
+            moved_sections: Vec::new(),
+            segments: tables.segments.clone(),
+            sections: tables.sections.clone(),
+        }
+    }
+
+    /// Where a byte of the file as it was is afterwards.
+    fn moved(&self, offset: u64) -> u64 {
+        let before = self.cuts.iter().filter(|cut| cut.from < offset);
+        offset - before.map(|cut| cut.to.min(offset) - cut.from).sum::<u64>()
+    }
+
+    /// Writes the headers, then takes out the cuts.
+    fn write(&self, mut file: Vec<u8>, tables: &Tables) -> Vec<u8> {
+        let old_table = tables.sections.len() as u64 * SECTION_SIZE;
+        let mut sections_at = tables.sections_at;
+        if self.sections.len() > tables.sections.len() {
+            if sections_at.saturating_add(old_table) == file.len() as u64 {
+                file.truncate(usize::try_from(sections_at).unwrap_or(file.len()));
+            }
+            file.resize(file.len().next_multiple_of(8), 0);
+            sections_at = file.len() as u64;
+            file.resize(file.len() + self.sections.len() * SECTION_SIZE as usize, 0);
+        }
+        let sections =
+            self.sections.iter().map(|section| SectionHeader { offset: self.moved(section.offset), ..*section });
+        let segments = self.segments.iter().map(|segment| Segment { offset: self.moved(segment.offset), ..*segment });
+        put(&mut file, sections_at, &sections.flat_map(|section| section.bytes()).collect::<Vec<u8>>());
+        if let Some(Displaced { from, to, target }) = self.displaced {
+            let block = range(&file, from, to).to_vec();
+            put(&mut file, from, &vec![0; block.len()]);
+            put(&mut file, target, &block);
+            self.move_symbols(&mut file, tables);
+        }
+        if self.segments_at != tables.segments_at {
+            put(&mut file, tables.segments_at, &vec![0; tables.segments.len() * SEGMENT_SIZE as usize]);
+        }
+        put(&mut file, self.segments_at, &segments.flat_map(|segment| segment.bytes()).collect::<Vec<u8>>());
+        put(&mut file, 32, &self.moved(self.segments_at).to_le_bytes());
+        put(&mut file, 40, &self.moved(sections_at).to_le_bytes());
+        put(&mut file, 56, &u16::try_from(self.segments.len()).unwrap_or(u16::MAX).to_le_bytes());
+        if let Ok(count @ ..0xff00) = u16::try_from(self.sections.len()) {
+            put(&mut file, 60, &count.to_le_bytes());
+        }
+        self.without_cuts(&file)
+    }
+
+    /// Symbols in what was displaced.
+    fn move_symbols(&self, file: &mut [u8], tables: &Tables) {
+        let distance = self.displaced.map_or(0, |displaced| displaced.distance());
+        for table in tables.sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
+            for at in (0..table.size / SYMBOL_SIZE).map(|index| table.offset.saturating_add(index * SYMBOL_SIZE)) {
+                let section = u16_at(file, at.saturating_add(6), "a symbol").map(usize::from);
+                if section.is_ok_and(|section| self.moved_sections.contains(&section)) {
+                    let value = u64_at(file, at.saturating_add(8), "a symbol").unwrap_or(0);
+                    put(file, at.saturating_add(8), &value.wrapping_add(distance).to_le_bytes());
+                }
+            }
+        }
+    }
+
+    fn without_cuts(&self, file: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(file.len());
+        let mut at = 0;
+        for cut in &self.cuts {
+            out.extend_from_slice(range(file, at, cut.from));
+            at = cut.to;
+        }
+        out.extend_from_slice(range(file, at, file.len() as u64));
+        out
+    }
+}

@@ -1,0 +1,120 @@
+//! Dropping device images from a file that is linked already, in place of linking it again.
+//!
+//! 1. `edits` finds the containers of a file, decides which of their images go, and writes each container anew, in fewer bytes.
+//! 2. `elf` puts them back. In an executable or shared library nothing may move in memory: a container stays at its address, and the
+//!    room behind it is cut out of the file and left out of what is loaded. In an object only offsets in the file change.
+//! 3. `ar` does so for the members of an archive, and corrects the archive's index.
+//! 4. `verify` reads the result with the readers of this crate, and compares what is left, before anybody gets it.
+
+mod ar;
+mod edits;
+mod elf;
+mod headers;
+mod tables;
+mod verify;
+
+use serde::Serialize;
+
+use crate::FormatError;
+use crate::cubin;
+use crate::host_object::{self, FileKind};
+use crate::listing::{ListError, Row};
+use crate::offload_binary;
+use crate::selection::Selector;
+
+/// Which images go.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// Images that any of these means go.
+    pub drop: Vec<Selector>,
+    /// If there are any, images that none of these means go, too.
+    pub keep: Vec<Selector>,
+    /// A container may end up without any image; a program that loads such a one finds no kernel in it.
+    pub allow_empty: bool,
+}
+
+impl Choice {
+    fn drops(&self, row: &Row) -> bool {
+        let unwanted = !self.keep.is_empty() && !self.keep.iter().any(|selector| selector.matches(row));
+        unwanted || self.drop.iter().any(|selector| selector.matches(row))
+    }
+}
+
+/// A file without the images that were to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stripped {
+    /// The whole file; as given if nothing was to go.
+    pub bytes: Vec<u8>,
+    /// What happened.
+    pub summary: Summary,
+}
+
+/// What happened to a file. The field names are the keys of the JSON output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Size of the file in bytes before.
+    pub size_before: u64,
+    /// Size of the file in bytes after.
+    pub size_after: u64,
+    /// Bytes of containers that went but stay in the file as zeros, since its layout leaves no other way.
+    pub zeroed: u64,
+    /// The images that went, with their places in the file before.
+    pub dropped: Vec<Row>,
+    /// How many images stay.
+    pub kept: usize,
+}
+
+/// What became of one file, or of one member of an archive.
+struct Outcome {
+    bytes: Vec<u8>,
+    zeroed: u64,
+    dropped: Vec<Row>,
+    kept: usize,
+}
+
+/// Takes device images out of a fatbin, an offload binary, an ELF object, executable or shared library, or an archive of those.
+///
+/// # Errors
+/// A damaged file, one of a kind or layout that cannot be stripped, and a choice that would leave a container empty.
+pub fn strip(data: &[u8], choice: &Choice) -> Result<Stripped, ListError> {
+    let at_top = |error| ListError::Format { member: None, error };
+    let outcome = match host_object::file_kind(data) {
+        FileKind::Archive => ar::strip(data, choice)?,
+        FileKind::ThinArchive => {
+            let what = "a thin archive holds no members; strip the files that it names";
+            return Err(at_top(FormatError::new(0, what)));
+        }
+        _ => strip_file(data, choice).map_err(at_top)?,
+    };
+    verify::images(data, &outcome.bytes, choice)?;
+    let summary = Summary {
+        size_before: data.len() as u64,
+        size_after: outcome.bytes.len() as u64,
+        zeroed: outcome.zeroed,
+        dropped: outcome.dropped,
+        kept: outcome.kept,
+    };
+    Ok(Stripped { bytes: outcome.bytes, summary })
+}
+
+fn strip_file(data: &[u8], choice: &Choice) -> Result<Outcome, FormatError> {
+    match host_object::file_kind(data) {
+        FileKind::Fatbin => {
+            let plan = edits::of_fatbins(data, 0, choice)?;
+            Ok(plan.spliced(data))
+        }
+        FileKind::OffloadBinary => {
+            let data = offload_binary::inflate(data)?;
+            let plan = edits::of_offload_binaries(&data, 0, choice)?;
+            Ok(plan.spliced(&data))
+        }
+        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable if !cubin::is_cubin(data) => {
+            let plan = edits::of_elf(data, choice)?;
+            elf::apply(data, plan)
+        }
+        _ => Ok(Outcome { bytes: data.to_vec(), zeroed: 0, dropped: Vec::new(), kept: 0 }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

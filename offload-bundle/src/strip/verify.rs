@@ -1,0 +1,110 @@
+//! A last look at the result: what is to stay is there, byte for byte.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::Choice;
+use super::edits::{Edit, range};
+use super::headers::Displaced;
+use super::tables::{PT_LOAD, SEGMENT_SIZE, Segment, Tables};
+use crate::FormatError;
+use crate::listing::{self, ListError, Row};
+
+/// Our own reader must find in `after` the images of `before` that were to stay, and nothing else.
+pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<(), ListError> {
+    let mut expected = contents(before)?;
+    expected.retain(|(row, _)| !choice.drops(row));
+    let found = contents(after).map_err(|error| {
+        let what = format!("the result could not be read back, so nothing was written: {error}");
+        ListError::Format { member: error.member().map(str::to_owned), error: FormatError::new(0, what) }
+    })?;
+    if found != expected {
+        let what =
+            "the result does not hold what was to stay, so nothing was written; this is a fault of offload-bundle";
+        return Err(ListError::Format { member: None, error: FormatError::new(0, what) });
+    }
+    Ok(())
+}
+
+/// The images without their places, and a digest of the bytes of each.
+fn contents(data: &[u8]) -> Result<Vec<(Row, u64)>, ListError> {
+    let mut contents = Vec::new();
+    listing::visit(
+        data,
+        |_| Err("a thin archive".to_owned()),
+        |found| {
+            let mut hasher = DefaultHasher::new();
+            found.stored().hash(&mut hasher);
+            contents.push((Row { offset: 0, ..found.row.clone() }, hasher.finish()));
+            Ok(())
+        },
+    )?;
+    Ok(contents)
+}
+
+/// Whatever the program had in memory outside of the containers must be there afterwards, at the same address.
+pub(super) fn memory(
+    before: &[u8],
+    after: &[u8],
+    edits: &[Edit],
+    displaced: Option<Displaced>,
+) -> Result<(), FormatError> {
+    const ELF_HEADER: u64 = 64;
+    let (old, new) = (Tables::read(before)?, Tables::read(after)?);
+    // What may differ: the headers, and the containers.
+    let mut free = vec![(0, ELF_HEADER), (old.segments_at, old.segments_at + old.segments.len() as u64 * SEGMENT_SIZE)];
+    // What was displaced is the same elsewhere, and new program headers stand in its place, as far as its end.
+    free.extend(displaced.map(|displaced| (old.segments_at, displaced.to)));
+    if let Some(Displaced { from, to, target }) = displaced
+        && range(before, from, to) != loaded_at(after, &new.segments, &old.segments, target, to - from)
+    {
+        return Err(FormatError::new(from, LAYOUT));
+    }
+    free.extend(edits.iter().map(|edit| (edit.offset, edit.offset.saturating_add(edit.len))));
+    free.sort_unstable();
+    for segment in old.segments.iter().filter(|segment| segment.kind == PT_LOAD) {
+        let end = segment.offset.saturating_add(segment.file_size);
+        let mut at = segment.offset;
+        for &(from, to) in free.iter().chain([&(end, end)]) {
+            let stop = from.clamp(at, end);
+            check_stretch(before, segment, at, stop, after, &new.segments)?;
+            at = to.clamp(at, end);
+        }
+    }
+    Ok(())
+}
+
+/// The bytes `at..stop` of the old file are loaded from the new one, too.
+fn check_stretch(
+    before: &[u8],
+    segment: &Segment,
+    at: u64,
+    stop: u64,
+    after: &[u8],
+    segments: &[Segment],
+) -> Result<(), FormatError> {
+    if at >= stop {
+        return Ok(());
+    }
+    if loaded(after, segments, segment.address_of(at), stop - at) != Some(range(before, at, stop)) {
+        return Err(FormatError::new(at, LAYOUT));
+    }
+    Ok(())
+}
+
+const LAYOUT: &str = "the layout of this file cannot be kept without these images; link it again";
+
+/// The bytes that `file` has in memory at an address.
+fn loaded<'a>(file: &'a [u8], segments: &[Segment], address: u64, len: u64) -> Option<&'a [u8]> {
+    segments.iter().filter(|segment| segment.kind == PT_LOAD).find_map(|segment| {
+        let skipped = address.checked_sub(segment.address)?;
+        let offset = segment.offset.checked_add(skipped)?;
+        let end = offset.checked_add(len)?;
+        segment.holds(offset, end).then(|| range(file, offset, end))
+    })
+}
+
+/// The same, given where the bytes would be in the file as it was.
+fn loaded_at<'a>(file: &'a [u8], segments: &[Segment], old: &[Segment], offset: u64, len: u64) -> &'a [u8] {
+    let address = old.iter().find(|segment| segment.holds(offset, offset.saturating_add(len)));
+    address.and_then(|segment| loaded(file, segments, segment.address_of(offset), len)).unwrap_or_default()
+}

@@ -1,0 +1,311 @@
+//! What `offload-bundle resources` shows: what the functions of each cubin take of a GPU, and what makes a cubin large.
+
+use serde::Serialize;
+
+use crate::FormatError;
+use crate::cubin::{self, Cubin, CubinResources, FunctionResources};
+use crate::listing::{self, ListError};
+
+/// One cubin of a file. The field names are the keys of the JSON output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CubinUsage {
+    /// Its line of `offload-bundle list`, from 1.
+    pub index: usize,
+    /// The archive member that holds it.
+    pub member: Option<String>,
+    /// `sm_90a`.
+    pub target: String,
+    /// Its size in bytes, decompressed.
+    pub size: u64,
+    /// What its bytes are, the most first; all together are `size`.
+    pub parts: Vec<Part>,
+    /// Bytes of variables in the GPU's memory.
+    pub global: u64,
+    /// Bytes of constant memory that all its kernels share.
+    pub constant: u64,
+    /// Its functions, as sorted.
+    pub functions: Vec<FunctionUsage>,
+}
+
+/// A share of a cubin's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// `code`, `constants`, `variables`, `debug information`, `line information`, `symbols`, `relocations`, `attributes` or `headers and the rest`.
+    pub name: &'static str,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// What one function takes; `null` where the cubin does not say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FunctionUsage {
+    /// Mangled.
+    pub name: String,
+    /// Whether the host can launch it.
+    pub kernel: bool,
+    /// Registers of each thread.
+    pub registers: Option<u32>,
+    /// Bytes that each thread's code stores for want of registers.
+    pub spill_stores: Option<u64>,
+    /// Bytes that it loads again.
+    pub spill_loads: Option<u64>,
+    /// Bytes of local memory of each thread, with those of the functions that it calls.
+    pub stack: Option<u32>,
+    /// Bytes of shared memory of each block, as far as it is known before the launch.
+    pub shared: u64,
+    /// Bytes of constant memory of its own, parameters included.
+    pub constant: u64,
+    /// Bytes of parameters.
+    pub parameters: Option<u32>,
+    /// Barriers of each block.
+    pub barriers: Option<u32>,
+    /// The most threads of a block in each direction, if the source says so.
+    pub max_threads: Option<[u32; 3]>,
+    /// Bytes of machine code.
+    pub code: u64,
+    /// What stands out, in words.
+    pub notes: Vec<String>,
+}
+
+/// By what functions are sorted, the largest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// By the size of their code.
+    #[default]
+    Code,
+    /// By registers.
+    Registers,
+    /// By bytes spilled.
+    Spills,
+    /// By local memory.
+    Stack,
+    /// By shared memory.
+    Shared,
+    /// By name, from a to z.
+    Name,
+}
+
+/// The cubins of a file.
+///
+/// # Errors
+/// Those of [`listing::list`], and a damaged cubin.
+pub fn usage(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
+    order: Order,
+) -> Result<Vec<CubinUsage>, ListError> {
+    let mut cubins = Vec::new();
+    let mut index = 0;
+    listing::visit(data, read_thin, |found| {
+        index += 1;
+        if found.row.image == "cubin" {
+            let payload = found.payload()?;
+            let cubin = cubin::parse(&payload).map_err(|e| FormatError::new(found.row.offset, e.what))?;
+            let functions = functions(&cubin, order);
+            let CubinResources { global, constants, .. } = cubin.resources();
+            cubins.push(CubinUsage {
+                index,
+                member: found.row.member.clone(),
+                target: found.row.target.clone(),
+                size: payload.len() as u64,
+                parts: parts(&cubin, payload.len() as u64),
+                global,
+                constant: constants.iter().map(|bank| bank.size).fold(0, u64::saturating_add),
+                functions,
+            });
+        }
+        Ok(())
+    })?;
+    Ok(cubins)
+}
+
+fn functions(cubin: &Cubin<'_>, order: Order) -> Vec<FunctionUsage> {
+    let mut functions: Vec<FunctionUsage> = cubin.resources().functions.iter().map(FunctionUsage::new).collect();
+    functions.sort_by(|a, b| a.name.cmp(&b.name));
+    // The sort is stable: equals stay sorted by name.
+    match order {
+        Order::Code => functions.sort_by_key(|function| std::cmp::Reverse(function.code)),
+        Order::Registers => functions.sort_by_key(|function| std::cmp::Reverse(function.registers)),
+        Order::Spills => functions.sort_by_key(|function| std::cmp::Reverse(function.spilled())),
+        Order::Stack => functions.sort_by_key(|function| std::cmp::Reverse(function.stack)),
+        Order::Shared => functions.sort_by_key(|function| std::cmp::Reverse(function.shared)),
+        Order::Name => {}
+    }
+    functions
+}
+
+impl FunctionUsage {
+    fn new(function: &FunctionResources) -> Self {
+        Self {
+            name: function.name.clone(),
+            kernel: function.is_kernel,
+            registers: function.registers,
+            spill_stores: function.spills.map(|spills| spills.store_bytes),
+            spill_loads: function.spills.map(|spills| spills.load_bytes),
+            stack: function.stack,
+            shared: function.shared,
+            constant: function.constants.iter().map(|bank| bank.size).fold(0, u64::saturating_add),
+            parameters: function.parameters,
+            barriers: function.barriers,
+            max_threads: function.max_threads,
+            code: function.code_size,
+            notes: notes(function),
+        }
+    }
+
+    fn spilled(&self) -> u64 {
+        self.spill_stores.unwrap_or(0).saturating_add(self.spill_loads.unwrap_or(0))
+    }
+}
+
+/// What a reader should see first.
+fn notes(function: &FunctionResources) -> Vec<String> {
+    /// No thread can have more.
+    const MOST_REGISTERS: u32 = 255;
+    /// A block can have more only if the launch allows it.
+    const STATIC_SHARED: u64 = 48 * 1024;
+    let mut notes = Vec::new();
+    let registers = function.registers.unwrap_or(0);
+    if function.spills.is_some_and(|spills| spills.store_bytes > 0 || spills.load_bytes > 0) {
+        let threads = function.max_threads.map(|[x, y, z]| u64::from(x) * u64::from(y) * u64::from(z));
+        notes.push(match threads {
+            _ if registers >= MOST_REGISTERS => {
+                format!("spills, since a thread has {MOST_REGISTERS} registers at most")
+            }
+            Some(threads) if threads > 1 => {
+                format!("spills, with {registers} registers for blocks of {threads} threads")
+            }
+            _ => format!("spills, with {registers} registers"),
+        });
+    }
+    if function.shared > STATIC_SHARED {
+        notes.push("more than 48 KiB of shared memory".to_owned());
+    }
+    notes
+}
+
+/// What the bytes of a cubin are.
+fn parts(cubin: &Cubin<'_>, size: u64) -> Vec<Part> {
+    const REST: &str = "headers and the rest";
+    let mut parts: Vec<Part> = Vec::new();
+    let mut add = |name: &'static str, bytes: u64| match parts.iter_mut().find(|part| part.name == name) {
+        Some(part) => part.bytes = part.bytes.saturating_add(bytes),
+        None => parts.push(Part { name, bytes }),
+    };
+    let mut left = size;
+    for (name, bytes) in cubin.section_sizes() {
+        // Sections of a damaged cubin may share their bytes.
+        let bytes = bytes.min(left);
+        if let Some(part) = part_of(name) {
+            left -= bytes;
+            add(part, bytes);
+        }
+    }
+    add(REST, left);
+    parts.retain(|part| part.bytes > 0);
+    parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
+    parts
+}
+
+fn part_of(section: &str) -> Option<&'static str> {
+    const PREFIXES: [(&str, &str); 13] = [
+        (".text.", "code"),
+        (".nv.constant", "constants"),
+        (".nv.global", "variables"),
+        (".nv.shared", "variables"),
+        (".debug_line", "line information"),
+        (".nv_debug_line", "line information"),
+        (".debug", "debug information"),
+        (".nv_debug", "debug information"),
+        (".rel", "relocations"),
+        (".nv.info", "attributes"),
+        (".symtab", "symbols"),
+        (".strtab", "symbols"),
+        (".shstrtab", "symbols"),
+    ];
+    PREFIXES.iter().find(|(prefix, _)| section.starts_with(prefix)).map(|(_, part)| *part)
+}
+
+/// The cubins as tables under headings; `shown` turns the name of a function into what is printed.
+pub fn text(cubins: &[CubinUsage], shown: impl Fn(&str) -> String) -> String {
+    if cubins.is_empty() {
+        return "no cubins\n".to_owned();
+    }
+    let blocks: Vec<String> = cubins.iter().map(|cubin| block(cubin, &shown)).collect();
+    blocks.join("\n")
+}
+
+fn block(cubin: &CubinUsage, shown: &impl Fn(&str) -> String) -> String {
+    let member = cubin.member.as_ref().map(|member| format!(" ({member})")).unwrap_or_default();
+    let mut out = format!("{}: cubin {}{member}, {} bytes: ", cubin.index, cubin.target, cubin.size);
+    let part = |part: &Part| format!("{} {} ({} %)", part.name, part.bytes, percent(part.bytes, cubin.size));
+    out += &cubin.parts.iter().map(part).collect::<Vec<_>>().join(", ");
+    out.push('\n');
+    if cubin.global > 0 || cubin.constant > 0 {
+        out += &format!("   memory of the GPU: variables {}, shared constants {}\n", cubin.global, cubin.constant);
+    }
+    out + &table(cubin, shown)
+}
+
+fn percent(part: u64, whole: u64) -> u64 {
+    part.saturating_mul(100).saturating_add(whole / 2).checked_div(whole).unwrap_or(0)
+}
+
+const HEADINGS: [&str; 8] = ["CODE", "%", "REGISTERS", "SPILLS", "STACK", "SHARED", "CONSTANT", "FUNCTION"];
+
+fn table(cubin: &CubinUsage, shown: &impl Fn(&str) -> String) -> String {
+    if cubin.functions.is_empty() {
+        return String::new();
+    }
+    let code: u64 = cubin.functions.iter().map(|function| function.code).fold(0, u64::saturating_add);
+    let mut lines = vec![HEADINGS.map(str::to_owned)];
+    lines.extend(cubin.functions.iter().map(|function| cells(function, code, shown)));
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEADINGS.len()).map(width).collect();
+    let mut out = String::new();
+    for line in &lines {
+        let [numbers @ .., name] = line;
+        for (number, width) in numbers.iter().zip(&widths) {
+            out += &format!("{number:>width$}  ");
+        }
+        out += name;
+        out.push('\n');
+    }
+    out
+}
+
+fn cells(function: &FunctionUsage, code: u64, shown: &impl Fn(&str) -> String) -> [String; 8] {
+    let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
+    let kind = if function.kernel { "" } else { " [function]" };
+    let notes: String = function.notes.iter().map(|note| format!(" ({note})")).collect();
+    [
+        function.code.to_string(),
+        percent(function.code, code).to_string(),
+        number(function.registers),
+        match (function.spill_stores, function.spill_loads) {
+            (None, None) => "0".to_owned(),
+            (stores, loads) => format!("{}+{}", stores.unwrap_or(0), loads.unwrap_or(0)),
+        },
+        number(function.stack),
+        function.shared.to_string(),
+        function.constant.to_string(),
+        format!("{}{kind}{notes}", shown(&function.name)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GpuArch, samples};
+
+    #[test]
+    fn a_cubin() {
+        let data = samples::cubin(GpuArch::plain(90), false);
+        let found = usage(&data, |_| Err("no files here".to_owned()), Order::default()).expect("a sound cubin");
+        let total: u64 = found[0].parts.iter().map(|part| part.bytes).sum();
+        assert_eq!((found.len(), total), (1, data.len() as u64));
+        assert_eq!((found[0].functions[0].name.as_str(), found[0].functions[0].code), ("first", 16));
+        assert!(text(&found, str::to_owned).contains("CODE    %  REGISTERS"));
+        assert_eq!(text(&[], str::to_owned), "no cubins\n");
+    }
+}

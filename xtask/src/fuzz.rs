@@ -1,0 +1,245 @@
+//! `cargo xtask fuzz [--seconds N] [TARGET...]`: every fuzz target of offload-bundle, ten minutes each.
+//!
+//! cargo-fuzz and a nightly compiler are not needed: what they add, coverage for libFuzzer, is a pass of LLVM that the stable compiler
+//! can be asked for. There is no address sanitizer; the code that is tried forbids `unsafe`, and panics and overflows end a run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use crate::cuda;
+use crate::failure::{Failure, Result};
+use crate::repository::{Repository, create_folder};
+use crate::step::{Progress, step};
+use crate::toolchain::Toolchain;
+
+/// What cargo-fuzz passes, too.
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
+const DEFAULT_SECONDS: u32 = 600;
+/// An input that takes longer is a finding: files are read in milliseconds.
+const TIMEOUT_SECONDS: u32 = 20;
+const MEMORY_MB: u32 = 2048;
+/// Larger seeds make each try slow, and find nothing that small ones do not.
+const LARGEST_SEED: u64 = 64 * 1024;
+
+struct Choice {
+    seconds: u32,
+    targets: Vec<String>,
+}
+
+/// Builds, makes seeds, and runs one target per core at a time.
+pub fn run(repository: &Repository, arguments: &[String]) -> Result<()> {
+    let fuzz = repository.root.join("offload-bundle/fuzz");
+    let choice = choice(arguments.iter().cloned(), &targets(&fuzz)?)?;
+    let built = build(repository, &fuzz)?;
+    step("collect real containers as seeds", |progress| {
+        let count = seeds(repository, &fuzz.join("seeds"), progress)?;
+        Ok(format!("{count} files"))
+    })?;
+    let failures = run_all(&fuzz, &built, &choice);
+    match failures.as_slice() {
+        [] => Ok(()),
+        [failure] => Err(Failure { message: failure.message.clone(), output: failure.output.clone() }),
+        several => {
+            let messages: Vec<&str> = several.iter().map(|failure| failure.message.as_str()).collect();
+            Err(Failure::new(messages.join("\n")))
+        }
+    }
+}
+
+/// The names of the programs in the manifest.
+fn targets(fuzz: &Path) -> Result<Vec<String>> {
+    let path = fuzz.join("Cargo.toml");
+    let manifest = std::fs::read_to_string(&path).map_err(|error| Failure::file("read", &path, &error))?;
+    Ok(names_of_programs(&manifest))
+}
+
+fn names_of_programs(manifest: &str) -> Vec<String> {
+    let programs = manifest.split("[[bin]]").skip(1);
+    let name = |program: &str| {
+        let value = program.lines().find_map(|line| line.strip_prefix("name = "))?;
+        Some(value.trim_matches('"').to_owned())
+    };
+    programs.filter_map(name).collect()
+}
+
+fn choice(mut arguments: impl Iterator<Item = String>, known: &[String]) -> Result<Choice> {
+    let mut choice = Choice { seconds: DEFAULT_SECONDS, targets: Vec::new() };
+    while let Some(argument) = arguments.next() {
+        if argument == "--seconds" {
+            let value = arguments.next().and_then(|value| value.parse().ok());
+            choice.seconds = value.ok_or_else(|| Failure::new("--seconds wants a number"))?;
+        } else if known.contains(&argument) {
+            choice.targets.push(argument);
+        } else {
+            let known = known.join(", ");
+            return Err(Failure::new(format!("no fuzz target `{argument}`; there are: {known}")));
+        }
+    }
+    if choice.targets.is_empty() {
+        choice.targets = known.to_vec();
+    }
+    Ok(choice)
+}
+
+/// The folder with the programs.
+fn build(repository: &Repository, fuzz: &Path) -> Result<PathBuf> {
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let target = repository.target.join("fuzz");
+    step("build the fuzz targets", |progress| {
+        let mut cargo = repository.cargo("build");
+        cargo.args(["--release", "--locked", "--bins", "--manifest-path"]).arg(fuzz.join("Cargo.toml"));
+        // With a target named, the flags are not those of build scripts, which have no fuzzer to report to.
+        cargo.args(["--target", &triple, "--target-dir"]).arg(&target).env("RUSTFLAGS", FLAGS);
+        progress.run(&mut cargo).map(|_| "").map_err(|failure| failure.led_by("cargo build failed"))
+    })?;
+    Ok(target.join(triple).join("release"))
+}
+
+/// Runs the targets, as many at once as there are cores, and returns what went wrong.
+fn run_all(fuzz: &Path, built: &Path, choice: &Choice) -> Vec<Failure> {
+    let waiting = Mutex::new(choice.targets.iter());
+    let failures = Mutex::new(Vec::new());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(choice.targets.len()) {
+            scope.spawn(|| {
+                while let Some(target) = waiting.lock().ok().and_then(|mut waiting| waiting.next()) {
+                    match run_one(fuzz, built, target, choice.seconds) {
+                        Ok(report) => println!("  {target}: {report}"),
+                        Err(failure) => {
+                            println!("  {target}: FAILED");
+                            failures.lock().into_iter().for_each(|mut failures| failures.push(failure_of(&failure)));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    failures.into_inner().unwrap_or_default()
+}
+
+fn failure_of(failure: &Failure) -> Failure {
+    Failure { message: failure.message.clone(), output: failure.output.clone() }
+}
+
+/// Runs one target; the report says how much it tried.
+fn run_one(fuzz: &Path, built: &Path, target: &str, seconds: u32) -> Result<String> {
+    let (corpus, artifacts) = (fuzz.join("corpus").join(target), fuzz.join("artifacts").join(target));
+    create_folder(&corpus)?;
+    create_folder(&artifacts)?;
+    let log = artifacts.join("log");
+    let file = std::fs::File::create(&log).map_err(|error| Failure::file("write", &log, &error))?;
+    let streams = file.try_clone().map(|second| (second, file));
+    let (stdout, stderr) = streams.map_err(|error| Failure::file("write", &log, &error))?;
+    let mut command = Command::new(built.join(target));
+    command.arg(&corpus).arg(fuzz.join("seeds")).arg(format!("-artifact_prefix={}/", artifacts.display()));
+    command.args([format!("-max_total_time={seconds}"), format!("-timeout={TIMEOUT_SECONDS}")]);
+    command.args([format!("-rss_limit_mb={MEMORY_MB}"), "-print_final_stats=1".to_owned()]);
+    let status = command.stdout(stdout).stderr(stderr).status();
+    let status = status.map_err(|error| Failure::file("run", &built.join(target), &error))?;
+    let said = std::fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    if status.success() {
+        return Ok(format!("{} inputs in {seconds} s", tried(&said)));
+    }
+    let kept = artifacts.display();
+    let message = format!("fuzz target {target} found something; the input is in {kept}, what was said in its log");
+    let last: Vec<&str> = said.lines().rev().take(40).collect();
+    Err(Failure { message, output: last.into_iter().rev().collect::<Vec<_>>().join("\n") })
+}
+
+fn tried(log: &str) -> &str {
+    let line = log.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+    line.map_or("?", str::trim)
+}
+
+/// Fatbins that a driver was seen with, what the toolkit's archive holds, and containers of those made by the real tools.
+fn seeds(repository: &Repository, folder: &Path, progress: &Progress) -> Result<usize> {
+    create_folder(folder)?;
+    let truth = repository.root.join("offload-bundle/tests/driver-truth");
+    for from in [truth.clone(), truth.join("mixes")] {
+        for path in files(&from)? {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if name.ends_with(".fatbin") {
+                copy(&path, &folder.join(name))?;
+            }
+        }
+    }
+    let toolchain = Toolchain::locate(repository)?;
+    if cuda::is_installed(&toolchain) {
+        by_tools(&truth.join("c21_sass90a_ptx80.fatbin"), folder, progress)?;
+    }
+    for path in files(folder)? {
+        if std::fs::metadata(&path).is_ok_and(|data| data.len() > LARGEST_SEED) {
+            std::fs::remove_file(&path).map_err(|error| Failure::file("remove", &path, &error))?;
+        }
+    }
+    files(folder).map(|files| files.len())
+}
+
+/// Cubins, offload binaries, host objects, programs and archives around the images of one fatbin.
+fn by_tools(fatbin: &Path, folder: &Path, progress: &Progress) -> Result<()> {
+    let llvm = Path::new("/usr/lib/llvm-22/bin");
+    let tool = |name: &str| {
+        let mut command = Command::new(llvm.join(name));
+        command.current_dir(folder);
+        command
+    };
+    let source = "int main(void) { return 0; }\n__asm__(\".section .nv_fatbin,\\\"a\\\"\\n.p2align 3\\n.incbin \\\"whole.fatbin\\\"\\n.text\");\n";
+    let source_path = folder.join("main.c");
+    std::fs::write(&source_path, source).map_err(|error| Failure::file("write", &source_path, &error))?;
+    copy(fatbin, &folder.join("whole.fatbin"))?;
+    let image = |arch: &str| format!("--image=file=whole.fatbin,triple=nvptx64-nvidia-cuda,arch={arch},kind=cuda");
+    progress.run(tool("llvm-offload-binary").args(["-o", "images.bin", &image("sm_80"), &image("sm_90a")]))?;
+    progress.run(tool("clang").args([
+        "-c",
+        "main.c",
+        "-o",
+        "with-images.o",
+        "-Xclang",
+        "-fembed-offload-object=images.bin",
+    ]))?;
+    progress.run(tool("clang").args(["main.c", "-fuse-ld=lld", "-o", "program"]))?;
+    progress.run(tool("clang").args(["-shared", "-fPIC", "main.c", "-fuse-ld=lld", "-o", "library.so"]))?;
+    for (format, name) in [("gnu", "gnu.a"), ("bsd", "bsd.a")] {
+        progress.run(tool("llvm-ar").args([
+            &format!("--format={format}"),
+            "rcs",
+            name,
+            "with-images.o",
+            "whole.fatbin",
+        ]))?;
+    }
+    Ok(())
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).map_err(|error| Failure::file("read", folder, &error))?;
+    let mut paths: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_file()).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::copy(from, to).map(|_| ()).map_err(|error| Failure::file("copy", from, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_choices() {
+        let known = names_of_programs(
+            "[package]\nname = \"x\"\n[[bin]]\nname = \"a\"\npath = \"a.rs\"\n\n[[bin]]\nname = \"b\"\n",
+        );
+        assert_eq!(known, ["a", "b"]);
+        let chosen = |words: &[&str]| choice(words.iter().map(|word| (*word).to_owned()), &known);
+        assert_eq!(chosen(&["--seconds", "5"]).map(|c| (c.seconds, c.targets.len())).ok(), Some((5, 2)));
+        assert_eq!(chosen(&["b"]).map(|c| (c.seconds, c.targets)).ok(), Some((600, vec!["b".to_owned()])));
+        assert!(chosen(&["c"]).is_err() && chosen(&["--seconds"]).is_err());
+    }
+}

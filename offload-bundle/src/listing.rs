@@ -8,7 +8,8 @@ use crate::FormatError;
 use crate::archive::{self, MemberData};
 use crate::cubin;
 use crate::fatbin::{self, Compression, Entry, EntryKind};
-use crate::host_object::{self, FileKind};
+use crate::hip_bundle::{self, BundleId};
+use crate::host_object::{self, Carrier, CarrierKind, FileKind};
 use crate::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
 
 /// One device image. The field names are the keys of the JSON output.
@@ -164,7 +165,6 @@ pub fn visit(
     let unsupported = |what: &str| Err(ListError::at_top(FormatError::new(0, format!("{what} are not supported"))));
     match host_object::file_kind(data) {
         FileKind::Archive | FileKind::ThinArchive => visit_archive(data, read_thin, see),
-        FileKind::Coff => unsupported("COFF files"),
         FileKind::Bitcode => unsupported("LLVM bitcode files"),
         _ => visit_file(data, &mut see).map_err(ListError::at_top),
     }
@@ -197,44 +197,73 @@ fn visit_archive(
     Ok(())
 }
 
+/// A file that is no archive; members of other kinds simply carry no device images.
 fn visit_file(data: &[u8], see: &mut impl FnMut(&Found<'_>) -> Result<(), FormatError>) -> Result<(), FormatError> {
-    if host_object::file_kind(data) == FileKind::OffloadBinary {
-        let data = offload_binary::inflate(data)?;
-        for image in offload_binary::read_all(&data)? {
-            images_of_image(&image, image.image_offset)?.iter().try_for_each(&mut *see)?;
-        }
-        return Ok(());
+    if hip_bundle::is_bundle(data) {
+        return visit_bundles(data, 0, see);
     }
-    images_of_file(data)?.iter().try_for_each(see)
-}
-
-/// The images of a file that is no archive; members of other kinds simply carry no device images.
-fn images_of_file(data: &[u8]) -> Result<Vec<Found<'_>>, FormatError> {
     match host_object::file_kind(data) {
-        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => images_of_elf(data),
-        FileKind::Fatbin => images_of_fatbin(data, 0, OffloadKinds::CUDA),
-        _ => Ok(Vec::new()),
+        FileKind::OffloadBinary => visit_offload_binaries(data, 0, see),
+        FileKind::Fatbin => images_of_fatbin(data, 0, OffloadKinds::CUDA)?.iter().try_for_each(see),
+        _ if cubin::is_cubin(data) => see(&Found::plain(cubin_row(data, 0, OffloadKinds::CUDA)?, data)),
+        _ => host_object::carriers(data)?.iter().try_for_each(|carrier| visit_carrier(carrier, see)),
     }
 }
 
-fn images_of_elf(data: &[u8]) -> Result<Vec<Found<'_>>, FormatError> {
-    if cubin::is_cubin(data) {
-        return Ok(vec![Found::plain(cubin_row(data, 0, OffloadKinds::CUDA)?, data)]);
+fn visit_carrier(
+    carrier: &Carrier<'_>,
+    see: &mut impl FnMut(&Found<'_>) -> Result<(), FormatError>,
+) -> Result<(), FormatError> {
+    let visited = match carrier.kind {
+        CarrierKind::OffloadBinaries => visit_offload_binaries(carrier.data, carrier.offset, see),
+        CarrierKind::HipBundles => visit_bundles(carrier.data, carrier.offset, see),
+        CarrierKind::Fatbins | CarrierKind::RelocatableFatbins => {
+            let found = images_of_fatbin(carrier.data, carrier.offset, OffloadKinds::CUDA);
+            found.and_then(|found| found.iter().try_for_each(see))
+        }
+    };
+    visited.map_err(|e| e.within(&format!("section {}", carrier.section)))
+}
+
+/// The images of offload binaries at `base` of the file. The places in compressed ones are those in their decompressed form.
+fn visit_offload_binaries(
+    data: &[u8],
+    base: u64,
+    see: &mut impl FnMut(&Found<'_>) -> Result<(), FormatError>,
+) -> Result<(), FormatError> {
+    let data = offload_binary::inflate(data).map_err(|e| e.shifted(base))?;
+    for image in offload_binary::read_all(&data).map_err(|e| e.shifted(base))? {
+        images_of_image(&image, base.saturating_add(image.image_offset))?.iter().try_for_each(&mut *see)?;
     }
-    let mut images = Vec::new();
-    for found in host_object::device_images(data)? {
-        images.extend(images_of_image(&found.image, found.offset)?);
-    }
-    for section in host_object::sections(data)? {
-        let place = format!("section {}", String::from_utf8_lossy(section.name));
-        if !matches!(section.name, b".nv_fatbin" | b"__nv_relfatbin") {
+    Ok(())
+}
+
+/// The images of HIP's bundles at `base` of the file, with places as above; the entry of the host has none.
+fn visit_bundles(
+    data: &[u8],
+    base: u64,
+    see: &mut impl FnMut(&Found<'_>) -> Result<(), FormatError>,
+) -> Result<(), FormatError> {
+    let data = hip_bundle::inflate(data).map_err(|e| e.shifted(base))?;
+    for entry in hip_bundle::read_all(&data).map_err(|e| e.shifted(base))? {
+        if entry.image.is_empty() {
             continue;
         }
-        let contents = section.data(data).map_err(|e| e.within(&place))?;
-        let found = images_of_fatbin(contents, section.offset, OffloadKinds::CUDA).map_err(|e| e.within(&place))?;
-        images.extend(found);
+        let id = BundleId::parse(entry.id);
+        let kinds = if id.is_some_and(|id| id.kind == "openmp") { OffloadKinds::OPENMP } else { OffloadKinds::HIP };
+        let name = match host_object::file_kind(entry.image) {
+            FileKind::Bitcode => "bitcode",
+            FileKind::Unknown => "unknown",
+            _ => "object",
+        };
+        let row = Row {
+            triple: id.map(|id| format!("{}-{}-{}", id.arch, id.vendor, id.os)),
+            target: id.map_or(entry.id, |id| id.target).to_owned(),
+            ..plain_row(name, entry.image.len(), base.saturating_add(entry.offset), kinds)
+        };
+        see(&Found::plain(row, entry.image))?;
     }
-    Ok(images)
+    Ok(())
 }
 
 /// One image of an offload binary at `offset` of the file: several if it is a fatbin.

@@ -8,8 +8,10 @@ use crate::FormatError;
 use crate::bytes::slice;
 use crate::offload_binary::{self, OffloadImage};
 
+mod carriers;
 mod entries;
 
+pub use carriers::{Carrier, CarrierKind, carriers};
 pub use entries::{HostEntry, offload_entries, registration_symbol};
 
 /// `SHT_LLVM_OFFLOADING` of LLVM's `BinaryFormat/ELF.h`: the section holds offload binaries.

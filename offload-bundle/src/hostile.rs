@@ -8,7 +8,7 @@ use crate::difference::{self, Difference};
 use crate::fatbin::{BuilderOptions, CompressPolicy, FatbinBuilder, Validation};
 use crate::strip::{self, Choice};
 use crate::usage::{self, Order};
-use crate::{GpuArch, archive, coverage, cubin, fatbin, host_object, listing, offload_binary, samples};
+use crate::{GpuArch, archive, coverage, cubin, fatbin, hip_bundle, host_object, listing, offload_binary, samples};
 
 /// One change of a file.
 #[derive(Debug, Clone)]
@@ -72,7 +72,11 @@ fn read_all_ways(data: &[u8]) {
     if let Ok(inflated) = offload_binary::inflate(data) {
         let _ = offload_binary::read_all(&inflated);
     }
+    if let Ok(inflated) = hip_bundle::inflate(data) {
+        let _ = hip_bundle::read_all(&inflated);
+    }
     let _ = host_object::device_images(data);
+    let _ = host_object::carriers(data);
     let _ = host_object::offload_entries(data);
     let _ = host_object::registration_symbol(data);
     let _ = archive::members(data);

@@ -33,6 +33,7 @@ mod decompress;
 pub mod difference;
 mod error;
 pub mod fatbin;
+pub mod hip_bundle;
 pub mod host_object;
 pub mod host_symbols;
 #[cfg(test)]

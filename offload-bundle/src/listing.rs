@@ -8,7 +8,8 @@ use crate::FormatError;
 use crate::archive::{self, MemberData};
 use crate::cubin;
 use crate::fatbin::{self, Compression, Entry, EntryKind};
-use crate::host_object::{self, FileKind};
+use crate::hip_bundle::{self, BundleEntry, BundleId};
+use crate::host_object::{self, CarrierKind, FileKind};
 use crate::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
 
 /// One device image. The field names are the keys of the JSON output.
@@ -16,7 +17,8 @@ use crate::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
 pub struct Row {
     /// The archive member that holds it.
     pub member: Option<String>,
-    /// Where its bytes start in the file; for a thin archive, in the member's own file.
+    /// Where its bytes start in the file; for a thin archive, in the member's own file; for a container that is compressed as a whole, in
+    /// what that decompresses to.
     pub offset: u64,
     /// The programming models: `cuda`, `openmp+cuda`.
     pub kind: String,
@@ -161,11 +163,9 @@ pub fn visit(
     read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
     mut see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
 ) -> Result<(), ListError> {
-    let unsupported = |what: &str| Err(ListError::at_top(FormatError::new(0, format!("{what} are not supported"))));
     match host_object::file_kind(data) {
         FileKind::Archive | FileKind::ThinArchive => visit_archive(data, read_thin, see),
-        FileKind::Coff => unsupported("COFF files"),
-        FileKind::Bitcode => unsupported("LLVM bitcode files"),
+        FileKind::Bitcode => Err(ListError::at_top(FormatError::new(0, "LLVM bitcode files are not supported"))),
         _ => visit_file(data, &mut see).map_err(ListError::at_top),
     }
 }
@@ -197,44 +197,74 @@ fn visit_archive(
     Ok(())
 }
 
-fn visit_file(data: &[u8], see: &mut impl FnMut(&Found<'_>) -> Result<(), FormatError>) -> Result<(), FormatError> {
-    if host_object::file_kind(data) == FileKind::OffloadBinary {
-        let data = offload_binary::inflate(data)?;
-        for image in offload_binary::read_all(&data)? {
-            images_of_image(&image, image.image_offset)?.iter().try_for_each(&mut *see)?;
-        }
-        return Ok(());
-    }
-    images_of_file(data)?.iter().try_for_each(see)
-}
+type See<'s> = dyn FnMut(&Found<'_>) -> Result<(), FormatError> + 's;
 
-/// The images of a file that is no archive; members of other kinds simply carry no device images.
-fn images_of_file(data: &[u8]) -> Result<Vec<Found<'_>>, FormatError> {
+/// A file that is no archive; members of other kinds simply carry no device images.
+fn visit_file(data: &[u8], see: &mut See<'_>) -> Result<(), FormatError> {
     match host_object::file_kind(data) {
-        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => images_of_elf(data),
-        FileKind::Fatbin => images_of_fatbin(data, 0, OffloadKinds::CUDA),
-        _ => Ok(Vec::new()),
+        FileKind::OffloadBinary => return visit_offload_binaries(data, 0, see),
+        FileKind::Fatbin => return images_of_fatbin(data, 0, OffloadKinds::CUDA)?.iter().try_for_each(see),
+        FileKind::Bitcode => return Ok(()),
+        _ => {}
     }
+    if hip_bundle::is_bundle(data) {
+        return visit_bundles(data, 0, see);
+    }
+    if cubin::is_cubin(data) {
+        return see(&Found::plain(cubin_row(data, 0, OffloadKinds::CUDA)?, data));
+    }
+    let mut carriers = host_object::carriers(data)?;
+    // What is to be linked comes before what is.
+    carriers.sort_by_key(|carrier| carrier.kind != CarrierKind::OffloadBinaries);
+    for carrier in carriers {
+        let visited = match carrier.kind {
+            CarrierKind::OffloadBinaries => visit_offload_binaries(carrier.data, carrier.offset, see),
+            CarrierKind::Fatbins | CarrierKind::RelocatableFatbins => {
+                images_of_fatbin(carrier.data, carrier.offset, OffloadKinds::CUDA)
+                    .and_then(|images| images.iter().try_for_each(&mut *see))
+            }
+            CarrierKind::HipBundles => visit_bundles(carrier.data, carrier.offset, see),
+        };
+        visited.map_err(|e| e.within(&format!("section {}", carrier.section)))?;
+    }
+    Ok(())
 }
 
-fn images_of_elf(data: &[u8]) -> Result<Vec<Found<'_>>, FormatError> {
-    if cubin::is_cubin(data) {
-        return Ok(vec![Found::plain(cubin_row(data, 0, OffloadKinds::CUDA)?, data)]);
+fn visit_offload_binaries(data: &[u8], base: u64, see: &mut See<'_>) -> Result<(), FormatError> {
+    let data = offload_binary::inflate(data).map_err(|e| e.shifted(base))?;
+    for image in offload_binary::read_all(&data).map_err(|e| e.shifted(base))? {
+        images_of_image(&image, base.saturating_add(image.image_offset))?.iter().try_for_each(&mut *see)?;
     }
-    let mut images = Vec::new();
-    for found in host_object::device_images(data)? {
-        images.extend(images_of_image(&found.image, found.offset)?);
-    }
-    for section in host_object::sections(data)? {
-        let place = format!("section {}", String::from_utf8_lossy(section.name));
-        if !matches!(section.name, b".nv_fatbin" | b"__nv_relfatbin") {
-            continue;
+    Ok(())
+}
+
+/// The images of HIP's bundles; the empty one of the host is none.
+fn visit_bundles(data: &[u8], base: u64, see: &mut See<'_>) -> Result<(), FormatError> {
+    let data = hip_bundle::inflate(data).map_err(|e| e.shifted(base))?;
+    for entry in hip_bundle::read_all(&data).map_err(|e| e.shifted(base))? {
+        if !entry.image.is_empty() {
+            see(&Found::plain(bundle_row(&entry, base), entry.image))?;
         }
-        let contents = section.data(data).map_err(|e| e.within(&place))?;
-        let found = images_of_fatbin(contents, section.offset, OffloadKinds::CUDA).map_err(|e| e.within(&place))?;
-        images.extend(found);
     }
-    Ok(images)
+    Ok(())
+}
+
+fn bundle_row(entry: &BundleEntry<'_>, base: u64) -> Row {
+    let image = match host_object::file_kind(entry.image) {
+        FileKind::Bitcode => "bitcode",
+        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => "object",
+        _ => "unknown",
+    };
+    let row = plain_row(image, entry.image.len(), base.saturating_add(entry.offset), OffloadKinds::HIP);
+    match BundleId::parse(entry.id) {
+        Some(id) => Row {
+            kind: if id.is_hip() { row.kind } else { id.kind.to_owned() },
+            triple: Some(format!("{}-{}-{}", id.arch, id.vendor, id.os)),
+            target: id.target.to_owned(),
+            ..row
+        },
+        None => Row { target: entry.id.to_owned(), ..row },
+    }
 }
 
 /// One image of an offload binary at `offset` of the file: several if it is a fatbin.

@@ -17,6 +17,13 @@ pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<(),
         let what = format!("the result could not be read back, so nothing was written: {error}");
         ListError::Format { member: error.member().map(str::to_owned), error: FormatError::new(0, what) }
     })?;
+    if let Some((row, _)) = found.iter().find(|(row, _)| choice.drops(row)) {
+        let what = format!(
+            "the {} for {} cannot be dropped: only fatbins and offload binaries can be stripped, by themselves or in ELF files and archives",
+            row.image, row.target
+        );
+        return Err(ListError::Format { member: row.member.clone(), error: FormatError::new(0, what) });
+    }
     if found != expected {
         let what =
             "the result does not hold what was to stay, so nothing was written; this is a fault of offload-bundle";

@@ -9,26 +9,33 @@ use std::sync::OnceLock;
 
 use llvm_passes::pipeline::Unit;
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
+use llvm_passes::session::Warning;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use offload_bundle::cubin;
 use rayon::prelude::*;
 
 use crate::backend::{nvlink, ptxas};
+use crate::cache::Key;
 use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
 use crate::device_library::{self, DeviceLibrary};
 use crate::device_symbols;
-use crate::error::{Errors, collect};
+use crate::error::{Errors, collect, warn};
+use crate::estimates::Estimates;
 use crate::image_policy::Entry;
 use crate::jobs::Limit;
 use crate::mapped::Mapped;
+use crate::memory::Budget;
+use crate::partition_job::{self, Made};
 use crate::partitioned::{self, CutTarget, Partitioning};
 use crate::plan::{Code, PlannedImage, TargetPlan};
+use crate::results::{CachedTarget, Results};
 use crate::scratch::Scratch;
 use crate::toolchain::{Ptxas, Toolkit};
-use crate::{pool, report, trace, whole};
+use crate::{pool, report, trace, warnings, whole};
 
 /// What all targets of one link share.
+#[derive(Clone)]
 pub struct Surroundings<'a> {
     /// The CUDA toolkit, or why there is none: a link of one finished cubin needs none.
     pub toolkit: &'a Result<Toolkit, Errors>,
@@ -58,15 +65,25 @@ pub struct Surroundings<'a> {
     pub limit: &'a Limit,
     /// Jobs at a time.
     pub threads: usize,
+    /// What earlier links made.
+    pub results: &'a Results,
+    /// Memory for jobs.
+    pub budget: &'a Budget,
+    /// How much of it each needs.
+    pub estimates: &'a Estimates,
 }
 
 /// What the linked code of one target gives.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LinkedTarget {
     /// Finished cubins: the target's own, and those made for others.
     pub sass: Vec<(GpuArch, Vec<u8>)>,
     /// PTX made of the same linked code: one whole module each.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
+    /// LLVM's warnings.
+    pub warnings: Vec<Warning>,
+    /// What ptxas and nvlink said.
+    pub said: Vec<String>,
 }
 
 /// How the code of one target is compiled.
@@ -75,6 +92,8 @@ enum Way<'a> {
     Whole(&'a TargetPlan<'a>),
     /// In partitions.
     Cut(Box<CutTarget<'a>>),
+    /// An earlier link did it.
+    Done(LinkedTarget),
 }
 
 /// One thing to do.
@@ -88,7 +107,7 @@ enum Job<'j> {
 /// What came of it.
 enum Done {
     Whole(LinkedTarget),
-    Partition(Vec<Assembled>),
+    Partition(Made),
 }
 
 /// Links all targets; the results come in their order.
@@ -96,21 +115,41 @@ enum Done {
 /// # Errors
 /// All that is wrong with the images, or what the tools say.
 pub fn link_all(targets: &[TargetPlan<'_>], around: &Surroundings<'_>) -> Result<Vec<LinkedTarget>, Errors> {
-    let ways: Vec<_> = targets.par_iter().map(|target| way(target, around)).collect();
+    let keys: Vec<Option<Key>> = targets.iter().map(|target| around.results.target_key(target, around)).collect();
+    let ways: Vec<_> = targets.par_iter().zip(&keys).map(|(target, key)| way(target, key.as_ref(), around)).collect();
     let ways = collect(ways)?;
     let jobs: Vec<Job<'_>> = ways.iter().flat_map(jobs).collect();
     let done = pool::longest_first(&jobs, around.threads, |job| around.limit.run(|| run(job, around)))?;
     let mut done = done.into_iter();
-    collect(ways.iter().map(|way| finish(way, &mut done, around)))
+    let linked = collect(ways.iter().map(|way| finish(way, &mut done, around)))?;
+    for ((target, way), (key, linked)) in targets.iter().zip(&ways).zip(keys.iter().zip(&linked)) {
+        // What tools say is no part of a result that is kept: they say it when they run.
+        if !matches!(way, Way::Done(_)) && linked.said.is_empty() && !around.mode.dry {
+            around.results.put(key.as_ref(), &CachedTarget::of(linked));
+        }
+        report_words(target, linked, around);
+    }
+    Ok(linked)
 }
 
-fn way<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<Way<'a>, Errors> {
+fn report_words(target: &TargetPlan<'_>, linked: &LinkedTarget, around: &Surroundings<'_>) {
+    linked.said.iter().for_each(|words| eprintln!("{words}"));
+    for text in warnings::lines(linked.warnings.iter().cloned()) {
+        warn(around.program, format_args!("{}: {text}", target.arch));
+    }
+}
+
+fn way<'a>(target: &'a TargetPlan<'a>, key: Option<&Key>, around: &Surroundings<'_>) -> Result<Way<'a>, Errors> {
+    if let Some(linked) = around.results.get::<CachedTarget>(key).and_then(CachedTarget::into_linked) {
+        return Ok(Way::Done(linked));
+    }
     let cut = partitioned::cut(target, around)?;
     Ok(cut.map_or(Way::Whole(target), |cut| Way::Cut(Box::new(cut))))
 }
 
 fn jobs<'j>(way: &'j Way<'j>) -> Vec<Job<'j>> {
     match way {
+        Way::Done(_) => Vec::new(),
         Way::Whole(target) => vec![Job::Whole(target)],
         Way::Cut(cut) => (0..cut.partitions().len()).map(|index| Job::Partition(cut, index)).collect(),
     }
@@ -133,7 +172,7 @@ impl pool::Job for Job<'_> {
 fn run(job: &Job<'_>, around: &Surroundings<'_>) -> Result<Done, Errors> {
     match job {
         Job::Whole(target) => whole::link(target, around).map(Done::Whole),
-        Job::Partition(cut, index) => partitioned::compile(cut, *index, around).map(Done::Partition),
+        Job::Partition(cut, index) => partition_job::compile(cut, *index, around).map(Done::Partition),
     }
 }
 
@@ -143,6 +182,7 @@ fn finish(
     around: &Surroundings<'_>,
 ) -> Result<LinkedTarget, Errors> {
     match way {
+        Way::Done(linked) => Ok(linked.clone()),
         Way::Whole(_) => match done.next() {
             Some(Done::Whole(linked)) => Ok(linked),
             _ => Ok(LinkedTarget::default()),
@@ -304,6 +344,10 @@ pub struct Assembled {
     pub path: PathBuf,
     /// Its content.
     pub bytes: Vec<u8>,
+    /// The largest resident size of ptxas, in bytes; 0: not known.
+    pub peak: u64,
+    /// What ptxas said.
+    pub said: Vec<String>,
 }
 
 /// Runs ptxas on a file of PTX.
@@ -312,8 +356,9 @@ pub struct Assembled {
 /// Those of [`ptxas::assemble`].
 pub fn run_ptxas(assembly: ptxas::Assembly<'_>, around: &Surroundings<'_>) -> Result<Assembled, Errors> {
     let _assembling = trace::scope("ptxas", || assembly.input.display().to_string());
-    let bytes = ptxas::assemble(&assembly, around.options, around.mode)?;
-    Ok(Assembled { arch: assembly.arch, path: assembly.output, bytes })
+    let ptxas::Cubin { bytes, said, peak } = ptxas::assemble(&assembly, around.options, around.mode)?;
+    let said = if said.is_empty() { Vec::new() } else { vec![said] };
+    Ok(Assembled { arch: assembly.arch, path: assembly.output, bytes, peak, said })
 }
 
 /// The images that are cubins, with their place among all images.

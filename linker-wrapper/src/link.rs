@@ -13,6 +13,7 @@ use crate::cuda_image::{self, Parts};
 use crate::device_compiler::{self, DeviceOptions};
 use crate::device_link::{self, LinkedTarget, Surroundings};
 use crate::error::{Errors, collect, warn};
+use crate::estimates::Estimates;
 use crate::fatbin_section::FatbinSection;
 use crate::host_object::Image;
 use crate::image_policy::{Entry, PtxPolicy};
@@ -23,12 +24,13 @@ use crate::options::{self, Options};
 use crate::override_image::Overriding;
 use crate::persona;
 use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
+use crate::results::Results;
 use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
 use crate::wishes::FileWishes;
 use crate::{
-    arguments, device_library, host_link, host_object, image_policy, images, openmp, override_image, pool, relocatable,
-    select, trace, wishes,
+    arguments, cache, device_library, host_link, host_object, image_policy, images, memory, openmp, override_image,
+    pool, relocatable, select, trace, wishes,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
@@ -257,7 +259,10 @@ impl Link<'_> {
         }
         let probed = OnceLock::new();
         let probe = || probed.get_or_init(|| toolkit.as_ref().map_err(Clone::clone)?.probe_ptxas()).clone();
-        std::thread::scope(|scope| {
+        // What is to be looked at must be made, and a dry run makes nothing.
+        let unused = self.options.save_temps || self.mode.dry;
+        let results = Results::new(if unused { None } else { cache::of(self.options)? });
+        let linked = std::thread::scope(|scope| {
             // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes.
             scope.spawn(probe);
             let around = Surroundings {
@@ -275,9 +280,17 @@ impl Link<'_> {
                 partitioning: self.options.partitioning,
                 limit: self.limit,
                 threads: self.options.jobs.threads(),
+                results: &results,
+                budget: &memory::of(self.options),
+                estimates: &Estimates::default(),
             };
             device_link::link_all(targets, &around)
-        })
+        });
+        if let Some(cache) = results.cache() {
+            cache.warning().into_iter().for_each(|text| warn(self.program, text));
+            cache.trim();
+        }
+        linked
     }
 
     /// The object that carries and registers the fatbin; none where there is no CUDA code.

@@ -1,13 +1,13 @@
 //! The device link of one target in partitions: jobs that are independent of each other, each in a process of its
 //! own, whose machine code nvlink joins.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use llvm_passes::extract::UnitPart;
 use llvm_passes::partition::{self, Cut, Partition};
 use llvm_passes::pipeline::{self, Unit};
 use llvm_passes::program::Program;
+use llvm_passes::ptx_join;
 use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::session::Session;
 use llvm_passes::summary::{self, Summary};
@@ -17,12 +17,13 @@ use rayon::prelude::*;
 use crate::backend::ptxas;
 use crate::device_library::DeviceLibrary;
 use crate::device_link::{self, Assembled, Libdevice, LinkedTarget, Surroundings};
-use crate::error::{Errors, collect, warn};
+use crate::error::{Errors, collect};
+use crate::partition_job::Made;
 use crate::plan::TargetPlan;
-use crate::report;
+use crate::results::Results;
 use crate::scratch::Scratch;
-use crate::trace;
-use crate::worker::{self, Emission, UnitRange, Work};
+use crate::worker::UnitRange;
+use crate::{trace, whole};
 
 /// Less bitcode than this is one job in any case, and is not looked at twice.
 const SMALL: usize = 192 << 10;
@@ -59,17 +60,17 @@ impl Partitioning {
     }
 }
 
-/// Kernels that are named in messages about a partition.
-const KERNELS_SHOWN: usize = 3;
-
 /// A target that was cut.
 pub struct CutTarget<'a> {
-    target: &'a TargetPlan<'a>,
-    cut: Cut,
+    /// What is linked.
+    pub target: &'a TargetPlan<'a>,
     /// All bitcode of the target, one unit behind the other.
-    units: PathBuf,
-    ranges: Vec<UnitRange>,
-    libdevice: Libdevice,
+    pub units: PathBuf,
+    /// The units in there.
+    pub ranges: Vec<UnitRange>,
+    /// libdevice.
+    pub libdevice: Libdevice,
+    cut: Cut,
     library: Option<DeviceLibrary>,
 }
 
@@ -87,8 +88,8 @@ impl CutTarget<'_> {
 pub fn cut<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<Option<CutTarget<'a>>, Errors> {
     let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
     let units = device_link::units(target, &names);
-    let Some(grain) = around.partitioning.grain(&units).filter(|_| around.ptx.is_empty()) else { return Ok(None) };
-    let summaries = summaries(&units)?;
+    let Some(grain) = around.partitioning.grain(&units) else { return Ok(None) };
+    let summaries = summaries(&units, around.results)?;
     let bitcode = |unit: usize| UnitSymbols { symbols: summary::symbols(&summaries[unit]) };
     let symbols = device_link::all_symbols(target, &bitcode)?;
     let libdevice = Libdevice::new(around.toolkit);
@@ -113,7 +114,7 @@ pub fn cut<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<
 }
 
 /// What every unit says of itself.
-fn summaries(units: &[Unit<'_>]) -> Result<Vec<Summary>, Errors> {
+fn summaries(units: &[Unit<'_>], results: &Results) -> Result<Vec<Summary>, Errors> {
     let read = |unit: &Unit<'_>| {
         let _reading = trace::scope("Read symbols", || unit.name.to_owned());
         let session = Session::new();
@@ -121,7 +122,7 @@ fn summaries(units: &[Unit<'_>]) -> Result<Vec<Summary>, Errors> {
         pipeline::require_nvptx(std::slice::from_ref(&module), &[*unit]).map_err(Errors::all)?;
         Ok(summary::of_module(&module))
     };
-    let summaries: Vec<_> = units.par_iter().map(read).collect();
+    let summaries: Vec<_> = units.par_iter().map(|unit| results.summary(unit.bitcode, || read(unit))).collect();
     collect(summaries)
 }
 
@@ -146,110 +147,56 @@ fn tags(units: &[Unit<'_>]) -> Vec<String> {
 
 fn write_units(units: &[Unit<'_>], arch: GpuArch, scratch: &Scratch) -> Result<(PathBuf, Vec<UnitRange>), Errors> {
     let mut content = Vec::with_capacity(units.iter().map(|unit| unit.bitcode.len()).sum());
+    let hashes: Vec<_> = units.par_iter().map(|unit| blake3::hash(unit.bitcode).to_hex().to_string()).collect();
     let mut ranges = Vec::with_capacity(units.len());
-    for unit in units {
-        ranges.push(UnitRange { name: unit.name.to_owned(), start: content.len(), length: unit.bitcode.len() });
+    for (unit, hash) in units.iter().zip(hashes) {
+        let (name, length) = (unit.name.to_owned(), unit.bitcode.len());
+        ranges.push(UnitRange { name, hash, start: content.len(), length });
         content.extend_from_slice(unit.bitcode);
     }
     Ok((scratch.write(&format!("{arch}.units"), &content)?, ranges))
 }
 
-/// Compiles one partition to machine code for all targets that get some of it.
-///
-/// # Errors
-/// What LLVM or ptxas says.
-pub fn compile(cut: &CutTarget<'_>, index: usize, around: &Surroundings<'_>) -> Result<Vec<Assembled>, Errors> {
-    let partition = &cut.partitions()[index];
-    let stem = format!("{}.{index}", cut.target.arch);
-    let what = described(partition, cut.target.arch);
-    let archs = archs(cut.target.arch, around);
-    let ptxas = (around.ptxas)()?;
-    let work = work(cut, partition, &stem, &archs, around)?;
-    let compiling = trace::scope("Compile partition", || format!("{stem}: {what}"));
-    let reply = worker::compile(&work, &around.scratch.file(&format!("{stem}.json")), &what)?;
-    drop(compiling);
-    let warnings: BTreeSet<String> = reply.warnings.into_iter().collect();
-    warnings.iter().for_each(|text| warn(around.program, format_args!("{}: {text}", cut.target.arch)));
-    let runs = archs.iter().zip(&work.emissions).zip(&reply.debug_info);
-    collect(runs.map(|((arch, emission), debug_info)| {
-        let assembly = ptxas::Assembly {
-            ptxas: &ptxas.path,
-            arch: *arch,
-            input: emission.path.clone(),
-            output: emission.path.with_extension("cubin"),
-            relocatable: true,
-            debug_info: *debug_info,
-        };
-        device_link::run_ptxas(assembly, around)
-    }))
-}
-
-/// "the kernels 'a', 'b', 'c' and 4 more for sm_90".
-fn described(partition: &Partition, arch: GpuArch) -> String {
-    let kernels = &partition.kernels;
-    if kernels.is_empty() {
-        return format!("functions and variables that kernels share for {arch}");
-    }
-    let shown: Vec<String> = kernels.iter().take(KERNELS_SHOWN).map(|name| report::named(name)).collect();
-    let more = kernels.len().saturating_sub(KERNELS_SHOWN);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let noun = if kernels.len() == 1 { "kernel" } else { "kernels" };
-    format!("the {noun} {}{more} for {arch}", shown.join(", "))
-}
-
-/// The targets that get machine code of this target's code, its own first.
-fn archs(own: GpuArch, around: &Surroundings<'_>) -> Vec<GpuArch> {
-    let mut archs: Vec<GpuArch> =
-        around.sass.iter().filter(|entry| entry.from == own).map(|entry| entry.arch).collect();
-    archs.sort_by_key(|arch| *arch != own);
-    archs
-}
-
-fn work(
-    cut: &CutTarget<'_>,
-    partition: &Partition,
-    stem: &str,
-    archs: &[GpuArch],
-    around: &Surroundings<'_>,
-) -> Result<Work, Errors> {
-    let ptxas = (around.ptxas)()?;
-    let version = |arch: GpuArch| ptxas.ptx_version(arch).map(|version| (version.major, version.minor));
-    let emission = |arch: &GpuArch| {
-        let path = around.scratch.file(&format!("{stem}.{arch}.ptx"));
-        Ok(Emission { arch: arch.to_string(), version: version(*arch)?, path })
-    };
-    let parts = partition.parts.iter().enumerate();
-    let stages = |stage: &str| around.scratch.file(&format!("{stem}.{stage}.bc"));
-    Ok(Work {
-        arch: cut.target.arch.to_string(),
-        version: version(cut.target.arch)?,
-        level: around.options.level,
-        llvm_options: around.options.llvm_options.clone(),
-        units: cut.units.clone(),
-        ranges: partition.parts.iter().map(|part| cut.ranges[part.unit].clone()).collect(),
-        parts: parts.map(|(place, part)| UnitPart { unit: place, takes: part.takes.clone() }).collect(),
-        keep: partition.keep.clone(),
-        libdevice: cut.libdevice.path().map(PathBuf::from),
-        emissions: collect(archs.iter().map(emission))?,
-        keep_stages: around.scratch.folder().is_none().then(|| (stages("merged"), stages("opt"))),
-    })
-}
-
-/// Joins the machine code of all partitions.
+/// Joins what the partitions gave.
 ///
 /// # Errors
 /// What nvlink says.
-pub fn join(
-    cut: &CutTarget<'_>,
-    pieces: Vec<Vec<Assembled>>,
-    around: &Surroundings<'_>,
-) -> Result<LinkedTarget, Errors> {
-    let mut by_arch: BTreeMap<GpuArch, Vec<Assembled>> = BTreeMap::new();
-    for piece in pieces.into_iter().flatten() {
-        by_arch.entry(piece.arch).or_default().push(piece);
+pub fn join(cut: &CutTarget<'_>, pieces: Vec<Made>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
+    let mut cubins: BTreeMap<GpuArch, Vec<Assembled>> = BTreeMap::new();
+    let mut texts: BTreeMap<GpuArch, Vec<Vec<u8>>> = BTreeMap::new();
+    let mut linked = LinkedTarget::default();
+    for made in pieces {
+        made.cubins.into_iter().for_each(|piece| cubins.entry(piece.arch).or_default().push(piece));
+        made.ptx.into_iter().for_each(|(arch, text)| texts.entry(arch).or_default().push(text));
+        linked.warnings.extend(made.warnings);
+        linked.said.extend(made.said);
     }
-    let joined = by_arch
+    let joined = cubins
         .into_iter()
         .map(|(arch, cubins)| Ok((arch, device_link::join(cut.target, arch, cubins, cut.library.as_ref(), around)?)));
-    Ok(LinkedTarget { sass: collect(joined)?, ptx: Vec::new() })
+    linked.sass = collect(joined)?;
+    let mut in_one_piece = Vec::new();
+    for (arch, texts) in texts {
+        match join_ptx(arch, texts, around) {
+            Some(text) => linked.ptx.push((arch, text)),
+            None => in_one_piece.push(arch),
+        }
+    }
+    if !in_one_piece.is_empty() {
+        linked.ptx.extend(whole::ptx(cut.target, &in_one_piece, around)?);
+    }
+    Ok(linked)
+}
+
+/// One PTX module of those of all partitions. `None`: these cannot be joined (they carry full debug information).
+fn join_ptx(arch: GpuArch, texts: Vec<Vec<u8>>, around: &Surroundings<'_>) -> Option<Vec<u8>> {
+    let _joining = trace::scope("Join PTX", || arch.virtual_name());
+    // Each has the lowest version that it needs: all need the highest of these.
+    let version = texts.iter().filter_map(|text| ptxas::version_of(text)).max()?;
+    let texts: Vec<Vec<u8>> =
+        texts.into_iter().map(|text| ptxas::with_version(&text, version).unwrap_or(text)).collect();
+    let parts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let joined = ptx_join::join(&parts).ok()?;
+    around.scratch.keep(&format!("{}.ptx", arch.virtual_name()), || joined.clone()).ok()?;
+    Some(joined)
 }

@@ -145,6 +145,14 @@ fn buffered<W: Write>(file: W, write: impl FnOnce(&mut dyn Write) -> std::io::Re
     file.into_inner().map_err(std::io::IntoInnerError::into_error)
 }
 
+/// Reads an intermediate file.
+///
+/// # Errors
+/// Those of the file system.
+pub fn read_file(path: &Path) -> Result<Vec<u8>, Errors> {
+    std::fs::read(path).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))
+}
+
 /// The folder that a link which crashed has left, by its path as that link wrote it down.
 pub fn remove_folder_of_crashed_link(folder: &Path) {
     // Whatever the command line says: nothing but such a folder is removed.

@@ -63,6 +63,11 @@ impl Toolkit {
         &self.root
     }
 
+    /// ptxas.
+    pub fn ptxas(&self) -> &Path {
+        &self.ptxas
+    }
+
     /// nvlink, beside ptxas.
     ///
     /// # Errors

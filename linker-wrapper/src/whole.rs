@@ -10,7 +10,8 @@ use offload_bundle::arch::GpuArch;
 
 use crate::backend::ptxas::{self, DebugInfo};
 use crate::device_link::{self, Assembled, Libdevice, LinkedTarget, Surroundings};
-use crate::error::{Errors, collect, warn};
+use crate::error::{Errors, collect};
+use crate::image_policy::Entry;
 use crate::plan::TargetPlan;
 use crate::toolchain::Ptxas;
 use crate::trace;
@@ -51,9 +52,23 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
         let own = own.into_iter().collect();
         linked.sass.insert(0, (target.arch, device_link::join(target, target.arch, own, library.as_ref(), around)?));
     }
-    let warnings: BTreeSet<String> = session.take_warnings().into_iter().collect();
-    warnings.iter().for_each(|text| warn(around.program, format_args!("{}: {text}", target.arch)));
+    linked.warnings = session.take_warnings();
     Ok(linked)
+}
+
+/// PTX of these targets alone, where that of partitions cannot be joined.
+///
+/// # Errors
+/// As [`link()`].
+pub fn ptx(
+    target: &TargetPlan<'_>,
+    archs: &[GpuArch],
+    around: &Surroundings<'_>,
+) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
+    let wanted: Vec<Entry> =
+        around.ptx.iter().filter(|entry| entry.from == target.arch && archs.contains(&entry.arch)).cloned().collect();
+    let around = Surroundings { sass: &[], ptx: &wanted, ..around.clone() };
+    link(target, &around).map(|linked| linked.ptx)
 }
 
 /// A linkonce definition that prevails over a later weak one becomes weak: LLVM's merge would prefer the other.
@@ -113,7 +128,9 @@ impl<'s> Job<'_, 's> {
         } else {
             None
         };
-        Ok((own, LinkedTarget { sass, ptx }))
+        let said = own.iter().chain(&sass).flat_map(|cubin| cubin.said.clone()).collect();
+        let sass = sass.into_iter().map(|cubin| (cubin.arch, cubin.bytes)).collect();
+        Ok((own, LinkedTarget { sass, ptx, said, ..LinkedTarget::default() }))
     }
 
     fn emit(&self, module: &Module<'_>, code: CodeTarget) -> Result<Vec<u8>, Errors> {
@@ -122,7 +139,7 @@ impl<'s> Job<'_, 's> {
     }
 
     /// Machine code for other targets, each made of a copy of the optimized module.
-    fn sass_entries(&self, merged: &Module<'s>, ptxas: &Ptxas) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
+    fn sass_entries(&self, merged: &Module<'s>, ptxas: &Ptxas) -> Result<Vec<Assembled>, Errors> {
         let own = self.target.arch;
         let wanted = self.around.sass.iter().filter(|entry| entry.from == own && entry.arch != own);
         collect(wanted.map(|entry| {
@@ -130,7 +147,7 @@ impl<'s> Job<'_, 's> {
             let code = CodeTarget { arch: entry.arch, ptx, level: self.around.options.level };
             let text = self.emit(&merged.clone(), code)?;
             let stem = format!("{}.from.{own}", entry.arch);
-            Ok((entry.arch, self.run_ptxas(entry.arch, &stem, ptxas, &text, false)?.bytes))
+            self.run_ptxas(entry.arch, &stem, ptxas, &text, false)
         }))
     }
 
@@ -139,12 +156,13 @@ impl<'s> Job<'_, 's> {
         let wanted = self.around.ptx.iter().filter(|entry| entry.from == self.target.arch);
         collect(wanted.map(|entry| {
             let own = ptxas.ptx_version(entry.arch)?;
+            let own_stem = self.target.arch.to_string();
             let code = CodeTarget { arch: entry.arch, ptx: own, level: self.around.options.level };
             let text = self.emit(&merged.clone(), code)?;
             let text = match self.around.ptx_version {
                 Some(version) => ptxas::with_version(&text, version).unwrap_or(text),
                 None if self.around.mode.dry => text,
-                None => ptxas::lower_version(&ptxas.path, text, entry.arch, own, self.around.scratch)?,
+                None => ptxas::lower_version(&ptxas.path, text, entry.arch, own, &own_stem, self.around.scratch)?,
             };
             self.around.scratch.keep(&format!("{}.ptx", entry.arch.virtual_name()), || text.clone())?;
             Ok((entry.arch, text))

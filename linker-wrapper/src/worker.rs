@@ -13,7 +13,7 @@ use std::time::Instant;
 use llvm_passes::Module;
 use llvm_passes::extract::{self, UnitPart};
 use llvm_passes::pipeline::{self, CodeTarget, OptLevel, Unit};
-use llvm_passes::session::Session;
+use llvm_passes::session::{Session, Warning};
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,8 @@ pub struct Work {
 pub struct UnitRange {
     /// Its name in messages.
     pub name: String,
+    /// Of its bytes: what the cache knows it by.
+    pub hash: String,
     /// First byte.
     pub start: usize,
     /// Bytes.
@@ -81,7 +83,7 @@ pub struct Reply {
     /// Empty: well.
     pub errors: Vec<String>,
     /// What LLVM warns about.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
     /// What each emission carries for debuggers, in order.
     pub debug_info: Vec<DebugInfo>,
     /// Of each emission, in bytes.

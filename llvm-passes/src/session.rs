@@ -3,9 +3,21 @@
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
+use serde::{Deserialize, Serialize};
 
 use crate::sys::{self, DiagnosticSink};
 use crate::{IrError, bitcode, crash};
+
+/// What LLVM warns about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Warning {
+    /// What is wrong, without the place.
+    pub text: String,
+    /// The function that was being compiled, by its symbol: mostly a kernel, everything else is inlined.
+    pub function: Option<String>,
+    /// `FILE:LINE:COLUMN` of the source, or `FILE:LINE` of the function, if there is debug information.
+    pub place: Option<String>,
+}
 
 /// One LLVM context that keeps every diagnostic. One per thread or job.
 pub struct Session {
@@ -86,8 +98,8 @@ impl Session {
     }
 
     /// The warnings since the last call.
-    pub fn take_warnings(&self) -> Vec<String> {
+    pub fn take_warnings(&self) -> Vec<Warning> {
         let Ok(mut list) = self.sink.lock() else { return Vec::new() };
-        list.drain(..).filter(|diagnostic| diagnostic.is_warning).map(|diagnostic| diagnostic.message).collect()
+        list.drain(..).filter(|diagnostic| diagnostic.is_warning).map(|diagnostic| diagnostic.parts).collect()
     }
 }

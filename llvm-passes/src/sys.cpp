@@ -1,9 +1,73 @@
 // What LLVM-C has no call for.
 
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/Function.h"
+#include "llvm/IR/Instruction.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <cstring>
 
 // LLVMParseCommandLineOptions sends LLVM's complaints to nowhere and does not say whether there were any.
 extern "C" bool fatlink_parse_llvm_options(int count, const char *const *words) {
   return llvm::cl::ParseCommandLineOptions(count, words, "", &llvm::errs());
+}
+
+// What LLVM-C does not tell of a diagnostic. Texts are freed by LLVMDisposeMessage; null: there is none.
+struct FatlinkPlace {
+  char *function;
+  char *place;
+  // How the description begins that LLVM-C gives; empty where nothing of it is said elsewhere.
+  char *prefix;
+};
+
+static char *copy_of(llvm::StringRef text) { return strdup(text.str().c_str()); }
+
+// Where the code came from; the function's first line where nothing more is known.
+static char *place_in(const llvm::DiagnosticInfoWithLocationBase &info) {
+  if (info.isLocationAvailable())
+    return copy_of(info.getLocationStr());
+  const llvm::DISubprogram *function = info.getFunction().getSubprogram();
+  if (!function)
+    return nullptr;
+  return copy_of((function->getFilename() + ":" + llvm::Twine(function->getLine())).str());
+}
+
+static const llvm::DiagnosticInfoWithLocationBase *with_location(const llvm::DiagnosticInfo *info) {
+  switch (info->getKind()) {
+  case llvm::DK_GenericWithLoc:
+  case llvm::DK_RegAllocFailure:
+  case llvm::DK_ResourceLimit:
+  case llvm::DK_StackSize:
+  case llvm::DK_LegalizationFailure:
+  case llvm::DK_OptimizationRemark:
+  case llvm::DK_OptimizationRemarkMissed:
+  case llvm::DK_OptimizationRemarkAnalysis:
+  case llvm::DK_OptimizationRemarkAnalysisFPCommute:
+  case llvm::DK_OptimizationRemarkAnalysisAliasing:
+  case llvm::DK_OptimizationFailure:
+  case llvm::DK_MachineOptimizationRemark:
+  case llvm::DK_MachineOptimizationRemarkMissed:
+  case llvm::DK_MachineOptimizationRemarkAnalysis:
+  case llvm::DK_Unsupported:
+  case llvm::DK_MisExpect:
+    return static_cast<const llvm::DiagnosticInfoWithLocationBase *>(info);
+  default:
+    return nullptr;
+  }
+}
+
+extern "C" void fatlink_place_of(void *raw, FatlinkPlace *result) {
+  const auto *info = static_cast<const llvm::DiagnosticInfo *>(raw);
+  *result = {nullptr, nullptr, nullptr};
+  if (const auto *located = with_location(info)) {
+    result->function = copy_of(located->getFunction().getName());
+    result->place = place_in(*located);
+    result->prefix = copy_of(located->getLocationStr() + ": ");
+  } else if (info->getKind() == llvm::DK_InlineAsm) {
+    const llvm::Instruction *call = static_cast<const llvm::DiagnosticInfoInlineAsm *>(info)->getInstruction();
+    if (call && call->getFunction())
+      result->function = copy_of(call->getFunction()->getName());
+  }
 }

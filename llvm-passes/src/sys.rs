@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::ptr;
 use std::sync::{Mutex, Once, OnceLock};
 
 use inkwell::context::{AsContextRef, Context};
@@ -13,12 +14,17 @@ use inkwell::module::Module;
 use inkwell::targets::{InitializationConfig, Target};
 use inkwell::values::{AsValueRef, FunctionValue, GlobalValue, PointerValue};
 
+use crate::session::Warning;
+
 /// One message of LLVM.
 #[derive(Debug, Clone)]
 pub(crate) struct Diagnostic {
     pub(crate) is_error: bool,
     pub(crate) is_warning: bool,
+    /// As LLVM says it, with the place in it.
     pub(crate) message: String,
+    /// The same, in parts.
+    pub(crate) parts: Warning,
 }
 
 /// Where a context's diagnostics go. It must live as long as the context, at one address.
@@ -35,8 +41,17 @@ pub fn initialize() {
     });
 }
 
+/// Mirrored in sys.cpp.
+#[repr(C)]
+struct RawPlace {
+    function: *mut c_char,
+    place: *mut c_char,
+    prefix: *mut c_char,
+}
+
 unsafe extern "C" {
     fn fatlink_parse_llvm_options(count: i32, words: *const *const c_char) -> bool;
+    fn fatlink_place_of(info: LLVMDiagnosticInfoRef, place: *mut RawPlace);
 }
 
 /// Hands LLVM's own command line to it (`-mllvm`). Its options are global to the process: call this
@@ -79,20 +94,44 @@ pub(crate) fn collect_diagnostics(context: &Context, sink: &DiagnosticSink) {
 
 extern "C" fn record(info: LLVMDiagnosticInfoRef, sink: *mut c_void) {
     // SAFETY: `sink` is the pointer given to LLVMContextSetDiagnosticHandler; the description is a
-    // fresh C string that LLVMDisposeMessage frees.
+    // fresh C string that is ours.
     let (sink, severity, message) = unsafe {
-        let text = llvm::LLVMGetDiagInfoDescription(info);
-        let message = CStr::from_ptr(text).to_string_lossy().into_owned();
-        llvm::LLVMDisposeMessage(text);
+        let message = owned(llvm::LLVMGetDiagInfoDescription(info)).unwrap_or_default();
         (&*(sink as *const DiagnosticSink), llvm::LLVMGetDiagInfoSeverity(info), message)
     };
     let diagnostic = Diagnostic {
         is_error: matches!(severity, LLVMDiagnosticSeverity::LLVMDSError),
         is_warning: matches!(severity, LLVMDiagnosticSeverity::LLVMDSWarning),
+        parts: parts_of(info, &message),
         message,
     };
     if let Ok(mut list) = sink.lock() {
         list.push(diagnostic);
+    }
+}
+
+/// The text without its place, the function, and the place.
+fn parts_of(info: LLVMDiagnosticInfoRef, message: &str) -> Warning {
+    let mut raw = RawPlace { function: ptr::null_mut(), place: ptr::null_mut(), prefix: ptr::null_mut() };
+    // SAFETY: the diagnostic is alive; all texts are fresh C strings or null, and ours.
+    let (function, place, prefix) = unsafe {
+        fatlink_place_of(info, &mut raw);
+        (owned(raw.function), owned(raw.place), owned(raw.prefix))
+    };
+    let text = message.strip_prefix(&prefix.unwrap_or_default()).unwrap_or(message).trim_end();
+    Warning { text: text.to_owned(), function, place }
+}
+
+/// SAFETY: `text` must be null or a C string that LLVMDisposeMessage may free.
+unsafe fn owned(text: *mut c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: by the contract above.
+    unsafe {
+        let copy = CStr::from_ptr(text).to_string_lossy().into_owned();
+        llvm::LLVMDisposeMessage(text);
+        Some(copy)
     }
 }
 
@@ -110,7 +149,7 @@ pub(crate) fn link_modules(destination: &Module<'_>, source: Module<'_>) -> Resu
 /// Reads a module whose function bodies are loaded when they are first needed. `Err(())`: see the sink.
 pub(crate) fn read_lazily<'ctx>(context: &'ctx Context, buffer: MemoryBuffer<'_>) -> Result<Module<'ctx>, ()> {
     let raw: LLVMMemoryBufferRef = buffer.as_mut_ptr();
-    let mut module: LLVMModuleRef = std::ptr::null_mut();
+    let mut module: LLVMModuleRef = ptr::null_mut();
     // SAFETY: on success the module owns the buffer, so it is forgotten here; on failure it stays ours.
     unsafe {
         if bit_reader::LLVMGetBitcodeModuleInContext2(context.as_ctx_ref(), raw, &mut module) != 0 {
@@ -168,7 +207,7 @@ pub(crate) fn indirects(module: &Module<'_>) -> Vec<Indirect> {
 /// Takes a global out of its comdat: an internal symbol may not stay in one that others can drop.
 pub(crate) fn leave_comdat(global: GlobalValue<'_>) {
     // SAFETY: a null comdat is LLVM's way to say none.
-    unsafe { inkwell::llvm_sys::comdat::LLVMSetComdat(global.as_value_ref(), std::ptr::null_mut()) }
+    unsafe { inkwell::llvm_sys::comdat::LLVMSetComdat(global.as_value_ref(), ptr::null_mut()) }
 }
 
 /// Takes `llvm.global_ctors` or `llvm.global_dtors` out of the module: the functions with their priorities.
@@ -459,10 +498,10 @@ pub(crate) fn embedded_objects(module: &Module<'_>, section: &str) -> Vec<Vec<u8
     // SAFETY: the counts are LLVM's own, the buffers are as long as they say; all values live in the module.
     unsafe {
         let count = llvm::LLVMGetNamedMetadataNumOperands(module.as_mut_ptr(), name) as usize;
-        let mut nodes = vec![std::ptr::null_mut(); count];
+        let mut nodes = vec![ptr::null_mut(); count];
         llvm::LLVMGetNamedMetadataOperands(module.as_mut_ptr(), name, nodes.as_mut_ptr());
         for node in nodes {
-            let mut operands = vec![std::ptr::null_mut(); llvm::LLVMGetMDNodeNumOperands(node) as usize];
+            let mut operands = vec![ptr::null_mut(); llvm::LLVMGetMDNodeNumOperands(node) as usize];
             llvm::LLVMGetMDNodeOperands(node, operands.as_mut_ptr());
             let [global, place, ..] = operands[..] else { continue };
             if metadata_string(place).as_deref() == Some(section) {

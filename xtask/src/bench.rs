@@ -1,232 +1,302 @@
 //! `cargo xtask bench`: fatlink against LLVM's own linker wrapper, in one run on one machine.
 //!
-//! Both are started in turn, A B A B …, so that a machine whose speed drifts harms both alike; what counts is
-//! the median of the pairs' ratios. The result goes to docs/benchmarks.md.
+//! The corpora are generated ([`sources`]) and compiled once ([`objects`]). Each case ([`cases`]) links them with both,
+//! in turn, so that a machine whose speed drifts harms both alike ([`timed`]), takes time and memory of all processes
+//! ([`measure`]), and compares the machine code kernel by kernel ([`image`]): a linker that loses kernels is fast.
 
-use std::fmt::Write;
+mod alone;
+mod arguments;
+mod cases;
+mod image;
+mod link;
+mod measure;
+mod objects;
+mod pack;
+mod phases;
+mod report;
+mod sources;
+mod statistics;
+mod timed;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::process::Command;
+
+use arguments::{Action, Peer, Selection};
+use cases::{CASES, Case};
+use link::{Link, Linkers, Side};
+use measure::{Memory, Sample};
+use objects::{Compiler, Targets};
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder};
-use crate::step::{Progress, step};
-use crate::toolchain::{LLVM, Toolchain};
+use crate::step::{self, Progress, step};
+use crate::toolchain::LLVM;
 use crate::{dist, setup};
 
-/// Pairs that count; one more goes first to warm up.
-const PAIRS: usize = 10;
-
-/// One thing that is timed.
-struct Case {
-    name: &'static str,
-    /// What is compared, for the report.
-    describe: &'static str,
-    ours: fn(&Bench) -> Command,
-    theirs: fn(&Bench) -> Command,
-    goal: Goal,
-}
-
-#[derive(Clone, Copy)]
-enum Goal {
-    /// Median of ours / theirs.
-    Ratio(f64),
-    /// Median of ours - theirs, in milliseconds.
-    Overhead(f64),
-}
-
-const CASES: [Case; 2] = [
-    Case {
-        name: "no device code",
-        describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
-        ours: |bench| bench.host_link(&bench.dist.join("bin/ld.fatlink"), Some("/usr/lib/llvm-22/bin/ld.lld")),
-        theirs: |bench| bench.host_link(Path::new("/usr/lib/llvm-22/bin/ld.lld"), None),
-        goal: Goal::Overhead(5.0),
-    },
-    Case {
-        name: "small",
-        describe: "samples/two-tu, LTO for sm_90, host linker /bin/true for both, against clang-linker-wrapper 22",
-        ours: |bench| bench.device_link(&bench.dist.join("bin/clang-linker-wrapper")),
-        theirs: |bench| bench.device_link(&Path::new(LLVM).join("bin/clang-linker-wrapper")),
-        goal: Goal::Ratio(0.4),
-    },
-];
-
-struct Bench {
+/// What the cases share.
+pub struct Bench {
+    /// All that is made here lies in it.
     folder: PathBuf,
-    dist: PathBuf,
-    cuda: PathBuf,
-    sources: PathBuf,
-    environment: Environment,
+    compiler: Compiler,
+    linkers: Linkers,
+    peer: Peer,
+    /// Instead of a case's own number.
+    rounds: Option<usize>,
+    /// An object without device code.
+    host_object: PathBuf,
+    /// Runs of the peer by what it linked and how, for cases that ask for the same.
+    peer_samples: BTreeMap<String, Vec<Sample>>,
 }
 
-/// Runs every case and writes the report.
-pub fn run(repository: &Repository) -> Result<()> {
-    let toolchain = setup::install(repository)?;
-    dist::build(repository)?;
-    let bench = Bench::new(repository, &toolchain);
-    create_folder(&bench.folder)?;
-    step("compile the inputs", |progress| bench.compile(progress).map(|()| ""))?;
-    let mut rows = String::new();
-    let mut missed = Vec::new();
-    for case in &CASES {
-        step(case.name, |_| {
-            let measured = bench.measure(case)?;
-            if !measured.meets(case.goal) {
-                missed.push(case.name);
-            }
-            let _ = writeln!(rows, "{}", measured.row(case));
-            Ok(measured.summary(case.goal))
-        })?;
+/// Does what the arguments say.
+pub fn run(repository: &Repository, arguments: &[String]) -> Result<()> {
+    match arguments::parse(arguments)? {
+        Action::Help => {
+            print!("{}", help());
+            Ok(())
+        }
+        Action::Objects { corpus } => compile_objects(repository, &corpus),
+        Action::Pack { file, dist } => write_pack(repository, &file, dist.as_deref()),
+        Action::Run(selection) => {
+            let command = format!("cargo xtask bench {}", arguments.join(" "));
+            run_cases(repository, &selection, command.trim_end())
+        }
     }
-    let path = repository.root.join("docs/benchmarks.md");
-    std::fs::write(&path, report(&rows)).map_err(|error| Failure::file("write", &path, &error))?;
-    println!("  written to docs/benchmarks.md");
+}
+
+fn help() -> String {
+    let lines = CASES.iter().map(|case| format!("  {:16} {}\n", case.name, case.describe));
+    format!("{}\nCorpora: {CORPORA}.\n\nCases:\n{}", arguments::HELP, lines.collect::<String>())
+}
+
+/// The named cases in their order; all if none is named.
+fn chosen(names: &[String]) -> Result<Vec<&'static Case>> {
+    if let Some(unknown) = names.iter().find(|name| CASES.iter().all(|case| case.name != name.as_str())) {
+        let known: Vec<_> = CASES.iter().map(|case| case.name).collect();
+        return Err(Failure::new(format!("no such case: {unknown}; there are {}", known.join(", "))));
+    }
+    Ok(CASES.iter().filter(|case| names.is_empty() || names.iter().any(|name| name == case.name)).collect())
+}
+
+fn run_cases(repository: &Repository, selection: &Selection, command: &str) -> Result<()> {
+    let cases = chosen(&selection.cases)?;
+    if selection.brief {
+        step::be_quiet();
+    }
+    let mut bench = Bench::prepare(repository, selection.dist.as_deref())?;
+    bench.peer = selection.peer;
+    bench.rounds = selection.rounds;
+    let writes_report = !selection.brief && selection.peer == Peer::Clang;
+    let mut missed = Vec::new();
+    for case in cases {
+        let outcome = match measured(case, &mut bench) {
+            Ok(outcome) => outcome,
+            Err(failure) => {
+                eprintln!("{failure}");
+                missed.push(format!("{}: failed", case.name));
+                continue;
+            }
+        };
+        if selection.brief {
+            println!("{}: {}", case.name, outcome.brief);
+        } else if writes_report {
+            report::keep(&bench.folder, case, &outcome, command)?;
+        }
+        missed.extend(outcome.missed.iter().map(|goal| format!("{}: {goal}", case.name)));
+    }
+    if writes_report {
+        report::write(repository, &bench.folder)?;
+        println!("  written to docs/benchmarks.md");
+    }
     if missed.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(format!("goal missed: {}; the machine may be busy, run it again", missed.join(", "))))
+    Err(Failure::new(format!("goals missed (the machine may be busy):\n  {}", missed.join("\n  "))))
+}
+
+fn measured(case: &Case, bench: &mut Bench) -> Result<cases::Outcome> {
+    let mut outcome = cases::Outcome::default();
+    step(case.name, |progress| {
+        outcome = case.run(bench, progress)?;
+        Ok(outcome.brief.clone())
+    })?;
+    Ok(outcome)
+}
+
+/// `--pack`: for another machine.
+fn write_pack(repository: &Repository, file: &Path, dist: Option<&Path>) -> Result<()> {
+    let bench = Bench::prepare(repository, dist)?;
+    step(&format!("write {}", file.display()), |progress| {
+        let bytes = pack::write(&bench, progress, file)?;
+        Ok(format!("{} MiB", timed::mebibytes(bytes)))
+    })
+}
+
+const CORPORA: &str = "small, medium, medium-two, large, large-two, flat, changed and scale";
+
+/// `--objects`: for measuring by hand.
+fn compile_objects(repository: &Repository, corpus: &str) -> Result<()> {
+    let toolchain = setup::install(repository)?;
+    let compiler = Compiler::new(repository, &toolchain, &repository.target.join("bench"));
+    let (units, targets, variant) = match corpus {
+        "small" => (sources::small(), Targets::One, sources::SMALL),
+        "medium" => (sources::medium(), Targets::One, ""),
+        "medium-two" => (sources::medium(), Targets::Two, ""),
+        "large" => (sources::large(), Targets::One, ""),
+        "large-two" => (sources::large(), Targets::Two, ""),
+        "flat" => (sources::flat(), Targets::One, ""),
+        "changed" => (vec![sources::changed()], Targets::One, sources::VERSION),
+        "scale" => ([sources::shared(), sources::scale()].concat(), Targets::One, ""),
+        _ => return Err(Failure::new(format!("no such corpus: {corpus}; there are {CORPORA}"))),
+    };
+    let mut objects = Vec::new();
+    step(&format!("compile {corpus}"), |progress| {
+        objects = compiler.objects(progress, &units, targets, variant)?;
+        Ok("")
+    })?;
+    objects.iter().for_each(|object| println!("{}", object.display()));
+    Ok(())
 }
 
 impl Bench {
-    fn new(repository: &Repository, toolchain: &Toolchain) -> Self {
-        Bench {
-            folder: repository.target.join("bench"),
-            dist: repository.dist(),
-            cuda: toolchain.cuda(),
-            sources: repository.root.join("samples/two-tu"),
-            environment: Environment::new(repository, toolchain),
+    /// Installs what is missing, and builds fatlink unless `dist` names programs.
+    fn prepare(repository: &Repository, dist: Option<&Path>) -> Result<Self> {
+        let toolchain = setup::install(repository)?;
+        let dist = match dist {
+            Some(dist) => std::path::absolute(dist).map_err(|error| Failure::file("find", dist, &error))?,
+            None => dist::build(repository).map(|()| repository.dist())?,
+        };
+        let folder = repository.target.join("bench");
+        let (mut host_object, mut linkers) = (PathBuf::new(), None);
+        step("prepare", |progress| {
+            host_object = compile_host(&folder, progress)?;
+            let environment = Environment::new(repository, &toolchain);
+            linkers = Some(Linkers::new(progress, &host_object, dist, toolchain.cuda(), environment)?);
+            Ok("")
+        })?;
+        Ok(Self {
+            linkers: linkers.ok_or_else(|| Failure::new("nothing was prepared"))?,
+            compiler: Compiler::new(repository, &toolchain, &folder),
+            folder,
+            peer: Peer::Clang,
+            rounds: None,
+            host_object,
+            peer_samples: BTreeMap::new(),
+        })
+    }
+
+    /// Links once; the output lies at [`Bench::output`].
+    fn link(&self, side: Side, link: &Link, memory: Memory) -> Result<Sample> {
+        let output = self.output(side);
+        // A program of an earlier link must not pass for this one's.
+        remove(&output)?;
+        measure::run(&mut self.linkers.command(side, link, &output), &self.log(), memory)
+    }
+
+    fn output(&self, side: Side) -> PathBuf {
+        self.folder.join(match side {
+            Side::Ours => "program.ours",
+            Side::Theirs => "program.theirs",
+        })
+    }
+
+    /// What the last program that was run printed.
+    fn log(&self) -> PathBuf {
+        self.folder.join("output.log")
+    }
+
+    /// How many kernels the last program has, over all architectures.
+    fn kernels(&self, progress: &Progress, side: Side) -> Result<usize> {
+        let code = self.code(progress, side)?;
+        Ok(code.values().map(|code| code.kernels.len()).sum())
+    }
+
+    fn code(&self, progress: &Progress, side: Side) -> Result<BTreeMap<String, image::Code>> {
+        image::of_program(progress, &self.output(side), &self.linkers.cuda, &self.folder.join("cubins"))
+    }
+
+    /// The folder that fatlink is given for its cache.
+    fn cache(&self) -> PathBuf {
+        self.folder.join("cache")
+    }
+
+    fn kept_cache(&self) -> PathBuf {
+        self.folder.join("cache-kept")
+    }
+
+    fn empty_cache(&self) -> Result<()> {
+        remove(&self.cache())?;
+        create_folder(&self.cache())
+    }
+
+    /// Whether the last link used its cache at all.
+    fn cache_is_used(&self) -> Result<()> {
+        let cache = self.cache();
+        let mut entries = std::fs::read_dir(&cache).map_err(|error| Failure::file("read", &cache, &error))?;
+        match entries.next() {
+            Some(_) => Ok(()),
+            None => Err(Failure::new("fatlink left nothing in the cache that --offload-cache= named")),
         }
     }
 
-    fn compile(&self, progress: &Progress) -> Result<()> {
-        for name in ["kernel", "helper"] {
-            let mut clang = Command::new("clang++-22");
-            clang.args(["-x", "cuda", "-Wno-unknown-cuda-version", "-fgpu-rdc", "-foffload-lto", "-O2"]);
-            clang.args(["--offload-arch=sm_90", "-c"]).arg(self.sources.join(name).with_extension("cu"));
-            clang.arg(format!("--cuda-path={}", self.cuda.display())).arg("-o").arg(self.object(name));
-            progress.run(&mut clang)?;
-        }
-        let source = self.folder.join("host.c");
-        std::fs::write(&source, "int main(void) { return 0; }\n")
-            .map_err(|error| Failure::file("write", &source, &error))?;
-        progress.run(Command::new("clang-22").arg("-c").arg(&source).arg("-o").arg(self.object("host"))).map(drop)
+    /// What is in the cache now is what [`Bench::restore_cache`] brings back.
+    fn keep_cache(&self) -> Result<()> {
+        self.cache_is_used()?;
+        remove(&self.kept_cache())?;
+        copy_folder(&self.cache(), &self.kept_cache())
     }
 
-    fn object(&self, name: &str) -> PathBuf {
-        self.folder.join(name).with_extension("o")
-    }
-
-    fn host_link(&self, program: &Path, linker: Option<&str>) -> Command {
-        let mut command = Command::new(program);
-        command.args(linker.map(|linker| format!("--linker-path={linker}")));
-        command.args(["-e", "main", "-o"]).arg(self.folder.join("host.out")).arg(self.object("host"));
-        command
-    }
-
-    /// The line by which clang calls its wrapper for these objects.
-    fn device_link(&self, program: &Path) -> Command {
-        let cuda = self.cuda.display();
-        let mut command = Command::new(program);
-        self.environment.apply(&mut command);
-        command.args(["--should-extract=sm_90", "--host-triple=x86_64-pc-linux-gnu", "--linker-path=/bin/true"]);
-        command.arg(format!("--device-compiler=nvptx64-nvidia-cuda=--cuda-path={cuda}"));
-        command.args(["-O2", "-flto=full"].map(|option| format!("--device-compiler=nvptx64-nvidia-cuda={option}")));
-        command.arg(format!("--cuda-path={cuda}")).arg("-o").arg(self.folder.join("device.out"));
-        command.args([self.object("kernel"), self.object("helper")]);
-        command
-    }
-
-    fn measure(&self, case: &Case) -> Result<Measured> {
-        let mut pairs = Vec::new();
-        for pair in 0..=PAIRS {
-            let times = (timed((case.ours)(self))?, timed((case.theirs)(self))?);
-            if pair > 0 {
-                pairs.push(times);
-            }
-        }
-        Ok(Measured { pairs })
+    fn restore_cache(&self) -> Result<()> {
+        remove(&self.cache())?;
+        copy_folder(&self.kept_cache(), &self.cache())
     }
 }
 
-fn timed(mut command: Command) -> Result<Duration> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let start = Instant::now();
-    let status = command.status().map_err(|error| Failure::new(format!("cannot run {command:?}: {error}")))?;
-    if !status.success() {
-        return Err(Failure::new(format!("{command:?} failed: {status}")));
-    }
-    Ok(start.elapsed())
+fn compile_host(folder: &Path, progress: &Progress) -> Result<PathBuf> {
+    create_folder(folder)?;
+    let (source, object) = (folder.join("host.c"), folder.join("host.o"));
+    std::fs::write(&source, "int main(void) { return 0; }\n")
+        .map_err(|error| Failure::file("write", &source, &error))?;
+    let mut clang = Command::new(Path::new(LLVM).join("bin/clang"));
+    progress.run(clang.arg("-c").arg(&source).arg("-o").arg(&object))?;
+    Ok(object)
 }
 
-/// Wall times of ours and theirs, pair by pair.
-struct Measured {
-    pairs: Vec<(Duration, Duration)>,
+/// A file or a folder, if it is there.
+fn remove(path: &Path) -> Result<()> {
+    let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::file("remove", path, &error)),
+        _ => Ok(()),
+    }
 }
 
-impl Measured {
-    fn spread(&self, figure: impl Fn(f64, f64) -> f64) -> (f64, f64, f64) {
-        let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
-        let mut figures: Vec<f64> =
-            self.pairs.iter().map(|(ours, theirs)| figure(milliseconds(*ours), milliseconds(*theirs))).collect();
-        figures.sort_by(f64::total_cmp);
-        (figures[0], figures[figures.len() / 2], figures[figures.len() - 1])
-    }
-
-    fn compared(&self, goal: Goal) -> (f64, f64, f64) {
-        match goal {
-            Goal::Ratio(_) => self.spread(|ours, theirs| ours / theirs),
-            Goal::Overhead(_) => self.spread(|ours, theirs| ours - theirs),
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    create_folder(to)?;
+    let entries = std::fs::read_dir(from).map_err(|error| Failure::file("read", from, &error))?;
+    for entry in entries {
+        let path = entry.map_err(|error| Failure::file("read", from, &error))?.path();
+        let copy = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            copy_folder(&path, &copy)?;
+        } else {
+            std::fs::copy(&path, &copy).map_err(|error| Failure::file("copy", &path, &error))?;
         }
     }
-
-    fn meets(&self, goal: Goal) -> bool {
-        let (Goal::Ratio(limit) | Goal::Overhead(limit)) = goal;
-        self.compared(goal).1 <= limit
-    }
-
-    fn summary(&self, goal: Goal) -> String {
-        let (least, median, most) = self.compared(goal);
-        match goal {
-            Goal::Ratio(limit) => format!("{median:.2} ({least:.2}-{most:.2}) of the peer's time, goal {limit}"),
-            Goal::Overhead(limit) => format!("{median:.1} ({least:.1}-{most:.1}) ms over the peer, goal {limit}"),
-        }
-    }
-
-    fn row(&self, case: &Case) -> String {
-        let (_, ours, _) = self.spread(|ours, _| ours);
-        let (_, theirs, _) = self.spread(|_, theirs| theirs);
-        let summary = self.summary(case.goal);
-        format!("| {} | {} | {ours:.1} | {theirs:.1} | {summary} |", case.name, case.describe)
-    }
+    Ok(())
 }
 
-fn report(rows: &str) -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let information = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = information.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("unknown processor", |(_, name)| name);
-    format!(
-        "# Benchmarks\n\n\
-         Written by `cargo xtask bench` on {}: {cores} cores, {model}, Linux, LLVM 22, CUDA 13.0.\n\
-         {PAIRS} pairs after one to warm up, in turn; medians, with the least and the most in parentheses.\n\
-         Machines are noisy: trust the comparison, not the milliseconds.\n\n\
-         | case | what | fatlink, ms | peer, ms | comparison |\n| --- | --- | --- | --- | --- |\n{rows}",
-        today()
-    )
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Today's date in UTC, by Howard Hinnant's days-to-civil rule.
-fn today() -> String {
-    let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let days = seconds / 86_400 + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02}")
+    #[test]
+    fn cases_are_chosen_by_name_in_their_own_order() {
+        let names = ["large".to_owned(), "small".to_owned()];
+        assert_eq!(chosen(&names).unwrap().iter().map(|case| case.name).collect::<Vec<_>>(), ["small", "large"]);
+        assert_eq!(chosen(&[]).unwrap().len(), CASES.len());
+        assert!(chosen(&["tiny".to_owned()]).err().unwrap().message.contains("no such case: tiny"));
+    }
 }

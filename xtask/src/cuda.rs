@@ -10,7 +10,8 @@ use crate::repository::{create_folder, replace_link};
 use crate::step::{Progress, step};
 use crate::toolchain::Toolchain;
 
-const PINS: &str = include_str!("../cuda-wheels.txt");
+/// The pinned wheels, in the format of pip.
+pub const PINS: &str = include_str!("../cuda-wheels.txt");
 
 /// A copy of the pins inside the installed folder says what is in there.
 const STAMP: &str = "cuda-wheels.txt";

@@ -30,9 +30,9 @@ struct Choice {
 }
 
 /// Builds, makes seeds, and runs one target per core at a time.
-pub fn run(repository: &Repository) -> Result<()> {
+pub fn run(repository: &Repository, arguments: &[String]) -> Result<()> {
     let fuzz = repository.root.join("offload-bundle/fuzz");
-    let choice = choice(std::env::args().skip(2), &targets(&fuzz)?)?;
+    let choice = choice(arguments.iter().cloned(), &targets(&fuzz)?)?;
     let built = build(repository, &fuzz)?;
     step("collect real containers as seeds", |progress| {
         let count = seeds(repository, &fuzz.join("seeds"), progress)?;

@@ -28,32 +28,62 @@ use repository::Repository;
 struct Subcommand {
     name: &'static str,
     help: &'static str,
-    run: fn(&Repository) -> Result<()>,
+    run: Run,
+}
+
+enum Run {
+    Plain(fn(&Repository) -> Result<()>),
+    WithArguments(fn(&Repository, &[String]) -> Result<()>),
 }
 
 const SUBCOMMANDS: [Subcommand; 9] = [
-    Subcommand { name: "demo", help: "install what is missing, build fatlink, link a sample with it", run: demo::run },
-    Subcommand { name: "test", help: "run every test that can run on this machine", run: test::run },
+    Subcommand {
+        name: "demo",
+        help: "install what is missing, build fatlink, link a sample with it",
+        run: Run::Plain(demo::run),
+    },
+    Subcommand { name: "test", help: "run every test that can run on this machine", run: Run::Plain(test::run) },
     Subcommand {
         name: "test --big",
         help: "link programs with 2.3 GB of device code; needs 6 GB of disk",
-        run: big::run,
+        run: Run::Plain(big::run),
     },
-    Subcommand { name: "setup", help: "install LLVM 22 and CUDA 13.0 where they are missing", run: setup::run },
+    Subcommand {
+        name: "setup",
+        help: "install LLVM 22 and CUDA 13.0 where they are missing",
+        run: Run::Plain(setup::run),
+    },
     Subcommand {
         name: "env",
         help: "print what a shell needs to use them: eval \"$(cargo xtask env)\"",
-        run: environment::run,
+        run: Run::Plain(environment::run),
     },
-    Subcommand { name: "bench", help: "time fatlink against clang-linker-wrapper", run: bench::run },
-    Subcommand { name: "fuzz", help: "try damaged containers, 10 minutes each reader; --seconds N", run: fuzz::run },
+    Subcommand {
+        name: "bench",
+        help: "time fatlink against clang-linker-wrapper; bench --help says more",
+        run: Run::WithArguments(bench::run),
+    },
+    Subcommand {
+        name: "fuzz",
+        help: "try damaged containers, 10 minutes each reader; --seconds N",
+        run: Run::WithArguments(fuzz::run),
+    },
     Subcommand {
         name: "roundtrip",
         help: "rebuild every container of the installed CUDA and LLVM",
-        run: roundtrip::run,
+        run: Run::Plain(roundtrip::run),
     },
-    Subcommand { name: "dist", help: "build the programs and lay them out in dist/", run: dist::run },
+    Subcommand { name: "dist", help: "build the programs and lay them out in dist/", run: Run::Plain(dist::run) },
 ];
+
+impl Subcommand {
+    fn is_named(&self, arguments: &[String]) -> bool {
+        match self.run {
+            Run::Plain(_) => arguments.join(" ") == self.name,
+            Run::WithArguments(_) => arguments.first().is_some_and(|name| name == self.name),
+        }
+    }
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -63,9 +93,7 @@ fn main() -> ExitCode {
         print!("{}", usage());
         return ExitCode::SUCCESS;
     }
-    let name = arguments.join(" ");
-    // `fuzz` has options of its own.
-    let chosen = SUBCOMMANDS.iter().find(|one| one.name == name || one.name == "fuzz" && name.starts_with("fuzz "));
+    let chosen = SUBCOMMANDS.iter().find(|subcommand| subcommand.is_named(&arguments));
     let Some(subcommand) = chosen else {
         if !arguments.is_empty() {
             eprintln!("error: no such command: cargo xtask {}\n", arguments.join(" "));
@@ -73,7 +101,11 @@ fn main() -> ExitCode {
         eprint!("{}", usage());
         return ExitCode::from(2);
     };
-    match Repository::find().and_then(|repository| (subcommand.run)(&repository)) {
+    let outcome = Repository::find().and_then(|repository| match subcommand.run {
+        Run::Plain(run) => run(&repository),
+        Run::WithArguments(run) => run(&repository, &arguments[1..]),
+    });
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");

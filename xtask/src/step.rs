@@ -6,10 +6,18 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, IsTerminal, PipeReader, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
+
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on steps say nothing, unless a tool fails.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
 
 /// How far a step is; threads of one step may share it.
 pub struct Progress {
@@ -18,6 +26,9 @@ pub struct Progress {
 
 /// Runs `work` as one step. The note that it returns is put at the end of the line.
 pub fn step<Note: AsRef<str>>(title: &str, work: impl FnOnce(&Progress) -> Result<Note>) -> Result<()> {
+    if QUIET.load(Ordering::Relaxed) {
+        return work(&Progress { status: None }).map(drop);
+    }
     let start = Instant::now();
     print!("  {title} ... ");
     flush();

@@ -52,15 +52,26 @@ impl DebugInfo {
     }
 }
 
-/// Assembles; the cubin's bytes come back.
+/// What a run of ptxas gives.
+#[derive(Debug, Default)]
+pub struct Cubin {
+    /// The cubin; empty in a dry run.
+    pub bytes: Vec<u8>,
+    /// Its warnings, and what `-v` makes it say; the user's to see.
+    pub said: String,
+    /// Its largest resident size in bytes; 0: not known.
+    pub peak: u64,
+}
+
+/// Assembles.
 ///
 /// # Errors
 /// ptxas cannot be started or fails; its own words are in the message.
-pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) -> Result<Vec<u8>, Errors> {
+pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) -> Result<Cubin, Errors> {
     let arguments = arguments(assembly, options);
     command::show(mode, assembly.ptxas, &arguments);
     if mode.dry {
-        return Ok(Vec::new());
+        return Ok(Cubin::default());
     }
     let (program, arch) = (assembly.ptxas.display(), assembly.arch);
     let output = command::capture(assembly.ptxas, &arguments)
@@ -70,24 +81,33 @@ pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) ->
         let failure = command::failure(assembly.ptxas, &arch.to_string(), output.status, &words);
         return Err(Errors::one(format_args!("{failure}; --save-temps keeps the PTX")));
     }
-    if !words.is_empty() {
-        // ptxas -v and its warnings (spills, stack sizes) are the user's.
-        eprintln!("{words}");
-    }
-    std::fs::read(&assembly.output)
-        .map_err(|error| Errors::one(format_args!("{program} left no cubin for {arch}: {error}")))
+    let bytes = std::fs::read(&assembly.output)
+        .map_err(|error| Errors::one(format_args!("{program} left no cubin for {arch}: {error}")))?;
+    Ok(Cubin { bytes, said: words, peak: output.peak_bytes })
+}
+
+/// The `.version` of PTX, if it has one.
+pub fn version_of(ptx: &[u8]) -> Option<PtxVersion> {
+    let rest = &ptx[version_place(ptx)?..];
+    let line = rest.split(|byte| *byte == b'\n').next()?;
+    let (major, minor) = std::str::from_utf8(line).ok()?.trim().split_once('.')?;
+    Some(PtxVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
+}
+
+fn version_place(ptx: &[u8]) -> Option<usize> {
+    const DIRECTIVE: &[u8] = b".version ";
+    Some(ptx.windows(DIRECTIVE.len()).position(|window| window == DIRECTIVE)? + DIRECTIVE.len())
 }
 
 /// Writes PTX with another `.version`. `None`: it has no such line.
 pub fn with_version(ptx: &[u8], version: PtxVersion) -> Option<Vec<u8>> {
-    const DIRECTIVE: &[u8] = b".version ";
-    let start = ptx.windows(DIRECTIVE.len()).position(|window| window == DIRECTIVE)? + DIRECTIVE.len();
+    let start = version_place(ptx)?;
     let end = start + ptx[start..].iter().position(|byte| *byte == b'\n')?;
     Some([&ptx[..start], version.to_string().as_bytes(), &ptx[end..]].concat())
 }
 
 /// Gives PTX the lowest version that its target and code need: a newer one than the driver knows fails there,
-/// even beside PTX that would run. ptxas knows what needs which version, and says so.
+/// even beside PTX that would run. ptxas knows what needs which version, and says so. `stem` names the files of this job.
 ///
 /// # Errors
 /// ptxas takes the PTX with no version, not even its own.
@@ -96,12 +116,13 @@ pub fn lower_version(
     ptx: Vec<u8>,
     arch: GpuArch,
     own: PtxVersion,
+    stem: &str,
     scratch: &Scratch,
 ) -> Result<Vec<u8>, Errors> {
     let mut version = arch.min_ptx();
     while version < own {
         let Some(lowered) = with_version(&ptx, version) else { break };
-        match needed(ptxas, &lowered, arch, scratch)? {
+        match needed(ptxas, &lowered, arch, stem, scratch)? {
             None => return Ok(lowered),
             // Always upwards, so that it ends.
             Some(needed) => version = needed.max(version.next()),
@@ -111,8 +132,14 @@ pub fn lower_version(
 }
 
 /// Tries the PTX. `None`: it is fine; else the version that ptxas asks for, as far as it says.
-fn needed(ptxas: &Path, ptx: &[u8], arch: GpuArch, scratch: &Scratch) -> Result<Option<PtxVersion>, Errors> {
-    let input = scratch.write(&format!("{}.probe.ptx", arch.virtual_name()), ptx)?;
+fn needed(
+    ptxas: &Path,
+    ptx: &[u8],
+    arch: GpuArch,
+    stem: &str,
+    scratch: &Scratch,
+) -> Result<Option<PtxVersion>, Errors> {
+    let input = scratch.write(&format!("{stem}.{}.probe.ptx", arch.virtual_name()), ptx)?;
     // Unoptimized: only the reading of the text counts.
     let mut words: Vec<OsString> = ["-m64", "-O0", "-arch"].map(OsString::from).to_vec();
     words.extend([arch.to_string().into(), input.into(), "-o".into(), "/dev/null".into()]);

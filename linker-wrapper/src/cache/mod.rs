@@ -4,9 +4,6 @@
 //! renamed, whoever comes last wins, and both wrote the same. What a killed link leaves under that other name is
 //! no entry and goes when the folder is trimmed. Whatever is wrong with the folder or an entry is a miss.
 
-// The device link does not use all of it yet.
-#![allow(dead_code, unused_imports)]
-
 mod choice;
 mod entry;
 mod key;
@@ -20,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 pub use choice::{CacheChoice, of};
-pub use key::{FORMAT_VERSION, Key, KeyBuilder, identity_of};
+pub use key::{Key, KeyBuilder, identity_of};
 
 use crate::error::reason;
 use crate::scratch;

@@ -1,8 +1,5 @@
 //! The memory that jobs may use at the same time: `--offload-memory=`, or what the machine has to spare.
 
-// The device link does not use it yet.
-#![allow(dead_code)]
-
 mod available;
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

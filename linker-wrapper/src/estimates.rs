@@ -1,0 +1,64 @@
+//! How much memory a job will need, so that only as many run at a time as fit.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What every process has.
+const PROCESS: u64 = 64 << 20;
+/// LLVM's memory for one instruction before optimization, over all passes.
+const LLVM_BYTES: u64 = 6 << 10;
+/// ptxas's memory for one byte of PTX, until this link has seen more. Kernels differ widely.
+const PTXAS_FACTOR: u64 = 40;
+
+/// Estimates that get better while the link runs.
+#[derive(Debug)]
+pub struct Estimates {
+    /// The most that ptxas has needed for a byte of PTX.
+    ptxas_factor: AtomicU64,
+    seen: AtomicU64,
+}
+
+impl Default for Estimates {
+    fn default() -> Self {
+        Estimates { ptxas_factor: AtomicU64::new(PTXAS_FACTOR), seen: AtomicU64::new(0) }
+    }
+}
+
+impl Estimates {
+    /// Bytes that LLVM needs for a partition of so many instructions.
+    pub fn llvm(&self, instructions: u64) -> u64 {
+        PROCESS + instructions.saturating_mul(LLVM_BYTES)
+    }
+
+    /// Bytes that ptxas needs for so many bytes of PTX.
+    pub fn ptxas(&self, ptx: u64) -> u64 {
+        PROCESS + ptx.saturating_mul(self.ptxas_factor.load(Ordering::Relaxed))
+    }
+
+    /// ptxas needed `peak` bytes for `ptx` bytes.
+    pub fn learn(&self, ptx: u64, peak: u64) {
+        // Small ones say nothing: there the process itself weighs most.
+        if ptx < 64 << 10 || peak == 0 {
+            return;
+        }
+        let factor = peak.saturating_sub(PROCESS) / ptx + 1;
+        let seen = self.seen.fetch_max(factor, Ordering::Relaxed).max(factor);
+        self.ptxas_factor.store(seen, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_counts_more_than_what_was_guessed() {
+        let estimates = Estimates::default();
+        let guess = estimates.ptxas(1 << 20);
+        estimates.learn(1 << 20, PROCESS + (10 << 20));
+        assert!(estimates.ptxas(1 << 20) < guess);
+        estimates.learn(1 << 20, PROCESS + (90 << 20));
+        estimates.learn(1 << 20, PROCESS + (20 << 20));
+        assert!(estimates.ptxas(1 << 20) >= 90 << 20);
+        assert!(estimates.llvm(100_000) > estimates.llvm(1));
+    }
+}

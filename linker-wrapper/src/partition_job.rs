@@ -1,0 +1,189 @@
+//! The job of one partition: PTX by a worker process, machine code by ptxas, or both out of the cache.
+
+use llvm_passes::extract::UnitPart;
+use llvm_passes::partition::Partition;
+use llvm_passes::session::Warning;
+use offload_bundle::arch::GpuArch;
+
+use crate::backend::ptxas::{self, DebugInfo};
+use crate::cache::Key;
+use crate::device_link::{self, Assembled, Surroundings};
+use crate::error::{Errors, collect};
+use crate::partitioned::CutTarget;
+use crate::results::CompiledPartition;
+use crate::scratch;
+use crate::symbol_name;
+use crate::toolchain::Ptxas;
+use crate::trace;
+use crate::worker::{self, Emission, Work};
+
+/// Kernels that are named in messages about a partition, and the longest name.
+const KERNELS_SHOWN: usize = 3;
+const NAME_WIDTH: usize = 100;
+
+/// What a partition gives.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// Relocatable machine code.
+    pub cubins: Vec<Assembled>,
+    /// PTX for the image, of the lowest version that it needs.
+    pub ptx: Vec<(GpuArch, Vec<u8>)>,
+    /// LLVM's warnings.
+    pub warnings: Vec<Warning>,
+    /// What ptxas said.
+    pub said: Vec<String>,
+}
+
+/// A job with everything that is known before it runs.
+struct Job<'j> {
+    around: &'j Surroundings<'j>,
+    stem: String,
+    what: String,
+    ptxas: Ptxas,
+    sass: Vec<GpuArch>,
+    ptx: Vec<GpuArch>,
+    instructions: u64,
+    work: Work,
+}
+
+/// Compiles one partition for all targets that get some of it.
+///
+/// # Errors
+/// What LLVM or ptxas says.
+pub fn compile(cut: &CutTarget<'_>, index: usize, around: &Surroundings<'_>) -> Result<Made, Errors> {
+    let job = Job::new(cut, index, around)?;
+    let key = around.results.partition_key(&job.work, around);
+    if let Some(made) = around.results.get::<CompiledPartition>(key.as_ref()).and_then(|found| job.unpack(found)) {
+        return made;
+    }
+    job.run(key.as_ref())
+}
+
+/// "the kernels 'a', 'b', 'c' and 4 more for sm_90".
+pub fn described(partition: &Partition, arch: GpuArch) -> String {
+    let kernels = &partition.kernels;
+    if kernels.is_empty() {
+        return format!("functions and variables that kernels share for {arch}");
+    }
+    let names = kernels.iter().take(KERNELS_SHOWN).map(|name| symbol_name::shortened(name, NAME_WIDTH));
+    let shown: Vec<String> = names.collect();
+    let more = kernels.len().saturating_sub(KERNELS_SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let noun = if kernels.len() == 1 { "kernel" } else { "kernels" };
+    format!("the {noun} {}{more} for {arch}", shown.join(", "))
+}
+
+impl<'j> Job<'j> {
+    fn new(cut: &'j CutTarget<'j>, index: usize, around: &'j Surroundings<'j>) -> Result<Self, Errors> {
+        let (partition, own) = (&cut.partitions()[index], cut.target.arch);
+        let ptxas = (around.ptxas)()?;
+        let stem = format!("{own}.{index}");
+        let mut sass: Vec<GpuArch> =
+            around.sass.iter().filter(|entry| entry.from == own).map(|entry| entry.arch).collect();
+        sass.sort_by_key(|arch| *arch != own);
+        let ptx: Vec<GpuArch> = around.ptx.iter().filter(|entry| entry.from == own).map(|entry| entry.arch).collect();
+        let more = ptx.iter().filter(|arch| !sass.contains(arch));
+        let emissions = collect(sass.iter().chain(more).map(|arch| {
+            let version = ptxas.ptx_version(*arch)?;
+            let path = around.scratch.file(&format!("{stem}.{arch}.ptx"));
+            Ok(Emission { arch: arch.to_string(), version: (version.major, version.minor), path })
+        }))?;
+        let version = ptxas.ptx_version(own)?;
+        let parts = partition.parts.iter().enumerate();
+        let stage = |stage: &str| around.scratch.file(&format!("{stem}.{stage}.bc"));
+        let work = Work {
+            arch: own.to_string(),
+            version: (version.major, version.minor),
+            level: around.options.level,
+            llvm_options: around.options.llvm_options.clone(),
+            units: cut.units.clone(),
+            ranges: partition.parts.iter().map(|part| cut.ranges[part.unit].clone()).collect(),
+            parts: parts.map(|(place, part)| UnitPart { unit: place, takes: part.takes.clone() }).collect(),
+            keep: partition.keep.clone(),
+            libdevice: cut.libdevice.path().map(Into::into),
+            emissions,
+            keep_stages: around.scratch.folder().is_none().then(|| (stage("merged"), stage("opt"))),
+        };
+        let (what, instructions) = (described(partition, own), partition.instructions);
+        Ok(Job { around, stem, what, ptxas, sass, ptx, instructions, work })
+    }
+
+    fn run(&self, key: Option<&Key>) -> Result<Made, Errors> {
+        let around = self.around;
+        let mut permit = around.budget.admit(around.estimates.llvm(self.instructions));
+        let compiling = trace::scope("Compile partition", || format!("{}: {}", self.stem, self.what));
+        let reply = worker::compile(&self.work, &around.scratch.file(&format!("{}.json", self.stem)), &self.what)?;
+        drop(compiling);
+        let sizes = &reply.sizes;
+        permit.adjust(around.estimates.ptxas(sizes.iter().copied().max().unwrap_or_default()));
+        let mut made = Made { warnings: reply.warnings, ..Made::default() };
+        for (arch, (debug_info, size)) in self.sass.iter().zip(reply.debug_info.iter().zip(sizes)) {
+            let cubin = self.assemble(*arch, *debug_info)?;
+            around.estimates.learn(*size, cubin.peak);
+            made.said.extend(cubin.said.clone());
+            made.cubins.push(cubin);
+        }
+        made.ptx = collect(self.ptx.iter().map(|arch| Ok((*arch, self.image_ptx(*arch)?))))?;
+        drop(permit);
+        self.keep(key, &made);
+        Ok(made)
+    }
+
+    fn emission(&self, arch: GpuArch) -> Option<&Emission> {
+        let name = arch.to_string();
+        self.work.emissions.iter().find(|emission| emission.arch == name)
+    }
+
+    fn assemble(&self, arch: GpuArch, debug_info: DebugInfo) -> Result<Assembled, Errors> {
+        let input = self.emission(arch).map(|emission| emission.path.clone()).unwrap_or_default();
+        let output = input.with_extension("cubin");
+        let assembly = ptxas::Assembly { ptxas: &self.ptxas.path, arch, input, output, relocatable: true, debug_info };
+        device_link::run_ptxas(assembly, self.around)
+    }
+
+    /// PTX for the image, with the lowest version that it needs.
+    fn image_ptx(&self, arch: GpuArch) -> Result<Vec<u8>, Errors> {
+        let Some(emission) = self.emission(arch) else { return Ok(Vec::new()) };
+        let text = scratch::read_file(&emission.path)?;
+        if self.around.mode.dry {
+            return Ok(text);
+        }
+        if let Some(version) = self.around.ptx_version {
+            return Ok(ptxas::with_version(&text, version).unwrap_or(text));
+        }
+        let own = self.ptxas.ptx_version(arch)?;
+        let _probing = trace::scope("Find lowest PTX version", || format!("{} {arch}", self.stem));
+        ptxas::lower_version(&self.ptxas.path, text, arch, own, &self.stem, self.around.scratch)
+    }
+
+    /// What was kept, with the cubins where nvlink finds them. `None`: it makes no sense.
+    fn unpack(&self, found: CompiledPartition) -> Option<Result<Made, Errors>> {
+        let mut made = Made { warnings: found.warnings, said: found.said, ..Made::default() };
+        for (arch, bytes) in found.cubins {
+            let arch: GpuArch = arch.parse().ok()?;
+            let path = match self.around.scratch.write(&format!("{}.{arch}.cubin", self.stem), &bytes) {
+                Ok(path) => path,
+                Err(error) => return Some(Err(error)),
+            };
+            made.cubins.push(Assembled { arch, path, bytes, peak: 0, said: Vec::new() });
+        }
+        for (arch, text) in found.ptx {
+            made.ptx.push((arch.parse().ok()?, text));
+        }
+        let cubins: Vec<GpuArch> = made.cubins.iter().map(|cubin| cubin.arch).collect();
+        (cubins == self.sass).then_some(Ok(made))
+    }
+
+    fn keep(&self, key: Option<&Key>, made: &Made) {
+        if key.is_none() || self.around.mode.dry {
+            return;
+        }
+        let kept = CompiledPartition {
+            cubins: made.cubins.iter().map(|cubin| (cubin.arch.to_string(), cubin.bytes.clone())).collect(),
+            ptx: made.ptx.iter().map(|(arch, text)| (arch.to_string(), text.clone())).collect(),
+            warnings: made.warnings.clone(),
+            said: made.said.clone(),
+        };
+        self.around.results.put(key, &kept);
+    }
+}

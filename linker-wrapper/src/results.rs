@@ -1,0 +1,225 @@
+//! What earlier links made and this one can use again: what units say of themselves, compiled partitions, whole
+//! linked targets. The keys are made here and nowhere else.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use llvm_passes::session::Warning;
+use llvm_passes::summary::Summary;
+use rayon::prelude::*;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::cache::{Cache, Key, KeyBuilder, identity_of};
+use crate::device_compiler::DeviceOptions;
+use crate::device_link::{LinkedTarget, Surroundings};
+use crate::image_policy::Entry;
+use crate::plan::{Code, TargetPlan};
+use crate::worker::Work;
+
+/// Results of earlier links, if there is a cache.
+#[derive(Debug, Default)]
+pub struct Results {
+    cache: Option<Cache>,
+    program: OnceLock<Option<[u8; 32]>>,
+    tools: OnceLock<Option<Tools>>,
+}
+
+/// What the machine code depends on beside the code.
+#[derive(Debug)]
+struct Tools {
+    ptxas: [u8; 32],
+    nvlink: Option<[u8; 32]>,
+    libdevice: Option<[u8; 32]>,
+    device_library: Option<[u8; 32]>,
+}
+
+/// A compiled partition.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CompiledPartition {
+    /// Relocatable cubins, by target.
+    pub cubins: Vec<(String, Vec<u8>)>,
+    /// PTX for the image, by target.
+    pub ptx: Vec<(String, Vec<u8>)>,
+    /// LLVM's warnings.
+    pub warnings: Vec<Warning>,
+    /// What ptxas said.
+    pub said: Vec<String>,
+}
+
+/// A linked target.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CachedTarget {
+    sass: Vec<(String, Vec<u8>)>,
+    ptx: Vec<(String, Vec<u8>)>,
+    warnings: Vec<Warning>,
+}
+
+impl Results {
+    /// Those in a cache.
+    pub fn new(cache: Option<Cache>) -> Self {
+        Results { cache, ..Results::default() }
+    }
+
+    /// The cache, for what is said of it at the end.
+    pub fn cache(&self) -> Option<&Cache> {
+        self.cache.as_ref()
+    }
+
+    /// What was kept under the key. What cannot be read is none.
+    pub fn get<T: DeserializeOwned>(&self, key: Option<&Key>) -> Option<T> {
+        postcard::from_bytes(&self.cache.as_ref()?.get(key?)?).ok()
+    }
+
+    /// Keeps it.
+    pub fn put<T: Serialize>(&self, key: Option<&Key>, value: &T) {
+        if let (Some(cache), Some(key), Ok(bytes)) = (&self.cache, key, postcard::to_allocvec(value)) {
+            cache.put(key, &bytes);
+        }
+    }
+
+    /// The start of every key: this very program, with its LLVM.
+    fn key(&self, kind: &str) -> Option<KeyBuilder> {
+        self.cache.as_ref()?;
+        let program = self.program.get_or_init(|| identity_of(Path::new("/proc/self/exe")).ok());
+        Some(KeyBuilder::new(kind).field("program", program.as_ref()?))
+    }
+
+    /// What a unit says of itself, read by `make` if it is not known.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn summary<E>(&self, bitcode: &[u8], make: impl FnOnce() -> Result<Summary, E>) -> Result<Summary, E> {
+        let key = self.key("summary").map(|key| key.field("bitcode", blake3::hash(bitcode).as_bytes()).finish());
+        if let Some(summary) = self.get(key.as_ref()) {
+            return Ok(summary);
+        }
+        let summary = make()?;
+        self.put(key.as_ref(), &summary);
+        Ok(summary)
+    }
+
+    fn tools(&self, around: &Surroundings<'_>) -> Option<&Tools> {
+        let probe = || {
+            let toolkit = around.toolkit.as_ref().ok()?;
+            let library = around.device_library.as_deref();
+            let identity = |path: Option<&Path>| path.and_then(|path| identity_of(path).ok());
+            let (nvlink, libdevice) = (toolkit.nvlink().ok(), toolkit.libdevice());
+            let ((ptxas, nvlink), (libdevice, device_library)) = rayon::join(
+                || rayon::join(|| identity(Some(toolkit.ptxas())), || identity(nvlink.as_deref())),
+                || (identity(Some(&libdevice)), identity(library)),
+            );
+            Some(Tools { ptxas: ptxas?, nvlink, libdevice, device_library })
+        };
+        self.tools.get_or_init(probe).as_ref()
+    }
+
+    /// The key of one partition: all that its PTX and machine code depend on.
+    pub fn partition_key(&self, work: &Work, around: &Surroundings<'_>) -> Option<Key> {
+        let tools = self.tools(around)?;
+        let fields = PartitionFields {
+            work,
+            ptxas: &tools.ptxas,
+            libdevice: tools.libdevice.as_ref().map_or(&[], |hash| &hash[..]),
+            options: around.options,
+            ptx_version: around.ptx_version.map(|version| version.to_string()).unwrap_or_default(),
+            ptx: around.ptx,
+        };
+        cachable(around.options).then(|| fields.key(self.key("partition")?)).flatten()
+    }
+
+    /// The key of a whole target.
+    pub fn target_key(&self, target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Option<Key> {
+        let key = self.key("target")?;
+        let tools = self.tools(around)?;
+        if !cachable(around.options) {
+            return None;
+        }
+        let hash = |image: &crate::plan::PlannedImage<'_>| {
+            let code = if image.code == Code::Bitcode { b"b" } else { b"c" };
+            [&code[..], blake3::hash(image.bytes).as_bytes()].concat()
+        };
+        let images: Vec<Vec<u8>> = target.images.par_iter().map(hash).collect();
+        let mut registered: Vec<&str> = around.registered.iter().map(String::as_str).collect();
+        registered.sort_unstable();
+        let entries = |entries: &[Entry]| format!("{entries:?}");
+        let tool = |hash: &Option<[u8; 32]>| hash.map(Vec::from).unwrap_or_default();
+        let key = key
+            .field("arch", target.arch.to_string().as_bytes())
+            .field("images", &images.concat())
+            .field("registered", registered.join("\0").as_bytes())
+            .field("sass", entries(around.sass).as_bytes())
+            .field("ptx", entries(around.ptx).as_bytes())
+            .field("ptx version", format!("{:?}", around.ptx_version).as_bytes())
+            .field("options", options_text(around.options).as_bytes())
+            .field("partitioning", format!("{:?}", around.partitioning).as_bytes())
+            .field("ptxas", &tools.ptxas)
+            .field("nvlink", &tool(&tools.nvlink))
+            .field("libdevice", &tool(&tools.libdevice))
+            .field("device library", &tool(&tools.device_library));
+        Some(key.finish())
+    }
+}
+
+/// Options that name files whose content is not known here.
+fn cachable(options: &DeviceOptions) -> bool {
+    let names_file = |word: &String| {
+        ["-optf", "--options-file", "-fdevice-", "--save-temps"].iter().any(|start| word.starts_with(start))
+    };
+    !options.ptxas_arguments.iter().chain(&options.nvlink_arguments).any(names_file)
+}
+
+/// Every option that the code depends on.
+fn options_text(options: &DeviceOptions) -> String {
+    let DeviceOptions { level, ptxas_level, debug, ptxas_arguments, nvlink_arguments, llvm_options, .. } = options;
+    format!("{level:?} {ptxas_level} {debug} {ptxas_arguments:?} {nvlink_arguments:?} {llvm_options:?}")
+}
+
+/// All fields of a partition's key.
+struct PartitionFields<'f> {
+    work: &'f Work,
+    ptxas: &'f [u8],
+    libdevice: &'f [u8],
+    options: &'f DeviceOptions,
+    ptx_version: String,
+    ptx: &'f [Entry],
+}
+
+impl PartitionFields<'_> {
+    fn key(&self, key: KeyBuilder) -> Option<Key> {
+        let work = self.work;
+        let units: String = work.ranges.iter().map(|range| format!("{}\n", range.hash)).collect();
+        let emissions: Vec<_> = work.emissions.iter().map(|emission| (&emission.arch, emission.version)).collect();
+        let key = key
+            .field("units", units.as_bytes())
+            .field("parts", &postcard::to_allocvec(&work.parts).ok()?)
+            .field("keep", &postcard::to_allocvec(&work.keep).ok()?)
+            .field("arch", work.arch.as_bytes())
+            .field("version", &[work.version.0, work.version.1])
+            .field("emissions", format!("{emissions:?}").as_bytes())
+            .field("ptx", format!("{:?}", self.ptx).as_bytes())
+            .field("ptx version", self.ptx_version.as_bytes())
+            .field("options", options_text(self.options).as_bytes())
+            .field("ptxas", self.ptxas)
+            .field("libdevice", self.libdevice);
+        Some(key.finish())
+    }
+}
+
+impl CachedTarget {
+    /// What is kept of a target.
+    pub fn of(linked: &LinkedTarget) -> Self {
+        let named = |list: &[(offload_bundle::GpuArch, Vec<u8>)]| {
+            list.iter().map(|(arch, bytes)| (arch.to_string(), bytes.clone())).collect()
+        };
+        CachedTarget { sass: named(&linked.sass), ptx: named(&linked.ptx), warnings: linked.warnings.clone() }
+    }
+
+    /// The target, if everything in it makes sense.
+    pub fn into_linked(self) -> Option<LinkedTarget> {
+        let read = |list: Vec<(String, Vec<u8>)>| {
+            list.into_iter().map(|(arch, bytes)| Some((arch.parse().ok()?, bytes))).collect::<Option<Vec<_>>>()
+        };
+        Some(LinkedTarget { sass: read(self.sass)?, ptx: read(self.ptx)?, warnings: self.warnings, said: Vec::new() })
+    }
+}

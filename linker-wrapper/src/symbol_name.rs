@@ -1,0 +1,94 @@
+//! Names of device symbols as people write them, and short enough to be read.
+
+use cpp_demangle::DemangleOptions;
+
+/// `helper(int)` of `_Z6helperi`; a name that is not mangled stays as it is.
+pub fn demangled(name: &str) -> String {
+    // What clang puts behind the names of static kernels and variables that the host can reach.
+    let plain =
+        ["__intern__", "__static__"].iter().find_map(|mark| name.split_once(mark)).map_or(name, |(plain, _)| plain);
+    let symbol = cpp_demangle::Symbol::new(plain).ok();
+    let text = symbol.and_then(|symbol| symbol.demangle_with_options(&DemangleOptions::default()).ok());
+    text.unwrap_or_else(|| plain.to_owned())
+}
+
+/// The same in at most `width` characters: template arguments go first, from the innermost outwards, then the
+/// parameters, then the end.
+pub fn shortened(name: &str, width: usize) -> String {
+    let full = demangled(name);
+    let deepest = full.chars().fold((0_usize, 0), |(depth, most), c| match c {
+        '<' => (depth + 1, most.max(depth + 1)),
+        '>' => (depth.saturating_sub(1), most),
+        _ => (depth, most),
+    });
+    let fewer = (1..=deepest.1).rev().map(|depth| without_arguments(&full, depth));
+    let mut forms: Vec<String> = std::iter::once(full.clone()).chain(fewer).collect();
+    let barest = forms.last().unwrap_or(&full);
+    let bare = barest.split_once('(').map_or(barest.as_str(), |(bare, _)| bare).to_owned();
+    if !bare.is_empty() {
+        forms.push(bare);
+    }
+    let fits = |text: &&String| text.chars().count() <= width;
+    match (forms.iter().find(fits), forms.last()) {
+        (Some(form), _) => form.clone(),
+        (None, Some(last)) => last.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+        (None, None) => full,
+    }
+}
+
+/// With `…` for what stands at this depth of angle brackets and deeper.
+fn without_arguments(name: &str, from: usize) -> String {
+    let (mut depth, mut out) = (0_usize, String::new());
+    for c in name.chars() {
+        if c == '>' {
+            depth = depth.saturating_sub(1);
+        }
+        if depth < from {
+            out.push(c);
+        }
+        if c == '<' {
+            depth += 1;
+            if depth == from {
+                out.push('…');
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mangled_names_are_read() {
+        for (name, expected) in [
+            ("_Z6helperi", "helper(int)"),
+            ("plain_c_kernel", "plain_c_kernel"),
+            ("_ZL1xv__intern__abc", "x()"),
+            ("_Znonsense!", "_Znonsense!"),
+        ] {
+            assert_eq!(demangled(name), expected);
+        }
+    }
+
+    #[test]
+    fn long_names_lose_their_arguments_first() {
+        let name = "_Z4sortISt6vectorIS0_IiEEEvT_i";
+        assert_eq!(demangled(name), "void sort<std::vector<std::vector<int> > >(std::vector<std::vector<int> >, int)");
+        for (width, expected) in [
+            (100, "void sort<std::vector<std::vector<int> > >(std::vector<std::vector<int> >, int)"),
+            (77, "void sort<std::vector<std::vector<…> > >(std::vector<std::vector<int> >, int)"),
+            (70, "void sort<std::vector<…> >(std::vector<std::vector<…> >, int)"),
+            (40, "void sort<…>(std::vector<…>, int)"),
+            (30, "void sort<…>"),
+            (12, "void sort<…>"),
+            (6, "void …"),
+            (0, "…"),
+        ] {
+            let short = shortened(name, width);
+            assert!(short.chars().count() <= width.max(1), "{short}");
+            assert_eq!(short, expected);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What is measured, and what is asked of it.
+
+use super::Bench;
+use super::alone;
+use super::objects::Targets;
+use super::timed::{self, Cache, Corpus, Timed};
+use crate::failure::Result;
+use crate::step::Progress;
+
+/// One thing that is measured.
+pub struct Case {
+    pub name: &'static str,
+    /// What is compared, for the help and the report.
+    pub describe: &'static str,
+    pub measure: Measure,
+}
+
+/// How.
+#[derive(Clone, Copy)]
+pub enum Measure {
+    /// fatlink and the peer in turn.
+    Timed(Timed),
+    /// In a way of its own.
+    Own(fn(&mut Bench, &Progress) -> Result<Outcome>),
+}
+
+/// What came out.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// One line of figures.
+    pub brief: String,
+    /// A row of the report's table, from the second cell on; empty where the case has none.
+    pub cells: String,
+    /// Markdown for the report.
+    pub details: String,
+    /// Goals that were missed.
+    pub missed: Vec<String>,
+}
+
+const ONE_TARGET: Timed = Timed {
+    corpus: Corpus::Large,
+    targets: Targets::One,
+    cache: Cache::None,
+    host_program: true,
+    rounds: 3,
+    is_long: true,
+    peer_jobs: 1,
+    goal: 0.55,
+};
+
+/// In the order of the report.
+pub const CASES: [Case; 11] = [
+    Case {
+        name: "no-device-code",
+        describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
+        measure: Measure::Own(alone::no_device_code),
+    },
+    Case {
+        name: "small",
+        describe: "2 units (samples/two-tu), the device link alone: the host linker is /bin/true for both",
+        measure: Measure::Timed(Timed {
+            corpus: Corpus::Small,
+            host_program: false,
+            rounds: 10,
+            is_long: false,
+            goal: 0.35,
+            ..ONE_TARGET
+        }),
+    },
+    Case {
+        name: "medium",
+        describe: "24 units, to a program that runs",
+        measure: Measure::Timed(Timed { corpus: Corpus::Medium, rounds: 10, is_long: false, goal: 0.6, ..ONE_TARGET }),
+    },
+    Case { name: "large", describe: "96 units, to a program that runs", measure: Measure::Timed(ONE_TARGET) },
+    Case {
+        name: "large-two",
+        describe: "the same for sm_80 and sm_90; the peer with --wrapper-jobs=2",
+        measure: Measure::Timed(Timed { targets: Targets::Two, peer_jobs: 2, goal: 0.75, ..ONE_TARGET }),
+    },
+    Case {
+        name: "large-changed",
+        describe: "large again after one unit of 96 changed, fatlink's cache warm",
+        measure: Measure::Timed(Timed { cache: Cache::Changed, goal: 0.08, ..ONE_TARGET }),
+    },
+    Case {
+        name: "large-unchanged",
+        describe: "large again after no change, fatlink's cache warm",
+        measure: Measure::Timed(Timed { cache: Cache::Unchanged, goal: 0.03, ..ONE_TARGET }),
+    },
+    Case {
+        name: "memory",
+        describe: "large with --offload-memory= half of the peer's peak: it links, and stays within",
+        measure: Measure::Own(alone::memory),
+    },
+    Case {
+        name: "same-bytes",
+        describe: "medium with --wrapper-jobs=1, 2 and 16, twice each, and from the cache: the same program",
+        measure: Measure::Own(alone::same_bytes),
+    },
+    Case {
+        name: "scale",
+        describe: "100 to 2,000 kernels of one size: the time for each does not grow",
+        measure: Measure::Own(alone::scale),
+    },
+    Case {
+        name: "phases",
+        describe: "where the time of large goes, from --wrapper-time-trace",
+        measure: Measure::Own(alone::phases),
+    },
+];
+
+impl Case {
+    /// Measures.
+    pub fn run(&self, bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
+        match &self.measure {
+            Measure::Timed(timed) => timed::run(bench, progress, timed),
+            Measure::Own(run) => run(bench, progress),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The machine code in a linked program, kernel by kernel.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::{Failure, Result};
+use crate::repository::create_folder;
+use crate::step::Progress;
+
+/// What one kernel costs on the GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Kernel {
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Instructions that load from or store to local memory: spilled registers, mostly.
+    pub spills: u32,
+}
+
+/// The code for one architecture.
+#[derive(Debug, Default, PartialEq)]
+pub struct Code {
+    /// Bytes of all functions.
+    pub size: u64,
+    /// By mangled name.
+    pub kernels: BTreeMap<String, Kernel>,
+}
+
+/// The code for each architecture that a program carries, by NVIDIA's own extractor.
+pub fn of_program(progress: &Progress, program: &Path, cuda: &Path, scratch: &Path) -> Result<BTreeMap<String, Code>> {
+    if scratch.exists() {
+        std::fs::remove_dir_all(scratch).map_err(|error| Failure::file("remove", scratch, &error))?;
+    }
+    create_folder(scratch)?;
+    let cuobjdump = || Command::new(cuda.join("bin/cuobjdump"));
+    let program = std::path::absolute(program).map_err(|error| Failure::file("find", program, &error))?;
+    progress.run(cuobjdump().args(["-xelf", "all"]).arg(&program).current_dir(scratch))?;
+    let mut found = BTreeMap::new();
+    for cubin in cubins(scratch)? {
+        let usage = progress.run(cuobjdump().arg("-res-usage").arg(&cubin))?;
+        let data = std::fs::read(&cubin).map_err(|error| Failure::file("read", &cubin, &error))?;
+        let code = found.entry(architecture(&cubin)?).or_default();
+        add(code, &data, &usage).ok_or_else(|| Failure::new(format!("{} is no whole cubin", cubin.display())))?;
+    }
+    Ok(found)
+}
+
+fn cubins(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).map_err(|error| Failure::file("read", folder, &error))?;
+    let mut cubins: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    cubins.sort();
+    Ok(cubins)
+}
+
+/// cuobjdump writes it into the file's name: `program.1.sm_90.cubin`.
+fn architecture(cubin: &Path) -> Result<String> {
+    let name = cubin.file_name().unwrap_or_default().to_string_lossy();
+    let found = name.split('.').find(|part| part.starts_with("sm_"));
+    found.map(str::to_owned).ok_or_else(|| Failure::new(format!("cuobjdump wrote {name}, which names no architecture")))
+}
+
+/// Adds one cubin. None when it is cut short.
+fn add(code: &mut Code, data: &[u8], usage: &str) -> Option<()> {
+    let registers = registers(usage);
+    let sections = Sections::of(data)?;
+    for index in 0..sections.count {
+        let section = sections.section(index)?;
+        let Some(function) = section.name.strip_prefix(".text.") else { continue };
+        code.size += section.data.len() as u64;
+        if sections.is_kernel(index)? {
+            let spills = spills(section.data);
+            let registers = registers.get(function).copied().unwrap_or(0);
+            code.kernels.insert(function.to_owned(), Kernel { registers, spills });
+        }
+    }
+    Some(())
+}
+
+/// From lines such as ` Function NAME:` and `  REG:10 STACK:0 …`.
+fn registers(usage: &str) -> BTreeMap<&str, u32> {
+    let mut function = None;
+    let mut found = BTreeMap::new();
+    for line in usage.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("Function ") {
+            function = Some(name.trim_end_matches(':'));
+        } else if let (Some(name), Some(rest)) = (function, line.strip_prefix("REG:")) {
+            let digits = rest.split(' ').next().unwrap_or_default();
+            found.insert(name, digits.parse().unwrap_or(0));
+        }
+    }
+    found
+}
+
+/// Counts LDL and STL: since Volta an instruction has 16 bytes and its operation in the lowest 12 bits.
+fn spills(code: &[u8]) -> u32 {
+    const LOAD_LOCAL: u16 = 0x983;
+    const STORE_LOCAL: u16 = 0x387;
+    let operation = |instruction: &[u8]| u16::from_le_bytes([instruction[0], instruction[1]]) & 0xfff;
+    let local = |instruction: &&[u8]| matches!(operation(instruction), LOAD_LOCAL | STORE_LOCAL);
+    u32::try_from(code.chunks_exact(16).filter(local).count()).unwrap_or(u32::MAX)
+}
+
+/// The section table of a 64-bit ELF file.
+struct Sections<'a> {
+    data: &'a [u8],
+    table: usize,
+    count: usize,
+    names: usize,
+}
+
+struct Section<'a> {
+    name: &'a str,
+    kind: u32,
+    data: &'a [u8],
+}
+
+impl<'a> Sections<'a> {
+    const HEADER: usize = 64;
+    const SYMBOL: usize = 24;
+    const SYMBOLS: u32 = 2;
+    const NO_BITS: u32 = 8;
+
+    fn of(data: &'a [u8]) -> Option<Self> {
+        data.starts_with(b"\x7fELF\x02").then_some(())?;
+        let table = usize::try_from(number(data, 40, 8)?).ok()?;
+        let count = usize::try_from(number(data, 60, 2)?).ok()?;
+        let names = usize::try_from(number(data, 62, 2)?).ok()?;
+        Some(Self { data, table, count, names })
+    }
+
+    fn field(&self, index: usize, offset: usize, size: usize) -> Option<u64> {
+        number(self.data, index.checked_mul(Self::HEADER)?.checked_add(self.table)?.checked_add(offset)?, size)
+    }
+
+    fn bytes(&self, index: usize) -> Option<&'a [u8]> {
+        if self.field(index, 4, 4)? == u64::from(Self::NO_BITS) {
+            return Some(&[]);
+        }
+        let start = usize::try_from(self.field(index, 24, 8)?).ok()?;
+        let size = usize::try_from(self.field(index, 32, 8)?).ok()?;
+        self.data.get(start..start.checked_add(size)?)
+    }
+
+    fn section(&self, index: usize) -> Option<Section<'a>> {
+        let names = self.bytes(self.names)?.get(usize::try_from(self.field(index, 0, 4)?).ok()?..)?;
+        let name = std::str::from_utf8(names.split(|byte| *byte == 0).next()?).ok()?;
+        Some(Section { name, kind: u32::try_from(self.field(index, 4, 4)?).ok()?, data: self.bytes(index)? })
+    }
+
+    /// Whether a symbol in the section is marked as an entry (STO_CUDA_ENTRY in `st_other`).
+    fn is_kernel(&self, section: usize) -> Option<bool> {
+        const ENTRY: u8 = 0x10;
+        for index in 0..self.count {
+            let table = self.section(index)?;
+            if table.kind != Self::SYMBOLS {
+                continue;
+            }
+            let in_section = |symbol: &[u8]| usize::from(u16::from_le_bytes([symbol[6], symbol[7]])) == section;
+            let mut symbols = table.data.chunks_exact(Self::SYMBOL);
+            if symbols.any(|symbol| symbol[5] & ENTRY != 0 && in_section(symbol)) {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+}
+
+/// A little-endian number of `size` bytes.
+fn number(data: &[u8], offset: usize, size: usize) -> Option<u64> {
+    let bytes = data.get(offset..offset.checked_add(size)?)?;
+    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+/// How one build's kernels compare with another's.
+#[derive(Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// Bytes of code, ours over theirs.
+    pub size: f64,
+    /// Kernels in both.
+    pub kernels: usize,
+    /// Kernels that only one of the two has.
+    pub only_ours: Vec<String>,
+    pub only_theirs: Vec<String>,
+    /// Kernels with more spills than the peer's: name, ours, theirs.
+    pub more_spills: Vec<(String, u32, u32)>,
+    /// Kernels whose registers differ by more than 2: name, ours, theirs.
+    pub other_registers: Vec<(String, u32, u32)>,
+}
+
+impl Comparison {
+    /// Of the code for one architecture.
+    pub fn of(ours: &Code, theirs: &Code) -> Self {
+        let missing = |from: &Code, other: &Code| {
+            from.kernels.keys().filter(|name| !other.kernels.contains_key(*name)).cloned().collect()
+        };
+        #[allow(clippy::cast_precision_loss)]
+        let size = ours.size as f64 / theirs.size.max(1) as f64;
+        let mut comparison =
+            Self { size, only_ours: missing(ours, theirs), only_theirs: missing(theirs, ours), ..Self::default() };
+        for (name, our) in &ours.kernels {
+            let Some(their) = theirs.kernels.get(name) else { continue };
+            comparison.kernels += 1;
+            if our.spills > their.spills {
+                comparison.more_spills.push((name.clone(), our.spills, their.spills));
+            }
+            if our.registers.abs_diff(their.registers) > 2 {
+                comparison.other_registers.push((name.clone(), our.registers, their.registers));
+            }
+        }
+        comparison
+    }
+
+    /// Share of the kernels whose registers are within 2 of the peer's.
+    pub fn close_registers(&self) -> f64 {
+        let share = |part: usize| f64::from(u32::try_from(part).unwrap_or(u32::MAX));
+        1.0 - share(self.other_registers.len()) / share(self.kernels.max(1))
+    }
+
+    /// What breaks the promise that speed is not bought with worse code.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.kernels == 0 {
+            problems.push("no kernel is in both images".to_owned());
+        }
+        let (ours, theirs) = (self.only_ours.len(), self.only_theirs.len());
+        if ours + theirs > 0 {
+            problems.push(format!("{ours} kernels only in ours, {theirs} only in the peer's"));
+        }
+        if self.size > 1.05 {
+            problems.push(format!("code is {:.3} times the peer's, more than 1.05", self.size));
+        }
+        if !self.more_spills.is_empty() {
+            problems.push(format!("{} kernels spill more than the peer's", self.more_spills.len()));
+        }
+        if self.close_registers() < 0.95 {
+            problems
+                .push(format!("registers within 2 for {:.1} % of the kernels only", 100.0 * self.close_registers()));
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(size: u64, kernels: &[(&str, u32, u32)]) -> Code {
+        let kernel = |&(name, registers, spills): &(&str, u32, u32)| (name.to_owned(), Kernel { registers, spills });
+        Code { size, kernels: kernels.iter().map(kernel).collect() }
+    }
+
+    #[test]
+    fn a_dropped_kernel_is_a_problem() {
+        let comparison = Comparison::of(&code(10, &[("a", 8, 0)]), &code(10, &[("a", 8, 0), ("b", 8, 0)]));
+        assert_eq!(comparison.only_theirs, ["b"]);
+        assert_eq!(comparison.problems(), ["0 kernels only in ours, 1 only in the peer's"]);
+        assert_eq!(Comparison::of(&code(0, &[]), &code(0, &[])).problems(), ["no kernel is in both images"]);
+    }
+
+    #[test]
+    fn worse_code_is_a_problem() {
+        let comparison = Comparison::of(&code(106, &[("a", 12, 3)]), &code(100, &[("a", 8, 2)]));
+        assert_eq!(comparison.more_spills, [("a".to_owned(), 3, 2)]);
+        assert_eq!(comparison.other_registers, [("a".to_owned(), 12, 8)]);
+        assert_eq!(comparison.problems().len(), 3);
+        let better = Comparison::of(&code(100, &[("a", 8, 0)]), &code(100, &[("a", 10, 2)]));
+        assert_eq!(better.problems(), [""; 0]);
+    }
+
+    #[test]
+    fn registers_are_read_from_cuobjdump() {
+        let usage = "Resource usage:\n Common:\n  GLOBAL:8\n Function _Z1av:\n  REG:10 STACK:0 SHARED:0\n";
+        assert_eq!(registers(usage), BTreeMap::from([("_Z1av", 10)]));
+    }
+
+    #[test]
+    fn spills_are_counted_by_operation() {
+        let mut code = [0u8; 48];
+        code[0..2].copy_from_slice(&0x7983u16.to_le_bytes());
+        code[16..18].copy_from_slice(&0x0387u16.to_le_bytes());
+        code[32..34].copy_from_slice(&0x7381u16.to_le_bytes());
+        assert_eq!(spills(&code), 2);
+    }
+
+    #[test]
+    fn damaged_cubins_are_refused() {
+        let mut code = Code::default();
+        assert_eq!(add(&mut code, b"\x7fELF\x02", ""), None);
+        assert_eq!(add(&mut code, &[0; 100], ""), None);
+    }
+}

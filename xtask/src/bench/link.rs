@@ -1,0 +1,144 @@
+//! The lines by which both linkers are called.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::objects::Targets;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::step::Progress;
+use crate::toolchain::LLVM;
+
+/// Whose link it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Side {
+    Ours,
+    Theirs,
+}
+
+/// What links the host code afterwards.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Host {
+    /// /bin/true: the device link alone.
+    None,
+    /// ld.lld, to a program that runs.
+    Program,
+}
+
+/// One link, without the side.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub objects: Vec<PathBuf>,
+    /// nvcc's objects of the same sources, where it is the peer.
+    pub nvcc_objects: Option<Vec<PathBuf>>,
+    pub targets: Targets,
+    pub host: Host,
+    /// Further options for each side.
+    pub ours: Vec<String>,
+    pub theirs: Vec<String>,
+}
+
+/// Where the programs are.
+pub struct Linkers {
+    pub dist: PathBuf,
+    pub cuda: PathBuf,
+    pub environment: Environment,
+    /// What clang gives the host linker around the objects: start files, library folders, libraries.
+    host_line: HostLine,
+}
+
+struct HostLine {
+    before: Vec<String>,
+    after: Vec<String>,
+}
+
+const OUTPUT: &str = "OUTPUT";
+
+impl Linkers {
+    /// Asks clang for its line to the host linker, with an object that exists.
+    pub fn new(
+        progress: &Progress,
+        object: &Path,
+        dist: PathBuf,
+        cuda: PathBuf,
+        environment: Environment,
+    ) -> Result<Self> {
+        let mut clang = Command::new(Path::new(LLVM).join("bin/clang++"));
+        clang.arg("-###").arg(object).args(["-o", OUTPUT]).arg(format!("-L{}", cuda.join("lib").display()));
+        clang.args(["-lcudart_static", "-ldl", "-lrt", "-lpthread"]);
+        let shown = progress.run(&mut clang)?;
+        let host_line = host_line(&shown, &object.to_string_lossy())
+            .ok_or_else(|| Failure { message: "clang -### shows no line for the host linker".into(), output: shown })?;
+        Ok(Self { dist, cuda, environment, host_line })
+    }
+
+    /// The line by which clang calls its linker wrapper, or what takes its place.
+    pub fn command(&self, side: Side, link: &Link, output: &Path) -> Command {
+        if let (Side::Theirs, Some(objects)) = (side, &link.nvcc_objects) {
+            return self.nvcc(link.targets, objects, output);
+        }
+        let folder = match side {
+            Side::Ours => self.dist.join("bin"),
+            Side::Theirs => Path::new(LLVM).join("bin"),
+        };
+        let cuda = self.cuda.display();
+        let mut command = Command::new(folder.join("clang-linker-wrapper"));
+        self.environment.apply(&mut command);
+        // The caches are what the options say, not what the user has.
+        command.env_remove("FATLINK_CACHE");
+        command.args(link.targets.architectures().iter().map(|name| format!("--should-extract={name}")));
+        command.arg("--host-triple=x86_64-pc-linux-gnu");
+        command.arg(format!("--device-compiler=nvptx64-nvidia-cuda=--cuda-path={cuda}"));
+        command.args(["-O2", "-flto=full"].map(|option| format!("--device-compiler=nvptx64-nvidia-cuda={option}")));
+        command.arg(format!("--cuda-path={cuda}"));
+        command.args(match side {
+            Side::Ours => &link.ours,
+            Side::Theirs => &link.theirs,
+        });
+        match link.host {
+            Host::None => command.arg("--linker-path=/bin/true").arg("-o").arg(output).args(&link.objects),
+            Host::Program => {
+                command.arg(format!("--linker-path={LLVM}/bin/ld.lld")).args(&self.host_line.before);
+                command.arg("-o").arg(output).args(&link.objects).args(&self.host_line.after)
+            }
+        };
+        command
+    }
+}
+
+impl Linkers {
+    /// nvcc's device link, which writes an object with the fatbin.
+    fn nvcc(&self, targets: Targets, objects: &[PathBuf], output: &Path) -> Command {
+        let mut command = Command::new(self.cuda.join("bin/nvcc"));
+        command.args(["-dlink", "-dlto"]);
+        for name in targets.numbers() {
+            command.arg(format!("-gencode=arch=compute_{name},code=sm_{name}"));
+        }
+        command.args(objects).arg("-o").arg(output);
+        command
+    }
+}
+
+/// From the last line of `clang -###`, where each word is quoted.
+fn host_line(shown: &str, object: &str) -> Option<HostLine> {
+    let line = shown.lines().rev().find(|line| line.contains(object))?;
+    let mut words: Vec<String> = line.trim().trim_matches('"').split("\" \"").map(str::to_owned).skip(1).collect();
+    let output = words.iter().position(|word| word == OUTPUT)?;
+    words.drain(output.checked_sub(1)?..=output);
+    let place = words.iter().position(|word| word == object)?;
+    let after = words.split_off(place);
+    Some(HostLine { before: words, after: after.into_iter().skip(1).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_line_keeps_its_order() {
+        let shown = "Debian clang version 22\n \"/usr/bin/ld\" \"-pie\" \"-o\" \"OUTPUT\" \"crt1.o\" \"a.o\" \"-lc\"\n";
+        let line = host_line(shown, "a.o").unwrap();
+        assert_eq!((line.before, line.after), (vec!["-pie".to_owned(), "crt1.o".into()], vec!["-lc".to_owned()]));
+        assert!(host_line("nothing", "a.o").is_none());
+    }
+}

@@ -1,0 +1,76 @@
+//! An archive for a machine with many cores and a GPU, without compilers and network.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::link::{Host, Link, Side};
+use super::measure::Memory;
+use super::objects::Targets;
+use super::{Bench, remove, sources};
+use crate::failure::{Failure, Result};
+use crate::repository::{create_folder, replace_link};
+use crate::step::Progress;
+use crate::toolchain::LLVM;
+
+/// The folder that the archive unpacks to.
+const NAME: &str = "fatlink-bench";
+
+const SCRIPT: &str = include_str!("../../../benchmarks/device/measure.py");
+const README: &str = include_str!("../../../benchmarks/device/README.md");
+
+/// Writes it, and returns its size in bytes.
+pub fn write(bench: &Bench, progress: &Progress, file: &Path) -> Result<u64> {
+    let folder = bench.folder.join(NAME);
+    remove(&folder)?;
+    create_folder(&folder.join("bin"))?;
+    for (name, text) in [("measure.py", SCRIPT), ("README.md", README)] {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))?;
+    }
+    let fatlink = folder.join("bin/fatlink");
+    strip(progress, &bench.linkers.dist.join("bin/fatlink"), &fatlink)?;
+    replace_link("fatlink", &folder.join("bin/clang-linker-wrapper"))?;
+    copy_all(&bench.compiler.objects(progress, &sources::large(), Targets::One, "")?, &folder.join("large"))?;
+    copy_all(&bench.compiler.objects(progress, &sources::scale(), Targets::One, "")?, &folder.join("scale"))?;
+    programs(bench, progress, &folder)?;
+    archive(progress, &folder, file)?;
+    std::fs::metadata(file).map(|file| file.len()).map_err(|error| Failure::file("read", file, &error))
+}
+
+/// The medium corpus as a program, linked by both.
+fn programs(bench: &Bench, progress: &Progress, folder: &Path) -> Result<()> {
+    let link = Link {
+        objects: bench.compiler.objects(progress, &sources::medium(), Targets::One, "")?,
+        nvcc_objects: None,
+        targets: Targets::One,
+        host: Host::Program,
+        ours: Vec::new(),
+        theirs: Vec::new(),
+    };
+    for side in [Side::Ours, Side::Theirs] {
+        bench.link(side, &link, Memory::Ignored)?;
+        let program = bench.output(side);
+        strip(progress, &program, &folder.join(program.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
+fn strip(progress: &Progress, from: &Path, to: &Path) -> Result<()> {
+    let mut strip = Command::new(Path::new(LLVM).join("bin/llvm-strip"));
+    progress.run(strip.arg("--strip-all").arg(from).arg("-o").arg(to)).map(drop)
+}
+
+fn copy_all(files: &[PathBuf], folder: &Path) -> Result<()> {
+    create_folder(folder)?;
+    for file in files {
+        let copy = folder.join(file.file_name().unwrap_or_default());
+        std::fs::copy(file, copy).map_err(|error| Failure::file("copy", file, &error))?;
+    }
+    Ok(())
+}
+
+fn archive(progress: &Progress, folder: &Path, file: &Path) -> Result<()> {
+    let mut tar = Command::new("tar");
+    tar.arg("-cJf").arg(file).arg("-C").arg(folder.parent().unwrap_or(folder)).arg(NAME);
+    progress.run(&mut tar).map(drop)
+}

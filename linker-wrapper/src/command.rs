@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use wait4::Wait4;
 
-use crate::memory;
+use crate::{memory, progress};
 
 /// Whether commands are shown, and whether they are run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,7 +77,9 @@ pub fn show(mode: Mode, program: &Path, arguments: &[OsString]) {
             line.push(' ');
             line.push_str(&quoted(argument));
         }
-        let _ = writeln!(std::io::stderr().lock(), " {line}");
+        progress::quietly(|| {
+            let _ = writeln!(std::io::stderr().lock(), " {line}");
+        });
     }
 }
 

@@ -32,7 +32,7 @@ use crate::plan::{Code, PlannedImage, TargetPlan};
 use crate::results::{CachedTarget, Results};
 use crate::scratch::Scratch;
 use crate::toolchain::{Ptxas, Toolkit};
-use crate::{pool, report, trace, warnings, whole};
+use crate::{pool, progress, report, trace, warnings, whole};
 
 /// What all targets of one link share.
 #[derive(Clone)]
@@ -133,7 +133,7 @@ pub fn link_all(targets: &[TargetPlan<'_>], around: &Surroundings<'_>) -> Result
 }
 
 fn report_words(target: &TargetPlan<'_>, linked: &LinkedTarget, around: &Surroundings<'_>) {
-    linked.said.iter().for_each(|words| eprintln!("{words}"));
+    linked.said.iter().for_each(|words| progress::quietly(|| eprintln!("{words}")));
     for text in warnings::lines(linked.warnings.iter().cloned()) {
         warn(around.program, format_args!("{}: {text}", target.arch));
     }

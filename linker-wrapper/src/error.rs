@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::Write;
 
+use crate::progress;
+
 /// One or more messages, each complete in itself: file, member, offset, and what to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Errors(Vec<String>);
@@ -40,13 +42,15 @@ impl Errors {
 
     /// Prints every message once, in order.
     pub fn print(&self, program: &str) {
-        let mut stderr = std::io::stderr().lock();
-        for (index, message) in self.0.iter().enumerate() {
-            if !self.0[..index].contains(message) {
-                // Nobody is left to tell when stderr itself is gone.
-                let _ = writeln!(stderr, "{program}: error: {message}");
+        progress::quietly(|| {
+            let mut stderr = std::io::stderr().lock();
+            for (index, message) in self.0.iter().enumerate() {
+                if !self.0[..index].contains(message) {
+                    // Nobody is left to tell when stderr itself is gone.
+                    let _ = writeln!(stderr, "{program}: error: {message}");
+                }
             }
-        }
+        });
     }
 }
 
@@ -57,7 +61,9 @@ pub fn reason(error: &std::io::Error) -> String {
 
 /// Prints a warning.
 pub fn warn(program: &str, message: impl fmt::Display) {
-    let _ = writeln!(std::io::stderr().lock(), "{program}: warning: {message}");
+    progress::quietly(|| {
+        let _ = writeln!(std::io::stderr().lock(), "{program}: warning: {message}");
+    });
 }
 
 /// Runs all results to their end and collects every error.

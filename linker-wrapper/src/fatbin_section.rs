@@ -2,8 +2,10 @@
 //!
 //! A fatbin of more than 2 GiB between code and data puts them out of each other's 32-bit reach, and the host link
 //! fails. Marked `SHF_X86_64_LARGE`, its section is put aside by lld, mold and gold; nothing but 64-bit addresses refers to
-//! it. GNU ld does not look at the mark and gets a linker script. Sections of the same name in other objects go with
-//! it, whichever comes first.
+//! it. GNU ld does not look at the mark and gets a linker script. lld gets one too: by the mark alone it puts the
+//! section in front of the code, which then lies beyond the reach of absolute 32-bit addresses (`-no-pie`) and out of
+//! reach of address 0, where a weak symbol is that nobody defines. Sections of the same name in other objects go with
+//! ours, whichever comes first.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,11 +15,25 @@ use crate::error::{Errors, warn};
 use crate::options::Options;
 use crate::scratch::Scratch;
 
-/// Behind all that is near, on a page of its own segment, as GNU ld's own script places `.lrodata`.
-const SCRIPT: &str = "\
+/// Behind all that is near, on a page of its own segment, as GNU ld's own script places `.lrodata`. `_end`, which follows
+/// in that script, stays near: a static C library allocates its first memory there.
+const GNU_SCRIPT: &str = "\
 SECTIONS
 {
+  __fatlink_near_end = .;
   .nv_fatbin ALIGN(CONSTANT (MAXPAGESIZE)) + (. & (CONSTANT (MAXPAGESIZE) - 1)) : { *(.nv_fatbin) }
+  . = __fatlink_near_end;
+}
+INSERT AFTER .ldata;
+";
+
+/// The same for lld, which keeps addresses by itself, and puts `_end` behind everything unless a script has it. The first
+/// section is one of static C libraries that lld would put behind the fatbin.
+const LLD_SCRIPT: &str = "\
+SECTIONS
+{
+  __libc_freeres_ptrs : { *(__libc_freeres_ptrs) PROVIDE(_end = .); PROVIDE(end = .); }
+  .nv_fatbin : { *(.nv_fatbin) }
 }
 INSERT AFTER .bss;
 ";
@@ -84,28 +100,38 @@ impl FatbinSection {
         program: &str,
     ) -> Result<Vec<OsString>, Errors> {
         // What `-r` makes is placed by the link that comes after it.
-        if self == FatbinSection::Default || options.relocatable || !is_gnu_ld(linker, mode) {
+        if self == FatbinSection::Default || options.relocatable {
             return Ok(Vec::new());
         }
+        let Some(script) = script_for(linker, mode) else { return Ok(Vec::new()) };
         if options.host_line.iter().any(|word| is_script(&word.to_string_lossy())) {
             warn(
                 program,
-                "--offload-fatbin-section=large: the host link has a linker script of its own, which GNU ld does not join with \
-                 another; place .nv_fatbin behind .bss in it",
+                "--offload-fatbin-section=large: the host link has a linker script of its own, and none is added to it; \
+                 place .nv_fatbin behind .bss in it",
             );
             return Ok(Vec::new());
         }
-        Ok(vec!["-T".into(), scratch.write("fatbin.ld", SCRIPT.as_bytes())?.into()])
+        Ok(vec!["-T".into(), scratch.write("fatbin.ld", script.as_bytes())?.into()])
     }
 }
 
-/// A linker of the GNU kind says so; its name alone tells little. In a dry run nothing may be run.
-fn is_gnu_ld(linker: &Path, mode: Mode) -> bool {
-    if mode.dry {
-        let name = linker.file_name().unwrap_or_default().to_string_lossy();
-        return name == "ld" || name.ends_with("ld.bfd");
+/// The script that this linker needs. Its name alone tells little about a linker, but in a dry run nothing may be run.
+fn script_for(linker: &Path, mode: Mode) -> Option<&'static str> {
+    let said = match mode.dry {
+        true => linker.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        false => {
+            let output = command::capture(linker, &["--version".into()]).ok()?;
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        }
+    };
+    if said.starts_with("GNU ld") || said == "ld" || said == "ld.bfd" {
+        Some(GNU_SCRIPT)
+    } else if said.contains("LLD ") || said == "ld.lld" {
+        Some(LLD_SCRIPT)
+    } else {
+        None
     }
-    command::capture(linker, &["--version".into()]).is_ok_and(|output| output.stdout.starts_with(b"GNU ld"))
 }
 
 /// Whether a word of the host line names a linker script: `-T`, not `-Ttext`.

@@ -29,8 +29,8 @@ use crate::scratch::{self, Scratch};
 use crate::toolchain::{Ptxas, Toolkit};
 use crate::wishes::FileWishes;
 use crate::{
-    arguments, cache, device_library, host_link, host_object, image_policy, images, memory, openmp, override_image,
-    pool, relocatable, select, trace, wishes,
+    agreement, arguments, cache, device_library, host_link, host_object, image_policy, images, memory, openmp,
+    override_image, pool, relocatable, select, trace, wishes,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
@@ -284,13 +284,23 @@ impl Link<'_> {
                 budget: &memory::of(self.options),
                 estimates: &Estimates::default(),
             };
-            device_link::link_all(targets, &around)
+            let link = || device_link::link_all(targets, &around);
+            let (linked, agreed) = rayon::join(link, || self.agree(targets));
+            let (linked, warnings) = both(linked, agreed)?;
+            warnings.iter().for_each(|text| warn(self.program, text));
+            Ok(linked)
         });
         if let Some(cache) = results.cache() {
             cache.warning().into_iter().for_each(|text| warn(self.program, text));
             cache.trim();
         }
         linked
+    }
+
+    /// Whether the files agree about how they were compiled: the warnings, while others read and optimize.
+    fn agree(&self, targets: &[TargetPlan<'_>]) -> Result<Vec<String>, Errors> {
+        let _checking = trace::scope("Compare translation units", String::new);
+        agreement::check(targets, &self.options.checks)
     }
 
     /// The object that carries and registers the fatbin; none where there is no CUDA code.

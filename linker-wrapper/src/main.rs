@@ -1,6 +1,7 @@
 //! fatlink: device linking for a host link, by the names `fatlink`, `clang-linker-wrapper`,
 //! `ld.fatlink` and `ld`. [`link`] tells the story.
 
+mod agreement;
 mod arguments;
 mod backend;
 mod cache;
@@ -35,12 +36,14 @@ mod partitioned;
 mod persona;
 mod plan;
 mod pool;
+mod progress;
 mod relocatable;
 mod report;
 mod results;
 mod scratch;
 mod select;
 mod size;
+mod stats;
 mod symbol_name;
 mod toolchain;
 mod trace;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use offload_bundle::arch::PtxVersion;
 
+use crate::agreement::Levels;
 use crate::cache::CacheChoice;
 use crate::error::Errors;
 use crate::fatbin_section::FatbinSection;
@@ -23,6 +24,7 @@ use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::partitioned::Partitioning;
 use crate::persona::Persona;
 use crate::size;
+use crate::stats::StatsFormat;
 
 /// What was asked, with the host linker's line in its own order.
 #[derive(Debug, Clone, Default)]
@@ -58,12 +60,16 @@ pub struct Options {
     pub cache_size: Option<u64>,
     /// Memory for jobs.
     pub memory: Option<MemoryChoice>,
+    /// Whether and how to print statistics.
+    pub stats: Option<StatsFormat>,
     /// How the fatbin is compressed.
     pub compress: CompressMode,
     /// Where in the program the fatbin goes.
     pub fatbin_section: FatbinSection,
     /// What is said about the finished image, and where.
     pub report: Option<Request>,
+    /// What disagreements between files are.
+    pub checks: Levels,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -355,6 +361,10 @@ impl Parser {
                     .errors
                     .push(format_args!("--offload-memory=: expected a size such as 8G, or 1% to 100%, got '{text}'")),
             },
+            Meaning::OffloadStats => match StatsFormat::parse(&text) {
+                Some(format) => options.stats = Some(format),
+                None => self.errors.push(format_args!("--offload-stats=: expected 'text' or 'json', got '{text}'")),
+            },
             Meaning::OffloadCompress => match CompressMode::parse(&text) {
                 Ok(mode) => options.compress = mode,
                 Err(error) => self.errors.push(error),
@@ -367,6 +377,11 @@ impl Parser {
                 Ok(request) => options.report = Some(request),
                 Err(error) => self.errors.push(error),
             },
+            Meaning::OffloadCheck => {
+                if let Err(error) = options.checks.set(&text) {
+                    self.errors.push(error);
+                }
+            }
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => match text.parse() {
                 Ok(granularity) => options.time_trace_granularity = Some(Duration::from_micros(granularity)),

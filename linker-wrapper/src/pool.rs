@@ -100,6 +100,6 @@ mod tests {
     #[test]
     fn more_threads_than_jobs_are_fine() {
         assert_eq!(longest_first(&[1_u64, 2], 64, |job| Ok(*job)).unwrap(), [1, 2]);
-        assert_eq!(longest_first(&[] as &[u64], 4, |job| Ok(*job)).unwrap(), []);
+        assert!(longest_first(&[] as &[u64], 4, |job| Ok(*job)).unwrap().is_empty());
     }
 }

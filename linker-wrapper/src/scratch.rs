@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::command;
 use crate::error::{Errors, reason};
 use crate::jobs;
+use crate::progress;
 
 /// How the names of temporary folders begin.
 const PREFIX: &str = "fatlink-";
@@ -215,6 +216,7 @@ pub fn remove_if_changed(path: &Path, before: &FileState) {
 
 /// Removes what a process that ends now would leave behind.
 pub fn clean_up() {
+    progress::end();
     command::end_children();
     jobs::give_all_back();
     let leftovers = std::mem::take(&mut *lock());

@@ -17,7 +17,6 @@ pub fn parse(text: &str) -> Option<u64> {
 }
 
 /// For people: `1.5 GiB`.
-#[allow(dead_code)]
 pub fn show(bytes: u64) -> String {
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match UNITS.iter().find(|(_, shift)| bytes >> shift > 0) {

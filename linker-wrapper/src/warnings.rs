@@ -9,17 +9,20 @@ use crate::symbol_name;
 /// Longest name of a kernel in a warning, in characters.
 const NAME_WIDTH: usize = 100;
 
+/// Where one text came from: (place, function).
+type Places = BTreeSet<(Option<String>, Option<String>)>;
+
 /// One line for each text: the first place, by name, and how many more there are. The order is the same whatever
 /// order the warnings came in.
 pub fn lines(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
-    let mut places: BTreeMap<String, BTreeSet<(Option<String>, Option<String>)>> = BTreeMap::new();
+    let mut places: BTreeMap<String, Places> = BTreeMap::new();
     for warning in warnings {
         places.entry(warning.text).or_default().insert((warning.place, warning.function));
     }
     places.into_iter().map(|(text, places)| line(&text, &places)).collect()
 }
 
-fn line(text: &str, places: &BTreeSet<(Option<String>, Option<String>)>) -> String {
+fn line(text: &str, places: &Places) -> String {
     let known: BTreeSet<&str> = places.iter().filter_map(|(place, _)| place.as_deref()).collect();
     let functions: BTreeSet<&str> = places.iter().filter_map(|(_, function)| function.as_deref()).collect();
     // Warnings with a place come last in the set: one of those says most.

@@ -1,19 +1,27 @@
 //! What the files wished for when they were compiled: `--cuda-include-ptx=`, which clang 22 ignores for
 //! relocatable device code, read from what a file carries. PURE but for the reading of sections.
 //!
-//! A file says it in a string of its offload binary, or in the command line that `-frecord-command-line`
-//! leaves. A file that says nothing is silent, and so is one whose recorded line lacks the option.
+//! A file says it in a string of its offload binary, or in a command line that the compiler recorded: by
+//! `-frecord-command-line` in a section of the host object, in the bitcode of host or device, or by `-grecord-command-line` in the
+//! producer of the debug information. A file that says nothing is silent, and so is one whose recorded line lacks
+//! the option.
 
+use llvm_passes::{bitcode, records};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object;
 
 use crate::images::FoundImage;
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, Piece};
 
-/// The string of an offload binary that holds a wish: values as of the option, separated by commas.
+/// The string of an offload binary that holds a wish: values as of the option, separated by commas; `no-` in front of one
+/// stands for the negated option.
 const STRING: &str = "cuda-include-ptx";
+/// What both spellings of the option have in common.
+const OPTION: &str = "cuda-include-ptx=";
 /// Where compilers record their command line in an ELF object.
 const RECORD: &[u8] = b".GCC.command.line";
+/// Where the debug producer of an ELF object stands among other strings.
+const DEBUG_STRINGS: &[u8] = b".debug_str";
 /// How many files of one mind are named.
 const FILES_SHOWN: usize = 3;
 
@@ -35,20 +43,45 @@ pub struct FileWishes {
 /// The wishes of all files with device code, in link order.
 pub fn read(inputs: &Inputs, images: &[FoundImage<'_>]) -> Vec<FileWishes> {
     let mut files: Vec<FileWishes> = Vec::new();
-    let mut last = None;
-    for found in images {
-        if last != Some(found.piece) {
-            last = Some(found.piece);
-            let piece = &inputs.pieces()[found.piece];
-            let recorded = host_object::section(inputs.bytes(piece), RECORD).map_or(&[][..], |(_, text)| text);
-            let wishes = in_command_line(&String::from_utf8_lossy(recorded));
-            files.push(FileWishes { file: piece.name.clone(), wishes });
+    for of_file in images.chunk_by(|one, next| one.piece == next.piece) {
+        let Some(first) = of_file.first() else { continue };
+        let piece = &inputs.pieces()[first.piece];
+        let mut wishes = recorded_by_host(inputs.bytes(piece), piece);
+        if wishes.is_empty() {
+            wishes = of_file.iter().map(recorded_by_device).find(|wishes| !wishes.is_empty()).unwrap_or_default();
         }
-        if let (Some(text), Some(file)) = (found.image.get(STRING), files.last_mut()) {
-            file.wishes.extend(text.split(',').filter_map(|value| wish(value, true)));
-        }
+        // What was put in afterwards counts more than what the compiler was told.
+        let strings = of_file.iter().filter_map(|found| found.image.get(STRING));
+        wishes.extend(strings.flat_map(|text| text.split(',')).filter_map(of_string));
+        files.push(FileWishes { file: piece.name.clone(), wishes });
     }
     files
+}
+
+/// The command lines that a host file records, where they are cheap to find.
+fn recorded_by_host(bytes: &[u8], piece: &Piece) -> Vec<Wish> {
+    if let Some(host) = &piece.bitcode {
+        return host.records.iter().flat_map(|line| in_command_line(line)).collect();
+    }
+    if let Some((_, lines)) = host_object::section(bytes, RECORD) {
+        return in_command_line(&String::from_utf8_lossy(lines));
+    }
+    let Some((_, strings)) = host_object::section(bytes, DEBUG_STRINGS) else { return Vec::new() };
+    if memchr::memmem::find(strings, OPTION.as_bytes()).is_none() {
+        return Vec::new();
+    }
+    // The producer is the one string of debug information that holds a command line.
+    strings.split(|byte| *byte == 0).flat_map(|text| in_command_line(&String::from_utf8_lossy(text))).collect()
+}
+
+/// The command lines in the bitcode of one device image. What cannot be read here is reported where it is linked.
+fn recorded_by_device(found: &FoundImage<'_>) -> Vec<Wish> {
+    let image = found.image.image;
+    if !bitcode::is_bitcode(image) {
+        return Vec::new();
+    }
+    let lines = records::mentioning(OPTION, &found.origin.to_string(), image).unwrap_or_default();
+    lines.iter().flat_map(|line| in_command_line(line)).collect()
 }
 
 /// The wishes on the link line itself.
@@ -64,6 +97,14 @@ fn in_command_line(text: &str) -> Vec<Wish> {
         None => wish(word.strip_prefix("--no-cuda-include-ptx=")?, false),
     });
     options.collect()
+}
+
+/// One value of the string of an offload binary.
+fn of_string(value: &str) -> Option<Wish> {
+    match value.strip_prefix("no-") {
+        Some(value) => wish(value, false),
+        None => wish(value, true),
+    }
 }
 
 fn wish(value: &str, include: bool) -> Option<Wish> {
@@ -125,7 +166,8 @@ impl Opinion {
     }
 }
 
-fn shown(files: &[String]) -> String {
+/// The names of a few files, and how many more there are.
+pub fn shown(files: &[String]) -> String {
     let more = files.len().saturating_sub(FILES_SHOWN);
     let named = files[..files.len().min(FILES_SHOWN)].join(", ");
     if more > 0 { format!("{named} and {more} more") } else { named }
@@ -163,6 +205,15 @@ mod tests {
                 assert_eq!(said, expected, "{line} {arch}");
             }
         }
+    }
+
+    #[test]
+    fn strings_of_offload_binaries() {
+        let all = |include| Some(Wish { include, arch: None });
+        assert_eq!(of_string("all"), all(true));
+        assert_eq!(of_string("no-all"), all(false));
+        assert_eq!(of_string("no-sm_90"), Some(Wish { include: false, arch: Some(sm(90)) }));
+        assert_eq!(of_string("nothing"), None);
     }
 
     #[test]

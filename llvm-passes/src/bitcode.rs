@@ -11,6 +11,15 @@ const RAW_MAGIC: [u8; 4] = [b'B', b'C', 0xC0, 0xDE];
 const WRAPPER_MAGIC: [u8; 4] = [0xDE, 0xC0, 0x17, 0x0B];
 const IDENTIFICATION_BLOCK: u64 = 13;
 const CODE_STRING: u64 = 1;
+/// Abbreviation ids of the top level have 2 bits, and only blocks are there.
+const TOP_LEVEL_WIDTH: u64 = 2;
+const MODULE_BLOCK: u64 = 8;
+const PARAMATTR_GROUP_BLOCK: u64 = 10;
+const GROUP_ENTRY: u64 = 3;
+/// Where a group's parameter would stand, for attributes of the function itself.
+const OF_THE_FUNCTION: u64 = 0xffff_ffff;
+/// More parameters than any real function has.
+const MOST_PARAMETERS: u64 = 1 << 16;
 
 /// The LLVM that is linked in.
 pub fn our_version() -> String {
@@ -27,20 +36,21 @@ pub fn is_bitcode(bytes: &[u8]) -> bool {
 /// such block or it is damaged: LLVM's own reader then says what is wrong.
 pub fn producer(bytes: &[u8]) -> Option<String> {
     let mut reader = BitReader::new(unwrap(bytes)?, 32);
-    // Top level: abbreviation ids of 2 bits, and only blocks.
-    if reader.fixed(2)? != ENTER_SUBBLOCK || reader.vbr(8)? != IDENTIFICATION_BLOCK {
+    if reader.fixed(TOP_LEVEL_WIDTH)? != ENTER_SUBBLOCK {
         return None;
     }
-    let width = reader.vbr(4)?;
-    reader.align32()?;
-    reader.fixed(32)?;
-    identification_string(&mut reader, width)
+    let block = reader.enter()?;
+    if block.id == IDENTIFICATION_BLOCK { identification_string(&mut reader, block.width) } else { None }
 }
 
 /// Refuses what is not bitcode and what a newer LLVM wrote.
 pub(crate) fn check(unit: &str, bytes: &[u8]) -> Result<(), IrError> {
     if !is_bitcode(bytes) {
         let message = "it does not start with the bitcode magic".to_owned();
+        return Err(IrError::Bitcode { unit: unit.to_owned(), message });
+    }
+    if let Some(index) = absurd_parameter(bytes) {
+        let message = format!("it has attributes for parameter {index} of a function");
         return Err(IrError::Bitcode { unit: unit.to_owned(), message });
     }
     let Some(theirs) = producer(bytes).and_then(|text| version_in(&text)) else { return Ok(()) };
@@ -61,6 +71,52 @@ fn version_in(producer: &str) -> Option<String> {
 
 fn major(version: &str) -> u32 {
     version.split('.').next().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The first group of attributes that belongs to a parameter beyond [`MOST_PARAMETERS`]. LLVM's reader would make a list of
+/// as many elements, of gigabytes in the worst case. `None` also where the blocks before cannot be read: LLVM says why.
+fn absurd_parameter(bytes: &[u8]) -> Option<u64> {
+    let mut reader = BitReader::new(unwrap(bytes)?, 32);
+    loop {
+        if reader.fixed(TOP_LEVEL_WIDTH)? != ENTER_SUBBLOCK {
+            return None;
+        }
+        let block = reader.enter()?;
+        if block.id == MODULE_BLOCK {
+            return in_module(&mut reader, block.width);
+        }
+        reader.skip(&block)?;
+    }
+}
+
+fn in_module(reader: &mut BitReader<'_>, width: u64) -> Option<u64> {
+    let mut abbreviations = Vec::new();
+    loop {
+        match reader.fixed(width)? {
+            END_BLOCK => return None,
+            ENTER_SUBBLOCK => match reader.enter()? {
+                block if block.id == PARAMATTR_GROUP_BLOCK => return in_attribute_groups(reader, block.width),
+                block => reader.skip(&block)?,
+            },
+            id => drop(record(reader, id, &mut abbreviations)?),
+        }
+    }
+}
+
+/// Records of group, parameter, and the attributes.
+fn in_attribute_groups(reader: &mut BitReader<'_>, width: u64) -> Option<u64> {
+    let mut abbreviations = Vec::new();
+    loop {
+        match reader.fixed(width)? {
+            END_BLOCK | ENTER_SUBBLOCK => return None,
+            id => match record(reader, id, &mut abbreviations)?[..] {
+                [GROUP_ENTRY, _, index, ..] if index > MOST_PARAMETERS && index != OF_THE_FUNCTION => {
+                    return Some(index);
+                }
+                _ => {}
+            },
+        }
+    }
 }
 
 /// Strips the wrapper: magic, version, offset, size, cpu type, each a little-endian u32.
@@ -89,21 +145,28 @@ enum Operand {
 }
 
 fn identification_string(reader: &mut BitReader<'_>, width: u64) -> Option<String> {
-    let mut abbreviations: Vec<Vec<Operand>> = Vec::new();
+    let mut abbreviations = Vec::new();
     loop {
         let record = match reader.fixed(width)? {
             END_BLOCK | ENTER_SUBBLOCK => return None,
-            DEFINE_ABBREV => {
-                abbreviations.push(define_abbreviation(reader)?);
-                continue;
-            }
-            UNABBREV_RECORD => unabbreviated(reader)?,
-            id => abbreviated(reader, abbreviations.get(usize::try_from(id - 4).ok()?)?)?,
+            id => record(reader, id, &mut abbreviations)?,
         };
         if record.first() == Some(&CODE_STRING) {
             let text = record[1..].iter().map(|value| u8::try_from(*value).ok()).collect::<Option<Vec<u8>>>()?;
             return String::from_utf8(text).ok();
         }
+    }
+}
+
+/// The record that an abbreviation id announces; empty for the definition of an abbreviation, which is noted.
+fn record(reader: &mut BitReader<'_>, id: u64, abbreviations: &mut Vec<Vec<Operand>>) -> Option<Vec<u64>> {
+    match id {
+        DEFINE_ABBREV => {
+            abbreviations.push(define_abbreviation(reader)?);
+            Some(Vec::new())
+        }
+        UNABBREV_RECORD => unabbreviated(reader),
+        id => abbreviated(reader, abbreviations.get(usize::try_from(id.checked_sub(4)?).ok()?)?),
     }
 }
 
@@ -162,6 +225,14 @@ fn scalar(reader: &mut BitReader<'_>, operand: Operand) -> Option<u64> {
     }
 }
 
+/// The header of a block.
+struct Block {
+    id: u64,
+    /// Bits of an abbreviation id inside.
+    width: u64,
+    words: u64,
+}
+
 /// Bits of a bitstream, least significant first.
 struct BitReader<'a> {
     bytes: &'a [u8],
@@ -207,6 +278,19 @@ impl<'a> BitReader<'a> {
         }
     }
 
+    /// The header of a block, behind the id that announces it.
+    fn enter(&mut self) -> Option<Block> {
+        let (id, width) = (self.vbr(8)?, self.vbr(4)?);
+        self.align32()?;
+        Some(Block { id, width, words: self.fixed(32)? })
+    }
+
+    /// Goes to the end of a block that was just entered.
+    fn skip(&mut self, block: &Block) -> Option<()> {
+        self.bit = self.bit.checked_add(usize::try_from(block.words).ok()?.checked_mul(32)?)?;
+        Some(())
+    }
+
     fn align32(&mut self) -> Option<()> {
         self.bit = self.bit.checked_next_multiple_of(32)?;
         Some(())
@@ -245,6 +329,27 @@ mod tests {
             let _ = producer(&bytes[..end]);
         }
         assert_eq!(producer(b"BC\xC0\xDE"), None);
+    }
+
+    #[test]
+    fn attributes_of_a_parameter_that_no_function_has_are_refused() {
+        let context = inkwell::context::Context::create();
+        let module = context.create_module("m");
+        let byte = context.i8_type();
+        let function = module.add_function("f", byte.fn_type(&[byte.into()], false), None);
+        let kind = inkwell::attributes::Attribute::get_named_enum_kind_id("zeroext");
+        let attribute = context.create_enum_attribute(kind, 0);
+        function.add_attribute(inkwell::attributes::AttributeLoc::Function, context.create_string_attribute("a", "b"));
+        function.add_attribute(inkwell::attributes::AttributeLoc::Param(0), attribute);
+        let sound = module.write_bitcode_to_memory().as_slice().to_vec();
+        assert_eq!(check("m", &sound), Ok(()));
+        // Some change of one bit makes another parameter of it.
+        let changed = (0..sound.len() * 8).filter(|bit| {
+            let mut damaged = sound.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            absurd_parameter(&damaged).is_some()
+        });
+        assert!(changed.count() > 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Host files that are themselves bitcode (`-flto`): their device images, symbols and offload entries.
 
 use crate::IrError;
+use crate::records;
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
 use crate::sys;
@@ -19,6 +20,8 @@ pub struct BitcodeHost {
     pub symbols: Vec<Symbol>,
     /// Device names of the kernels and variables that the host registers.
     pub registered: Vec<String>,
+    /// Command lines that the compiler recorded.
+    pub records: Vec<String>,
 }
 
 /// Reads a bitcode host file; function bodies are not loaded.
@@ -36,5 +39,6 @@ pub fn read(unit: &str, bitcode: &[u8]) -> Result<BitcodeHost, IrError> {
         offload_binaries: sys::embedded_objects(&module, SECTION),
         symbols: symbols::of_lazy_module(&module),
         registered: entries.collect(),
+        records: records::of_module(&module),
     })
 }

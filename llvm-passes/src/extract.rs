@@ -6,7 +6,7 @@ use std::ffi::CString;
 use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::Unit;
+use crate::pipeline::{Unit, follow_first_about_denormals};
 use crate::session::Session;
 use crate::sys::Mover;
 use crate::{IrError, crash};
@@ -56,6 +56,7 @@ pub fn extract<'s>(session: &'s Session, units: &[Unit<'s>], parts: &[UnitPart])
     for part in parts {
         let Some(unit) = units.get(part.unit) else { continue };
         let module = session.read_lazily(unit.name, unit.bitcode)?;
+        follow_first_about_denormals(&merged, &module);
         let name = |take: &Take| take.name.as_deref().and_then(|name| CString::new(name).ok());
         let takes: Vec<_> = part.takes.iter().map(|take| (take.number, take.how as u8, name(take))).collect();
         let moved = crash::during(&format!("merging {}", unit.name), || mover.take(module, &takes));

@@ -17,6 +17,7 @@ pub mod partition;
 pub mod pipeline;
 pub mod program;
 pub mod ptx_join;
+pub mod records;
 mod reflect;
 pub mod registration;
 pub mod resolve;
@@ -25,6 +26,7 @@ mod structors;
 pub mod summary;
 pub mod symbols;
 mod sys;
+pub mod traits;
 
 pub use error::IrError;
 pub use inkwell::module::Module;

@@ -144,9 +144,22 @@ pub fn merge<'s>(session: &'s Session, modules: Vec<Module<'s>>, units: &[Unit<'
     let mut rest = modules.into_iter().zip(units);
     let Some((merged, _)) = rest.next() else { return Ok(session.context().create_module("empty")) };
     for (module, unit) in rest {
+        follow_first_about_denormals(&merged, &module);
         session.merge(&merged, module, unit.name)?;
     }
     Ok(merged)
+}
+
+/// LLVM refuses to merge modules of different denormal modes, by the flag that answers libdevice's question for them. The
+/// functions themselves keep their modes.
+pub(crate) fn follow_first_about_denormals(merged: &Module<'_>, module: &Module<'_>) {
+    let first = sys::integer_module_flag(merged, reflect::FLUSH_FLAG);
+    let own = sys::integer_module_flag(module, reflect::FLUSH_FLAG);
+    if let (Some(first), Some(own)) = (first, own)
+        && first != own
+    {
+        sys::set_module_flag(module, reflect::FLUSH_FLAG, u32::from(first != 0));
+    }
 }
 
 /// Makes a linkonce definition weak, of the same kind.

@@ -6,13 +6,15 @@ use offload_bundle::arch::GpuArch;
 
 use crate::sys;
 
+/// The module flag in which clang records -fgpu-flush-denormals-to-zero.
+pub(crate) const FLUSH_FLAG: &str = "nvvm-reflect-ftz";
+
 /// The spellings under which the question is asked.
 const REFLECT: [&str; 3] = ["__nvvm_reflect", "__nvvm_reflect_ocl", "llvm.nvvm.reflect"];
 
 /// Answers every `__nvvm_reflect` call in the module for `arch`.
 pub(crate) fn answer(module: &Module<'_>, arch: GpuArch) {
-    // clang records -fgpu-flush-denormals-to-zero in this flag.
-    let flush = sys::integer_module_flag(module, "nvvm-reflect-ftz").unwrap_or(0);
+    let flush = sys::integer_module_flag(module, FLUSH_FLAG).unwrap_or(0);
     let answers = move |question: &str| match question {
         "__CUDA_FTZ" => u32::try_from(flush).unwrap_or(0),
         "__CUDA_ARCH" => arch.number * 10,

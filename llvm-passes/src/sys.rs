@@ -15,6 +15,7 @@ use inkwell::targets::{InitializationConfig, Target};
 use inkwell::values::{AsValueRef, FunctionValue, GlobalValue, PointerValue};
 
 use crate::session::Warning;
+use crate::traits::Debug;
 
 /// One message of LLVM.
 #[derive(Debug, Clone)]
@@ -52,6 +53,8 @@ struct RawPlace {
 unsafe extern "C" {
     fn fatlink_parse_llvm_options(count: i32, words: *const *const c_char) -> bool;
     fn fatlink_place_of(info: LLVMDiagnosticInfoRef, place: *mut RawPlace);
+    fn fatlink_debug_information(module: LLVMModuleRef) -> i32;
+    fn fatlink_set_module_flag(module: LLVMModuleRef, name: *const c_char, length: usize, value: u32);
 }
 
 /// Hands LLVM's own command line to it (`-mllvm`). Its options are global to the process: call this
@@ -334,6 +337,22 @@ unsafe fn constant_string(mut pointer: LLVMValueRef) -> Option<String> {
     }
 }
 
+/// How much debug information a module has.
+pub(crate) fn debug_information(module: &Module<'_>) -> Debug {
+    // SAFETY: a query on a live module.
+    match unsafe { fatlink_debug_information(module.as_mut_ptr()) } {
+        0 => Debug::None,
+        1 => Debug::Lines,
+        _ => Debug::Full,
+    }
+}
+
+/// Sets an integer module flag that overrides those of other modules.
+pub(crate) fn set_module_flag(module: &Module<'_>, key: &str, value: u32) {
+    // SAFETY: the key is that many bytes, alive over the call.
+    unsafe { fatlink_set_module_flag(module.as_mut_ptr(), key.as_ptr().cast(), key.len(), value) }
+}
+
 /// The value of an integer module flag.
 pub(crate) fn integer_module_flag(module: &Module<'_>, key: &str) -> Option<u64> {
     // SAFETY: the flag's metadata lives as long as the module; it is an integer constant or we say none.
@@ -491,19 +510,37 @@ impl Drop for Mover<'_, '_> {
     }
 }
 
-/// The bytes of the globals that `llvm.embedded.objects` lists for `section`.
-pub(crate) fn embedded_objects(module: &Module<'_>, section: &str) -> Vec<Vec<u8>> {
-    let name = c"llvm.embedded.objects".as_ptr();
-    let mut found = Vec::new();
+/// The strings that the nodes of a named metadata list hold themselves.
+pub(crate) fn metadata_strings(module: &Module<'_>, list: &CStr) -> Vec<String> {
+    let operands = metadata_nodes(module, list).into_iter().flatten();
+    // SAFETY: an operand is null or lives as long as the module.
+    operands.filter_map(|operand| unsafe { metadata_string(operand) }).collect()
+}
+
+/// The operands of every node in a named metadata list.
+fn metadata_nodes(module: &Module<'_>, list: &CStr) -> Vec<Vec<LLVMValueRef>> {
+    let name = list.as_ptr();
     // SAFETY: the counts are LLVM's own, the buffers are as long as they say; all values live in the module.
     unsafe {
         let count = llvm::LLVMGetNamedMetadataNumOperands(module.as_mut_ptr(), name) as usize;
         let mut nodes = vec![ptr::null_mut(); count];
         llvm::LLVMGetNamedMetadataOperands(module.as_mut_ptr(), name, nodes.as_mut_ptr());
-        for node in nodes {
+        let operands = |node| {
             let mut operands = vec![ptr::null_mut(); llvm::LLVMGetMDNodeNumOperands(node) as usize];
             llvm::LLVMGetMDNodeOperands(node, operands.as_mut_ptr());
-            let [global, place, ..] = operands[..] else { continue };
+            operands
+        };
+        nodes.into_iter().map(operands).collect()
+    }
+}
+
+/// The bytes of the globals that `llvm.embedded.objects` lists for `section`.
+pub(crate) fn embedded_objects(module: &Module<'_>, section: &str) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for operands in metadata_nodes(module, c"llvm.embedded.objects") {
+        let [global, place, ..] = operands[..] else { continue };
+        // SAFETY: an operand is null or lives as long as the module.
+        unsafe {
             if metadata_string(place).as_deref() == Some(section) {
                 found.extend(constant_bytes(global));
             }

@@ -71,11 +71,11 @@ pub fn run(repository: &Repository) -> Result<()> {
         step(&format!("{linker}, default section: a relocation overflow"), |progress| {
             big.overflows(progress, linker, overflow).map(|()| "")
         })?;
-        for inputs in [&["main.o"][..], &["ordinary.o", "main.o"]] {
-            let title = format!("{linker}, large section, {}: the program starts", inputs.join(" before "));
+        for inputs in [&["main.o"][..], &["ordinary.o", "main.o"], &["-static", "main.o"]] {
+            let title = format!("{linker}, large section, {}: the program starts", inputs.join(" "));
             step(&title, |progress| big.starts(progress, linker, inputs).map(|()| ""))?;
         }
-        passed += 3;
+        passed += 4;
     }
     println!("{passed} passed, 0 failed, 0 skipped");
     Ok(())

@@ -42,7 +42,14 @@ pub struct Cache {
     /// Bytes that this link added.
     added: AtomicU64,
     /// Why an entry could not be written: after that none is tried.
-    failure: OnceLock<String>,
+    failure: OnceLock<Failure>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    text: String,
+    /// There is no room left.
+    full: bool,
 }
 
 impl Cache {
@@ -97,8 +104,9 @@ impl Cache {
                     "the cache in {folder} cannot be written, so this link's results are not kept: {reason}; \
                      make room there, or name another folder with --offload-cache=<dir>"
                 );
+                let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
                 // The first reason is enough.
-                let _ = self.failure.set(text);
+                let _ = self.failure.set(Failure { text, full });
             }
         }
     }
@@ -117,20 +125,23 @@ impl Cache {
         file.persist(&path).map(drop).map_err(|error| error.error)
     }
 
-    /// At the end of a link: removes what was not used for longest if the folder has grown too large. Looks only
-    /// now and then.
+    /// At the end of a link: removes what was not used for longest if the folder has grown too large or its disk is
+    /// full. Looks only now and then.
     pub fn trim(&self) {
-        if self.failure.get().is_none() {
-            trim::now_and_then(&self.folder, self.capacity, self.added.load(Ordering::Relaxed));
+        match self.failure.get() {
+            None => trim::now_and_then(&self.folder, self.capacity, self.added.load(Ordering::Relaxed)),
+            Some(Failure { full: true, .. }) => trim::make_room(&self.folder),
+            Some(_) => {}
         }
     }
 
     /// Why results could not be kept: to be shown once, at the end of the link.
     pub fn warning(&self) -> Option<&str> {
-        self.failure.get().map(String::as_str)
+        self.failure.get().map(|failure| &*failure.text)
     }
 
     /// Entries that were found and that were not, so far.
+    #[allow(dead_code)] // The statistics do not use it yet.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }

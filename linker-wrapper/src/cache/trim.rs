@@ -54,9 +54,31 @@ fn touch(stamp: &Path) -> io::Result<SystemTime> {
     File::open(stamp)?.metadata()?.modified()
 }
 
-/// Removes unfinished entries that nobody writes any more, and the oldest entries while there is too much.
+/// Removes the oldest entries if there is too much.
 pub fn trim(folder: &Path, capacity: u64, now: SystemTime) {
-    let mut entries: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+    let entries = entries(folder, now);
+    if total(&entries) > capacity {
+        remove_oldest(entries, capacity / 100 * TARGET_PERCENT);
+    }
+}
+
+/// The disk is full: a part of it goes, whatever the capacity, so that the next links find room.
+pub fn make_room(folder: &Path) {
+    let entries = entries(folder, SystemTime::now());
+    let rest = total(&entries) / 4 * 3;
+    remove_oldest(entries, rest);
+}
+
+/// An entry: when it was used, its size, and its path.
+type Entry = (SystemTime, u64, PathBuf);
+
+fn total(entries: &[Entry]) -> u64 {
+    entries.iter().map(|(_, size, _)| size).sum()
+}
+
+/// All entries. Unfinished ones that nobody writes any more are removed.
+fn entries(folder: &Path, now: SystemTime) -> Vec<Entry> {
+    let mut entries = Vec::new();
     for path in files(folder) {
         let Ok(found) = fs::symlink_metadata(&path) else { continue };
         let (true, Ok(modified)) = (found.is_file(), found.modified()) else { continue };
@@ -67,18 +89,18 @@ pub fn trim(folder: &Path, capacity: u64, now: SystemTime) {
             let _ = fs::remove_file(path);
         }
     }
-    let mut total: u64 = entries.iter().map(|(_, size, _)| size).sum();
-    if total <= capacity {
-        return;
-    }
+    entries
+}
+
+fn remove_oldest(mut entries: Vec<Entry>, target: u64) {
+    let mut left = total(&entries);
     entries.sort();
-    let target = capacity / 100 * TARGET_PERCENT;
     for (_, size, path) in entries {
-        if total <= target {
+        if left <= target {
             break;
         }
         let _ = fs::remove_file(path);
-        total -= size;
+        left -= size;
     }
 }
 

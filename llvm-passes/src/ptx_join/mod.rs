@@ -4,15 +4,17 @@
 //! The text is what LLVM's NVPTX backend writes, and what ptxas takes decides about the result (tried with ptxas of
 //! CUDA 13.0): a function may be declared before its definition only with the definition's own linkage and
 //! `.noreturn`; a variable may be announced as `.extern` of the same type, and even values of other variables may
-//! name it then.
+//! name it then, but without `-c` ptxas warns about that: only circles of variables need it.
 
 mod names;
+mod order;
 mod rewrite;
 mod scan;
 
 use std::collections::{HashMap, HashSet};
 
 use names::{Names, Part, Place};
+use order::Step;
 use scan::{Kind, Linkage, Statement};
 
 /// Joins the PTX of partitions of one program. Names that several parts see are the program's: one definition of
@@ -160,27 +162,21 @@ impl<'a> Joiner<'_, 'a> {
         Ok(())
     }
 
-    /// Then the variables, in the order of their parts. Where a part's own statement goes, the values behind it may
-    /// use the name all the same.
+    /// Then the variables: those that nobody defines, then each behind what its value names.
     fn variables(&mut self) -> Result<(), String> {
-        // Names that are announced or defined already.
-        let mut known: HashSet<&[u8]> = HashSet::new();
         for (place, statement) in self.each(|kind| matches!(kind, Kind::Variable { .. } | Kind::Other)) {
             let shared = self.names.shared.get(statement.name).filter(|_| statement.linkage != Linkage::Local);
-            let Some(shared) = shared else {
-                if !self.names.folded.contains(&place) {
-                    self.put(place.0, statement.text)?;
-                }
-                continue;
-            };
-            let new = known.insert(statement.name);
-            match (shared.definition, shared.declaration) {
-                (Some(own), _) if own == place => self.put(place.0, statement.text)?,
-                (Some((part, index)), _) if new => {
-                    self.put(part, &rewrite::announcement(&self.parts[part][index]))?;
-                }
-                (None, Some((part, index))) if new => self.put(part, self.parts[part][index].text)?,
-                _ => {}
+            let undefined =
+                shared.is_some_and(|shared| shared.definition.is_none() && shared.declaration == Some(place));
+            if statement.kind == Kind::Other || undefined {
+                self.put(place.0, statement.text)?;
+            }
+        }
+        for step in order::variables(self.parts, self.names)? {
+            let statement = |(part, index): Place| &self.parts[part][index];
+            match step {
+                Step::Define(place) => self.put(place.0, statement(place).text)?,
+                Step::Announce(place) => self.put(place.0, &rewrite::announcement(statement(place)))?,
             }
         }
         Ok(())

@@ -33,8 +33,8 @@ impl Shared {
 pub struct Names<'a> {
     /// Those that are not local.
     pub shared: HashMap<&'a [u8], Shared>,
-    /// Local constants that are written out in an earlier part already.
-    pub folded: HashSet<Place>,
+    /// Local constants that an earlier part has, and where.
+    pub folded: HashMap<Place, Place>,
     /// What changes in each part.
     pub changes: Vec<Changes<'a>>,
     /// Functions that are not local and that some part declares: they may be used before their definition.
@@ -129,14 +129,14 @@ fn rename_locals<'a>(names: &mut Names<'a>, parts: &[Part<'a>]) {
     names.changes = parts.iter().map(|_| Changes::default()).collect();
     let everything: HashSet<&[u8]> = named(parts).map(|(_, statement)| statement.name).collect();
     // Where a local name was first seen, and its definition.
-    let mut first: HashMap<&[u8], (usize, Option<&Statement<'_>>)> = HashMap::new();
+    let mut first: HashMap<&[u8], (usize, Option<Place>)> = HashMap::new();
     for (place, statement) in named(parts).filter(|(_, statement)| statement.linkage == Linkage::Local) {
         let name = statement.name;
         let seen = first.entry(name).or_insert((place.0, None));
         if seen.0 == place.0 && !names.shared.contains_key(name) {
-            seen.1 = seen.1.or(statement.defines().then_some(statement));
-        } else if is_same_constant(statement, seen.1) {
-            names.folded.insert(place);
+            seen.1 = seen.1.or(statement.defines().then_some(place));
+        } else if let Some(same) = seen.1.filter(|(part, index)| is_same_constant(statement, &parts[*part][*index])) {
+            names.folded.insert(place, same);
         } else if !names.changes[place.0].names.contains_key(name) {
             let new = fresh(name, place.0, &everything);
             names.changes[place.0].taken.insert(new.clone());
@@ -146,12 +146,10 @@ fn rename_locals<'a>(names: &mut Names<'a>, parts: &[Part<'a>]) {
 }
 
 /// `.const` variables of the same text and without addresses in it are one: a module has only 64 KiB of them.
-fn is_same_constant(statement: &Statement<'_>, first: Option<&Statement<'_>>) -> bool {
+fn is_same_constant(statement: &Statement<'_>, first: &Statement<'_>) -> bool {
     let value = &statement.text[statement.head..];
     let plain = !value.iter().any(|byte| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$'));
-    statement.kind == (Kind::Variable { constant: true })
-        && plain
-        && first.is_some_and(|first| first.text == statement.text)
+    statement.kind == (Kind::Variable { constant: true }) && plain && first.text == statement.text
 }
 
 /// `NAME$jPART`, made longer until nobody has it.

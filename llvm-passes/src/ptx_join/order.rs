@@ -1,0 +1,130 @@
+//! The order of variables: a value that names another variable comes behind it, in whatever part that is.
+
+use std::collections::{HashMap, HashSet};
+
+use super::names::{Names, Part, Place};
+use super::scan::{Kind, Linkage, Statement, in_name, name_end, quiet_end};
+
+/// What is written next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// This definition.
+    Define(Place),
+    /// That this definition will come: variables whose values name each other in a circle need it.
+    Announce(Place),
+}
+
+/// All variables that stay, each once.
+///
+/// # Errors
+/// A circle through a local variable, which cannot be announced.
+pub fn variables(parts: &[Part<'_>], names: &Names<'_>) -> Result<Vec<Step>, String> {
+    let mut sorter = Sorter::new(parts, names);
+    for place in sorter.roots.clone() {
+        sorter.visit(place)?;
+    }
+    Ok(sorter.steps)
+}
+
+struct Sorter<'s, 'a> {
+    parts: &'s [Part<'a>],
+    roots: Vec<Place>,
+    /// By part, if local, and name.
+    known: HashMap<(Option<usize>, &'a [u8]), Place>,
+    /// Begun, and whether written.
+    seen: HashMap<Place, bool>,
+    announced: HashSet<Place>,
+    steps: Vec<Step>,
+}
+
+impl<'s, 'a> Sorter<'s, 'a> {
+    fn new(parts: &'s [Part<'a>], names: &Names<'a>) -> Self {
+        let (mut roots, mut known) = (Vec::new(), HashMap::new());
+        for (part, statements) in parts.iter().enumerate() {
+            for (index, statement) in statements.iter().enumerate() {
+                let (place, local) = ((part, index), statement.linkage == Linkage::Local);
+                let stays = match names.shared.get(statement.name) {
+                    Some(shared) if !local => shared.definition == Some(place),
+                    _ => local && !names.folded.contains_key(&place),
+                };
+                if !matches!(statement.kind, Kind::Variable { .. }) {
+                    continue;
+                }
+                if stays {
+                    roots.push(place);
+                    known.insert((local.then_some(part), statement.name), place);
+                } else if let Some(same) = names.folded.get(&place) {
+                    known.insert((Some(part), statement.name), *same);
+                }
+            }
+        }
+        Sorter { parts, roots, known, seen: HashMap::new(), announced: HashSet::new(), steps: Vec::new() }
+    }
+
+    /// Writes a variable behind all that its value names. On a stack of its own: chains may be long.
+    fn visit(&mut self, root: Place) -> Result<(), String> {
+        if self.seen.contains_key(&root) {
+            return Ok(());
+        }
+        self.seen.insert(root, false);
+        let mut open = vec![(root, self.named_by(root))];
+        while let Some((place, wanted)) = open.last_mut() {
+            let place = *place;
+            let Some(next) = wanted.pop() else {
+                self.steps.push(Step::Define(place));
+                self.seen.insert(place, true);
+                open.pop();
+                continue;
+            };
+            match self.seen.get(&next) {
+                Some(true) => {}
+                Some(false) if next == place => {}
+                Some(false) => self.announce(next)?,
+                None => {
+                    self.seen.insert(next, false);
+                    let named = self.named_by(next);
+                    open.push((next, named));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn announce(&mut self, place: Place) -> Result<(), String> {
+        let statement = self.statement(place);
+        if statement.linkage == Linkage::Local {
+            let name = String::from_utf8_lossy(statement.name);
+            return Err(format!("the values of {name} and of variables in another part name each other"));
+        }
+        if self.announced.insert(place) {
+            self.steps.push(Step::Announce(place));
+        }
+        Ok(())
+    }
+
+    fn statement(&self, (part, index): Place) -> &'s Statement<'a> {
+        &self.parts[part][index]
+    }
+
+    /// The variables that a value names, last first.
+    fn named_by(&self, place: Place) -> Vec<Place> {
+        let statement = self.statement(place);
+        let value = &statement.text[statement.head..];
+        let (mut found, mut at) = (Vec::new(), 0);
+        while let Some(byte) = value.get(at) {
+            if !in_name(*byte) {
+                at = quiet_end(value, at).unwrap_or(at + 1);
+                continue;
+            }
+            let end = name_end(value, at);
+            if !byte.is_ascii_digit() {
+                let word = &value[at..end];
+                let own = self.known.get(&(Some(place.0), word)).or_else(|| self.known.get(&(None, word)));
+                found.extend(own.copied());
+            }
+            at = end;
+        }
+        found.reverse();
+        found
+    }
+}

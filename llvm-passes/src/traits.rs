@@ -1,0 +1,108 @@
+//! How the code of a translation unit was compiled, as far as its bitcode tells without function bodies: flags of the
+//! module and attributes of the functions.
+
+use std::collections::BTreeSet;
+
+use inkwell::attributes::AttributeLoc;
+use inkwell::module::Module;
+use inkwell::values::FunctionValue;
+
+use crate::session::Session;
+use crate::{IrError, bitcode, crash, sys};
+
+/// What device code says of how it was compiled. Of a set, every value that some function has; a unit without functions
+/// has none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// Who wrote the bitcode: "LLVM22.1.8".
+    pub producer: Option<String>,
+    /// Features of the PTX: "+ptx88".
+    pub ptx: BTreeSet<String>,
+    /// Whether arithmetic may assume that there are no infinities and NaNs (`-ffast-math`).
+    pub fast_math: BTreeSet<bool>,
+    /// Denormal mode of `float`: "ieee", "preserve-sign".
+    pub denormals: BTreeSet<String>,
+    /// Debug information.
+    pub debug: Debug,
+}
+
+/// How much debug information there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Debug {
+    /// None.
+    #[default]
+    None,
+    /// Lines alone, as clang leaves them with `-g` in optimized device code.
+    Lines,
+    /// All.
+    Full,
+}
+
+/// Reads the traits of a unit.
+///
+/// # Errors
+/// Unreadable bitcode, or bitcode of a newer LLVM.
+pub fn read(unit: &str, bytes: &[u8]) -> Result<Traits, IrError> {
+    let session = Session::new();
+    let module = session.read_lazily(unit, bytes)?;
+    let producer = bitcode::producer(bytes);
+    Ok(crash::during(&format!("looking into {unit}"), || Traits { producer, ..of_module(&module) }))
+}
+
+fn of_module(module: &Module<'_>) -> Traits {
+    let mut traits = Traits { debug: sys::debug_information(module), ..Traits::default() };
+    // A definition whose body is not loaded has no basic blocks.
+    for function in module.get_functions().filter(|function| !function.as_global_value().is_declaration()) {
+        let features = attribute(function, "target-features").unwrap_or_default();
+        traits.ptx.extend(features.split(',').filter(|feature| feature.starts_with("+ptx")).map(str::to_owned));
+        // LLVM before 22 writes the first, and all of them the second.
+        let is_set = |name| attribute(function, name).as_deref() == Some("true");
+        traits.fast_math.insert(is_set("unsafe-fp-math") || is_set("no-nans-fp-math"));
+        let mode = attribute(function, "denormal-fp-math-f32").or_else(|| attribute(function, "denormal-fp-math"));
+        let mode = mode.as_deref().and_then(|mode| mode.split(',').next()).unwrap_or("ieee");
+        traits.denormals.insert(mode.to_owned());
+    }
+    traits
+}
+
+fn attribute(function: FunctionValue<'_>, name: &str) -> Option<String> {
+    let attribute = function.get_string_attribute(AttributeLoc::Function, name)?;
+    attribute.get_string_value().to_str().ok().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traits_of_definitions_count_and_those_of_declarations_do_not() {
+        let context = inkwell::context::Context::create();
+        let module = context.create_module("m");
+        let kind = context.void_type().fn_type(&[], false);
+        let (plain, fast, wanted) = (
+            module.add_function("a", kind, None),
+            module.add_function("b", kind, None),
+            module.add_function("c", kind, None),
+        );
+        let set = |function: FunctionValue<'_>, name, value| {
+            function.add_attribute(AttributeLoc::Function, context.create_string_attribute(name, value));
+        };
+        set(plain, "target-features", "+ptx88,+sm_90");
+        set(fast, "target-features", "+sm_90,+ptx80");
+        set(fast, "no-nans-fp-math", "true");
+        set(fast, "denormal-fp-math-f32", "preserve-sign,preserve-sign");
+        set(wanted, "target-features", "+ptx70");
+        for function in [plain, fast] {
+            let builder = context.create_builder();
+            builder.position_at_end(context.append_basic_block(function, ""));
+            builder.build_return(None).expect("a place to build at");
+        }
+        let bytes = module.write_bitcode_to_memory().as_slice().to_vec();
+        let traits = read("m", &bytes).expect("sound bitcode");
+        let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(traits.ptx, owned(&["+ptx80", "+ptx88"]));
+        assert_eq!(traits.fast_math, BTreeSet::from([false, true]));
+        assert_eq!(traits.denormals, owned(&["ieee", "preserve-sign"]));
+        assert_eq!((traits.debug, traits.producer), (Debug::None, Some(format!("LLVM{}", bitcode::our_version()))));
+    }
+}

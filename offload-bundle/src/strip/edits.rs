@@ -44,7 +44,7 @@ impl Plan {
             at = edit.offset.saturating_add(edit.len);
         }
         bytes.extend_from_slice(range(data, at, data.len() as u64));
-        Outcome { bytes, zeroed: 0, dropped: self.dropped, kept: self.kept }
+        Outcome { bytes, zeroed: 0, dropped: self.dropped }
     }
 
     /// Counts an image; whether it goes.

@@ -49,9 +49,9 @@ const PAGE: u64 = 4096;
 
 /// Writes the edits of `plan` into the file.
 pub(super) fn apply(data: &[u8], plan: Plan) -> Result<Outcome, FormatError> {
-    let Plan { edits, dropped, kept } = plan;
+    let Plan { edits, dropped, .. } = plan;
     if edits.is_empty() {
-        return Ok(Outcome { bytes: data.to_vec(), zeroed: 0, dropped, kept });
+        return Ok(Outcome { bytes: data.to_vec(), zeroed: 0, dropped });
     }
     let tables = Tables::read(data)?;
     let mut file = data.to_vec();
@@ -69,7 +69,7 @@ pub(super) fn apply(data: &[u8], plan: Plan) -> Result<Outcome, FormatError> {
         // Not with `data`: sizes of dynamic symbols are in memory, too.
         verify::memory(&file, &bytes, &edits, layout.displaced)?;
     }
-    Ok(Outcome { bytes, zeroed: freed.saturating_sub(cut), dropped, kept })
+    Ok(Outcome { bytes, zeroed: freed.saturating_sub(cut), dropped })
 }
 
 /// A symbol that names a whole container is as large as that.

@@ -9,8 +9,8 @@ use super::tables::{PT_LOAD, SEGMENT_SIZE, Segment, Tables};
 use crate::FormatError;
 use crate::listing::{self, ListError, Row};
 
-/// Our own reader must find in `after` the images of `before` that were to stay, and nothing else.
-pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<(), ListError> {
+/// Our own reader must find in `after` the images of `before` that were to stay, and nothing else; returns how many they are.
+pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usize, ListError> {
     let mut expected = contents(before)?;
     expected.retain(|(row, _)| !choice.drops(row));
     let found = contents(after).map_err(|error| {
@@ -29,7 +29,7 @@ pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<(),
             "the result does not hold what was to stay, so nothing was written; this is a fault of offload-bundle";
         return Err(ListError::Format { member: None, error: FormatError::new(0, what) });
     }
-    Ok(())
+    Ok(found.len())
 }
 
 /// The images without their places, and a digest of the bytes of each.

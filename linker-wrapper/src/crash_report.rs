@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use llvm_passes::crash::REPORT_FLAG;
+use llvm_passes::crash::{OTHER_LIBRARY, REPORT_FLAG};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Errors;
@@ -19,6 +19,12 @@ pub fn requested(words: &[OsString]) -> Option<Errors> {
     end_children();
     scratch::remove_folder_of_crashed_link(Path::new(folder));
     let (signal, activity) = (signal.to_string_lossy(), activity.to_string_lossy());
+    if let Some(activity) = activity.strip_prefix(OTHER_LIBRARY) {
+        return Some(Errors::one(format_args!(
+            "a crash (signal {signal}) while {activity}; if no input is damaged, this is a defect of that library: \
+             choose another --offload-backend"
+        )));
+    }
     Some(Errors::one(format_args!(
         "LLVM crashed (signal {signal}) while {activity}; if the file is not damaged, this is a defect of LLVM: \
          try another -O level, and report it with the files that --save-temps keeps"

@@ -21,6 +21,9 @@ pub struct DeviceOptions {
     pub ptxas_level: u8,
     /// `-g`: debuggable, unoptimized machine code.
     pub debug: bool,
+    /// Link-time optimization is not turned off (`-fno-lto`). It decides about NVIDIA's LTO-IR alone: LLVM bitcode is always
+    /// linked as one.
+    pub lto: bool,
     /// Further words for ptxas (`-Xcuda-ptxas`).
     pub ptxas_arguments: Vec<String>,
     /// Words for nvlink (`-Xoffload-linker`).
@@ -41,6 +44,7 @@ impl Default for DeviceOptions {
             level: OptLevel::O2,
             ptxas_level: 3,
             debug: false,
+            lto: true,
             ptxas_arguments: Vec::new(),
             nvlink_arguments: Vec::new(),
             cuda_path: None,
@@ -93,11 +97,9 @@ impl DeviceOptions {
             self.cuda_path = Some(path.into());
         } else if let Some(level) = word.strip_prefix("-O") {
             return self.set_level(level);
-        } else if word.starts_with("-flto")
-            || word == "-fno-lto"
-            || word.starts_with("-save-temps")
-            || word.starts_with("-march=")
-        {
+        } else if word.starts_with("-flto") || word == "-fno-lto" {
+            self.lto = word != "-fno-lto";
+        } else if word.starts_with("-save-temps") || word.starts_with("-march=") {
             // The images themselves say whether there is bitcode to link, and for what; --save-temps comes on its own.
         } else if word == "-v" {
             self.verbose = true;

@@ -12,11 +12,9 @@ use offload_bundle::host_object;
 use crate::inputs;
 use crate::mapped::Mapped;
 use crate::options::{Input, Options};
+use crate::toolchain::{Part, Toolchain};
 
 const NAME: &str = "cudadevrt";
-/// Where a toolkit keeps its libraries, by folder below its root.
-const FOLDERS: [&str; 4] = ["lib64", "lib", "targets/x86_64-linux/lib", "lib/x86_64-linux-gnu"];
-
 /// The library's cubin for one target.
 pub struct DeviceLibrary {
     /// The relocatable cubin.
@@ -25,12 +23,11 @@ pub struct DeviceLibrary {
     pub defines: Vec<String>,
 }
 
-/// The library on the line, else the toolkit's.
-pub fn path(options: &Options, toolkit: Option<&Path>) -> Option<PathBuf> {
+/// The library that was named, else the one on the line, else the toolkit's.
+pub fn path(options: &Options, toolchain: &Toolchain) -> Option<PathBuf> {
     let library = Input::Library { name: NAME.to_owned(), archive_only: true, whole: false };
-    let beside =
-        toolkit.into_iter().flat_map(|root| FOLDERS.map(|folder| root.join(folder).join(format!("lib{NAME}.a"))));
-    inputs::locate(&library, options).or_else(|| beside.into_iter().find(|path| path.is_file()))
+    let named = options.parts.get(Part::Cudadevrt).map(Path::to_owned);
+    named.or_else(|| inputs::locate(&library, options)).or_else(|| toolchain.path(Part::Cudadevrt))
 }
 
 /// Reads the code for `arch` out of the library. `None`: it has none, or is no such library; what is

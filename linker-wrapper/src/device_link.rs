@@ -11,10 +11,13 @@ use llvm_passes::pipeline::Unit;
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
 use llvm_passes::session::Warning;
 use offload_bundle::arch::{GpuArch, PtxVersion};
-use offload_bundle::cubin;
+use offload_bundle::{cubin, ltoir, ptx};
 use rayon::prelude::*;
 
-use crate::backend::{nvlink, ptxas};
+use crate::backend::choose::Inputs;
+use crate::backend::piece::Form;
+use crate::backend::ptxas::DebugInfo;
+use crate::backend::{Backends, Maker, Piece, Source};
 use crate::cache::Key;
 use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
@@ -31,16 +34,13 @@ use crate::partitioned::{self, CutTarget, Partitioning};
 use crate::plan::{Code, PlannedImage, TargetPlan};
 use crate::results::{CachedTarget, Results};
 use crate::scratch::Scratch;
-use crate::toolchain::{Ptxas, Toolkit};
 use crate::{pool, progress, report, trace, warnings, whole};
 
 /// What all targets of one link share.
 #[derive(Clone)]
 pub struct Surroundings<'a> {
-    /// The CUDA toolkit, or why there is none: a link of one finished cubin needs none.
-    pub toolkit: &'a Result<Toolkit, Errors>,
-    /// ptxas with its version, probed while the bitcode is read.
-    pub ptxas: &'a (dyn Fn() -> Result<Ptxas, Errors> + Sync),
+    /// What makes machine code: chosen for each target. A link of one finished cubin needs nothing.
+    pub backends: &'a Backends<'a>,
     /// Our name in messages.
     pub program: &'a str,
     /// Where intermediate files go.
@@ -49,6 +49,8 @@ pub struct Surroundings<'a> {
     pub options: &'a DeviceOptions,
     /// Whether tools are shown and run.
     pub mode: Mode,
+    /// Where CUDA's mathematical functions are, should somebody want them.
+    pub libdevice: Option<PathBuf>,
     /// Where NVIDIA's device runtime is, should somebody want it.
     pub device_library: Option<PathBuf>,
     /// Machine code that the image gets, of all targets.
@@ -220,6 +222,10 @@ pub fn resolve_names(
     let provided = |name: &str| SYSTEM_CALLS.contains(&name) || libdevice.defines(name);
     let mut resolution = resolve::resolve(symbols, &provided);
     let library = device_library(&mut resolution, target, around);
+    if of_code(target, Code::LtoIr).next().is_some() {
+        // What LTO-IR defines is its linker's secret: that one reports what is missing.
+        resolution.undefined.clear();
+    }
     report::unresolved(&resolution, target, users)?;
     if library.is_some() && wants_more_than_own(target.arch, around) {
         return Err(Errors::one(format_args!(
@@ -249,10 +255,28 @@ fn device_library(
 /// With `--save-temps`: the device images as they were found.
 pub fn keep_inputs(target: &TargetPlan<'_>, scratch: &Scratch) -> Result<(), Errors> {
     for (index, image) in target.images.iter().enumerate() {
-        let ending = if image.code == Code::Bitcode { "bc" } else { "cubin" };
-        scratch.keep(&format!("{}.input.{index}.{ending}", target.arch), || image.bytes.to_vec())?;
+        scratch.keep(&input_name(target.arch, index, image.code), || image.bytes.to_vec())?;
     }
     Ok(())
+}
+
+/// What an image is called as a file.
+fn input_name(arch: GpuArch, index: usize, code: Code) -> String {
+    format!("{arch}.input.{index}.{}", code.ending())
+}
+
+/// What the tool that makes the machine code must be able to do. `jobs`: pieces that are made of bitcode; `library`: the
+/// device runtime comes too.
+pub fn needs(target: &TargetPlan<'_>, jobs: usize, library: bool) -> Inputs {
+    let others = target.images.iter().filter(|image| image.code != Code::Bitcode).count();
+    Inputs {
+        bitcode: jobs > 0,
+        ptx: of_code(target, Code::Ptx).filter_map(|(_, image)| ptx::version(image.bytes)).max(),
+        cubins: of_code(target, Code::Cubin).next().is_some(),
+        lto_ir: of_code(target, Code::LtoIr).filter_map(|(_, image)| ltoir::version(image.bytes)).max(),
+        joins: others + jobs + usize::from(library) > 1,
+        ..Inputs::none(target.arch)
+    }
 }
 
 /// The bitcode among a target's images, with the names by which messages call them.
@@ -276,6 +300,8 @@ pub fn all_symbols(
     collect(target.images.iter().map(|image| match image.code {
         Code::Bitcode => Ok(units.next().map(bitcode).unwrap_or_default()),
         Code::Cubin => cubin_symbols(image, target),
+        Code::Ptx => Ok(device_symbols::of_ptx(image.bytes)),
+        Code::LtoIr => Ok(UnitSymbols::default()),
     }))
 }
 
@@ -299,11 +325,13 @@ fn cubin_symbols(image: &PlannedImage<'_>, target: &TargetPlan<'_>) -> Result<Un
     Ok(symbols)
 }
 
-/// What must stay visible after the merge: what the host registers and what cubins define or want.
+/// What must stay visible after the merge: what the host registers and what other code than bitcode defines or wants.
+/// LTO-IR may want anything.
 pub fn kept_names(target: &TargetPlan<'_>, symbols: &[UnitSymbols], registered: &HashSet<String>) -> BTreeSet<String> {
-    let cubins = target.images.iter().zip(symbols).filter(|(image, _)| image.code == Code::Cubin);
-    let of_cubins = cubins.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone()));
-    registered.iter().cloned().chain(of_cubins).collect()
+    let secret = of_code(target, Code::LtoIr).next().is_some();
+    let others = target.images.iter().zip(symbols).filter(|(image, _)| secret || image.code != Code::Bitcode);
+    let of_others = others.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone()));
+    registered.iter().cloned().chain(of_others).collect()
 }
 
 /// libdevice, opened only when somebody wants a `__nv_` function.
@@ -313,9 +341,9 @@ pub struct Libdevice {
 }
 
 impl Libdevice {
-    /// Of that toolkit.
-    pub fn new(toolkit: &Result<Toolkit, Errors>) -> Self {
-        Libdevice { path: toolkit.as_ref().ok().map(Toolkit::libdevice), content: OnceLock::new() }
+    /// Of that file.
+    pub fn new(path: Option<PathBuf>) -> Self {
+        Libdevice { path, content: OnceLock::new() }
     }
 
     /// Its names all begin alike, and a wrong one is reported by ptxas.
@@ -335,65 +363,73 @@ impl Libdevice {
     }
 }
 
-/// A cubin, in memory and where nvlink finds it.
-#[derive(Debug)]
-pub struct Assembled {
-    /// Its target.
-    pub arch: GpuArch,
-    /// The file.
-    pub path: PathBuf,
-    /// Its content.
-    pub bytes: Vec<u8>,
-    /// The largest resident size of ptxas, in bytes; 0: not known.
-    pub peak: u64,
-    /// What ptxas said.
-    pub said: Vec<String>,
+/// The images of one form, with their place among all images.
+fn of_code<'t, 'a>(target: &'t TargetPlan<'a>, code: Code) -> impl Iterator<Item = (usize, &'t PlannedImage<'a>)> {
+    target.images.iter().enumerate().filter(move |(_, image)| image.code == code)
 }
 
-/// Runs ptxas on a file of PTX.
+/// The one cubin of the target, or of another one that is made of its code: a linker runs only where there is more than
+/// one piece, or one that is not finished.
 ///
 /// # Errors
-/// Those of [`ptxas::assemble`].
-pub fn run_ptxas(assembly: ptxas::Assembly<'_>, around: &Surroundings<'_>) -> Result<Assembled, Errors> {
-    let _assembling = trace::scope("ptxas", || assembly.input.display().to_string());
-    let ptxas::Cubin { bytes, said, peak } = ptxas::assemble(&assembly, around.options, around.mode)?;
-    let said = if said.is_empty() { Vec::new() } else { vec![said] };
-    Ok(Assembled { arch: assembly.arch, path: assembly.output, bytes, peak, said })
-}
-
-/// The images that are cubins, with their place among all images.
-pub fn cubins<'t, 'a>(target: &'t TargetPlan<'a>) -> impl Iterator<Item = (usize, &'t PlannedImage<'a>)> {
-    target.images.iter().enumerate().filter(|(_, image)| image.code == Code::Cubin)
-}
-
-/// The one cubin of the target: nvlink runs only where there is more than one.
-///
-/// # Errors
-/// Those of [`nvlink::join`].
+/// What the tool says.
 pub fn join(
     target: &TargetPlan<'_>,
     arch: GpuArch,
-    mut assembled: Vec<Assembled>,
+    assembled: Vec<Piece>,
     library: Option<&DeviceLibrary>,
+    needs: &Inputs,
     around: &Surroundings<'_>,
 ) -> Result<Vec<u8>, Errors> {
+    let mut pieces = Vec::new();
     // Finished code of other targets is not joined with code that was made for this one.
-    let cubins: Vec<(usize, &PlannedImage<'_>)> = cubins(target).filter(|_| arch == target.arch).collect();
-    match (&cubins[..], &mut assembled[..], library) {
-        ([(_, only)], [], None) => Ok(only.bytes.to_vec()),
-        ([], [only], None) => Ok(std::mem::take(&mut only.bytes)),
-        _ => {
-            let toolkit = around.toolkit.as_ref().map_err(Clone::clone)?;
-            let mut files = collect(cubins.iter().map(|(index, image)| {
-                around.scratch.write(&format!("{}.input.{index}.cubin", target.arch), image.bytes)
-            }))?;
-            files.extend(assembled.into_iter().map(|cubin| cubin.path));
-            if let Some(library) = library {
-                files.push(around.scratch.write(&format!("{}.library.cubin", target.arch), &library.cubin)?);
-            }
-            let output = around.scratch.file(&format!("{}.linked.cubin", arch));
-            let _joining = trace::scope("nvlink", || arch.to_string());
-            nvlink::join(&toolkit.nvlink()?, arch, &files, &output, around.options, around.mode)
-        }
+    let images = target.images.iter().enumerate().filter(|_| arch == target.arch);
+    for (index, image) in images.filter(|(_, image)| image.code != Code::Bitcode) {
+        pieces.push(input_piece(arch, (index, image), needs, around)?);
     }
+    pieces.extend(assembled);
+    if let Some(library) = library {
+        let path = around.scratch.write(&format!("{}.library.cubin", target.arch), &library.cubin)?;
+        let name = "libcudadevrt".to_owned();
+        pieces.push(Piece::finished(name, arch, path, library.cubin.clone(), true));
+    }
+    if let [only] = &mut pieces[..]
+        && !only.open
+    {
+        return Ok(std::mem::take(&mut only.bytes));
+    }
+    let _joining = trace::scope("nvlink", || arch.to_string());
+    around.backends.choose(needs)?.link_all(arch, &pieces, around.scratch)
+}
+
+/// An image that is no bitcode, ready to be joined. One cubin alone is what it is.
+fn input_piece(
+    arch: GpuArch,
+    (index, image): (usize, &PlannedImage<'_>),
+    needs: &Inputs,
+    around: &Surroundings<'_>,
+) -> Result<Piece, Errors> {
+    let name = image.origin.to_string();
+    let file = input_name(arch, index, image.code);
+    if image.code == Code::Ptx {
+        // What the containers of CUDA put behind it is no part of the text.
+        let text = image.bytes.trim_ascii_end();
+        let text = text.strip_suffix(b"\0").unwrap_or(text);
+        let input = around.scratch.write(&file, text)?;
+        let source = Source { arch, input, debug_info: DebugInfo::of(text), joins: needs.joins, name };
+        return assemble(around.backends.choose(needs)?, source, around);
+    }
+    let form = if image.code == Code::LtoIr { Form::LtoIr } else { Form::Cubin };
+    let open = needs.joins || form == Form::LtoIr;
+    let path = if open { around.scratch.write(&file, image.bytes)? } else { around.scratch.file(&file) };
+    Ok(Piece { form, ..Piece::finished(name, arch, path, image.bytes.to_vec(), open) })
+}
+
+/// Makes a piece of a file of PTX.
+///
+/// # Errors
+/// What the tool says.
+pub fn assemble(maker: Maker<'_>, source: Source, around: &Surroundings<'_>) -> Result<Piece, Errors> {
+    let _assembling = trace::scope("ptxas", || source.input.display().to_string());
+    maker.assemble(source, around.scratch)
 }

@@ -7,6 +7,7 @@ use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::session::Session;
 use llvm_passes::symbols::{self, Strength, Symbol, SymbolKind};
 use offload_bundle::cubin::{self, CubinSymbol, Memory, SymbolBinding, SymbolKind as CubinSymbolKind};
+use offload_bundle::{ltoir, ptx};
 
 use crate::error::Errors;
 use crate::images::{FoundImage, Origin};
@@ -92,7 +93,19 @@ fn read(found: &FoundImage<'_>) -> Result<Vec<Symbol>, Errors> {
     if cubin::is_cubin(bytes) {
         return Ok(of_cubin(&found.origin, bytes)?.symbols);
     }
+    if ptx::is_ptx(bytes) {
+        return Ok(of_ptx(bytes).symbols);
+    }
+    if ltoir::version(bytes).is_some() {
+        // Nothing is known of its inside.
+        return Ok(Vec::new());
+    }
     of_host_code(found)
+}
+
+/// The visible symbols of PTX.
+pub fn of_ptx(bytes: &[u8]) -> UnitSymbols {
+    UnitSymbols { symbols: ptx::symbols(bytes).iter().filter_map(symbol_of_cubin).collect() }
 }
 
 /// Device code for the host's own kind of processor (OpenMP).

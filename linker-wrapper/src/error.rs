@@ -54,6 +54,13 @@ impl Errors {
     }
 }
 
+impl fmt::Display for Errors {
+    /// All messages as one sentence.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0.join("; "))
+    }
+}
+
 /// The reason alone: libraries put the path, which our message names already, behind it.
 pub fn reason(error: &std::io::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)

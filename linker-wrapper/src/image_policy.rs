@@ -242,17 +242,17 @@ fn source<'t, 'a>(arch: GpuArch, targets: &'t [TargetPlan<'a>]) -> Result<&'t Ta
 
 /// The target, if all its code is IR.
 fn ir_of(target: &TargetPlan<'_>) -> Result<GpuArch, String> {
-    let machine_code: Vec<String> =
-        target.images.iter().filter(|image| image.code == Code::Cubin).map(|image| image.origin.file.clone()).collect();
-    match machine_code.len() {
-        0 => Ok(target.arch),
-        count => Err(format!(
-            "the code for {} comes as machine code from {}{}; compile with -foffload-lto",
-            target.arch,
-            machine_code[..count.min(FILES_SHOWN)].join(", "),
-            if count > FILES_SHOWN { format!(" and {} more", count - FILES_SHOWN) } else { String::new() }
-        )),
-    }
+    let other: Vec<_> = target.images.iter().filter(|image| image.code != Code::Bitcode).collect();
+    let Some(first) = other.first() else { return Ok(target.arch) };
+    let files: Vec<&str> = other.iter().map(|image| image.origin.file.as_str()).collect();
+    let count = files.len();
+    Err(format!(
+        "the code for {} comes as {} from {}{}; compile with -foffload-lto",
+        target.arch,
+        first.code.name(),
+        files[..count.min(FILES_SHOWN)].join(", "),
+        if count > FILES_SHOWN { format!(" and {} more", count - FILES_SHOWN) } else { String::new() }
+    ))
 }
 
 #[cfg(test)]

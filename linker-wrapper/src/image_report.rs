@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use offload_bundle::arch::GpuArch;
 use offload_bundle::coverage::{Driver, Finding, FoundContainer, GpuReport, Place, Report};
 use offload_bundle::fatbin::{Compression, Entry as Stored, FatbinWriter};
 use serde::Serialize;
 
+use crate::backend::Choice;
 use crate::cuda_image::Checked;
 use crate::error::Errors;
 use crate::image_policy::Entry;
@@ -114,7 +114,7 @@ pub struct InputReport {
     pub file: String,
     /// Its place in the file; none inside bitcode.
     pub offset: Option<u64>,
-    /// `bitcode` or `cubin`.
+    /// `bitcode`, `cubin`, `ptx` or `lto-ir`.
     pub code: &'static str,
 }
 
@@ -131,9 +131,25 @@ pub struct WishReport {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BackendReport {
     /// As `--offload-backend` names it.
-    pub name: String,
+    pub name: &'static str,
+    /// Its file; nvlink's where nothing but that was needed.
+    pub file: String,
+    /// Its release of CUDA, if it is known.
+    pub cuda: Option<String>,
     /// Why this one.
     pub reason: String,
+}
+
+impl BackendReport {
+    /// Of what was chosen.
+    pub fn new(choice: &Choice) -> Self {
+        BackendReport {
+            name: choice.backend.option(),
+            file: choice.path.display().to_string(),
+            cuda: choice.release.map(|(major, minor)| format!("{major}.{minor}")),
+            reason: choice.reason.clone(),
+        }
+    }
 }
 
 /// One entry of the fatbin.
@@ -163,7 +179,7 @@ pub struct Linked<'a> {
     /// What the files wished for.
     pub wishes: &'a [FileWishes],
     /// What made the machine code of each target.
-    pub backends: &'a [(GpuArch, BackendReport)],
+    pub choices: &'a [Choice],
 }
 
 impl ImageReport {
@@ -243,14 +259,14 @@ impl EntryReport {
 
 impl TargetReport {
     fn new(target: &TargetPlan<'_>, linked: Linked<'_>) -> Self {
-        let backend = linked.backends.iter().find(|(arch, _)| *arch == target.arch);
+        let backend = linked.choices.iter().find(|choice| choice.target == target.arch);
         let wishes = wishes::about(target.arch, linked.wishes);
         let wish = |(file, ptx): (&str, &'static str)| WishReport { file: file.to_owned(), ptx };
         TargetReport {
             target: target.arch.to_string(),
             images: target.images.iter().map(input).collect(),
             wishes: wishes.by_file().map(wish).collect(),
-            backend: backend.map(|(_, backend)| backend.clone()),
+            backend: backend.map(BackendReport::new),
         }
     }
 
@@ -263,8 +279,9 @@ impl TargetReport {
         for wish in self.wishes.iter().filter(|wish| wish.ptx != "silent") {
             let _ = writeln!(out, "  wish of {}: {} PTX", wish.file, wish.ptx);
         }
-        if let Some(BackendReport { name, reason }) = &self.backend {
-            let _ = writeln!(out, "  backend: {name}: {reason}");
+        if let Some(BackendReport { name, file, cuda, reason }) = &self.backend {
+            let cuda = cuda.as_ref().map(|cuda| format!(" of CUDA {cuda}")).unwrap_or_default();
+            let _ = writeln!(out, "  backend: {name} ({file}{cuda}): {reason}");
         }
     }
 }
@@ -273,6 +290,8 @@ fn input(image: &PlannedImage<'_>) -> InputReport {
     let code = match image.code {
         Code::Bitcode => "bitcode",
         Code::Cubin => "cubin",
+        Code::Ptx => "ptx",
+        Code::LtoIr => "lto-ir",
     };
     InputReport { file: image.origin.file.clone(), offset: image.origin.offset, code }
 }

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use llvm_passes::registration::Registration;
 use offload_bundle::fatbin::FatbinWriter;
 
+use crate::backend::{Backends, Choice};
 use crate::command::Mode;
 use crate::cuda_image::{self, Parts};
 use crate::device_compiler::{self, DeviceOptions};
@@ -26,7 +27,7 @@ use crate::persona;
 use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
 use crate::results::Results;
 use crate::scratch::{self, Scratch};
-use crate::toolchain::{Ptxas, Toolkit};
+use crate::toolchain::{Part, Toolchain, print};
 use crate::wishes::FileWishes;
 use crate::{
     agreement, arguments, cache, device_library, host_link, host_object, image_policy, images, memory, openmp,
@@ -65,6 +66,11 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
     let device = device_compiler::read(options);
     let mode = Mode { show: mode.show || device.verbose, ..mode };
+    options.parts.check()?;
+    if options.print_toolchain {
+        print!("{}", print::toolchain(options, device.cuda_path.as_deref()));
+        return Ok(0);
+    }
     ask_llvm(program, &device)?;
 
     // Hosts of bitcode are read by LLVM even before there is a folder to clean up.
@@ -117,6 +123,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
         limit: &limit,
         wishes: &wishes,
         registered: &registered,
+        choices: OnceLock::new(),
         report: OnceLock::new(),
     };
     let code = match overriding {
@@ -226,6 +233,8 @@ struct Link<'a> {
     wishes: &'a [FileWishes],
     /// Names that the host registers.
     registered: &'a HashSet<String>,
+    /// What made the machine code, once that is chosen.
+    choices: OnceLock<Vec<Choice>>,
     /// What there is to say of the CUDA image, once it is made.
     report: OnceLock<ImageReport>,
 }
@@ -251,28 +260,27 @@ impl Link<'_> {
     /// All device links, in parallel; their order is the plan's.
     fn targets(&self, targets: &[TargetPlan<'_>]) -> Result<Vec<LinkedTarget>, Errors> {
         let cuda_path = self.options.cuda_path.as_deref().or(self.device.cuda_path.as_deref());
-        let toolkit = Toolkit::find(cuda_path);
+        let toolchain = Toolchain::find(cuda_path, &self.options.parts);
+        let backends = Backends::new(&toolchain, self.options.backend, self.device, self.mode, self.program);
         let Decision { sass, ptx, notes } = self.decide(targets)?;
         notes.iter().for_each(|text| warn(self.program, text));
         if sass.is_empty() && ptx.is_empty() {
             return Err(Errors::one("--offload-sass=none without PTX leaves the image empty; say --offload-ptx= too"));
         }
-        let probed = OnceLock::new();
-        let probe = || probed.get_or_init(|| toolkit.as_ref().map_err(Clone::clone)?.probe_ptxas()).clone();
         // What is to be looked at must be made, and a dry run makes nothing.
         let unused = self.options.save_temps || self.mode.dry;
         let results = Results::new(if unused { None } else { cache::of(self.options)? });
         let linked = std::thread::scope(|scope| {
             // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes.
-            scope.spawn(probe);
+            scope.spawn(|| backends.probe_early());
             let around = Surroundings {
-                toolkit: &toolkit,
-                ptxas: &probe as &(dyn Fn() -> Result<Ptxas, Errors> + Sync),
+                backends: &backends,
                 program: self.program,
                 scratch: self.scratch,
                 options: self.device,
                 mode: self.mode,
-                device_library: device_library::path(self.options, toolkit.as_ref().ok().map(Toolkit::root)),
+                libdevice: toolchain.path(Part::Libdevice),
+                device_library: device_library::path(self.options, &toolchain),
                 sass: &sass,
                 ptx: &ptx,
                 ptx_version: self.options.ptx_version,
@@ -286,6 +294,12 @@ impl Link<'_> {
             };
             let link = || device_link::link_all(targets, &around);
             let (linked, agreed) = rayon::join(link, || self.agree(targets));
+            if self.mode.show {
+                // Comments to the shell that the commands are pasted into.
+                backends.choices().iter().for_each(|choice| eprintln!(" # {choice}"));
+            }
+            // One link has one set of targets.
+            let _ = self.choices.set(backends.choices());
             let (linked, warnings) = both(linked, agreed)?;
             warnings.iter().for_each(|text| warn(self.program, text));
             Ok(linked)
@@ -393,7 +407,8 @@ impl Link<'_> {
             // An image that somebody else has linked is of no targets.
             let decision = if targets.is_empty() { Decision::default() } else { self.decide(targets)? };
             let Decision { sass, ptx, .. } = decision;
-            let linked = Linked { targets, sass: &sass, ptx: &ptx, wishes: self.wishes, backends: &[] };
+            let choices = self.choices.get().map_or(&[][..], Vec::as_slice);
+            let linked = Linked { targets, sass: &sass, ptx: &ptx, wishes: self.wishes, choices };
             let report = ImageReport::empty(self.output, self.options).with_image(linked, &fatbin, checked);
             // One link makes one fatbin.
             let _ = self.report.set(report);

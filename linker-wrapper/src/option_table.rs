@@ -1,5 +1,7 @@
 //! The table of options: spellings, shapes, meanings, and the help text that is made of it.
 
+use crate::toolchain::Part;
+
 /// How an option takes its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
@@ -21,6 +23,10 @@ pub enum Meaning {
     Version,
     LinkerPath,
     CudaPath,
+    /// A part of CUDA by itself.
+    PartPath(Part),
+    PrintToolchain,
+    OffloadBackend,
     HostTriple,
     DeviceLinker,
     DeviceCompiler,
@@ -81,6 +87,26 @@ pub const WRAPPER: &[Row] = &[
 pub const ALWAYS: &[Row] = &[
     Row(&["--linker-path="], Joined, Meaning::LinkerPath, "<path>", "The host linker to run"),
     Row(&["--cuda-path="], Joined, Meaning::CudaPath, "<dir>", "The CUDA toolkit to use"),
+    Row(
+        &["--offload-backend="],
+        Joined,
+        Meaning::OffloadBackend,
+        "auto|ptxas|nvjitlink|driver",
+        "What makes the machine code (default: auto, ptxas wherever it can do it)",
+    ),
+    Row(&["--ptxas-path="], Joined, Meaning::PartPath(Part::Ptxas), "<file>", "The ptxas to use"),
+    Row(&["--nvlink-path="], Joined, Meaning::PartPath(Part::Nvlink), "<file>", "The nvlink to use"),
+    Row(&["--libdevice-path="], Joined, Meaning::PartPath(Part::Libdevice), "<file>", "The libdevice.10.bc to use"),
+    Row(&["--cudadevrt-path="], Joined, Meaning::PartPath(Part::Cudadevrt), "<file>", "The libcudadevrt.a to use"),
+    Row(&["--nvjitlink-path="], Joined, Meaning::PartPath(Part::NvJitLink), "<file>", "The libnvJitLink.so to use"),
+    Row(&["--libcuda-path="], Joined, Meaning::PartPath(Part::Driver), "<file>", "The driver's libcuda.so.1 to use"),
+    Row(
+        &["--print-toolchain"],
+        Flag,
+        Meaning::PrintToolchain,
+        "",
+        "Print the tools and libraries that were found, and exit",
+    ),
     Row(&["--host-triple="], Joined, Meaning::HostTriple, "<triple>", "Triple of the host code"),
     Row(
         &["--device-linker="],

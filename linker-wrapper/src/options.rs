@@ -11,6 +11,7 @@ use std::time::Duration;
 use offload_bundle::arch::PtxVersion;
 
 use crate::agreement::Levels;
+use crate::backend::choose::Wish;
 use crate::cache::CacheChoice;
 use crate::error::Errors;
 use crate::fatbin_section::FatbinSection;
@@ -25,6 +26,7 @@ use crate::partitioned::Partitioning;
 use crate::persona::Persona;
 use crate::size;
 use crate::stats::StatsFormat;
+use crate::toolchain::NamedParts;
 
 /// What was asked, with the host linker's line in its own order.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +35,11 @@ pub struct Options {
     pub version: bool,
     pub linker_path: Option<PathBuf>,
     pub cuda_path: Option<PathBuf>,
+    /// Parts of CUDA that are named one by one.
+    pub parts: NamedParts,
+    /// What makes the machine code.
+    pub backend: Wish,
+    pub print_toolchain: bool,
     pub host_triple: Option<String>,
     /// (triple or none, argument)
     pub device_linker: Vec<(Option<String>, String)>,
@@ -320,6 +327,14 @@ impl Parser {
             Meaning::Version => options.version = true,
             Meaning::LinkerPath => options.linker_path = Some(value.into()),
             Meaning::CudaPath => options.cuda_path = Some(value.into()),
+            Meaning::PartPath(part) => options.parts.set(part, value.into()),
+            Meaning::PrintToolchain => options.print_toolchain = true,
+            Meaning::OffloadBackend => match Wish::parse(&text) {
+                Some(wish) => options.backend = wish,
+                None => self
+                    .errors
+                    .push(format_args!("--offload-backend=: expected auto, ptxas, nvjitlink or driver, got '{text}'")),
+            },
             Meaning::HostTriple => options.host_triple = Some(text),
             Meaning::DeviceLinker => options.device_linker.push(split_triple(&text)),
             Meaning::DeviceCompiler => options.device_compiler.push(split_triple(&text)),

@@ -6,14 +6,14 @@ use llvm_passes::session::Warning;
 use offload_bundle::arch::GpuArch;
 
 use crate::backend::ptxas::{self, DebugInfo};
+use crate::backend::{Maker, Piece, Source};
 use crate::cache::Key;
-use crate::device_link::{self, Assembled, Surroundings};
+use crate::device_link::{self, Surroundings};
 use crate::error::{Errors, collect};
 use crate::partitioned::CutTarget;
 use crate::results::CompiledPartition;
 use crate::scratch;
 use crate::symbol_name;
-use crate::toolchain::Ptxas;
 use crate::trace;
 use crate::worker::{self, Emission, Work};
 
@@ -25,7 +25,7 @@ const NAME_WIDTH: usize = 100;
 #[derive(Debug, Default)]
 pub struct Made {
     /// Relocatable machine code.
-    pub cubins: Vec<Assembled>,
+    pub cubins: Vec<Piece>,
     /// PTX for the image, of the lowest version that it needs.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
     /// LLVM's warnings.
@@ -39,7 +39,7 @@ struct Job<'j> {
     around: &'j Surroundings<'j>,
     stem: String,
     what: String,
-    ptxas: Ptxas,
+    maker: Maker<'j>,
     sass: Vec<GpuArch>,
     ptx: Vec<GpuArch>,
     instructions: u64,
@@ -76,7 +76,7 @@ pub fn described(partition: &Partition, arch: GpuArch) -> String {
 impl<'j> Job<'j> {
     fn new(cut: &'j CutTarget<'j>, index: usize, around: &'j Surroundings<'j>) -> Result<Self, Errors> {
         let (partition, own) = (&cut.partitions()[index], cut.target.arch);
-        let ptxas = (around.ptxas)()?;
+        let maker = around.backends.choose(cut.needs())?;
         let stem = format!("{own}.{index}");
         let mut sass: Vec<GpuArch> =
             around.sass.iter().filter(|entry| entry.from == own).map(|entry| entry.arch).collect();
@@ -84,11 +84,11 @@ impl<'j> Job<'j> {
         let ptx: Vec<GpuArch> = around.ptx.iter().filter(|entry| entry.from == own).map(|entry| entry.arch).collect();
         let more = ptx.iter().filter(|arch| !sass.contains(arch));
         let emissions = collect(sass.iter().chain(more).map(|arch| {
-            let version = ptxas.ptx_version(*arch)?;
+            let version = maker.ptx_version(*arch)?;
             let path = around.scratch.file(&format!("{stem}.{arch}.ptx"));
             Ok(Emission { arch: arch.to_string(), version: (version.major, version.minor), path })
         }))?;
-        let version = ptxas.ptx_version(own)?;
+        let version = maker.ptx_version(own)?;
         let parts = partition.parts.iter().enumerate();
         let stage = |stage: &str| around.scratch.file(&format!("{stem}.{stage}.bc"));
         let work = Work {
@@ -105,7 +105,7 @@ impl<'j> Job<'j> {
             keep_stages: around.scratch.folder().is_none().then(|| (stage("merged"), stage("opt"))),
         };
         let (what, instructions) = (described(partition, own), partition.instructions);
-        Ok(Job { around, stem, what, ptxas, sass, ptx, instructions, work })
+        Ok(Job { around, stem, what, maker, sass, ptx, instructions, work })
     }
 
     fn run(&self, key: Option<&Key>) -> Result<Made, Errors> {
@@ -134,11 +134,10 @@ impl<'j> Job<'j> {
         self.work.emissions.iter().find(|emission| emission.arch == name)
     }
 
-    fn assemble(&self, arch: GpuArch, debug_info: DebugInfo) -> Result<Assembled, Errors> {
+    fn assemble(&self, arch: GpuArch, debug_info: DebugInfo) -> Result<Piece, Errors> {
         let input = self.emission(arch).map(|emission| emission.path.clone()).unwrap_or_default();
-        let output = input.with_extension("cubin");
-        let assembly = ptxas::Assembly { ptxas: &self.ptxas.path, arch, input, output, relocatable: true, debug_info };
-        device_link::run_ptxas(assembly, self.around)
+        let source = Source { arch, input, debug_info, joins: true, name: self.what.clone() };
+        device_link::assemble(self.maker, source, self.around)
     }
 
     /// PTX for the image, with the lowest version that it needs.
@@ -151,9 +150,8 @@ impl<'j> Job<'j> {
         if let Some(version) = self.around.ptx_version {
             return Ok(ptxas::with_version(&text, version).unwrap_or(text));
         }
-        let own = self.ptxas.ptx_version(arch)?;
         let _probing = trace::scope("Find lowest PTX version", || format!("{} {arch}", self.stem));
-        ptxas::lower_version(&self.ptxas.path, text, arch, own, &self.stem, self.around.scratch)
+        self.maker.lower_version(text, arch, &self.stem, self.around.scratch)
     }
 
     /// What was kept, with the cubins where nvlink finds them. `None`: it makes no sense.
@@ -165,7 +163,7 @@ impl<'j> Job<'j> {
                 Ok(path) => path,
                 Err(error) => return Some(Err(error)),
             };
-            made.cubins.push(Assembled { arch, path, bytes, peak: 0, said: Vec::new() });
+            made.cubins.push(Piece::finished(self.what.clone(), arch, path, bytes, true));
         }
         for (arch, text) in found.ptx {
             made.ptx.push((arch.parse().ok()?, text));
@@ -175,7 +173,7 @@ impl<'j> Job<'j> {
     }
 
     fn keep(&self, key: Option<&Key>, made: &Made) {
-        if key.is_none() || self.around.mode.dry {
+        if key.is_none() || self.around.mode.dry || !self.maker.is_toolkit() {
             return;
         }
         let kept = CompiledPartition {

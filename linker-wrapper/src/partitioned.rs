@@ -14,9 +14,10 @@ use llvm_passes::summary::{self, Summary};
 use offload_bundle::arch::GpuArch;
 use rayon::prelude::*;
 
-use crate::backend::ptxas;
+use crate::backend::choose::Inputs;
+use crate::backend::{Piece, ptxas};
 use crate::device_library::DeviceLibrary;
-use crate::device_link::{self, Assembled, Libdevice, LinkedTarget, Surroundings};
+use crate::device_link::{self, Libdevice, LinkedTarget, Surroundings};
 use crate::error::{Errors, collect};
 use crate::partition_job::Made;
 use crate::plan::TargetPlan;
@@ -72,12 +73,19 @@ pub struct CutTarget<'a> {
     pub libdevice: Libdevice,
     cut: Cut,
     library: Option<DeviceLibrary>,
+    /// What the tool that makes the machine code must be able to do.
+    needs: Inputs,
 }
 
 impl CutTarget<'_> {
     /// Its jobs.
     pub fn partitions(&self) -> &[Partition] {
         &self.cut.partitions
+    }
+
+    /// What the tool that makes the machine code must be able to do.
+    pub fn needs(&self) -> &Inputs {
+        &self.needs
     }
 }
 
@@ -92,7 +100,7 @@ pub fn cut<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<
     let summaries = summaries(&units, around.results)?;
     let bitcode = |unit: usize| UnitSymbols { symbols: summary::symbols(&summaries[unit]) };
     let symbols = device_link::all_symbols(target, &bitcode)?;
-    let libdevice = Libdevice::new(around.toolkit);
+    let libdevice = Libdevice::new(around.libdevice.clone());
     let users = |image: usize, name: &str| {
         let unit = device_link::unit_of(image, target);
         unit.map(|unit| users_of(&summaries[unit], name)).unwrap_or_default()
@@ -110,7 +118,10 @@ pub fn cut<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<
     }
     device_link::keep_inputs(target, around.scratch)?;
     let (path, ranges) = write_units(&units, target.arch, around.scratch)?;
-    Ok(Some(CutTarget { target, cut, units: path, ranges, libdevice, library }))
+    let needs = device_link::needs(target, cut.partitions.len(), library.is_some());
+    // Said before the long work is done.
+    around.backends.choose(&needs)?;
+    Ok(Some(CutTarget { target, cut, units: path, ranges, libdevice, library, needs }))
 }
 
 /// What every unit says of itself.
@@ -162,7 +173,7 @@ fn write_units(units: &[Unit<'_>], arch: GpuArch, scratch: &Scratch) -> Result<(
 /// # Errors
 /// What nvlink says.
 pub fn join(cut: &CutTarget<'_>, pieces: Vec<Made>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
-    let mut cubins: BTreeMap<GpuArch, Vec<Assembled>> = BTreeMap::new();
+    let mut cubins: BTreeMap<GpuArch, Vec<Piece>> = BTreeMap::new();
     let mut texts: BTreeMap<GpuArch, Vec<Vec<u8>>> = BTreeMap::new();
     let mut linked = LinkedTarget::default();
     for made in pieces {
@@ -171,9 +182,10 @@ pub fn join(cut: &CutTarget<'_>, pieces: Vec<Made>, around: &Surroundings<'_>) -
         linked.warnings.extend(made.warnings);
         linked.said.extend(made.said);
     }
-    let joined = cubins
-        .into_iter()
-        .map(|(arch, cubins)| Ok((arch, device_link::join(cut.target, arch, cubins, cut.library.as_ref(), around)?)));
+    let joined = cubins.into_iter().map(|(arch, cubins)| {
+        let joined = device_link::join(cut.target, arch, cubins, cut.library.as_ref(), &cut.needs, around)?;
+        Ok((arch, joined))
+    });
     linked.sass = collect(joined)?;
     let mut in_one_piece = Vec::new();
     for (arch, texts) in texts {

@@ -6,6 +6,7 @@ use llvm_passes::bitcode;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::OffloadKinds;
+use offload_bundle::{ltoir, ptx};
 
 use crate::error::Errors;
 use crate::images::{FoundImage, Origin};
@@ -57,6 +58,32 @@ pub enum Code {
     Bitcode,
     /// A cubin.
     Cubin,
+    /// PTX.
+    Ptx,
+    /// NVIDIA's LTO-IR.
+    LtoIr,
+}
+
+impl Code {
+    /// What messages call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Code::Bitcode => "LLVM bitcode",
+            Code::Cubin => "machine code",
+            Code::Ptx => "PTX",
+            Code::LtoIr => "LTO-IR",
+        }
+    }
+
+    /// How its files end.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Code::Bitcode => "bc",
+            Code::Cubin => "cubin",
+            Code::Ptx => "ptx",
+            Code::LtoIr => "ltoir",
+        }
+    }
 }
 
 /// Groups the images by runtime and target.
@@ -131,14 +158,27 @@ fn classify<'a>(found: &FoundImage<'a>) -> Result<(GpuArch, PlannedImage<'a>), S
     let code = match host_object::file_kind(image.image) {
         _ if bitcode::is_bitcode(image.image) => Code::Bitcode,
         FileKind::ElfRelocatable | FileKind::ElfExecutable => Code::Cubin,
+        _ if ltoir::version(image.image).is_some() => Code::LtoIr,
+        _ if ptx::is_ptx(image.image) => ptx_for(arch, found)?,
         _ => {
             return Err(format!(
-                "{origin}: the device image for {arch} is neither LLVM bitcode nor a cubin ({}); compile with -fgpu-rdc",
+                "{origin}: the device image for {arch} is neither LLVM bitcode, nor a cubin, nor PTX, nor LTO-IR ({}); compile with -fgpu-rdc",
                 image.image_kind
             ));
         }
     };
     Ok((arch, PlannedImage { origin: origin.clone(), code, bytes: image.image }))
+}
+
+/// PTX becomes machine code for its own target and for later ones.
+fn ptx_for(arch: GpuArch, found: &FoundImage<'_>) -> Result<Code, String> {
+    match ptx::target(found.image.image) {
+        Some(own) if !arch.assembles_ptx_of(own) => Err(format!(
+            "{}: PTX for {own} cannot become machine code for {arch}, which the device image names; make it for {arch}",
+            found.origin
+        )),
+        _ => Ok(Code::Ptx),
+    }
 }
 
 #[cfg(test)]
@@ -185,7 +225,7 @@ mod tests {
             found(OffloadKinds::CUDA, NVPTX, "sm_90", b"text"),
         ];
         let errors = format!("{:?}", make(&images).unwrap_err());
-        for word in ["gfx", "sm_nonsense", "neither LLVM bitcode nor a cubin"] {
+        for word in ["gfx", "sm_nonsense", "neither LLVM bitcode, nor a cubin"] {
             assert!(errors.contains(word) || word == "gfx" && errors.contains("kind hip"), "{word}: {errors}");
         }
     }

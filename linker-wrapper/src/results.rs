@@ -14,7 +14,7 @@ use crate::cache::{Cache, Key, KeyBuilder, identity_of};
 use crate::device_compiler::DeviceOptions;
 use crate::device_link::{LinkedTarget, Surroundings};
 use crate::image_policy::Entry;
-use crate::plan::{Code, TargetPlan};
+use crate::plan::{PlannedImage, TargetPlan};
 use crate::worker::Work;
 
 /// Results of earlier links, if there is a cache.
@@ -101,13 +101,12 @@ impl Results {
 
     fn tools(&self, around: &Surroundings<'_>) -> Option<&Tools> {
         let probe = || {
-            let toolkit = around.toolkit.as_ref().ok()?;
-            let library = around.device_library.as_deref();
+            let (ptxas, nvlink) = around.backends.toolkit_files()?;
             let identity = |path: Option<&Path>| path.and_then(|path| identity_of(path).ok());
-            let (nvlink, libdevice) = (toolkit.nvlink().ok(), toolkit.libdevice());
+            let (libdevice, library) = (around.libdevice.as_deref(), around.device_library.as_deref());
             let ((ptxas, nvlink), (libdevice, device_library)) = rayon::join(
-                || rayon::join(|| identity(Some(toolkit.ptxas())), || identity(nvlink.as_deref())),
-                || (identity(Some(&libdevice)), identity(library)),
+                || rayon::join(|| identity(Some(&ptxas)), || identity(nvlink.as_deref())),
+                || (identity(libdevice), identity(library)),
             );
             Some(Tools { ptxas: ptxas?, nvlink, libdevice, device_library })
         };
@@ -135,10 +134,8 @@ impl Results {
         if !cachable(around.options) {
             return None;
         }
-        let hash = |image: &crate::plan::PlannedImage<'_>| {
-            let code = if image.code == Code::Bitcode { b"b" } else { b"c" };
-            [&code[..], blake3::hash(image.bytes).as_bytes()].concat()
-        };
+        let hash =
+            |image: &PlannedImage<'_>| [image.code.ending().as_bytes(), blake3::hash(image.bytes).as_bytes()].concat();
         let images: Vec<Vec<u8>> = target.images.par_iter().map(hash).collect();
         let mut registered: Vec<&str> = around.registered.iter().map(String::as_str).collect();
         registered.sort_unstable();
@@ -171,8 +168,8 @@ fn cachable(options: &DeviceOptions) -> bool {
 
 /// Every option that the code depends on.
 fn options_text(options: &DeviceOptions) -> String {
-    let DeviceOptions { level, ptxas_level, debug, ptxas_arguments, nvlink_arguments, llvm_options, .. } = options;
-    format!("{level:?} {ptxas_level} {debug} {ptxas_arguments:?} {nvlink_arguments:?} {llvm_options:?}")
+    let DeviceOptions { level, ptxas_level, debug, lto, ptxas_arguments, nvlink_arguments, llvm_options, .. } = options;
+    format!("{level:?} {ptxas_level} {debug} {lto:?} {ptxas_arguments:?} {nvlink_arguments:?} {llvm_options:?}")
 }
 
 /// All fields of a partition's key.

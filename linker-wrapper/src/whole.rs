@@ -9,11 +9,11 @@ use llvm_passes::session::Session;
 use offload_bundle::arch::GpuArch;
 
 use crate::backend::ptxas::{self, DebugInfo};
-use crate::device_link::{self, Assembled, Libdevice, LinkedTarget, Surroundings};
+use crate::backend::{Maker, Piece, Source};
+use crate::device_link::{self, Libdevice, LinkedTarget, Surroundings};
 use crate::error::{Errors, collect};
 use crate::image_policy::Entry;
 use crate::plan::TargetPlan;
-use crate::toolchain::Ptxas;
 use crate::trace;
 
 /// Links one target.
@@ -23,7 +23,7 @@ use crate::trace;
 pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
     let _linking = trace::scope("Link device input", || target.arch.to_string());
     // Declared first: modules of the session borrow from it.
-    let libdevice = Libdevice::new(around.toolkit);
+    let libdevice = Libdevice::new(around.libdevice.clone());
     let session = Session::new();
     let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
     let units = device_link::units(target, &names);
@@ -41,16 +41,18 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
 
     let mut keep = device_link::kept_names(target, &symbols, around.registered);
     keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
-    let relocatable = device_link::cubins(target).next().is_some() || library.is_some();
+    let needs = device_link::needs(target, usize::from(!modules.is_empty()), library.is_some());
     let mut linked = LinkedTarget::default();
     let mut own = None;
     if !modules.is_empty() {
-        let job = Job { session: &session, target, around, units: &units, keep: &keep, libdevice: &libdevice };
-        (own, linked) = job.assemble(modules, relocatable)?;
+        let maker = around.backends.choose(&needs)?;
+        let job = Job { session: &session, target, around, units: &units, keep: &keep, libdevice: &libdevice, maker };
+        (own, linked) = job.assemble(modules, needs.joins)?;
     }
     if device_link::keeps_own(target.arch, around) {
         let own = own.into_iter().collect();
-        linked.sass.insert(0, (target.arch, device_link::join(target, target.arch, own, library.as_ref(), around)?));
+        let joined = device_link::join(target, target.arch, own, library.as_ref(), &needs, around)?;
+        linked.sass.insert(0, (target.arch, joined));
     }
     linked.warnings = session.take_warnings();
     Ok(linked)
@@ -88,16 +90,13 @@ struct Job<'j, 's> {
     units: &'j [Unit<'j>],
     keep: &'j BTreeSet<String>,
     libdevice: &'s Libdevice,
+    maker: Maker<'j>,
 }
 
 impl<'s> Job<'_, 's> {
     /// From modules to all that the image gets of them: the target's own cubin, still to be joined with others, and
     /// the rest.
-    fn assemble(
-        &self,
-        modules: Vec<Module<'s>>,
-        relocatable: bool,
-    ) -> Result<(Option<Assembled>, LinkedTarget), Errors> {
+    fn assemble(&self, modules: Vec<Module<'s>>, joins: bool) -> Result<(Option<Piece>, LinkedTarget), Errors> {
         let stem = format!("{}.0", self.target.arch);
         let keep = |stage: &str, module: &Module<'_>| {
             self.around.scratch.keep(&format!("{stem}.{stage}.bc"), || pipeline::bitcode_of(module))
@@ -112,19 +111,18 @@ impl<'s> Job<'_, 's> {
             pipeline::internalize(&merged, self.keep);
         }
         drop(merging);
-        let ptxas = (self.around.ptxas)()?;
-        let ptx = ptxas.ptx_version(self.target.arch)?;
+        let ptx = self.maker.ptx_version(self.target.arch)?;
         let code = CodeTarget { arch: self.target.arch, ptx, level: self.around.options.level };
         keep("merged", &merged)?;
         let optimizing = trace::scope("Optimize", || stem.clone());
         pipeline::optimize(self.session, &merged, code).map_err(Errors::one)?;
         drop(optimizing);
         keep("opt", &merged)?;
-        let ptx = self.ptx_entries(&merged, &ptxas)?;
-        let sass = self.sass_entries(&merged, &ptxas)?;
+        let ptx = self.ptx_entries(&merged)?;
+        let sass = self.sass_entries(&merged)?;
         let own = if device_link::keeps_own(self.target.arch, self.around) {
             let text = self.emit(&merged, code)?;
-            Some(self.run_ptxas(self.target.arch, &stem, &ptxas, &text, relocatable)?)
+            Some(self.piece(self.target.arch, &stem, &text, joins)?)
         } else {
             None
         };
@@ -139,49 +137,47 @@ impl<'s> Job<'_, 's> {
     }
 
     /// Machine code for other targets, each made of a copy of the optimized module.
-    fn sass_entries(&self, merged: &Module<'s>, ptxas: &Ptxas) -> Result<Vec<Assembled>, Errors> {
+    fn sass_entries(&self, merged: &Module<'s>) -> Result<Vec<Piece>, Errors> {
         let own = self.target.arch;
         let wanted = self.around.sass.iter().filter(|entry| entry.from == own && entry.arch != own);
         collect(wanted.map(|entry| {
-            let ptx = ptxas.ptx_version(entry.arch)?;
+            let ptx = self.maker.ptx_version(entry.arch)?;
             let code = CodeTarget { arch: entry.arch, ptx, level: self.around.options.level };
             let text = self.emit(&merged.clone(), code)?;
             let stem = format!("{}.from.{own}", entry.arch);
-            self.run_ptxas(entry.arch, &stem, ptxas, &text, false)
+            let mut piece = self.piece(entry.arch, &stem, &text, false)?;
+            if piece.open {
+                piece.bytes = self.maker.link_all(entry.arch, std::slice::from_ref(&piece), self.around.scratch)?;
+            }
+            Ok(piece)
         }))
     }
 
     /// PTX for the image, each made of a copy of the optimized module: generating code changes it.
-    fn ptx_entries(&self, merged: &Module<'s>, ptxas: &Ptxas) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
+    fn ptx_entries(&self, merged: &Module<'s>) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
         let wanted = self.around.ptx.iter().filter(|entry| entry.from == self.target.arch);
         collect(wanted.map(|entry| {
-            let own = ptxas.ptx_version(entry.arch)?;
-            let own_stem = self.target.arch.to_string();
+            let own = self.maker.ptx_version(entry.arch)?;
+            let stem = self.target.arch.to_string();
             let code = CodeTarget { arch: entry.arch, ptx: own, level: self.around.options.level };
             let text = self.emit(&merged.clone(), code)?;
             let text = match self.around.ptx_version {
                 Some(version) => ptxas::with_version(&text, version).unwrap_or(text),
                 None if self.around.mode.dry => text,
-                None => ptxas::lower_version(&ptxas.path, text, entry.arch, own, &own_stem, self.around.scratch)?,
+                None => self.maker.lower_version(text, entry.arch, &stem, self.around.scratch)?,
             };
             self.around.scratch.keep(&format!("{}.ptx", entry.arch.virtual_name()), || text.clone())?;
             Ok((entry.arch, text))
         }))
     }
 
-    fn run_ptxas(
-        &self,
-        arch: GpuArch,
-        stem: &str,
-        ptxas: &Ptxas,
-        text: &[u8],
-        relocatable: bool,
-    ) -> Result<Assembled, Errors> {
-        let scratch = self.around.scratch;
-        let input = scratch.write(&format!("{stem}.ptx"), text)?;
-        let output = scratch.file(&format!("{stem}.cubin"));
-        let assembly =
-            ptxas::Assembly { ptxas: &ptxas.path, arch, input, output, relocatable, debug_info: DebugInfo::of(text) };
-        device_link::run_ptxas(assembly, self.around)
+    fn piece(&self, arch: GpuArch, stem: &str, text: &[u8], joins: bool) -> Result<Piece, Errors> {
+        let input = self.around.scratch.write(&format!("{stem}.ptx"), text)?;
+        let name = format!("the linked code for {arch}");
+        // ptxas inlines functions of finished code far more than is good for registers and size: where there are
+        // any, code is made as for a larger program, and finished by nvlink, which the other linkers always do.
+        let joins = joins || (self.maker.can_finish() && ptxas::has_functions(text));
+        let source = Source { arch, input, debug_info: DebugInfo::of(text), joins, name };
+        device_link::assemble(self.maker, source, self.around)
     }
 }

@@ -55,6 +55,14 @@ pub(crate) fn during<T>(activity: &str, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// What an activity begins with that is not LLVM's.
+pub const OTHER_LIBRARY: &str = "not LLVM: ";
+
+/// As for LLVM, for another library that can crash: `activity` is a whole sentence without its full stop ("libx links a.o").
+pub fn during_other<T>(activity: &str, work: impl FnOnce() -> T) -> T {
+    during(&format!("{OTHER_LIBRARY}{activity}"), work)
+}
+
 extern "C" fn handle(signal: c_int) {
     let activity = ACTIVITY.get();
     if activity.is_null() {

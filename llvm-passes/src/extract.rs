@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pipeline::{Unit, follow_first_about_denormals};
 use crate::session::Session;
-use crate::sys::Mover;
+use crate::sys::{self, Mover};
 use crate::{IrError, crash};
 
 /// What a partition takes of one unit.
@@ -69,5 +69,6 @@ pub fn extract<'s>(session: &'s Session, units: &[Unit<'s>], parts: &[UnitPart])
         }
     }
     drop(mover);
+    sys::copy_called(&merged);
     Ok(merged)
 }

@@ -324,3 +324,26 @@ extern "C" char *fatlink_mover_move(void *mover, LLVMModuleRef source, const Raw
   Error error = static_cast<IRMover *>(mover)->move(std::move(module), wanted, nothingMore, false);
   return error ? LLVMCreateMessage(toString(std::move(error)).c_str()) : nullptr;
 }
+
+// Gives calls of functions that other partitions own a copy of their own: ptxas knows nothing of a function in
+// another file and would save all that it might use. Their addresses stay the owner's.
+extern "C" void fatlink_copy_called(LLVMModuleRef raw) {
+  Module &module = *unwrap(raw);
+  SmallVector<Function *, 16> looked_into;
+  for (Function &function : module)
+    if (function.hasAvailableExternallyLinkage() && !function.isDeclaration())
+      looked_into.push_back(&function);
+  for (Function *function : looked_into) {
+    Function *owner = Function::Create(function->getFunctionType(), GlobalValue::ExternalLinkage,
+                                       function->getAddressSpace(), "", &module);
+    owner->copyAttributesFrom(function);
+    owner->setLinkage(GlobalValue::ExternalLinkage);
+    owner->takeName(function);
+    function->setName(owner->getName() + ".copy");
+    function->setLinkage(GlobalValue::InternalLinkage);
+    function->replaceUsesWithIf(owner, [](Use &use) {
+      const auto *call = dyn_cast<CallBase>(use.getUser());
+      return !call || !call->isCallee(&use);
+    });
+  }
+}

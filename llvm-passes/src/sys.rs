@@ -426,6 +426,7 @@ unsafe extern "C" {
         visit: extern "C" fn(*mut c_void, *const RawGlobal),
         refer: extern "C" fn(*mut c_void, u32, u32, u8),
     ) -> *const c_char;
+    fn fatlink_copy_called(module: LLVMModuleRef);
     fn fatlink_mover_new(destination: LLVMModuleRef) -> *mut c_void;
     fn fatlink_mover_delete(mover: *mut c_void);
     fn fatlink_mover_move(
@@ -461,6 +462,12 @@ pub(crate) fn visit_graph<V: GraphVisitor>(module: &Module<'_>, visitor: &mut V)
         let whole = fatlink_graph(module.as_mut_ptr(), sink.cast(), visit::<V>, refer::<V>);
         (!whole.is_null()).then(|| CStr::from_ptr(whole).to_str().unwrap_or("it says so"))
     }
+}
+
+/// Gives calls of functions that other partitions own a copy of their own.
+pub(crate) fn copy_called(module: &Module<'_>) {
+    // SAFETY: the module is alive, and nobody holds values of it.
+    unsafe { fatlink_copy_called(module.as_mut_ptr()) }
 }
 
 /// Moves chosen definitions of modules into one, loading only the bodies that are wanted.

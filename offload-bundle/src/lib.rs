@@ -8,6 +8,7 @@
 //!    kernels and variables that the host code wants. [`archive`] opens libraries into such objects.
 //! 2. [`offload_binary`] takes those sections apart: each image with its target triple, architecture and kind.
 //! 3. [`cubin`] reads an image that is machine code of an NVIDIA GPU: what it was made for, what it defines, what it lacks.
+//!    [`ptx`] and [`ltoir`] do so for the forms that still have to be compiled.
 //! 4. [`arch`] knows which GPU runs which code, and which PTX version it takes to write for it.
 //! 5. [`fatbin`] bundles machine code, PTX and LTO-IR for the CUDA runtime, byte for byte as NVIDIA's `fatbinary` and nvFatbin do, and
 //!    reads such bundles again.
@@ -39,7 +40,9 @@ pub mod host_symbols;
 #[cfg(test)]
 mod hostile;
 pub mod listing;
+pub mod ltoir;
 pub mod offload_binary;
+pub mod ptx;
 mod ptx_header;
 #[cfg(test)]
 mod samples;

@@ -59,10 +59,7 @@ pub fn run(repository: &Repository, arguments: &[String]) -> Result<()> {
         }
         Action::Objects { corpus } => compile_objects(repository, &corpus),
         Action::Pack { file, dist } => write_pack(repository, &file, dist.as_deref()),
-        Action::Run(selection) => {
-            let command = format!("cargo xtask bench {}", arguments.join(" "));
-            run_cases(repository, &selection, command.trim_end())
-        }
+        Action::Run(selection) => run_cases(repository, &selection),
     }
 }
 
@@ -80,7 +77,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Case>> {
     Ok(CASES.iter().filter(|case| names.is_empty() || names.iter().any(|name| name == case.name)).collect())
 }
 
-fn run_cases(repository: &Repository, selection: &Selection, command: &str) -> Result<()> {
+fn run_cases(repository: &Repository, selection: &Selection) -> Result<()> {
     let cases = chosen(&selection.cases)?;
     if selection.brief {
         step::be_quiet();
@@ -102,7 +99,7 @@ fn run_cases(repository: &Repository, selection: &Selection, command: &str) -> R
         if selection.brief {
             println!("{}: {}", case.name, outcome.brief);
         } else if writes_report {
-            report::keep(&bench.folder, case, &outcome, command)?;
+            report::keep(&bench.folder, case, &outcome, selection.rounds)?;
         }
         missed.extend(outcome.missed.iter().map(|goal| format!("{}: {goal}", case.name)));
     }

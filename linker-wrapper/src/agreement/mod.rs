@@ -85,6 +85,8 @@ fn of_image(image: &PlannedImage<'_>) -> Vec<Saying> {
     let says = match image.code {
         Code::Bitcode => traits::read(&image.origin.to_string(), image.bytes).map(of_bitcode).unwrap_or_default(),
         Code::Cubin => of_cubin(image.bytes),
+        // Their compilers leave no such records.
+        Code::Ptx | Code::LtoIr => Vec::new(),
     };
     says.into_iter().map(|(check, says)| Saying { check, file: image.origin.file.clone(), says }).collect()
 }

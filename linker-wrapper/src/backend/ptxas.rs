@@ -61,6 +61,8 @@ pub struct Cubin {
     pub said: String,
     /// Its largest resident size in bytes; 0: not known.
     pub peak: u64,
+    /// Processor time, in seconds.
+    pub seconds: f64,
 }
 
 /// Assembles.
@@ -83,7 +85,7 @@ pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) ->
     }
     let bytes = std::fs::read(&assembly.output)
         .map_err(|error| Errors::one(format_args!("{program} left no cubin for {arch}: {error}")))?;
-    Ok(Cubin { bytes, said: words, peak: output.peak_bytes })
+    Ok(Cubin { bytes, said: words, peak: output.peak_bytes, seconds: output.cpu.as_secs_f64() })
 }
 
 /// The `.version` of PTX, if it has one.
@@ -99,6 +101,13 @@ fn version_place(ptx: &[u8]) -> Option<usize> {
     Some(ptx.windows(DIRECTIVE.len()).position(|window| window == DIRECTIVE)? + DIRECTIVE.len())
 }
 
+/// Whether PTX defines functions beside kernels.
+pub fn has_functions(ptx: &[u8]) -> bool {
+    let starts =
+        |line: &[u8]| [&b".func"[..], b".visible .func", b".weak .func"].iter().any(|word| line.starts_with(word));
+    ptx.split(|byte| *byte == b'\n').any(starts)
+}
+
 /// Writes PTX with another `.version`. `None`: it has no such line.
 pub fn with_version(ptx: &[u8], version: PtxVersion) -> Option<Vec<u8>> {
     let start = version_place(ptx)?;
@@ -107,54 +116,54 @@ pub fn with_version(ptx: &[u8], version: PtxVersion) -> Option<Vec<u8>> {
 }
 
 /// Gives PTX the lowest version that its target and code need: a newer one than the driver knows fails there,
-/// even beside PTX that would run. ptxas knows what needs which version, and says so. `stem` names the files of this job.
+/// even beside PTX that would run. The assembler knows what needs which version, and says so: `attempt` gives its words,
+/// or none where it takes the PTX. `own` is the version that the PTX was written for.
 ///
 /// # Errors
-/// ptxas takes the PTX with no version, not even its own.
+/// Those of `attempt`.
 pub fn lower_version(
-    ptxas: &Path,
     ptx: Vec<u8>,
     arch: GpuArch,
     own: PtxVersion,
-    stem: &str,
-    scratch: &Scratch,
+    attempt: &dyn Fn(&[u8]) -> Attempted,
 ) -> Result<Vec<u8>, Errors> {
     let mut version = arch.min_ptx();
     while version < own {
         let Some(lowered) = with_version(&ptx, version) else { break };
-        match needed(ptxas, &lowered, arch, stem, scratch)? {
+        match attempt(&lowered)? {
             None => return Ok(lowered),
             // Always upwards, so that it ends.
-            Some(needed) => version = needed.max(version.next()),
+            Some(words) => version = asked_for(&words).max(Some(version.next())).unwrap_or(own),
         }
     }
     Ok(ptx)
 }
 
-/// Tries the PTX. `None`: it is fine; else the version that ptxas asks for, as far as it says.
-fn needed(
-    ptxas: &Path,
-    ptx: &[u8],
-    arch: GpuArch,
-    stem: &str,
-    scratch: &Scratch,
-) -> Result<Option<PtxVersion>, Errors> {
+/// What an assembler says of PTX; `None`: it takes it.
+pub type Attempted = Result<Option<String>, Errors>;
+
+/// Lets ptxas try the PTX. `None`: it is fine; else its words. `stem` names the files of this job.
+///
+/// # Errors
+/// It cannot be started.
+pub fn attempt(ptxas: &Path, ptx: &[u8], arch: GpuArch, stem: &str, scratch: &Scratch) -> Attempted {
     let input = scratch.write(&format!("{stem}.{}.probe.ptx", arch.virtual_name()), ptx)?;
     // Unoptimized: only the reading of the text counts.
     let mut words: Vec<OsString> = ["-m64", "-O0", "-arch"].map(OsString::from).to_vec();
     words.extend([arch.to_string().into(), input.into(), "-o".into(), "/dev/null".into()]);
     let output = command::capture(ptxas, &words)
         .map_err(|error| Errors::one(format_args!("cannot run {}: {error}", ptxas.display())))?;
-    if output.status.success() {
-        return Ok(None);
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let versions = said.split("requires PTX ISA .version ").skip(1).filter_map(|rest| {
+    Ok((!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// The highest PTX version that an assembler's words ask for.
+fn asked_for(words: &str) -> Option<PtxVersion> {
+    let versions = words.split("requires PTX ISA .version ").skip(1).filter_map(|rest| {
         let (major, rest) = rest.split_once('.')?;
         let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
         Some(PtxVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
     });
-    Ok(Some(versions.max().unwrap_or(PtxVersion { major: 0, minor: 0 })))
+    versions.max()
 }
 
 fn arguments(assembly: &Assembly<'_>, options: &DeviceOptions) -> Vec<OsString> {
@@ -186,5 +195,21 @@ mod tests {
         let lowered = with_version(ptx, PtxVersion { major: 7, minor: 8 });
         assert_eq!(lowered.as_deref(), Some(&b"//\n.version 7.8\n.target sm_90\n"[..]));
         assert_eq!(with_version(b"no PTX", PtxVersion { major: 7, minor: 8 }), None);
+    }
+
+    #[test]
+    fn the_version_rises_to_what_is_asked_for_and_no_further() {
+        let version = |major, minor| PtxVersion { major, minor };
+        let lowered = |needed: PtxVersion, words: &str| {
+            let attempt =
+                |text: &[u8]| Ok((offload_bundle::ptx::version(text) < Some(needed)).then(|| words.to_owned()));
+            let ptx = lower_version(b".version 9.0\n".to_vec(), GpuArch::plain(90), version(9, 0), &attempt).unwrap();
+            String::from_utf8(ptx).unwrap()
+        };
+        assert_eq!(lowered(version(7, 8), ""), ".version 7.8\n");
+        assert_eq!(lowered(version(8, 1), "Feature 'x' requires PTX ISA .version 8.1 or later"), ".version 8.1\n");
+        // Words that help nobody: one step at a time.
+        assert_eq!(lowered(version(8, 3), "error"), ".version 8.3\n");
+        assert_eq!(lowered(version(9, 9), "requires PTX ISA .version 99.0"), ".version 9.0\n");
     }
 }

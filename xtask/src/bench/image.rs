@@ -282,6 +282,46 @@ mod tests {
         assert_eq!(spills(&code), 2);
     }
 
+    /// Two kernels, one of which keeps an array in local memory.
+    const PTX: &str = "
+        .version 8.0
+        .target sm_90
+        .address_size 64
+        .visible .entry simple(.param .u64 out) { .reg .b64 %p; ld.param.u64 %p, [out]; st.global.u32 [%p], 1; ret; }
+        .visible .entry local(.param .u64 out, .param .u64 place) {
+          .local .align 8 .b8 array[64];
+          .reg .b64 %p<4>;
+          .reg .b32 %v;
+          ld.param.u64 %p0, [place];
+          mov.u64 %p1, array;
+          add.u64 %p2, %p1, %p0;
+          st.local.u32 [%p2], 7;
+          ld.local.u32 %v, [%p1+4];
+          ld.param.u64 %p3, [out];
+          st.global.u32 [%p3], %v;
+          ret;
+        }";
+
+    /// As `cargo xtask test` runs it, with CUDA installed; elsewhere there is nothing to try.
+    #[test]
+    fn a_real_cubin_is_read() {
+        let Some(cuda) = std::env::var_os("CUDA_PATH").map(PathBuf::from) else { return };
+        let folder = std::env::temp_dir().join(format!("xtask-image-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (ptx, cubin) = (folder.join("a.ptx"), folder.join("a.cubin"));
+        std::fs::write(&ptx, PTX).unwrap();
+        let mut ptxas = Command::new(cuda.join("bin/ptxas"));
+        assert!(ptxas.arg("-arch=sm_90").arg(&ptx).arg("-o").arg(&cubin).status().unwrap().success());
+        let usage = Command::new(cuda.join("bin/cuobjdump")).arg("-res-usage").arg(&cubin).output().unwrap();
+        let mut code = Code::default();
+        add(&mut code, &std::fs::read(&cubin).unwrap(), &String::from_utf8(usage.stdout).unwrap()).unwrap();
+        assert_eq!(code.kernels.keys().collect::<Vec<_>>(), ["local", "simple"]);
+        assert_eq!(code.kernels["simple"].spills, 0);
+        assert!(code.kernels["local"].spills >= 2, "{code:?}");
+        assert!(code.kernels.values().all(|kernel| kernel.registers > 0), "{code:?}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
     #[test]
     fn damaged_cubins_are_refused() {
         let mut code = Code::default();

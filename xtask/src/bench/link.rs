@@ -110,7 +110,8 @@ impl Linkers {
     /// nvcc's device link, which writes an object with the fatbin.
     fn nvcc(&self, targets: Targets, objects: &[PathBuf], output: &Path) -> Command {
         let mut command = Command::new(self.cuda.join("bin/nvcc"));
-        command.args(["-dlink", "-dlto"]);
+        // By default it drops the kernels that no host code of the object launches.
+        command.args(["-dlink", "-dlto", "-Xnvlink", "-ignore-host-info"]);
         for name in targets.numbers() {
             command.arg(format!("-gencode=arch=compute_{name},code=sm_{name}"));
         }

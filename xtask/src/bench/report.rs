@@ -16,7 +16,7 @@ const DETAILS: &str = "@DETAILS@\n";
 const MACHINE: &str = "@MACHINE@\n";
 
 /// Keeps a case's result, so that a report can be made of cases that were run one by one.
-pub fn keep(folder: &Path, case: &Case, outcome: &Outcome, command: &str) -> Result<()> {
+pub fn keep(folder: &Path, case: &Case, outcome: &Outcome, rounds: Option<usize>) -> Result<()> {
     let folder = folder.join("results");
     create_folder(&folder)?;
     let write = |end: &str, text: &str| {
@@ -24,10 +24,12 @@ pub fn keep(folder: &Path, case: &Case, outcome: &Outcome, command: &str) -> Res
         std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))
     };
     write("row", &outcome.cells)?;
-    write("md", &section(case, outcome, command))
+    write("md", &section(case, outcome, rounds))
 }
 
-fn section(case: &Case, outcome: &Outcome, command: &str) -> String {
+fn section(case: &Case, outcome: &Outcome, rounds: Option<usize>) -> String {
+    let rounds = rounds.map_or(String::new(), |rounds| format!(" --rounds {rounds}"));
+    let command = format!("cargo xtask bench --case {}{rounds}", case.name);
     let mut text =
         format!("### {}\n\n{}.\n`{command}`, {}, {}.\n\n", case.name, capitalized(case.describe), today(), load());
     text += &outcome.details;
@@ -118,8 +120,9 @@ mod tests {
     #[test]
     fn a_missed_goal_is_in_the_report() {
         let outcome = Outcome { missed: vec!["too slow".into()], details: "- figures\n".into(), ..Outcome::default() };
-        let text = section(&CASES[1], &outcome, "cargo xtask bench --case small");
+        let text = section(&CASES[1], &outcome, Some(2));
         assert!(text.starts_with("### small\n\n2 units"), "{text}");
+        assert!(text.contains("`cargo xtask bench --case small --rounds 2`"), "{text}");
         assert!(text.ends_with("- figures\n- **missed**: too slow\n"), "{text}");
     }
 }

@@ -197,7 +197,7 @@ impl Figures<'_> {
         }
         let missed = match self.peer {
             Peer::Clang => self.missed(wall, memory),
-            Peer::Nvcc => Vec::new(),
+            Peer::Nvcc => self.lost_kernels(),
         };
         let code_cell = if code.is_nan() { "-".to_owned() } else { format!("{code:.3}") };
         let cells = format!(
@@ -216,6 +216,19 @@ impl Figures<'_> {
         #[allow(clippy::cast_precision_loss)]
         let ratio = self.at_peer_jobs.peak as f64 / peak(&self.theirs).max(1) as f64;
         ratio
+    }
+
+    /// Against another compiler there are no goals, but both must have linked the same kernels; it may name them
+    /// otherwise.
+    fn lost_kernels(&self) -> Vec<String> {
+        let uneven = |comparison: &Comparison| comparison.only_ours.len() != comparison.only_theirs.len();
+        let uneven = self.comparisons.iter().filter(|(_, comparison)| uneven(comparison));
+        let count = |comparison: &Comparison, more: &[String]| comparison.kernels + more.len();
+        let message = |(architecture, comparison): &(String, Comparison)| {
+            let ours = count(comparison, &comparison.only_ours);
+            format!("{architecture}: {ours} kernels, the peer {}", count(comparison, &comparison.only_theirs))
+        };
+        uneven.map(message).collect()
     }
 
     fn missed(&self, wall: Spread, memory: f64) -> Vec<String> {

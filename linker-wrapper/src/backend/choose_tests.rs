@@ -1,0 +1,194 @@
+//! The whole dispatch table: every kind of input under every combination of tools, and what was chosen.
+
+use super::*;
+
+const PTX_8_0: PtxVersion = PtxVersion { major: 8, minor: 0 };
+const TOOLKIT: Programs = Programs { ptxas: Some((13, 0)), nvlink: true };
+const NO_TOOLKIT: Programs = Programs { ptxas: None, nvlink: false };
+const WHEEL: Programs = Programs { ptxas: Some((12, 9)), nvlink: false };
+const LIBRARIES: [Option<Release>; 5] = [None, Some((12, 2)), Some((12, 9)), Some((13, 0)), Some((13, 5))];
+const DRIVERS: [Driver; 4] = [Driver::Absent, Driver::Unknown, Driver::Known((12, 4)), Driver::Known((13, 0))];
+
+fn inputs(kind: &str) -> Inputs {
+    let base = Inputs::none(GpuArch::plain(90));
+    let lto_ir = |minor| Some(LtoIrVersion { major: 1, minor });
+    match kind {
+        "bitcode" => Inputs { bitcode: true, ..base },
+        "partitions" => Inputs { bitcode: true, joins: true, ..base },
+        "ptx 8.0" => Inputs { ptx: Some(PTX_8_0), ..base },
+        "ptx 9.0" => Inputs { ptx: Some(PtxVersion { major: 9, minor: 0 }), ..base },
+        "cubins" => Inputs { cubins: true, joins: true, ..base },
+        "lto-ir 12.2" => Inputs { lto_ir: lto_ir(59), joins: true, ..base },
+        "lto-ir 13.0" => Inputs { lto_ir: lto_ir(65), joins: true, ..base },
+        "mixed" => Inputs { bitcode: true, ptx: Some(PTX_8_0), cubins: true, joins: true, ..base },
+        "mixed, lto-ir 12.9" => {
+            Inputs { bitcode: true, ptx: Some(PTX_8_0), cubins: true, lto_ir: lto_ir(64), joins: true, ..base }
+        }
+        _ => panic!("{kind}"),
+    }
+}
+
+/// One letter: p(txas), n(vJitLink), d(river), or - for an error.
+fn letter(chosen: &Result<Backend, Why>) -> char {
+    match chosen {
+        Ok(Backend::Ptxas) => 'p',
+        Ok(Backend::NvJitLink) => 'n',
+        Ok(Backend::Driver) => 'd',
+        Err(_) => '-',
+    }
+}
+
+/// One word for each library (absent, 12.2, 12.9, 13.0, 13.5) of one letter for each driver (absent, unknown, 12.4, 13.0).
+fn row(inputs: &Inputs, toolkit: Programs, lto: bool, wish: Wish) -> String {
+    let word = |library| DRIVERS.map(|driver| letter(&choose_backend(inputs, toolkit, library, driver, lto, wish)));
+    LIBRARIES.map(|library| word(library).iter().collect::<String>()).join(" ")
+}
+
+#[test]
+fn the_dispatch_table() {
+    // Inputs, with or without LTO, then auto without a toolkit, nvjitlink, and driver. The last two do not depend on the toolkit.
+    let table = [
+        ("bitcode", true, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
+        ("bitcode", false, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
+        ("partitions", true, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
+        ("partitions", false, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
+        ("ptx 8.0", true, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
+        ("ptx 8.0", false, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
+        ("ptx 9.0", true, "-d-d -d-d -d-d nnnn nnnn", "---- ---- ---- nnnn nnnn", "-d-d -d-d -d-d -d-d -d-d"),
+        ("ptx 9.0", false, "-d-d -d-d -d-d nnnn nnnn", "---- ---- ---- nnnn nnnn", "-d-d -d-d -d-d -d-d -d-d"),
+        ("lto-ir 12.2", true, "---- nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "---- ---- ---- ---- ----"),
+        ("lto-ir 12.2", false, "---- ---- ---- ---- ----", "---- ---- ---- ---- ----", "---- ---- ---- ---- ----"),
+        ("lto-ir 13.0", true, "---- ---- ---- nnnn nnnn", "---- ---- ---- nnnn nnnn", "---- ---- ---- ---- ----"),
+        ("lto-ir 13.0", false, "---- ---- ---- ---- ----", "---- ---- ---- ---- ----", "---- ---- ---- ---- ----"),
+        ("mixed", true, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
+        ("mixed", false, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
+        (
+            "mixed, lto-ir 12.9",
+            true,
+            "---- ---- nnnn nnnn nnnn",
+            "---- ---- nnnn nnnn nnnn",
+            "---- ---- ---- ---- ----",
+        ),
+        (
+            "mixed, lto-ir 12.9",
+            false,
+            "---- ---- ---- ---- ----",
+            "---- ---- ---- ---- ----",
+            "---- ---- ---- ---- ----",
+        ),
+        // Joining machine code needs nvlink alone, which is not there either.
+        ("cubins", true, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
+        ("cubins", false, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
+    ];
+    for (kind, lto, auto, nvjitlink, driver) in table {
+        let inputs = inputs(kind);
+        assert_eq!(row(&inputs, NO_TOOLKIT, lto, Wish::Auto), auto, "{kind}, lto {lto}, auto");
+        for toolkit in [TOOLKIT, NO_TOOLKIT, WHEEL] {
+            let with = |wish| row(&inputs, toolkit, lto, wish);
+            assert_eq!(with(Wish::Only(Backend::NvJitLink)), nvjitlink, "{kind}, lto {lto}, nvjitlink");
+            assert_eq!(with(Wish::Only(Backend::Driver)), driver, "{kind}, lto {lto}, driver");
+        }
+    }
+}
+
+#[test]
+fn a_toolkit_that_can_do_it_is_taken_whatever_else_there_is() {
+    for (kind, toolkit, can) in [
+        ("bitcode", TOOLKIT, true),
+        ("partitions", TOOLKIT, true),
+        ("ptx 8.0", TOOLKIT, true),
+        ("ptx 9.0", TOOLKIT, true),
+        ("cubins", TOOLKIT, true),
+        ("mixed", TOOLKIT, true),
+        ("lto-ir 12.2", TOOLKIT, false),
+        ("lto-ir 13.0", TOOLKIT, false),
+        ("mixed, lto-ir 12.9", TOOLKIT, false),
+        // ptxas 12.9 without nvlink, as the Python package has it.
+        ("bitcode", WHEEL, true),
+        ("ptx 8.0", WHEEL, true),
+        ("ptx 9.0", WHEEL, false),
+        ("partitions", WHEEL, false),
+        ("cubins", WHEEL, false),
+        ("mixed", WHEEL, false),
+    ] {
+        let inputs = inputs(kind);
+        let all = |letter: &str| [letter.repeat(4).as_str(); 5].join(" ");
+        let ptxas = row(&inputs, toolkit, true, Wish::Only(Backend::Ptxas));
+        assert_eq!(ptxas, all(if can { "p" } else { "-" }), "{kind}, ptxas");
+        // Nobody has to look for a library or a driver when the toolkit is enough.
+        let auto = row(&inputs, toolkit, true, Wish::Auto);
+        let without = row(&inputs, NO_TOOLKIT, true, Wish::Auto);
+        assert_eq!(auto, if can { all("p") } else { without }, "{kind}, auto");
+    }
+}
+
+#[test]
+fn targets_decide_too() {
+    let of = |arch: &str, kind| Inputs { arch: arch.parse().unwrap(), ..inputs(kind) };
+    for (arch, toolkit, library, driver, expected) in [
+        ("sm_120", TOOLKIT, None, Driver::Absent, 'p'),
+        ("sm_120", Programs { ptxas: Some((12, 4)), nvlink: true }, Some((12, 9)), Driver::Absent, 'n'),
+        ("sm_120", Programs { ptxas: Some((12, 4)), nvlink: true }, Some((12, 2)), Driver::Known((13, 0)), 'd'),
+        ("sm_120", Programs { ptxas: Some((12, 4)), nvlink: true }, Some((12, 2)), Driver::Known((12, 4)), '-'),
+        ("sm_70", TOOLKIT, Some((12, 9)), Driver::Absent, 'n'),
+        ("sm_70", TOOLKIT, Some((13, 0)), Driver::Known((13, 0)), 'd'),
+        ("sm_70", TOOLKIT, Some((13, 0)), Driver::Absent, '-'),
+    ] {
+        let chosen = choose_backend(&of(arch, "bitcode"), toolkit, library, driver, true, Wish::Auto);
+        assert_eq!(letter(&chosen), expected, "{arch} {toolkit:?} {library:?} {driver:?}");
+    }
+}
+
+#[test]
+fn an_error_says_what_each_backend_lacks_and_what_to_do() {
+    let error = |kind, toolkit, library, driver, wish| {
+        choose_backend(&inputs(kind), toolkit, library, driver, true, wish).unwrap_err().to_string()
+    };
+    let wished = Wish::Only(Backend::NvJitLink);
+    assert_eq!(
+        error("ptx 9.0", TOOLKIT, Some((12, 9)), Driver::Absent, wished),
+        "PTX 9.0 is newer than nvJitLink 12.9, which knows 8.8: name a newer one, or compile with an older CUDA"
+    );
+    let all = error("lto-ir 13.0", TOOLKIT, Some((12, 2)), Driver::Known((12, 4)), Wish::Auto);
+    for part in [
+        "LTO-IR to link, which ptxas does not read",
+        "LTO-IR 1.65 is newer than nvJitLink 12.2, which knows 1.59",
+        "which the driver's linker does not read",
+    ] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    let driver = error("bitcode", TOOLKIT, None, Driver::Absent, Wish::Only(Backend::Driver));
+    assert!(
+        driver.starts_with("the driver's linker is not there: link where NVIDIA's driver is installed"),
+        "{driver}"
+    );
+}
+
+#[test]
+fn reasons() {
+    let of = |kind, toolkit, wish, backend| reason(&inputs(kind), toolkit, Some((13, 0)), true, wish, backend);
+    for (kind, toolkit, wish, backend, expected) in [
+        ("bitcode", TOOLKIT, Wish::Auto, Backend::Ptxas, "it can do the whole link and needs no driver"),
+        ("cubins", TOOLKIT, Wish::Auto, Backend::Ptxas, "machine code needs joining alone"),
+        ("bitcode", NO_TOOLKIT, Wish::Auto, Backend::NvJitLink, "ptxas is not there"),
+        ("partitions", WHEEL, Wish::Auto, Backend::NvJitLink, "several pieces must be joined, and there is no nvlink"),
+        ("lto-ir 13.0", TOOLKIT, Wish::Auto, Backend::NvJitLink, "there is LTO-IR to link, which ptxas does not read"),
+        ("bitcode", TOOLKIT, Wish::Only(Backend::Driver), Backend::Driver, "--offload-backend=driver asks for it"),
+    ] {
+        assert_eq!(of(kind, toolkit, wish, backend), expected);
+    }
+}
+
+#[test]
+fn wishes_are_words() {
+    for (text, wish) in [
+        ("auto", Some(Wish::Auto)),
+        ("ptxas", Some(Wish::Only(Backend::Ptxas))),
+        ("nvjitlink", Some(Wish::Only(Backend::NvJitLink))),
+        ("driver", Some(Wish::Only(Backend::Driver))),
+        ("nvJitLink", None),
+        ("", None),
+    ] {
+        assert_eq!(Wish::parse(text), wish, "{text}");
+    }
+}

@@ -1,0 +1,82 @@
+//! `--print-toolchain`: every part that a link can use, where it is, how it was found, and what is missing for what.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::{Found, PARTS, Part, Toolchain, search, versions};
+use crate::backend::driver::Driver;
+use crate::host_link;
+use crate::options::Options;
+
+/// The table, one line for each part.
+pub fn toolchain(options: &Options, cuda_path: Option<&Path>) -> String {
+    let cuda_path = options.cuda_path.as_deref().or(cuda_path);
+    let toolchain = Toolchain::find(cuda_path, &options.parts);
+    let mut text = String::new();
+    for part in PARTS {
+        match toolchain.part(part) {
+            Ok(found) => {
+                let version = version(part, &found).unwrap_or_else(|| "-".to_owned());
+                line(&mut text, part.name(), &version, &found.path, &found.how);
+            }
+            Err(_) => missing(&mut text, part, &toolchain),
+        }
+    }
+    host_linker(&mut text, options);
+    others(&mut text, &toolchain);
+    text
+}
+
+fn line(text: &mut String, name: &str, version: &str, path: &Path, how: &str) {
+    // A String takes every write.
+    let _ = writeln!(text, "{name:13} {version:10} {} ({how})", path.display());
+}
+
+fn missing(text: &mut String, part: Part, toolchain: &Toolchain) {
+    let place = match &toolchain.tree {
+        Ok(tree) if part != Part::Driver => format!("not in {} ({})", tree.root.display(), tree.how),
+        _ => "not found".to_owned(),
+    };
+    let (name, purpose, option) = (part.name(), part.purpose(), part.option());
+    let _ = writeln!(text, "{name:13} missing    {place}: {purpose}; name it with {option}<file>");
+}
+
+fn host_linker(text: &mut String, options: &Options) {
+    match host_link::find(options) {
+        Ok(path) => {
+            let named = if options.linker_path.is_some() { "--linker-path" } else { "FATLINK_LINKER or PATH" };
+            line(text, "host linker", "-", &path, named);
+        }
+        Err(errors) => {
+            let _ = writeln!(text, "host linker   missing    every link but --emit-fatbin-only needs it; {errors}");
+        }
+    }
+}
+
+/// What is there too and was passed over.
+fn others(text: &mut String, toolchain: &Toolchain) {
+    let used = toolchain.tree.as_ref().ok().and_then(|tree| tree.root.canonicalize().ok());
+    let trees = search::installations().into_iter().chain(search::python_trees());
+    for tree in trees.filter(|tree| tree.root.canonicalize().ok() != used) {
+        let version = versions::of_tree(&tree.root).unwrap_or_else(|| "-".to_owned());
+        line(text, "not used", &version, &tree.root, &tree.how);
+    }
+}
+
+/// Read from the file, or from the toolkit around it.
+fn version(part: Part, found: &Found) -> Option<String> {
+    let release = |(major, minor): (u32, u32)| format!("{major}.{minor}");
+    match part {
+        Part::Ptxas | Part::Nvlink => versions::of_program(&found.path),
+        Part::NvJitLink => versions::of_nvjitlink(&found.path).map(release),
+        // nvvm/libdevice/libdevice.10.bc, lib/libcudadevrt.a
+        Part::Libdevice | Part::Cudadevrt => found.path.ancestors().skip(2).take(4).find_map(versions::of_tree),
+        Part::Driver => {
+            let cuda = Driver::open(&found.path).ok().and_then(|driver| driver.release()).map(release);
+            match (versions::of_driver(&found.path), cuda) {
+                (Some(own), Some(cuda)) => Some(format!("{own}, CUDA {cuda}")),
+                (own, cuda) => own.or_else(|| cuda.map(|cuda| format!("CUDA {cuda}"))),
+            }
+        }
+    }
+}

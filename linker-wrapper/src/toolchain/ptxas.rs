@@ -1,0 +1,92 @@
+//! ptxas: its release, and which PTX to write for it or for another tool.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use llvm_passes::pipeline::NEWEST_PTX;
+use offload_bundle::arch::{GpuArch, PtxVersion};
+
+use crate::command;
+use crate::error::Errors;
+
+/// A ptxas and its version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ptxas {
+    /// The program.
+    pub path: PathBuf,
+    /// Release of CUDA it belongs to: (13, 0).
+    pub release: (u32, u32),
+}
+
+/// Asks ptxas for its version.
+///
+/// # Errors
+/// It does not run or does not say.
+pub fn probe(path: &Path) -> Result<Ptxas, Errors> {
+    let output = command::capture(path, &[OsString::from("--version")])
+        .map_err(|error| Errors::one(format_args!("cannot run {}: {error}", path.display())))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    release_in(&text).map(|release| Ptxas { path: path.to_owned(), release }).ok_or_else(|| {
+        Errors::one(format_args!(
+            "{} --version does not name a CUDA release ({}): is it NVIDIA's ptxas?",
+            path.display(),
+            command::ending(output.status)
+        ))
+    })
+}
+
+/// "Cuda compilation tools, release 13.0, V13.0.88" -> (13, 0).
+fn release_in(text: &str) -> Option<(u32, u32)> {
+    let release = text.split("release ").nth(1)?;
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// The PTX version to write for `arch`: the newest that both LLVM and the tool of this CUDA release speak. A release
+/// newer than our table speaks all that LLVM writes.
+///
+/// # Errors
+/// The target is too new for the tool, or for this LLVM.
+pub fn ptx_version(arch: GpuArch, tool: &Path, (major, minor): (u32, u32)) -> Result<PtxVersion, Errors> {
+    let spoken = PtxVersion::of_cuda(major, minor).unwrap_or(NEWEST_PTX).min(NEWEST_PTX);
+    let needed = arch.min_ptx();
+    if needed > spoken {
+        let (path, newest) = (tool.display(), NEWEST_PTX);
+        let cuda = needed.cuda_release().map_or_else(String::new, |(a, b)| format!(" (CUDA {a}.{b})"));
+        return Err(Errors::one(format_args!(
+            "{arch} needs PTX {needed}{cuda}, but {path} of CUDA {major}.{minor} and this LLVM (PTX {newest}) \
+             reach only PTX {spoken}; name a newer toolkit with --cuda-path=<dir>"
+        )));
+    }
+    Ok(spoken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_read() {
+        let text = "Cuda compilation tools, release 12.9, V12.9.86\nBuild cuda_12.9";
+        assert_eq!(release_in(text), Some((12, 9)));
+        assert_eq!(release_in("GNU ld 2.40"), None);
+    }
+
+    #[test]
+    fn the_ptx_version_is_the_newest_that_both_speak() {
+        let version = |release, arch: &str| ptx_version(arch.parse().unwrap(), Path::new("ptxas"), release);
+        for (release, arch, expected) in [
+            ((13, 0), "sm_90", Some("9.0")),
+            ((12, 4), "sm_90a", Some("8.4")),
+            ((99, 0), "sm_90", Some("9.0")),
+            ((11, 4), "sm_90", None),
+            ((12, 4), "sm_120", None),
+        ] {
+            assert_eq!(
+                version(release, arch).ok().map(|ptx| ptx.to_string()).as_deref(),
+                expected,
+                "{release:?} {arch}"
+            );
+        }
+    }
+}

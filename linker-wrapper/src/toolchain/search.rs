@@ -1,0 +1,284 @@
+//! Where a toolkit is: folders that are named, `PATH`, the usual folder of an installation, Python packages.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::{Found, Part, versions};
+use crate::command;
+use crate::error::Errors;
+
+/// Where a toolkit keeps its libraries, by folder below its root. The last three are the Python packages of CUDA 12, one for
+/// each part, side by side in the folder `nvidia`.
+const LIBRARY_FOLDERS: [&str; 4] = ["lib64", "lib", "targets/x86_64-linux/lib", "lib/x86_64-linux-gnu"];
+/// Where the driver's library is, beside what the dynamic linker knows.
+const DRIVER_FOLDERS: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/usr/local/nvidia/lib64",
+    "/usr/lib/wsl/lib",
+    "/usr/lib",
+];
+/// Where installations of the whole toolkit are.
+const INSTALLATIONS: &str = "/usr/local";
+
+/// A toolkit: a folder with some or all of the parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    /// The folder.
+    pub root: PathBuf,
+    /// What led there.
+    pub how: String,
+    /// The user named it: there is no looking elsewhere.
+    pub named: bool,
+    /// ptxas, where it is not at its place in the folder (a link on PATH).
+    ptxas: Option<PathBuf>,
+}
+
+impl Tree {
+    fn new(root: &Path, how: impl Into<String>) -> Self {
+        Tree { root: root.to_owned(), how: how.into(), named: false, ptxas: None }
+    }
+
+    fn named(root: &Path, how: &str) -> Self {
+        Tree { named: true, ..Tree::new(root, how) }
+    }
+
+    /// The part, if it is in this tree.
+    pub fn part(&self, part: Part) -> Option<Found> {
+        let path = match part {
+            Part::Ptxas if self.ptxas.is_some() => self.ptxas.clone(),
+            Part::Ptxas | Part::Nvlink => {
+                let file = part.name();
+                ["bin", "cuda_nvcc/bin"]
+                    .map(|folder| self.root.join(folder).join(file))
+                    .into_iter()
+                    .find(|path| command::is_program(path))
+            }
+            Part::Libdevice => ["nvvm/libdevice", "cuda_nvcc/nvvm/libdevice", "libdevice"]
+                .map(|folder| self.root.join(folder).join("libdevice.10.bc"))
+                .into_iter()
+                .find(|path| path.is_file()),
+            Part::Cudadevrt => {
+                self.libraries("cuda_runtime").map(|folder| folder.join("libcudadevrt.a")).find(|path| path.is_file())
+            }
+            Part::NvJitLink => self.libraries("nvjitlink").find_map(|folder| library_in(&folder)),
+            Part::Driver => None,
+        };
+        path.map(|path| Found { path, how: self.how.clone() })
+    }
+
+    /// Folders for libraries: the tree's own, and those of the Python package `package` below or beside it.
+    fn libraries(&self, package: &str) -> impl Iterator<Item = PathBuf> {
+        let own = LIBRARY_FOLDERS.map(|folder| self.root.join(folder));
+        let below = self.root.join(package).join("lib");
+        let is_package = self.root.parent().and_then(Path::file_name) == Some(OsStr::new("nvidia"));
+        let beside = is_package.then(|| self.root.with_file_name(package).join("lib"));
+        own.into_iter().chain([below]).chain(beside)
+    }
+
+    /// There is no ptxas here.
+    pub fn without_ptxas(&self) -> Errors {
+        if self.named {
+            return Errors::one(format_args!(
+                "no bin/ptxas in {}, which {} names as the CUDA toolkit; name the folder of a toolkit that has one",
+                self.root.display(),
+                self.how
+            ));
+        }
+        Errors::one(format_args!("no ptxas in {} ({})", self.root.display(), self.how))
+    }
+}
+
+/// Finds the toolkit of the link.
+///
+/// # Errors
+/// There is none; says where it was looked for.
+pub fn toolkit(option: Option<&Path>, named_ptxas: Option<&Path>) -> Result<Tree, Errors> {
+    if let Some(root) = option {
+        return Ok(Tree::named(root, "--cuda-path"));
+    }
+    for variable in ["CUDA_PATH", "CUDA_HOME"] {
+        if let Some(root) = std::env::var_os(variable).filter(|value| !value.is_empty()) {
+            return Ok(Tree::named(Path::new(&root), variable));
+        }
+    }
+    let beside = named_ptxas.and_then(|ptxas| around(ptxas, "beside --ptxas-path"));
+    let first = beside.or_else(on_path).or_else(|| installations().into_iter().next());
+    first.or_else(|| python_trees().into_iter().find(|tree| tree.part(Part::Ptxas).is_some())).ok_or_else(|| {
+        Errors::one(
+            "ptxas not found: looked at --cuda-path, CUDA_PATH, CUDA_HOME, PATH, /usr/local/cuda and Python's packages; \
+             install the CUDA toolkit or name it with --cuda-path=<dir>",
+        )
+    })
+}
+
+fn on_path() -> Option<Tree> {
+    around(&command::find_program(OsStr::new("ptxas"), &|_| true)?, "PATH")
+}
+
+/// The tree that a ptxas belongs to. A distribution links /usr/bin/ptxas into the toolkit: libdevice is beside the real one.
+fn around(ptxas: &Path, how: &str) -> Option<Tree> {
+    let real = ptxas.canonicalize().ok()?;
+    let tree = Tree::new(real.parent()?.parent()?, how);
+    Some(Tree { ptxas: Some(ptxas.to_owned()), ..tree })
+}
+
+/// Whole toolkits under /usr/local: `cuda`, the administrator's choice, then `cuda-X.Y`, newest first.
+pub fn installations() -> Vec<Tree> {
+    let mut versions: Vec<(Vec<u32>, PathBuf)> = folders(Path::new(INSTALLATIONS))
+        .into_iter()
+        .filter_map(|folder| {
+            let name = folder.file_name()?.to_str()?.strip_prefix("cuda-")?;
+            let numbers = name.split('.').map(str::parse).collect::<Result<Vec<u32>, _>>().ok()?;
+            Some((numbers, folder.clone()))
+        })
+        .collect();
+    versions.sort();
+    let chosen = [(Vec::new(), Path::new(INSTALLATIONS).join("cuda"))];
+    let mut found: Vec<Tree> = Vec::new();
+    let mut real: Vec<PathBuf> = Vec::new();
+    for (_, root) in chosen.into_iter().chain(versions.into_iter().rev()) {
+        let tree = Tree::new(&root, INSTALLATIONS);
+        // /usr/local/cuda and /usr/local/cuda-13 are usually links to one of the others.
+        let Some(place) = root.canonicalize().ok().filter(|place| !real.contains(place)) else { continue };
+        if tree.part(Part::Ptxas).is_some() {
+            real.push(place);
+            found.push(tree);
+        }
+    }
+    found
+}
+
+/// The Python packages of CUDA: `nvidia/cu13` (one tree), and `nvidia` itself where the packages of CUDA 12 put each part
+/// into a folder of its own. The newest of a folder first.
+pub fn python_trees() -> Vec<Tree> {
+    site_packages().iter().flat_map(|site| trees_of(site)).collect()
+}
+
+fn trees_of(site: &Path) -> Vec<Tree> {
+    let nvidia = site.join("nvidia");
+    let mut whole: Vec<(u32, PathBuf)> = folders(&nvidia)
+        .into_iter()
+        .filter_map(|folder| Some((folder.file_name()?.to_str()?.strip_prefix("cu")?.parse().ok()?, folder.clone())))
+        .collect();
+    whole.sort();
+    let split = ["cuda_nvcc", "nvjitlink"].iter().any(|package| nvidia.join(package).is_dir()).then_some(nvidia);
+    let roots = whole.into_iter().rev().map(|(_, root)| root).chain(split);
+    roots.map(|root| Tree::new(&root, "Python package")).collect()
+}
+
+/// The folders in which the Python at hand looks for packages. Python itself is not asked: it takes longer than a link.
+fn site_packages() -> Vec<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| variable(name)).collect();
+    if let Some(python) = command::find_program(OsStr::new("python3"), &|_| true) {
+        // A virtual environment's program is a link: its own folder counts, then the real one's.
+        let real = python.canonicalize().ok();
+        let places = [Some(python), real].into_iter().flatten();
+        prefixes.extend(places.filter_map(|place| Some(place.parent()?.parent()?.to_owned())));
+    }
+    prefixes.extend(variable("HOME").map(|home| home.join(".local")));
+    prefixes.extend(["/usr/local", "/usr"].map(PathBuf::from));
+    let mut found: Vec<PathBuf> = Vec::new();
+    for prefix in prefixes {
+        let mut versions: Vec<PathBuf> = folders(&prefix.join("lib"))
+            .into_iter()
+            .filter(|folder| folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3")))
+            .collect();
+        versions.sort();
+        let places =
+            versions.iter().rev().flat_map(|folder| ["site-packages", "dist-packages"].map(|name| folder.join(name)));
+        for place in places.filter(|place| place.is_dir()) {
+            if !found.contains(&place) {
+                found.push(place);
+            }
+        }
+    }
+    found
+}
+
+/// The library where no toolkit was named: with the other toolkits, in Python's packages, where the dynamic linker looks.
+pub fn nvjitlink() -> Option<Found> {
+    let trees = installations().into_iter().chain(python_trees());
+    trees.filter_map(|tree| tree.part(Part::NvJitLink)).next().or_else(|| {
+        loader_folders().iter().find_map(|(folder, how)| Some(Found { path: library_in(folder)?, how: how.clone() }))
+    })
+}
+
+/// `libcuda.so.1`, as the dynamic linker would find it.
+///
+/// # Errors
+/// It is in none of the usual places.
+pub fn driver() -> Result<Found, Errors> {
+    let folders = loader_folders();
+    let found = folders.iter().map(|(folder, how)| (folder.join("libcuda.so.1"), how)).find(|(path, _)| path.is_file());
+    found.map(|(path, how)| Found { path, how: how.clone() }).ok_or_else(|| {
+        Errors::one(format_args!("libcuda.so.1 not found: {}; it comes with NVIDIA's driver", Part::Driver.purpose()))
+    })
+}
+
+/// `LD_LIBRARY_PATH`, then the system's folders.
+fn loader_folders() -> Vec<(PathBuf, String)> {
+    let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let named = std::env::split_paths(&named).filter(|folder| !folder.as_os_str().is_empty());
+    let named = named.map(|folder| (folder, "LD_LIBRARY_PATH".to_owned()));
+    named.chain(DRIVER_FOLDERS.map(|folder| (PathBuf::from(folder), "system library".to_owned()))).collect()
+}
+
+/// The newest libnvJitLink of a folder.
+fn library_in(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let is_library = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libnvJitLink.so")) && path.is_file()
+    };
+    let mut libraries: Vec<PathBuf> = entries.filter(is_library).collect();
+    libraries.sort();
+    if libraries.len() > 1 {
+        libraries.sort_by_key(|path| versions::of_nvjitlink(path));
+    }
+    libraries.pop()
+}
+
+fn folders(of: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(of).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(path: &Path) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+
+    #[test]
+    fn python_packages_of_both_layouts() {
+        let site = tempfile::tempdir().unwrap();
+        let file = |name: &str| site.path().join("nvidia").join(name);
+        for name in [
+            "cu13/lib/libnvJitLink.so.13",
+            "cu13/nvvm/libdevice/libdevice.10.bc",
+            "cu9/lib/libnvJitLink.so.9",
+            "nvjitlink/lib/libnvJitLink.so.12",
+            "cuda_nvcc/nvvm/libdevice/libdevice.10.bc",
+            "cuda_runtime/lib/libcudadevrt.a",
+        ] {
+            touch(&file(name));
+        }
+        let trees = trees_of(site.path());
+        let roots: Vec<_> = trees.iter().map(|tree| tree.root.clone()).collect();
+        assert_eq!(roots, [file("cu13"), file("cu9"), site.path().join("nvidia")]);
+        let part = |tree: usize, part| trees[tree].part(part).map(|found| found.path);
+        assert_eq!(part(0, Part::NvJitLink), Some(file("cu13/lib/libnvJitLink.so.13")));
+        assert_eq!(part(2, Part::NvJitLink), Some(file("nvjitlink/lib/libnvJitLink.so.12")));
+        assert_eq!(part(2, Part::Libdevice), Some(file("cuda_nvcc/nvvm/libdevice/libdevice.10.bc")));
+        assert_eq!(part(2, Part::Cudadevrt), Some(file("cuda_runtime/lib/libcudadevrt.a")));
+        // Named by the folder of one package, the others are found beside it.
+        let one = Tree::named(&file("cuda_nvcc"), "--cuda-path");
+        assert_eq!(one.part(Part::NvJitLink).map(|found| found.path), Some(file("nvjitlink/lib/libnvJitLink.so.12")));
+        assert_eq!(one.part(Part::Ptxas), None);
+    }
+}

@@ -8,8 +8,8 @@ use crate::FormatError;
 use crate::archive::{self, MemberData};
 use crate::cubin;
 use crate::fatbin::{self, Compression, Entry, EntryKind};
-use crate::hip_bundle::{self, BundleId};
-use crate::host_object::{self, Carrier, CarrierKind, FileKind};
+use crate::hip_bundle::{self, BundleEntry, BundleId};
+use crate::host_object::{self, CarrierKind, FileKind};
 use crate::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
 
 /// One device image. The field names are the keys of the JSON output.
@@ -17,7 +17,8 @@ use crate::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
 pub struct Row {
     /// The archive member that holds it.
     pub member: Option<String>,
-    /// Where its bytes start in the file; for a thin archive, in the member's own file.
+    /// Where its bytes start in the file; for a thin archive, in the member's own file; for a container that is compressed as a whole, in
+    /// what that decompresses to.
     pub offset: u64,
     /// The programming models: `cuda`, `openmp+cuda`.
     pub kind: String,
@@ -162,10 +163,9 @@ pub fn visit(
     read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
     mut see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
 ) -> Result<(), ListError> {
-    let unsupported = |what: &str| Err(ListError::at_top(FormatError::new(0, format!("{what} are not supported"))));
     match host_object::file_kind(data) {
         FileKind::Archive | FileKind::ThinArchive => visit_archive(data, read_thin, see),
-        FileKind::Bitcode => unsupported("LLVM bitcode files"),
+        FileKind::Bitcode => Err(ListError::at_top(FormatError::new(0, "LLVM bitcode files are not supported"))),
         _ => visit_file(data, &mut see).map_err(ListError::at_top),
     }
 }
@@ -197,40 +197,40 @@ fn visit_archive(
     Ok(())
 }
 
+type See<'s> = dyn FnMut(&Found<'_>) -> Result<(), FormatError> + 's;
+
 /// A file that is no archive; members of other kinds simply carry no device images.
-fn visit_file(data: &[u8], see: &mut impl FnMut(&Found<'_>) -> Result<(), FormatError>) -> Result<(), FormatError> {
+fn visit_file(data: &[u8], see: &mut See<'_>) -> Result<(), FormatError> {
+    match host_object::file_kind(data) {
+        FileKind::OffloadBinary => return visit_offload_binaries(data, 0, see),
+        FileKind::Fatbin => return images_of_fatbin(data, 0, OffloadKinds::CUDA)?.iter().try_for_each(see),
+        FileKind::Bitcode => return Ok(()),
+        _ => {}
+    }
     if hip_bundle::is_bundle(data) {
         return visit_bundles(data, 0, see);
     }
-    match host_object::file_kind(data) {
-        FileKind::OffloadBinary => visit_offload_binaries(data, 0, see),
-        FileKind::Fatbin => images_of_fatbin(data, 0, OffloadKinds::CUDA)?.iter().try_for_each(see),
-        _ if cubin::is_cubin(data) => see(&Found::plain(cubin_row(data, 0, OffloadKinds::CUDA)?, data)),
-        _ => host_object::carriers(data)?.iter().try_for_each(|carrier| visit_carrier(carrier, see)),
+    if cubin::is_cubin(data) {
+        return see(&Found::plain(cubin_row(data, 0, OffloadKinds::CUDA)?, data));
     }
+    let mut carriers = host_object::carriers(data)?;
+    // What is to be linked comes before what is.
+    carriers.sort_by_key(|carrier| carrier.kind != CarrierKind::OffloadBinaries);
+    for carrier in carriers {
+        let visited = match carrier.kind {
+            CarrierKind::OffloadBinaries => visit_offload_binaries(carrier.data, carrier.offset, see),
+            CarrierKind::Fatbins | CarrierKind::RelocatableFatbins => {
+                images_of_fatbin(carrier.data, carrier.offset, OffloadKinds::CUDA)
+                    .and_then(|images| images.iter().try_for_each(&mut *see))
+            }
+            CarrierKind::HipBundles => visit_bundles(carrier.data, carrier.offset, see),
+        };
+        visited.map_err(|e| e.within(&format!("section {}", carrier.section)))?;
+    }
+    Ok(())
 }
 
-fn visit_carrier(
-    carrier: &Carrier<'_>,
-    see: &mut impl FnMut(&Found<'_>) -> Result<(), FormatError>,
-) -> Result<(), FormatError> {
-    let visited = match carrier.kind {
-        CarrierKind::OffloadBinaries => visit_offload_binaries(carrier.data, carrier.offset, see),
-        CarrierKind::HipBundles => visit_bundles(carrier.data, carrier.offset, see),
-        CarrierKind::Fatbins | CarrierKind::RelocatableFatbins => {
-            let found = images_of_fatbin(carrier.data, carrier.offset, OffloadKinds::CUDA);
-            found.and_then(|found| found.iter().try_for_each(see))
-        }
-    };
-    visited.map_err(|e| e.within(&format!("section {}", carrier.section)))
-}
-
-/// The images of offload binaries at `base` of the file. The places in compressed ones are those in their decompressed form.
-fn visit_offload_binaries(
-    data: &[u8],
-    base: u64,
-    see: &mut impl FnMut(&Found<'_>) -> Result<(), FormatError>,
-) -> Result<(), FormatError> {
+fn visit_offload_binaries(data: &[u8], base: u64, see: &mut See<'_>) -> Result<(), FormatError> {
     let data = offload_binary::inflate(data).map_err(|e| e.shifted(base))?;
     for image in offload_binary::read_all(&data).map_err(|e| e.shifted(base))? {
         images_of_image(&image, base.saturating_add(image.image_offset))?.iter().try_for_each(&mut *see)?;
@@ -238,32 +238,33 @@ fn visit_offload_binaries(
     Ok(())
 }
 
-/// The images of HIP's bundles at `base` of the file, with places as above; the entry of the host has none.
-fn visit_bundles(
-    data: &[u8],
-    base: u64,
-    see: &mut impl FnMut(&Found<'_>) -> Result<(), FormatError>,
-) -> Result<(), FormatError> {
+/// The images of HIP's bundles; the empty one of the host is none.
+fn visit_bundles(data: &[u8], base: u64, see: &mut See<'_>) -> Result<(), FormatError> {
     let data = hip_bundle::inflate(data).map_err(|e| e.shifted(base))?;
     for entry in hip_bundle::read_all(&data).map_err(|e| e.shifted(base))? {
-        if entry.image.is_empty() {
-            continue;
+        if !entry.image.is_empty() {
+            see(&Found::plain(bundle_row(&entry, base), entry.image))?;
         }
-        let id = BundleId::parse(entry.id);
-        let kinds = if id.is_some_and(|id| id.kind == "openmp") { OffloadKinds::OPENMP } else { OffloadKinds::HIP };
-        let name = match host_object::file_kind(entry.image) {
-            FileKind::Bitcode => "bitcode",
-            FileKind::Unknown => "unknown",
-            _ => "object",
-        };
-        let row = Row {
-            triple: id.map(|id| format!("{}-{}-{}", id.arch, id.vendor, id.os)),
-            target: id.map_or(entry.id, |id| id.target).to_owned(),
-            ..plain_row(name, entry.image.len(), base.saturating_add(entry.offset), kinds)
-        };
-        see(&Found::plain(row, entry.image))?;
     }
     Ok(())
+}
+
+fn bundle_row(entry: &BundleEntry<'_>, base: u64) -> Row {
+    let image = match host_object::file_kind(entry.image) {
+        FileKind::Bitcode => "bitcode",
+        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => "object",
+        _ => "unknown",
+    };
+    let row = plain_row(image, entry.image.len(), base.saturating_add(entry.offset), OffloadKinds::HIP);
+    match BundleId::parse(entry.id) {
+        Some(id) => Row {
+            kind: if id.is_hip() { row.kind } else { id.kind.to_owned() },
+            triple: Some(format!("{}-{}-{}", id.arch, id.vendor, id.os)),
+            target: id.target.to_owned(),
+            ..row
+        },
+        None => Row { target: entry.id.to_owned(), ..row },
+    }
 }
 
 /// One image of an offload binary at `offset` of the file: several if it is a fatbin.

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-use crate::cuda;
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder};
 use crate::step::{Progress, step};
@@ -168,8 +167,11 @@ fn seeds(repository: &Repository, folder: &Path, progress: &Progress) -> Result<
         }
     }
     let toolchain = Toolchain::locate(repository)?;
-    if cuda::is_installed(&toolchain) {
-        by_tools(&truth.join("c21_sass90a_ptx80.fatbin"), folder, progress)?;
+    // Any version will do.
+    if toolchain.cuda().join("bin/fatbinary").is_file() {
+        by_tools(&truth.join("c21_sass90a_ptx80.fatbin"), "", folder, progress)?;
+        let large = large_fatbin(&toolchain, folder, progress)?;
+        by_tools(&large, "large-", folder, progress)?;
     }
     for path in files(folder)? {
         if std::fs::metadata(&path).is_ok_and(|data| data.len() > LARGEST_SEED) {
@@ -179,8 +181,28 @@ fn seeds(repository: &Repository, folder: &Path, progress: &Progress) -> Result<
     files(folder).map(|files| files.len())
 }
 
-/// Cubins, offload binaries, host objects, programs and archives around the images of one fatbin.
-fn by_tools(fatbin: &Path, folder: &Path, progress: &Progress) -> Result<()> {
+/// A fatbin with pages of machine code for one target, so that dropping it changes the layout of a program.
+fn large_fatbin(toolchain: &Toolchain, folder: &Path, progress: &Progress) -> Result<PathBuf> {
+    let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n";
+    let source = folder.join("k.ptx");
+    std::fs::write(&source, ptx).map_err(|error| Failure::file("write", &source, &error))?;
+    let tool = |name: &str| {
+        let mut command = Command::new(toolchain.cuda().join("bin").join(name));
+        command.current_dir(folder);
+        command
+    };
+    for arch in ["80", "90"] {
+        progress.run(tool("ptxas").args(["-arch", &format!("sm_{arch}"), "k.ptx", "-o", &format!("{arch}.cubin")]))?;
+    }
+    let mut fatbinary = tool("fatbinary");
+    fatbinary.args(["--create=large.fatbin", "--image3=kind=elf,sm=90,file=90.cubin"]);
+    fatbinary.args(["--image3=kind=elf,sm=80,file=80.cubin"; 5]);
+    progress.run(&mut fatbinary)?;
+    Ok(folder.join("large.fatbin"))
+}
+
+/// Offload binaries, host objects, programs and archives around the images of one fatbin.
+fn by_tools(fatbin: &Path, prefix: &str, folder: &Path, progress: &Progress) -> Result<()> {
     let llvm = Path::new("/usr/lib/llvm-22/bin");
     let tool = |name: &str| {
         let mut command = Command::new(llvm.join(name));
@@ -192,25 +214,21 @@ fn by_tools(fatbin: &Path, folder: &Path, progress: &Progress) -> Result<()> {
     std::fs::write(&source_path, source).map_err(|error| Failure::file("write", &source_path, &error))?;
     copy(fatbin, &folder.join("whole.fatbin"))?;
     let image = |arch: &str| format!("--image=file=whole.fatbin,triple=nvptx64-nvidia-cuda,arch={arch},kind=cuda");
+    let named = |name: &str| format!("{prefix}{name}");
+    let (object, embed) = (named("with-images.o"), "-fembed-offload-object=images.bin");
     progress.run(tool("llvm-offload-binary").args(["-o", "images.bin", &image("sm_80"), &image("sm_90a")]))?;
-    progress.run(tool("clang").args([
-        "-c",
-        "main.c",
-        "-o",
-        "with-images.o",
-        "-Xclang",
-        "-fembed-offload-object=images.bin",
-    ]))?;
-    progress.run(tool("clang").args(["main.c", "-fuse-ld=lld", "-o", "program"]))?;
-    progress.run(tool("clang").args(["-shared", "-fPIC", "main.c", "-fuse-ld=lld", "-o", "library.so"]))?;
-    for (format, name) in [("gnu", "gnu.a"), ("bsd", "bsd.a")] {
-        progress.run(tool("llvm-ar").args([
-            &format!("--format={format}"),
-            "rcs",
-            name,
-            "with-images.o",
-            "whole.fatbin",
-        ]))?;
+    if !prefix.is_empty() {
+        copy(&folder.join("images.bin"), &folder.join(named("images.bin")))?;
+    }
+    progress.run(tool("clang").args(["-c", "main.c", "-o", &object, "-Xclang", embed]))?;
+    progress.run(tool("clang").args(["main.c", "-fuse-ld=lld", "-o", &named("program")]))?;
+    let library = ["-shared", "-fPIC", "main.c", "-fuse-ld=lld", "-o", &named("library.so")];
+    progress.run(tool("clang").args(library))?;
+    for format in ["gnu", "bsd"] {
+        let members = [object.as_str(), "whole.fatbin"];
+        progress.run(
+            tool("llvm-ar").args([&format!("--format={format}"), "rcs", &named(&format!("{format}.a"))]).args(members),
+        )?;
     }
     Ok(())
 }

@@ -33,8 +33,7 @@ pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<Outcome, ListError> 
     let at_top = |error| ListError::Format { member: None, error };
     let members = archive::members(data).map_err(at_top)?;
     let raws = raws(data).map_err(at_top)?;
-    let mut outcome =
-        Outcome { bytes: data.get(..8).unwrap_or_default().to_vec(), zeroed: 0, dropped: Vec::new(), kept: 0 };
+    let mut outcome = Outcome { bytes: data.get(..8).unwrap_or_default().to_vec(), zeroed: 0, dropped: Vec::new() };
     let mut moves = Vec::new();
     let mut index_at = None;
     for raw in &raws {
@@ -52,7 +51,6 @@ pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<Outcome, ListError> 
                     |error: FormatError| ListError::Format { member: name(), error: error.shifted(member.offset) };
                 let of_member = strip_file(bytes, choice).map_err(damaged)?;
                 outcome.zeroed += of_member.zeroed;
-                outcome.kept += of_member.kept;
                 outcome.dropped.extend(of_member.dropped.into_iter().map(|row| {
                     let offset = row.offset.saturating_add(member.offset);
                     Row { member: name(), offset, ..row }

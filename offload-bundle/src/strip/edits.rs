@@ -44,7 +44,7 @@ impl Plan {
             at = edit.offset.saturating_add(edit.len);
         }
         bytes.extend_from_slice(range(data, at, data.len() as u64));
-        Outcome { bytes, zeroed: 0, dropped: self.dropped, kept: self.kept }
+        Outcome { bytes, zeroed: 0, dropped: self.dropped }
     }
 
     /// Counts an image; whether it goes.
@@ -72,7 +72,7 @@ pub(super) fn of_elf(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> 
         let place = format!("section {}", String::from_utf8_lossy(section.name));
         let contents = section.data(data).map_err(|e| e.within(&place))?;
         let found = match kind_of(&section) {
-            SectionKind::Other => continue,
+            SectionKind::Other | SectionKind::Bundles => continue,
             SectionKind::Fatbins => of_fatbins(contents, section.offset, choice),
             SectionKind::OffloadBinaries => of_offload_binaries(contents, section.offset, choice),
             SectionKind::Registered => refuse_registered(contents, section.offset, choice),
@@ -91,6 +91,8 @@ enum SectionKind {
     Other,
     Fatbins,
     OffloadBinaries,
+    /// HIP's: they are left as they are.
+    Bundles,
     /// Images whose first and last bytes the program knows by address.
     Registered,
 }
@@ -99,6 +101,7 @@ fn kind_of(section: &Section<'_>) -> SectionKind {
     const SHT_LLVM_OFFLOADING: u32 = 0x6fff_4c0b;
     match section.name {
         b".nv_fatbin" | b"__nv_relfatbin" => SectionKind::Fatbins,
+        b".hip_fatbin" => SectionKind::Bundles,
         b".llvm.offloading" if section.kind == SHT_LLVM_OFFLOADING => SectionKind::OffloadBinaries,
         name if name.starts_with(b".llvm.offloading") => SectionKind::Registered,
         _ if section.kind == SHT_LLVM_OFFLOADING => SectionKind::OffloadBinaries,

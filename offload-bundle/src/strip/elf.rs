@@ -49,9 +49,9 @@ const PAGE: u64 = 4096;
 
 /// Writes the edits of `plan` into the file.
 pub(super) fn apply(data: &[u8], plan: Plan) -> Result<Outcome, FormatError> {
-    let Plan { edits, dropped, kept } = plan;
+    let Plan { edits, dropped, .. } = plan;
     if edits.is_empty() {
-        return Ok(Outcome { bytes: data.to_vec(), zeroed: 0, dropped, kept });
+        return Ok(Outcome { bytes: data.to_vec(), zeroed: 0, dropped });
     }
     let tables = Tables::read(data)?;
     let mut file = data.to_vec();
@@ -69,7 +69,7 @@ pub(super) fn apply(data: &[u8], plan: Plan) -> Result<Outcome, FormatError> {
         // Not with `data`: sizes of dynamic symbols are in memory, too.
         verify::memory(&file, &bytes, &edits, layout.displaced)?;
     }
-    Ok(Outcome { bytes, zeroed: freed.saturating_sub(cut), dropped, kept })
+    Ok(Outcome { bytes, zeroed: freed.saturating_sub(cut), dropped })
 }
 
 /// A symbol that names a whole container is as large as that.
@@ -159,10 +159,24 @@ fn of_image(tables: &Tables, holes: &[Hole]) -> Layout {
     layout
 }
 
+/// What cuts must be multiples of: the size of a page, as far as the file lets it be known.
+///
+/// Old linkers aligned segments to 2 MiB, which would leave nothing to cut. Pages of x86-64 have 4 KiB, so where no section wants more than
+/// that, its segments need not either.
+fn page_size(tables: &Tables) -> Option<u64> {
+    const EM_X86_64: u64 = 62;
+    const SHF_ALLOC: u64 = 2;
+    let loads = tables.segments.iter().filter(|segment| segment.kind == PT_LOAD);
+    let aligned = loads.map(|segment| segment.align).max()?.max(PAGE);
+    let sections = tables.sections.iter().filter(|section| section.flags & SHF_ALLOC != 0);
+    let wanted = sections.map(|section| section.align).max()?;
+    Some(if tables.machine == EM_X86_64 && wanted <= PAGE { PAGE } else { aligned })
+}
+
 /// What can be cut, and where the program headers go.
 fn cuts_of_image(tables: &Tables, holes: &[Hole]) -> Option<(Room, Vec<Cut>)> {
     let loads: Vec<&Segment> = tables.segments.iter().filter(|segment| segment.kind == PT_LOAD).collect();
-    let align = loads.iter().map(|segment| segment.align).max()?.max(PAGE);
+    let align = page_size(tables)?;
     if !align.is_power_of_two() || tables.sections.len() + MOST_CUTS >= 0xff00 {
         return None;
     }
@@ -220,6 +234,11 @@ fn segments(tables: &Tables, cuts: &[Cut], segments_at: u64) -> Vec<Segment> {
         if rest.kind != PT_LOAD || rest.memory_size > 0 || segment.memory_size == 0 {
             segments.push(rest);
         }
+    }
+    // Offsets and addresses agree in less than before.
+    let align = page_size(tables).unwrap_or(PAGE);
+    for load in segments.iter_mut().filter(|segment| segment.kind == PT_LOAD) {
+        load.align = load.align.min(align);
     }
     let size = segments.len() as u64 * SEGMENT_SIZE;
     let load = tables.segments.iter().find(|segment| segment.holds(segments_at, segments_at.saturating_add(size)));

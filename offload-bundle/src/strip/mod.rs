@@ -69,7 +69,6 @@ struct Outcome {
     bytes: Vec<u8>,
     zeroed: u64,
     dropped: Vec<Row>,
-    kept: usize,
 }
 
 /// Takes device images out of a fatbin, an offload binary, an ELF object, executable or shared library, or an archive of those.
@@ -86,13 +85,13 @@ pub fn strip(data: &[u8], choice: &Choice) -> Result<Stripped, ListError> {
         }
         _ => strip_file(data, choice).map_err(at_top)?,
     };
-    verify::images(data, &outcome.bytes, choice)?;
+    let kept = verify::images(data, &outcome.bytes, choice)?;
     let summary = Summary {
         size_before: data.len() as u64,
         size_after: outcome.bytes.len() as u64,
         zeroed: outcome.zeroed,
         dropped: outcome.dropped,
-        kept: outcome.kept,
+        kept,
     };
     Ok(Stripped { bytes: outcome.bytes, summary })
 }
@@ -112,7 +111,7 @@ fn strip_file(data: &[u8], choice: &Choice) -> Result<Outcome, FormatError> {
             let plan = edits::of_elf(data, choice)?;
             elf::apply(data, plan)
         }
-        _ => Ok(Outcome { bytes: data.to_vec(), zeroed: 0, dropped: Vec::new(), kept: 0 }),
+        _ => Ok(Outcome { bytes: data.to_vec(), zeroed: 0, dropped: Vec::new() }),
     }
 }
 

@@ -117,6 +117,8 @@ impl SectionHeader {
 #[derive(Debug, Clone)]
 pub(super) struct Tables {
     pub is_object: bool,
+    /// `e_machine`.
+    pub machine: u64,
     /// Where the program headers are in the file.
     pub segments_at: u64,
     pub segments: Vec<Segment>,
@@ -146,6 +148,7 @@ impl Tables {
         let sections = slice(data, sections_at, section_count.saturating_mul(SECTION_SIZE), "the section headers")?;
         Ok(Self {
             is_object: half(16)? == 1,
+            machine: half(18)?,
             segments_at,
             segments: (0..segment_count)
                 .map(|i| Segment::read(segments, i * SEGMENT_SIZE))

@@ -59,6 +59,14 @@ fn nothing_to_drop() {
 }
 
 #[test]
+fn a_bare_cubin_stays() {
+    let cubin = samples::cubin(crate::GpuArch::plain(90), false);
+    assert_eq!(strip(&cubin, &choice(&["ptx"])).expect("a sound cubin").summary.kept, 1);
+    let error = strip(&cubin, &choice(&["sm_90"])).expect_err("nothing but a cubin");
+    assert!(error.to_string().starts_with("the cubin for sm_90 cannot be dropped"), "{error}");
+}
+
+#[test]
 fn an_offload_binary_of_no_bytes() {
     let mut damaged = samples::offload_binaries();
     damaged[8..16].fill(0);

@@ -9,20 +9,27 @@ use super::tables::{PT_LOAD, SEGMENT_SIZE, Segment, Tables};
 use crate::FormatError;
 use crate::listing::{self, ListError, Row};
 
-/// Our own reader must find in `after` the images of `before` that were to stay, and nothing else.
-pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<(), ListError> {
+/// Our own reader must find in `after` the images of `before` that were to stay, and nothing else; returns how many they are.
+pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usize, ListError> {
     let mut expected = contents(before)?;
     expected.retain(|(row, _)| !choice.drops(row));
     let found = contents(after).map_err(|error| {
         let what = format!("the result could not be read back, so nothing was written: {error}");
         ListError::Format { member: error.member().map(str::to_owned), error: FormatError::new(0, what) }
     })?;
+    if let Some((row, _)) = found.iter().find(|(row, _)| choice.drops(row)) {
+        let what = format!(
+            "the {} for {} cannot be dropped: only fatbins and offload binaries can be stripped, by themselves or in ELF files and archives",
+            row.image, row.target
+        );
+        return Err(ListError::Format { member: row.member.clone(), error: FormatError::new(0, what) });
+    }
     if found != expected {
         let what =
             "the result does not hold what was to stay, so nothing was written; this is a fault of offload-bundle";
         return Err(ListError::Format { member: None, error: FormatError::new(0, what) });
     }
-    Ok(())
+    Ok(found.len())
 }
 
 /// The images without their places, and a digest of the bytes of each.

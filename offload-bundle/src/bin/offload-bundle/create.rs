@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder};
+use offload_bundle::hip_bundle;
 use offload_bundle::listing::{self, Row};
-use offload_bundle::offload_binary::{self, ImageToWrite};
+use offload_bundle::offload_binary::{self, Form, ImageToWrite, Packing};
 use serde::Serialize;
 
 use crate::files;
 use crate::output::{self, Answer};
-use spec::{FatbinImage, ImageSpec, Kind, PlainImage};
+use spec::{BundledImage, FatbinImage, ImageSpec, Kind, PlainImage};
 
 /// The containers that can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -21,6 +22,14 @@ enum Format {
     Fatbin,
     /// LLVM's offload binary, as llvm-offload-binary writes it
     OffloadBinary,
+    /// The same in version 2, one for all images, which LLVM 23 and later read
+    #[value(name = "offload-binary-2")]
+    OffloadBinary2,
+    /// The same in version 3, compressed, which LLVM 24 and later read
+    #[value(name = "offload-binary-3")]
+    OffloadBinary3,
+    /// HIP's bundle, as clang-offload-bundler writes it for HIP
+    HipBundle,
 }
 
 /// How much effort goes into compression: fatbinary's modes.
@@ -92,7 +101,10 @@ struct Created {
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let bytes = match arguments.format {
         Format::Fatbin => fatbin(arguments)?,
-        Format::OffloadBinary => offload_binary(arguments)?,
+        Format::OffloadBinary => offload_binary(arguments, Form::Version1)?,
+        Format::OffloadBinary2 => offload_binary(arguments, Form::Version2)?,
+        Format::OffloadBinary3 => offload_binary(arguments, Form::Version3(Packing::Zstd(ZSTD_LEVEL)))?,
+        Format::HipBundle => hip_bundle(arguments)?,
     };
     // What we would not read ourselves is not handed on.
     let rows = listing::list(&bytes, |_| Err("a container has no members".to_owned()))
@@ -127,18 +139,31 @@ fn fatbin(arguments: &Arguments) -> Result<Vec<u8>, String> {
     builder.finish().map_err(|e| format!("{}: {e}", arguments.output.display()))
 }
 
-fn offload_binary(arguments: &Arguments) -> Result<Vec<u8>, String> {
+/// What LLVM compresses with.
+const ZSTD_LEVEL: i32 = 5;
+
+fn offload_binary(arguments: &Arguments, form: Form) -> Result<Vec<u8>, String> {
     let images = collect(arguments, PlainImage::read)?;
-    let write = |image: &PlainImage| {
-        offload_binary::write(&ImageToWrite {
+    let images: Vec<ImageToWrite<'_>> = images
+        .iter()
+        .map(|image| ImageToWrite {
             image_kind: image.image_kind,
             offload_kinds: image.offload_kinds,
             flags: 0,
             strings: image.strings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
             image: &image.bytes,
         })
-    };
-    Ok(images.iter().flat_map(write).collect())
+        .collect();
+    offload_binary::write_all(&images, form).map_err(|e| format!("{}: {e}", arguments.output.display()))
+}
+
+/// The host has an entry of its own without an image, as clang asks the bundler for.
+fn hip_bundle(arguments: &Arguments) -> Result<Vec<u8>, String> {
+    let images = collect(arguments, BundledImage::read)?;
+    let host = ("host-x86_64-unknown-linux-gnu-", &[][..]);
+    let entries = images.iter().map(|image| (image.id.as_str(), image.bytes.as_slice()));
+    let entries: Vec<(&str, &[u8])> = [host].into_iter().chain(entries).collect();
+    Ok(hip_bundle::write(&entries, hip_bundle::HIP_ALIGNMENT))
 }
 
 /// Reads every image, or tells of all that cannot be read.

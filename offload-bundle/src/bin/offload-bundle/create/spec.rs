@@ -40,6 +40,13 @@ pub struct PlainImage {
     pub bytes: Vec<u8>,
 }
 
+/// An image for HIP's bundle.
+pub struct BundledImage {
+    /// `hipv4-amdgcn-amd-amdhsa--gfx90a`.
+    pub id: String,
+    pub bytes: Vec<u8>,
+}
+
 /// Takes a specification apart; a comma in a file's name cannot be written, as with fatbinary.
 pub fn parse(text: &str) -> Result<ImageSpec, String> {
     let mut pairs: Vec<(String, String)> = Vec::new();
@@ -189,5 +196,22 @@ fn image_kind(file: &Path) -> ImageKind {
         Some("s") => ImageKind::Ptx,
         Some("spv") => ImageKind::Spirv,
         _ => ImageKind::None,
+    }
+}
+
+impl BundledImage {
+    /// Reads the file; the kind is hipv4 and the triple amdgcn-amd-amdhsa unless others are named.
+    pub fn read(spec: &ImageSpec) -> Result<Self, String> {
+        if let Some((key, _)) = spec.pairs.iter().find(|(key, _)| !matches!(key.as_str(), "kind" | "triple" | "arch")) {
+            return Err(spec.error(format!("a bundle has no '{key}'; the keys are kind, triple, arch and file")));
+        }
+        let kind = spec.get("kind").unwrap_or("hipv4");
+        if !matches!(kind, "hip" | "hipv4" | "openmp") {
+            return Err(spec.error(format!("'{kind}' is no kind of a bundle; they are hip, hipv4 and openmp")));
+        }
+        let arch =
+            spec.get("arch").ok_or_else(|| spec.error("does not say what it is for; say arch=gfx90a or the like"))?;
+        let id = format!("{kind}-{}--{arch}", spec.get("triple").unwrap_or("amdgcn-amd-amdhsa"));
+        Ok(Self { id, bytes: super::read_file(&spec.file)? })
     }
 }

@@ -100,3 +100,24 @@ fn objects_and_programs() {
         }
     }
 }
+
+#[test]
+fn they_are_listed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let source = source(dir.path());
+    let object = dir.path().join("host.o");
+    for target in ["x86_64-pc-linux-gnu", "x86_64-pc-windows-msvc", "x86_64-apple-darwin"] {
+        let arguments = [format!("--target={target}"), "-c".to_owned(), source.display().to_string(), "-o".to_owned()];
+        let words = arguments.iter().map(std::ffi::OsStr::new).chain([object.as_os_str()]);
+        tools::run(&tools::llvm("clang"), words);
+        let bytes = std::fs::read(&object).expect("an object");
+        let rows = offload_bundle::listing::list(&bytes, |_| Err("no files here".to_owned())).expect("a sound object");
+        let mut seen: Vec<_> = rows.iter().map(|row| (row.kind.as_str(), row.target.as_str(), row.size)).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, [("cuda", "sm_90", 4), ("hip", "gfx90a", 5)], "{target}");
+        for row in &rows {
+            let at = usize::try_from(row.offset).expect("small");
+            assert!(bytes[at..].starts_with(if row.kind == "hip" { b"image" } else { b"BC\xc0\xde" }), "{target}");
+        }
+    }
+}

@@ -123,7 +123,7 @@ fn the_driver_s_names_of_errors() {
 #[test]
 fn exit_codes_of_check() {
     let (code, text) = answer(&["check", "c05_sass90_ptx90.fatbin", "--driver", "580"]);
-    assert_eq!((code, text.ends_with("nothing to say\n")), (0, true));
+    assert_eq!((code, text.contains("nothing to say\n")), (0, true));
     let (code, text) = answer(&["check", "c10_ptx80_lto90.fatbin"]);
     assert_eq!((code, text.contains("\nwarning: FB005: entry 2 (lto 90)")), (0, true));
     let (code, text) = answer(&["check", "c22_newptx.fatbin", "--driver", "580"]);

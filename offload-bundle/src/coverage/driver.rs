@@ -40,12 +40,13 @@ pub enum ParseDriverError {
 ///
 /// PTX needs that branch: minor version compatibility is for machine code only.
 #[rustfmt::skip]
-const BRANCHES: [((u32, u32), u32); 26] = [
+const BRANCHES: [((u32, u32), u32); 27] = [
     ((9, 0), 384), ((9, 1), 390), ((9, 2), 396),
     ((10, 0), 410), ((10, 1), 418), ((10, 2), 440),
     ((11, 0), 450), ((11, 1), 455), ((11, 2), 460), ((11, 3), 465), ((11, 4), 470), ((11, 5), 495), ((11, 6), 510),
     ((11, 7), 515), ((11, 8), 520),
-    ((12, 0), 525), ((12, 1), 530), ((12, 2), 535), ((12, 3), 545), ((12, 4), 550), ((12, 5), 555), ((12, 7), 565),
+    ((12, 0), 525), ((12, 1), 530), ((12, 2), 535), ((12, 3), 545), ((12, 4), 550), ((12, 5), 555), ((12, 6), 560),
+    ((12, 7), 565),
     ((12, 8), 570), ((12, 9), 575),
     ((13, 0), 580), ((13, 1), 590),
 ];
@@ -133,6 +134,14 @@ impl FromStr for Toolkit {
             }
             _ => Err(ParseDriverError::Toolkit(text.to_owned())),
         }
+    }
+}
+
+impl Toolkit {
+    /// The driver that came with it; `None` for a toolkit before 9.0 or after the newest known.
+    pub fn driver(self) -> Option<Driver> {
+        let row = BRANCHES.iter().find(|((major, minor), _)| (*major, *minor) == (self.major, self.minor));
+        row.map(|row| Driver::Branch(row.1))
     }
 }
 

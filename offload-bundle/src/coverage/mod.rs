@@ -18,6 +18,7 @@ mod code;
 mod containers;
 mod driver;
 mod findings;
+mod needs;
 mod report;
 mod select;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use code::{Code, Content, Twins, inspect};
 pub use containers::{FoundContainer, Place, containers};
 pub use driver::{Driver, ParseDriverError, Toolkit};
 pub use findings::{Finding, FindingCode, Severity};
+pub use needs::{DriverNeeds, EntryNeed, driver_needs, too_new_for};
 pub use report::{CheckReport, CheckedContainer, ContainerReport, GpuReport, PassedOverReport, Report};
 pub use select::{Outcome, PassedOver, Verdict, WhyNot, outcome};
 

@@ -8,6 +8,7 @@ use super::code::Code;
 use super::containers::{FoundContainer, Place};
 use super::driver::Driver;
 use super::findings::{Finding, Severity};
+use super::needs::{DriverNeeds, driver_needs};
 use super::select::{Outcome, outcome};
 use super::text;
 use crate::GpuArch;
@@ -123,6 +124,8 @@ pub struct CheckedContainer {
     pub place: Place,
     /// What was found, the worst first.
     pub findings: Vec<Finding>,
+    /// The drivers that load all of it.
+    pub needs: DriverNeeds,
 }
 
 impl CheckReport {
@@ -131,6 +134,7 @@ impl CheckReport {
         let report = |found: &FoundContainer| CheckedContainer {
             place: found.place.clone(),
             findings: check(&found.codes, options),
+            needs: driver_needs(&found.codes),
         };
         Self { driver: options.driver.description(), containers: containers.iter().map(report).collect() }
     }

@@ -2,6 +2,7 @@
 
 use super::containers::Place;
 use super::findings::{Finding, Severity};
+use super::needs::DriverNeeds;
 use super::report::{CheckReport, ContainerReport, GpuReport, Report};
 
 pub(super) fn report(report: &Report) -> String {
@@ -58,12 +59,21 @@ pub(super) fn check_report(report: &CheckReport) -> String {
         let heading = heading(&container.place);
         if container.findings.is_empty() {
             out += &format!("\n{heading}: nothing to say\n");
-            continue;
+        } else {
+            out += &format!("\n{heading}: {}\n", summary(&container.findings));
+            out.extend(container.findings.iter().map(paragraph));
         }
-        out += &format!("\n{heading}: {}\n", summary(&container.findings));
-        out.extend(container.findings.iter().map(paragraph));
+        out += &needs(&container.needs);
     }
     out
+}
+
+/// What the newest entries need of a driver.
+fn needs(needs: &DriverNeeds) -> String {
+    let Some(branch) = needs.branch else { return String::new() };
+    let newest = needs.entries.iter().filter(|need| need.branch == branch);
+    let whats: Vec<String> = newest.map(|need| format!("{} (entry {})", need.what, need.entry)).collect();
+    format!("loads whole with drivers of branch {branch} or later, because of {}\n", whats.join(", "))
 }
 
 /// `1 error, 2 warnings`.

@@ -272,14 +272,25 @@ impl<'a> FatbinBuilder<'a> {
     }
 }
 
-/// Does what is left to do; of several errors that of the first entry counts.
+/// Does what is left to do; what is not mere copying, side by side. Of several errors that of the first entry counts.
 fn work_on(entries: &mut [Pending<'_>]) -> Result<(), FatbinError> {
-    let results: Vec<Result<(), FatbinError>> = match entries {
+    let mut long = Vec::new();
+    for entry in entries {
+        if entry.is_long_work() {
+            long.push(entry);
+        } else {
+            entry.work()?;
+        }
+    }
+    match long.as_mut_slice() {
         // Alone it need not wait for a thread to wake up.
-        [entry] => vec![entry.work()],
-        _ => entries.par_iter_mut().with_max_len(1).map(Pending::work).collect(),
-    };
-    results.into_iter().collect()
+        [entry] => entry.work(),
+        many => {
+            let results: Vec<Result<(), FatbinError>> =
+                many.par_iter_mut().with_max_len(1).map(|entry| entry.work()).collect();
+            results.into_iter().collect()
+        }
+    }
 }
 
 impl<'a> Pending<'a> {
@@ -290,6 +301,10 @@ impl<'a> Pending<'a> {
         let payload = if *squeeze { encode::squeezed(&payload) } else { payload };
         *self = Pending::Written(encode::encode(description, payload, *store)?);
         Ok(())
+    }
+
+    fn is_long_work(&self) -> bool {
+        matches!(self, Pending::Image { store, squeeze, .. } if *squeeze || *store != Store::Plain)
     }
 
     fn written(&self) -> Option<&WrittenEntry<'a>> {

@@ -49,20 +49,29 @@ struct Squeezer {
     previous: u8,
 }
 
-const SPACE: u8 = 1;
-const BLANK: u8 = 2;
+/// The same byte eight times.
+const fn all(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
 
-/// Which characters are white space, and which of those may go.
-const CLASSES: [u8; 256] = {
-    let mut classes = [0; 256];
-    classes[b'\n' as usize] = SPACE;
-    classes[b'\r' as usize] = SPACE;
-    classes[0x0b] = SPACE;
-    classes[0x0c] = SPACE;
-    classes[b' ' as usize] = SPACE | BLANK;
-    classes[b'\t' as usize] = SPACE | BLANK;
-    classes
-};
+/// The high bit of each byte.
+const HIGH: u64 = all(0x80);
+
+/// The high bit of each byte of `word` that is zero. (Exact for every byte, unlike the shorter form with a borrow.)
+fn zero_bytes(word: u64) -> u64 {
+    !(((word & !HIGH) + !HIGH) | word | !HIGH)
+}
+
+/// The high bits of the blanks and tabs, and those of all white space, of eight characters.
+fn blanks_and_spaces(word: u64) -> (u64, u64) {
+    let blanks = zero_bytes(word ^ all(b' ')) | zero_bytes(word ^ all(b'\t'));
+    // Newline to carriage return: four characters in a row.
+    let low = word & !HIGH;
+    let at_least = low + all(0x80 - b'\n');
+    let above = low + all(0x80 - (b'\r' + 1));
+    let others = at_least & !above & !word & HIGH;
+    (blanks, blanks | others)
+}
 
 impl Squeezer {
     /// Takes text without comments and quotes, all of it or without needless blanks.
@@ -73,19 +82,51 @@ impl Squeezer {
             room[..text.len()].copy_from_slice(text);
             self.len += text.len();
         } else {
-            let mut len = 0;
-            let mut is_behind_space = CLASSES[usize::from(self.previous)] & SPACE;
-            // Every byte is written; one that goes is overwritten by the next. A branch would be guessed wrong too often.
-            for &byte in text {
-                room[len] = byte;
-                let class = CLASSES[usize::from(byte)];
-                len += usize::from(1 - (class >> 1 & is_behind_space));
-                is_behind_space = class & SPACE;
-            }
-            self.len += len;
+            self.len += squeeze_plain(text, self.previous, room);
         }
         self.previous = last;
     }
+}
+
+/// Copies text without its needless blanks into `room`, which is at least as long, and tells how long it is then.
+///
+/// Eight characters at a time: most have no blank to drop, or one.
+fn squeeze_plain(text: &[u8], previous: u8, room: &mut [u8]) -> usize {
+    let (words, rest) = text.as_chunks::<8>();
+    let mut len = 0;
+    // The high bit in the lowest byte: whether the character in front is white space.
+    let mut carry = blanks_and_spaces(u64::from(previous)).1 & 0x80;
+    for word in words {
+        let word = u64::from_le_bytes(*word);
+        let (blanks, spaces) = blanks_and_spaces(word);
+        let mut needless = blanks & (spaces << 8 | carry);
+        carry = spaces >> 56;
+        let mut kept = word;
+        let mut count = 8;
+        while needless != 0 {
+            // From the last to the first, so that those in front stay where they are.
+            let bit = 63 - needless.leading_zeros();
+            let below = (1u64 << (bit - 7)) - 1;
+            kept = kept & below | kept >> 8 & !below;
+            needless ^= 1 << bit;
+            count -= 1;
+        }
+        // All eight are written; what is too much is overwritten by the next.
+        if let Some(place) = room.get_mut(len..).and_then(|room| room.first_chunk_mut()) {
+            *place = kept.to_le_bytes();
+        }
+        len += count;
+    }
+    let mut is_behind_space = carry != 0;
+    for &byte in rest {
+        let is_blank = matches!(byte, b' ' | b'\t');
+        if !(is_blank && is_behind_space) {
+            room[len] = byte;
+            len += 1;
+        }
+        is_behind_space = is_blank || matches!(byte, b'\n'..=b'\r');
+    }
+    len
 }
 
 /// What follows the comment that `text` starts with, if it starts with one.

@@ -65,11 +65,48 @@ proptest! {
     }
 
     #[test]
+    fn squeezing_by_words_is_squeezing_by_characters(text in prop::collection::vec(prop_oneof![
+        3 => prop::sample::select(b" \t\n\r\x0b\x0c".to_vec()), 3 => any::<u8>(), 1 => prop::sample::select(b"\"/*\\".to_vec())
+    ], 0..120)) {
+        prop_assert_eq!(squeeze(&text), by_characters(&text));
+    }
+
+    #[test]
     fn squeezing_adds_nothing_but_a_nul(text in "[ a/*\n\t]{0,40}") {
         let squeezed = squeeze(text.as_bytes());
         prop_assert!(squeezed.len() <= text.len() + 1);
         prop_assert_eq!(squeezed.last(), Some(&0));
     }
+}
+
+/// The rules as plainly as can be.
+fn by_characters(text: &[u8]) -> Vec<u8> {
+    let text = text.strip_suffix(&[0]).unwrap_or(text);
+    let (mut out, mut at, mut previous, mut in_quotes) = (Vec::new(), 0, 0, false);
+    while at < text.len() {
+        let rest = &text[at..];
+        if !in_quotes && rest.starts_with(b"//") {
+            at += rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(rest.len());
+            previous = b'/';
+            continue;
+        }
+        if !in_quotes && rest.starts_with(b"/*") {
+            at += rest[1..].windows(2).position(|pair| pair == b"*/").map_or(rest.len(), |end| end + 3);
+            previous = b'/';
+            continue;
+        }
+        if rest[0] == b'"' && previous != b'\\' {
+            in_quotes = !in_quotes;
+        }
+        let is_needless = matches!(rest[0], b' ' | b'\t') && matches!(previous, b' ' | b'\t'..=b'\r') && !in_quotes;
+        if !is_needless {
+            out.push(rest[0]);
+        }
+        previous = rest[0];
+        at += 1;
+    }
+    out.push(0);
+    out
 }
 
 #[test]

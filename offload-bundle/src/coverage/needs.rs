@@ -1,0 +1,102 @@
+//! What a fatbin needs of the driver that is to load it.
+
+use serde::Serialize;
+
+use super::code::{Code, Content};
+use super::driver::{Driver, Toolkit};
+
+/// Why an entry needs a driver of some branch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EntryNeed {
+    /// Its place among the entries of its fatbin, from 1.
+    pub entry: usize,
+    /// The first branch that has what it needs.
+    pub branch: u32,
+    /// What it needs: `PTX 9.0`, `machine code of CUDA 13`, `zstd compression`.
+    pub what: String,
+}
+
+/// The drivers that load all of a fatbin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DriverNeeds {
+    /// The first branch for which no entry is too new; `None` if any driver since CUDA 9 will do.
+    pub branch: Option<u32>,
+    /// All that is known to be needed, in the order of the entries.
+    pub entries: Vec<EntryNeed>,
+}
+
+/// What the entries of one fatbin need.
+///
+/// A fatbin can run with an older driver, where that takes an entry that it knows: [`outcome`](super::outcome) tells for one GPU.
+pub fn driver_needs(codes: &[Code]) -> DriverNeeds {
+    let entries = too_new_for(codes, Driver::Branch(0));
+    DriverNeeds { branch: entries.iter().map(|need| need.branch).max(), entries }
+}
+
+/// The entries that are too new for a driver, with the branch that each needs.
+///
+/// ```
+/// use offload_bundle::coverage::{Driver, Toolkit, inspect, too_new_for};
+/// use offload_bundle::fatbin::{self, BuilderOptions, FatbinBuilder};
+///
+/// let mut builder = FatbinBuilder::new(BuilderOptions::default());
+/// builder.add_ptx(offload_bundle::GpuArch::plain(90), &b".version 9.0\n.target sm_90\n"[..], "", "")?;
+/// let fatbin = builder.finish()?;
+/// let codes = inspect(&fatbin::read(&fatbin).expect("what was built"));
+/// // The driver that came with CUDA 12.4.
+/// let driver = Toolkit { major: 12, minor: 4 }.driver().expect("a known toolkit");
+/// assert_eq!(too_new_for(&codes, driver)[0].what, "PTX 9.0");
+/// # Ok::<(), fatbin::FatbinError>(())
+/// ```
+pub fn too_new_for(codes: &[Code], driver: Driver) -> Vec<EntryNeed> {
+    codes.iter().flat_map(|code| needs_of(code, driver)).collect()
+}
+
+fn needs_of(code: &Code, driver: Driver) -> Vec<EntryNeed> {
+    let mut needs = Vec::new();
+    let mut lacks = |branch: Option<u32>, what: String| {
+        needs.extend(branch.map(|branch| EntryNeed { entry: code.number, branch, what }));
+    };
+    match &code.content {
+        Content::Ptx { version, .. } => lacks(driver.lacks_for_ptx(*version), format!("PTX {version}")),
+        Content::Sass { toolkit: Some(Toolkit { major, minor }), .. } => {
+            let toolkit = Toolkit { major: *major, minor: *minor };
+            lacks(driver.lacks_for_sass(toolkit), format!("machine code of CUDA {major}"));
+        }
+        _ => {}
+    }
+    if code.is_loadable() {
+        let what = format!("{} compression", code.compression);
+        lacks(driver.lacks_for_compression(code.compression), what);
+    }
+    needs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coverage::testing::{lto, ptx_of, sass, set};
+    use crate::fatbin::Compression;
+
+    #[test]
+    fn the_newest_need_counts() {
+        let mut codes = set([sass("90"), ptx_of("8.0", "80", "80"), lto("90")]);
+        codes[1].compression = Compression::Zstd;
+        let needs = driver_needs(&codes);
+        let seen: Vec<_> = needs.entries.iter().map(|need| (need.entry, need.branch, need.what.as_str())).collect();
+        assert_eq!(seen, [(1, 580, "machine code of CUDA 13"), (2, 525, "PTX 8.0"), (2, 550, "zstd compression")]);
+        assert_eq!(needs.branch, Some(580));
+        assert_eq!(too_new_for(&codes, Driver::Branch(560)).len(), 1);
+        assert_eq!(too_new_for(&codes, Driver::NewEnough), []);
+        assert_eq!(driver_needs(&[]), DriverNeeds { branch: None, entries: Vec::new() });
+    }
+
+    #[test]
+    fn drivers_of_toolkits() {
+        let driver = |major, minor| Toolkit { major, minor }.driver();
+        assert_eq!(driver(12, 4), Some(Driver::Branch(550)));
+        assert_eq!(driver(13, 0), Some(Driver::Branch(580)));
+        assert_eq!(driver(8, 0), None);
+        assert_eq!(driver(12, 6), Some(Driver::Branch(560)));
+    }
+}

@@ -69,6 +69,6 @@ pub fn extract<'s>(session: &'s Session, units: &[Unit<'s>], parts: &[UnitPart])
         }
     }
     drop(mover);
-    sys::copy_called(&merged);
+    sys::begin_copies(&merged);
     Ok(merged)
 }

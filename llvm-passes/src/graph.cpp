@@ -158,6 +158,14 @@ uint32_t referencesOf(const Function &function, References &references) {
   return instructions;
 }
 
+// Whether equal text means equal content: not where it names others, which may be local.
+bool isPlain(const GlobalVariable &variable) {
+  SmallPtrSet<const Constant *, 8> visited;
+  SmallVector<const GlobalValue *, 4> found;
+  globalsBehind(variable.getInitializer(), visited, found);
+  return found.empty();
+}
+
 std::string contentOf(const GlobalVariable &variable) {
   std::string text;
   raw_string_ostream stream(text);
@@ -233,7 +241,7 @@ extern "C" const char *fatlink_graph(LLVMModuleRef raw, void *sink, Visit visit,
       told.size = variable.getValueType()->isSized() ? layout.getTypeAllocSize(variable.getValueType()).getFixedValue() : 0;
       told.address_matters = addressMatters(variable);
       if (variable.hasLocalLinkage() && variable.hasInitializer() && !told.address_matters &&
-          variable.getAddressSpace() == 4) {
+          variable.getAddressSpace() == 4 && isPlain(variable)) {
         content = contentOf(variable);
         told.content = content.data();
         told.content_length = content.size();
@@ -325,25 +333,44 @@ extern "C" char *fatlink_mover_move(void *mover, LLVMModuleRef source, const Raw
   return error ? LLVMCreateMessage(toString(std::move(error)).c_str()) : nullptr;
 }
 
-// Gives calls of functions that other partitions own a copy of their own: ptxas knows nothing of a function in
-// another file and would save all that it might use. Their addresses stay the owner's.
-extern "C" void fatlink_copy_called(LLVMModuleRef raw) {
+namespace {
+
+// How the names of copies end, of functions that other partitions own.
+constexpr char copySuffix[] = ".fatlink.copy";
+
+bool isCallee(const Use &use) {
+  const auto *call = dyn_cast<CallBase>(use.getUser());
+  return call && call->isCallee(&use);
+}
+
+} // namespace
+
+// Makes functions that other partitions own, and whose bodies are here, ours for the time of optimization: calls
+// of them may be inlined, also those that turn out only then. ptxas, too, is best told what it calls: it knows
+// nothing of a function in another file and would save all registers that such a one might use.
+extern "C" void fatlink_begin_copies(LLVMModuleRef raw) {
+  for (Function &function : *unwrap(raw))
+    if (function.hasAvailableExternallyLinkage() && !function.isDeclaration()) {
+      function.setName(function.getName() + copySuffix);
+      function.setLinkage(GlobalValue::InternalLinkage);
+    }
+}
+
+// What still takes their addresses gets the owner's.
+extern "C" void fatlink_end_copies(LLVMModuleRef raw) {
   Module &module = *unwrap(raw);
-  SmallVector<Function *, 16> looked_into;
+  SmallVector<Function *, 16> copies;
   for (Function &function : module)
-    if (function.hasAvailableExternallyLinkage() && !function.isDeclaration())
-      looked_into.push_back(&function);
-  for (Function *function : looked_into) {
-    Function *owner = Function::Create(function->getFunctionType(), GlobalValue::ExternalLinkage,
-                                       function->getAddressSpace(), "", &module);
-    owner->copyAttributesFrom(function);
-    owner->setLinkage(GlobalValue::ExternalLinkage);
-    owner->takeName(function);
-    function->setName(owner->getName() + ".copy");
-    function->setLinkage(GlobalValue::InternalLinkage);
-    function->replaceUsesWithIf(owner, [](Use &use) {
-      const auto *call = dyn_cast<CallBase>(use.getUser());
-      return !call || !call->isCallee(&use);
-    });
+    if (function.getName().ends_with(copySuffix) && any_of(function.uses(), [](const Use &use) { return !isCallee(use); }))
+      copies.push_back(&function);
+  for (Function *copy : copies) {
+    StringRef name = copy->getName().drop_back(sizeof(copySuffix) - 1);
+    Function *owner = module.getFunction(name);
+    if (!owner) {
+      owner = Function::Create(copy->getFunctionType(), GlobalValue::ExternalLinkage, copy->getAddressSpace(), name, &module);
+      owner->setAttributes(copy->getAttributes());
+      owner->setCallingConv(copy->getCallingConv());
+    }
+    copy->replaceUsesWithIf(owner, [](Use &use) { return !isCallee(use); });
   }
 }

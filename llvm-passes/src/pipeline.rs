@@ -263,8 +263,10 @@ pub fn optimize(session: &Session, module: &Module<'_>, target: CodeTarget) -> R
 /// # Errors
 /// [`IrError::Backend`].
 pub fn optimize_partition(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<(), IrError> {
-    let passes = format!("{},elim-avail-extern,globaldce", target.level.pipeline());
-    optimize_by(session, module, target, &passes)
+    optimize_by(session, module, target, target.level.pipeline())?;
+    sys::end_copies(module);
+    let rest = module.run_passes("elim-avail-extern,globaldce", &machine(target)?, PassBuilderOptions::create());
+    check(session, "optimization", target, rest.map_err(|error| error.to_string()))
 }
 
 fn optimize_by(session: &Session, module: &Module<'_>, target: CodeTarget, passes: &str) -> Result<(), IrError> {

@@ -314,12 +314,23 @@ impl<'p> Closure<'p> {
         if shared {
             self.taken.entry(node).or_default().shared = true;
         }
-        let constant = || matches!(&program.global(node).role, Role::Variable(variable) if variable.constant && variable.size <= LOOKED_INTO);
-        if !shared || constant() {
+        if !shared || is_looked_into(program.global(node)) {
             self.want_body(program, node);
         }
     }
 }
 
 /// Constants of other partitions up to this size are known here with their content, in bytes.
-const LOOKED_INTO: u64 = 1 << 16;
+const CONSTANT_LOOKED_INTO: u64 = 1 << 16;
+/// Functions that may turn out to be called are known with their bodies up to this many instructions: larger ones are
+/// rarely inlined, and tables of functions would bring the whole program.
+const FUNCTION_LOOKED_INTO: u32 = 300;
+
+/// Whether the optimizer gains from knowing what another partition owns.
+fn is_looked_into(global: &Global) -> bool {
+    match &global.role {
+        Role::Variable(variable) => variable.constant && variable.size <= CONSTANT_LOOKED_INTO,
+        Role::Function => global.instructions <= FUNCTION_LOOKED_INTO,
+        Role::Kernel => false,
+    }
+}

@@ -426,7 +426,8 @@ unsafe extern "C" {
         visit: extern "C" fn(*mut c_void, *const RawGlobal),
         refer: extern "C" fn(*mut c_void, u32, u32, u8),
     ) -> *const c_char;
-    fn fatlink_copy_called(module: LLVMModuleRef);
+    fn fatlink_begin_copies(module: LLVMModuleRef);
+    fn fatlink_end_copies(module: LLVMModuleRef);
     fn fatlink_mover_new(destination: LLVMModuleRef) -> *mut c_void;
     fn fatlink_mover_delete(mover: *mut c_void);
     fn fatlink_mover_move(
@@ -464,10 +465,16 @@ pub(crate) fn visit_graph<V: GraphVisitor>(module: &Module<'_>, visitor: &mut V)
     }
 }
 
-/// Gives calls of functions that other partitions own a copy of their own.
-pub(crate) fn copy_called(module: &Module<'_>) {
+/// Functions that other partitions own, and whose bodies are here, become ours until [`end_copies`].
+pub(crate) fn begin_copies(module: &Module<'_>) {
     // SAFETY: the module is alive, and nobody holds values of it.
-    unsafe { fatlink_copy_called(module.as_mut_ptr()) }
+    unsafe { fatlink_begin_copies(module.as_mut_ptr()) }
+}
+
+/// What still takes the addresses of such functions gets the owner's.
+pub(crate) fn end_copies(module: &Module<'_>) {
+    // SAFETY: as above.
+    unsafe { fatlink_end_copies(module.as_mut_ptr()) }
 }
 
 /// Moves chosen definitions of modules into one, loading only the bodies that are wanted.

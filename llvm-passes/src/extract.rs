@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pipeline::{Unit, follow_first_about_denormals};
 use crate::session::Session;
-use crate::sys::{self, Mover};
+use crate::sys::Mover;
 use crate::{IrError, crash};
 
 /// What a partition takes of one unit.
@@ -69,6 +69,5 @@ pub fn extract<'s>(session: &'s Session, units: &[Unit<'s>], parts: &[UnitPart])
         }
     }
     drop(mover);
-    sys::begin_copies(&merged);
     Ok(merged)
 }

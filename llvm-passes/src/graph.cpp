@@ -11,6 +11,7 @@
 #include "llvm/IR/Operator.h"
 #include "llvm/Linker/IRMover.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
 #include <string>
@@ -345,15 +346,27 @@ bool isCallee(const Use &use) {
 
 } // namespace
 
-// Makes functions that other partitions own, and whose bodies are here, ours for the time of optimization: calls
-// of them may be inlined, also those that turn out only then. ptxas, too, is best told what it calls: it knows
-// nothing of a function in another file and would save all registers that such a one might use.
+// Gives a partition copies of its own of all functions that partitions share, if their bodies are here, for the
+// time of optimization: calls of them may be inlined, also those that turn out to be calls only then. ptxas, too, is
+// best told what it calls: of a function that others see, or that it does not see, it knows nothing and saves all
+// registers that such a one might use.
 extern "C" void fatlink_begin_copies(LLVMModuleRef raw) {
+  SmallVector<Function *, 16> shared;
   for (Function &function : *unwrap(raw))
-    if (function.hasAvailableExternallyLinkage() && !function.isDeclaration()) {
-      function.setName(function.getName() + copySuffix);
-      function.setLinkage(GlobalValue::InternalLinkage);
+    if (!function.isDeclaration() && !function.hasLocalLinkage() &&
+        function.getCallingConv() != CallingConv::PTX_Kernel)
+      shared.push_back(&function);
+  for (Function *function : shared) {
+    Function *copy = function;
+    if (!function->hasAvailableExternallyLinkage()) {
+      ValueToValueMapTy values;
+      copy = CloneFunction(function, values);
+      function->replaceUsesWithIf(copy, [](Use &) { return true; });
     }
+    copy->setName(function->getName() + copySuffix);
+    copy->setLinkage(GlobalValue::InternalLinkage);
+    copy->setComdat(nullptr);
+  }
 }
 
 // What still takes their addresses gets the owner's.

@@ -258,11 +258,13 @@ pub fn optimize(session: &Session, module: &Module<'_>, target: CodeTarget) -> R
     crash::during(&activity, || optimize_by(session, module, target, target.level.pipeline()))
 }
 
-/// As [`optimize`], for one of several partitions: what other partitions own is looked into, and declared.
+/// As [`optimize`], for one of several partitions, whose definitions for itself are internal already: what other
+/// partitions own is looked into, and declared.
 ///
 /// # Errors
 /// [`IrError::Backend`].
 pub fn optimize_partition(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<(), IrError> {
+    sys::begin_copies(module);
     optimize_by(session, module, target, target.level.pipeline())?;
     sys::end_copies(module);
     let rest = module.run_passes("elim-avail-extern,globaldce", &machine(target)?, PassBuilderOptions::create());

@@ -465,13 +465,13 @@ pub(crate) fn visit_graph<V: GraphVisitor>(module: &Module<'_>, visitor: &mut V)
     }
 }
 
-/// Functions that other partitions own, and whose bodies are here, become ours until [`end_copies`].
+/// Functions that partitions share, and whose bodies are here, get copies of this partition's own until [`end_copies`].
 pub(crate) fn begin_copies(module: &Module<'_>) {
     // SAFETY: the module is alive, and nobody holds values of it.
     unsafe { fatlink_begin_copies(module.as_mut_ptr()) }
 }
 
-/// What still takes the addresses of such functions gets the owner's.
+/// What takes the addresses of such functions gets the owner's again.
 pub(crate) fn end_copies(module: &Module<'_>) {
     // SAFETY: as above.
     unsafe { fatlink_end_copies(module.as_mut_ptr()) }

@@ -7,7 +7,7 @@ const PROCESS: u64 = 64 << 20;
 /// LLVM's memory for one instruction before optimization, over all passes.
 const LLVM_BYTES: u64 = 6 << 10;
 /// ptxas's memory for one byte of PTX, until this link has seen more. Kernels differ widely.
-const PTXAS_FACTOR: u64 = 40;
+const PTXAS_FACTOR: u64 = 160;
 
 /// Estimates that get better while the link runs.
 #[derive(Debug)]

@@ -114,6 +114,11 @@ pub fn cut<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<
     let cut = partition::cut(&program, grain);
     drop(cutting);
     if cut.partitions.is_empty() {
+        if let Some(whole) = cut.whole.filter(|_| around.mode.show) {
+            // A comment to the shell that the commands are pasted into.
+            let name = whole.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name));
+            eprintln!(" # {}: not cut into jobs: {name}{}", target.arch, whole.why);
+        }
         return Ok(None);
     }
     around.recorder.cut(cut.partitions.len(), cut.distinct, cut.duplicated());

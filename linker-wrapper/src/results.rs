@@ -104,10 +104,12 @@ impl Results {
             let (ptxas, nvlink) = around.backends.toolkit_files()?;
             let identity = |path: Option<&Path>| path.and_then(|path| identity_of(path).ok());
             let (libdevice, library) = (around.libdevice.as_deref(), around.device_library.as_deref());
-            let ((ptxas, nvlink), (libdevice, device_library)) = rayon::join(
-                || rayon::join(|| identity(Some(&ptxas)), || identity(nvlink.as_deref())),
-                || (identity(libdevice), identity(library)),
-            );
+            // Not by rayon: its threads may all wait for the jobs that ask this.
+            let (ptxas, nvlink, libdevice, device_library) = std::thread::scope(|scope| {
+                let ptxas = scope.spawn(|| identity(Some(&ptxas)));
+                let rest = (identity(nvlink.as_deref()), identity(libdevice), identity(library));
+                (ptxas.join().ok().flatten(), rest.0, rest.1, rest.2)
+            });
             Some(Tools { ptxas: ptxas?, nvlink, libdevice, device_library })
         };
         self.tools.get_or_init(probe).as_ref()
@@ -115,6 +117,7 @@ impl Results {
 
     /// The key of one partition: all that its PTX and machine code depend on.
     pub fn partition_key(&self, work: &Work, around: &Surroundings<'_>) -> Option<Key> {
+        self.cache.as_ref()?;
         let tools = self.tools(around)?;
         let fields = PartitionFields {
             work,

@@ -218,10 +218,10 @@ impl<'p> Program<'p> {
     }
 
     /// Why the program can only be compiled whole, if that is so.
-    pub fn whole(&self, roots: &BTreeSet<Node>) -> Option<String> {
+    pub fn whole(&self, roots: &BTreeSet<Node>) -> Option<Whole> {
         if let Some((unit, why)) = self.units.iter().enumerate().find_map(|(at, unit)| Some((at, unit.whole.as_ref()?)))
         {
-            return Some(format!("unit {unit}: {why}"));
+            return Some(Whole { unit: Some(unit), why: why.clone() });
         }
         // A function that is called through a pointer has its caller's shared memory.
         let by_pointer: Vec<Node> =
@@ -231,8 +231,18 @@ impl<'p> Program<'p> {
             |node| matches!(&self.global(*node).role, Role::Variable(variable) if variable.address_space == SHARED),
         )?;
         let name = &self.global(shared).name;
-        Some(format!("functions that are called through pointers use the shared variable {name}"))
+        let why = format!("functions that are called through pointers use the shared variable {name}");
+        Some(Whole { unit: Some(shared.unit), why })
     }
+}
+
+/// Why a program can only be compiled whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whole {
+    /// The unit that is the reason.
+    pub unit: Option<usize>,
+    /// The reason: "it has aliases".
+    pub why: String,
 }
 
 /// The definitions of a partition.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::extract::{How, Take, UnitPart};
-use crate::program::{Class, Closure, Need, Node, Program};
+use crate::program::{Class, Closure, Need, Node, Program, Whole};
 use crate::summary::{Role, Scope};
 
 /// Instructions before optimization that make a job worth its own processes: about half a second of work.
@@ -34,7 +34,7 @@ pub struct Cut {
     /// Instructions that the kernels reach, each counted once.
     pub distinct: u64,
     /// Why there is one job for the whole program, if there is a reason beside its size.
-    pub whole: Option<String>,
+    pub whole: Option<Whole>,
 }
 
 impl Cut {
@@ -202,3 +202,6 @@ fn how(program: &Program<'_>, node: Node, need: Need) -> How {
         How::Copy
     }
 }
+
+#[cfg(test)]
+mod tests;

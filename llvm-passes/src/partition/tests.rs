@@ -1,0 +1,219 @@
+use std::collections::BTreeSet;
+
+use super::{Cut, cut};
+use crate::extract::How;
+use crate::program::{Program, Whole};
+use crate::resolve::{self, UnitSymbols};
+use crate::summary::{self, CONSTANT, Global, Reference, Role, SHARED, Scope, Summary, Variable};
+use crate::symbols::Strength;
+
+const STRONG: Scope = Scope::Visible { strength: Strength::Strong, odr: false };
+const ODR: Scope = Scope::Visible { strength: Strength::LinkOnce, odr: true };
+const WANTED: Scope = Scope::Visible { strength: Strength::Undefined, odr: false };
+
+fn global(name: &str, scope: Scope, role: Role, instructions: u32, references: &[(u32, bool)]) -> Global {
+    let reference = |(to, called): &(u32, bool)| Reference { to: *to, called: *called };
+    let references = references.iter().map(reference).collect();
+    Global { name: name.to_owned(), scope, role, instructions, references, retained: false, referenced: true }
+}
+
+fn kernel(name: &str, instructions: u32, references: &[(u32, bool)]) -> Global {
+    global(name, STRONG, Role::Kernel, instructions, references)
+}
+
+fn function(name: &str, scope: Scope, instructions: u32, references: &[(u32, bool)]) -> Global {
+    global(name, scope, Role::Function, instructions, references)
+}
+
+fn variable(name: &str, scope: Scope, address_space: u32, constant: bool) -> Global {
+    let content = (address_space == CONSTANT && constant && scope == Scope::Local).then(|| "00ff".to_owned());
+    let variable = Variable { address_space, constant, address_matters: !constant, size: 8, content };
+    global(name, scope, Role::Variable(variable), 0, &[])
+}
+
+fn unit(globals: Vec<Global>) -> Summary {
+    Summary { globals, whole: None }
+}
+
+fn cut_units(units: &[Summary], keep: &[&str], grain: u64) -> Cut {
+    let symbols: Vec<UnitSymbols> = units.iter().map(|unit| UnitSymbols { symbols: summary::symbols(unit) }).collect();
+    let resolution = resolve::resolve(&symbols, &|_| true);
+    let keep: BTreeSet<String> = keep.iter().map(|name| (*name).to_owned()).collect();
+    let tags = (0..units.len()).map(|unit| format!("tag{unit}")).collect();
+    let program = Program::new(units, tags, &|name| resolution.prevailing.get(name).copied(), &keep);
+    cut(&program, grain)
+}
+
+/// How a partition takes a global, by its name in the unit's own words.
+fn how(cut: &Cut, units: &[Summary], partition: usize, name: &str) -> Vec<(usize, How, Option<String>)> {
+    let parts = &cut.partitions[partition].parts;
+    let takes = parts.iter().flat_map(|part| part.takes.iter().map(|take| (part.unit, take)));
+    takes
+        .filter(|(unit, take)| units[*unit].globals[take.number as usize].name == name)
+        .map(|(unit, take)| (unit, take.how, take.name.clone()))
+        .collect()
+}
+
+fn kernels(cut: &Cut) -> Vec<Vec<String>> {
+    cut.partitions.iter().map(|partition| partition.kernels.clone()).collect()
+}
+
+#[test]
+fn a_small_program_is_compiled_whole() {
+    let units = [unit(vec![kernel("a", 100, &[]), kernel("b", 100, &[])])];
+    assert!(cut_units(&units, &[], 1000).partitions.is_empty());
+    assert_eq!(kernels(&cut_units(&units, &[], 100)), [["a"], ["b"]]);
+}
+
+#[test]
+fn functions_that_are_called_are_copied_and_counted() {
+    let helper = || function("helper", STRONG, 40, &[]);
+    let units = [unit(vec![kernel("a", 100, &[(2, true)]), kernel("b", 100, &[(2, true)]), helper()])];
+    let cut = cut_units(&units, &[], 100);
+    for partition in 0..2 {
+        assert_eq!(how(&cut, &units, partition, "helper"), [(0, How::Copy, None)]);
+    }
+    assert_eq!((cut.distinct, cut.duplicated()), (240, 40));
+    assert_eq!(cut.partitions[0].keep.iter().collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn of_equal_definitions_the_nearest_is_taken_so_that_other_units_may_change() {
+    let of = |name: &str| unit(vec![kernel(name, 100, &[(1, true)]), function("inline", ODR, 20, &[])]);
+    let units = [of("a"), of("b")];
+    let cut = cut_units(&units, &[], 60);
+    assert_eq!(how(&cut, &units, 0, "inline"), [(0, How::Copy, None)]);
+    assert_eq!(how(&cut, &units, 1, "inline"), [(1, How::Copy, None)]);
+    // One that is stronger counts for all.
+    let mut strong = units.clone();
+    strong[0].globals[1].scope = STRONG;
+    let cut = cut_units(&strong, &[], 60);
+    assert_eq!(how(&cut, &strong, 1, "inline"), [(0, How::Copy, None)]);
+}
+
+#[test]
+fn variables_have_one_owner_and_a_name_that_ptx_takes() {
+    let state = |name: &str| variable(name, Scope::Local, 1, false);
+    let units = [unit(vec![kernel("a", 100, &[(2, false)]), kernel("b", 100, &[(2, false)]), state(".state")])];
+    let cut = cut_units(&units, &[], 100);
+    let name = Some("_state__fatlink_tag0_2".to_owned());
+    let all: Vec<_> = (0..cut.partitions.len()).flat_map(|partition| how(&cut, &units, partition, ".state")).collect();
+    assert_eq!(all.iter().filter(|(_, how, _)| *how == How::Owned).count(), 1);
+    assert!(all.iter().all(|(_, _, given)| *given == name), "{all:?}");
+    assert!(all.len() > 1 && all.iter().all(|(_, how, _)| matches!(how, How::Owned | How::Declaration)));
+}
+
+#[test]
+fn shared_memory_and_constants_are_copied_and_equal_tables_folded() {
+    let globals = |name: &str| {
+        unit(vec![
+            kernel(name, 100, &[(1, false), (2, false), (3, false)]),
+            variable("tile", Scope::Local, SHARED, false),
+            variable("text", Scope::Local, 1, true),
+            variable("table", Scope::Local, CONSTANT, true),
+        ])
+    };
+    let units = [globals("a"), globals("b")];
+    let cut = cut_units(&units, &[], 60);
+    for partition in 0..2 {
+        assert_eq!(how(&cut, &units, partition, "tile"), [(partition, How::Copy, None)]);
+        assert_eq!(how(&cut, &units, partition, "text"), [(partition, How::Copy, None)]);
+        let folded = Some("__fatlink_constant_00ff".to_owned());
+        assert_eq!(how(&cut, &units, partition, "table"), [(partition, How::Folded, folded)]);
+    }
+}
+
+#[test]
+fn functions_by_pointer_have_one_owner_and_are_looked_into() {
+    let units = [unit(vec![
+        kernel("a", 100, &[(2, false)]),
+        kernel("b", 100, &[(2, true), (2, false)]),
+        function("callback", STRONG, 30, &[]),
+        function("big", STRONG, 5000, &[]),
+        kernel("c", 100, &[(3, false)]),
+    ])];
+    let cut = cut_units(&units, &[], 100);
+    let of = |name: &str| -> Vec<How> {
+        (0..cut.partitions.len()).flat_map(|at| how(&cut, &units, at, name)).map(|(_, how, _)| how).collect()
+    };
+    assert_eq!(of("callback").iter().filter(|how| **how == How::Owned).count(), 1);
+    assert!(of("callback").iter().all(|how| matches!(how, How::Owned | How::Available)));
+    // Visible and too large to be worth a look: the name alone will do, and needs no word.
+    assert_eq!(of("big"), [How::Owned]);
+}
+
+#[test]
+fn what_the_host_registers_is_owned_though_no_kernel_uses_it() {
+    let units = [unit(vec![
+        kernel("a", 100, &[]),
+        kernel("b", 100, &[]),
+        variable("registered", STRONG, 1, true),
+        variable("forgotten", STRONG, 1, false),
+    ])];
+    let cut = cut_units(&units, &["registered"], 100);
+    let of = |name| (0..cut.partitions.len()).flat_map(|at| how(&cut, &units, at, name)).collect::<Vec<_>>();
+    assert_eq!(of("registered"), [(0, How::Owned, None)]);
+    assert_eq!(of("forgotten"), []);
+}
+
+#[test]
+fn shared_memory_behind_a_pointer_to_a_function_keeps_the_program_whole() {
+    let units = [unit(vec![
+        kernel("a", 100, &[(2, false)]),
+        kernel("b", 100, &[]),
+        function("callback", STRONG, 30, &[(3, false)]),
+        variable("tile", Scope::Local, SHARED, false),
+    ])];
+    let cut = cut_units(&units, &[], 100);
+    assert!(cut.partitions.is_empty());
+    assert!(cut.whole.is_some_and(|whole| whole.why.contains("shared variable tile")));
+}
+
+#[test]
+fn a_unit_that_cannot_be_cut_says_why() {
+    let mut units = [unit(vec![kernel("a", 100, &[]), kernel("b", 100, &[])])];
+    units[0].whole = Some("it has aliases".to_owned());
+    let whole = Whole { unit: Some(0), why: "it has aliases".to_owned() };
+    assert_eq!(cut_units(&units, &[], 100).whole, Some(whole));
+}
+
+/// Many units of a few small kernels each.
+fn many(count: usize) -> Vec<Summary> {
+    let name = |unit: usize, index: usize| format!("kernel_{unit}_{index}");
+    let kernels =
+        |unit: usize| (0..3).map(|index| kernel(&name(unit, index), 40 + (unit % 7) as u32 * 9, &[])).collect();
+    (0..count).map(|at| unit(kernels(at))).collect()
+}
+
+#[test]
+fn a_changed_unit_moves_only_the_cuts_next_to_it() {
+    let units = many(200);
+    let before = kernels(&cut_units(&units, &[], 1000));
+    assert!((20..=120).contains(&before.len()), "{}", before.len());
+    let mut changed = units.clone();
+    changed[100].globals[1].instructions = 400;
+    changed[100].globals.push(kernel("one_more", 30, &[]));
+    let after = kernels(&cut_units(&changed, &[], 1000));
+    let moved = before.iter().filter(|partition| !after.contains(partition)).count();
+    assert!((1..=3).contains(&moved), "{moved}");
+}
+
+#[test]
+fn jobs_are_of_bounded_size_and_hold_every_kernel_once() {
+    let units = many(150);
+    let cut = cut_units(&units, &[], 900);
+    let mut all: Vec<String> = kernels(&cut).concat();
+    assert!(cut.partitions.iter().all(|partition| partition.instructions <= 1800));
+    let count = all.len();
+    all.sort();
+    all.dedup();
+    assert_eq!((count, all.len()), (450, 450));
+}
+
+#[test]
+fn wanted_names_that_nobody_here_defines_stay_outside() {
+    let units =
+        [unit(vec![kernel("a", 100, &[(2, true)]), kernel("b", 100, &[]), function("vprintf", WANTED, 0, &[])])];
+    let cut = cut_units(&units, &[], 100);
+    assert_eq!(how(&cut, &units, 0, "vprintf"), []);
+}

@@ -15,6 +15,8 @@ const SH_ADDRALIGN: u64 = 48;
 const CLASS_AND_ORDER: [u8; 2] = [2, 1];
 /// What is moved is moved by a multiple of this at least, so that all tables stay aligned.
 const LEAST_ALIGNMENT: u64 = 8;
+/// More than any compiler asks for in an object.
+const MOST_ALIGNMENT: u64 = 1 << 16;
 
 /// A section that is written anew.
 struct Edit {
@@ -36,7 +38,13 @@ pub(super) fn annotate(elf: &[u8], key: &str, value: &str) -> Result<Option<Anno
     let header = |index: u64| table.saturating_add(index.saturating_mul(SECTION_HEADER_SIZE));
     let mut alignment = LEAST_ALIGNMENT;
     for index in 0..sections.len() as u64 {
-        alignment = alignment.max(u64_at(elf, header(index) + SH_ADDRALIGN, "an alignment")?);
+        let place = header(index) + SH_ADDRALIGN;
+        let wanted = u64_at(elf, place, "an alignment")?;
+        // Everything behind a section moves by as much: no number in a file may decide how much memory that takes.
+        if wanted > MOST_ALIGNMENT || !(wanted == 0 || wanted.is_power_of_two()) {
+            return Err(FormatError::new(place, format!("a section aligned to {wanted} bytes, which cannot be moved")));
+        }
+        alignment = alignment.max(wanted);
     }
     let mut edits = Vec::new();
     let mut images = 0;

@@ -94,7 +94,6 @@ pub struct Finished {
     pub stderr: Vec<u8>,
     /// Its largest resident size in bytes. The system counts in what this process had when it started the tool, so
     /// below that it is the largest size that was seen now and then; 0: the tool ended before anybody looked.
-    #[allow(dead_code)]
     pub peak_bytes: u64,
     /// Processor time, in user and kernel mode.
     #[allow(dead_code)]

@@ -1,11 +1,11 @@
 //! What is said about device symbols that do not resolve: all of them in one report, by the names that
 //! people know, with the files and functions concerned and what usually helps.
 
-use cpp_demangle::DemangleOptions;
 use llvm_passes::resolve::{Duplicate, Resolution, Undefined};
 
 use crate::error::Errors;
 use crate::plan::TargetPlan;
+use crate::symbol_name;
 
 /// More places than these say nothing new.
 const PLACES_SHOWN: usize = 5;
@@ -56,12 +56,9 @@ fn undefined(symbol: &Undefined, target: &TargetPlan<'_>, users: &dyn Fn(usize, 
 
 /// `'helper(int)' (_Z6helperi)`, or just `'name'` where there is nothing to demangle.
 pub fn named(name: &str) -> String {
-    // What clang puts behind the names of static kernels and variables that the host can reach.
-    let plain =
-        ["__intern__", "__static__"].iter().find_map(|mark| name.split_once(mark)).map_or(name, |(plain, _)| plain);
-    let symbol = cpp_demangle::Symbol::new(plain).ok();
-    match symbol.and_then(|symbol| symbol.demangle_with_options(&DemangleOptions::default()).ok()) {
-        Some(demangled) if demangled != plain => format!("'{demangled}' ({name})"),
+    match symbol_name::demangled(name) {
+        // What stands behind the name of a static one goes too, and is no other name.
+        demangled if !name.starts_with(&demangled) => format!("'{demangled}' ({name})"),
         _ => format!("'{name}'"),
     }
 }

@@ -141,7 +141,6 @@ impl Cache {
     }
 
     /// Entries that were found and that were not, so far.
-    #[allow(dead_code)] // The statistics do not use it yet.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }

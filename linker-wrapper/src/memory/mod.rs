@@ -84,7 +84,7 @@ impl Budget {
     }
 
     /// Its bytes.
-    #[allow(dead_code)] // The statistics do not use it yet.
+    #[allow(dead_code)] // For the tests.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -120,7 +120,7 @@ impl Budget {
     }
 
     /// Most bytes that were reserved at the same time.
-    #[allow(dead_code)] // The statistics do not use it yet.
+    #[allow(dead_code)] // For the tests.
     pub fn most_reserved(&self) -> u64 {
         self.lock().most
     }

@@ -61,6 +61,8 @@ fn link(built: &Path, sources: &Path, output: &Path) -> Command {
     command.arg(built);
     command.arg(format!("-Wl,--version-script={}", sources.join("libnvfatbin.map").display()));
     command.arg(format!("-Wl,-soname,{SONAME}"));
+    // Its threads wait for more to compress after the first large fatbin: `dlclose` must leave the code that they run.
+    command.arg("-Wl,-z,nodelete");
     command.args(["-Wl,--gc-sections", "-Wl,-z,relro,-z,now", "-Wl,--as-needed", "-Wl,--strip-all"]);
     // NVIDIA's library needs the C library alone.
     command.args(["-static-libgcc", "-lpthread", "-ldl", "-lm"]);

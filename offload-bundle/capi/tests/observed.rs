@@ -183,7 +183,7 @@ fn of_cubins_four_fields_count() {
     };
     let cut_off = |len: usize| plain[..len].to_vec();
     let host = std::fs::read("/bin/true").expect("a host program");
-    let cases: [(&str, Vec<u8>, &str, i32); 22] = [
+    let cases: [(&str, Vec<u8>, &str, i32); 18] = [
         ("right", plain.clone(), "90", 0),
         ("suffix", plain.clone(), "90a", 0),
         ("suffix", plain.clone(), "90f", 0),
@@ -200,10 +200,6 @@ fn of_cubins_four_fields_count() {
         ("abi version", patched(8, 9), "90", 0),
         ("type", patched(16, 9), "90", 0),
         ("machine", patched(18, 62), "90", 0),
-        ("header alone", cut_off(64), "90", 0),
-        ("one byte", cut_off(1), "90", 3),
-        ("five bytes", cut_off(5), "90", 2),
-        ("40 bytes", cut_off(40), "90", 2),
         ("no ELF", vec![b'x'; 100], "90", 3),
         ("host ELF", host, "90", 2),
     ];
@@ -211,6 +207,12 @@ fn of_cubins_four_fields_count() {
         both(what, &["-compress-all"], expected, add_cubin(&image, arch));
     }
     both("64-bit cubin, 32-bit host", &["-32"], 3, add_cubin(&plain, "90"));
+    // Behind the end of these NVIDIA's library reads whatever its heap holds, and answers by that, or crashes.
+    let library = ours();
+    for (len, expected) in [(1, 3), (5, 2), (40, 2), (64, 0)] {
+        let fatbin = library.create(&["-compress-all"]).expect("good options");
+        assert_eq!(add_cubin(&cut_off(len), "90")(&fatbin), expected, "{len} bytes");
+    }
 }
 
 fn ltoir(dir: &Path) -> Vec<u8> {
@@ -356,6 +358,23 @@ fn order_of_calls() {
         }
         0
     });
+}
+
+#[test]
+fn closed_while_its_threads_wait() {
+    for _ in 0..8 {
+        let library = ours();
+        let fatbin = library.create(&[]).expect("no options");
+        for arch in ["80", "86", "89", "90"] {
+            let text = [PTX, "ret;\n".repeat(100_000).as_bytes()].concat();
+            assert_eq!(add_ptx(&text, arch)(&fatbin), 0);
+        }
+        fatbin.finish();
+        drop(fatbin);
+        // This closes it, and then its threads get some time.
+        drop(library);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }
 
 /// Only ours: what `-strict` refuses.

@@ -21,6 +21,7 @@ use crate::image_policy::{Entry, PtxPolicy};
 use crate::image_report::{ImageReport, Linked};
 use crate::inputs::Inputs;
 use crate::jobs::{Jobs, Limit};
+use crate::memory::Budget;
 use crate::options::{self, Options};
 use crate::override_image::Overriding;
 use crate::persona;
@@ -31,7 +32,7 @@ use crate::scratch::{self, Scratch};
 use crate::toolchain::{Part, Toolchain, print};
 use crate::wishes::FileWishes;
 use crate::{
-    agreement, arguments, cache, device_library, host_link, host_object, image_policy, images, memory, openmp,
+    agreement, arguments, cache, device_library, host_link, host_object, image_policy, images, openmp,
     override_image, pool, relocatable, select, trace, wishes,
 };
 
@@ -124,7 +125,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
         limit: &limit,
         wishes: &wishes,
         registered: &registered,
-        recorder: Recorder::default(),
+        recorder: Recorder::new(options.stats.is_some()),
         cached: OnceLock::new(),
         choices: OnceLock::new(),
         report: OnceLock::new(),
@@ -297,7 +298,7 @@ impl Link<'_> {
                 limit: self.limit,
                 threads: self.options.jobs.threads(),
                 results: &results,
-                budget: &memory::of(self.options),
+                budget: &Budget::new(self.options.memory),
                 estimates: &Estimates::default(),
                 recorder: &self.recorder,
             };

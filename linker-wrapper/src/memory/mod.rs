@@ -2,11 +2,10 @@
 
 mod available;
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub use available::peak_of;
 
-use crate::options::Options;
 use crate::size;
 
 /// How much of what is free is ours unless the user says otherwise: estimates may be too low, and others need
@@ -38,24 +37,26 @@ impl MemoryChoice {
     }
 }
 
-/// The budget of a link.
-pub fn of(options: &Options) -> Budget {
+/// What the user said, or what this machine has to spare now.
+fn bytes_of(choice: Option<MemoryChoice>) -> u64 {
     let part = |percent| match available::bytes("/".as_ref()) {
         Some(bytes) => bytes / 100 * percent,
         // A system that does not say is not limited by us.
         None => u64::MAX,
     };
-    Budget::new(match options.memory {
+    match choice {
         Some(MemoryChoice::Bytes(bytes)) => bytes,
         Some(MemoryChoice::Percent(percent)) => part(percent),
         None => part(DEFAULT_PERCENT),
-    })
+    }
 }
 
 /// Lets jobs in as long as their estimates fit together. A job that is larger than everything runs alone.
 #[derive(Debug)]
 pub struct Budget {
-    total: u64,
+    choice: Option<MemoryChoice>,
+    /// Found out when the first job comes: control groups take a millisecond to answer, and a small link asks for nothing.
+    total: OnceLock<u64>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -78,15 +79,14 @@ struct Waiting {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
-    pub fn new(total: u64) -> Self {
-        Budget { total, state: Mutex::default(), changed: Condvar::new() }
+    /// The budget of a link.
+    pub fn new(choice: Option<MemoryChoice>) -> Self {
+        Budget { choice, total: OnceLock::new(), state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Its bytes.
-    #[allow(dead_code)] // For the tests.
-    pub fn total(&self) -> u64 {
-        self.total
+    fn total(&self) -> u64 {
+        *self.total.get_or_init(|| bytes_of(self.choice))
     }
 
     /// Waits until a job of about so many bytes may run. Jobs go in the order in which they came; smaller ones may
@@ -115,7 +115,7 @@ impl Budget {
         let mut earlier = state.waiting.iter().take_while(|waiting| waiting.ticket != ticket);
         let patient = earlier.all(|waiting| waiting.overtaken < MOST_OVERTAKEN);
         let own = state.waiting.iter().find(|waiting| waiting.ticket == ticket);
-        let fits = own.is_some_and(|own| state.reserved.saturating_add(own.bytes) <= self.total);
+        let fits = own.is_some_and(|own| state.reserved.saturating_add(own.bytes) <= self.total());
         patient && (fits || state.running == 0)
     }
 
@@ -187,16 +187,15 @@ mod tests {
         ] {
             assert_eq!(MemoryChoice::parse(text), choice, "{text}");
         }
-        let options = Options { memory: Some(MemoryChoice::Bytes(7)), ..Options::default() };
-        assert_eq!(of(&options).total(), 7);
+        assert_eq!(Budget::new(Some(MemoryChoice::Bytes(7))).total(), 7);
         // This system says what it has.
-        let half = of(&Options { memory: Some(MemoryChoice::Percent(50)), ..Options::default() }).total();
+        let half = Budget::new(Some(MemoryChoice::Percent(50))).total();
         assert!(half > 1 << 20 && half < 1 << 50, "{half}");
     }
 
     #[test]
     fn never_more_than_fits() {
-        let budget = Budget::new(100);
+        let budget = Budget::new(Some(MemoryChoice::Bytes(100)));
         let (now, most, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for job in 0..40_u64 {
@@ -239,7 +238,7 @@ mod tests {
 
     #[test]
     fn too_large_a_job_runs_alone() {
-        let budget = Budget::new(100);
+        let budget = Budget::new(Some(MemoryChoice::Bytes(100)));
         std::thread::scope(|scope| {
             let small = budget.admit(10);
             let large = ask(scope, &budget, 1000);
@@ -256,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_large_job_is_not_starved() {
-        let budget = Budget::new(100);
+        let budget = Budget::new(Some(MemoryChoice::Bytes(100)));
         std::thread::scope(|scope| {
             let mut running = vec![budget.admit(60)];
             let large = ask(scope, &budget, 90);
@@ -281,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_running_job_can_need_less_or_more() {
-        let budget = Budget::new(100);
+        let budget = Budget::new(Some(MemoryChoice::Bytes(100)));
         std::thread::scope(|scope| {
             let mut first = budget.admit(100);
             let second = ask(scope, &budget, 50);

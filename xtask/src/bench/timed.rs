@@ -259,14 +259,18 @@ impl Figures<'_> {
         for (architecture, comparison) in &self.comparisons {
             let _ = writeln!(
                 text,
-                "- {architecture}: {} kernels in both, {:.3} times the code, {} spill more, registers within 2 for \
-                 {:.1} %",
+                "- {architecture}: {} kernels in both, {:.3} times the code, {} spill more, at most 2 more registers for \
+                 {:.1} %; {} functions spill more and {} less; {} spills in all, the peer {}",
                 comparison.kernels,
                 comparison.size,
                 comparison.more_spills.len(),
                 100.0 * comparison.close_registers(),
+                comparison.functions.0,
+                comparison.functions.1,
+                comparison.all_spills.0,
+                comparison.all_spills.1,
             );
-            list(&mut text, "more spills (local loads and stores)", &comparison.more_spills);
+            list(&mut text, "more spills", &comparison.more_spills);
             list(&mut text, "other registers", &comparison.other_registers);
             let names = |names: &[String]| names.iter().map(|name| (name.clone(), 1, 0)).collect::<Vec<_>>();
             list(&mut text, "only in ours", &names(&comparison.only_ours));

@@ -1,11 +1,16 @@
 //! What earlier links made and this one can use again: what units say of themselves, compiled partitions, whole
 //! linked targets. The keys are made here and nowhere else.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use llvm_passes::session::Warning;
 use llvm_passes::summary::Summary;
+use offload_bundle::arch::{GpuArch, PtxVersion};
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -14,6 +19,7 @@ use crate::cache::{Cache, Key, KeyBuilder, identity_of};
 use crate::device_compiler::DeviceOptions;
 use crate::device_link::{self, LinkedTarget, Surroundings};
 use crate::image_policy::Entry;
+use crate::partitioned::Partitioning;
 use crate::plan::{PlannedImage, TargetPlan};
 use crate::worker::Work;
 
@@ -26,7 +32,7 @@ pub struct Results {
 }
 
 /// What the machine code depends on beside the code.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Tools {
     ptxas: [u8; 32],
     nvlink: Option<[u8; 32]>,
@@ -124,7 +130,7 @@ impl Results {
             ptxas: &tools.ptxas,
             libdevice: tools.libdevice.as_ref().map_or(&[], |hash| &hash[..]),
             options: around.options,
-            ptx_version: around.ptx_version.map(|version| version.to_string()).unwrap_or_default(),
+            ptx_version: around.ptx_version,
             ptx: around.ptx,
         };
         cachable(around.options).then(|| fields.key(self.key("partition")?)).flatten()
@@ -141,24 +147,18 @@ impl Results {
         let hash =
             |image: &PlannedImage<'_>| [image.code.ending().as_bytes(), blake3::hash(image.bytes).as_bytes()].concat();
         let images: Vec<Vec<u8>> = target.images.par_iter().map(hash).collect();
-        let mut registered: Vec<&str> = around.registered.iter().map(String::as_str).collect();
-        registered.sort_unstable();
-        let entries = |entries: &[Entry]| format!("{entries:?}");
-        let tool = |hash: &Option<[u8; 32]>| hash.map(Vec::from).unwrap_or_default();
-        let key = key
-            .field("arch", target.arch.to_string().as_bytes())
-            .field("images", &images.concat())
-            .field("registered", registered.join("\0").as_bytes())
-            .field("sass", entries(around.sass).as_bytes())
-            .field("ptx", entries(around.ptx).as_bytes())
-            .field("ptx version", format!("{:?}", around.ptx_version).as_bytes())
-            .field("options", options_text(around.options).as_bytes())
-            .field("partitioning", format!("{:?}", around.partitioning).as_bytes())
-            .field("ptxas", &tools.ptxas)
-            .field("nvlink", &tool(&tools.nvlink))
-            .field("libdevice", &tool(&tools.libdevice))
-            .field("device library", &tool(&tools.device_library));
-        Some(key.finish())
+        let fields = TargetFields {
+            arch: target.arch,
+            images: images.concat(),
+            registered: around.registered,
+            sass: around.sass,
+            ptx: around.ptx,
+            ptx_version: around.ptx_version,
+            options: around.options,
+            partitioning: around.partitioning,
+            tools,
+        };
+        Some(fields.key(key))
     }
 }
 
@@ -177,12 +177,13 @@ fn options_text(options: &DeviceOptions) -> String {
 }
 
 /// All fields of a partition's key.
+#[derive(Clone, Copy)]
 struct PartitionFields<'f> {
     work: &'f Work,
     ptxas: &'f [u8],
     libdevice: &'f [u8],
     options: &'f DeviceOptions,
-    ptx_version: String,
+    ptx_version: Option<PtxVersion>,
     ptx: &'f [Entry],
 }
 
@@ -199,7 +200,7 @@ impl PartitionFields<'_> {
             .field("version", &[work.version.0, work.version.1])
             .field("emissions", format!("{emissions:?}").as_bytes())
             .field("ptx", format!("{:?}", self.ptx).as_bytes())
-            .field("ptx version", self.ptx_version.as_bytes())
+            .field("ptx version", format!("{:?}", self.ptx_version).as_bytes())
             .field("options", options_text(self.options).as_bytes())
             .field("ptxas", self.ptxas)
             .field("libdevice", self.libdevice);
@@ -207,10 +208,47 @@ impl PartitionFields<'_> {
     }
 }
 
+/// All fields of a whole target's key.
+struct TargetFields<'f> {
+    arch: GpuArch,
+    /// Of each image its form and a hash.
+    images: Vec<u8>,
+    registered: &'f HashSet<String>,
+    sass: &'f [Entry],
+    ptx: &'f [Entry],
+    ptx_version: Option<PtxVersion>,
+    options: &'f DeviceOptions,
+    partitioning: Partitioning,
+    tools: &'f Tools,
+}
+
+impl TargetFields<'_> {
+    fn key(&self, key: KeyBuilder) -> Key {
+        let mut registered: Vec<&str> = self.registered.iter().map(String::as_str).collect();
+        registered.sort_unstable();
+        let entries = |entries: &[Entry]| format!("{entries:?}");
+        let tool = |hash: &Option<[u8; 32]>| hash.map(Vec::from).unwrap_or_default();
+        let key = key
+            .field("arch", self.arch.to_string().as_bytes())
+            .field("images", &self.images)
+            .field("registered", registered.join("\0").as_bytes())
+            .field("sass", entries(self.sass).as_bytes())
+            .field("ptx", entries(self.ptx).as_bytes())
+            .field("ptx version", format!("{:?}", self.ptx_version).as_bytes())
+            .field("options", options_text(self.options).as_bytes())
+            .field("partitioning", format!("{:?}", self.partitioning).as_bytes())
+            .field("ptxas", &self.tools.ptxas)
+            .field("nvlink", &tool(&self.tools.nvlink))
+            .field("libdevice", &tool(&self.tools.libdevice))
+            .field("device library", &tool(&self.tools.device_library));
+        key.finish()
+    }
+}
+
 impl CachedTarget {
     /// What is kept of a target.
     pub fn of(linked: &LinkedTarget) -> Self {
-        let named = |list: &[(offload_bundle::GpuArch, Vec<u8>)]| {
+        let named = |list: &[(GpuArch, Vec<u8>)]| {
             list.iter().map(|(arch, bytes)| (arch.to_string(), bytes.clone())).collect()
         };
         CachedTarget { sass: named(&linked.sass), ptx: named(&linked.ptx), warnings: linked.warnings.clone() }

@@ -1,18 +1,20 @@
 //! Programs that are run: always directly, never through a shell.
 
+mod watch;
+
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, kill_process};
 use wait4::Wait4;
 
 use crate::{memory, progress};
+use watch::Watched;
 
 /// Whether commands are shown, and whether they are run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -125,66 +127,15 @@ pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut child, running) = spawn(&mut command)?;
-    let pid = i32::try_from(running.0).ok().and_then(Pid::from_raw);
-    let (own_peak, out, err) = (memory::peak_of("self").unwrap_or_default(), child.stdout.take(), child.stderr.take());
-    let (done, ended) = channel::<()>();
-    let (stdout, stderr, watched) = std::thread::scope(|scope| {
-        let watcher = scope.spawn(move || watch(pid, limit, &ended));
-        let stdout = scope.spawn(|| read_all(out));
-        let stderr = read_all(err);
-        let stdout = stdout.join().unwrap_or_default();
-        // It is not reaped yet, so that its number is still its own while somebody may use it.
-        if let Some(pid) = pid {
-            let wait = || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-            let _ = rustix::io::retry_on_intr(wait);
-        }
-        drop(done);
-        (stdout, stderr, watcher.join().unwrap_or_default())
-    });
+    let own_peak = memory::peak_of("self").unwrap_or_default();
+    let watched = watch::until_the_end(&mut child, limit);
+    // It is not reaped yet, so that its number is still its own while somebody may use it.
     drop(running);
     let used = child.wait4()?;
     let peak_bytes = if used.rusage.maxrss > own_peak { used.rusage.maxrss } else { watched.peak };
     let cpu = used.rusage.utime + used.rusage.stime;
-    Ok((Finished { status: used.status, stdout, stderr, peak_bytes, cpu }, watched.late))
-}
-
-fn read_all(pipe: Option<impl Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(mut pipe) = pipe {
-        // What cannot be read was not said.
-        let _ = pipe.read_to_end(&mut bytes);
-    }
-    bytes
-}
-
-/// What was seen of a running tool.
-#[derive(Debug, Default)]
-struct Watched {
-    /// Largest resident size in bytes.
-    peak: u64,
-    /// It ran for too long and was killed.
-    late: bool,
-}
-
-/// Looks at a tool now and then until it has ended, and kills it when its time is over.
-fn watch(pid: Option<Pid>, limit: Duration, ended: &Receiver<()>) -> Watched {
-    const RAREST: Duration = Duration::from_millis(100);
-    let (start, mut pause, mut watched) = (Instant::now(), Duration::from_millis(4), Watched::default());
-    let Some(pid) = pid else { return watched };
-    loop {
-        let left = limit.saturating_sub(start.elapsed());
-        if ended.recv_timeout(pause.min(left)) != Err(RecvTimeoutError::Timeout) {
-            return watched;
-        }
-        if left <= pause {
-            watched.late = true;
-            let _ = kill_process(pid, Signal::KILL);
-            return watched;
-        }
-        let seen = memory::peak_of(&pid.as_raw_pid().to_string());
-        watched.peak = watched.peak.max(seen.unwrap_or_default());
-        pause = (pause * 2).min(RAREST);
-    }
+    let Watched { stdout, stderr, late, .. } = watched;
+    Ok((Finished { status: used.status, stdout, stderr, peak_bytes, cpu }, late))
 }
 
 /// Runs a program that shares our terminal, to its end.

@@ -99,6 +99,15 @@ impl<'p> Program<'p> {
         &self.units[node.unit].globals[node.index as usize]
     }
 
+    /// What a node is the same as in other units.
+    pub fn identity(&self, node: Node) -> Identity<'p> {
+        let global = self.global(node);
+        match global.scope {
+            Scope::Visible { .. } => Identity::Name(global.name.as_str()),
+            _ => Identity::Node(node),
+        }
+    }
+
     /// The definition behind a reference; `None`: it is outside, in libdevice, in a cubin, or nowhere.
     fn target(&self, from: Node, reference: Reference) -> Option<Node> {
         let own = Node { unit: from.unit, index: reference.to };
@@ -234,6 +243,15 @@ impl<'p> Program<'p> {
         let why = format!("functions that are called through pointers use the shared variable {name}");
         Some(Whole { unit: Some(shared.unit), why })
     }
+}
+
+/// A definition, however many units have one that is just like it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Identity<'p> {
+    /// A visible name.
+    Name(&'p str),
+    /// What one unit has for itself.
+    Node(Node),
 }
 
 /// Why a program can only be compiled whole.

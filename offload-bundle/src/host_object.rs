@@ -143,10 +143,12 @@ pub(crate) struct Section<'a> {
 impl Section<'_> {
     /// The section's bytes, none if it has none in the file.
     pub(crate) fn data<'a>(&self, elf: &'a [u8]) -> Result<&'a [u8], FormatError> {
-        if self.kind == SHT_NOBITS.0 {
-            return Ok(&[]);
-        }
-        slice(elf, self.offset, self.size, "its body")
+        slice(elf, if self.in_file() == 0 { 0 } else { self.offset }, self.in_file(), "its body")
+    }
+
+    /// How many bytes it takes of the file.
+    pub(crate) fn in_file(&self) -> u64 {
+        if self.kind == SHT_NOBITS.0 { 0 } else { self.size }
     }
 }
 

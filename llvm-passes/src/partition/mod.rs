@@ -1,13 +1,15 @@
 //! The cut of one target's program into independent jobs. PURE: no LLVM, tested by tables.
 //!
 //! A partition is some kernels with all that they reach. Where the cuts are depends on the code alone, never
-//! on cores or memory, and a changed unit moves only the cuts next to it: kernels of one unit stay together
-//! up to a size, and whether small units are joined with the next one is decided by their own names.
+//! on cores or memory, and a changed unit moves only the cuts next to it: kernels of one unit, or with one large function,
+//! stay together up to a size, and whether small groups are joined with the next one is decided by their own names.
+
+mod affinity;
 
 use std::collections::{BTreeSet, HashSet};
 
 use crate::extract::{How, Take, UnitPart};
-use crate::program::{Class, Closure, Need, Node, Program, Whole};
+use crate::program::{Class, Closure, Identity, Need, Node, Program, Whole};
 use crate::summary::{Role, Scope};
 
 /// Instructions before optimization that make a job worth its own processes: about half a second of work.
@@ -64,30 +66,30 @@ pub fn cut(program: &Program<'_>, grain: u64) -> Cut {
     Cut { partitions, distinct, whole: None }
 }
 
-/// Roots of one unit that go together.
-struct Segment {
+/// Roots of one group that go together.
+struct Segment<'p> {
     roots: Vec<Node>,
-    reached: HashSet<Node>,
+    reached: HashSet<Identity<'p>>,
     instructions: u64,
 }
 
-impl Segment {
+impl<'p> Segment<'p> {
     fn new() -> Self {
         Segment { roots: Vec::new(), reached: HashSet::new(), instructions: 0 }
     }
 
-    fn add(&mut self, program: &Program<'_>, root: Node, closure: &Closure<'_>) {
+    fn add(&mut self, program: &Program<'p>, root: Node, closure: &Closure<'p>) {
         self.roots.push(root);
         for node in closure.nodes() {
-            if self.reached.insert(node) {
+            if self.reached.insert(program.identity(node)) {
                 self.instructions += u64::from(program.global(node).instructions);
             }
         }
     }
 
     /// Instructions that a root would bring.
-    fn more(&self, program: &Program<'_>, closure: &Closure<'_>) -> u64 {
-        let new = closure.nodes().filter(|node| !self.reached.contains(node));
+    fn more(&self, program: &Program<'p>, closure: &Closure<'p>) -> u64 {
+        let new = closure.nodes().filter(|node| !self.reached.contains(&program.identity(*node)));
         new.map(|node| u64::from(program.global(node).instructions)).sum()
     }
 
@@ -100,27 +102,26 @@ impl Segment {
     }
 }
 
-/// The roots of every unit, in pieces of bounded size.
-fn segments(program: &Program<'_>, roots: &[Node], grain: u64) -> Vec<Segment> {
-    let mut segments: Vec<Segment> = Vec::new();
-    let mut current = Segment::new();
-    let mut unit = None;
-    for root in roots {
-        let closure = program.closure(&[*root]);
-        let more = current.more(program, &closure);
-        if unit != Some(root.unit) || current.is_full_for(more, closure.instructions(), grain) {
-            segments.push(std::mem::replace(&mut current, Segment::new()));
-            unit = Some(root.unit);
+/// The roots of every group, in pieces of bounded size.
+fn segments<'p>(program: &Program<'p>, roots: &[Node], grain: u64) -> Vec<Segment<'p>> {
+    let mut segments: Vec<Segment<'p>> = Vec::new();
+    for group in affinity::groups(program, roots) {
+        let mut current = Segment::new();
+        for root in group {
+            let closure = program.closure(&[root]);
+            let more = current.more(program, &closure);
+            if current.is_full_for(more, closure.instructions(), grain) {
+                segments.push(std::mem::replace(&mut current, Segment::new()));
+            }
+            current.add(program, root, &closure);
         }
-        current.add(program, *root, &closure);
+        segments.push(current);
     }
-    segments.push(current);
-    segments.retain(|segment| !segment.roots.is_empty());
     segments
 }
 
 /// Joins small segments with their neighbours.
-fn join(segments: Vec<Segment>, program: &Program<'_>, grain: u64) -> Vec<Vec<Node>> {
+fn join(segments: Vec<Segment<'_>>, program: &Program<'_>, grain: u64) -> Vec<Vec<Node>> {
     let mut groups: Vec<Vec<Node>> = Vec::new();
     let (mut group, mut instructions) = (Vec::new(), 0);
     for segment in segments {
@@ -144,7 +145,7 @@ fn join(segments: Vec<Segment>, program: &Program<'_>, grain: u64) -> Vec<Vec<No
 
 /// Decided by the names of the segment's roots, more often for larger ones, so that groups have about the
 /// size of the grain and no change elsewhere moves their ends.
-fn is_boundary(program: &Program<'_>, segment: &Segment, grain: u64) -> bool {
+fn is_boundary(program: &Program<'_>, segment: &Segment<'_>, grain: u64) -> bool {
     let mut names = blake3::Hasher::new();
     for root in &segment.roots {
         names.update(program.global(*root).name.as_bytes());

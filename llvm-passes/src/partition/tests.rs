@@ -211,6 +211,34 @@ fn jobs_are_of_bounded_size_and_hold_every_kernel_once() {
 }
 
 #[test]
+fn kernels_of_several_units_that_are_mostly_one_function_share_it() {
+    let of = |number: usize| {
+        let (small, large) = (format!("small_{number}"), format!("large_{number}"));
+        let own = format!("own_{number}");
+        unit(vec![
+            kernel(&small, 100, &[(3, true)]),
+            kernel(&large, 5000, &[(3, true)]),
+            kernel(&own, 900, &[]),
+            function("engine", ODR, 1000, &[(4, true)]),
+            function("part", ODR, 600, &[]),
+        ])
+    };
+    let units: Vec<Summary> = (0..3).map(of).collect();
+    let cut = cut_units(&units, &[], 3000);
+    let together: Vec<_> = kernels(&cut).into_iter().filter(|names| names[0].starts_with("small")).collect();
+    assert_eq!(together, [["small_0", "small_1", "small_2"]]);
+    // Of a large kernel the function is a small part: it stays with its unit.
+    assert!(kernels(&cut).iter().any(|names| names == &["large_1"]), "{:?}", kernels(&cut));
+    let engines = (0..cut.partitions.len()).filter(|at| !how(&cut, &units, *at, "engine").is_empty()).count();
+    assert_eq!(engines, 4);
+    // The order of units on the line changes nothing about who goes with whom.
+    let turned: Vec<Summary> = units.iter().rev().cloned().collect();
+    let mut again = kernels(&cut_units(&turned, &[], 3000));
+    again.iter_mut().for_each(|names| names.sort());
+    assert!(again.contains(&["small_0", "small_1", "small_2"].map(str::to_owned).to_vec()), "{again:?}");
+}
+
+#[test]
 fn wanted_names_that_nobody_here_defines_stay_outside() {
     let units =
         [unit(vec![kernel("a", 100, &[(2, true)]), kernel("b", 100, &[]), function("vprintf", WANTED, 0, &[])])];

@@ -99,6 +99,26 @@ mod tests {
     }
 
     #[test]
+    fn sections_in_one_another_are_refused() {
+        // Headers with the offset in bytes 24 to 31 and the size behind it; the last one holds the sections' names.
+        let object = samples::host_object(&samples::offload_binaries());
+        let table = usize::try_from(crate::bytes::u64_at(&object, 0x28, "").expect("a table")).expect("a small file");
+        let count = usize::from(u16::from_le_bytes([object[60], object[61]]));
+        let header = |index: usize| table + 64 * index;
+        let images = host_object::sections(&object).expect("sections");
+        let device = images.iter().position(host_object::holds_device_code).expect("device code");
+        let device_offset = object[header(device) + 24..][..8].to_vec();
+        for index in (1..count).filter(|index| *index != device) {
+            let mut damaged = object.clone();
+            if damaged[header(index) + 4] == 8 || damaged[header(index) + 32..][..8] == [0; 8] {
+                continue;
+            }
+            damaged[header(index) + 24..][..8].copy_from_slice(&device_offset);
+            assert!(annotate(&damaged, "key", "all").is_err(), "section {index}");
+        }
+    }
+
+    #[test]
     fn members_of_archives_and_offload_binaries() {
         let object = samples::host_object(&samples::offload_binaries());
         let plain = samples::host_object(&[]);

@@ -1,5 +1,7 @@
 //! ELF objects: a section grows, and what lies behind it moves.
 
+use std::collections::BTreeSet;
+
 use super::{Annotated, rewrite};
 use crate::FormatError;
 use crate::bytes::{slice, u64_at};
@@ -7,6 +9,7 @@ use crate::host_object;
 
 /// Places in the headers of 64-bit ELF files.
 const E_SHOFF: u64 = 0x28;
+const FILE_HEADER_SIZE: u64 = 64;
 const SECTION_HEADER_SIZE: u64 = 64;
 const SH_OFFSET: u64 = 24;
 const SH_SIZE: u64 = 32;
@@ -57,12 +60,13 @@ pub(super) fn annotate(elf: &[u8], key: &str, value: &str) -> Result<Option<Anno
         let growth = growth
             .checked_next_multiple_of(alignment)
             .ok_or_else(|| FormatError::new(header(index), "an impossible alignment"))?;
-        edits.push(Edit { index, offset: section.offset, old_size: section.size, content: written.bytes, growth });
+        edits.push(Edit { index, offset: section.offset, old_size: data.len() as u64, content: written.bytes, growth });
     }
     if images == 0 {
         return Ok(None);
     }
     edits.sort_by_key(|edit| edit.offset);
+    nothing_else_is_in(&edits, &sections, table)?;
     let mut bytes = moved(elf, &edits)?;
     let shifted = |offset: u64| {
         let before = edits.iter().filter(|edit| edit.offset < offset);
@@ -77,6 +81,31 @@ pub(super) fn annotate(elf: &[u8], key: &str, value: &str) -> Result<Option<Anno
         put(&mut bytes, new_table + edit.index * SECTION_HEADER_SIZE + SH_SIZE, edit.content.len() as u64)?;
     }
     Ok(Some(Annotated { bytes, images }))
+}
+
+/// An error where the headers or another section have bytes in common with a section that is written anew.
+fn nothing_else_is_in(edits: &[Edit], sections: &[host_object::Section<'_>], table: u64) -> Result<(), FormatError> {
+    let all_headers = (sections.len() as u64).saturating_mul(SECTION_HEADER_SIZE);
+    let headers = [(0, FILE_HEADER_SIZE, false), (table, table.saturating_add(all_headers), false)];
+    let edited: BTreeSet<u64> = edits.iter().map(|edit| edit.index).collect();
+    let others = (0_u64..).zip(sections).filter(|(index, _)| !edited.contains(index));
+    let others = others.filter(|(_, section)| section.in_file() > 0);
+    let others = others.map(|(_, section)| (section.offset, section.offset.saturating_add(section.in_file()), false));
+    let ours = edits.iter().map(|edit| (edit.offset, edit.offset.saturating_add(edit.old_size), true));
+    let mut ranges: Vec<(u64, u64, bool)> = headers.into_iter().chain(others).chain(ours).collect();
+    ranges.sort_unstable();
+    // The largest ends so far: of anything, and of what is written anew.
+    let (mut any, mut written) = (0, 0);
+    for (start, end, ours) in ranges {
+        if start < written || (ours && start < any) {
+            return Err(FormatError::new(start, "sections that overlap"));
+        }
+        any = any.max(end);
+        if ours {
+            written = written.max(end);
+        }
+    }
+    Ok(())
 }
 
 /// The file with the new contents in place, headers still as they were.

@@ -259,7 +259,7 @@ impl Figures<'_> {
         for (architecture, comparison) in &self.comparisons {
             let _ = writeln!(
                 text,
-                "- {architecture}: {} kernels in both, {:.3} times the code, {} spill more, at most 2 more registers for \
+                "- {architecture}: {} kernels in both, {:.3} times the code, {} spill more, registers within 2 for \
                  {:.1} %; {} functions spill more and {} less; {} spills in all, the peer {}",
                 comparison.kernels,
                 comparison.size,

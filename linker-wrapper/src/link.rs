@@ -32,7 +32,7 @@ use crate::scratch::{self, Scratch};
 use crate::toolchain::{Part, Toolchain, print};
 use crate::wishes::FileWishes;
 use crate::{
-    agreement, arguments, cache, device_library, host_link, host_object, image_policy, images, openmp,
+    agreement, arguments, cache, device_library, fatbin_storage, host_link, host_object, image_policy, images, openmp,
     override_image, pool, relocatable, select, trace, wishes,
 };
 
@@ -420,7 +420,7 @@ impl Link<'_> {
         let _bundling = trace::scope("Bundle linked output", || "cuda".to_owned());
         // What the user gave ptxas counts for the driver's compiler too.
         let ptx_options = self.device.ptxas_arguments.join(" ");
-        let fatbin = parts.bundle(self.options.compress.options(self.device.debug), &ptx_options)?;
+        let fatbin = parts.bundle(fatbin_storage::options(self.options.compress, self.device.debug), &ptx_options)?;
         let checked = cuda_image::check(&fatbin, self.program)?;
         if self.options.report.is_some() {
             // An image that somebody else has linked is of no targets.

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use offload_bundle::arch::PtxVersion;
+use offload_bundle::fatbin::CompressMode;
 
 use crate::agreement::Levels;
 use crate::backend::choose::Wish;
 use crate::cache::CacheChoice;
 use crate::error::Errors;
 use crate::fatbin_section::FatbinSection;
-use crate::fatbin_storage::CompressMode;
 use crate::image_policy::{PtxPolicy, SassPolicy};
 use crate::image_report::Request;
 use crate::jobs::Jobs;
@@ -24,9 +24,9 @@ use crate::option_table::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::option_table::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::partitioned::Partitioning;
 use crate::persona::Persona;
-use crate::size;
 use crate::stats::StatsFormat;
 use crate::toolchain::NamedParts;
+use crate::{fatbin_storage, size};
 
 /// What was asked, with the host linker's line in its own order.
 #[derive(Debug, Clone, Default)]
@@ -380,7 +380,7 @@ impl Parser {
                 Some(format) => options.stats = Some(format),
                 None => self.errors.push(format_args!("--offload-stats=: expected 'text' or 'json', got '{text}'")),
             },
-            Meaning::OffloadCompress => match CompressMode::parse(&text) {
+            Meaning::OffloadCompress => match fatbin_storage::parse(&text) {
                 Ok(mode) => options.compress = mode,
                 Err(error) => self.errors.push(error),
             },

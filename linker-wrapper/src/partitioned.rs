@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use llvm_passes::partition::{self, Cut, Partition};
+use llvm_passes::partition::{self, Cut, Grain, Partition};
 use llvm_passes::pipeline::{self, Unit};
 use llvm_passes::program::Program;
 use llvm_passes::ptx_join;
@@ -50,12 +50,12 @@ impl Partitioning {
         }
     }
 
-    /// Instructions of a job; `None`: there is one job.
-    fn grain(self, units: &[Unit<'_>]) -> Option<u64> {
+    /// The size of a job; `None`: there is one job.
+    fn grain(self, units: &[Unit<'_>]) -> Option<Grain> {
         let bytes: usize = units.iter().map(|unit| unit.bitcode.len()).sum();
         match self {
-            Partitioning::Usual => (bytes >= SMALL).then_some(partition::USUAL_GRAIN),
-            Partitioning::Size(size) => Some(size),
+            Partitioning::Usual => (bytes >= SMALL).then_some(Grain::Usual),
+            Partitioning::Size(size) => Some(Grain::Exactly(size)),
             Partitioning::Whole => None,
         }
     }

@@ -97,9 +97,6 @@ pub struct Finished {
     /// Its largest resident size in bytes. The system counts in what this process had when it started the tool, so
     /// below that it is the largest size that was seen now and then; 0: the tool ended before anybody looked.
     pub peak_bytes: u64,
-    /// Processor time, in user and kernel mode.
-    #[allow(dead_code)]
-    pub cpu: Duration,
 }
 
 /// Runs a tool to its end and catches what it prints.
@@ -133,9 +130,8 @@ pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -
     drop(running);
     let used = child.wait4()?;
     let peak_bytes = if used.rusage.maxrss > own_peak { used.rusage.maxrss } else { watched.peak };
-    let cpu = used.rusage.utime + used.rusage.stime;
     let Watched { stdout, stderr, late, .. } = watched;
-    Ok((Finished { status: used.status, stdout, stderr, peak_bytes, cpu }, late))
+    Ok((Finished { status: used.status, stdout, stderr, peak_bytes }, late))
 }
 
 /// Runs a program that shares our terminal, to its end.
@@ -215,7 +211,6 @@ mod tests {
         let (finished, late) = shell(script, Duration::MAX);
         assert_eq!((finished.status.code(), late), (Some(3), false));
         assert!(finished.stdout.ends_with(b"out19999\n") && finished.stderr.ends_with(b"err19999\n"));
-        assert!(finished.cpu > Duration::ZERO);
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Budget {
     }
 
     /// Most bytes that were reserved at the same time.
-    #[allow(dead_code)] // For the tests.
+    #[cfg(test)]
     pub fn most_reserved(&self) -> u64 {
         self.lock().most
     }

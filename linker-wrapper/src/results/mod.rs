@@ -248,9 +248,8 @@ impl TargetFields<'_> {
 impl CachedTarget {
     /// What is kept of a target.
     pub fn of(linked: &LinkedTarget) -> Self {
-        let named = |list: &[(GpuArch, Vec<u8>)]| {
-            list.iter().map(|(arch, bytes)| (arch.to_string(), bytes.clone())).collect()
-        };
+        let named =
+            |list: &[(GpuArch, Vec<u8>)]| list.iter().map(|(arch, bytes)| (arch.to_string(), bytes.clone())).collect();
         CachedTarget { sass: named(&linked.sass), ptx: named(&linked.ptx), warnings: linked.warnings.clone() }
     }
 

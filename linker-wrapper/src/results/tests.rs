@@ -87,7 +87,7 @@ fn every_field_of_a_partition_counts() {
         ("how it is taken", changed(|work| work.parts[0].takes[0].how = How::Owned)),
         ("its name", changed(|work| work.parts[0].takes[0].name = Some("x".to_owned()))),
         ("of which unit", changed(|work| work.parts[0].unit = 1)),
-        ("keep", changed(|work| drop(work.keep.insert("other".to_owned())))),
+        ("keep", changed(|work| work.keep.extend(["other".to_owned()]))),
         ("target of an emission", changed(|work| work.emissions[0].arch = "sm_100".to_owned())),
         ("version of an emission", changed(|work| work.emissions[0].version = (9, 0))),
         ("one more emission", changed(|work| work.emissions.push(work.emissions[0].clone()))),

@@ -13,7 +13,19 @@ use crate::program::{Class, Closure, Identity, Need, Node, Program, Whole};
 use crate::summary::{Role, Scope};
 
 /// Instructions before optimization that make a job worth its own processes: about half a second of work.
-pub const USUAL_GRAIN: u64 = 12_000;
+const USUAL_GRAIN: u64 = 12_000;
+
+/// Of a program that is cut as usual, at most this part is compiled once more: jobs become larger instead.
+const MOST_DUPLICATED_PERCENT: u64 = 50;
+
+/// How large jobs are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grain {
+    /// As is usually best, and larger where too much code would be compiled more than once.
+    Usual,
+    /// About so many instructions before optimization, whatever that costs.
+    Exactly(u64),
+}
 
 /// What one job compiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,18 +59,34 @@ impl Cut {
     }
 }
 
-/// Cuts the program into jobs of about `grain` instructions. No partitions: it is to be compiled whole.
-pub fn cut(program: &Program<'_>, grain: u64) -> Cut {
+/// Cuts the program into jobs of about that size. No partitions: it is to be compiled whole.
+pub fn cut(program: &Program<'_>, grain: Grain) -> Cut {
     let roots = program.roots();
     let all: Vec<Node> = roots.iter().copied().collect();
     let distinct = program.closure(&all).instructions();
-    if distinct <= grain.saturating_mul(3) / 2 {
+    let mut size = match grain {
+        Grain::Usual => USUAL_GRAIN,
+        Grain::Exactly(size) => size,
+    };
+    if distinct <= size.saturating_mul(3) / 2 {
         return Cut { distinct, ..Cut::default() };
     }
     if let Some(whole) = program.whole(&roots) {
         return Cut { distinct, whole: Some(whole), ..Cut::default() };
     }
-    let groups = join(segments(program, &all, grain), program, grain);
+    loop {
+        let cut = cut_at(program, &all, distinct, size);
+        let bound = distinct.saturating_mul(MOST_DUPLICATED_PERCENT) / 100;
+        // In one piece nothing is duplicated: this ends.
+        if cut.duplicated() <= bound || grain != Grain::Usual {
+            return cut;
+        }
+        size = size.saturating_mul(2);
+    }
+}
+
+fn cut_at(program: &Program<'_>, roots: &[Node], distinct: u64, size: u64) -> Cut {
+    let groups = join(segments(program, roots, size), program, size);
     let partitions: Vec<_> = groups.iter().map(|roots| partition(program, roots)).collect();
     if partitions.len() < 2 {
         return Cut { distinct, ..Cut::default() };
@@ -96,8 +124,8 @@ impl<'p> Segment<'p> {
     /// Whether a root should begin a new segment.
     fn is_full_for(&self, more: u64, whole: u64, grain: u64) -> bool {
         let together = self.instructions + more;
-        // What shares most of its code stays, up to a limit.
-        let limit = if more * 4 <= whole { grain.saturating_mul(2) } else { grain };
+        // What shares most of its code stays, up to a limit; what is shared may be larger than any job.
+        let limit = if more * 4 <= whole { grain.saturating_mul(2).max(whole.saturating_add(grain)) } else { grain };
         !self.roots.is_empty() && together > limit
     }
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::{Cut, cut};
+use super::{Cut, Grain, cut};
 use crate::extract::How;
 use crate::program::{Program, Whole};
 use crate::resolve::{self, UnitSymbols};
@@ -36,6 +36,10 @@ fn unit(globals: Vec<Global>) -> Summary {
 }
 
 fn cut_units(units: &[Summary], keep: &[&str], grain: u64) -> Cut {
+    cut_as(units, keep, Grain::Exactly(grain))
+}
+
+fn cut_as(units: &[Summary], keep: &[&str], grain: Grain) -> Cut {
     let symbols: Vec<UnitSymbols> = units.iter().map(|unit| UnitSymbols { symbols: summary::symbols(unit) }).collect();
     let resolution = resolve::resolve(&symbols, &|_| true);
     let keep: BTreeSet<String> = keep.iter().map(|name| (*name).to_owned()).collect();
@@ -236,6 +240,34 @@ fn kernels_of_several_units_that_are_mostly_one_function_share_it() {
     let mut again = kernels(&cut_units(&turned, &[], 3000));
     again.iter_mut().for_each(|names| names.sort());
     assert!(again.contains(&["small_0", "small_1", "small_2"].map(str::to_owned).to_vec()), "{again:?}");
+}
+
+/// Kernels of so many own instructions that all call one function, each in a unit of its own.
+fn around_an_engine(kernels: usize, own: u32, engine: u32) -> Vec<Summary> {
+    let of = |number: usize| {
+        let name = format!("kernel_{number:04}");
+        unit(vec![kernel(&name, own, &[(1, true)]), function("engine", ODR, engine, &[])])
+    };
+    (0..kernels).map(of).collect()
+}
+
+#[test]
+fn a_function_larger_than_a_job_is_not_compiled_for_each_kernel() {
+    let cut = cut_as(&around_an_engine(100, 300, 30_000), &[], Grain::Usual);
+    assert_eq!(cut.distinct, 60_000);
+    assert!(cut.partitions.len() > 1 && cut.duplicated() <= 30_000, "{} jobs", cut.partitions.len());
+}
+
+#[test]
+fn duplicates_are_bounded_unless_somebody_wants_small_jobs() {
+    // Each kernel has much of its own, and shares as much.
+    let units = around_an_engine(40, 9000, 8000);
+    let cut = cut_as(&units, &[], Grain::Usual);
+    assert!(cut.partitions.len() > 1, "{}", cut.partitions.len());
+    assert!(cut.duplicated() * 2 <= cut.distinct, "{} of {}", cut.duplicated(), cut.distinct);
+    let small = cut_as(&units, &[], Grain::Exactly(1));
+    assert_eq!(small.partitions.len(), 40);
+    assert!(small.duplicated() * 2 > small.distinct);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::checks;
 use super::encode::{self, Description, EncodeError, Store, WrittenEntry};
 use super::relocatable::RelocatableEntry;
 use super::{BuilderOptions, Entry, EntryKind, FILE_HEADER_SIZE, FatbinError, file_header, relocatable};
+use crate::FormatError;
 use crate::arch::GpuArch;
 use crate::bytes::padding_to_8;
 
@@ -229,32 +230,23 @@ impl<'a> FatbinBuilder<'a> {
     /// The fatbin as one piece. Images and what became of them are let go as soon as they are in it.
     ///
     /// # Errors
-    /// Those of [`FatbinBuilder::size`].
+    /// Those of [`FatbinBuilder::size`], or a fatbin larger than memory.
     pub fn finish(mut self) -> Result<Vec<u8>, FatbinError> {
-        // Enough for all threads to have work while one is at a long piece.
-        let batch_size = 4 * rayon::current_num_threads();
-        let mut out = file_header(0).to_vec();
-        let mut entries: Vec<Pending<'a>> = std::mem::take(&mut self.entries);
-        entries.append(&mut self.relocatable);
-        let mut rest = entries.into_iter();
-        loop {
-            let mut batch: Vec<Pending<'a>> = rest.by_ref().take(batch_size).collect();
-            if batch.is_empty() {
-                break;
-            }
-            work_on(&mut batch)?;
-            let size = batch.iter().filter_map(Pending::written).map(WrittenEntry::size).sum::<u64>();
-            out.reserve(usize::try_from(size).unwrap_or(0));
-            for entry in batch {
-                if let Pending::Written(entry) = entry {
-                    entry.append_to(&mut out);
-                }
-            }
+        self.entries.append(&mut self.relocatable);
+        let size = self.size()?;
+        let too_large = || FatbinError::Internal(FormatError::new(0, "a fatbin larger than memory"));
+        // Zeros that the system gives when they are first written to, by whichever thread that is.
+        let mut out = vec![0; usize::try_from(size).map_err(|_| too_large())?];
+        let (header, mut rest) = out.split_at_mut(file_header(0).len());
+        header.copy_from_slice(&file_header(size - FILE_HEADER_SIZE));
+        let mut places = Vec::with_capacity(self.entries.len());
+        for entry in self.entries {
+            let Pending::Written(entry) = entry else { continue };
+            let (place, behind) = rest.split_at_mut(usize::try_from(entry.size()).map_err(|_| too_large())?);
+            places.push((entry, place));
+            rest = behind;
         }
-        let header = file_header(out.len() as u64 - FILE_HEADER_SIZE);
-        for (byte, of_header) in out.iter_mut().zip(header) {
-            *byte = of_header;
-        }
+        places.into_par_iter().with_max_len(1).for_each(|(entry, place)| entry.copy_to(place));
         Ok(out)
     }
 

@@ -33,6 +33,27 @@ pub enum CompressMode {
     None,
 }
 
+impl CompressMode {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Default, Self::Size, Self::Speed, Self::Balance, Self::None];
+
+    /// The word for it in `-compress-mode=`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Size => "size",
+            Self::Speed => "speed",
+            Self::Balance => "balance",
+            Self::None => "none",
+        }
+    }
+
+    /// The mode of that word.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == word)
+    }
+}
+
 /// How images are looked at before they are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Validation {
@@ -179,7 +200,7 @@ impl Parser {
     fn take_value(&mut self, name: &str, value: &str) -> Option<()> {
         match name {
             "-compress" => first(&mut self.compress, value.parse().ok()?),
-            "-compress-mode" => first(&mut self.mode, mode(value)?),
+            "-compress-mode" => first(&mut self.mode, CompressMode::named(value)?),
             "-host" => first(&mut self.host, host(value)?),
             "-compress-level" => {
                 first(&mut self.level, u8::from_str(value).ok().filter(|level| (1..=22).contains(level))?)
@@ -213,17 +234,6 @@ fn agree<T: PartialEq + Copy>(said: &mut Option<T>, value: T) -> Option<()> {
 
 fn first<T>(said: &mut Option<T>, value: T) {
     said.get_or_insert(value);
-}
-
-fn mode(value: &str) -> Option<CompressMode> {
-    Some(match value {
-        "default" => CompressMode::Default,
-        "size" => CompressMode::Size,
-        "speed" => CompressMode::Speed,
-        "balance" => CompressMode::Balance,
-        "none" => CompressMode::None,
-        _ => return None,
-    })
 }
 
 fn host(value: &str) -> Option<Host> {

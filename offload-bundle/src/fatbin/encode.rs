@@ -24,6 +24,13 @@ impl WrittenEntry<'_> {
         (self.header.len() as u64).saturating_add((self.payload.len() as u64).next_multiple_of(8))
     }
 
+    /// Header and payload to the start of `out`, which has room for them and zeros behind.
+    pub(super) fn copy_to(&self, out: &mut [u8]) {
+        let (header, rest) = out.split_at_mut(self.header.len());
+        header.copy_from_slice(&self.header);
+        rest[..self.payload.len()].copy_from_slice(&self.payload);
+    }
+
     /// Header, payload and padding.
     pub(super) fn append_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.header);

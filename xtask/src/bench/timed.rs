@@ -43,7 +43,7 @@ pub struct Timed {
     pub host_program: bool,
     /// Pairs of runs.
     pub rounds: usize,
-    /// Whether a run takes so long that looking at its memory does not disturb it.
+    /// Whether our memory with a job for each core is measured, too.
     pub is_long: bool,
     /// What the peer can do at once; its memory is compared with ours at the same number.
     pub peer_jobs: usize,
@@ -122,23 +122,26 @@ impl Timed {
         if self.cache == Cache::None { Ok(()) } else { bench.restore_cache() }
     }
 
-    /// A B A B …; where the peer has linked the same objects in the same way before, those runs count.
+    /// A B A B …; where the peer has linked the same objects in the same way before, those runs count. Looking at the memory
+    /// takes an eighth of two cores, which only the one that uses both would feel: that is done in runs of its own.
     fn rounds(&self, bench: &mut Bench, link: &Link) -> Result<(Vec<Sample>, Vec<Sample>)> {
-        let memory = if self.is_long { Memory::Sampled } else { Memory::Ignored };
         let key = format!("{:?} {:?} {:?} {:?}", self.corpus, self.targets, link.host, link.theirs);
         let known = bench.peer_samples.get(&key).filter(|samples| samples.len() >= self.rounds).cloned();
         let is_known = known.is_some();
-        let mut peak = 0;
-        if !is_known && memory == Memory::Ignored {
-            peak = bench.link(Side::Theirs, link, Memory::Sampled)?.peak;
+        let (mut our_peak, mut their_peak) = (0, 0);
+        if self.is_long {
+            self.restore_cache(bench)?;
+            our_peak = bench.link(Side::Ours, link, Memory::Sampled)?.peak;
+        }
+        if !is_known {
+            their_peak = bench.link(Side::Theirs, link, Memory::Sampled)?.peak;
         }
         let (mut ours, mut theirs) = (Vec::new(), known.unwrap_or_default());
         for _ in 0..self.rounds {
             self.restore_cache(bench)?;
-            ours.push(bench.link(Side::Ours, link, memory)?);
+            ours.push(Sample { peak: our_peak, ..bench.link(Side::Ours, link, Memory::Ignored)? });
             if !is_known {
-                let sample = bench.link(Side::Theirs, link, memory)?;
-                theirs.push(Sample { peak: sample.peak.max(peak), ..sample });
+                theirs.push(Sample { peak: their_peak, ..bench.link(Side::Theirs, link, Memory::Ignored)? });
             }
         }
         bench.peer_samples.insert(key, theirs.clone());

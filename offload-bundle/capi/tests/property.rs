@@ -4,6 +4,8 @@
 //! The cases are the same on every run. `FATLINK_PROPERTY_CASES` says how many; more take longer and find more.
 
 mod library;
+#[path = "library/nvjitlink.rs"]
+mod nvjitlink;
 #[path = "../../tests/tools/mod.rs"]
 mod tools;
 
@@ -341,7 +343,7 @@ fn random_fatbins() {
     }
 }
 
-/// NVIDIA scrambles LTO-IR after compressing it; what we only compress, its linker takes all the same.
+/// NVIDIA scrambles LTO-IR after compressing it; what we only compress, its linkers take all the same.
 #[test]
 fn compressed_ltoir_links() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -358,7 +360,11 @@ fn compressed_ltoir_links() {
             let mut builder = FatbinBuilder::new(BuilderOptions::parse([mode]).expect("good options"));
             builder.add_ltoir(GpuArch::plain(90), &image[..], "k.cu", "").expect("LTO-IR");
             let (fatbin, cubin) = (dir.path().join("k.fatbin"), dir.path().join("k.cubin"));
-            std::fs::write(&fatbin, builder.finish().expect("a small image")).expect("a fatbin is written");
+            let bytes = builder.finish().expect("a small image");
+            let in_process = nvjitlink::link(&bytes);
+            let kernels = offload_bundle::cubin::parse(&in_process).expect("a cubin").kernels();
+            assert_eq!(kernels, ["_Z5storePi"], "{mode}");
+            std::fs::write(&fatbin, bytes).expect("a fatbin is written");
             let nvvm = format!("-nvvmpath={}", root.join("nvvm").display());
             let arguments = ["-lto", &nvvm, "-arch=sm_90", "-o"].map(std::ffi::OsStr::new);
             tools::run(&tools::cuda("nvlink"), arguments.into_iter().chain([cubin.as_os_str(), fatbin.as_os_str()]));

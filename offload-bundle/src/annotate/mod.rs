@@ -36,7 +36,8 @@ pub fn annotate(data: &[u8], key: &str, value: &str) -> Result<Annotated, Format
 fn of_file(data: &[u8], key: &str, value: &str) -> Result<Option<Annotated>, FormatError> {
     match host_object::file_kind(data) {
         FileKind::ElfRelocatable => object::annotate(data, key, value),
-        FileKind::OffloadBinary => rewrite(data, key, value).map(Some),
+        // One of the newer versions may hold no image at all, and nothing would be left of it.
+        FileKind::OffloadBinary => rewrite(data, key, value).map(|done| (done.images > 0).then_some(done)),
         FileKind::ThinArchive => {
             Err(FormatError::new(0, "a thin archive, which holds no objects: annotate the files that it names"))
         }
@@ -147,6 +148,10 @@ mod tests {
             let error = annotate(data, "key", "all").expect_err("nothing to write into");
             assert!(error.what.contains(reason), "{}", error.what);
         }
+        let empty = [&b"\x10\xff\x10\xad\x02\0\0\0"[..], &[32, 32, 0].map(u64::to_le_bytes).concat()].concat();
+        assert_eq!(offload_binary::read_all(&empty), Ok(Vec::new()));
+        let error = annotate(&empty, "key", "all").expect_err("nothing to write into");
+        assert!(error.what.contains("no device images"), "{}", error.what);
         let object = samples::host_object(&samples::offload_binaries());
         let archive = samples::archive(&[("a.o", &object)]);
         for damaged in [&object, &archive] {

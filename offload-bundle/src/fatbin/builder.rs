@@ -288,9 +288,11 @@ fn work_on(entries: &mut [Pending<'_>]) -> Result<(), FatbinError> {
 impl<'a> Pending<'a> {
     fn work(&mut self) -> Result<(), FatbinError> {
         let Pending::Image { description, payload, store, squeeze } = self else { return Ok(()) };
-        // What was given is let go when it is no longer needed.
-        let payload = std::mem::take(payload);
-        let payload = if *squeeze { encode::squeezed(&payload) } else { payload };
+        // What was given is let go when it is no longer needed, before the compressor takes memory of its own.
+        let mut payload = std::mem::take(payload);
+        if *squeeze {
+            payload = encode::squeezed(&payload);
+        }
         *self = Pending::Written(encode::encode(description, payload, *store)?);
         Ok(())
     }

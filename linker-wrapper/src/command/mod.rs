@@ -226,9 +226,13 @@ mod tests {
 
     #[test]
     fn a_tool_that_runs_for_too_long_is_killed() {
+        let start = std::time::Instant::now();
         let (finished, late) = shell("exec sleep 600", Duration::from_millis(50));
         assert!(late && !finished.status.success());
         assert_eq!(ending(finished.status), "killed by signal 9");
+        // One that the tool has started goes on, and holds the pipes.
+        let (_, late) = shell("sleep 5 & exec sleep 600", Duration::from_millis(50));
+        assert!(late && start.elapsed() < Duration::from_secs(4));
     }
 
     #[test]

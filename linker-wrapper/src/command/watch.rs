@@ -33,7 +33,8 @@ pub fn until_the_end(child: &mut Child, limit: Duration) -> Watched {
     let mut look = start + pause;
     let mut watched = Watched::default();
     let mut tool = Tool::of(child);
-    while !tool.is_over() {
+    // What a tool that was killed has started may hold its pipes for ever.
+    while !(tool.is_over() || watched.late && tool.ended) {
         let left = if watched.late { Duration::MAX } else { limit.saturating_sub(start.elapsed()) };
         tool.wait(left.min(look.saturating_duration_since(Instant::now())));
         tool.read(&mut watched);

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// First argument of the fresh copy. Behind it: the signal's number, what LLVM was doing, and what was
 /// given to [`prepare`].
@@ -36,7 +36,7 @@ pub fn prepare(program_name: &str, note: &str) {
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handle as *const () as usize;
-            action.sa_flags = libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESETHAND;
+            action.sa_flags = libc::SA_ONSTACK | libc::SA_NODEFER;
             libc::sigaction(signal, &action, ptr::null_mut());
         }
     }
@@ -63,12 +63,28 @@ pub fn during_other<T>(activity: &str, work: impl FnOnce() -> T) -> T {
     during(&format!("{OTHER_LIBRARY}{activity}"), work)
 }
 
+/// The thread that reports; 0: none does.
+static REPORTER: AtomicUsize = AtomicUsize::new(0);
+
 extern "C" fn handle(signal: c_int) {
     let activity = ACTIVITY.get();
-    if activity.is_null() {
-        // Not LLVM's: SA_RESETHAND has put the default back, which ends the process as the signal says.
-        // SAFETY: raise is safe in a signal handler.
-        unsafe { libc::raise(signal) };
+    // SAFETY: it only tells which thread this is.
+    let own = unsafe { libc::pthread_self() } as usize;
+    let reporter = REPORTER.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire).unwrap_or_else(|other| other);
+    if reporter != 0 && reporter != own {
+        // Two threads read the same damaged file: the first one reports, and its execve ends this one.
+        loop {
+            // SAFETY: pause is safe in a signal handler.
+            unsafe { libc::pause() };
+        }
+    }
+    if activity.is_null() || reporter == own {
+        // Not LLVM's, or a crash while one is reported: the process ends as the signal says.
+        // SAFETY: both are safe in a signal handler.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
         return;
     }
     let digits = [b'0' + (signal / 10) as u8, b'0' + (signal % 10) as u8, 0];

@@ -230,6 +230,8 @@ mod tests {
         let (finished, late) = shell("exec sleep 600", Duration::from_millis(50));
         assert!(late && !finished.status.success());
         assert_eq!(ending(finished.status), "killed by signal 9");
+        let (_, late) = shell("while :; do echo and on; done", Duration::from_millis(50));
+        assert!(late);
         // One that the tool has started goes on, and holds the pipes.
         let (_, late) = shell("sleep 5 & exec sleep 600", Duration::from_millis(50));
         assert!(late && start.elapsed() < Duration::from_secs(4));

@@ -87,7 +87,7 @@ impl Tool {
         let _ = poll(&mut all, Timespec::try_from(most.min(RAREST)).ok().as_ref());
     }
 
-    /// What can be read without waiting.
+    /// Some of what can be read without waiting.
     fn read(&mut self, watched: &mut Watched) {
         drain(&mut self.stdout, &mut watched.stdout);
         drain(&mut self.stderr, &mut watched.stderr);
@@ -111,20 +111,20 @@ impl Tool {
     }
 }
 
-/// Takes what a pipe has, and closes it at its end. What cannot be read was not said.
+/// Takes some of what a pipe has, and closes it at its end. Not all at once: a tool that never stops talking must not keep
+/// us from looking at the clock. What cannot be read was not said.
 fn drain(pipe: &mut Option<File>, into: &mut Vec<u8>) {
+    let Some(open) = pipe else { return };
+    let mut ready = [PollFd::new(open, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if !matches!(poll(&mut ready, Some(&now)), Ok(1..)) {
+        return;
+    }
     let mut buffer = [0; 16 * 1024];
-    while let Some(open) = pipe {
-        let mut ready = [PollFd::new(open, PollFlags::IN)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        if !matches!(poll(&mut ready, Some(&now)), Ok(1..)) {
-            return;
-        }
-        match open.read(&mut buffer) {
-            Ok(0) => *pipe = None,
-            Ok(read) => into.extend_from_slice(&buffer[..read]),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => *pipe = None,
-        }
+    match open.read(&mut buffer) {
+        Ok(0) => *pipe = None,
+        Ok(read) => into.extend_from_slice(&buffer[..read]),
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+        Err(_) => *pipe = None,
     }
 }

@@ -74,19 +74,21 @@ pub fn cut(program: &Program<'_>, grain: Grain) -> Cut {
     if let Some(whole) = program.whole(&roots) {
         return Cut { distinct, whole: Some(whole), ..Cut::default() };
     }
-    loop {
-        let cut = cut_at(program, &all, distinct, size);
-        let bound = distinct.saturating_mul(MOST_DUPLICATED_PERCENT) / 100;
-        // In one piece nothing is duplicated: this ends.
+    let together = affinity::groups(program, &all);
+    let bound = distinct.saturating_mul(MOST_DUPLICATED_PERCENT) / 100;
+    while size <= distinct || grain != Grain::Usual {
+        let cut = cut_at(program, &together, distinct, size);
         if cut.duplicated() <= bound || grain != Grain::Usual {
             return cut;
         }
         size = size.saturating_mul(2);
     }
+    // In one piece nothing is duplicated.
+    Cut { distinct, ..Cut::default() }
 }
 
-fn cut_at(program: &Program<'_>, roots: &[Node], distinct: u64, size: u64) -> Cut {
-    let groups = join(segments(program, roots, size), program, size);
+fn cut_at(program: &Program<'_>, together: &[Vec<Node>], distinct: u64, size: u64) -> Cut {
+    let groups = join(segments(program, together, size), program, size);
     let partitions: Vec<_> = groups.iter().map(|roots| partition(program, roots)).collect();
     if partitions.len() < 2 {
         return Cut { distinct, ..Cut::default() };
@@ -131,17 +133,17 @@ impl<'p> Segment<'p> {
 }
 
 /// The roots of every group, in pieces of bounded size.
-fn segments<'p>(program: &Program<'p>, roots: &[Node], grain: u64) -> Vec<Segment<'p>> {
+fn segments<'p>(program: &Program<'p>, together: &[Vec<Node>], grain: u64) -> Vec<Segment<'p>> {
     let mut segments: Vec<Segment<'p>> = Vec::new();
-    for group in affinity::groups(program, roots) {
+    for group in together {
         let mut current = Segment::new();
         for root in group {
-            let closure = program.closure(&[root]);
+            let closure = program.closure(&[*root]);
             let more = current.more(program, &closure);
             if current.is_full_for(more, closure.instructions(), grain) {
                 segments.push(std::mem::replace(&mut current, Segment::new()));
             }
-            current.add(program, root, &closure);
+            current.add(program, *root, &closure);
         }
         segments.push(current);
     }

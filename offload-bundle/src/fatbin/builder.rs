@@ -291,7 +291,7 @@ impl<'a> Pending<'a> {
         // What was given is let go when it is no longer needed, before the compressor takes memory of its own.
         let mut payload = std::mem::take(payload);
         if *squeeze {
-            payload = encode::squeezed(&payload);
+            payload = encode::squeezed(payload);
         }
         *self = Pending::Written(encode::encode(description, payload, *store)?);
         Ok(())

@@ -132,7 +132,10 @@ pub(super) fn encode<'a>(
 ) -> Result<WrittenEntry<'a>, EncodeError> {
     let packed = match store {
         Store::Plain => None,
-        Store::Zstd(level) => Some((decompress::zstd(&payload, level).map_err(EncodeError::Compression)?, flag::ZSTD)),
+        Store::Zstd(level) => {
+            let compress = if description.kind == EntryKind::Ptx { decompress::zstd_of_text } else { decompress::zstd };
+            Some((compress(&payload, level).map_err(EncodeError::Compression)?, flag::ZSTD))
+        }
         Store::Lz4 => Some((decompress::lz4(&payload), flag::LZ4)),
     };
     let mut flags = description.flags | feature_flags(description.arch.feature);
@@ -167,9 +170,12 @@ pub(super) fn encode_stored<'a>(
     Ok(WrittenEntry { header, payload: Cow::Borrowed(stored) })
 }
 
-/// PTX as it is stored: see [`super::squeeze`].
-pub(super) fn squeezed(text: &[u8]) -> Cow<'static, [u8]> {
-    Cow::Owned(ptx_squeeze::squeeze(text))
+/// PTX as it is stored (see [`super::squeeze`]), in its own memory if it has any.
+pub(super) fn squeezed(text: Cow<'_, [u8]>) -> Cow<'static, [u8]> {
+    Cow::Owned(match text {
+        Cow::Borrowed(text) => ptx_squeeze::squeeze(text),
+        Cow::Owned(text) => ptx_squeeze::squeeze_in_place(text),
+    })
 }
 
 /// Sizes of a payload; the last two are 0 if it is not compressed.
@@ -244,8 +250,11 @@ fn feature_flags(feature: ArchFeature) -> u64 {
 /// version one digit.
 pub(super) fn ptx_version(text: &[u8]) -> Option<(u16, u16)> {
     const DIRECTIVE: &[u8] = b".version";
-    let text = memchr::memchr(0, text).and_then(|end| text.get(..end)).unwrap_or(text);
     let found = memchr::memmem::find(text, DIRECTIVE)?;
+    // What stands behind a NUL is not looked at, and most texts have theirs at the very end. One further on ends the number below.
+    if memchr::memchr(0, text.get(..found)?).is_some() {
+        return None;
+    }
     let rest = text.get(found + DIRECTIVE.len()..)?;
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let start = rest.iter().position(|byte| !is_space(byte))?;

@@ -4,34 +4,97 @@
 //! white space goes, where "follows" is about the input's previous character and a comment counts as none; text in quotes stays
 //! as it is; one NUL is added.
 
+use std::ops::Range;
+
+/// The most bytes that are squeezed at a time: they fit into the fastest memory twice. Whole words, but for the last.
+const PIECE: usize = 4096;
+
 /// `ptx` without comments and needless blanks, and with a NUL behind it.
 pub fn squeeze(ptx: &[u8]) -> Vec<u8> {
     let text = ptx.strip_suffix(&[0]).unwrap_or(ptx);
-    let mut squeezer = Squeezer { out: vec![0; text.len() + 1], len: 0, previous: 0 };
-    let mut rest = text;
-    let mut in_quotes = false;
-    // Slashes and quotes are rare: what lies between them needs no more than a look at white space.
-    while let Some(at) = next_special(rest, in_quotes) {
-        let (plain, tail) = rest.split_at(at);
-        squeezer.take(plain, in_quotes);
-        if let Some(behind) = skip_comment(tail).filter(|_| !in_quotes) {
-            // What precedes the next character is now the comment's end, which is not white space.
-            squeezer.previous = b'/';
-            rest = behind;
-            continue;
-        }
-        let (special, behind) = tail.split_at(1);
-        if special == b"\"" && squeezer.previous != b'\\' {
-            in_quotes = !in_quotes;
-        }
-        squeezer.take(special, true);
-        rest = behind;
+    let mut out = Vec::with_capacity(text.len() + 1);
+    let (mut pieces, mut room) = (Pieces::default(), [0; PIECE]);
+    while let Some(piece) = pieces.next(text) {
+        out.extend_from_slice(piece.squeezed(text, &mut room));
     }
-    squeezer.take(rest, in_quotes);
-    let mut out = squeezer.out;
-    out.truncate(squeezer.len);
     out.push(0);
     out
+}
+
+/// [`squeeze`] in the memory of the text itself.
+pub(super) fn squeeze_in_place(mut text: Vec<u8>) -> Vec<u8> {
+    let end = text.strip_suffix(&[0]).unwrap_or(&text).len();
+    let mut len = 0;
+    let (mut pieces, mut room) = (Pieces::default(), [0; PIECE]);
+    while let Some(piece) = pieces.next(&text[..end]) {
+        // No longer than what was read, so what was not read yet stays.
+        let kept = piece.squeezed(&text, &mut room);
+        text[len..len + kept.len()].copy_from_slice(kept);
+        len += kept.len();
+    }
+    text.truncate(len);
+    text.push(0);
+    text
+}
+
+/// Where in a text its next piece starts.
+#[derive(Default)]
+struct Pieces {
+    at: usize,
+    in_quotes: bool,
+    /// The character in front.
+    previous: u8,
+}
+
+/// Some of a text that is not in a comment.
+struct Piece {
+    range: Range<usize>,
+    /// The character in front.
+    previous: u8,
+    /// All of it stays.
+    is_kept: bool,
+}
+
+impl Pieces {
+    /// The next piece of `text`, which is the same each time from where this has come to.
+    fn next(&mut self, text: &[u8]) -> Option<Piece> {
+        let rest = loop {
+            let rest = text.get(self.at..).filter(|rest| !rest.is_empty())?;
+            let Some(behind) = (!self.in_quotes).then(|| skip_comment(rest)).flatten() else { break rest };
+            self.at = text.len() - behind.len();
+            // What precedes the next character is now the comment's end, which is not white space.
+            self.previous = b'/';
+        };
+        // Slashes and quotes are rare: what lies between them needs no more than a look at white space.
+        let window = rest.get(..PIECE).unwrap_or(rest);
+        let (len, is_kept) = match next_special(window, self.in_quotes) {
+            Some(0) => {
+                let is_quote = rest[0] == b'"' && self.previous != b'\\';
+                self.in_quotes ^= is_quote;
+                (1, true)
+            }
+            Some(special) => (special, self.in_quotes),
+            None => (window.len(), self.in_quotes),
+        };
+        let piece = Piece { range: self.at..self.at + len, previous: self.previous, is_kept };
+        self.at += len;
+        self.previous = rest[len - 1];
+        Some(piece)
+    }
+}
+
+impl Piece {
+    /// What stays of it, in `room`.
+    fn squeezed<'a>(&self, text: &[u8], room: &'a mut [u8; PIECE]) -> &'a [u8] {
+        let text = &text[self.range.clone()];
+        let len = if self.is_kept {
+            room[..text.len()].copy_from_slice(text);
+            text.len()
+        } else {
+            squeeze_plain(text, self.previous, room)
+        };
+        &room[..len]
+    }
 }
 
 /// Where the next quote is, or the next slash where that can start a comment.
@@ -39,77 +102,19 @@ fn next_special(text: &[u8], in_quotes: bool) -> Option<usize> {
     if in_quotes { memchr::memchr(b'"', text) } else { memchr::memchr2(b'"', b'/', text) }
 }
 
-/// What was kept so far.
-struct Squeezer {
-    /// Room for all of the text.
-    out: Vec<u8>,
-    /// How much of it is used.
-    len: usize,
-    /// The input's last character.
-    previous: u8,
-}
-
-/// The same byte eight times.
-const fn all(byte: u8) -> u64 {
-    u64::from_le_bytes([byte; 8])
-}
-
-/// The high bit of each byte.
-const HIGH: u64 = all(0x80);
-
-/// The high bit of each byte of `word` that is zero. (Exact for every byte, unlike the shorter form with a borrow.)
-fn zero_bytes(word: u64) -> u64 {
-    !(((word & !HIGH) + !HIGH) | word | !HIGH)
-}
-
-/// The high bits of the blanks and tabs, and those of all white space, of eight characters.
-fn blanks_and_spaces(word: u64) -> (u64, u64) {
-    let blanks = zero_bytes(word ^ all(b' ')) | zero_bytes(word ^ all(b'\t'));
-    // Newline to carriage return: four characters in a row.
-    let low = word & !HIGH;
-    let at_least = low + all(0x80 - b'\n');
-    let above = low + all(0x80 - (b'\r' + 1));
-    let others = at_least & !above & !word & HIGH;
-    (blanks, blanks | others)
-}
-
-impl Squeezer {
-    /// Takes text without comments and quotes, all of it or without needless blanks.
-    fn take(&mut self, text: &[u8], is_kept: bool) {
-        let Some(&last) = text.last() else { return };
-        let Some(room) = self.out.get_mut(self.len..).filter(|room| room.len() >= text.len()) else { return };
-        if is_kept {
-            room[..text.len()].copy_from_slice(text);
-            self.len += text.len();
-        } else {
-            self.len += squeeze_plain(text, self.previous, room);
-        }
-        self.previous = last;
-    }
-}
-
-/// Copies text without its needless blanks into `room`, which is at least as long, and tells how long it is then.
-///
-/// Eight characters at a time: most have no blank to drop, or one.
-fn squeeze_plain(text: &[u8], previous: u8, room: &mut [u8]) -> usize {
+/// Copies text of at most a piece without its needless blanks into `room`, and tells how long it is then.
+fn squeeze_plain(text: &[u8], previous: u8, room: &mut [u8; PIECE]) -> usize {
+    let mut marks = [0; PIECE];
+    mark_needless(text, previous, &mut marks);
     let (words, rest) = text.as_chunks::<8>();
+    let (marks_of_words, marks_of_rest) = marks[..text.len()].as_chunks::<8>();
     let mut len = 0;
-    // The high bit in the lowest byte: whether the character in front is white space.
-    let mut carry = blanks_and_spaces(u64::from(previous)).1 & 0x80;
-    for word in words {
-        let word = u64::from_le_bytes(*word);
-        let (blanks, spaces) = blanks_and_spaces(word);
-        let mut needless = blanks & (spaces << 8 | carry);
-        carry = spaces >> 56;
-        let mut kept = word;
-        let mut count = 8;
+    for (word, marks) in words.iter().zip(marks_of_words) {
+        let (mut kept, mut needless) = (u64::from_le_bytes(*word), u64::from_le_bytes(*marks));
+        // The first of them without a branch: many words have one, and who knows which.
+        let mut count = 8 - drop_first(&mut kept, &mut needless);
         while needless != 0 {
-            // From the last to the first, so that those in front stay where they are.
-            let bit = 63 - needless.leading_zeros();
-            let below = (1u64 << (bit - 7)) - 1;
-            kept = kept & below | kept >> 8 & !below;
-            needless ^= 1 << bit;
-            count -= 1;
+            count -= drop_first(&mut kept, &mut needless);
         }
         // All eight are written; what is too much is overwritten by the next.
         if let Some(place) = room.get_mut(len..).and_then(|room| room.first_chunk_mut()) {
@@ -117,16 +122,42 @@ fn squeeze_plain(text: &[u8], previous: u8, room: &mut [u8]) -> usize {
         }
         len += count;
     }
-    let mut is_behind_space = carry != 0;
-    for &byte in rest {
-        let is_blank = matches!(byte, b' ' | b'\t');
-        if !(is_blank && is_behind_space) {
-            room[len] = byte;
-            len += 1;
-        }
-        is_behind_space = is_blank || matches!(byte, b'\n'..=b'\r');
+    for (byte, mark) in rest.iter().zip(marks_of_rest) {
+        room[len] = *byte;
+        len += usize::from(*mark == 0);
     }
     len
+}
+
+/// Puts 1 where a blank or tab follows white space. (A loop that becomes vector code.)
+fn mark_needless(text: &[u8], previous: u8, marks: &mut [u8; PIECE]) {
+    let is_needless = |previous: u8, byte: u8| u8::from(is_blank(byte) & is_space(previous));
+    let Some((&first, behind)) = text.split_first() else { return };
+    marks[0] = is_needless(previous, first);
+    for ((mark, byte), previous) in marks[1..].iter_mut().zip(behind).zip(text) {
+        *mark = is_needless(*previous, *byte);
+    }
+}
+
+fn is_blank(byte: u8) -> bool {
+    (byte == b' ') | (byte == b'\t')
+}
+
+fn is_space(byte: u8) -> bool {
+    // Tab to carriage return: five characters in a row.
+    (byte == b' ') | (byte.wrapping_sub(b'\t') < 5)
+}
+
+/// Drops the first of the needless characters of a word, those with a 1 in `needless`; what is behind it moves up. Tells how many it
+/// dropped: one or, if there is none, none.
+#[inline(always)]
+fn drop_first(word: &mut u64, needless: &mut u64) -> usize {
+    let first = *needless & needless.wrapping_neg();
+    // Of no bit at all it is all characters.
+    let in_front = first.wrapping_sub(1);
+    *word = *word & in_front | *word >> 8 & !in_front;
+    *needless = (*needless ^ first) >> 8;
+    usize::from(first != 0)
 }
 
 /// What follows the comment that `text` starts with, if it starts with one.

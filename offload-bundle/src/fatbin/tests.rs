@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::ptx_squeeze::squeeze_in_place;
 use super::*;
 use crate::{ArchFeature, GpuArch, samples};
 
@@ -69,6 +70,17 @@ proptest! {
         3 => prop::sample::select(b" \t\n\r\x0b\x0c".to_vec()), 3 => any::<u8>(), 1 => prop::sample::select(b"\"/*\\".to_vec())
     ], 0..120)) {
         prop_assert_eq!(squeeze(&text), by_characters(&text));
+        prop_assert_eq!(squeeze_in_place(text.clone()), by_characters(&text));
+    }
+
+    // Longer than a piece.
+    #[test]
+    fn squeezing_by_pieces_is_squeezing_by_characters(
+        start in "[ a/*\"\n\t]{0,40}", middle in "[ a\n\t]{4080,4110}", end in "[ a/*\"\n\t]{0,40}"
+    ) {
+        let text = [start, middle.clone(), end, middle].concat().into_bytes();
+        prop_assert_eq!(squeeze(&text), by_characters(&text));
+        prop_assert_eq!(squeeze_in_place(text.clone()), by_characters(&text));
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl<'a> FatbinWriter<'a> {
         let description =
             Description::of_code(EntryKind::Ptx, arch, code_version, identifier.as_bytes(), options.as_bytes());
         let compressed = self.options.compress != CompressPolicy::Never;
-        self.push(description, encode::squeezed(text), compressed)
+        self.push(description, encode::squeezed(Cow::Borrowed(text)), compressed)
     }
 
     /// Adds NVVM IR for link-time optimization.

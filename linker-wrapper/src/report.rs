@@ -10,6 +10,9 @@ use crate::symbol_name;
 /// More places than these say nothing new.
 const PLACES_SHOWN: usize = 5;
 
+/// Bytes of the name of a function that is no more than a place.
+const PLACE_WIDTH: usize = 120;
+
 /// Every duplicate and undefined symbol of one target. `users` says which functions of an image want a name.
 ///
 /// # Errors
@@ -77,5 +80,24 @@ fn using(users: Vec<String>) -> String {
     if users.is_empty() {
         return String::new();
     }
-    format!(" (in {})", joined(users.iter().map(|user| named(user)), ", "))
+    format!(" (in {})", joined(users.iter().map(|user| place(user)), ", "))
+}
+
+/// As [`named`], but a name of many lines, as templates have them, is cut: it only says where to look.
+fn place(function: &str) -> String {
+    let full = named(function);
+    if full.len() <= PLACE_WIDTH { full } else { format!("'{}'", symbol_name::shortened(function, PLACE_WIDTH)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_long_names_are_named_shortly() {
+        assert_eq!(using(vec!["_Z5twicei".into(), "first".into()]), " (in 'twice(int)' (_Z5twicei), 'first')");
+        let argument = "x".repeat(200);
+        let long = format!("_Z4sortI{}{argument}EvT_", argument.len());
+        assert_eq!(using(vec![long]), " (in 'void sort<…>')");
+    }
 }

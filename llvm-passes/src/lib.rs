@@ -13,6 +13,7 @@ pub mod crash;
 pub mod embedded;
 mod error;
 pub mod extract;
+mod numbers;
 pub mod partition;
 pub mod pipeline;
 pub mod program;

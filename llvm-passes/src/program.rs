@@ -5,8 +5,9 @@
 //! nobody can tell from a copy, and shared memory, of which every kernel has its own anyway. Everything else
 //! has one owner and is known to the others by name: variables, and functions whose address is taken.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
+use crate::numbers::NumberMap;
 use crate::summary::{CONSTANT, Global, Reference, Role, SHARED, Scope, Summary};
 
 /// One global of one unit.
@@ -38,8 +39,21 @@ pub struct Program<'p> {
     definitions: HashMap<&'p str, Node>,
     /// Names that stay visible: registered by the host, or used by cubins.
     keep: &'p BTreeSet<String>,
-    /// Of every global, by unit and index, the definitions that it refers to.
-    edges: Vec<Vec<Vec<Edge>>>,
+    /// Of every global, by unit and index.
+    facts: Vec<Vec<Facts>>,
+}
+
+/// What is asked of a global again and again.
+#[derive(Debug, Clone)]
+struct Facts {
+    /// The definitions that it refers to.
+    edges: Vec<Edge>,
+    /// The same for all that is the same in other units.
+    identity: u32,
+    /// A visible name.
+    visible: bool,
+    /// A variable that one partition has.
+    owned: bool,
 }
 
 /// One definition refers to another, of any unit.
@@ -69,24 +83,40 @@ impl<'p> Program<'p> {
                 }
             }
         }
-        let mut program = Program { units, tags, definitions, keep, edges: Vec::new() };
-        program.edges = (0..units.len()).map(|unit| program.edges_of(unit)).collect();
+        let mut program = Program { units, tags, definitions, keep, facts: Vec::new() };
+        let mut identities = HashMap::new();
+        program.facts = (0..units.len()).map(|unit| program.facts_of(unit, &mut identities)).collect();
         program
     }
 
-    fn edges_of(&self, unit: usize) -> Vec<Vec<Edge>> {
+    fn facts_of(&self, unit: usize, identities: &mut HashMap<Identity<'p>, u32>) -> Vec<Facts> {
         let of_global = |(index, global): (usize, &Global)| {
             let from = Node { unit, index: index as u32 };
             let edge =
                 |reference: &Reference| self.target(from, *reference).map(|to| Edge { to, called: reference.called });
-            global.references.iter().filter_map(edge).collect()
+            let next = identities.len() as u32;
+            Facts {
+                edges: global.references.iter().filter_map(edge).collect(),
+                identity: *identities.entry(self.identity(from)).or_insert(next),
+                visible: matches!(global.scope, Scope::Visible { .. }),
+                owned: matches!(global.role, Role::Variable(_)) && self.class(from) == Class::Owned,
+            }
         };
         self.units[unit].globals.iter().enumerate().map(of_global).collect()
     }
 
+    fn facts(&self, node: Node) -> &Facts {
+        &self.facts[node.unit][node.index as usize]
+    }
+
     /// What a definition refers to.
     pub fn edges(&self, node: Node) -> &[Edge] {
-        &self.edges[node.unit][node.index as usize]
+        &self.facts(node).edges
+    }
+
+    /// A number for [`Program::identity`].
+    pub fn identity_number(&self, node: Node) -> u32 {
+        self.facts(node).identity
     }
 
     /// Number of units.
@@ -210,14 +240,14 @@ impl<'p> Program<'p> {
     /// Whether this reference makes its target something that partitions share by name.
     pub fn is_shared_by(&self, edge: Edge) -> bool {
         match self.global(edge.to).role {
-            Role::Variable(_) => self.class(edge.to) == Class::Owned,
+            Role::Variable(_) => self.facts(edge.to).owned,
             Role::Kernel => true,
             Role::Function => !edge.called,
         }
     }
 
     /// All that the roots reach: what a partition with these roots is made of.
-    pub fn closure(&self, roots: &[Node]) -> Closure<'p> {
+    pub fn closure(&self, roots: &[Node]) -> Closure {
         let mut closure = Closure::default();
         for root in roots {
             closure.add_root(self, *root);
@@ -236,9 +266,8 @@ impl<'p> Program<'p> {
         let by_pointer: Vec<Node> =
             roots.iter().copied().filter(|root| self.global(*root).role == Role::Function).collect();
         let closure = self.closure(&by_pointer);
-        let shared = closure.nodes().find(
-            |node| matches!(&self.global(*node).role, Role::Variable(variable) if variable.address_space == SHARED),
-        )?;
+        let is_shared_memory = |node: &Node| matches!(&self.global(*node).role, Role::Variable(variable) if variable.address_space == SHARED);
+        let shared = closure.nodes().filter(is_shared_memory).min()?;
         let name = &self.global(shared).name;
         let why = format!("functions that are called through pointers use the shared variable {name}");
         Some(Whole { unit: Some(shared.unit), why })
@@ -265,11 +294,11 @@ pub struct Whole {
 
 /// The definitions of a partition.
 #[derive(Debug, Clone, Default)]
-pub struct Closure<'p> {
+pub struct Closure {
     /// With their bodies, and whether only to look into.
-    taken: BTreeMap<Node, Need>,
-    /// Visible names, so that of several equal definitions one is taken.
-    names: HashMap<&'p str, Node>,
+    taken: NumberMap<Node, Need>,
+    /// By the number of a visible name, so that of several equal definitions one is taken.
+    names: NumberMap<u32, Node>,
     open: Vec<Node>,
     instructions: u64,
 }
@@ -285,24 +314,26 @@ pub struct Need {
     pub shared: bool,
 }
 
-impl<'p> Closure<'p> {
+impl Closure {
     /// Instructions of all bodies.
     pub fn instructions(&self) -> u64 {
         self.instructions
     }
 
-    /// All definitions and names of other partitions' definitions, with what they are needed for.
+    /// All definitions and names of other partitions' definitions, with what they are needed for, in order.
     pub fn needs(&self) -> impl Iterator<Item = (Node, Need)> {
-        self.taken.iter().map(|(node, need)| (*node, *need))
+        let mut all: Vec<(Node, Need)> = self.taken.iter().map(|(node, need)| (*node, *need)).collect();
+        all.sort_unstable_by_key(|(node, _)| *node);
+        all.into_iter()
     }
 
-    /// All definitions with bodies.
+    /// All definitions with bodies, in no order.
     pub fn nodes(&self) -> impl Iterator<Item = Node> {
         self.taken.iter().filter(|(_, need)| need.body).map(|(node, _)| *node)
     }
 
     /// Adds a root; [`Closure::close`] adds what it reaches.
-    pub fn add_root(&mut self, program: &Program<'p>, root: Node) {
+    pub fn add_root(&mut self, program: &Program<'_>, root: Node) {
         let node = self.same_name(program, root);
         let need = self.taken.entry(node).or_default();
         need.root = true;
@@ -310,15 +341,12 @@ impl<'p> Closure<'p> {
         self.want_body(program, node);
     }
 
-    fn same_name(&mut self, program: &Program<'p>, node: Node) -> Node {
-        let global = program.global(node);
-        match global.scope {
-            Scope::Visible { .. } => *self.names.entry(global.name.as_str()).or_insert(node),
-            _ => node,
-        }
+    fn same_name(&mut self, program: &Program<'_>, node: Node) -> Node {
+        let facts = program.facts(node);
+        if facts.visible { *self.names.entry(facts.identity).or_insert(node) } else { node }
     }
 
-    fn want_body(&mut self, program: &Program<'p>, node: Node) {
+    fn want_body(&mut self, program: &Program<'_>, node: Node) {
         let need = self.taken.entry(node).or_default();
         if !need.body {
             need.body = true;
@@ -328,7 +356,7 @@ impl<'p> Closure<'p> {
     }
 
     /// Adds everything that is reached.
-    pub fn close(&mut self, program: &Program<'p>) {
+    pub fn close(&mut self, program: &Program<'_>) {
         while let Some(node) = self.open.pop() {
             for edge in program.edges(node) {
                 self.reach(program, *edge);
@@ -336,7 +364,7 @@ impl<'p> Closure<'p> {
         }
     }
 
-    fn reach(&mut self, program: &Program<'p>, edge: Edge) {
+    fn reach(&mut self, program: &Program<'_>, edge: Edge) {
         let node = self.same_name(program, edge.to);
         let shared = program.is_shared_by(Edge { to: node, ..edge });
         if shared {

@@ -53,15 +53,36 @@ fn symbols_of<Elf: FileHeader<Endian = Endianness>>(
 
 #[cfg(test)]
 mod tests {
+    use object::write::{self, StandardSection};
+    use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
+
     use super::*;
 
     #[test]
-    fn this_very_program_has_symbols() {
-        // A test program is an ELF file with both tables.
+    fn this_very_program_wants_memory() {
         let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let dynamic = host_symbols(&bytes, true).unwrap();
         assert!(dynamic.iter().any(|symbol| symbol.name.starts_with(b"malloc") && !symbol.defined));
-        assert!(host_symbols(&bytes, false).unwrap().iter().any(|symbol| symbol.name == b"main" && symbol.defined));
+    }
+
+    #[test]
+    fn an_object_defines_and_wants() {
+        let mut object = write::Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+        let text = object.section_id(StandardSection::Text);
+        let mut add = |name: &[u8], section, scope, weak| {
+            let (name, kind, flags) = (name.to_vec(), SymbolKind::Text, SymbolFlags::None);
+            object.add_symbol(write::Symbol { name, value: 0, size: 0, kind, scope, weak, section, flags });
+        };
+        add(b"main", write::SymbolSection::Section(text), SymbolScope::Dynamic, false);
+        add(b"spare", write::SymbolSection::Section(text), SymbolScope::Dynamic, true);
+        add(b"own", write::SymbolSection::Section(text), SymbolScope::Compilation, false);
+        add(b"wanted", write::SymbolSection::Undefined, SymbolScope::Dynamic, false);
+        let bytes = object.write().unwrap();
+        let found: Vec<_> =
+            host_symbols(&bytes, false).unwrap().into_iter().map(|s| (s.name, s.defined, s.weak)).collect();
+        let expected: [(&[u8], bool, bool); 3] =
+            [(b"main", true, false), (b"spare", true, true), (b"wanted", false, false)];
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -3,64 +3,55 @@
 
 use std::collections::HashMap;
 
+use super::Reached;
+use crate::numbers::NumberMap;
 use crate::program::{Identity, Node, Program};
 use crate::summary::Role;
 
 /// Copies of less code than this cost less than what stays unchanged in the cache when units are kept apart.
 const LEAST_SHARED: u64 = 500;
 
-/// What is known of a function that roots call.
-struct Shared {
-    /// Instructions of it and all that it reaches.
-    instructions: u64,
-    /// The unit of the first root that reaches it.
-    unit: usize,
-    /// Roots of other units reach it, too.
-    by_several: bool,
-}
+/// Functions that roots of several units reach, by the numbers of their identities, each with the instructions of it and of
+/// all that it reaches.
+type Shared = NumberMap<u32, u64>;
 
-/// The roots in groups; each keeps their order, and groups stand in the order of their first roots.
-pub fn groups(program: &Program<'_>, roots: &[Node]) -> Vec<Vec<Node>> {
+/// The places of the roots in groups; each keeps their order, and groups stand in the order of their first roots.
+pub fn groups(program: &Program<'_>, roots: &[Reached]) -> Vec<Vec<usize>> {
     let shared = shared_functions(program, roots);
     let mut places: HashMap<Result<Identity<'_>, usize>, usize> = HashMap::new();
-    let mut groups: Vec<Vec<Node>> = Vec::new();
-    for root in roots {
-        let group = anchor(program, *root, &shared).ok_or(root.unit);
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (number, reached) in roots.iter().enumerate() {
+        let group = anchor(program, reached, &shared).ok_or(reached.root.unit);
         let place = *places.entry(group).or_insert(groups.len());
         if place == groups.len() {
             groups.push(Vec::new());
         }
-        groups[place].push(*root);
+        groups[place].push(number);
     }
     groups
 }
 
 /// The function that is at least half of what a root reaches and that roots of other units reach, too: the largest.
-fn anchor<'p>(program: &Program<'p>, root: Node, shared: &HashMap<Identity<'p>, Shared>) -> Option<Identity<'p>> {
-    let closure = program.closure(&[root]);
-    let half = closure.instructions().div_ceil(2).max(LEAST_SHARED);
-    let candidates = closure.nodes().filter(|node| *node != root).filter_map(|node| {
-        let identity = program.identity(node);
-        let found = shared.get(&identity).filter(|found| found.by_several && found.instructions >= half)?;
-        Some((found.instructions, identity))
+fn anchor<'p>(program: &Program<'p>, reached: &Reached, shared: &Shared) -> Option<Identity<'p>> {
+    let half = reached.instructions.div_ceil(2).max(LEAST_SHARED);
+    let candidates = reached.nodes.iter().filter(|node| **node != reached.root).filter_map(|node| {
+        let instructions = *shared.get(&program.identity_number(*node))?;
+        (instructions >= half).then(|| (instructions, program.identity(*node)))
     });
     // Of two of one size the first by name, whatever the order of units.
     candidates.max_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1))).map(|(_, identity)| identity)
 }
 
-/// All functions that roots reach by calls.
-fn shared_functions<'p>(program: &Program<'p>, roots: &[Node]) -> HashMap<Identity<'p>, Shared> {
-    let mut shared: HashMap<Identity<'p>, Shared> = HashMap::new();
-    for root in roots {
-        let closure = program.closure(&[*root]);
-        for node in closure.nodes().filter(|node| node != root && program.global(*node).role == Role::Function) {
-            let new = || {
-                let instructions = program.closure(&[node]).instructions();
-                Shared { instructions, unit: root.unit, by_several: false }
-            };
-            let found = shared.entry(program.identity(node)).or_insert_with(new);
-            found.by_several |= found.unit != root.unit;
+fn shared_functions(program: &Program<'_>, roots: &[Reached]) -> Shared {
+    // One of those that are the same, the unit of the first root that reaches it, and whether roots of other units do, too.
+    let mut found: NumberMap<u32, (Node, usize, bool)> = NumberMap::default();
+    for Reached { root, nodes, .. } in roots {
+        for node in nodes.iter().filter(|node| *node != root && program.global(**node).role == Role::Function) {
+            let (_, unit, by_several) =
+                found.entry(program.identity_number(*node)).or_insert((*node, root.unit, false));
+            *by_several |= *unit != root.unit;
         }
     }
-    shared
+    let by_several = found.into_iter().filter(|(_, (_, _, by_several))| *by_several);
+    by_several.map(|(identity, (node, _, _))| (identity, program.closure(&[node]).instructions())).collect()
 }

@@ -6,10 +6,11 @@
 
 mod affinity;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use crate::extract::{How, Take, UnitPart};
-use crate::program::{Class, Closure, Identity, Need, Node, Program, Whole};
+use crate::numbers::NumberSet;
+use crate::program::{Class, Need, Node, Program, Whole};
 use crate::summary::{Role, Scope};
 
 /// Instructions before optimization that make a job worth its own processes: about half a second of work.
@@ -74,7 +75,11 @@ pub fn cut(program: &Program<'_>, grain: Grain) -> Cut {
     if let Some(whole) = program.whole(&roots) {
         return Cut { distinct, whole: Some(whole), ..Cut::default() };
     }
-    let together = affinity::groups(program, &all);
+    let all: Vec<Reached> = all.into_iter().map(|root| Reached::new(program, root)).collect();
+    let together: Vec<Vec<&Reached>> = affinity::groups(program, &all)
+        .into_iter()
+        .map(|group| group.into_iter().map(|number| &all[number]).collect())
+        .collect();
     let bound = distinct.saturating_mul(MOST_DUPLICATED_PERCENT) / 100;
     while size <= distinct || grain != Grain::Usual {
         let cut = cut_at(program, &together, distinct, size);
@@ -87,7 +92,23 @@ pub fn cut(program: &Program<'_>, grain: Grain) -> Cut {
     Cut { distinct, ..Cut::default() }
 }
 
-fn cut_at(program: &Program<'_>, together: &[Vec<Node>], distinct: u64, size: u64) -> Cut {
+/// A root with all that it reaches; what is asked more than once.
+struct Reached {
+    root: Node,
+    /// Definitions with bodies, the root among them.
+    nodes: Vec<Node>,
+    /// Instructions of those.
+    instructions: u64,
+}
+
+impl Reached {
+    fn new(program: &Program<'_>, root: Node) -> Self {
+        let closure = program.closure(&[root]);
+        Reached { root, nodes: closure.nodes().collect(), instructions: closure.instructions() }
+    }
+}
+
+fn cut_at(program: &Program<'_>, together: &[Vec<&Reached>], distinct: u64, size: u64) -> Cut {
     let groups = join(segments(program, together, size), program, size);
     let partitions: Vec<_> = groups.iter().map(|roots| partition(program, roots)).collect();
     if partitions.len() < 2 {
@@ -97,30 +118,28 @@ fn cut_at(program: &Program<'_>, together: &[Vec<Node>], distinct: u64, size: u6
 }
 
 /// Roots of one group that go together.
-struct Segment<'p> {
+#[derive(Default)]
+struct Segment {
     roots: Vec<Node>,
-    reached: HashSet<Identity<'p>>,
+    /// Numbers of identities.
+    reached: NumberSet<u32>,
     instructions: u64,
 }
 
-impl<'p> Segment<'p> {
-    fn new() -> Self {
-        Segment { roots: Vec::new(), reached: HashSet::new(), instructions: 0 }
-    }
-
-    fn add(&mut self, program: &Program<'p>, root: Node, closure: &Closure<'p>) {
-        self.roots.push(root);
-        for node in closure.nodes() {
-            if self.reached.insert(program.identity(node)) {
-                self.instructions += u64::from(program.global(node).instructions);
+impl Segment {
+    fn add(&mut self, program: &Program<'_>, root: &Reached) {
+        self.roots.push(root.root);
+        for node in &root.nodes {
+            if self.reached.insert(program.identity_number(*node)) {
+                self.instructions += u64::from(program.global(*node).instructions);
             }
         }
     }
 
     /// Instructions that a root would bring.
-    fn more(&self, program: &Program<'p>, closure: &Closure<'p>) -> u64 {
-        let new = closure.nodes().filter(|node| !self.reached.contains(&program.identity(*node)));
-        new.map(|node| u64::from(program.global(node).instructions)).sum()
+    fn more(&self, program: &Program<'_>, root: &Reached) -> u64 {
+        let new = root.nodes.iter().filter(|node| !self.reached.contains(&program.identity_number(**node)));
+        new.map(|node| u64::from(program.global(*node).instructions)).sum()
     }
 
     /// Whether a root should begin a new segment.
@@ -133,17 +152,16 @@ impl<'p> Segment<'p> {
 }
 
 /// The roots of every group, in pieces of bounded size.
-fn segments<'p>(program: &Program<'p>, together: &[Vec<Node>], grain: u64) -> Vec<Segment<'p>> {
-    let mut segments: Vec<Segment<'p>> = Vec::new();
+fn segments(program: &Program<'_>, together: &[Vec<&Reached>], grain: u64) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::new();
     for group in together {
-        let mut current = Segment::new();
+        let mut current = Segment::default();
         for root in group {
-            let closure = program.closure(&[*root]);
-            let more = current.more(program, &closure);
-            if current.is_full_for(more, closure.instructions(), grain) {
-                segments.push(std::mem::replace(&mut current, Segment::new()));
+            let more = current.more(program, root);
+            if current.is_full_for(more, root.instructions, grain) {
+                segments.push(std::mem::take(&mut current));
             }
-            current.add(program, *root, &closure);
+            current.add(program, root);
         }
         segments.push(current);
     }
@@ -151,7 +169,7 @@ fn segments<'p>(program: &Program<'p>, together: &[Vec<Node>], grain: u64) -> Ve
 }
 
 /// Joins small segments with their neighbours.
-fn join(segments: Vec<Segment<'_>>, program: &Program<'_>, grain: u64) -> Vec<Vec<Node>> {
+fn join(segments: Vec<Segment>, program: &Program<'_>, grain: u64) -> Vec<Vec<Node>> {
     let mut groups: Vec<Vec<Node>> = Vec::new();
     let (mut group, mut instructions) = (Vec::new(), 0);
     for segment in segments {
@@ -175,7 +193,7 @@ fn join(segments: Vec<Segment<'_>>, program: &Program<'_>, grain: u64) -> Vec<Ve
 
 /// Decided by the names of the segment's roots, more often for larger ones, so that groups have about the
 /// size of the grain and no change elsewhere moves their ends.
-fn is_boundary(program: &Program<'_>, segment: &Segment<'_>, grain: u64) -> bool {
+fn is_boundary(program: &Program<'_>, segment: &Segment, grain: u64) -> bool {
     let mut names = blake3::Hasher::new();
     for root in &segment.roots {
         names.update(program.global(*root).name.as_bytes());

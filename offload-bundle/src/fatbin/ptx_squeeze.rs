@@ -56,7 +56,7 @@ struct Piece {
 }
 
 impl Pieces {
-    /// The next piece of `text`, which is the same each time from where this has come to.
+    /// The next piece of `text`. What lies in front of it may have been overwritten meanwhile.
     fn next(&mut self, text: &[u8]) -> Option<Piece> {
         let rest = loop {
             let rest = text.get(self.at..).filter(|rest| !rest.is_empty())?;

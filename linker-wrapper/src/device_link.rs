@@ -36,7 +36,7 @@ use crate::progress::Progress;
 use crate::recorder::Recorder;
 use crate::results::{CachedTarget, Results};
 use crate::scratch::Scratch;
-use crate::{pool, progress, report, trace, warnings, whole};
+use crate::{messages, pool, report, trace, warnings, whole};
 
 /// What all targets of one link share.
 #[derive(Clone)]
@@ -155,7 +155,7 @@ fn run_all(jobs: &[Job<'_>], around: &Surroundings<'_>) -> Result<Vec<Done>, Err
 }
 
 fn report_words(target: &TargetPlan<'_>, linked: &LinkedTarget, around: &Surroundings<'_>) {
-    linked.said.iter().for_each(|words| progress::quietly(|| eprintln!("{words}")));
+    linked.said.iter().for_each(messages::show);
     for text in warnings::lines(linked.warnings.iter().cloned()) {
         warn(around.program, format_args!("{}: {text}", target.arch));
     }

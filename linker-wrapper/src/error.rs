@@ -1,9 +1,8 @@
 //! Errors are collected and shown together; each says what to do.
 
 use std::fmt;
-use std::io::Write;
 
-use crate::progress;
+use crate::messages;
 
 /// One or more messages, each complete in itself: file, member, offset, and what to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,15 +41,11 @@ impl Errors {
 
     /// Prints every message once, in order.
     pub fn print(&self, program: &str) {
-        progress::quietly(|| {
-            let mut stderr = std::io::stderr().lock();
-            for (index, message) in self.0.iter().enumerate() {
-                if !self.0[..index].contains(message) {
-                    // Nobody is left to tell when stderr itself is gone.
-                    let _ = writeln!(stderr, "{program}: error: {message}");
-                }
+        for (index, message) in self.0.iter().enumerate() {
+            if !self.0[..index].contains(message) {
+                messages::show(format_args!("{program}: error: {message}"));
             }
-        });
+        }
     }
 }
 
@@ -68,9 +63,7 @@ pub fn reason(error: &std::io::Error) -> String {
 
 /// Prints a warning.
 pub fn warn(program: &str, message: impl fmt::Display) {
-    progress::quietly(|| {
-        let _ = writeln!(std::io::stderr().lock(), "{program}: warning: {message}");
-    });
+    messages::show(format_args!("{program}: warning: {message}"));
 }
 
 /// Runs all results to their end and collects every error.

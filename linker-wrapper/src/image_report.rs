@@ -11,6 +11,7 @@ use crate::backend::Choice;
 use crate::cuda_image::Checked;
 use crate::error::Errors;
 use crate::image_policy::Entry;
+use crate::messages;
 use crate::options::Options;
 use crate::plan::{Code, PlannedImage, TargetPlan};
 use crate::scratch;
@@ -47,7 +48,7 @@ impl Request {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn answer(&self, report: &ImageReport) -> Result<(), Errors> {
+    pub fn answer(&self, program: &str, report: &ImageReport) -> Result<(), Errors> {
         let text = match self.json {
             true => serde_json::to_string_pretty(report).unwrap_or_default() + "\n",
             false => report.text(),
@@ -55,7 +56,7 @@ impl Request {
         match &self.file {
             Some(file) => scratch::write_output(file, text.as_bytes()),
             None => {
-                print!("{text}");
+                messages::report(program, &text);
                 Ok(())
             }
         }

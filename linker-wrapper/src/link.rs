@@ -32,8 +32,8 @@ use crate::scratch::{self, Scratch};
 use crate::toolchain::{Part, Toolchain, print};
 use crate::wishes::FileWishes;
 use crate::{
-    agreement, arguments, cache, device_library, fatbin_storage, host_link, host_object, image_policy, images, openmp,
-    override_image, pool, relocatable, select, trace, wishes,
+    agreement, arguments, cache, device_library, fatbin_storage, host_link, host_object, image_policy, images,
+    messages, openmp, override_image, pool, relocatable, select, trace, wishes,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
@@ -62,16 +62,14 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
 /// The phases, with everything that was asked in `options`.
 fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     if let Some(answer) = answer(options, program) {
-        print!("{answer}");
-        return Ok(0);
+        return messages::answer(&answer).map(|()| 0);
     }
     let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
     let device = device_compiler::read(options);
     let mode = Mode { show: mode.show || device.verbose, ..mode };
     options.parts.check()?;
     if options.print_toolchain {
-        print!("{}", print::toolchain(options, device.cuda_path.as_deref()));
-        return Ok(0);
+        return messages::answer(&print::toolchain(options, device.cuda_path.as_deref())).map(|()| 0);
     }
     ask_llvm(program, &device)?;
 
@@ -88,7 +86,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     if images.is_empty() && overriding.is_none() && !options.emit_fatbin_only {
         drop(extraction);
         trace::end()?;
-        report(options, &OnceLock::new())?;
+        report(program, options, &OnceLock::new())?;
         return host_link::become_linker(&host_link::find(options)?, &options.host_line, mode);
     }
     start_threads(options);
@@ -137,13 +135,13 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     })?;
     link.print_stats();
     // What a link that failed would have made is of no use.
-    if code == 0 { report(options, &link.report).map(|()| 0) } else { Ok(code) }
+    if code == 0 { report(program, options, &link.report).map(|()| 0) } else { Ok(code) }
 }
 
 /// `--offload-report`; `made` is empty where there was no CUDA code.
-fn report(options: &Options, made: &OnceLock<ImageReport>) -> Result<(), Errors> {
+fn report(program: &str, options: &Options, made: &OnceLock<ImageReport>) -> Result<(), Errors> {
     let Some(request) = options.report.as_ref().filter(|_| !options.linker_query) else { return Ok(()) };
-    request.answer(made.get_or_init(|| ImageReport::empty(output(options), options)))
+    request.answer(program, made.get_or_init(|| ImageReport::empty(output(options), options)))
 }
 
 /// The output's name; linkers have a default.
@@ -310,7 +308,7 @@ impl Link<'_> {
         });
         if self.mode.show {
             // Comments to the shell that the commands are pasted into.
-            backends.choices().iter().for_each(|choice| eprintln!(" # {choice}"));
+            backends.choices().iter().for_each(|choice| messages::show(format_args!(" # {choice}")));
         }
         // One link has one set of targets.
         let _ = self.choices.set(backends.choices());
@@ -326,7 +324,7 @@ impl Link<'_> {
     /// `--offload-stats`.
     fn print_stats(&self) {
         if let Some(format) = self.options.stats {
-            print!("{}", self.recorder.stats(self.cached.get().copied()).render(format));
+            messages::report(self.program, &self.recorder.stats(self.cached.get().copied()).render(format));
         }
     }
 
@@ -410,7 +408,7 @@ impl Link<'_> {
     fn template(&self, registration: &Registration<'_>) -> Result<host_object::Template, Errors> {
         let _compiling = trace::scope("Compile module", || format!("{:?}", registration.slot().section));
         let triple = self.options.host_triple.as_deref().unwrap_or(HOST_TRIPLE);
-        let show = |text: &str| eprint!("{text}");
+        let show = |text: &str| messages::show(text.trim_end());
         let show = self.options.print_wrapped_module.then_some(&show as &dyn Fn(&str));
         host_object::template(triple, registration, show)
     }

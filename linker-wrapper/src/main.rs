@@ -1,5 +1,6 @@
 //! fatlink: device linking for a host link, by the names `fatlink`, `clang-linker-wrapper`,
 //! `ld.fatlink` and `ld`. [`link`] tells the story.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // messages.rs alone prints.
 
 mod agreement;
 mod arguments;
@@ -27,6 +28,7 @@ mod link;
 mod linker_script;
 mod mapped;
 mod memory;
+mod messages;
 mod openmp;
 mod option_table;
 mod options;
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
     }
     let outcome = crash_report::requested(&words).map_or_else(|| link::run(&words), Err);
     command::stand_still_if_ending();
+    llvm_passes::crash::forget_stream_errors();
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(errors) => {

@@ -24,7 +24,7 @@ use crate::plan::TargetPlan;
 use crate::results::Results;
 use crate::scratch::Scratch;
 use crate::worker::UnitRange;
-use crate::{trace, whole};
+use crate::{messages, trace, whole};
 
 /// Less bitcode than this is one job in any case, and is not looked at twice.
 const SMALL: usize = 192 << 10;
@@ -117,7 +117,7 @@ pub fn cut<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<
         if let Some(whole) = cut.whole.filter(|_| around.mode.show) {
             // A comment to the shell that the commands are pasted into.
             let name = whole.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name));
-            eprintln!(" # {}: not cut into jobs: {name}{}", target.arch, whole.why);
+            messages::show(format_args!(" # {}: not cut into jobs: {name}{}", target.arch, whole.why));
         }
         return Ok(None);
     }

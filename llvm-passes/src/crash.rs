@@ -110,6 +110,16 @@ extern "C" fn handle(signal: c_int) {
     }
 }
 
+/// Makes LLVM forget that it could not write something to stdout or stderr, for which it would end the process with an
+/// error at its exit.
+pub fn forget_stream_errors() {
+    unsafe extern "C" {
+        fn fatlink_forget_stream_errors();
+    }
+    // SAFETY: it takes nothing, and no other thread uses LLVM any more.
+    unsafe { fatlink_forget_stream_errors() };
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

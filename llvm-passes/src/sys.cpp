@@ -10,10 +10,28 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <system_error>
+
+// The destructors of LLVM's streams end the process with an error if anything could not be written.
+extern "C" void fatlink_forget_stream_errors() {
+  llvm::outs().clear_error();
+  llvm::errs().clear_error();
+}
+
+// A reader that has read enough and closed the pipe is no error.
+static void forget_closed_pipe() {
+  llvm::outs().flush();
+  if (llvm::outs().error() == std::errc::broken_pipe)
+    llvm::outs().clear_error();
+}
 
 // LLVMParseCommandLineOptions sends LLVM's complaints to nowhere and does not say whether there were any.
 extern "C" bool fatlink_parse_llvm_options(int count, const char *const *words) {
+  // --help prints and ends the process. What is registered after the stream was made runs before its destructor.
+  llvm::outs();
+  std::atexit(forget_closed_pipe);
   return llvm::cl::ParseCommandLineOptions(count, words, "", &llvm::errs());
 }
 

@@ -9,8 +9,8 @@ use offload_bundle::host_object::{self, FileKind};
 use crate::command::{self, Mode};
 use crate::error::Errors;
 use crate::mapped::Mapped;
+use crate::messages;
 use crate::options;
-use crate::progress;
 
 /// Switches of the host line that hold for the image's libraries too. Not `-Bstatic`: a second copy of a
 /// runtime library inside the image would start without its constructors. Not `--whole-archive`: it is meant
@@ -68,7 +68,7 @@ pub fn link_shared(
         return Err(Errors::one(failure));
     }
     if !words.is_empty() {
-        progress::quietly(|| eprintln!("{words}"));
+        messages::show(words);
     }
     std::fs::read(output).map_err(|error| Errors::one(format_args!("{program} left no image for {target}: {error}")))
 }

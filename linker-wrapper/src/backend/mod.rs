@@ -22,6 +22,7 @@ use offload_bundle::arch::{GpuArch, PtxVersion};
 use crate::command::Mode;
 use crate::device_compiler::DeviceOptions;
 use crate::error::{Errors, warn};
+use crate::messages;
 use crate::scratch::Scratch;
 use crate::toolchain::ptxas as toolkit_ptxas;
 use crate::toolchain::{Part, Ptxas, Toolchain};
@@ -414,7 +415,7 @@ impl<'b> Maker<'b> {
         let options =
             LinkOptions { level: device.ptxas_level, debug: device.debug, ptxas_arguments: &device.ptxas_arguments };
         if backends.mode.show {
-            eprintln!(" # {}", self.shown(arch, pieces, &inputs, &options));
+            messages::show(format_args!(" # {}", self.shown(arch, pieces, &inputs, &options)));
         }
         if backends.mode.dry {
             return Ok(Vec::new());

@@ -9,7 +9,7 @@ use crate::arguments;
 use crate::command::{self, Mode};
 use crate::device_compiler::DeviceOptions;
 use crate::error::Errors;
-use crate::progress;
+use crate::messages;
 use crate::scratch;
 
 /// Joins cubins into an executable one and returns its bytes.
@@ -59,7 +59,7 @@ pub fn join(
         return Err(Errors::one(command::failure(nvlink, &arch.to_string(), result.status, &words)));
     }
     if !words.is_empty() {
-        progress::quietly(|| eprintln!("{words}"));
+        messages::show(words);
     }
     std::fs::read(output).map_err(|error| Errors::one(format_args!("{program} left no cubin for {arch}: {error}")))
 }

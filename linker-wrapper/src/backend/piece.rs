@@ -8,6 +8,7 @@ use offload_bundle::cubin;
 
 use super::ptxas::DebugInfo;
 use crate::error::{Errors, collect};
+use crate::messages;
 
 /// The forms of device code that a library takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +103,7 @@ pub fn require_cubin(bytes: Vec<u8>, linker: &str, arch: GpuArch) -> Result<Vec<
 /// Shows what a library has to say, as ptxas' words are shown.
 pub fn show_log(log: &str) {
     if !log.is_empty() {
-        eprintln!("{log}");
+        messages::show(log);
     }
 }
 

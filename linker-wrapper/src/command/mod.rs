@@ -4,7 +4,6 @@ mod watch;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use wait4::Wait4;
 
-use crate::{memory, progress};
+use crate::{memory, messages};
 use watch::Watched;
 
 /// Whether commands are shown, and whether they are run.
@@ -79,9 +78,7 @@ pub fn show(mode: Mode, program: &Path, arguments: &[OsString]) {
             line.push(' ');
             line.push_str(&quoted(argument));
         }
-        progress::quietly(|| {
-            let _ = writeln!(std::io::stderr().lock(), " {line}");
-        });
+        messages::show(format_args!(" {line}"));
     }
 }
 

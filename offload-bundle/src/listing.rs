@@ -373,15 +373,18 @@ pub fn table(rows: &[Row]) -> String {
     let mut cells = vec![["MEMBER", "OFFSET", "KIND", "TARGET", "IMAGE", "SIZE", "COMPRESSION"].map(str::to_owned)];
     cells.extend(rows.iter().map(cells_of));
     let has_members = rows.iter().any(|row| row.member.is_some());
+    let mut widths = [0; COLUMNS];
+    for line in &cells {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
     let mut out = String::new();
     for line in &cells {
         let mut text = String::new();
-        for (column, cell) in line.iter().enumerate().skip(usize::from(!has_members)) {
-            let width = cells.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-            let blanks = " ".repeat(width - cell.chars().count());
+        for (column, (cell, width)) in line.iter().zip(widths).enumerate().skip(usize::from(!has_members)) {
             // Numbers stand to the right, words to the left.
-            let is_number = column == SIZE_COLUMN;
-            text += &if is_number { format!("{blanks}{cell}  ") } else { format!("{cell}{blanks}  ") };
+            text += &if column == SIZE_COLUMN { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
         }
         out += text.trim_end();
         out.push('\n');
@@ -389,9 +392,10 @@ pub fn table(rows: &[Row]) -> String {
     out
 }
 
+const COLUMNS: usize = 7;
 const SIZE_COLUMN: usize = 5;
 
-fn cells_of(row: &Row) -> [String; 7] {
+fn cells_of(row: &Row) -> [String; COLUMNS] {
     let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
     [
         row.member.clone().unwrap_or_default(),
@@ -413,5 +417,24 @@ fn image_text(row: &Row) -> String {
         (Some(false), _) => format!("{} (executable)", row.image),
         (None, Some(version)) => format!("{} {version}", row.image),
         (None, None) => row.image.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Were the width of a column looked for once for each line, this would take hours.
+    #[test]
+    fn issue_11_21_long_tables_take_no_longer_for_each_line() {
+        let row = |number: usize| Row {
+            member: Some(format!("{number}.o")),
+            target: "sm_90".to_owned(),
+            ..plain_row("cubin", number, 0, OffloadKinds::CUDA)
+        };
+        let rows: Vec<Row> = (0..200_000).map(row).collect();
+        let text = table(&rows);
+        let lengths: Vec<usize> = text.lines().skip(1).map(str::len).collect();
+        assert_eq!(lengths, vec![lengths[0]; 200_000]);
     }
 }

@@ -17,7 +17,7 @@ pub fn parse(text: &str) -> Result<CompressMode, String> {
 pub fn options(mode: CompressMode, debug: bool) -> Options {
     let options = Options { debug, ..Options::default() };
     match mode {
-        // PTX, and cubins with debug information, by Zstandard of level 5.
+        // PTX, and cubins with debug information or of more than 10,000,000 bytes, by Zstandard of level 5.
         CompressMode::Default | CompressMode::Balance => options,
         CompressMode::Size => Options { compress: CompressPolicy::All, level: 19, ..options },
         // Drivers before 550 read it too.

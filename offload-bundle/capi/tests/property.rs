@@ -343,6 +343,61 @@ fn random_fatbins() {
     }
 }
 
+/// A cubin of `size` bytes, as padding behind the ELF file is taken for a part of it. What it is padded with is neither all the same nor
+/// random, so that a compressor has something to find.
+fn padded(cubin: &[u8], size: usize, random: &mut Random) -> Vec<u8> {
+    let mut bytes = cubin.to_vec();
+    while bytes.len() < size {
+        bytes.extend_from_slice(&cubin[random.below(cubin.len())..]);
+        bytes.push(random.below(256) as u8);
+    }
+    bytes.truncate(size);
+    bytes
+}
+
+/// Cubins of more than 10,000,000 bytes are compressed without being asked to, each for itself, whatever else is in the fatbin.
+#[test]
+fn issue_11_06_large_cubins() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (nvidia_13, nvidia_12, ours) = (nvidia_13(), nvidia_12(), ours());
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut images = Vec::new();
+    for (target, args, size) in [
+        ("sm_90", &[][..], 10_000_000),
+        ("sm_90", &[], 10_000_001),
+        ("sm_100a", &["-c"], 10_000_001),
+        ("sm_80", &["-lineinfo"], 12_345_678),
+        ("sm_80", &[], 4096),
+    ] {
+        let arch: GpuArch = target.parse().expect("an architecture");
+        let ptx = tools::whole_ptx(&arch.min_ptx().to_string(), target);
+        let bytes = padded(&tools::ptxas(dir.path(), &ptx, target, args), size, &mut random);
+        let file = dir.path().join(format!("{}.image", images.len()));
+        std::fs::write(&file, &bytes).expect("an image");
+        images.push((arch, Image { kind: Kind::Cubin, bytes, number: arch.number, file }));
+    }
+    let input = |(arch, image)| Input { image, arch, name: Some("a.cu".to_owned()), options: None };
+    let inputs: Vec<Input<'_>> = images.iter().map(|(arch, image)| input((*arch, image))).collect();
+    for (words, large, small) in [
+        (&[][..], Compression::Zstd, Compression::None),
+        (&["-compress-mode=balance"], Compression::Zstd, Compression::None),
+        (&["-compress-mode=speed"], Compression::Lz4, Compression::None),
+        (&["-compress-mode=none"], Compression::None, Compression::None),
+        (&["-compress=false"], Compression::None, Compression::None),
+        (&["-compress-all"], Compression::Zstd, Compression::Zstd),
+    ] {
+        let (theirs, mine) = (by_library(&nvidia_13, words, &inputs), by_builder(words, &inputs));
+        assert_same("builder", words, &mine, &theirs);
+        let compressions: Vec<_> = read(&mine).expect("ours").iter().map(|entry| entry.compression).collect();
+        assert_eq!(compressions, [small, large, large, large, small], "{words:?}");
+        assert!(by_library(&ours, words, &inputs) == mine, "our library and our builder differ, {words:?}");
+        assert_reads(&theirs, &inputs);
+        assert_same("fatbinary", words, &mine, &by_fatbinary(dir.path(), words, &inputs));
+    }
+    let theirs = by_library(&nvidia_12, &[], &inputs);
+    assert_same("nvFatbin 12.9", &["-as=12"], &by_library(&ours, &["-as=12"], &inputs), &theirs);
+}
+
 /// NVIDIA scrambles LTO-IR after compressing it; what we only compress, its linkers take all the same.
 #[test]
 fn compressed_ltoir_links() {

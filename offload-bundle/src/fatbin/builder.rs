@@ -80,7 +80,8 @@ impl<'a> FatbinBuilder<'a> {
     ) -> Result<(), FatbinError> {
         let image = image.into();
         let description = checks::cubin(&image, arch, identifier.as_ref(), &self.options)?;
-        self.push(description, image, self.options.store_of_cubins());
+        let store = self.options.store_of_cubin(image.len());
+        self.push(description, image, store);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::encode::Store;
+use super::encode::{LARGEST_PLAIN_CUBIN, Store};
 use super::{FatbinError, Host, flag};
 
 /// Which compiler driver a fatbin comes from, if it says so. Neither nvcc nor clang does.
@@ -79,7 +79,7 @@ pub struct BuilderOptions {
     pub producer: Producer,
     /// Whether anything is compressed (`-compress=`).
     pub compress: bool,
-    /// Whether cubins without debug information are, too (`-compress-all`).
+    /// Whether all cubins are, too (`-compress-all`), not only those with debug information or of more than 10,000,000 bytes.
     pub compress_all: bool,
     /// How it is compressed (`-compress-mode=`).
     pub mode: CompressMode,
@@ -154,9 +154,10 @@ impl BuilderOptions {
         }
     }
 
-    /// How cubins are stored.
-    pub(super) fn store_of_cubins(&self) -> Store {
-        let wanted = self.debug || self.relocatable || self.compress_all || self.mode == CompressMode::Size;
+    /// How a cubin of this size in bytes is stored.
+    pub(super) fn store_of_cubin(&self, size: usize) -> Store {
+        let asked = self.debug || self.relocatable || self.compress_all || self.mode == CompressMode::Size;
+        let wanted = asked || size > LARGEST_PLAIN_CUBIN;
         if wanted { self.store_of_code() } else { Store::Plain }
     }
 }

@@ -100,6 +100,9 @@ pub(super) enum Store {
     Lz4,
 }
 
+/// The size in bytes above which nvFatbin compresses a cubin without being asked to.
+pub(super) const LARGEST_PLAIN_CUBIN: usize = 10_000_000;
+
 /// Why an entry cannot be written.
 #[derive(Debug)]
 pub(super) enum EncodeError {

@@ -35,7 +35,7 @@ impl Host {
 /// Which payloads are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CompressPolicy {
-    /// PTX and LTO-IR; cubins only with debug information.
+    /// PTX and LTO-IR; cubins only with debug information, or of more than 10,000,000 bytes.
     #[default]
     Default,
     /// All (`-compress-all`).
@@ -111,7 +111,7 @@ impl<'a> FatbinWriter<'a> {
         }
         let description = Description::of_cubin(&image, arch, identifier.as_bytes());
         let compressed = match self.options.compress {
-            CompressPolicy::Default => self.options.debug,
+            CompressPolicy::Default => self.options.debug || bytes.len() > encode::LARGEST_PLAIN_CUBIN,
             CompressPolicy::All => true,
             CompressPolicy::Never => false,
         };

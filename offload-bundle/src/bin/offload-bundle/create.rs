@@ -64,10 +64,10 @@ pub struct Arguments {
     /// Options of ptxas, put beside PTX and LTO-IR
     #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     cmdline: String,
-    /// Whether PTX, LTO-IR and machine code with debug information are compressed
+    /// Whether PTX, LTO-IR, and machine code with debug information or of more than 10,000,000 bytes are compressed
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     compress: bool,
-    /// Compress machine code, too
+    /// Compress all machine code, too
     #[arg(long)]
     compress_all: bool,
     /// How to compress

@@ -65,10 +65,8 @@ pub struct Surroundings<'a> {
     pub registered: &'a HashSet<String>,
     /// How the code is cut into jobs.
     pub partitioning: Partitioning,
-    /// Leave to run a job.
+    /// How many jobs may run at a time.
     pub limit: &'a Limit,
-    /// Jobs at a time.
-    pub threads: usize,
     /// What earlier links made.
     pub results: &'a Results,
     /// Memory for jobs.
@@ -144,13 +142,11 @@ pub fn link_all(targets: &[TargetPlan<'_>], around: &Surroundings<'_>) -> Result
 fn run_all(jobs: &[Job<'_>], around: &Surroundings<'_>) -> Result<Vec<Done>, Errors> {
     let labels: Vec<(String, u64)> = jobs.iter().map(|job| (job.label(), pool::Job::cost(job))).collect();
     let progress = Progress::new(&labels);
-    pool::longest_first(jobs, around.threads, |index, job| {
-        around.limit.run(|| {
-            progress.started(index);
-            let done = run(job, around);
-            progress.finished(index);
-            done
-        })
+    pool::longest_first(jobs, around.limit, |index, job| {
+        progress.started(index);
+        let done = run(job, around);
+        progress.finished(index);
+        done
     })
 }
 

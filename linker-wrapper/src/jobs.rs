@@ -2,11 +2,17 @@
 //!
 //! The jobserver protocol is in the GNU make manual, "POSIX Jobserver Interaction": a byte read from the
 //! server is leave to run one more job than the one that every child may run, and is written back after it.
+//!
+//! The `jobserver` crate is not used: its constructor is unsafe, and its tokens cannot be given back by a
+//! signal that ends the process.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, poll};
 
 /// What the user asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,131 +26,220 @@ pub enum Jobs {
     Jobserver,
 }
 
-impl Jobs {
-    /// Jobs at a time, as far as this process decides.
-    pub fn threads(self) -> usize {
-        match self {
-            Jobs::Number(number) => number.max(1),
-            Jobs::Cores | Jobs::Jobserver => std::thread::available_parallelism().map_or(1, usize::from),
-        }
-    }
-}
-
-/// Hands out leave to run a job.
+/// How many jobs may run at a time.
+#[derive(Debug)]
 pub struct Limit {
+    workers: usize,
     server: Option<Server>,
-    /// The leave that every process has: taken.
-    own_taken: AtomicBool,
-    /// No server, but one was asked for: one job at a time.
-    alone: Option<Mutex<()>>,
 }
 
 /// The two ends of the server's pipe, or its fifo twice.
+#[derive(Debug)]
 struct Server {
+    /// Reading does not wait: others may take a token first, and who waits must hear of the last job's end.
     take: File,
     give: File,
 }
 
-/// Tokens read and not written back yet, for a process that ends early.
-static HELD: Mutex<(Option<File>, Vec<u8>)> = Mutex::new((None, Vec::new()));
-
 impl Limit {
+    /// Jobs of this process, so many at a time.
+    pub fn of(workers: usize) -> Self {
+        Limit { workers: workers.max(1), server: None }
+    }
+
     /// Connects to the jobserver if `jobs` says so. The text is a warning: there is none to connect to.
     pub fn new(jobs: Jobs) -> (Self, Option<String>) {
-        let free = |server, alone| Limit { server, own_taken: AtomicBool::new(false), alone };
-        if jobs != Jobs::Jobserver {
-            return (free(None, None), None);
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        match jobs {
+            Jobs::Number(number) => (Limit::of(number), None),
+            Jobs::Cores => (Limit::of(cores()), None),
+            Jobs::Jobserver => match Make::of(std::env::var("MAKEFLAGS").ok().as_deref()) {
+                Make::Jobserver(address) => match Server::connect(&address) {
+                    Some(server) => (Limit { workers: cores(), server: Some(server) }, None),
+                    None => (Limit::of(1), Some(unreachable(&address))),
+                },
+                Make::Unlimited => (Limit::of(cores()), None),
+                Make::Serial => (Limit::of(1), None),
+                Make::Absent => (Limit::of(1), Some(NO_MAKE.to_owned())),
+            },
         }
-        let flags = std::env::var("MAKEFLAGS").unwrap_or_default();
-        match connect(&flags) {
-            Some(server) => (free(Some(server), None), None),
+    }
+
+    /// Most workers that are of use.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Slots for the workers of one queue of jobs.
+    pub fn slots(&self) -> Slots<'_> {
+        let server = self.server.as_ref();
+        // Without a pipe no worker could be told to stop waiting: then there is only the slot that every process has.
+        let end = server.and_then(|_| std::io::pipe().ok());
+        let (closed, open) = end.map_or((None, None), |(reader, writer)| (Some(reader), Some(writer)));
+        Slots { server, closed, open: Mutex::new(open) }
+    }
+}
+
+const NO_MAKE: &str =
+    "--wrapper-jobs=jobserver: MAKEFLAGS is not set, so no make runs this link, and one job runs at a time";
+
+fn unreachable(address: &str) -> String {
+    format!(
+        "--wrapper-jobs=jobserver: the jobserver {address} that MAKEFLAGS names cannot be reached, so one job runs at a time; \
+         mark the recipe's line with '+', so that make hands its jobserver on"
+    )
+}
+
+/// What MAKEFLAGS says of the make that runs us.
+#[derive(Debug, PartialEq, Eq)]
+enum Make {
+    /// It has a jobserver: `fifo:PATH`, or two descriptors `R,W`.
+    Jobserver(String),
+    /// `make -j`: as many jobs as one likes.
+    Unlimited,
+    /// `make`, `make -j1`.
+    Serial,
+    /// No make runs us.
+    Absent,
+}
+
+impl Make {
+    fn of(flags: Option<&str>) -> Self {
+        let Some(flags) = flags else { return Make::Absent };
+        // Variables of make's command line stand behind "--".
+        let words = || flags.split_whitespace().take_while(|word| *word != "--");
+        let address = |word: &str| {
+            word.strip_prefix("--jobserver-auth=").or(word.strip_prefix("--jobserver-fds=")).map(str::to_owned)
+        };
+        match words().filter_map(address).last() {
+            Some(address) => Make::Jobserver(address),
+            None if words().any(|word| word == "-j") => Make::Unlimited,
+            None => Make::Serial,
+        }
+    }
+}
+
+impl Server {
+    fn connect(address: &str) -> Option<Self> {
+        let (take, give) = match address.strip_prefix("fifo:") {
+            Some(path) => (path.to_owned(), path.to_owned()),
             None => {
-                let warning = "--wrapper-jobs=jobserver: MAKEFLAGS names no jobserver that can be reached, so one job runs \
-                               at a time; mark the recipe's line with '+'";
-                (free(None, Some(Mutex::new(()))), Some(warning.to_owned()))
+                let (take, give) = address.split_once(',')?;
+                let descriptor = |number: &str| Some(format!("/proc/self/fd/{}", number.parse::<u32>().ok()?));
+                (descriptor(take)?, descriptor(give)?)
+            }
+        };
+        // A description of our own: whether reading waits is nobody else's concern.
+        let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).ok()?;
+        let take = OpenOptions::new().read(true).custom_flags(nonblocking).open(take).ok()?;
+        let give = OpenOptions::new().write(true).open(give).ok()?;
+        // Make closes its pipe for recipes that are not marked, and others may use the descriptors for anything.
+        let is_pipe = |file: &File| file.metadata().is_ok_and(|found| found.file_type().is_fifo());
+        (is_pipe(&take) && is_pipe(&give)).then_some(Server { take, give })
+    }
+
+    /// A token, if nobody else took it first.
+    fn try_take(&self) -> Option<u8> {
+        let mut held = held();
+        if held.ended {
+            return None;
+        }
+        let mut token = [0];
+        (&self.take).read_exact(&mut token).ok()?;
+        if held.server.is_none() {
+            held.server = self.give.try_clone().ok();
+        }
+        held.tokens.push(token[0]);
+        Some(token[0])
+    }
+}
+
+/// Slots for the workers of one queue of jobs. A worker gets a slot first and then takes a job, so that no job waits for
+/// a slot that another worker has.
+#[derive(Debug)]
+pub struct Slots<'l> {
+    server: Option<&'l Server>,
+    /// Hung up when no job is left.
+    closed: Option<PipeReader>,
+    open: Mutex<Option<PipeWriter>>,
+}
+
+impl Slots<'_> {
+    /// Waits for a slot. The first worker has one at once, always: that of this process, which needs no token. `None`:
+    /// no job is left to wait for.
+    pub fn wait(&self, worker: usize) -> Option<Slot> {
+        let Some(server) = self.server.filter(|_| worker > 0) else { return Some(Slot { token: None }) };
+        let closed = self.closed.as_ref()?;
+        loop {
+            let mut ends =
+                [PollFd::from_borrowed_fd(server.take.as_fd(), PollFlags::IN), PollFd::new(closed, PollFlags::IN)];
+            match poll(&mut ends, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+            if !ends[1].revents().is_empty() {
+                return None;
+            }
+            if let Some(token) = server.try_take() {
+                return Some(Slot { token: Some(token) });
             }
         }
     }
 
-    /// Runs a job as soon as that is allowed.
-    pub fn run<T>(&self, job: impl FnOnce() -> T) -> T {
-        let _alone = self.alone.as_ref().map(|alone| alone.lock());
-        let _leave = self.server.as_ref().map(|server| self.leave(server));
-        job()
-    }
-
-    fn leave<'l>(&'l self, server: &'l Server) -> Leave<'l> {
-        if !self.own_taken.swap(true, Ordering::AcqRel) {
-            return Leave { limit: self, token: None };
-        }
-        let mut token = [0];
-        match (&server.take).read_exact(&mut token) {
-            Ok(()) => hold(server, token[0]),
-            // The server is gone: make has ended, and nobody waits for tokens any more.
-            Err(_) => return Leave { limit: self, token: None },
-        }
-        Leave { limit: self, token: Some(token[0]) }
+    /// No job is left: nobody waits any longer.
+    pub fn close(&self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
 /// Leave to run one job; dropped, it goes back.
-struct Leave<'l> {
-    limit: &'l Limit,
+#[derive(Debug)]
+pub struct Slot {
     token: Option<u8>,
 }
 
-impl Drop for Leave<'_> {
+impl Drop for Slot {
     fn drop(&mut self) {
-        match self.token {
-            Some(token) => give_back(token),
-            None => self.limit.own_taken.store(false, Ordering::Release),
+        if let Some(token) = self.token {
+            held().give_back(token);
         }
     }
 }
 
-fn hold(server: &Server, token: u8) {
-    if let Ok(mut held) = HELD.lock() {
-        if held.0.is_none() {
-            held.0 = server.give.try_clone().ok();
-        }
-        held.1.push(token);
-    }
+/// Tokens read and not written back yet, for a process that ends early.
+#[derive(Debug)]
+struct Held {
+    server: Option<File>,
+    tokens: Vec<u8>,
+    /// The process is ending: no more tokens are taken.
+    ended: bool,
 }
 
-fn give_back(token: u8) {
-    if let Ok(mut held) = HELD.lock() {
-        if let Some(place) = held.1.iter().position(|one| *one == token) {
-            held.1.swap_remove(place);
-        }
-        if let Some(give) = &mut held.0 {
+static HELD: Mutex<Held> = Mutex::new(Held { server: None, tokens: Vec::new(), ended: false });
+
+fn held() -> MutexGuard<'static, Held> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Held {
+    /// Once for each that was taken.
+    fn give_back(&mut self, token: u8) {
+        let Some(place) = self.tokens.iter().position(|one| *one == token) else { return };
+        self.tokens.swap_remove(place);
+        if let Some(server) = &mut self.server {
             // Nobody is left to tell if the server is gone.
-            let _ = give.write_all(&[token]);
+            let _ = server.write_all(&[token]);
         }
     }
 }
 
 /// Gives all tokens back: this process ends before its jobs do.
 pub fn give_all_back() {
-    let held = HELD.lock().map(|held| held.1.clone()).unwrap_or_default();
-    held.into_iter().for_each(give_back);
-}
-
-/// `--jobserver-auth=fifo:PATH` or `--jobserver-auth=R,W`, and the older `--jobserver-fds=R,W`. The last one counts.
-fn connect(flags: &str) -> Option<Server> {
-    let named = |word: &str| {
-        let value = word.strip_prefix("--jobserver-auth=").or_else(|| word.strip_prefix("--jobserver-fds="))?;
-        Some(value.to_owned())
-    };
-    let value = flags.split_whitespace().filter_map(named).next_back()?;
-    let (take, give) = match value.strip_prefix("fifo:") {
-        Some(path) => (path.to_owned(), path.to_owned()),
-        None => {
-            let (take, give) = value.split_once(',')?;
-            let descriptor = |number: &str| number.parse::<u32>().ok().map(|number| format!("/proc/self/fd/{number}"));
-            (descriptor(take)?, descriptor(give)?)
-        }
-    };
-    Some(Server { take: File::open(take).ok()?, give: OpenOptions::new().write(true).open(give).ok()? })
+    let mut held = held();
+    held.ended = true;
+    while let Some(token) = held.tokens.last().copied() {
+        held.give_back(token);
+    }
 }
 
 #[cfg(test)]
@@ -152,26 +247,76 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_jobserver_there_is_a_warning() {
-        assert!(connect("").is_none());
-        assert!(connect(" -j --jobserver-auth=900,901").is_none());
-        assert!(connect("--jobserver-auth=fifo:/no/such/fifo").is_none());
-        assert!(Limit::new(Jobs::Cores).1.is_none());
+    fn issue_11_10_what_makeflags_say() {
+        let server = |address: &str| Make::Jobserver(address.to_owned());
+        for (flags, expected) in [
+            (None, Make::Absent),
+            (Some(""), Make::Serial),
+            (Some("w"), Make::Serial),
+            (Some(" -j1"), Make::Serial),
+            (Some("kw -j"), Make::Unlimited),
+            (Some(" -j2 --jobserver-auth=3,4"), server("3,4")),
+            (Some(" -j2 --jobserver-fds=3,4 -j --jobserver-auth=fifo:/tmp/GMfifo1"), server("fifo:/tmp/GMfifo1")),
+            (Some("s -j2 --jobserver-auth=3,4 -- A=--jobserver-auth=7,8"), server("3,4")),
+            (Some(" -- A=--jobserver-auth=7,8"), Make::Serial),
+        ] {
+            assert_eq!(Make::of(flags), expected, "{flags:?}");
+        }
     }
 
     #[test]
-    fn tokens_are_taken_and_given_back() {
+    fn issue_11_10_only_pipes_are_jobservers() {
         let folder = tempfile::tempdir().unwrap();
-        // A file stands in for the fifo's two ends: tokens are read from the front and written to another.
-        let (take, give) = (folder.path().join("take"), folder.path().join("give"));
-        std::fs::write(&take, "ab").unwrap();
-        std::fs::write(&give, "").unwrap();
-        let server = Server { take: File::open(&take).unwrap(), give: File::create(&give).unwrap() };
-        let limit = Limit { server: Some(server), own_taken: AtomicBool::new(false), alone: None };
-        // The first needs no token; the two inside it do.
-        limit.run(|| limit.run(|| limit.run(|| ())));
-        assert_eq!(std::fs::read(&give).unwrap(), b"ba");
-        limit.run(|| ());
-        assert_eq!(std::fs::read(&give).unwrap(), b"ba");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "++").unwrap();
+        assert!(Server::connect(&format!("fifo:{}", file.display())).is_none());
+        assert!(Server::connect("fifo:/no/such/fifo").is_none());
+        assert!(Server::connect("900,901").is_none());
+        // What make gives to a recipe that is not marked with '+'.
+        assert!(Server::connect("-2,-2").is_none());
+        assert!(unreachable("-2,-2").contains("mark the recipe's line with '+'"));
+    }
+
+    /// A jobserver with these tokens, as make 4.3 hands it on, and the pipe's end that reads what is left.
+    fn server(tokens: &[u8]) -> (Limit, PipeReader, PipeWriter) {
+        use std::os::fd::AsRawFd;
+        let (take, mut give) = std::io::pipe().unwrap();
+        give.write_all(tokens).unwrap();
+        let server = Server::connect(&format!("{},{}", take.as_raw_fd(), give.as_raw_fd()));
+        (Limit { workers: 8, server: Some(server.unwrap()) }, take, give)
+    }
+
+    fn left(limit: Limit, mut take: PipeReader, give: PipeWriter) -> Vec<u8> {
+        drop((limit, give));
+        held().server = None;
+        let mut left = Vec::new();
+        take.read_to_end(&mut left).unwrap();
+        left.sort_unstable();
+        left
+    }
+
+    /// Tokens are kept for the whole process, so that there can only be one test that takes some.
+    #[test]
+    fn issue_11_10_tokens_first_then_jobs() {
+        let (limit, take, give) = server(b"ab");
+        let slots = limit.slots();
+        let own = slots.wait(0).unwrap();
+        let (second, third) = (slots.wait(1).unwrap(), slots.wait(2).unwrap());
+        assert_eq!((own.token, second.token.is_some() && third.token.is_some()), (None, true));
+        // All tokens are taken: the first worker never waits, the others do, and not beyond the last job.
+        assert!(slots.wait(0).is_some());
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| slots.wait(3).is_none());
+            slots.close();
+            assert!(waiting.join().unwrap());
+        });
+        drop((second, own));
+        // A process that ends early gives the rest back, once, and takes no more.
+        give_all_back();
+        drop(third);
+        assert!(limit.server.as_ref().unwrap().try_take().is_none());
+        drop(slots);
+        held().ended = false;
+        assert_eq!(left(limit, take, give), b"ab");
     }
 }

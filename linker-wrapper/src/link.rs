@@ -294,7 +294,6 @@ impl Link<'_> {
                 registered: self.registered,
                 partitioning: self.options.partitioning,
                 limit: self.limit,
-                threads: self.options.jobs.threads(),
                 results: &results,
                 budget: &Budget::new(self.options.memory),
                 estimates: &Estimates::default(),

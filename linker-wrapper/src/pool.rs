@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::error::{Errors, collect};
+use crate::jobs::Limit;
 
 /// LLVM recurses deeply in large functions. Memory is only used where the stack really grows.
 pub const STACK_SIZE: usize = 64 << 20;
@@ -20,22 +21,29 @@ pub trait Job: Sync {
     fn is_one_of_many(&self) -> bool;
 }
 
-/// Runs all jobs, each told its place, the costliest first, `threads` at a time; the results come in the order of the jobs. After an
-/// error no further job of many starts; those that run go on to their end, and all errors are shown.
+/// Runs all jobs, each told its place, the costliest first, as many at a time as `limit` allows; the results come in the
+/// order of the jobs. After an error no further job of many starts; those that run go on to their end, and all errors
+/// are shown.
 ///
 /// # Errors
 /// Those of the jobs.
 pub fn longest_first<J: Job, T: Send>(
     jobs: &[J],
-    threads: usize,
+    limit: &Limit,
     run: impl Fn(usize, &J) -> Result<T, Errors> + Sync,
 ) -> Result<Vec<T>, Errors> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|index| std::cmp::Reverse(jobs[*index].cost()));
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let results: Vec<Mutex<Option<Result<T, Errors>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
-    let work = || {
-        while let Some(index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+    let slots = limit.slots();
+    let work = |worker: usize| {
+        while let Some(_slot) = slots.wait(worker) {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if place + 1 >= order.len() {
+                slots.close();
+            }
+            let Some(index) = order.get(place) else { return };
             let job = &jobs[*index];
             if job.is_one_of_many() && failed.load(Ordering::Relaxed) {
                 continue;
@@ -48,11 +56,16 @@ pub fn longest_first<J: Job, T: Send>(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
-            let spawned = std::thread::Builder::new().stack_size(STACK_SIZE).spawn_scoped(scope, work);
+        for worker in 0..limit.workers().clamp(1, jobs.len().max(1)) {
+            let work = &work;
+            let thread = std::thread::Builder::new().stack_size(STACK_SIZE);
+            let spawned = thread.spawn_scoped(scope, move || work(worker));
             if spawned.is_err() {
-                // No thread to be had: this one does the work.
-                work();
+                // No thread to be had: those that there are do the work, and this one if it is the first.
+                if worker == 0 {
+                    work(0);
+                }
+                break;
             }
         }
     });
@@ -78,7 +91,7 @@ mod tests {
     #[test]
     fn results_come_in_the_order_of_the_jobs_and_work_in_the_order_of_costs() {
         let started = Mutex::new(Vec::new());
-        let results = longest_first(&[3_u64, 9, 1, 7], 1, |_, job| {
+        let results = longest_first(&[3_u64, 9, 1, 7], &Limit::of(1), |_, job| {
             started.lock().unwrap().push(*job);
             Ok(job * 2)
         });
@@ -89,7 +102,7 @@ mod tests {
     #[test]
     fn after_an_error_only_what_stands_alone_starts() {
         let started = Mutex::new(Vec::new());
-        let result = longest_first(&[1_u64, 30, 20], 1, |_, job| -> Result<(), Errors> {
+        let result = longest_first(&[1_u64, 30, 20], &Limit::of(1), |_, job| -> Result<(), Errors> {
             started.lock().unwrap().push(*job);
             if *job == 30 { Err(Errors::one("no")) } else { Ok(()) }
         });
@@ -99,7 +112,7 @@ mod tests {
 
     #[test]
     fn more_threads_than_jobs_are_fine() {
-        assert_eq!(longest_first(&[1_u64, 2], 64, |_, job| Ok(*job)).unwrap(), [1, 2]);
-        assert!(longest_first(&[] as &[u64], 4, |_, job| Ok(*job)).unwrap().is_empty());
+        assert_eq!(longest_first(&[1_u64, 2], &Limit::of(64), |_, job| Ok(*job)).unwrap(), [1, 2]);
+        assert!(longest_first(&[] as &[u64], &Limit::of(4), |_, job| Ok(*job)).unwrap().is_empty());
     }
 }

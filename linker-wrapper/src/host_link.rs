@@ -10,17 +10,19 @@ use crate::arguments;
 use crate::command::{self, Mode};
 use crate::error::Errors;
 use crate::options::Options;
+use crate::persona;
 use crate::scratch::{self, FileState, Scratch};
 
 /// Linkers looked for on PATH, best first.
 const LINKERS: [&str; 3] = ["ld.lld", "mold", "ld"];
 
-/// Finds the real linker: `--linker-path`, else `FATLINK_LINKER`, else the first of [`LINKERS`]; never
-/// this program itself, under whatever name.
+/// Finds the real linker: `--linker-path`, else `FATLINK_LINKER`, else the one whose name we were called by, else the
+/// first of [`LINKERS`]; never this program itself, under whatever name, and none that has led to this very link.
 ///
 /// # Errors
 /// None found, or the named one cannot be run.
-pub fn find(options: &Options) -> Result<PathBuf, Errors> {
+pub fn find(options: &Options, program: &str) -> Result<PathBuf, Errors> {
+    let started = Started::read();
     let named = [
         ("--linker-path", options.linker_path.clone().map(PathBuf::into_os_string)),
         ("FATLINK_LINKER", std::env::var_os("FATLINK_LINKER").filter(|value| !value.is_empty())),
@@ -29,7 +31,7 @@ pub fn find(options: &Options) -> Result<PathBuf, Errors> {
         let Some(name) = name else { continue };
         match command::find_program(&name, &|_| true) {
             // clang -fuse-ld=fatlink names us as the linker of its own wrapper.
-            Some(path) if is_ourselves(&path) => {}
+            Some(path) if started.contains(&path) => {}
             Some(path) => return Ok(path),
             None => {
                 let name = Path::new(&name).display();
@@ -39,15 +41,65 @@ pub fn find(options: &Options) -> Result<PathBuf, Errors> {
             }
         }
     }
-    LINKERS.iter().find_map(|name| command::find_program(OsStr::new(name), &|path| !is_ourselves(path))).ok_or_else(|| {
-        Errors::one("no host linker found: none of ld.lld, mold and ld is on PATH; name one with --linker-path=<path> or FATLINK_LINKER")
+    let called_as = persona::linkers_named(program);
+    let names = if called_as.is_empty() { &LINKERS[..] } else { &called_as };
+    let first = names.iter().find_map(|name| command::find_program(OsStr::new(name), &|path| !started.contains(path)));
+    first.ok_or_else(|| match &called_as[..] {
+        [] => Errors::one(
+            "no host linker found: none of ld.lld, mold and ld is on PATH; name one with --linker-path=<path> or FATLINK_LINKER",
+        ),
+        [name, ..] => Errors::one(format_args!(
+            "no host linker found: fatlink was called as {program} and runs the linker of that name, and no {name} is on PATH; \
+             install it, or name another one with --linker-path=<path> or FATLINK_LINKER"
+        )),
     })
 }
 
-fn is_ourselves(path: &Path) -> bool {
-    let identity = |path: &Path| path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
-    let ours = std::env::current_exe().ok().and_then(|path| identity(&path));
-    ours.is_some() && identity(path) == ours
+/// The programs that have led to this link: this one, and every linker that a fatlink above this process has started. Each
+/// is known by its inode, so that a script or a second copy of fatlink among the linkers on PATH makes no circle.
+struct Started(Vec<(u64, u64)>);
+
+/// Where they are written down for the linker that is started.
+const STARTED: &str = "FATLINK_STARTED_LINKERS";
+
+impl Started {
+    fn read() -> Self {
+        let value = std::env::var(STARTED).unwrap_or_default();
+        let number = |pair: &str| {
+            let (device, inode) = pair.split_once(':')?;
+            Some((device.parse().ok()?, inode.parse().ok()?))
+        };
+        let mut all: Vec<_> = value.split(',').filter_map(number).collect();
+        all.extend(std::env::current_exe().ok().and_then(|path| Self::identity(&path)));
+        Started(all)
+    }
+
+    fn identity(path: &Path) -> Option<(u64, u64)> {
+        path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    }
+
+    fn contains(&self, path: &Path) -> bool {
+        Self::identity(path).is_some_and(|identity| self.0.contains(&identity))
+    }
+
+    /// The variable's value for a linker that is about to be started.
+    fn with(mut self, linker: &Path) -> String {
+        self.0.extend(Self::identity(linker));
+        self.0.iter().map(|(device, inode)| format!("{device}:{inode}")).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// What the real linker answers to `--version`; none if it gives no answer.
+pub fn version(options: &Options, program: &str) -> Option<String> {
+    let answer = command::capture(&find(options, program).ok()?, &["--version".into()]).ok()?;
+    answer.status.success().then(|| String::from_utf8_lossy(&answer.stdout).into_owned())
+}
+
+/// The command that starts the real linker.
+fn command_of(linker: &Path, line: &[OsString]) -> Command {
+    let mut command = Command::new(linker);
+    command.args(line).env(STARTED, Started::read().with(linker));
+    command
 }
 
 /// Becomes the real linker; comes back only with an error.
@@ -63,10 +115,10 @@ pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8,
         // Somebody has to remove the response file afterwards.
         let scratch = Scratch::new(None)?;
         let short = shortened(line, "host", &scratch)?;
-        let status = command::run(linker, &short).map_err(|error| cannot_run(linker, &error))?;
+        let status = command::run(&mut command_of(linker, &short)).map_err(|error| cannot_run(linker, &error))?;
         return exit_code(linker, status);
     }
-    let error = Command::new(linker).args(line).exec();
+    let error = command_of(linker, line).exec();
     Err(cannot_run(linker, &error))
 }
 
@@ -128,7 +180,7 @@ pub fn run(linker: &Path, line: &[OsString], output: &Path, scratch: &Scratch, m
     let before = FileState::of(output);
     scratch::guard_output(output);
     let line = shortened(line, "host", scratch)?;
-    let status = command::run(linker, &line).map_err(|error| cannot_run(linker, &error))?;
+    let status = command::run(&mut command_of(linker, &line)).map_err(|error| cannot_run(linker, &error))?;
     scratch::release_output();
     if status.success() {
         return Ok(0);

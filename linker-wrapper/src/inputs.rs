@@ -103,12 +103,18 @@ impl Inputs {
         &self.files[piece.file].bytes()[piece.range.clone()]
     }
 
-    /// Whether a wrapper has already handled this link: it puts its registration object directly behind the
-    /// output. An object that a relocatable link made final has registration code too, but for its own
-    /// entries, under names of their own.
+    /// Whether a wrapper has already handled this link: it puts its registration object directly behind the output.
     pub fn already_registered(&self, options: &Options) -> bool {
         let behind_output = self.pieces.iter().find(|piece| piece.input >= options.inputs_before_output);
-        let Some(piece) = behind_output.filter(|piece| piece.kind == FileKind::ElfRelocatable) else { return false };
+        behind_output.is_some_and(|piece| self.registers_all_entries(piece))
+    }
+
+    /// Whether a piece has registration code for the entries of the whole program. An object that a relocatable link made
+    /// final has such code too, but for its own entries, under names of their own.
+    pub fn registers_all_entries(&self, piece: &Piece) -> bool {
+        if piece.kind != FileKind::ElfRelocatable {
+            return false;
+        }
         let bytes = self.bytes(piece);
         let open_table = |symbol: &HostSymbol<'_>| symbol.name == b"__start_llvm_offload_entries" && !symbol.defined;
         match host_object::registration_symbol(bytes) {

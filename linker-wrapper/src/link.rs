@@ -32,8 +32,8 @@ use crate::scratch::{self, Scratch};
 use crate::toolchain::{Part, Toolchain, print};
 use crate::wishes::FileWishes;
 use crate::{
-    agreement, arguments, cache, device_library, fatbin_storage, host_link, host_object, image_policy, images,
-    messages, openmp, override_image, pool, relocatable, select, trace, wishes,
+    agreement, arguments, cache, dependency_file, device_library, fatbin_storage, host_link, host_object, image_policy,
+    images, lost_images, messages, openmp, override_image, pool, relocatable, select, trace, wishes,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
@@ -69,7 +69,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     let mode = Mode { show: mode.show || device.verbose, ..mode };
     options.parts.check()?;
     if options.print_toolchain {
-        return messages::answer(&print::toolchain(options, device.cuda_path.as_deref())).map(|()| 0);
+        return messages::answer(&print::toolchain(options, device.cuda_path.as_deref(), program)).map(|()| 0);
     }
     ask_llvm(program, &device)?;
 
@@ -83,11 +83,16 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     inputs.warnings().iter().for_each(|text| warn(program, text));
     let handled = options.linker_query || inputs.already_registered(options);
     let images = if handled { Vec::new() } else { images::find(&inputs)? };
+    // What -r makes is no program yet.
+    if !handled && overriding.is_none() && !options.relocatable && !options.emit_fatbin_only {
+        lost_images::check(&inputs, &images, &options.roots)?;
+        lost_images::libraries(&inputs).iter().for_each(|text| warn(program, text));
+    }
     if images.is_empty() && overriding.is_none() && !options.emit_fatbin_only {
         drop(extraction);
         trace::end()?;
         report(program, options, &OnceLock::new())?;
-        return host_link::become_linker(&host_link::find(options)?, &options.host_line, mode);
+        return host_link::become_linker(&host_link::find(options, program)?, &options.host_line, mode);
     }
     start_threads(options);
     let selection = select::select(&inputs, &images, &options.roots)?;
@@ -105,7 +110,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     let scratch = Scratch::new((options.save_temps && !mode.dry).then_some(output))?;
     llvm_passes::crash::prepare(program, &scratch.folder().unwrap_or(Path::new("")).to_string_lossy());
     let registered = images::registered_names(&inputs, &selection.host)?;
-    let linker = host_link::find(options);
+    let linker = host_link::find(options, program);
     let (limit, warning) = Limit::new(options.jobs);
     warning.into_iter().for_each(|text| warn(program, text));
     let wishes = match options.ptx_policy {
@@ -152,8 +157,11 @@ fn output(options: &Options) -> &Path {
 /// `--help` and `--version` under the wrapper's name.
 fn answer(options: &Options, program: &str) -> Option<String> {
     let version = || {
+        // clang -Wl,--version: a build system asks for the linker.
+        let linkers = options.linker_path.as_ref().and_then(|_| host_link::version(options, program));
         format!(
-            "{program} version {} (fatlink, LLVM {})\n",
+            "{}{program} version {} (fatlink, LLVM {})\n",
+            linkers.unwrap_or_default(),
             env!("CARGO_PKG_VERSION"),
             llvm_passes::bitcode::our_version()
         )
@@ -440,9 +448,18 @@ impl Link<'_> {
         let mut line = host_link::line_with(self.options, objects, replaced);
         line.extend(host_link::keeping_entries(linker, &line));
         let section = self.options.fatbin_section;
-        line.extend(section.linker_words(linker, self.options, self.scratch, self.mode, self.program)?);
+        let words = section.linker_words(linker, self.options, self.scratch, self.mode, self.program)?;
+        line.extend(words.iter().cloned());
         let _linking = trace::scope("Execute host linker", || linker.display().to_string());
-        let code = host_link::run(linker, &line, replaced.unwrap_or(self.output), self.scratch, self.mode)?;
+        let written = replaced.unwrap_or(self.output);
+        let code = host_link::run(linker, &line, written, self.scratch, self.mode)?;
+        if code == 0
+            && !self.mode.dry
+            && let Some(file) = dependency_file::of_line(&line)
+        {
+            let ours: Vec<PathBuf> = objects.iter().cloned().chain(words.iter().map(PathBuf::from)).collect();
+            dependency_file::clean(&file, &ours, (written, self.output))?;
+        }
         if code == 0 && self.options.relocatable && !self.mode.dry {
             relocatable::seal(&raw, self.output)?;
         }

@@ -36,10 +36,18 @@ pub fn select(inputs: &Inputs, images: &[FoundImage<'_>], roots: &[String]) -> R
         // No member carries device code: what the host linker takes of them does not matter.
         return Ok(Selection { host: on_line.clone(), device: on_line });
     }
-    let units = collect(pieces.par_iter().map(|piece| host_unit(inputs, piece)).collect::<Vec<_>>())?;
-    let host = resolve_host(&units, roots);
+    let host = host_pieces(inputs, roots)?;
     let device = add_wanted_devices(images, host.clone())?;
     Ok(Selection { host, device })
+}
+
+/// The pieces that the host linker links.
+///
+/// # Errors
+/// Damaged symbol tables.
+pub fn host_pieces(inputs: &Inputs, roots: &[String]) -> Result<Vec<bool>, Errors> {
+    let units = collect(inputs.pieces().par_iter().map(|piece| host_unit(inputs, piece)).collect::<Vec<_>>())?;
+    Ok(resolve_host(&units, roots))
 }
 
 /// The visible symbols of one host piece.

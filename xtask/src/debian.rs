@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::step::{Progress, step};
 
-const PACKAGES: [&str; 13] = [
+const PACKAGES: [&str; 14] = [
     "clang-22",
     "lld-22",
     "llvm-22-dev",
@@ -18,6 +18,8 @@ const PACKAGES: [&str; 13] = [
     "libzstd-dev",
     "zlib1g-dev",
     "g++",
+    // The host linker that is not part of LLVM or of g++.
+    "mold",
     // lit, and what it needs to stop a test that runs too long.
     "python3",
     "python3-psutil",

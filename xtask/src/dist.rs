@@ -1,8 +1,8 @@
 //! `cargo xtask dist`: the programs and the C library as a user installs them.
 //!
 //! `dist/bin` is for clang's `-B`: one program under the three names that it is looked up by. `dist/gcc` is for gcc's
-//! `-B` and stands apart, because clang would take a `ld` beside its linker wrapper for the host linker. `dist/share` holds man pages
-//! and shell completions.
+//! `-B`, under the names of all linkers that gcc knows, and stands apart, because clang would take a `ld` beside its linker
+//! wrapper for the host linker. `dist/share` holds man pages and shell completions.
 
 use std::path::Path;
 
@@ -13,8 +13,15 @@ use crate::step::step;
 use crate::{library, setup};
 
 const PROGRAMS: [&str; 2] = ["fatlink", "offload-bundle"];
-const LINKS: [(&str, &str); 3] =
-    [("bin/clang-linker-wrapper", "fatlink"), ("bin/ld.fatlink", "fatlink"), ("gcc/ld", "../bin/fatlink")];
+const LINKS: [(&str, &str); 7] = [
+    ("bin/clang-linker-wrapper", "fatlink"),
+    ("bin/ld.fatlink", "fatlink"),
+    ("gcc/ld", "../bin/fatlink"),
+    ("gcc/ld.bfd", "../bin/fatlink"),
+    ("gcc/ld.gold", "../bin/fatlink"),
+    ("gcc/ld.lld", "../bin/fatlink"),
+    ("gcc/ld.mold", "../bin/fatlink"),
+];
 
 /// Builds and lays out, on a machine that may still lack the tools.
 pub fn run(repository: &Repository) -> Result<()> {

@@ -135,8 +135,8 @@ pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -
 ///
 /// # Errors
 /// The program could not be started.
-pub fn run(program: &Path, arguments: &[OsString]) -> std::io::Result<ExitStatus> {
-    let (mut child, _running) = spawn(Command::new(program).args(arguments))?;
+pub fn run(command: &mut Command) -> std::io::Result<ExitStatus> {
+    let (mut child, _running) = spawn(command)?;
     child.wait()
 }
 

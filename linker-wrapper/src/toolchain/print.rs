@@ -9,7 +9,7 @@ use crate::host_link;
 use crate::options::Options;
 
 /// The table, one line for each part.
-pub fn toolchain(options: &Options, cuda_path: Option<&Path>) -> String {
+pub fn toolchain(options: &Options, cuda_path: Option<&Path>, program: &str) -> String {
     let cuda_path = options.cuda_path.as_deref().or(cuda_path);
     let toolchain = Toolchain::find(cuda_path, &options.parts);
     let mut text = String::new();
@@ -22,7 +22,7 @@ pub fn toolchain(options: &Options, cuda_path: Option<&Path>) -> String {
             Err(_) => missing(&mut text, part, &toolchain),
         }
     }
-    host_linker(&mut text, options);
+    host_linker(&mut text, options, program);
     others(&mut text, &toolchain);
     text
 }
@@ -41,8 +41,8 @@ fn missing(text: &mut String, part: Part, toolchain: &Toolchain) {
     let _ = writeln!(text, "{name:13} missing    {place}: {purpose}; name it with {option}<file>");
 }
 
-fn host_linker(text: &mut String, options: &Options) {
-    match host_link::find(options) {
+fn host_linker(text: &mut String, options: &Options, program: &str) {
+    match host_link::find(options, program) {
         Ok(path) => {
             let named = if options.linker_path.is_some() { "--linker-path" } else { "FATLINK_LINKER or PATH" };
             line(text, "host linker", "-", &path, named);

@@ -7,6 +7,7 @@ use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{self, OffloadImage};
 use rayon::prelude::*;
 
+use crate::coff;
 use crate::error::{Errors, collect};
 use crate::inputs::{Inputs, Piece, damaged};
 
@@ -75,7 +76,12 @@ fn in_piece<'a>(inputs: &'a Inputs, index: usize, piece: &'a Piece) -> Result<Ve
             let open = images.into_iter().filter(|device| !device.finished);
             Ok(open.map(|device| found(Some(device.offset), device.image)).collect())
         }
+        FileKind::Coff => coff::reject_device_code(&piece.name, data, base).map(|()| Vec::new()),
         FileKind::Bitcode => {
+            let of_windows = piece.bitcode.as_ref().filter(|host| coff::is_host(&host.triple));
+            if of_windows.is_some_and(|host| !host.offload_binaries.is_empty()) {
+                return Err(coff::refused(&piece.name));
+            }
             let blobs = piece.bitcode.iter().flat_map(|host| &host.offload_binaries);
             let images = blobs.map(|blob| {
                 offload_binary::read_all(blob).map_err(|error| {

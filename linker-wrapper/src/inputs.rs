@@ -1,7 +1,9 @@
 //! What the host linker will read, in its order: objects, members of archives, shared libraries.
 
 use std::collections::HashSet;
+use std::fs::Metadata;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use llvm_passes::IrError;
@@ -11,6 +13,7 @@ use offload_bundle::archive::{self, MemberData};
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::host_symbols::{HostSymbol, host_symbols};
 
+use crate::coff;
 use crate::error::Errors;
 use crate::linker_script;
 use crate::mapped::Mapped;
@@ -83,6 +86,11 @@ impl Inputs {
                 && let Err(error) = inputs.add_file(&path, whole, options)
             {
                 errors.extend(error);
+            }
+        }
+        if options.host_triple.as_deref().is_some_and(coff::is_host) {
+            for path in coff::libraries(&options.host_line, std::env::var_os("LIB")) {
+                inputs.add_file(&path, false, options).unwrap_or_else(|error| errors.extend(error));
             }
         }
         errors.or(inputs)
@@ -261,6 +269,16 @@ pub fn locate(input: &Input, options: &Options) -> Option<PathBuf> {
         .chain(system)
         .flat_map(|folder| candidates.iter().map(move |file| folder.join(file)))
         .find(|path| path.is_file())
+}
+
+/// The input whose name is the output's, too. GNU ld refuses such a link, and others destroy the input.
+pub fn same_as_output(options: &Options, output: &Path) -> Option<PathBuf> {
+    let identity = |path: &Path| path.metadata().ok().filter(Metadata::is_file).map(|found| (found.dev(), found.ino()));
+    let (own, place) = (identity(output)?, output.canonicalize().ok()?);
+    let inputs = options.inputs.iter().filter_map(|input| locate(input, options));
+    // Another name of the same file stays what it is: the output is a new file.
+    let is_output = |path: &PathBuf| identity(path) == Some(own) && path.canonicalize().is_ok_and(|path| path == place);
+    inputs.into_iter().find(is_output)
 }
 
 /// `-L=dir` and `-L$SYSROOT/dir` mean a folder in the sysroot.

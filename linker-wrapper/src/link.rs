@@ -19,7 +19,7 @@ use crate::fatbin_section::FatbinSection;
 use crate::host_object::Image;
 use crate::image_policy::{Entry, PtxPolicy};
 use crate::image_report::{ImageReport, Linked};
-use crate::inputs::Inputs;
+use crate::inputs::{self, Inputs};
 use crate::jobs::{Jobs, Limit};
 use crate::memory::Budget;
 use crate::options::{self, Options};
@@ -32,8 +32,8 @@ use crate::scratch::{self, Scratch};
 use crate::toolchain::{Part, Toolchain, print};
 use crate::wishes::FileWishes;
 use crate::{
-    agreement, arguments, cache, dependency_file, device_library, fatbin_storage, host_link, host_object, image_policy,
-    images, lost_images, messages, openmp, override_image, pool, relocatable, select, trace, wishes,
+    agreement, arguments, cache, coff, dependency_file, device_library, fatbin_storage, host_link, host_object,
+    image_policy, images, lost_images, messages, openmp, override_image, pool, relocatable, select, trace, wishes,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
@@ -99,6 +99,12 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     let linked: Vec<_> = images.into_iter().filter(|found| selection.device[found.piece]).collect();
     let plan = plan::make(&linked)?;
     reject_unsupported(options)?;
+    if let Some(input) = inputs::same_as_output(options, output(options)) {
+        return Err(Errors::one(format_args!(
+            "input file '{}' is the same as output file; write the output to another file",
+            input.display()
+        )));
+    }
     if !plan.cuda.is_empty() {
         device.unknown.iter().for_each(|word| warn(program, format_args!("{word} has no effect on this device link")));
     }
@@ -192,6 +198,11 @@ fn reject_unsupported(options: &Options) -> Result<(), Errors> {
             "--embed-bitcode (-fopenmp-target-jit) keeps bitcode for a compiler at run time, and neither the CUDA runtime \
              nor OpenMP on x86-64 has one: leave it out",
         );
+    }
+    if let Some(triple) = options.host_triple.as_deref().filter(|triple| coff::is_host(triple))
+        && !options.emit_fatbin_only
+    {
+        errors.extend(coff::refused(&format!("--host-triple={triple}")));
     }
     errors.or(())
 }

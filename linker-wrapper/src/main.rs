@@ -6,6 +6,7 @@ mod agreement;
 mod arguments;
 mod backend;
 mod cache;
+mod coff;
 mod command;
 mod crash_report;
 mod cuda_image;

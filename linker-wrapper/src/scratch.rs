@@ -164,7 +164,8 @@ pub fn remove_folder_of_crashed_link(folder: &Path) {
 }
 
 /// Writes an output whole or not at all: beside its place, then moved there. What is no regular file
-/// (a device, a pipe) is written to directly.
+/// (a device, a pipe) is written to directly. As by GNU ld, a symbolic link to a file with any content is replaced by
+/// the output, and one to an empty file or to none stays: the output goes where it points to.
 ///
 /// # Errors
 /// Those of the file system.
@@ -181,14 +182,31 @@ pub fn write_output_by(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::i
         let written = File::options().write(true).open(path).and_then(|file| buffered(file, write));
         return written.map(drop).map_err(|error| cannot_write(path, &error));
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let place = destination(path);
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written =
         tempfile::Builder::new().prefix(".fatlink-").permissions(readable()).tempfile_in(folder).and_then(|file| {
             lock().output = Some((file.path().to_owned(), FileState(None)));
-            buffered(file, write)?.persist(path).map_err(|error| error.error)
+            buffered(file, write)?.persist(&place).map_err(|error| error.error)
         });
     release_output();
     written.map(drop).map_err(|error| cannot_write(path, &error))
+}
+
+/// The file that an output's name means.
+fn destination(path: &Path) -> PathBuf {
+    /// More links than Linux follows.
+    const LONGEST_CHAIN: usize = 40;
+    let mut place = path.to_owned();
+    for _ in 0..LONGEST_CHAIN {
+        match place.read_link() {
+            Ok(target) if place.metadata().map_or(0, |found| found.len()) == 0 => {
+                place = place.parent().unwrap_or(Path::new("")).join(target);
+            }
+            _ => break,
+        }
+    }
+    place
 }
 
 /// What a file gets under the usual umask; temporary files are private otherwise.

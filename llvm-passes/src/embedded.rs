@@ -14,6 +14,8 @@ const ENTRY_PREFIX: &str = ".offloading.entry.";
 /// What a bitcode host file carries.
 #[derive(Debug, Clone, Default)]
 pub struct BitcodeHost {
+    /// Its target triple.
+    pub triple: String,
     /// Offload binaries, each one as in an ELF object's `.llvm.offloading` section.
     pub offload_binaries: Vec<Vec<u8>>,
     /// What the host code defines and wants.
@@ -36,6 +38,7 @@ pub fn read(unit: &str, bitcode: &[u8]) -> Result<BitcodeHost, IrError> {
         name.strip_prefix(ENTRY_PREFIX).map(str::to_owned)
     });
     Ok(BitcodeHost {
+        triple: module.get_triple().as_str().to_string_lossy().into_owned(),
         offload_binaries: sys::embedded_objects(&module, SECTION),
         symbols: symbols::of_lazy_module(&module),
         registered: entries.collect(),

@@ -3,6 +3,8 @@
 use goblin::mach::{Mach, MachO};
 use goblin::pe::header::CoffHeader;
 use object::FileKind as ObjectKind;
+use object::read::coff::CoffBigFile;
+use object::{Object, ObjectSection};
 
 use super::sections;
 use crate::FormatError;
@@ -43,6 +45,7 @@ pub fn carriers(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
     match ObjectKind::parse(data) {
         Ok(ObjectKind::Elf32 | ObjectKind::Elf64) => of_elf(data),
         Ok(ObjectKind::Coff) => of_coff(data, 0),
+        Ok(ObjectKind::CoffBig) => of_big_coff(data),
         Ok(ObjectKind::Pe32 | ObjectKind::Pe64) => of_pe(data),
         Ok(ObjectKind::MachO32 | ObjectKind::MachO64) => of_mach(data),
         _ => Ok(Vec::new()),
@@ -98,6 +101,20 @@ fn of_coff(data: &[u8], start: u64) -> Result<Vec<Carrier<'_>>, FormatError> {
         let bytes = slice(data, offset, size.into(), &format!("section {name}"))?;
         if !is_cut || bytes.starts_with(&offload_binary::MAGIC) {
             found.push(Carrier { kind, section: name.to_owned(), data: bytes, offset });
+        }
+    }
+    Ok(found)
+}
+
+/// Objects with more sections than the usual header can count, which goblin does not read.
+fn of_big_coff(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
+    let damaged = |e: object::read::Error| FormatError::new(0, format!("damaged COFF object: {e}"));
+    let mut found = Vec::new();
+    for section in CoffBigFile::<&[u8]>::parse(data).map_err(damaged)?.sections() {
+        let name = section.name().map_err(damaged)?;
+        if let Some(kind) = kind_of(name) {
+            let offset = section.file_range().map_or(0, |(offset, _)| offset);
+            found.push(Carrier { kind, section: name.to_owned(), data: section.data().map_err(damaged)?, offset });
         }
     }
     Ok(found)

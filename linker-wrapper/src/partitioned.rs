@@ -103,7 +103,7 @@ pub fn cut<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<
     let libdevice = Libdevice::new(around.libdevice.clone());
     let users = |image: usize, name: &str| {
         let unit = device_link::unit_of(image, target);
-        unit.map(|unit| users_of(&summaries[unit], name)).unwrap_or_default()
+        unit.map(|unit| summary::users_of(&summaries[unit], name)).unwrap_or_default()
     };
     let (resolution, library) = device_link::resolve_names(target, &symbols, &libdevice, &users, around)?;
     let mut keep = device_link::kept_names(target, &symbols, around.registered);
@@ -141,13 +141,6 @@ fn summaries(units: &[Unit<'_>], results: &Results) -> Result<Vec<Summary>, Erro
     };
     let summaries: Vec<_> = units.par_iter().map(|unit| results.summary(unit.bitcode, || read(unit))).collect();
     collect(summaries)
-}
-
-fn users_of(summary: &Summary, name: &str) -> Vec<String> {
-    let refers = |global: &&summary::Global| {
-        global.references.iter().any(|reference| summary.globals[reference.to as usize].name == name)
-    };
-    summary.globals.iter().filter(refers).map(|global| global.name.clone()).collect()
 }
 
 /// Names for units that depend on nothing but their content, and differ.

@@ -6,6 +6,7 @@ use llvm_passes::Module;
 use llvm_passes::pipeline::{self, CodeTarget, Unit};
 use llvm_passes::resolve::{Resolution, UnitSymbols};
 use llvm_passes::session::Session;
+use llvm_passes::summary;
 use offload_bundle::arch::GpuArch;
 
 use crate::backend::ptxas::{self, DebugInfo};
@@ -34,7 +35,7 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     let symbols = device_link::all_symbols(target, &bitcode)?;
     let users = |image: usize, name: &str| {
         let module = device_link::unit_of(image, target).and_then(|unit| modules.get(unit));
-        module.map(|module| pipeline::users_of(module, name)).unwrap_or_default()
+        module.map(|module| summary::users_of(&summary::of_module(module), name)).unwrap_or_default()
     };
     let (resolution, library) = device_link::resolve_names(target, &symbols, &libdevice, &users, around)?;
     promote_prevailing(&resolution, target, &modules);

@@ -127,15 +127,6 @@ pub fn symbols_of(module: &Module<'_>) -> Vec<Symbol> {
     symbols::of_module(module)
 }
 
-/// The functions of a module that use `name`, for messages.
-pub fn users_of(module: &Module<'_>, name: &str) -> Vec<String> {
-    match (module.get_function(name), module.get_global(name)) {
-        (Some(function), _) => sys::using_functions(function),
-        (None, Some(variable)) => sys::using_functions(variable),
-        (None, None) => Vec::new(),
-    }
-}
-
 /// Merges the modules in link order. The units name them in errors.
 ///
 /// # Errors

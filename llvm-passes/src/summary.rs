@@ -119,6 +119,16 @@ pub fn symbols(summary: &Summary) -> Vec<Symbol> {
     summary.globals.iter().filter_map(symbol).collect()
 }
 
+/// The functions and variables of a unit that refer to `name`, sorted, for messages.
+pub fn users_of(summary: &Summary, name: &str) -> Vec<String> {
+    let refers = |user: &&Global| {
+        let mut references = user.references.iter();
+        references.any(|reference| summary.globals.get(reference.to as usize).is_some_and(|global| global.name == name))
+    };
+    let users = summary.globals.iter().filter(refers).map(|user| user.name.clone());
+    users.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
 fn symbol(global: &Global) -> Option<Symbol> {
     let Scope::Visible { strength, .. } = global.scope else { return None };
     if !strength.is_definition() && !global.referenced {

@@ -243,43 +243,6 @@ pub(crate) fn is_used(value: impl AsValueRef) -> bool {
     unsafe { !llvm::LLVMGetFirstUse(value.as_value_ref()).is_null() }
 }
 
-/// Names of the functions whose bodies use this global directly or through constants.
-pub(crate) fn using_functions(value: impl AsValueRef) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut seen = std::collections::HashSet::new();
-    let mut open = vec![value.as_value_ref()];
-    while let Some(next) = open.pop() {
-        // SAFETY: walks the use lists of a live module; every value met is alive.
-        unsafe {
-            let mut edge = llvm::LLVMGetFirstUse(next);
-            while !edge.is_null() {
-                let user = llvm::LLVMGetUser(edge);
-                edge = llvm::LLVMGetNextUse(edge);
-                if !seen.insert(user) {
-                    continue;
-                }
-                if llvm::LLVMIsAInstruction(user).is_null() {
-                    open.push(user);
-                } else {
-                    names.push(function_of(user));
-                }
-            }
-        }
-    }
-    names.sort();
-    names.dedup();
-    names
-}
-
-/// SAFETY: `instruction` must be an instruction inside a function.
-unsafe fn function_of(instruction: LLVMValueRef) -> String {
-    // SAFETY: by the contract above every step yields a live value.
-    unsafe {
-        let function = llvm::LLVMGetBasicBlockParent(llvm::LLVMGetInstructionParent(instruction));
-        Indirect(function).name()
-    }
-}
-
 /// Replaces every call of `reflect` (`__nvvm_reflect`) by the number that `answer` gives for its
 /// string argument. Calls whose argument is not a constant string stay: code generation rejects them.
 pub(crate) fn replace_reflect_calls(reflect: FunctionValue<'_>, answer: &dyn Fn(&str) -> u32) {

@@ -206,6 +206,30 @@ fn lack_of_driver(inputs: &Inputs, driver: Driver) -> Option<Lack> {
     }
 }
 
+/// What a tool lacks that was named by its own option, so that another one in its place would come as a surprise. LTO-IR is no
+/// reason: there is only one tool for it.
+///
+/// # Errors
+/// It lacks something, and another version of it may not.
+pub fn refuse_named(
+    named: Backend,
+    inputs: &Inputs,
+    toolkit: Programs,
+    nvjitlink: Option<Release>,
+    lto: bool,
+) -> Result<(), Why> {
+    let lack = match named {
+        Backend::Ptxas => lack_of_ptxas(inputs, toolkit),
+        Backend::NvJitLink => lack_of_nvjitlink(inputs, nvjitlink, lto),
+        // Nothing takes the driver's place.
+        Backend::Driver => None,
+    };
+    match lack {
+        None | Some(Lack::NoNvlink | Lack::NoLtoIr | Lack::LtoOff) => Ok(()),
+        Some(lack) => Err(Why(vec![(named, lack)])),
+    }
+}
+
 /// What PTX and targets ask of a tool. The driver compiles for GPUs that the toolkit of its release has dropped.
 fn lack_of_versions(inputs: &Inputs, release: Release, drops_targets: bool) -> Option<Lack> {
     let known = newest_ptx(release);

@@ -192,3 +192,20 @@ fn wishes_are_words() {
         assert_eq!(Wish::parse(text), wish, "{text}");
     }
 }
+
+#[test]
+fn issue_11_11_a_named_tool_is_refused_for_what_another_version_of_it_can_do() {
+    let named = |tool, kind: &str, ptxas: Option<Release>, library| {
+        let toolkit = Programs { ptxas, nvlink: true };
+        refuse_named(tool, &inputs(kind), toolkit, library, true).map_err(|why| why.0[0].1)
+    };
+    let newer = Lack::PtxNewer(PtxVersion { major: 9, minor: 0 }, newest_ptx((12, 9)), (12, 9));
+    assert_eq!(named(Backend::Ptxas, "ptx 9.0", Some((12, 9)), None), Err(newer));
+    assert_eq!(named(Backend::NvJitLink, "ptx 9.0", None, Some((12, 9))), Err(newer));
+    assert_eq!(named(Backend::NvJitLink, "bitcode", None, None), Err(Lack::Absent));
+    // No ptxas reads it, and nvlink has an option of its own.
+    assert_eq!(named(Backend::Ptxas, "lto-ir 12.2", Some((12, 9)), None), Ok(()));
+    assert_eq!(named(Backend::Ptxas, "bitcode", Some((12, 9)), None), Ok(()));
+    let no_nvlink = Programs { ptxas: Some((12, 9)), nvlink: false };
+    assert_eq!(refuse_named(Backend::Ptxas, &inputs("partitions"), no_nvlink, None, true), Ok(()));
+}

@@ -154,9 +154,15 @@ impl<'a> Backends<'a> {
         // What can be done without a library is done without: they are not even looked for.
         let mut library = None;
         let mut chosen = choose(library, choose::Driver::Absent);
+        if chosen.is_err() {
+            self.refuse_named(Part::Ptxas, Backend::Ptxas, inputs, programs, None)?;
+        }
         if chosen.is_err() && self.may(Backend::NvJitLink) {
             library = self.nvjitlink().ok().map(NvJitLink::release);
             chosen = choose(library, choose::Driver::Absent);
+        }
+        if chosen.is_err() {
+            self.refuse_named(Part::NvJitLink, Backend::NvJitLink, inputs, programs, library)?;
         }
         if chosen.is_err() && self.may(Backend::Driver) {
             let release = |driver: &Driver| driver.release().map_or(choose::Driver::Unknown, choose::Driver::Known);
@@ -174,6 +180,27 @@ impl<'a> Backends<'a> {
             self.warn_about_words(backend);
         }
         Ok(maker)
+    }
+
+    /// A tool that was named by its own option is used or refused, never stepped over.
+    fn refuse_named(
+        &self,
+        part: Part,
+        backend: Backend,
+        inputs: &Inputs,
+        programs: Programs,
+        library: Option<Release>,
+    ) -> Result<(), Errors> {
+        let Some(path) = self.toolchain.named(part).filter(|_| self.wish == Wish::Auto) else { return Ok(()) };
+        choose::refuse_named(backend, inputs, programs, library, self.options.lto).map_err(|why| {
+            let shown = format!("{}{}", part.option(), path.display());
+            let absent = if backend == Backend::NvJitLink { self.nvjitlink().err() } else { None };
+            let why = absent.map_or_else(|| why.to_string(), |errors| errors.to_string());
+            Errors::one(format_args!(
+                "{shown} cannot link the code for {}: {why}, leave the option out, or choose another tool with --offload-backend=",
+                inputs.arch
+            ))
+        })
     }
 
     fn may(&self, backend: Backend) -> bool {

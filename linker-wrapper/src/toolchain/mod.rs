@@ -168,6 +168,11 @@ impl Toolchain {
         }
     }
 
+    /// The path that its own option names.
+    pub fn named(&self, part: Part) -> Option<&Path> {
+        self.named.get(part)
+    }
+
     /// The path alone.
     pub fn path(&self, part: Part) -> Option<PathBuf> {
         self.part(part).ok().map(|found| found.path)

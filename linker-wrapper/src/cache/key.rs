@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Names the layout of keys and entries. Any change of either gets a new number: entries of other versions
 /// have other keys and another header, and are never read.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The name of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,7 +56,7 @@ impl KeyBuilder {
     }
 }
 
-/// What a tool is: a hash of the program's bytes. Its version text alone would take two builds for one.
+/// What a file is: a hash of its bytes.
 ///
 /// # Errors
 /// The file cannot be read.

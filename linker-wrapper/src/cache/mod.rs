@@ -2,15 +2,18 @@
 //!
 //! There are no locks, so that it works on network file systems too: an entry is written under another name and
 //! renamed, whoever comes last wins, and both wrote the same. What a killed link leaves under that other name is
-//! no entry and goes when the folder is trimmed. Whatever is wrong with the folder or an entry is a miss.
+//! no entry and goes when the folder is trimmed. Whatever is wrong with the folder or an entry is a miss, and a folder that
+//! others may write to is not used ([`trust`]).
 
 mod choice;
 mod entry;
 mod key;
 mod trim;
+mod trust;
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +23,7 @@ pub use choice::{CacheChoice, of};
 pub use key::{Key, KeyBuilder, identity_of};
 
 use crate::error::reason;
-use crate::scratch;
+use trust::{Access, Trust};
 
 /// Bytes that all entries together may have unless the user says otherwise.
 pub const DEFAULT_CAPACITY: u64 = 10 << 30;
@@ -41,7 +44,9 @@ pub struct Cache {
     misses: AtomicU64,
     /// Bytes that this link added.
     added: AtomicU64,
-    /// Why an entry could not be written: after that none is tried.
+    /// Whose entries count, once the folder is there; `None`: it must not be used.
+    trust: OnceLock<Option<Trust>>,
+    /// Why the folder cannot be used or written: after that nothing is tried.
     failure: OnceLock<Failure>,
 }
 
@@ -61,6 +66,7 @@ impl Cache {
             hits: AtomicU64::default(),
             misses: AtomicU64::default(),
             added: AtomicU64::default(),
+            trust: OnceLock::new(),
             failure: OnceLock::new(),
         }
     }
@@ -81,7 +87,8 @@ impl Cache {
 
     fn read(&self, key: &Key) -> Option<Vec<u8>> {
         let path = self.path(key);
-        let mut file = File::open(&path).ok()?;
+        // Somebody else's file is left alone: it may be right for others.
+        let mut file = trust::open_entry(&path, self.trust()?)?;
         let content = entry::read(&mut file, key);
         match content {
             Some(_) => refresh(&file),
@@ -91,12 +98,28 @@ impl Cache {
         content
     }
 
+    /// Whose entries count. `None`: there is no folder yet, or it must not be used.
+    fn trust(&self) -> Option<Trust> {
+        if let Some(known) = self.trust.get() {
+            return *known;
+        }
+        let found = fs::metadata(&self.folder).ok()?;
+        let trust = Trust::of_folder(Access::of(&found)).map_err(|why| {
+            let folder = self.folder.display();
+            let text =
+                format!("the cache in {folder} is not used: {why}, or name another folder with --offload-cache=<dir>");
+            let _ = self.failure.set(Failure { text, full: false });
+        });
+        *self.trust.get_or_init(|| trust.ok())
+    }
+
     /// Keeps `content` under `key`. What cannot be written is not kept; [`Cache::warning`] says so.
     pub fn put(&self, key: &Key, content: &[u8]) {
         if self.failure.get().is_some() {
             return;
         }
         match self.write(key, content) {
+            Ok(()) if self.failure.get().is_some() => {}
             Ok(()) => drop(self.added.fetch_add(content.len() as u64, Ordering::Relaxed)),
             Err(error) => {
                 let (folder, reason) = (self.folder.display(), reason(&error));
@@ -113,25 +136,47 @@ impl Cache {
 
     fn write(&self, key: &Key, content: &[u8]) -> io::Result<()> {
         let path = self.path(key);
+        DirBuilder::new().recursive(true).mode(0o755).create(&self.folder)?;
+        // The failure that was noted says why not.
+        let Some(trust) = self.trust() else { return Ok(()) };
         let shard = path.parent().unwrap_or(&self.folder);
-        if !shard.is_dir() {
-            fs::create_dir_all(shard)?;
-            trim::tag(&self.folder);
-        }
+        self.make_shard(shard, trust)?;
         let mut builder = tempfile::Builder::new();
         // Other users of a shared folder may read it.
-        let mut file = builder.prefix(UNFINISHED).permissions(scratch::readable()).tempfile_in(shard)?;
+        let mut file = builder.prefix(UNFINISHED).permissions(Permissions::from_mode(0o644)).tempfile_in(shard)?;
         entry::write(file.as_file_mut(), key, content)?;
         file.persist(&path).map(drop).map_err(|error| error.error)
+    }
+
+    fn make_shard(&self, shard: &Path, trust: Trust) -> io::Result<()> {
+        match DirBuilder::new().mode(0o755).create(shard) {
+            Ok(()) => {
+                trim::tag(&self.folder);
+                if let Trust::Group(_) = trust {
+                    // Whatever the umask: the others in the group put entries there too.
+                    fs::set_permissions(shard, fs::metadata(&self.folder)?.permissions())?;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        let found = shard.symlink_metadata()?;
+        if found.is_dir() && trust.allows_shard(Access::of(&found)) {
+            return Ok(());
+        }
+        let why = format!("{} is no folder that only its owner may write to", shard.display());
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
     }
 
     /// At the end of a link: removes what was not used for longest if the folder has grown too large or its disk is
     /// full. Looks only now and then.
     pub fn trim(&self) {
         match self.failure.get() {
-            None => trim::now_and_then(&self.folder, self.capacity, self.added.load(Ordering::Relaxed)),
+            None if self.trust().is_some() => {
+                trim::now_and_then(&self.folder, self.capacity, self.added.load(Ordering::Relaxed));
+            }
             Some(Failure { full: true, .. }) => trim::make_room(&self.folder),
-            Some(_) => {}
+            None | Some(_) => {}
         }
     }
 

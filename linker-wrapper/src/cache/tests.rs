@@ -221,3 +221,75 @@ fn many_links_at_once() {
     });
     assert!(files(folder.path()).iter().all(|path| is_entry(path)), "a temporary file stays");
 }
+
+/// What may be in the place of an entry, and must be neither followed nor waited for.
+#[test]
+fn issue_11_04_only_a_regular_file_is_an_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, key) = (Cache::open(folder.path().join("cache")), key("a"));
+    cache.put(&key, b"mine");
+    let path = cache.path(&key);
+    let elsewhere = folder.path().join("elsewhere");
+    fs::rename(&path, &elsewhere).unwrap();
+    let fifo = |path: &Path| {
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
+    };
+    fifo(&path);
+    assert_eq!(cache.get(&key), None, "a FIFO");
+    fs::remove_file(&path).unwrap();
+    // Its target is a whole entry of the same key.
+    std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+    assert_eq!(cache.get(&key), None, "a link");
+    cache.put(&key, b"again");
+    assert_eq!(cache.get(&key).as_deref(), Some(&b"again"[..]));
+    assert!(elsewhere.exists() && path.symlink_metadata().unwrap().is_file());
+    // One that others may have written to.
+    fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(cache.get(&key), None, "writable for all");
+    // A folder of entries that leads elsewhere.
+    let (shard, away) = (path.parent().unwrap(), folder.path().join("away"));
+    fs::rename(shard, &away).unwrap();
+    fs::set_permissions(away.join(path.file_name().unwrap()), Permissions::from_mode(0o644)).unwrap();
+    std::os::unix::fs::symlink(&away, shard).unwrap();
+    assert_eq!(cache.get(&key), None, "a folder elsewhere");
+    trim::make_room(&folder.path().join("cache"));
+    assert!(away.join(path.file_name().unwrap()).exists());
+    cache.put(&key, b"no");
+    assert!(cache.warning().unwrap().contains("is no folder that only its owner may write to"));
+}
+
+#[test]
+fn issue_11_04_the_stamp_of_trimming_may_be_anything() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(folder.path()).with_capacity(Some(10));
+    cache.put(&key("a"), b"content");
+    let victim = folder.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let stamp = folder.path().join("trimmed");
+    std::os::unix::fs::symlink(&victim, &stamp).unwrap();
+    cache.trim();
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    fs::remove_file(&stamp).unwrap();
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
+    rustix::fs::mknodat(rustix::fs::CWD, &stamp, kind, mode, 0).unwrap();
+    cache.trim();
+}
+
+#[test]
+fn issue_11_04_a_folder_that_others_may_write_to_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cache");
+    Cache::open(&path).put(&key("a"), b"x");
+    for (mode, used) in [(0o700, true), (0o755, true), (0o2775, true), (0o775, false), (0o777, false), (0o1777, false)]
+    {
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let cache = Cache::open(&path);
+        assert_eq!(cache.get(&key("a")).is_some(), used, "{mode:o}");
+        let before = files(&path).len();
+        cache.put(&key(&format!("{mode}")), b"x");
+        cache.trim();
+        assert_eq!(files(&path).len() > before, used, "{mode:o}");
+        assert_eq!(cache.warning().is_none(), used, "{mode:o}: {:?}", cache.warning());
+    }
+}

@@ -1,11 +1,11 @@
 //! Keeping the folder below its size: what was not used for longest goes first.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::{UNFINISHED, is_entry};
+use super::{UNFINISHED, is_entry, trust};
 
 /// The folder is looked through at most this often, unless a link adds much to it.
 const INTERVAL: Duration = Duration::from_secs(20 * 60);
@@ -26,17 +26,14 @@ const STAMP: &str = "trimmed";
 pub fn tag(folder: &Path) {
     const TEXT: &str =
         "Signature: 8a477f597d28d172789f06886806bc55\n# fatlink's cache: it can be removed at any time.\n";
-    let path = folder.join("CACHEDIR.TAG");
-    if !path.exists() {
-        // Without it everything works as well.
-        let _ = fs::write(path, TEXT);
-    }
+    // Without it everything works as well. What is there already is left alone, links too.
+    let _ = File::create_new(folder.join("CACHEDIR.TAG")).and_then(|mut tag| tag.write_all(TEXT.as_bytes()));
 }
 
 /// Trims if the last look is long ago or `added` bytes are much.
 pub fn now_and_then(folder: &Path, capacity: u64, added: u64) {
     let stamp = folder.join(STAMP);
-    let recent = fs::metadata(&stamp).and_then(|found| found.modified()).is_ok_and(|last| {
+    let recent = fs::symlink_metadata(&stamp).and_then(|found| found.modified()).is_ok_and(|last| {
         // A time in the future is a clock that was set: look.
         SystemTime::now().duration_since(last).is_ok_and(|age| age < INTERVAL)
     });
@@ -50,8 +47,10 @@ pub fn now_and_then(folder: &Path, capacity: u64, added: u64) {
 }
 
 fn touch(stamp: &Path) -> io::Result<SystemTime> {
-    fs::write(stamp, "")?;
-    File::open(stamp)?.metadata()?.modified()
+    let file = trust::open(stamp, File::options().write(true).create(true).truncate(true))?;
+    // Truncating an empty file may leave its time as it was.
+    (&file).write_all(b"\n")?;
+    file.metadata()?.modified()
 }
 
 /// Removes the oldest entries if there is too much.
@@ -110,8 +109,10 @@ fn is_unfinished(path: &Path) -> bool {
 
 /// What lies in the folders that entries are in, and nothing else that a user may have there.
 fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let inside = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|found| found.path());
-    let shards = (0..=0xff_u32).map(|shard| format!("{shard:02x}"));
+    // A link would lead out of the cache.
+    let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let inside = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|found| found.path());
     let folder = folder.to_owned();
-    shards.flat_map(move |shard| inside(&folder.join(shard)))
+    let shards = (0..=0xff_u32).map(move |shard| folder.join(format!("{shard:02x}")));
+    shards.filter(is_folder).flat_map(inside)
 }

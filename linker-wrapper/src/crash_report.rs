@@ -1,14 +1,14 @@
-//! What a fresh copy of this program does after LLVM crashed in the first one: it says so, and leaves
-//! nothing behind. See `llvm_passes::crash`.
+//! What a fresh copy of this program does after LLVM crashed in the first one, or a mapped file was cut short under it: it
+//! says so, and leaves nothing behind. See `llvm_passes::crash`.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-use llvm_passes::crash::{OTHER_LIBRARY, REPORT_FLAG};
+use llvm_passes::crash::{OTHER_LIBRARY, REPORT_FLAG, UNREADABLE_MAPPING};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Errors;
-use crate::scratch;
+use crate::{scratch, worker};
 
 /// The report, if that is what this process was started for.
 pub fn requested(words: &[OsString]) -> Option<Errors> {
@@ -17,18 +17,31 @@ pub fn requested(words: &[OsString]) -> Option<Errors> {
         return None;
     }
     end_children();
+    let errors = errors(&signal.to_string_lossy(), &activity.to_string_lossy());
+    if folder == worker::FLAG {
+        worker::answer(&errors);
+        return Some(Errors::default());
+    }
     scratch::remove_folder_of_crashed_link(Path::new(folder));
-    let (signal, activity) = (signal.to_string_lossy(), activity.to_string_lossy());
+    Some(errors)
+}
+
+fn errors(signal: &str, activity: &str) -> Errors {
+    if let Some(file) = activity.strip_prefix(UNREADABLE_MAPPING) {
+        return Errors::one(format_args!(
+            "{file} was truncated during the link, or its disk failed; link again when nothing writes to it"
+        ));
+    }
     if let Some(activity) = activity.strip_prefix(OTHER_LIBRARY) {
-        return Some(Errors::one(format_args!(
+        return Errors::one(format_args!(
             "a crash (signal {signal}) while {activity}; if no input is damaged, this is a defect of that library: \
              choose another --offload-backend"
-        )));
+        ));
     }
-    Some(Errors::one(format_args!(
+    Errors::one(format_args!(
         "LLVM crashed (signal {signal}) while {activity}; if the file is not damaged, this is a defect of LLVM: \
          try another -O level, and report it with the files that --save-temps keeps"
-    )))
+    ))
 }
 
 /// The tools that the crashed link had started are still our children.

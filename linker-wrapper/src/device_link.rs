@@ -32,6 +32,7 @@ use crate::memory::Budget;
 use crate::partition_job::{self, Made};
 use crate::partitioned::{self, CutTarget, Partitioning};
 use crate::plan::{Code, PlannedImage, TargetPlan};
+use crate::private_images::PrivateImages;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
 use crate::results::{CachedTarget, Results};
@@ -119,16 +120,24 @@ enum Done {
 /// # Errors
 /// All that is wrong with the images, or what the tools say.
 pub fn link_all(targets: &[TargetPlan<'_>], around: &Surroundings<'_>) -> Result<Vec<LinkedTarget>, Errors> {
-    let keys: Vec<Option<Key>> = targets.iter().map(|target| around.results.target_key(target, around)).collect();
+    let results = around.results;
+    let cached: Vec<Option<LinkedTarget>> = targets.iter().map(|target| cached(target, around)).collect();
+    let copies = private_copies(targets, &cached, around)?;
+    let copied: Vec<Option<TargetPlan<'_>>> =
+        targets.iter().zip(&copies).map(|(target, copy)| Some(copy.as_ref()?.plan(target))).collect();
+    let keys: Vec<Option<Key>> = copied.iter().map(|target| results.target_key(target.as_ref()?, around)).collect();
+    let targets: Vec<&TargetPlan<'_>> =
+        targets.iter().zip(&copied).map(|(target, copied)| copied.as_ref().unwrap_or(target)).collect();
     let ways: Vec<_> = around.recorder.phase("symbols and partitions", || {
-        targets.par_iter().zip(&keys).map(|(target, key)| way(target, key.as_ref(), around)).collect()
+        let way = |((target, copy), cached)| way(target, copy, cached, around);
+        targets.par_iter().copied().zip(&copies).zip(cached).map(way).collect()
     });
     let ways = collect(ways)?;
     let jobs: Vec<Job<'_>> = ways.iter().flat_map(jobs).collect();
     let mut done = around.recorder.phase("device code", || run_all(&jobs, around))?.into_iter();
     let finish_all = || collect(ways.iter().map(|way| finish(way, &mut done, around)));
     let linked = around.recorder.phase("joining", finish_all)?;
-    for ((target, way), (key, linked)) in targets.iter().zip(&ways).zip(keys.iter().zip(&linked)) {
+    for ((target, way), (key, linked)) in targets.into_iter().zip(&ways).zip(keys.iter().zip(&linked)) {
         // What tools say is no part of a result that is kept: they say it when they run.
         if !matches!(way, Way::Done(_)) && linked.said.is_empty() && !around.mode.dry {
             around.results.put(key.as_ref(), &CachedTarget::of(linked));
@@ -157,13 +166,38 @@ fn report_words(target: &TargetPlan<'_>, linked: &LinkedTarget, around: &Surroun
     }
 }
 
-fn way<'a>(target: &'a TargetPlan<'a>, key: Option<&Key>, around: &Surroundings<'_>) -> Result<Way<'a>, Errors> {
-    if let Some(linked) = around.results.get::<CachedTarget>(key).and_then(CachedTarget::into_linked) {
-        // Nothing is made; what would make it is told all the same, and was asked before.
-        let _ = around.backends.choose(&most_needs(target));
+/// What an earlier link made of the same target.
+fn cached(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Option<LinkedTarget> {
+    let key = around.results.target_key(target, around);
+    let linked = around.results.get::<CachedTarget>(key.as_ref()).and_then(CachedTarget::into_linked)?;
+    // Nothing is made; what would make it is told all the same, and was asked before.
+    let _ = around.backends.choose(&most_needs(target));
+    Some(linked)
+}
+
+/// Copies of the targets that are in no cache yet but will be: they are compiled from a copy that nobody writes to, and kept
+/// under a key of the copy.
+fn private_copies(
+    targets: &[TargetPlan<'_>],
+    cached: &[Option<LinkedTarget>],
+    around: &Surroundings<'_>,
+) -> Result<Vec<Option<PrivateImages>>, Errors> {
+    collect(targets.iter().zip(cached).map(|(target, cached)| {
+        let is_copied = around.results.are_kept() && cached.is_none();
+        is_copied.then(|| PrivateImages::of(target, around.scratch)).transpose()
+    }))
+}
+
+fn way<'a>(
+    target: &'a TargetPlan<'a>,
+    copy: &Option<PrivateImages>,
+    cached: Option<LinkedTarget>,
+    around: &Surroundings<'_>,
+) -> Result<Way<'a>, Errors> {
+    if let Some(linked) = cached {
         return Ok(Way::Done(linked));
     }
-    let cut = partitioned::cut(target, around)?;
+    let cut = partitioned::cut(target, copy.as_ref(), around)?;
     Ok(cut.map_or(Way::Whole(target), |cut| Way::Cut(Box::new(cut))))
 }
 

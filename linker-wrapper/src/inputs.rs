@@ -18,6 +18,7 @@ use crate::error::Errors;
 use crate::linker_script;
 use crate::mapped::Mapped;
 use crate::options::{Input, Options};
+use crate::stamp::{self, Stamp};
 
 /// Where GNU ld and lld look after every `-L`, on Debian and elsewhere.
 const SYSTEM_LIBRARY_PATHS: [&str; 6] =
@@ -32,6 +33,8 @@ pub struct Inputs {
     files: Vec<Mapped>,
     pieces: Vec<Piece>,
     warnings: Vec<String>,
+    /// Of every file that was opened, also of those that hold nothing for a device link.
+    stamps: Vec<Stamp>,
     /// The input on the line that is being opened, by index.
     input: usize,
     /// Files met already, by their real path: a library counts once however often it is named.
@@ -96,9 +99,24 @@ impl Inputs {
         errors.or(inputs)
     }
 
+    /// Nothing but a finished image, which is not looked into here.
+    pub fn of_image(stamp: Stamp) -> Self {
+        Inputs { stamps: vec![stamp], ..Inputs::default() }
+    }
+
     /// What could not be looked into.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Checks that no file has changed since it was opened. What is to become the `output` may: the linker writes it.
+    ///
+    /// # Errors
+    /// One for each that has.
+    pub fn check_unchanged(&self, output: &Path) -> Result<(), Errors> {
+        let output = output.metadata().ok();
+        let is_output = |stamp: &&Stamp| output.as_ref().is_some_and(|output| stamp.is_of(output));
+        stamp::check(self.stamps.iter().filter(|stamp| !is_output(stamp)))
     }
 
     /// All pieces, in link order.
@@ -137,7 +155,7 @@ impl Inputs {
         if !path.is_file() {
             return Ok(());
         }
-        let content = Mapped::open(path).map_err(|error| cannot_read(path, &error))?;
+        let content = self.map(path).map_err(|error| cannot_read(path, &error))?;
         let kind = host_object::file_kind(content.bytes());
         let once = matches!(kind, FileKind::Archive | FileKind::ThinArchive | FileKind::ElfShared | FileKind::Unknown);
         if once && !self.seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned())) {
@@ -154,6 +172,12 @@ impl Inputs {
         }
     }
 
+    fn map(&mut self, path: &Path) -> std::io::Result<Mapped> {
+        let (content, stamp) = Mapped::open_stamped(path)?;
+        self.stamps.push(stamp);
+        Ok(content)
+    }
+
     fn add_archive(&mut self, path: &Path, content: Mapped, whole: bool) -> Result<(), Errors> {
         let archive = self.files.len();
         let place = if whole { Place::Line } else { Place::Archive(archive) };
@@ -164,7 +188,7 @@ impl Inputs {
             let name = format!("{shown}({name})");
             let added = match place_in {
                 MemberPlace::Inside(range) => self.add_piece(name, archive, range, place),
-                MemberPlace::File(member) => match Mapped::open(&member) {
+                MemberPlace::File(member) => match self.map(&member) {
                     Ok(content) => {
                         let range = 0..content.bytes().len();
                         self.files.push(content);

@@ -28,7 +28,8 @@ use crate::persona;
 use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
 use crate::recorder::Recorder;
 use crate::results::Results;
-use crate::scratch::{self, Scratch};
+use crate::scratch::{self, FileState, Scratch};
+use crate::stamp::Stamp;
 use crate::toolchain::{Part, Toolchain, print};
 use crate::wishes::FileWishes;
 use crate::{
@@ -78,15 +79,36 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     let extraction = trace::scope("ExtractDeviceCode", String::new);
     let overriding =
         options.override_image.as_ref().map(|(kind, file)| override_image::read(kind, file)).transpose()?;
-    // With an image given, the inputs are the host linker's alone.
-    let inputs = if overriding.is_none() { Inputs::open(options)? } else { Inputs::default() };
+    let (overriding, inputs) = match overriding {
+        // With an image given, the inputs are the host linker's alone.
+        Some((overriding, stamp)) => (Some(overriding), Inputs::of_image(stamp)),
+        None => (None, Inputs::open(options)?),
+    };
     inputs.warnings().iter().for_each(|text| warn(program, text));
+    run_inputs(options, program, &device, mode, &inputs, overriding, extraction).map_err(|errors| {
+        // What goes wrong with a file that somebody writes to is best explained by that.
+        let mut all = inputs.check_unchanged(output(options)).err().unwrap_or_default();
+        all.extend(errors);
+        all
+    })
+}
+
+/// The phases that follow when the files are open.
+fn run_inputs(
+    options: &Options,
+    program: &str,
+    device: &DeviceOptions,
+    mode: Mode,
+    inputs: &Inputs,
+    overriding: Option<Overriding>,
+    extraction: Option<trace::Scope>,
+) -> Result<u8, Errors> {
     let handled = options.linker_query || inputs.already_registered(options);
-    let images = if handled { Vec::new() } else { images::find(&inputs)? };
+    let images = if handled { Vec::new() } else { images::find(inputs)? };
     // What -r makes is no program yet.
     if !handled && overriding.is_none() && !options.relocatable && !options.emit_fatbin_only {
-        lost_images::check(&inputs, &images, &options.roots)?;
-        lost_images::libraries(&inputs).iter().for_each(|text| warn(program, text));
+        lost_images::check(inputs, &images, &options.roots)?;
+        lost_images::libraries(inputs).iter().for_each(|text| warn(program, text));
     }
     if images.is_empty() && overriding.is_none() && !options.emit_fatbin_only {
         drop(extraction);
@@ -95,7 +117,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
         return host_link::become_linker(&host_link::find(options, program)?, &options.host_line, mode);
     }
     start_threads(options);
-    let selection = select::select(&inputs, &images, &options.roots)?;
+    let selection = select::select(inputs, &images, &options.roots)?;
     let linked: Vec<_> = images.into_iter().filter(|found| selection.device[found.piece]).collect();
     let plan = plan::make(&linked)?;
     reject_unsupported(options)?;
@@ -115,18 +137,19 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     let output = output(options);
     let scratch = Scratch::new((options.save_temps && !mode.dry).then_some(output))?;
     llvm_passes::crash::prepare(program, &scratch.folder().unwrap_or(Path::new("")).to_string_lossy());
-    let registered = images::registered_names(&inputs, &selection.host)?;
+    let registered = images::registered_names(inputs, &selection.host)?;
     let linker = host_link::find(options, program);
     let (limit, warning) = Limit::new(options.jobs);
     warning.into_iter().for_each(|text| warn(program, text));
     let wishes = match options.ptx_policy {
         PtxPolicy::Line => wishes::of_line(&options.include_ptx),
-        _ => wishes::read(&inputs, &linked),
+        _ => wishes::read(inputs, &linked),
     };
     let link = Link {
         program,
         options,
-        device: &device,
+        device,
+        inputs,
         output,
         scratch: &scratch,
         mode,
@@ -246,6 +269,7 @@ struct Link<'a> {
     program: &'a str,
     options: &'a Options,
     device: &'a DeviceOptions,
+    inputs: &'a Inputs,
     output: &'a Path,
     scratch: &'a Scratch,
     mode: Mode,
@@ -295,7 +319,11 @@ impl Link<'_> {
         }
         // What is to be looked at must be made, and a dry run makes nothing.
         let unused = self.options.save_temps || self.mode.dry;
-        let results = Results::new(if unused { None } else { cache::of(self.options)? });
+        let library = device_library::path(self.options, &toolchain);
+        let results = Results::new(if unused { None } else { cache::of(self.options)? }, {
+            let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
+            parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok()).collect()
+        });
         let linked = std::thread::scope(|scope| {
             // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes.
             scope.spawn(|| backends.probe_early());
@@ -306,7 +334,7 @@ impl Link<'_> {
                 options: self.device,
                 mode: self.mode,
                 libdevice: toolchain.path(Part::Libdevice),
-                device_library: device_library::path(self.options, &toolchain),
+                device_library: library.clone(),
                 sass: &sass,
                 ptx: &ptx,
                 ptx_version: self.options.ptx_version,
@@ -327,6 +355,10 @@ impl Link<'_> {
         if self.mode.show {
             // Comments to the shell that the commands are pasted into.
             backends.choices().iter().for_each(|choice| messages::show(format_args!(" # {choice}")));
+            let notes = results.notes();
+            notes
+                .iter()
+                .for_each(|why| messages::show(format_args!(" # the cache is not used for all of this link: {why}")));
         }
         // One link has one set of targets.
         let _ = self.choices.set(backends.choices());
@@ -336,7 +368,9 @@ impl Link<'_> {
             cache.warning().into_iter().for_each(|text| warn(self.program, text));
             cache.trim();
         }
-        linked
+        let linked = linked?;
+        results.check_tools()?;
+        Ok(linked)
     }
 
     /// `--offload-stats`.
@@ -413,6 +447,7 @@ impl Link<'_> {
 
     fn write_bundle<I: Image + ?Sized>(&self, image: &I) -> Result<u8, Errors> {
         if !self.mode.dry {
+            self.inputs.check_unchanged(self.output)?;
             scratch::write_output_by(self.output, |mut file| image.write_to(&mut file))?;
         }
         Ok(0)
@@ -463,7 +498,14 @@ impl Link<'_> {
         line.extend(words.iter().cloned());
         let _linking = trace::scope("Execute host linker", || linker.display().to_string());
         let written = replaced.unwrap_or(self.output);
+        self.inputs.check_unchanged(self.output)?;
+        let before = FileState::of(self.output);
         let code = host_link::run(linker, &line, written, self.scratch, self.mode)?;
+        // The host linker has opened the inputs once more.
+        if let Err(changed) = self.inputs.check_unchanged(self.output) {
+            scratch::remove_if_changed(self.output, &before);
+            return Err(changed);
+        }
         if code == 0
             && !self.mode.dry
             && let Some(file) = dependency_file::of_line(&line)

@@ -10,6 +10,7 @@ use offload_bundle::host_object::{self, FileKind};
 use crate::error::Errors;
 use crate::mapped::Mapped;
 use crate::openmp::{self, Bundle};
+use crate::stamp::Stamp;
 
 /// The image, ready to be wrapped.
 pub enum Overriding {
@@ -19,27 +20,35 @@ pub enum Overriding {
     OpenMp(Bundle),
 }
 
-/// Reads the file. What it is made for is read from it.
+/// Reads the file, with its stamp. What it is made for is read from it.
 ///
 /// # Errors
 /// The file cannot be read, is no image of that kind, or the kind is none that can be wrapped.
-pub fn read(kind: &str, file: &Path) -> Result<Overriding, Errors> {
+pub fn read(kind: &str, file: &Path) -> Result<(Overriding, Stamp), Errors> {
     let shown = file.display();
-    let content = Mapped::open(file).map_err(|error| Errors::one(format_args!("cannot read {shown}: {error}")))?;
+    let (content, stamp) =
+        Mapped::open_stamped(file).map_err(|error| Errors::one(format_args!("cannot read {shown}: {error}")))?;
     let bytes = content.bytes();
-    match kind {
+    let overriding = match kind {
         "cuda" => {
             let arch = cubin::parse(bytes).map(|cubin| cubin.arch());
             let arch = arch
                 .map_err(|error| Errors::one(format_args!("{shown}: {error}; --override-image=cuda= takes a cubin")))?;
-            Ok(Overriding::Cuda(arch, content))
+            Overriding::Cuda(arch, content)
         }
         "openmp" if host_object::file_kind(bytes) == FileKind::ElfShared => {
-            Ok(Overriding::OpenMp(openmp::bundle(vec![("x86_64-unknown-linux-gnu", "", bytes.to_vec())])))
+            Overriding::OpenMp(openmp::bundle(vec![("x86_64-unknown-linux-gnu", "", bytes.to_vec())]))
         }
         "openmp" => {
-            Err(Errors::one(format_args!("{shown}: --override-image=openmp= takes an ELF shared object for x86-64")))
+            return Err(Errors::one(format_args!(
+                "{shown}: --override-image=openmp= takes an ELF shared object for x86-64"
+            )));
         }
-        _ => Err(Errors::one(format_args!("--override-image={kind}=: this version wraps the kinds cuda and openmp"))),
-    }
+        _ => {
+            return Err(Errors::one(format_args!(
+                "--override-image={kind}=: this version wraps the kinds cuda and openmp"
+            )));
+        }
+    };
+    Ok((overriding, stamp))
 }

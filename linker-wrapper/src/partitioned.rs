@@ -2,6 +2,7 @@
 //! own, whose machine code nvlink joins.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use llvm_passes::partition::{self, Cut, Grain, Partition};
@@ -20,7 +21,8 @@ use crate::device_library::DeviceLibrary;
 use crate::device_link::{self, Libdevice, LinkedTarget, Surroundings};
 use crate::error::{Errors, collect};
 use crate::partition_job::Made;
-use crate::plan::TargetPlan;
+use crate::plan::{Code, TargetPlan};
+use crate::private_images::{self, PrivateImages};
 use crate::results::Results;
 use crate::scratch::Scratch;
 use crate::worker::UnitRange;
@@ -89,11 +91,15 @@ impl CutTarget<'_> {
     }
 }
 
-/// Cuts a target, if that is worth it.
+/// Cuts a target, if that is worth it. `private` is the copy that the images are in, if there is one.
 ///
 /// # Errors
 /// What is wrong with its images or its symbols.
-pub fn cut<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<Option<CutTarget<'a>>, Errors> {
+pub fn cut<'a>(
+    target: &'a TargetPlan<'a>,
+    private: Option<&PrivateImages>,
+    around: &Surroundings<'_>,
+) -> Result<Option<CutTarget<'a>>, Errors> {
     let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
     let units = device_link::units(target, &names);
     let Some(grain) = around.partitioning.grain(&units) else { return Ok(None) };
@@ -123,7 +129,7 @@ pub fn cut<'a>(target: &'a TargetPlan<'a>, around: &Surroundings<'_>) -> Result<
     }
     around.recorder.cut(cut.partitions.len(), cut.distinct, cut.duplicated());
     device_link::keep_inputs(target, around.scratch)?;
-    let (path, ranges) = write_units(&units, target.arch, around.scratch)?;
+    let (path, ranges) = unit_file(target, &units, private, around.scratch)?;
     let needs = device_link::needs(target, cut.partitions.len(), library.is_some());
     // Said before the long work is done.
     around.backends.choose(&needs)?;
@@ -155,16 +161,30 @@ fn tags(units: &[Unit<'_>]) -> Vec<String> {
     hashes.into_iter().map(tag).collect()
 }
 
-fn write_units(units: &[Unit<'_>], arch: GpuArch, scratch: &Scratch) -> Result<(PathBuf, Vec<UnitRange>), Errors> {
-    let mut content = Vec::with_capacity(units.iter().map(|unit| unit.bitcode.len()).sum());
-    let hashes: Vec<_> = units.par_iter().map(|unit| blake3::hash(unit.bitcode).to_hex().to_string()).collect();
-    let mut ranges = Vec::with_capacity(units.len());
-    for (unit, hash) in units.iter().zip(hashes) {
-        let (name, length) = (unit.name.to_owned(), unit.bitcode.len());
-        ranges.push(UnitRange { name, hash, start: content.len(), length });
-        content.extend_from_slice(unit.bitcode);
-    }
-    Ok((scratch.write(&format!("{arch}.units"), &content)?, ranges))
+/// The file that holds the bitcode units of a target for the workers, and where each is in it.
+fn unit_file(
+    target: &TargetPlan<'_>,
+    units: &[Unit<'_>],
+    private: Option<&PrivateImages>,
+    scratch: &Scratch,
+) -> Result<(PathBuf, Vec<UnitRange>), Errors> {
+    let bitcode: Vec<&[u8]> = units.iter().map(|unit| unit.bitcode).collect();
+    let (path, places) = match private {
+        Some(private) => {
+            let all = private.ranges().iter().zip(&target.images);
+            let of_units = all.filter(|(_, image)| image.code == Code::Bitcode).map(|(range, _)| range.clone());
+            (private.path().to_owned(), of_units.collect())
+        }
+        None => private_images::write(&bitcode, target.arch, scratch)?,
+    };
+    let hashes: Vec<_> = bitcode.par_iter().map(|bitcode| blake3::hash(bitcode).to_hex().to_string()).collect();
+    let range = |((unit, hash), place): ((&Unit<'_>, String), Range<usize>)| UnitRange {
+        name: unit.name.to_owned(),
+        hash,
+        start: place.start,
+        length: place.len(),
+    };
+    Ok((path, units.iter().zip(hashes).zip(places).map(range).collect()))
 }
 
 /// Joins what the partitions gave.

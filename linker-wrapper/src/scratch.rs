@@ -103,9 +103,22 @@ impl Scratch {
         write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
     ) -> Result<(), Errors> {
         let Scratch::Kept(_) = self else { return Ok(()) };
+        self.write_by(name, write).map(drop)
+    }
+
+    /// As [`Scratch::write`], of what is better written piece by piece.
+    ///
+    /// # Errors
+    /// As [`Scratch::write`].
+    pub fn write_by(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    ) -> Result<PathBuf, Errors> {
         let path = self.file(name);
         let written = File::create(&path).and_then(|file| buffered(file, write));
-        written.map(drop).map_err(|error| cannot_write(&path, &error))
+        written.map_err(|error| cannot_write(&path, &error))?;
+        Ok(path)
     }
 
     /// The temporary folder, if there is one.

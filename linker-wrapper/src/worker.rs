@@ -24,7 +24,7 @@ use crate::mapped::Mapped;
 use crate::scratch;
 
 /// First argument of the copy; behind it the file.
-const FLAG: &str = "--compile-partition";
+pub const FLAG: &str = "--compile-partition";
 
 /// One job. All paths are absolute or relative to the folder of the link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -134,6 +134,7 @@ pub fn requested(words: &[OsString]) -> Option<u8> {
         return None;
     }
     llvm_passes::on_fatal_error(give_up);
+    llvm_passes::crash::prepare_for_mappings("fatlink", FLAG);
     let start = Instant::now();
     let mut reply = match read(Path::new(file)).and_then(|work| work.run()) {
         Ok(reply) => reply,
@@ -154,6 +155,11 @@ fn read(file: &Path) -> Result<Work, Errors> {
 fn print(reply: &Reply) {
     // Should this fail, the reader sees that the answer is missing.
     let _ = serde_json::to_writer(std::io::stdout().lock(), reply);
+}
+
+/// Answers in the place of a worker that cannot any more.
+pub fn answer(errors: &Errors) {
+    print(&Reply { errors: errors.messages().to_vec(), ..Reply::default() });
 }
 
 /// LLVM cannot go on ("Cannot select", say).

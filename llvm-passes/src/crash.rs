@@ -3,10 +3,14 @@
 //! The state of the process cannot be trusted then, so it does not try to go on: it becomes, by `execve`,
 //! a fresh copy of this program, which is told what LLVM was doing, cleans up and reports. A link that
 //! goes well pays nothing for this.
+//!
+//! A mapped file that somebody cuts short raises SIGBUS where its lost pages are read. The handler finds the file by the
+//! address in a list of all mappings ([`watch_mapping`]), and the fresh copy names it.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -27,19 +31,93 @@ const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SI
 
 /// From now on a crash of LLVM is reported. `program_name` and `note` are handed to the fresh copy.
 pub fn prepare(program_name: &str, note: &str) {
+    report_signals(program_name, note, &SIGNALS);
+}
+
+/// As [`prepare`], for a process whose crashes are reported by the one that started it: only a mapped file that cannot be
+/// read any more is reported, because no other process can tell which file that was.
+pub fn prepare_for_mappings(program_name: &str, note: &str) {
+    report_signals(program_name, note, &[libc::SIGBUS]);
+}
+
+fn report_signals(program_name: &str, note: &str, signals: &[c_int]) {
     let leaked = |text: &str| CString::new(text).unwrap_or_default().into_raw();
     PROGRAM_NAME.store(leaked(program_name), Ordering::Release);
     NOTE.store(leaked(note), Ordering::Release);
-    for signal in SIGNALS {
+    for &signal in signals {
         // SAFETY: the handler only calls functions that are safe in a signal handler. It runs on the
         // alternate stack that Rust gives every thread, so that a stack overflow is seen too.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handle as *const () as usize;
-            action.sa_flags = libc::SA_ONSTACK | libc::SA_NODEFER;
+            action.sa_flags = libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_SIGINFO;
             libc::sigaction(signal, &action, ptr::null_mut());
         }
     }
+}
+
+/// What an activity begins with where a mapped file could not be read any more; behind it the file's path.
+pub const UNREADABLE_MAPPING: &str = "unreadable mapping: ";
+
+/// A file in memory, as the signal handler finds it. Entries stay in the list for good, because a handler may be reading it
+/// at any time; the mapping that an entry was made for ends with its [`WatchedMapping`].
+struct Mapping {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    text: CString,
+    next: *const Mapping,
+}
+
+static MAPPINGS: AtomicPtr<Mapping> = AtomicPtr::new(ptr::null_mut());
+
+/// Names a mapping in crash reports until it is dropped, which must be before the memory is unmapped.
+#[derive(Debug)]
+pub struct WatchedMapping(*const Mapping);
+
+// SAFETY: the entry is never freed, and its fields that change are atomic.
+unsafe impl Send for WatchedMapping {}
+// SAFETY: as above.
+unsafe impl Sync for WatchedMapping {}
+
+/// Lets a crash report name `path` if the bytes, which are a mapping of it, cannot be read any more.
+pub fn watch_mapping(bytes: &[u8], path: &Path) -> WatchedMapping {
+    let range = bytes.as_ptr_range();
+    // A path cannot hold a NUL.
+    let text = CString::new(format!("{UNREADABLE_MAPPING}{}", path.display())).unwrap_or_default();
+    let (start, end) = (AtomicUsize::new(range.start as usize), AtomicUsize::new(range.end as usize));
+    let entry = Box::into_raw(Box::new(Mapping { start, end, text, next: ptr::null() }));
+    let mut first = MAPPINGS.load(Ordering::Acquire);
+    loop {
+        // SAFETY: the entry is ours alone until it is in the list.
+        unsafe { (*entry).next = first };
+        match MAPPINGS.compare_exchange(first, entry, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return WatchedMapping(entry),
+            Err(other) => first = other,
+        }
+    }
+}
+
+impl Drop for WatchedMapping {
+    fn drop(&mut self) {
+        // SAFETY: entries are never freed.
+        let entry = unsafe { &*self.0 };
+        entry.end.store(0, Ordering::Release);
+        entry.start.store(0, Ordering::Release);
+    }
+}
+
+/// What to report of the mapping that holds the address. Called by the signal handler: it neither allocates nor locks.
+fn mapping_at(address: usize) -> Option<&'static CStr> {
+    let mut entry = MAPPINGS.load(Ordering::Acquire).cast_const();
+    // SAFETY: entries are never freed, and whole before they are in the list.
+    while let Some(mapping) = unsafe { entry.as_ref() } {
+        let end = mapping.end.load(Ordering::Acquire);
+        if (mapping.start.load(Ordering::Acquire)..end).contains(&address) {
+            return Some(&mapping.text);
+        }
+        entry = mapping.next;
+    }
+    None
 }
 
 /// Runs `work`, in which LLVM does what `activity` says ("reading a.o").
@@ -66,8 +144,10 @@ pub fn during_other<T>(activity: &str, work: impl FnOnce() -> T) -> T {
 /// The thread that reports; 0: none does.
 static REPORTER: AtomicUsize = AtomicUsize::new(0);
 
-extern "C" fn handle(signal: c_int) {
-    let activity = ACTIVITY.get();
+extern "C" fn handle(signal: c_int, information: *const libc::siginfo_t, _context: *const c_void) {
+    // SAFETY: the system gives every handler that was set with SA_SIGINFO this information, and SIGBUS has an address.
+    let address = (signal == libc::SIGBUS).then(|| unsafe { (*information).si_addr() } as usize);
+    let activity = address.and_then(mapping_at).map_or_else(|| ACTIVITY.get(), CStr::as_ptr);
     // SAFETY: it only tells which thread this is.
     let own = unsafe { libc::pthread_self() } as usize;
     let reporter = REPORTER.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire).unwrap_or_else(|other| other);
@@ -122,6 +202,22 @@ pub fn forget_stream_errors() {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn issue_11_19_a_mapping_is_found_by_address_until_it_is_dropped() {
+        let (first, second) = (vec![0_u8; 5000], vec![0_u8; 5000]);
+        let [one, two] = [&first, &second].map(|bytes| bytes.as_ptr() as usize);
+        let watched = watch_mapping(&first, Path::new("/a/first.o"));
+        let _other = watch_mapping(&second, Path::new("/a/second.o"));
+        let named = |address| mapping_at(address).map(|text| text.to_str().unwrap().to_owned());
+        assert_eq!(named(one + 4999).as_deref(), Some("unreadable mapping: /a/first.o"));
+        assert_eq!(named(two).as_deref(), Some("unreadable mapping: /a/second.o"));
+        drop(watched);
+        assert_eq!(named(one + 4999), None);
+        assert_eq!(named(two + 1).as_deref(), Some("unreadable mapping: /a/second.o"));
+    }
+
     #[test]
     fn the_handler_and_the_reader_mean_the_same_flag() {
         assert_eq!(super::REPORT_FLAG.as_bytes(), c"--report-crash-of-llvm".to_bytes());

@@ -1,12 +1,14 @@
 //! What earlier links made and this one can use again: what units say of themselves, compiled partitions, whole
 //! linked targets. The keys are made here and nowhere else.
 
+mod complete;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsString;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use llvm_passes::session::Warning;
 use llvm_passes::summary::Summary;
@@ -18,17 +20,26 @@ use serde::{Deserialize, Serialize};
 use crate::cache::{Cache, Key, KeyBuilder, identity_of};
 use crate::device_compiler::DeviceOptions;
 use crate::device_link::{self, LinkedTarget, Surroundings};
+use crate::error::Errors;
 use crate::image_policy::Entry;
 use crate::partitioned::Partitioning;
 use crate::plan::{PlannedImage, TargetPlan};
+use crate::stamp::{self, Stamp};
+use crate::toolchain::identity::{self, Identity};
+use crate::toolchain::ptxas::version_text;
 use crate::worker::Work;
+use complete::Step;
 
 /// Results of earlier links, if there is a cache.
 #[derive(Debug, Default)]
 pub struct Results {
     cache: Option<Cache>,
     program: OnceLock<Option<[u8; 32]>>,
-    tools: OnceLock<Option<Tools>>,
+    tools: OnceLock<Option<KnownTools>>,
+    /// Of the tools and libraries, from before anything was read of them.
+    stamps: Vec<Stamp>,
+    /// Why results are not kept.
+    notes: Mutex<BTreeSet<String>>,
 }
 
 /// What the machine code depends on beside the code.
@@ -38,6 +49,15 @@ struct Tools {
     nvlink: Option<[u8; 32]>,
     libdevice: Option<[u8; 32]>,
     device_library: Option<[u8; 32]>,
+}
+
+/// The tools, as far as they are known.
+#[derive(Debug)]
+struct KnownTools {
+    tools: Tools,
+    stamps: Vec<Stamp>,
+    /// Why it is not known what nvlink makes, if so.
+    unknown_nvlink: Option<String>,
 }
 
 /// A compiled partition.
@@ -62,9 +82,32 @@ pub struct CachedTarget {
 }
 
 impl Results {
-    /// Those in a cache.
-    pub fn new(cache: Option<Cache>) -> Self {
-        Results { cache, ..Results::default() }
+    /// Those in a cache; `stamps` are of all files beside the inputs that results depend on.
+    pub fn new(cache: Option<Cache>, stamps: Vec<Stamp>) -> Self {
+        Results { cache, stamps, ..Results::default() }
+    }
+
+    /// Whether results are looked for and kept at all.
+    pub fn are_kept(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    /// Why results of this link are not kept, as sentences without a full stop.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn note(&self, text: String) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).insert(text);
+    }
+
+    /// Checks that no tool and no library has changed since the link began.
+    ///
+    /// # Errors
+    /// One for each that has.
+    pub fn check_tools(&self) -> Result<(), Errors> {
+        let known = self.tools.get().and_then(Option::as_ref).map_or(&[][..], |known| &known.stamps);
+        stamp::check(self.stamps.iter().chain(known))
     }
 
     /// The cache, for what is said of it at the end.
@@ -77,8 +120,11 @@ impl Results {
         postcard::from_bytes(&self.cache.as_ref()?.get(key?)?).ok()
     }
 
-    /// Keeps it.
+    /// Keeps it, unless a tool has changed since it was identified for the key.
     pub fn put<T: Serialize>(&self, key: Option<&Key>, value: &T) {
+        if key.is_none() || self.check_tools().is_err() {
+            return;
+        }
         if let (Some(cache), Some(key), Ok(bytes)) = (&self.cache, key, postcard::to_allocvec(value)) {
             cache.put(key, &bytes);
         }
@@ -105,26 +151,22 @@ impl Results {
         Ok(summary)
     }
 
-    fn tools(&self, around: &Surroundings<'_>) -> Option<&Tools> {
-        let probe = || {
-            let (ptxas, nvlink) = around.backends.toolkit_files()?;
-            let identity = |path: Option<&Path>| path.and_then(|path| identity_of(path).ok());
-            let (libdevice, library) = (around.libdevice.as_deref(), around.device_library.as_deref());
-            // Not by rayon: its threads may all wait for the jobs that ask this.
-            let (ptxas, nvlink, libdevice, device_library) = std::thread::scope(|scope| {
-                let ptxas = scope.spawn(|| identity(Some(&ptxas)));
-                let rest = (identity(nvlink.as_deref()), identity(libdevice), identity(library));
-                (ptxas.join().ok().flatten(), rest.0, rest.1, rest.2)
-            });
-            Some(Tools { ptxas: ptxas?, nvlink, libdevice, device_library })
-        };
+    fn tools(&self, around: &Surroundings<'_>) -> Option<&KnownTools> {
+        let probe = || KnownTools::probe(around).map_err(|why| self.note(why)).ok();
         self.tools.get_or_init(probe).as_ref()
+    }
+
+    /// Whether the keys cover everything that a step reads.
+    fn is_complete(&self, step: Step, options: &DeviceOptions) -> bool {
+        let variables: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
+        let unknown = complete::what_is_unknown(step, options, &variables);
+        unknown.map(|why| self.note(why)).is_none()
     }
 
     /// The key of one partition: all that its PTX and machine code depend on.
     pub fn partition_key(&self, work: &Work, around: &Surroundings<'_>) -> Option<Key> {
         self.cache.as_ref()?;
-        let tools = self.tools(around)?;
+        let KnownTools { tools, .. } = self.tools(around)?;
         let fields = PartitionFields {
             work,
             ptxas: &tools.ptxas,
@@ -133,15 +175,21 @@ impl Results {
             ptx_version: around.ptx_version,
             ptx: around.ptx,
         };
-        cachable(around.options).then(|| fields.key(self.key("partition")?)).flatten()
+        self.is_complete(Step::Compile, around.options).then(|| fields.key(self.key("partition")?)).flatten()
     }
 
     /// The key of a whole target.
     pub fn target_key(&self, target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Option<Key> {
         let key = self.key("target")?;
-        let tools = self.tools(around)?;
+        let KnownTools { tools, unknown_nvlink, .. } = self.tools(around)?;
         // What a library made is not kept: the key would have to know the library.
-        if !cachable(around.options) || !around.backends.is_toolkit(&device_link::most_needs(target)) {
+        if !self.is_complete(Step::Link, around.options)
+            || !around.backends.is_toolkit(&device_link::most_needs(target))
+        {
+            return None;
+        }
+        if let Some(why) = unknown_nvlink {
+            self.note(why.clone());
             return None;
         }
         let hash =
@@ -162,12 +210,40 @@ impl Results {
     }
 }
 
-/// Options that name files whose content is not known here.
-fn cachable(options: &DeviceOptions) -> bool {
-    let names_file = |word: &String| {
-        ["-optf", "--options-file", "-fdevice-", "--save-temps"].iter().any(|start| word.starts_with(start))
-    };
-    !options.ptxas_arguments.iter().chain(&options.nvlink_arguments).any(names_file)
+impl KnownTools {
+    /// Identifies the tools.
+    ///
+    /// # Errors
+    /// Why it is not known what they make.
+    fn probe(around: &Surroundings<'_>) -> Result<Self, String> {
+        let backend = "only what ptxas and nvlink make is kept";
+        let (ptxas, nvlink) = around.backends.toolkit_files().ok_or(backend)?;
+        let file = |path: Option<&Path>| path.map(identity::of_file).transpose();
+        let ptxas_version =
+            || around.backends.ptxas().map(|ptxas| &*ptxas.version).map_err(|errors| errors.to_string());
+        let of_nvlink = |path: &Path| identity::of_program(path, &version_text(path).unwrap_or_default());
+        // Not by rayon: its threads may all wait for the jobs that ask this.
+        let (ptxas, nvlink, libdevice, device_library) = std::thread::scope(|scope| {
+            let ptxas = scope.spawn(|| identity::of_program(&ptxas, ptxas_version()?));
+            let nvlink = scope.spawn(|| nvlink.as_deref().map(of_nvlink).transpose());
+            let (libdevice, library) = (file(around.libdevice.as_deref()), file(around.device_library.as_deref()));
+            let failed = || "a thread that identifies the tools failed".to_owned();
+            let ptxas = ptxas.join().unwrap_or_else(|_| Err(failed()));
+            (ptxas, nvlink.join().unwrap_or_else(|_| Err(failed())), libdevice, library)
+        });
+        let (ptxas, libdevice, device_library) = (ptxas?, libdevice?, device_library?);
+        let (nvlink, unknown_nvlink) = nvlink.map_or_else(|why| (None, Some(why)), |nvlink| (nvlink, None));
+        let hash = |identity: &Option<Identity>| identity.as_ref().map(|identity| identity.hash);
+        let tools = Tools {
+            ptxas: ptxas.hash,
+            nvlink: hash(&nvlink),
+            libdevice: hash(&libdevice),
+            device_library: hash(&device_library),
+        };
+        let all = [Some(ptxas), nvlink, libdevice, device_library];
+        let stamps = all.into_iter().flatten().flat_map(|identity| identity.stamps).collect();
+        Ok(KnownTools { tools, stamps, unknown_nvlink })
+    }
 }
 
 /// Every option that the code depends on.

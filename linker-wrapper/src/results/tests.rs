@@ -4,7 +4,7 @@ use llvm_passes::extract::{How, Take, UnitPart};
 use llvm_passes::pipeline::OptLevel;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 
-use super::{PartitionFields, TargetFields, Tools, cachable, options_text};
+use super::{PartitionFields, TargetFields, Tools, options_text};
 use crate::cache::{Key, KeyBuilder};
 use crate::device_compiler::DeviceOptions;
 use crate::image_policy::Entry;
@@ -166,11 +166,4 @@ fn what_says_nothing_about_the_code_is_no_field() {
     let (usual, cuda_path) = (DeviceOptions::default(), Some("/b".into()));
     let others = DeviceOptions { cuda_path, verbose: true, unknown: vec!["-x".to_owned()], ..usual.clone() };
     assert_eq!(options_text(&usual), options_text(&others));
-}
-
-#[test]
-fn options_that_name_files_are_not_kept() {
-    let with = |word: &str| DeviceOptions { ptxas_arguments: vec![word.to_owned()], ..DeviceOptions::default() };
-    assert!(cachable(&with("-O2")));
-    assert!(!cachable(&with("--options-file")) && !cachable(&with("-optf=x")));
 }

@@ -4,6 +4,7 @@
 //! alone, because a cubin of one release is nothing for the nvlink of an older one. The libraries that stand for themselves,
 //! nvJitLink and the driver, may come from elsewhere. Every part can be named by itself.
 
+pub mod identity;
 pub mod print;
 pub mod ptxas;
 mod search;

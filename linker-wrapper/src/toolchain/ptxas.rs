@@ -16,6 +16,8 @@ pub struct Ptxas {
     pub path: PathBuf,
     /// Release of CUDA it belongs to: (13, 0).
     pub release: (u32, u32),
+    /// All that it says of its version.
+    pub version: String,
 }
 
 /// Asks ptxas for its version.
@@ -26,13 +28,20 @@ pub fn probe(path: &Path) -> Result<Ptxas, Errors> {
     let output = command::capture(path, &[OsString::from("--version")])
         .map_err(|error| Errors::one(format_args!("cannot run {}: {error}", path.display())))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    release_in(&text).map(|release| Ptxas { path: path.to_owned(), release }).ok_or_else(|| {
+    let ptxas = |release| Ptxas { path: path.to_owned(), release, version: text.to_string() };
+    release_in(&text).map(ptxas).ok_or_else(|| {
         Errors::one(format_args!(
             "{} --version does not name a CUDA release ({}): is it NVIDIA's ptxas?",
             path.display(),
             command::ending(output.status)
         ))
     })
+}
+
+/// What a tool answers to `--version`; `None`: it fails.
+pub fn version_text(path: &Path) -> Option<String> {
+    let output = command::capture(path, &[OsString::from("--version")]).ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// "Cuda compilation tools, release 13.0, V13.0.88" -> (13, 0).

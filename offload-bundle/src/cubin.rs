@@ -167,6 +167,17 @@ pub fn exact_size(data: &[u8]) -> usize {
     }
 }
 
+/// How many bytes [`is_relocatable`] wants to see.
+pub(crate) const HEADER_SIZE: usize = 64;
+
+/// Whether the cubin that `data` starts with is an input of a device link; no more than its header is looked at.
+///
+/// # Errors
+/// Bytes that are no header of a cubin.
+pub(crate) fn is_relocatable(data: &[u8]) -> Result<bool, FormatError> {
+    Ok(parse_header(data)?.e_type == header::ET_REL)
+}
+
 fn parse_header(data: &[u8]) -> Result<Header, FormatError> {
     if !data.starts_with(header::ELFMAG) {
         return Err(FormatError::new(0, "no cubin (not an ELF file)"));

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use miniz_oxide::inflate::TINFLStatus;
+
 /// The four bytes that a Zstandard frame starts with.
 pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
@@ -83,6 +85,61 @@ pub(crate) fn decompress(how: Method, stored: &[u8], size: u64) -> Result<Vec<u8
     Ok(data)
 }
 
+/// The first `len` bytes of what `stored` becomes, or all if that is less; no more is decompressed than that takes.
+pub(crate) fn start(how: Method, stored: &[u8], len: usize) -> Result<Vec<u8>, String> {
+    let read = |reader: &mut dyn Read| {
+        let mut data = Vec::new();
+        reader.take(len as u64).read_to_end(&mut data).map_err(|e| format!("damaged compressed payload: {e}"))?;
+        Ok(data)
+    };
+    match how {
+        Method::Zlib => match miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(stored, len) {
+            Ok(data) => Ok(data),
+            Err(error) if error.status == TINFLStatus::HasMoreOutput => Ok(error.output),
+            Err(error) => Err(format!("damaged compressed payload: {error}")),
+        },
+        Method::Lz4 => lz4_start(stored, len).ok_or_else(|| "damaged compressed payload".to_owned()),
+        Method::Lz4Frame => read(&mut lz4_flex::frame::FrameDecoder::new(stored)),
+        Method::Zstd => read(&mut zstd_decoder(stored)?),
+    }
+}
+
+/// The first `len` bytes of an LZ4 block: sequences of literals, then a match, as far back as two bytes say. `None` if it is damaged.
+fn lz4_start(stored: &[u8], len: usize) -> Option<Vec<u8>> {
+    const SHORTEST_MATCH: usize = 4;
+    let mut out = Vec::with_capacity(len);
+    let mut rest = stored;
+    while out.len() < len && !rest.is_empty() {
+        let (&token, behind) = rest.split_first()?;
+        let (literals, behind) = lz4_length(usize::from(token >> 4), behind)?;
+        let (copied, behind) = behind.split_at_checked(literals)?;
+        out.extend_from_slice(copied.get(..copied.len().min(len - out.len()))?);
+        // The last sequence has no match.
+        let Some((&[low, high], behind)) = behind.split_first_chunk() else { break };
+        let distance = usize::from(u16::from_le_bytes([low, high]));
+        let (more, behind) = lz4_length(usize::from(token & 15), behind)?;
+        for _ in 0..more.saturating_add(SHORTEST_MATCH).min(len - out.len()) {
+            let byte = *out.get(out.len().checked_sub(distance)?)?;
+            out.push(byte);
+        }
+        rest = behind;
+    }
+    Some(out)
+}
+
+/// A length: 15 goes on in the bytes behind, up to the first that is not 255.
+fn lz4_length(first: usize, mut rest: &[u8]) -> Option<(usize, &[u8])> {
+    let mut length = first;
+    let mut goes_on = first == 15;
+    while goes_on {
+        let (&byte, behind) = rest.split_first()?;
+        length = length.checked_add(usize::from(byte))?;
+        goes_on = byte == 255;
+        rest = behind;
+    }
+    Some((length, rest))
+}
+
 fn zstd_decoder(stored: &[u8]) -> Result<impl Read + '_, String> {
     zstd::stream::read::Decoder::with_buffer(stored)
         .map(|decoder| decoder.single_frame())
@@ -113,6 +170,32 @@ fn inflate(stored: &[u8], size: u64) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_start_of_every_form() {
+        let text: Vec<u8> =
+            (0..40_000u32).flat_map(|number| (number * number / 7 % 1000).to_string().into_bytes()).collect();
+        let mut frame = lz4_flex::frame::FrameEncoder::new(Vec::new());
+        std::io::Write::write_all(&mut frame, &text).expect("memory");
+        for data in [&text[..], &text[..50], &[b'a'; 3000], b""] {
+            let forms = [
+                (Method::Zlib, zlib(data, 6)),
+                (Method::Lz4, lz4(data)),
+                (Method::Zstd, zstd(data, 5).expect("a compressor")),
+            ];
+            for (how, stored) in forms {
+                for len in [0, 1, 4, 17, 64, 300, 20_000, 1_000_000] {
+                    let found = start(how, &stored, len).expect("what was compressed");
+                    assert_eq!(found, data[..len.min(data.len())], "{how:?} {len}");
+                }
+            }
+        }
+        let stored = frame.finish().expect("memory");
+        assert_eq!(start(Method::Lz4Frame, &stored, 64).expect("what was compressed"), text[..64]);
+        // A match in front of the first byte.
+        assert_eq!(lz4_start(&[0x10, b'a', 2, 0, 0, 0], 64), None);
+        assert_eq!(lz4_start(&[0xf0, 255], 64), None);
+    }
 
     #[test]
     fn the_room_makes_no_difference() {

@@ -68,13 +68,12 @@ impl<'a> BundleId<'a> {
     /// assert_eq!(id.to_string(), "hip-amdgcn-amd-amdhsa--gfx90a:xnack+");
     /// ```
     pub fn parse(id: &'a str) -> Option<Self> {
-        let mut parts = id.splitn(6, '-');
+        let mut parts = id.splitn(5, '-');
         let [kind, arch, vendor, os] = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];
-        let (environment, target) = match (parts.next().unwrap_or_default(), parts.next()) {
-            (environment, Some(target)) => (environment, target),
-            (target, None) if is_processor(target) => ("", target),
-            (environment, None) => (environment, ""),
-        };
+        let rest = parts.next().unwrap_or_default();
+        // A feature that is off ends with a minus, too.
+        let (environment, target) =
+            if is_processor(rest) { ("", rest) } else { rest.split_once('-').unwrap_or((rest, "")) };
         let environment = if environment == "unknown" { "" } else { environment };
         Some(Self { kind, arch, vendor, os, environment, target })
     }
@@ -117,30 +116,84 @@ pub fn read_all(data: &[u8]) -> Result<Vec<BundleEntry<'_>>, FormatError> {
 
 /// Appends the entries of the bundle at `start`, and tells where it ends.
 fn read_one<'a>(data: &'a [u8], start: u64, entries: &mut Vec<BundleEntry<'a>>) -> Result<u64, FormatError> {
-    const ENTRY_SIZE: u64 = 24;
     let bundle = slice(data, start, data.len() as u64 - start, "the bundle")?;
     if bundle.starts_with(&COMPRESSED_MAGIC) {
         return Err(FormatError::new(start, "compressed bundle where a plain one is wanted"));
     }
-    if !bundle.starts_with(&MAGIC) {
-        return Err(FormatError::new(start, "no bundle (wrong magic)"));
-    }
     let shifted = |error: FormatError| error.shifted(start);
-    let count = u64_at(bundle, MAGIC.len() as u64, "the number of entries").map_err(shifted)?;
-    let mut at = MAGIC.len() as u64 + 8;
-    let mut end = at;
-    for _ in 0..count {
-        // A count that lies ends here, at the end of the data.
-        let fixed = slice(bundle, at, ENTRY_SIZE, "the entry of the bundle").map_err(shifted)?;
-        let [offset, size, id_len] = [u64_at(fixed, 0, "")?, u64_at(fixed, 8, "")?, u64_at(fixed, 16, "")?];
-        let id = slice(bundle, at + ENTRY_SIZE, id_len, "the id of the entry").map_err(shifted)?;
-        let id = utf8(id, at + ENTRY_SIZE, "the id of the entry").map_err(shifted)?;
+    let mut end = 0;
+    for fields in table(bundle).map_err(shifted)? {
+        let Fields { id, offset, size, behind } = fields;
         let image = slice(bundle, offset, size, "the image of the entry").map_err(shifted)?;
         entries.push(BundleEntry { id, image, offset: start + offset });
-        at += ENTRY_SIZE + id_len;
-        end = end.max(at).max(offset + size);
+        end = end.max(behind).max(offset + size);
     }
-    Ok(start + end)
+    Ok(start + end.max(TABLE))
+}
+
+/// Where the entries start in a bundle.
+const TABLE: u64 = MAGIC.len() as u64 + 8;
+
+/// What the table of a bundle says of an image.
+struct Fields<'a> {
+    id: &'a str,
+    offset: u64,
+    size: u64,
+    /// Where the next one starts.
+    behind: u64,
+}
+
+/// The table of the bundle that `bundle` starts with. Whether the images are there is not looked at.
+fn table(bundle: &[u8]) -> Result<Vec<Fields<'_>>, FormatError> {
+    const ENTRY_SIZE: u64 = 24;
+    if !bundle.starts_with(&MAGIC) {
+        return Err(FormatError::new(0, "no bundle (wrong magic)"));
+    }
+    let count = u64_at(bundle, MAGIC.len() as u64, "the number of entries")?;
+    let mut at = TABLE;
+    let mut found = Vec::new();
+    for _ in 0..count {
+        // A count that lies ends here, at the end of the data.
+        let fixed = slice(bundle, at, ENTRY_SIZE, "the entry of the bundle")?;
+        let [offset, size, id_len] = [u64_at(fixed, 0, "")?, u64_at(fixed, 8, "")?, u64_at(fixed, 16, "")?];
+        let id = slice(bundle, at + ENTRY_SIZE, id_len, "the id of the entry")?;
+        let id = utf8(id, at + ENTRY_SIZE, "the id of the entry")?;
+        at += ENTRY_SIZE + id_len;
+        found.push(Fields { id, offset, size, behind: at });
+    }
+    Ok(found)
+}
+
+/// The id of an image, and where the bundle that holds it starts.
+pub(crate) struct FoundId {
+    pub(crate) id: String,
+    pub(crate) offset: u64,
+}
+
+/// The ids of all images but empty ones, of compressed bundles too, of which only the first bytes are decompressed.
+///
+/// # Errors
+/// Anything that is no bundle, and one that ends too early. Offsets are those in `data`.
+pub(crate) fn ids(data: &[u8]) -> Result<Vec<FoundId>, FormatError> {
+    let mut found = Vec::new();
+    let mut start = zeros_from(data, 0);
+    while start < data.len() as u64 {
+        let bundle = slice(data, start, data.len() as u64 - start, "the bundle")?;
+        let mut add = |table: Vec<Fields<'_>>| {
+            let images = table.iter().filter(|fields| fields.size > 0);
+            found.extend(images.map(|fields| FoundId { id: fields.id.to_owned(), offset: start }));
+        };
+        let end = if bundle.starts_with(&COMPRESSED_MAGIC) {
+            let packed = Packed::read(bundle).map_err(|error| error.shifted(start))?;
+            add(table(&packed.table().map_err(|error| error.shifted(start))?)?);
+            start + packed.total
+        } else {
+            add(table(bundle).map_err(|error| error.shifted(start))?);
+            read_one(data, start, &mut Vec::new())?
+        };
+        start = end + zeros_from(data, end);
+    }
+    Ok(found)
 }
 
 /// Writes a bundle of images, each with its id, in this order. `alignment` is 1 or a power of 2; HIP wants [`HIP_ALIGNMENT`].
@@ -280,32 +333,70 @@ pub fn inflate(data: &[u8]) -> Result<Cow<'_, [u8]>, FormatError> {
 
 /// The compressed bundle at the start of `data` decompressed, and its own size; errors are relative to it.
 fn inflate_one(data: &[u8]) -> Result<(Vec<u8>, u64), FormatError> {
-    let what = "the header of the compressed bundle";
-    let version = match u16_at(data, 4, what)? {
-        1 => CompressedVersion::V1,
-        2 => CompressedVersion::V2,
-        3 => CompressedVersion::V3,
-        version => return Err(FormatError::new(4, format!("compressed bundle of unknown version {version}"))),
-    };
-    let method = match u16_at(data, 6, what)? {
-        0 => Method::Zlib,
-        1 => Method::Zstd,
-        method => return Err(FormatError::new(6, format!("bundle compressed by the unknown method {method}"))),
-    };
-    let (total, size) = match version {
-        CompressedVersion::V1 => (data.len() as u64, u64::from(u32_at(data, 8, what)?)),
-        CompressedVersion::V2 => (u64::from(u32_at(data, 8, what)?), u64::from(u32_at(data, 12, what)?)),
-        CompressedVersion::V3 => (u64_at(data, 8, what)?, u64_at(data, 16, what)?),
-    };
-    let header = version.header_size();
-    let recorded = slice(data, header - 8, 8, what)?;
-    let stored = total.checked_sub(header).ok_or_else(|| FormatError::new(8, "compressed bundle without a body"))?;
-    let stored = slice(data, header, stored, "the compressed bundle")?;
-    let plain = decompress::decompress(method, stored, size).map_err(|what| FormatError::new(header, what))?;
+    let Packed { method, stored, stored_at, size, total, digest: recorded } = Packed::read(data)?;
+    let plain = decompress::decompress(method, stored, size).map_err(|what| FormatError::new(stored_at, what))?;
     if digest(&plain) != recorded {
-        return Err(FormatError::new(header - 8, "compressed bundle whose content does not have the recorded digest"));
+        let what = "compressed bundle whose content does not have the recorded digest";
+        return Err(FormatError::new(stored_at - 8, what));
     }
     Ok((plain, total))
+}
+
+/// A compressed bundle, by its header.
+struct Packed<'a> {
+    method: Method,
+    stored: &'a [u8],
+    /// Where that starts.
+    stored_at: u64,
+    /// Its size decompressed.
+    size: u64,
+    /// Its size with the header.
+    total: u64,
+    digest: &'a [u8],
+}
+
+impl<'a> Packed<'a> {
+    /// That at the start of `data`; errors are relative to it.
+    fn read(data: &'a [u8]) -> Result<Self, FormatError> {
+        let what = "the header of the compressed bundle";
+        let version = match u16_at(data, 4, what)? {
+            1 => CompressedVersion::V1,
+            2 => CompressedVersion::V2,
+            3 => CompressedVersion::V3,
+            version => return Err(FormatError::new(4, format!("compressed bundle of unknown version {version}"))),
+        };
+        let method = match u16_at(data, 6, what)? {
+            0 => Method::Zlib,
+            1 => Method::Zstd,
+            method => return Err(FormatError::new(6, format!("bundle compressed by the unknown method {method}"))),
+        };
+        let (total, size) = match version {
+            CompressedVersion::V1 => (data.len() as u64, u64::from(u32_at(data, 8, what)?)),
+            CompressedVersion::V2 => (u64::from(u32_at(data, 8, what)?), u64::from(u32_at(data, 12, what)?)),
+            CompressedVersion::V3 => (u64_at(data, 8, what)?, u64_at(data, 16, what)?),
+        };
+        let header = version.header_size();
+        let digest = slice(data, header - 8, 8, what)?;
+        let stored =
+            total.checked_sub(header).ok_or_else(|| FormatError::new(8, "compressed bundle without a body"))?;
+        let stored = slice(data, header, stored, "the compressed bundle")?;
+        Ok(Self { method, stored, stored_at: header, size, total, digest })
+    }
+
+    /// As much of the bundle's start as its table takes, or more.
+    fn table(&self) -> Result<Vec<u8>, FormatError> {
+        const FIRST_LOOK: usize = 64 << 10;
+        let mut len = FIRST_LOOK;
+        loop {
+            let start = decompress::start(self.method, self.stored, len)
+                .map_err(|what| FormatError::new(self.stored_at, what))?;
+            // Short of what was asked for is all that there is.
+            if table(&start).is_ok() || start.len() < len || !start.starts_with(&MAGIC) {
+                return Ok(start);
+            }
+            len = len.saturating_mul(16);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -325,6 +416,9 @@ mod tests {
             ("host-x86_64-unknown-linux-gnu-", "host-x86_64-unknown-linux-gnu-"),
             ("host-x86_64-pc-windows-msvc", "host-x86_64-pc-windows-msvc-"),
             ("host-x86_64-unknown-linux", "host-x86_64-unknown-linux--"),
+            // A minus that is no separator.
+            ("hip-amdgcn-amd-amdhsa-gfx906:xnack-", "hip-amdgcn-amd-amdhsa--gfx906:xnack-"),
+            ("hip-amdgcn-amd-amdhsa-gfx908:sramecc-:xnack+", "hip-amdgcn-amd-amdhsa--gfx908:sramecc-:xnack+"),
             ("hip-spirv64-amd-amdhsa--amdgcnspirv", "hip-spirv64-amd-amdhsa--amdgcnspirv"),
             ("openmp-nvptx64-nvidia-cuda-sm_70", "openmp-nvptx64-nvidia-cuda--sm_70"),
         ];

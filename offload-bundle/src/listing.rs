@@ -134,12 +134,18 @@ impl<'a> Found<'a> {
         })
     }
 
+    /// Looks at the whole of a cubin that is in a fatbin, of which a row tells what its first bytes say.
+    fn check(&self) -> Result<(), FormatError> {
+        let Source::Entry(entry) = &self.source else { return Ok(()) };
+        check_cubin(entry).map_err(|e| e.shifted(self.row.offset.saturating_sub(entry.payload_offset)))
+    }
+
     fn with_row(self, change: impl FnOnce(Row) -> Row) -> Self {
         Self { row: change(self.row), source: self.source }
     }
 }
 
-/// Lists the device images of a file.
+/// Lists the device images of a file. Cubins are looked at as a whole.
 ///
 /// `read_thin` reads the file of a thin archive's member, given the path that the archive records.
 ///
@@ -148,6 +154,7 @@ impl<'a> Found<'a> {
 pub fn list(data: &[u8], read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>) -> Result<Vec<Row>, ListError> {
     let mut rows = Vec::new();
     visit(data, read_thin, |found| {
+        found.check()?;
         rows.push(found.row.clone());
         Ok(())
     })?;
@@ -255,15 +262,21 @@ fn bundle_row(entry: &BundleEntry<'_>, base: u64) -> Row {
         FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => "object",
         _ => "unknown",
     };
-    let row = plain_row(image, entry.image.len(), base.saturating_add(entry.offset), OffloadKinds::HIP);
-    match BundleId::parse(entry.id) {
+    let offset = base.saturating_add(entry.offset);
+    Row { image: image.to_owned(), size: entry.image.len() as u64, ..row_of_id(entry.id, offset) }
+}
+
+/// What the id of a bundle's image says of it, which is taken for a linked one.
+pub(crate) fn row_of_id(id: &str, offset: u64) -> Row {
+    let row = plain_row("object", 0, offset, OffloadKinds::HIP);
+    match BundleId::parse(id) {
         Some(id) => Row {
             kind: if id.is_hip() { row.kind } else { id.kind.to_owned() },
             triple: Some(format!("{}-{}-{}", id.arch, id.vendor, id.os)),
             target: id.target.to_owned(),
             ..row
         },
-        None => Row { target: entry.id.to_owned(), ..row },
+        None => Row { target: id.to_owned(), ..row },
     }
 }
 
@@ -349,20 +362,30 @@ fn entry_row(entry: &Entry<'_>, base: u64, kinds: OffloadKinds) -> Result<Row, F
     })
 }
 
-/// Whether an entry's cubin is relocatable; errors are relative to the fatbin.
+/// Whether an entry's cubin is relocatable, by its first bytes alone; errors are relative to the fatbin.
 fn is_relocatable(entry: &Entry<'_>) -> Result<Option<bool>, FormatError> {
     if entry.kind != EntryKind::Elf {
         return Ok(None);
     }
-    let payload = entry.payload()?;
+    let start = entry.payload_start(cubin::HEADER_SIZE)?;
+    cubin::is_relocatable(&start).map(Some).map_err(|e| of_cubin(entry, e))
+}
+
+/// Looks at the whole of an entry's cubin; errors are relative to the fatbin.
+fn check_cubin(entry: &Entry<'_>) -> Result<(), FormatError> {
+    if entry.kind == EntryKind::Elf {
+        cubin::parse(&entry.payload()?).map_err(|e| of_cubin(entry, e))?;
+    }
+    Ok(())
+}
+
+/// An error of a cubin as one of the fatbin that holds it.
+fn of_cubin(entry: &Entry<'_>, error: FormatError) -> FormatError {
     let compressed = entry.compression != Compression::None;
-    let cubin = cubin::parse(&payload).map_err(|e| {
-        // Offsets inside a compressed payload mean nothing in the file.
-        let what = if compressed { format!("decompressed {} cubin: {e}", entry.arch) } else { e.what };
-        let inside = if compressed { 0 } else { e.offset };
-        FormatError::new(entry.payload_offset.saturating_add(inside), what)
-    })?;
-    Ok(Some(cubin.is_relocatable()))
+    // Offsets inside a compressed payload mean nothing in the file.
+    let what = if compressed { format!("decompressed {} cubin: {error}", entry.arch) } else { error.what };
+    let inside = if compressed { 0 } else { error.offset };
+    FormatError::new(entry.payload_offset.saturating_add(inside), what)
 }
 
 /// The rows as aligned columns under a line of headings, or a note if there are none.

@@ -9,6 +9,8 @@ use crate::listing::Row;
 ///
 /// Written as a kind (`ptx`, `cubin`, `ltoir`, `bitcode`, …), as a target (`sm_90`, `gfx90a`), or as both with a colon between them
 /// (`ptx:sm_90`). `compute_90` is the PTX of `sm_90`, as in nvcc's `-gencode`. A target alone means all of its images, PTX too.
+///
+/// Targets are compared as they are: `gfx906` does not mean `gfx906:xnack-`, which is a target of its own, nor `sm_90` `sm_90a`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector {
     image: Option<String>,
@@ -60,7 +62,7 @@ impl FromStr for Selector {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some((image, target)) = text.split_once(':') {
+        if let Some((image, target)) = text.split_once(':').filter(|(word, _)| !is_processor(word)) {
             let selector = Self::of_kind(image)?;
             return match Self::from_str(target)? {
                 Self { image: None, target } => Ok(Self { target, ..selector }),
@@ -82,6 +84,11 @@ impl FromStr for Selector {
         }
         Ok(Self { image: None, target: Some(text.to_owned()) })
     }
+}
+
+/// Whether a word in front of a colon is a target with features behind it, `gfx906:xnack-`, and no kind. No kind has a number.
+fn is_processor(word: &str) -> bool {
+    word.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 impl fmt::Display for Selector {
@@ -114,6 +121,21 @@ mod tests {
         assert_eq!(matched("cubin:sm_100"), ["cubin sm_100"]);
         assert_eq!(matched("compute_90"), ["ptx sm_90"]);
         assert_eq!(matched("sm_90a"), [""; 0]);
+    }
+
+    #[test]
+    fn issue_11_09_targets_with_features() {
+        let row = |target| listing::row_of_id(&format!("hipv4-amdgcn-amd-amdhsa--{target}"), 0);
+        let matches = |word: &str, target| word.parse::<Selector>().expect("a selector").matches(&row(target));
+        for word in ["gfx906:xnack-", "object:gfx906:xnack-"] {
+            assert!(matches(word, "gfx906:xnack-"), "{word}");
+            assert!(!matches(word, "gfx906") && !matches(word, "gfx906:xnack+"), "{word}");
+        }
+        assert!(matches("gfx906", "gfx906"));
+        assert!(!matches("gfx906", "gfx906:xnack-"));
+        // As bundlers of old wrote it.
+        let old = listing::row_of_id("hip-amdgcn-amd-amdhsa-gfx906:xnack-", 0);
+        assert_eq!(old.target, "gfx906:xnack-");
     }
 
     #[test]

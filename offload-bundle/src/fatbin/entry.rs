@@ -6,7 +6,7 @@ use std::fmt;
 use super::flag;
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
-use crate::decompress::{Method, decompress};
+use crate::decompress::{self, Method, decompress};
 
 /// What an entry holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -178,6 +178,19 @@ impl<'a> Entry<'a> {
             EntryKind::Ptx | EntryKind::RelocatablePtx => without_nul(payload),
             _ => payload,
         })
+    }
+
+    /// The first bytes of the payload, at most `len`, of which no more is decompressed than that takes.
+    ///
+    /// # Errors
+    /// Those of [`Entry::payload`], as far as they show there.
+    pub(crate) fn payload_start(&self, len: usize) -> Result<Cow<'a, [u8]>, FormatError> {
+        match self.compression.method() {
+            None => Ok(Cow::Borrowed(self.stored.get(..len).unwrap_or(self.stored))),
+            Some(how) => decompress::start(how, self.stored, len)
+                .map(Cow::Owned)
+                .map_err(|what| FormatError::new(self.payload_offset, what)),
+        }
     }
 
     /// Whether it was made with `-g`.

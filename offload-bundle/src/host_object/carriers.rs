@@ -37,19 +37,23 @@ pub struct Carrier<'a> {
     pub offset: u64,
 }
 
-/// The sections with device code of an ELF, COFF, PE or Mach-O file, in the order of its section table; none of other files.
+/// The sections with device code of an ELF, COFF, PE or Mach-O file, in the order of the file; none of other files.
+///
+/// That is mostly the order of its section table, at whose end [`crate::strip`] puts what it had to cut off a section.
 ///
 /// # Errors
 /// A damaged file; the offset is one in the file.
 pub fn carriers(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
-    match ObjectKind::parse(data) {
-        Ok(ObjectKind::Elf32 | ObjectKind::Elf64) => of_elf(data),
-        Ok(ObjectKind::Coff) => of_coff(data, 0),
-        Ok(ObjectKind::CoffBig) => of_big_coff(data),
-        Ok(ObjectKind::Pe32 | ObjectKind::Pe64) => of_pe(data),
-        Ok(ObjectKind::MachO32 | ObjectKind::MachO64) => of_mach(data),
-        _ => Ok(Vec::new()),
-    }
+    let mut found = match ObjectKind::parse(data) {
+        Ok(ObjectKind::Elf32 | ObjectKind::Elf64) => of_elf(data)?,
+        Ok(ObjectKind::Coff) => of_coff(data, 0)?,
+        Ok(ObjectKind::CoffBig) => of_big_coff(data)?,
+        Ok(ObjectKind::Pe32 | ObjectKind::Pe64) => of_pe(data)?,
+        Ok(ObjectKind::MachO32 | ObjectKind::MachO64) => of_mach(data)?,
+        _ => Vec::new(),
+    };
+    found.sort_by_key(|carrier| carrier.offset);
+    Ok(found)
 }
 
 /// The names in ELF files, those that PE files cut to 8 bytes, and those of Mach-O, which are what clang writes for macOS.

@@ -1,5 +1,7 @@
 //! Archives: members that become smaller, and the index that says where each member is.
 
+use std::borrow::Cow;
+
 use super::{Choice, Outcome, strip_file};
 use crate::FormatError;
 use crate::archive::{self, MemberData};
@@ -29,44 +31,48 @@ impl Raw<'_> {
     }
 }
 
-pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<Outcome, ListError> {
+pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<Outcome<'static>, ListError> {
     let at_top = |error| ListError::Format { member: None, error };
     let members = archive::members(data).map_err(at_top)?;
     let raws = raws(data).map_err(at_top)?;
-    let mut outcome = Outcome { bytes: data.get(..8).unwrap_or_default().to_vec(), zeroed: 0, dropped: Vec::new() };
+    let mut out = data.get(..8).unwrap_or_default().to_vec();
+    let (mut zeroed, mut dropped) = (0, Vec::new());
+    let mut members = members.iter().peekable();
     let mut moves = Vec::new();
     let mut index_at = None;
     for raw in &raws {
-        moves.push((raw.offset, outcome.bytes.len() as u64));
+        moves.push((raw.offset, out.len() as u64));
         if is_index(raw.name()) {
-            index_at = Some((outcome.bytes.len(), raw));
+            index_at = Some((out.len(), raw));
         }
         let end = raw.offset.saturating_add(HEADER_SIZE).saturating_add(raw.data.len() as u64);
-        let member = members.iter().find(|member| (raw.offset..end).contains(&member.offset));
-        let stripped = match member {
+        // Both come in the order of the file, but tables are no members, and members may be empty.
+        while members.next_if(|member| member.offset < raw.offset.saturating_add(HEADER_SIZE)).is_some() {}
+        let member = members.next_if(|member| (raw.offset..end).contains(&member.offset));
+        match member {
             Some(member) => {
                 let MemberData::Inline(bytes) = member.data else { continue };
                 let name = || Some(member.name.clone());
                 let damaged =
                     |error: FormatError| ListError::Format { member: name(), error: error.shifted(member.offset) };
                 let of_member = strip_file(bytes, choice).map_err(damaged)?;
-                outcome.zeroed += of_member.zeroed;
-                outcome.dropped.extend(of_member.dropped.into_iter().map(|row| {
+                zeroed += of_member.zeroed;
+                dropped.extend(of_member.dropped.into_iter().map(|row| {
                     let offset = row.offset.saturating_add(member.offset);
                     Row { member: name(), offset, ..row }
                 }));
                 // A BSD name stands in front of the member.
                 let in_front = raw.data.len().saturating_sub(bytes.len());
-                [raw.data.get(..in_front).unwrap_or_default(), &of_member.bytes].concat()
+                let in_front = raw.data.get(..in_front).unwrap_or_default();
+                append(&mut out, raw, &[in_front, &of_member.bytes]).map_err(at_top)?;
             }
-            None => raw.data.to_vec(),
-        };
-        append(&mut outcome.bytes, raw, &stripped).map_err(at_top)?;
+            None => append(&mut out, raw, &[raw.data]).map_err(at_top)?,
+        }
     }
     if let Some((at, raw)) = index_at {
-        rewrite_index(&mut outcome.bytes, at, raw, &moves).map_err(at_top)?;
+        rewrite_index(&mut out, at, raw, &moves).map_err(at_top)?;
     }
-    Ok(outcome)
+    Ok(Outcome { bytes: Cow::Owned(out), zeroed, dropped })
 }
 
 fn raws(data: &[u8]) -> Result<Vec<Raw<'_>>, FormatError> {
@@ -83,15 +89,15 @@ fn raws(data: &[u8]) -> Result<Vec<Raw<'_>>, FormatError> {
     Ok(raws)
 }
 
-fn append(out: &mut Vec<u8>, raw: &Raw<'_>, data: &[u8]) -> Result<(), FormatError> {
-    let size = format!("{:<10}", data.len());
+fn append(out: &mut Vec<u8>, raw: &Raw<'_>, parts: &[&[u8]]) -> Result<(), FormatError> {
+    let size = format!("{:<10}", parts.iter().map(|part| part.len()).sum::<usize>());
     let mut header = raw.header.to_vec();
     match header.get_mut(48..58) {
         Some(field) if size.len() == 10 => field.copy_from_slice(size.as_bytes()),
         _ => return Err(FormatError::new(raw.offset, "archive member too large for its header")),
     }
     out.extend(header);
-    out.extend_from_slice(data);
+    parts.iter().for_each(|part| out.extend_from_slice(part));
     if out.len() % 2 == 1 {
         out.push(b'\n');
     }
@@ -105,7 +111,8 @@ fn is_index(name: &[u8]) -> bool {
 /// Corrects the offsets of members in the index that starts at `at` of `out`.
 fn rewrite_index(out: &mut [u8], at: usize, raw: &Raw<'_>, moves: &[(u64, u64)]) -> Result<(), FormatError> {
     let moved = |old: u64| {
-        let found = moves.iter().find(|(from, _)| *from == old).map(|(_, to)| *to);
+        let found =
+            moves.binary_search_by_key(&old, |(from, _)| *from).ok().and_then(|at| moves.get(at)).map(|(_, to)| *to);
         found.ok_or_else(|| {
             FormatError::new(raw.offset, "the archive's index names a member that is not there; run ranlib")
         })

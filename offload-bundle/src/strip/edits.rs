@@ -1,9 +1,13 @@
 //! Which bytes of a file a choice changes: containers, written again with fewer images.
 
+use std::borrow::Cow;
+
+use super::tables::put;
 use super::{Choice, Outcome};
 use crate::FormatError;
 use crate::bytes::{pad_to_8, slice, u16_at, u64_at, zeros_from};
 use crate::fatbin::{self, Container};
+use crate::hip_bundle;
 use crate::host_object::{self, Section};
 use crate::listing::{self, Found, Row};
 use crate::offload_binary::{self, ImageToWrite, OffloadImage, OffloadKinds};
@@ -15,7 +19,54 @@ pub(super) struct Edit {
     /// How many bytes it has now.
     pub len: u64,
     /// What stands there afterwards.
-    pub bytes: Vec<u8>,
+    pub parts: Vec<Part>,
+}
+
+/// A part of what stands in a stretch of a file afterwards.
+pub(super) enum Part {
+    /// New bytes.
+    Bytes(Vec<u8>),
+    /// A stretch of the file as it was, by its first byte and the one behind it. Containers of gigabytes are not copied.
+    Range(u64, u64),
+}
+
+impl Part {
+    fn bytes<'a>(&'a self, data: &'a [u8]) -> &'a [u8] {
+        match self {
+            Part::Bytes(bytes) => bytes,
+            Part::Range(from, to) => range(data, *from, *to),
+        }
+    }
+}
+
+impl Edit {
+    /// Where the stretch ends.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len)
+    }
+
+    /// How many bytes it has afterwards.
+    pub fn size(&self) -> u64 {
+        let size = |part: &Part| match part {
+            Part::Bytes(bytes) => bytes.len() as u64,
+            Part::Range(from, to) => to.saturating_sub(*from),
+        };
+        self.parts.iter().map(size).fold(0, u64::saturating_add)
+    }
+
+    /// Writes it into `file`, which is a copy of `data`, with zeros behind it.
+    pub fn write(&self, data: &[u8], file: &mut [u8]) {
+        let mut at = self.offset;
+        for part in &self.parts {
+            let bytes = part.bytes(data);
+            put(file, at, bytes);
+            at = at.saturating_add(bytes.len() as u64);
+        }
+        let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(data.len());
+        if let Some(rest) = file.get_mut(index(at)..index(self.end())) {
+            rest.fill(0);
+        }
+    }
 }
 
 /// What is to happen to a file.
@@ -35,16 +86,20 @@ impl Plan {
     }
 
     /// For a file that is nothing but containers: what is behind moves up.
-    pub fn spliced(self, data: &[u8]) -> Outcome {
+    pub fn spliced(self, data: Cow<'_, [u8]>) -> Outcome<'_> {
+        if self.edits.is_empty() {
+            return Outcome { bytes: data, zeroed: 0, dropped: self.dropped };
+        }
+        let data = &*data;
         let mut bytes = Vec::with_capacity(data.len());
         let mut at = 0;
         for edit in &self.edits {
             bytes.extend_from_slice(range(data, at, edit.offset));
-            bytes.extend_from_slice(&edit.bytes);
-            at = edit.offset.saturating_add(edit.len);
+            edit.parts.iter().for_each(|part| bytes.extend_from_slice(part.bytes(data)));
+            at = edit.end();
         }
         bytes.extend_from_slice(range(data, at, data.len() as u64));
-        Outcome { bytes, zeroed: 0, dropped: self.dropped }
+        Outcome { bytes: Cow::Owned(bytes), zeroed: 0, dropped: self.dropped }
     }
 
     /// Counts an image; whether it goes.
@@ -72,15 +127,16 @@ pub(super) fn of_elf(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> 
         let place = format!("section {}", String::from_utf8_lossy(section.name));
         let contents = section.data(data).map_err(|e| e.within(&place))?;
         let found = match kind_of(&section) {
-            SectionKind::Other | SectionKind::Bundles => continue,
+            SectionKind::Other => continue,
             SectionKind::Fatbins => of_fatbins(contents, section.offset, choice),
+            SectionKind::Bundles => refuse_bundles(contents, section.offset, choice).map(|()| Plan::default()),
             SectionKind::OffloadBinaries => of_offload_binaries(contents, section.offset, choice),
             SectionKind::Registered => refuse_registered(contents, section.offset, choice),
         };
         plan.add(found.map_err(|e| e.within(&place))?);
     }
     plan.edits.sort_by_key(|edit| edit.offset);
-    let overlap = plan.edits.windows(2).find(|pair| pair[0].offset.saturating_add(pair[0].len) > pair[1].offset);
+    let overlap = plan.edits.windows(2).find(|pair| pair[0].end() > pair[1].offset);
     match overlap {
         Some(pair) => Err(FormatError::new(pair[1].offset, "two sections with device code overlap")),
         None => Ok(plan),
@@ -91,7 +147,7 @@ enum SectionKind {
     Other,
     Fatbins,
     OffloadBinaries,
-    /// HIP's: they are left as they are.
+    /// HIP's: they stay as they are.
     Bundles,
     /// Images whose first and last bytes the program knows by address.
     Registered,
@@ -120,6 +176,21 @@ fn refuse_registered(data: &[u8], base: u64, choice: &Choice) -> Result<Plan, Fo
     Ok(plan)
 }
 
+/// Refuses to drop images of HIP's bundles, by their ids alone: whole bundles take gigabytes.
+pub(super) fn refuse_bundles(data: &[u8], base: u64, choice: &Choice) -> Result<(), FormatError> {
+    let ids = hip_bundle::ids(data).map_err(|e| e.shifted(base))?;
+    match ids.iter().find(|found| choice.drops(&listing::row_of_id(&found.id, base.saturating_add(found.offset)))) {
+        Some(found) => {
+            let what = format!(
+                "the image {} cannot be dropped: HIP's bundles cannot be stripped; build the file again without this target",
+                found.id
+            );
+            Err(FormatError::new(base.saturating_add(found.offset), what))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The edits of the fatbins in `data`, which starts at `base` of the file.
 pub(super) fn of_fatbins(data: &[u8], base: u64, choice: &Choice) -> Result<Plan, FormatError> {
     let containers = fatbin::read_containers(data).map_err(|e| e.shifted(base))?;
@@ -135,8 +206,7 @@ pub(super) fn of_fatbins(data: &[u8], base: u64, choice: &Choice) -> Result<Plan
         }
         let at = base.saturating_add(container.offset);
         refuse_empty(goes.iter().all(|goes| *goes), choice, "fatbin", at)?;
-        let (bytes, len) = rewritten_fatbin(data, &container, &goes)?;
-        plan.edits.push(Edit { offset: at, len, bytes });
+        plan.edits.push(rewritten_fatbin(data, base, &container, &goes)?);
     }
     Ok(plan)
 }
@@ -151,25 +221,25 @@ fn refuse_empty(is_empty: bool, choice: &Choice, what: &str, at: u64) -> Result<
     Ok(())
 }
 
-/// The fatbin without some entries, the others byte for byte, and its size up to now.
-fn rewritten_fatbin(data: &[u8], container: &Container<'_>, goes: &[bool]) -> Result<(Vec<u8>, u64), FormatError> {
+/// The fatbin without some entries, the others byte for byte. `data` starts at `base` of the file.
+fn rewritten_fatbin(data: &[u8], base: u64, container: &Container<'_>, goes: &[bool]) -> Result<Edit, FormatError> {
     let start = container.offset;
     let header_size = u64::from(u16_at(data, start.saturating_add(6), "header size")?);
     let size = u64_at(data, start.saturating_add(8), "size")?;
     let len = header_size.saturating_add(size);
-    let mut bytes = slice(data, start, header_size, "the header of the fatbin")?.to_vec();
+    let mut header = slice(data, start, header_size, "the header of the fatbin")?.to_vec();
     let starts = container.entries.iter().map(|entry| entry.offset);
     let ends = starts.clone().skip(1).chain([start.saturating_add(len)]);
-    for ((from, to), goes) in starts.zip(ends).zip(goes) {
-        if !goes {
-            bytes.extend_from_slice(range(data, from, to));
-        }
-    }
-    let size = (bytes.len() as u64).saturating_sub(header_size);
-    if let Some(field) = bytes.get_mut(8..16) {
+    let stay = starts.zip(ends).zip(goes).filter(|(_, goes)| !**goes).map(|(stretch, _)| stretch);
+    let stay: Vec<(u64, u64)> = stay.collect();
+    let size: u64 = stay.iter().map(|(from, to)| to - from).sum();
+    if let Some(field) = header.get_mut(8..16) {
         field.copy_from_slice(&size.to_le_bytes());
     }
-    Ok((bytes, len))
+    let at = |offset: u64| base.saturating_add(offset);
+    let ranges = stay.into_iter().map(|(from, to)| Part::Range(at(from), at(to)));
+    let parts = [Part::Bytes(header)].into_iter().chain(ranges).collect();
+    Ok(Edit { offset: at(start), len, parts })
 }
 
 /// One edit of all the offload binaries in `data`, which starts at `base` of the file; nothing refers to one of them.
@@ -192,7 +262,7 @@ pub(super) fn of_offload_binaries(data: &[u8], base: u64, choice: &Choice) -> Re
         return Ok(plan);
     }
     refuse_empty(plan.kept == 0, choice, "set of offload binaries", base)?;
-    plan.edits.push(Edit { offset: base, len: data.len() as u64, bytes });
+    plan.edits.push(Edit { offset: base, len: data.len() as u64, parts: vec![Part::Bytes(bytes)] });
     Ok(plan)
 }
 
@@ -235,7 +305,8 @@ fn what_stays<'i, 'a>(
     let mut bytes = Vec::new();
     for container in fatbin::read_containers(image.image)? {
         let of_container: Vec<bool> = goes.by_ref().take(container.entries.len()).copied().collect();
-        bytes.extend(rewritten_fatbin(image.image, &container, &of_container)?.0);
+        let edit = rewritten_fatbin(image.image, 0, &container, &of_container)?;
+        edit.parts.iter().for_each(|part| bytes.extend_from_slice(part.bytes(image.image)));
     }
     Ok((image, bytes))
 }

@@ -1,8 +1,11 @@
 //! Putting smaller containers back into an ELF file.
 
+use std::borrow::Cow;
+
 use super::Outcome;
+use super::cuts::{self, Cut, page_size};
 use super::edits::{Edit, Plan, range};
-use super::headers::{self, Displaced, Room};
+use super::headers::{self, Displaced};
 use super::tables::{
     PT_LOAD, PT_PHDR, SECTION_SIZE, SEGMENT_SIZE, SHT_DYNSYM, SHT_SYMTAB, SYMBOL_SIZE, SectionHeader, Segment, Tables,
     put,
@@ -17,15 +20,20 @@ pub(super) struct Hole {
     pub start: u64,
     pub end: u64,
     /// The section that it is in.
-    section: usize,
+    pub section: usize,
 }
 
-/// A stretch that goes out of the file.
-#[derive(Debug, Clone, Copy)]
-struct Cut {
-    from: u64,
-    to: u64,
-    hole: Hole,
+impl Hole {
+    pub fn size(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// A symbol that gets another size.
+struct Resized {
+    /// Where the size is in the file.
+    at: u64,
+    size: u64,
 }
 
 /// Where everything is afterwards. Offsets are those of the file as it was, until [`Layout::moved`] counts the cuts.
@@ -42,64 +50,60 @@ struct Layout {
     sections: Vec<SectionHeader>,
 }
 
-/// More pieces of a program than this are not worth their program headers.
-const MOST_CUTS: usize = 256;
-/// No machine has smaller pages.
-const PAGE: u64 = 4096;
-
 /// Writes the edits of `plan` into the file.
-pub(super) fn apply(data: &[u8], plan: Plan) -> Result<Outcome, FormatError> {
+pub(super) fn apply(data: &[u8], plan: Plan) -> Result<Outcome<'_>, FormatError> {
     let Plan { edits, dropped, .. } = plan;
     if edits.is_empty() {
-        return Ok(Outcome { bytes: data.to_vec(), zeroed: 0, dropped });
+        return Ok(Outcome { dropped, ..Outcome::unchanged(data) });
     }
     let tables = Tables::read(data)?;
-    let mut file = data.to_vec();
-    for edit in &edits {
-        put(&mut file, edit.offset, &vec![0; usize::try_from(edit.len).unwrap_or(0)]);
-        put(&mut file, edit.offset, &edit.bytes);
-    }
-    resize_symbols(&mut file, &tables, &edits)?;
+    let resized = resized_symbols(data, &tables, &edits)?;
     let holes = holes(&tables, &edits);
-    let layout = if tables.is_object { of_object(&tables, &holes) } else { of_image(&tables, &holes) };
-    let freed: u64 = holes.iter().map(|hole| hole.end - hole.start).sum();
+    let layout = if tables.is_object { of_object(&tables, &holes) } else { of_image(data, &tables, &holes) };
+    let freed: u64 = holes.iter().map(Hole::size).sum();
     let cut: u64 = layout.cuts.iter().map(|cut| cut.to - cut.from).sum();
-    let bytes = layout.write(file.clone(), &tables);
+    // One copy of the file in all, since there are files of gigabytes.
+    let mut file = data.to_vec();
+    edits.iter().for_each(|edit| edit.write(data, &mut file));
+    resized.iter().for_each(|symbol| put(&mut file, symbol.at, &symbol.size.to_le_bytes()));
+    let bytes = layout.write(file, &tables);
     if !tables.is_object {
-        // Not with `data`: sizes of dynamic symbols are in memory, too.
-        verify::memory(&file, &bytes, &edits, layout.displaced)?;
+        let sizes = resized.iter().map(|symbol| (symbol.at, symbol.at.saturating_add(8)));
+        let changed = edits.iter().map(|edit| (edit.offset, edit.end())).chain(sizes);
+        verify::memory(data, &bytes, changed.collect(), layout.displaced)?;
     }
-    Ok(Outcome { bytes, zeroed: freed.saturating_sub(cut), dropped })
+    Ok(Outcome { bytes: Cow::Owned(bytes), zeroed: freed.saturating_sub(cut), dropped })
 }
 
 /// A symbol that names a whole container is as large as that.
-fn resize_symbols(file: &mut [u8], tables: &Tables, edits: &[Edit]) -> Result<(), FormatError> {
+fn resized_symbols(data: &[u8], tables: &Tables, edits: &[Edit]) -> Result<Vec<Resized>, FormatError> {
     const WHAT: &str = "a symbol";
+    let mut resized = Vec::new();
     for table in tables.sections.iter().filter(|section| matches!(section.kind, SHT_SYMTAB | SHT_DYNSYM)) {
         for at in (0..table.size / SYMBOL_SIZE).map(|index| table.offset.saturating_add(index * SYMBOL_SIZE)) {
-            let section = usize::from(u16_at(file, at.saturating_add(6), WHAT)?);
-            let (value, size) = (u64_at(file, at.saturating_add(8), WHAT)?, u64_at(file, at.saturating_add(16), WHAT)?);
+            let section = usize::from(u16_at(data, at.saturating_add(6), WHAT)?);
+            let (value, size) = (u64_at(data, at.saturating_add(8), WHAT)?, u64_at(data, at.saturating_add(16), WHAT)?);
             let Some(section) = tables.sections.get(section).filter(|_| section != 0) else { continue };
             let inside = if tables.is_object { value } else { value.wrapping_sub(section.address) };
             let offset = section.offset.wrapping_add(inside);
-            if let Some(edit) = edits.iter().find(|edit| edit.offset == offset && edit.len == size) {
-                put(file, at.saturating_add(16), &(edit.bytes.len() as u64).to_le_bytes());
+            let Ok(index) = edits.binary_search_by_key(&offset, |edit| edit.offset) else { continue };
+            if let Some(edit) = edits.get(index).filter(|edit| edit.len == size) {
+                resized.push(Resized { at: at.saturating_add(16), size: edit.size() });
             }
         }
     }
-    Ok(())
+    Ok(resized)
 }
 
 /// The room behind each container; none where the headers, or other sections, claim it too.
 fn holes(tables: &Tables, edits: &[Edit]) -> Vec<Hole> {
     let mut holes = Vec::new();
     for edit in edits {
-        let start = edit.offset.saturating_add(edit.bytes.len() as u64).next_multiple_of(8);
-        let end = edit.offset.saturating_add(edit.len);
-        let is_inside = |section: &&(usize, &SectionHeader)| section.1.offset <= edit.offset && end <= section.1.end();
-        let sections: Vec<_> = tables.sections.iter().enumerate().collect();
-        let Some((index, _)) = sections.iter().find(is_inside) else { continue };
-        let hole = Hole { start, end, section: *index };
+        let start = edit.offset.saturating_add(edit.size()).next_multiple_of(8);
+        let end = edit.end();
+        let is_inside = |section: &SectionHeader| section.offset <= edit.offset && end <= section.end();
+        let Some(section) = tables.sections.iter().position(is_inside) else { continue };
+        let hole = Hole { start, end, section };
         if start < end && !is_shared(tables, &hole) {
             holes.push(hole);
         }
@@ -136,19 +140,22 @@ fn of_object(tables: &Tables, holes: &[Hole]) -> Layout {
 }
 
 /// Of a program or shared library nothing moves in memory. A segment with a hole of at least a page becomes two segments, and what
-/// is between them is neither in the file nor in memory. For the new program headers there is room in the first hole.
-fn of_image(tables: &Tables, holes: &[Hole]) -> Layout {
+/// is between them is neither in the file nor in memory. For the new program headers there is room in a hole.
+fn of_image(data: &[u8], tables: &Tables, holes: &[Hole]) -> Layout {
     let mut layout = Layout::unchanged(tables);
     for hole in holes {
         if let Some(section) = layout.sections.get_mut(hole.section).filter(|section| section.end() == hole.end) {
             section.size = hole.start - section.offset;
         }
     }
-    let Some((room, cuts)) = cuts_of_image(tables, holes) else {
+    let Some(cuts::Cuts { cuts, room, host }) = cuts::choose(data, tables, holes) else {
         return layout;
     };
     layout.segments = segments(tables, &cuts, room.at);
-    layout.sections = sections(tables, &layout.sections, &cuts);
+    // What is in the host is no container, whether something of it is cut or not.
+    let mut gaps: Vec<Hole> = cuts.iter().map(|cut| cut.hole).filter(|hole| hole.start != host.start).collect();
+    gaps.insert(0, host);
+    layout.sections = sections(tables, &layout.sections, &gaps);
     if let Some(displaced) = &room.displaced {
         headers::move_segments(&mut layout.segments, displaced);
         layout.moved_sections = headers::move_sections(&mut layout.sections, displaced);
@@ -157,60 +164,6 @@ fn of_image(tables: &Tables, holes: &[Hole]) -> Layout {
     layout.segments_at = room.at;
     layout.cuts = cuts;
     layout
-}
-
-/// What cuts must be multiples of: the size of a page, as far as the file lets it be known.
-///
-/// Old linkers aligned segments to 2 MiB, which would leave nothing to cut. Pages of x86-64 have 4 KiB, so where no section wants more than
-/// that, its segments need not either.
-fn page_size(tables: &Tables) -> Option<u64> {
-    const EM_X86_64: u64 = 62;
-    const SHF_ALLOC: u64 = 2;
-    let loads = tables.segments.iter().filter(|segment| segment.kind == PT_LOAD);
-    let aligned = loads.map(|segment| segment.align).max()?.max(PAGE);
-    let sections = tables.sections.iter().filter(|section| section.flags & SHF_ALLOC != 0);
-    let wanted = sections.map(|section| section.align).max()?;
-    Some(if tables.machine == EM_X86_64 && wanted <= PAGE { PAGE } else { aligned })
-}
-
-/// What can be cut, and where the program headers go.
-fn cuts_of_image(tables: &Tables, holes: &[Hole]) -> Option<(Room, Vec<Cut>)> {
-    let loads: Vec<&Segment> = tables.segments.iter().filter(|segment| segment.kind == PT_LOAD).collect();
-    let align = page_size(tables)?;
-    if !align.is_power_of_two() || tables.sections.len() + MOST_CUTS >= 0xff00 {
-        return None;
-    }
-    let cut = |hole: &Hole, reserved: u64| cut(&loads, hole, reserved, align);
-    let mut cuts: Vec<Cut> = holes.iter().filter_map(|hole| cut(hole, 0)).collect();
-    cuts.sort_by_key(|cut| std::cmp::Reverse(cut.to - cut.from));
-    cuts.truncate(MOST_CUTS);
-    cuts.sort_by_key(|cut| cut.from);
-    // The loader of programs may look for the headers by their offset, as if the file were loaded in one piece.
-    let host = cuts.first()?.hole;
-    let first = loads.first()?;
-    let segment = loads.iter().find(|segment| segment.holds(host.start, host.end))?;
-    if segment.address.wrapping_sub(segment.offset) != first.address.wrapping_sub(first.offset) {
-        return None;
-    }
-    let room = headers::room(tables, &host, tables.segments.len() + cuts.len())?;
-    match cut(&host, room.reserved) {
-        Some(smaller) => *cuts.first_mut()? = smaller,
-        None => drop(cuts.remove(0)),
-    }
-    (!cuts.is_empty()).then_some((room, cuts))
-}
-
-/// The whole pages of a hole, less `reserved` bytes at its start.
-fn cut(loads: &[&Segment], hole: &Hole, reserved: u64, align: u64) -> Option<Cut> {
-    let mut holding = loads.iter().filter(|segment| segment.holds(hole.start, hole.end));
-    let (Some(segment), None) = (holding.next(), holding.next()) else {
-        return None;
-    };
-    let start = hole.start.checked_add(reserved)?;
-    let to_boundary = segment.address_of(start).wrapping_neg() & (align - 1);
-    let from = start.checked_add(to_boundary)?;
-    let len = hole.end.checked_sub(from)? / align * align;
-    (len > 0).then(|| Cut { from, to: from + len, hole: *hole })
 }
 
 /// The program headers, with every segment that has cuts in pieces.
@@ -236,7 +189,7 @@ fn segments(tables: &Tables, cuts: &[Cut], segments_at: u64) -> Vec<Segment> {
         }
     }
     // Offsets and addresses agree in less than before.
-    let align = page_size(tables).unwrap_or(PAGE);
+    let align = page_size(tables);
     for load in segments.iter_mut().filter(|segment| segment.kind == PT_LOAD) {
         load.align = load.align.min(align);
     }
@@ -250,20 +203,20 @@ fn segments(tables: &Tables, cuts: &[Cut], segments_at: u64) -> Vec<Segment> {
     segments
 }
 
-/// The section headers. A section with a cut inside becomes several of its name, the further ones at the end of the table, so that no number of
+/// The section headers. A section with a gap inside becomes several of its name, the further ones at the end of the table, so that no number of
 /// a section changes.
-fn sections(tables: &Tables, truncated: &[SectionHeader], cuts: &[Cut]) -> Vec<SectionHeader> {
+fn sections(tables: &Tables, truncated: &[SectionHeader], gaps: &[Hole]) -> Vec<SectionHeader> {
     let mut sections = truncated.to_vec();
     for (index, whole) in tables.sections.iter().enumerate() {
         let mut at = index;
-        for cut in cuts.iter().filter(|cut| cut.hole.section == index && cut.hole.end < whole.end()) {
+        for gap in gaps.iter().filter(|gap| gap.section == index && gap.end < whole.end()) {
             let end = sections.get(at).map_or(0, SectionHeader::end);
             if let Some(part) = sections.get_mut(at) {
-                part.size = cut.hole.start - part.offset;
+                part.size = gap.start - part.offset;
             }
             at = sections.len();
-            let address = whole.address.wrapping_add(cut.hole.end - whole.offset);
-            sections.push(SectionHeader { offset: cut.hole.end, size: end - cut.hole.end, address, ..*whole });
+            let address = whole.address.wrapping_add(gap.end - whole.offset);
+            sections.push(SectionHeader { offset: gap.end, size: end - gap.end, address, ..*whole });
         }
     }
     sections
@@ -319,7 +272,8 @@ impl Layout {
         if let Ok(count @ ..0xff00) = u16::try_from(self.sections.len()) {
             put(&mut file, 60, &count.to_le_bytes());
         }
-        self.without_cuts(&file)
+        self.take_cuts(&mut file);
+        file
     }
 
     /// Symbols in what was displaced.
@@ -336,14 +290,19 @@ impl Layout {
         }
     }
 
-    fn without_cuts(&self, file: &[u8]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(file.len());
-        let mut at = 0;
-        for cut in &self.cuts {
-            out.extend_from_slice(range(file, at, cut.from));
-            at = cut.to;
+    /// Moves what is behind each cut to its place.
+    fn take_cuts(&self, file: &mut Vec<u8>) {
+        let Some(first) = self.cuts.first() else { return };
+        let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(file.len());
+        let mut target = index(first.from);
+        let ends = self.cuts.iter().skip(1).map(|cut| cut.from).chain([file.len() as u64]);
+        let stretches: Vec<_> =
+            self.cuts.iter().zip(ends).map(|(cut, end)| index(cut.to)..index(end).max(index(cut.to))).collect();
+        for stretch in stretches {
+            let len = stretch.len();
+            file.copy_within(stretch, target);
+            target += len;
         }
-        out.extend_from_slice(range(file, at, file.len() as u64));
-        out
+        file.truncate(target);
     }
 }

@@ -1,9 +1,8 @@
 //! Room for more program headers than a program was linked with.
 
 use super::elf::Hole;
-use super::tables::{PT_LOAD, PT_PHDR, SEGMENT_SIZE, SHT_NOBITS, SHT_NOTE, SectionHeader, Segment, Tables};
+use super::tables::{PT_INTERP, PT_LOAD, PT_PHDR, SEGMENT_SIZE, SHT_NOBITS, SHT_NOTE, SectionHeader, Segment, Tables};
 
-const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
 const PT_GNU_PROPERTY: u32 = 0x6474_e553;
 const SHF_ALLOC: u64 = 2;

@@ -1,22 +1,26 @@
 //! Dropping device images from a file that is linked already, in place of linking it again.
 //!
 //! 1. `edits` finds the containers of a file, decides which of their images go, and writes each container anew, in fewer bytes.
-//! 2. `elf` puts them back. In an executable or shared library nothing may move in memory: a container stays at its address, and the
+//! 2. `elf` puts them back, and `cuts` chooses what goes out of a program or shared library. In an executable or shared library nothing may move in memory: a container stays at its address, and the
 //!    room behind it is cut out of the file and left out of what is loaded. In an object only offsets in the file change.
 //! 3. `ar` does so for the members of an archive, and corrects the archive's index.
 //! 4. `verify` reads the result with the readers of this crate, and compares what is left, before anybody gets it.
 
 mod ar;
+mod cuts;
 mod edits;
 mod elf;
 mod headers;
 mod tables;
 mod verify;
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::FormatError;
 use crate::cubin;
+use crate::hip_bundle;
 use crate::host_object::{self, FileKind};
 use crate::listing::{ListError, Row};
 use crate::offload_binary;
@@ -42,9 +46,9 @@ impl Choice {
 
 /// A file without the images that were to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stripped {
+pub struct Stripped<'a> {
     /// The whole file; as given if nothing was to go.
-    pub bytes: Vec<u8>,
+    pub bytes: Cow<'a, [u8]>,
     /// What happened.
     pub summary: Summary,
 }
@@ -65,17 +69,23 @@ pub struct Summary {
 }
 
 /// What became of one file, or of one member of an archive.
-struct Outcome {
-    bytes: Vec<u8>,
+struct Outcome<'a> {
+    bytes: Cow<'a, [u8]>,
     zeroed: u64,
     dropped: Vec<Row>,
+}
+
+impl<'a> Outcome<'a> {
+    fn unchanged(data: &'a [u8]) -> Self {
+        Self { bytes: Cow::Borrowed(data), zeroed: 0, dropped: Vec::new() }
+    }
 }
 
 /// Takes device images out of a fatbin, an offload binary, an ELF object, executable or shared library, or an archive of those.
 ///
 /// # Errors
 /// A damaged file, one of a kind or layout that cannot be stripped, and a choice that would leave a container empty.
-pub fn strip(data: &[u8], choice: &Choice) -> Result<Stripped, ListError> {
+pub fn strip<'a>(data: &'a [u8], choice: &Choice) -> Result<Stripped<'a>, ListError> {
     let at_top = |error| ListError::Format { member: None, error };
     let outcome = match host_object::file_kind(data) {
         FileKind::Archive => ar::strip(data, choice)?,
@@ -96,22 +106,27 @@ pub fn strip(data: &[u8], choice: &Choice) -> Result<Stripped, ListError> {
     Ok(Stripped { bytes: outcome.bytes, summary })
 }
 
-fn strip_file(data: &[u8], choice: &Choice) -> Result<Outcome, FormatError> {
+fn strip_file<'a>(data: &'a [u8], choice: &Choice) -> Result<Outcome<'a>, FormatError> {
     match host_object::file_kind(data) {
         FileKind::Fatbin => {
             let plan = edits::of_fatbins(data, 0, choice)?;
-            Ok(plan.spliced(data))
+            Ok(plan.spliced(Cow::Borrowed(data)))
         }
         FileKind::OffloadBinary => {
             let data = offload_binary::inflate(data)?;
             let plan = edits::of_offload_binaries(&data, 0, choice)?;
-            Ok(plan.spliced(&data))
+            Ok(plan.spliced(data))
         }
         FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable if !cubin::is_cubin(data) => {
             let plan = edits::of_elf(data, choice)?;
             elf::apply(data, plan)
         }
-        _ => Ok(Outcome { bytes: data.to_vec(), zeroed: 0, dropped: Vec::new() }),
+        _ => {
+            if hip_bundle::is_bundle(data) {
+                edits::refuse_bundles(data, 0, choice)?;
+            }
+            Ok(Outcome::unchanged(data))
+        }
     }
 }
 

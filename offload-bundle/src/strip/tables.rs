@@ -4,6 +4,7 @@ use crate::FormatError;
 use crate::bytes::{slice, u16_at, u32_at, u64_at};
 
 pub(super) const PT_LOAD: u32 = 1;
+pub(super) const PT_INTERP: u32 = 3;
 pub(super) const PT_PHDR: u32 = 6;
 pub(super) const SHT_SYMTAB: u32 = 2;
 pub(super) const SHT_NOTE: u32 = 7;
@@ -117,6 +118,8 @@ impl SectionHeader {
 #[derive(Debug, Clone)]
 pub(super) struct Tables {
     pub is_object: bool,
+    /// A program that is linked for one address.
+    pub is_fixed: bool,
     /// `e_machine`.
     pub machine: u64,
     /// Where the program headers are in the file.
@@ -148,6 +151,7 @@ impl Tables {
         let sections = slice(data, sections_at, section_count.saturating_mul(SECTION_SIZE), "the section headers")?;
         Ok(Self {
             is_object: half(16)? == 1,
+            is_fixed: half(16)? == 2,
             machine: half(18)?,
             segments_at,
             segments: (0..segment_count)

@@ -15,7 +15,8 @@ fn images(data: &[u8]) -> Vec<String> {
 #[test]
 fn a_fatbin() {
     let fatbin = samples::fatbin(CompressPolicy::All);
-    let stripped = strip(&[fatbin.clone(), fatbin].concat(), &choice(&["sm_100"])).expect("a sound fatbin");
+    let both = [fatbin.clone(), fatbin].concat();
+    let stripped = strip(&both, &choice(&["sm_100"])).expect("a sound fatbin");
     assert_eq!(images(&stripped.bytes), ["cubin sm_90", "ptx sm_90", "cubin sm_90", "ptx sm_90"]);
     assert_eq!((stripped.summary.dropped.len(), stripped.summary.kept), (2, 4));
 }
@@ -23,7 +24,8 @@ fn a_fatbin() {
 #[test]
 fn what_is_to_be_kept() {
     let keep = vec!["ptx".parse().expect("a selector")];
-    let stripped = strip(&samples::fatbin(CompressPolicy::Never), &Choice { keep, ..Choice::default() });
+    let fatbin = samples::fatbin(CompressPolicy::Never);
+    let stripped = strip(&fatbin, &Choice { keep, ..Choice::default() });
     assert_eq!(images(&stripped.expect("a sound fatbin").bytes), ["ptx sm_90"]);
 }
 

@@ -1,9 +1,10 @@
 //! A last look at the result: what is to stay is there, byte for byte.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 use super::Choice;
-use super::edits::{Edit, range};
+use super::edits::range;
 use super::headers::Displaced;
 use super::tables::{PT_LOAD, SEGMENT_SIZE, Segment, Tables};
 use crate::FormatError;
@@ -12,19 +13,20 @@ use crate::listing::{self, ListError, Row};
 /// Our own reader must find in `after` the images of `before` that were to stay, and nothing else; returns how many they are.
 pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usize, ListError> {
     let mut expected = contents(before)?;
-    expected.retain(|(row, _)| !choice.drops(row));
+    expected.retain(|image| !choice.drops(&image.row));
     let found = contents(after).map_err(|error| {
         let what = format!("the result could not be read back, so nothing was written: {error}");
         ListError::Format { member: error.member().map(str::to_owned), error: FormatError::new(0, what) }
     })?;
-    if let Some((row, _)) = found.iter().find(|(row, _)| choice.drops(row)) {
+    if let Some(Image { row, .. }) = found.iter().find(|image| choice.drops(&image.row)) {
         let what = format!(
             "the {} for {} cannot be dropped: only fatbins and offload binaries can be stripped, by themselves or in ELF files and archives",
             row.image, row.target
         );
         return Err(ListError::Format { member: row.member.clone(), error: FormatError::new(0, what) });
     }
-    if found != expected {
+    let is_same = |(old, new): (&Image, &Image)| old.row == new.row && old.bytes.is_same(before, &new.bytes, after);
+    if found.len() != expected.len() || !expected.iter().zip(&found).all(is_same) {
         let what =
             "the result does not hold what was to stay, so nothing was written; this is a fault of offload-bundle";
         return Err(ListError::Format { member: None, error: FormatError::new(0, what) });
@@ -32,32 +34,71 @@ pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usi
     Ok(found.len())
 }
 
-/// The images without their places, and a digest of the bytes of each.
-fn contents(data: &[u8]) -> Result<Vec<(Row, u64)>, ListError> {
+/// An image without its place, and its bytes.
+struct Image {
+    row: Row,
+    bytes: Bytes,
+}
+
+/// Where the bytes of an image are.
+enum Bytes {
+    /// In the file.
+    In(Range<usize>),
+    /// In what a container of the file was decompressed to, by their digest.
+    Unpacked(u64),
+}
+
+impl Bytes {
+    fn of(stored: &[u8], data: &[u8]) -> Self {
+        let start = stored.as_ptr().addr().wrapping_sub(data.as_ptr().addr());
+        match data.get(start..start.saturating_add(stored.len())) {
+            Some(found) if std::ptr::eq(found, stored) => Bytes::In(start..start + stored.len()),
+            _ => {
+                let mut hasher = DefaultHasher::new();
+                stored.hash(&mut hasher);
+                Bytes::Unpacked(hasher.finish())
+            }
+        }
+    }
+
+    fn is_same(&self, data: &[u8], other: &Bytes, other_data: &[u8]) -> bool {
+        match (self, other) {
+            (Bytes::In(range), Bytes::In(other)) => data.get(range.clone()) == other_data.get(other.clone()),
+            (Bytes::Unpacked(digest), Bytes::Unpacked(other)) => digest == other,
+            (Bytes::In(range), Bytes::Unpacked(digest)) => {
+                let mut hasher = DefaultHasher::new();
+                data.get(range.clone()).unwrap_or_default().hash(&mut hasher);
+                hasher.finish() == *digest
+            }
+            (Bytes::Unpacked(_), Bytes::In(_)) => other.is_same(other_data, self, data),
+        }
+    }
+}
+
+fn contents(data: &[u8]) -> Result<Vec<Image>, ListError> {
     let mut contents = Vec::new();
     listing::visit(
         data,
         |_| Err("a thin archive".to_owned()),
         |found| {
-            let mut hasher = DefaultHasher::new();
-            found.stored().hash(&mut hasher);
-            contents.push((Row { offset: 0, ..found.row.clone() }, hasher.finish()));
+            contents
+                .push(Image { row: Row { offset: 0, ..found.row.clone() }, bytes: Bytes::of(found.stored(), data) });
             Ok(())
         },
     )?;
     Ok(contents)
 }
 
-/// Whatever the program had in memory outside of the containers must be there afterwards, at the same address.
+/// Whatever the program had in memory outside of the stretches that were `changed` must be there afterwards, at the same address.
 pub(super) fn memory(
     before: &[u8],
     after: &[u8],
-    edits: &[Edit],
+    changed: Vec<(u64, u64)>,
     displaced: Option<Displaced>,
 ) -> Result<(), FormatError> {
     const ELF_HEADER: u64 = 64;
     let (old, new) = (Tables::read(before)?, Tables::read(after)?);
-    // What may differ: the headers, and the containers.
+    // What may differ: the headers, and what was changed.
     let mut free = vec![(0, ELF_HEADER), (old.segments_at, old.segments_at + old.segments.len() as u64 * SEGMENT_SIZE)];
     // What was displaced is the same elsewhere, and new program headers stand in its place, as far as its end.
     free.extend(displaced.map(|displaced| (old.segments_at, displaced.to)));
@@ -66,7 +107,7 @@ pub(super) fn memory(
     {
         return Err(FormatError::new(from, LAYOUT));
     }
-    free.extend(edits.iter().map(|edit| (edit.offset, edit.offset.saturating_add(edit.len))));
+    free.extend(changed);
     free.sort_unstable();
     for segment in old.segments.iter().filter(|segment| segment.kind == PT_LOAD) {
         let end = segment.offset.saturating_add(segment.file_size);

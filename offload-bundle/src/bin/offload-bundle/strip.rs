@@ -44,10 +44,15 @@ struct Report {
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let Arguments { drop, keep, allow_empty, .. } = arguments;
     let choice = Choice { drop: drop.clone(), keep: keep.clone(), allow_empty: *allow_empty };
-    let stripped = output::read(&arguments.file, |data, _| strip::strip(data, &choice))?;
-    if stripped.summary.dropped.is_empty() {
+    let (bytes, summary) = output::read(&arguments.file, |data, _| {
+        let stripped = strip::strip(data, &choice)?;
+        // What did not change is not written, either.
+        let bytes = if stripped.summary.dropped.is_empty() { Vec::new() } else { stripped.bytes.into_owned() };
+        Ok((bytes, stripped.summary))
+    })?;
+    if summary.dropped.is_empty() {
         let file = arguments.file.display();
-        let what = match stripped.summary.kept {
+        let what = match summary.kept {
             0 => "no device images".to_owned(),
             count => {
                 format!("the options drop none of the {count} device images; `offload-bundle list` shows what there is")
@@ -56,8 +61,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
         return Err(format!("{file}: {what}"));
     }
     let path = arguments.output.as_ref().unwrap_or(&arguments.file);
-    files::replace(path, &stripped.bytes, &arguments.file)?;
-    let report = Report { file: path.display().to_string(), summary: stripped.summary };
+    files::replace(path, &bytes, &arguments.file)?;
+    let report = Report { file: path.display().to_string(), summary };
     let text = if arguments.json { output::json(&report)? } else { text(&report) };
     Ok(Answer { text, code: 0 })
 }

@@ -1,0 +1,145 @@
+//! Which of the freed room of a program or shared library goes out of the file, and where its program headers go then.
+
+use super::elf::Hole;
+use super::headers::{self, Room};
+use super::tables::{PT_INTERP, PT_LOAD, SEGMENT_SIZE, Segment, Tables};
+use crate::bytes::u64_at;
+
+/// A stretch that goes out of the file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    pub from: u64,
+    pub to: u64,
+    pub hole: Hole,
+}
+
+/// What can be cut.
+pub(super) struct Cuts {
+    /// By offset.
+    pub cuts: Vec<Cut>,
+    /// Where the program headers go.
+    pub room: Room,
+    /// The hole that makes room for them.
+    pub host: Hole,
+}
+
+/// More pieces of a shared library than this are not worth their program headers.
+const MOST_CUTS: usize = 1024;
+/// Linux before 6.17 starts no program whose program headers take more than a page.
+const MOST_HEADERS_OF_PROGRAM: usize = (PAGE / SEGMENT_SIZE) as usize;
+/// More holes than this are not tried as the place of the program headers.
+const MOST_HOSTS: usize = 32;
+/// No machine has smaller pages.
+const PAGE: u64 = 4096;
+
+/// Chooses what to cut, so that the most bytes go: the program headers of the pieces need room in a hole, and nothing in front of that can be
+/// cut.
+pub(super) fn choose(data: &[u8], tables: &Tables, holes: &[Hole]) -> Option<Cuts> {
+    let align = page_size(tables);
+    if !align.is_power_of_two() || tables.sections.len() + MOST_CUTS >= 0xff00 {
+        return None;
+    }
+    let most = if is_program(data, tables) {
+        MOST_HEADERS_OF_PROGRAM.saturating_sub(tables.segments.len())
+    } else {
+        MOST_CUTS
+    };
+    let mut best: Option<Cuts> = None;
+    for (index, host) in hosts(holes) {
+        let Some(cuts) = behind(tables, host, holes.get(index..).unwrap_or_default(), align, most) else { continue };
+        if best.as_ref().is_none_or(|best| cuts.freed() > best.freed()) {
+            best = Some(cuts);
+        }
+    }
+    best
+}
+
+/// The holes that may make room for the program headers: one that is no larger than another in front of it has no more room, and less behind
+/// it to cut.
+fn hosts(holes: &[Hole]) -> Vec<(usize, Hole)> {
+    let mut hosts: Vec<(usize, Hole)> = Vec::new();
+    for (index, hole) in holes.iter().enumerate() {
+        if hosts.last().is_none_or(|(_, last)| hole.size() > last.size()) {
+            hosts.push((index, *hole));
+        }
+    }
+    hosts.truncate(MOST_HOSTS);
+    hosts
+}
+
+/// The cuts in `holes`, of which `host` is the first and makes room for the program headers.
+fn behind(tables: &Tables, host: Hole, holes: &[Hole], align: u64, most: usize) -> Option<Cuts> {
+    let loads: Vec<&Segment> = tables.segments.iter().filter(|segment| segment.kind == PT_LOAD).collect();
+    // The loader of programs may look for the headers by their offset, as if the file were loaded in one piece.
+    let first = loads.first()?;
+    let segment = loads.iter().find(|segment| segment.holds(host.start, host.end))?;
+    if segment.address.wrapping_sub(segment.offset) != first.address.wrapping_sub(first.offset) {
+        return None;
+    }
+    let mut cuts: Vec<Cut> = holes.iter().filter_map(|hole| cut(&loads, hole, 0, align)).collect();
+    cuts.sort_by_key(|cut| std::cmp::Reverse(cut.to - cut.from));
+    cuts.truncate(most);
+    let room = loop {
+        match headers::room(tables, &host, tables.segments.len() + cuts.len()) {
+            Some(room) => break room,
+            None => cuts.pop()?,
+        };
+    };
+    cuts.sort_by_key(|cut| cut.from);
+    if let Some(own) = cuts.first_mut().filter(|cut| cut.hole.start == host.start) {
+        match cut(&loads, &host, room.reserved, align) {
+            Some(smaller) => *own = smaller,
+            None => drop(cuts.remove(0)),
+        }
+    }
+    (!cuts.is_empty()).then_some(Cuts { cuts, room, host })
+}
+
+impl Cuts {
+    /// How many bytes go.
+    fn freed(&self) -> u64 {
+        self.cuts.iter().map(|cut| cut.to - cut.from).sum()
+    }
+}
+
+/// The whole pages of a hole, less `reserved` bytes at its start.
+fn cut(loads: &[&Segment], hole: &Hole, reserved: u64, align: u64) -> Option<Cut> {
+    let mut holding = loads.iter().filter(|segment| segment.holds(hole.start, hole.end));
+    let (Some(segment), None) = (holding.next(), holding.next()) else {
+        return None;
+    };
+    let start = hole.start.checked_add(reserved)?;
+    let to_boundary = segment.address_of(start).wrapping_neg() & (align - 1);
+    let from = start.checked_add(to_boundary)?;
+    let len = hole.end.checked_sub(from)? / align * align;
+    (len > 0).then(|| Cut { from, to: from + len, hole: *hole })
+}
+
+/// What cuts must be multiples of: the size of a page, as far as the file lets it be known.
+///
+/// Old linkers aligned segments to 2 MiB, which would leave nothing to cut. Pages of x86-64 have 4 KiB, so where no section wants more than
+/// that, its segments need not either.
+pub(super) fn page_size(tables: &Tables) -> u64 {
+    const EM_X86_64: u64 = 62;
+    const SHF_ALLOC: u64 = 2;
+    let loads = tables.segments.iter().filter(|segment| segment.kind == PT_LOAD);
+    let aligned = loads.map(|segment| segment.align).max().unwrap_or(0).max(PAGE);
+    let sections = tables.sections.iter().filter(|section| section.flags & SHF_ALLOC != 0);
+    let wanted = sections.map(|section| section.align).max().unwrap_or(u64::MAX);
+    if tables.machine == EM_X86_64 && wanted <= PAGE { PAGE } else { aligned }
+}
+
+/// Whether the system may start it, or only the loader load it. In doubt it is a program.
+fn is_program(data: &[u8], tables: &Tables) -> bool {
+    const PT_DYNAMIC: u32 = 2;
+    const DT_FLAGS_1: u64 = 0x6fff_fffb;
+    const DF_1_PIE: u64 = 0x0800_0000;
+    const ENTRY_SIZE: u64 = 16;
+    let Some(dynamic) = tables.segments.iter().find(|segment| segment.kind == PT_DYNAMIC) else { return true };
+    let is_flags = |at: &u64| u64_at(data, *at, "").is_ok_and(|tag| tag == DT_FLAGS_1);
+    let entries = (0..dynamic.file_size / ENTRY_SIZE).map(|index| dynamic.offset.saturating_add(index * ENTRY_SIZE));
+    let flags = entries.take(1000).find(is_flags).and_then(|at| u64_at(data, at.saturating_add(8), "").ok());
+    tables.is_fixed
+        || tables.segments.iter().any(|segment| segment.kind == PT_INTERP)
+        || flags.is_some_and(|flags| flags & DF_1_PIE != 0)
+}

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use offload_bundle::GpuArch;
+use offload_bundle::arch::{ArchFeature, GpuArch};
 use offload_bundle::archive::{self, MemberData};
 use offload_bundle::cubin::{self, SymbolBinding};
 use offload_bundle::fatbin::{self, EntryKind};
@@ -43,17 +43,49 @@ pub fn read(path: &Path, arch: GpuArch) -> Option<DeviceLibrary> {
     })
 }
 
-/// The relocatable cubin that fits `arch` best: of its own generation, the newest that is not newer.
+/// The relocatable cubin that fits `arch` best, recorded as made for it: its own, else that of the nearest earlier target
+/// of its generation.
+///
+/// nvlink gives an image the lowest virtual architecture of its parts, and libraries that ask the runtime for that of a
+/// kernel then find no code of theirs. nvlink before CUDA 13.2 refuses such a cubin altogether.
 fn best_cubin(object: &[u8], arch: GpuArch) -> Option<Vec<u8>> {
     let section = host_object::section(object, b"__nv_relfatbin")?.1;
     let entries = fatbin::read(section).ok()?;
-    let fitting = entries.iter().filter(|entry| entry.kind == EntryKind::Elf && arch.runs_sass_of(entry.arch));
+    let fitting = entries.iter().filter(|entry| entry.kind == EntryKind::Elf && serves(entry.arch, arch));
     let best = fitting.max_by_key(|entry| entry.arch)?;
-    Some(best.payload().ok()?.into_owned())
+    let code = best.payload().ok()?.into_owned();
+    if best.arch.number == arch.number { Some(code) } else { cubin::retargeted(&code, arch).ok() }
+}
+
+/// Whether the library's machine code for `entry` serves `arch`. NVIDIA's libraries have none for the GPUs of Tegra
+/// (sm_87, sm_88), and its linker since CUDA 13.2 takes that of the same generation for them, too.
+fn serves(entry: GpuArch, arch: GpuArch) -> bool {
+    entry.number == arch.number
+        || (entry.feature == ArchFeature::Plain && entry.major() == arch.major() && entry.number < arch.number)
 }
 
 fn defined_names(bytes: &[u8]) -> Option<Vec<String>> {
     let cubin = cubin::parse(bytes).ok()?;
     let visible = cubin.symbols().iter().filter(|symbol| symbol.defined && symbol.binding != SymbolBinding::Local);
     Some(visible.map(|symbol| symbol.name.clone()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issue_11_08_the_nearest_earlier_target_of_the_generation_serves() {
+        let arch = |name: &str| name.parse::<GpuArch>().unwrap();
+        for (entry, target, expected) in [
+            ("sm_86", "sm_87", true),
+            ("sm_86", "sm_88", true),
+            ("sm_90", "sm_90a", true),
+            ("sm_89", "sm_88", false),
+            ("sm_75", "sm_80", false),
+            ("sm_100a", "sm_103", false),
+        ] {
+            assert_eq!(serves(arch(entry), arch(target)), expected, "{entry} for {target}");
+        }
+    }
 }

@@ -13,8 +13,10 @@ use crate::arch::{ArchFeature, GpuArch};
 use crate::bytes::{c_str, slice, u16_at, u32_at};
 
 mod resources;
+mod retarget;
 
 pub use resources::{ConstantBank, CubinResources, FunctionResources, Spills};
+pub use retarget::retargeted;
 
 const EM_CUDA: u16 = 190;
 const OSABI_OLD: u8 = 0x33;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use llvm_passes::pipeline::OptLevel;
 
+use crate::device_linker::{self, DeviceInput};
 use crate::options::Options;
 
 /// Triple of all CUDA images.
@@ -28,6 +29,12 @@ pub struct DeviceOptions {
     pub ptxas_arguments: Vec<String>,
     /// Words for nvlink (`-Xoffload-linker`).
     pub nvlink_arguments: Vec<String>,
+    /// Files and libraries of the device link (`-Xoffload-linker`), in order.
+    pub inputs: Vec<DeviceInput>,
+    /// Where these libraries are.
+    pub library_paths: Vec<PathBuf>,
+    /// Device symbols that members of these archives are taken for (`-u`).
+    pub roots: Vec<String>,
     /// `--cuda-path=` inside `--device-compiler=`.
     pub cuda_path: Option<PathBuf>,
     /// `-v`.
@@ -47,6 +54,9 @@ impl Default for DeviceOptions {
             lto: true,
             ptxas_arguments: Vec::new(),
             nvlink_arguments: Vec::new(),
+            inputs: Vec::new(),
+            library_paths: Vec::new(),
+            roots: Vec::new(),
             cuda_path: None,
             verbose: false,
             llvm_options: Vec::new(),
@@ -66,14 +76,8 @@ pub fn read(options: &Options) -> DeviceOptions {
             device.unknown.push(format!("--device-compiler={word}"));
         }
     }
-    let mut words = for_cuda(&options.device_linker);
-    while let Some(word) = words.next() {
-        if word == "-mllvm" {
-            device.llvm_options.extend(words.next().map(str::to_owned));
-        } else {
-            device.linker_word(word);
-        }
-    }
+    let words: Vec<&str> = for_cuda(&options.device_linker).collect();
+    device_linker::read(&mut device, &words);
     device
 }
 
@@ -111,16 +115,8 @@ impl DeviceOptions {
         true
     }
 
-    fn linker_word(&mut self, word: &str) {
-        let plugin = ["--plugin-opt=", "-plugin-opt="].iter().find_map(|prefix| word.strip_prefix(prefix));
-        match (plugin, word.strip_prefix("-mllvm=")) {
-            (Some(level), _) if level.starts_with('O') && self.set_level(&level[1..]) => {}
-            (Some(option), _) | (None, Some(option)) => self.llvm_options.push(option.to_owned()),
-            (None, None) => self.nvlink_arguments.push(word.to_owned()),
-        }
-    }
-
-    fn set_level(&mut self, text: &str) -> bool {
+    /// Sets the optimization level; `false`: it is none.
+    pub fn set_level(&mut self, text: &str) -> bool {
         let Some(level) = OptLevel::parse(text) else { return false };
         self.level = level;
         // ptxas knows no level for size; its own default, 3, is what clang gives it then.
@@ -138,40 +134,28 @@ impl DeviceOptions {
 mod tests {
     use super::*;
 
-    fn of(compiler: &[(Option<&str>, &str)], linker: &[&str]) -> DeviceOptions {
+    fn of(compiler: &[(Option<&str>, &str)]) -> DeviceOptions {
         let owned = |(triple, value): &(Option<&str>, &str)| (triple.map(str::to_owned), (*value).to_owned());
-        read(&Options {
-            device_compiler: compiler.iter().map(owned).collect(),
-            device_linker: linker.iter().map(|word| (None, (*word).to_owned())).collect(),
-            ..Options::default()
-        })
+        read(&Options { device_compiler: compiler.iter().map(owned).collect(), ..Options::default() })
     }
 
     #[test]
     fn only_arguments_for_cuda_count() {
-        let device = of(&[(Some(CUDA_TRIPLE), "-O1"), (Some("amdgcn-amd-amdhsa"), "-O3")], &[]);
+        let device = of(&[(Some(CUDA_TRIPLE), "-O1"), (Some("amdgcn-amd-amdhsa"), "-O3")]);
         assert_eq!((device.level, device.ptxas_level), (OptLevel::O1, 1));
     }
 
     #[test]
     fn ptxas_words_come_in_pairs_and_the_unknown_is_named() {
-        let device = of(&[(None, "-Xcuda-ptxas"), (None, "--maxrregcount=32"), (None, "-ffoo")], &[]);
+        let device = of(&[(None, "-Xcuda-ptxas"), (None, "--maxrregcount=32"), (None, "-ffoo")]);
         assert_eq!(device.ptxas_arguments, ["--maxrregcount=32"]);
         assert_eq!(device.unknown, ["--device-compiler=-ffoo"]);
     }
 
     #[test]
-    fn linker_words_go_where_they_belong() {
-        let device = of(&[], &["--plugin-opt=O3", "--plugin-opt=-inline-threshold=1", "-mllvm=-x", "-lfoo"]);
-        assert_eq!(device.level, OptLevel::O3);
-        assert_eq!(device.llvm_options, ["-inline-threshold=1", "-x"]);
-        assert_eq!(device.nvlink_arguments, ["-lfoo"]);
-    }
-
-    #[test]
     fn debug_levels() {
         for (word, debug) in [("-g", true), ("-g2", true), ("-g0", false), ("-gline-tables-only", false)] {
-            assert_eq!(of(&[(None, word)], &[]).debug, debug, "{word}");
+            assert_eq!(of(&[(None, word)]).debug, debug, "{word}");
         }
     }
 }

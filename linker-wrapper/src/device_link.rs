@@ -171,7 +171,7 @@ fn cached(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Option<LinkedTa
     let key = around.results.target_key(target, around);
     let linked = around.results.get::<CachedTarget>(key.as_ref()).and_then(CachedTarget::into_linked)?;
     // Nothing is made; what would make it is told all the same, and was asked before.
-    let _ = around.backends.choose(&most_needs(target));
+    let _ = around.backends.choose(&most_needs(target, around.options));
     Some(linked)
 }
 
@@ -330,23 +330,24 @@ fn input_name(arch: GpuArch, index: usize, code: Code) -> String {
 }
 
 /// What the tool that makes the machine code must be able to do. `jobs`: pieces that are made of bitcode; `library`: the
-/// device runtime comes too.
-pub fn needs(target: &TargetPlan<'_>, jobs: usize, library: bool) -> Inputs {
+/// device runtime comes too. Words for nvlink are its to judge, so with any of them it runs where one piece alone would be
+/// finished without it.
+pub fn needs(target: &TargetPlan<'_>, jobs: usize, library: bool, options: &DeviceOptions) -> Inputs {
     let others = target.images.iter().filter(|image| image.code != Code::Bitcode).count();
     Inputs {
         bitcode: jobs > 0,
         ptx: of_code(target, Code::Ptx).filter_map(|(_, image)| ptx::version(image.bytes)).max(),
         cubins: of_code(target, Code::Cubin).next().is_some(),
         lto_ir: of_code(target, Code::LtoIr).filter_map(|(_, image)| ltoir::version(image.bytes)).max(),
-        joins: others + jobs + usize::from(library) > 1,
+        joins: others + jobs + usize::from(library) > 1 || !options.nvlink_arguments.is_empty(),
         ..Inputs::none(target.arch)
     }
 }
 
 /// The most that can be needed, before anything is known of the code but its form.
-pub fn most_needs(target: &TargetPlan<'_>) -> Inputs {
+pub fn most_needs(target: &TargetPlan<'_>, options: &DeviceOptions) -> Inputs {
     let bitcode = of_code(target, Code::Bitcode).next().is_some();
-    Inputs { joins: true, ..needs(target, usize::from(bitcode), true) }
+    Inputs { joins: true, ..needs(target, usize::from(bitcode), true, options) }
 }
 
 /// The bitcode among a target's images, with the names by which messages call them.

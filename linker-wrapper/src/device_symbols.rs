@@ -16,12 +16,14 @@ use crate::images::{FoundImage, Origin};
 pub struct Cache<'i, 'a> {
     images: &'i [FoundImage<'a>],
     symbols: HashMap<usize, Vec<Symbol>>,
+    /// Symbols, by target, of code that is linked in any case.
+    others: HashMap<String, Vec<Symbol>>,
 }
 
 impl<'i, 'a> Cache<'i, 'a> {
-    /// Nothing is read yet.
-    pub fn new(images: &'i [FoundImage<'a>]) -> Self {
-        Cache { images, symbols: HashMap::new() }
+    /// Nothing is read yet. `others` are symbols, by target, of code that is linked in any case.
+    pub fn new(images: &'i [FoundImage<'a>], others: HashMap<String, Vec<Symbol>>) -> Self {
+        Cache { images, symbols: HashMap::new(), others }
     }
 
     /// The pieces that are not selected and are the first to define a device symbol that a selected one of
@@ -52,18 +54,20 @@ impl<'i, 'a> Cache<'i, 'a> {
     fn wanted(&mut self, selected: &[bool]) -> Result<HashSet<(String, String)>, Errors> {
         let mut wanted = HashSet::new();
         let mut defined = HashSet::new();
-        for index in 0..self.images.len() {
-            if !selected[self.images[index].piece] {
-                continue;
-            }
-            let target = target_of(&self.images[index]);
-            for symbol in self.of(index)? {
+        let mut note = |target: &str, symbols: &[Symbol]| {
+            for symbol in symbols {
                 let list = match symbol.strength {
                     Strength::Undefined => &mut wanted,
                     Strength::WeakUndefined => continue,
                     _ => &mut defined,
                 };
-                list.insert((target.clone(), symbol.name.clone()));
+                list.insert((target.to_owned(), symbol.name.clone()));
+            }
+        };
+        self.others.iter().for_each(|(target, symbols)| note(target, symbols));
+        for index in 0..self.images.len() {
+            if selected[self.images[index].piece] {
+                note(&target_of(&self.images[index]), self.of(index)?);
             }
         }
         wanted.retain(|name| !defined.contains(name));
@@ -73,7 +77,7 @@ impl<'i, 'a> Cache<'i, 'a> {
     fn of(&mut self, index: usize) -> Result<&[Symbol], Errors> {
         let found = &self.images[index];
         if let std::collections::hash_map::Entry::Vacant(entry) = self.symbols.entry(index) {
-            entry.insert(read(found)?);
+            entry.insert(of_code(&found.origin, found.image.image)?);
         }
         Ok(&self.symbols[&index])
     }
@@ -83,15 +87,18 @@ fn target_of(found: &FoundImage<'_>) -> String {
     format!("{} {}", found.image.triple(), found.image.arch())
 }
 
-fn read(found: &FoundImage<'_>) -> Result<Vec<Symbol>, Errors> {
-    let bytes = found.image.image;
+/// The visible symbols of device code of any form. `origin` is what messages call it.
+///
+/// # Errors
+/// Unreadable code.
+pub fn of_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
     if bitcode::is_bitcode(bytes) {
         let session = Session::new();
-        let module = session.read_lazily(&found.origin.to_string(), bytes).map_err(Errors::one)?;
+        let module = session.read_lazily(&origin.to_string(), bytes).map_err(Errors::one)?;
         return Ok(symbols::of_lazy_module(&module));
     }
     if cubin::is_cubin(bytes) {
-        return Ok(of_cubin(&found.origin, bytes)?.symbols);
+        return Ok(of_cubin(origin, bytes)?.symbols);
     }
     if ptx::is_ptx(bytes) {
         return Ok(of_ptx(bytes).symbols);
@@ -100,7 +107,7 @@ fn read(found: &FoundImage<'_>) -> Result<Vec<Symbol>, Errors> {
         // Nothing is known of its inside.
         return Ok(Vec::new());
     }
-    of_host_code(found)
+    of_host_code(origin, bytes)
 }
 
 /// The visible symbols of PTX.
@@ -109,10 +116,9 @@ pub fn of_ptx(bytes: &[u8]) -> UnitSymbols {
 }
 
 /// Device code for the host's own kind of processor (OpenMP).
-fn of_host_code(found: &FoundImage<'_>) -> Result<Vec<Symbol>, Errors> {
-    let symbols = offload_bundle::host_symbols::host_symbols(found.image.image, false).map_err(|error| {
-        Errors::one(format_args!("{}: damaged device image: {error}; make the file anew", found.origin))
-    })?;
+fn of_host_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
+    let symbols = offload_bundle::host_symbols::host_symbols(bytes, false)
+        .map_err(|error| Errors::one(format_args!("{origin}: damaged device image: {error}; make the file anew")))?;
     let symbol = |symbol: offload_bundle::host_symbols::HostSymbol<'_>| Symbol {
         name: String::from_utf8_lossy(symbol.name).into_owned(),
         strength: match (symbol.defined, symbol.weak) {

@@ -263,7 +263,10 @@ mod tests {
 
     fn target(arch: &str, code: Code) -> TargetPlan<'static> {
         let origin = Origin { file: "a.o".into(), offset: Some(64) };
-        TargetPlan { arch: arch.parse().unwrap(), images: vec![PlannedImage { origin, code, bytes: b"" }] }
+        TargetPlan {
+            arch: arch.parse().unwrap(),
+            images: vec![PlannedImage { origin, from_host: true, code, bytes: b"" }],
+        }
     }
 
     fn decided(policy: &str, archs: &[&str]) -> String {

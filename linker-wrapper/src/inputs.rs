@@ -39,6 +39,8 @@ pub struct Inputs {
     input: usize,
     /// Files met already, by their real path: a library counts once however often it is named.
     seen: HashSet<PathBuf>,
+    /// These are files of the device link: bitcode in them is device code.
+    for_device: bool,
 }
 
 /// One host file or archive member.
@@ -49,6 +51,8 @@ pub struct Piece {
     pub kind: FileKind,
     /// How it comes into the link.
     pub place: Place,
+    /// It is a member of an archive.
+    pub in_archive: bool,
     /// What a bitcode host carries; it has no sections to look into.
     pub bitcode: Option<BitcodeHost>,
     /// The input on the line that it comes from, by index.
@@ -102,6 +106,33 @@ impl Inputs {
     /// Nothing but a finished image, which is not looked into here.
     pub fn of_image(stamp: Stamp) -> Self {
         Inputs { stamps: vec![stamp], ..Inputs::default() }
+    }
+
+    /// Maps files and archives (each linked whole or not) of the device link itself.
+    ///
+    /// # Errors
+    /// Files that cannot be read, damaged archives.
+    pub fn of_device_link(files: &[(PathBuf, bool)]) -> Result<Self, Errors> {
+        let mut inputs = Inputs { for_device: true, ..Inputs::default() };
+        let mut errors = Errors::default();
+        for (path, whole) in files {
+            let added = match inputs.map(path) {
+                Ok(content) => inputs.add_device_file(path, content, *whole),
+                Err(error) => Err(cannot_read(path, &error)),
+            };
+            added.unwrap_or_else(|error| errors.extend(error));
+        }
+        errors.or(inputs)
+    }
+
+    fn add_device_file(&mut self, path: &Path, content: Mapped, whole: bool) -> Result<(), Errors> {
+        if matches!(host_object::file_kind(content.bytes()), FileKind::Archive | FileKind::ThinArchive) {
+            let is_new = self.seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+            return if is_new { self.add_archive(path, content, whole) } else { Ok(()) };
+        }
+        let range = 0..content.bytes().len();
+        self.files.push(content);
+        self.add_piece(path.display().to_string(), self.files.len() - 1, range, Place::Line)
     }
 
     /// What could not be looked into.
@@ -183,6 +214,7 @@ impl Inputs {
         let place = if whole { Place::Line } else { Place::Archive(archive) };
         self.files.push(content);
         let shown = path.display().to_string();
+        let first = self.pieces.len();
         let mut errors = Errors::default();
         for (name, place_in) in self.members(archive, path).map_err(|error| damaged(&shown, 0, &error))? {
             let name = format!("{shown}({name})");
@@ -202,6 +234,7 @@ impl Inputs {
             };
             added.unwrap_or_else(|error| errors.extend(error));
         }
+        self.pieces[first..].iter_mut().for_each(|piece| piece.in_archive = true);
         errors.or(())
     }
 
@@ -242,7 +275,7 @@ impl Inputs {
         let bytes = &self.files[file].bytes()[range.clone()];
         let kind = host_object::file_kind(bytes);
         let bitcode = match kind {
-            FileKind::Bitcode => match embedded::read(&name, bytes) {
+            FileKind::Bitcode if !self.for_device => match embedded::read(&name, bytes) {
                 Ok(host) => Some(host),
                 // The host linker may well be new enough: a link without device code must go on.
                 Err(IrError::NewerBitcode { theirs, .. }) => {
@@ -255,7 +288,7 @@ impl Inputs {
             },
             _ => None,
         };
-        self.pieces.push(Piece { name, kind, place, bitcode, input: self.input, file, range });
+        self.pieces.push(Piece { name, kind, place, in_archive: false, bitcode, input: self.input, file, range });
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use crate::backend::{Backends, Choice};
 use crate::command::Mode;
 use crate::cuda_image::{self, Parts};
 use crate::device_compiler::{self, DeviceOptions};
+use crate::device_files::{self, DeviceFiles};
 use crate::device_link::{self, LinkedTarget, Surroundings};
 use crate::error::{Errors, collect, warn};
 use crate::estimates::Estimates;
@@ -113,13 +114,20 @@ fn run_inputs(
     if images.is_empty() && overriding.is_none() && !options.emit_fatbin_only {
         drop(extraction);
         trace::end()?;
+        if !handled {
+            warn_of_useless_words(program, options, &Plan::default());
+        }
         report(program, options, &OnceLock::new())?;
         return host_link::become_linker(&host_link::find(options, program)?, &options.host_line, mode);
     }
     start_threads(options);
-    let selection = select::select(inputs, &images, &options.roots)?;
+    let archs = device_files::archs_of(&images);
+    let device_files = DeviceFiles::open(if archs.is_empty() { &[] } else { &device.inputs }, &device.library_paths)?;
+    let code = device_files.code_for(archs)?;
+    let selection = select::select(inputs, &images, &options.roots, &code)?;
     let linked: Vec<_> = images.into_iter().filter(|found| selection.device[found.piece]).collect();
-    let plan = plan::make(&linked)?;
+    let (plan, warnings) = code.add_to(plan::make(&linked)?, &device.roots)?;
+    warnings.iter().for_each(|text| warn(program, text));
     reject_unsupported(options)?;
     if let Some(input) = inputs::same_as_output(options, output(options)) {
         return Err(Errors::one(format_args!(
@@ -130,6 +138,7 @@ fn run_inputs(
     if !plan.cuda.is_empty() {
         device.unknown.iter().for_each(|word| warn(program, format_args!("{word} has no effect on this device link")));
     }
+    warn_of_useless_words(program, options, &plan);
 
     drop(extraction);
 
@@ -137,7 +146,8 @@ fn run_inputs(
     let output = output(options);
     let scratch = Scratch::new((options.save_temps && !mode.dry).then_some(output))?;
     llvm_passes::crash::prepare(program, &scratch.folder().unwrap_or(Path::new("")).to_string_lossy());
-    let registered = images::registered_names(inputs, &selection.host)?;
+    let mut registered = images::registered_names(inputs, &selection.host)?;
+    registered.extend(device.roots.iter().cloned());
     let linker = host_link::find(options, program);
     let (limit, warning) = Limit::new(options.jobs);
     warning.into_iter().for_each(|text| warn(program, text));
@@ -150,6 +160,7 @@ fn run_inputs(
         options,
         device,
         inputs,
+        device_files: &device_files,
         output,
         scratch: &scratch,
         mode,
@@ -213,6 +224,24 @@ fn ask_llvm(program: &str, device: &DeviceOptions) -> Result<(), Errors> {
     )))
 }
 
+/// Names the words of `--device-linker=` that are for no target of this link. Libraries are for whoever wants them.
+fn warn_of_useless_words(program: &str, options: &Options, plan: &Plan<'_>) {
+    let openmp = plan.openmp.iter().map(|target| target.triple);
+    let triples: Vec<&str> = openmp.chain((!plan.cuda.is_empty()).then_some(device_compiler::CUDA_TRIPLE)).collect();
+    for (triple, word) in &options.device_linker {
+        let is_library = word.starts_with("-l") || word.starts_with("-L");
+        let is_useful = match triple {
+            Some(triple) => triples.contains(&triple.as_str()),
+            None => !triples.is_empty(),
+        };
+        if !is_useful && !is_library {
+            let of = triple.as_ref().map_or_else(String::new, |triple| format!("{triple}="));
+            let what = triple.as_ref().map_or_else(String::new, |triple| format!(" for {triple}"));
+            warn(program, format_args!("--device-linker={of}{word} has no effect: this link has no device code{what}"));
+        }
+    }
+}
+
 /// What this version cannot do is said before any work is done.
 fn reject_unsupported(options: &Options) -> Result<(), Errors> {
     let mut errors = Errors::default();
@@ -270,6 +299,7 @@ struct Link<'a> {
     options: &'a Options,
     device: &'a DeviceOptions,
     inputs: &'a Inputs,
+    device_files: &'a DeviceFiles,
     output: &'a Path,
     scratch: &'a Scratch,
     mode: Mode,
@@ -445,9 +475,14 @@ impl Link<'_> {
         self.host(self.linker.as_ref().map_err(Clone::clone)?, &[object])
     }
 
+    /// Checks that no file of the link has changed since it was opened.
+    fn check_unchanged(&self) -> Result<(), Errors> {
+        both(self.inputs.check_unchanged(self.output), self.device_files.check_unchanged(self.output)).map(drop)
+    }
+
     fn write_bundle<I: Image + ?Sized>(&self, image: &I) -> Result<u8, Errors> {
         if !self.mode.dry {
-            self.inputs.check_unchanged(self.output)?;
+            self.check_unchanged()?;
             scratch::write_output_by(self.output, |mut file| image.write_to(&mut file))?;
         }
         Ok(0)
@@ -498,11 +533,11 @@ impl Link<'_> {
         line.extend(words.iter().cloned());
         let _linking = trace::scope("Execute host linker", || linker.display().to_string());
         let written = replaced.unwrap_or(self.output);
-        self.inputs.check_unchanged(self.output)?;
+        self.check_unchanged()?;
         let before = FileState::of(self.output);
         let code = host_link::run(linker, &line, written, self.scratch, self.mode)?;
         // The host linker has opened the inputs once more.
-        if let Err(changed) = self.inputs.check_unchanged(self.output) {
+        if let Err(changed) = self.check_unchanged() {
             scratch::remove_if_changed(self.output, &before);
             return Err(changed);
         }

@@ -130,7 +130,7 @@ pub fn cut<'a>(
     around.recorder.cut(cut.partitions.len(), cut.distinct, cut.duplicated());
     device_link::keep_inputs(target, around.scratch)?;
     let (path, ranges) = unit_file(target, &units, private, around.scratch)?;
-    let needs = device_link::needs(target, cut.partitions.len(), library.is_some());
+    let needs = device_link::needs(target, cut.partitions.len(), library.is_some(), around.options);
     // Said before the long work is done.
     around.backends.choose(&needs)?;
     Ok(Some(CutTarget { target, cut, units: path, ranges, libdevice, library, needs }))

@@ -45,6 +45,8 @@ pub struct TargetPlan<'a> {
 pub struct PlannedImage<'a> {
     /// Where it came from.
     pub origin: Origin,
+    /// It was found in a host file; otherwise the line gives it to the device link itself.
+    pub from_host: bool,
     /// What it is.
     pub code: Code,
     /// Its bytes.
@@ -167,7 +169,7 @@ fn classify<'a>(found: &FoundImage<'a>) -> Result<(GpuArch, PlannedImage<'a>), S
             ));
         }
     };
-    Ok((arch, PlannedImage { origin: origin.clone(), code, bytes: image.image }))
+    Ok((arch, PlannedImage { origin: origin.clone(), from_host: true, code, bytes: image.image }))
 }
 
 /// PTX becomes machine code for its own target and for later ones.

@@ -45,6 +45,7 @@ impl PrivateImages {
         let images = target.images.iter().zip(&self.ranges);
         let copied = images.map(|(image, range)| PlannedImage {
             origin: image.origin.clone(),
+            from_host: image.from_host,
             code: image.code,
             bytes: &self.content.bytes()[range.clone()],
         });

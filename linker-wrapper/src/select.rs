@@ -11,6 +11,7 @@ use offload_bundle::host_object::FileKind;
 use offload_bundle::host_symbols::host_symbols;
 use rayon::prelude::*;
 
+use crate::device_files::DeviceCode;
 use crate::device_symbols;
 use crate::error::{Errors, collect};
 use crate::images::FoundImage;
@@ -24,11 +25,17 @@ pub struct Selection {
     pub device: Vec<bool>,
 }
 
-/// Selects the pieces of a link. `roots` are symbols that the line itself wants.
+/// Selects the pieces of a link. `roots` are symbols that the line itself wants, and `code` is device code that it links in
+/// any case.
 ///
 /// # Errors
 /// Damaged symbol tables.
-pub fn select(inputs: &Inputs, images: &[FoundImage<'_>], roots: &[String]) -> Result<Selection, Errors> {
+pub fn select(
+    inputs: &Inputs,
+    images: &[FoundImage<'_>],
+    roots: &[String],
+    code: &DeviceCode<'_>,
+) -> Result<Selection, Errors> {
     let pieces = inputs.pieces();
     let in_archives = images.iter().any(|found| pieces[found.piece].place != Place::Line);
     let on_line: Vec<bool> = pieces.iter().map(|piece| piece.place == Place::Line).collect();
@@ -37,7 +44,7 @@ pub fn select(inputs: &Inputs, images: &[FoundImage<'_>], roots: &[String]) -> R
         return Ok(Selection { host: on_line.clone(), device: on_line });
     }
     let host = host_pieces(inputs, roots)?;
-    let device = add_wanted_devices(images, host.clone())?;
+    let device = add_wanted_devices(images, host.clone(), code)?;
     Ok(Selection { host, device })
 }
 
@@ -135,8 +142,12 @@ impl<'a> HostState<'a> {
 }
 
 /// Adds members that the host linker leaves out and whose device code somebody wants.
-fn add_wanted_devices(images: &[FoundImage<'_>], mut selected: Vec<bool>) -> Result<Vec<bool>, Errors> {
-    let mut symbols = device_symbols::Cache::new(images);
+fn add_wanted_devices(
+    images: &[FoundImage<'_>],
+    mut selected: Vec<bool>,
+    code: &DeviceCode<'_>,
+) -> Result<Vec<bool>, Errors> {
+    let mut symbols = device_symbols::Cache::new(images, code.symbols()?);
     while images.iter().any(|found| !selected[found.piece]) {
         let pieces = symbols.wanted_pieces(&selected)?;
         if pieces.is_empty() {

@@ -42,7 +42,7 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
 
     let mut keep = device_link::kept_names(target, &symbols, around.registered);
     keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
-    let needs = device_link::needs(target, usize::from(!modules.is_empty()), library.is_some());
+    let needs = device_link::needs(target, usize::from(!modules.is_empty()), library.is_some(), around.options);
     let mut linked = LinkedTarget::default();
     let mut own = None;
     if !modules.is_empty() {
@@ -146,7 +146,8 @@ impl<'s> Job<'_, 's> {
             let code = CodeTarget { arch: entry.arch, ptx, level: self.around.options.level };
             let text = self.emit(&merged.clone(), code)?;
             let stem = format!("{}.from.{own}", entry.arch);
-            let mut piece = self.piece(entry.arch, &stem, &text, false)?;
+            let joins = !self.around.options.nvlink_arguments.is_empty();
+            let mut piece = self.piece(entry.arch, &stem, &text, joins)?;
             if piece.open {
                 piece.bytes = self.maker.link_all(entry.arch, std::slice::from_ref(&piece), self.around.scratch)?;
             }

@@ -150,12 +150,13 @@ fn debug(kind: Debug) -> &'static str {
     }
 }
 
-/// Files without code for a target that other files have code for.
+/// Files without code for a target that other files have code for. What the line gives to the device link itself need not be
+/// for all.
 fn missing_targets(targets: &[TargetPlan<'_>]) -> Option<String> {
     let mut files: Vec<(&str, Vec<GpuArch>)> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for target in targets {
-        for image in &target.images {
+        for image in target.images.iter().filter(|image| image.from_host) {
             let file = image.origin.file.as_str();
             let place = *places.entry(file).or_insert_with(|| {
                 files.push((file, Vec::new()));
@@ -199,6 +200,7 @@ mod tests {
 
     fn target(arch: &str, files: &[&str]) -> TargetPlan<'static> {
         let image = |file: &&str| PlannedImage {
+            from_host: true,
             origin: Origin { file: (*file).to_owned(), offset: Some(64) },
             code: Code::Cubin,
             bytes: b"",

@@ -184,7 +184,7 @@ impl Results {
         let KnownTools { tools, unknown_nvlink, .. } = self.tools(around)?;
         // What a library made is not kept: the key would have to know the library.
         if !self.is_complete(Step::Link, around.options)
-            || !around.backends.is_toolkit(&device_link::most_needs(target))
+            || !around.backends.is_toolkit(&device_link::most_needs(target, around.options))
         {
             return None;
         }

@@ -28,7 +28,13 @@ pub struct Stamp {
     state: State,
     /// A hash of the content, where the times alone cannot tell: the file was changed just before it was opened.
     content: Option<[u8; 32]>,
+    /// The symbolic links on the way to it, where it is opened more than once: a link that led elsewhere for a while is another
+    /// link afterwards.
+    links: Vec<(PathBuf, State)>,
 }
+
+/// As many links in a row as the system follows.
+const MOST_LINKS: usize = 40;
 
 /// What the file system knows of a file. The time of change cannot be set by a program, that of modification can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,28 +75,51 @@ impl Stamp {
     pub fn new(path: &Path, metadata: &Metadata, hash: impl FnOnce() -> io::Result<[u8; 32]>) -> io::Result<Self> {
         let state = State::of(metadata);
         let content = state.is_recent(SystemTime::now()).then(hash).transpose()?;
-        Ok(Stamp { path: path.to_owned(), state, content })
+        Ok(Stamp { path: path.to_owned(), state, content, links: Vec::new() })
     }
 
-    /// Of the file as it is now.
+    /// Of a file that others will open by its path, such as a program, and of the way to it.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn of(path: &Path) -> io::Result<Self> {
+        let mut links = Vec::new();
+        links_on(&std::path::absolute(path)?, &mut links);
         let file = open(path)?;
-        Stamp::new(path, &file.metadata()?, || hash(&file))
+        Ok(Stamp { links, ..Stamp::new(path, &file.metadata()?, || hash(&file))? })
     }
 
     /// Whether the path still leads to the same file with the same content.
     pub fn is_current(&self) -> bool {
         let Ok(file) = open(&self.path) else { return false };
+        let same_link = |(path, state): &(PathBuf, State)| {
+            path.symlink_metadata().is_ok_and(|metadata| State::of(&metadata) == *state)
+        };
         let same_state = file.metadata().is_ok_and(|metadata| State::of(&metadata) == self.state);
-        same_state && self.content.is_none_or(|content| hash(&file).is_ok_and(|now| now == content))
+        same_state
+            && self.links.iter().all(same_link)
+            && self.content.is_none_or(|content| hash(&file).is_ok_and(|now| now == content))
     }
 
     /// Whether it is the stamp of the file with this metadata, whatever its path.
     pub fn is_of(&self, file: &Metadata) -> bool {
         (file.dev(), file.ino()) == (self.state.device, self.state.inode)
+    }
+}
+
+/// Notes every symbolic link on an absolute path, and on the paths that these lead to.
+fn links_on(path: &Path, links: &mut Vec<(PathBuf, State)>) {
+    let mut place = PathBuf::new();
+    for part in path.components() {
+        place.push(part);
+        let Ok(metadata) = place.symlink_metadata() else { return };
+        if !metadata.is_symlink() || links.iter().any(|(known, _)| *known == place) || links.len() == MOST_LINKS {
+            continue;
+        }
+        links.push((place.clone(), State::of(&metadata)));
+        if let (Some(folder), Ok(target)) = (place.parent(), place.read_link()) {
+            links_on(&folder.join(target), links);
+        }
     }
 }
 
@@ -194,9 +223,33 @@ mod tests {
             path: path.clone(),
             state: State::of(&now),
             content: Some(*blake3::hash(text.as_bytes()).as_bytes()),
+            links: Vec::new(),
         };
         assert!(stamp("one").is_current());
         assert!(!stamp("two").is_current());
+    }
+
+    #[test]
+    fn issue_11_02_a_link_that_led_elsewhere_for_a_while_shows() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        std::fs::create_dir(place("cuda-13")).unwrap();
+        std::fs::write(place("cuda-13/ptxas"), "one").unwrap();
+        let lead = |name: &str, target: &str| {
+            std::os::unix::fs::symlink(target, place("new")).unwrap();
+            std::fs::rename(place("new"), place(name)).unwrap();
+        };
+        lead("cuda", "latest");
+        lead("latest", "cuda-13");
+        for link in ["cuda", "latest"] {
+            let stamp = settled(&place("cuda/ptxas"));
+            assert!(stamp.is_current());
+            // Kept, so that the new link cannot have its inode.
+            std::fs::rename(place(link), place(&format!("old {link}"))).unwrap();
+            lead(link, "/nowhere");
+            lead(link, if link == "cuda" { "latest" } else { "cuda-13" });
+            assert!(place("cuda/ptxas").exists() && !stamp.is_current(), "{link}");
+        }
     }
 
     #[test]

@@ -130,9 +130,11 @@ const NVLINK_VALUES: [&str; 9] = [
 /// How the names of LLVM's options begin that print or write something, which an earlier link's result would not do again.
 const LLVM_OUTPUTS: [&str; 8] = ["print", "dump", "view", "dot", "stats", "time", "debug", "pass-remarks"];
 
-/// Variables that the tools of CUDA 13 read (each call of getenv was looked at), and the beginnings of names of their kind.
-/// nvlink reads LIBRARY_PATH too, and looks there for the libraries of `-l` alone, which is an option that is not known.
-const VARIABLES: [&str; 6] = ["CAN_FINALIZE_", "DUMP_KNOBS_", "PTXAS", "NVLINK", "NVVM", "CICC"];
+/// Variables that the tools of CUDA 13 read (each call of getenv was looked at), the beginnings of names of their kind, and those
+/// that put other code into every program. nvlink reads LIBRARY_PATH too, and looks there for the libraries of `-l` alone, which
+/// is an option that is not known.
+const VARIABLES: [&str; 8] =
+    ["CAN_FINALIZE_", "DUMP_KNOBS_", "PTXAS", "NVLINK", "NVVM", "CICC", "LD_PRELOAD", "LD_AUDIT"];
 
 /// Why the results of a step cannot be kept under a key of the options: a sentence without its full stop. `None`: they can.
 pub fn what_is_unknown(step: Step, options: &DeviceOptions, variables: &[OsString]) -> Option<String> {
@@ -285,6 +287,7 @@ mod tests {
             ("DUMP_KNOBS_TO_FILE", false),
             ("PTXAS_OPTIONS", false),
             ("NVLINK_FLAGS", false),
+            ("LD_PRELOAD", false),
             ("LIBRARY_PATH", true),
             ("LD_LIBRARY_PATH", true),
             ("HOME", true),

@@ -122,9 +122,12 @@ impl Results {
 
     /// Keeps it, unless a tool has changed since it was identified for the key.
     pub fn put<T: Serialize>(&self, key: Option<&Key>, value: &T) {
-        if key.is_none() || self.check_tools().is_err() {
-            return;
+        if key.is_some() && self.check_tools().is_ok() {
+            self.keep(key, value);
         }
+    }
+
+    fn keep<T: Serialize>(&self, key: Option<&Key>, value: &T) {
         if let (Some(cache), Some(key), Ok(bytes)) = (&self.cache, key, postcard::to_allocvec(value)) {
             cache.put(key, &bytes);
         }
@@ -147,7 +150,8 @@ impl Results {
             return Ok(summary);
         }
         let summary = make()?;
-        self.put(key.as_ref(), &summary);
+        // No tool has a part in it.
+        self.keep(key.as_ref(), &summary);
         Ok(summary)
     }
 

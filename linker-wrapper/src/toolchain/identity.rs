@@ -52,9 +52,15 @@ pub fn of_program(path: &Path, version: &str) -> Result<Identity, String> {
 /// # Errors
 /// As [`of_program`].
 pub fn of_file(path: &Path) -> Result<Identity, String> {
-    let (content, stamp) =
-        Mapped::open_stamped(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+    let (content, stamp) = read(path)?;
     Ok(Identity { hash: *blake3::hash(content.bytes()).as_bytes(), stamps: vec![stamp] })
+}
+
+/// The content, and a stamp from before it was read.
+fn read(path: &Path) -> Result<(Mapped, Stamp), String> {
+    let stamp = Stamp::of(path);
+    let read = stamp.and_then(|stamp| Ok((Mapped::open(path)?, stamp)));
+    read.map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
 /// With its length, so that bytes cannot move from one field to the next.

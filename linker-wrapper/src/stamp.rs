@@ -91,14 +91,15 @@ impl Stamp {
 
     /// Whether the path still leads to the same file with the same content.
     pub fn is_current(&self) -> bool {
-        let Ok(file) = open(&self.path) else { return false };
-        let same_link = |(path, state): &(PathBuf, State)| {
-            path.symlink_metadata().is_ok_and(|metadata| State::of(&metadata) == *state)
+        let same = |metadata: io::Result<Metadata>, state: &State| {
+            metadata.is_ok_and(|metadata| State::of(&metadata) == *state)
         };
-        let same_state = file.metadata().is_ok_and(|metadata| State::of(&metadata) == self.state);
-        same_state
-            && self.links.iter().all(same_link)
-            && self.content.is_none_or(|content| hash(&file).is_ok_and(|now| now == content))
+        let now = || hash(&open(&self.path)?);
+        // Files may be many: one system call for each, on a network file system too, where the host linker's own opening of the
+        // file has brought its metadata up to date.
+        same(self.path.metadata(), &self.state)
+            && self.links.iter().all(|(path, state)| same(path.symlink_metadata(), state))
+            && self.content.is_none_or(|content| now().is_ok_and(|now| now == content))
     }
 
     /// Whether it is the stamp of the file with this metadata, whatever its path.

@@ -1,5 +1,6 @@
 //! Where the tools are that this project does not bring itself.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,10 @@ use crate::repository::{Repository, create_folder};
 /// Debian's LLVM 22.
 pub const LLVM: &str = "/usr/lib/llvm-22";
 
-/// The folder that CUDA is installed in; several clones may share one.
+/// What an install that is under way, or was interrupted, ends in.
+const PARTIAL: &str = "partial-";
+
+/// The folder that CUDA and Debian 11's C library are installed in; several clones may share one.
 pub struct Toolchain {
     folder: PathBuf,
 }
@@ -46,6 +50,44 @@ impl Toolchain {
         self.folder.join("python")
     }
 
+    /// The nvFatbin that tests compare ours with, apart from the one of [`Toolchain::python`].
+    pub fn nvfatbin(&self) -> PathBuf {
+        self.folder.join("nvfatbin-13")
+    }
+
+    /// Debian 11's C library, as `--sysroot` takes it.
+    pub fn sysroot(&self) -> PathBuf {
+        self.folder.join("debian-11")
+    }
+
+    /// A new folder beside `place`, to install into. What interrupted installs left is removed.
+    pub fn begin(&self, place: &Path) -> Result<PathBuf> {
+        self.remove_partial_folders(place)?;
+        // An installer whose xtask was killed may still be at work: it must not write into this one.
+        let partial = place.with_extension(format!("{PARTIAL}{}", std::process::id()));
+        create_folder(&partial)?;
+        Ok(partial)
+    }
+
+    /// Moves what is whole into its place.
+    pub fn finish(&self, new: &Path, place: &Path) -> Result<()> {
+        let old = place.with_extension("old");
+        remove_folder(&old)?;
+        if place.exists() {
+            std::fs::rename(place, &old).map_err(|error| Failure::file("replace", place, &error))?;
+        }
+        std::fs::rename(new, place).map_err(|error| Failure::file("create", place, &error))?;
+        remove_folder(&old)
+    }
+
+    fn remove_partial_folders(&self, place: &Path) -> Result<()> {
+        let entries = std::fs::read_dir(&self.folder).map_err(|error| Failure::file("read", &self.folder, &error))?;
+        let start = place.with_extension(PARTIAL);
+        let start = start.file_name().unwrap_or_default().as_encoded_bytes();
+        let partial = |name: &OsStr| name.as_encoded_bytes().starts_with(start);
+        entries.flatten().filter(|entry| partial(&entry.file_name())).try_for_each(|entry| remove_folder(&entry.path()))
+    }
+
     /// Keeps other clones out while this one installs.
     pub fn lock(&self) -> Result<File> {
         create_folder(&self.folder)?;
@@ -56,5 +98,13 @@ impl Toolchain {
             lock.lock().map_err(|error| Failure::file("lock", &path, &error))?;
         }
         Ok(lock)
+    }
+}
+
+/// Removes a folder with all that is in it, if it is there.
+pub fn remove_folder(path: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::file("remove", path, &error)),
+        _ => Ok(()),
     }
 }

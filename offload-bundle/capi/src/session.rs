@@ -8,8 +8,8 @@ use offload_bundle::{ArchFeature, FormatError, GpuArch};
 
 use crate::squeeze::squeeze_12;
 
-/// Fatbins are those of nvFatbin 13.0, byte for byte where that is possible.
-pub(crate) const VERSION: (u32, u32) = (13, 0);
+/// Fatbins are those of nvFatbin 13.1, byte for byte where that is possible; 13.0 writes the same, but no Tile IR.
+pub(crate) const VERSION: (u32, u32) = (13, 1);
 
 /// A fatbin under construction.
 #[derive(Debug)]

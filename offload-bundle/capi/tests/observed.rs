@@ -7,7 +7,7 @@ mod tools;
 use std::path::Path;
 use std::process::Command;
 
-use library::{Fatbin, Library, nvidia_13, ours};
+use library::{Fatbin, Library, nvidia_13, nvidia_13_1, ours};
 
 const PTX: &[u8] = b"\n.version 8.0\n.target sm_80\n.address_size 64\n";
 
@@ -52,7 +52,6 @@ fn null_pointers_and_nothing() {
         assert_eq!(library.create_with_nulls(), [5; 3], "{}", library.name);
         assert_eq!(library.destroy_twice(), [5, 0, 5], "{}", library.name);
         assert_eq!(library.without_handle(), [5; 7], "{}", library.name);
-        assert_eq!(library.version(), (0, 13, 0), "{}", library.name);
         assert_eq!(library.create(&[]).expect("no options").without_place(), [5; 2], "{}", library.name);
     }
     let nothing: [(i32, Call); 11] = [
@@ -308,21 +307,58 @@ fn duplicates_are_kept() {
     both("twice", &[], 0, |fatbin| add_ptx(PTX, "90")(fatbin) + add_ptx(PTX, "90")(fatbin));
 }
 
+/// NVIDIA's 13.1 and ours: the same codes, and the same bytes but for the label. 13.1 says sm_100; 13.2 and later, and ours, say
+/// sm_80.
 #[test]
-fn tile_ir() {
-    // NVIDIA's 13.0 lacks it; the codes are those of 13.5.
-    let library = ours();
-    let fatbin = library.create(&["-compress=false"]).expect("good options");
-    assert_eq!(fatbin.add_tile_ir(b"garbage that is long enough"), Some(1));
-    assert_eq!(fatbin.add_tile_ir(b"\x7fTileIR\0\x01"), Some(1));
-    assert_eq!(fatbin.add_tile_ir(b"\x7fTileIR\0\x01\x02\x03\x04 and so on"), Some(0));
-    let bytes = fatbin.finish();
-    let entries = offload_bundle::fatbin::read(&bytes).expect("a fatbin");
-    let entry = &entries[0];
-    assert_eq!(
-        (entry.kind.to_string().as_str(), entry.arch.number, entry.code_version),
-        ("tile ir", 80, (0x102, 0x403))
-    );
+fn issue_11_24_tile_ir() {
+    const LABEL: std::ops::Range<usize> = 16 + 0x1c..16 + 0x20;
+    let long: Vec<u8> =
+        b"\x7fTileIR\0\x0d\x01\0\0".iter().copied().chain((0..5000u32).map(|at| (at * at >> 3) as u8)).collect();
+    let images: [(&[u8], i32); 9] = [
+        (b"", 11),
+        (b"garbage that is long enough", 1),
+        (b"\x7fTileIR", 1),
+        (b"\x7fTileIS\0\x0d\x01\0\0 and so on", 1),
+        (b"\x7fTileIR\0\x01", 1),
+        (b"\x7fTileIR\0\x0d\x01\0\0x", 1),
+        (b"\x7fTileIR\0\x0d\x01\0\0xy", 0),
+        (b"\x7fTileIR\0\x01\x02\x03\x04 and so on", 0),
+        (&long, 0),
+    ];
+    let texts: [(Option<&[u8]>, Option<&[u8]>); 4] = [
+        (None, None),
+        (Some(b"12345678"), Some(b"")),
+        (Some(b"VectorAdd"), Some(b"-O3 -g")),
+        (Some(b"n"), Some(b"-uumn")),
+    ];
+    for option in
+        ["-64", "-compress=false", "-compress-all", "-compress-mode=size", "-g", "-32", "-cuda", "-host=windows"]
+    {
+        for (at, (image, expected)) in images.iter().enumerate() {
+            let (name, options) = texts[at % texts.len()];
+            let [mut theirs, ours] = [nvidia_13_1(), ours()].map(|library| {
+                let fatbin = library.create(&[option]).expect("good options");
+                let code = fatbin.add_tile_ir(Some(*image), name, options);
+                assert_eq!(code, Some(*expected), "{option}, image {at}: {}", library.name);
+                fatbin.finish()
+            });
+            if *expected == 0 {
+                assert_eq!(theirs[LABEL], 100u32.to_le_bytes());
+                theirs[LABEL].copy_from_slice(&80u32.to_le_bytes());
+            }
+            assert!(theirs == ours, "{option}, image {at}: {} and {} bytes", theirs.len(), ours.len());
+        }
+    }
+}
+
+#[test]
+fn issue_11_24_version_of_a_library_with_tile_ir() {
+    for library in [nvidia_13_1(), ours()] {
+        assert_eq!(library.version(), (0, 13, 1), "{}", library.name);
+        let fatbin = library.create(&[]).expect("no options");
+        assert_eq!(fatbin.add_tile_ir(None, None, None), Some(5), "{}", library.name);
+    }
+    assert_eq!(nvidia_13().create(&[]).expect("no options").add_tile_ir(None, None, None), None);
 }
 
 /// A call of a session.

@@ -34,6 +34,13 @@ pub fn nvidia_13() -> Library {
     Library::load("nvFatbin 13.0", &root.join("lib/libnvfatbin.so.13"))
 }
 
+/// NVIDIA's nvFatbin 13.1, whose version ours tells: it lies beside the CUDA tree.
+pub fn nvidia_13_1() -> Library {
+    let root = PathBuf::from(std::env::var_os("CUDA_PATH").unwrap_or_default());
+    let root = root.parent().unwrap_or(&root);
+    Library::load("nvFatbin 13.1", &root.join("nvfatbin-13/nvidia/cu13/lib/libnvfatbin.so.13"))
+}
+
 /// NVIDIA's nvFatbin 12.9.
 pub fn nvidia_12() -> Library {
     let root = PathBuf::from(std::env::var_os("CUDA_PATH").unwrap_or_default());
@@ -258,10 +265,11 @@ impl Fatbin<'_> {
     }
 
     /// `None` of a library that lacks the function.
-    pub fn add_tile_ir(&self, code: &[u8]) -> Option<i32> {
-        let (code, add) = (Image::new(Some(code)), self.library.add_tile_ir?);
+    pub fn add_tile_ir(&self, code: Option<&[u8]>, name: Option<&[u8]>, options: Option<&[u8]>) -> Option<i32> {
+        let (code, add) = (Image::new(code), self.library.add_tile_ir?);
+        let (name, options) = (OptionalText::new(name), OptionalText::new(options));
         // SAFETY: every pointer is null or good.
-        Some(unsafe { add(self.handle, code.pointer(), code.size(), ptr::null(), ptr::null()) })
+        Some(unsafe { add(self.handle, code.pointer(), code.size(), name.pointer(), options.pointer()) })
     }
 
     /// Code and size.

@@ -21,8 +21,10 @@ fn main() {
     // Of the system libraries that LLVM may want (`--system-libs`), code for these targets wants few:
     // not z3 and libxml2, which a bare machine lacks. zlib comes from its archive, for the same reason,
     // and zstd from the zstd crate, which offload-bundle brings: a second copy could not be told apart.
-    println!("cargo::rustc-link-lib=static:-bundle=z");
-    link_cxx_library();
+    link_archive("z");
+    // LLVM is C++; its library comes along too, where the compiler has it as an archive.
+    link_archive("stdc++");
+    provide_newer_glibc();
 }
 
 /// The C++ files, compiled as LLVM itself is: without exceptions and run-time types.
@@ -35,18 +37,36 @@ fn compile_shim(llvm_config: &Path) {
     compiler.flag("-isystem").flag(headers.trim()).files(["src/sys.cpp", "src/graph.cpp"]).compile("fatlink_llvm");
 }
 
-/// LLVM is C++; its library comes along too, where the compiler has it as an archive.
-fn link_cxx_library() {
-    let found = Command::new("c++").arg("-print-file-name=libstdc++.a").output();
-    let path =
-        found.ok().and_then(|output| String::from_utf8(output.stdout).ok()).map(|text| PathBuf::from(text.trim()));
-    match path.as_deref().filter(|path| path.is_absolute()).and_then(Path::parent) {
-        Some(folder) => {
-            println!("cargo::rustc-link-search=native={}", folder.display());
-            println!("cargo::rustc-link-lib=static:-bundle=stdc++");
-        }
-        None => println!("cargo::rustc-link-lib=dylib=stdc++"),
-    }
+/// The compiler's archive of a library, or its shared library where there is none. The archive is linked by a folder that
+/// holds nothing else: its own also has the C library of this machine, which may not be the one to link against.
+fn link_archive(name: &str) {
+    let file = format!("lib{name}.a");
+    let found = Command::new("c++").arg(format!("-print-file-name={file}")).output();
+    let path = found.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    let Some(path) = path.map(|text| PathBuf::from(text.trim())).filter(|path| path.is_absolute()) else {
+        println!("cargo::rustc-link-lib=dylib={name}");
+        return;
+    };
+    let folder = out_dir().join("archives");
+    std::fs::create_dir_all(&folder).expect("cargo's output folder");
+    let link = folder.join(file);
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(&path, &link).expect("a link in cargo's output folder");
+    println!("cargo::rustc-link-search=native={}", folder.display());
+    println!("cargo::rustc-link-lib=static:-bundle={name}");
+}
+
+/// Behind the archives that want it, as linkers that read once need it.
+fn provide_newer_glibc() {
+    const NAME: &str = "fatlink_newer_glibc";
+    println!("cargo::rerun-if-changed=src/newer_glibc.c");
+    cc::Build::new().file("src/newer_glibc.c").cargo_metadata(false).compile(NAME);
+    println!("cargo::rustc-link-search=native={}", out_dir().display());
+    println!("cargo::rustc-link-lib=static:-bundle={NAME}");
+}
+
+fn out_dir() -> PathBuf {
+    std::env::var_os("OUT_DIR").expect("cargo sets it").into()
 }
 
 fn with_components(flag: &str) -> Vec<&str> {

@@ -35,6 +35,7 @@ def program(*parts):
 
 dist = folder("FATLINK_DIST")
 cuda = folder("CUDA_PATH")
+sysroot = folder("FATLINK_SYSROOT")
 llvm = "/usr/lib/llvm-22"
 
 for tool in ["FileCheck", "not", "split-file", "opt", "llvm-as", "llc", "llvm-ar", "llvm-nm", "llvm-objcopy",
@@ -60,6 +61,9 @@ substitutions = {
     "%gxx": program("/usr/bin/g++"),
     "%llvm-offload-binary": program(llvm, "bin", "llvm-offload-binary"),
     "%cuda": cuda,
+    # Debian 11's C library, and its loader with a command line that runs a program on it.
+    "%sysroot": sysroot,
+    "%run-on-glibc-2.31": f"{program(sysroot, 'lib64', 'ld-linux-x86-64.so.2')} --library-path {sysroot}/lib/x86_64-linux-gnu",
     "%samples": samples,
     # The two command lines that most CUDA tests begin and end with.
     "%compile-cuda": f"{clangxx} -x cuda --cuda-path={cuda} -Wno-unknown-cuda-version -fgpu-rdc -O2 -c",

@@ -163,7 +163,7 @@ impl Bench {
         let toolchain = setup::install(repository)?;
         let dist = match dist {
             Some(dist) => std::path::absolute(dist).map_err(|error| Failure::file("find", dist, &error))?,
-            None => dist::build(repository).map(|()| repository.dist())?,
+            None => dist::build(repository, &toolchain).map(|()| repository.dist())?,
         };
         let folder = repository.target.join("bench");
         let (mut host_object, mut linkers) = (PathBuf::new(), None);

@@ -63,7 +63,7 @@ struct Big {
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
     let big = Big::new(repository, &toolchain)?;
-    dist::build(repository)?;
+    dist::build(repository, &toolchain)?;
     step("a padded cubin, an ordinary CUDA object, a program", |progress| big.make_inputs(progress).map(|()| ""))?;
     step("the image is not copied in memory", |progress| big.bundle_in_little_memory(progress).map(|()| ""))?;
     let mut passed = 1;

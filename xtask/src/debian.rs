@@ -1,4 +1,4 @@
-//! Debian packages: LLVM 22, what linking it statically needs, and Python.
+//! Debian packages: LLVM 22, what linking it statically needs, and Python; and the mirror that they come from.
 
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
@@ -38,11 +38,45 @@ pub fn install_packages(with_pip: bool) -> Result<()> {
     require_root_on_debian(&missing)?;
     step("read Debian's package lists with apt-get", |progress| {
         // Some other archive of this machine may be out of reach: what counts is whether the install succeeds.
-        let outcome = progress.run(apt_get().arg("update"));
-        Ok(if outcome.is_ok() { "" } else { "incomplete" })
+        Ok(if update(progress).is_ok() { "" } else { "incomplete" })
     })?;
     let title = format!("install {} Debian packages and what they need with apt-get", missing.len());
     step(&title, |progress| install(progress, &missing).map(|()| ""))
+}
+
+/// Where this machine's apt gets Debian from.
+pub fn mirrors(progress: &Progress) -> Result<Vec<String>> {
+    let mut found = known_mirrors(progress)?;
+    if found.is_empty() {
+        // Only the lists, which images of containers come without, say which archive is Debian's.
+        update(progress)?;
+        found = known_mirrors(progress)?;
+    }
+    if found.is_empty() {
+        return Err(Failure::new(format!(
+            "no Debian mirror is among apt's sources, and Debian 11's C library comes from there. This is {}: add one, or let \
+             FATLINK_TOOLCHAIN name a folder that another clone has set up",
+            system_name()
+        )));
+    }
+    Ok(found)
+}
+
+fn known_mirrors(progress: &Progress) -> Result<Vec<String>> {
+    let mut command = apt_get();
+    command.args([
+        "indextargets",
+        "--format",
+        "$(REPO_URI)",
+        "Created-By: Packages",
+        "Origin: Debian",
+        "Label: Debian",
+    ]);
+    let listing = progress.run(&mut command)?;
+    let mut mirrors: Vec<String> = listing.lines().filter(|line| line.contains(":/")).map(str::to_owned).collect();
+    mirrors.sort();
+    mirrors.dedup();
+    Ok(mirrors)
 }
 
 /// A Python that has pip: the first in PATH, or the system's.
@@ -118,7 +152,12 @@ fn install(progress: &Progress, packages: &[&str]) -> Result<()> {
     })
 }
 
-fn apt_get() -> Command {
+fn update(progress: &Progress) -> Result<()> {
+    progress.run(apt_get().arg("update")).map(drop)
+}
+
+/// `apt-get`, which asks nothing.
+pub fn apt_get() -> Command {
     let mut command = Command::new("apt-get");
     command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C.UTF-8");
     // Another apt may run, as it does right after a machine's first start.

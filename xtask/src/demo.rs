@@ -88,7 +88,7 @@ struct Demo {
 /// Stops at the first step that does not do what it says.
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
-    dist::build(repository)?;
+    dist::build(repository, &toolchain)?;
     let demo = Demo::new(repository, &toolchain);
     for Step { title, sample, work } in STEPS {
         let mut below = String::new();

@@ -4,15 +4,18 @@
 //! `-B`, under the names of all linkers that gcc knows, and stands apart, because clang would take a `ld` beside its linker
 //! wrapper for the host linker. `dist/share` holds man pages and shell completions.
 
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::failure::{Failure, Result};
 use crate::pages;
 use crate::repository::{Repository, create_folder, replace_link};
-use crate::step::step;
-use crate::{library, setup};
+use crate::step::{Progress, step};
+use crate::toolchain::Toolchain;
+use crate::{library, setup, sysroot};
 
-const PROGRAMS: [&str; 2] = ["fatlink", "offload-bundle"];
+/// Each with its package.
+const PROGRAMS: [(&str, &str); 2] = [("linker-wrapper", "fatlink"), ("offload-bundle", "offload-bundle")];
 const LINKS: [(&str, &str); 7] = [
     ("bin/clang-linker-wrapper", "fatlink"),
     ("bin/ld.fatlink", "fatlink"),
@@ -25,28 +28,51 @@ const LINKS: [(&str, &str); 7] = [
 
 /// Builds and lays out, on a machine that may still lack the tools.
 pub fn run(repository: &Repository) -> Result<()> {
-    setup::install(repository)?;
-    build(repository)
+    let toolchain = setup::install(repository)?;
+    build(repository, &toolchain)
 }
 
 /// Builds and lays out.
-pub fn build(repository: &Repository) -> Result<()> {
+pub fn build(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
     step("build fatlink and offload-bundle into dist/", |progress| {
-        let mut cargo = repository.cargo("build");
-        cargo.args(["--release", "--locked", "--package=linker-wrapper", "--package=offload-bundle", "--bins"]);
-        // A build for another target would land elsewhere, and would not run here.
-        cargo.arg("--target-dir").arg(&repository.target).env_remove("CARGO_BUILD_TARGET");
-        progress.run(&mut cargo).map_err(|failure| failure.led_by("cargo build failed"))?;
+        for (package, program) in PROGRAMS {
+            build_program(repository, toolchain, progress, package, program)?;
+        }
         lay_out(&repository.target.join("release"), &repository.dist())?;
         pages::write(repository, progress).map(|()| "")
     })?;
-    step("build libnvfatbin into dist/", |progress| library::build(repository, progress).map(|()| ""))
+    step("build libnvfatbin into dist/", |progress| library::build(repository, toolchain, progress).map(|()| ""))
+}
+
+/// Only the program itself is linked otherwise than `cargo build --release` does it: nothing else is built again.
+fn build_program(
+    repository: &Repository,
+    toolchain: &Toolchain,
+    progress: &Progress,
+    package: &str,
+    program: &str,
+) -> Result<()> {
+    let mut cargo = repository.cargo("rustc");
+    cargo.args(["--release", "--locked", "--package", package, "--bin", program]);
+    // A build for another target would land elsewhere, and would not run here.
+    cargo.arg("--target-dir").arg(&repository.target).env_remove("CARGO_BUILD_TARGET");
+    let (linker, words) = sysroot::linker(toolchain);
+    cargo.arg("--").arg(option("linker", linker.as_os_str()));
+    cargo.args(words.iter().map(|word| option("link-arg", word)));
+    progress.run(&mut cargo).map(drop).map_err(|failure| failure.led_by("cargo build failed"))
+}
+
+/// One of rustc's `-C` options.
+fn option(name: &str, value: &OsStr) -> OsString {
+    let mut word = OsString::from(format!("-C{name}="));
+    word.push(value);
+    word
 }
 
 fn lay_out(built: &Path, dist: &Path) -> Result<()> {
     create_folder(&dist.join("bin"))?;
     create_folder(&dist.join("gcc"))?;
-    for program in PROGRAMS {
+    for (_, program) in PROGRAMS {
         copy_whole(&built.join(program), &dist.join("bin").join(program))?;
     }
     LINKS.into_iter().try_for_each(|(link, program)| replace_link(program, &dist.join(link)))

@@ -35,7 +35,11 @@ impl Environment {
         // Linked programs find libomptarget and NVIDIA's libraries there at run time.
         let libraries = vec![llvm.join("lib"), cuda.join("lib")];
         Self {
-            variables: vec![("CUDA_PATH", cuda.into_os_string())],
+            variables: vec![
+                ("CUDA_PATH", cuda.into_os_string()),
+                // For tests: programs that run on it.
+                ("FATLINK_SYSROOT", toolchain.sysroot().into_os_string()),
+            ],
             search_paths: vec![("PATH", programs), ("LD_LIBRARY_PATH", libraries)],
         }
     }

@@ -9,6 +9,8 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder, replace_link};
 use crate::step::Progress;
+use crate::sysroot;
+use crate::toolchain::Toolchain;
 
 const PACKAGE: &str = "offload-bundle-capi";
 /// What cargo calls the static library.
@@ -33,7 +35,7 @@ const FUNCTIONS: [&str; 12] = [
 ];
 
 /// Builds and lays out the library.
-pub fn build(repository: &Repository, progress: &Progress) -> Result<()> {
+pub fn build(repository: &Repository, toolchain: &Toolchain, progress: &Progress) -> Result<()> {
     let mut cargo = repository.cargo("build");
     cargo.args(["--release", "--locked", "--lib"]).arg(format!("--package={PACKAGE}"));
     cargo.arg("--target-dir").arg(&repository.target).env_remove("CARGO_BUILD_TARGET");
@@ -48,15 +50,15 @@ pub fn build(repository: &Repository, progress: &Progress) -> Result<()> {
     copy(&sources.join("include/nvFatbin.h"), &include.join("nvFatbin.h"))?;
     // Programs that have it open keep the old one.
     let partial = lib.join(format!("{SONAME}.partial"));
-    progress.run(&mut link(&built, &sources, &partial)).map_err(|failure| failure.led_by("cc failed"))?;
+    progress.run(&mut link(toolchain, &built, &sources, &partial)).map_err(|failure| failure.led_by("clang failed"))?;
     std::fs::rename(&partial, lib.join(SONAME)).map_err(|error| Failure::file("replace", &lib.join(SONAME), &error))?;
     replace_link(SONAME, &lib.join("libnvfatbin.so"))
 }
 
-/// The linker that rustc itself uses.
-fn link(built: &Path, sources: &Path, output: &Path) -> Command {
-    let mut command = Command::new("cc");
-    command.arg("-shared").arg("-o").arg(output);
+fn link(toolchain: &Toolchain, built: &Path, sources: &Path, output: &Path) -> Command {
+    let (linker, words) = sysroot::linker(toolchain);
+    let mut command = Command::new(linker);
+    command.args(words).arg("-shared").arg("-o").arg(output);
     command.args(FUNCTIONS.map(|function| format!("-Wl,--undefined=nvFatbin{function}")));
     command.arg(built);
     command.arg(format!("-Wl,--version-script={}", sources.join("libnvfatbin.map").display()));

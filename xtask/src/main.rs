@@ -17,6 +17,7 @@ mod repository;
 mod roundtrip;
 mod setup;
 mod step;
+mod sysroot;
 mod test;
 mod toolchain;
 
@@ -50,7 +51,7 @@ const SUBCOMMANDS: [Subcommand; 9] = [
     },
     Subcommand {
         name: "setup",
-        help: "install LLVM 22 and CUDA 13.0 where they are missing",
+        help: "install LLVM 22, CUDA 13.0 and a C library to link against",
         run: Run::Plain(setup::run),
     },
     Subcommand {
@@ -119,6 +120,6 @@ fn usage() -> String {
     for subcommand in &SUBCOMMANDS {
         text += &format!("  {:10} {}\n", subcommand.name, subcommand.help);
     }
-    text + "\nFATLINK_TOOLCHAIN names the folder that CUDA is installed in, instead of .toolchain/;\n\
+    text + "\nFATLINK_TOOLCHAIN names the folder that CUDA and that library are installed in, instead of .toolchain/;\n\
             several clones can share one.\n"
 }

@@ -3,12 +3,13 @@
 use crate::failure::Result;
 use crate::repository::Repository;
 use crate::toolchain::{LLVM, Toolchain};
-use crate::{cuda, debian};
+use crate::{cuda, debian, sysroot};
 
 /// Installs, and says where everything is.
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = install(repository)?;
-    println!("LLVM 22 is in {LLVM}, CUDA 13.0 in {}", toolchain.cuda().display());
+    let (cuda, sysroot) = (toolchain.cuda(), toolchain.sysroot());
+    println!("LLVM 22 is in {LLVM}, CUDA 13.0 in {}, Debian 11's C library in {}", cuda.display(), sysroot.display());
     Ok(())
 }
 
@@ -17,5 +18,6 @@ pub fn install(repository: &Repository) -> Result<Toolchain> {
     let toolchain = Toolchain::locate(repository)?;
     debian::install_packages(!cuda::is_installed(&toolchain))?;
     cuda::install_wheels(&toolchain)?;
+    sysroot::install(&toolchain)?;
     Ok(toolchain)
 }

@@ -34,7 +34,7 @@ pub fn run(repository: &Repository) -> Result<()> {
     for Check { title, work } in CHECKS {
         step(title, |progress| work(&checker, progress))?;
     }
-    dist::build(repository)?;
+    dist::build(repository, &toolchain)?;
     let mut counted = Tally::default();
     step("cargo test, all packages and the lit tests", |progress| {
         counted = cargo_test(&checker, progress)?;

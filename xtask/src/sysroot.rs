@@ -1,0 +1,185 @@
+//! Debian 11's C library, which dist/ is linked against: so it runs on every system with glibc 2.31 or newer.
+//!
+//! Debian's mirror is the one that this machine's apt is set up for. Apt works in a folder of its own here: the machine's
+//! package lists and packages stay as they are, and no root is needed.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::debian::{self, apt_get};
+use crate::failure::{Failure, Result};
+use crate::repository::{create_folder, replace_link};
+use crate::step::{Progress, step};
+use crate::toolchain::{LLVM, Toolchain, remove_folder};
+
+/// The C library, and of the compiler's what the host's would not do for: its unwinder asks for glibc 2.35.
+const PACKAGES: [&str; 4] = ["libc6", "libc6-dev", "libgcc-s1", "libgcc-10-dev"];
+
+const SUITE: &str = "bullseye";
+
+/// In every Debian; other distributions have it as a package of this name.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// What is installed, in a file inside of it.
+const STAMP: &str = "packages.txt";
+
+/// Installs it, unless it is there.
+pub fn install(toolchain: &Toolchain) -> Result<()> {
+    if is_installed(toolchain) {
+        return Ok(());
+    }
+    let _lock = toolchain.lock()?;
+    // Another clone may have installed it while this one waited.
+    if is_installed(toolchain) {
+        return Ok(());
+    }
+    let title = format!("install Debian 11's C library into {}", toolchain.folder().display());
+    step(&title, |progress| {
+        let root = toolchain.begin(&toolchain.sysroot())?;
+        unpack(progress, &root)?;
+        complete(&root)?;
+        toolchain.finish(&root, &toolchain.sysroot()).map(|()| "")
+    })
+}
+
+/// A program that links with this C library, and the words that make it do so. Its linker is the one that rustc takes too:
+/// LLVM's archives stand in front of what wants them.
+pub fn linker(toolchain: &Toolchain) -> (PathBuf, [OsString; 2]) {
+    let mut word = OsString::from("--sysroot=");
+    word.push(toolchain.sysroot());
+    // gcc would take its own start files and the machine's libraries first.
+    (Path::new(LLVM).join("bin/clang"), [word, "-fuse-ld=lld".into()])
+}
+
+fn is_installed(toolchain: &Toolchain) -> bool {
+    std::fs::read_to_string(toolchain.sysroot().join(STAMP)).is_ok_and(|stamp| stamp == contents())
+}
+
+fn contents() -> String {
+    format!("{SUITE}: {}\n", PACKAGES.join(" "))
+}
+
+/// Downloads the packages and unpacks them into `root`.
+fn unpack(progress: &Progress, root: &Path) -> Result<()> {
+    let apt = Apt::new(&root.join("apt"), &debian::mirrors(progress)?)?;
+    // A mirror of several may lack the suite: what counts is whether the packages come.
+    let updated = progress.run(apt.command().arg("update"));
+    progress.run(apt.command().arg("download").args(PACKAGES)).map_err(|failure| {
+        let cause = updated.err().unwrap_or(failure);
+        Failure::new(format!(
+            "cannot get Debian 11's C library: apt-get says: {}\nCheck the network, and that a Debian mirror in apt's sources \
+             has the suite {SUITE}; or let FATLINK_TOOLCHAIN name a folder that another clone has set up",
+            cause.tool_error()
+        ))
+    })?;
+    for package in files(&apt.folder)?.filter(|path| path.extension() == Some(OsStr::new("deb"))) {
+        progress.run(Command::new("dpkg-deb").arg("--extract").args([&package, root]))?;
+    }
+    remove_folder(&apt.folder)
+}
+
+/// Makes a tree of it that can lie anywhere.
+fn complete(root: &Path) -> Result<()> {
+    remove_folder(&root.join("usr/share"))?;
+    make_links_relative(root, "")?;
+    let stamp = root.join(STAMP);
+    std::fs::write(&stamp, contents()).map_err(|error| Failure::file("write", &stamp, &error))
+}
+
+/// A link to `/lib/…` would lead out of the tree. `up` leads from `folder` to its root.
+fn make_links_relative(folder: &Path, up: &str) -> Result<()> {
+    for path in files(folder)? {
+        match std::fs::read_link(&path) {
+            Ok(target) => {
+                if let Some(inside) = target.to_str().and_then(|target| target.strip_prefix('/')) {
+                    replace_link(&format!("{up}{inside}"), &path)?;
+                }
+            }
+            Err(_) if path.is_dir() => make_links_relative(&path, &format!("{up}../"))?,
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn files(folder: &Path) -> Result<impl Iterator<Item = PathBuf>> {
+    let entries = std::fs::read_dir(folder).map_err(|error| Failure::file("read", folder, &error))?;
+    Ok(entries.flatten().map(|entry| entry.path()))
+}
+
+/// An apt that knows nothing but the suite.
+struct Apt {
+    folder: PathBuf,
+}
+
+impl Apt {
+    fn new(folder: &Path, mirrors: &[String]) -> Result<Self> {
+        create_folder(&folder.join("state/lists/partial"))?;
+        create_folder(&folder.join("cache/archives/partial"))?;
+        let write = |name: &str, text: &str| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))
+        };
+        write("status", "")?;
+        write("sources.list", &sources(mirrors))?;
+        // What the machine does after an update of its own lists.
+        write("apt.conf", "#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n")?;
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = apt_get();
+        command.current_dir(&self.folder).arg("--config-file").arg(self.folder.join("apt.conf"));
+        let options = [
+            ("Dir::State", "state"),
+            ("Dir::State::status", "status"),
+            ("Dir::Cache", "cache"),
+            ("Dir::Etc::SourceList", "sources.list"),
+            ("Dir::Etc::SourceParts", "/dev/null"),
+            ("Dir::Etc::Preferences", "/dev/null"),
+            ("Dir::Etc::PreferencesParts", "/dev/null"),
+        ];
+        for (name, file) in options {
+            let mut option = OsString::from(format!("{name}="));
+            option.push(self.folder.join(file));
+            command.arg("--option").arg(option);
+        }
+        command
+    }
+}
+
+fn sources(mirrors: &[String]) -> String {
+    let line =
+        |mirror: &String| format!("deb [arch=amd64 target=Packages signed-by={KEYRING}] {mirror} {SUITE} main\n");
+    mirrors.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mirror_is_asked_for_the_suite() {
+        let mirrors = ["http://a.example/debian/".to_owned(), "http://b.example/debian/".to_owned()];
+        let text = sources(&mirrors);
+        assert_eq!(text.lines().count(), 2);
+        assert!(
+            text.lines().all(|line| line.starts_with("deb [") && line.ends_with("/debian/ bullseye main")),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn links_stay_inside_the_tree() {
+        let root = std::env::temp_dir().join(format!("fatlink-links-{}", std::process::id()));
+        let folder = root.join("usr/lib");
+        create_folder(&folder).unwrap();
+        replace_link("/lib/libdl.so.2", &folder.join("libdl.so")).unwrap();
+        replace_link("libm.so.6", &folder.join("libm.so")).unwrap();
+        make_links_relative(&root, "").unwrap();
+        assert_eq!(std::fs::read_link(folder.join("libdl.so")).unwrap(), Path::new("../../lib/libdl.so.2"));
+        assert_eq!(std::fs::read_link(folder.join("libm.so")).unwrap(), Path::new("libm.so.6"));
+        remove_folder(&root).unwrap();
+    }
+}

@@ -1,6 +1,8 @@
 //! `@file`: response files with GNU quoting, nested, read and written. Lossless for words that are not UTF-8.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -9,31 +11,72 @@ use crate::error::Errors;
 /// Deeper nesting can only be a file that names itself.
 const DEEPEST: usize = 64;
 
+/// More response files than any line has; without a limit, files that each name another twice would double their number with each.
+const MOST_FILES: usize = 4096;
+
+/// More text in bytes than the response files of any line have together; `@/dev/zero` has no end.
+const MOST_TEXT: u64 = 64 << 20;
+
 /// Replaces every `@file` by the words in it. A file that cannot be read stays a word, as GNU tools do.
 ///
 /// # Errors
-/// A response file that includes itself.
+/// A response file that includes itself, or more files or text than a line can need.
 pub fn expand(words: &[OsString]) -> Result<Vec<OsString>, Errors> {
-    let mut expanded = Vec::with_capacity(words.len());
+    let mut expansion = Expansion { words: Vec::with_capacity(words.len()), files: 0, text: 0 };
     for word in words {
-        expand_word(word, 0, &mut expanded)?;
+        expansion.add(word, 0)?;
     }
-    Ok(expanded)
+    Ok(expansion.words)
 }
 
-fn expand_word(word: &OsStr, depth: usize, expanded: &mut Vec<OsString>) -> Result<(), Errors> {
-    let file = word.as_bytes().strip_prefix(b"@").map(|name| Path::new(OsStr::from_bytes(name)));
-    let Some((file, text)) = file.and_then(|file| Some((file, std::fs::read(file).ok()?))) else {
-        expanded.push(word.to_owned());
-        return Ok(());
-    };
-    if depth == DEEPEST {
-        return Err(Errors::one(format_args!("response file {} includes itself", file.display())));
+/// The words so far, and what they took.
+struct Expansion {
+    words: Vec<OsString>,
+    /// How many response files were read.
+    files: usize,
+    /// How many bytes they had.
+    text: u64,
+}
+
+impl Expansion {
+    fn add(&mut self, word: &OsStr, depth: usize) -> Result<(), Errors> {
+        let file = word.as_bytes().strip_prefix(b"@").map(|name| Path::new(OsStr::from_bytes(name)));
+        // One byte more than there may be shows that there are more.
+        let read = |file: &Path| {
+            let mut text = Vec::new();
+            File::open(file)?.take(MOST_TEXT - self.text + 1).read_to_end(&mut text).map(|_| text)
+        };
+        let Some((file, text)) = file.and_then(|file| Some((file, read(file).ok()?))) else {
+            self.words.push(word.to_owned());
+            return Ok(());
+        };
+        self.files += 1;
+        self.text += text.len() as u64;
+        self.check(file, depth)?;
+        for inner in split(&text) {
+            self.add(&inner, depth + 1)?;
+        }
+        Ok(())
     }
-    for inner in split(&text) {
-        expand_word(&inner, depth + 1, expanded)?;
+
+    fn check(&self, file: &Path, depth: usize) -> Result<(), Errors> {
+        let file = file.display();
+        if depth == DEEPEST {
+            return Err(Errors::one(format_args!("response file {file} includes itself")));
+        }
+        if self.files > MOST_FILES {
+            return Err(Errors::one(format_args!(
+                "response file {file} is one of more than {MOST_FILES} that this line includes; do response files name each other?"
+            )));
+        }
+        if self.text > MOST_TEXT {
+            return Err(Errors::one(format_args!(
+                "response file {file} goes beyond the {} MiB of text that response files may have together",
+                MOST_TEXT >> 20
+            )));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Splits as GNU tools do: blanks separate, quotes of both kinds group, a backslash takes the next byte
@@ -134,5 +177,40 @@ mod tests {
         let own = folder.path().join("own");
         std::fs::write(&own, format!("@{}", own.display())).unwrap();
         assert!(expand(&[OsString::from(format!("@{}", own.display()))]).is_err());
+    }
+
+    fn error(words: &[OsString]) -> String {
+        format!("{}", expand(words).unwrap_err())
+    }
+
+    #[test]
+    fn issue_11_21_response_files_that_double() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |number: usize| folder.path().join(number.to_string());
+        for number in 0..30 {
+            std::fs::write(name(number), format!("@{0} @{0}", name(number + 1).display())).unwrap();
+        }
+        std::fs::write(name(30), "").unwrap();
+        let error = error(&[OsString::from(format!("@{}", name(0).display()))]);
+        assert!(error.contains("is one of more than 4096 that this line includes"), "{error}");
+    }
+
+    #[test]
+    fn issue_11_21_response_files_without_an_end() {
+        let error = error(&[OsString::from("@/dev/zero")]);
+        assert_eq!(
+            error,
+            "response file /dev/zero goes beyond the 64 MiB of text that response files may have together"
+        );
+    }
+
+    #[test]
+    fn a_response_file_may_be_a_pipe() {
+        use std::os::fd::AsRawFd;
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        std::io::Write::write_all(&mut writer, b"a 'b c'").unwrap();
+        drop(writer);
+        let word = OsString::from(format!("@/dev/fd/{}", reader.as_raw_fd()));
+        assert_eq!(expand(&[word]).unwrap(), ["a", "b c"]);
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use llvm_passes::crash::{self, WatchedMapping};
 
-use crate::stamp::Stamp;
+use crate::stamp::{self, Stamp};
 
 /// A file's bytes, mapped read-only.
 ///
@@ -29,7 +29,7 @@ impl Mapped {
     /// # Errors
     /// Those of opening and mapping; anything but a regular file is `InvalidInput`.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Self::of_file(&File::open(path)?, path)
+        Self::of_file(&stamp::open(path)?, path)
     }
 
     /// As [`Mapped::open`], with what tells later whether the file has changed since.
@@ -37,7 +37,7 @@ impl Mapped {
     /// # Errors
     /// As [`Mapped::open`].
     pub fn open_stamped(path: &Path) -> io::Result<(Self, Stamp)> {
-        let file = File::open(path)?;
+        let file = stamp::open(path)?;
         let metadata = file.metadata()?;
         let mapped = Self::of_file(&file, path)?;
         let stamp = Stamp::new(path, &metadata, || Ok(*blake3::hash(mapped.bytes()).as_bytes()))?;
@@ -45,11 +45,7 @@ impl Mapped {
     }
 
     fn of_file(file: &File, path: &Path) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-        }
-        if metadata.len() == 0 {
+        if file.metadata()?.len() == 0 {
             return Ok(Mapped(None));
         }
         // SAFETY: the mapping is private to this struct and read-only. A file that is truncated raises SIGBUS, which ends the

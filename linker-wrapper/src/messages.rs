@@ -2,16 +2,20 @@
 //!
 //! A link's result never depends on who reads its messages: the reader may have gone, or the file that they go to may
 //! be on a full disk. Only an answer that was asked for in place of a link (`--help`) fails where it cannot be written.
+//! No name that comes from a file sends commands to a terminal.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
+
+use offload_bundle::printable;
 
 use crate::error::{Errors, reason, warn};
 use crate::progress;
 
 /// Prints one message, a line or more, on stderr, clear of the line that shows the progress.
 pub fn show(message: impl fmt::Display) {
-    let line = format!("{message}\n");
+    let message = format!("{message}\n");
+    let line = printable::lines(&message);
     progress::quietly(|| {
         // One write, so that messages of several processes do not mix. There is nobody to tell if it fails.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
@@ -24,7 +28,7 @@ pub fn show(message: impl fmt::Display) {
 /// The disk is full, say.
 pub fn answer(text: &str) -> Result<(), Errors> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(printable::lines(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Errors::one(format_args!("cannot write to standard output: {}", reason(&error))))
         }

@@ -124,8 +124,11 @@ fn links_on(path: &Path, links: &mut Vec<(PathBuf, State)>) {
     }
 }
 
-/// Opens a file whose place may have been taken by anything: a FIFO must not stop us.
-fn open(path: &Path) -> io::Result<File> {
+/// Opens a regular file in whose place anything may be: a thin archive may name a FIFO, which must not stop us.
+///
+/// # Errors
+/// Those of opening it; anything but a regular file is `InvalidInput`.
+pub fn open(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {

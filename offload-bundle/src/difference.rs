@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::cubin::{self, Cubin, SymbolKind};
 use crate::fatbin::Entry;
 use crate::listing::{self, Found, ListError, Row};
+use crate::printable;
 
 /// An image of one of the files, with what it takes to compare it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -223,10 +224,11 @@ fn line(change: &Change) -> String {
         (Some(row), Some(_)) => {
             let field = |field: &Field| match field.name {
                 "contents" => "contents differ".to_owned(),
-                name => format!("{name} {} -> {}", field.left, field.right),
+                name => format!("{name} {} -> {}", printable::name(&field.left), printable::name(&field.right)),
             };
             let fields = change.fields.iter().map(field);
-            let functions = change.functions.iter().map(|function| format!("{} {}", function.name, function.change));
+            let function = |function: &Function| format!("{} {}", printable::name(&function.name), function.change);
+            let functions = change.functions.iter().map(function);
             format!("! {}: {}\n", name(row), fields.chain(functions).collect::<Vec<_>>().join(", "))
         }
         (None, None) => String::new(),
@@ -237,7 +239,7 @@ fn line(change: &Change) -> String {
 fn name(row: &Row) -> String {
     let member = row.member.as_ref().map(|member| format!(" ({member})")).unwrap_or_default();
     let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
-    format!("{} {target}{member}", row.image)
+    printable::name(&format!("{} {target}{member}", row.image)).into_owned()
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ mod hostile;
 pub mod listing;
 pub mod ltoir;
 pub mod offload_binary;
+pub mod printable;
 pub mod ptx;
 mod ptx_header;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::fatbin::{self, Compression, Entry, EntryKind};
 use crate::hip_bundle::{self, BundleEntry, BundleId};
 use crate::host_object::{self, CarrierKind, FileKind};
 use crate::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
+use crate::printable;
 
 /// One device image. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -421,10 +422,10 @@ const SIZE_COLUMN: usize = 5;
 fn cells_of(row: &Row) -> [String; COLUMNS] {
     let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
     [
-        row.member.clone().unwrap_or_default(),
+        printable::name(row.member.as_deref().unwrap_or_default()).into_owned(),
         format!("{:#x}", row.offset),
-        row.kind.clone(),
-        target.to_owned(),
+        printable::name(&row.kind).into_owned(),
+        printable::name(target).into_owned(),
         image_text(row),
         row.size.to_string(),
         match row.uncompressed_size {

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::FormatError;
 use crate::cubin::{self, Cubin, CubinResources, FunctionResources};
 use crate::listing::{self, ListError};
+use crate::printable;
 
 /// One cubin of a file. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -236,7 +237,7 @@ pub fn text(cubins: &[CubinUsage], shown: impl Fn(&str) -> String) -> String {
 }
 
 fn block(cubin: &CubinUsage, shown: &impl Fn(&str) -> String) -> String {
-    let member = cubin.member.as_ref().map(|member| format!(" ({member})")).unwrap_or_default();
+    let member = cubin.member.as_ref().map(|member| format!(" ({})", printable::name(member))).unwrap_or_default();
     let mut out = format!("{}: cubin {}{member}, {} bytes: ", cubin.index, cubin.target, cubin.size);
     let part = |part: &Part| format!("{} {} ({} %)", part.name, part.bytes, percent(part.bytes, cubin.size));
     out += &cubin.parts.iter().map(part).collect::<Vec<_>>().join(", ");
@@ -289,7 +290,7 @@ fn cells(function: &FunctionUsage, code: u64, shown: &impl Fn(&str) -> String) -
         number(function.stack),
         function.shared.to_string(),
         function.constant.to_string(),
-        format!("{}{kind}{notes}", shown(&function.name)),
+        format!("{}{kind}{notes}", printable::name(&shown(&function.name))),
     ]
 }
 

@@ -4,6 +4,7 @@ use super::containers::Place;
 use super::findings::{Finding, Severity};
 use super::needs::DriverNeeds;
 use super::report::{CheckReport, ContainerReport, GpuReport, Report};
+use crate::printable;
 
 pub(super) fn report(report: &Report) -> String {
     let mut out = format!("driver: {}\n", report.driver);
@@ -16,7 +17,8 @@ pub(super) fn report(report: &Report) -> String {
 
 /// `fatbin 2 (member a.o, section .nv_fatbin, offset 0x40)`.
 fn heading(place: &Place) -> String {
-    let member = place.member.as_ref().map(|member| format!("member {member}, ")).unwrap_or_default();
+    let member =
+        place.member.as_ref().map(|member| format!("member {}, ", printable::name(member))).unwrap_or_default();
     let section = place.section.map(|section| format!("section {section}, ")).unwrap_or_default();
     format!("fatbin {} ({member}{section}offset {:#x})", place.container, place.offset)
 }

@@ -1,6 +1,5 @@
 //! `offload-bundle extract`.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -130,8 +129,7 @@ fn to_standard_output(arguments: &Arguments, chosen: &[Chosen]) -> Result<Answer
     if arguments.json {
         return Err("--json and -o - would write to the same place; name a file with -o".to_owned());
     }
-    let mut out = std::io::stdout().lock();
-    out.write_all(&one.bytes).and_then(|()| out.flush()).map_err(|e| format!("standard output: {e}"))?;
+    output::print(&one.bytes)?;
     Ok(Answer { text: String::new(), code: 0 })
 }
 

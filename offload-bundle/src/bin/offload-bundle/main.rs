@@ -13,6 +13,7 @@ mod pages;
 mod resources;
 mod strip;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -81,9 +82,12 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(usage) => {
-            // Not clap's own 2 for a wrong argument: that says something about a file.
-            let _ = usage.print();
-            return if usage.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            if usage.use_stderr() {
+                // Not clap's own 2 for a wrong argument: that says something about a file.
+                let _ = usage.print();
+                return ExitCode::FAILURE;
+            }
+            return asked(&usage);
         }
     };
     let result = match arguments.command {
@@ -99,4 +103,15 @@ fn main() -> ExitCode {
         Command::Annotate(arguments) => annotate::run(&arguments),
     };
     output::finish(result, 1)
+}
+
+/// Prints what was asked for in place of work, the help or the version.
+fn asked(usage: &clap::Error) -> ExitCode {
+    match usage.print().and_then(|()| std::io::stdout().flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            output::complain(&format!("standard output: {e}"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
 }

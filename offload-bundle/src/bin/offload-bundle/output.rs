@@ -1,10 +1,11 @@
 //! What all commands do alike: read a file, print the answer, end.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use offload_bundle::listing::ListError;
+use offload_bundle::printable;
 use serde::Serialize;
 
 /// What a command answers.
@@ -18,18 +19,24 @@ pub struct Answer {
 /// Prints the answer, or the error with nothing on standard output; `trouble` is the exit code then.
 pub fn finish(result: Result<Answer, String>, trouble: u8) -> ExitCode {
     let printed = result.and_then(|answer| {
-        print(&answer.text).map_err(|e| format!("standard output: {e}"))?;
+        print(printable::lines(&answer.text).as_bytes())?;
         Ok(answer.code)
     });
     match printed {
         Ok(code) => ExitCode::from(code),
         Err(what) => {
-            for line in what.lines() {
-                eprintln!("offload-bundle: error: {line}");
-            }
+            complain(&what);
             ExitCode::from(trouble)
         }
     }
+}
+
+/// Prints an error, one a line.
+pub fn complain(what: &str) {
+    let lines = printable::lines(what);
+    let text: String = lines.lines().map(|line| format!("offload-bundle: error: {line}\n")).collect();
+    // Nobody is left to tell when standard error itself is gone.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Reads a file and what `read` finds in it; thin archives name their members relative to their own folder.
@@ -39,11 +46,26 @@ pub fn read<T>(
 ) -> Result<T, String> {
     let data = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let folder = file.parent().unwrap_or(Path::new(""));
-    let mut read_thin = |path: &str| std::fs::read(folder.join(path)).map_err(|e| e.to_string());
+    let mut read_thin = |path: &str| read_member(&folder.join(path));
     read(&data, &mut read_thin).map_err(|error| {
         let member = error.member().map(|member| format!("({member})")).unwrap_or_default();
-        format!("{}{member}: {error}", file.display())
+        printable::name(&format!("{}{member}: {error}", file.display())).into_owned()
     })
+}
+
+/// The file of a thin archive's member. An archive may name anything, so what is no file is not even waited for.
+fn read_member(path: &Path) -> Result<Vec<u8>, String> {
+    let mut options = std::fs::OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let mut file = options.read(true).open(path).map_err(|e| e.to_string())?;
+    let metadata = file.metadata().map_err(|e| e.to_string())?;
+    if !metadata.is_file() {
+        return Err("is no regular file, as the members of a thin archive are; build the archive again".to_owned());
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    Ok(bytes)
 }
 
 /// All errors together, a line each.
@@ -58,11 +80,10 @@ pub fn json(value: &impl Serialize) -> Result<String, String> {
 }
 
 /// Prints to the end, or until the reader of a pipe has seen enough.
-fn print(text: &str) -> std::io::Result<()> {
+pub fn print(bytes: &[u8]) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
-    let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    match printed {
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        printed => printed,
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("standard output: {e}")),
+        _ => Ok(()),
     }
 }

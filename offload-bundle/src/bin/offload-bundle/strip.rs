@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use offload_bundle::listing::Row;
+use offload_bundle::printable;
 use offload_bundle::selection::Selector;
 use offload_bundle::strip::{self, Choice, Summary};
 use serde::Serialize;
@@ -85,5 +86,5 @@ fn text(report: &Report) -> String {
 fn name(row: &Row) -> String {
     let member = row.member.as_ref().map(|member| format!(" ({member})")).unwrap_or_default();
     let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
-    format!("{} {target}{member}", row.image)
+    printable::name(&format!("{} {target}{member}", row.image)).into_owned()
 }

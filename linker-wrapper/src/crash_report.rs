@@ -1,10 +1,10 @@
-//! What a fresh copy of this program does after LLVM crashed in the first one, or a mapped file was cut short under it: it
-//! says so, and leaves nothing behind. See `llvm_passes::crash`.
+//! What a fresh copy of this program does after LLVM crashed in the first one, a mapped file was cut short under it, or the
+//! memory ran out: it says so, and leaves nothing behind. See `llvm_passes::crash`.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-use llvm_passes::crash::{OTHER_LIBRARY, REPORT_FLAG, UNREADABLE_MAPPING};
+use llvm_passes::crash::{NO_MEMORY, OTHER_LIBRARY, REPORT_FLAG, UNREADABLE_MAPPING};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Errors;
@@ -12,17 +12,17 @@ use crate::{scratch, worker};
 
 /// The report, if that is what this process was started for.
 pub fn requested(words: &[OsString]) -> Option<Errors> {
-    let [_, flag, signal, activity, folder] = words else { return None };
+    let [_, flag, signal, activity, folder, output] = words else { return None };
     if flag != REPORT_FLAG {
         return None;
     }
     end_children();
-    let errors = errors(&signal.to_string_lossy(), &activity.to_string_lossy());
+    let errors = errors(signal.to_string_lossy().trim_start_matches('0'), &activity.to_string_lossy());
     if folder == worker::FLAG {
         worker::answer(&errors);
         return Some(Errors::default());
     }
-    scratch::remove_folder_of_crashed_link(Path::new(folder));
+    scratch::remove_leftovers_of_crashed_link(Path::new(folder), Path::new(output));
     Some(errors)
 }
 
@@ -32,7 +32,21 @@ fn errors(signal: &str, activity: &str) -> Errors {
             "{file} was truncated during the link, or its disk failed; link again when nothing writes to it"
         ));
     }
-    if let Some(activity) = activity.strip_prefix(OTHER_LIBRARY) {
+    let of_library = activity.strip_prefix(OTHER_LIBRARY);
+    if signal == NO_MEMORY {
+        let activity = of_library.unwrap_or(activity);
+        let during = if activity.is_empty() { String::new() } else { format!(" while {activity}") };
+        return Errors::one(format_args!(
+            "the memory has run out{during}; raise the limit (ulimit -v, or that of a container), or let fewer jobs run at a time \
+             with --wrapper-jobs= or --offload-memory="
+        ));
+    }
+    if activity.is_empty() {
+        return Errors::one(format_args!(
+            "fatlink crashed (signal {signal}); this is a defect of fatlink: report it with the files of this link"
+        ));
+    }
+    if let Some(activity) = of_library {
         return Errors::one(format_args!(
             "a crash (signal {signal}) while {activity}; if no input is damaged, this is a defect of that library: \
              choose another --offload-backend"

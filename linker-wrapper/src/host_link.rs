@@ -70,7 +70,7 @@ impl Started {
             Some((device.parse().ok()?, inode.parse().ok()?))
         };
         let mut all: Vec<_> = value.split(',').filter_map(number).collect();
-        all.extend(std::env::current_exe().ok().and_then(|path| Self::identity(&path)));
+        all.extend(Self::identity(&command::itself()));
         Started(all)
     }
 

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use crate::coff;
 use crate::error::{Errors, collect};
 use crate::inputs::{Inputs, Piece, damaged};
+use crate::threads;
 
 /// So few pieces are looked through faster than threads start.
 const FEW: usize = 64;
@@ -51,6 +52,7 @@ pub fn find(inputs: &Inputs) -> Result<Vec<FoundImage<'_>>, Errors> {
     let pieces = inputs.pieces();
     let look = |(index, piece)| in_piece(inputs, index, piece);
     let images: Vec<Result<Vec<FoundImage<'_>>, Errors>> = if pieces.len() > FEW {
+        threads::start()?;
         pieces.par_iter().enumerate().map(look).collect()
     } else {
         pieces.iter().enumerate().map(look).collect()

@@ -242,6 +242,16 @@ pub fn give_all_back() {
     }
 }
 
+/// As [`give_all_back`], in a signal handler: tokens that are just being taken or given back stay out.
+pub fn give_all_back_in_signal() {
+    let Ok(held) = HELD.try_lock() else { return };
+    if let Some(mut server) = held.server.as_ref() {
+        let _ = server.write_all(&held.tokens);
+    }
+    // The process ends without it.
+    std::mem::forget(held);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,7 @@ use crate::host_object::Image;
 use crate::image_policy::{Entry, PtxPolicy};
 use crate::image_report::{ImageReport, Linked};
 use crate::inputs::{self, Inputs};
-use crate::jobs::{Jobs, Limit};
+use crate::jobs::{self, Limit};
 use crate::memory::Budget;
 use crate::options::{self, Options};
 use crate::override_image::Overriding;
@@ -35,7 +35,7 @@ use crate::toolchain::{Part, Toolchain, print};
 use crate::wishes::FileWishes;
 use crate::{
     agreement, arguments, cache, coff, dependency_file, device_library, fatbin_storage, host_link, host_object,
-    image_policy, images, lost_images, messages, openmp, override_image, pool, relocatable, select, trace, wishes,
+    image_policy, images, lost_images, messages, openmp, override_image, relocatable, select, threads, trace, wishes,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
@@ -77,6 +77,8 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
 
     // Hosts of bitcode are read by LLVM even before there is a folder to clean up.
     llvm_passes::crash::prepare(program, "");
+    llvm_passes::crash::before_report(jobs::give_all_back_in_signal);
+    threads::set_number(options.jobs);
     let extraction = trace::scope("ExtractDeviceCode", String::new);
     let overriding =
         options.override_image.as_ref().map(|(kind, file)| override_image::read(kind, file)).transpose()?;
@@ -120,7 +122,7 @@ fn run_inputs(
         report(program, options, &OnceLock::new())?;
         return host_link::become_linker(&host_link::find(options, program)?, &options.host_line, mode);
     }
-    start_threads(options);
+    threads::start()?;
     let archs = device_files::archs_of(&images);
     let device_files = DeviceFiles::open(if archs.is_empty() { &[] } else { &device.inputs }, &device.library_paths)?;
     let code = device_files.code_for(archs)?;
@@ -259,13 +261,6 @@ fn reject_unsupported(options: &Options) -> Result<(), Errors> {
     errors.or(())
 }
 
-/// The threads of the link: `--wrapper-jobs`, else one per core.
-fn start_threads(options: &Options) {
-    let threads = if let Jobs::Number(jobs) = options.jobs { jobs } else { 0 };
-    // Fails only if a pool exists already, and none does.
-    let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(pool::STACK_SIZE).build_global();
-}
-
 /// LLVM cannot go on ("Cannot select", say): say so, leave nothing behind.
 fn give_up(reason: &str) {
     Errors::one(format_args!("LLVM cannot compile this device code: {reason}")).print("fatlink");
@@ -355,8 +350,8 @@ impl Link<'_> {
             parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok()).collect()
         });
         let linked = std::thread::scope(|scope| {
-            // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes.
-            scope.spawn(|| backends.probe_early());
+            // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes. Without a thread it is asked later.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || backends.probe_early());
             let around = Surroundings {
                 backends: &backends,
                 program: self.program,

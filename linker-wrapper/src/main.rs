@@ -55,6 +55,7 @@ mod size;
 mod stamp;
 mod stats;
 mod symbol_name;
+mod threads;
 mod toolchain;
 mod trace;
 mod warnings;
@@ -63,6 +64,9 @@ mod wishes;
 mod worker;
 
 use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: llvm_passes::out_of_memory::Allocator = llvm_passes::out_of_memory::Allocator;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();

@@ -73,9 +73,10 @@ impl Progress {
                     pause = INTERVAL;
                 }
             };
-            (stop, std::thread::spawn(show))
+            // Without a thread there is no line.
+            Some((stop, std::thread::Builder::new().spawn(show).ok()?))
         });
-        Progress { jobs, shower }
+        Progress { jobs, shower: shower.flatten() }
     }
 
     /// The job of this index runs from now on.

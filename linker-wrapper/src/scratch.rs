@@ -1,21 +1,24 @@
 //! The one private temporary folder of a link: gone on success, failure and signal.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
+use llvm_passes::crash;
 use tempfile::TempDir;
 
 use crate::command;
 use crate::error::{Errors, reason};
-use crate::jobs;
-use crate::progress;
+use crate::{jobs, progress, threads};
 
 /// How the names of temporary folders begin.
 const PREFIX: &str = "fatlink-";
+
+/// How the names of unfinished outputs begin.
+const OUTPUT_PREFIX: &str = ".fatlink-";
 
 /// What must be removed if the process ends early.
 #[derive(Default)]
@@ -60,7 +63,8 @@ impl Scratch {
         }
         // Made and noted in one step, so that no signal comes between.
         let mut leftovers = lock();
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| {
+        let private = Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir().map_err(|error| {
             let place = std::env::temp_dir();
             let reason = reason(&error);
             Errors::one(format_args!("cannot make a temporary folder in {}: {reason}; set TMPDIR", place.display()))
@@ -167,12 +171,15 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, Errors> {
     std::fs::read(path).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))
 }
 
-/// The folder that a link which crashed has left, by its path as that link wrote it down.
-pub fn remove_folder_of_crashed_link(folder: &Path) {
-    // Whatever the command line says: nothing but such a folder is removed.
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    if name.starts_with(PREFIX) && folder.parent() == Some(&std::env::temp_dir()) {
+/// Removes the folder and the unfinished output that a link which crashed has left, by their paths as that link noted them.
+pub fn remove_leftovers_of_crashed_link(folder: &Path, output: &Path) {
+    // Whatever the command line says: nothing but such a folder and such a file is removed.
+    let begins = |path: &Path, prefix: &str| path.file_name().unwrap_or_default().to_string_lossy().starts_with(prefix);
+    if begins(folder, PREFIX) && folder.parent() == Some(&std::env::temp_dir()) {
         let _ = std::fs::remove_dir_all(folder);
+    }
+    if begins(output, OUTPUT_PREFIX) {
+        let _ = std::fs::remove_file(output);
     }
 }
 
@@ -198,8 +205,9 @@ pub fn write_output_by(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::i
     let place = destination(path);
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written =
-        tempfile::Builder::new().prefix(".fatlink-").permissions(readable()).tempfile_in(folder).and_then(|file| {
+        tempfile::Builder::new().prefix(OUTPUT_PREFIX).permissions(readable()).tempfile_in(folder).and_then(|file| {
             lock().output = Some((file.path().to_owned(), FileState(None)));
+            crash::note_output(&file.path().to_string_lossy());
             buffered(file, write)?.persist(&place).map_err(|error| error.error)
         });
     release_output();
@@ -223,9 +231,8 @@ fn destination(path: &Path) -> PathBuf {
 }
 
 /// What a file gets under the usual umask; temporary files are private otherwise.
-pub fn readable() -> std::fs::Permissions {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::Permissions::from_mode(0o666)
+pub fn readable() -> Permissions {
+    Permissions::from_mode(0o666)
 }
 
 /// From now on `output` may be half written: should we be ended, it goes, unless it is still as it was.
@@ -281,11 +288,12 @@ fn watch_signals() -> Result<(), Errors> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
         .map_err(|error| Errors::one(format_args!("cannot watch for signals: {error}")))?;
-    std::thread::spawn(move || {
+    let watch = move || {
         if let Some(signal) = signals.forever().next() {
             clean_up();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
-    });
+    };
+    std::thread::Builder::new().spawn(watch).map_err(|error| threads::cannot_start(&error))?;
     Ok(())
 }

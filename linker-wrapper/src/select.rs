@@ -16,6 +16,7 @@ use crate::device_symbols;
 use crate::error::{Errors, collect};
 use crate::images::FoundImage;
 use crate::inputs::{Inputs, Piece, Place, damaged};
+use crate::threads;
 
 /// The outcome, by index of the piece.
 pub struct Selection {
@@ -53,6 +54,7 @@ pub fn select(
 /// # Errors
 /// Damaged symbol tables.
 pub fn host_pieces(inputs: &Inputs, roots: &[String]) -> Result<Vec<bool>, Errors> {
+    threads::start()?;
     let units = collect(inputs.pieces().par_iter().map(|piece| host_unit(inputs, piece)).collect::<Vec<_>>())?;
     Ok(resolve_host(&units, roots))
 }

@@ -102,9 +102,8 @@ pub fn compile(work: &Work, spec: &Path, what: &str) -> Result<Reply, Errors> {
     let text =
         serde_json::to_vec(work).map_err(|error| Errors::one(format_args!("cannot describe {what}: {error}")))?;
     scratch::write_file(spec, &text)?;
-    let itself = Path::new("/proc/self/exe");
     let words = [OsString::from(FLAG), spec.into()];
-    let output = command::capture(itself, &words)
+    let output = command::capture(&command::itself(), &words)
         .map_err(|error| Errors::one(format_args!("cannot start a process to compile {what}: {error}")))?;
     let reply: Reply = serde_json::from_slice(&output.stdout).map_err(|_| died(what, output.status, &output.stderr))?;
     if !reply.errors.is_empty() {

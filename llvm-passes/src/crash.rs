@@ -1,4 +1,5 @@
-//! What happens when LLVM itself crashes: damaged bitcode and rare code can take it down with a signal.
+//! What happens when LLVM itself crashes: damaged bitcode and rare code can take it down with a signal. The same is done
+//! where the fault is our own, and where no memory is left.
 //!
 //! The state of the process cannot be trusted then, so it does not try to go on: it becomes, by `execve`,
 //! a fresh copy of this program, which is told what LLVM was doing, cleans up and reports. A link that
@@ -12,11 +13,17 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-/// First argument of the fresh copy. Behind it: the signal's number, what LLVM was doing, and what was
-/// given to [`prepare`].
+use crate::out_of_memory;
+
+/// First argument of the fresh copy. Behind it: the signal's number or [`NO_MEMORY`], what LLVM was doing (nothing, if it
+/// was not running), and what was given to [`prepare`] and [`note_output`].
 pub const REPORT_FLAG: &str = "--report-crash-of-llvm";
+
+/// In the place of a signal's number: the memory has run out.
+pub const NO_MEMORY: &str = "no-memory";
 
 thread_local! {
     /// What LLVM is doing on this thread; null: it is not running.
@@ -25,6 +32,8 @@ thread_local! {
 
 static PROGRAM_NAME: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 static NOTE: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+static OUTPUT: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+static BEFORE_REPORT: OnceLock<fn()> = OnceLock::new();
 
 /// Signals by which a crash shows.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
@@ -40,10 +49,27 @@ pub fn prepare_for_mappings(program_name: &str, note: &str) {
     report_signals(program_name, note, &[libc::SIGBUS]);
 }
 
+/// Names a file that is half written, for the fresh copy to remove.
+pub fn note_output(file: &str) {
+    OUTPUT.store(leaked(file), Ordering::Release);
+}
+
+/// Sets what runs before the fresh copy starts, for what only this process can clean up. It runs in a signal handler: it
+/// may neither allocate nor wait for a lock.
+pub fn before_report(clean_up: fn()) {
+    // It is always the same.
+    let _ = BEFORE_REPORT.set(clean_up);
+}
+
+/// A string that a signal handler may read at any time later.
+fn leaked(text: &str) -> *mut c_char {
+    CString::new(text).unwrap_or_default().into_raw()
+}
+
 fn report_signals(program_name: &str, note: &str, signals: &[c_int]) {
-    let leaked = |text: &str| CString::new(text).unwrap_or_default().into_raw();
-    PROGRAM_NAME.store(leaked(program_name), Ordering::Release);
+    out_of_memory::watch_llvm();
     NOTE.store(leaked(note), Ordering::Release);
+    PROGRAM_NAME.store(leaked(program_name), Ordering::Release);
     for &signal in signals {
         // SAFETY: the handler only calls functions that are safe in a signal handler. It runs on the
         // alternate stack that Rust gives every thread, so that a stack overflow is seen too.
@@ -147,19 +173,9 @@ static REPORTER: AtomicUsize = AtomicUsize::new(0);
 extern "C" fn handle(signal: c_int, information: *const libc::siginfo_t, _context: *const c_void) {
     // SAFETY: the system gives every handler that was set with SA_SIGINFO this information, and SIGBUS has an address.
     let address = (signal == libc::SIGBUS).then(|| unsafe { (*information).si_addr() } as usize);
-    let activity = address.and_then(mapping_at).map_or_else(|| ACTIVITY.get(), CStr::as_ptr);
-    // SAFETY: it only tells which thread this is.
-    let own = unsafe { libc::pthread_self() } as usize;
-    let reporter = REPORTER.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire).unwrap_or_else(|other| other);
-    if reporter != 0 && reporter != own {
-        // Two threads read the same damaged file: the first one reports, and its execve ends this one.
-        loop {
-            // SAFETY: pause is safe in a signal handler.
-            unsafe { libc::pause() };
-        }
-    }
-    if activity.is_null() || reporter == own {
-        // Not LLVM's, or a crash while one is reported: the process ends as the signal says.
+    let mapping = address.and_then(mapping_at);
+    if !is_reporter() {
+        // A crash while one is reported: the process ends as the signal says.
         // SAFETY: both are safe in a signal handler.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
@@ -168,24 +184,95 @@ extern "C" fn handle(signal: c_int, information: *const libc::siginfo_t, _contex
         return;
     }
     let digits = [b'0' + (signal / 10) as u8, b'0' + (signal % 10) as u8, 0];
+    // SAFETY: the digits end in NUL.
+    let digits = unsafe { CStr::from_ptr(digits.as_ptr().cast()) };
+    let no_memory = signal == libc::SIGABRT && LARGE_REFUSED.load(Ordering::Acquire) || is_memory_out();
+    let reason = if mapping.is_none() && no_memory { c"no-memory" } else { digits };
+    report(reason, mapping.map_or_else(|| ACTIVITY.get(), CStr::as_ptr));
+}
+
+/// A large allocation has failed: who asked for it may go on, or abort.
+pub(crate) static LARGE_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Reports that an allocation has failed.
+pub fn out_of_memory() -> ! {
+    if is_reporter() && !PROGRAM_NAME.load(Ordering::Acquire).is_null() {
+        report(c"no-memory", ACTIVITY.get());
+    }
+    last_words()
+}
+
+/// Whether this thread reports. Where another one does already, it does not return: the other one's execve ends this one.
+/// `false`: this thread's own report has failed.
+fn is_reporter() -> bool {
+    // SAFETY: it only tells which thread this is.
+    let own = unsafe { libc::pthread_self() } as usize;
+    match REPORTER.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => true,
+        Err(reporter) if reporter == own => false,
+        Err(_) => loop {
+            // SAFETY: pause is safe in a signal handler.
+            unsafe { libc::pause() };
+        },
+    }
+}
+
+/// Whether the system refuses even a little memory: then that is why LLVM crashed, which does not always look at what
+/// malloc gives it.
+fn is_memory_out() -> bool {
+    const LITTLE: usize = 1 << 20;
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: it is a mapping of its own, and mmap and munmap are plain system calls.
+    unsafe {
+        let mapped = libc::mmap(ptr::null_mut(), LITTLE, access, kind, -1, 0);
+        mapped == libc::MAP_FAILED || libc::munmap(mapped, LITTLE) != 0
+    }
+}
+
+/// Becomes the fresh copy.
+fn report(reason: &CStr, activity: *const c_char) -> ! {
+    if let Some(clean_up) = BEFORE_REPORT.get() {
+        clean_up();
+    }
+    let text = |place: &AtomicPtr<c_char>| {
+        let text = place.load(Ordering::Acquire).cast_const();
+        if text.is_null() { c"".as_ptr() } else { text }
+    };
     let arguments = [
-        PROGRAM_NAME.load(Ordering::Acquire).cast_const(),
+        text(&PROGRAM_NAME),
         c"--report-crash-of-llvm".as_ptr(),
-        digits.as_ptr().cast(),
-        activity,
-        NOTE.load(Ordering::Acquire).cast_const(),
+        reason.as_ptr(),
+        if activity.is_null() { c"".as_ptr() } else { activity },
+        text(&NOTE),
+        text(&OUTPUT),
         ptr::null(),
     ];
     unsafe extern "C" {
         static environ: *const *const c_char;
     }
     // SAFETY: execve is safe in a signal handler; all strings are alive and end in NUL. The signal is
-    // unblocked first, or the fresh copy would start with it blocked.
+    // unblocked first, or the fresh copy would start with it blocked. Where /proc is not mounted, the program's
+    // file still has the name that it was started by.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all);
         libc::sigprocmask(libc::SIG_UNBLOCK, &all, ptr::null_mut());
         libc::execve(c"/proc/self/exe".as_ptr(), arguments.as_ptr(), environ);
+        let name = libc::getauxval(libc::AT_EXECFN) as *const c_char;
+        if !name.is_null() {
+            libc::execve(name, arguments.as_ptr(), environ);
+        }
+    }
+    last_words()
+}
+
+/// Not even the report is possible.
+fn last_words() -> ! {
+    const TEXT: &[u8] =
+        b"fatlink: error: the memory has run out, or the program cannot be started again to report a crash\n";
+    // SAFETY: both are safe in a signal handler, and the text is as long as it says.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, TEXT.as_ptr().cast(), TEXT.len());
         libc::_exit(1);
     }
 }
@@ -221,5 +308,6 @@ mod tests {
     #[test]
     fn the_handler_and_the_reader_mean_the_same_flag() {
         assert_eq!(super::REPORT_FLAG.as_bytes(), c"--report-crash-of-llvm".to_bytes());
+        assert_eq!(super::NO_MEMORY.as_bytes(), c"no-memory".to_bytes());
     }
 }

@@ -14,6 +14,7 @@ pub mod embedded;
 mod error;
 pub mod extract;
 mod numbers;
+pub mod out_of_memory;
 pub mod partition;
 pub mod pipeline;
 pub mod program;

@@ -8,10 +8,12 @@
 #include "llvm/IR/Instruction.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <system_error>
 
 // The destructors of LLVM's streams end the process with an error if anything could not be written.
@@ -33,6 +35,16 @@ extern "C" bool fatlink_parse_llvm_options(int count, const char *const *words) 
   llvm::outs();
   std::atexit(forget_closed_pipe);
   return llvm::cl::ParseCommandLineOptions(count, words, "", &llvm::errs());
+}
+
+static void (*report_out_of_memory)();
+
+// For operator new and for what LLVM gets from malloc. The report does not return.
+extern "C" void fatlink_on_out_of_memory(void (*report)()) {
+  report_out_of_memory = report;
+  std::set_new_handler(report);
+  llvm::remove_bad_alloc_error_handler();
+  llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { report_out_of_memory(); });
 }
 
 // What LLVM-C does not tell of a diagnostic. Texts are freed by LLVMDisposeMessage; null: there is none.

@@ -4,6 +4,7 @@ mod watch;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -157,6 +158,12 @@ pub fn find_program(name: &OsStr, accept: &dyn Fn(&Path) -> bool) -> Option<Path
     }
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| is_program(path) && accept(path))
+}
+
+/// This very program, to run it once more. Where /proc is not mounted, it has the name that it was started by.
+pub fn itself() -> PathBuf {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() { own } else { OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).into() }
 }
 
 /// Whether a file can be run.

@@ -228,12 +228,14 @@ impl KnownTools {
         let of_nvlink = |path: &Path| identity::of_program(path, &version_text(path).unwrap_or_default());
         // Not by rayon: its threads may all wait for the jobs that ask this.
         let (ptxas, nvlink, libdevice, device_library) = std::thread::scope(|scope| {
-            let ptxas = scope.spawn(|| identity::of_program(&ptxas, ptxas_version()?));
-            let nvlink = scope.spawn(|| nvlink.as_deref().map(of_nvlink).transpose());
+            let thread = std::thread::Builder::new;
+            let ptxas = thread().spawn_scoped(scope, || identity::of_program(&ptxas, ptxas_version()?));
+            let nvlink = thread().spawn_scoped(scope, || nvlink.as_deref().map(of_nvlink).transpose());
             let (libdevice, library) = (file(around.libdevice.as_deref()), file(around.device_library.as_deref()));
             let failed = || "a thread that identifies the tools failed".to_owned();
-            let ptxas = ptxas.join().unwrap_or_else(|_| Err(failed()));
-            (ptxas, nvlink.join().unwrap_or_else(|_| Err(failed())), libdevice, library)
+            let ptxas = ptxas.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| Err(failed()));
+            let nvlink = nvlink.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| Err(failed()));
+            (ptxas, nvlink, libdevice, library)
         });
         let (ptxas, libdevice, device_library) = (ptxas?, libdevice?, device_library?);
         let (nvlink, unknown_nvlink) = nvlink.map_or_else(|why| (None, Some(why)), |nvlink| (nvlink, None));

@@ -313,7 +313,7 @@ fn duplicates_are_kept() {
 fn issue_11_24_tile_ir() {
     const LABEL: std::ops::Range<usize> = 16 + 0x1c..16 + 0x20;
     let long: Vec<u8> =
-        b"\x7fTileIR\0\x0d\x01\0\0".iter().copied().chain((0..5000u32).map(|at| (at * at >> 3) as u8)).collect();
+        b"\x7fTileIR\0\x0d\x01\0\0".iter().copied().chain((0..5000u32).map(|at| (at * at / 8) as u8)).collect();
     let images: [(&[u8], i32); 9] = [
         (b"", 11),
         (b"garbage that is long enough", 1),
@@ -325,20 +325,18 @@ fn issue_11_24_tile_ir() {
         (b"\x7fTileIR\0\x01\x02\x03\x04 and so on", 0),
         (&long, 0),
     ];
-    let texts: [(Option<&[u8]>, Option<&[u8]>); 4] = [
-        (None, None),
-        (Some(b"12345678"), Some(b"")),
-        (Some(b"VectorAdd"), Some(b"-O3 -g")),
-        (Some(b"n"), Some(b"-uumn")),
-    ];
+    // Name and options.
+    let texts: [Option<[&[u8]; 2]>; 4] =
+        [None, Some([b"12345678", b""]), Some([b"VectorAdd", b"-O3 -g"]), Some([b"n", b"-uumn"])];
     for option in
         ["-64", "-compress=false", "-compress-all", "-compress-mode=size", "-g", "-32", "-cuda", "-host=windows"]
     {
         for (at, (image, expected)) in images.iter().enumerate() {
-            let (name, options) = texts[at % texts.len()];
+            let text = texts[at % texts.len()];
             let [mut theirs, ours] = [nvidia_13_1(), ours()].map(|library| {
                 let fatbin = library.create(&[option]).expect("good options");
-                let code = fatbin.add_tile_ir(Some(*image), name, options);
+                let code =
+                    fatbin.add_tile_ir(Some(*image), text.map(|[name, _]| name), text.map(|[_, options]| options));
                 assert_eq!(code, Some(*expected), "{option}, image {at}: {}", library.name);
                 fatbin.finish()
             });

@@ -55,6 +55,11 @@ impl DeviceFiles {
         self.inputs.check_unchanged(output)
     }
 
+    /// The file that the output would overwrite.
+    pub fn overwritten_by(&self, output: &Path) -> Option<&Path> {
+        self.inputs.overwritten_by(output)
+    }
+
     /// What there is for each of these targets, ready to be linked.
     ///
     /// # Errors

@@ -1,9 +1,7 @@
 //! What the host linker will read, in its order: objects, members of archives, shared libraries.
 
 use std::collections::HashSet;
-use std::fs::Metadata;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use llvm_passes::IrError;
@@ -148,6 +146,11 @@ impl Inputs {
         let output = output.metadata().ok();
         let is_output = |stamp: &&Stamp| output.as_ref().is_some_and(|output| stamp.is_of(output));
         stamp::check(self.stamps.iter().filter(|stamp| !is_output(stamp)))
+    }
+
+    /// The file that the output would overwrite. GNU ld refuses such a link, and others destroy the input.
+    pub fn overwritten_by(&self, output: &Path) -> Option<&Path> {
+        stamp::named(&self.stamps, output)
     }
 
     /// All pieces, in link order.
@@ -326,16 +329,6 @@ pub fn locate(input: &Input, options: &Options) -> Option<PathBuf> {
         .chain(system)
         .flat_map(|folder| candidates.iter().map(move |file| folder.join(file)))
         .find(|path| path.is_file())
-}
-
-/// The input whose name is the output's, too. GNU ld refuses such a link, and others destroy the input.
-pub fn same_as_output(options: &Options, output: &Path) -> Option<PathBuf> {
-    let identity = |path: &Path| path.metadata().ok().filter(Metadata::is_file).map(|found| (found.dev(), found.ino()));
-    let (own, place) = (identity(output)?, output.canonicalize().ok()?);
-    let inputs = options.inputs.iter().filter_map(|input| locate(input, options));
-    // Another name of the same file stays what it is: the output is a new file.
-    let is_output = |path: &PathBuf| identity(path) == Some(own) && path.canonicalize().is_ok_and(|path| path == place);
-    inputs.into_iter().find(is_output)
 }
 
 /// `-L=dir` and `-L$SYSROOT/dir` mean a folder in the sysroot.

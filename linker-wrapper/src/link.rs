@@ -20,7 +20,7 @@ use crate::fatbin_section::FatbinSection;
 use crate::host_object::Image;
 use crate::image_policy::{Entry, PtxPolicy};
 use crate::image_report::{ImageReport, Linked};
-use crate::inputs::{self, Inputs};
+use crate::inputs::Inputs;
 use crate::jobs::{self, Limit};
 use crate::memory::Budget;
 use crate::options::{self, Options};
@@ -131,7 +131,8 @@ fn run_inputs(
     let (plan, warnings) = code.add_to(plan::make(&linked)?, &device.roots)?;
     warnings.iter().for_each(|text| warn(program, text));
     reject_unsupported(options)?;
-    if let Some(input) = inputs::same_as_output(options, output(options)) {
+    let overwritten = inputs.overwritten_by(output(options)).or_else(|| device_files.overwritten_by(output(options)));
+    if let Some(input) = overwritten {
         return Err(Errors::one(format_args!(
             "input file '{}' is the same as output file; write the output to another file",
             input.display()

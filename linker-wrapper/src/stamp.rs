@@ -141,6 +141,14 @@ fn hash(file: &File) -> io::Result<[u8; 32]> {
     Ok(*blake3::Hasher::new().update_reader(file)?.finalize().as_bytes())
 }
 
+/// The file among these that has this name. Another name of the same file is not meant: whoever writes a new file there
+/// leaves the old one as it is.
+pub fn named<'s>(stamps: &'s [Stamp], name: &Path) -> Option<&'s Path> {
+    let (file, place) = (name.metadata().ok()?, name.canonicalize().ok()?);
+    let is_named = |stamp: &&Stamp| stamp.is_of(&file) && stamp.path.canonicalize().is_ok_and(|path| path == place);
+    stamps.iter().find(is_named).map(|stamp| &*stamp.path)
+}
+
 /// Checks that none of the files has changed.
 ///
 /// # Errors

@@ -64,14 +64,15 @@ fn contents() -> String {
 fn unpack(progress: &Progress, root: &Path) -> Result<()> {
     let apt = Apt::new(&root.join("apt"), &debian::mirrors(progress)?)?;
     // A mirror of several may lack the suite: what counts is whether the packages come.
-    let updated = progress.run(apt.command().arg("update"));
+    let updated = progress.run(apt.command().args(["update", "--error-on=any"]));
     progress.run(apt.command().arg("download").args(PACKAGES)).map_err(|failure| {
         let cause = updated.err().unwrap_or(failure);
-        Failure::new(format!(
+        let message = format!(
             "cannot get Debian 11's C library: apt-get says: {}\nCheck the network, and that a Debian mirror in apt's sources \
              has the suite {SUITE}; or let FATLINK_TOOLCHAIN name a folder that another clone has set up",
             cause.tool_error()
-        ))
+        );
+        Failure { message, output: cause.output }
     })?;
     for package in files(&apt.folder)?.filter(|path| path.extension() == Some(OsStr::new("deb"))) {
         progress.run(Command::new("dpkg-deb").arg("--extract").args([&package, root]))?;

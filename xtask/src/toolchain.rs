@@ -108,3 +108,26 @@ pub fn remove_folder(path: &Path) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_install_is_removed_and_an_old_one_replaced() {
+        let folder = std::env::temp_dir().join(format!("fatlink-toolchain-{}", std::process::id()));
+        let toolchain = Toolchain { folder: folder.clone() };
+        let place = toolchain.sysroot();
+        create_folder(&place.join("old")).unwrap();
+        create_folder(&folder.join("debian-11.partial-1/lib")).unwrap();
+        create_folder(&folder.join("python.partial-1")).unwrap();
+        let new = toolchain.begin(&place).unwrap();
+        assert!(new.is_dir() && !folder.join("debian-11.partial-1").exists());
+        create_folder(&new.join("new")).unwrap();
+        toolchain.finish(&new, &place).unwrap();
+        assert!(place.join("new").is_dir() && !place.join("old").exists() && !new.exists());
+        // Of another place: somebody may be at work there.
+        assert!(folder.join("python.partial-1").is_dir());
+        remove_folder(&folder).unwrap();
+    }
+}

@@ -394,9 +394,8 @@ impl Link<'_> {
             cache.warning().into_iter().for_each(|text| warn(self.program, text));
             cache.trim();
         }
-        let linked = linked?;
-        results.check_tools()?;
-        Ok(linked)
+        // What goes wrong with a tool or library that is being exchanged is best explained by that.
+        both(results.check_tools(), linked).map(|((), linked)| linked)
     }
 
     /// `--offload-stats`.

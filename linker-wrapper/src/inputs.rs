@@ -10,6 +10,7 @@ use offload_bundle::FormatError;
 use offload_bundle::archive::{self, MemberData};
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::host_symbols::{HostSymbol, host_symbols};
+use offload_bundle::printable;
 
 use crate::coff;
 use crate::error::Errors;
@@ -220,7 +221,8 @@ impl Inputs {
         let first = self.pieces.len();
         let mut errors = Errors::default();
         for (name, place_in) in self.members(archive, path).map_err(|error| damaged(&shown, 0, &error))? {
-            let name = format!("{shown}({name})");
+            // A line end in it must not make two messages of one.
+            let name = format!("{shown}({})", printable::name(&name));
             let added = match place_in {
                 MemberPlace::Inside(range) => self.add_piece(name, archive, range, place),
                 MemberPlace::File(member) => match self.map(&member) {

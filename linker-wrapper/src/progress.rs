@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use offload_bundle::printable;
 
 use crate::symbol_name;
 
@@ -165,6 +166,7 @@ impl Jobs {
         let mut line = format!("device link: {done} of {} jobs done, {} running", self.jobs.len(), running.len());
         if let Some((job, seconds)) = running.iter().max_by(|one, other| one.1.total_cmp(&other.1)) {
             let name = symbol_name::shortened(&job.label, NAME_WIDTH);
+            let name = printable::name(&name);
             line.push_str(&format!(", longest {name} ({})", duration(*seconds)));
         }
         if let Some(seconds) = self.left(now, running.len()) {

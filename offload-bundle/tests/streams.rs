@@ -80,7 +80,7 @@ fn issue_11_18_full_and_closed_streams() {
     for line in LINES {
         let usual = run(command(dir.path(), line));
         let prints = !usual.stdout.is_empty();
-        assert!(prints != !usual.stderr.is_empty(), "{line:?}: {}", text(&usual.stderr));
+        assert!(prints == usual.stderr.is_empty(), "{line:?}: {}", text(&usual.stderr));
 
         let mut to_full = command(dir.path(), line);
         to_full.stdout(full()).stderr(Stdio::piped());

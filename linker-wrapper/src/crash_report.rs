@@ -2,31 +2,68 @@
 //! memory ran out: it says so, and leaves nothing behind. See `llvm_passes::crash`.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
-use llvm_passes::crash::{NO_MEMORY, OTHER_LIBRARY, REPORT_FLAG, UNREADABLE_MAPPING};
+use llvm_passes::crash::{GENERATING, NO_MEMORY, OPTIMIZING, OTHER_LIBRARY, REPORT_FLAG, UNREADABLE_MAPPING};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Errors;
-use crate::{scratch, worker};
+use crate::{command, culprit, link, persona, scratch, worker};
 
 /// The report, if that is what this process was started for.
 pub fn requested(words: &[OsString]) -> Option<Errors> {
-    let [_, flag, signal, activity, folder, output] = words else { return None };
+    let [_, flag, signal, activity, folder, output, line @ ..] = words else { return None };
     if flag != REPORT_FLAG {
         return None;
     }
     end_children();
-    let errors = errors(signal.to_string_lossy().trim_start_matches('0'), &activity.to_string_lossy());
+    let (signal, activity) = (signal.to_string_lossy(), activity.to_string_lossy());
+    let errors = errors(signal.trim_start_matches('0'), &activity);
     if folder == worker::FLAG {
         worker::answer(&errors);
         return Some(Errors::default());
     }
     scratch::remove_leftovers_of_crashed_link(Path::new(folder), Path::new(output));
-    Some(errors)
+    Some(diagnosis(&signal, &activity, line).unwrap_or(errors))
+}
+
+/// What LLVM cannot compile, if that is what went wrong in the link of this line.
+fn diagnosis(signal: &str, activity: &str, line: &[OsString]) -> Option<Errors> {
+    let compiles = [GAVE_UP, OPTIMIZING, GENERATING].iter().any(|what| activity.starts_with(what));
+    // LLVM aborts where memory runs out, and would again.
+    if !compiles || line.is_empty() || [ABORTED, NO_MEMORY].contains(&signal) {
+        return None;
+    }
+    link::diagnose(line).err().filter(|_| culprit::was_found())
+}
+
+/// What the activity begins with where LLVM could not go on and said why; behind it its words.
+const GAVE_UP: &str = "gave up: ";
+
+/// SIGABRT as the handler writes it.
+const ABORTED: &str = "06";
+
+/// Becomes the fresh copy that looks for what LLVM gave up on; returns only if that is impossible.
+pub fn take_over(reason: &str) {
+    let line: Vec<OsString> = std::env::args_os().collect();
+    // An argument cannot hold a NUL.
+    let activity = format!("{GAVE_UP}{}", reason.replace('\0', ""));
+    let mut copy = Command::new(command::itself());
+    copy.arg0(persona::program_name(&line)).args([REPORT_FLAG, "00", &activity, "", ""]).args(line);
+    let _ = copy.exec();
+}
+
+/// LLVM gave up, and nothing more is known.
+pub fn gave_up(reason: &str) -> Errors {
+    Errors::one(format_args!("LLVM cannot compile this device code: {reason}"))
 }
 
 fn errors(signal: &str, activity: &str) -> Errors {
+    if let Some(reason) = activity.strip_prefix(GAVE_UP) {
+        return gave_up(reason);
+    }
     if let Some(file) = activity.strip_prefix(UNREADABLE_MAPPING) {
         return Errors::one(format_args!(
             "{file} was truncated during the link, or its disk failed; link again when nothing writes to it"

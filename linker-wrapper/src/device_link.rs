@@ -52,6 +52,8 @@ pub struct Surroundings<'a> {
     pub options: &'a DeviceOptions,
     /// Whether tools are shown and run.
     pub mode: Mode,
+    /// LLVM failed on a monolithic target, and this link only looks for the reason.
+    pub diagnosing: bool,
     /// Where CUDA's mathematical functions are, should somebody want them.
     pub libdevice: Option<PathBuf>,
     /// Where NVIDIA's device runtime is, should somebody want it.

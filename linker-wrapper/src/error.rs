@@ -63,7 +63,9 @@ pub fn reason(error: &std::io::Error) -> String {
 
 /// Prints a warning.
 pub fn warn(program: &str, message: impl fmt::Display) {
-    messages::show(format_args!("{program}: warning: {message}"));
+    if messages::warnings_are_shown() {
+        messages::show(format_args!("{program}: warning: {message}"));
+    }
 }
 
 /// Runs all results to their end and collects every error.

@@ -34,8 +34,9 @@ use crate::stamp::Stamp;
 use crate::toolchain::{Part, Toolchain, print};
 use crate::wishes::FileWishes;
 use crate::{
-    agreement, arguments, cache, coff, dependency_file, device_library, fatbin_storage, host_link, host_object,
-    image_policy, images, lost_images, messages, openmp, override_image, relocatable, select, threads, trace, wishes,
+    agreement, arguments, cache, coff, crash_report, dependency_file, device_library, fatbin_storage, host_link,
+    host_object, image_policy, images, lost_images, messages, openmp, override_image, relocatable, select, threads,
+    trace, wishes,
 };
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
@@ -61,6 +62,20 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     outcome.and_then(|code| traced.map(|()| code))
 }
 
+/// Runs the device link of the command line again, after LLVM failed in it, to see which function it cannot compile. Nothing is
+/// written or reported.
+///
+/// # Errors
+/// What was found.
+pub fn diagnose(words: &[OsString]) -> Result<u8, Errors> {
+    let line = arguments::expand(words.get(1..).unwrap_or_default())?;
+    let asked = options::parse(&line, persona::of(words))?;
+    let options = Options { stats: None, report: None, time_trace: None, jobs: jobs::Jobs::Number(1), ..asked };
+    let options = Options { diagnosing: true, verbose: false, dry_run: false, save_temps: false, ..options };
+    messages::mute_warnings();
+    run_options(&options, &persona::program_name(words))
+}
+
 /// The phases, with everything that was asked in `options`.
 fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     if let Some(answer) = answer(options, program) {
@@ -68,7 +83,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     }
     let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
     let device = device_compiler::read(options);
-    let mode = Mode { show: mode.show || device.verbose, ..mode };
+    let mode = Mode { show: mode.show || (device.verbose && !options.diagnosing), ..mode };
     options.parts.check()?;
     if options.print_toolchain {
         return messages::answer(&print::toolchain(options, device.cuda_path.as_deref(), program)).map(|()| 0);
@@ -145,10 +160,13 @@ fn run_inputs(
 
     drop(extraction);
 
-    llvm_passes::on_fatal_error(give_up);
+    llvm_passes::on_fatal_error(if options.diagnosing { give_up_for_good } else { give_up });
     let output = output(options);
     let scratch = Scratch::new((options.save_temps && !mode.dry).then_some(output))?;
     llvm_passes::crash::prepare(program, &scratch.folder().unwrap_or(Path::new("")).to_string_lossy());
+    if !options.diagnosing {
+        llvm_passes::crash::remember_line(&std::env::args_os().collect::<Vec<_>>());
+    }
     let mut registered = images::registered_names(inputs, &selection.host)?;
     registered.extend(device.roots.iter().cloned());
     let linker = host_link::find(options, program);
@@ -178,6 +196,7 @@ fn run_inputs(
     };
     let code = link.recorder.phase("the whole link", || match overriding {
         Some(overriding) => link.wrap(overriding),
+        None if options.diagnosing => link.targets(&plan.cuda).map(|_| 0),
         None if options.emit_fatbin_only => link.emit_bundle(&plan),
         None => link.all(&plan),
     })?;
@@ -262,9 +281,16 @@ fn reject_unsupported(options: &Options) -> Result<(), Errors> {
     errors.or(())
 }
 
-/// LLVM cannot go on ("Cannot select", say): say so, leave nothing behind.
+/// LLVM cannot go on ("Cannot select", say): a fresh copy of this program looks for the reason.
 fn give_up(reason: &str) {
-    Errors::one(format_args!("LLVM cannot compile this device code: {reason}")).print("fatlink");
+    scratch::clean_up();
+    crash_report::take_over(reason);
+    give_up_for_good(reason);
+}
+
+/// LLVM cannot go on: say so, leave nothing behind.
+fn give_up_for_good(reason: &str) {
+    crash_report::gave_up(reason).print("fatlink");
     scratch::clean_up();
     std::process::exit(1);
 }
@@ -344,7 +370,7 @@ impl Link<'_> {
             return Err(Errors::one("--offload-sass=none without PTX leaves the image empty; say --offload-ptx= too"));
         }
         // What is to be looked at must be made, and a dry run makes nothing.
-        let unused = self.options.save_temps || self.mode.dry;
+        let unused = self.options.save_temps || self.options.diagnosing || self.mode.dry;
         let library = device_library::path(self.options, &toolchain);
         let results = Results::new(if unused { None } else { cache::of(self.options)? }, {
             let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
@@ -359,6 +385,7 @@ impl Link<'_> {
                 scratch: self.scratch,
                 options: self.device,
                 mode: self.mode,
+                diagnosing: self.options.diagnosing,
                 libdevice: toolchain.path(Part::Libdevice),
                 device_library: library.clone(),
                 sass: &sass,

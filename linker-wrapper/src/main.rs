@@ -10,6 +10,7 @@ mod coff;
 mod command;
 mod crash_report;
 mod cuda_image;
+mod culprit;
 mod dependency_file;
 mod device_compiler;
 mod device_files;
@@ -70,7 +71,7 @@ static ALLOCATOR: llvm_passes::out_of_memory::Allocator = llvm_passes::out_of_me
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    if let Some(code) = worker::requested(&words) {
+    if let Some(code) = worker::requested(&words).or_else(|| culprit::requested(&words)) {
         return ExitCode::from(code);
     }
     let outcome = crash_report::requested(&words).map_or_else(|| link::run(&words), Err);

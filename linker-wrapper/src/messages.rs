@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use offload_bundle::printable;
 
@@ -20,6 +21,18 @@ pub fn show(message: impl fmt::Display) {
         // One write, so that messages of several processes do not mix. There is nobody to tell if it fails.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     });
+}
+
+static MUTE: AtomicBool = AtomicBool::new(false);
+
+/// Prints no warnings from now on: they have been printed.
+pub fn mute_warnings() {
+    MUTE.store(true, Ordering::Relaxed);
+}
+
+/// Whether warnings are printed.
+pub fn warnings_are_shown() -> bool {
+    !MUTE.load(Ordering::Relaxed)
 }
 
 /// Prints what was asked for in place of a link. A reader that has read enough and closed the pipe is no error.

@@ -46,6 +46,8 @@ pub struct Options {
     /// (triple or none, argument)
     pub device_compiler: Vec<(Option<String>, String)>,
     pub dry_run: bool,
+    /// LLVM failed in this link, which only looks for the reason; no option says so.
+    pub diagnosing: bool,
     pub verbose: bool,
     pub embed_bitcode: bool,
     pub print_wrapped_module: bool,

@@ -10,6 +10,7 @@ use offload_bundle::arch::GpuArch;
 use crate::backend::ptxas::{self, DebugInfo};
 use crate::backend::{Maker, Piece, Source};
 use crate::cache::Key;
+use crate::culprit;
 use crate::device_link::{self, Surroundings};
 use crate::error::{Errors, collect};
 use crate::partitioned::CutTarget;
@@ -128,7 +129,8 @@ impl<'j> Job<'j> {
         let mut permit = around.budget.admit(around.estimates.llvm(self.instructions));
         let compiling = trace::scope("Compile partition", || format!("{}: {}", self.stem, self.what));
         let begun = Instant::now();
-        let reply = worker::compile(&self.work, &around.scratch.file(&format!("{}.json", self.stem)), &self.what)?;
+        let compiled = worker::compile(&self.work, &around.scratch.file(&format!("{}.json", self.stem)), &self.what);
+        let reply = compiled.map_err(|failure| culprit::errors(failure, &self.work, &self.stem, around.scratch))?;
         drop(compiling);
         around.recorder.process(begun, reply.peak);
         let (llvm_seconds, begun) = (begun.elapsed().as_secs_f64(), Instant::now());

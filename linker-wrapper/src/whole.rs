@@ -1,6 +1,7 @@
 //! The device link of one target in one piece, in this process: small programs, and those that cannot be cut.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use llvm_passes::Module;
 use llvm_passes::pipeline::{self, CodeTarget, Unit};
@@ -15,7 +16,8 @@ use crate::device_link::{self, Libdevice, LinkedTarget, Surroundings};
 use crate::error::{Errors, collect};
 use crate::image_policy::Entry;
 use crate::plan::TargetPlan;
-use crate::trace;
+use crate::worker::{UnitRange, Work};
+use crate::{culprit, private_images, trace};
 
 /// Links one target.
 ///
@@ -48,6 +50,9 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     if !modules.is_empty() {
         let maker = around.backends.choose(&needs)?;
         let job = Job { session: &session, target, around, units: &units, keep: &keep, libdevice: &libdevice, maker };
+        if around.diagnosing {
+            return job.diagnose().map(|()| LinkedTarget::default());
+        }
         (own, linked) = job.assemble(modules, needs.joins)?;
     }
     if device_link::keeps_own(target.arch, around) {
@@ -95,6 +100,36 @@ struct Job<'j, 's> {
 }
 
 impl<'s> Job<'_, 's> {
+    /// After LLVM failed in this process: does the work in others, to see which function it cannot compile.
+    fn diagnose(&self) -> Result<(), Errors> {
+        let arch = self.target.arch;
+        let version = self.maker.ptx_version(arch)?;
+        // Nothing of rayon's here: all its threads may be waiting for this one.
+        let bitcode: Vec<&[u8]> = self.units.iter().map(|unit| unit.bitcode).collect();
+        let (units, places) = private_images::write(&bitcode, arch, self.around.scratch)?;
+        let range = |(unit, place): (&Unit<'_>, &Range<usize>)| UnitRange {
+            name: unit.name.to_owned(),
+            hash: String::new(),
+            start: place.start,
+            length: place.len(),
+        };
+        let ranges = self.units.iter().zip(&places).map(range).collect();
+        let work = Work {
+            arch: arch.to_string(),
+            version: (version.major, version.minor),
+            level: self.around.options.level,
+            llvm_options: self.around.options.llvm_options.clone(),
+            units,
+            ranges,
+            parts: Vec::new(),
+            keep: self.keep.clone(),
+            libdevice: self.libdevice.path().map(Into::into),
+            emissions: Vec::new(),
+            keep_stages: None,
+        };
+        culprit::diagnosed(&work, &arch.to_string(), self.around.scratch)
+    }
+
     /// From modules to all that the image gets of them: the target's own cubin, still to be joined with others, and
     /// the rest.
     fn assemble(&self, modules: Vec<Module<'s>>, joins: bool) -> Result<(Option<Piece>, LinkedTarget), Errors> {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Instant;
@@ -15,6 +16,8 @@ use llvm_passes::extract::{self, UnitPart};
 use llvm_passes::pipeline::{self, CodeTarget, OptLevel, Unit};
 use llvm_passes::session::{Session, Warning};
 use offload_bundle::arch::{GpuArch, PtxVersion};
+use rustix::process::Signal;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::ptxas::DebugInfo;
@@ -41,7 +44,7 @@ pub struct Work {
     pub units: PathBuf,
     /// The units that `parts` takes from, by their number there.
     pub ranges: Vec<UnitRange>,
-    /// What is compiled.
+    /// What is compiled; none: all of all units.
     pub parts: Vec<UnitPart>,
     /// Names that stay visible.
     pub keep: BTreeSet<String>,
@@ -82,6 +85,9 @@ pub struct Emission {
 pub struct Reply {
     /// Empty: well.
     pub errors: Vec<String>,
+    /// LLVM gave up for this reason, which is among the errors.
+    #[serde(default)]
+    pub fatal: Option<String>,
     /// What LLVM warns about.
     pub warnings: Vec<Warning>,
     /// What each emission carries for debuggers, in order.
@@ -94,20 +100,43 @@ pub struct Reply {
     pub peak: u64,
 }
 
+/// Why there is no result.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// For the user.
+    pub errors: Errors,
+    /// LLVM's own words, where it gave up or crashed: some function is too much for it.
+    pub of_llvm: Option<String>,
+}
+
+impl From<Errors> for Failure {
+    fn from(errors: Errors) -> Self {
+        Failure { errors, of_llvm: None }
+    }
+}
+
 /// Runs the job in a process of its own. `what` names it in errors: "the kernels a, b for sm_90".
 ///
 /// # Errors
 /// What the worker says, or how it died.
-pub fn compile(work: &Work, spec: &Path, what: &str) -> Result<Reply, Errors> {
+pub fn compile(work: &Work, spec: &Path, what: &str) -> Result<Reply, Failure> {
+    ask(FLAG, work, spec, what)
+}
+
+/// Starts a copy of this program with a flag and a description of its task, and reads its answer.
+///
+/// # Errors
+/// As [`compile`].
+pub fn ask(flag: &str, task: &impl Serialize, spec: &Path, what: &str) -> Result<Reply, Failure> {
     let text =
-        serde_json::to_vec(work).map_err(|error| Errors::one(format_args!("cannot describe {what}: {error}")))?;
+        serde_json::to_vec(task).map_err(|error| Errors::one(format_args!("cannot describe {what}: {error}")))?;
     scratch::write_file(spec, &text)?;
-    let words = [OsString::from(FLAG), spec.into()];
+    let words = [OsString::from(flag), spec.into()];
     let output = command::capture(&command::itself(), &words)
         .map_err(|error| Errors::one(format_args!("cannot start a process to compile {what}: {error}")))?;
     let reply: Reply = serde_json::from_slice(&output.stdout).map_err(|_| died(what, output.status, &output.stderr))?;
     if !reply.errors.is_empty() {
-        return Err(Errors::all(reply.errors));
+        return Err(Failure { errors: Errors::all(reply.errors), of_llvm: reply.fatal });
     }
     if !output.status.success() {
         return Err(died(what, output.status, &output.stderr));
@@ -115,27 +144,43 @@ pub fn compile(work: &Work, spec: &Path, what: &str) -> Result<Reply, Errors> {
     Ok(reply)
 }
 
-fn died(what: &str, status: ExitStatus, words: &[u8]) -> Errors {
+fn died(what: &str, status: ExitStatus, words: &[u8]) -> Failure {
     let words = String::from_utf8_lossy(words).trim().to_owned();
     let separator = if words.is_empty() { "" } else { ": " };
-    Errors::one(format_args!(
+    let errors = Errors::one(format_args!(
         "the process that compiled {what} ended early ({}){separator}{words}; if LLVM crashed there, try another -O level \
          and report it with the files that --save-temps keeps; if it was killed, the memory may have run out: \
          --offload-memory= or --wrapper-jobs= lets fewer run at a time",
         command::ending(status)
-    ))
+    ));
+    Failure { errors, of_llvm: is_crash(status).then(|| format!("it crashed ({})", command::ending(status))) }
+}
+
+/// Whether a process died by a signal that its own code raises; others are somebody else's.
+fn is_crash(status: ExitStatus) -> bool {
+    const OWN: [Signal; 4] = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE];
+    status.signal().is_some_and(|signal| OWN.iter().any(|own| own.as_raw() == signal))
 }
 
 /// Does the job, if that is what this process was started for. The exit code comes back.
 pub fn requested(words: &[OsString]) -> Option<u8> {
-    let [_, flag, file] = words else { return None };
-    if flag != FLAG {
+    answered(words, FLAG, Work::run)
+}
+
+/// Answers [`ask`], if this process was started with its flag. The exit code comes back.
+pub fn answered<T: DeserializeOwned>(
+    words: &[OsString],
+    flag: &str,
+    run: impl FnOnce(&T) -> Result<Reply, Errors>,
+) -> Option<u8> {
+    let [_, given, file] = words else { return None };
+    if given != flag {
         return None;
     }
     llvm_passes::on_fatal_error(give_up);
     llvm_passes::crash::prepare_for_mappings("fatlink", FLAG);
     let start = Instant::now();
-    let mut reply = match read(Path::new(file)).and_then(|work| work.run()) {
+    let mut reply = match read(Path::new(file)).and_then(|task| run(&task)) {
         Ok(reply) => reply,
         Err(errors) => Reply { errors: errors.messages().to_vec(), ..Reply::default() },
     };
@@ -145,7 +190,7 @@ pub fn requested(words: &[OsString]) -> Option<u8> {
     Some(u8::from(!reply.errors.is_empty()))
 }
 
-fn read(file: &Path) -> Result<Work, Errors> {
+fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Errors> {
     let text =
         std::fs::read(file).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", file.display())))?;
     serde_json::from_slice(&text).map_err(|error| Errors::one(format_args!("{}: {error}", file.display())))
@@ -163,7 +208,8 @@ pub fn answer(errors: &Errors) {
 
 /// LLVM cannot go on ("Cannot select", say).
 fn give_up(reason: &str) {
-    print(&Reply { errors: vec![format!("LLVM cannot compile this device code: {reason}")], ..Reply::default() });
+    let errors = vec![format!("LLVM cannot compile this device code: {reason}")];
+    print(&Reply { errors, fatal: Some(reason.to_owned()), ..Reply::default() });
     std::process::exit(1);
 }
 
@@ -175,20 +221,34 @@ fn peak_memory() -> u64 {
     kilobytes.map_or(0, |number| number << 10)
 }
 
+/// Makes LLVM ready, with its own options.
+///
+/// # Errors
+/// LLVM does not take the options.
+pub fn prepare_llvm(options: &[String]) -> Result<(), Errors> {
+    llvm_passes::initialize();
+    if !options.is_empty() && !llvm_passes::parse_llvm_options("fatlink", options) {
+        return Err(Errors::one("LLVM does not take its options"));
+    }
+    Ok(())
+}
+
+/// Maps a file of the job.
+///
+/// # Errors
+/// Those of the file system.
+pub fn open(path: &Path) -> Result<Mapped, Errors> {
+    Mapped::open(path).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))
+}
+
 impl Work {
     fn run(&self) -> Result<Reply, Errors> {
-        llvm_passes::initialize();
-        if !self.llvm_options.is_empty() && !llvm_passes::parse_llvm_options("fatlink", &self.llvm_options) {
-            return Err(Errors::one("LLVM does not take its options"));
-        }
-        let open = |path: &Path| {
-            Mapped::open(path).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))
-        };
+        prepare_llvm(&self.llvm_options)?;
         let content = open(&self.units)?;
         let libdevice = self.libdevice.as_deref().map(open).transpose()?;
         let session = Session::new();
         let units = self.unit_list(content.bytes())?;
-        let merged = extract::extract(&session, &units, &self.parts).map_err(Errors::one)?;
+        let merged = self.merge(&session, &units)?;
         pipeline::internalize(&merged, &self.keep);
         if let Some(library) = libdevice.as_ref().filter(|_| pipeline::wants_libdevice(&merged)) {
             let library = Unit { name: "libdevice", bitcode: library.bytes() };
@@ -199,13 +259,22 @@ impl Work {
             scratch::write_file(path, &pipeline::bitcode_of(&merged))?;
         }
         let own = target(&self.arch, self.version, self.level)?;
-        pipeline::optimize_partition(&session, &merged, own).map_err(Errors::one)?;
+        let optimize = if self.parts.is_empty() { pipeline::optimize } else { pipeline::optimize_partition };
+        optimize(&session, &merged, own).map_err(Errors::one)?;
         if let Some((_, path)) = &self.keep_stages {
             scratch::write_file(path, &pipeline::bitcode_of(&merged))?;
         }
         let mut reply = self.emit(&session, &merged)?;
         reply.warnings = session.take_warnings();
         Ok(reply)
+    }
+
+    fn merge<'s>(&self, session: &'s Session, units: &[Unit<'s>]) -> Result<Module<'s>, Errors> {
+        if !self.parts.is_empty() {
+            return extract::extract(session, units, &self.parts).map_err(Errors::one);
+        }
+        let modules = pipeline::read_units(session, units).map_err(Errors::all)?;
+        pipeline::merge(session, modules, units).map_err(Errors::one)
     }
 
     fn emit(&self, session: &Session, merged: &Module<'_>) -> Result<Reply, Errors> {
@@ -227,7 +296,11 @@ impl Work {
         Ok(reply)
     }
 
-    fn unit_list<'a>(&'a self, content: &'a [u8]) -> Result<Vec<Unit<'a>>, Errors> {
+    /// The units, in the content of [`Work::units`].
+    ///
+    /// # Errors
+    /// One is not in there.
+    pub fn unit_list<'a>(&'a self, content: &'a [u8]) -> Result<Vec<Unit<'a>>, Errors> {
         let unit = |range: &'a UnitRange| {
             let bitcode = range.start.checked_add(range.length).and_then(|end| content.get(range.start..end));
             bitcode
@@ -238,7 +311,11 @@ impl Work {
     }
 }
 
-fn target(arch: &str, (major, minor): (u8, u8), level: OptLevel) -> Result<CodeTarget, Errors> {
+/// What to compile for.
+///
+/// # Errors
+/// The name is none of a target.
+pub fn target(arch: &str, (major, minor): (u8, u8), level: OptLevel) -> Result<CodeTarget, Errors> {
     let arch: GpuArch = arch.parse().map_err(|_| Errors::one(format_args!("'{arch}' is no GPU target")))?;
     Ok(CodeTarget { arch, ptx: PtxVersion { major, minor }, level })
 }

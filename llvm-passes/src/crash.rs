@@ -10,7 +10,8 @@
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
@@ -19,7 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use crate::out_of_memory;
 
 /// First argument of the fresh copy. Behind it: the signal's number or [`NO_MEMORY`], what LLVM was doing (nothing, if it
-/// was not running), and what was given to [`prepare`] and [`note_output`].
+/// was not running), what was given to [`prepare`] and [`note_output`], and the command line that was given to
+/// [`remember_line`].
 pub const REPORT_FLAG: &str = "--report-crash-of-llvm";
 
 /// In the place of a signal's number: the memory has run out.
@@ -34,6 +36,12 @@ static PROGRAM_NAME: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 static NOTE: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 static OUTPUT: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 static BEFORE_REPORT: OnceLock<fn()> = OnceLock::new();
+/// The argument list of the fresh copy, with room for what only the handler knows; null: without a command line.
+static ARGUMENTS: AtomicPtr<*const c_char> = AtomicPtr::new(ptr::null_mut());
+
+/// What stands before the command line in the fresh copy's arguments: its name, the flag, the signal, the activity, the note,
+/// the output.
+const OWN_ARGUMENTS: usize = 6;
 
 /// Signals by which a crash shows.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
@@ -41,6 +49,15 @@ const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SI
 /// From now on a crash of LLVM is reported. `program_name` and `note` are handed to the fresh copy.
 pub fn prepare(program_name: &str, note: &str) {
     report_signals(program_name, note, &SIGNALS);
+}
+
+/// From now on the fresh copy gets this process's own command line, too, and can look for what LLVM could not compile.
+pub fn remember_line(words: &[OsString]) {
+    // An argument cannot hold a NUL.
+    let leaked = |word: &OsString| CString::new(word.as_bytes()).unwrap_or_default().into_raw().cast_const();
+    let own = std::iter::repeat_n(ptr::null(), OWN_ARGUMENTS);
+    let arguments: Vec<*const c_char> = own.chain(words.iter().map(leaked)).chain([ptr::null()]).collect();
+    ARGUMENTS.store(Box::leak(arguments.into_boxed_slice()).as_mut_ptr(), Ordering::Release);
 }
 
 /// As [`prepare`], for a process whose crashes are reported by the one that started it: only a mapped file that cannot be
@@ -159,6 +176,11 @@ pub(crate) fn during<T>(activity: &str, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// What the activities begin with in which LLVM compiles: optimization and code generation.
+pub const OPTIMIZING: &str = "optimizing the code for";
+/// As [`OPTIMIZING`].
+pub const GENERATING: &str = "generating code for";
+
 /// What an activity begins with that is not LLVM's.
 pub const OTHER_LIBRARY: &str = "not LLVM: ";
 
@@ -250,6 +272,7 @@ fn report(reason: &CStr, activity: *const c_char) -> ! {
     unsafe extern "C" {
         static environ: *const *const c_char;
     }
+    let with_line = ARGUMENTS.load(Ordering::Acquire);
     // SAFETY: execve is safe in a signal handler; all strings are alive and end in NUL. The signal is
     // unblocked first, or the fresh copy would start with it blocked. Where /proc is not mounted, the program's
     // file still has the name that it was started by.
@@ -257,11 +280,20 @@ fn report(reason: &CStr, activity: *const c_char) -> ! {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all);
         libc::sigprocmask(libc::SIG_UNBLOCK, &all, ptr::null_mut());
-        libc::execve(c"/proc/self/exe".as_ptr(), arguments.as_ptr(), environ);
         let name = libc::getauxval(libc::AT_EXECFN) as *const c_char;
-        if !name.is_null() {
-            libc::execve(name, arguments.as_ptr(), environ);
+        let become_copy = |arguments: *const *const c_char| {
+            libc::execve(c"/proc/self/exe".as_ptr(), arguments, environ);
+            if !name.is_null() {
+                libc::execve(name, arguments, environ);
+            }
+        };
+        if !with_line.is_null() {
+            // The list is never freed, and only the one thread that reports comes here.
+            ptr::copy_nonoverlapping(arguments.as_ptr(), with_line, OWN_ARGUMENTS);
+            become_copy(with_line.cast_const());
         }
+        // There is no line, or it is too long together with the rest.
+        become_copy(arguments.as_ptr());
     }
     last_words()
 }

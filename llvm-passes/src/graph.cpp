@@ -310,6 +310,8 @@ void prepare(GlobalValue &global, const RawTake &take) {
 
 } // namespace
 
+extern "C" void fatlink_delete_body(LLVMValueRef function) { declare(*unwrap<Function>(function)); }
+
 extern "C" void *fatlink_mover_new(LLVMModuleRef destination) { return new IRMover(*unwrap(destination)); }
 
 extern "C" void fatlink_mover_delete(void *mover) { delete static_cast<IRMover *>(mover); }

@@ -245,7 +245,7 @@ fn is_public(function: FunctionValue<'_>) -> bool {
 /// # Errors
 /// [`IrError::Backend`].
 pub fn optimize(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<(), IrError> {
-    let activity = format!("optimizing the code for {}", target.arch);
+    let activity = format!("{} {}", crash::OPTIMIZING, target.arch);
     crash::during(&activity, || optimize_by(session, module, target, target.level.pipeline()))
 }
 
@@ -277,7 +277,7 @@ fn optimize_by(session: &Session, module: &Module<'_>, target: CodeTarget, passe
 /// [`IrError::Backend`].
 pub fn emit_ptx(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<Vec<u8>, IrError> {
     let machine = machine(target)?;
-    let activity = format!("generating code for {}", target.arch);
+    let activity = format!("{} {}", crash::GENERATING, target.arch);
     let text = crash::during(&activity, || machine.write_to_memory_buffer(module, FileType::Assembly));
     let text = check(session, "code generation", target, text.map_err(|error| error.to_string_lossy().into_owned()))?;
     let bytes = text.as_slice();
@@ -311,6 +311,19 @@ pub fn host_object(session: &Session, module: &Module<'_>, triple: &str, level: 
             errors => Err(failed(errors)),
         }
     })
+}
+
+/// Whether the module defines a function of that name.
+pub fn defines_function(module: &Module<'_>, name: &str) -> bool {
+    module.get_function(name).is_some_and(|function| !function.as_global_value().is_declaration())
+}
+
+/// Leaves only these functions their bodies; all others become declarations.
+pub fn keep_bodies(module: &Module<'_>, names: &BTreeSet<String>) {
+    let others = module.get_functions().filter(|function| {
+        function.count_basic_blocks() > 0 && !names.contains(&*function.get_name().to_string_lossy())
+    });
+    others.collect::<Vec<_>>().into_iter().for_each(sys::delete_body);
 }
 
 /// The module as bitcode, to be kept for a look.

@@ -389,6 +389,7 @@ unsafe extern "C" {
         visit: extern "C" fn(*mut c_void, *const RawGlobal),
         refer: extern "C" fn(*mut c_void, u32, u32, u8),
     ) -> *const c_char;
+    fn fatlink_delete_body(function: LLVMValueRef);
     fn fatlink_begin_copies(module: LLVMModuleRef);
     fn fatlink_end_copies(module: LLVMModuleRef);
     fn fatlink_mover_new(destination: LLVMModuleRef) -> *mut c_void;
@@ -426,6 +427,12 @@ pub(crate) fn visit_graph<V: GraphVisitor>(module: &Module<'_>, visitor: &mut V)
         let whole = fatlink_graph(module.as_mut_ptr(), sink.cast(), visit::<V>, refer::<V>);
         (!whole.is_null()).then(|| CStr::from_ptr(whole).to_str().unwrap_or("it says so"))
     }
+}
+
+/// Turns a definition into a declaration.
+pub(crate) fn delete_body(function: FunctionValue<'_>) {
+    // SAFETY: the function lives in a live module.
+    unsafe { fatlink_delete_body(function.as_value_ref()) }
 }
 
 /// Functions that partitions share, and whose bodies are here, get copies of this partition's own until [`end_copies`].

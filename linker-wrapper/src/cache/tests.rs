@@ -270,10 +270,12 @@ fn issue_11_04_the_stamp_of_trimming_may_be_anything() {
     std::os::unix::fs::symlink(&victim, &stamp).unwrap();
     cache.trim();
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    assert!(stamp.symlink_metadata().unwrap().is_file());
     fs::remove_file(&stamp).unwrap();
     let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
     rustix::fs::mknodat(rustix::fs::CWD, &stamp, kind, mode, 0).unwrap();
     cache.trim();
+    assert!(stamp.symlink_metadata().unwrap().is_file());
 }
 
 #[test]

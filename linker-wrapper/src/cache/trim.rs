@@ -47,7 +47,9 @@ pub fn now_and_then(folder: &Path, capacity: u64, added: u64) {
 }
 
 fn touch(stamp: &Path) -> io::Result<SystemTime> {
-    let file = trust::open(stamp, File::options().write(true).create(true).truncate(true))?;
+    let open = || trust::open(stamp, File::options().write(true).create(true).truncate(true));
+    // In a shared folder it may be another user's, and it may be a link or a FIFO.
+    let file = open().or_else(|_| fs::remove_file(stamp).and_then(|()| open()))?;
     // Truncating an empty file may leave its time as it was.
     (&file).write_all(b"\n")?;
     file.metadata()?.modified()

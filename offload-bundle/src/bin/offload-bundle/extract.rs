@@ -14,7 +14,7 @@ use crate::output::{self, Answer};
 pub struct Arguments {
     /// An ELF object, executable or library, an archive, a fatbin, a cubin or an offload binary
     file: PathBuf,
-    /// Images for this target, such as sm_90
+    /// Images for exactly this target, such as sm_90 or gfx906:xnack-
     #[arg(long, value_name = "TARGET")]
     target: Vec<String>,
     /// Images of this kind: cubin, ptx, ltoir, bitcode, object, …

@@ -18,6 +18,8 @@ use crate::printable;
 pub struct Row {
     /// The archive member that holds it.
     pub member: Option<String>,
+    /// The section of the object, library or program that holds it: `.nv_fatbin`, or `__nv_relfatbin` of nvcc's relocatable images.
+    pub section: Option<String>,
     /// Where its bytes start in the file; for a thin archive, in the member's own file; for a container that is compressed as a whole, in
     /// what that decompresses to.
     pub offset: u64,
@@ -141,6 +143,11 @@ impl<'a> Found<'a> {
         check_cubin(entry).map_err(|e| e.shifted(self.row.offset.saturating_sub(entry.payload_offset)))
     }
 
+    /// The same image as one of a section.
+    pub(crate) fn in_section(self, section: &str) -> Self {
+        self.with_row(|row| Row { section: Some(section.to_owned()), ..row })
+    }
+
     fn with_row(self, change: impl FnOnce(Row) -> Row) -> Self {
         Self { row: change(self.row), source: self.source }
     }
@@ -225,13 +232,14 @@ fn visit_file(data: &[u8], see: &mut See<'_>) -> Result<(), FormatError> {
     // What is to be linked comes before what is.
     carriers.sort_by_key(|carrier| carrier.kind != CarrierKind::OffloadBinaries);
     for carrier in carriers {
+        let mut see_in = |found: &Found<'_>| see(&found.clone().in_section(&carrier.section));
         let visited = match carrier.kind {
-            CarrierKind::OffloadBinaries => visit_offload_binaries(carrier.data, carrier.offset, see),
+            CarrierKind::OffloadBinaries => visit_offload_binaries(carrier.data, carrier.offset, &mut see_in),
             CarrierKind::Fatbins | CarrierKind::RelocatableFatbins => {
                 images_of_fatbin(carrier.data, carrier.offset, OffloadKinds::CUDA)
-                    .and_then(|images| images.iter().try_for_each(&mut *see))
+                    .and_then(|images| images.iter().try_for_each(&mut see_in))
             }
-            CarrierKind::HipBundles => visit_bundles(carrier.data, carrier.offset, see),
+            CarrierKind::HipBundles => visit_bundles(carrier.data, carrier.offset, &mut see_in),
         };
         visited.map_err(|e| e.within(&format!("section {}", carrier.section)))?;
     }
@@ -315,6 +323,7 @@ pub(crate) fn images_of_image<'a>(image: &OffloadImage<'a>, offset: u64) -> Resu
 fn plain_row(image: &str, size: usize, offset: u64, kinds: OffloadKinds) -> Row {
     Row {
         member: None,
+        section: None,
         offset,
         kind: kinds.to_string(),
         triple: None,
@@ -394,9 +403,12 @@ pub fn table(rows: &[Row]) -> String {
     if rows.is_empty() {
         return "no device images\n".to_owned();
     }
-    let mut cells = vec![["MEMBER", "OFFSET", "KIND", "TARGET", "IMAGE", "SIZE", "COMPRESSION"].map(str::to_owned)];
+    let headings = ["MEMBER", "SECTION", "OFFSET", "KIND", "TARGET", "IMAGE", "SIZE", "COMPRESSION"];
+    let mut cells = vec![headings.map(str::to_owned)];
     cells.extend(rows.iter().map(cells_of));
-    let has_members = rows.iter().any(|row| row.member.is_some());
+    let mut is_shown = [true; COLUMNS];
+    is_shown[0] = rows.iter().any(|row| row.member.is_some());
+    is_shown[1] = rows.iter().any(|row| row.section.is_some());
     let mut widths = [0; COLUMNS];
     for line in &cells {
         for (width, cell) in widths.iter_mut().zip(line) {
@@ -406,7 +418,7 @@ pub fn table(rows: &[Row]) -> String {
     let mut out = String::new();
     for line in &cells {
         let mut text = String::new();
-        for (column, (cell, width)) in line.iter().zip(widths).enumerate().skip(usize::from(!has_members)) {
+        for (column, (cell, width)) in line.iter().zip(widths).enumerate().filter(|(column, _)| is_shown[*column]) {
             // Numbers stand to the right, words to the left.
             text += &if column == SIZE_COLUMN { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
         }
@@ -416,13 +428,14 @@ pub fn table(rows: &[Row]) -> String {
     out
 }
 
-const COLUMNS: usize = 7;
-const SIZE_COLUMN: usize = 5;
+const COLUMNS: usize = 8;
+const SIZE_COLUMN: usize = 6;
 
 fn cells_of(row: &Row) -> [String; COLUMNS] {
     let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
     [
         printable::name(row.member.as_deref().unwrap_or_default()).into_owned(),
+        printable::name(row.section.as_deref().unwrap_or("-")).into_owned(),
         format!("{:#x}", row.offset),
         printable::name(&row.kind).into_owned(),
         printable::name(target).into_owned(),

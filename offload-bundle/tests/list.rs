@@ -107,6 +107,7 @@ fn json_has_stable_keys() {
     let keys: Vec<&str> = row.keys().map(String::as_str).collect();
     let mut expected = [
         "member",
+        "section",
         "offset",
         "kind",
         "triple",
@@ -139,8 +140,9 @@ fn archives_regular_and_thin() {
         let text = listed(dir.path(), &[name]);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines.len(), 3, "{text}");
-        assert_eq!([lines[1][0], lines[1][3], lines[1][4]], ["a.o", "sm_80", "bitcode"]);
-        assert_eq!([lines[2][0], lines[2][3], lines[2][4]], ["a.o", "sm_90", "bitcode"]);
+        let seen = |line: usize| [lines[line][0], lines[line][1], lines[line][4], lines[line][5]];
+        assert_eq!(seen(1), ["a.o", ".llvm.offloading", "sm_80", "bitcode"]);
+        assert_eq!(seen(2), ["a.o", ".llvm.offloading", "sm_90", "bitcode"]);
     }
     let archive = std::fs::read(dir.path().join("regular.a")).expect("the archive");
     let rows: serde_json::Value = serde_json::from_str(&listed(dir.path(), &["regular.a", "--json"])).expect("JSON");

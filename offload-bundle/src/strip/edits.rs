@@ -124,7 +124,9 @@ pub(super) fn range(data: &[u8], from: u64, to: u64) -> &[u8] {
 pub(super) fn of_elf(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> {
     let mut plan = Plan::default();
     for section in host_object::sections(data)? {
-        let place = format!("section {}", String::from_utf8_lossy(section.name));
+        let name = String::from_utf8_lossy(section.name);
+        let place = format!("section {name}");
+        let choice = &choice.within(&name);
         let contents = section.data(data).map_err(|e| e.within(&place))?;
         let found = match kind_of(&section) {
             SectionKind::Other => continue,
@@ -133,7 +135,11 @@ pub(super) fn of_elf(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> 
             SectionKind::OffloadBinaries => of_offload_binaries(contents, section.offset, choice),
             SectionKind::Registered => refuse_registered(contents, section.offset, choice),
         };
-        plan.add(found.map_err(|e| e.within(&place))?);
+        let mut found = found.map_err(|e| e.within(&place))?;
+        for row in &mut found.dropped {
+            row.section = Some(name.clone().into_owned());
+        }
+        plan.add(found);
     }
     plan.edits.sort_by_key(|edit| edit.offset);
     let overlap = plan.edits.windows(2).find(|pair| pair[0].end() > pair[1].offset);

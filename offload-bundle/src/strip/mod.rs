@@ -33,14 +33,27 @@ pub struct Choice {
     pub drop: Vec<Selector>,
     /// If there are any, images that none of these means go, too.
     pub keep: Vec<Selector>,
+    /// If there are any, only images in these sections of an object, library or program can go.
+    pub sections: Vec<String>,
     /// A container may end up without any image; a program that loads such a one finds no kernel in it.
     pub allow_empty: bool,
 }
 
 impl Choice {
     fn drops(&self, row: &Row) -> bool {
+        let is_meant = |section: &String| self.sections.contains(section);
+        if !self.sections.is_empty() && !row.section.as_ref().is_some_and(is_meant) {
+            return false;
+        }
         let unwanted = !self.keep.is_empty() && !self.keep.iter().any(|selector| selector.matches(row));
         unwanted || self.drop.iter().any(|selector| selector.matches(row))
+    }
+
+    /// The same for the images of one section, whose rows do not name it.
+    fn within(&self, section: &str) -> Self {
+        let is_meant = self.sections.iter().any(|meant| meant == section);
+        let sections = if is_meant { Vec::new() } else { self.sections.clone() };
+        Choice { sections, ..self.clone() }
     }
 }
 

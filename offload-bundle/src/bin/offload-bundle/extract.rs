@@ -26,6 +26,9 @@ pub struct Arguments {
     /// Images with this name of a source file in the container
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
+    /// Images in this section, such as .nv_fatbin (linked ones) or __nv_relfatbin (those of nvcc's objects)
+    #[arg(long, value_name = "SECTION")]
+    section: Vec<String>,
     /// Images of this archive member
     #[arg(long, value_name = "NAME")]
     member: Vec<String>,
@@ -118,6 +121,7 @@ impl Arguments {
             && (self.kind.is_empty() || self.kind.iter().any(|kind| kind.matches(row)))
             && (self.index.is_empty() || self.index.contains(&index))
             && any(&self.name, row.name.as_ref())
+            && any(&self.section, row.section.as_ref())
             && any(&self.member, row.member.as_ref())
     }
 }

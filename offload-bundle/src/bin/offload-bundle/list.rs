@@ -11,13 +11,18 @@ use crate::output::{self, Answer};
 pub struct Arguments {
     /// An ELF object, executable or library, an archive, a fatbin, a cubin or an offload binary
     file: PathBuf,
+    /// Only images in this section, such as .nv_fatbin (linked ones) or __nv_relfatbin (those of nvcc's objects)
+    #[arg(long, value_name = "SECTION")]
+    section: Vec<String>,
     /// Print an array of objects instead of columns
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
-    let rows = output::read(&arguments.file, |data, read_thin| listing::list(data, read_thin))?;
+    let mut rows = output::read(&arguments.file, |data, read_thin| listing::list(data, read_thin))?;
+    let wanted = &arguments.section;
+    rows.retain(|row| wanted.is_empty() || row.section.as_ref().is_some_and(|section| wanted.contains(section)));
     let text = if arguments.json { output::json(&rows)? } else { listing::table(&rows) };
     Ok(Answer { text, code: 0 })
 }

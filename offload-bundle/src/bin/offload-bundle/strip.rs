@@ -22,6 +22,9 @@ pub struct Arguments {
     /// Drop all images but these
     #[arg(long, value_name = "IMAGES")]
     keep: Vec<Selector>,
+    /// Drop only images in this section, such as .nv_fatbin (linked ones) or __nv_relfatbin (those of nvcc's objects)
+    #[arg(long, value_name = "SECTION")]
+    section: Vec<String>,
     /// Drop even the last image of a container
     #[arg(long)]
     allow_empty: bool,
@@ -43,8 +46,9 @@ struct Report {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Answer, String> {
-    let Arguments { drop, keep, allow_empty, .. } = arguments;
-    let choice = Choice { drop: drop.clone(), keep: keep.clone(), allow_empty: *allow_empty };
+    let Arguments { drop, keep, section, allow_empty, .. } = arguments;
+    let choice =
+        Choice { drop: drop.clone(), keep: keep.clone(), sections: section.clone(), allow_empty: *allow_empty };
     let (bytes, summary) = output::read(&arguments.file, |data, _| {
         let stripped = strip::strip(data, &choice)?;
         // What did not change is not written, either.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use offload_bundle::coverage::{Driver, Finding, FoundContainer, GpuReport, Place, Report};
+use offload_bundle::coverage::{Driver, Finding, FoundContainer, GpuReport, Report};
 use offload_bundle::fatbin::{Compression, Entry as Stored, FatbinWriter};
 use serde::Serialize;
 
@@ -231,8 +231,7 @@ impl ImageReport {
 
 /// The rows for all GPUs.
 fn gpus(checked: &Checked) -> Vec<GpuReport> {
-    let place = Place { container: 1, member: None, section: None, offset: 0 };
-    let found = FoundContainer { place, codes: checked.codes.clone() };
+    let found = FoundContainer::whole(checked.codes.clone());
     let report = Report::new(&[found], None, Driver::default());
     report.containers.into_iter().flat_map(|container| container.gpus).collect()
 }

@@ -12,9 +12,11 @@ use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
 use crate::bytes::{c_str, slice, u16_at, u32_at};
 
+mod loading;
 mod resources;
 mod retarget;
 
+pub use loading::Fault;
 pub use resources::{ConstantBank, CubinResources, FunctionResources, Spills};
 pub use retarget::retargeted;
 
@@ -53,11 +55,17 @@ pub struct Cubin<'a> {
     symbols: Vec<CubinSymbol>,
     /// Where each of those is in the symbol table.
     symbol_indices: Vec<u32>,
+    /// The index of the section that each of those is in.
+    symbol_sections: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Section<'a> {
     name: &'a str,
+    /// Where that name is in the data.
+    name_offset: u64,
+    kind: u32,
+    flags: u64,
     /// None of a section that has no bytes in the file.
     data: &'a [u8],
     /// In bytes, of the GPU's memory too.
@@ -131,8 +139,9 @@ pub fn parse(data: &[u8]) -> Result<Cubin<'_>, FormatError> {
     let ctx = context(&header)?;
     let headers = section_headers(data, &header, ctx)?;
     let sections = named_sections(data, &header, &headers)?;
-    let (symbol_indices, symbols) = symbols(data, &headers, ctx)?.into_iter().unzip();
-    Ok(Cubin { data, header, sections, symbols, symbol_indices })
+    let (places, symbols): (Vec<_>, _) = symbols(data, &headers, ctx)?.into_iter().unzip();
+    let (symbol_indices, symbol_sections) = places.into_iter().unzip();
+    Ok(Cubin { data, header, sections, symbols, symbol_indices, symbol_sections })
 }
 
 /// Whether it is a cubin whose section table lies outside it: the driver does not refuse such a file, it crashes.
@@ -244,6 +253,9 @@ fn named_sections<'a>(
         }
         sections.push(Section {
             name,
+            name_offset: names.sh_offset.saturating_add(section.sh_name as u64),
+            kind: section.sh_type,
+            flags: section.sh_flags,
             data: section_data(data, section, name)?,
             size: section.sh_size,
             info: section.sh_info,
@@ -260,8 +272,11 @@ fn section_data<'a>(data: &'a [u8], section: &SectionHeader, name: &str) -> Resu
     slice(data, section.sh_offset, section.sh_size, &what)
 }
 
-/// The named symbols, each with its place in its table.
-fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<(u32, CubinSymbol)>, FormatError> {
+/// The place of a symbol in its table, and the index of the section that it is in.
+type SymbolPlace = (u32, usize);
+
+/// The named symbols, each with its place.
+fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<(SymbolPlace, CubinSymbol)>, FormatError> {
     let mut symbols = Vec::new();
     for table in headers.iter().filter(|section| section.sh_type == SHT_SYMTAB) {
         let names = headers
@@ -281,7 +296,7 @@ fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<(u32,
             }
             check_section_index(&symbol, headers.len(), table.sh_offset)?;
             if !name.is_empty() {
-                symbols.push((index, describe(name, &symbol)));
+                symbols.push(((index, symbol.st_shndx), describe(name, &symbol)));
             }
         }
     }
@@ -409,6 +424,19 @@ impl<'a> Cubin<'a> {
         (tenfold > 1).then_some((tenfold / 10, tenfold % 10))
     }
 
+    /// The number of the virtual architecture that the code was compiled for: 80 of `-gencode arch=compute_80,code=sm_90`.
+    ///
+    /// A device link records the lowest of its parts. The CUDA runtime gives it as `cudaFuncAttributes::ptxVersion`.
+    pub fn virtual_arch(&self) -> Option<u32> {
+        let number = if self.is_new_abi() {
+            let (note, description) = self.cuinfo()?;
+            u16_at(note, description + 2, "virtual architecture").ok()?.into()
+        } else {
+            self.header.e_flags >> 16 & 0xff
+        };
+        (number != 0).then_some(number)
+    }
+
     fn is_new_abi(&self) -> bool {
         self.header.e_ident[header::EI_OSABI] == OSABI_NEW
     }
@@ -419,12 +447,17 @@ impl<'a> Cubin<'a> {
         section.map(|section| section.data)
     }
 
-    /// From the note {name size, description size, type, "NVIDIA Corp", u16 2, u16 sm, u32 ten times the release}.
+    /// From the note {name size, description size, type, "NVIDIA Corp", u16 2, u16 virtual architecture, u32 ten times the release}.
     fn note_toolkit(&self) -> Option<u32> {
+        let (note, description) = self.cuinfo()?;
+        u32_at(note, description + 4, "toolkit").ok()
+    }
+
+    /// The note, and where its description starts.
+    fn cuinfo(&self) -> Option<(&'a [u8], u64)> {
         let note = self.section(NOTE_CUINFO)?;
         let name_size = u32_at(note, 0, "name size").ok()?;
-        let description = 12 + u64::from(name_size).next_multiple_of(4);
-        u32_at(note, description + 4, "toolkit").ok()
+        Some((note, 12 + u64::from(name_size).next_multiple_of(4)))
     }
 
     /// `.nv.compat` is a row of {u8 format, u8 attribute, u16 value}; format 4 has `value` further bytes.

@@ -9,9 +9,12 @@ use crate::bytes::slice;
 use crate::offload_binary::{self, OffloadImage};
 
 mod carriers;
+mod device_links;
 mod entries;
 
 pub use carriers::{Carrier, CarrierKind, carriers};
+pub(crate) use device_links::{ModuleId, module_ids, module_name, wrappers};
+pub(crate) use entries::offload_entry_count;
 pub use entries::{HostEntry, offload_entries, registration_symbol};
 
 /// `SHT_LLVM_OFFLOADING` of LLVM's `BinaryFormat/ELF.h`: the section holds offload binaries.

@@ -47,7 +47,7 @@ fn answer(args: &[&str]) -> (i32, String) {
 #[test]
 fn the_library_agrees_with_the_driver() {
     let rows = truth();
-    assert_eq!(rows.len(), 27 + 26);
+    assert_eq!(rows.len(), 28 + 26);
     for (file, seen) in rows {
         let data = fatbin_bytes(&file);
         let found = containers(&data, |_| Err(String::new())).expect("sound containers");
@@ -93,7 +93,7 @@ fn json_has_stable_keys() {
     assert_eq!(container["entries"][0], "ptx 80");
     let gpu = &container["gpus"][0];
     let keys: Vec<&str> = gpu.as_object().expect("an object").keys().map(String::as_str).collect();
-    assert_eq!(keys, ["entry", "error", "gpu", "outcome", "passed_over", "reason", "runs"]);
+    assert_eq!(keys, ["entry", "error", "gpu", "outcome", "parts", "passed_over", "reason", "runs"]);
     assert_eq!(gpu["error"], "CUDA_ERROR_UNSUPPORTED_PTX_VERSION");
     assert_eq!((&gpu["outcome"], &gpu["entry"]), (&"unsupported-ptx-version".into(), &1.into()));
 
@@ -142,7 +142,10 @@ fn what_cannot_be_read_is_one_error() {
     for (args, complaint) in [
         (["explain", cut.to_str().expect("a path")], "the body of the fatbin goes beyond the end of the data"),
         (["check", cut.to_str().expect("a path")], "the body of the fatbin goes beyond the end of the data"),
-        (["explain", text.to_str().expect("a path")], "no fatbin, and no section .nv_fatbin with one"),
+        (
+            ["explain", text.to_str().expect("a path")],
+            "no fatbin, and no section .nv_fatbin or __nv_relfatbin with one",
+        ),
         (["check", "missing"], "missing: No such file"),
         (["explain", "--brief"], "--gpu"),
     ] {

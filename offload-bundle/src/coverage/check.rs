@@ -20,28 +20,41 @@ pub struct CheckOptions {
 
 /// What somebody who ships a fatbin of these entries should know, the worst first.
 pub fn check(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
+    let mut findings = check_entries(codes, options);
+    findings.extend(codes.iter().filter_map(not_loaded));
+    findings.extend(codes.iter().filter_map(lowered));
+    findings.extend(forward_compatibility(codes));
+    findings.extend(runs_nowhere(codes, options.driver));
+    sort(&mut findings);
+    findings
+}
+
+/// What holds of a fatbin whether the driver loads or links it.
+pub(super) fn check_entries(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
     let mut findings = Vec::new();
     for code in codes {
         findings.extend(soundness(code));
         findings.extend(against_driver(code, options.driver));
         findings.extend(against_label(code));
-        findings.extend(not_loaded(code));
+        findings.extend(unknown_section(code));
     }
     findings.extend(hidden(codes, options.driver));
     findings.extend(duplicates(codes));
-    findings.extend(forward_compatibility(codes));
     findings.extend(toolkits(codes, options.toolkit));
-    findings.extend(runs_nowhere(codes, options.driver));
-    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.code));
     findings
 }
 
+/// The worst first.
+pub(super) fn sort(findings: &mut [Finding]) {
+    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.code));
+}
+
 /// `entry 2 (ptx 90)`.
-fn named(code: &Code) -> String {
+pub(super) fn named(code: &Code) -> String {
     format!("entry {} ({})", code.number, code.name())
 }
 
-fn one(id: FindingCode, severity: Severity, code: &Code, what: &str) -> Finding {
+pub(super) fn one(id: FindingCode, severity: Severity, code: &Code, what: &str) -> Finding {
     Finding::new(id, severity, vec![code.number], format!("{}: {what}", named(code)))
 }
 
@@ -51,6 +64,7 @@ fn soundness(code: &Code) -> Option<Finding> {
         Content::Damaged(error) | Content::Undecompressable(error) => {
             (FindingCode::Damaged, format!("damaged: {error}"))
         }
+        Content::Faulty(fault) => (FindingCode::Damaged, format!("the driver does not run it: {}", fault.error())),
         _ => return None,
     };
     Some(one(id, Severity::Error, code, &what))
@@ -115,7 +129,22 @@ fn wrong_arch(code: &Code, own: GpuArch, what: &str) -> Finding {
     one(FindingCode::WrongLabel, severity, code, &text).on(&failing)
 }
 
-fn not_loaded(code: &Code) -> Option<Finding> {
+fn unknown_section(code: &Code) -> Option<Finding> {
+    let Content::Sass { unknown_section: Some(name), .. } = &code.content else { return None };
+    let what = format!("it has a section {name:?}, which is not known to be in any cubin");
+    Some(one(FindingCode::UnknownSection, Severity::Note, code, &what))
+}
+
+/// A device link that recorded a lower virtual architecture than the GPU's. Whether its parts had more shows in them alone.
+pub(super) fn lowered(code: &Code) -> Option<Finding> {
+    let Content::Sass { arch, virtual_arch: Some(number), linked: true, .. } = &code.content else { return None };
+    let what = format!(
+        "linked of parts of which one was compiled for compute_{number}: cudaFuncAttributes::ptxVersion is {number}"
+    );
+    (*number < arch.number).then(|| one(FindingCode::LoweredArch, Severity::Note, code, &what))
+}
+
+pub(super) fn not_loaded(code: &Code) -> Option<Finding> {
     match code.word() {
         Word::LtoIr => Some(one(FindingCode::LtoIr, Severity::Warning, code, "LTO-IR, which no driver loads")),
         Word::Other => {
@@ -127,11 +156,11 @@ fn not_loaded(code: &Code) -> Option<Finding> {
 }
 
 /// Entries that fail where another would run if they were not there.
-fn hidden(codes: &[Code], driver: Driver) -> Vec<Finding> {
+pub(super) fn hidden(codes: &[Code], driver: Driver) -> Vec<Finding> {
     let mut pairs: BTreeMap<(usize, usize), (String, Vec<u32>)> = BTreeMap::new();
     for gpu in gpus() {
         let Some(taken) = choose(codes, gpu) else { continue };
-        let runs = |code: &Code| judge(code, gpu, driver).0.runs();
+        let runs = |code: &Code| judge(code, gpu, driver.into()).0.runs();
         if runs(taken) {
             continue;
         }
@@ -173,7 +202,7 @@ fn duplicate(group: &[&Code]) -> Option<Finding> {
     Some(Finding::new(FindingCode::Duplicates, severity, entries, message))
 }
 
-fn forward_compatibility(codes: &[Code]) -> Option<Finding> {
+pub(super) fn forward_compatibility(codes: &[Code]) -> Option<Finding> {
     let newest = codes.iter().filter(|code| code.is_loadable()).map(|code| code.arch).max()?;
     let is_forward = |code: &Code| code.word() == Word::Ptx && code.arch.feature == ArchFeature::Plain;
     if codes.iter().any(is_forward) {
@@ -200,8 +229,8 @@ fn toolkits(codes: &[Code], named_toolkit: Option<Toolkit>) -> Vec<Finding> {
     codes.iter().filter(newer).map(finding).collect()
 }
 
-fn runs_nowhere(codes: &[Code], driver: Driver) -> Option<Finding> {
-    let runs = |gpu| choose(codes, gpu).is_some_and(|code| judge(code, gpu, driver).0.runs());
+pub(super) fn runs_nowhere(codes: &[Code], driver: Driver) -> Option<Finding> {
+    let runs = |gpu| choose(codes, gpu).is_some_and(|code| judge(code, gpu, driver.into()).0.runs());
     if gpus().any(runs) {
         return None;
     }
@@ -212,7 +241,7 @@ fn runs_nowhere(codes: &[Code], driver: Driver) -> Option<Finding> {
     Some(Finding::new(FindingCode::RunsNowhere, Severity::Error, Vec::new(), message))
 }
 
-fn gpus() -> impl Iterator<Item = GpuArch> {
+pub(super) fn gpus() -> impl Iterator<Item = GpuArch> {
     CHECKED_GPUS.into_iter().map(GpuArch::plain)
 }
 

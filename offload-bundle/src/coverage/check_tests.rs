@@ -94,7 +94,9 @@ fn fb008_no_forward_ptx() {
 #[test]
 fn fb009_newer_toolkit() {
     let mut codes = set([sass("80"), ptx("90"), sass("90")]);
-    codes[0].content = Content::Sass { arch: codes[0].arch, toolkit: Some(Toolkit { major: 12, minor: 9 }) };
+    if let Content::Sass { toolkit, .. } = &mut codes[0].content {
+        *toolkit = Some(Toolkit { major: 12, minor: 9 });
+    }
     let expected = [("FB009", Severity::Warning, vec![2]), ("FB009", Severity::Warning, vec![3])];
     assert_eq!(found(&codes), expected);
     let named = |major| checked(&codes, Driver::NewEnough, Some(Toolkit { major, minor: 0 })).len();

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::driver::Toolkit;
 use crate::FormatError;
 use crate::arch::{GpuArch, PtxVersion};
-use crate::cubin;
+use crate::cubin::{self, Cubin, CubinSymbol, SymbolBinding, SymbolKind};
 use crate::fatbin::{Compression, Entry, EntryKind};
-use crate::ptx_header;
+use crate::{ptx, ptx_header};
 
 /// What there is to know of an entry to tell what the driver makes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,12 @@ pub enum Content {
         arch: GpuArch,
         /// The release that made it, if it is known.
         toolkit: Option<Toolkit>,
+        /// The virtual architecture that it was compiled for, if that is recorded.
+        virtual_arch: Option<u32>,
+        /// Whether a device link made it.
+        linked: bool,
+        /// A section of a name that no known tool writes.
+        unknown_section: Option<String>,
     },
     /// PTX.
     Ptx {
@@ -69,6 +75,19 @@ pub enum Content {
     Undecompressable(FormatError),
     /// Machine code with a section table outside of it, on which the driver crashes.
     Crashing(FormatError),
+    /// Machine code that can be read, but in which the driver does not find what it looks for.
+    Faulty(cubin::Fault),
+}
+
+/// What an entry gives to a device link, and what it wants of the other parts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LinkSymbols {
+    /// The functions and variables that other parts can refer to.
+    pub defined: Vec<String>,
+    /// Those that another part has to define.
+    pub wanted: Vec<String>,
+    /// The kernels that it defines.
+    pub kernels: Vec<String>,
 }
 
 /// How an entry is named in reports.
@@ -118,6 +137,7 @@ impl Code {
             Content::Damaged(error) => Content::Damaged(error.shifted(base)),
             Content::Undecompressable(error) => Content::Undecompressable(error.shifted(base)),
             Content::Crashing(error) => Content::Crashing(error.shifted(base)),
+            Content::Faulty(fault) => Content::Faulty(fault.with_error(fault.error().clone().shifted(base))),
             content => content,
         };
         self
@@ -129,9 +149,25 @@ impl Code {
     }
 }
 
-/// Looks into every entry of one fatbin.
+/// Looks into every entry of one fatbin that the driver loads as it is.
 pub fn inspect(entries: &[Entry<'_>]) -> Vec<Code> {
-    let mut codes: Vec<Code> = entries.iter().enumerate().map(|(index, entry)| look(index + 1, entry)).collect();
+    inspect_as(entries, Use::Loaded)
+}
+
+/// Looks into every entry of one fatbin whose images are parts of a device link.
+pub(super) fn inspect_parts(entries: &[Entry<'_>]) -> Vec<Code> {
+    inspect_as(entries, Use::Linked)
+}
+
+/// What becomes of a fatbin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Loaded,
+    Linked,
+}
+
+fn inspect_as(entries: &[Entry<'_>], used: Use) -> Vec<Code> {
+    let mut codes: Vec<Code> = entries.iter().enumerate().map(|(index, entry)| look(index + 1, entry, used)).collect();
     recount(&mut codes);
     for (code, entry) in codes.iter_mut().zip(entries).filter(|(code, _)| code.twins.count > 1) {
         code.digest = digest(entry.payload().as_deref().unwrap_or(entry.stored));
@@ -139,13 +175,13 @@ pub fn inspect(entries: &[Entry<'_>]) -> Vec<Code> {
     codes
 }
 
-fn look(number: usize, entry: &Entry<'_>) -> Code {
+fn look(number: usize, entry: &Entry<'_>, used: Use) -> Code {
     let payload = match entry.kind {
         EntryKind::Elf | EntryKind::Ptx => Some(entry.payload()),
         _ => None,
     };
     let content = match &payload {
-        Some(Ok(payload)) => content(entry, payload),
+        Some(Ok(payload)) => content(entry, payload, used),
         Some(Err(error)) => Content::Undecompressable(error.clone()),
         None if entry.kind == EntryKind::LtoIr => Content::LtoIr,
         None => Content::Other,
@@ -176,7 +212,12 @@ fn digest(image: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn content(entry: &Entry<'_>, payload: &[u8]) -> Content {
+fn content(entry: &Entry<'_>, payload: &[u8], used: Use) -> Content {
+    // Offsets inside a compressed image mean nothing in the file.
+    let in_file = |error: FormatError| {
+        let inside = if entry.compression == Compression::None { error.offset } else { 0 };
+        FormatError::new(entry.payload_offset.saturating_add(inside), error.what)
+    };
     if entry.kind == EntryKind::Ptx {
         return match ptx_header::read(payload) {
             Some(header) => Content::Ptx { version: header.version, target: header.target },
@@ -184,16 +225,45 @@ fn content(entry: &Entry<'_>, payload: &[u8]) -> Content {
         };
     }
     match cubin::parse(payload) {
-        Ok(cubin) => {
-            let toolkit = cubin.toolkit().map(|(major, minor)| Toolkit { major, minor });
-            Content::Sass { arch: cubin.arch(), toolkit: toolkit.or_else(|| unrecorded_toolkit(&cubin)) }
-        }
-        Err(error) => {
-            // Offsets inside a compressed image mean nothing in the file.
-            let inside = if entry.compression == Compression::None { error.offset } else { 0 };
-            let error = FormatError::new(entry.payload_offset.saturating_add(inside), error.what);
-            if cubin::crashes_driver(payload) { Content::Crashing(error) } else { Content::Damaged(error) }
-        }
+        Ok(cubin) => sass(&cubin, used, in_file),
+        Err(error) if cubin::crashes_driver(payload) => Content::Crashing(in_file(error)),
+        Err(error) => Content::Damaged(in_file(error)),
+    }
+}
+
+fn sass(cubin: &Cubin<'_>, used: Use, in_file: impl Fn(FormatError) -> FormatError) -> Content {
+    let fault = match used {
+        Use::Loaded => cubin.fault().or_else(|| cubin.unlinked()),
+        Use::Linked => cubin.fault(),
+    };
+    if let Some(fault) = fault {
+        return Content::Faulty(fault.with_error(in_file(fault.error().clone())));
+    }
+    let toolkit = cubin.toolkit().map(|(major, minor)| Toolkit { major, minor });
+    Content::Sass {
+        arch: cubin.arch(),
+        toolkit: toolkit.or_else(|| unrecorded_toolkit(cubin)),
+        virtual_arch: cubin.virtual_arch(),
+        linked: cubin.is_device_linked(),
+        unknown_section: cubin.unknown_section().map(str::to_owned),
+    }
+}
+
+/// What an entry gives to a device link and wants of it; nothing where it cannot be read.
+pub(super) fn link_symbols(entry: &Entry<'_>) -> LinkSymbols {
+    let Ok(payload) = entry.payload() else { return LinkSymbols::default() };
+    let symbols = match entry.kind {
+        EntryKind::Ptx => ptx::symbols(&payload),
+        EntryKind::Elf => cubin::parse(&payload).map(|cubin| cubin.symbols().to_vec()).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let named = |wanted: fn(&CubinSymbol) -> bool| {
+        symbols.iter().filter(|symbol| wanted(symbol)).map(|symbol| symbol.name.clone()).collect()
+    };
+    LinkSymbols {
+        defined: named(|symbol| symbol.defined && symbol.binding != SymbolBinding::Local),
+        wanted: named(CubinSymbol::is_wanted),
+        kernels: named(|symbol| symbol.defined && symbol.kind == SymbolKind::Kernel),
     }
 }
 

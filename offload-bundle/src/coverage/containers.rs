@@ -1,18 +1,22 @@
-//! The fatbins of a file that a driver is given: the file itself, or what its section `.nv_fatbin` holds.
+//! The fatbins of a file that a driver is given: the file itself, or what its sections `.nv_fatbin` and `__nv_relfatbin` hold.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::code::{Code, inspect};
+use super::code::{Code, LinkSymbols, inspect, inspect_parts, link_symbols};
+use super::links;
 use crate::FormatError;
 use crate::archive::{self, MemberData};
 use crate::fatbin;
 use crate::host_object::{self, FileKind};
 use crate::listing::ListError;
 
-/// Fatbins of RDC objects are in `__nv_relfatbin` instead, and are linked before they are loaded.
+/// Where the fatbins that a program registers are.
 const SECTION: &str = ".nv_fatbin";
+
+/// Where the fatbins of objects of relocatable device code are.
+const OBJECTS_SECTION: &str = "__nv_relfatbin";
 
 /// Where a fatbin is. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,13 +31,36 @@ pub struct Place {
     pub offset: u64,
 }
 
+impl Place {
+    /// Whether it is in one of these sections; any place is, if there are none.
+    pub fn is_in(&self, sections: &[String]) -> bool {
+        sections.is_empty() || sections.iter().any(|section| self.section == Some(section))
+    }
+}
+
 /// A fatbin and what its entries are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundContainer {
     /// Where it is.
     pub place: Place,
+    /// What it is for.
+    pub role: Role,
     /// Its entries.
     pub codes: Vec<Code>,
+    /// What each entry defines and wants.
+    pub(super) symbols: Vec<LinkSymbols>,
+}
+
+/// What a fatbin is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// The driver takes one of its entries.
+    Whole,
+    /// A device link made it. Where none of its entries fits, the driver links these fatbins of the file again, numbered as in
+    /// [`Place::container`].
+    Linked(Vec<usize>),
+    /// A part of a device link, with the name of its source file if that is recorded.
+    Object(Option<String>),
 }
 
 /// The fatbins of a fatbin file, or of an ELF object, executable or library, or of an archive of those; none in other files.
@@ -46,14 +73,10 @@ pub fn containers(
     data: &[u8],
     read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
 ) -> Result<Vec<FoundContainer>, ListError> {
-    let mut found = match host_object::file_kind(data) {
-        FileKind::Archive | FileKind::ThinArchive => of_archive(data, read_thin)?,
-        _ => of_file(data).map_err(|error| ListError::Format { member: None, error })?,
-    };
-    for (index, container) in found.iter_mut().enumerate() {
-        container.place.container = index + 1;
+    match host_object::file_kind(data) {
+        FileKind::Archive | FileKind::ThinArchive => of_archive(data, read_thin),
+        _ => of_file(data).map_err(|error| ListError::Format { member: None, error }),
     }
-    Ok(found)
 }
 
 fn of_archive(
@@ -74,48 +97,84 @@ fn of_archive(
             error: error.shifted(member.offset),
         };
         let of_member = of_file(&bytes).map_err(damaged)?;
-        found.extend(of_member.into_iter().map(|container| container.within(&member.name, member.offset)));
+        let before = found.len();
+        found.extend(of_member.into_iter().map(|container| container.within(&member.name, member.offset, before)));
     }
     Ok(found)
 }
 
 impl FoundContainer {
-    /// The same seen from the archive.
-    fn within(self, member: &str, base: u64) -> Self {
-        let offset = self.place.offset.saturating_add(base);
+    /// A fatbin that is a file of its own.
+    pub fn whole(codes: Vec<Code>) -> Self {
+        let place = Place { container: 1, member: None, section: None, offset: 0 };
+        Self { place, role: Role::Whole, codes, symbols: Vec::new() }
+    }
+
+    /// The same seen from the archive, in which `before` fatbins stand in front of the member's.
+    fn within(self, member: &str, base: u64, before: usize) -> Self {
+        let place = Place {
+            container: self.place.container + before,
+            member: Some(member.to_owned()),
+            offset: self.place.offset.saturating_add(base),
+            ..self.place
+        };
+        let role = match self.role {
+            Role::Linked(objects) => Role::Linked(objects.into_iter().map(|number| number + before).collect()),
+            role => role,
+        };
         Self {
-            place: Place { member: Some(member.to_owned()), offset, ..self.place },
+            place,
+            role,
+            symbols: self.symbols,
             codes: self.codes.into_iter().map(|code| code.shifted(base)).collect(),
         }
     }
 }
 
 fn of_file(data: &[u8]) -> Result<Vec<FoundContainer>, FormatError> {
-    match host_object::file_kind(data) {
-        FileKind::Fatbin => of_bytes(data, None, 0),
-        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => of_elf(data),
-        _ => Ok(Vec::new()),
+    let mut found = match host_object::file_kind(data) {
+        FileKind::Fatbin => of_bytes(data, None, 0, false)?,
+        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => of_elf(data)?,
+        _ => Vec::new(),
+    };
+    for (index, container) in found.iter_mut().enumerate() {
+        container.place.container = index + 1;
     }
+    links::assign(data, &mut found);
+    Ok(found)
 }
 
+/// What is registered comes before what was linked into it.
 fn of_elf(data: &[u8]) -> Result<Vec<FoundContainer>, FormatError> {
+    let sections = host_object::sections(data)?;
+    let is_linked = sections.iter().any(|section| section.name == OBJECTS_SECTION.as_bytes());
     let mut found = Vec::new();
-    for section in host_object::sections(data)? {
-        if section.name == SECTION.as_bytes() {
-            let place = format!("section {SECTION}");
+    for name in [SECTION, OBJECTS_SECTION] {
+        for section in sections.iter().filter(|section| section.name == name.as_bytes()) {
+            let place = format!("section {name}");
             let contents = section.data(data).map_err(|e| e.within(&place))?;
-            found.extend(of_bytes(contents, Some(SECTION), section.offset).map_err(|e| e.within(&place))?);
+            found.extend(of_bytes(contents, Some(name), section.offset, is_linked).map_err(|e| e.within(&place))?);
         }
     }
     Ok(found)
 }
 
-/// The fatbins of `data`, which starts at `base` of the file.
-fn of_bytes(data: &[u8], section: Option<&'static str>, base: u64) -> Result<Vec<FoundContainer>, FormatError> {
+/// The fatbins of `data`, which starts at `base` of the file. `is_linked`: what they define and want matters.
+fn of_bytes(
+    data: &[u8],
+    section: Option<&'static str>,
+    base: u64,
+    is_linked: bool,
+) -> Result<Vec<FoundContainer>, FormatError> {
     let read = fatbin::read_containers(data).map_err(|e| e.shifted(base))?;
-    let found = read.into_iter().map(|container| FoundContainer {
-        place: Place { container: 0, member: None, section, offset: base.saturating_add(container.offset) },
-        codes: inspect(&container.entries).into_iter().map(|code| code.shifted(base)).collect(),
+    let found = read.into_iter().map(|container| {
+        let place = Place { container: 0, member: None, section, offset: base.saturating_add(container.offset) };
+        let (role, codes) = match section {
+            Some(OBJECTS_SECTION) => (Role::Object(None), inspect_parts(&container.entries)),
+            _ => (Role::Whole, inspect(&container.entries)),
+        };
+        let symbols = if is_linked { container.entries.iter().map(link_symbols).collect() } else { Vec::new() };
+        FoundContainer { place, role, codes: codes.into_iter().map(|code| code.shifted(base)).collect(), symbols }
     });
     Ok(found.collect())
 }

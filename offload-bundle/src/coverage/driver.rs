@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::code::{Code, Word};
 use crate::arch::PtxVersion;
 use crate::fatbin::Compression;
 
@@ -14,6 +15,40 @@ pub enum Driver {
     NewEnough,
     /// One of this release branch: 580 of 580.159.04.
     Branch(u32),
+}
+
+/// Whether the driver's compiler of PTX is used: what the environment of a program says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Jit {
+    /// PTX is compiled where no machine code fits.
+    #[default]
+    Allowed,
+    /// `CUDA_FORCE_PTX_JIT=1`: machine code is ignored.
+    Forced,
+    /// `CUDA_DISABLE_PTX_JIT=1`: PTX is taken as ever, but is not compiled.
+    Disabled,
+}
+
+impl Jit {
+    /// Whether the driver looks at an entry.
+    pub(super) fn takes(self, code: &Code) -> bool {
+        self != Jit::Forced || code.word() != Word::Sass
+    }
+}
+
+/// What loads a program's fatbins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Runtime {
+    /// The driver.
+    pub driver: Driver,
+    /// What the environment says of its compiler.
+    pub jit: Jit,
+}
+
+impl From<Driver> for Runtime {
+    fn from(driver: Driver) -> Self {
+        Runtime { driver, jit: Jit::Allowed }
+    }
 }
 
 /// A CUDA toolkit's release.

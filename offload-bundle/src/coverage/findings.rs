@@ -55,6 +55,14 @@ pub enum FindingCode {
     UnknownKind,
     /// FB013: no GPU runs anything.
     RunsNowhere,
+    /// FB014: some objects of a device link have PTX and others have none.
+    PartsWithoutPtx,
+    /// FB015: a device link lowered the virtual architecture.
+    LoweredArch,
+    /// FB016: a cubin's section of an unknown name.
+    UnknownSection,
+    /// FB017: the host code has offload entries, and nothing registers images for them.
+    ForgottenLink,
 }
 
 impl FindingCode {
@@ -99,6 +107,21 @@ impl FindingCode {
             }
             FindingCode::UnknownKind => ("FB012", "remove it, or check on a GPU what becomes of it"),
             FindingCode::RunsNowhere => ("FB013", "add machine code or PTX for the GPUs that it is for"),
+            FindingCode::PartsWithoutPtx => (
+                "FB014",
+                "compile all objects with the same -gencode options: the driver links the program again for other GPUs, as far as each object has an image for them",
+            ),
+            FindingCode::LoweredArch => (
+                "FB015",
+                "link it for an architecture that all parts, libcudadevrt too, have code for: CUB and Thrust ask the CUDA runtime for this number, and launch nothing if it is lower than the one that they were compiled for",
+            ),
+            FindingCode::UnknownSection => (
+                "FB016",
+                "build the image again if the name looks damaged: the driver skips sections that it does not know",
+            ),
+            FindingCode::ForgottenLink => {
+                ("FB017", "link it with clang's --offload-link, or with fatlink as the linker (-fuse-ld=fatlink)")
+            }
         }
     }
 }

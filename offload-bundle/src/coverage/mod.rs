@@ -14,11 +14,14 @@
 //! Nothing here reads files, or needs a GPU.
 
 mod check;
+mod check_link;
 mod code;
 mod containers;
 mod driver;
 mod findings;
+mod links;
 mod needs;
+mod relink;
 mod report;
 mod select;
 #[cfg(test)]
@@ -26,13 +29,16 @@ mod testing;
 mod text;
 
 pub use check::{CheckOptions, check};
-pub use code::{Code, Content, Twins, inspect};
-pub use containers::{FoundContainer, Place, containers};
-pub use driver::{Driver, ParseDriverError, Toolkit};
+pub use check_link::forgotten_link;
+pub use code::{Code, Content, LinkSymbols, Twins, inspect};
+pub use containers::{FoundContainer, Place, Role, containers};
+pub use driver::{Driver, Jit, ParseDriverError, Runtime, Toolkit};
 pub use findings::{Finding, FindingCode, Severity};
 pub use needs::{DriverNeeds, EntryNeed, driver_needs, too_new_for};
-pub use report::{CheckReport, CheckedContainer, ContainerReport, GpuReport, PassedOverReport, Report};
-pub use select::{Outcome, PassedOver, Verdict, WhyNot, outcome};
+pub use report::{
+    CheckReport, CheckedContainer, ContainerReport, GpuReport, PartReport, PassedOverReport, Report, RoleReport,
+};
+pub use select::{Outcome, Part, PassedOver, Verdict, WhyNot, outcome};
 
 /// The GPUs that [`Report`] has a row for: those of the compilers of CUDA 13.
 pub const GPUS: [u32; 12] = [75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];

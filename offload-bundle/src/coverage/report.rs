@@ -3,13 +3,15 @@
 use serde::Serialize;
 
 use super::GPUS;
-use super::check::{CheckOptions, check};
+use super::check::CheckOptions;
+use super::check_link::check_in;
 use super::code::Code;
-use super::containers::{FoundContainer, Place};
-use super::driver::Driver;
+use super::containers::{FoundContainer, Place, Role};
+use super::driver::Runtime;
 use super::findings::{Finding, Severity};
 use super::needs::{DriverNeeds, driver_needs};
-use super::select::{Outcome, outcome};
+use super::relink::outcome_in;
+use super::select::{Outcome, Part};
 use super::text;
 use crate::GpuArch;
 
@@ -28,10 +30,35 @@ pub struct ContainerReport {
     /// Where it is.
     #[serde(flatten)]
     pub place: Place,
+    /// What it is for.
+    #[serde(flatten)]
+    pub role: RoleReport,
     /// Its entries, by name: `sass 90a`.
     pub entries: Vec<String>,
-    /// One for each GPU.
+    /// One for each GPU; none of a part of a device link of this file, as the driver does not load that by itself.
     pub gpus: Vec<GpuReport>,
+}
+
+/// What a fatbin is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RoleReport {
+    /// `whole`, `linked` (by nvcc's device link) or `object` (a part of one).
+    pub role: &'static str,
+    /// Of an object: the name of its source file, as far as its id tells.
+    pub module: Option<String>,
+    /// Of a linked one: the numbers of its objects' fatbins.
+    pub objects: Vec<usize>,
+}
+
+impl RoleReport {
+    fn new(role: &Role) -> Self {
+        let (word, module, objects) = match role {
+            Role::Whole => ("whole", None, Vec::new()),
+            Role::Linked(objects) => ("linked", None, objects.clone()),
+            Role::Object(module) => ("object", module.clone(), Vec::new()),
+        };
+        Self { role: word, module, objects }
+    }
 }
 
 /// What a driver does with one fatbin on one GPU.
@@ -51,6 +78,19 @@ pub struct GpuReport {
     pub reason: String,
     /// Why not the other entries.
     pub passed_over: Vec<PassedOverReport>,
+    /// What the driver takes of the objects' fatbins, if it links them again.
+    pub parts: Vec<PartReport>,
+}
+
+/// What the driver takes of an object's fatbin to link it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PartReport {
+    /// The fatbin's number.
+    pub container: usize,
+    /// The entry's number in it, from 1.
+    pub entry: usize,
+    /// `ptx 80`.
+    pub name: String,
 }
 
 /// Why a driver does not take an entry.
@@ -64,19 +104,37 @@ pub struct PassedOverReport {
 
 impl Report {
     /// The outcomes for one GPU, or for all of [`GPUS`].
-    pub fn new(containers: &[FoundContainer], gpu: Option<GpuArch>, driver: Driver) -> Self {
+    pub fn new(containers: &[FoundContainer], gpu: Option<GpuArch>, runtime: impl Into<Runtime>) -> Self {
+        Self::of_sections(containers, gpu, runtime, &[])
+    }
+
+    /// The same for the fatbins in these sections alone, as if each were all of its program; for all of them, if `sections` is empty.
+    pub fn of_sections(
+        containers: &[FoundContainer],
+        gpu: Option<GpuArch>,
+        runtime: impl Into<Runtime>,
+        sections: &[String],
+    ) -> Self {
+        let runtime = runtime.into();
         let gpus = gpu.map_or_else(|| GPUS.map(GpuArch::plain).to_vec(), |gpu| vec![gpu]);
+        let row = |found: &FoundContainer, gpu: &GpuArch| GpuReport::new(&outcome_in(found, containers, *gpu, runtime));
         let report = |found: &FoundContainer| ContainerReport {
             place: found.place.clone(),
+            role: RoleReport::new(&found.role),
             entries: found.codes.iter().map(Code::name).collect(),
-            gpus: gpus.iter().map(|gpu| GpuReport::new(&outcome(&found.codes, *gpu, driver))).collect(),
+            gpus: match sections.is_empty() && is_part(found, containers) {
+                true => Vec::new(),
+                false => gpus.iter().map(|gpu| row(found, gpu)).collect(),
+            },
         };
-        Self { driver: driver.description(), containers: containers.iter().map(report).collect() }
+        let shown = containers.iter().filter(|found| found.place.is_in(sections));
+        Self { driver: runtime.driver.description(), containers: shown.map(report).collect() }
     }
 
     /// Whether each fatbin runs on at least one of the GPUs asked for.
     pub fn runs(&self) -> bool {
-        self.containers.iter().all(|container| container.gpus.iter().any(|gpu| gpu.runs))
+        let mut loaded = self.containers.iter().filter(|container| !container.gpus.is_empty());
+        loaded.all(|container| container.gpus.iter().any(|gpu| gpu.runs))
     }
 
     /// As tables under headings.
@@ -88,6 +146,12 @@ impl Report {
     pub fn brief(&self) -> String {
         text::brief(self)
     }
+}
+
+/// Whether a device link of the same file has taken it in.
+fn is_part(found: &FoundContainer, all: &[FoundContainer]) -> bool {
+    let number = found.place.container;
+    all.iter().any(|other| matches!(&other.role, Role::Linked(objects) if objects.contains(&number)))
 }
 
 impl GpuReport {
@@ -103,7 +167,14 @@ impl GpuReport {
             passed_over: passed_over
                 .map(|other| PassedOverReport { entry: other.code.number, why: other.why.to_string() })
                 .collect(),
+            parts: outcome.parts.iter().map(PartReport::new).collect(),
         }
+    }
+}
+
+impl PartReport {
+    fn new(part: &Part<'_>) -> Self {
+        Self { container: part.container, entry: part.code.number, name: part.code.name() }
     }
 }
 
@@ -114,6 +185,8 @@ pub struct CheckReport {
     pub driver: String,
     /// One for each fatbin.
     pub containers: Vec<CheckedContainer>,
+    /// What is wrong with the file beside its fatbins.
+    pub findings: Vec<Finding>,
 }
 
 /// What [`check`] found in one fatbin.
@@ -133,15 +206,26 @@ impl CheckReport {
     pub fn new(containers: &[FoundContainer], options: &CheckOptions) -> Self {
         let report = |found: &FoundContainer| CheckedContainer {
             place: found.place.clone(),
-            findings: check(&found.codes, options),
+            findings: check_in(found, containers, options),
             needs: driver_needs(&found.codes),
         };
-        Self { driver: options.driver.description(), containers: containers.iter().map(report).collect() }
+        Self {
+            driver: options.driver.description(),
+            containers: containers.iter().map(report).collect(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// The same with what was found in the file beside its fatbins.
+    #[must_use]
+    pub fn with_findings(self, findings: Vec<Finding>) -> Self {
+        Self { findings, ..self }
     }
 
     /// How bad the worst finding is.
     pub fn worst(&self) -> Option<Severity> {
-        self.containers.iter().flat_map(|container| &container.findings).map(|finding| finding.severity).max()
+        let of_containers = self.containers.iter().flat_map(|container| &container.findings);
+        of_containers.chain(&self.findings).map(|finding| finding.severity).max()
     }
 
     /// A paragraph for each finding, or a note that there is none.

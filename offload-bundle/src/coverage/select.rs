@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::code::{Code, Content, Word};
-use super::driver::{Driver, Toolkit};
+use super::driver::{Driver, Jit, Runtime, Toolkit};
 use crate::arch::{ArchFeature, GpuArch, PtxVersion};
+use crate::cubin::Fault;
 
 /// What becomes of a fatbin on one GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,12 +28,18 @@ pub enum Verdict {
     UnknownError,
     /// The driver brings down the process.
     DriverCrash,
+    /// The driver links the objects again, and the result runs.
+    Link,
+    /// `CUDA_ERROR_NOT_FOUND`: what is loaded has no kernels.
+    SymbolNotFound,
+    /// `CUDA_ERROR_JIT_COMPILATION_DISABLED`.
+    JitDisabled,
 }
 
 impl Verdict {
     /// Whether a kernel can be launched.
     pub fn runs(self) -> bool {
-        matches!(self, Verdict::Sass | Verdict::Ptx)
+        matches!(self, Verdict::Sass | Verdict::Ptx | Verdict::Link)
     }
 
     /// The word for it in reports.
@@ -47,13 +54,16 @@ impl Verdict {
             Verdict::InvalidSource => "invalid-source",
             Verdict::UnknownError => "unknown-error",
             Verdict::DriverCrash => "driver-crash",
+            Verdict::Link => "link",
+            Verdict::SymbolNotFound => "symbol-not-found",
+            Verdict::JitDisabled => "jit-disabled",
         }
     }
 
     /// The driver's name of the error.
     pub fn error_name(self) -> Option<&'static str> {
         match self {
-            Verdict::Sass | Verdict::Ptx => None,
+            Verdict::Sass | Verdict::Ptx | Verdict::Link => None,
             Verdict::NoBinary => Some("CUDA_ERROR_NO_BINARY_FOR_GPU"),
             Verdict::UnsupportedPtxVersion => Some("CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
             Verdict::InvalidImage => Some("CUDA_ERROR_INVALID_IMAGE"),
@@ -61,6 +71,8 @@ impl Verdict {
             Verdict::InvalidSource => Some("CUDA_ERROR_INVALID_SOURCE"),
             Verdict::UnknownError => Some("CUDA_ERROR_UNKNOWN"),
             Verdict::DriverCrash => Some("SIGSEGV"),
+            Verdict::SymbolNotFound => Some("CUDA_ERROR_NOT_FOUND"),
+            Verdict::JitDisabled => Some("CUDA_ERROR_JIT_COMPILATION_DISABLED"),
         }
     }
 }
@@ -78,11 +90,31 @@ pub struct Outcome<'a> {
     pub reason: String,
     /// The other entries, in their order.
     pub passed_over: Vec<PassedOver<'a>>,
+    /// What the driver links again, if it does.
+    pub parts: Vec<Part<'a>>,
+    /// The numbers of the fatbins that are left out of that link although they are missed: something of them is referred to, or a kernel
+    /// may be in them.
+    pub missing: Vec<usize>,
+}
+
+/// An image that the driver takes from a fatbin to link it with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The number of the fatbin in its file.
+    pub container: usize,
+    /// The entry.
+    pub code: &'a Code,
 }
 
 impl Outcome<'_> {
-    /// In short: `sass 90a`, `ptx 80 #2`, `no-binary`.
+    /// In short: `sass 90a`, `ptx 80 #2`, `link ptx 75 + ptx 80`, `no-binary`.
     pub fn brief(&self) -> String {
+        if self.verdict == Verdict::Link {
+            let mut names: Vec<String> = self.parts.iter().map(|part| part.code.name()).collect();
+            names.sort();
+            names.dedup();
+            return format!("{} {}", self.verdict.word(), names.join(" + "));
+        }
         match self.code {
             Some(code) if self.verdict.runs() => code.name(),
             _ => self.verdict.word().to_owned(),
@@ -118,6 +150,8 @@ pub enum WhyNot {
     FirstWins,
     /// The last of its twins goes before it.
     LastWins,
+    /// `CUDA_FORCE_PTX_JIT` is set.
+    PtxOnly,
 }
 
 impl fmt::Display for WhyNot {
@@ -131,21 +165,31 @@ impl fmt::Display for WhyNot {
             WhyNot::NearerArch(arch) => return write!(f, "{arch} is nearer to the GPU"),
             WhyNot::FirstWins => "the first of several alike wins",
             WhyNot::LastWins => "the last of several alike wins",
+            WhyNot::PtxOnly => "CUDA_FORCE_PTX_JIT ignores machine code",
         })
     }
 }
 
 /// What the driver does with a fatbin of these entries. The suffix of `gpu` does not matter: every GPU has all features of its number.
-pub fn outcome(codes: &[Code], gpu: GpuArch, driver: Driver) -> Outcome<'_> {
-    let gpu = GpuArch::plain(gpu.number);
-    let Some(code) = choose(codes, gpu) else {
-        let passed_over = passed_over(codes, None, gpu);
+pub fn outcome(codes: &[Code], gpu: GpuArch, runtime: impl Into<Runtime>) -> Outcome<'_> {
+    let (gpu, runtime) = (GpuArch::plain(gpu.number), runtime.into());
+    let Some(code) = choose(codes.iter().filter(|code| runtime.jit.takes(code)), gpu) else {
+        let passed_over = passed_over(codes, None, gpu, runtime.jit);
         let reason = why_nothing(&passed_over);
-        return Outcome { gpu, verdict: Verdict::NoBinary, code: None, reason, passed_over };
+        return Outcome {
+            gpu,
+            verdict: Verdict::NoBinary,
+            code: None,
+            reason,
+            passed_over,
+            parts: Vec::new(),
+            missing: Vec::new(),
+        };
     };
-    let (verdict, problem) = judge(code, gpu, driver);
+    let (verdict, problem) = judge(code, gpu, runtime);
     let reason = problem.unwrap_or_else(|| why_this(code, gpu));
-    Outcome { gpu, verdict, code: Some(code), reason, passed_over: passed_over(codes, Some(code), gpu) }
+    let passed_over = passed_over(codes, Some(code), gpu, runtime.jit);
+    Outcome { gpu, verdict, code: Some(code), reason, passed_over, parts: Vec::new(), missing: Vec::new() }
 }
 
 /// The entry that the driver takes: machine code before PTX, then the nearest architecture, then by order.
@@ -186,7 +230,12 @@ pub(super) fn last_wins(code: &Code, gpu: GpuArch) -> bool {
 }
 
 /// What becomes of the entry that was taken, and what is wrong if it does not run.
-pub(super) fn judge(code: &Code, gpu: GpuArch, driver: Driver) -> (Verdict, Option<String>) {
+pub(super) fn judge(code: &Code, gpu: GpuArch, runtime: Runtime) -> (Verdict, Option<String>) {
+    let driver = runtime.driver;
+    if runtime.jit == Jit::Disabled && code.word() == Word::Ptx {
+        let why = "CUDA_DISABLE_PTX_JIT keeps the driver from compiling PTX".to_owned();
+        return (Verdict::JitDisabled, Some(why));
+    }
     if let Some(branch) = driver.lacks_for_compression(code.compression) {
         let why = format!("compressed with {}, which needs a driver of branch {branch}", code.compression);
         return (Verdict::InvalidImage, Some(why));
@@ -199,9 +248,18 @@ pub(super) fn judge(code: &Code, gpu: GpuArch, driver: Driver) -> (Verdict, Opti
         Content::Undecompressable(error) => (Verdict::UnknownError, Some(no_fallback(error))),
         Content::Damaged(error) if code.word() == Word::Ptx => (Verdict::InvalidPtx, Some(no_fallback(error))),
         Content::Damaged(error) => (Verdict::InvalidImage, Some(no_fallback(error))),
-        Content::Sass { arch, toolkit } => judge_sass(code, *arch, *toolkit, gpu, driver),
+        Content::Faulty(fault) => (of_fault(fault), Some(no_fallback(fault.error()))),
+        Content::Sass { arch, toolkit, .. } => judge_sass(code, *arch, *toolkit, gpu, driver),
         Content::Ptx { version, target } => judge_ptx(code, *version, *target, gpu, driver),
         Content::LtoIr | Content::Other => (Verdict::NoBinary, None),
+    }
+}
+
+fn of_fault(fault: &Fault) -> Verdict {
+    match fault {
+        Fault::Rejected(_) => Verdict::InvalidImage,
+        Fault::KernelNotFound(_) => Verdict::SymbolNotFound,
+        Fault::FunctionNotFound(_) => Verdict::UnknownError,
     }
 }
 
@@ -260,12 +318,15 @@ fn why_this(code: &Code, gpu: GpuArch) -> String {
     why
 }
 
-fn passed_over<'a>(codes: &'a [Code], taken: Option<&Code>, gpu: GpuArch) -> Vec<PassedOver<'a>> {
+fn passed_over<'a>(codes: &'a [Code], taken: Option<&Code>, gpu: GpuArch, jit: Jit) -> Vec<PassedOver<'a>> {
     let others = codes.iter().filter(|code| taken.is_none_or(|taken| taken.number != code.number));
-    others.map(|code| PassedOver { code, why: why_not(code, taken, gpu) }).collect()
+    others.map(|code| PassedOver { code, why: why_not(code, taken, gpu, jit) }).collect()
 }
 
-fn why_not(code: &Code, taken: Option<&Code>, gpu: GpuArch) -> WhyNot {
+fn why_not(code: &Code, taken: Option<&Code>, gpu: GpuArch, jit: Jit) -> WhyNot {
+    if !jit.takes(code) {
+        return WhyNot::PtxOnly;
+    }
     match (code.word(), taken.filter(|_| fits(code, gpu))) {
         (Word::LtoIr, _) => WhyNot::LtoIr,
         (Word::Other, _) => WhyNot::OtherKind,
@@ -295,7 +356,8 @@ fn why_nothing(passed_over: &[PassedOver<'_>]) -> String {
     let lto = archs(WhyNot::LtoIr).map(|_| WhyNot::LtoIr.to_string());
     let other =
         archs(WhyNot::OtherKind).map(|_| "there are entries of kinds that no driver is known to load".to_owned());
-    let parts: Vec<String> = [sass, ptx, lto, other].into_iter().flatten().collect();
+    let ignored = archs(WhyNot::PtxOnly).map(|_| WhyNot::PtxOnly.to_string());
+    let parts: Vec<String> = [sass, ptx, lto, other, ignored].into_iter().flatten().collect();
     parts.join("; ")
 }
 

@@ -31,7 +31,11 @@ pub(super) fn sass(label: &str) -> Code {
 /// Machine code for one GPU under the label of another.
 pub(super) fn sass_of(own: &str, label: &str) -> Code {
     let toolkit = Some(Toolkit { major: 13, minor: 0 });
-    code(EntryKind::Elf, label, Content::Sass { arch: arch(own), toolkit })
+    code(
+        EntryKind::Elf,
+        label,
+        Content::Sass { arch: arch(own), toolkit, virtual_arch: None, linked: false, unknown_section: None },
+    )
 }
 
 /// PTX 9.0.

@@ -3,13 +3,13 @@
 use super::containers::Place;
 use super::findings::{Finding, Severity};
 use super::needs::DriverNeeds;
-use super::report::{CheckReport, ContainerReport, GpuReport, Report};
+use super::report::{CheckReport, ContainerReport, GpuReport, Report, RoleReport};
 use crate::printable;
 
 pub(super) fn report(report: &Report) -> String {
     let mut out = format!("driver: {}\n", report.driver);
     for container in &report.containers {
-        out += &format!("\n{}: {}\n", heading(&container.place), entries(container));
+        out += &format!("\n{}: {}\n", place_and_role(container), entries(container));
         out += &table(&container.gpus);
     }
     out
@@ -23,6 +23,20 @@ fn heading(place: &Place) -> String {
     format!("fatbin {} ({member}{section}offset {:#x})", place.container, place.offset)
 }
 
+/// The same with what it is: `fatbin 1 (section .nv_fatbin, offset 0x40, linked of fatbins 2, 3)`.
+fn place_and_role(container: &ContainerReport) -> String {
+    let heading = heading(&container.place);
+    let RoleReport { module, objects, .. } = &container.role;
+    let numbers: Vec<String> = objects.iter().map(usize::to_string).collect();
+    let role = match (module, numbers.as_slice()) {
+        (Some(module), _) => format!("object {}", printable::name(module)),
+        (None, []) => return heading,
+        (None, [one]) => format!("linked of fatbin {one}"),
+        (None, numbers) => format!("linked of fatbins {}", numbers.join(", ")),
+    };
+    format!("{}, {role})", heading.trim_end_matches(')'))
+}
+
 fn entries(container: &ContainerReport) -> String {
     if container.entries.is_empty() {
         return "no entries".to_owned();
@@ -31,10 +45,13 @@ fn entries(container: &ContainerReport) -> String {
 }
 
 fn table(gpus: &[GpuReport]) -> String {
+    if gpus.is_empty() {
+        return String::new();
+    }
     let mut lines = vec![["GPU", "OUTCOME", "ENTRY", "WHY"].map(str::to_owned)];
     lines.extend(gpus.iter().map(|row| {
         let entry = row.entry.map_or("-".to_owned(), |entry| entry.to_string());
-        [row.gpu.clone(), row.outcome.clone(), entry, row.reason.clone()]
+        [row.gpu.clone(), row.outcome.clone(), entry, printable::name(&row.reason).into_owned()]
     }));
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2)];
@@ -46,17 +63,22 @@ fn table(gpus: &[GpuReport]) -> String {
 }
 
 pub(super) fn brief(report: &Report) -> String {
-    let is_only = report.containers.len() == 1;
+    let loaded = || report.containers.iter().filter(|container| !container.gpus.is_empty());
+    let is_only = loaded().count() == 1;
     let line = |container: &ContainerReport| {
         let outcomes: Vec<&str> = container.gpus.iter().map(|gpu| gpu.outcome.as_str()).collect();
         let place = if is_only { String::new() } else { heading(&container.place) + ": " };
         format!("{place}{}\n", outcomes.join(", "))
     };
-    report.containers.iter().map(line).collect()
+    loaded().map(line).collect()
 }
 
 pub(super) fn check_report(report: &CheckReport) -> String {
     let mut out = format!("driver: {}\n", report.driver);
+    if !report.findings.is_empty() {
+        out += "\n";
+        out.extend(report.findings.iter().map(paragraph));
+    }
     for container in &report.containers {
         let heading = heading(&container.place);
         if container.findings.is_empty() {
@@ -92,5 +114,6 @@ fn summary(findings: &[Finding]) -> String {
 
 fn paragraph(finding: &Finding) -> String {
     let gpus = if finding.gpus.is_empty() { String::new() } else { format!(" (on {})", finding.gpus.join(", ")) };
-    format!("{}: {}: {}{gpus}\n  {}\n", finding.severity, finding.code, finding.message, finding.advice)
+    let message = printable::name(&finding.message);
+    format!("{}: {}: {message}{gpus}\n  {}\n", finding.severity, finding.code, finding.advice)
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use object::read::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
 use object::{File, ObjectKind};
 
+use super::device_links::relocated;
 use crate::FormatError;
 use crate::bytes::{c_str, u16_at, u32_at, u64_at};
 use crate::offload_binary::OffloadKinds;
@@ -29,6 +30,11 @@ pub struct HostEntry {
     pub flags: u32,
     /// Size in bytes of a variable; 0 for a kernel.
     pub size: u64,
+}
+
+/// How many offload entries an ELF file has, as far as the size of their section tells.
+pub(crate) fn offload_entry_count(elf: &[u8]) -> u64 {
+    super::section(elf, SECTION.as_bytes()).map_or(0, |(_, data)| data.len() as u64 / ENTRY_SIZE)
 }
 
 /// The offload entries of a 64-bit ELF file, in the order of the file.
@@ -109,13 +115,7 @@ fn names_by_address(file: &File<'_>, data: &[u8]) -> HashMap<u64, String> {
         return names;
     };
     let (first, size) = (section.address(), data.len() as u64);
-    let mut pointers = HashMap::new();
-    for (address, relocation) in file.dynamic_relocations().into_iter().flatten() {
-        let offset = address.wrapping_sub(first);
-        if offset < size && matches!(relocation.target(), RelocationTarget::Absolute) {
-            pointers.insert(offset, relocation.addend().cast_unsigned());
-        }
-    }
+    let pointers = relocated(file, first, size);
     for offset in (SYMBOL_NAME..size).step_by(ENTRY_SIZE as usize) {
         let stored = u64_at(data, offset, "a name").unwrap_or(0);
         let address = pointers.get(&offset).copied().unwrap_or(stored);

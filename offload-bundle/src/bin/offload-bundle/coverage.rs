@@ -2,18 +2,40 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use offload_bundle::GpuArch;
-use offload_bundle::coverage::{self, CheckOptions, CheckReport, Driver, FoundContainer, Report, Severity, Toolkit};
+use offload_bundle::coverage::{
+    self, CheckOptions, CheckReport, Driver, FoundContainer, Jit, Report, Runtime, Severity, Toolkit,
+};
 
 use crate::output::{self, Answer};
 
 /// Exit code if the file can be read, but what it holds will not do.
 const WILL_NOT_DO: u8 = 2;
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PtxJit {
+    /// PTX is compiled where no machine code fits
+    Allowed,
+    /// Machine code is ignored
+    Forced,
+    /// PTX is not compiled
+    Disabled,
+}
+
+impl From<PtxJit> for Jit {
+    fn from(jit: PtxJit) -> Self {
+        match jit {
+            PtxJit::Allowed => Jit::Allowed,
+            PtxJit::Forced => Jit::Forced,
+            PtxJit::Disabled => Jit::Disabled,
+        }
+    }
+}
+
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// A fatbin, or an ELF object, executable or library with a section .nv_fatbin, or an archive of those
+    /// A fatbin, or an ELF object, executable or library with a section .nv_fatbin or __nv_relfatbin, or an archive of those
     file: PathBuf,
     /// Only this GPU, such as sm_86; without, all from sm_75 to sm_121
     #[arg(long)]
@@ -21,7 +43,13 @@ pub struct ExplainArguments {
     /// The driver's version, such as 580 or 580.159.04; without, one that is new enough
     #[arg(long)]
     driver: Option<Driver>,
-    /// Print the outcome alone: `sass 90a`, `ptx 80`, `no-binary`
+    /// The driver's compiler of PTX, as CUDA_FORCE_PTX_JIT=1 (forced) or CUDA_DISABLE_PTX_JIT=1 (disabled) has it
+    #[arg(long, value_enum, default_value = "allowed")]
+    ptx_jit: PtxJit,
+    /// Only fatbins of this section, .nv_fatbin or __nv_relfatbin, each as if it were all of a program
+    #[arg(long, value_name = "SECTION")]
+    section: Vec<String>,
+    /// Print the outcome alone: `sass 90a`, `ptx 80`, `link ptx 80`, `no-binary`
     #[arg(long, requires = "gpu", conflicts_with = "json")]
     brief: bool,
     /// Print an object instead of tables
@@ -31,7 +59,7 @@ pub struct ExplainArguments {
 
 #[derive(Args)]
 pub struct CheckArguments {
-    /// A fatbin, or an ELF object, executable or library with a section .nv_fatbin, or an archive of those
+    /// A fatbin, or an ELF object, executable or library with a section .nv_fatbin or __nv_relfatbin, or an archive of those
     file: PathBuf,
     /// The oldest driver that is to load it, such as 580; without, one that is new enough
     #[arg(long)]
@@ -46,7 +74,12 @@ pub struct CheckArguments {
 
 pub fn explain(arguments: &ExplainArguments) -> Result<Answer, String> {
     let containers = containers(&arguments.file)?;
-    let report = Report::new(&containers, arguments.gpu, arguments.driver.unwrap_or_default());
+    let runtime = Runtime { driver: arguments.driver.unwrap_or_default(), jit: arguments.ptx_jit.into() };
+    let report = Report::of_sections(&containers, arguments.gpu, runtime, &arguments.section);
+    if report.containers.is_empty() {
+        let sections = arguments.section.join(", ");
+        return Err(format!("{}: no fatbin in section {sections}", arguments.file.display()));
+    }
     let text = match (arguments.json, arguments.brief) {
         (true, _) => output::json(&report)?,
         (_, true) => report.brief(),
@@ -56,9 +89,14 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Answer, String> {
 }
 
 pub fn check(arguments: &CheckArguments) -> Result<Answer, String> {
-    let containers = containers(&arguments.file)?;
+    let (containers, forgotten) = output::read(&arguments.file, |data, read_thin| {
+        Ok((coverage::containers(data, read_thin)?, coverage::forgotten_link(data)))
+    })?;
+    if containers.is_empty() && forgotten.is_none() {
+        return Err(nothing_in(&arguments.file));
+    }
     let options = CheckOptions { driver: arguments.driver.unwrap_or_default(), toolkit: arguments.toolkit };
-    let report = CheckReport::new(&containers, &options);
+    let report = CheckReport::new(&containers, &options).with_findings(Vec::from_iter(forgotten));
     let text = if arguments.json { output::json(&report)? } else { report.text() };
     Ok(Answer { text, code: if report.worst() == Some(Severity::Error) { WILL_NOT_DO } else { 0 } })
 }
@@ -67,7 +105,11 @@ pub fn check(arguments: &CheckArguments) -> Result<Answer, String> {
 fn containers(file: &Path) -> Result<Vec<FoundContainer>, String> {
     let found = output::read(file, |data, read_thin| coverage::containers(data, read_thin))?;
     if found.is_empty() {
-        return Err(format!("{}: no fatbin, and no section .nv_fatbin with one", file.display()));
+        return Err(nothing_in(file));
     }
     Ok(found)
+}
+
+fn nothing_in(file: &Path) -> String {
+    format!("{}: no fatbin, and no section .nv_fatbin or __nv_relfatbin with one", file.display())
 }

@@ -1,0 +1,163 @@
+//! Faults of programs that take more than one fatbin to see: parts of a device link, and host code without device code.
+
+use super::check::{
+    CheckOptions, check, check_entries, forward_compatibility, gpus, lowered, named, not_loaded, one, sort,
+};
+use super::code::{Code, Content, Word};
+use super::containers::{FoundContainer, Role};
+use super::driver::{Driver, Runtime};
+use super::findings::{Finding, FindingCode, Severity};
+use super::relink::{link, objects, outcome_in};
+use super::select::{choose, judge};
+use crate::arch::{ArchFeature, GpuArch};
+use crate::host_object::{self, ModuleId};
+
+/// What somebody who ships a file should know of one of its fatbins, the worst first.
+pub(super) fn check_in(found: &FoundContainer, all: &[FoundContainer], options: &CheckOptions) -> Vec<Finding> {
+    let numbers = match &found.role {
+        Role::Whole => return check(&found.codes, options),
+        Role::Object(_) => {
+            let mut findings = check_entries(&found.codes, options);
+            sort(&mut findings);
+            return findings;
+        }
+        Role::Linked(numbers) => numbers,
+    };
+    let parts = objects(all, numbers);
+    let mut findings = check_entries(&found.codes, options);
+    findings.extend(found.codes.iter().filter_map(not_loaded));
+    findings.extend(found.codes.iter().filter_map(|code| lowered_by(code, &parts)));
+    findings.extend(hidden_link(found, &parts, options.driver));
+    findings.extend(without_ptx(found, &parts));
+    findings.extend(runs_nowhere(found, all, options.driver));
+    sort(&mut findings);
+    findings
+}
+
+/// The code of a device link, if that recorded a lower virtual architecture than one of the parts has.
+fn lowered_by(code: &Code, parts: &[&FoundContainer]) -> Option<Finding> {
+    let note = lowered(code)?;
+    let Content::Sass { arch, virtual_arch: Some(number), .. } = &code.content else { return None };
+    let virtual_archs: Vec<(&FoundContainer, u32)> =
+        parts.iter().filter_map(|part| Some((*part, virtual_arch(choose(&part.codes, *arch)?)?))).collect();
+    if virtual_archs.is_empty() {
+        return Some(note);
+    }
+    let (part, highest) =
+        virtual_archs.into_iter().max_by_key(|(_, number)| *number).filter(|(_, high)| high > number)?;
+    let what = format!(
+        "the device link lowered its virtual architecture: cudaFuncAttributes::ptxVersion is {number}, and {} was compiled for compute_{highest}",
+        title(part)
+    );
+    Some(one(FindingCode::LoweredArch, Severity::Warning, code, &what))
+}
+
+fn virtual_arch(code: &Code) -> Option<u32> {
+    match &code.content {
+        Content::Sass { virtual_arch, .. } => *virtual_arch,
+        Content::Ptx { target, .. } => target.map(|target| target.number),
+        _ => None,
+    }
+}
+
+/// `fatbin 3 (object b_cu)`.
+fn title(part: &FoundContainer) -> String {
+    match &part.role {
+        Role::Object(Some(module)) => format!("fatbin {} (object {module})", part.place.container),
+        _ => format!("fatbin {}", part.place.container),
+    }
+}
+
+/// Linked code that fails where the objects, linked again, would run.
+fn hidden_link(found: &FoundContainer, parts: &[&FoundContainer], driver: Driver) -> Option<Finding> {
+    let runtime = Runtime::from(driver);
+    let is_hiding = |gpu: &GpuArch| {
+        let fails = |code: &Code| !judge(code, *gpu, runtime).0.runs();
+        choose(&found.codes, *gpu).is_some_and(fails) && link(parts, *gpu, runtime).verdict.runs()
+    };
+    let hiding: Vec<GpuArch> = gpus().filter(is_hiding).collect();
+    let taken = choose(&found.codes, *hiding.first()?)?;
+    let message =
+        format!("{} is taken and fails; it hides the objects, which the driver would link again", named(taken));
+    let numbers: Vec<u32> = hiding.iter().map(|gpu| gpu.number).collect();
+    Some(Finding::new(FindingCode::HidesGoodEntry, Severity::Error, vec![taken.number], message).on(&numbers))
+}
+
+/// Objects that have nothing for GPUs for which the driver links the others again.
+fn without_ptx(found: &FoundContainer, parts: &[&FoundContainer]) -> Option<Finding> {
+    let runtime = Runtime::default();
+    let mut lacking: Vec<&FoundContainer> = Vec::new();
+    let mut numbers = Vec::new();
+    for gpu in gpus().filter(|gpu| choose(&found.codes, *gpu).is_none()) {
+        let linked = link(parts, gpu, runtime);
+        if linked.parts.is_empty() || linked.missing.is_empty() {
+            continue;
+        }
+        numbers.push(gpu.number);
+        for part in parts.iter().filter(|part| linked.missing.contains(&part.place.container)) {
+            if !lacking.iter().any(|known| known.place.container == part.place.container) {
+                lacking.push(part);
+            }
+        }
+    }
+    let Some(first) = lacking.first() else { return no_forward_ptx(found, parts) };
+    let others = match lacking.len() {
+        1 => String::new(),
+        count => format!(" and {} more objects", count - 1),
+    };
+    let message =
+        format!("the driver links the objects again, and {}{others} has nothing for it to link", title(first));
+    Some(Finding::new(FindingCode::PartsWithoutPtx, Severity::Warning, Vec::new(), message).on(&numbers))
+}
+
+/// As for a fatbin that is not linked, but the PTX is that of the objects.
+fn no_forward_ptx(found: &FoundContainer, parts: &[&FoundContainer]) -> Option<Finding> {
+    let is_forward = |code: &Code| code.word() == Word::Ptx && code.arch.feature == ArchFeature::Plain;
+    let has_forward = |part: &&&FoundContainer| part.codes.iter().any(is_forward);
+    let with_code = || parts.iter().filter(|part| !part.codes.is_empty());
+    if with_code().next().is_some() && with_code().all(|part| has_forward(&part)) {
+        return None;
+    }
+    forward_compatibility(&found.codes)
+}
+
+fn runs_nowhere(found: &FoundContainer, all: &[FoundContainer], driver: Driver) -> Option<Finding> {
+    if gpus().any(|gpu| outcome_in(found, all, gpu, driver.into()).verdict.runs()) {
+        return None;
+    }
+    let message = "no GPU from sm_50 to sm_121 runs anything of it, or of the objects that it was linked of".to_owned();
+    Some(Finding::new(FindingCode::RunsNowhere, Severity::Error, Vec::new(), message))
+}
+
+/// Host code that offers kernels and variables to device code, in a program or library that registers no image for them: what comes of
+/// a link that left the device code out.
+pub fn forgotten_link(data: &[u8]) -> Option<Finding> {
+    use host_object::FileKind::{ElfExecutable, ElfShared};
+    if !matches!(host_object::file_kind(data), ElfExecutable | ElfShared) {
+        return None;
+    }
+    let count = host_object::offload_entry_count(data);
+    if count == 0 || registers_images(data) {
+        return None;
+    }
+    let names = host_object::offload_entries(data).unwrap_or_default();
+    let example = names.first().map(|entry| format!(", {} among them", entry.name)).unwrap_or_default();
+    let plural = if count == 1 { "kernel or variable" } else { "kernels and variables" };
+    let message = format!(
+        "the host code has {count} {plural} of the device (llvm_offload_entries{example}), and no device image: the device code was never linked"
+    );
+    Some(Finding::new(FindingCode::ForgottenLink, Severity::Error, Vec::new(), message))
+}
+
+/// Whether a device link other than nvcc's has added images. nvcc's own have an id each for those that are not linked.
+fn registers_images(data: &[u8]) -> bool {
+    let carriers = host_object::carriers(data).unwrap_or_default();
+    let is_of_fatbins = |carrier: &host_object::Carrier<'_>| {
+        use host_object::CarrierKind::{Fatbins, RelocatableFatbins};
+        matches!(carrier.kind, Fatbins | RelocatableFatbins)
+    };
+    let whole = host_object::module_ids(data).iter().filter(|id| **id == ModuleId::Whole).count();
+    let registered = host_object::wrappers(data).iter().filter(|wrapper| !wrapper.linked).count();
+    let objects = host_object::module_ids(data).iter().filter(|id| matches!(id, ModuleId::Object(_))).count();
+    registered > whole + objects || carriers.iter().any(|carrier| !is_of_fatbins(carrier))
+}

@@ -1,0 +1,217 @@
+//! What the driver needs of a cubin beyond sound tables: sections under the names that it looks for.
+//!
+//! Each bit of the section names of eleven cubins (of ptxas 12.9 and 13.0 and nvlink 13.0, executable and relocatable, with and
+//! without debug information) was flipped and the result loaded on a GPU of sm_90 with driver 580. The driver goes by names, hardly by
+//! section types: it found a section whose type was overwritten, and did not find one whose name was.
+
+use goblin::elf::section_header::{SHF_WRITE, SHT_NOTE};
+
+use super::{Cubin, CubinSymbol, Memory, Section, SymbolBinding, SymbolKind};
+use crate::FormatError;
+
+const TOOL_NOTE: &str = ".note.nv.tkinfo";
+/// CUDA 12.8 and 12.9 write the second.
+const VERSION_NOTES: [&str; 2] = [super::NOTE_CUINFO, ".note.nv.cuver"];
+
+/// Why the driver does not run a cubin whose tables are sound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// The driver rejects the cubin: `CUDA_ERROR_INVALID_IMAGE`.
+    Rejected(FormatError),
+    /// The driver loads the cubin but does not find a kernel in it: `CUDA_ERROR_NOT_FOUND`.
+    KernelNotFound(FormatError),
+    /// The driver loads the cubin but does not find a function that a kernel calls: `CUDA_ERROR_UNKNOWN`.
+    FunctionNotFound(FormatError),
+}
+
+impl Fault {
+    /// What is wrong, and where.
+    pub fn error(&self) -> &FormatError {
+        match self {
+            Fault::Rejected(error) | Fault::KernelNotFound(error) | Fault::FunctionNotFound(error) => error,
+        }
+    }
+
+    /// The same fault with another error.
+    #[must_use]
+    pub fn with_error(&self, error: FormatError) -> Self {
+        match self {
+            Fault::Rejected(_) => Fault::Rejected(error),
+            Fault::KernelNotFound(_) => Fault::KernelNotFound(error),
+            Fault::FunctionNotFound(_) => Fault::FunctionNotFound(error),
+        }
+    }
+}
+
+/// How known section names begin; `.rel` or `.rela` may stand in front.
+const KNOWN_NAMES: [&str; 22] = [
+    ".shstrtab",
+    ".strtab",
+    ".symtab",
+    ".symtab_shndx",
+    ".text.",
+    ".debug_",
+    ".nv_debug",
+    ".eh_frame",
+    ".note.",
+    ".nv.info",
+    ".nv.compat",
+    ".nv.callgraph",
+    ".nv.prototype",
+    ".nv.rel.action",
+    ".nv.constant",
+    ".nv.global",
+    ".nv.shared",
+    ".nv.local",
+    ".nv.uft",
+    ".nv.udt",
+    ".nv.merc",
+    ".nv.capmerc",
+];
+
+impl<'a> Cubin<'a> {
+    /// Why the driver does not run this cubin, if one of the sections that it looks for has another name than it should.
+    pub fn fault(&self) -> Option<Fault> {
+        self.missing_note().map(Fault::Rejected).or_else(|| self.misplaced_symbol())
+    }
+
+    /// Whether a device link made it, as its first note of a tool says; the parts' notes follow that.
+    pub fn is_device_linked(&self) -> bool {
+        const LINKER: &[u8] = b"nvlink\0";
+        // {name size, description size, type, "NVIDIA Corp", version, offsets of five strings, strings}
+        const STRINGS: usize = 12 + 12 + 24;
+        const LONGEST_NAME: usize = 16;
+        let strings = self.section(TOOL_NOTE).and_then(|note| note.get(STRINGS..)).unwrap_or_default();
+        let start = strings.get(..LONGEST_NAME.min(strings.len())).unwrap_or_default();
+        start.windows(LINKER.len()).any(|word| word == LINKER)
+    }
+
+    /// The first section of a name that this crate has not seen in any cubin, or that a kernel's section should not have.
+    ///
+    /// The driver skips such a section. What it would have done with it does not happen: a constant is 0, an address is not set, a
+    /// kernel is not found.
+    pub fn unknown_section(&self) -> Option<&'a str> {
+        let unknown = self.sections.iter().find(|section| !section.name.is_empty() && !is_known(section.name));
+        let mut lost = self
+            .placed()
+            .filter(|(symbol, section)| matches!(misplaced(symbol, section), Some(Fault::KernelNotFound(_))));
+        unknown.or_else(|| lost.next().map(|(_, section)| section)).map(|section| section.name)
+    }
+
+    /// The new layout has two notes, and the driver wants both.
+    fn missing_note(&self) -> Option<FormatError> {
+        if !self.is_new_abi() {
+            return None;
+        }
+        let has = |name: &str| self.section(name).is_some();
+        let missing = match (has(TOOL_NOTE), VERSION_NOTES.iter().any(|name| has(name))) {
+            (true, true) => return None,
+            (false, _) => TOOL_NOTE,
+            (true, false) => super::NOTE_CUINFO,
+        };
+        // The damaged name is most likely that of the note that is none of the two.
+        let other = |section: &&Section<'_>| {
+            let is_needed = section.name == TOOL_NOTE || VERSION_NOTES.contains(&section.name);
+            section.kind == SHT_NOTE && !is_needed
+        };
+        Some(match self.sections.iter().find(other) {
+            Some(section) => {
+                let what = format!("cubin whose section {missing} is called {:?}", section.name);
+                FormatError::new(section.name_offset, what)
+            }
+            None => FormatError::new(0, format!("cubin without a section {missing}")),
+        })
+    }
+
+    /// A symbol in a section under whose name the driver does not look for it. Of kernels it has to be all: the others run.
+    fn misplaced_symbol(&self) -> Option<Fault> {
+        let is_kernel = |symbol: &CubinSymbol| symbol.kind == SymbolKind::Kernel;
+        let kernels = self.placed().filter(|(symbol, _)| is_kernel(symbol));
+        let lost: Option<Vec<Fault>> = kernels.map(|(symbol, section)| misplaced(symbol, section)).collect();
+        // A kernel's local functions are in its section, and the driver does not look for those by a name.
+        if let Some(first) = lost.and_then(|faults| faults.into_iter().next()) {
+            return Some(first);
+        }
+        let mut others = self.placed().filter(|(symbol, _)| !is_kernel(symbol));
+        others.find_map(|(symbol, section)| misplaced(symbol, section))
+    }
+
+    /// The defined symbols, each with its section.
+    fn placed(&self) -> impl Iterator<Item = (&CubinSymbol, &Section<'a>)> {
+        let placed = self.symbols.iter().zip(&self.symbol_sections).filter(|(symbol, _)| symbol.defined);
+        placed.filter_map(|(symbol, index)| Some((symbol, self.sections.get(*index)?)))
+    }
+
+    /// Why the driver does not run this cubin, if it is relocatable and needs a device link.
+    ///
+    /// Without variables and undefined functions it runs as it is.
+    pub fn unlinked(&self) -> Option<Fault> {
+        if !self.is_relocatable() {
+            return None;
+        }
+        const E_TYPE: u64 = 16;
+        let fault = |what: String| FormatError::new(E_TYPE, format!("relocatable cubin {what}"));
+        let variable = self.symbols.iter().find(|symbol| symbol.defined && symbol.kind == SymbolKind::Object);
+        if let Some(variable) = variable {
+            let what = format!("with the variable {}, which gets its address in a device link", variable.name);
+            return Some(Fault::Rejected(fault(what)));
+        }
+        let callee = self.symbols.iter().find(|symbol| symbol.is_wanted() && symbol.kind == SymbolKind::Function)?;
+        let what = format!("without the function {}, which a device link adds", callee.name);
+        Some(Fault::KernelNotFound(fault(what)))
+    }
+}
+
+impl CubinSymbol {
+    /// Whether another part of a device link has to define it.
+    pub fn is_wanted(&self) -> bool {
+        !self.defined
+            && self.binding == SymbolBinding::Global
+            && self.kind != SymbolKind::Other
+            // The launch gives an extern `__shared__` array its size.
+            && self.memory != Some(Memory::Shared)
+            && !self.name.starts_with(".nv.")
+            && !is_system_call(&self.name)
+    }
+}
+
+/// Whether the driver brings the function along: printf, malloc and assert on the device, and what libcudadevrt calls. (CUDA
+/// programming guide; the undefined symbols of libcudadevrt 13.0.)
+fn is_system_call(name: &str) -> bool {
+    let is_of_device_runtime =
+        name.strip_prefix("cnp").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()));
+    ["vprintf", "malloc", "free", "__assertfail"].contains(&name)
+        || name.starts_with("__cuda_syscall_")
+        || is_of_device_runtime
+}
+
+fn misplaced(symbol: &CubinSymbol, section: &Section<'_>) -> Option<Fault> {
+    let error = |expected: &str| {
+        let what = format!("the section of {} is called {:?}, not {expected}", symbol.name, section.name);
+        FormatError::new(section.name_offset, what)
+    };
+    match symbol.kind {
+        SymbolKind::Kernel if section.name.strip_prefix(".text.") != Some(&symbol.name) => {
+            Some(Fault::KernelNotFound(error(&format!(".text.{}", symbol.name))))
+        }
+        SymbolKind::Function if !section.name.starts_with(".text.") => {
+            Some(Fault::FunctionNotFound(error(&format!(".text.{}", symbol.name))))
+        }
+        // Constants are in sections that cannot be written.
+        SymbolKind::Object if section.flags & u64::from(SHF_WRITE) != 0 && !is_writable_memory(section.name) => {
+            Some(Fault::Rejected(error(".nv.global")))
+        }
+        _ => None,
+    }
+}
+
+fn is_writable_memory(name: &str) -> bool {
+    [".nv.global", ".nv.global.init"].contains(&name)
+        || [".nv.shared.", ".nv.local."].iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn is_known(name: &str) -> bool {
+    let target = [".rela", ".rel"].iter().find_map(|prefix| name.strip_prefix(prefix));
+    let name = target.filter(|target| target.starts_with('.')).unwrap_or(name);
+    KNOWN_NAMES.iter().any(|known| name.starts_with(known))
+}

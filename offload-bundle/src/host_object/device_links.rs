@@ -1,0 +1,144 @@
+//! Which objects each device link of nvcc was made of, as a linked program or library records it.
+//!
+//! nvcc gives every object of `-rdc=true` an id in the section `__nv_module_id`. A device link adds an object of its own, with
+//! `def ` and the id of each of its objects in that section, the linked fatbin in `.nv_fatbin`, and a wrapper of version 2, whose last
+//! field points to the fatbins of the objects. (`crt/link.stub` and `fatbinary_section.h` of CUDA 13.0.) That array is filled at
+//! startup, so the ids are what tells which fatbins it will hold.
+
+use std::collections::HashMap;
+
+use object::read::{Object, ObjectSection, RelocationTarget};
+use object::{File, ObjectKind};
+
+use super::section;
+use crate::bytes::{u32_at, u64_at};
+
+const MODULE_IDS: &[u8] = b"__nv_module_id";
+const WRAPPERS: &str = ".nvFatBinSegment";
+const WRAPPER_SIZE: u64 = 24;
+/// `__fatBinC_Wrapper_t::magic`.
+const WRAPPER_MAGIC: u32 = 0x4662_43b1;
+/// `__fatBinC_Wrapper_t::version` of a device link.
+const LINKED: u32 = 2;
+
+/// What stands in a program's section `__nv_module_id`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ModuleId<'a> {
+    /// The id of an object of relocatable device code.
+    Object(&'a str),
+    /// The id of an object that a device link registers.
+    Registered(&'a str),
+    /// An object that was compiled whole.
+    Whole,
+}
+
+/// A fatbin that a program or library registers at startup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wrapper {
+    /// Whether a device link made it.
+    pub(crate) linked: bool,
+    /// Where its fatbin starts in the file.
+    pub(crate) fatbin: u64,
+}
+
+/// The ids of an ELF file, in the order of its objects; none where it has no such section.
+pub(crate) fn module_ids(elf: &[u8]) -> Vec<ModuleId<'_>> {
+    let Some((_, data)) = section(elf, MODULE_IDS) else { return Vec::new() };
+    let words = data.split(|byte| *byte == 0).filter_map(|word| std::str::from_utf8(word).ok());
+    words.filter(|word| !word.is_empty()).map(module_id).collect()
+}
+
+fn module_id(word: &str) -> ModuleId<'_> {
+    match word.strip_prefix("def ") {
+        Some(id) => ModuleId::Registered(id),
+        None if word == "__NV_MODULE_ID" => ModuleId::Whole,
+        None => ModuleId::Object(word),
+    }
+}
+
+/// The name of the source file in an id: `a_cu` of `_c775ddbe_4_a_cu_45f7178e`, where 4 is its length.
+pub(crate) fn module_name(id: &str) -> &str {
+    let name = || {
+        let (_, rest) = id.strip_prefix('_')?.split_once('_')?;
+        let (length, rest) = rest.split_once('_')?;
+        rest.get(..length.parse().ok()?)
+    };
+    name().unwrap_or(id)
+}
+
+/// The wrappers of a 64-bit little-endian executable or shared library, in the order of its objects; none of other files.
+pub(crate) fn wrappers(elf: &[u8]) -> Vec<Wrapper> {
+    let Ok(file) = File::parse(elf) else { return Vec::new() };
+    let is_linked = matches!(file.kind(), ObjectKind::Executable | ObjectKind::Dynamic);
+    if !is_linked || !file.is_64() || !file.is_little_endian() {
+        return Vec::new();
+    }
+    let Some(section) = file.section_by_name(WRAPPERS) else { return Vec::new() };
+    let Ok(data) = section.data() else { return Vec::new() };
+    let pointers = relocated(&file, section.address(), data.len() as u64);
+    let wrapper = |at: u64| {
+        let is_wrapper = u32_at(data, at, "magic").ok()? == WRAPPER_MAGIC;
+        let stored = u64_at(data, at + 8, "fatbin").ok()?;
+        let address = pointers.get(&(at + 8)).copied().unwrap_or(stored);
+        let fatbin = file_offset(&file, address)?;
+        let linked = u32_at(data, at + 4, "version").ok()? == LINKED;
+        is_wrapper.then_some(Wrapper { linked, fatbin })
+    };
+    // Linkers put zeros between wrappers of different alignment.
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at + WRAPPER_SIZE <= data.len() as u64 {
+        match wrapper(at) {
+            Some(wrapper) => {
+                found.push(wrapper);
+                at += WRAPPER_SIZE;
+            }
+            None => at += 8,
+        }
+    }
+    found
+}
+
+/// Offset in a section -> address that the loader stores there.
+///
+/// A linker need not store it in the file too: lld does not.
+pub(super) fn relocated(file: &File<'_>, first: u64, size: u64) -> HashMap<u64, u64> {
+    let mut pointers = HashMap::new();
+    for (address, relocation) in file.dynamic_relocations().into_iter().flatten() {
+        let offset = address.wrapping_sub(first);
+        if offset < size && matches!(relocation.target(), RelocationTarget::Absolute) {
+            pointers.insert(offset, relocation.addend().cast_unsigned());
+        }
+    }
+    pointers
+}
+
+/// Where the byte at an address of the program is in the file.
+fn file_offset(file: &File<'_>, address: u64) -> Option<u64> {
+    file.sections().find_map(|section| {
+        let inside = address.checked_sub(section.address()).filter(|inside| *inside < section.size())?;
+        let (offset, size) = section.file_range().filter(|_| section.address() != 0)?;
+        (inside < size).then(|| offset.saturating_add(inside))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_modules() {
+        assert_eq!(module_name("_c775ddbe_4_a_cu_45f7178e"), "a_cu");
+        assert_eq!(module_name("_f4510a67_22_cuda_device_runtime_cu_3ecce0c0_2317245"), "cuda_device_runtime_cu");
+        for id in ["", "_", "_a_99_b", "_a_-1_b", "odd", "_a_1_\u{e9}"] {
+            assert_eq!(module_name(id), id);
+        }
+    }
+
+    #[test]
+    fn files_without_device_links_have_none() {
+        let object = crate::samples::host_object(&[]);
+        assert_eq!((module_ids(&object), wrappers(&object)), (Vec::new(), Vec::new()));
+        assert_eq!((module_ids(b"\x7fELF"), wrappers(b"\x7fELF")), (Vec::new(), Vec::new()));
+    }
+}

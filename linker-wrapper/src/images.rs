@@ -13,7 +13,7 @@ use crate::inputs::{Inputs, Piece, damaged};
 use crate::threads;
 
 /// So few pieces are looked through faster than threads start.
-const FEW: usize = 64;
+pub const FEW: usize = 64;
 
 /// Where a device image was found.
 #[derive(Debug, Clone, PartialEq, Eq)]

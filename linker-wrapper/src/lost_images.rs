@@ -3,9 +3,10 @@
 
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::OffloadKinds;
+use rayon::prelude::*;
 
 use crate::error::{Errors, collect};
-use crate::images::FoundImage;
+use crate::images::{FEW, FoundImage};
 use crate::inputs::{Inputs, Piece, Place, damaged};
 use crate::select;
 
@@ -28,7 +29,13 @@ struct Registered<'a> {
 /// One for each programming model. Damaged entry tables.
 pub fn check(inputs: &Inputs, images: &[FoundImage<'_>], roots: &[String]) -> Result<(), Errors> {
     let pieces = inputs.pieces();
-    let all = collect(pieces.iter().enumerate().map(|(index, piece)| registered_by(inputs, index, piece)))?;
+    let look = |(index, piece)| registered_by(inputs, index, piece);
+    let all: Vec<_> = if pieces.len() > FEW {
+        pieces.par_iter().enumerate().map(look).collect()
+    } else {
+        pieces.iter().enumerate().map(look).collect()
+    };
+    let all = collect(all)?;
     let mut lost: Vec<_> = all.into_iter().flatten().filter(|one| one.is_lost(images)).collect();
     if lost.iter().any(|one| pieces[one.piece].place != Place::Line) {
         let linked = select::host_pieces(inputs, roots)?;

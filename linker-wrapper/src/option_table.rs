@@ -113,7 +113,7 @@ pub const ALWAYS: &[Row] = &[
         Joined,
         Meaning::DeviceLinker,
         "<value> or <triple>=<value>",
-        "Argument for the device link of all targets or of one triple",
+        "Argument, file or library for the device link of all targets or of one triple",
     ),
     Row(
         &["--device-compiler="],

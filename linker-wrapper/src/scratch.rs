@@ -4,7 +4,7 @@ use std::fs::{File, Permissions};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use llvm_passes::crash;
@@ -285,9 +285,12 @@ fn lock() -> std::sync::MutexGuard<'static, Leftovers> {
 
 /// A thread waits for the signals that end a process, cleans up, and lets the signal do its work.
 fn watch_signals() -> Result<(), Errors> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])
-        .map_err(|error| Errors::one(format_args!("cannot watch for signals: {error}")))?;
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
+    let cannot = |error| Errors::one(format_args!("cannot watch for signals: {error}"));
+    let ending = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU];
+    let mut signals = signal_hook::iterator::Signals::new(ending).map_err(cannot)?;
+    // With a handler, whatever it does, a file that grows beyond the limit of its size (ulimit -f) is an error of the write.
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(cannot)?;
     let watch = move || {
         if let Some(signal) = signals.forever().next() {
             clean_up();

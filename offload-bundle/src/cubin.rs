@@ -64,7 +64,6 @@ struct Section<'a> {
     name: &'a str,
     /// Where that name is in the data.
     name_offset: u64,
-    kind: u32,
     flags: u64,
     /// None of a section that has no bytes in the file.
     data: &'a [u8],
@@ -254,7 +253,6 @@ fn named_sections<'a>(
         sections.push(Section {
             name,
             name_offset: names.sh_offset.saturating_add(section.sh_name as u64),
-            kind: section.sh_type,
             flags: section.sh_flags,
             data: section_data(data, section, name)?,
             size: section.sh_size,

@@ -42,9 +42,8 @@ fn source(kind: char, link: usize, version: &str, arch: &str) -> String {
         )
     };
     let calling = |others: &[&str]| {
-        let functions: Vec<&str> = others.iter().copied().collect();
-        let externals: String = functions.iter().map(|function| external(function)).collect();
-        let calls: String = functions.iter().map(|function| call(function)).collect();
+        let externals: String = others.iter().map(|function| external(function)).collect();
+        let calls: String = others.iter().map(|function| call(function)).collect();
         let load = format!("ld.global.u32 %r2, [variable{link}];\nst.global.u32 [%rd2+4], %r2;\n");
         let declared = format!(".extern .global .align 4 .u32 variable{link};\n");
         format!("{externals}{declared}{}", kernel(&format!("kernel{link}"), &format!("{calls}{load}")))

@@ -111,3 +111,24 @@ fn an_unknown_name_is_a_note() {
     let note = findings.iter().find(|finding| finding.code.name() == "FB016").expect("a note");
     assert!(note.message.contains("\".nv.bonstant3\""), "{}", note.message);
 }
+
+/// ptxas puts `__shared__` unions into a section `.nv_debug.shared`, as bitsandbytes has it: a name of another kind is no damage.
+#[test]
+fn variables_in_sections_of_other_kinds() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut cubin = tools::ptxas(dir.path(), SOURCE, "sm_90", &[]);
+    let number =
+        |at: usize, size: usize| cubin[at..at + size].iter().rev().fold(0, |n, byte| n << 8 | usize::from(*byte));
+    let (table, count, names) = (number(40, 8), number(60, 2), number(62, 2));
+    let names = number(table + 64 * names + 24, 8);
+    let header = |name: &[u8]| {
+        let is_named = |at: &usize| cubin[names + number(*at, 4)..].starts_with(name);
+        (0..count).map(|index| table + 64 * index).find(is_named).expect("a section")
+    };
+    let (variables, other) = (header(b".nv.global\0"), header(b".debug_frame\0"));
+    let name: [u8; 4] = cubin[other..other + 4].try_into().expect("a number");
+    cubin[variables..variables + 4].copy_from_slice(&name);
+    let fatbin = fatbin_of(cubin);
+    let codes = inspect(&fatbin::read(&fatbin).expect("a fatbin"));
+    assert_eq!(outcome(&codes, GpuArch::plain(90), Driver::Branch(580)).brief(), "sass 90");
+}

@@ -4,7 +4,7 @@
 //! without debug information) was flipped and the result loaded on a GPU of sm_90 with driver 580. The driver goes by names, hardly by
 //! section types: it found a section whose type was overwritten, and did not find one whose name was.
 
-use goblin::elf::section_header::{SHF_WRITE, SHT_NOTE};
+use goblin::elf::section_header::SHF_WRITE;
 
 use super::{Cubin, CubinSymbol, Memory, Section, SymbolBinding, SymbolKind};
 use crate::FormatError;
@@ -12,6 +12,9 @@ use crate::FormatError;
 const TOOL_NOTE: &str = ".note.nv.tkinfo";
 /// CUDA 12.8 and 12.9 write the second.
 const VERSION_NOTES: [&str; 2] = [super::NOTE_CUINFO, ".note.nv.cuver"];
+
+/// Variables in global memory: zeros, and others.
+const GLOBALS: [&str; 2] = [".nv.global", ".nv.global.init"];
 
 /// Why the driver does not run a cubin whose tables are sound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +97,7 @@ impl<'a> Cubin<'a> {
         let unknown = self.sections.iter().find(|section| !section.name.is_empty() && !is_known(section.name));
         let mut lost = self
             .placed()
-            .filter(|(symbol, section)| matches!(misplaced(symbol, section), Some(Fault::KernelNotFound(_))));
+            .filter(|(symbol, section)| matches!(self.misplaced(symbol, section), Some(Fault::KernelNotFound(_))));
         unknown.or_else(|| lost.next().map(|(_, section)| section)).map(|section| section.name)
     }
 
@@ -109,37 +112,59 @@ impl<'a> Cubin<'a> {
             (false, _) => TOOL_NOTE,
             (true, false) => super::NOTE_CUINFO,
         };
-        // The damaged name is most likely that of the note that is none of the two.
-        let other = |section: &&Section<'_>| {
+        let is_lost = |section: &&Section<'_>| {
             let is_needed = section.name == TOOL_NOTE || VERSION_NOTES.contains(&section.name);
-            section.kind == SHT_NOTE && !is_needed
+            !is_needed && is_damaged(section.name, missing)
         };
-        Some(match self.sections.iter().find(other) {
-            Some(section) => {
-                let what = format!("cubin whose section {missing} is called {:?}", section.name);
-                FormatError::new(section.name_offset, what)
-            }
-            None => FormatError::new(0, format!("cubin without a section {missing}")),
-        })
+        let section = self.sections.iter().find(is_lost)?;
+        let what = format!("cubin whose section {missing} is called {:?}", section.name);
+        Some(FormatError::new(section.name_offset, what))
     }
 
     /// A symbol in a section under whose name the driver does not look for it. Of kernels it has to be all: the others run.
     fn misplaced_symbol(&self) -> Option<Fault> {
         let is_kernel = |symbol: &CubinSymbol| symbol.kind == SymbolKind::Kernel;
         let kernels = self.placed().filter(|(symbol, _)| is_kernel(symbol));
-        let lost: Option<Vec<Fault>> = kernels.map(|(symbol, section)| misplaced(symbol, section)).collect();
+        let lost: Option<Vec<Fault>> = kernels.map(|(symbol, section)| self.misplaced(symbol, section)).collect();
         // A kernel's local functions are in its section, and the driver does not look for those by a name.
         if let Some(first) = lost.and_then(|faults| faults.into_iter().next()) {
             return Some(first);
         }
         let mut others = self.placed().filter(|(symbol, _)| !is_kernel(symbol));
-        others.find_map(|(symbol, section)| misplaced(symbol, section))
+        others.find_map(|(symbol, section)| self.misplaced(symbol, section))
     }
 
     /// The defined symbols, each with its section.
     fn placed(&self) -> impl Iterator<Item = (&CubinSymbol, &Section<'a>)> {
         let placed = self.symbols.iter().zip(&self.symbol_sections).filter(|(symbol, _)| symbol.defined);
         placed.filter_map(|(symbol, index)| Some((symbol, self.sections.get(*index)?)))
+    }
+
+    fn misplaced(&self, symbol: &CubinSymbol, section: &Section<'_>) -> Option<Fault> {
+        let error = |expected: &str| {
+            let what = format!("the section of {} is called {:?}, not {expected}", symbol.name, section.name);
+            FormatError::new(section.name_offset, what)
+        };
+        let code = format!(".text.{}", symbol.name);
+        match symbol.kind {
+            SymbolKind::Kernel if is_damaged(section.name, &code) && !self.is_code(section.name) => {
+                Some(Fault::KernelNotFound(error(&code)))
+            }
+            SymbolKind::Function if !section.name.starts_with(".text.") && is_damaged(section.name, &code) => {
+                Some(Fault::FunctionNotFound(error(&code)))
+            }
+            // Constants are in sections that cannot be written.
+            SymbolKind::Object if section.flags & u64::from(SHF_WRITE) != 0 && is_damaged_global(section.name) => {
+                Some(Fault::Rejected(error(GLOBALS[0])))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether that is the name of the section of one of the functions.
+    fn is_code(&self, name: &str) -> bool {
+        let function = name.strip_prefix(".text.");
+        function.is_some_and(|function| self.symbols.iter().any(|symbol| symbol.name == function))
     }
 
     /// Why the driver does not run this cubin, if it is relocatable and needs a device link.
@@ -185,29 +210,17 @@ fn is_system_call(name: &str) -> bool {
         || is_of_device_runtime
 }
 
-fn misplaced(symbol: &CubinSymbol, section: &Section<'_>) -> Option<Fault> {
-    let error = |expected: &str| {
-        let what = format!("the section of {} is called {:?}, not {expected}", symbol.name, section.name);
-        FormatError::new(section.name_offset, what)
-    };
-    match symbol.kind {
-        SymbolKind::Kernel if section.name.strip_prefix(".text.") != Some(&symbol.name) => {
-            Some(Fault::KernelNotFound(error(&format!(".text.{}", symbol.name))))
-        }
-        SymbolKind::Function if !section.name.starts_with(".text.") => {
-            Some(Fault::FunctionNotFound(error(&format!(".text.{}", symbol.name))))
-        }
-        // Constants are in sections that cannot be written.
-        SymbolKind::Object if section.flags & u64::from(SHF_WRITE) != 0 && !is_writable_memory(section.name) => {
-            Some(Fault::Rejected(error(".nv.global")))
-        }
-        _ => None,
-    }
+fn is_damaged_global(name: &str) -> bool {
+    !GLOBALS.contains(&name) && GLOBALS.iter().any(|expected| is_damaged(name, expected))
 }
 
-fn is_writable_memory(name: &str) -> bool {
-    [".nv.global", ".nv.global.init"].contains(&name)
-        || [".nv.shared.", ".nv.local."].iter().any(|prefix| name.starts_with(prefix))
+/// Whether a section's name is what is left of the one expected, and not the name of another kind of section: most of its bytes are
+/// where they should be.
+///
+/// A name that is wholly different may be that of something a later toolkit writes.
+fn is_damaged(name: &str, expected: &str) -> bool {
+    let same = name.bytes().zip(expected.bytes()).filter(|(a, b)| a == b).count();
+    name != expected && same * 2 > expected.len()
 }
 
 fn is_known(name: &str) -> bool {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use llvm_passes::Module;
 use llvm_passes::pipeline::{self, CodeTarget, Unit};
 use llvm_passes::resolve::{Resolution, UnitSymbols};
 use llvm_passes::session::Session;
 use llvm_passes::summary;
+use llvm_passes::{Module, visible_functions};
 use offload_bundle::arch::GpuArch;
 
 use crate::backend::ptxas::{self, DebugInfo};
@@ -157,6 +157,10 @@ impl<'s> Job<'_, 's> {
         let ptx = self.ptx_entries(&merged)?;
         let sass = self.sass_entries(&merged)?;
         let own = if device_link::keeps_own(self.target.arch, self.around) {
+            // Names of functions could meet those of other pieces.
+            if !joins && self.maker.can_finish() {
+                visible_functions::expose(&merged, self.target.arch);
+            }
             let text = self.emit(&merged, code)?;
             Some(self.piece(self.target.arch, &stem, &text, joins)?)
         } else {

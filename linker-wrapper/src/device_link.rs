@@ -336,12 +336,18 @@ fn input_name(arch: GpuArch, index: usize, code: Code) -> String {
 /// finished without it.
 pub fn needs(target: &TargetPlan<'_>, jobs: usize, library: bool, options: &DeviceOptions) -> Inputs {
     let others = target.images.iter().filter(|image| image.code != Code::Bitcode).count();
+    let unlinked = |(_, image): (usize, &PlannedImage<'_>)| {
+        cubin::parse(image.bytes).is_ok_and(|cubin| cubin.unlinked().is_some())
+    };
     Inputs {
         bitcode: jobs > 0,
         ptx: of_code(target, Code::Ptx).filter_map(|(_, image)| ptx::version(image.bytes)).max(),
         cubins: of_code(target, Code::Cubin).next().is_some(),
         lto_ir: of_code(target, Code::LtoIr).filter_map(|(_, image)| ltoir::version(image.bytes)).max(),
-        joins: others + jobs + usize::from(library) > 1 || !options.nvlink_arguments.is_empty(),
+        joins: others + jobs + usize::from(library) > 1
+            || !options.nvlink_arguments.is_empty()
+            // The driver does not run it as it is.
+            || of_code(target, Code::Cubin).any(unlinked),
         ..Inputs::none(target.arch)
     }
 }

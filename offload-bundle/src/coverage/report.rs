@@ -178,7 +178,7 @@ impl PartReport {
     }
 }
 
-/// What [`check`] found in each fatbin of a file. The field names are the keys of the JSON output.
+/// What [`super::check()`] found in each fatbin of a file. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckReport {
     /// The driver that was asked for, and what it knows.
@@ -189,7 +189,7 @@ pub struct CheckReport {
     pub findings: Vec<Finding>,
 }
 
-/// What [`check`] found in one fatbin.
+/// What [`super::check()`] found in one fatbin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckedContainer {
     /// Where it is.

@@ -1,12 +1,17 @@
-//! What a driver makes of fatbins, in all the files that hold them.
+//! What a driver makes of fatbins and of nvcc's device links, in all the files that hold them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use offload_bundle::coverage::{CheckOptions, CheckReport, Driver, Report, containers};
+use offload_bundle::coverage::{
+    CheckOptions, CheckReport, Driver, Jit, Report, Runtime, containers, forgotten_link,
+};
 
 fuzz_target!(|data: &[u8]| {
+    let _ = forgotten_link(data);
     if let Ok(found) = containers(data, |_| Err("no files here".to_owned())) {
-        let _ = Report::new(&found, None, Driver::Branch(580)).text();
+        for jit in [Jit::Allowed, Jit::Forced, Jit::Disabled] {
+            let _ = Report::new(&found, None, Runtime { driver: Driver::Branch(580), jit }).text();
+        }
         let _ = CheckReport::new(&found, &CheckOptions::default()).text();
     }
 });

@@ -1,7 +1,8 @@
-//! Cubins, and all that they can be asked.
+//! Cubins, and all that can be read from and written into them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use offload_bundle::GpuArch;
 use offload_bundle::cubin;
 
 fuzz_target!(|data: &[u8]| {
@@ -14,5 +15,13 @@ fuzz_target!(|data: &[u8]| {
             cubin.has_debug_info(),
             cubin.resources(),
         );
+    }
+    let target = GpuArch::plain(87);
+    if let Ok(copy) = cubin::retargeted(data, target) {
+        assert_eq!(copy.len(), data.len());
+        // The note may overlap what else is read.
+        if let Ok(copy) = cubin::parse(&copy) {
+            assert_eq!(copy.arch().number, target.number);
+        }
     }
 });

@@ -53,7 +53,9 @@ for amount in amounts:
     ours = link.returncode == 1 and any(line.startswith("fatlink: error: ") for line in link.stderr.splitlines())
     assert link.returncode == 0 or ours or "ld.lld" in link.stderr, said
     assert output.exists() == (link.returncode == 0), said
-    assert "LLVM crashed" not in link.stderr and "panicked" not in link.stderr, said
+    assert "LLVM crashed" not in link.stderr, said
+    # Rust's library has words of its own before ours where a thread has started and then gets no stack for its signals.
+    assert "panicked" not in link.stderr or "failed to allocate an alternative stack" in link.stderr, said
     assert not list(tmp.iterdir()), said
     endings[link.returncode == 0] += 1
     print(said.strip())

@@ -1,9 +1,9 @@
-//! How ptxas is to call the functions beside kernels of a program that it sees whole.
+//! Which functions beside kernels ptxas sees as visible, in a program that it compiles in one piece.
 //!
-//! It knows every caller of a local function, follows no calling convention, and often takes more registers for code of the
-//! same size, up to twice as many. A visible function follows the convention, as in every other linker's output. But a kernel
-//! whose registers are bounded may only call a visible function that happens to stay within the bound, else ptxas fails, while
-//! it makes a local one fit. So what such kernels reach stays local.
+//! For code of the same size ptxas often gives a local function more registers than a visible one, up to twice as many, and every
+//! kernel that calls it has as many. Functions are visible in every other linker's output. But a kernel whose registers are
+//! bounded may only call a visible function that happens to stay within the bound, else ptxas fails, while it makes a local one
+//! fit. So what such kernels reach stays local.
 
 use std::collections::BTreeSet;
 

@@ -9,8 +9,11 @@ use std::process::Command;
 use llvm_passes::crash::{GENERATING, NO_MEMORY, OPTIMIZING, OTHER_LIBRARY, REPORT_FLAG, UNREADABLE_MAPPING};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::error::Errors;
-use crate::{command, culprit, link, persona, scratch, worker};
+use crate::cli::persona;
+use crate::diag::error::Errors;
+use crate::link;
+use crate::lto::{culprit, worker};
+use crate::sys::{process, temp_files};
 
 /// The report, if that is what this process was started for.
 pub fn requested(words: &[OsString]) -> Option<Errors> {
@@ -25,7 +28,7 @@ pub fn requested(words: &[OsString]) -> Option<Errors> {
         worker::answer(&errors);
         return Some(Errors::default());
     }
-    scratch::remove_leftovers_of_crashed_link(Path::new(folder), Path::new(output));
+    temp_files::remove_leftovers_of_crashed_link(Path::new(folder), Path::new(output));
     Some(diagnosis(&signal, &activity, line).unwrap_or(errors))
 }
 
@@ -50,7 +53,7 @@ pub fn take_over(reason: &str) {
     let line: Vec<OsString> = std::env::args_os().collect();
     // An argument cannot hold a NUL.
     let activity = format!("{GAVE_UP}{}", reason.replace('\0', ""));
-    let mut copy = Command::new(command::itself());
+    let mut copy = Command::new(process::itself());
     copy.arg0(persona::program_name(&line)).args([REPORT_FLAG, "00", &activity, "", ""]).args(line);
     let _ = copy.exec();
 }

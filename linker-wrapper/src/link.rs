@@ -8,36 +8,49 @@ use std::sync::OnceLock;
 use llvm_passes::registration::Registration;
 use offload_bundle::fatbin::FatbinWriter;
 
-use crate::backend::{Backends, Choice};
-use crate::command::Mode;
-use crate::cuda_image::{self, Parts};
-use crate::device_compiler::{self, DeviceOptions};
-use crate::device_files::{self, DeviceFiles};
-use crate::device_link::{self, LinkedTarget, Surroundings};
-use crate::error::{Errors, collect, warn};
-use crate::estimates::Estimates;
-use crate::fatbin_section::FatbinSection;
-use crate::host_object::Image;
-use crate::image_policy::{Entry, PtxPolicy};
-use crate::image_report::{ImageReport, Linked};
-use crate::inputs::Inputs;
-use crate::jobs::{self, Limit};
-use crate::memory::Budget;
-use crate::options::{self, Options};
-use crate::override_image::Overriding;
-use crate::persona;
-use crate::plan::{self, HostTargetPlan, Plan, TargetPlan};
-use crate::recorder::Recorder;
-use crate::results::Results;
-use crate::scratch::{self, FileState, Scratch};
-use crate::stamp::Stamp;
+use crate::cli::device_options;
+use crate::cli::device_options::DeviceOptions;
+use crate::cli::options;
+use crate::cli::options::Options;
+use crate::cli::persona;
+use crate::cli::response_file;
+use crate::codegen::{Backends, Choice};
+use crate::crash_report;
+use crate::device::device_files;
+use crate::device::device_files::DeviceFiles;
+use crate::device::recorded_ptx_flags::FileWishes;
+use crate::device::{archive_selection, compat_checks, cudadevrt, lost_images, recorded_ptx_flags};
+use crate::diag::error::{Errors, collect, warn};
+use crate::diag::messages;
+use crate::host::fatbin_section::FatbinSection;
+use crate::host::input_files::Inputs;
+use crate::host::registration_object::Image;
+use crate::host::{coff, dependency_file, embedded_images, host_linker, registration_object, relocatable};
+use crate::image::compression;
+use crate::image::fatbin;
+use crate::image::fatbin::Parts;
+use crate::image::report::{ImageReport, Linked};
+use crate::lto::device_link;
+use crate::lto::device_link::{LinkedTarget, Surroundings};
+use crate::lto::result_cache::Results;
+use crate::plan::image_policy;
+use crate::plan::image_policy::{Entry, PtxPolicy};
+use crate::plan::targets;
+use crate::plan::targets::{HostTargetPlan, Plan, TargetPlan};
+use crate::platform::override_image::Overriding;
+use crate::platform::{openmp_host, override_image};
+use crate::profile::recorder::Recorder;
+use crate::profile::time_trace;
+use crate::sys::jobserver;
+use crate::sys::jobserver::Limit;
+use crate::sys::memory::Budget;
+use crate::sys::memory::estimates::Estimates;
+use crate::sys::process::Mode;
+use crate::sys::stamp::Stamp;
+use crate::sys::temp_files;
+use crate::sys::temp_files::{FileState, Scratch};
+use crate::sys::{cache, threads};
 use crate::toolchain::{Part, Toolchain, print};
-use crate::wishes::FileWishes;
-use crate::{
-    agreement, arguments, cache, coff, crash_report, dependency_file, device_library, fatbin_storage, host_link,
-    host_object, image_policy, images, lost_images, messages, openmp, override_image, relocatable, select, threads,
-    trace, wishes,
-};
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
@@ -48,17 +61,17 @@ const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
 /// Everything that was found wrong.
 pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     let persona = persona::of(words);
-    let line = arguments::expand(words.get(1..).unwrap_or_default())?;
+    let line = response_file::expand(words.get(1..).unwrap_or_default())?;
     let options = options::parse(&line, persona)?;
     let program = persona::program_name(words);
     if let Some(file) = &options.time_trace {
-        trace::begin(file.clone(), options.time_trace_granularity.unwrap_or(trace::DEFAULT_GRANULARITY));
+        time_trace::begin(file.clone(), options.time_trace_granularity.unwrap_or(time_trace::DEFAULT_GRANULARITY));
     }
-    let whole = trace::scope("Execute linker wrapper", || program.clone());
+    let whole = time_trace::scope("Execute linker wrapper", || program.clone());
     let outcome = run_options(&options, &program);
     drop(whole);
     // A failed link's own errors come first; its trace is written all the same.
-    let traced = trace::end();
+    let traced = time_trace::end();
     outcome.and_then(|code| traced.map(|()| code))
 }
 
@@ -68,9 +81,9 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
 /// # Errors
 /// What was found.
 pub fn diagnose(words: &[OsString]) -> Result<u8, Errors> {
-    let line = arguments::expand(words.get(1..).unwrap_or_default())?;
+    let line = response_file::expand(words.get(1..).unwrap_or_default())?;
     let asked = options::parse(&line, persona::of(words))?;
-    let options = Options { stats: None, report: None, time_trace: None, jobs: jobs::Jobs::Number(1), ..asked };
+    let options = Options { stats: None, report: None, time_trace: None, jobs: jobserver::Jobs::Number(1), ..asked };
     let options = Options { diagnosing: true, verbose: false, dry_run: false, save_temps: false, ..options };
     messages::mute_warnings();
     run_options(&options, &persona::program_name(words))
@@ -82,7 +95,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
         return messages::answer(&answer).map(|()| 0);
     }
     let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
-    let device = device_compiler::read(options);
+    let device = device_options::read(options);
     let mode = Mode { show: mode.show || (device.verbose && !options.diagnosing), ..mode };
     options.parts.check()?;
     if options.print_toolchain {
@@ -92,9 +105,9 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
 
     // Hosts of bitcode are read by LLVM even before there is a folder to clean up.
     llvm_passes::crash::prepare(program, "");
-    llvm_passes::crash::before_report(jobs::give_all_back_in_signal);
+    llvm_passes::crash::before_report(jobserver::give_all_back_in_signal);
     threads::set_number(options.jobs);
-    let extraction = trace::scope("ExtractDeviceCode", String::new);
+    let extraction = time_trace::scope("ExtractDeviceCode", String::new);
     let overriding =
         options.override_image.as_ref().map(|(kind, file)| override_image::read(kind, file)).transpose()?;
     let (overriding, inputs) = match overriding {
@@ -119,10 +132,10 @@ fn run_inputs(
     mode: Mode,
     inputs: &Inputs,
     overriding: Option<Overriding>,
-    extraction: Option<trace::Scope>,
+    extraction: Option<time_trace::Scope>,
 ) -> Result<u8, Errors> {
     let handled = options.linker_query || inputs.already_registered(options);
-    let images = if handled { Vec::new() } else { images::find(inputs)? };
+    let images = if handled { Vec::new() } else { embedded_images::find(inputs)? };
     // What -r makes is no program yet.
     if !handled && overriding.is_none() && !options.relocatable && !options.emit_fatbin_only {
         lost_images::check(inputs, &images, &options.roots)?;
@@ -130,20 +143,20 @@ fn run_inputs(
     }
     if images.is_empty() && overriding.is_none() && !options.emit_fatbin_only {
         drop(extraction);
-        trace::end()?;
+        time_trace::end()?;
         if !handled {
             warn_of_useless_words(program, options, &Plan::default());
         }
         report(program, options, &OnceLock::new())?;
-        return host_link::become_linker(&host_link::find(options, program)?, &options.host_line, mode);
+        return host_linker::become_linker(&host_linker::find(options, program)?, &options.host_line, mode);
     }
     threads::start()?;
     let archs = device_files::archs_of(&images);
     let device_files = DeviceFiles::open(if archs.is_empty() { &[] } else { &device.inputs }, &device.library_paths)?;
     let code = device_files.code_for(archs)?;
-    let selection = select::select(inputs, &images, &options.roots, &code)?;
+    let selection = archive_selection::select(inputs, &images, &options.roots, &code)?;
     let linked: Vec<_> = images.into_iter().filter(|found| selection.device[found.piece]).collect();
-    let (plan, warnings) = code.add_to(plan::make(&linked)?, &device.roots)?;
+    let (plan, warnings) = code.add_to(targets::make(&linked)?, &device.roots)?;
     warnings.iter().for_each(|text| warn(program, text));
     reject_unsupported(options)?;
     let overwritten = inputs.overwritten_by(output(options)).or_else(|| device_files.overwritten_by(output(options)));
@@ -167,14 +180,14 @@ fn run_inputs(
     if !options.diagnosing {
         llvm_passes::crash::remember_line(&std::env::args_os().collect::<Vec<_>>());
     }
-    let mut registered = images::registered_names(inputs, &selection.host)?;
+    let mut registered = embedded_images::registered_names(inputs, &selection.host)?;
     registered.extend(device.roots.iter().cloned());
-    let linker = host_link::find(options, program);
+    let linker = host_linker::find(options, program);
     let (limit, warning) = Limit::new(options.jobs);
     warning.into_iter().for_each(|text| warn(program, text));
     let wishes = match options.ptx_policy {
-        PtxPolicy::Line => wishes::of_line(&options.include_ptx),
-        _ => wishes::read(inputs, &linked),
+        PtxPolicy::Line => recorded_ptx_flags::of_line(&options.include_ptx),
+        _ => recorded_ptx_flags::read(inputs, &linked),
     };
     let link = Link {
         program,
@@ -220,7 +233,7 @@ fn output(options: &Options) -> &Path {
 fn answer(options: &Options, program: &str) -> Option<String> {
     let version = || {
         // clang -Wl,--version: a build system asks for the linker.
-        let linkers = options.linker_path.as_ref().and_then(|_| host_link::version(options, program));
+        let linkers = options.linker_path.as_ref().and_then(|_| host_linker::version(options, program));
         format!(
             "{}{program} version {} (fatlink, LLVM {})\n",
             linkers.unwrap_or_default(),
@@ -249,7 +262,7 @@ fn ask_llvm(program: &str, device: &DeviceOptions) -> Result<(), Errors> {
 /// Names the words of `--device-linker=` that are for no target of this link. Libraries are for whoever wants them.
 fn warn_of_useless_words(program: &str, options: &Options, plan: &Plan<'_>) {
     let openmp = plan.openmp.iter().map(|target| target.triple);
-    let triples: Vec<&str> = openmp.chain((!plan.cuda.is_empty()).then_some(device_compiler::CUDA_TRIPLE)).collect();
+    let triples: Vec<&str> = openmp.chain((!plan.cuda.is_empty()).then_some(device_options::CUDA_TRIPLE)).collect();
     for (triple, word) in &options.device_linker {
         let is_library = word.starts_with("-l") || word.starts_with("-L");
         let is_useful = match triple {
@@ -283,7 +296,7 @@ fn reject_unsupported(options: &Options) -> Result<(), Errors> {
 
 /// LLVM cannot go on ("Cannot select", say): a fresh copy of this program looks for the reason.
 fn give_up(reason: &str) {
-    scratch::clean_up();
+    temp_files::clean_up();
     crash_report::take_over(reason);
     give_up_for_good(reason);
 }
@@ -291,7 +304,7 @@ fn give_up(reason: &str) {
 /// LLVM cannot go on: say so, leave nothing behind.
 fn give_up_for_good(reason: &str) {
     crash_report::gave_up(reason).print("fatlink");
-    scratch::clean_up();
+    temp_files::clean_up();
     std::process::exit(1);
 }
 
@@ -345,7 +358,7 @@ impl Link<'_> {
     /// The usual link: device code of all kinds, and the host's with it.
     fn all(&self, plan: &Plan<'_>) -> Result<u8, Errors> {
         let host_linker = self.linker.as_ref().map_err(Clone::clone)?;
-        let device = trace::scope("Handle all device input", String::new);
+        let device = time_trace::scope("Handle all device input", String::new);
         let (openmp, cuda) = rayon::join(|| self.openmp_object(&plan.openmp), || self.cuda_object(&plan.cuda));
         let objects = collect([openmp, cuda])?.into_iter().flatten().collect::<Vec<_>>();
         drop(device);
@@ -371,7 +384,7 @@ impl Link<'_> {
         }
         // What is to be looked at must be made, and a dry run makes nothing.
         let unused = self.options.save_temps || self.options.diagnosing || self.mode.dry;
-        let library = device_library::path(self.options, &toolchain);
+        let library = cudadevrt::path(self.options, &toolchain);
         let results = Results::new(if unused { None } else { cache::of(self.options)? }, {
             let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
             parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok()).collect()
@@ -434,8 +447,8 @@ impl Link<'_> {
 
     /// Whether the files agree about how they were compiled: the warnings, while others read and optimize.
     fn agree(&self, targets: &[TargetPlan<'_>]) -> Result<Vec<String>, Errors> {
-        let _checking = trace::scope("Compare translation units", String::new);
-        agreement::check(targets, &self.options.checks)
+        let _checking = time_trace::scope("Compare translation units", String::new);
+        compat_checks::check(targets, &self.options.checks)
     }
 
     /// The object that carries and registers the fatbin; none where there is no CUDA code.
@@ -452,9 +465,9 @@ impl Link<'_> {
         &self,
         targets: &[TargetPlan<'_>],
         parts: &Parts<'_>,
-        mut template: host_object::Template,
+        mut template: registration_object::Template,
     ) -> Result<PathBuf, Errors> {
-        let _wrapping = trace::scope("Wrap bundled images", || "cuda".to_owned());
+        let _wrapping = time_trace::scope("Wrap bundled images", || "cuda".to_owned());
         let fatbin = self.bundle(targets, parts)?;
         self.options.fatbin_section.warn_of_size(self.program, fatbin.size());
         if self.options.fatbin_section == FatbinSection::Large {
@@ -474,7 +487,7 @@ impl Link<'_> {
         self.openmp_registration(&self.openmp_bundle(targets)?).map(Some)
     }
 
-    fn openmp_registration(&self, bundle: &openmp::Bundle) -> Result<PathBuf, Errors> {
+    fn openmp_registration(&self, bundle: &openmp_host::Bundle) -> Result<PathBuf, Errors> {
         let registration = Registration::OpenMp { images: &bundle.images, relocatable: self.options.relocatable };
         let path = self.scratch.file("openmp.registration.o");
         self.template(&registration)?.write(&path, &bundle.blobs[..])?;
@@ -505,31 +518,31 @@ impl Link<'_> {
     fn write_bundle<I: Image + ?Sized>(&self, image: &I) -> Result<u8, Errors> {
         if !self.mode.dry {
             self.check_unchanged()?;
-            scratch::write_output_by(self.output, |mut file| image.write_to(&mut file))?;
+            temp_files::write_output_by(self.output, |mut file| image.write_to(&mut file))?;
         }
         Ok(0)
     }
 
-    fn openmp_bundle(&self, targets: &[HostTargetPlan<'_>]) -> Result<openmp::Bundle, Errors> {
+    fn openmp_bundle(&self, targets: &[HostTargetPlan<'_>]) -> Result<openmp_host::Bundle, Errors> {
         let linker = self.linker.as_ref().map_err(Clone::clone)?;
-        openmp::link(targets, linker, self.options, self.scratch, self.mode)
+        openmp_host::link(targets, linker, self.options, self.scratch, self.mode)
     }
 
-    fn template(&self, registration: &Registration<'_>) -> Result<host_object::Template, Errors> {
-        let _compiling = trace::scope("Compile module", || format!("{:?}", registration.slot().section));
+    fn template(&self, registration: &Registration<'_>) -> Result<registration_object::Template, Errors> {
+        let _compiling = time_trace::scope("Compile module", || format!("{:?}", registration.slot().section));
         let triple = self.options.host_triple.as_deref().unwrap_or(HOST_TRIPLE);
         let show = |text: &str| messages::show(text.trim_end());
         let show = self.options.print_wrapped_module.then_some(&show as &dyn Fn(&str));
-        host_object::template(triple, registration, show)
+        registration_object::template(triple, registration, show)
     }
 
     /// The fatbin, checked, of the parts that were made of `targets`.
     fn bundle<'l>(&self, targets: &[TargetPlan<'_>], parts: &Parts<'l>) -> Result<FatbinWriter<'l>, Errors> {
-        let _bundling = trace::scope("Bundle linked output", || "cuda".to_owned());
+        let _bundling = time_trace::scope("Bundle linked output", || "cuda".to_owned());
         // What the user gave ptxas counts for the driver's compiler too.
         let ptx_options = self.device.ptxas_arguments.join(" ");
-        let fatbin = parts.bundle(fatbin_storage::options(self.options.compress, self.device.debug), &ptx_options)?;
-        let checked = cuda_image::check(&fatbin, self.program)?;
+        let fatbin = parts.bundle(compression::options(self.options.compress, self.device.debug), &ptx_options)?;
+        let checked = fatbin::check(&fatbin, self.program)?;
         if self.options.report.is_some() {
             // An image that somebody else has linked is of no targets.
             let decision = if targets.is_empty() { Decision::default() } else { self.decide(targets)? };
@@ -548,19 +561,19 @@ impl Link<'_> {
     fn host(&self, linker: &Path, objects: &[PathBuf]) -> Result<u8, Errors> {
         let raw = self.scratch.file("relocatable.o");
         let replaced = self.options.relocatable.then_some(&*raw);
-        let mut line = host_link::line_with(self.options, objects, replaced);
-        line.extend(host_link::keeping_entries(linker, &line));
+        let mut line = host_linker::line_with(self.options, objects, replaced);
+        line.extend(host_linker::keeping_entries(linker, &line));
         let section = self.options.fatbin_section;
         let words = section.linker_words(linker, self.options, self.scratch, self.mode, self.program)?;
         line.extend(words.iter().cloned());
-        let _linking = trace::scope("Execute host linker", || linker.display().to_string());
+        let _linking = time_trace::scope("Execute host linker", || linker.display().to_string());
         let written = replaced.unwrap_or(self.output);
         self.check_unchanged()?;
         let before = FileState::of(self.output);
-        let code = host_link::run(linker, &line, written, self.scratch, self.mode)?;
+        let code = host_linker::run(linker, &line, written, self.scratch, self.mode)?;
         // The host linker has opened the inputs once more.
         if let Err(changed) = self.check_unchanged() {
-            scratch::remove_if_changed(self.output, &before);
+            temp_files::remove_if_changed(self.output, &before);
             return Err(changed);
         }
         if code == 0

@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::mapped::Mapped;
-use crate::stamp::Stamp;
+use crate::sys::mapped_file::Mapped;
+use crate::sys::stamp::Stamp;
 
 /// A tool that is known exactly.
 #[derive(Debug, Clone)]

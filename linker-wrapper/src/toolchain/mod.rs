@@ -12,8 +12,8 @@ mod versions;
 
 use std::path::{Path, PathBuf};
 
-use crate::command;
-use crate::error::Errors;
+use crate::diag::error::Errors;
+use crate::sys::process;
 use search::Tree;
 
 pub use ptxas::Ptxas;
@@ -107,7 +107,7 @@ impl NamedParts {
     pub fn check(&self) -> Result<(), Errors> {
         let mut errors = Errors::default();
         for (part, path) in &self.0 {
-            let there = if part.is_program() { command::is_program(path) } else { path.is_file() };
+            let there = if part.is_program() { process::is_program(path) } else { path.is_file() };
             if !there {
                 let kind = if part.is_program() { "program" } else { "file" };
                 errors.push(format_args!(
@@ -191,7 +191,7 @@ impl Toolchain {
     fn nvlink(&self) -> Result<Found, Errors> {
         let ptxas = self.part(Part::Ptxas).ok();
         let beside = ptxas.as_ref().map(|ptxas| ptxas.path.with_file_name("nvlink"));
-        if let Some(path) = beside.filter(|path| command::is_program(path)) {
+        if let Some(path) = beside.filter(|path| process::is_program(path)) {
             return Ok(Found { path, how: "beside ptxas".to_owned() });
         }
         if let Some(found) = self.tree.as_ref().ok().and_then(|tree| tree.part(Part::Nvlink)) {

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::{Found, PARTS, Part, Toolchain, search, versions};
-use crate::backend::driver::Driver;
-use crate::host_link;
-use crate::options::Options;
+use crate::cli::options::Options;
+use crate::codegen::cuda_driver::Driver;
+use crate::host::host_linker;
+use crate::toolchain::{Found, PARTS, Part, Toolchain, search, versions};
 
 /// The table, one line for each part.
 pub fn toolchain(options: &Options, cuda_path: Option<&Path>, program: &str) -> String {
@@ -42,7 +42,7 @@ fn missing(text: &mut String, part: Part, toolchain: &Toolchain) {
 }
 
 fn host_linker(text: &mut String, options: &Options, program: &str) {
-    match host_link::find(options, program) {
+    match host_linker::find(options, program) {
         Ok(path) => {
             let named = if options.linker_path.is_some() { "--linker-path" } else { "FATLINK_LINKER or PATH" };
             line(text, "host linker", "-", &path, named);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use llvm_passes::pipeline::NEWEST_PTX;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 
-use crate::command;
-use crate::error::Errors;
+use crate::diag::error::Errors;
+use crate::sys::process;
 
 /// A ptxas and its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Ptxas {
 /// # Errors
 /// It does not run or does not say.
 pub fn probe(path: &Path) -> Result<Ptxas, Errors> {
-    let output = command::capture(path, &[OsString::from("--version")])
+    let output = process::capture(path, &[OsString::from("--version")])
         .map_err(|error| Errors::one(format_args!("cannot run {}: {error}", path.display())))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let ptxas = |release| Ptxas { path: path.to_owned(), release, version: text.to_string() };
@@ -33,14 +33,14 @@ pub fn probe(path: &Path) -> Result<Ptxas, Errors> {
         Errors::one(format_args!(
             "{} --version does not name a CUDA release ({}): is it NVIDIA's ptxas?",
             path.display(),
-            command::ending(output.status)
+            process::ending(output.status)
         ))
     })
 }
 
 /// What a tool answers to `--version`; `None`: it fails.
 pub fn version_text(path: &Path) -> Option<String> {
-    let output = command::capture(path, &[OsString::from("--version")]).ok()?;
+    let output = process::capture(path, &[OsString::from("--version")]).ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

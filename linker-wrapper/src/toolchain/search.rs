@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::{Found, Part, versions};
-use crate::command;
-use crate::error::Errors;
+use crate::diag::error::Errors;
+use crate::sys::process;
+use crate::toolchain::{Found, Part, versions};
 
 /// Where a toolkit keeps its libraries, by folder below its root. The last three are the Python packages of CUDA 12, one for
 /// each part, side by side in the folder `nvidia`.
@@ -53,7 +53,7 @@ impl Tree {
                 ["bin", "cuda_nvcc/bin"]
                     .map(|folder| self.root.join(folder).join(file))
                     .into_iter()
-                    .find(|path| command::is_program(path))
+                    .find(|path| process::is_program(path))
             }
             Part::Libdevice => ["nvvm/libdevice", "cuda_nvcc/nvvm/libdevice", "libdevice"]
                 .map(|folder| self.root.join(folder).join("libdevice.10.bc"))
@@ -114,7 +114,7 @@ pub fn toolkit(option: Option<&Path>, named_ptxas: Option<&Path>) -> Result<Tree
 }
 
 fn on_path() -> Option<Tree> {
-    around(&command::find_program(OsStr::new("ptxas"), &|_| true)?, "PATH")
+    around(&process::find_program(OsStr::new("ptxas"), &|_| true)?, "PATH")
 }
 
 /// The tree that a ptxas belongs to. A distribution links /usr/bin/ptxas into the toolkit: libdevice is beside the real one.
@@ -172,7 +172,7 @@ fn trees_of(site: &Path) -> Vec<Tree> {
 fn site_packages() -> Vec<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| variable(name)).collect();
-    if let Some(python) = command::find_program(OsStr::new("python3"), &|_| true) {
+    if let Some(python) = process::find_program(OsStr::new("python3"), &|_| true) {
         // A virtual environment's program is a link: its own folder counts, then the real one's.
         let real = python.canonicalize().ok();
         let places = [Some(python), real].into_iter().flatten();

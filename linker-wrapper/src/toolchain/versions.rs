@@ -5,7 +5,7 @@ use std::path::Path;
 use memchr::memmem;
 use object::{Object, ObjectSymbol};
 
-use crate::mapped::Mapped;
+use crate::sys::mapped_file::Mapped;
 
 /// The versioned names of libnvJitLink's functions: `__nvJitLinkCreate_12_9` is there from release 12.9 on.
 pub const NVJITLINK_CREATE: &str = "__nvJitLinkCreate_";

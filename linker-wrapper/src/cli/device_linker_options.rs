@@ -1,0 +1,213 @@
+//! The words of `--device-linker=` (`-Xoffload-linker`): what the device link itself reads, and words for nvlink.
+//!
+//! They are the words of clang-nvlink-wrapper, which has the words of a linker and hands everything else to nvlink.
+
+use std::path::PathBuf;
+
+use crate::cli::device_options::DeviceOptions;
+
+/// A file or library that the device link reads beside the device images of the host's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceInput {
+    /// A path.
+    File {
+        /// The path.
+        path: PathBuf,
+        /// All members of an archive are linked.
+        whole: bool,
+    },
+    /// `-l`: an archive in the folders of `-L`.
+    Library {
+        /// What follows `-l`; a leading `:` means the exact file name.
+        name: String,
+        /// As of a file.
+        whole: bool,
+    },
+}
+
+/// Options of nvlink whose value may be a word of its own, from its `--help`.
+const NVLINK_VALUES: [&str; 27] = [
+    "Ofast-compile",
+    "Ofc",
+    "Xnvvm",
+    "Xptxas",
+    "arch",
+    "cpu-arch",
+    "gen-host-linker-script",
+    "ghls",
+    "kernels-used",
+    "m",
+    "machine",
+    "maxrregcount",
+    "nvvmpath",
+    "o",
+    "options-file",
+    "optf",
+    "output-file",
+    "register-link-binaries",
+    "split-compile",
+    "split-compile-extended",
+    "time",
+    "uidx",
+    "uidx-file",
+    "variables-used",
+    "nvvm-options",
+    "ptxas-options",
+    "host-ccbin",
+];
+
+/// Words of clang-nvlink-wrapper that nvlink does not know and that mean nothing here.
+const WITHOUT_EFFECT: [&str; 10] = [
+    "-r",
+    "--relocatable",
+    "--lto-emit-llvm",
+    "--lto-emit-asm",
+    "--lto-debug-pass-manager",
+    "--save-temps",
+    "--dry-run",
+    "--assume-device-object",
+    "--lto-newpm-passes=",
+    "--ptxas-path=",
+];
+
+/// Reads the words for CUDA targets.
+pub fn read(device: &mut DeviceOptions, words: &[&str]) {
+    let mut whole = false;
+    let mut words = words.iter().copied();
+    while let Some(word) = words.next() {
+        if let Some((option, value)) = option_of(word, &mut words) {
+            match value {
+                Some(value) => with_value(device, option, value, whole),
+                None => device.unknown.push(shown(word)),
+            }
+        } else if let Some(option) = word.strip_prefix("--plugin-opt=").or_else(|| word.strip_prefix("-plugin-opt=")) {
+            plugin_option(device, option);
+        } else if matches!(word, "-g" | "--debug") {
+            device.debug = true;
+        } else if matches!(word, "--whole-archive" | "--no-whole-archive") {
+            whole = word == "--whole-archive";
+        } else if WITHOUT_EFFECT.iter().any(|known| word == *known || (known.ends_with('=') && word.starts_with(known)))
+        {
+            device.unknown.push(shown(word));
+        } else if !word.starts_with('-') {
+            device.inputs.push(DeviceInput::File { path: word.into(), whole });
+        } else {
+            device.nvlink_arguments.push(word.to_owned());
+            if NVLINK_VALUES.contains(&word.trim_start_matches('-')) {
+                device.nvlink_arguments.extend(words.next().map(str::to_owned));
+            }
+        }
+    }
+}
+
+fn with_value(device: &mut DeviceOptions, option: &str, value: String, whole: bool) {
+    match option {
+        "-mllvm" => device.llvm_options.push(value),
+        "-L" | "--library-path" => device.library_paths.push(value.into()),
+        "-l" | "--library" => device.inputs.push(DeviceInput::Library { name: value, whole }),
+        "-u" | "--undefined" => device.roots.push(value),
+        "--cuda-path" => device.cuda_path = Some(value.into()),
+        // clang names gold's plugin; the LTO is ours.
+        _ => device.unknown.push(shown(&format!("{option} {value}"))),
+    }
+}
+
+/// As a warning names it.
+fn shown(words: &str) -> String {
+    format!("--device-linker={words}")
+}
+
+/// The option that a word is, with its value, which is in the same word or in the next one: a long option takes it behind `=`.
+/// The inner `None`: the line ends before it.
+fn option_of<'w>(word: &str, rest: &mut impl Iterator<Item = &'w str>) -> Option<(&'static str, Option<String>)> {
+    const OPTIONS: [&str; 9] =
+        ["-L", "-l", "-u", "-mllvm", "-plugin", "--library-path", "--library", "--undefined", "--cuda-path"];
+    // nvlink's own.
+    const OTHERS: [&str; 3] = ["-lto", "-uidx", "-use-host-info"];
+    if OTHERS.contains(&word) {
+        return None;
+    }
+    OPTIONS.iter().find_map(|option| {
+        let behind = word.strip_prefix(option)?;
+        let is_short = option.len() == 2;
+        match behind.strip_prefix('=') {
+            _ if behind.is_empty() => Some((*option, rest.next().map(str::to_owned))),
+            _ if is_short => Some((*option, Some(behind.to_owned()))),
+            Some(value) => Some((*option, Some(value.to_owned()))),
+            None => None,
+        }
+    })
+}
+
+fn plugin_option(device: &mut DeviceOptions, option: &str) {
+    if !option.strip_prefix('O').is_some_and(|level| device.set_level(level)) {
+        device.llvm_options.push(option.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(words: &[&str]) -> DeviceOptions {
+        let mut device = DeviceOptions::default();
+        read(&mut device, words);
+        device
+    }
+
+    fn library(name: &str, whole: bool) -> DeviceInput {
+        DeviceInput::Library { name: name.to_owned(), whole }
+    }
+
+    #[test]
+    fn issue_11_14_files_and_libraries_are_inputs() {
+        let device = of(&[
+            "-L",
+            "one",
+            "-Ltwo",
+            "-ldev",
+            "-l",
+            ":exact.a",
+            "--whole-archive",
+            "b.o",
+            "--no-whole-archive",
+            "c.bc",
+        ]);
+        assert_eq!(device.library_paths, [PathBuf::from("one"), "two".into()]);
+        let file = |path: &str, whole| DeviceInput::File { path: path.into(), whole };
+        assert_eq!(
+            device.inputs,
+            [library("dev", false), library(":exact.a", false), file("b.o", true), file("c.bc", false)]
+        );
+        assert!(device.nvlink_arguments.is_empty() && device.unknown.is_empty());
+    }
+
+    #[test]
+    fn issue_11_14_long_options_take_values_either_way() {
+        let device = of(&["--library-path=one", "--library", "dev", "--undefined=f", "-ug", "-u", "h"]);
+        assert_eq!((device.library_paths, device.inputs), (vec!["one".into()], vec![library("dev", false)]));
+        assert_eq!(device.roots, ["f", "g", "h"]);
+    }
+
+    #[test]
+    fn issue_11_14_values_of_nvlinks_options_are_no_files() {
+        let words = ["--maxrregcount", "32", "-Xptxas=-v", "-O1", "--verbose", "-lto"];
+        let device = of(&words);
+        assert_eq!(device.nvlink_arguments, words);
+        assert!(device.inputs.is_empty());
+    }
+
+    #[test]
+    fn issue_11_14_words_without_effect_are_named() {
+        let device = of(&["--lto-emit-llvm", "-plugin", "x.so", "-r"]);
+        assert_eq!(device.unknown, ["--lto-emit-llvm", "-plugin x.so", "-r"].map(shown));
+        assert_eq!(of(&["-L"]).unknown, [shown("-L")]);
+    }
+
+    #[test]
+    fn llvms_options_and_levels() {
+        let device = of(&["--plugin-opt=O3", "--plugin-opt=-inline-threshold=1", "-mllvm=-x", "-mllvm", "-y"]);
+        assert_eq!(device.level, llvm_passes::pipeline::OptLevel::O3);
+        assert_eq!(device.llvm_options, ["-inline-threshold=1", "-x", "-y"]);
+    }
+}

@@ -1,0 +1,216 @@
+//! `@file`: response files with GNU quoting, nested, read and written. Lossless for words that are not UTF-8.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use crate::diag::error::Errors;
+
+/// Deeper nesting can only be a file that names itself.
+const DEEPEST: usize = 64;
+
+/// More response files than any line has; without a limit, files that each name another twice would double their number with each.
+const MOST_FILES: usize = 4096;
+
+/// More text in bytes than the response files of any line have together; `@/dev/zero` has no end.
+const MOST_TEXT: u64 = 64 << 20;
+
+/// Replaces every `@file` by the words in it. A file that cannot be read stays a word, as GNU tools do.
+///
+/// # Errors
+/// A response file that includes itself, or more files or text than a line can need.
+pub fn expand(words: &[OsString]) -> Result<Vec<OsString>, Errors> {
+    let mut expansion = Expansion { words: Vec::with_capacity(words.len()), files: 0, text: 0 };
+    for word in words {
+        expansion.add(word, 0)?;
+    }
+    Ok(expansion.words)
+}
+
+/// The words so far, and what they took.
+struct Expansion {
+    words: Vec<OsString>,
+    /// How many response files were read.
+    files: usize,
+    /// How many bytes they had.
+    text: u64,
+}
+
+impl Expansion {
+    fn add(&mut self, word: &OsStr, depth: usize) -> Result<(), Errors> {
+        let file = word.as_bytes().strip_prefix(b"@").map(|name| Path::new(OsStr::from_bytes(name)));
+        // One byte more than there may be shows that there are more.
+        let read = |file: &Path| {
+            let mut text = Vec::new();
+            File::open(file)?.take(MOST_TEXT - self.text + 1).read_to_end(&mut text).map(|_| text)
+        };
+        let Some((file, text)) = file.and_then(|file| Some((file, read(file).ok()?))) else {
+            self.words.push(word.to_owned());
+            return Ok(());
+        };
+        self.files += 1;
+        self.text += text.len() as u64;
+        self.check(file, depth)?;
+        for inner in split(&text) {
+            self.add(&inner, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, file: &Path, depth: usize) -> Result<(), Errors> {
+        let file = file.display();
+        if depth == DEEPEST {
+            return Err(Errors::one(format_args!("response file {file} includes itself")));
+        }
+        if self.files > MOST_FILES {
+            return Err(Errors::one(format_args!(
+                "response file {file} is one of more than {MOST_FILES} that this line includes; do response files name each other?"
+            )));
+        }
+        if self.text > MOST_TEXT {
+            return Err(Errors::one(format_args!(
+                "response file {file} goes beyond the {} MiB of text that response files may have together",
+                MOST_TEXT >> 20
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Splits as GNU tools do: blanks separate, quotes of both kinds group, a backslash takes the next byte
+/// literally, inside quotes too.
+pub fn split(text: &[u8]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut quote: Option<u8> = None;
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (byte, quote) {
+            (b'\\', _) => word.get_or_insert_default().extend(bytes.next()),
+            (_, Some(open)) if byte == open => quote = None,
+            (_, Some(_)) => word.get_or_insert_default().push(byte),
+            (b'\'' | b'"', None) => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            (b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c, None) => words.extend(word.take().map(OsString::from_vec)),
+            (_, None) => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word.take().map(OsString::from_vec));
+    words
+}
+
+/// A line longer than this, in bytes, goes through a response file: systems limit what a program is started
+/// with (2 MiB on Linux, environment included), and clang hands us lines of any length.
+const LONGEST_LINE: usize = 512 * 1024;
+
+/// Whether a program should not be started with these words.
+pub fn too_long(words: &[OsString]) -> bool {
+    // Each word costs its bytes, a NUL and a pointer.
+    words.iter().map(|word| word.len() + 9).sum::<usize>() > LONGEST_LINE
+}
+
+/// The words as a response file: one a line, quoted so that [`split`] and GNU tools read them back.
+pub fn join(words: &[OsString]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for word in words {
+        text.push(b'"');
+        for byte in word.as_bytes() {
+            if matches!(byte, b'"' | b'\\') {
+                text.push(b'\\');
+            }
+            text.push(*byte);
+        }
+        text.extend(b"\"\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        split(text.as_bytes()).into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn gnu_quoting() {
+        for (text, expected) in [
+            ("a b\n\tc", vec!["a", "b", "c"]),
+            (r#"'a b' "c d"e"#, vec!["a b", "c de"]),
+            (r"a\ b \\c", vec!["a b", r"\c"]),
+            (r#""a\"b" '' """#, vec![r#"a"b"#, "", ""]),
+            ("", vec![]),
+            ("unclosed 'a b", vec!["unclosed", "a b"]),
+            ("trailing\\", vec!["trailing"]),
+        ] {
+            assert_eq!(words(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_joined_is_split_again() {
+        let words =
+            ["plain", "two words", "it's", r#"a "quoted" one"#, r"back\slash", "", "new\nline"].map(OsString::from);
+        assert_eq!(split(&join(&words)), words);
+        assert!(!too_long(&words));
+        assert!(too_long(&vec![OsString::from("x".repeat(100)); 6000]));
+    }
+
+    #[test]
+    fn response_files_nest_and_a_missing_one_stays_a_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let (outer, inner) = (folder.path().join("outer"), folder.path().join("inner"));
+        std::fs::write(&inner, "x 'y z'").unwrap();
+        std::fs::write(&outer, format!("a @{} b", inner.display())).unwrap();
+        let line = [OsString::from(format!("@{}", outer.display())), OsString::from("@/no/such/file")];
+        assert_eq!(expand(&line).unwrap(), ["a", "x", "y z", "b", "@/no/such/file"]);
+    }
+
+    #[test]
+    fn a_response_file_that_includes_itself_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own");
+        std::fs::write(&own, format!("@{}", own.display())).unwrap();
+        assert!(expand(&[OsString::from(format!("@{}", own.display()))]).is_err());
+    }
+
+    fn error(words: &[OsString]) -> String {
+        format!("{}", expand(words).unwrap_err())
+    }
+
+    #[test]
+    fn issue_11_21_response_files_that_double() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |number: usize| folder.path().join(number.to_string());
+        for number in 0..30 {
+            std::fs::write(name(number), format!("@{0} @{0}", name(number + 1).display())).unwrap();
+        }
+        std::fs::write(name(30), "").unwrap();
+        let error = error(&[OsString::from(format!("@{}", name(0).display()))]);
+        assert!(error.contains("is one of more than 4096 that this line includes"), "{error}");
+    }
+
+    #[test]
+    fn issue_11_21_response_files_without_an_end() {
+        let error = error(&[OsString::from("@/dev/zero")]);
+        assert_eq!(
+            error,
+            "response file /dev/zero goes beyond the 64 MiB of text that response files may have together"
+        );
+    }
+
+    #[test]
+    fn a_response_file_may_be_a_pipe() {
+        use std::os::fd::AsRawFd;
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        std::io::Write::write_all(&mut writer, b"a 'b c'").unwrap();
+        drop(writer);
+        let word = OsString::from(format!("@/dev/fd/{}", reader.as_raw_fd()));
+        assert_eq!(expand(&[word]).unwrap(), ["a", "b c"]);
+    }
+}

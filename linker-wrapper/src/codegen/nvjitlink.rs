@@ -1,0 +1,160 @@
+//! Machine code by libnvJitLink: PTX, relocatable cubins and LTO-IR to one finished cubin, in one call.
+
+use std::ffi::{CString, c_int};
+use std::path::{Path, PathBuf};
+
+use offload_bundle::arch::GpuArch;
+
+use crate::codegen::ffi;
+use crate::codegen::library_link;
+use crate::codegen::library_link::{Form, Input, LinkOptions, c_string};
+use crate::codegen::ptxas::DebugInfo;
+use crate::diag::error::Errors;
+
+/// The names of `nvJitLinkResult`, in order (nvJitLink.h of 13.0).
+const RESULTS: [&str; 19] = [
+    "SUCCESS",
+    "ERROR_UNRECOGNIZED_OPTION",
+    "ERROR_MISSING_ARCH",
+    "ERROR_INVALID_INPUT",
+    "ERROR_PTX_COMPILE",
+    "ERROR_NVVM_COMPILE",
+    "ERROR_INTERNAL",
+    "ERROR_THREADPOOL",
+    "ERROR_UNRECOGNIZED_INPUT",
+    "ERROR_FINALIZE",
+    "ERROR_NULL_INPUT",
+    "ERROR_INCOMPATIBLE_OPTIONS",
+    "ERROR_INCORRECT_INPUT_TYPE",
+    "ERROR_ARCH_MISMATCH",
+    "ERROR_OUTDATED_LIBRARY",
+    "ERROR_MISSING_FATBIN",
+    "ERROR_UNRECOGNIZED_ARCH",
+    "ERROR_UNSUPPORTED_ARCH",
+    "ERROR_LTO_NOT_ENABLED",
+];
+
+/// A library that was loaded.
+#[derive(Debug)]
+pub struct NvJitLink {
+    library: ffi::NvJitLink,
+    path: PathBuf,
+}
+
+impl NvJitLink {
+    /// Loads it and finds its functions.
+    ///
+    /// # Errors
+    /// It is no such library, or one that lacks a function.
+    pub fn open(path: &Path) -> Result<Self, Errors> {
+        let library = ffi::NvJitLink::load(path).map_err(|why| {
+            Errors::one(format_args!(
+                "{} cannot be used as nvJitLink: {why}; name another with --nvjitlink-path=<file>",
+                path.display()
+            ))
+        })?;
+        Ok(NvJitLink { library, path: path.to_owned() })
+    }
+
+    /// The release of CUDA that it belongs to.
+    pub fn release(&self) -> (u32, u32) {
+        self.library.release()
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Links to a finished cubin.
+    ///
+    /// # Errors
+    /// Inputs that the library would drop in silence; what the library says.
+    pub fn link(&self, arch: GpuArch, inputs: &[Input<'_>], options: &LinkOptions<'_>) -> Result<Vec<u8>, Errors> {
+        library_link::require_relocatable(inputs, "nvJitLink")?;
+        let words = arguments(arch, inputs, options, self.release());
+        let words = words.iter().map(|word| c_string(word)).collect::<Result<Vec<CString>, Errors>>()?;
+        let failed = |code: c_int, log: String| self.failure(arch, code, &log);
+        let mut linking = self.library.create(&words).map_err(|code| {
+            let words = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+            failed(code, format!("it does not take these options: {words}"))
+        })?;
+        for input in inputs {
+            let added = linking.add(kind(input.form), &input.text(), &c_string(input.name)?);
+            let hint = if input.form == Form::Cubin { " (is it of a newer CUDA than the library?)" } else { "" };
+            added.map_err(|code| failed(code, format!("{}{hint}: {}", input.name, linking.error_log())))?;
+        }
+        linking.complete().map_err(|code| failed(code, linking.error_log()))?;
+        library_link::show_log(&linking.info_log());
+        let cubin = linking.cubin().map_err(|code| failed(code, linking.error_log()))?;
+        library_link::require_cubin(cubin, "nvJitLink", arch)
+    }
+
+    fn failure(&self, arch: GpuArch, code: c_int, log: &str) -> Errors {
+        let name = usize::try_from(code).ok().and_then(|code| RESULTS.get(code)).copied();
+        let name = name.map_or_else(|| format!("error {code}"), |name| format!("NVJITLINK_{name}"));
+        let (major, minor) = self.release();
+        Errors::one(format_args!(
+            "nvJitLink {major}.{minor} ({}) failed for {arch} ({name}): {log}; --save-temps keeps its inputs",
+            self.path.display()
+        ))
+    }
+}
+
+/// `nvJitLinkInputType`.
+fn kind(form: Form) -> c_int {
+    match form {
+        Form::Cubin => 1,
+        Form::Ptx => 2,
+        Form::LtoIr => 3,
+    }
+}
+
+/// The library's options.
+pub fn arguments(arch: GpuArch, inputs: &[Input<'_>], options: &LinkOptions<'_>, release: (u32, u32)) -> Vec<String> {
+    let mut words = vec![format!("-arch={arch}")];
+    let lto = inputs.iter().any(|input| input.form == Form::LtoIr);
+    if lto {
+        words.push("-lto".to_owned());
+        // 12.9 and 13.0 take -O0 and -O3, which is what they do without a word; 12.2 takes -O1 and -O2 too and then fails.
+        words.extend((options.level == 0 && release >= (12, 9)).then(|| "-O0".to_owned()));
+    }
+    match options.debug_info(inputs) {
+        DebugInfo::Full => words.push("-g".to_owned()),
+        debug => {
+            // -O of the library's own is spelled differently in each release; its ptxas takes all levels in all of them.
+            words.push(format!("-Xptxas=-O{}", options.level));
+            words.extend((debug == DebugInfo::Lines).then(|| "-lineinfo".to_owned()));
+        }
+    }
+    words.extend(options.ptxas_arguments.iter().map(|word| format!("-Xptxas={word}")));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_by_release_and_input() {
+        let input = |form, bytes| Input { name: "a", form, bytes };
+        let ptx = [input(Form::Ptx, &b".version 8.0\n.target sm_90\n"[..])];
+        let lines = [input(Form::Ptx, &b".version 8.0\n.target sm_90\n.file 1 \"a\"\n"[..])];
+        let full = [input(Form::Ptx, &b".version 8.0\n.target sm_90, debug\n"[..])];
+        let lto = [input(Form::LtoIr, &b""[..])];
+        let registers = ["--maxrregcount=32".to_owned()];
+        for (inputs, level, release, expected) in [
+            (&ptx, 3, (13, 0), "-arch=sm_90 -Xptxas=-O3 -Xptxas=--maxrregcount=32"),
+            (&ptx, 2, (12, 2), "-arch=sm_90 -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
+            (&lines, 2, (12, 9), "-arch=sm_90 -Xptxas=-O2 -lineinfo -Xptxas=--maxrregcount=32"),
+            (&full, 0, (13, 0), "-arch=sm_90 -g -Xptxas=--maxrregcount=32"),
+            (&lto, 2, (12, 2), "-arch=sm_90 -lto -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
+            (&lto, 2, (12, 9), "-arch=sm_90 -lto -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
+            (&lto, 0, (12, 2), "-arch=sm_90 -lto -Xptxas=-O0 -Xptxas=--maxrregcount=32"),
+            (&lto, 0, (13, 0), "-arch=sm_90 -lto -O0 -Xptxas=-O0 -Xptxas=--maxrregcount=32"),
+        ] {
+            let options = LinkOptions { level, debug: false, ptxas_arguments: &registers };
+            assert_eq!(arguments(GpuArch::plain(90), inputs, &options, release).join(" "), expected);
+        }
+    }
+}

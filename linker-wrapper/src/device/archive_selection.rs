@@ -1,0 +1,192 @@
+//! Which archive members are part of the link: those that the host linker takes, and those whose device
+//! symbols are wanted, to a fixed point.
+//!
+//! In doubt a member is taken: a kernel that the host registers and no image holds is worse than one too
+//! many.
+
+use std::collections::{HashMap, HashSet};
+
+use llvm_passes::symbols::Strength;
+use offload_bundle::host_object::FileKind;
+use offload_bundle::host_symbols::host_symbols;
+use rayon::prelude::*;
+
+use crate::device::device_files::DeviceCode;
+use crate::device::symbols;
+use crate::diag::error::{Errors, collect};
+use crate::host::embedded_images::FoundImage;
+use crate::host::input_files::{Inputs, Piece, Place, damaged};
+use crate::sys::threads;
+
+/// The outcome, by index of the piece.
+pub struct Selection {
+    /// The host linker links the piece.
+    pub host: Vec<bool>,
+    /// The piece's device images are linked.
+    pub device: Vec<bool>,
+}
+
+/// Selects the pieces of a link. `roots` are symbols that the line itself wants, and `code` is device code that it links in
+/// any case.
+///
+/// # Errors
+/// Damaged symbol tables.
+pub fn select(
+    inputs: &Inputs,
+    images: &[FoundImage<'_>],
+    roots: &[String],
+    code: &DeviceCode<'_>,
+) -> Result<Selection, Errors> {
+    let pieces = inputs.pieces();
+    let in_archives = images.iter().any(|found| pieces[found.piece].place != Place::Line);
+    let on_line: Vec<bool> = pieces.iter().map(|piece| piece.place == Place::Line).collect();
+    if !in_archives {
+        // No member carries device code: what the host linker takes of them does not matter.
+        return Ok(Selection { host: on_line.clone(), device: on_line });
+    }
+    let host = host_pieces(inputs, roots)?;
+    let device = add_wanted_devices(images, host.clone(), code)?;
+    Ok(Selection { host, device })
+}
+
+/// The pieces that the host linker links.
+///
+/// # Errors
+/// Damaged symbol tables.
+pub fn host_pieces(inputs: &Inputs, roots: &[String]) -> Result<Vec<bool>, Errors> {
+    threads::start()?;
+    let units = collect(inputs.pieces().par_iter().map(|piece| host_unit(inputs, piece)).collect::<Vec<_>>())?;
+    Ok(resolve_host(&units, roots))
+}
+
+/// The visible symbols of one host piece.
+#[derive(Debug, Default)]
+struct HostUnit<'a> {
+    archive: Option<usize>,
+    defines: Vec<&'a [u8]>,
+    wants: Vec<&'a [u8]>,
+}
+
+fn host_unit<'a>(inputs: &'a Inputs, piece: &'a Piece) -> Result<HostUnit<'a>, Errors> {
+    let mut unit = HostUnit { archive: archive_of(piece), ..HostUnit::default() };
+    if let Some(bitcode) = &piece.bitcode {
+        for symbol in &bitcode.symbols {
+            let list = match symbol.strength {
+                Strength::Undefined => &mut unit.wants,
+                Strength::WeakUndefined => continue,
+                _ => &mut unit.defines,
+            };
+            list.push(symbol.name.as_bytes());
+        }
+        return Ok(unit);
+    }
+    let dynamic = match piece.kind {
+        FileKind::ElfRelocatable => false,
+        FileKind::ElfShared => true,
+        _ => return Ok(unit),
+    };
+    let symbols = host_symbols(inputs.bytes(piece), dynamic);
+    for symbol in symbols.map_err(|error| damaged(&piece.name, piece.base(), &error))? {
+        if symbol.defined {
+            unit.defines.push(symbol.name);
+        } else if !symbol.weak {
+            unit.wants.push(symbol.name);
+        }
+    }
+    Ok(unit)
+}
+
+fn archive_of(piece: &Piece) -> Option<usize> {
+    match piece.place {
+        Place::Line => None,
+        Place::Archive(archive) => Some(archive),
+    }
+}
+
+/// Walks the line as a linker does, an archive at a time, again and again until nothing more is taken: as
+/// if all archives stood in one `--start-group`. A link that needs less order than this fails in the host
+/// linker, and one that needs more takes the same members.
+fn resolve_host(units: &[HostUnit<'_>], roots: &[String]) -> Vec<bool> {
+    let mut state = HostState::default();
+    state.wanted.extend(roots.iter().map(|root| root.as_bytes()));
+    let mut taken: Vec<bool> = units.iter().map(|unit| unit.archive.is_none()).collect();
+    units.iter().filter(|unit| unit.archive.is_none()).for_each(|unit| state.take(unit));
+    // Who offers a symbol, in the order of the line.
+    let mut offers: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    for (index, unit) in units.iter().enumerate().filter(|(_, unit)| unit.archive.is_some()) {
+        unit.defines.iter().for_each(|name| offers.entry(name).or_default().push(index));
+    }
+    while let Some(name) = state.wanted.pop() {
+        if state.defined.contains(name) {
+            continue;
+        }
+        if let Some(index) = offers.get(name).and_then(|members| members.first()).copied()
+            && !taken[index]
+        {
+            taken[index] = true;
+            state.take(&units[index]);
+        }
+    }
+    taken
+}
+
+#[derive(Default)]
+struct HostState<'a> {
+    defined: HashSet<&'a [u8]>,
+    wanted: Vec<&'a [u8]>,
+}
+
+impl<'a> HostState<'a> {
+    fn take(&mut self, unit: &HostUnit<'a>) {
+        self.defined.extend(unit.defines.iter().copied());
+        self.wanted.extend(unit.wants.iter().copied());
+    }
+}
+
+/// Adds members that the host linker leaves out and whose device code somebody wants.
+fn add_wanted_devices(
+    images: &[FoundImage<'_>],
+    mut selected: Vec<bool>,
+    code: &DeviceCode<'_>,
+) -> Result<Vec<bool>, Errors> {
+    let mut symbols = symbols::Cache::new(images, code.symbols()?);
+    while images.iter().any(|found| !selected[found.piece]) {
+        let pieces = symbols.wanted_pieces(&selected)?;
+        if pieces.is_empty() {
+            break;
+        }
+        pieces.into_iter().for_each(|piece| selected[piece] = true);
+    }
+    Ok(selected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit<'a>(archive: Option<usize>, defines: &[&'a str], wants: &[&'a str]) -> HostUnit<'a> {
+        let bytes = |names: &[&'a str]| names.iter().map(|name| name.as_bytes()).collect();
+        HostUnit { archive, defines: bytes(defines), wants: bytes(wants) }
+    }
+
+    #[test]
+    fn members_are_taken_as_they_are_needed() {
+        let units = [
+            unit(None, &["_start"], &["main"]),
+            unit(Some(1), &["main"], &["helper"]),
+            unit(Some(1), &["unused"], &["far"]),
+            unit(Some(2), &["far"], &[]),
+            // Behind the archive that wants it, and in front of it.
+            unit(Some(0), &["helper"], &["main"]),
+            unit(Some(3), &["helper"], &[]),
+        ];
+        assert_eq!(resolve_host(&units, &[]), [true, true, false, false, true, false]);
+        assert_eq!(resolve_host(&units, &["unused".to_owned()]), [true, true, true, true, true, false]);
+    }
+
+    #[test]
+    fn a_definition_on_the_line_keeps_members_out() {
+        let units = [unit(None, &["main"], &["f"]), unit(Some(0), &["f"], &[]), unit(None, &["f"], &[])];
+        assert_eq!(resolve_host(&units, &[]), [true, false, true]);
+    }
+}

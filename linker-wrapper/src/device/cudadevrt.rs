@@ -1,0 +1,91 @@
+//! NVIDIA's device runtime, `libcudadevrt.a`: what kernels call that launch kernels. Its device code comes
+//! as nvcc leaves it, relocatable cubins in a fatbin, and is joined to the program's by nvlink.
+
+use std::path::{Path, PathBuf};
+
+use offload_bundle::arch::{ArchFeature, GpuArch};
+use offload_bundle::archive::{self, MemberData};
+use offload_bundle::cubin::{self, SymbolBinding};
+use offload_bundle::fatbin::{self, EntryKind};
+use offload_bundle::host_object;
+
+use crate::cli::options::{Input, Options};
+use crate::host::input_files;
+use crate::sys::mapped_file::Mapped;
+use crate::toolchain::{Part, Toolchain};
+
+const NAME: &str = "cudadevrt";
+/// The library's cubin for one target.
+pub struct DeviceLibrary {
+    /// The relocatable cubin.
+    pub cubin: Vec<u8>,
+    /// What it defines for others.
+    pub defines: Vec<String>,
+}
+
+/// The library that was named, else the one on the line, else the toolkit's.
+pub fn path(options: &Options, toolchain: &Toolchain) -> Option<PathBuf> {
+    let library = Input::Library { name: NAME.to_owned(), archive_only: true, whole: false };
+    let named = options.parts.get(Part::Cudadevrt).map(Path::to_owned);
+    named.or_else(|| input_files::locate(&library, options)).or_else(|| toolchain.path(Part::Cudadevrt))
+}
+
+/// Reads the code for `arch` out of the library. `None`: it has none, or is no such library; what is
+/// undefined then stays so and is reported.
+pub fn read(path: &Path, arch: GpuArch) -> Option<DeviceLibrary> {
+    let content = Mapped::open(path).ok()?;
+    let members = archive::members(content.bytes()).ok()?;
+    members.into_iter().find_map(|member| {
+        let MemberData::Inline(data) = member.data else { return None };
+        let cubin = best_cubin(data, arch)?;
+        let defines = defined_names(&cubin)?;
+        Some(DeviceLibrary { cubin, defines })
+    })
+}
+
+/// The relocatable cubin that fits `arch` best, recorded as made for it: its own, else that of the nearest earlier target
+/// of its generation.
+///
+/// nvlink gives an image the lowest virtual architecture of its parts, and libraries that ask the runtime for that of a
+/// kernel then find no code of theirs. nvlink before CUDA 13.2 refuses such a cubin altogether.
+fn best_cubin(object: &[u8], arch: GpuArch) -> Option<Vec<u8>> {
+    let section = host_object::section(object, b"__nv_relfatbin")?.1;
+    let entries = fatbin::read(section).ok()?;
+    let fitting = entries.iter().filter(|entry| entry.kind == EntryKind::Elf && serves(entry.arch, arch));
+    let best = fitting.max_by_key(|entry| entry.arch)?;
+    let code = best.payload().ok()?.into_owned();
+    if best.arch.number == arch.number { Some(code) } else { cubin::retargeted(&code, arch).ok() }
+}
+
+/// Whether the library's machine code for `entry` serves `arch`. NVIDIA's libraries have none for the GPUs of Tegra
+/// (sm_87, sm_88), and its linker since CUDA 13.2 takes that of the same generation for them, too.
+fn serves(entry: GpuArch, arch: GpuArch) -> bool {
+    entry.number == arch.number
+        || (entry.feature == ArchFeature::Plain && entry.major() == arch.major() && entry.number < arch.number)
+}
+
+fn defined_names(bytes: &[u8]) -> Option<Vec<String>> {
+    let cubin = cubin::parse(bytes).ok()?;
+    let visible = cubin.symbols().iter().filter(|symbol| symbol.defined && symbol.binding != SymbolBinding::Local);
+    Some(visible.map(|symbol| symbol.name.clone()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issue_11_08_the_nearest_earlier_target_of_the_generation_serves() {
+        let arch = |name: &str| name.parse::<GpuArch>().unwrap();
+        for (entry, target, expected) in [
+            ("sm_86", "sm_87", true),
+            ("sm_86", "sm_88", true),
+            ("sm_90", "sm_90a", true),
+            ("sm_89", "sm_88", false),
+            ("sm_75", "sm_80", false),
+            ("sm_100a", "sm_103", false),
+        ] {
+            assert_eq!(serves(arch(entry), arch(target)), expected, "{entry} for {target}");
+        }
+    }
+}

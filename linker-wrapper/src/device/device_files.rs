@@ -1,0 +1,312 @@
+//! Device code that the line gives to the device link itself (`-Xoffload-linker dev.o`, `-ldev`): bitcode, cubins and what
+//! carries them, in files and archives. It joins the images of every target that it can be linked for: files always,
+//! members of archives if a device symbol of theirs is wanted.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use llvm_passes::bitcode;
+use llvm_passes::symbols::{Strength, Symbol};
+use offload_bundle::arch::GpuArch;
+use offload_bundle::fatbin::{self, Entry, EntryKind};
+use offload_bundle::host_object::{self, FileKind};
+use offload_bundle::offload_binary::OffloadKinds;
+use offload_bundle::{FormatError, cubin, ltoir, offload_binary, ptx};
+
+use crate::cli::device_linker_options::DeviceInput;
+use crate::cli::device_options::CUDA_TRIPLE;
+use crate::device::symbols;
+use crate::diag::error::{Errors, collect};
+use crate::host::embedded_images::{FoundImage, Origin};
+use crate::host::input_files::{Inputs, Piece, Place, damaged};
+use crate::plan::targets::{Code, Plan, PlannedImage, TargetPlan};
+
+/// Device code, and what form it has.
+type Codes<'f> = Vec<(Code, Cow<'f, [u8]>)>;
+
+/// The files and archives, mapped.
+pub struct DeviceFiles {
+    inputs: Inputs,
+}
+
+impl DeviceFiles {
+    /// Opens what the line names; libraries are in these folders. NVIDIA's device runtime is found without being named.
+    ///
+    /// # Errors
+    /// Files that cannot be read, libraries that are in no `-L` folder.
+    pub fn open(inputs: &[DeviceInput], folders: &[PathBuf]) -> Result<Self, Errors> {
+        let files = inputs.iter().filter_map(|input| match input {
+            DeviceInput::File { path, whole } => Some(Ok((path.clone(), *whole))),
+            DeviceInput::Library { name, whole } => match locate(name, folders) {
+                Some(path) => Some(Ok((path, *whole))),
+                None if name == "cudadevrt" => None,
+                None => Some(Err(not_found(name, folders))),
+            },
+        });
+        Inputs::of_device_link(&collect(files)?).map(|inputs| DeviceFiles { inputs })
+    }
+
+    /// Checks that no file has changed since it was opened.
+    ///
+    /// # Errors
+    /// One for each that has.
+    pub fn check_unchanged(&self, output: &Path) -> Result<(), Errors> {
+        self.inputs.check_unchanged(output)
+    }
+
+    /// The file that the output would overwrite.
+    pub fn overwritten_by(&self, output: &Path) -> Option<&Path> {
+        self.inputs.overwritten_by(output)
+    }
+
+    /// What there is for each of these targets, ready to be linked.
+    ///
+    /// # Errors
+    /// Damaged files, and files that are no device code.
+    pub fn code_for(&self, archs: BTreeSet<GpuArch>) -> Result<DeviceCode<'_>, Errors> {
+        let mut targets = BTreeMap::new();
+        for arch in archs {
+            let parts = self.inputs.pieces().iter().map(|piece| {
+                let codes = codes(self.inputs.bytes(piece), arch)
+                    .map_err(|error| damaged(&piece.name, piece.base(), &error))?;
+                Ok(Part { piece, codes: codes.unwrap_or_default() })
+            });
+            targets.insert(arch, collect(parts)?);
+        }
+        self.require_device_code()?;
+        Ok(DeviceCode { targets })
+    }
+
+    /// Rejects files on the line that are nothing a device link reads. In archives they are left alone.
+    fn require_device_code(&self) -> Result<(), Errors> {
+        let alone = self.inputs.pieces().iter().filter(|piece| !piece.in_archive);
+        collect(alone.map(|piece| match is_device_file(self.inputs.bytes(piece), piece.kind) {
+            true => Ok(()),
+            false => Err(Errors::one(format_args!(
+                "{}, which --device-linker= names, holds no device code: it is neither LLVM bitcode, nor a cubin, nor PTX, nor an \
+                 object or archive with these",
+                piece.name
+            ))),
+        }))
+        .map(drop)
+    }
+}
+
+/// What the files hold for each target.
+pub struct DeviceCode<'f> {
+    targets: BTreeMap<GpuArch, Vec<Part<'f>>>,
+}
+
+/// What one file or member holds for one target.
+struct Part<'f> {
+    piece: &'f Piece,
+    codes: Codes<'f>,
+}
+
+impl Part<'_> {
+    fn is_lazy(&self) -> bool {
+        self.piece.place != Place::Line
+    }
+
+    fn symbols(&self) -> Result<Vec<Symbol>, Errors> {
+        let symbols = self.codes.iter().map(|(_, bytes)| symbols::of_code(&origin(self.piece), bytes));
+        collect(symbols).map(|symbols| symbols.into_iter().flatten().collect())
+    }
+}
+
+impl<'f> DeviceCode<'f> {
+    /// The symbols of what is linked in any case, by target as images name it: archive members among the host's files may be
+    /// wanted by them, or not be needed beside them.
+    ///
+    /// # Errors
+    /// Unreadable code.
+    pub fn symbols(&self) -> Result<HashMap<String, Vec<Symbol>>, Errors> {
+        let of_target = |(arch, parts): (&GpuArch, &Vec<Part<'_>>)| {
+            let symbols = collect(parts.iter().filter(|part| !part.is_lazy()).map(Part::symbols))?;
+            Ok((format!("{CUDA_TRIPLE} {arch}"), symbols.into_iter().flatten().collect()))
+        };
+        collect(self.targets.iter().map(of_target)).map(|all| all.into_iter().collect())
+    }
+
+    /// Adds to each target what belongs to it, behind its images; `roots` are symbols that members are taken for, too. The
+    /// warnings come back with the plan.
+    ///
+    /// # Errors
+    /// A file on the line that has no code for one of the targets. Unreadable code.
+    pub fn add_to<'a>(&'a self, mut plan: Plan<'a>, roots: &[String]) -> Result<(Plan<'a>, Vec<String>), Errors>
+    where
+        'f: 'a,
+    {
+        let mut errors = Errors::default();
+        for target in &mut plan.cuda {
+            let Some(parts) = self.targets.get(&target.arch) else { continue };
+            let missing = parts.iter().filter(|part| part.codes.is_empty() && !part.piece.in_archive);
+            missing.for_each(|part| {
+                errors.push(format_args!(
+                    "{}, which --device-linker= names, has no code that can be linked for {}; compile it for that target, too, or \
+                     give a library with code for both",
+                    part.piece.name, target.arch
+                ));
+            });
+            let selected = select(target, parts, roots)?;
+            for part in parts.iter().zip(selected).filter(|(_, selected)| *selected).map(|(part, _)| part) {
+                let origin = origin(part.piece);
+                let images = part.codes.iter().map(|(code, bytes)| PlannedImage {
+                    origin: origin.clone(),
+                    from_host: false,
+                    code: *code,
+                    bytes,
+                });
+                target.images.extend(images);
+            }
+        }
+        let warnings = self.useless(&plan);
+        errors.or((plan, warnings))
+    }
+
+    /// Members of archives that were to be linked whole and have nothing for any target.
+    fn useless(&self, plan: &Plan<'_>) -> Vec<String> {
+        let parts: Vec<_> = plan.cuda.iter().filter_map(|target| self.targets.get(&target.arch)).collect();
+        let Some(first) = parts.first() else { return Vec::new() };
+        let whole = first.iter().enumerate().filter(|(_, part)| !part.is_lazy() && part.piece.in_archive);
+        let useless = whole.filter(|(index, _)| parts.iter().all(|parts| parts[*index].codes.is_empty()));
+        useless
+            .map(|(_, part)| format!("{} has no code for any target of this link and is left out", part.piece.name))
+            .collect()
+    }
+}
+
+/// The CUDA targets of the images.
+pub fn archs_of(images: &[FoundImage<'_>]) -> BTreeSet<GpuArch> {
+    let cuda = images.iter().map(|found| &found.image).filter(|image| image.offload_kinds.contains(OffloadKinds::CUDA));
+    cuda.filter_map(|image| image.arch().parse().ok()).collect()
+}
+
+/// Files, and members that define what is wanted and what nobody has defined so far, to a fixed point.
+fn select(target: &TargetPlan<'_>, parts: &[Part<'_>], roots: &[String]) -> Result<Vec<bool>, Errors> {
+    let mut selected: Vec<bool> = parts.iter().map(|part| !part.is_lazy() && !part.codes.is_empty()).collect();
+    let candidates = |part: &Part<'_>| part.is_lazy() && !part.codes.is_empty();
+    if !parts.iter().any(candidates) {
+        return Ok(selected);
+    }
+    let symbols = collect(parts.iter().map(Part::symbols))?;
+    let mut state = State { wanted: roots.iter().cloned().collect(), defined: HashSet::new() };
+    for image in &target.images {
+        state.take(&symbols::of_code(&image.origin, image.bytes)?);
+    }
+    let on_line = selected.iter().zip(&symbols).filter(|(selected, _)| **selected);
+    on_line.for_each(|(_, symbols)| state.take(symbols));
+    loop {
+        let wanted = |index: &usize| !selected[*index] && candidates(&parts[*index]) && state.wants(&symbols[*index]);
+        let Some(index) = (0..parts.len()).find(wanted) else { return Ok(selected) };
+        selected[index] = true;
+        state.take(&symbols[index]);
+    }
+}
+
+/// Device symbols of what is selected.
+struct State {
+    wanted: HashSet<String>,
+    defined: HashSet<String>,
+}
+
+impl State {
+    fn take(&mut self, symbols: &[Symbol]) {
+        for symbol in symbols {
+            match symbol.strength {
+                Strength::Undefined => self.wanted.insert(symbol.name.clone()),
+                Strength::WeakUndefined => false,
+                _ => self.defined.insert(symbol.name.clone()),
+            };
+        }
+    }
+
+    fn wants(&self, symbols: &[Symbol]) -> bool {
+        let defines = symbols.iter().filter(|symbol| symbol.strength.is_definition());
+        defines.map(|symbol| &symbol.name).any(|name| self.wanted.contains(name) && !self.defined.contains(name))
+    }
+}
+
+/// The device code in a file that can be linked for a target. `None`: the file is no device code at all.
+fn codes(bytes: &[u8], arch: GpuArch) -> Result<Option<Codes<'_>>, FormatError> {
+    let one = |code, fits: bool| Ok(Some(fits.then_some((code, Cow::Borrowed(bytes))).into_iter().collect()));
+    if bitcode::is_bitcode(bytes) {
+        return one(Code::Bitcode, true);
+    }
+    if cubin::is_cubin(bytes) {
+        return one(Code::Cubin, arch.runs_sass_of(cubin::parse(bytes)?.arch()));
+    }
+    if ptx::is_ptx(bytes) {
+        return one(Code::Ptx, ptx::target(bytes).is_some_and(|own| arch.assembles_ptx_of(own)));
+    }
+    if ltoir::version(bytes).is_some() {
+        return one(Code::LtoIr, true);
+    }
+    match host_object::file_kind(bytes) {
+        FileKind::Fatbin => of_fatbin(bytes, arch).map(Some),
+        FileKind::OffloadBinary => of_images(offload_binary::read_all(bytes)?, arch).map(Some),
+        FileKind::ElfRelocatable => {
+            let images = host_object::device_images(bytes)?.into_iter().map(|device| device.image);
+            let mut found = of_images(images.collect(), arch)?;
+            if let Some((_, section)) = host_object::section(bytes, b"__nv_relfatbin") {
+                found.extend(of_fatbin(section, arch)?);
+            }
+            Ok(Some(found))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// clang's images for the very target.
+fn of_images(images: Vec<offload_binary::OffloadImage<'_>>, arch: GpuArch) -> Result<Codes<'_>, FormatError> {
+    let ours = images.into_iter().filter(|image| {
+        image.offload_kinds.contains(OffloadKinds::CUDA) && image.arch().parse::<GpuArch>().is_ok_and(|own| own == arch)
+    });
+    let found = ours.map(|image| codes(image.image, arch)).collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().flatten().flatten().collect())
+}
+
+/// The entry of a fatbin that fits a target best: the newest machine code of its own generation that is not newer, else the
+/// newest PTX.
+fn of_fatbin(data: &[u8], arch: GpuArch) -> Result<Codes<'_>, FormatError> {
+    let containers = fatbin::read_containers(data)?;
+    let entries: Vec<&Entry<'_>> = containers.iter().flat_map(|container| &container.entries).collect();
+    let best = |kind: EntryKind, fits: &dyn Fn(GpuArch) -> bool| {
+        let fitting = entries.iter().filter(|entry| entry.kind == kind && fits(entry.arch));
+        fitting.max_by_key(|entry| entry.arch).copied()
+    };
+    let cubin = best(EntryKind::Elf, &|own| arch.runs_sass_of(own)).map(|entry| (Code::Cubin, entry));
+    let ptx = || best(EntryKind::Ptx, &|own| arch.assembles_ptx_of(own)).map(|entry| (Code::Ptx, entry));
+    let Some((code, entry)) = cubin.or_else(ptx) else { return Ok(Vec::new()) };
+    Ok(vec![(code, entry.payload()?)])
+}
+
+fn is_device_file(bytes: &[u8], kind: FileKind) -> bool {
+    let is_host_object = kind == FileKind::ElfRelocatable && !cubin::is_cubin(bytes);
+    let carries = || host_object::carriers(bytes).is_ok_and(|carriers| !carriers.is_empty());
+    match kind {
+        _ if is_host_object => carries(),
+        FileKind::Unknown => ptx::is_ptx(bytes) || ltoir::version(bytes).is_some(),
+        FileKind::ElfShared | FileKind::Coff => false,
+        _ => true,
+    }
+}
+
+fn origin(piece: &Piece) -> Origin {
+    Origin { file: piece.name.clone(), offset: Some(piece.base()) }
+}
+
+fn locate(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    let file = name.strip_prefix(':').map_or_else(|| format!("lib{name}.a"), str::to_owned);
+    folders.iter().map(|folder| folder.join(&file)).find(|path| path.is_file())
+}
+
+fn not_found(name: &str, folders: &[PathBuf]) -> Errors {
+    let shown: Vec<String> = folders.iter().map(|folder: &PathBuf| Path::display(folder).to_string()).collect();
+    let places =
+        if shown.is_empty() { "no -L is given there".to_owned() } else { format!("not in {}", shown.join(", ")) };
+    Errors::one(format_args!(
+        "cannot find the library of --device-linker=-l{name}: {places}; name its folder with -Xoffload-linker -L<dir>"
+    ))
+}

@@ -1,0 +1,114 @@
+//! Host code that registers kernels and variables, and no device image to find them in: device code was lost on the way to
+//! this link. Such a program starts, and its first launch fails.
+
+use offload_bundle::host_object::{self, FileKind};
+use offload_bundle::offload_binary::OffloadKinds;
+use rayon::prelude::*;
+
+use crate::device::archive_selection;
+use crate::diag::error::{Errors, collect};
+use crate::host::embedded_images::{FEW, FoundImage};
+use crate::host::input_files::{Inputs, Piece, Place, damaged};
+
+/// One kernel or variable that host code registers.
+struct Registered<'a> {
+    /// The host piece, by index.
+    piece: usize,
+    /// What messages call the piece.
+    file: &'a str,
+    /// The programming model; none: bitcode does not say.
+    kind: Option<OffloadKinds>,
+    is_kernel: bool,
+    name: String,
+}
+
+/// Rejects a final link in which host code registers kernels or variables of a programming model that no device image is
+/// of. An object that registers the entries of the whole program brings the images along.
+///
+/// # Errors
+/// One for each programming model. Damaged entry tables.
+pub fn check(inputs: &Inputs, images: &[FoundImage<'_>], roots: &[String]) -> Result<(), Errors> {
+    let pieces = inputs.pieces();
+    let look = |(index, piece)| registered_by(inputs, index, piece);
+    let all: Vec<_> = if pieces.len() > FEW {
+        pieces.par_iter().enumerate().map(look).collect()
+    } else {
+        pieces.iter().enumerate().map(look).collect()
+    };
+    let all = collect(all)?;
+    let mut lost: Vec<_> = all.into_iter().flatten().filter(|one| one.is_lost(images)).collect();
+    if lost.iter().any(|one| pieces[one.piece].place != Place::Line) {
+        let linked = archive_selection::host_pieces(inputs, roots)?;
+        lost.retain(|one| linked[one.piece]);
+    }
+    if lost.is_empty() || pieces.iter().any(|piece| inputs.registers_all_entries(piece)) {
+        return Ok(());
+    }
+    let mut errors = Errors::default();
+    for kind in [Some("CUDA"), Some("HIP"), Some("OpenMP"), Some("SYCL"), None] {
+        let of_kind: Vec<_> = lost.iter().filter(|one| one.kind.and_then(name_of) == kind).collect();
+        if let [first, others @ ..] = &of_kind[..] {
+            let kind = kind.map_or_else(String::new, |kind| format!("{kind} "));
+            let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+            errors.push(format_args!(
+                "{}: the host code registers {}{more}, and no input of the link carries a {kind}device image: the program \
+                 would start and fail at its first launch; rebuild the file with its device code, which \
+                 --offload-host-only leaves out and removing .llvm.offloading throws away",
+                first.file, first.name
+            ));
+        }
+    }
+    errors.or(())
+}
+
+impl Registered<'_> {
+    /// A variable alone counts where nothing has a device image: its host code may well never use it.
+    fn is_lost(&self, images: &[FoundImage<'_>]) -> bool {
+        let fits = |found: &FoundImage<'_>| self.kind.is_none_or(|kind| found.image.offload_kinds.contains(kind));
+        images.is_empty() || (self.is_kernel && !images.iter().any(fits))
+    }
+}
+
+fn name_of(kind: OffloadKinds) -> Option<&'static str> {
+    match kind {
+        OffloadKinds::CUDA => Some("CUDA"),
+        OffloadKinds::HIP => Some("HIP"),
+        OffloadKinds::OPENMP => Some("OpenMP"),
+        OffloadKinds::SYCL => Some("SYCL"),
+        _ => None,
+    }
+}
+
+fn registered_by<'a>(inputs: &'a Inputs, index: usize, piece: &'a Piece) -> Result<Vec<Registered<'a>>, Errors> {
+    let registered = |kind, is_kernel, name| Registered { piece: index, file: &piece.name, kind, is_kernel, name };
+    match (&piece.bitcode, piece.kind) {
+        (Some(host), _) => Ok(host.registered.iter().map(|name| registered(None, true, name.clone())).collect()),
+        (None, FileKind::ElfRelocatable) => host_object::offload_entries(inputs.bytes(piece))
+            .map(|entries| {
+                let entries = entries.into_iter();
+                entries.map(|entry| registered(Some(entry.kinds), entry.size == 0, entry.name)).collect()
+            })
+            .map_err(|error| damaged(&piece.name, piece.base(), &error)),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Shared libraries on the line that register kernels or variables and carry no device image: they were linked by another
+/// linker, which threw the device code away.
+pub fn libraries(inputs: &Inputs) -> Vec<String> {
+    let shared = inputs.pieces().iter().filter(|piece| piece.kind == FileKind::ElfShared);
+    let lost = shared.filter(|piece| {
+        let bytes = inputs.bytes(piece);
+        // What is damaged is the host linker's to report.
+        host_object::section(bytes, b"llvm_offload_entries").is_some_and(|(_, entries)| !entries.is_empty())
+            && host_object::carriers(bytes).is_ok_and(|carriers| carriers.is_empty())
+    });
+    lost.map(|piece| {
+        format!(
+            "{} registers kernels or variables and carries no device image: its own link lost the device code; link it with \
+             fatlink, too",
+            piece.name
+        )
+    })
+    .collect()
+}

@@ -1,0 +1,165 @@
+//! The device symbols of images that are not being linked yet, to find out which of them are wanted.
+
+use std::collections::{HashMap, HashSet};
+
+use llvm_passes::bitcode;
+use llvm_passes::resolve::UnitSymbols;
+use llvm_passes::session::Session;
+use llvm_passes::symbols::{self, Strength, Symbol, SymbolKind};
+use offload_bundle::cubin::{self, CubinSymbol, Memory, SymbolBinding, SymbolKind as CubinSymbolKind};
+use offload_bundle::{ltoir, ptx};
+
+use crate::diag::error::Errors;
+use crate::host::embedded_images::{FoundImage, Origin};
+
+/// Symbols of all images, each read once.
+pub struct Cache<'i, 'a> {
+    images: &'i [FoundImage<'a>],
+    symbols: HashMap<usize, Vec<Symbol>>,
+    /// Symbols, by target, of code that is linked in any case.
+    others: HashMap<String, Vec<Symbol>>,
+}
+
+impl<'i, 'a> Cache<'i, 'a> {
+    /// Nothing is read yet. `others` are symbols, by target, of code that is linked in any case.
+    pub fn new(images: &'i [FoundImage<'a>], others: HashMap<String, Vec<Symbol>>) -> Self {
+        Cache { images, symbols: HashMap::new(), others }
+    }
+
+    /// The pieces that are not selected and are the first to define a device symbol that a selected one of
+    /// the same target wants and none has.
+    ///
+    /// # Errors
+    /// Unreadable images.
+    pub fn wanted_pieces(&mut self, selected: &[bool]) -> Result<Vec<usize>, Errors> {
+        let mut wanted = self.wanted(selected)?;
+        let mut pieces = Vec::new();
+        for index in 0..self.images.len() {
+            let piece = self.images[index].piece;
+            if wanted.is_empty() || selected[piece] {
+                continue;
+            }
+            let target = target_of(&self.images[index]);
+            let defined = self.of(index)?.iter().filter(|symbol| symbol.strength.is_definition());
+            // All are struck off, so that a second piece is not taken for the same name.
+            let offered = defined.filter(|symbol| wanted.remove(&(target.clone(), symbol.name.clone()))).count();
+            if offered > 0 {
+                pieces.push(piece);
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// (target, name) that selected images want and do not define.
+    fn wanted(&mut self, selected: &[bool]) -> Result<HashSet<(String, String)>, Errors> {
+        let mut wanted = HashSet::new();
+        let mut defined = HashSet::new();
+        let mut note = |target: &str, symbols: &[Symbol]| {
+            for symbol in symbols {
+                let list = match symbol.strength {
+                    Strength::Undefined => &mut wanted,
+                    Strength::WeakUndefined => continue,
+                    _ => &mut defined,
+                };
+                list.insert((target.to_owned(), symbol.name.clone()));
+            }
+        };
+        self.others.iter().for_each(|(target, symbols)| note(target, symbols));
+        for index in 0..self.images.len() {
+            if selected[self.images[index].piece] {
+                note(&target_of(&self.images[index]), self.of(index)?);
+            }
+        }
+        wanted.retain(|name| !defined.contains(name));
+        Ok(wanted)
+    }
+
+    fn of(&mut self, index: usize) -> Result<&[Symbol], Errors> {
+        let found = &self.images[index];
+        if let std::collections::hash_map::Entry::Vacant(entry) = self.symbols.entry(index) {
+            entry.insert(of_code(&found.origin, found.image.image)?);
+        }
+        Ok(&self.symbols[&index])
+    }
+}
+
+fn target_of(found: &FoundImage<'_>) -> String {
+    format!("{} {}", found.image.triple(), found.image.arch())
+}
+
+/// The visible symbols of device code of any form. `origin` is what messages call it.
+///
+/// # Errors
+/// Unreadable code.
+pub fn of_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
+    if bitcode::is_bitcode(bytes) {
+        let session = Session::new();
+        let module = session.read_lazily(&origin.to_string(), bytes).map_err(Errors::one)?;
+        return Ok(symbols::of_lazy_module(&module));
+    }
+    if cubin::is_cubin(bytes) {
+        return Ok(of_cubin(origin, bytes)?.symbols);
+    }
+    if ptx::is_ptx(bytes) {
+        return Ok(of_ptx(bytes).symbols);
+    }
+    if ltoir::version(bytes).is_some() {
+        // Nothing is known of its inside.
+        return Ok(Vec::new());
+    }
+    of_host_code(origin, bytes)
+}
+
+/// The visible symbols of PTX.
+pub fn of_ptx(bytes: &[u8]) -> UnitSymbols {
+    UnitSymbols { symbols: ptx::symbols(bytes).iter().filter_map(symbol_of_cubin).collect() }
+}
+
+/// Device code for the host's own kind of processor (OpenMP).
+fn of_host_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
+    let symbols = offload_bundle::host_symbols::host_symbols(bytes, false)
+        .map_err(|error| Errors::one(format_args!("{origin}: damaged device image: {error}; make the file anew")))?;
+    let symbol = |symbol: offload_bundle::host_symbols::HostSymbol<'_>| Symbol {
+        name: String::from_utf8_lossy(symbol.name).into_owned(),
+        strength: match (symbol.defined, symbol.weak) {
+            (true, false) => Strength::Strong,
+            (true, true) => Strength::Weak,
+            (false, false) => Strength::Undefined,
+            (false, true) => Strength::WeakUndefined,
+        },
+        kind: SymbolKind::Function,
+    };
+    Ok(symbols.into_iter().map(symbol).collect())
+}
+
+/// The visible symbols of a cubin.
+///
+/// # Errors
+/// It is damaged.
+pub fn of_cubin(origin: &Origin, bytes: &[u8]) -> Result<UnitSymbols, Errors> {
+    let cubin = cubin::parse(bytes).map_err(|error| {
+        let place =
+            Origin { offset: origin.offset.map(|offset| offset.saturating_add(error.offset)), ..origin.clone() };
+        Errors::one(format_args!("{place}: damaged cubin: {}; make the file anew", error.what))
+    })?;
+    Ok(UnitSymbols { symbols: cubin.symbols().iter().filter_map(symbol_of_cubin).collect() })
+}
+
+fn symbol_of_cubin(symbol: &CubinSymbol) -> Option<Symbol> {
+    let strength = match (symbol.binding, symbol.defined) {
+        (SymbolBinding::Local, _) => return None,
+        (SymbolBinding::Global, true) => Strength::Strong,
+        (SymbolBinding::Weak, true) => Strength::Weak,
+        (SymbolBinding::Global, false) => Strength::Undefined,
+        (SymbolBinding::Weak, false) => Strength::WeakUndefined,
+    };
+    let kind = match symbol.kind {
+        CubinSymbolKind::Kernel => SymbolKind::Kernel,
+        CubinSymbolKind::Function => SymbolKind::Function,
+        CubinSymbolKind::Object => SymbolKind::Variable,
+        CubinSymbolKind::Other => return None,
+    };
+    // `extern __shared__`: its size comes with the launch, nobody defines it.
+    let dynamic_shared = !symbol.defined && symbol.memory == Some(Memory::Shared);
+    (!dynamic_shared).then(|| Symbol { name: symbol.name.clone(), strength, kind })
+}

@@ -1,0 +1,324 @@
+//! One line on a terminal that says how far the device link is. Nothing in a pipe or a file, and nothing for a link
+//! that is over before one could read it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use offload_bundle::printable;
+
+use crate::diag::demangle;
+
+/// Before that nobody wonders how long it takes.
+const FIRST_AFTER: Duration = Duration::from_millis(500);
+
+/// Faster changes flicker.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Most characters of a kernel's name.
+const NAME_WIDTH: usize = 40;
+
+/// The line that is shown now, which messages must not run into.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// None is shown any more.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes something on stderr: the line goes, and comes back behind it. Not to be nested.
+pub fn quietly<T>(write: impl FnOnce() -> T) -> T {
+    let shown = lock(&SHOWN).clone();
+    match shown {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
+
+/// The line goes for good: the process is about to end.
+pub fn end() {
+    ENDED.store(true, Ordering::Release);
+    clear();
+}
+
+fn clear() {
+    let shown = lock(&SHOWN).take();
+    if let Some(bar) = shown {
+        bar.finish_and_clear();
+    }
+}
+
+/// The jobs of a device link, shown until this is dropped.
+pub struct Progress {
+    jobs: Arc<Mutex<Jobs>>,
+    shower: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Progress {
+    /// All jobs, by label (a kernel's symbol, say) and estimated cost in any unit.
+    pub fn new(jobs: &[(String, u64)]) -> Self {
+        let jobs = Arc::new(Mutex::new(Jobs::new(jobs)));
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+        let shower = (!bar.is_hidden()).then(|| {
+            let (stop, stopped) = channel();
+            let jobs = Arc::clone(&jobs);
+            let show = move || {
+                let mut pause = FIRST_AFTER;
+                while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                    show(&bar, &jobs);
+                    pause = INTERVAL;
+                }
+            };
+            // Without a thread there is no line.
+            Some((stop, std::thread::Builder::new().spawn(show).ok()?))
+        });
+        Progress { jobs, shower: shower.flatten() }
+    }
+
+    /// The job of this index runs from now on.
+    pub fn started(&self, index: usize) {
+        lock(&self.jobs).set(index, State::Running(Instant::now()));
+    }
+
+    /// It is done, or needs not be done: the cache had it.
+    pub fn finished(&self, index: usize) {
+        lock(&self.jobs).set(index, State::Done);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.shower.take() {
+            drop(stop);
+            let _ = thread.join();
+            clear();
+        }
+    }
+}
+
+fn show(bar: &ProgressBar, jobs: &Mutex<Jobs>) {
+    let line = lock(jobs).line(Instant::now());
+    let mut shown = lock(&SHOWN);
+    if ENDED.load(Ordering::Acquire) {
+        return;
+    }
+    if shown.is_none() {
+        // Cut at the terminal's width.
+        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+            bar.set_style(style);
+        }
+        *shown = Some(bar.clone());
+    }
+    // Outside the lock: a message may hold the bar and nobody else.
+    drop(shown);
+    bar.set_message(line);
+    bar.tick();
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Running(Instant),
+    Done,
+}
+
+struct Job {
+    label: String,
+    cost: f64,
+    state: State,
+}
+
+struct Jobs {
+    jobs: Vec<Job>,
+    /// Of jobs that ran: seconds and cost.
+    learnt: (f64, f64),
+}
+
+impl Jobs {
+    fn new(jobs: &[(String, u64)]) -> Self {
+        // No job is free.
+        let job = |(label, cost): &(String, u64)| Job {
+            label: label.clone(),
+            cost: (*cost).max(1) as f64,
+            state: State::Waiting,
+        };
+        Jobs { jobs: jobs.iter().map(job).collect(), learnt: (0.0, 0.0) }
+    }
+
+    fn set(&mut self, index: usize, state: State) {
+        let Some(job) = self.jobs.get_mut(index) else { return };
+        if let (State::Running(start), State::Done) = (job.state, state) {
+            self.learnt.0 += start.elapsed().as_secs_f64();
+            self.learnt.1 += job.cost;
+        }
+        job.state = state;
+    }
+
+    /// `device link: 12 of 96 jobs done, 4 running, longest sort<…>(…) (34 s), about 2 min left`.
+    fn line(&self, now: Instant) -> String {
+        let done = self.jobs.iter().filter(|job| job.state == State::Done).count();
+        let running: Vec<(&Job, f64)> = self.jobs.iter().filter_map(|job| Some((job, job.running_for(now)?))).collect();
+        let mut line = format!("device link: {done} of {} jobs done, {} running", self.jobs.len(), running.len());
+        if let Some((job, seconds)) = running.iter().max_by(|one, other| one.1.total_cmp(&other.1)) {
+            let name = demangle::shortened(&job.label, NAME_WIDTH);
+            let name = printable::name(&name);
+            line.push_str(&format!(", longest {name} ({})", duration(*seconds)));
+        }
+        if let Some(seconds) = self.left(now, running.len()) {
+            line.push_str(&format!(", about {} left", duration(seconds)));
+        }
+        line
+    }
+
+    /// Seconds until all is done: what is left shared by as many as run now, and at least the longest job's own.
+    fn left(&self, now: Instant, running: usize) -> Option<f64> {
+        let (seconds, cost) = self.learnt;
+        let rate = (cost > 0.0).then_some(seconds / cost)?;
+        let open = self.jobs.iter().filter(|job| job.state != State::Done);
+        let each = open.map(|job| (job.cost * rate - job.running_for(now).unwrap_or_default()).max(0.0));
+        let (sum, longest) = each.fold((0.0, 0.0_f64), |(sum, longest), left| (sum + left, longest.max(left)));
+        Some((sum / running.max(1) as f64).max(longest))
+    }
+}
+
+impl Job {
+    /// Seconds.
+    fn running_for(&self, now: Instant) -> Option<f64> {
+        match self.state {
+            State::Running(start) => Some(now.saturating_duration_since(start).as_secs_f64()),
+            State::Waiting | State::Done => None,
+        }
+    }
+}
+
+/// `34 s`, `2 min`, `1 h 5 min`.
+fn duration(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    match (seconds / 3600, seconds / 60 % 60) {
+        (0, 0) => format!("{seconds} s"),
+        (0, 1) => format!("1 min {} s", seconds % 60),
+        (0, minutes) => format!("{minutes} min"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    fn jobs(costs: &[u64]) -> Jobs {
+        let named: Vec<_> =
+            costs.iter().map(|cost| (format!("_Z{}kernel{cost}i", 6 + cost.to_string().len()), *cost)).collect();
+        Jobs::new(&named)
+    }
+
+    #[test]
+    fn the_line_says_how_far_it_is() {
+        let now = Instant::now();
+        let ago = |seconds| State::Running(now - Duration::from_secs(seconds));
+        let mut all = jobs(&[10, 20, 30, 40]);
+        assert_eq!(all.line(now), "device link: 0 of 4 jobs done, 0 running");
+        all.jobs[3].state = ago(34);
+        all.jobs[2].state = ago(3);
+        assert_eq!(all.line(now), "device link: 0 of 4 jobs done, 2 running, longest kernel40(int) (34 s)");
+        // 10 units took 10 seconds: 20 + 27 + 6 are left for two.
+        all.jobs[0].state = State::Done;
+        all.learnt = (10.0, 10.0);
+        assert_eq!(
+            all.line(now),
+            "device link: 1 of 4 jobs done, 2 running, longest kernel40(int) (34 s), about 27 s left"
+        );
+        for job in &mut all.jobs {
+            job.state = State::Done;
+        }
+        assert_eq!(all.line(now), "device link: 4 of 4 jobs done, 0 running, about 0 s left");
+    }
+
+    #[test]
+    fn durations() {
+        for (seconds, text) in
+            [(0.4, "0 s"), (59.4, "59 s"), (61.0, "1 min 1 s"), (150.0, "2 min"), (3900.0, "1 h 5 min")]
+        {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_ignored() {
+        let progress = Progress::new(&[("a".into(), 0)]);
+        progress.started(0);
+        progress.finished(0);
+        progress.finished(7);
+        assert_eq!(
+            lock(&progress.jobs).line(Instant::now()),
+            "device link: 1 of 1 jobs done, 0 running, about 0 s left"
+        );
+        assert_eq!(quietly(|| 3), 3);
+    }
+
+    /// What the process of the next test does; by itself it does nothing.
+    #[test]
+    fn child_with_a_terminal() {
+        if std::env::var_os("FATLINK_TEST_PROGRESS").is_none() {
+            return;
+        }
+        let progress = Progress::new(&[("_Z6kerneli".into(), 10), ("_Z5otheri".into(), 10)]);
+        progress.started(0);
+        let shown = || lock(&SHOWN).is_some();
+        let start = Instant::now();
+        while !shown() && start.elapsed() < FIRST_AFTER * 4 {
+            std::thread::sleep(INTERVAL);
+        }
+        crate::diag::error::warn("fatlink", "a message");
+        drop(progress);
+        assert!(!shown());
+    }
+
+    /// What a child writes to its terminal.
+    fn written(term: &str) -> String {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = File::options().read(true).write(true).open(name).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "progress::tests::child_with_a_terminal", "--nocapture"]);
+        command.env("FATLINK_TEST_PROGRESS", "1").env("TERM", term).stdout(Stdio::null()).stderr(theirs);
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        // Reading fails when the last one who had the other end is gone.
+        let (mut text, mut buffer, mut file) = (Vec::new(), [0; 4096], File::from(ours));
+        while let Ok(length @ 1..) = file.read(&mut buffer) {
+            text.extend_from_slice(&buffer[..length]);
+        }
+        assert!(child.wait().unwrap().success());
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    #[test]
+    fn a_terminal_shows_the_line_and_then_nothing() {
+        let text = written("xterm");
+        let line = "device link: 0 of 2 jobs done, 1 running, longest kernel(int)";
+        let before = text.find(line).unwrap_or_else(|| panic!("{text:?}"));
+        let message = text.find("fatlink: warning: a message\r\n").unwrap();
+        assert!(
+            before < message && text[before..message].contains("\x1b[2K"),
+            "the message runs into the line: {text:?}"
+        );
+        assert!(text.trim_end().ends_with("\x1b[2K"), "the line stays: {text:?}");
+    }
+
+    #[test]
+    fn a_dumb_terminal_shows_messages_alone() {
+        assert_eq!(written("dumb"), "fatlink: warning: a message\r\n");
+    }
+}

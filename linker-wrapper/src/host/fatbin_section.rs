@@ -1,0 +1,165 @@
+//! Where in the program the fatbin goes: `--offload-fatbin-section=`.
+//!
+//! A fatbin of more than 2 GiB between code and data puts them out of each other's 32-bit reach, and the host link
+//! fails. Marked `SHF_X86_64_LARGE`, its section is put aside by lld, mold and gold; nothing but 64-bit addresses refers to
+//! it. GNU ld does not look at the mark and gets a linker script. lld gets one too: by the mark alone it puts the
+//! section in front of the code, which then lies beyond the reach of absolute 32-bit addresses (`-no-pie`) and out of
+//! reach of address 0, where a weak symbol is that nobody defines. Sections of the same name in other objects go with
+//! ours, whichever comes first.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::cli::options::Options;
+use crate::diag::error::{Errors, warn};
+use crate::sys::process;
+use crate::sys::process::Mode;
+use crate::sys::temp_files::Scratch;
+
+/// Behind all that is near, on a page of its own segment, as GNU ld's own script places `.lrodata`. `_end`, which follows
+/// in that script, stays near: a static C library allocates its first memory there.
+const GNU_SCRIPT: &str = "\
+SECTIONS
+{
+  __fatlink_near_end = .;
+  .nv_fatbin ALIGN(CONSTANT (MAXPAGESIZE)) + (. & (CONSTANT (MAXPAGESIZE) - 1)) : { *(.nv_fatbin) }
+  . = __fatlink_near_end;
+}
+INSERT AFTER .ldata;
+";
+
+/// The same for lld, which keeps addresses by itself, and puts `_end` behind everything unless a script has it. The first
+/// section is one of static C libraries that lld would put behind the fatbin.
+const LLD_SCRIPT: &str = "\
+SECTIONS
+{
+  __libc_freeres_ptrs : { *(__libc_freeres_ptrs) PROVIDE(_end = .); PROVIDE(end = .); }
+  .nv_fatbin : { *(.nv_fatbin) }
+}
+INSERT AFTER .bss;
+";
+
+/// From this size on, in bytes, the default section is worth a warning: the rest of the program has to fit into 2 GiB
+/// with it.
+const RISKY: u64 = 7 << 28;
+
+/// Where the fatbin goes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FatbinSection {
+    /// Among the read-only data.
+    #[default]
+    Default,
+    /// Aside, where it keeps nothing apart.
+    Large,
+}
+
+impl FatbinSection {
+    /// Reads the option's value.
+    ///
+    /// # Errors
+    /// A word that is neither.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "default" => Ok(FatbinSection::Default),
+            "large" => Ok(FatbinSection::Large),
+            _ => Err(format!("--offload-fatbin-section=: expected default or large, got '{text}'")),
+        }
+    }
+
+    /// As the option spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FatbinSection::Default => "default",
+            FatbinSection::Large => "large",
+        }
+    }
+
+    /// Says in time what a relocation overflow would not.
+    pub fn warn_of_size(self, program: &str, size: u64) {
+        if self == FatbinSection::Default && size >= RISKY {
+            let gigabytes = size as f64 / 1e9;
+            warn(
+                program,
+                format_args!(
+                    "the fatbin has {gigabytes:.1} GB, and what lies on both sides of it may be too far apart for the host \
+                     linker (a relocation overflow); say --offload-fatbin-section=large"
+                ),
+            );
+        }
+    }
+
+    /// The words that the host linker needs to put the section aside.
+    ///
+    /// # Errors
+    /// The script cannot be written.
+    pub fn linker_words(
+        self,
+        linker: &Path,
+        options: &Options,
+        scratch: &Scratch,
+        mode: Mode,
+        program: &str,
+    ) -> Result<Vec<OsString>, Errors> {
+        // What `-r` makes is placed by the link that comes after it.
+        if self == FatbinSection::Default || options.relocatable {
+            return Ok(Vec::new());
+        }
+        let Some(script) = script_for(linker, mode) else { return Ok(Vec::new()) };
+        if options.host_line.iter().any(|word| is_script(&word.to_string_lossy())) {
+            warn(
+                program,
+                "--offload-fatbin-section=large: the host link has a linker script of its own, and none is added to it; \
+                 place .nv_fatbin behind .bss in it",
+            );
+            return Ok(Vec::new());
+        }
+        Ok(vec!["-T".into(), scratch.write("fatbin.ld", script.as_bytes())?.into()])
+    }
+}
+
+/// The script that this linker needs. Its name alone tells little about a linker, but in a dry run nothing may be run.
+fn script_for(linker: &Path, mode: Mode) -> Option<&'static str> {
+    let said = match mode.dry {
+        true => linker.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        false => {
+            let output = process::capture(linker, &["--version".into()]).ok()?;
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        }
+    };
+    if said.starts_with("GNU ld") || said == "ld" || said == "ld.bfd" {
+        Some(GNU_SCRIPT)
+    } else if said.contains("LLD ") || said == "ld.lld" {
+        Some(LLD_SCRIPT)
+    } else {
+        None
+    }
+}
+
+/// Whether a word of the host line names a linker script: `-T`, not `-Ttext`.
+fn is_script(word: &str) -> bool {
+    const PLACES: [&str; 6] = ["-Ttext", "-Tdata", "-Tbss", "-Ttext-segment=", "-Trodata-segment=", "-Tldata-segment="];
+    let is_place = PLACES.iter().any(|place| word.starts_with(place));
+    let long = word.strip_prefix('-').map(|rest| rest.strip_prefix('-').unwrap_or(rest));
+    (word.starts_with("-T") && !is_place) || word == "-dT" || long.is_some_and(|name| name.starts_with("script"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_told_from_places() {
+        for (word, expected) in [
+            ("-T", true),
+            ("-Tboard.ld", true),
+            ("--script=board.ld", true),
+            ("-script", true),
+            ("-Ttext", false),
+            ("-Ttext-segment=0x1000", false),
+            ("--strip-all", false),
+            ("script.o", false),
+        ] {
+            assert_eq!(is_script(word), expected, "{word}");
+        }
+    }
+}

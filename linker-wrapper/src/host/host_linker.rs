@@ -1,0 +1,193 @@
+//! The real linker: found, asked, and run once.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use crate::cli::options::Options;
+use crate::cli::persona;
+use crate::cli::response_file;
+use crate::diag::error::Errors;
+use crate::sys::process;
+use crate::sys::process::Mode;
+use crate::sys::temp_files;
+use crate::sys::temp_files::{FileState, Scratch};
+
+/// Linkers looked for on PATH, best first.
+const LINKERS: [&str; 3] = ["ld.lld", "mold", "ld"];
+
+/// Finds the real linker: `--linker-path`, else `FATLINK_LINKER`, else the one whose name we were called by, else the
+/// first of [`LINKERS`]; never this program itself, under whatever name, and none that has led to this very link.
+///
+/// # Errors
+/// None found, or the named one cannot be run.
+pub fn find(options: &Options, program: &str) -> Result<PathBuf, Errors> {
+    let started = Started::read();
+    let named = [
+        ("--linker-path", options.linker_path.clone().map(PathBuf::into_os_string)),
+        ("FATLINK_LINKER", std::env::var_os("FATLINK_LINKER").filter(|value| !value.is_empty())),
+    ];
+    for (source, name) in named {
+        let Some(name) = name else { continue };
+        match process::find_program(&name, &|_| true) {
+            // clang -fuse-ld=fatlink names us as the linker of its own wrapper.
+            Some(path) if started.contains(&path) => {}
+            Some(path) => return Ok(path),
+            None => {
+                let name = Path::new(&name).display();
+                return Err(Errors::one(format_args!(
+                    "cannot run the linker '{name}' that {source} names: no such program"
+                )));
+            }
+        }
+    }
+    let called_as = persona::linkers_named(program);
+    let names = if called_as.is_empty() { &LINKERS[..] } else { &called_as };
+    let first = names.iter().find_map(|name| process::find_program(OsStr::new(name), &|path| !started.contains(path)));
+    first.ok_or_else(|| match &called_as[..] {
+        [] => Errors::one(
+            "no host linker found: none of ld.lld, mold and ld is on PATH; name one with --linker-path=<path> or FATLINK_LINKER",
+        ),
+        [name, ..] => Errors::one(format_args!(
+            "no host linker found: fatlink was called as {program} and runs the linker of that name, and no {name} is on PATH; \
+             install it, or name another one with --linker-path=<path> or FATLINK_LINKER"
+        )),
+    })
+}
+
+/// The programs that have led to this link: this one, and every linker that a fatlink above this process has started. Each
+/// is known by its inode, so that a script or a second copy of fatlink among the linkers on PATH makes no circle.
+struct Started(Vec<(u64, u64)>);
+
+/// Where they are written down for the linker that is started.
+const STARTED: &str = "FATLINK_STARTED_LINKERS";
+
+impl Started {
+    fn read() -> Self {
+        let value = std::env::var(STARTED).unwrap_or_default();
+        let number = |pair: &str| {
+            let (device, inode) = pair.split_once(':')?;
+            Some((device.parse().ok()?, inode.parse().ok()?))
+        };
+        let mut all: Vec<_> = value.split(',').filter_map(number).collect();
+        all.extend(Self::identity(&process::itself()));
+        Started(all)
+    }
+
+    fn identity(path: &Path) -> Option<(u64, u64)> {
+        path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    }
+
+    fn contains(&self, path: &Path) -> bool {
+        Self::identity(path).is_some_and(|identity| self.0.contains(&identity))
+    }
+
+    /// The variable's value for a linker that is about to be started.
+    fn with(mut self, linker: &Path) -> String {
+        self.0.extend(Self::identity(linker));
+        self.0.iter().map(|(device, inode)| format!("{device}:{inode}")).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// What the real linker answers to `--version`; none if it gives no answer.
+pub fn version(options: &Options, program: &str) -> Option<String> {
+    let answer = process::capture(&find(options, program).ok()?, &["--version".into()]).ok()?;
+    answer.status.success().then(|| String::from_utf8_lossy(&answer.stdout).into_owned())
+}
+
+/// The command that starts the real linker.
+fn command_of(linker: &Path, line: &[OsString]) -> Command {
+    let mut command = Command::new(linker);
+    command.args(line).env(STARTED, Started::read().with(linker));
+    command
+}
+
+/// Becomes the real linker; comes back only with an error.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8, Errors> {
+    process::show(mode, linker, line);
+    if mode.dry {
+        return Ok(0);
+    }
+    if response_file::too_long(line) {
+        // Somebody has to remove the response file afterwards.
+        let scratch = Scratch::new(None)?;
+        let short = shortened(line, "host", &scratch)?;
+        let status = process::run(&mut command_of(linker, &short)).map_err(|error| cannot_run(linker, &error))?;
+        return exit_code(linker, status);
+    }
+    let error = command_of(linker, line).exec();
+    Err(cannot_run(linker, &error))
+}
+
+/// The line itself, or a response file that holds it where it is too long to start a program with.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn shortened(line: &[OsString], name: &str, scratch: &Scratch) -> Result<Vec<OsString>, Errors> {
+    if !response_file::too_long(line) {
+        return Ok(line.to_vec());
+    }
+    let file = scratch.write(&format!("{name}.rsp"), &response_file::join(line))?;
+    let mut word = OsString::from("@");
+    word.push(file);
+    Ok(vec![word])
+}
+
+fn cannot_run(linker: &Path, error: &std::io::Error) -> Errors {
+    Errors::one(format_args!("cannot run {}: {error}", linker.display()))
+}
+
+fn exit_code(linker: &Path, status: ExitStatus) -> Result<u8, Errors> {
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(code) => Ok(code),
+        None => Err(Errors::one(format_args!("{}: {}", linker.display(), process::ending(status)))),
+    }
+}
+
+/// The host line with our objects directly behind the output, and the output replaced if `output` says so.
+pub fn line_with(options: &Options, objects: &[PathBuf], output: Option<&Path>) -> Vec<OsString> {
+    let (before, behind) = options.host_line.split_at(options.insertion);
+    let mut line = before.to_vec();
+    if let Some(output) = output {
+        line.truncate(before.len() - options.output_words);
+        line.extend(["-o".into(), output.into()]);
+    }
+    line.extend(objects.iter().map(|path| path.clone().into_os_string()));
+    line.extend_from_slice(behind);
+    line
+}
+
+/// Words that this linker needs to keep the table of offload entries. lld's `--gc-sections` drops a section
+/// that is reached only by its `__start_` symbol, unless it is told to do as GNU ld does.
+pub fn keeping_entries(linker: &Path, line: &[OsString]) -> Vec<OsString> {
+    let is_lld = linker.file_name().is_some_and(|name| name.to_string_lossy().contains("lld"));
+    let collects = line.iter().any(|word| word == "--gc-sections" || word == "-gc-sections");
+    if is_lld && collects { vec!["-z".into(), "nostart-stop-gc".into()] } else { Vec::new() }
+}
+
+/// Runs the real linker to its end; its exit code is ours.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn run(linker: &Path, line: &[OsString], output: &Path, scratch: &Scratch, mode: Mode) -> Result<u8, Errors> {
+    process::show(mode, linker, line);
+    if mode.dry {
+        return Ok(0);
+    }
+    let before = FileState::of(output);
+    temp_files::guard_output(output);
+    let line = shortened(line, "host", scratch)?;
+    let status = process::run(&mut command_of(linker, &line)).map_err(|error| cannot_run(linker, &error))?;
+    temp_files::release_output();
+    if status.success() {
+        return Ok(0);
+    }
+    // Linkers remove what they began to write, unless they were killed.
+    temp_files::remove_if_changed(output, &before);
+    exit_code(linker, status)
+}

@@ -1,0 +1,345 @@
+//! What the host linker will read, in its order: objects, members of archives, shared libraries.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use llvm_passes::IrError;
+use llvm_passes::embedded::{self, BitcodeHost};
+use offload_bundle::FormatError;
+use offload_bundle::archive::{self, MemberData};
+use offload_bundle::host_object::{self, FileKind};
+use offload_bundle::host_symbols::{HostSymbol, host_symbols};
+use offload_bundle::printable;
+
+use crate::cli::options::{Input, Options};
+use crate::diag::error::Errors;
+use crate::host::coff;
+use crate::host::linker_script;
+use crate::sys::mapped_file::Mapped;
+use crate::sys::stamp;
+use crate::sys::stamp::Stamp;
+
+/// Where GNU ld and lld look after every `-L`, on Debian and elsewhere.
+const SYSTEM_LIBRARY_PATHS: [&str; 6] =
+    ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+
+/// A linker script longer than this is no list of libraries.
+const LONGEST_SCRIPT: usize = 64 * 1024;
+
+/// All files of the link, mapped, and taken apart into pieces.
+#[derive(Default)]
+pub struct Inputs {
+    files: Vec<Mapped>,
+    pieces: Vec<Piece>,
+    warnings: Vec<String>,
+    /// Of every file that was opened, also of those that hold nothing for a device link.
+    stamps: Vec<Stamp>,
+    /// The input on the line that is being opened, by index.
+    input: usize,
+    /// Files met already, by their real path: a library counts once however often it is named.
+    seen: HashSet<PathBuf>,
+    /// These are files of the device link: bitcode in them is device code.
+    for_device: bool,
+}
+
+/// One host file or archive member.
+pub struct Piece {
+    /// As messages call it: `path` or `archive(member)`.
+    pub name: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// How it comes into the link.
+    pub place: Place,
+    /// It is a member of an archive.
+    pub in_archive: bool,
+    /// What a bitcode host carries; it has no sections to look into.
+    pub bitcode: Option<BitcodeHost>,
+    /// The input on the line that it comes from, by index.
+    input: usize,
+    file: usize,
+    /// Its bytes in the file.
+    range: Range<usize>,
+}
+
+/// How a piece comes into the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Named on the line, or in an archive that is linked whole.
+    Line,
+    /// A member of the n-th archive, linked if something needs it.
+    Archive(usize),
+}
+
+impl Piece {
+    /// Offset of the piece in its file.
+    pub fn base(&self) -> u64 {
+        self.range.start as u64
+    }
+}
+
+impl Inputs {
+    /// Maps everything on the line. What does not exist is left for the host linker to complain about.
+    ///
+    /// # Errors
+    /// Files that exist and cannot be read, damaged archives, unreadable bitcode hosts.
+    pub fn open(options: &Options) -> Result<Self, Errors> {
+        let mut inputs = Inputs::default();
+        let mut errors = Errors::default();
+        for (index, input) in options.inputs.iter().enumerate() {
+            inputs.input = index;
+            let whole = matches!(input, Input::File { whole: true, .. } | Input::Library { whole: true, .. });
+            if let Some(path) = locate(input, options)
+                && let Err(error) = inputs.add_file(&path, whole, options)
+            {
+                errors.extend(error);
+            }
+        }
+        if options.host_triple.as_deref().is_some_and(coff::is_host) {
+            for path in coff::libraries(&options.host_line, std::env::var_os("LIB")) {
+                inputs.add_file(&path, false, options).unwrap_or_else(|error| errors.extend(error));
+            }
+        }
+        errors.or(inputs)
+    }
+
+    /// Nothing but a finished image, which is not looked into here.
+    pub fn of_image(stamp: Stamp) -> Self {
+        Inputs { stamps: vec![stamp], ..Inputs::default() }
+    }
+
+    /// Maps files and archives (each linked whole or not) of the device link itself.
+    ///
+    /// # Errors
+    /// Files that cannot be read, damaged archives.
+    pub fn of_device_link(files: &[(PathBuf, bool)]) -> Result<Self, Errors> {
+        let mut inputs = Inputs { for_device: true, ..Inputs::default() };
+        let mut errors = Errors::default();
+        for (path, whole) in files {
+            let added = match inputs.map(path) {
+                Ok(content) => inputs.add_device_file(path, content, *whole),
+                Err(error) => Err(cannot_read(path, &error)),
+            };
+            added.unwrap_or_else(|error| errors.extend(error));
+        }
+        errors.or(inputs)
+    }
+
+    fn add_device_file(&mut self, path: &Path, content: Mapped, whole: bool) -> Result<(), Errors> {
+        if matches!(host_object::file_kind(content.bytes()), FileKind::Archive | FileKind::ThinArchive) {
+            let is_new = self.seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+            return if is_new { self.add_archive(path, content, whole) } else { Ok(()) };
+        }
+        let range = 0..content.bytes().len();
+        self.files.push(content);
+        self.add_piece(path.display().to_string(), self.files.len() - 1, range, Place::Line)
+    }
+
+    /// What could not be looked into.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Checks that no file has changed since it was opened. What is to become the `output` may: the linker writes it.
+    ///
+    /// # Errors
+    /// One for each that has.
+    pub fn check_unchanged(&self, output: &Path) -> Result<(), Errors> {
+        let output = output.metadata().ok();
+        let is_output = |stamp: &&Stamp| output.as_ref().is_some_and(|output| stamp.is_of(output));
+        stamp::check(self.stamps.iter().filter(|stamp| !is_output(stamp)))
+    }
+
+    /// The file that the output would overwrite. GNU ld refuses such a link, and others destroy the input.
+    pub fn overwritten_by(&self, output: &Path) -> Option<&Path> {
+        stamp::named(&self.stamps, output)
+    }
+
+    /// All pieces, in link order.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The bytes of a piece.
+    pub fn bytes(&self, piece: &Piece) -> &[u8] {
+        &self.files[piece.file].bytes()[piece.range.clone()]
+    }
+
+    /// Whether a wrapper has already handled this link: it puts its registration object directly behind the output.
+    pub fn already_registered(&self, options: &Options) -> bool {
+        let behind_output = self.pieces.iter().find(|piece| piece.input >= options.inputs_before_output);
+        behind_output.is_some_and(|piece| self.registers_all_entries(piece))
+    }
+
+    /// Whether a piece has registration code for the entries of the whole program. An object that a relocatable link made
+    /// final has such code too, but for its own entries, under names of their own.
+    pub fn registers_all_entries(&self, piece: &Piece) -> bool {
+        if piece.kind != FileKind::ElfRelocatable {
+            return false;
+        }
+        let bytes = self.bytes(piece);
+        let open_table = |symbol: &HostSymbol<'_>| symbol.name == b"__start_llvm_offload_entries" && !symbol.defined;
+        match host_object::registration_symbol(bytes) {
+            // SYCL's has no table of entries.
+            Some("sycl.descriptor_reg") => true,
+            Some(_) => host_symbols(bytes, false).is_ok_and(|symbols| symbols.iter().any(open_table)),
+            None => false,
+        }
+    }
+
+    fn add_file(&mut self, path: &Path, whole: bool, options: &Options) -> Result<(), Errors> {
+        if !path.is_file() {
+            return Ok(());
+        }
+        let content = self.map(path).map_err(|error| cannot_read(path, &error))?;
+        let kind = host_object::file_kind(content.bytes());
+        let once = matches!(kind, FileKind::Archive | FileKind::ThinArchive | FileKind::ElfShared | FileKind::Unknown);
+        if once && !self.seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned())) {
+            return Ok(());
+        }
+        match kind {
+            FileKind::Archive | FileKind::ThinArchive => self.add_archive(path, content, whole),
+            FileKind::Unknown => self.add_script(&content, whole, options),
+            _ => {
+                let range = 0..content.bytes().len();
+                self.files.push(content);
+                self.add_piece(path.display().to_string(), self.files.len() - 1, range, Place::Line)
+            }
+        }
+    }
+
+    fn map(&mut self, path: &Path) -> std::io::Result<Mapped> {
+        let (content, stamp) = Mapped::open_stamped(path)?;
+        self.stamps.push(stamp);
+        Ok(content)
+    }
+
+    fn add_archive(&mut self, path: &Path, content: Mapped, whole: bool) -> Result<(), Errors> {
+        let archive = self.files.len();
+        let place = if whole { Place::Line } else { Place::Archive(archive) };
+        self.files.push(content);
+        let shown = path.display().to_string();
+        let first = self.pieces.len();
+        let mut errors = Errors::default();
+        for (name, place_in) in self.members(archive, path).map_err(|error| damaged(&shown, 0, &error))? {
+            // A line end in it must not make two messages of one.
+            let name = format!("{shown}({})", printable::name(&name));
+            let added = match place_in {
+                MemberPlace::Inside(range) => self.add_piece(name, archive, range, place),
+                MemberPlace::File(member) => match self.map(&member) {
+                    Ok(content) => {
+                        let range = 0..content.bytes().len();
+                        self.files.push(content);
+                        self.add_piece(name, self.files.len() - 1, range, place)
+                    }
+                    Err(error) => Err(Errors::one(format_args!(
+                        "cannot read {}, a member of the thin archive {shown}: {error}",
+                        member.display()
+                    ))),
+                },
+            };
+            added.unwrap_or_else(|error| errors.extend(error));
+        }
+        self.pieces[first..].iter_mut().for_each(|piece| piece.in_archive = true);
+        errors.or(())
+    }
+
+    fn members(&self, archive: usize, path: &Path) -> Result<Vec<(String, MemberPlace)>, FormatError> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let members = archive::members(self.files[archive].bytes())?.into_iter();
+        Ok(members
+            .map(|member| match member.data {
+                MemberData::Inline(data) => {
+                    let start = usize::try_from(member.offset).unwrap_or(0);
+                    (member.name, MemberPlace::Inside(start..start + data.len()))
+                }
+                MemberData::Thin { path, .. } => (member.name, MemberPlace::File(folder.join(path))),
+            })
+            .collect())
+    }
+
+    fn add_script(&mut self, content: &Mapped, whole: bool, options: &Options) -> Result<(), Errors> {
+        let bytes = content.bytes();
+        let Some(text) = (bytes.len() <= LONGEST_SCRIPT).then(|| std::str::from_utf8(bytes).ok()).flatten() else {
+            return Ok(());
+        };
+        let mut errors = Errors::default();
+        for name in linker_script::inputs(text) {
+            let input = match name.strip_prefix("-l") {
+                Some(library) => Input::Library { name: library.to_owned(), archive_only: false, whole },
+                None if Path::new(&name).is_file() => Input::File { path: name.into(), whole },
+                None => Input::Library { name: format!(":{name}"), archive_only: false, whole },
+            };
+            if let Some(path) = locate(&input, options) {
+                self.add_file(&path, whole, options).unwrap_or_else(|error| errors.extend(error));
+            }
+        }
+        errors.or(())
+    }
+
+    fn add_piece(&mut self, name: String, file: usize, range: Range<usize>, place: Place) -> Result<(), Errors> {
+        let bytes = &self.files[file].bytes()[range.clone()];
+        let kind = host_object::file_kind(bytes);
+        let bitcode = match kind {
+            FileKind::Bitcode if !self.for_device => match embedded::read(&name, bytes) {
+                Ok(host) => Some(host),
+                // The host linker may well be new enough: a link without device code must go on.
+                Err(IrError::NewerBitcode { theirs, .. }) => {
+                    self.warnings.push(format!(
+                        "{name} is bitcode of LLVM {theirs}, too new to look into: device code in it, if any, is not linked"
+                    ));
+                    None
+                }
+                Err(error) => return Err(Errors::one(error)),
+            },
+            _ => None,
+        };
+        self.pieces.push(Piece { name, kind, place, in_archive: false, bitcode, input: self.input, file, range });
+        Ok(())
+    }
+}
+
+/// Where an archive's member is.
+enum MemberPlace {
+    Inside(Range<usize>),
+    File(PathBuf),
+}
+
+/// "FILE at offset N: what is wrong".
+pub fn damaged(name: &str, base: u64, error: &FormatError) -> Errors {
+    let offset = base.saturating_add(error.offset);
+    Errors::one(format_args!("{name} at offset {offset:#x}: {}; make the file anew", error.what))
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> Errors {
+    Errors::one(format_args!("cannot read {}: {error}", path.display()))
+}
+
+/// The file that an input means. `None`: not found, which is for the host linker to say.
+pub fn locate(input: &Input, options: &Options) -> Option<PathBuf> {
+    let (name, archive_only) = match input {
+        Input::File { path, .. } => return Some(path.clone()),
+        Input::Library { name, archive_only, .. } => (name, *archive_only),
+    };
+    let candidates: Vec<String> = match (name.strip_prefix(':'), archive_only) {
+        (Some(exact), _) => vec![exact.to_owned()],
+        (None, true) => vec![format!("lib{name}.a")],
+        (None, false) => vec![format!("lib{name}.so"), format!("lib{name}.a")],
+    };
+    let given = options.library_paths.iter().map(|folder| in_sysroot(folder, options.sysroot.as_deref()));
+    let system = SYSTEM_LIBRARY_PATHS.iter().map(PathBuf::from);
+    given
+        .chain(system)
+        .flat_map(|folder| candidates.iter().map(move |file| folder.join(file)))
+        .find(|path| path.is_file())
+}
+
+/// `-L=dir` and `-L$SYSROOT/dir` mean a folder in the sysroot.
+fn in_sysroot(folder: &Path, sysroot: Option<&Path>) -> PathBuf {
+    let text = folder.to_string_lossy();
+    match (text.strip_prefix('=').or_else(|| text.strip_prefix("$SYSROOT")), sysroot) {
+        (Some(rest), Some(root)) => root.join(rest.trim_start_matches('/')),
+        (Some(rest), None) => PathBuf::from(rest),
+        (None, _) => folder.to_owned(),
+    }
+}

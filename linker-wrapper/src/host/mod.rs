@@ -1,0 +1,11 @@
+//! The host side of the link: its input files, its linker, and the object that registers device code.
+
+pub mod coff;
+pub mod dependency_file;
+pub mod embedded_images;
+pub mod fatbin_section;
+pub mod host_linker;
+pub mod input_files;
+pub mod linker_script;
+pub mod registration_object;
+pub mod relocatable;

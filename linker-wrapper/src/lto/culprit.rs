@@ -1,0 +1,237 @@
+//! After LLVM gave up or crashed: finds the function that it cannot compile, by compiling halves of the job again, each in a
+//! process of its own, and names it with its file. A link that goes well pays nothing for this.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use llvm_passes::pipeline;
+use llvm_passes::session::Session;
+use llvm_passes::summary::{self, Role, Summary};
+use serde::{Deserialize, Serialize};
+
+use crate::device::symbol_errors::named;
+use crate::diag::error::Errors;
+use crate::lto::worker;
+use crate::lto::worker::{Failure, Reply, Work};
+use crate::sys::temp_files::Scratch;
+
+/// First argument of a process that compiles some functions; behind it the file with the [`Trial`].
+const FLAG: &str = "--try-compile";
+
+static FOUND: AtomicBool = AtomicBool::new(false);
+
+/// Whether a function was found in this process that LLVM cannot compile.
+pub fn was_found() -> bool {
+    FOUND.load(Ordering::Relaxed)
+}
+
+/// One attempt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Trial {
+    /// The job; its target and options count.
+    work: Work,
+    /// Bitcode of the merged code, or of the optimized code.
+    module: PathBuf,
+    /// It is not optimized yet.
+    optimize: bool,
+    /// The functions that keep their bodies.
+    functions: BTreeSet<String>,
+}
+
+/// Does the attempt, if that is what this process was started for. The exit code comes back.
+pub fn requested(words: &[OsString]) -> Option<u8> {
+    worker::answered(words, FLAG, Trial::run)
+}
+
+impl Trial {
+    fn run(&self) -> Result<Reply, Errors> {
+        let work = &self.work;
+        worker::prepare_llvm(&work.llvm_options)?;
+        let content = worker::open(&self.module)?;
+        let session = Session::new();
+        let module = session.read("the merged code", content.bytes()).map_err(Errors::one)?;
+        pipeline::keep_bodies(&module, &self.functions);
+        let target = worker::target(&work.arch, work.version, work.level)?;
+        if self.optimize {
+            pipeline::optimize(&session, &module, target).map_err(Errors::one)?;
+        } else {
+            pipeline::emit_ptx(&session, &module, target).map_err(Errors::one)?;
+        }
+        Ok(Reply::default())
+    }
+}
+
+/// What to say of a job that failed: where LLVM is to blame, the function that it cannot compile.
+pub fn errors(failure: Failure, work: &Work, stem: &str, scratch: &Scratch) -> Errors {
+    let found = failure.of_llvm.as_ref().and_then(|_| Search::new(work, stem, scratch)?.find());
+    found.unwrap_or(failure.errors)
+}
+
+/// The errors of a job that is run once more, to see what LLVM cannot compile; none if nothing is wrong with it.
+pub fn diagnosed(work: &Work, stem: &str, scratch: &Scratch) -> Result<(), Errors> {
+    Search::new(work, stem, scratch).and_then(|search| search.find()).map_or(Ok(()), Err)
+}
+
+/// A search in the code of one job.
+struct Search<'w> {
+    work: &'w Work,
+    stem: &'w str,
+    scratch: &'w Scratch,
+    /// The code.
+    module: PathBuf,
+    /// LLVM fails when it optimizes; else when it generates code.
+    optimize: bool,
+}
+
+impl<'w> Search<'w> {
+    /// Runs the job up to the generation of code, to see where it fails. `None`: before there is anything to search in.
+    fn new(work: &'w Work, stem: &'w str, scratch: &'w Scratch) -> Option<Self> {
+        let file = |name: &str| scratch.file(&format!("{stem}.search.{name}"));
+        let (merged, optimized) = (file("merged.bc"), file("opt.bc"));
+        let stages = Some((merged.clone(), optimized.clone()));
+        let first = Work { emissions: Vec::new(), keep_stages: stages, ..work.clone() };
+        let (module, optimize) = match worker::compile(&first, &file("json"), "code that LLVM failed on") {
+            Ok(_) => (optimized, false),
+            Err(failure) => (failure.of_llvm.map(|_| merged)?, true),
+        };
+        module.exists().then_some(Search { work, stem, scratch, module, optimize })
+    }
+
+    fn find(&self) -> Option<Errors> {
+        let summary = self.summary()?;
+        let (function, reason) = self.narrowed(self.candidates(&summary))?;
+        FOUND.store(true, Ordering::Relaxed);
+        Some(self.message(&function, &reason, &summary))
+    }
+
+    fn summary(&self) -> Option<Summary> {
+        let content = worker::open(&self.module).ok()?;
+        let session = Session::new();
+        Some(summary::of_module(&session.read("the merged code", content.bytes()).ok()?))
+    }
+
+    /// The functions one of which is at fault. What a kernel calls is optimized with it.
+    fn candidates(&self, summary: &Summary) -> Vec<String> {
+        let functions = summary.globals.iter().filter(|global| global.is_definition());
+        let (kernels, others): (Vec<_>, Vec<_>) = functions
+            .filter(|global| matches!(global.role, Role::Kernel | Role::Function))
+            .partition(|global| global.role == Role::Kernel);
+        let all = kernels.iter().chain(others.iter().filter(|_| !self.optimize || kernels.is_empty()));
+        all.map(|global| global.name.clone()).collect()
+    }
+
+    /// The one function that fails by itself, and LLVM's words.
+    fn narrowed(&self, mut names: Vec<String>) -> Option<(String, String)> {
+        let mut reason = self.fails(&names)?;
+        while names.len() > 1 {
+            let other = names.split_off(names.len() / 2);
+            if let Some(words) = self.fails(&names) {
+                reason = words;
+            } else {
+                reason = self.fails(&other)?;
+                names = other;
+            }
+        }
+        Some((names.pop()?, reason))
+    }
+
+    fn fails(&self, names: &[String]) -> Option<String> {
+        let mut functions: BTreeSet<String> = names.iter().cloned().collect();
+        if self.optimize {
+            functions.extend(self.callees());
+        }
+        let trial = Trial { work: self.work.clone(), module: self.module.clone(), optimize: self.optimize, functions };
+        let spec = self.scratch.file(&format!("{}.search.json", self.stem));
+        worker::ask(FLAG, &trial, &spec, "code that LLVM failed on").err()?.of_llvm
+    }
+
+    /// What kernels call, which is optimized with any of them.
+    fn callees(&self) -> Vec<String> {
+        let summary = self.summary().unwrap_or_default();
+        let functions = summary.globals.into_iter().filter(|global| global.role == Role::Function);
+        functions.map(|global| global.name).collect()
+    }
+
+    fn message(&self, function: &str, reason: &str, summary: &Summary) -> Errors {
+        let kernel = summary.globals.iter().any(|global| global.name == function && global.role == Role::Kernel);
+        let noun = if kernel { "kernel" } else { "function" };
+        let caller = match calling_kernel(summary, function) {
+            Some(caller) if !kernel => format!(", which the kernel {} calls,", self.placed(&caller)),
+            _ => String::new(),
+        };
+        // What follows are the lines of LLVM's own representation.
+        let reason = reason.lines().next().unwrap_or_default().trim();
+        Errors::one(format_args!(
+            "LLVM cannot compile the {noun} {}{caller} for {}: {reason}; this is a defect of LLVM: \
+             change the code or the -O level, and report it with the files that --save-temps keeps",
+            self.placed(function),
+            self.work.arch
+        ))
+    }
+
+    /// `'k(int)' (_Z1ki) of a.o`.
+    fn placed(&self, function: &str) -> String {
+        match self.unit_of(function) {
+            Some((name, unit)) => format!("{} of {unit}", named(&name)),
+            None => named(function),
+        }
+    }
+
+    /// The unit that defines the function, and the name that it has there.
+    fn unit_of(&self, function: &str) -> Option<(String, String)> {
+        let content = worker::open(&self.work.units).ok()?;
+        let units = self.work.unit_list(content.bytes()).ok()?;
+        let mut names = names_in_units(function).into_iter();
+        names.find_map(|name| {
+            let session = Session::new();
+            let defines = |unit: &&pipeline::Unit<'_>| {
+                let module = session.read_lazily(unit.name, unit.bitcode);
+                module.is_ok_and(|module| pipeline::defines_function(&module, &name))
+            };
+            let unit = units.iter().find(defines)?;
+            Some((name.clone(), unit.name.to_owned()))
+        })
+    }
+}
+
+/// What a function of the merged code may be called in its unit: without what was put behind the name to keep it apart.
+fn names_in_units(function: &str) -> Vec<String> {
+    let mut names = vec![function.to_owned()];
+    let marks = [".fatlink.copy", "__fatlink_"];
+    names.extend(marks.iter().filter_map(|mark| function.split_once(mark)).map(|(name, _)| name.to_owned()));
+    let numbered = function.rsplit_once('.').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
+    names.extend(numbered.map(|(name, _)| name.to_owned()));
+    names
+}
+
+/// The first kernel from which the function is reached.
+fn calling_kernel(summary: &Summary, function: &str) -> Option<String> {
+    let reaches = |start: usize| {
+        let (mut open, mut seen) = (VecDeque::from([start]), BTreeSet::from([start]));
+        while let Some(global) = open.pop_front().and_then(|index| summary.globals.get(index)) {
+            if global.name == function {
+                return true;
+            }
+            let next = global.references.iter().map(|reference| reference.to as usize);
+            open.extend(next.filter(|index| seen.insert(*index)));
+        }
+        false
+    };
+    let kernels = summary.globals.iter().enumerate().filter(|(_, global)| global.is_kernel());
+    kernels.filter(|(index, _)| reaches(*index)).map(|(_, global)| global.name.clone()).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issue_11_23_names_lose_what_keeps_them_apart() {
+        assert_eq!(names_in_units("_Z1fi.fatlink.copy"), ["_Z1fi.fatlink.copy", "_Z1fi"]);
+        assert_eq!(names_in_units("helper__fatlink_0123_7"), ["helper__fatlink_0123_7", "helper"]);
+        assert_eq!(names_in_units("helper.12"), ["helper.12", "helper"]);
+        assert_eq!(names_in_units("k"), ["k"]);
+    }
+}

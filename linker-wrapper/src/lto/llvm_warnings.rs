@@ -1,0 +1,90 @@
+//! LLVM's warnings for people: each once, with the kernel and the source line, however many places have it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use llvm_passes::session::Warning;
+
+use crate::diag::demangle;
+
+/// Longest name of a kernel in a warning, in characters.
+const NAME_WIDTH: usize = 100;
+
+/// Where one text came from: (place, function).
+type Places = BTreeSet<(Option<String>, Option<String>)>;
+
+/// One line for each text: the first place, by name, and how many more there are. The order is the same whatever
+/// order the warnings came in.
+pub fn lines(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
+    let mut places: BTreeMap<String, Places> = BTreeMap::new();
+    for warning in warnings {
+        places.entry(warning.text).or_default().insert((warning.place, warning.function));
+    }
+    places.into_iter().map(|(text, places)| line(&text, &places)).collect()
+}
+
+fn line(text: &str, places: &Places) -> String {
+    let known: BTreeSet<&str> = places.iter().filter_map(|(place, _)| place.as_deref()).collect();
+    let functions: BTreeSet<&str> = places.iter().filter_map(|(_, function)| function.as_deref()).collect();
+    // Warnings with a place come last in the set: one of those says most.
+    let Some((place, function)) = places.iter().find(|(place, _)| place.is_some()).or(places.first()) else {
+        return text.to_owned();
+    };
+    let mut line = text.to_owned();
+    if let Some(function) = function {
+        line.push_str(&format!(": in {}", demangle::shortened(function, NAME_WIDTH)));
+    }
+    if let Some(place) = place {
+        line.push_str(&format!(" at {place}"));
+    }
+    line.push_str(&match (known.len(), functions.len()) {
+        (0, 0) => String::new(),
+        (0, 1) => NO_PLACE.to_owned(),
+        (0, functions) => format!(" (and {}){NO_PLACE}", more(functions - 1, "function")),
+        (1, 0 | 1) => String::new(),
+        (1, functions) => format!(" (in {functions} functions)"),
+        (places, _) => format!(" (and {})", more(places - 1, "place")),
+    });
+    line
+}
+
+fn more(count: usize, what: &str) -> String {
+    format!("{count} more {what}{}", if count == 1 { "" } else { "s" })
+}
+
+const NO_PLACE: &str = "; compile with -gline-tables-only to see where";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warning(text: &str, function: &str, place: &str) -> Warning {
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Warning { text: text.to_owned(), function: given(function), place: given(place) }
+    }
+
+    #[test]
+    fn each_text_comes_once() {
+        for (warnings, expected) in [
+            (vec![("t", "", "")], vec!["t"]),
+            (vec![("t", "_Z1ki", "a.cu:1:2"), ("t", "_Z1ki", "a.cu:1:2")], vec!["t: in k(int) at a.cu:1:2"]),
+            (
+                vec![("t", "_Z1ki", "b.cu:1:2"), ("t", "_Z1ji", "a.cu:3:4"), ("u", "_Z1ji", "a.cu:3:4")],
+                vec!["t: in j(int) at a.cu:3:4 (and 1 more place)", "u: in j(int) at a.cu:3:4"],
+            ),
+            (
+                vec![("t", "_Z1ki", "b.h:1:2"), ("t", "_Z1ji", "b.h:1:2")],
+                vec!["t: in j(int) at b.h:1:2 (in 2 functions)"],
+            ),
+            (vec![("t", "_Z1ki", "")], vec!["t: in k(int); compile with -gline-tables-only to see where"]),
+            (
+                vec![("t", "_Z1ki", ""), ("t", "_Z1ji", "")],
+                vec!["t: in j(int) (and 1 more function); compile with -gline-tables-only to see where"],
+            ),
+            (vec![("t", "_Z1ki", ""), ("t", "_Z1ji", "a.cu:1:1")], vec!["t: in j(int) at a.cu:1:1 (in 2 functions)"]),
+        ] {
+            let list: Vec<_> = warnings.iter().map(|(text, function, place)| warning(text, function, place)).collect();
+            assert_eq!(lines(list.clone()), expected);
+            assert_eq!(lines(list.into_iter().rev()), expected);
+        }
+    }
+}

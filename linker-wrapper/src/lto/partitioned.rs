@@ -1,0 +1,237 @@
+//! The device link of one target in partitions: jobs that are independent of each other, each in a process of its
+//! own, whose machine code nvlink joins.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use llvm_passes::partition::{self, Cut, Grain, Partition};
+use llvm_passes::pipeline::{self, Unit};
+use llvm_passes::program::Program;
+use llvm_passes::ptx_join;
+use llvm_passes::resolve::UnitSymbols;
+use llvm_passes::session::Session;
+use llvm_passes::summary::{self, Summary};
+use offload_bundle::arch::GpuArch;
+use rayon::prelude::*;
+
+use crate::codegen::choose::Inputs;
+use crate::codegen::{Piece, ptxas};
+use crate::device::cudadevrt::DeviceLibrary;
+use crate::diag::error::{Errors, collect};
+use crate::diag::messages;
+use crate::lto::device_link;
+use crate::lto::device_link::{Libdevice, LinkedTarget, Surroundings};
+use crate::lto::monolithic;
+use crate::lto::partition_job::Made;
+use crate::lto::private_images;
+use crate::lto::private_images::PrivateImages;
+use crate::lto::result_cache::Results;
+use crate::lto::worker::UnitRange;
+use crate::plan::targets::{Code, TargetPlan};
+use crate::profile::time_trace;
+use crate::sys::temp_files::Scratch;
+
+/// Less bitcode than this is one job in any case, and is not looked at twice.
+const SMALL: usize = 192 << 10;
+
+/// How device code is cut into jobs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Partitioning {
+    /// As is usually best.
+    #[default]
+    Usual,
+    /// Into jobs of about so many instructions.
+    Size(u64),
+    /// Not at all.
+    Whole,
+}
+
+impl Partitioning {
+    /// Reads the value of `--offload-partition-size=`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "whole" => Some(Partitioning::Whole),
+            _ => text.parse().ok().filter(|size| *size > 0).map(Partitioning::Size),
+        }
+    }
+
+    /// The size of a job; `None`: there is one job.
+    fn grain(self, units: &[Unit<'_>]) -> Option<Grain> {
+        let bytes: usize = units.iter().map(|unit| unit.bitcode.len()).sum();
+        match self {
+            Partitioning::Usual => (bytes >= SMALL).then_some(Grain::Usual),
+            Partitioning::Size(size) => Some(Grain::Exactly(size)),
+            Partitioning::Whole => None,
+        }
+    }
+}
+
+/// A target that was cut.
+pub struct CutTarget<'a> {
+    /// What is linked.
+    pub target: &'a TargetPlan<'a>,
+    /// All bitcode of the target, one unit behind the other.
+    pub units: PathBuf,
+    /// The units in there.
+    pub ranges: Vec<UnitRange>,
+    /// libdevice.
+    pub libdevice: Libdevice,
+    /// What the tool that makes the machine code must be able to do.
+    pub needs: Inputs,
+    cut: Cut,
+    library: Option<DeviceLibrary>,
+}
+
+impl CutTarget<'_> {
+    /// Its jobs.
+    pub fn partitions(&self) -> &[Partition] {
+        &self.cut.partitions
+    }
+
+    /// What the tool that makes the machine code must be able to do.
+    pub fn needs(&self) -> &Inputs {
+        &self.needs
+    }
+}
+
+/// Cuts a target, if that is worth it. `private` is the copy that the images are in, if there is one.
+///
+/// # Errors
+/// What is wrong with its images or its symbols.
+pub fn cut<'a>(
+    target: &'a TargetPlan<'a>,
+    private: Option<&PrivateImages>,
+    around: &Surroundings<'_>,
+) -> Result<Option<CutTarget<'a>>, Errors> {
+    let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
+    let units = device_link::units(target, &names);
+    let Some(grain) = around.partitioning.grain(&units) else { return Ok(None) };
+    let summaries = summaries(&units, around.results)?;
+    let bitcode = |unit: usize| UnitSymbols { symbols: summary::symbols(&summaries[unit]) };
+    let symbols = device_link::all_symbols(target, &bitcode)?;
+    let libdevice = Libdevice::new(around.libdevice.clone());
+    let users = |image: usize, name: &str| {
+        let unit = device_link::unit_of(image, target);
+        unit.map(|unit| summary::users_of(&summaries[unit], name)).unwrap_or_default()
+    };
+    let (resolution, library) = device_link::resolve_names(target, &symbols, &libdevice, &users, around)?;
+    let mut keep = device_link::kept_names(target, &symbols, around.registered);
+    keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
+    let prevailing = |name: &str| device_link::unit_of(*resolution.prevailing.get(name)?, target);
+    let program = Program::new(&summaries, tags(&units), &prevailing, &keep);
+    let cutting = time_trace::scope("Partition", || target.arch.to_string());
+    let cut = partition::cut(&program, grain);
+    drop(cutting);
+    if cut.partitions.is_empty() {
+        if let Some(whole) = cut.whole.filter(|_| around.mode.show) {
+            // A comment to the shell that the commands are pasted into.
+            let name = whole.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name));
+            messages::show(format_args!(" # {}: not cut into jobs: {name}{}", target.arch, whole.why));
+        }
+        return Ok(None);
+    }
+    around.recorder.cut(cut.partitions.len(), cut.distinct, cut.duplicated());
+    device_link::keep_inputs(target, around.scratch)?;
+    let (path, ranges) = unit_file(target, &units, private, around.scratch)?;
+    let needs = device_link::needs(target, cut.partitions.len(), library.is_some(), around.options);
+    // Said before the long work is done.
+    around.backends.choose(&needs)?;
+    Ok(Some(CutTarget { target, cut, units: path, ranges, libdevice, library, needs }))
+}
+
+/// What every unit says of itself.
+fn summaries(units: &[Unit<'_>], results: &Results) -> Result<Vec<Summary>, Errors> {
+    let read = |unit: &Unit<'_>| {
+        let _reading = time_trace::scope("Read symbols", || unit.name.to_owned());
+        let session = Session::new();
+        let module = session.read(unit.name, unit.bitcode).map_err(Errors::one)?;
+        pipeline::require_nvptx(std::slice::from_ref(&module), &[*unit]).map_err(Errors::all)?;
+        Ok(summary::of_module(&module))
+    };
+    let summaries: Vec<_> = units.par_iter().map(|unit| results.summary(unit.bitcode, || read(unit))).collect();
+    collect(summaries)
+}
+
+/// Names for units that depend on nothing but their content, and differ.
+fn tags(units: &[Unit<'_>]) -> Vec<String> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let hashes: Vec<String> = units.par_iter().map(|unit| summary::short_hash(unit.bitcode)).collect();
+    let tag = |hash: String| {
+        let count = seen.entry(hash.clone()).or_default();
+        *count += 1;
+        if *count == 1 { hash } else { format!("{hash}_{count}") }
+    };
+    hashes.into_iter().map(tag).collect()
+}
+
+/// The file that holds the bitcode units of a target for the workers, and where each is in it.
+fn unit_file(
+    target: &TargetPlan<'_>,
+    units: &[Unit<'_>],
+    private: Option<&PrivateImages>,
+    scratch: &Scratch,
+) -> Result<(PathBuf, Vec<UnitRange>), Errors> {
+    let bitcode: Vec<&[u8]> = units.iter().map(|unit| unit.bitcode).collect();
+    let (path, places) = match private {
+        Some(private) => {
+            let all = private.ranges().iter().zip(&target.images);
+            let of_units = all.filter(|(_, image)| image.code == Code::Bitcode).map(|(range, _)| range.clone());
+            (private.path().to_owned(), of_units.collect())
+        }
+        None => private_images::write(&bitcode, target.arch, scratch)?,
+    };
+    let hashes: Vec<_> = bitcode.par_iter().map(|bitcode| blake3::hash(bitcode).to_hex().to_string()).collect();
+    let range = |((unit, hash), place): ((&Unit<'_>, String), Range<usize>)| UnitRange {
+        name: unit.name.to_owned(),
+        hash,
+        start: place.start,
+        length: place.len(),
+    };
+    Ok((path, units.iter().zip(hashes).zip(places).map(range).collect()))
+}
+
+/// Joins what the partitions gave.
+///
+/// # Errors
+/// What nvlink says.
+pub fn join(cut: &CutTarget<'_>, pieces: Vec<Made>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
+    let mut cubins: BTreeMap<GpuArch, Vec<Piece>> = BTreeMap::new();
+    let mut texts: BTreeMap<GpuArch, Vec<Vec<u8>>> = BTreeMap::new();
+    let mut linked = LinkedTarget::default();
+    for made in pieces {
+        made.cubins.into_iter().for_each(|piece| cubins.entry(piece.arch).or_default().push(piece));
+        made.ptx.into_iter().for_each(|(arch, text)| texts.entry(arch).or_default().push(text));
+        linked.warnings.extend(made.warnings);
+        linked.said.extend(made.said);
+    }
+    let joined = cubins.into_iter().map(|(arch, cubins)| {
+        let joined = device_link::join(cut.target, arch, cubins, cut.library.as_ref(), &cut.needs, around)?;
+        Ok((arch, joined))
+    });
+    linked.sass = collect(joined)?;
+    let mut in_one_piece = Vec::new();
+    for (arch, texts) in texts {
+        match join_ptx(arch, texts, around) {
+            Some(text) => linked.ptx.push((arch, text)),
+            None => in_one_piece.push(arch),
+        }
+    }
+    if !in_one_piece.is_empty() {
+        linked.ptx.extend(monolithic::ptx(cut.target, &in_one_piece, around)?);
+    }
+    Ok(linked)
+}
+
+/// One PTX module of those of all partitions. `None`: these cannot be joined (they carry full debug information).
+fn join_ptx(arch: GpuArch, texts: Vec<Vec<u8>>, around: &Surroundings<'_>) -> Option<Vec<u8>> {
+    let _joining = time_trace::scope("Join PTX", || arch.virtual_name());
+    // Each has the lowest version that it needs: all need the highest of these.
+    let version = texts.iter().filter_map(|text| ptxas::version_of(text)).max()?;
+    let texts: Vec<Vec<u8>> =
+        texts.into_iter().map(|text| ptxas::with_version(&text, version).unwrap_or(text)).collect();
+    let parts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let joined = ptx_join::join(&parts).ok()?;
+    around.scratch.keep(&format!("{}.ptx", arch.virtual_name()), || joined.clone()).ok()?;
+    Some(joined)
+}

@@ -1,0 +1,81 @@
+//! The images of a target in a file of this link's own, which no other program writes to.
+//!
+//! Results are kept under a hash of the images, and the images are mapped files of the user's: one that is rewritten between
+//! hashing and compiling would leave wrong code under that hash for good. So what is hashed and compiled for the cache is a
+//! copy. It is a file and no memory, because the code may be large and the jobs that compile it read files anyway.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use offload_bundle::arch::GpuArch;
+
+use crate::diag::error::Errors;
+use crate::plan::targets::{PlannedImage, TargetPlan};
+use crate::sys::mapped_file::Mapped;
+use crate::sys::temp_files::Scratch;
+
+/// A copy of all images of one target.
+pub struct PrivateImages {
+    path: PathBuf,
+    content: Mapped,
+    ranges: Vec<Range<usize>>,
+}
+
+impl PrivateImages {
+    /// Copies the images.
+    ///
+    /// # Errors
+    /// The disk is full, say.
+    pub fn of(target: &TargetPlan<'_>, scratch: &Scratch) -> Result<Self, Errors> {
+        let images: Vec<&[u8]> = target.images.iter().map(|image| image.bytes).collect();
+        let (path, ranges) = write(&images, target.arch, scratch)?;
+        let content = Mapped::open(&path)
+            .map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))?;
+        let copied = PrivateImages { path, content, ranges };
+        let end = copied.ranges.last().map_or(0, |range| range.end);
+        if copied.content.bytes().len() != end {
+            let (path, length) = (copied.path.display(), copied.content.bytes().len());
+            return Err(Errors::one(format_args!("{path} has {length} bytes, {end} were written: is the disk full?")));
+        }
+        Ok(copied)
+    }
+
+    /// The target with its images in the copy.
+    pub fn plan<'c>(&'c self, target: &TargetPlan<'_>) -> TargetPlan<'c> {
+        let images = target.images.iter().zip(&self.ranges);
+        let copied = images.map(|(image, range)| PlannedImage {
+            origin: image.origin.clone(),
+            from_host: image.from_host,
+            code: image.code,
+            bytes: &self.content.bytes()[range.clone()],
+        });
+        TargetPlan { arch: target.arch, images: copied.collect() }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where each image is in it.
+    pub fn ranges(&self) -> &[Range<usize>] {
+        &self.ranges
+    }
+}
+
+/// Writes all images into one file, and tells where each is.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write(images: &[&[u8]], arch: GpuArch, scratch: &Scratch) -> Result<(PathBuf, Vec<Range<usize>>), Errors> {
+    let mut end = 0;
+    let ranges = images.iter().map(|image| {
+        let start = end;
+        end += image.len();
+        start..end
+    });
+    let ranges = ranges.collect();
+    let path =
+        scratch.write_by(&format!("{arch}.units"), |file| images.iter().try_for_each(|image| file.write_all(image)))?;
+    Ok((path, ranges))
+}

@@ -1,0 +1,299 @@
+//! Which options and variables a result's key covers completely. What a tool reads beside its input must not be found under
+//! a key that does not know it, so everything that is not known to be harmless counts as a file that a tool may read.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::cli::device_options::DeviceOptions;
+
+/// A step of the device link, as far as what it reads is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// LLVM and ptxas.
+    Compile,
+    /// These, and nvlink.
+    Link,
+}
+
+/// Options of ptxas without a value that change or report the code and read nothing (`ptxas --help` of CUDA 12 and 13).
+const PTXAS_FLAGS: [&str; 42] = [
+    "c",
+    "compile-only",
+    "g",
+    "device-debug",
+    "lineinfo",
+    "generate-line-info",
+    "v",
+    "verbose",
+    "w",
+    "disable-warnings",
+    "Werror",
+    "warning-as-error",
+    "warn-double-usage",
+    "warn-on-double-precision-use",
+    "warn-lmem-usage",
+    "warn-on-local-memory-usage",
+    "warn-spills",
+    "warn-on-spills",
+    "astoolspatch",
+    "compile-as-tools-patch",
+    "annotate",
+    "compiler-annotations",
+    "disable-optimizer-consts",
+    "disable-optimizer-constants",
+    "no-bb-merge",
+    "dont-merge-basicblocks",
+    "ewp",
+    "extensible-whole-program",
+    "opt-fp-atomics",
+    "optimize-float-atomics",
+    "preserve-relocs",
+    "ret-end",
+    "return-at-end",
+    "sp-bounds-check",
+    "suppress-debug-info",
+    "suppress-stack-size-warning",
+    "suppress-double-demote-warning",
+    "legacy-bar-warp-wide-behavior",
+    "make-errors-visible-at-exit",
+    "override-directive-values",
+    "g-tmem-access-check",
+    "gno-tmem-access-check",
+];
+
+/// Options of ptxas with a value.
+const PTXAS_VALUES: [&str; 32] = [
+    "O",
+    "opt-level",
+    "maxrregcount",
+    "func-maxrregcount",
+    "device-function-maxrregcount",
+    "m",
+    "machine",
+    "fmad",
+    "dlcm",
+    "def-load-cache",
+    "dscm",
+    "def-store-cache",
+    "flcm",
+    "force-load-cache",
+    "fscm",
+    "force-store-cache",
+    "regUsageLevel",
+    "register-usage-level",
+    "maxntid",
+    "minnctapersm",
+    "split-compile",
+    "allow-expensive-optimizations",
+    "Ofc",
+    "Ofast-compile",
+    "device-stack-protector",
+    "pic",
+    "position-independent-code",
+    "e",
+    "entry",
+    "sanitize",
+    "arch",
+    "gpu-name",
+];
+
+/// Options of nvlink without a value. Those that make it print are missing: what nvlink says is not kept.
+const NVLINK_FLAGS: [&str; 13] = [
+    "w",
+    "disable-warnings",
+    "disable-infos",
+    "Werror",
+    "warning-as-error",
+    "preserve-relocs",
+    "suppress-stack-size-warning",
+    "suppress-arch-warning",
+    "suppress-debug-info",
+    "use-host-info",
+    "ignore-host-info",
+    "g",
+    "debug",
+];
+
+/// Options of nvlink with a value.
+const NVLINK_VALUES: [&str; 9] = [
+    "maxrregcount",
+    "m",
+    "machine",
+    "split-compile",
+    "split-compile-extended",
+    "kernels-used",
+    "variables-used",
+    "arch",
+    "cpu-arch",
+];
+
+/// How the names of LLVM's options begin that print or write something, which an earlier link's result would not do again.
+const LLVM_OUTPUTS: [&str; 8] = ["print", "dump", "view", "dot", "stats", "time", "debug", "pass-remarks"];
+
+/// Variables that the tools of CUDA 13 read (each call of getenv was looked at), the beginnings of names of their kind, and those
+/// that put other code into every program. nvlink reads LIBRARY_PATH too, and looks there for the libraries of `-l` alone, which
+/// is an option that is not known.
+const VARIABLES: [&str; 8] =
+    ["CAN_FINALIZE_", "DUMP_KNOBS_", "PTXAS", "NVLINK", "NVVM", "CICC", "LD_PRELOAD", "LD_AUDIT"];
+
+/// Why the results of a step cannot be kept under a key of the options: a sentence without its full stop. `None`: they can.
+pub fn what_is_unknown(step: Step, options: &DeviceOptions, variables: &[OsString]) -> Option<String> {
+    let of = |word: Option<&String>, tool: &str| word.map(|word| format!("what {tool} reads for {word} is not known"));
+    let variable = variables.iter().find(|name| {
+        let name = name.to_string_lossy();
+        VARIABLES.iter().any(|start| name.starts_with(start))
+    });
+    variable
+        .map(|name| format!("what the tools do for the variable {} is not known", name.display()))
+        .or_else(|| of(unknown_llvm_word(&options.llvm_options), "LLVM"))
+        .or_else(|| of(unknown_word(&options.ptxas_arguments, &PTXAS_FLAGS, &PTXAS_VALUES), "ptxas"))
+        .or_else(|| {
+            let word = unknown_word(&options.nvlink_arguments, &NVLINK_FLAGS, &NVLINK_VALUES);
+            of(word.filter(|_| step == Step::Link), "nvlink")
+        })
+}
+
+/// The first word that is neither a known option nor the value of one.
+fn unknown_word<'w>(words: &'w [String], flags: &[&str], values: &[&str]) -> Option<&'w String> {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let Some(option) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')) else { return Some(word) };
+        let level = option.strip_prefix('O').filter(|level| values.contains(&"O") && is_number(level));
+        if flags.contains(&option) || level.is_some() || (option == "m64" && values.contains(&"m")) {
+            continue;
+        }
+        let known = match option.split_once('=') {
+            Some((name, value)) => values.contains(&name) && is_plain(value),
+            None => values.contains(&option) && words.next().is_some_and(|value| is_plain(value)),
+        };
+        if !known {
+            return Some(word);
+        }
+    }
+    None
+}
+
+/// LLVM has thousands of options; those that name files have a value that is neither a number nor one of a few words.
+fn unknown_llvm_word(words: &[String]) -> Option<&String> {
+    words.iter().find(|word| match word.strip_prefix("--").or_else(|| word.strip_prefix('-')) {
+        Some(option) => {
+            let (name, value) = option.split_once('=').unwrap_or((option, "true"));
+            LLVM_OUTPUTS.iter().any(|start| name.starts_with(start)) || !is_setting(value)
+        }
+        // The value of the word before it.
+        None => !is_setting(word),
+    })
+}
+
+/// A value that can mean a file to nobody, least of all where there is a file of that name.
+fn is_setting(value: &str) -> bool {
+    const WORDS: [&str; 14] = [
+        "true", "false", "TRUE", "FALSE", "True", "False", "on", "off", "fast", "strict", "none", "all", "default",
+        "always",
+    ];
+    (is_number(value) || WORDS.contains(&value)) && !Path::new(value).exists()
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.parse::<f64>().is_ok()
+}
+
+/// A number, a word, or names of functions in a row.
+fn is_plain(value: &str) -> bool {
+    !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "_,$".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    fn unknown(step: Step, options: &DeviceOptions) -> Option<String> {
+        what_is_unknown(step, options, &["PATH".into(), "LIBRARY_PATH".into(), "CUDA_PATH".into()])
+    }
+
+    #[test]
+    fn issue_11_03_known_words_of_ptxas_are_kept_and_no_others() {
+        for (list, known) in [
+            (&["-O2"][..], true),
+            (&["-O", "2", "--opt-level=3", "-m64"], true),
+            (&["-maxrregcount=32", "--maxrregcount", "64", "-dlcm=cg"], true),
+            (&["-v", "-g", "-lineinfo", "--entry", "a,b"], true),
+            (&["-optf", "options"], false),
+            (&["--options-file=options"], false),
+            (&["a.ptx"], false),
+            (&["-maxrregcount", "a.ptx"], false),
+            (&["-maxrregcount"], false),
+            (&["-o", "x"], false),
+            (&["-Ofile"], false),
+            (&["--save-temps"], false),
+            (&["--unheard-of"], false),
+            (&["-e=/etc/names"], false),
+            (&["@options"], false),
+        ] {
+            let options = DeviceOptions { ptxas_arguments: words(list), ..DeviceOptions::default() };
+            for step in [Step::Compile, Step::Link] {
+                assert_eq!(unknown(step, &options).is_none(), known, "{list:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn issue_11_03_words_of_nvlink_count_for_the_link_alone() {
+        for (list, known) in [
+            (&["-w", "--suppress-stack-size-warning", "-maxrregcount=32"][..], true),
+            (&["--kernels-used", "_Z1av,_Z1bv"], true),
+            (&["x.cubin"], false),
+            (&["-lx"], false),
+            (&["-l", "x"], false),
+            (&["-L."], false),
+            (&["--library-path=."], false),
+            (&["-optf", "options"], false),
+            (&["-O1"], false),
+            (&["-v"], false),
+            (&["--register-link-binaries", "x"], false),
+        ] {
+            let options = DeviceOptions { nvlink_arguments: words(list), ..DeviceOptions::default() };
+            assert_eq!(unknown(Step::Link, &options).is_none(), known, "{list:?}");
+            assert_eq!(unknown(Step::Compile, &options), None, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn issue_11_03_llvm_options_with_files_are_not_kept() {
+        for (list, known) in [
+            (&["-inline-threshold=100", "-unroll-runtime", "--fp-contract=fast", "-x=-1.5"][..], true),
+            (&["-unroll-count", "4"], true),
+            (&["-cgscc-inline-replay=decisions.txt"], false),
+            (&["-cgscc-inline-replay=decisions"], false),
+            (&["-cgscc-inline-replay", "decisions"], false),
+            (&["-cgscc-inline-replay=/a/1"], false),
+            (&["-x="], false),
+            (&["-print-after-all"], false),
+            (&["-time-passes"], false),
+        ] {
+            let options = DeviceOptions { llvm_options: words(list), ..DeviceOptions::default() };
+            assert_eq!(unknown(Step::Compile, &options).is_none(), known, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn issue_11_03_variables_that_tools_read_count() {
+        for (name, known) in [
+            ("CAN_FINALIZE_DEBUG", false),
+            ("DUMP_KNOBS_TO_FILE", false),
+            ("PTXAS_OPTIONS", false),
+            ("NVLINK_FLAGS", false),
+            ("LD_PRELOAD", false),
+            ("LIBRARY_PATH", true),
+            ("LD_LIBRARY_PATH", true),
+            ("HOME", true),
+        ] {
+            let unknown = what_is_unknown(Step::Compile, &DeviceOptions::default(), &[name.into()]);
+            assert_eq!(unknown.is_none(), known, "{name}");
+        }
+    }
+}

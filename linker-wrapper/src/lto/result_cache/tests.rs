@@ -1,0 +1,169 @@
+use std::collections::{BTreeSet, HashSet};
+
+use llvm_passes::extract::{How, Take, UnitPart};
+use llvm_passes::pipeline::OptLevel;
+use offload_bundle::arch::{GpuArch, PtxVersion};
+
+use crate::cli::device_options::DeviceOptions;
+use crate::lto::partitioned::Partitioning;
+use crate::lto::result_cache::{PartitionFields, TargetFields, Tools, options_text};
+use crate::lto::worker::{Emission, UnitRange, Work};
+use crate::plan::image_policy::Entry;
+use crate::sys::cache::{Key, KeyBuilder};
+
+const PTX_8_4: PtxVersion = PtxVersion { major: 8, minor: 4 };
+
+fn entry(arch: u32, from: u32) -> Entry {
+    Entry { arch: GpuArch::plain(arch), from: GpuArch::plain(from) }
+}
+
+/// Every option that the code depends on, changed alone.
+fn other_options() -> Vec<(&'static str, DeviceOptions)> {
+    let usual = DeviceOptions::default;
+    let words = |word: &str| vec![word.to_owned()];
+    vec![
+        ("level", DeviceOptions { level: OptLevel::O3, ..usual() }),
+        ("ptxas level", DeviceOptions { ptxas_level: 2, ..usual() }),
+        ("debug", DeviceOptions { debug: true, ..usual() }),
+        ("lto", DeviceOptions { lto: false, ..usual() }),
+        ("ptxas arguments", DeviceOptions { ptxas_arguments: words("-x"), ..usual() }),
+        ("nvlink arguments", DeviceOptions { nvlink_arguments: words("-x"), ..usual() }),
+        ("LLVM options", DeviceOptions { llvm_options: words("-x"), ..usual() }),
+    ]
+}
+
+/// All keys differ, and the same fields give the same key again.
+fn all_differ(keys: &[(&str, Key)], again: Key) {
+    assert_eq!(keys[0].1, again);
+    for (index, (what, key)) in keys.iter().enumerate() {
+        let same = keys[..index].iter().find(|(_, other)| other == key);
+        assert!(same.is_none(), "{what} counts for nothing: the key is that of {same:?}");
+    }
+}
+
+fn work() -> Work {
+    let take = Take { number: 3, how: How::Copy, name: None };
+    Work {
+        arch: "sm_90".to_owned(),
+        version: (8, 4),
+        level: OptLevel::O2,
+        llvm_options: Vec::new(),
+        units: "/a/units".into(),
+        ranges: vec![UnitRange { name: "a.o".to_owned(), hash: "aa".to_owned(), start: 0, length: 9 }],
+        parts: vec![UnitPart { unit: 0, takes: vec![take] }],
+        keep: BTreeSet::from(["kernel".to_owned()]),
+        libdevice: Some("/a/libdevice.bc".into()),
+        emissions: vec![Emission { arch: "sm_90".to_owned(), version: (8, 4), path: "/a/1.ptx".into() }],
+        keep_stages: None,
+    }
+}
+
+fn changed(change: impl FnOnce(&mut Work)) -> Work {
+    let mut work = work();
+    change(&mut work);
+    work
+}
+
+#[test]
+fn every_field_of_a_partition_counts() {
+    let usual = DeviceOptions::default();
+    let key = |fields: &PartitionFields<'_>| fields.key(KeyBuilder::new("partition")).expect("a key");
+    let base = work();
+    let ptx = [entry(90, 90)];
+    let fields = PartitionFields {
+        work: &base,
+        ptxas: &[1; 32],
+        libdevice: &[2; 32],
+        options: &usual,
+        ptx_version: None,
+        ptx: &ptx,
+    };
+    let works = [
+        ("arch", changed(|work| work.arch = "sm_80".to_owned())),
+        ("version", changed(|work| work.version = (8, 5))),
+        ("unit", changed(|work| work.ranges[0].hash = "ab".to_owned())),
+        ("one more unit", changed(|work| work.ranges.push(work.ranges[0].clone()))),
+        ("what is taken", changed(|work| work.parts[0].takes[0].number = 4)),
+        ("how it is taken", changed(|work| work.parts[0].takes[0].how = How::Owned)),
+        ("its name", changed(|work| work.parts[0].takes[0].name = Some("x".to_owned()))),
+        ("of which unit", changed(|work| work.parts[0].unit = 1)),
+        ("keep", changed(|work| work.keep.extend(["other".to_owned()]))),
+        ("target of an emission", changed(|work| work.emissions[0].arch = "sm_100".to_owned())),
+        ("version of an emission", changed(|work| work.emissions[0].version = (9, 0))),
+        ("one more emission", changed(|work| work.emissions.push(work.emissions[0].clone()))),
+    ];
+    let options = other_options();
+    let other_ptx = [entry(100, 90)];
+    let mut keys = vec![("nothing", key(&fields))];
+    keys.extend(works.iter().map(|(what, work)| (*what, key(&PartitionFields { work, ..fields }))));
+    keys.extend(options.iter().map(|(what, options)| (*what, key(&PartitionFields { options, ..fields }))));
+    keys.push(("ptxas", key(&PartitionFields { ptxas: &[3; 32], ..fields })));
+    keys.push(("libdevice", key(&PartitionFields { libdevice: &[], ..fields })));
+    keys.push(("PTX version", key(&PartitionFields { ptx_version: Some(PTX_8_4), ..fields })));
+    keys.push(("PTX", key(&PartitionFields { ptx: &[], ..fields })));
+    keys.push(("other PTX", key(&PartitionFields { ptx: &other_ptx, ..fields })));
+    keys.push(("kind", fields.key(KeyBuilder::new("other")).expect("a key")));
+    // Where files lie, and what messages call them, makes no other code.
+    let elsewhere = changed(|work| {
+        work.units = "/b/units".into();
+        work.libdevice = Some("/b/libdevice.bc".into());
+        work.emissions[0].path = "/b/2.ptx".into();
+        work.ranges[0].name = "b.o".to_owned();
+        work.ranges[0].start = 16;
+        work.keep_stages = Some(("/b/1.bc".into(), "/b/2.bc".into()));
+    });
+    all_differ(&keys, key(&PartitionFields { work: &elsewhere, ..fields }));
+}
+
+#[test]
+fn every_field_of_a_target_counts() {
+    let usual = DeviceOptions::default();
+    let key = |fields: &TargetFields<'_>| fields.key(KeyBuilder::new("target"));
+    let registered = HashSet::from(["a".to_owned(), "b".to_owned()]);
+    let (sass, ptx) = ([entry(90, 90)], [entry(80, 80)]);
+    let tools = Tools { ptxas: [1; 32], nvlink: Some([2; 32]), libdevice: Some([3; 32]), device_library: None };
+    let fields = || TargetFields {
+        arch: GpuArch::plain(90),
+        images: vec![1, 2],
+        registered: &registered,
+        sass: &sass,
+        ptx: &ptx,
+        ptx_version: None,
+        options: &usual,
+        partitioning: Partitioning::Usual,
+        tools: &tools,
+    };
+    let (joined, none) = (HashSet::from(["ab".to_owned()]), HashSet::new());
+    let options = other_options();
+    let other_tools = [
+        ("ptxas", Tools { ptxas: [9; 32], ..tools.clone() }),
+        ("nvlink", Tools { nvlink: None, ..tools.clone() }),
+        ("libdevice", Tools { libdevice: None, ..tools.clone() }),
+        ("device library", Tools { device_library: Some([4; 32]), ..tools.clone() }),
+    ];
+    let mut keys = vec![
+        ("nothing", key(&fields())),
+        ("arch", key(&TargetFields { arch: GpuArch::plain(80), ..fields() })),
+        ("images", key(&TargetFields { images: vec![1, 3], ..fields() })),
+        ("registered names joined", key(&TargetFields { registered: &joined, ..fields() })),
+        ("no registered names", key(&TargetFields { registered: &none, ..fields() })),
+        ("SASS", key(&TargetFields { sass: &[], ..fields() })),
+        ("PTX", key(&TargetFields { ptx: &[], ..fields() })),
+        ("SASS and PTX changed over", key(&TargetFields { sass: &ptx, ptx: &sass, ..fields() })),
+        ("PTX version", key(&TargetFields { ptx_version: Some(PTX_8_4), ..fields() })),
+        ("size of partitions", key(&TargetFields { partitioning: Partitioning::Size(7), ..fields() })),
+        ("whole", key(&TargetFields { partitioning: Partitioning::Whole, ..fields() })),
+    ];
+    keys.extend(options.iter().map(|(what, options)| (*what, key(&TargetFields { options, ..fields() }))));
+    keys.extend(other_tools.iter().map(|(what, tools)| (*what, key(&TargetFields { tools, ..fields() }))));
+    // A set of names has no order.
+    let again = HashSet::from(["b".to_owned(), "a".to_owned()]);
+    all_differ(&keys, key(&TargetFields { registered: &again, ..fields() }));
+}
+
+#[test]
+fn what_says_nothing_about_the_code_is_no_field() {
+    let (usual, cuda_path) = (DeviceOptions::default(), Some("/b".into()));
+    let others = DeviceOptions { cuda_path, verbose: true, unknown: vec!["-x".to_owned()], ..usual.clone() };
+    assert_eq!(options_text(&usual), options_text(&others));
+}

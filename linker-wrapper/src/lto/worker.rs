@@ -1,0 +1,321 @@
+//! A process of its own for the code generation of one partition: LLVM may crash there without harm to the
+//! link, and all its memory goes back at the end.
+//!
+//! The link starts a copy of this program with a file that says what to do ([`Work`]); the copy writes PTX
+//! and says on stdout how it went ([`Reply`]).
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Instant;
+
+use llvm_passes::Module;
+use llvm_passes::extract::{self, UnitPart};
+use llvm_passes::pipeline::{self, CodeTarget, OptLevel, Unit};
+use llvm_passes::session::{Session, Warning};
+use offload_bundle::arch::{GpuArch, PtxVersion};
+use rustix::process::Signal;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::codegen::ptxas::DebugInfo;
+use crate::diag::error::Errors;
+use crate::sys::mapped_file::Mapped;
+use crate::sys::process;
+use crate::sys::temp_files;
+
+/// First argument of the copy; behind it the file.
+pub const FLAG: &str = "--compile-partition";
+
+/// One job. All paths are absolute or relative to the folder of the link.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Work {
+    /// "sm_90".
+    pub arch: String,
+    /// `.version` that its code may use.
+    pub version: (u8, u8),
+    /// Optimization level.
+    pub level: OptLevel,
+    /// LLVM's own options.
+    pub llvm_options: Vec<String>,
+    /// The file that holds all bitcode units of the target.
+    pub units: PathBuf,
+    /// The units that `parts` takes from, by their number there.
+    pub ranges: Vec<UnitRange>,
+    /// What is compiled; none: all of all units.
+    pub parts: Vec<UnitPart>,
+    /// Names that stay visible.
+    pub keep: BTreeSet<String>,
+    /// libdevice's bitcode.
+    pub libdevice: Option<PathBuf>,
+    /// What is written.
+    pub emissions: Vec<Emission>,
+    /// Where the merged and the optimized module are kept for a look.
+    pub keep_stages: Option<(PathBuf, PathBuf)>,
+}
+
+/// Where a unit stands in the file of units.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UnitRange {
+    /// Its name in messages.
+    pub name: String,
+    /// Of its bytes: what the cache knows it by.
+    pub hash: String,
+    /// First byte.
+    pub start: usize,
+    /// Bytes.
+    pub length: usize,
+}
+
+/// One PTX text.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Emission {
+    /// "sm_90".
+    pub arch: String,
+    /// `.version`.
+    pub version: (u8, u8),
+    /// The file to write.
+    pub path: PathBuf,
+}
+
+/// How it went.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Reply {
+    /// Empty: well.
+    pub errors: Vec<String>,
+    /// LLVM gave up for this reason, which is among the errors.
+    #[serde(default)]
+    pub fatal: Option<String>,
+    /// What LLVM warns about.
+    pub warnings: Vec<Warning>,
+    /// What each emission carries for debuggers, in order.
+    pub debug_info: Vec<DebugInfo>,
+    /// Of each emission, in bytes.
+    pub sizes: Vec<u64>,
+    /// Wall time in the process.
+    pub seconds: f64,
+    /// The most memory that the process had, in bytes.
+    pub peak: u64,
+}
+
+/// Why there is no result.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// For the user.
+    pub errors: Errors,
+    /// LLVM's own words, where it gave up or crashed: some function is too much for it.
+    pub of_llvm: Option<String>,
+}
+
+impl From<Errors> for Failure {
+    fn from(errors: Errors) -> Self {
+        Failure { errors, of_llvm: None }
+    }
+}
+
+/// Runs the job in a process of its own. `what` names it in errors: "the kernels a, b for sm_90".
+///
+/// # Errors
+/// What the worker says, or how it died.
+pub fn compile(work: &Work, spec: &Path, what: &str) -> Result<Reply, Failure> {
+    ask(FLAG, work, spec, what)
+}
+
+/// Starts a copy of this program with a flag and a description of its task, and reads its answer.
+///
+/// # Errors
+/// As [`compile`].
+pub fn ask(flag: &str, task: &impl Serialize, spec: &Path, what: &str) -> Result<Reply, Failure> {
+    let text =
+        serde_json::to_vec(task).map_err(|error| Errors::one(format_args!("cannot describe {what}: {error}")))?;
+    temp_files::write_file(spec, &text)?;
+    let words = [OsString::from(flag), spec.into()];
+    let output = process::capture(&process::itself(), &words)
+        .map_err(|error| Errors::one(format_args!("cannot start a process to compile {what}: {error}")))?;
+    let reply: Reply = serde_json::from_slice(&output.stdout).map_err(|_| died(what, output.status, &output.stderr))?;
+    if !reply.errors.is_empty() {
+        return Err(Failure { errors: Errors::all(reply.errors), of_llvm: reply.fatal });
+    }
+    if !output.status.success() {
+        return Err(died(what, output.status, &output.stderr));
+    }
+    Ok(reply)
+}
+
+fn died(what: &str, status: ExitStatus, words: &[u8]) -> Failure {
+    let words = String::from_utf8_lossy(words).trim().to_owned();
+    let separator = if words.is_empty() { "" } else { ": " };
+    let errors = Errors::one(format_args!(
+        "the process that compiled {what} ended early ({}){separator}{words}; if LLVM crashed there, try another -O level \
+         and report it with the files that --save-temps keeps; if it was killed, the memory may have run out: \
+         --offload-memory= or --wrapper-jobs= lets fewer run at a time",
+        process::ending(status)
+    ));
+    Failure { errors, of_llvm: is_crash(status).then(|| format!("it crashed ({})", process::ending(status))) }
+}
+
+/// Whether a process died by a signal that its own code raises; others are somebody else's.
+fn is_crash(status: ExitStatus) -> bool {
+    const OWN: [Signal; 4] = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE];
+    status.signal().is_some_and(|signal| OWN.iter().any(|own| own.as_raw() == signal))
+}
+
+/// Does the job, if that is what this process was started for. The exit code comes back.
+pub fn requested(words: &[OsString]) -> Option<u8> {
+    answered(words, FLAG, Work::run)
+}
+
+/// Answers [`ask`], if this process was started with its flag. The exit code comes back.
+pub fn answered<T: DeserializeOwned>(
+    words: &[OsString],
+    flag: &str,
+    run: impl FnOnce(&T) -> Result<Reply, Errors>,
+) -> Option<u8> {
+    let [_, given, file] = words else { return None };
+    if given != flag {
+        return None;
+    }
+    llvm_passes::on_fatal_error(give_up);
+    llvm_passes::crash::prepare_for_mappings("fatlink", FLAG);
+    let start = Instant::now();
+    let mut reply = match read(Path::new(file)).and_then(|task| run(&task)) {
+        Ok(reply) => reply,
+        Err(errors) => Reply { errors: errors.messages().to_vec(), ..Reply::default() },
+    };
+    reply.seconds = start.elapsed().as_secs_f64();
+    reply.peak = peak_memory();
+    print(&reply);
+    Some(u8::from(!reply.errors.is_empty()))
+}
+
+fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Errors> {
+    let text =
+        std::fs::read(file).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", file.display())))?;
+    serde_json::from_slice(&text).map_err(|error| Errors::one(format_args!("{}: {error}", file.display())))
+}
+
+fn print(reply: &Reply) {
+    // Should this fail, the reader sees that the answer is missing.
+    let _ = serde_json::to_writer(std::io::stdout().lock(), reply);
+}
+
+/// Answers in the place of a worker that cannot any more.
+pub fn answer(errors: &Errors) {
+    print(&Reply { errors: errors.messages().to_vec(), ..Reply::default() });
+}
+
+/// LLVM cannot go on ("Cannot select", say).
+fn give_up(reason: &str) {
+    let errors = vec![format!("LLVM cannot compile this device code: {reason}")];
+    print(&Reply { errors, fatal: Some(reason.to_owned()), ..Reply::default() });
+    std::process::exit(1);
+}
+
+/// `VmHWM` of /proc/self/status, in bytes; 0: the system does not say.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kilobytes.map_or(0, |number| number << 10)
+}
+
+/// Makes LLVM ready, with its own options.
+///
+/// # Errors
+/// LLVM does not take the options.
+pub fn prepare_llvm(options: &[String]) -> Result<(), Errors> {
+    llvm_passes::initialize();
+    if !options.is_empty() && !llvm_passes::parse_llvm_options("fatlink", options) {
+        return Err(Errors::one("LLVM does not take its options"));
+    }
+    Ok(())
+}
+
+/// Maps a file of the job.
+///
+/// # Errors
+/// Those of the file system.
+pub fn open(path: &Path) -> Result<Mapped, Errors> {
+    Mapped::open(path).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))
+}
+
+impl Work {
+    fn run(&self) -> Result<Reply, Errors> {
+        prepare_llvm(&self.llvm_options)?;
+        let content = open(&self.units)?;
+        let libdevice = self.libdevice.as_deref().map(open).transpose()?;
+        let session = Session::new();
+        let units = self.unit_list(content.bytes())?;
+        let merged = self.merge(&session, &units)?;
+        pipeline::internalize(&merged, &self.keep);
+        if let Some(library) = libdevice.as_ref().filter(|_| pipeline::wants_libdevice(&merged)) {
+            let library = Unit { name: "libdevice", bitcode: library.bytes() };
+            pipeline::add_libdevice(&session, &merged, library).map_err(Errors::one)?;
+            pipeline::internalize(&merged, &self.keep);
+        }
+        if let Some((path, _)) = &self.keep_stages {
+            temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
+        }
+        let own = target(&self.arch, self.version, self.level)?;
+        let optimize = if self.parts.is_empty() { pipeline::optimize } else { pipeline::optimize_partition };
+        optimize(&session, &merged, own).map_err(Errors::one)?;
+        if let Some((_, path)) = &self.keep_stages {
+            temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
+        }
+        let mut reply = self.emit(&session, &merged)?;
+        reply.warnings = session.take_warnings();
+        Ok(reply)
+    }
+
+    fn merge<'s>(&self, session: &'s Session, units: &[Unit<'s>]) -> Result<Module<'s>, Errors> {
+        if !self.parts.is_empty() {
+            return extract::extract(session, units, &self.parts).map_err(Errors::one);
+        }
+        let modules = pipeline::read_units(session, units).map_err(Errors::all)?;
+        pipeline::merge(session, modules, units).map_err(Errors::one)
+    }
+
+    fn emit(&self, session: &Session, merged: &Module<'_>) -> Result<Reply, Errors> {
+        let mut reply = Reply::default();
+        for (index, emission) in self.emissions.iter().enumerate() {
+            let target = target(&emission.arch, emission.version, self.level)?;
+            // Generating code changes the module; the last one may have it.
+            let last = index + 1 == self.emissions.len();
+            let text = if last {
+                pipeline::emit_ptx(session, merged, target)
+            } else {
+                pipeline::emit_ptx(session, &merged.clone(), target)
+            };
+            let text = text.map_err(Errors::one)?;
+            reply.debug_info.push(DebugInfo::of(&text));
+            reply.sizes.push(text.len() as u64);
+            temp_files::write_file(&emission.path, &text)?;
+        }
+        Ok(reply)
+    }
+
+    /// The units, in the content of [`Work::units`].
+    ///
+    /// # Errors
+    /// One is not in there.
+    pub fn unit_list<'a>(&'a self, content: &'a [u8]) -> Result<Vec<Unit<'a>>, Errors> {
+        let unit = |range: &'a UnitRange| {
+            let bitcode = range.start.checked_add(range.length).and_then(|end| content.get(range.start..end));
+            bitcode
+                .map(|bitcode| Unit { name: &range.name, bitcode })
+                .ok_or_else(|| Errors::one(format_args!("{}: not in {}", range.name, self.units.display())))
+        };
+        self.ranges.iter().map(unit).collect()
+    }
+}
+
+/// What to compile for.
+///
+/// # Errors
+/// The name is none of a target.
+pub fn target(arch: &str, (major, minor): (u8, u8), level: OptLevel) -> Result<CodeTarget, Errors> {
+    let arch: GpuArch = arch.parse().map_err(|_| Errors::one(format_args!("'{arch}' is no GPU target")))?;
+    Ok(CodeTarget { arch, ptx: PtxVersion { major, minor }, level })
+}

@@ -1,0 +1,4 @@
+//! What the link will do, decided before anything runs.
+
+pub mod image_policy;
+pub mod targets;

@@ -1,0 +1,128 @@
+//! What a link notes of itself while it runs, for `--offload-stats`.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::profile::stats::{JobStat, Stats};
+use crate::sys::memory;
+
+/// Ticks of `/proc/self/stat` in a second, on every Linux that we run on.
+const TICKS: u64 = 100;
+
+/// Notes of a link, if anybody wants them.
+#[derive(Debug)]
+pub struct Recorder {
+    wanted: bool,
+    notes: Mutex<Notes>,
+}
+
+#[derive(Debug, Default)]
+struct Notes {
+    stats: Stats,
+    processes: Vec<Process>,
+}
+
+/// When a process ran, and the most memory that it had.
+#[derive(Debug, Clone, Copy)]
+struct Process {
+    from: Instant,
+    to: Instant,
+    peak: u64,
+}
+
+impl Recorder {
+    /// Without anything noted.
+    pub fn new(wanted: bool) -> Self {
+        Recorder { wanted, notes: Mutex::default() }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Times a phase.
+    pub fn phase<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
+        if !self.wanted {
+            return work();
+        }
+        let (wall, cpu) = (Instant::now(), processor_time());
+        let result = work();
+        let phase = (name.to_owned(), wall.elapsed(), processor_time().saturating_sub(cpu));
+        self.notes().stats.phases.push(phase);
+        result
+    }
+
+    /// A target was cut into so many jobs of so many instructions in all, some of them duplicated.
+    pub fn cut(&self, partitions: usize, instructions: u64, duplicated: u64) {
+        let stats = &mut self.notes().stats;
+        stats.partitions += partitions as u64;
+        stats.instructions += instructions;
+        stats.duplicate_instructions += duplicated;
+    }
+
+    /// A job is done.
+    pub fn job(&self, job: JobStat) {
+        self.notes().stats.jobs.push(job);
+    }
+
+    /// A process that began at `from` has ended now.
+    pub fn process(&self, from: Instant, peak: u64) {
+        self.notes().processes.push(Process { from, to: Instant::now(), peak });
+    }
+
+    /// All that was noted. The memory is an upper bound: that every process had its most all the time.
+    pub fn stats(&self, cache: Option<(u64, u64)>) -> Stats {
+        let notes = self.notes();
+        let own = memory::peak_of("self").unwrap_or_default();
+        let (cache_hits, cache_misses) = cache.unwrap_or_default();
+        let peak_memory = own + most_together(&notes.processes);
+        Stats { peak_memory, cache_hits, cache_misses, ..notes.stats.clone() }
+    }
+}
+
+/// The largest sum of peaks of processes that ran at the same time.
+fn most_together(processes: &[Process]) -> u64 {
+    // When one begins, the sum is largest.
+    let at = |moment: Instant| {
+        processes.iter().filter(|one| one.from <= moment && moment < one.to).map(|one| one.peak).sum::<u64>()
+    };
+    processes.iter().map(|one| at(one.from)).max().unwrap_or_default()
+}
+
+/// Of this process and of all that it has started and that has ended.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name, in parentheses, may hold anything; behind it the fields from the third on.
+    let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks: u64 = rest.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1000 / TICKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_processes_that_ran_together_adds_up() {
+        let start = Instant::now();
+        let process = |from: u64, to: u64, peak| Process {
+            from: start + Duration::from_secs(from),
+            to: start + Duration::from_secs(to),
+            peak,
+        };
+        let processes = [process(0, 2, 5), process(1, 4, 7), process(2, 3, 1), process(5, 6, 11)];
+        assert_eq!(most_together(&processes), 12);
+        assert_eq!(most_together(&[]), 0);
+    }
+
+    #[test]
+    fn processor_time_goes_on() {
+        let recorder = Recorder::new(true);
+        let sum =
+            recorder.phase("work", || (0..30_000_000_u64).fold(0, |sum, number| sum ^ number.wrapping_mul(sum | 1)));
+        assert_ne!(sum, 1);
+        let stats = recorder.stats(None);
+        assert_eq!(stats.phases[0].0, "work");
+        assert!(stats.phases[0].1 > Duration::ZERO && stats.peak_memory > 0);
+    }
+}

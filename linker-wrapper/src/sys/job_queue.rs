@@ -1,0 +1,118 @@
+//! Jobs on threads, the longest first.
+//!
+//! The costs of kernels are heavy-tailed: a long one that starts last keeps one core busy while the others
+//! wait. rayon gives no such order, so the jobs of device links have their own threads.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::diag::error::{Errors, collect};
+use crate::sys::jobserver::Limit;
+
+/// LLVM recurses deeply in large functions. Memory is only used where the stack really grows.
+pub const STACK_SIZE: usize = 64 << 20;
+
+/// What a pool wants to know of a job.
+pub trait Job: Sync {
+    /// Roughly proportional to the time that it takes.
+    fn cost(&self) -> u64;
+
+    /// Whether it is not worth its time once another one has failed.
+    fn is_one_of_many(&self) -> bool;
+}
+
+/// Runs all jobs, each told its place, the costliest first, as many at a time as `limit` allows; the results come in the
+/// order of the jobs. After an error no further job of many starts; those that run go on to their end, and all errors
+/// are shown.
+///
+/// # Errors
+/// Those of the jobs.
+pub fn longest_first<J: Job, T: Send>(
+    jobs: &[J],
+    limit: &Limit,
+    run: impl Fn(usize, &J) -> Result<T, Errors> + Sync,
+) -> Result<Vec<T>, Errors> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|index| std::cmp::Reverse(jobs[*index].cost()));
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let results: Vec<Mutex<Option<Result<T, Errors>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let slots = limit.slots();
+    let work = |worker: usize| {
+        while let Some(_slot) = slots.wait(worker) {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if place + 1 >= order.len() {
+                slots.close();
+            }
+            let Some(index) = order.get(place) else { return };
+            let job = &jobs[*index];
+            if job.is_one_of_many() && failed.load(Ordering::Relaxed) {
+                continue;
+            }
+            let result = run(*index, job);
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            if let Ok(mut place) = results[*index].lock() {
+                *place = Some(result);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for worker in 0..limit.workers().clamp(1, jobs.len().max(1)) {
+            let work = &work;
+            let thread = std::thread::Builder::new().stack_size(STACK_SIZE);
+            let spawned = thread.spawn_scoped(scope, move || work(worker));
+            if spawned.is_err() {
+                // No thread to be had: those that there are do the work, and this one if it is the first.
+                if worker == 0 {
+                    work(0);
+                }
+                break;
+            }
+        }
+    });
+    let done = results.into_iter().filter_map(|result| result.into_inner().ok().flatten());
+    collect(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Job for u64 {
+        fn cost(&self) -> u64 {
+            *self
+        }
+
+        /// Small ones are.
+        fn is_one_of_many(&self) -> bool {
+            *self < 10
+        }
+    }
+
+    #[test]
+    fn results_come_in_the_order_of_the_jobs_and_work_in_the_order_of_costs() {
+        let started = Mutex::new(Vec::new());
+        let results = longest_first(&[3_u64, 9, 1, 7], &Limit::of(1), |_, job| {
+            started.lock().unwrap().push(*job);
+            Ok(job * 2)
+        });
+        assert_eq!(results.unwrap(), [6, 18, 2, 14]);
+        assert_eq!(*started.lock().unwrap(), [9, 7, 3, 1]);
+    }
+
+    #[test]
+    fn after_an_error_only_what_stands_alone_starts() {
+        let started = Mutex::new(Vec::new());
+        let result = longest_first(&[1_u64, 30, 20], &Limit::of(1), |_, job| -> Result<(), Errors> {
+            started.lock().unwrap().push(*job);
+            if *job == 30 { Err(Errors::one("no")) } else { Ok(()) }
+        });
+        assert_eq!(result, Err(Errors::one("no")));
+        assert_eq!(*started.lock().unwrap(), [30, 20]);
+    }
+
+    #[test]
+    fn more_threads_than_jobs_are_fine() {
+        assert_eq!(longest_first(&[1_u64, 2], &Limit::of(64), |_, job| Ok(*job)).unwrap(), [1, 2]);
+        assert!(longest_first(&[] as &[u64], &Limit::of(4), |_, job| Ok(*job)).unwrap().is_empty());
+    }
+}

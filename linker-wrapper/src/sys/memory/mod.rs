@@ -1,0 +1,299 @@
+//! The memory that jobs may use at the same time: `--offload-memory=`, or what the machine has to spare.
+
+mod available;
+pub mod estimates;
+
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+pub use available::peak_of;
+
+use crate::diag::byte_size;
+
+/// How much of what is free is ours unless the user says otherwise: estimates may be too low, and others need
+/// memory too.
+const DEFAULT_PERCENT: u64 = 80;
+
+/// A job that waits lets so many smaller ones go first that came after it.
+const MOST_OVERTAKEN: u32 = 8;
+
+/// What the user said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryChoice {
+    /// So many bytes.
+    Bytes(u64),
+    /// So many hundredths of what is free when the link begins: 1 to 100.
+    Percent(u64),
+}
+
+impl MemoryChoice {
+    /// `8G`, `512M` or `50%`. `None`: it is nothing of these, or no memory at all.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.strip_suffix('%') {
+            Some(number) => {
+                let percent = number.parse().ok().filter(|percent| (1..=100).contains(percent));
+                percent.map(MemoryChoice::Percent)
+            }
+            None => byte_size::parse(text).filter(|bytes| *bytes > 0).map(MemoryChoice::Bytes),
+        }
+    }
+}
+
+/// What the user said, or what this machine has to spare now.
+fn bytes_of(choice: Option<MemoryChoice>) -> u64 {
+    let part = |percent| match available::bytes("/".as_ref()) {
+        Some(bytes) => bytes / 100 * percent,
+        // A system that does not say is not limited by us.
+        None => u64::MAX,
+    };
+    match choice {
+        Some(MemoryChoice::Bytes(bytes)) => bytes,
+        Some(MemoryChoice::Percent(percent)) => part(percent),
+        None => part(DEFAULT_PERCENT),
+    }
+}
+
+/// Lets jobs in as long as their estimates fit together. A job that is larger than everything runs alone.
+#[derive(Debug)]
+pub struct Budget {
+    choice: Option<MemoryChoice>,
+    /// Found out when the first job comes: control groups take a millisecond to answer, and a small link asks for nothing.
+    total: OnceLock<u64>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    reserved: u64,
+    running: usize,
+    /// In the order in which they came.
+    waiting: Vec<Waiting>,
+    next: u64,
+    most: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    bytes: u64,
+    overtaken: u32,
+}
+
+impl Budget {
+    /// The budget of a link.
+    pub fn new(choice: Option<MemoryChoice>) -> Self {
+        Budget { choice, total: OnceLock::new(), state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Its bytes.
+    fn total(&self) -> u64 {
+        *self.total.get_or_init(|| bytes_of(self.choice))
+    }
+
+    /// Waits until a job of about so many bytes may run. Jobs go in the order in which they came; smaller ones may
+    /// use what is left over while a large one waits, but not for ever.
+    pub fn admit(&self, bytes: u64) -> Permit<'_> {
+        let mut state = self.lock();
+        let ticket = state.next;
+        state.next += 1;
+        state.waiting.push(Waiting { ticket, bytes, overtaken: 0 });
+        while !self.may_run(&state, ticket) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        for earlier in state.waiting.iter_mut().take_while(|waiting| waiting.ticket != ticket) {
+            earlier.overtaken += 1;
+        }
+        state.waiting.retain(|waiting| waiting.ticket != ticket);
+        state.running += 1;
+        state.reserve(bytes);
+        drop(state);
+        // Who waits behind may fit too.
+        self.changed.notify_all();
+        Permit { budget: self, bytes }
+    }
+
+    fn may_run(&self, state: &State, ticket: u64) -> bool {
+        let mut earlier = state.waiting.iter().take_while(|waiting| waiting.ticket != ticket);
+        let patient = earlier.all(|waiting| waiting.overtaken < MOST_OVERTAKEN);
+        let own = state.waiting.iter().find(|waiting| waiting.ticket == ticket);
+        let fits = own.is_some_and(|own| state.reserved.saturating_add(own.bytes) <= self.total());
+        patient && (fits || state.running == 0)
+    }
+
+    /// Most bytes that were reserved at the same time.
+    #[cfg(test)]
+    pub fn most_reserved(&self) -> u64 {
+        self.lock().most
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn reserve(&mut self, bytes: u64) {
+        self.reserved = self.reserved.saturating_add(bytes);
+        self.most = self.most.max(self.reserved);
+    }
+}
+
+/// Leave to run a job; dropped, its memory is free again.
+#[derive(Debug)]
+pub struct Permit<'b> {
+    budget: &'b Budget,
+    bytes: u64,
+}
+
+impl Permit<'_> {
+    /// What the job needs from here on, now that more is known. Never waits: the job is running.
+    pub fn adjust(&mut self, bytes: u64) {
+        let mut state = self.budget.lock();
+        state.reserved = state.reserved.saturating_sub(self.bytes);
+        state.reserve(bytes);
+        self.bytes = bytes;
+        drop(state);
+        self.budget.changed.notify_all();
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        let mut state = self.budget.lock();
+        state.reserved = state.reserved.saturating_sub(self.bytes);
+        state.running -= 1;
+        drop(state);
+        self.budget.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn sizes_and_percentages() {
+        for (text, choice) in [
+            ("8G", Some(MemoryChoice::Bytes(8 << 30))),
+            ("50%", Some(MemoryChoice::Percent(50))),
+            ("100%", Some(MemoryChoice::Percent(100))),
+            ("0%", None),
+            ("101%", None),
+            ("%", None),
+            ("0", None),
+            ("all", None),
+        ] {
+            assert_eq!(MemoryChoice::parse(text), choice, "{text}");
+        }
+        assert_eq!(Budget::new(Some(MemoryChoice::Bytes(7))).total(), 7);
+        // This system says what it has.
+        let half = Budget::new(Some(MemoryChoice::Percent(50))).total();
+        assert!(half > 1 << 20 && half < 1 << 50, "{half}");
+    }
+
+    #[test]
+    fn never_more_than_fits() {
+        let budget = Budget::new(Some(MemoryChoice::Bytes(100)));
+        let (now, most, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for job in 0..40_u64 {
+                let (budget, now, most, done) = (&budget, &now, &most, &done);
+                scope.spawn(move || {
+                    let bytes = 10 + job % 7 * 15;
+                    let permit = budget.admit(bytes);
+                    most.fetch_max(now.fetch_add(bytes, Ordering::SeqCst) + bytes, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    now.fetch_sub(bytes, Ordering::SeqCst);
+                    drop(permit);
+                    done.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+        });
+        assert_eq!(done.into_inner(), 40);
+        assert!(most.into_inner() <= 100);
+        let state = budget.state.into_inner().unwrap();
+        assert_eq!((state.reserved, state.running, state.waiting.len()), (0, 0, 0));
+    }
+
+    /// Starts a thread that asks, and comes back when it waits; the channel says when it was let in.
+    fn ask<'s, 'e>(
+        scope: &'s std::thread::Scope<'s, 'e>,
+        budget: &'e Budget,
+        bytes: u64,
+    ) -> mpsc::Receiver<Permit<'e>> {
+        let (tell, told) = mpsc::channel();
+        let before = budget.lock().next;
+        scope.spawn(move || tell.send(budget.admit(bytes)));
+        while budget.lock().next == before {
+            std::thread::yield_now();
+        }
+        told
+    }
+
+    fn waits(told: &mpsc::Receiver<Permit<'_>>) -> bool {
+        told.recv_timeout(Duration::from_millis(20)).is_err()
+    }
+
+    #[test]
+    fn too_large_a_job_runs_alone() {
+        let budget = Budget::new(Some(MemoryChoice::Bytes(100)));
+        std::thread::scope(|scope| {
+            let small = budget.admit(10);
+            let large = ask(scope, &budget, 1000);
+            assert!(waits(&large));
+            drop(small);
+            let large = large.recv().unwrap();
+            let small = ask(scope, &budget, 1);
+            assert!(waits(&small));
+            drop(large);
+            drop(small.recv().unwrap());
+        });
+        assert_eq!(budget.most_reserved(), 1000);
+    }
+
+    #[test]
+    fn a_large_job_is_not_starved() {
+        let budget = Budget::new(Some(MemoryChoice::Bytes(100)));
+        std::thread::scope(|scope| {
+            let mut running = vec![budget.admit(60)];
+            let large = ask(scope, &budget, 90);
+            let mut overtaking = 0;
+            // Small ones come for ever; each time one ends another comes.
+            let blocked = loop {
+                let small = ask(scope, &budget, 30);
+                match small.recv_timeout(Duration::from_millis(200)) {
+                    Ok(permit) => running.push(permit),
+                    Err(_) => break small,
+                }
+                overtaking += 1;
+                assert!(overtaking <= MOST_OVERTAKEN, "the large one waits for ever");
+                running.pop();
+            };
+            assert!(waits(&large));
+            running.clear();
+            drop(large.recv().unwrap());
+            drop(blocked.recv().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_running_job_can_need_less_or_more() {
+        let budget = Budget::new(Some(MemoryChoice::Bytes(100)));
+        std::thread::scope(|scope| {
+            let mut first = budget.admit(100);
+            let second = ask(scope, &budget, 50);
+            assert!(waits(&second));
+            first.adjust(50);
+            let second = second.recv().unwrap();
+            first.adjust(500);
+            drop(second);
+            let third = ask(scope, &budget, 1);
+            assert!(waits(&third));
+            drop(first);
+            drop(third.recv().unwrap());
+        });
+    }
+}

@@ -1,0 +1,11 @@
+//! The operating system: processes, files, memory, and the jobs that run beside each other.
+
+pub mod cache;
+pub mod job_queue;
+pub mod jobserver;
+pub mod mapped_file;
+pub mod memory;
+pub mod process;
+pub mod stamp;
+pub mod temp_files;
+pub mod threads;

@@ -1,0 +1,252 @@
+//! Programs that are run: always directly, never through a shell.
+
+mod watch;
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use wait4::Wait4;
+
+use crate::diag::messages;
+use crate::sys::memory;
+use watch::Watched;
+
+/// Whether commands are shown, and whether they are run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mode {
+    /// Print every command on stderr.
+    pub show: bool,
+    /// Run none.
+    pub dry: bool,
+}
+
+/// Children that are running now: a signal that ends us ends them first.
+static CHILDREN: Mutex<Children> = Mutex::new(Children { running: BTreeSet::new(), ending: false });
+
+struct Children {
+    running: BTreeSet<u32>,
+    /// No child may start any more, and nobody may act on the end of one.
+    ending: bool,
+}
+
+fn children() -> MutexGuard<'static, Children> {
+    let mut children = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
+    while children.ending {
+        // The thread that caught the signal is about to end the process.
+        drop(children);
+        std::thread::sleep(Duration::from_secs(1));
+        children = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
+    }
+    children
+}
+
+/// Ends every child that is still running. From here on every thread that starts a child or waits for one
+/// stands still: what a tool says because it was ended is no error of the link.
+pub fn end_children() {
+    let mut children = children();
+    children.ending = true;
+    for pid in children.running.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
+        // A child that is gone already needs no signal.
+        let _ = kill_process(pid, Signal::TERM);
+    }
+}
+
+/// Comes back only where no signal is ending the process: what goes wrong because everything is being taken
+/// away is no error of the link.
+pub fn stand_still_if_ending() {
+    drop(children());
+}
+
+/// Starts a child and notes it in one step, so that no signal comes between.
+fn spawn(command: &mut Command) -> std::io::Result<(Child, Running)> {
+    let mut children = children();
+    let child = command.spawn()?;
+    children.running.insert(child.id());
+    let running = Running(child.id());
+    Ok((child, running))
+}
+
+/// Shows the command if `mode` says so: one line, quoted for a POSIX shell.
+pub fn show(mode: Mode, program: &Path, arguments: &[OsString]) {
+    if mode.show {
+        let mut line = quoted(program.as_os_str());
+        for argument in arguments {
+            line.push(' ');
+            line.push_str(&quoted(argument));
+        }
+        messages::show(format_args!(" {line}"));
+    }
+}
+
+/// How a tool ended, what it printed, and what it used.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it said.
+    pub stderr: Vec<u8>,
+    /// Its largest resident size in bytes. The system counts in what this process had when it started the tool, so
+    /// below that it is the largest size that was seen now and then; 0: the tool ended before anybody looked.
+    pub peak_bytes: u64,
+}
+
+/// Runs a tool to its end and catches what it prints.
+///
+/// # Errors
+/// The program could not be started.
+pub fn capture(program: &Path, arguments: &[OsString]) -> std::io::Result<Finished> {
+    // No tool runs for so long.
+    capture_within(program, arguments, Duration::MAX).map(|(finished, _)| finished)
+}
+
+/// How long a tool may take that links these files. It needs milliseconds for each megabyte; nvlink loops forever on some
+/// damaged cubins that look sound, and a host linker may on damaged objects: this is a thousand times more than they
+/// need, and still an end.
+pub fn limit(inputs: &[PathBuf]) -> Duration {
+    let bytes: u64 = inputs.iter().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum();
+    Duration::from_secs(20 + 10 * (bytes >> 20))
+}
+
+/// As [`capture`], but a tool that is still running after `limit` is killed. The flag says that it was.
+///
+/// # Errors
+/// The program could not be started.
+pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -> std::io::Result<(Finished, bool)> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (mut child, running) = spawn(&mut command)?;
+    let own_peak = memory::peak_of("self").unwrap_or_default();
+    let watched = watch::until_the_end(&mut child, limit);
+    // It is not reaped yet, so that its number is still its own while somebody may use it.
+    drop(running);
+    let used = child.wait4()?;
+    let peak_bytes = if used.rusage.maxrss > own_peak { used.rusage.maxrss } else { watched.peak };
+    let Watched { stdout, stderr, late, .. } = watched;
+    Ok((Finished { status: used.status, stdout, stderr, peak_bytes }, late))
+}
+
+/// Runs a program that shares our terminal, to its end.
+///
+/// # Errors
+/// The program could not be started.
+pub fn run(command: &mut Command) -> std::io::Result<ExitStatus> {
+    let (mut child, _running) = spawn(command)?;
+    child.wait()
+}
+
+/// A child that was started; dropped when it has ended.
+struct Running(u32);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        children().running.remove(&self.0);
+    }
+}
+
+/// The program of that name: a path as it is, a bare name by PATH. `accept` can pass one over.
+pub fn find_program(name: &OsStr, accept: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+    let path = Path::new(name);
+    if path.components().count() > 1 {
+        return (is_program(path) && accept(path)).then(|| path.to_owned());
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| is_program(path) && accept(path))
+}
+
+/// This very program, to run it once more. Where /proc is not mounted, it has the name that it was started by.
+pub fn itself() -> PathBuf {
+    let own = PathBuf::from("/proc/self/exe");
+    if own.exists() { own } else { OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).into() }
+}
+
+/// Whether a file can be run.
+pub fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// One word, quoted so that a POSIX shell reads it back as it is.
+pub fn quoted(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+:,@%^".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        format!("\"{text}\"")
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// "PROGRAM failed for TARGET (exit code 1): what it said".
+pub fn failure(program: &Path, target: &str, status: ExitStatus, words: &str) -> String {
+    let (program, ending) = (program.display(), ending(status));
+    let separator = if words.is_empty() { "" } else { ": " };
+    format!("{program} failed for {target} ({ending}){separator}{words}")
+}
+
+/// How a child ended, in words.
+pub fn ending(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => "ended for an unknown reason".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: Duration) -> (Finished, bool) {
+        // A test may use a shell; the product never does.
+        capture_within(Path::new("/bin/sh"), &["-c".into(), script.into()], limit).unwrap()
+    }
+
+    #[test]
+    fn both_pipes_are_read_whole() {
+        let script = "i=0; while [ $i -lt 20000 ]; do echo out$i; echo err$i >&2; i=$((i+1)); done; exit 3";
+        let (finished, late) = shell(script, Duration::MAX);
+        assert_eq!((finished.status.code(), late), (Some(3), false));
+        assert!(finished.stdout.ends_with(b"out19999\n") && finished.stderr.ends_with(b"err19999\n"));
+    }
+
+    #[test]
+    fn the_peak_is_the_tools_own() {
+        // This process is larger than the tool, which the system's own number would show.
+        let large = vec![1_u8; 400 << 20];
+        let (finished, _) =
+            shell("head -c 60000000 /dev/zero | tail -c 50000000 > /dev/null; sleep 0.3", Duration::MAX);
+        assert!(finished.peak_bytes < 200 << 20, "{}", finished.peak_bytes);
+        assert!(finished.peak_bytes > 0);
+        drop(large);
+    }
+
+    #[test]
+    fn a_tool_that_runs_for_too_long_is_killed() {
+        let start = std::time::Instant::now();
+        let (finished, late) = shell("exec sleep 600", Duration::from_millis(50));
+        assert!(late && !finished.status.success());
+        assert_eq!(ending(finished.status), "killed by signal 9");
+        let (_, late) = shell("while :; do echo and on; done", Duration::from_millis(50));
+        assert!(late);
+        // One that the tool has started goes on, and holds the pipes.
+        let (_, late) = shell("sleep 5 & exec sleep 600", Duration::from_millis(50));
+        assert!(late && start.elapsed() < Duration::from_secs(4));
+    }
+
+    #[test]
+    fn words_are_quoted_for_pasting() {
+        for (word, expected) in [("-o", "\"-o\""), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''"), ("$x", "'$x'")]
+        {
+            assert_eq!(quoted(OsStr::new(word)), expected);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Waits for a tool in one thread: takes what it says, looks at its memory now and then, and ends it when its time is over.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, waitid};
+
+use crate::sys::memory;
+
+/// Between two looks at a tool that runs for long.
+const RAREST: Duration = Duration::from_millis(100);
+
+/// What was seen of a tool that has ended, and is not reaped yet.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it said.
+    pub stderr: Vec<u8>,
+    /// Largest resident size in bytes that was seen; 0: it ended before anybody looked.
+    pub peak: u64,
+    /// It ran for too long and was killed.
+    pub late: bool,
+}
+
+/// Waits until the child has ended and nobody can write to its pipes any more.
+pub fn until_the_end(child: &mut Child, limit: Duration) -> Watched {
+    let (start, mut pause) = (Instant::now(), Duration::from_millis(4));
+    let mut look = start + pause;
+    let mut watched = Watched::default();
+    let mut tool = Tool::of(child);
+    // What a tool that was killed has started may hold its pipes for ever.
+    while !(tool.is_over() || watched.late && tool.ended) {
+        let left = if watched.late { Duration::MAX } else { limit.saturating_sub(start.elapsed()) };
+        tool.wait(left.min(look.saturating_duration_since(Instant::now())));
+        tool.read(&mut watched);
+        if !watched.late && start.elapsed() >= limit {
+            watched.late = true;
+            tool.kill();
+        }
+        if Instant::now() >= look {
+            watched.peak = watched.peak.max(tool.peak());
+            pause = (pause * 2).min(RAREST);
+            look = Instant::now() + pause;
+        }
+    }
+    watched
+}
+
+/// A running child: what is still open of it.
+struct Tool {
+    pid: Option<Pid>,
+    /// Becomes readable when it ends. Kernels before 5.3 have none.
+    end: Option<OwnedFd>,
+    ended: bool,
+    stdout: Option<File>,
+    stderr: Option<File>,
+}
+
+impl Tool {
+    fn of(child: &mut Child) -> Self {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        Tool {
+            pid,
+            end: pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()),
+            ended: false,
+            stdout: child.stdout.take().map(|pipe| File::from(OwnedFd::from(pipe))),
+            stderr: child.stderr.take().map(|pipe| File::from(OwnedFd::from(pipe))),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.ended && self.stdout.is_none() && self.stderr.is_none()
+    }
+
+    /// Until something happens, at most so long.
+    fn wait(&self, most: Duration) {
+        let open = [self.stdout.as_ref().map(File::as_fd), self.stderr.as_ref().map(File::as_fd)];
+        let end = self.end.as_ref().filter(|_| !self.ended).map(OwnedFd::as_fd);
+        let mut all: Vec<PollFd<'_>> =
+            open.into_iter().chain([end]).flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        // A signal wakes us early, which does no harm.
+        let _ = poll(&mut all, Timespec::try_from(most.min(RAREST)).ok().as_ref());
+    }
+
+    /// Some of what can be read without waiting.
+    fn read(&mut self, watched: &mut Watched) {
+        drain(&mut self.stdout, &mut watched.stdout);
+        drain(&mut self.stderr, &mut watched.stderr);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        self.ended = self.ended
+            || self.pid.is_none_or(|pid| match waitid(WaitId::Pid(pid), options) {
+                Ok(status) => status.is_some(),
+                Err(error) => error != rustix::io::Errno::INTR,
+            });
+    }
+
+    fn kill(&self) {
+        // It is not reaped, so the number is still its own.
+        if let Some(pid) = self.pid {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
+    fn peak(&self) -> u64 {
+        self.pid.and_then(|pid| memory::peak_of(&pid.as_raw_pid().to_string())).unwrap_or_default()
+    }
+}
+
+/// Takes some of what a pipe has, and closes it at its end. Not all at once: a tool that never stops talking must not keep
+/// us from looking at the clock. What cannot be read was not said.
+fn drain(pipe: &mut Option<File>, into: &mut Vec<u8>) {
+    let Some(open) = pipe else { return };
+    let mut ready = [PollFd::new(open, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if !matches!(poll(&mut ready, Some(&now)), Ok(1..)) {
+        return;
+    }
+    let mut buffer = [0; 16 * 1024];
+    match open.read(&mut buffer) {
+        Ok(0) => *pipe = None,
+        Ok(read) => into.extend_from_slice(&buffer[..read]),
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+        Err(_) => *pipe = None,
+    }
+}

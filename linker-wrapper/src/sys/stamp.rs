@@ -1,0 +1,285 @@
+//! Whether a file is still what it was when it was read.
+//!
+//! Device code is compiled from mapped files, and the host linker opens them once more. A file that somebody rewrites
+//! meanwhile gives a program of two versions, so each file that a link depends on gets a stamp when it is opened, and the
+//! stamps are compared when the work is done.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::OFlags;
+
+use crate::diag::error::Errors;
+
+/// File systems note the time of a change by the tick of the kernel, of at most 10 ms. A second change in the same tick
+/// leaves the same time.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Where times have no fraction, the file system may count in seconds; FAT counts in twos.
+const WHOLE_SECONDS: Duration = Duration::from_secs(3);
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone)]
+pub struct Stamp {
+    path: PathBuf,
+    state: State,
+    /// A hash of the content, where the times alone cannot tell: the file was changed just before it was opened.
+    content: Option<[u8; 32]>,
+    /// The symbolic links on the way to it, where it is opened more than once: a link that led elsewhere for a while is another
+    /// link afterwards.
+    links: Vec<(PathBuf, State)>,
+}
+
+/// As many links in a row as the system follows.
+const MOST_LINKS: usize = 40;
+
+/// What the file system knows of a file. The time of change cannot be set by a program, that of modification can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl State {
+    fn of(metadata: &Metadata) -> Self {
+        State {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// Whether the next change may leave the same times as the last one.
+    fn is_recent(&self, now: SystemTime) -> bool {
+        let (seconds, fraction) = self.changed;
+        let (Ok(seconds), Ok(fraction)) = (u64::try_from(seconds), u32::try_from(fraction)) else { return true };
+        let window = if fraction == 0 { WHOLE_SECONDS } else { TICK };
+        // A time in the future is that of another machine's clock.
+        now.duration_since(SystemTime::UNIX_EPOCH + Duration::new(seconds, fraction)).map_or(true, |age| age < window)
+    }
+}
+
+impl Stamp {
+    /// Of an open file; `hash` is called only if the times cannot tell.
+    ///
+    /// # Errors
+    /// Those of `hash`.
+    pub fn new(path: &Path, metadata: &Metadata, hash: impl FnOnce() -> io::Result<[u8; 32]>) -> io::Result<Self> {
+        let state = State::of(metadata);
+        let content = state.is_recent(SystemTime::now()).then(hash).transpose()?;
+        Ok(Stamp { path: path.to_owned(), state, content, links: Vec::new() })
+    }
+
+    /// Of a file that others will open by its path, such as a program, and of the way to it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let mut links = Vec::new();
+        links_on(&std::path::absolute(path)?, &mut links);
+        let file = open(path)?;
+        Ok(Stamp { links, ..Stamp::new(path, &file.metadata()?, || hash(&file))? })
+    }
+
+    /// Whether the path still leads to the same file with the same content.
+    pub fn is_current(&self) -> bool {
+        let same = |metadata: io::Result<Metadata>, state: &State| {
+            metadata.is_ok_and(|metadata| State::of(&metadata) == *state)
+        };
+        let now = || hash(&open(&self.path)?);
+        // Files may be many: one system call for each, on a network file system too, where the host linker's own opening of the
+        // file has brought its metadata up to date.
+        same(self.path.metadata(), &self.state)
+            && self.links.iter().all(|(path, state)| same(path.symlink_metadata(), state))
+            && self.content.is_none_or(|content| now().is_ok_and(|now| now == content))
+    }
+
+    /// Whether it is the stamp of the file with this metadata, whatever its path.
+    pub fn is_of(&self, file: &Metadata) -> bool {
+        (file.dev(), file.ino()) == (self.state.device, self.state.inode)
+    }
+}
+
+/// Notes every symbolic link on an absolute path, and on the paths that these lead to.
+fn links_on(path: &Path, links: &mut Vec<(PathBuf, State)>) {
+    let mut place = PathBuf::new();
+    for part in path.components() {
+        place.push(part);
+        let Ok(metadata) = place.symlink_metadata() else { return };
+        if !metadata.is_symlink() || links.iter().any(|(known, _)| *known == place) || links.len() == MOST_LINKS {
+            continue;
+        }
+        links.push((place.clone(), State::of(&metadata)));
+        if let (Some(folder), Ok(target)) = (place.parent(), place.read_link()) {
+            links_on(&folder.join(target), links);
+        }
+    }
+}
+
+/// Opens a regular file in whose place anything may be: a thin archive may name a FIFO, which must not stop us.
+///
+/// # Errors
+/// Those of opening it; anything but a regular file is `InvalidInput`.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    Ok(file)
+}
+
+fn hash(file: &File) -> io::Result<[u8; 32]> {
+    Ok(*blake3::Hasher::new().update_reader(file)?.finalize().as_bytes())
+}
+
+/// The file among these that has this name. Another name of the same file is not meant: whoever writes a new file there
+/// leaves the old one as it is.
+pub fn named<'s>(stamps: &'s [Stamp], name: &Path) -> Option<&'s Path> {
+    let (file, place) = (name.metadata().ok()?, name.canonicalize().ok()?);
+    let is_named = |stamp: &&Stamp| stamp.is_of(&file) && stamp.path.canonicalize().is_ok_and(|path| path == place);
+    stamps.iter().find(is_named).map(|stamp| &*stamp.path)
+}
+
+/// Checks that none of the files has changed.
+///
+/// # Errors
+/// One for each that has.
+pub fn check<'s>(stamps: impl IntoIterator<Item = &'s Stamp>) -> Result<(), Errors> {
+    let mut errors = Errors::default();
+    for stamp in stamps.into_iter().filter(|stamp| !stamp.is_current()) {
+        errors.push(format_args!(
+            "{} changed during the link, so the program could mix two versions of it; link again when nothing writes to it",
+            stamp.path.display()
+        ));
+    }
+    errors.or(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A file that was changed long enough ago for its times to tell, as `is_recent` counts.
+    fn settled(path: &Path) -> Stamp {
+        loop {
+            let stamp = Stamp::of(path).unwrap();
+            if stamp.content.is_none() {
+                return stamp;
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+
+    fn overwrite(path: &Path, text: &str) {
+        OpenOptions::new().write(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn issue_11_01_every_way_to_change_a_file_shows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.o");
+        let other = folder.path().join("b.o");
+        let changes: [(&str, &dyn Fn()); 5] = [
+            ("rewritten in place with its old time", &|| {
+                let before = path.metadata().unwrap().modified().unwrap();
+                overwrite(&path, "two");
+                File::open(&path).unwrap().set_modified(before).unwrap();
+            }),
+            ("truncated", &|| drop(File::create(&path).unwrap())),
+            ("replaced", &|| {
+                std::fs::write(&other, "two").unwrap();
+                std::fs::rename(&other, &path).unwrap();
+            }),
+            ("removed", &|| std::fs::remove_file(&path).unwrap()),
+            ("a FIFO", &|| {
+                std::fs::remove_file(&path).unwrap();
+                rustix::fs::mknodat(
+                    rustix::fs::CWD,
+                    &path,
+                    rustix::fs::FileType::Fifo,
+                    rustix::fs::Mode::from_raw_mode(0o600),
+                    0,
+                )
+                .unwrap();
+            }),
+        ];
+        for (how, change) in changes {
+            let _ = std::fs::remove_file(&path);
+            std::fs::write(&path, "one").unwrap();
+            let stamp = settled(&path);
+            check([&stamp]).unwrap();
+            change();
+            let errors = check([&stamp]).expect_err(how);
+            assert!(errors.to_string().contains("a.o changed during the link"), "{how}: {errors}");
+        }
+    }
+
+    #[test]
+    fn issue_11_01_a_file_changed_just_now_is_compared_by_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.o");
+        std::fs::write(&path, "one").unwrap();
+        let now = path.metadata().unwrap();
+        // As if the second change had come in the same tick: the times are those of the new state.
+        let stamp = |text: &str| Stamp {
+            path: path.clone(),
+            state: State::of(&now),
+            content: Some(*blake3::hash(text.as_bytes()).as_bytes()),
+            links: Vec::new(),
+        };
+        assert!(stamp("one").is_current());
+        assert!(!stamp("two").is_current());
+    }
+
+    #[test]
+    fn issue_11_02_a_link_that_led_elsewhere_for_a_while_shows() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        std::fs::create_dir(place("cuda-13")).unwrap();
+        std::fs::write(place("cuda-13/ptxas"), "one").unwrap();
+        let lead = |name: &str, target: &str| {
+            std::os::unix::fs::symlink(target, place("new")).unwrap();
+            std::fs::rename(place("new"), place(name)).unwrap();
+        };
+        lead("cuda", "latest");
+        lead("latest", "cuda-13");
+        for link in ["cuda", "latest"] {
+            let stamp = settled(&place("cuda/ptxas"));
+            assert!(stamp.is_current());
+            // Kept, so that the new link cannot have its inode.
+            std::fs::rename(place(link), place(&format!("old {link}"))).unwrap();
+            lead(link, "/nowhere");
+            lead(link, if link == "cuda" { "latest" } else { "cuda-13" });
+            assert!(place("cuda/ptxas").exists() && !stamp.is_current(), "{link}");
+        }
+    }
+
+    #[test]
+    fn times_tell_only_after_a_tick() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.o");
+        std::fs::write(&path, "").unwrap();
+        let state = |changed| State { changed, ..State::of(&path.metadata().unwrap()) };
+        let at = |milliseconds| SystemTime::UNIX_EPOCH + Duration::from_millis(milliseconds);
+        for (changed, now, recent) in [
+            ((100, 500_000_000), 100_501, true),
+            ((100, 500_000_000), 100_700, false),
+            ((100, 0), 100_700, true),
+            ((100, 0), 104_000, false),
+            ((100, 500_000_000), 99_000, true),
+            ((-1, 0), 99_000, true),
+        ] {
+            assert_eq!(state(changed).is_recent(at(now)), recent, "{changed:?} {now}");
+        }
+    }
+}

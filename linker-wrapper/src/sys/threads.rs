@@ -1,0 +1,39 @@
+//! The threads that rayon's parallel iterators use.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::diag::error::Errors;
+use crate::sys::job_queue::STACK_SIZE;
+use crate::sys::jobserver::Jobs;
+
+/// What was said on the command line.
+static WANTED: OnceLock<Jobs> = OnceLock::new();
+
+static STARTED: OnceLock<Result<(), Errors>> = OnceLock::new();
+
+/// As many as `--wrapper-jobs` says, else one per core. Said before the first work.
+pub fn set_number(jobs: Jobs) {
+    // There is one command line.
+    let _ = WANTED.set(jobs);
+}
+
+/// Starts them, at the first call. Whoever uses rayon calls this first: rayon panics where it cannot start a thread.
+///
+/// # Errors
+/// The system gives none.
+pub fn start() -> Result<(), Errors> {
+    let start = || {
+        let number = if let Some(Jobs::Number(jobs)) = WANTED.get() { *jobs } else { 0 };
+        let builder = rayon::ThreadPoolBuilder::new().num_threads(number).stack_size(STACK_SIZE);
+        builder.build_global().map_err(|error| cannot_start(&error))
+    };
+    STARTED.get_or_init(start).clone()
+}
+
+/// The error of a link that cannot go on without a thread.
+pub fn cannot_start(error: &dyn fmt::Display) -> Errors {
+    Errors::one(format_args!(
+        "cannot start a thread: {error}; raise the limit of processes (ulimit -u) or of memory (ulimit -v), or use --wrapper-jobs=1"
+    ))
+}

@@ -1,52 +1,18 @@
-//! What the commands `explain` and `check` say of fatbins that a driver was seen to load: `driver-truth/` has them, made with CUDA 13.0
-//! and some of them damaged afterwards, and `truth.tsv` and `mixes/mixes.tsv` what ran of each on a GPU of sm_90 with driver 580.
+//! What the library predicts for fatbins that a driver was seen to load: `driver-truth/` has them, made with CUDA 13.0 and some of them
+//! damaged afterwards, and `truth.tsv` and `mixes/mixes.tsv` what ran of each on a GPU of sm_90 with driver 580.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+#[path = "driver-truth/mod.rs"]
+mod driver_truth;
 
+use driver_truth::{cases, fatbin_bytes};
 use offload_bundle::coverage::{Driver, containers, outcome};
 use offload_bundle::{GpuArch, fatbin};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-fn truth_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/driver-truth")
-}
-
-fn fatbin_bytes(name: &str) -> Vec<u8> {
-    std::fs::read(truth_folder().join(name)).expect("a fatbin")
-}
-
-/// File name and outcome of each case of both tables.
-fn truth() -> Vec<(String, String)> {
-    [table("", "truth.tsv"), table("mixes/", "mixes.tsv")].concat()
-}
-
-fn table(folder: &str, name: &str) -> Vec<(String, String)> {
-    let text = std::fs::read_to_string(truth_folder().join(folder).join(name)).expect("the table");
-    let rows = text.lines().filter(|line| !line.starts_with('#'));
-    rows.map(|row| {
-        row.split_once('\t').map(|(file, seen)| (format!("{folder}{file}"), seen.to_owned())).expect("a row")
-    })
-    .collect()
-}
-
-fn command(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_offload-bundle"));
-    command.current_dir(truth_folder()).args(args).output().expect("the command starts")
-}
-
-/// Exit code and standard output; standard error is as empty as it should be.
-fn answer(args: &[&str]) -> (i32, String) {
-    let output = command(args);
-    let code = output.status.code().expect("no signal");
-    assert_eq!(String::from_utf8_lossy(&output.stderr).is_empty(), code != 1, "{args:?}");
-    (code, String::from_utf8(output.stdout).expect("text"))
-}
-
 #[test]
 fn the_library_agrees_with_the_driver() {
-    let rows = truth();
+    let rows = cases();
     assert_eq!(rows.len(), 28 + 26);
     for (file, seen) in rows {
         let data = fatbin_bytes(&file);
@@ -59,114 +25,8 @@ fn the_library_agrees_with_the_driver() {
 }
 
 #[test]
-fn the_program_agrees_with_the_driver() {
-    for (file, seen) in truth() {
-        let (code, text) = answer(&["explain", &file, "--brief", "--gpu", "sm_90", "--driver", "580"]);
-        assert_eq!(text, format!("{seen}\n"), "{file}");
-        let runs = seen.starts_with("sass") || seen.starts_with("ptx");
-        assert_eq!(code, if runs { 0 } else { 2 }, "{file}");
-    }
-}
-
-#[test]
-fn a_table_of_all_gpus() {
-    let (code, text) = answer(&["explain", "c21_sass90a_ptx80.fatbin"]);
-    assert_eq!(code, 0);
-    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0][..3], ["driver:", "not", "given,"]);
-    assert_eq!(text.lines().nth(2), Some("fatbin 1 (offset 0x0): sass 90a, ptx 80"));
-    assert_eq!(rows[3], ["GPU", "OUTCOME", "ENTRY", "WHY"]);
-    let outcomes: Vec<String> = rows[4..].iter().map(|row| row[..3].join(" ")).collect();
-    assert_eq!(outcomes[..3], ["sm_75 no-binary -", "sm_80 ptx 80", "sm_86 ptx 80"]);
-    assert_eq!(outcomes[6], "sm_90 sass 90a");
-    assert_eq!(outcomes.len(), 12);
-}
-
-#[test]
-fn json_has_stable_keys() {
-    let (code, text) = answer(&["explain", "c22_newptx.fatbin", "--gpu", "sm_90", "--driver", "580.1", "--json"]);
-    assert_eq!(code, 2);
-    let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(value["driver"], "580 (CUDA 13.0, PTX up to 9.0)");
-    let container = &value["containers"][0];
-    assert_eq!((&container["container"], &container["offset"]), (&1.into(), &0.into()));
-    assert_eq!(container["entries"][0], "ptx 80");
-    let gpu = &container["gpus"][0];
-    let keys: Vec<&str> = gpu.as_object().expect("an object").keys().map(String::as_str).collect();
-    assert_eq!(keys, ["entry", "error", "gpu", "outcome", "parts", "passed_over", "reason", "runs"]);
-    assert_eq!(gpu["error"], "CUDA_ERROR_UNSUPPORTED_PTX_VERSION");
-    assert_eq!((&gpu["outcome"], &gpu["entry"]), (&"unsupported-ptx-version".into(), &1.into()));
-
-    let (code, text) = answer(&["check", "c24_damaged_sass90_ptx90.fatbin", "--json"]);
-    assert_eq!(code, 2);
-    let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let findings = value["containers"][0]["findings"].as_array().expect("an array");
-    let codes: Vec<&str> = findings.iter().filter_map(|finding| finding["code"].as_str()).collect();
-    assert_eq!(codes, ["FB002", "FB004"]);
-    assert_eq!(findings[1]["entries"], serde_json::json!([1, 2]));
-    assert_eq!((&findings[1]["gpus"][0], &findings[1]["severity"]), (&"sm_90".into(), &"error".into()));
-    assert!(findings[1]["advice"].is_string());
-}
-
-#[test]
-fn the_driver_s_names_of_errors() {
-    for (file, name) in [
-        ("mixes/m18_garbage90_ptx90.fatbin", "CUDA_ERROR_UNKNOWN"),
-        ("mixes/m20_sass80as90_ptx80.fatbin", "CUDA_ERROR_INVALID_SOURCE"),
-    ] {
-        let (code, text) = answer(&["explain", file, "--gpu", "sm_90", "--json"]);
-        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!((code, &value["containers"][0]["gpus"][0]["error"]), (2, &name.into()), "{file}");
-    }
-}
-
-#[test]
-fn exit_codes_of_check() {
-    let (code, text) = answer(&["check", "c05_sass90_ptx90.fatbin", "--driver", "580"]);
-    assert_eq!((code, text.contains("nothing to say\n")), (0, true));
-    let (code, text) = answer(&["check", "c10_ptx80_lto90.fatbin"]);
-    assert_eq!((code, text.contains("\nwarning: FB005: entry 2 (lto 90)")), (0, true));
-    let (code, text) = answer(&["check", "c22_newptx.fatbin", "--driver", "580"]);
-    assert_eq!((code, text.contains("\nerror: FB003: ")), (2, true));
-    assert_eq!(answer(&["check", "c22_newptx.fatbin"]).0, 0);
-}
-
-#[test]
-fn what_cannot_be_read_is_one_error() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let data = fatbin_bytes("c05_sass90_ptx90.fatbin");
-    let cut = dir.path().join("cut.fatbin");
-    std::fs::write(&cut, &data[..data.len() - 8]).expect("written");
-    let text = dir.path().join("text");
-    std::fs::write(&text, "no fatbin").expect("written");
-    for (args, complaint) in [
-        (["explain", cut.to_str().expect("a path")], "the body of the fatbin goes beyond the end of the data"),
-        (["check", cut.to_str().expect("a path")], "the body of the fatbin goes beyond the end of the data"),
-        (
-            ["explain", text.to_str().expect("a path")],
-            "no fatbin, and no section .nv_fatbin or __nv_relfatbin with one",
-        ),
-        (["check", "missing"], "missing: No such file"),
-        (["explain", "--brief"], "--gpu"),
-    ] {
-        let output = command(&args);
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{args:?}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains(complaint), "{said}");
-    }
-}
-
-#[test]
 fn several_fatbins_in_a_file() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let file = dir.path().join("two.fatbin");
     let both = [fatbin_bytes("c05_sass90_ptx90.fatbin"), vec![0; 8], fatbin_bytes("c01_sass80.fatbin")].concat();
-    std::fs::write(&file, &both).expect("written");
-    let name = file.to_str().expect("a path");
-    let (code, text) = answer(&["explain", name, "--brief", "--gpu", "sm_90"]);
-    assert_eq!((code, text.as_str()), (2, "fatbin 1 (offset 0x0): sass 90\nfatbin 2 (offset 0xee0): no-binary\n"));
-    assert_eq!(answer(&["explain", name, "--brief", "--gpu", "sm_86"]).0, 2);
-    assert_eq!(answer(&["explain", name]).0, 0);
     let read = fatbin::read_containers(&both).expect("sound");
     assert_eq!(read.iter().map(|one| one.entries.len()).collect::<Vec<_>>(), [2, 1]);
 }
@@ -183,7 +43,7 @@ proptest! {
         end in any::<Index>(),
         cut in any::<bool>(),
     ) {
-        thread_local!(static CASES: Vec<Vec<u8>> = truth().iter().map(|row| fatbin_bytes(&row.0)).collect());
+        thread_local!(static CASES: Vec<Vec<u8>> = cases().iter().map(|row| fatbin_bytes(&row.0)).collect());
         let mut data = CASES.with(|cases| cases[which.index(cases.len())].clone());
         for (at, byte) in changes {
             let range = if in_headers { data.len().min(16 + 80 + 64) } else { data.len() };

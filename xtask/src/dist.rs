@@ -15,7 +15,7 @@ use crate::toolchain::Toolchain;
 use crate::{library, setup, sysroot};
 
 /// Each with its package.
-const PROGRAMS: [(&str, &str); 2] = [("linker-wrapper", "fatlink"), ("offload-bundle", "offload-bundle")];
+const PROGRAMS: [(&str, &str); 2] = [("linker-wrapper", "fatlink"), ("offload-bundle-cli", "offload-bundle")];
 const LINKS: [(&str, &str); 7] = [
     ("bin/clang-linker-wrapper", "fatlink"),
     ("bin/ld.fatlink", "fatlink"),

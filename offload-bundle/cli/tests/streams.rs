@@ -1,5 +1,6 @@
 //! Who reads what the program prints makes no difference to what it does: a full disk is an error, a closed pipe is the end of printing.
 
+#[path = "../../tests/tools/mod.rs"]
 mod tools;
 
 use std::fs::File;

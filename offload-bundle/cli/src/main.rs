@@ -20,7 +20,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// Shows the device code that objects, archives, executables and containers carry, and what becomes of it.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "offload-bundle", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -1,5 +1,6 @@
 //! The command `offload-bundle list`, on files of the real tools.
 
+#[path = "../../tests/tools/mod.rs"]
 mod tools;
 
 use std::path::Path;

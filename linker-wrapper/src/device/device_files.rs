@@ -17,10 +17,10 @@ use offload_bundle::{FormatError, cubin, ltoir, offload_binary, ptx};
 use crate::cli::device_linker_options::DeviceInput;
 use crate::cli::device_options::CUDA_TRIPLE;
 use crate::device::symbols;
+use crate::device::targets::{Code, Plan, PlannedImage, TargetPlan};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::{FoundImage, Origin};
 use crate::host::input_files::{Inputs, Piece, Place, damaged};
-use crate::plan::targets::{Code, Plan, PlannedImage, TargetPlan};
 
 /// Device code, and what form it has.
 type Codes<'f> = Vec<(Code, Cow<'f, [u8]>)>;

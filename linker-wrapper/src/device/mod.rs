@@ -8,3 +8,4 @@ pub mod lost_images;
 pub mod recorded_ptx_flags;
 pub mod symbol_errors;
 pub mod symbols;
+pub mod targets;

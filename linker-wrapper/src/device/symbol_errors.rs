@@ -3,9 +3,9 @@
 
 use llvm_passes::resolve::{Duplicate, Resolution, Undefined};
 
+use crate::device::targets::TargetPlan;
 use crate::diag::demangle;
 use crate::diag::error::Errors;
-use crate::plan::targets::TargetPlan;
 
 /// More places than these say nothing new.
 const PLACES_SHOWN: usize = 5;

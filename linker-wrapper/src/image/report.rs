@@ -11,11 +11,11 @@ use crate::cli::options::Options;
 use crate::codegen::Choice;
 use crate::device::recorded_ptx_flags;
 use crate::device::recorded_ptx_flags::FileWishes;
+use crate::device::targets::{Code, PlannedImage, TargetPlan};
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::image::fatbin::Checked;
 use crate::plan::image_policy::Entry;
-use crate::plan::targets::{Code, PlannedImage, TargetPlan};
 use crate::sys::temp_files;
 
 /// What was asked for: `text` or `json`, and where it goes; none: standard output.

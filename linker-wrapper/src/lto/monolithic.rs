@@ -13,13 +13,13 @@ use offload_bundle::arch::GpuArch;
 use crate::codegen::ptxas;
 use crate::codegen::ptxas::DebugInfo;
 use crate::codegen::{Maker, Piece, Source};
+use crate::device::targets::TargetPlan;
 use crate::diag::error::{Errors, collect};
 use crate::lto::device_link;
 use crate::lto::device_link::{Libdevice, LinkedTarget, Surroundings};
 use crate::lto::worker::{UnitRange, Work};
 use crate::lto::{culprit, private_images};
 use crate::plan::image_policy::Entry;
-use crate::plan::targets::TargetPlan;
 use crate::profile::time_trace;
 
 /// Links one target.

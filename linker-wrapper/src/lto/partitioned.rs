@@ -18,6 +18,7 @@ use rayon::prelude::*;
 use crate::codegen::choose::Inputs;
 use crate::codegen::{Piece, ptxas};
 use crate::device::cudadevrt::DeviceLibrary;
+use crate::device::targets::{Code, TargetPlan};
 use crate::diag::error::{Errors, collect};
 use crate::diag::messages;
 use crate::lto::device_link;
@@ -28,7 +29,6 @@ use crate::lto::private_images;
 use crate::lto::private_images::PrivateImages;
 use crate::lto::result_cache::Results;
 use crate::lto::worker::UnitRange;
-use crate::plan::targets::{Code, TargetPlan};
 use crate::profile::time_trace;
 use crate::sys::temp_files::Scratch;
 

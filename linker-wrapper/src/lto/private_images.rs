@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use offload_bundle::arch::GpuArch;
 
+use crate::device::targets::{PlannedImage, TargetPlan};
 use crate::diag::error::Errors;
-use crate::plan::targets::{PlannedImage, TargetPlan};
 use crate::sys::mapped_file::Mapped;
 use crate::sys::temp_files::Scratch;
 

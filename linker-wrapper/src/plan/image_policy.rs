@@ -10,8 +10,8 @@ use offload_bundle::arch::{ArchFeature, GpuArch, UnknownArch};
 
 use crate::device::recorded_ptx_flags;
 use crate::device::recorded_ptx_flags::FileWishes;
+use crate::device::targets::{Code, TargetPlan};
 use crate::diag::error::Errors;
-use crate::plan::targets::{Code, TargetPlan};
 
 /// How many files a message names.
 const FILES_SHOWN: usize = 3;
@@ -259,8 +259,8 @@ fn ir_of(target: &TargetPlan<'_>) -> Result<GpuArch, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::targets::PlannedImage;
     use crate::host::embedded_images::Origin;
-    use crate::plan::targets::PlannedImage;
 
     fn target(arch: &str, code: Code) -> TargetPlan<'static> {
         let origin = Origin { file: "a.o".into(), offset: Some(64) };

@@ -1,4 +1,3 @@
 //! What the link will do, decided before anything runs.
 
 pub mod image_policy;
-pub mod targets;

@@ -12,9 +12,9 @@ use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadKinds
 use crate::cli::device_options;
 use crate::cli::options::Options;
 use crate::codegen::image_linker;
+use crate::device::targets::HostTargetPlan;
 use crate::diag::error::{Errors, collect};
 use crate::host::host_linker;
-use crate::plan::targets::HostTargetPlan;
 use crate::sys::process::Mode;
 use crate::sys::temp_files::Scratch;
 

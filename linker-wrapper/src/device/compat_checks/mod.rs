@@ -16,8 +16,8 @@ pub use checks::{Check, Level, Levels};
 
 use crate::codegen::ptxas::DebugInfo;
 use crate::device::recorded_ptx_flags;
+use crate::device::targets::{Code, PlannedImage, TargetPlan};
 use crate::diag::error::Errors;
-use crate::plan::targets::{Code, PlannedImage, TargetPlan};
 
 /// What one image says for a check.
 #[derive(Debug, Clone, PartialEq, Eq)]

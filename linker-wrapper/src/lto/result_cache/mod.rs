@@ -18,13 +18,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::device_options::DeviceOptions;
+use crate::device::targets::{PlannedImage, TargetPlan};
 use crate::diag::error::Errors;
 use crate::lto::device_link;
 use crate::lto::device_link::{LinkedTarget, Surroundings};
 use crate::lto::partitioned::Partitioning;
 use crate::lto::worker::Work;
 use crate::plan::image_policy::Entry;
-use crate::plan::targets::{PlannedImage, TargetPlan};
 use crate::sys::cache::{Cache, Key, KeyBuilder, identity_of};
 use crate::sys::stamp;
 use crate::sys::stamp::Stamp;

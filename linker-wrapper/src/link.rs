@@ -8,47 +8,38 @@ use std::sync::OnceLock;
 use llvm_passes::registration::Registration;
 use offload_bundle::fatbin::FatbinWriter;
 
-use crate::cli::device_options;
-use crate::cli::device_options::DeviceOptions;
-use crate::cli::options;
-use crate::cli::options::Options;
+use crate::cli::device_options::{self, DeviceOptions};
+use crate::cli::options::{self, Options};
 use crate::cli::persona;
 use crate::cli::response_file;
 use crate::codegen::{Backends, Choice};
 use crate::crash_report;
-use crate::device::device_files;
-use crate::device::device_files::DeviceFiles;
+use crate::device::device_files::{self, DeviceFiles};
 use crate::device::recorded_ptx_flags::FileWishes;
-use crate::device::targets;
-use crate::device::targets::{HostTargetPlan, Plan, TargetPlan};
+use crate::device::targets::{self, HostTargetPlan, Plan, TargetPlan};
 use crate::device::{archive_selection, compat_checks, cudadevrt, lost_images, recorded_ptx_flags};
-use crate::diag::error::{Errors, collect, warn};
-use crate::diag::messages;
+use crate::diag::error::{Errors, collect};
+use crate::diag::messages::{self, warn};
 use crate::host::fatbin_section::FatbinSection;
 use crate::host::input_files::Inputs;
 use crate::host::registration_object::Image;
 use crate::host::{coff, dependency_file, embedded_images, host_linker, registration_object, relocatable};
 use crate::image::compression;
-use crate::image::fatbin;
-use crate::image::fatbin::Parts;
+use crate::image::fatbin::{self, Parts};
 use crate::image::report::{ImageReport, Linked};
-use crate::lto::device_link;
-use crate::lto::device_link::{LinkedTarget, Surroundings};
+use crate::lto::device_link::{self, LinkedTarget, Surroundings};
 use crate::lto::result_cache::Results;
-use crate::plan::image_policy;
-use crate::plan::image_policy::{Entry, PtxPolicy};
+use crate::plan::image_policy::{self, Entry, PtxPolicy};
 use crate::platform::override_image::Overriding;
 use crate::platform::{openmp_host, override_image};
 use crate::profile::recorder::Recorder;
 use crate::profile::time_trace;
-use crate::sys::jobserver;
-use crate::sys::jobserver::Limit;
+use crate::sys::jobserver::{self, Limit};
 use crate::sys::memory::Budget;
 use crate::sys::memory::estimates::Estimates;
 use crate::sys::process::Mode;
 use crate::sys::stamp::Stamp;
-use crate::sys::temp_files;
-use crate::sys::temp_files::{FileState, Scratch};
+use crate::sys::temp_files::{self, FileState, Scratch};
 use crate::sys::{cache, threads};
 use crate::toolchain::{Part, Toolchain, print};
 
@@ -303,7 +294,7 @@ fn give_up(reason: &str) {
 
 /// LLVM cannot go on: say so, leave nothing behind.
 fn give_up_for_good(reason: &str) {
-    crash_report::gave_up(reason).print("fatlink");
+    messages::print_errors("fatlink", &crash_report::gave_up(reason));
     temp_files::clean_up();
     std::process::exit(1);
 }

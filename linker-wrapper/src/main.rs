@@ -20,6 +20,7 @@ mod toolchain;
 use std::process::ExitCode;
 
 use cli::persona;
+use diag::messages;
 use lto::{culprit, worker};
 use sys::process;
 
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(errors) => {
-            errors.print(&persona::program_name(&words));
+            messages::print_errors(&persona::program_name(&words), &errors);
             ExitCode::FAILURE
         }
     }

@@ -53,11 +53,11 @@ fn unsafe_code_stays_where_it_belongs() {
         "llvm-passes/src/crash.rs",
         // The allocator of the program.
         "llvm-passes/src/out_of_memory.rs",
-        "linker-wrapper/src/mapped.rs",
+        "linker-wrapper/src/sys/mapped_file.rs",
         "offload-bundle/capi/src/lib.rs",
         "offload-bundle/capi/tests/library/mod.rs",
         "offload-bundle/capi/tests/library/nvjitlink.rs",
-        "linker-wrapper/src/backend/ffi.rs",
+        "linker-wrapper/src/codegen/ffi.rs",
     ];
     for path in sources() {
         let name = path.strip_prefix(root()).unwrap().display().to_string();

@@ -7,8 +7,7 @@ use std::path::PathBuf;
 
 use llvm_passes::pipeline::OptLevel;
 
-use crate::cli::device_linker_options;
-use crate::cli::device_linker_options::DeviceInput;
+use crate::cli::device_linker_options::{self, DeviceInput};
 use crate::cli::options::Options;
 
 /// Triple of all CUDA images.

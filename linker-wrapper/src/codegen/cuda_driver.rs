@@ -10,7 +10,8 @@ use crate::codegen::ffi::{Context, Cuda};
 use crate::codegen::library_link;
 use crate::codegen::library_link::{Form, Input, LinkOptions, c_string};
 use crate::codegen::ptxas::DebugInfo;
-use crate::diag::error::{Errors, warn};
+use crate::diag::error::Errors;
+use crate::diag::messages::warn;
 
 /// Options of `CUjit_option` (cuda.h of 13.0).
 const MAX_REGISTERS: c_int = 0;

@@ -20,8 +20,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use offload_bundle::arch::{GpuArch, PtxVersion};
 
 use crate::cli::device_options::DeviceOptions;
-use crate::diag::error::{Errors, warn};
+use crate::diag::error::Errors;
 use crate::diag::messages;
+use crate::diag::messages::warn;
 use crate::sys::process::Mode;
 use crate::sys::temp_files::Scratch;
 use crate::toolchain::ptxas as toolkit_ptxas;

@@ -1,74 +1,87 @@
-//! Errors are collected and shown together; each says what to do.
+//! Errors are collected and shown together; each names the file, the member and the offset, and what to do.
+//!
+//! Every folder defines the errors that it reports as an enum of its own. [`Errors`] holds any of them.
 
+use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
-use crate::diag::messages;
+/// One or more errors, each complete in itself. Equal errors are those with the same text.
+#[derive(Debug, Clone, Default)]
+pub struct Errors(Vec<Arc<dyn Error + Send + Sync>>);
 
-/// One or more messages, each complete in itself: file, member, offset, and what to do.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Errors(Vec<String>);
+/// The text of an error that has no type yet. Goes away once every folder defines its errors.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Text(String);
 
 impl Errors {
-    /// One error.
+    /// An error that has no type yet. Goes away once every folder defines its errors; use `Errors::from` or `?` instead.
     pub fn one(message: impl fmt::Display) -> Self {
-        Errors(vec![message.to_string()])
+        Errors::from(Text(message.to_string()))
     }
 
-    /// Each of them.
+    /// As [`Errors::one`], for several.
     pub fn all(messages: impl IntoIterator<Item = impl fmt::Display>) -> Self {
-        Errors(messages.into_iter().map(|message| message.to_string()).collect())
+        messages.into_iter().map(|message| Text(message.to_string())).collect()
     }
 
-    /// The messages.
-    pub fn messages(&self) -> &[String] {
-        &self.0
-    }
-
-    /// Adds a message.
+    /// Adds an error that has no type yet. Goes away once every folder defines its errors; use [`Errors::extend`] instead.
     pub fn push(&mut self, message: impl fmt::Display) {
-        self.0.push(message.to_string());
+        self.extend(Text(message.to_string()));
     }
 
-    /// Adds all of another.
-    pub fn extend(&mut self, other: Errors) {
-        self.0.extend(other.0);
+    /// The text of each error, in order.
+    pub fn messages(&self) -> Vec<String> {
+        self.0.iter().map(ToString::to_string).collect()
+    }
+
+    /// Adds an error, or all of another collection.
+    pub fn extend(&mut self, other: impl Into<Errors>) {
+        self.0.extend(other.into().0);
     }
 
     /// `Ok(value)` if nothing was collected.
     pub fn or<T>(self, value: T) -> Result<T, Errors> {
         if self.0.is_empty() { Ok(value) } else { Err(self) }
     }
+}
 
-    /// Prints every message once, in order.
-    pub fn print(&self, program: &str) {
-        for (index, message) in self.0.iter().enumerate() {
-            if !self.0[..index].contains(message) {
-                messages::show(format_args!("{program}: error: {message}"));
-            }
-        }
+impl<E: Error + Send + Sync + 'static> From<E> for Errors {
+    fn from(error: E) -> Self {
+        Errors(vec![Arc::new(error)])
     }
 }
+
+impl<E: Into<Errors>> FromIterator<E> for Errors {
+    fn from_iter<I: IntoIterator<Item = E>>(errors: I) -> Self {
+        let mut all = Errors::default();
+        errors.into_iter().for_each(|error| all.extend(error));
+        all
+    }
+}
+
+impl PartialEq for Errors {
+    fn eq(&self, other: &Self) -> bool {
+        self.messages() == other.messages()
+    }
+}
+
+impl Eq for Errors {}
 
 impl fmt::Display for Errors {
-    /// All messages as one sentence.
+    /// All errors as one sentence.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0.join("; "))
+        formatter.write_str(&self.messages().join("; "))
     }
 }
 
-/// The reason alone: libraries put the path, which our message names already, behind it.
+/// The operating system's own text. Some libraries wrap it in an error that repeats the path, which our messages already name.
 pub fn reason(error: &std::io::Error) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// Prints a warning.
-pub fn warn(program: &str, message: impl fmt::Display) {
-    if messages::warnings_are_shown() {
-        messages::show(format_args!("{program}: warning: {message}"));
-    }
-}
-
-/// Runs all results to their end and collects every error.
+/// Collects the values of all results, or the errors of all that failed.
 pub fn collect<T>(results: impl IntoIterator<Item = Result<T, Errors>>) -> Result<Vec<T>, Errors> {
     let mut values = Vec::new();
     let mut errors = Errors::default();
@@ -79,4 +92,33 @@ pub fn collect<T>(results: impl IntoIterator<Item = Result<T, Errors>>) -> Resul
         }
     }
     errors.or(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{file}: no such file")]
+    struct Missing {
+        file: &'static str,
+    }
+
+    fn open(file: &'static str) -> Result<(), Errors> {
+        Err(Missing { file })?;
+        Ok(())
+    }
+
+    #[test]
+    fn errors_of_several_types_are_collected_in_order() {
+        let errors = collect([open("a"), Ok(()), open("b"), Err(std::fmt::Error.into())]).unwrap_err();
+        assert_eq!(errors.messages(), ["a: no such file", "b: no such file", &std::fmt::Error.to_string()]);
+        assert_eq!(errors.to_string(), errors.messages().join("; "));
+    }
+
+    #[test]
+    fn errors_are_equal_if_their_texts_are() {
+        assert_eq!(open("a"), Err(Errors::one("a: no such file")));
+        assert_ne!(open("a"), open("b"));
+    }
 }

@@ -10,8 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use offload_bundle::printable;
 
-use crate::diag::error::{Errors, reason, warn};
+use crate::diag::error::{Errors, reason};
 use crate::diag::progress;
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output: {}", reason(.source))]
+struct StandardOutput {
+    source: std::io::Error,
+}
 
 /// Prints one message, a line or more, on stderr, clear of the line that shows the progress.
 pub fn show(message: impl fmt::Display) {
@@ -23,16 +29,28 @@ pub fn show(message: impl fmt::Display) {
     });
 }
 
+/// Prints every error once, in order.
+pub fn print_errors(program: &str, errors: &Errors) {
+    let texts = errors.messages();
+    for (index, text) in texts.iter().enumerate() {
+        if !texts[..index].contains(text) {
+            show(format_args!("{program}: error: {text}"));
+        }
+    }
+}
+
+/// Prints a warning.
+pub fn warn(program: &str, message: impl fmt::Display) {
+    if !MUTE.load(Ordering::Relaxed) {
+        show(format_args!("{program}: warning: {message}"));
+    }
+}
+
 static MUTE: AtomicBool = AtomicBool::new(false);
 
 /// Prints no warnings from now on: they have been printed.
 pub fn mute_warnings() {
     MUTE.store(true, Ordering::Relaxed);
-}
-
-/// Whether warnings are printed.
-pub fn warnings_are_shown() -> bool {
-    !MUTE.load(Ordering::Relaxed)
 }
 
 /// Prints what was asked for in place of a link. A reader that has read enough and closed the pipe is no error.
@@ -42,9 +60,7 @@ pub fn warnings_are_shown() -> bool {
 pub fn answer(text: &str) -> Result<(), Errors> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(printable::lines(text).as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Errors::one(format_args!("cannot write to standard output: {}", reason(&error))))
-        }
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(StandardOutput { source: error }.into()),
         _ => Ok(()),
     }
 }

@@ -277,7 +277,7 @@ mod tests {
         while !shown() && start.elapsed() < FIRST_AFTER * 4 {
             std::thread::sleep(INTERVAL);
         }
-        crate::diag::error::warn("fatlink", "a message");
+        crate::diag::messages::warn("fatlink", "a message");
         drop(progress);
         assert!(!shown());
     }
@@ -291,7 +291,7 @@ mod tests {
         let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
         let theirs = File::options().read(true).write(true).open(name).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "progress::tests::child_with_a_terminal", "--nocapture"]);
+        command.args(["--exact", "diag::progress::tests::child_with_a_terminal", "--nocapture"]);
         command.env("FATLINK_TEST_PROGRESS", "1").env("TERM", term).stdout(Stdio::null()).stderr(theirs);
         let mut child = command.spawn().unwrap();
         drop(command);

@@ -11,9 +11,9 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::cli::options::Options;
-use crate::diag::error::{Errors, warn};
-use crate::sys::process;
-use crate::sys::process::Mode;
+use crate::diag::error::Errors;
+use crate::diag::messages::warn;
+use crate::sys::process::{self, Mode};
 use crate::sys::temp_files::Scratch;
 
 /// Behind all that is near, on a page of its own segment, as GNU ld's own script places `.lrodata`. `_end`, which follows

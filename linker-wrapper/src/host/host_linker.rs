@@ -10,10 +10,8 @@ use crate::cli::options::Options;
 use crate::cli::persona;
 use crate::cli::response_file;
 use crate::diag::error::Errors;
-use crate::sys::process;
-use crate::sys::process::Mode;
-use crate::sys::temp_files;
-use crate::sys::temp_files::{FileState, Scratch};
+use crate::sys::process::{self, Mode};
+use crate::sys::temp_files::{self, FileState, Scratch};
 
 /// Linkers looked for on PATH, best first.
 const LINKERS: [&str; 3] = ["ld.lld", "mold", "ld"];

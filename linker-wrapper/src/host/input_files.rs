@@ -17,8 +17,7 @@ use crate::diag::error::Errors;
 use crate::host::coff;
 use crate::host::linker_script;
 use crate::sys::mapped_file::Mapped;
-use crate::sys::stamp;
-use crate::sys::stamp::Stamp;
+use crate::sys::stamp::{self, Stamp};
 
 /// Where GNU ld and lld look after every `-L`, on Debian and elsewhere.
 const SYSTEM_LIBRARY_PATHS: [&str; 6] =

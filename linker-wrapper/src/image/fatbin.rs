@@ -5,7 +5,8 @@ use offload_bundle::arch::GpuArch;
 use offload_bundle::coverage::{self, CheckOptions, Code, Finding, FindingCode, Severity};
 use offload_bundle::fatbin::{FatbinWriter, Options};
 
-use crate::diag::error::{Errors, warn};
+use crate::diag::error::Errors;
+use crate::diag::messages::warn;
 use crate::lto::device_link::LinkedTarget;
 
 /// Machine code and PTX, from where they are: images may be large.

@@ -182,7 +182,7 @@ pub fn answered<T: DeserializeOwned>(
     let start = Instant::now();
     let mut reply = match read(Path::new(file)).and_then(|task| run(&task)) {
         Ok(reply) => reply,
-        Err(errors) => Reply { errors: errors.messages().to_vec(), ..Reply::default() },
+        Err(errors) => Reply { errors: errors.messages(), ..Reply::default() },
     };
     reply.seconds = start.elapsed().as_secs_f64();
     reply.peak = peak_memory();
@@ -203,7 +203,7 @@ fn print(reply: &Reply) {
 
 /// Answers in the place of a worker that cannot any more.
 pub fn answer(errors: &Errors) {
-    print(&Reply { errors: errors.messages().to_vec(), ..Reply::default() });
+    print(&Reply { errors: errors.messages(), ..Reply::default() });
 }
 
 /// LLVM cannot go on ("Cannot select", say).

@@ -7,8 +7,7 @@ use std::path::Path;
 
 use llvm_passes::crash::{self, WatchedMapping};
 
-use crate::sys::stamp;
-use crate::sys::stamp::Stamp;
+use crate::sys::stamp::{self, Stamp};
 
 /// A file's bytes, mapped read-only.
 ///

@@ -199,7 +199,7 @@ fn many_links_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let start = || {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "cache::tests::child_of_many_links"]);
+        command.args(["--exact", "sys::cache::tests::child_of_many_links"]);
         command.env("FATLINK_TEST_CACHE", folder.path()).spawn().unwrap()
     };
     let children: Vec<_> = (0..4).map(|_| start()).collect();

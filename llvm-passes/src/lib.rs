@@ -29,6 +29,7 @@ pub mod summary;
 pub mod symbols;
 mod sys;
 pub mod traits;
+pub mod unit;
 pub mod visible_functions;
 
 pub use error::IrError;

@@ -111,15 +111,19 @@ pub fn read_units<'s>(session: &'s Session, units: &[Unit<'_>]) -> Result<Vec<Mo
 /// # Errors
 /// One for every such module.
 pub fn require_nvptx(modules: &[Module<'_>], units: &[Unit<'_>]) -> Result<(), Vec<IrError>> {
-    let wrong = modules.iter().zip(units).filter_map(|(module, unit)| {
-        let triple = module.get_triple().as_str().to_string_lossy().into_owned();
-        let message = format!("it holds code for {triple}, not for nvptx64");
-        // Some front ends leave the triple out; the link is for one target anyway.
-        (!triple.is_empty() && !triple.starts_with("nvptx"))
-            .then(|| IrError::Bitcode { unit: unit.name.to_owned(), message })
-    });
+    let wrong = modules.iter().zip(units).filter_map(|(module, unit)| require_nvptx_module(module, unit.name).err());
     let wrong: Vec<_> = wrong.collect();
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
+pub(crate) fn require_nvptx_module(module: &Module<'_>, unit: &str) -> Result<(), IrError> {
+    let triple = module.get_triple().as_str().to_string_lossy().into_owned();
+    // Some front ends leave the triple out; the link is for one target anyway.
+    if triple.is_empty() || triple.starts_with("nvptx") {
+        return Ok(());
+    }
+    let message = format!("it holds code for {triple}, not for nvptx64");
+    Err(IrError::Bitcode { unit: unit.to_owned(), message })
 }
 
 /// The visible symbols of a module that is loaded whole.

@@ -37,7 +37,7 @@ impl Strength {
 }
 
 /// What a symbol is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SymbolKind {
     /// A `__global__` function.
     Kernel,
@@ -48,7 +48,7 @@ pub enum SymbolKind {
 }
 
 /// A symbol that other units can see.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Symbol {
     /// Its mangled name.
     pub name: String,

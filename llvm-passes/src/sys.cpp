@@ -8,6 +8,7 @@
 #include "llvm/IR/Instruction.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Error.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -103,6 +104,13 @@ extern "C" void fatlink_place_of(void *raw, FatlinkPlace *result) {
     if (call && call->getFunction())
       result->function = copy_of(call->getFunction()->getName());
   }
+}
+
+// LLVM-C can open a module without its function bodies, but not load them later. Returns a message for LLVMDisposeMessage, or
+// null on success.
+extern "C" char *fatlink_load_bodies(LLVMModuleRef module) {
+  llvm::Error error = llvm::unwrap(module)->materializeAll();
+  return error ? LLVMCreateMessage(llvm::toString(std::move(error)).c_str()) : nullptr;
 }
 
 // 0: none, 1: lines alone, 2: full.

@@ -1,6 +1,8 @@
 //! The few LLVM-C calls that inkwell lacks. All `unsafe` of this crate is here.
 #![allow(unsafe_code)]
 
+pub(crate) mod owned_module;
+
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 use std::sync::{Mutex, Once, OnceLock};

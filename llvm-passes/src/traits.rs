@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use inkwell::attributes::AttributeLoc;
 use inkwell::module::Module;
 use inkwell::values::FunctionValue;
+use serde::{Deserialize, Serialize};
 
 use crate::session::Session;
 use crate::{IrError, bitcode, crash, sys};
 
 /// What device code says of how it was compiled. Of a set, every value that some function has; a unit without functions
 /// has none.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traits {
     /// Who wrote the bitcode: "LLVM22.1.8".
     pub producer: Option<String>,
@@ -27,7 +28,7 @@ pub struct Traits {
 }
 
 /// How much debug information there is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Debug {
     /// None.
     #[default]
@@ -49,7 +50,7 @@ pub fn read(unit: &str, bytes: &[u8]) -> Result<Traits, IrError> {
     Ok(crash::during(&format!("looking into {unit}"), || Traits { producer, ..of_module(&module) }))
 }
 
-fn of_module(module: &Module<'_>) -> Traits {
+pub(crate) fn of_module(module: &Module<'_>) -> Traits {
     let mut traits = Traits { debug: sys::debug_information(module), ..Traits::default() };
     // A definition whose body is not loaded has no basic blocks.
     for function in module.get_functions().filter(|function| !function.as_global_value().is_declaration()) {

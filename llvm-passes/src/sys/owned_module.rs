@@ -1,0 +1,66 @@
+//! A module together with the LLVM context that it lives in, as one value that can move between threads.
+
+use std::ffi::{CStr, c_char};
+use std::marker::PhantomData;
+
+use inkwell::llvm_sys::core as llvm;
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
+use inkwell::module::Module;
+
+use crate::session::Session;
+use crate::{IrError, crash};
+
+unsafe extern "C" {
+    fn fatlink_load_bodies(module: LLVMModuleRef) -> *mut c_char;
+}
+
+/// A lazily loaded module and its session.
+pub(crate) struct OwnedModule<'a> {
+    // Declared first, so that it is dropped before the session whose context it lives in.
+    module: Module<'static>,
+    session: Session,
+    /// Bodies that are not loaded yet lie in the caller's bytes.
+    bytes: PhantomData<&'a [u8]>,
+}
+
+// SAFETY: LLVM ties neither a context nor its modules to a thread; it only forbids that two threads use one context at the
+// same time. The context and its only module are fields of one value, so they move together, and without `Sync` no two
+// threads reach them at once.
+unsafe impl Send for OwnedModule<'_> {}
+
+impl<'a> OwnedModule<'a> {
+    /// Parses everything but the function bodies.
+    pub(crate) fn open(unit: &str, bitcode: &'a [u8]) -> Result<Self, IrError> {
+        let session = Session::new();
+        let module = session.read_lazily(unit, bitcode)?;
+        // SAFETY: only the lifetime changes. The module refers to the LLVM context by its own pointer, not by the address of
+        // `session`, which may therefore move; the session outlives the module by the order of the fields, and the bitcode
+        // outlives both by `'a`. `with` never lets the lifetime out.
+        let module = unsafe { std::mem::transmute::<Module<'_>, Module<'static>>(module) };
+        Ok(OwnedModule { module, session, bytes: PhantomData })
+    }
+
+    /// Runs `read` on the module. Nothing that borrows from the module can leave it.
+    pub(crate) fn with<R>(&self, read: impl for<'m> FnOnce(&Module<'m>) -> R) -> R {
+        read(&self.module)
+    }
+
+    /// Parses all function bodies.
+    pub(crate) fn load_bodies(&mut self, unit: &str) -> Result<(), IrError> {
+        // SAFETY: the module is alive; a message is a C string that is ours to dispose of.
+        let message = crash::during(&format!("reading {unit}"), || unsafe {
+            let raw = fatlink_load_bodies(self.module.as_mut_ptr());
+            (!raw.is_null()).then(|| {
+                let text = CStr::from_ptr(raw).to_string_lossy().into_owned();
+                llvm::LLVMDisposeMessage(raw);
+                text
+            })
+        });
+        let diagnosed = self.session.take_errors();
+        match message {
+            Some(message) if diagnosed.is_empty() => Err(IrError::Bitcode { unit: unit.to_owned(), message }),
+            None if diagnosed.is_empty() => Ok(()),
+            _ => Err(IrError::Bitcode { unit: unit.to_owned(), message: diagnosed }),
+        }
+    }
+}

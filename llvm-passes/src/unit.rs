@@ -1,0 +1,324 @@
+//! A translation unit's bitcode, opened once.
+//!
+//! A [`Unit`] answers everything that a link needs to know about bitcode before compiling it. LLVM parses the module when
+//! the first answer requires it, without function bodies; the module then stays open for the other answers. Each answer is
+//! a plain value, computed at most once:
+//!
+//! | value | method | parses |
+//! | --- | --- | --- |
+//! | content hash, producer | [`Unit::content_hash`], [`Unit::producer`] | nothing |
+//! | symbol table | [`Unit::symbols`] | the module without bodies |
+//! | how it was compiled | [`Unit::traits`] | the module without bodies |
+//! | recorded command lines | [`Unit::command_lines_with`] | nothing, unless the bytes contain the option |
+//! | call graph | [`Unit::references`] | the bodies, too |
+//!
+//! # Use in a link
+//!
+//! Create one `Unit` for each bitcode image and keep it for the whole link; every phase borrows the same units.
+//!
+//! - *Archive selection* reads [`Unit::symbols`] of every candidate and calls [`Unit::close`] on those that are not linked:
+//!   an open module takes a hundred kilobytes and more. Once all open modules together take too much memory, units are
+//!   closed as soon as their symbols have been read, so archives of any size can be searched.
+//! - *Recorded PTX flags* and *compatibility checks* read [`Unit::command_lines_with`] and [`Unit::traits`] of linked units.
+//! - A program that may be partitioned reads [`Unit::references`], from several threads if it likes. This closes the unit,
+//!   whose bodies would take memory for nothing. [`Unit::used_symbols`] then gives what symbol resolution needs.
+//! - A program that is compiled in one piece in this process calls [`Unit::load_into`] with the session that compiles it.
+//!   That is the compilation's own parse. It fills in [`Unit::used_symbols`], and also [`Unit::traits`] unless they are
+//!   known, so that such a program is parsed once in all when nothing was read of it before.
+//!
+//! What was read can be kept between links: [`Unit::facts`] returns it as one serializable value, which belongs in a cache
+//! under [`Unit::content_hash`], and [`Unit::with_facts`] puts it back.
+//!
+//! ```
+//! use llvm_passes::unit::Unit;
+//!
+//! # let context = inkwell::context::Context::create();
+//! # let bitcode = context.create_module("empty").write_bitcode_to_memory();
+//! # let bitcode = bitcode.as_slice();
+//! let unit = Unit::new("a.o at offset 0x40", bitcode);
+//! assert!(unit.symbols()?.is_empty());
+//! assert!(unit.references()?.globals.is_empty());
+//! assert_eq!(unit.times_opened(), 1);
+//! # Ok::<(), llvm_passes::IrError>(())
+//! ```
+
+mod open_unit;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use inkwell::module::Module;
+use serde::{Deserialize, Serialize};
+
+use crate::session::Session;
+use crate::summary::{self, Summary};
+use crate::symbols::{self, Symbol};
+use crate::traits::{self, Traits};
+use crate::{IrError, bitcode, crash, pipeline, records};
+use open_unit::{BUDGET, Budget, OpenUnit};
+
+/// How many units this process has opened.
+static OPENED: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns how many times this process has parsed the bitcode of any [`Unit`] before its compilation.
+pub fn opened() -> usize {
+    OPENED.load(Ordering::Relaxed)
+}
+
+/// A value that is read at most once. The error of a failed read is kept, too.
+type Cell<T> = OnceLock<Result<T, IrError>>;
+
+/// A translation unit's bitcode and what has been read of it. Threads can share it.
+pub struct Unit<'a> {
+    name: String,
+    bitcode: &'a [u8],
+    hash: OnceLock<blake3::Hash>,
+    symbols: Cell<Vec<Symbol>>,
+    used_symbols: Cell<Vec<Symbol>>,
+    traits: Cell<Traits>,
+    command_lines: Cell<Vec<String>>,
+    references: Cell<Summary>,
+    /// Whoever fills one of the cells above holds this lock, so that no thread waits for a cell and the lock crosswise.
+    opened: Mutex<Option<OpenUnit<'a>>>,
+    times_opened: AtomicUsize,
+    budget: &'static Budget,
+}
+
+/// What has been read of a unit, for a cache. All of it depends on nothing but the unit's bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitFacts {
+    /// [`Unit::symbols`].
+    pub symbols: Option<Vec<Symbol>>,
+    /// [`Unit::traits`].
+    pub traits: Option<Traits>,
+    /// The command lines behind [`Unit::command_lines_with`].
+    pub command_lines: Option<Vec<String>>,
+    /// [`Unit::references`].
+    pub references: Option<Summary>,
+}
+
+impl<'a> Unit<'a> {
+    /// Wraps bitcode, of which nothing is read yet. `name` is what messages call it: file, archive member, offset.
+    pub fn new(name: impl Into<String>, bitcode: &'a [u8]) -> Self {
+        Unit {
+            name: name.into(),
+            bitcode,
+            hash: OnceLock::new(),
+            symbols: Cell::new(),
+            used_symbols: Cell::new(),
+            traits: Cell::new(),
+            command_lines: Cell::new(),
+            references: Cell::new(),
+            opened: Mutex::new(None),
+            times_opened: AtomicUsize::new(0),
+            budget: &BUDGET,
+        }
+    }
+
+    /// Fills in facts of the same content, from a cache.
+    #[must_use]
+    pub fn with_facts(self, facts: UnitFacts) -> Self {
+        fn cell<T>(known: Option<T>, cell: Cell<T>) -> Cell<T> {
+            known.map_or(cell, |value| Cell::from(Ok(value)))
+        }
+        Unit {
+            symbols: cell(facts.symbols, self.symbols),
+            traits: cell(facts.traits, self.traits),
+            command_lines: cell(facts.command_lines, self.command_lines),
+            references: cell(facts.references, self.references),
+            ..self
+        }
+    }
+
+    /// Returns a copy of what has been read so far.
+    pub fn facts(&self) -> UnitFacts {
+        fn known<T: Clone>(cell: &Cell<T>) -> Option<T> {
+            cell.get()?.as_ref().ok().cloned()
+        }
+        UnitFacts {
+            symbols: known(&self.symbols),
+            traits: known(&self.traits),
+            command_lines: known(&self.command_lines),
+            references: known(&self.references),
+        }
+    }
+
+    /// What messages call the unit.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The unit's bytes.
+    pub fn bitcode(&self) -> &'a [u8] {
+        self.bitcode
+    }
+
+    /// Hash of the bytes.
+    pub fn content_hash(&self) -> blake3::Hash {
+        *self.hash.get_or_init(|| blake3::hash(self.bitcode))
+    }
+
+    /// The LLVM that wrote the bitcode, such as "LLVM22.1.8", if the bytes say so.
+    pub fn producer(&self) -> Option<String> {
+        bitcode::producer(self.bitcode)
+    }
+
+    /// The visible symbols. Every declaration counts as undefined, because its uses are not known without the bodies.
+    ///
+    /// # Errors
+    /// Unreadable bitcode, or bitcode of a newer LLVM.
+    pub fn symbols(&self) -> Result<&[Symbol], IrError> {
+        let read = |module: &OpenUnit<'a>| module.with(symbols::of_lazy_module);
+        self.fact(&self.symbols, read).map(Vec::as_slice)
+    }
+
+    /// The visible symbols without declarations that no code uses: the input of symbol resolution. Requires the bodies.
+    ///
+    /// # Errors
+    /// As [`Unit::references`].
+    pub fn used_symbols(&self) -> Result<&[Symbol], IrError> {
+        if self.used_symbols.get().is_none() {
+            let symbols = self.references().map(summary::symbols);
+            let _filling = self.lock();
+            let _ = self.used_symbols.set(symbols);
+        }
+        value(&self.used_symbols).map(Vec::as_slice)
+    }
+
+    /// How the code was compiled.
+    ///
+    /// # Errors
+    /// As [`Unit::symbols`].
+    pub fn traits(&self) -> Result<&Traits, IrError> {
+        self.fact(&self.traits, |module| self.read_traits(module))
+    }
+
+    /// The recorded command lines of a unit whose bytes contain `option`; none, without parsing anything, if they do not:
+    /// metadata strings lie in bitcode as plain bytes.
+    ///
+    /// # Errors
+    /// As [`Unit::symbols`].
+    pub fn command_lines_with(&self, option: &str) -> Result<&[String], IrError> {
+        if memchr::memmem::find(self.bitcode, option.as_bytes()).is_none() {
+            return Ok(&[]);
+        }
+        let read = |module: &OpenUnit<'a>| module.with(records::of_module);
+        self.fact(&self.command_lines, read).map(Vec::as_slice)
+    }
+
+    /// Functions, variables, and the references between them. Loads the bodies, and closes the unit afterwards; what is
+    /// cheap to read of an open module is read before.
+    ///
+    /// # Errors
+    /// As [`Unit::symbols`], and code that is not for NVIDIA GPUs.
+    pub fn references(&self) -> Result<&Summary, IrError> {
+        if self.references.get().is_none() {
+            let mut opened = self.lock();
+            if self.references.get().is_none() {
+                let summary = self.open(&mut opened).and_then(|module| self.read_references(module));
+                let _ = self.references.set(summary);
+                *opened = None;
+            }
+        }
+        value(&self.references)
+    }
+
+    /// Loads the unit into the session that compiles it. Fills in [`Unit::used_symbols`] and [`Unit::traits`].
+    ///
+    /// # Errors
+    /// As [`Unit::references`].
+    pub fn load_into<'s>(&self, session: &'s Session) -> Result<Module<'s>, IrError> {
+        let module = session.read(&self.name, self.bitcode)?;
+        self.require_nvptx(&module)?;
+        let _filling = self.lock();
+        if self.used_symbols.get().is_none() {
+            let _ = self.used_symbols.set(Ok(symbols::of_module(&module)));
+        }
+        if self.traits.get().is_none() {
+            let _ = self.traits.set(Ok(self.traits_of(&module)));
+        }
+        Ok(module)
+    }
+
+    /// Frees the open module, if there is one. What was read of it stays; what is read later opens the unit again.
+    pub fn close(&self) {
+        *self.lock() = None;
+    }
+
+    /// How many times this unit has been opened.
+    pub fn times_opened(&self) -> usize {
+        self.times_opened.load(Ordering::Relaxed)
+    }
+
+    /// The value of a cell, which `read` computes from the open module if it is empty.
+    fn fact<'u, T>(&self, cell: &'u Cell<T>, read: impl FnOnce(&OpenUnit<'a>) -> T) -> Result<&'u T, IrError> {
+        if cell.get().is_none() {
+            let mut opened = self.lock();
+            if cell.get().is_none() {
+                let _ = cell.set(self.open(&mut opened).map(|module| read(module)));
+                if self.budget.is_exceeded()
+                    && let Some(module) = opened.take()
+                {
+                    self.read_cheap_facts(&module);
+                }
+            }
+        }
+        value(cell)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<OpenUnit<'a>>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open<'o>(&self, opened: &'o mut Option<OpenUnit<'a>>) -> Result<&'o mut OpenUnit<'a>, IrError> {
+        match opened {
+            Some(module) => Ok(module),
+            None => {
+                OPENED.fetch_add(1, Ordering::Relaxed);
+                self.times_opened.fetch_add(1, Ordering::Relaxed);
+                Ok(opened.insert(OpenUnit::new(&self.name, self.bitcode, self.budget)?))
+            }
+        }
+    }
+
+    fn read_references(&self, module: &mut OpenUnit<'a>) -> Result<Summary, IrError> {
+        module.with(|module| self.require_nvptx(module))?;
+        self.read_cheap_facts(module);
+        module.load_bodies(&self.name)?;
+        Ok(module.with(summary::of_module))
+    }
+
+    /// Reads of a unit that is about to be closed what would otherwise open it again.
+    fn read_cheap_facts(&self, module: &OpenUnit<'a>) {
+        if self.traits.get().is_none() {
+            let _ = self.traits.set(Ok(self.read_traits(module)));
+        }
+        if self.command_lines.get().is_none() {
+            let _ = self.command_lines.set(Ok(module.with(records::of_module)));
+        }
+    }
+
+    fn read_traits(&self, module: &OpenUnit<'a>) -> Traits {
+        module.with(|module| self.traits_of(module))
+    }
+
+    fn traits_of(&self, module: &Module<'_>) -> Traits {
+        let read = || Traits { producer: self.producer(), ..traits::of_module(module) };
+        crash::during(&format!("looking into {}", self.name), read)
+    }
+
+    fn require_nvptx(&self, module: &Module<'_>) -> Result<(), IrError> {
+        pipeline::require_nvptx_module(module, &self.name)
+    }
+}
+
+/// The value of a cell that has been filled.
+fn value<T>(cell: &Cell<T>) -> Result<&T, IrError> {
+    match cell.get() {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(error)) => Err(error.clone()),
+        None => unreachable!("the callers fill the cell before they read it"),
+    }
+}

@@ -1,0 +1,147 @@
+use std::collections::BTreeSet;
+
+use inkwell::attributes::AttributeLoc;
+use inkwell::context::Context;
+use inkwell::values::FunctionValue;
+
+use super::*;
+use crate::symbols::Strength;
+
+const LINE: &str = "clang --cuda-include-ptx=all a.cu";
+
+/// A kernel `k` that calls `f`, a declaration that nothing uses, and a recorded command line.
+fn bitcode() -> Vec<u8> {
+    let context = Context::create();
+    let module = context.create_module("m");
+    let kind = context.void_type().fn_type(&[], false);
+    let [kernel, called, _unused] = ["k", "f", "unused"].map(|name| module.add_function(name, kind, None));
+    kernel.set_call_conventions(71);
+    kernel.add_attribute(AttributeLoc::Function, context.create_string_attribute("target-features", "+ptx88"));
+    define(&context, kernel, Some(called));
+    let line = context.metadata_node(&[context.metadata_string(LINE).into()]);
+    module.add_global_metadata("llvm.commandline", &line).expect("a node");
+    module.write_bitcode_to_memory().as_slice().to_vec()
+}
+
+fn define<'ctx>(context: &'ctx Context, function: FunctionValue<'ctx>, callee: Option<FunctionValue<'ctx>>) {
+    let builder = context.create_builder();
+    builder.position_at_end(context.append_basic_block(function, ""));
+    callee.map(|callee| builder.build_call(callee, &[], "").expect("a place to build at"));
+    builder.build_return(None).expect("a place to build at");
+}
+
+fn names(symbols: &[Symbol]) -> Vec<(&str, Strength)> {
+    symbols.iter().map(|symbol| (symbol.name.as_str(), symbol.strength)).collect()
+}
+
+#[test]
+fn everything_is_read_of_one_parse() {
+    let bytes = bitcode();
+    let unit = Unit::new("a.o", &bytes);
+    let (strong, undefined) = (Strength::Strong, Strength::Undefined);
+    assert_eq!(names(unit.symbols().unwrap()), [("k", strong), ("f", undefined), ("unused", undefined)]);
+    assert_eq!(unit.traits().unwrap().ptx, BTreeSet::from(["+ptx88".to_owned()]));
+    assert_eq!(unit.command_lines_with("cuda-include-ptx=").unwrap(), [LINE]);
+    assert_eq!(unit.references().unwrap().globals[0].references.len(), 1);
+    assert_eq!(names(unit.used_symbols().unwrap()), [("k", strong), ("f", undefined)]);
+    assert_eq!(unit.times_opened(), 1);
+}
+
+#[test]
+fn reading_the_references_first_leaves_nothing_to_open_for_the_checks() {
+    let bytes = bitcode();
+    let unit = Unit::new("a.o", &bytes);
+    unit.references().unwrap();
+    assert!(unit.opened.lock().unwrap().is_none());
+    assert_eq!(unit.traits().unwrap().ptx.len(), 1);
+    assert_eq!(unit.command_lines_with("cuda-include-ptx=").unwrap(), [LINE]);
+    assert_eq!(unit.times_opened(), 1);
+}
+
+#[test]
+fn threads_that_share_a_unit_open_it_once() {
+    let bytes = bitcode();
+    let unit = Unit::new("a.o", &bytes);
+    std::thread::scope(|scope| {
+        scope.spawn(|| unit.traits().unwrap());
+        scope.spawn(|| unit.used_symbols().unwrap());
+        scope.spawn(|| unit.references().unwrap());
+        scope.spawn(|| unit.command_lines_with("--cuda-include-ptx=").unwrap());
+    });
+    assert_eq!(unit.times_opened(), 1);
+}
+
+#[test]
+fn what_is_known_is_not_read() {
+    let bytes = bitcode();
+    let first = Unit::new("a.o", &bytes);
+    first.references().unwrap();
+    let again = Unit::new("b.o", &bytes).with_facts(first.facts());
+    assert_eq!(again.references(), first.references());
+    assert_eq!(again.traits(), first.traits());
+    assert_eq!(again.used_symbols(), first.used_symbols());
+    assert!(again.command_lines_with("no such option").unwrap().is_empty());
+    assert_eq!((again.content_hash(), again.times_opened()), (first.content_hash(), 0));
+}
+
+#[test]
+fn a_compilation_tells_what_it_loads() {
+    let bytes = bitcode();
+    let (loaded, read) = (Unit::new("a.o", &bytes), Unit::new("a.o", &bytes));
+    let session = Session::new();
+    loaded.load_into(&session).unwrap();
+    assert_eq!(loaded.used_symbols(), read.used_symbols());
+    assert_eq!(loaded.traits(), read.traits());
+    assert_eq!(loaded.times_opened(), 0);
+}
+
+#[test]
+fn a_closed_unit_keeps_what_was_read() {
+    let bytes = bitcode();
+    let unit = Unit::new("a.o", &bytes);
+    unit.symbols().unwrap();
+    unit.close();
+    assert_eq!(unit.symbols().unwrap().len(), 3);
+    assert_eq!(unit.times_opened(), 1);
+    unit.traits().unwrap();
+    assert_eq!(unit.times_opened(), 2);
+}
+
+#[test]
+fn damage_gives_the_same_error_however_the_unit_is_read() {
+    let sound = bitcode();
+    // Only what LLVM's reader rejects; it does not survive damage everywhere.
+    for cut in [16, sound.len() / 2 / 4 * 4] {
+        let bytes = &sound[..cut];
+        let session = Session::new();
+        let whole = session.read("a.o", bytes).map(drop).unwrap_err();
+        let unit = Unit::new("a.o", bytes);
+        assert_eq!(unit.references().unwrap_err(), whole);
+        assert_eq!(unit.symbols().unwrap_err().to_string().split(':').next(), Some("a.o"));
+    }
+    assert!(matches!(Unit::new("a.o", b"text").traits(), Err(IrError::Bitcode { .. })));
+}
+
+#[test]
+fn code_for_other_processors_is_rejected() {
+    let context = Context::create();
+    let module = context.create_module("m");
+    module.set_triple(&inkwell::targets::TargetTriple::create("x86_64-pc-linux-gnu"));
+    let bytes = module.write_bitcode_to_memory().as_slice().to_vec();
+    let error = Unit::new("a.o", &bytes).references().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a.o: unreadable LLVM bitcode: it holds code for x86_64-pc-linux-gnu, not for nvptx64"
+    );
+}
+
+#[test]
+fn without_memory_for_open_units_they_close_and_the_checks_still_parse_nothing() {
+    static NONE: Budget = Budget::new(0);
+    let bytes = bitcode();
+    let unit = Unit { budget: &NONE, ..Unit::new("a.o", &bytes) };
+    unit.symbols().unwrap();
+    assert!(unit.opened.lock().unwrap().is_none() && !NONE.is_exceeded());
+    assert_eq!(unit.traits().unwrap().ptx.len(), 1);
+    assert_eq!(unit.times_opened(), 1);
+}

@@ -18,7 +18,6 @@ pub mod out_of_memory;
 pub mod partition;
 pub mod pipeline;
 pub mod program;
-pub mod ptx_join;
 pub mod records;
 mod reflect;
 pub mod registration;

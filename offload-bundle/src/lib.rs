@@ -46,7 +46,6 @@ pub mod ltoir;
 pub mod offload_binary;
 pub mod printable;
 pub mod ptx;
-mod ptx_header;
 #[cfg(test)]
 mod samples;
 pub mod selection;

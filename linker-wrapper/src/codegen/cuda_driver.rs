@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use offload_bundle::arch::{ArchFeature, GpuArch};
+use offload_bundle::ptx::DebugInfo;
 
 use crate::codegen::ffi::{Context, Cuda};
 use crate::codegen::library_link;
 use crate::codegen::library_link::{Form, Input, LinkOptions, c_string};
-use crate::codegen::ptxas::DebugInfo;
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 

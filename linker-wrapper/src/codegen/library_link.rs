@@ -6,9 +6,9 @@ use std::ffi::CString;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
 
-use crate::codegen::ptxas::DebugInfo;
 use crate::diag::error::{Errors, collect};
 use crate::diag::messages;
+use offload_bundle::ptx::DebugInfo;
 
 /// The forms of device code that a library takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use offload_bundle::arch::{GpuArch, PtxVersion};
+use offload_bundle::ptx::DebugInfo;
 
 use crate::cli::device_options::DeviceOptions;
 use crate::diag::error::Errors;
@@ -31,7 +32,6 @@ use choose::{Backend, Inputs, Lack, Programs, Release, Why, Wish};
 use cuda_driver::Driver;
 use library_link::{Form, Input, LinkOptions};
 use nvjitlink::NvJitLink;
-use ptxas::DebugInfo;
 
 /// What was chosen for one target, for the report.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use std::ffi::{CString, c_int};
 use std::path::{Path, PathBuf};
 
 use offload_bundle::arch::GpuArch;
+use offload_bundle::ptx::DebugInfo;
 
 use crate::codegen::ffi;
 use crate::codegen::library_link;
 use crate::codegen::library_link::{Form, Input, LinkOptions, c_string};
-use crate::codegen::ptxas::DebugInfo;
 use crate::diag::error::Errors;
 
 /// The names of `nvJitLinkResult`, in order (nvJitLink.h of 13.0).

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use offload_bundle::arch::{GpuArch, PtxVersion};
-use serde::{Deserialize, Serialize};
+use offload_bundle::ptx::{self, DebugInfo};
 
 use crate::cli::device_options::DeviceOptions;
 use crate::diag::error::Errors;
@@ -27,30 +27,6 @@ pub struct Assembly<'a> {
     pub relocatable: bool,
     /// What the PTX carries.
     pub debug_info: DebugInfo,
-}
-
-/// Debug information in PTX.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DebugInfo {
-    /// None.
-    None,
-    /// Line tables.
-    Lines,
-    /// All, from files compiled with `-g -O0`: ptxas takes such PTX only for unoptimized code.
-    Full,
-}
-
-impl DebugInfo {
-    /// What PTX says of it: the `debug` option of `.target`, or `.file` directives alone.
-    pub fn of(ptx: &[u8]) -> Self {
-        let mut lines = ptx.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start);
-        let is_debug = |line: &[u8]| line.starts_with(b".target") && line.trim_ascii_end().ends_with(b", debug");
-        // `.target` stands among the first lines; the text may be hundreds of megabytes.
-        if lines.clone().take(32).any(is_debug) {
-            return DebugInfo::Full;
-        }
-        if lines.any(|line| line.starts_with(b".file")) { DebugInfo::Lines } else { DebugInfo::None }
-    }
 }
 
 /// What a run of ptxas gives.
@@ -87,33 +63,6 @@ pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) ->
     Ok(Cubin { bytes, said: words, peak: output.peak_bytes })
 }
 
-/// The `.version` of PTX, if it has one.
-pub fn version_of(ptx: &[u8]) -> Option<PtxVersion> {
-    let rest = &ptx[version_place(ptx)?..];
-    let line = rest.split(|byte| *byte == b'\n').next()?;
-    let (major, minor) = std::str::from_utf8(line).ok()?.trim().split_once('.')?;
-    Some(PtxVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
-}
-
-fn version_place(ptx: &[u8]) -> Option<usize> {
-    const DIRECTIVE: &[u8] = b".version ";
-    Some(ptx.windows(DIRECTIVE.len()).position(|window| window == DIRECTIVE)? + DIRECTIVE.len())
-}
-
-/// Whether PTX defines functions beside kernels.
-pub fn has_functions(ptx: &[u8]) -> bool {
-    let starts =
-        |line: &[u8]| [&b".func"[..], b".visible .func", b".weak .func"].iter().any(|word| line.starts_with(word));
-    ptx.split(|byte| *byte == b'\n').any(starts)
-}
-
-/// Writes PTX with another `.version`. `None`: it has no such line.
-pub fn with_version(ptx: &[u8], version: PtxVersion) -> Option<Vec<u8>> {
-    let start = version_place(ptx)?;
-    let end = start + ptx[start..].iter().position(|byte| *byte == b'\n')?;
-    Some([&ptx[..start], version.to_string().as_bytes(), &ptx[end..]].concat())
-}
-
 /// Gives PTX the lowest version that its target and code need: a newer one than the driver knows fails there,
 /// even beside PTX that would run. The assembler knows what needs which version, and says so: `attempt` gives its words,
 /// or none where it takes the PTX. `own` is the version that the PTX was written for.
@@ -128,7 +77,7 @@ pub fn lower_version(
 ) -> Result<Vec<u8>, Errors> {
     let mut version = arch.min_ptx();
     while version < own {
-        let Some(lowered) = with_version(&ptx, version) else { break };
+        let Some(lowered) = ptx::with_version(&ptx, version) else { break };
         match attempt(&lowered)? {
             None => return Ok(lowered),
             // Always upwards, so that it ends.
@@ -189,19 +138,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_replaced_and_nothing_else() {
-        let ptx = b"//\n.version 9.0\n.target sm_90\n";
-        let lowered = with_version(ptx, PtxVersion { major: 7, minor: 8 });
-        assert_eq!(lowered.as_deref(), Some(&b"//\n.version 7.8\n.target sm_90\n"[..]));
-        assert_eq!(with_version(b"no PTX", PtxVersion { major: 7, minor: 8 }), None);
-    }
-
-    #[test]
     fn the_version_rises_to_what_is_asked_for_and_no_further() {
         let version = |major, minor| PtxVersion { major, minor };
         let lowered = |needed: PtxVersion, words: &str| {
-            let attempt =
-                |text: &[u8]| Ok((offload_bundle::ptx::version(text) < Some(needed)).then(|| words.to_owned()));
+            let attempt = |text: &[u8]| Ok((ptx::version(text) < Some(needed)).then(|| words.to_owned()));
             let ptx = lower_version(b".version 9.0\n".to_vec(), GpuArch::plain(90), version(9, 0), &attempt).unwrap();
             String::from_utf8(ptx).unwrap()
         };

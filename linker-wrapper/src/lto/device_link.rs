@@ -11,13 +11,13 @@ use llvm_passes::pipeline::Unit;
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
 use llvm_passes::session::Warning;
 use offload_bundle::arch::{GpuArch, PtxVersion};
+use offload_bundle::ptx::DebugInfo;
 use offload_bundle::{cubin, ltoir, ptx};
 use rayon::prelude::*;
 
 use crate::cli::device_options::DeviceOptions;
 use crate::codegen::choose::Inputs;
 use crate::codegen::library_link::Form;
-use crate::codegen::ptxas::DebugInfo;
 use crate::codegen::{Backends, Maker, Piece, Source};
 use crate::device::cudadevrt;
 use crate::device::cudadevrt::DeviceLibrary;

@@ -10,8 +10,6 @@ use llvm_passes::summary;
 use llvm_passes::{Module, visible_functions};
 use offload_bundle::arch::GpuArch;
 
-use crate::codegen::ptxas;
-use crate::codegen::ptxas::DebugInfo;
 use crate::codegen::{Maker, Piece, Source};
 use crate::device::targets::TargetPlan;
 use crate::diag::error::{Errors, collect};
@@ -21,6 +19,7 @@ use crate::lto::worker::{UnitRange, Work};
 use crate::lto::{culprit, private_images};
 use crate::plan::image_policy::Entry;
 use crate::profile::time_trace;
+use offload_bundle::ptx::{self, DebugInfo};
 
 /// Links one target.
 ///
@@ -206,7 +205,7 @@ impl<'s> Job<'_, 's> {
             let code = CodeTarget { arch: entry.arch, ptx: own, level: self.around.options.level };
             let text = self.emit(&merged.clone(), code)?;
             let text = match self.around.ptx_version {
-                Some(version) => ptxas::with_version(&text, version).unwrap_or(text),
+                Some(version) => ptx::with_version(&text, version).unwrap_or(text),
                 None if self.around.mode.dry => text,
                 None => self.maker.lower_version(text, entry.arch, &stem, self.around.scratch)?,
             };
@@ -220,7 +219,7 @@ impl<'s> Job<'_, 's> {
         let name = format!("the linked code for {arch}");
         // ptxas inlines functions of finished code far more than is good for registers and size: where there are
         // any, code is made as for a larger program, and finished by nvlink, which the other linkers always do.
-        let joins = joins || (self.maker.can_finish() && ptxas::has_functions(text));
+        let joins = joins || (self.maker.can_finish() && ptx::defines_functions(text));
         let source = Source { arch, input, debug_info: DebugInfo::of(text), joins, name };
         device_link::assemble(self.maker, source, self.around)
     }

@@ -7,8 +7,6 @@ use llvm_passes::partition::Partition;
 use llvm_passes::session::Warning;
 use offload_bundle::arch::GpuArch;
 
-use crate::codegen::ptxas;
-use crate::codegen::ptxas::DebugInfo;
 use crate::codegen::{Maker, Piece, Source};
 use crate::diag::demangle;
 use crate::diag::error::{Errors, collect};
@@ -23,6 +21,7 @@ use crate::profile::stats::JobStat;
 use crate::profile::time_trace;
 use crate::sys::cache::Key;
 use crate::sys::temp_files;
+use offload_bundle::ptx::{self, DebugInfo};
 
 /// Kernels that are named in messages about a partition, and the longest name.
 const KERNELS_SHOWN: usize = 3;
@@ -187,7 +186,7 @@ impl<'j> Job<'j> {
             return Ok(text);
         }
         if let Some(version) = self.around.ptx_version {
-            return Ok(ptxas::with_version(&text, version).unwrap_or(text));
+            return Ok(ptx::with_version(&text, version).unwrap_or(text));
         }
         let _probing = time_trace::scope("Find lowest PTX version", || format!("{} {arch}", self.stem));
         self.maker.lower_version(text, arch, &self.stem, self.around.scratch)

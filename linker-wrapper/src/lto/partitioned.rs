@@ -8,15 +8,15 @@ use std::path::PathBuf;
 use llvm_passes::partition::{self, Cut, Grain, Partition};
 use llvm_passes::pipeline::{self, Unit};
 use llvm_passes::program::Program;
-use llvm_passes::ptx_join;
 use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::session::Session;
 use llvm_passes::summary::{self, Summary};
 use offload_bundle::arch::GpuArch;
+use offload_bundle::ptx;
 use rayon::prelude::*;
 
+use crate::codegen::Piece;
 use crate::codegen::choose::Inputs;
-use crate::codegen::{Piece, ptxas};
 use crate::device::cudadevrt::DeviceLibrary;
 use crate::device::targets::{Code, TargetPlan};
 use crate::diag::error::{Errors, collect};
@@ -227,11 +227,10 @@ pub fn join(cut: &CutTarget<'_>, pieces: Vec<Made>, around: &Surroundings<'_>) -
 fn join_ptx(arch: GpuArch, texts: Vec<Vec<u8>>, around: &Surroundings<'_>) -> Option<Vec<u8>> {
     let _joining = time_trace::scope("Join PTX", || arch.virtual_name());
     // Each has the lowest version that it needs: all need the highest of these.
-    let version = texts.iter().filter_map(|text| ptxas::version_of(text)).max()?;
-    let texts: Vec<Vec<u8>> =
-        texts.into_iter().map(|text| ptxas::with_version(&text, version).unwrap_or(text)).collect();
+    let version = texts.iter().filter_map(|text| ptx::version(text)).max()?;
+    let texts: Vec<Vec<u8>> = texts.into_iter().map(|text| ptx::with_version(&text, version).unwrap_or(text)).collect();
     let parts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
-    let joined = ptx_join::join(&parts).ok()?;
+    let joined = ptx::join::join(&parts).ok()?;
     around.scratch.keep(&format!("{}.ptx", arch.virtual_name()), || joined.clone()).ok()?;
     Some(joined)
 }

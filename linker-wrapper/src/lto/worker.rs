@@ -20,11 +20,11 @@ use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::codegen::ptxas::DebugInfo;
 use crate::diag::error::Errors;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process;
 use crate::sys::temp_files;
+use offload_bundle::ptx::DebugInfo;
 
 /// First argument of the copy; behind it the file.
 pub const FLAG: &str = "--compile-partition";

@@ -10,7 +10,7 @@ use crate::FormatError;
 use crate::arch::{GpuArch, PtxVersion};
 use crate::cubin::{self, Cubin, CubinSymbol, SymbolBinding, SymbolKind};
 use crate::fatbin::{Compression, Entry, EntryKind};
-use crate::{ptx, ptx_header};
+use crate::ptx::{self, header};
 
 /// What there is to know of an entry to tell what the driver makes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,7 +219,7 @@ fn content(entry: &Entry<'_>, payload: &[u8], used: Use) -> Content {
         FormatError::new(entry.payload_offset.saturating_add(inside), error.what)
     };
     if entry.kind == EntryKind::Ptx {
-        return match ptx_header::read(payload) {
+        return match header::read(payload) {
             Some(header) => Content::Ptx { version: header.version, target: header.target },
             None => Content::Damaged(FormatError::new(entry.payload_offset, "PTX that does not start with `.version`")),
         };

@@ -5,7 +5,8 @@ use super::{BuilderOptions, EntryKind, FatbinError, Validation, cubin_header::Cu
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
 use crate::bytes::{u16_at, u32_at};
-use crate::{cubin, ptx_header};
+use crate::cubin;
+use crate::ptx::header;
 
 /// Parts of options for PTX that the compilers of NVIDIA use among themselves.
 const INTERNAL_OPTIONS: [&str; 3] = ["-uumn", "-ext-desc-file", "-ext-desc-string"];
@@ -85,7 +86,7 @@ pub(super) fn ptx(
 }
 
 fn sound_ptx(text: &[u8], arch: GpuArch, is_64_bit: bool) -> Result<(), FatbinError> {
-    let header = ptx_header::read(text).ok_or(FatbinError::MissingPtxVersion)?;
+    let header = header::read(text).ok_or(FatbinError::MissingPtxVersion)?;
     let target = header.target.ok_or(FatbinError::MissingPtxArch)?;
     // The driver chooses by the label: a plain label is for all later GPUs, so plain PTX must stand behind it.
     let fits = match (target.feature, arch.feature) {

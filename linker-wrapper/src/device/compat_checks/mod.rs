@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use llvm_passes::traits::{self, Debug, Traits};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
+use offload_bundle::ptx::DebugInfo;
 use rayon::prelude::*;
 
 pub use checks::{Check, Level, Levels};
 
-use crate::codegen::ptxas::DebugInfo;
 use crate::device::recorded_ptx_flags;
 use crate::device::targets::{Code, PlannedImage, TargetPlan};
 use crate::diag::error::Errors;

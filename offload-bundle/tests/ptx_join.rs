@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use llvm_passes::ptx_join;
 use object::{Object, ObjectSymbol, SymbolFlags};
+use offload_bundle::ptx::join as ptx_join;
 
 const LLVM: &str = "/usr/lib/llvm-22/bin";
 
@@ -208,5 +208,5 @@ fn unoptimized_code() {
 fn full_debug_information_is_left_to_one_piece() {
     let folder = tempfile::tempdir().unwrap();
     let part = compile(folder.path(), &FILES[2..], &["-O0", "-g"]).remove(0);
-    assert!(ptx_join::join(&[&part, &part]).unwrap_err().contains("full debug information"));
+    assert!(ptx_join::join(&[&part, &part]).unwrap_err().to_string().contains("full debug information"));
 }

@@ -2,11 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::error::JoinError;
 use super::scan::{Linkage, Statement, in_name, name_end, quiet_end};
 
 /// What changes in the statements of one part.
 #[derive(Debug, Default)]
 pub struct Changes<'a> {
+    /// The part, counted from 0.
+    pub part: usize,
     /// Old name to new name.
     pub names: HashMap<&'a [u8], Vec<u8>>,
     /// New names of the part: its text may not use them already.
@@ -20,7 +23,7 @@ impl Changes<'_> {
     ///
     /// # Errors
     /// The text has a name of its own that a new one would mean something else to.
-    pub fn apply(&self, text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    pub fn apply(&self, text: &[u8], out: &mut Vec<u8>) -> Result<(), JoinError> {
         if self.names.is_empty() && self.files.is_empty() {
             out.extend_from_slice(text);
             return Ok(());
@@ -42,7 +45,8 @@ impl Changes<'_> {
             }
             if !modifier && lengths >> word.len().min(63) & 1 == 1 {
                 if self.taken.contains(word) {
-                    return Err(format!("the name {} is in use", String::from_utf8_lossy(word)));
+                    let name = String::from_utf8_lossy(word).into_owned();
+                    return Err(JoinError::NameInUse { part: self.part, name });
                 }
                 if let Some(new) = self.names.get(word) {
                     out.extend_from_slice(&text[done..at]);

@@ -70,11 +70,20 @@ impl<'a> Statement<'a> {
     }
 }
 
+/// Text that LLVM does not write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// Where in the text.
+    pub offset: usize,
+    /// What is wrong there.
+    pub what: &'static str,
+}
+
 /// All statements of a module.
 ///
 /// # Errors
 /// The byte at which the text is not what LLVM writes, and why.
-pub fn statements(text: &[u8]) -> Result<Vec<Statement<'_>>, String> {
+pub fn statements(text: &[u8]) -> Result<Vec<Statement<'_>>, SyntaxError> {
     let mut scanner = Scanner { text, at: 0 };
     let mut found = Vec::new();
     while scanner.skip_blank() {
@@ -138,11 +147,11 @@ impl<'a> Scanner<'a> {
         false
     }
 
-    fn error<T>(&self, what: &str) -> Result<T, String> {
-        Err(format!("{what} at byte {}", self.at))
+    fn error<T>(&self, what: &'static str) -> Result<T, SyntaxError> {
+        Err(SyntaxError { offset: self.at, what })
     }
 
-    fn statement(&mut self) -> Result<Statement<'a>, String> {
+    fn statement(&mut self) -> Result<Statement<'a>, SyntaxError> {
         let start = self.at;
         let rest = &self.text[start..];
         const LINES: [(&[u8], Kind); 4] = [
@@ -184,7 +193,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads to the end of a statement. `true`: it has a body.
-    fn tokens(&mut self, draft: &mut Draft<'a>) -> Result<bool, String> {
+    fn tokens(&mut self, draft: &mut Draft<'a>) -> Result<bool, SyntaxError> {
         while self.skip_blank() {
             let byte = self.text[self.at];
             match byte {
@@ -258,7 +267,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Steps over braces and all in them.
-    fn block(&mut self) -> Result<(), String> {
+    fn block(&mut self) -> Result<(), SyntaxError> {
         let mut depth = 0_usize;
         while let Some(byte) = self.text.get(self.at) {
             match byte {

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::error::JoinError;
 use super::rewrite::{self, Changes};
 use super::scan::{Kind, Linkage, Statement};
 
@@ -55,7 +56,7 @@ fn named<'p, 'a>(parts: &'p [Part<'a>]) -> impl Iterator<Item = (Place, &'p Stat
 ///
 /// # Errors
 /// A name that means two things in two parts.
-pub fn resolve<'a>(parts: &[Part<'a>]) -> Result<Names<'a>, String> {
+pub fn resolve<'a>(parts: &[Part<'a>]) -> Result<Names<'a>, JoinError> {
     let mut names = Names::default();
     for (place, statement) in named(parts) {
         let local = statement.linkage == Linkage::Local;
@@ -102,7 +103,7 @@ fn alignment(statement: &Statement<'_>) -> u64 {
 }
 
 /// A name must be the same thing in all parts: calls in one rely on what the function is there.
-fn check(names: &Names<'_>, parts: &[Part<'_>]) -> Result<(), String> {
+fn check(names: &Names<'_>, parts: &[Part<'_>]) -> Result<(), JoinError> {
     for (place, statement) in named(parts).filter(|(_, statement)| statement.linkage != Linkage::Local) {
         let chosen = names.shared.get(statement.name).and_then(Shared::chosen).filter(|chosen| *chosen != place);
         let Some(chosen) = chosen.map(|(part, index)| &parts[part][index]) else { continue };
@@ -113,7 +114,7 @@ fn check(names: &Names<'_>, parts: &[Part<'_>]) -> Result<(), String> {
             kind => chosen.kind == kind && (!is_final(statement) || statement.text == chosen.text),
         };
         if !same {
-            return Err(format!("{} is not the same in two parts", String::from_utf8_lossy(statement.name)));
+            return Err(JoinError::Conflict { name: String::from_utf8_lossy(statement.name).into_owned() });
         }
     }
     Ok(())
@@ -126,7 +127,7 @@ fn is_final(statement: &Statement<'_>) -> bool {
 
 /// A local name that other parts use too gets another one in all parts but the first.
 fn rename_locals<'a>(names: &mut Names<'a>, parts: &[Part<'a>]) {
-    names.changes = parts.iter().map(|_| Changes::default()).collect();
+    names.changes = (0..parts.len()).map(|part| Changes { part, ..Changes::default() }).collect();
     let everything: HashSet<&[u8]> = named(parts).map(|(_, statement)| statement.name).collect();
     // Where a local name was first seen, and its definition.
     let mut first: HashMap<&[u8], (usize, Option<Place>)> = HashMap::new();

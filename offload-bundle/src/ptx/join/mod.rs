@@ -1,11 +1,20 @@
-//! Several PTX modules as one: what the partitions of one program give, where the image is to carry PTX that loads
-//! alone.
+//! Joins several PTX modules into one, which the driver can load alone.
 //!
-//! The text is what LLVM's NVPTX backend writes, and what ptxas takes decides about the result (tried with ptxas of
-//! CUDA 13.0): a function may be declared before its definition only with the definition's own linkage and
-//! `.noreturn`; a variable may be announced as `.extern` of the same type, and even values of other variables may
-//! name it then, but without `-c` ptxas warns about that: only circles of variables need it.
+//! A program that is compiled in partitions has a PTX module for each. The reader knows what LLVM's NVPTX backend writes. The result
+//! follows what ptxas accepts (tried with CUDA 13.0): a function may be declared before its definition only with the definition's own
+//! linkage and `.noreturn`; a variable may be announced as `.extern` of the same type, and even values of other variables may name it
+//! then, but without `-c` ptxas warns about that, so only circles of variables are announced.
+//!
+//! ```
+//! let part = |code: &str| format!(".version 8.8\n.target sm_90\n.address_size 64\n{code}");
+//! let caller = part(".extern .func helper();\n.visible .entry kernel() { call helper; ret; }");
+//! let callee = part(".visible .func helper() { ret; }");
+//! let joined = offload_bundle::ptx::join::join(&[caller.as_bytes(), callee.as_bytes()])?;
+//! assert!(String::from_utf8(joined)?.contains(".visible .func helper();"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod error;
 mod names;
 mod order;
 mod rewrite;
@@ -13,23 +22,23 @@ mod scan;
 
 use std::collections::{HashMap, HashSet};
 
+pub use error::JoinError;
 use names::{Names, Part, Place};
 use order::Step;
 use scan::{Kind, Linkage, Statement};
 
-/// Joins the PTX of partitions of one program. Names that several parts see are the program's: one definition of
-/// each stays, a strong one if there is one. Local names stay apart, except constants of the same text.
+/// Joins the PTX of partitions of one program. Of each name that several parts see one definition stays, a strong one if there is one.
+/// Local names stay apart, except constants of the same text.
 ///
 /// # Errors
-/// What cannot be joined, so that the PTX has to be made in one piece: parts of different versions or targets,
-/// with full debug information, or with a name that means two things; text that LLVM does not write.
-pub fn join(parts: &[&[u8]]) -> Result<Vec<u8>, String> {
+/// Parts of different versions or targets, with full debug information, or with a name that means two things, and text that LLVM does
+/// not write. Such a program has to be compiled in one piece.
+pub fn join(parts: &[&[u8]]) -> Result<Vec<u8>, JoinError> {
     if parts.is_empty() {
-        return Err("there is no PTX to join".to_owned());
+        return Err(JoinError::NoParts);
     }
-    let scanned: Result<Vec<Part<'_>>, String> =
-        parts.iter().enumerate().map(|(index, text)| read(index, text)).collect();
-    let scanned = scanned?;
+    let scanned = parts.iter().enumerate().map(|(part, text)| scan(part, text));
+    let scanned = scanned.collect::<Result<Vec<Part<'_>>, JoinError>>()?;
     check_headers(&scanned)?;
     let mut names = names::resolve(&scanned)?;
     let files = number_files(&scanned, &mut names)?;
@@ -43,22 +52,22 @@ pub fn join(parts: &[&[u8]]) -> Result<Vec<u8>, String> {
     Ok(joiner.out)
 }
 
-fn read(index: usize, text: &[u8]) -> Result<Part<'_>, String> {
-    scan::statements(text).map_err(|error| format!("part {index}: {error}"))
+fn scan(part: usize, text: &[u8]) -> Result<Part<'_>, JoinError> {
+    scan::statements(text).map_err(|error| JoinError::Syntax { part, offset: error.offset, what: error.what })
 }
 
 /// `.version`, `.target` and `.address_size` must be the same, and nothing may describe the code of one part.
-fn check_headers(parts: &[Part<'_>]) -> Result<(), String> {
+fn check_headers(parts: &[Part<'_>]) -> Result<(), JoinError> {
     let header = |part: &Part<'_>| -> Vec<Vec<u8>> {
         let lines = part.iter().filter(|statement| statement.kind == Kind::Header);
         lines.map(|line| line.text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect()).collect()
     };
     let first = header(&parts[0]);
     if first.len() != 3 {
-        return Err("the first part does not begin with .version, .target and .address_size".to_owned());
+        return Err(JoinError::NoHeader);
     }
     if let Some(other) = parts.iter().position(|part| header(part) != first) {
-        return Err(format!("parts 0 and {other} have different versions or targets"));
+        return Err(JoinError::DifferentHeaders { part: other });
     }
     let is_debug = |statement: &Statement<'_>| match statement.kind {
         Kind::Header => statement.text.starts_with(b".target") && statement.text.ends_with(b"debug"),
@@ -66,7 +75,7 @@ fn check_headers(parts: &[Part<'_>]) -> Result<(), String> {
         _ => false,
     };
     match parts.iter().flatten().any(is_debug) {
-        true => Err("the parts have full debug information".to_owned()),
+        true => Err(JoinError::FullDebugInfo),
         false => Ok(()),
     }
 }
@@ -76,13 +85,13 @@ fn is_empty_section(statement: &Statement<'_>) -> bool {
     body.iter().all(|byte| matches!(byte, b'{' | b'}') || byte.is_ascii_whitespace())
 }
 
-/// Numbers the files anew, each once; their lines, without the number, in that order.
-fn number_files<'a>(parts: &[Part<'a>], names: &mut Names<'a>) -> Result<Vec<&'a [u8]>, String> {
+/// Renumbers the files so that each is named once; returns their lines, without the number, in the new order.
+fn number_files<'a>(parts: &[Part<'a>], names: &mut Names<'a>) -> Result<Vec<&'a [u8]>, JoinError> {
     let mut numbers: HashMap<&[u8], u64> = HashMap::new();
     let mut files = Vec::new();
-    for (part, changes) in parts.iter().zip(&mut names.changes) {
-        for file in part.iter().filter(|statement| statement.kind == Kind::File) {
-            let (number, name) = split_file(file.text)?;
+    for (part, (statements, changes)) in parts.iter().zip(&mut names.changes).enumerate() {
+        for file in statements.iter().filter(|statement| statement.kind == Kind::File) {
+            let (number, name) = split_file(file.text).ok_or(JoinError::UnnumberedFile { part })?;
             let new = *numbers.entry(name).or_insert_with(|| {
                 files.push(name);
                 files.len() as u64
@@ -96,12 +105,12 @@ fn number_files<'a>(parts: &[Part<'a>], names: &mut Names<'a>) -> Result<Vec<&'a
 }
 
 /// `.file 3 "a.cu"` -> 3 and `"a.cu"`.
-fn split_file(text: &[u8]) -> Result<(u64, &[u8]), String> {
+fn split_file(text: &[u8]) -> Option<(u64, &[u8])> {
     let rest = text.strip_prefix(b".file").unwrap_or(text).trim_ascii_start();
     let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
     let number = std::str::from_utf8(&rest[..end]).ok().and_then(|digits| digits.parse().ok());
     let name = rest[end..].trim_ascii();
-    number.map(|number| (number, name)).ok_or_else(|| "a .file without a number".to_owned())
+    number.map(|number| (number, name))
 }
 
 /// The joined module while it is written.
@@ -123,8 +132,8 @@ impl<'a> Joiner<'_, 'a> {
     }
 
     /// Writes text of a part with that part's changes, on lines of its own.
-    fn put(&mut self, part: usize, text: &[u8]) -> Result<(), String> {
-        self.names.changes[part].apply(text, &mut self.out).map_err(|error| format!("part {part}: {error}"))?;
+    fn put(&mut self, part: usize, text: &[u8]) -> Result<(), JoinError> {
+        self.names.changes[part].apply(text, &mut self.out)?;
         self.out.push(b'\n');
         Ok(())
     }
@@ -148,7 +157,7 @@ impl<'a> Joiner<'_, 'a> {
     }
 
     /// First, all functions that may be called before they are defined.
-    fn function_declarations(&mut self) -> Result<(), String> {
+    fn function_declarations(&mut self) -> Result<(), JoinError> {
         for (place, statement) in self.each(|kind| kind == Kind::Function) {
             if !self.stays(place, &statement) {
                 continue;
@@ -163,7 +172,7 @@ impl<'a> Joiner<'_, 'a> {
     }
 
     /// Then the variables: those that nobody defines, then each behind what its value names.
-    fn variables(&mut self) -> Result<(), String> {
+    fn variables(&mut self) -> Result<(), JoinError> {
         for (place, statement) in self.each(|kind| matches!(kind, Kind::Variable { .. } | Kind::Other)) {
             let shared = self.names.shared.get(statement.name).filter(|_| statement.linkage != Linkage::Local);
             let undefined =
@@ -183,7 +192,7 @@ impl<'a> Joiner<'_, 'a> {
     }
 
     /// The bodies.
-    fn functions(&mut self) -> Result<(), String> {
+    fn functions(&mut self) -> Result<(), JoinError> {
         for (place, statement) in self.each(|kind| kind == Kind::Function) {
             if statement.has_body && self.stays(place, &statement) {
                 self.put(place.0, statement.text)?;
@@ -193,7 +202,7 @@ impl<'a> Joiner<'_, 'a> {
     }
 
     /// Aliases, which want their functions defined; sections; files.
-    fn rest(&mut self, files: &[&[u8]]) -> Result<(), String> {
+    fn rest(&mut self, files: &[&[u8]]) -> Result<(), JoinError> {
         let mut written = HashSet::new();
         for (place, statement) in self.each(|kind| matches!(kind, Kind::Alias | Kind::Section)) {
             let mut text = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::error::JoinError;
 use super::names::{Names, Part, Place};
 use super::scan::{Kind, Linkage, Statement, in_name, name_end, quiet_end};
 
@@ -18,7 +19,7 @@ pub enum Step {
 ///
 /// # Errors
 /// A circle through a local variable, which cannot be announced.
-pub fn variables(parts: &[Part<'_>], names: &Names<'_>) -> Result<Vec<Step>, String> {
+pub fn variables(parts: &[Part<'_>], names: &Names<'_>) -> Result<Vec<Step>, JoinError> {
     let mut sorter = Sorter::new(parts, names);
     for place in sorter.roots.clone() {
         sorter.visit(place)?;
@@ -62,7 +63,7 @@ impl<'s, 'a> Sorter<'s, 'a> {
     }
 
     /// Writes a variable behind all that its value names. On a stack of its own: chains may be long.
-    fn visit(&mut self, root: Place) -> Result<(), String> {
+    fn visit(&mut self, root: Place) -> Result<(), JoinError> {
         if self.seen.contains_key(&root) {
             return Ok(());
         }
@@ -90,11 +91,10 @@ impl<'s, 'a> Sorter<'s, 'a> {
         Ok(())
     }
 
-    fn announce(&mut self, place: Place) -> Result<(), String> {
+    fn announce(&mut self, place: Place) -> Result<(), JoinError> {
         let statement = self.statement(place);
         if statement.linkage == Linkage::Local {
-            let name = String::from_utf8_lossy(statement.name);
-            return Err(format!("the values of {name} and of variables in another part name each other"));
+            return Err(JoinError::LocalCircle { name: String::from_utf8_lossy(statement.name).into_owned() });
         }
         if self.announced.insert(place) {
             self.steps.push(Step::Announce(place));

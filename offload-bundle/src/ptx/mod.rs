@@ -1,0 +1,16 @@
+//! PTX as text: its header, its symbols, its debug information, and how several modules become one. (PTX ISA manual, chapters 4 and 5
+//! and section 11.6.)
+
+mod debug_info;
+pub(crate) mod header;
+pub mod join;
+mod symbols;
+
+pub use debug_info::DebugInfo;
+pub use header::{target, version, with_version};
+pub use symbols::{defines_functions, symbols};
+
+/// Whether the data is PTX: text whose first statement is `.version`, which the manual requires.
+pub fn is_ptx(data: &[u8]) -> bool {
+    version(data).is_some()
+}

@@ -12,7 +12,7 @@ use crate::cli::device_options::{self, DeviceOptions};
 use crate::cli::options::{self, Options};
 use crate::cli::persona;
 use crate::cli::response_file;
-use crate::codegen::{Backends, Choice};
+use crate::codegen::{BackendDecision, Backends};
 use crate::crash_report;
 use crate::device::device_files::{self, DeviceFiles};
 use crate::device::recorded_ptx_flags::FileWishes;
@@ -336,7 +336,7 @@ struct Link<'a> {
     /// Names that the host registers.
     registered: &'a HashSet<String>,
     /// What made the machine code, once that is chosen.
-    choices: OnceLock<Vec<Choice>>,
+    choices: OnceLock<Vec<BackendDecision>>,
     /// What there is to say of the CUDA image, once it is made.
     report: OnceLock<ImageReport>,
     /// Notes for `--offload-stats`.
@@ -411,14 +411,14 @@ impl Link<'_> {
         });
         if self.mode.show {
             // Comments to the shell that the commands are pasted into.
-            backends.choices().iter().for_each(|choice| messages::show(format_args!(" # {choice}")));
+            backends.decisions().iter().for_each(|choice| messages::show(format_args!(" # {choice}")));
             let notes = results.notes();
             notes
                 .iter()
                 .for_each(|why| messages::show(format_args!(" # the cache is not used for all of this link: {why}")));
         }
         // One link has one set of targets.
-        let _ = self.choices.set(backends.choices());
+        let _ = self.choices.set(backends.decisions());
         if let Some(cache) = results.cache() {
             // One link has one set of targets.
             let _ = self.cached.set(cache.hits_and_misses());

@@ -11,10 +11,10 @@ use std::time::Duration;
 use offload_bundle::arch::PtxVersion;
 use offload_bundle::fatbin::CompressMode;
 
+use crate::cli::backend_choice::BackendChoice;
 use crate::cli::flags::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::cli::flags::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::cli::persona::Persona;
-use crate::codegen::choose::Wish;
 use crate::device::compat_checks::Levels;
 use crate::diag::byte_size;
 use crate::diag::error::Errors;
@@ -39,7 +39,7 @@ pub struct Options {
     /// Parts of CUDA that are named one by one.
     pub parts: NamedParts,
     /// What makes the machine code.
-    pub backend: Wish,
+    pub backend: BackendChoice,
     pub print_toolchain: bool,
     pub host_triple: Option<String>,
     /// (triple or none, argument)
@@ -332,7 +332,7 @@ impl Parser {
             Meaning::CudaPath => options.cuda_path = Some(value.into()),
             Meaning::PartPath(part) => options.parts.set(part, value.into()),
             Meaning::PrintToolchain => options.print_toolchain = true,
-            Meaning::OffloadBackend => match Wish::parse(&text) {
+            Meaning::OffloadBackend => match BackendChoice::parse(&text) {
                 Some(wish) => options.backend = wish,
                 None => self
                     .errors

@@ -1,35 +1,45 @@
-//! The whole dispatch table: every kind of input under every combination of tools, and what was chosen.
+//! The whole dispatch table: the backend that is chosen for every kind of input and every combination of tools.
 
 use super::*;
 
 const PTX_8_0: PtxVersion = PtxVersion { major: 8, minor: 0 };
-const TOOLKIT: Programs = Programs { ptxas: Some((13, 0)), nvlink: true };
-const NO_TOOLKIT: Programs = Programs { ptxas: None, nvlink: false };
-const WHEEL: Programs = Programs { ptxas: Some((12, 9)), nvlink: false };
+const TOOLKIT: ToolFacts = toolkit(Some((13, 0)), true);
+const NO_TOOLKIT: ToolFacts = toolkit(None, false);
+const WHEEL: ToolFacts = toolkit(Some((12, 9)), false);
 const LIBRARIES: [Option<Release>; 5] = [None, Some((12, 2)), Some((12, 9)), Some((13, 0)), Some((13, 5))];
-const DRIVERS: [Driver; 4] = [Driver::Absent, Driver::Unknown, Driver::Known((12, 4)), Driver::Known((13, 0))];
+const DRIVERS: [DriverRelease; 4] =
+    [DriverRelease::Absent, DriverRelease::Unknown, DriverRelease::Known((12, 4)), DriverRelease::Known((13, 0))];
 
-fn inputs(kind: &str) -> Inputs {
-    let base = Inputs::none(GpuArch::plain(90));
+const fn toolkit(ptxas: Option<Release>, nvlink: bool) -> ToolFacts {
+    ToolFacts { ptxas, nvlink, nvjitlink: None, driver: DriverRelease::Absent }
+}
+
+/// `toolkit` with a library and a driver beside it.
+fn with(toolkit: ToolFacts, nvjitlink: Option<Release>, driver: DriverRelease) -> ToolFacts {
+    ToolFacts { nvjitlink, driver, ..toolkit }
+}
+
+fn needs(kind: &str) -> CodegenNeeds {
+    let base = CodegenNeeds::none(GpuArch::plain(90));
     let lto_ir = |minor| Some(LtoIrVersion { major: 1, minor });
     match kind {
-        "bitcode" => Inputs { bitcode: true, ..base },
-        "partitions" => Inputs { bitcode: true, joins: true, ..base },
-        "ptx 8.0" => Inputs { ptx: Some(PTX_8_0), ..base },
-        "ptx 9.0" => Inputs { ptx: Some(PtxVersion { major: 9, minor: 0 }), ..base },
-        "cubins" => Inputs { cubins: true, joins: true, ..base },
-        "lto-ir 12.2" => Inputs { lto_ir: lto_ir(59), joins: true, ..base },
-        "lto-ir 13.0" => Inputs { lto_ir: lto_ir(65), joins: true, ..base },
-        "mixed" => Inputs { bitcode: true, ptx: Some(PTX_8_0), cubins: true, joins: true, ..base },
+        "bitcode" => CodegenNeeds { bitcode: true, ..base },
+        "partitions" => CodegenNeeds { bitcode: true, joins: true, ..base },
+        "ptx 8.0" => CodegenNeeds { ptx: Some(PTX_8_0), ..base },
+        "ptx 9.0" => CodegenNeeds { ptx: Some(PtxVersion { major: 9, minor: 0 }), ..base },
+        "cubins" => CodegenNeeds { joins: true, ..base },
+        "lto-ir 12.2" => CodegenNeeds { lto_ir: lto_ir(59), joins: true, ..base },
+        "lto-ir 13.0" => CodegenNeeds { lto_ir: lto_ir(65), joins: true, ..base },
+        "mixed" => CodegenNeeds { bitcode: true, ptx: Some(PTX_8_0), joins: true, ..base },
         "mixed, lto-ir 12.9" => {
-            Inputs { bitcode: true, ptx: Some(PTX_8_0), cubins: true, lto_ir: lto_ir(64), joins: true, ..base }
+            CodegenNeeds { bitcode: true, ptx: Some(PTX_8_0), lto_ir: lto_ir(64), joins: true, ..base }
         }
         _ => panic!("{kind}"),
     }
 }
 
 /// One letter: p(txas), n(vJitLink), d(river), or - for an error.
-fn letter(chosen: &Result<Backend, Why>) -> char {
+fn letter(chosen: &Result<Backend, NoBackend>) -> char {
     match chosen {
         Ok(Backend::Ptxas) => 'p',
         Ok(Backend::NvJitLink) => 'n',
@@ -39,8 +49,9 @@ fn letter(chosen: &Result<Backend, Why>) -> char {
 }
 
 /// One word for each library (absent, 12.2, 12.9, 13.0, 13.5) of one letter for each driver (absent, unknown, 12.4, 13.0).
-fn row(inputs: &Inputs, toolkit: Programs, lto: bool, wish: Wish) -> String {
-    let word = |library| DRIVERS.map(|driver| letter(&choose_backend(inputs, toolkit, library, driver, lto, wish)));
+fn row(needs: &CodegenNeeds, toolkit: ToolFacts, lto: bool, choice: BackendChoice) -> String {
+    let word =
+        |library| DRIVERS.map(|driver| letter(&choose_backend(needs, &with(toolkit, library, driver), lto, choice)));
     LIBRARIES.map(|library| word(library).iter().collect::<String>()).join(" ")
 }
 
@@ -81,12 +92,12 @@ fn the_dispatch_table() {
         ("cubins", false, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
     ];
     for (kind, lto, auto, nvjitlink, driver) in table {
-        let inputs = inputs(kind);
-        assert_eq!(row(&inputs, NO_TOOLKIT, lto, Wish::Auto), auto, "{kind}, lto {lto}, auto");
+        let needs = needs(kind);
+        assert_eq!(row(&needs, NO_TOOLKIT, lto, BackendChoice::Auto), auto, "{kind}, lto {lto}, auto");
         for toolkit in [TOOLKIT, NO_TOOLKIT, WHEEL] {
-            let with = |wish| row(&inputs, toolkit, lto, wish);
-            assert_eq!(with(Wish::Only(Backend::NvJitLink)), nvjitlink, "{kind}, lto {lto}, nvjitlink");
-            assert_eq!(with(Wish::Only(Backend::Driver)), driver, "{kind}, lto {lto}, driver");
+            let only = |choice| row(&needs, toolkit, lto, choice);
+            assert_eq!(only(BackendChoice::Only(Backend::NvJitLink)), nvjitlink, "{kind}, lto {lto}, nvjitlink");
+            assert_eq!(only(BackendChoice::Only(Backend::Driver)), driver, "{kind}, lto {lto}, driver");
         }
     }
 }
@@ -111,45 +122,45 @@ fn a_toolkit_that_can_do_it_is_taken_whatever_else_there_is() {
         ("cubins", WHEEL, false),
         ("mixed", WHEEL, false),
     ] {
-        let inputs = inputs(kind);
+        let needs = needs(kind);
         let all = |letter: &str| [letter.repeat(4).as_str(); 5].join(" ");
-        let ptxas = row(&inputs, toolkit, true, Wish::Only(Backend::Ptxas));
+        let ptxas = row(&needs, toolkit, true, BackendChoice::Only(Backend::Ptxas));
         assert_eq!(ptxas, all(if can { "p" } else { "-" }), "{kind}, ptxas");
         // Nobody has to look for a library or a driver when the toolkit is enough.
-        let auto = row(&inputs, toolkit, true, Wish::Auto);
-        let without = row(&inputs, NO_TOOLKIT, true, Wish::Auto);
+        let auto = row(&needs, toolkit, true, BackendChoice::Auto);
+        let without = row(&needs, NO_TOOLKIT, true, BackendChoice::Auto);
         assert_eq!(auto, if can { all("p") } else { without }, "{kind}, auto");
     }
 }
 
 #[test]
 fn targets_decide_too() {
-    let of = |arch: &str, kind| Inputs { arch: arch.parse().unwrap(), ..inputs(kind) };
+    let of = |arch: &str, kind| CodegenNeeds { arch: arch.parse().unwrap(), ..needs(kind) };
     for (arch, toolkit, library, driver, expected) in [
-        ("sm_120", TOOLKIT, None, Driver::Absent, 'p'),
-        ("sm_120", Programs { ptxas: Some((12, 4)), nvlink: true }, Some((12, 9)), Driver::Absent, 'n'),
-        ("sm_120", Programs { ptxas: Some((12, 4)), nvlink: true }, Some((12, 2)), Driver::Known((13, 0)), 'd'),
-        ("sm_120", Programs { ptxas: Some((12, 4)), nvlink: true }, Some((12, 2)), Driver::Known((12, 4)), '-'),
-        ("sm_70", TOOLKIT, Some((12, 9)), Driver::Absent, 'n'),
-        ("sm_70", TOOLKIT, Some((13, 0)), Driver::Known((13, 0)), 'd'),
-        ("sm_70", TOOLKIT, Some((13, 0)), Driver::Absent, '-'),
+        ("sm_120", TOOLKIT, None, DriverRelease::Absent, 'p'),
+        ("sm_120", toolkit(Some((12, 4)), true), Some((12, 9)), DriverRelease::Absent, 'n'),
+        ("sm_120", toolkit(Some((12, 4)), true), Some((12, 2)), DriverRelease::Known((13, 0)), 'd'),
+        ("sm_120", toolkit(Some((12, 4)), true), Some((12, 2)), DriverRelease::Known((12, 4)), '-'),
+        ("sm_70", TOOLKIT, Some((12, 9)), DriverRelease::Absent, 'n'),
+        ("sm_70", TOOLKIT, Some((13, 0)), DriverRelease::Known((13, 0)), 'd'),
+        ("sm_70", TOOLKIT, Some((13, 0)), DriverRelease::Absent, '-'),
     ] {
-        let chosen = choose_backend(&of(arch, "bitcode"), toolkit, library, driver, true, Wish::Auto);
+        let chosen = choose_backend(&of(arch, "bitcode"), &with(toolkit, library, driver), true, BackendChoice::Auto);
         assert_eq!(letter(&chosen), expected, "{arch} {toolkit:?} {library:?} {driver:?}");
     }
 }
 
 #[test]
 fn an_error_says_what_each_backend_lacks_and_what_to_do() {
-    let error = |kind, toolkit, library, driver, wish| {
-        choose_backend(&inputs(kind), toolkit, library, driver, true, wish).unwrap_err().to_string()
+    let error = |kind, toolkit, library, driver, choice| {
+        choose_backend(&needs(kind), &with(toolkit, library, driver), true, choice).unwrap_err().to_string()
     };
-    let wished = Wish::Only(Backend::NvJitLink);
+    let only_nvjitlink = BackendChoice::Only(Backend::NvJitLink);
     assert_eq!(
-        error("ptx 9.0", TOOLKIT, Some((12, 9)), Driver::Absent, wished),
+        error("ptx 9.0", TOOLKIT, Some((12, 9)), DriverRelease::Absent, only_nvjitlink),
         "PTX 9.0 is newer than nvJitLink 12.9, which knows 8.8: name a newer one, or compile with an older CUDA"
     );
-    let all = error("lto-ir 13.0", TOOLKIT, Some((12, 2)), Driver::Known((12, 4)), Wish::Auto);
+    let all = error("lto-ir 13.0", TOOLKIT, Some((12, 2)), DriverRelease::Known((12, 4)), BackendChoice::Auto);
     for part in [
         "LTO-IR to link, which ptxas does not read",
         "LTO-IR 1.65 is newer than nvJitLink 12.2, which knows 1.59",
@@ -157,7 +168,7 @@ fn an_error_says_what_each_backend_lacks_and_what_to_do() {
     ] {
         assert!(all.contains(part), "{part}: {all}");
     }
-    let driver = error("bitcode", TOOLKIT, None, Driver::Absent, Wish::Only(Backend::Driver));
+    let driver = error("bitcode", TOOLKIT, None, DriverRelease::Absent, BackendChoice::Only(Backend::Driver));
     assert!(
         driver.starts_with("the driver's linker is not there: link where NVIDIA's driver is installed"),
         "{driver}"
@@ -166,46 +177,52 @@ fn an_error_says_what_each_backend_lacks_and_what_to_do() {
 
 #[test]
 fn reasons() {
-    let of = |kind, toolkit, wish, backend| reason(&inputs(kind), toolkit, Some((13, 0)), true, wish, backend);
-    for (kind, toolkit, wish, backend, expected) in [
-        ("bitcode", TOOLKIT, Wish::Auto, Backend::Ptxas, "it can do the whole link and needs no driver"),
-        ("cubins", TOOLKIT, Wish::Auto, Backend::Ptxas, "machine code needs joining alone"),
-        ("bitcode", NO_TOOLKIT, Wish::Auto, Backend::NvJitLink, "ptxas is not there"),
-        ("partitions", WHEEL, Wish::Auto, Backend::NvJitLink, "several pieces must be joined, and there is no nvlink"),
-        ("lto-ir 13.0", TOOLKIT, Wish::Auto, Backend::NvJitLink, "there is LTO-IR to link, which ptxas does not read"),
-        ("bitcode", TOOLKIT, Wish::Only(Backend::Driver), Backend::Driver, "--offload-backend=driver asks for it"),
+    let of = |kind, toolkit, choice, backend| {
+        reason(&needs(kind), &with(toolkit, Some((13, 0)), DriverRelease::Absent), true, choice, backend)
+    };
+    for (kind, toolkit, choice, backend, expected) in [
+        ("bitcode", TOOLKIT, BackendChoice::Auto, Backend::Ptxas, "it can do the whole link and needs no driver"),
+        ("cubins", TOOLKIT, BackendChoice::Auto, Backend::Ptxas, "machine code needs joining alone"),
+        ("bitcode", NO_TOOLKIT, BackendChoice::Auto, Backend::NvJitLink, "ptxas is not there"),
+        (
+            "partitions",
+            WHEEL,
+            BackendChoice::Auto,
+            Backend::NvJitLink,
+            "several pieces must be joined, and there is no nvlink",
+        ),
+        (
+            "lto-ir 13.0",
+            TOOLKIT,
+            BackendChoice::Auto,
+            Backend::NvJitLink,
+            "there is LTO-IR to link, which ptxas does not read",
+        ),
+        (
+            "bitcode",
+            TOOLKIT,
+            BackendChoice::Only(Backend::Driver),
+            Backend::Driver,
+            "--offload-backend=driver asks for it",
+        ),
     ] {
-        assert_eq!(of(kind, toolkit, wish, backend), expected);
-    }
-}
-
-#[test]
-fn wishes_are_words() {
-    for (text, wish) in [
-        ("auto", Some(Wish::Auto)),
-        ("ptxas", Some(Wish::Only(Backend::Ptxas))),
-        ("nvjitlink", Some(Wish::Only(Backend::NvJitLink))),
-        ("driver", Some(Wish::Only(Backend::Driver))),
-        ("nvJitLink", None),
-        ("", None),
-    ] {
-        assert_eq!(Wish::parse(text), wish, "{text}");
+        assert_eq!(of(kind, toolkit, choice, backend), expected);
     }
 }
 
 #[test]
 fn issue_11_11_a_named_tool_is_refused_for_what_another_version_of_it_can_do() {
     let named = |tool, kind: &str, ptxas: Option<Release>, library| {
-        let toolkit = Programs { ptxas, nvlink: true };
-        refuse_named(tool, &inputs(kind), toolkit, library, true).map_err(|why| why.0[0].1)
+        let toolkit = toolkit(ptxas, true);
+        check_named(tool, &needs(kind), &with(toolkit, library, DriverRelease::Absent), true).map_err(|why| why.0[0].1)
     };
-    let newer = Lack::PtxNewer(PtxVersion { major: 9, minor: 0 }, newest_ptx((12, 9)), (12, 9));
+    let newer = Unsupported::PtxNewer(PtxVersion { major: 9, minor: 0 }, newest_ptx((12, 9)), (12, 9));
     assert_eq!(named(Backend::Ptxas, "ptx 9.0", Some((12, 9)), None), Err(newer));
     assert_eq!(named(Backend::NvJitLink, "ptx 9.0", None, Some((12, 9))), Err(newer));
-    assert_eq!(named(Backend::NvJitLink, "bitcode", None, None), Err(Lack::Absent));
+    assert_eq!(named(Backend::NvJitLink, "bitcode", None, None), Err(Unsupported::Absent));
     // No ptxas reads it, and nvlink has an option of its own.
     assert_eq!(named(Backend::Ptxas, "lto-ir 12.2", Some((12, 9)), None), Ok(()));
     assert_eq!(named(Backend::Ptxas, "bitcode", Some((12, 9)), None), Ok(()));
-    let no_nvlink = Programs { ptxas: Some((12, 9)), nvlink: false };
-    assert_eq!(refuse_named(Backend::Ptxas, &inputs("partitions"), no_nvlink, None, true), Ok(()));
+    let no_nvlink = toolkit(Some((12, 9)), false);
+    assert_eq!(check_named(Backend::Ptxas, &needs("partitions"), &no_nvlink, true), Ok(()));
 }

@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 use offload_bundle::arch::{ArchFeature, GpuArch};
 use offload_bundle::ptx::DebugInfo;
 
+use crate::codegen::device_object::Form;
 use crate::codegen::ffi::{Context, Cuda};
 use crate::codegen::library_link;
-use crate::codegen::library_link::{Form, Input, LinkOptions, c_string};
+use crate::codegen::library_link::{LinkInput, LinkOptions, c_string};
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 
@@ -26,13 +27,13 @@ const FAMILY: usize = 0x20000;
 
 /// The driver of this machine.
 #[derive(Debug)]
-pub struct Driver {
+pub struct CudaDriver {
     library: Cuda,
     path: PathBuf,
     context: OnceLock<Result<Context, Errors>>,
 }
 
-impl Driver {
+impl CudaDriver {
     /// Loads its library. No GPU is touched yet.
     ///
     /// # Errors
@@ -40,7 +41,7 @@ impl Driver {
     pub fn open(path: &Path) -> Result<Self, Errors> {
         let library = Cuda::load(path)
             .map_err(|why| Errors::one(format_args!("{} cannot be used as the CUDA driver: {why}", path.display())))?;
-        Ok(Driver { library, path: path.to_owned(), context: OnceLock::new() })
+        Ok(CudaDriver { library, path: path.to_owned(), context: OnceLock::new() })
     }
 
     /// The release of CUDA that it is for; none if it does not say.
@@ -57,7 +58,7 @@ impl Driver {
     ///
     /// # Errors
     /// There is no GPU; what the driver says.
-    pub fn link(&self, arch: GpuArch, inputs: &[Input<'_>], options: &LinkOptions<'_>) -> Result<Vec<u8>, Errors> {
+    pub fn link(&self, arch: GpuArch, inputs: &[LinkInput<'_>], options: &LinkOptions<'_>) -> Result<Vec<u8>, Errors> {
         library_link::require_relocatable(inputs, "the driver's linker")?;
         let context = self.context.get_or_init(|| self.start()).clone()?;
         let failed = |code: c_int, log: &str| self.failure(arch, code, log);
@@ -93,7 +94,7 @@ impl Driver {
     }
 }
 
-fn name(input: &Input<'_>) -> Result<CString, Errors> {
+fn name(input: &LinkInput<'_>) -> Result<CString, Errors> {
     c_string(input.name)
 }
 
@@ -107,7 +108,7 @@ fn kind(form: Form) -> c_int {
 }
 
 /// The driver's options and their values.
-fn values(arch: GpuArch, inputs: &[Input<'_>], options: &LinkOptions<'_>) -> Vec<(c_int, usize)> {
+fn values(arch: GpuArch, inputs: &[LinkInput<'_>], options: &LinkOptions<'_>) -> Vec<(c_int, usize)> {
     let base = match arch.feature {
         ArchFeature::Plain => 0,
         ArchFeature::Accelerated => ACCELERATED,
@@ -155,7 +156,7 @@ mod tests {
     fn options_as_numbers() {
         let words = ["-v", "--maxrregcount=32", "--other"].map(str::to_owned);
         let options = LinkOptions { level: 3, debug: false, ptxas_arguments: &words };
-        let full = Input { name: "a", form: Form::Ptx, bytes: b".version 8.0\n.target sm_90, debug\n" };
+        let full = LinkInput { name: "a", form: Form::Ptx, bytes: b".version 8.0\n.target sm_90, debug\n" };
         for (arch, inputs, expected) in [
             ("sm_90", &[][..], vec![(TARGET, 90), (OPTIMIZATION_LEVEL, 4), (LOG_VERBOSE, 1), (MAX_REGISTERS, 32)]),
             ("sm_90a", &[], vec![(TARGET, 0x1005a), (OPTIMIZATION_LEVEL, 4), (LOG_VERBOSE, 1), (MAX_REGISTERS, 32)]),

@@ -5,25 +5,15 @@ use std::ffi::CString;
 
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
-
-use crate::diag::error::{Errors, collect};
-use crate::diag::messages;
 use offload_bundle::ptx::DebugInfo;
 
-/// The forms of device code that a library takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// PTX.
-    Ptx,
-    /// A relocatable cubin.
-    Cubin,
-    /// NVIDIA's LTO-IR.
-    LtoIr,
-}
+use crate::codegen::device_object::Form;
+use crate::diag::error::{Errors, collect};
+use crate::diag::messages;
 
 /// One input of a library.
 #[derive(Debug, Clone, Copy)]
-pub struct Input<'a> {
+pub struct LinkInput<'a> {
     /// As messages call it.
     pub name: &'a str,
     /// What it is.
@@ -32,7 +22,7 @@ pub struct Input<'a> {
     pub bytes: &'a [u8],
 }
 
-impl<'a> Input<'a> {
+impl<'a> LinkInput<'a> {
     /// The bytes as a library wants them: PTX ends with a NUL.
     pub fn text(&self) -> Cow<'a, [u8]> {
         match self.form {
@@ -55,7 +45,7 @@ pub struct LinkOptions<'a> {
 
 impl LinkOptions<'_> {
     /// The most debug information that an input has: these libraries have one switch for all.
-    pub fn debug_info(&self, inputs: &[Input<'_>]) -> DebugInfo {
+    pub fn debug_info(&self, inputs: &[LinkInput<'_>]) -> DebugInfo {
         if self.debug && self.level == 0 {
             return DebugInfo::Full;
         }
@@ -74,7 +64,7 @@ impl LinkOptions<'_> {
 ///
 /// # Errors
 /// One for each that is finished or damaged.
-pub fn require_relocatable(inputs: &[Input<'_>], linker: &str) -> Result<(), Errors> {
+pub fn require_relocatable(inputs: &[LinkInput<'_>], linker: &str) -> Result<(), Errors> {
     let cubins = inputs.iter().filter(|input| input.form == Form::Cubin);
     collect(cubins.map(|input| match cubin::parse(input.bytes) {
         Ok(cubin) if cubin.is_relocatable() => Ok(()),

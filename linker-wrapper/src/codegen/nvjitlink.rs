@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::ptx::DebugInfo;
 
+use crate::codegen::device_object::Form;
 use crate::codegen::ffi;
 use crate::codegen::library_link;
-use crate::codegen::library_link::{Form, Input, LinkOptions, c_string};
+use crate::codegen::library_link::{LinkInput, LinkOptions, c_string};
 use crate::diag::error::Errors;
 
 /// The names of `nvJitLinkResult`, in order (nvJitLink.h of 13.0).
@@ -70,7 +71,7 @@ impl NvJitLink {
     ///
     /// # Errors
     /// Inputs that the library would drop in silence; what the library says.
-    pub fn link(&self, arch: GpuArch, inputs: &[Input<'_>], options: &LinkOptions<'_>) -> Result<Vec<u8>, Errors> {
+    pub fn link(&self, arch: GpuArch, inputs: &[LinkInput<'_>], options: &LinkOptions<'_>) -> Result<Vec<u8>, Errors> {
         library_link::require_relocatable(inputs, "nvJitLink")?;
         let words = arguments(arch, inputs, options, self.release());
         let words = words.iter().map(|word| c_string(word)).collect::<Result<Vec<CString>, Errors>>()?;
@@ -111,7 +112,12 @@ fn kind(form: Form) -> c_int {
 }
 
 /// The library's options.
-pub fn arguments(arch: GpuArch, inputs: &[Input<'_>], options: &LinkOptions<'_>, release: (u32, u32)) -> Vec<String> {
+pub fn arguments(
+    arch: GpuArch,
+    inputs: &[LinkInput<'_>],
+    options: &LinkOptions<'_>,
+    release: (u32, u32),
+) -> Vec<String> {
     let mut words = vec![format!("-arch={arch}")];
     let lto = inputs.iter().any(|input| input.form == Form::LtoIr);
     if lto {
@@ -137,7 +143,7 @@ mod tests {
 
     #[test]
     fn options_by_release_and_input() {
-        let input = |form, bytes| Input { name: "a", form, bytes };
+        let input = |form, bytes| LinkInput { name: "a", form, bytes };
         let ptx = [input(Form::Ptx, &b".version 8.0\n.target sm_90\n"[..])];
         let lines = [input(Form::Ptx, &b".version 8.0\n.target sm_90\n.file 1 \"a\"\n"[..])];
         let full = [input(Form::Ptx, &b".version 8.0\n.target sm_90, debug\n"[..])];

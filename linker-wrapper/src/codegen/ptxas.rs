@@ -35,7 +35,7 @@ pub struct Cubin {
     /// The cubin; empty in a dry run.
     pub bytes: Vec<u8>,
     /// Its warnings, and what `-v` makes it say; the user's to see.
-    pub said: String,
+    pub diagnostics: String,
     /// Its largest resident size in bytes; 0: not known.
     pub peak: u64,
 }
@@ -60,7 +60,7 @@ pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) ->
     }
     let bytes = std::fs::read(&assembly.output)
         .map_err(|error| Errors::one(format_args!("{program} left no cubin for {arch}: {error}")))?;
-    Ok(Cubin { bytes, said: words, peak: output.peak_bytes })
+    Ok(Cubin { bytes, diagnostics: words, peak: output.peak_bytes })
 }
 
 /// Gives PTX the lowest version that its target and code need: a newer one than the driver knows fails there,

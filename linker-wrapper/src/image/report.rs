@@ -8,7 +8,7 @@ use offload_bundle::fatbin::{Compression, Entry as Stored, FatbinWriter};
 use serde::Serialize;
 
 use crate::cli::options::Options;
-use crate::codegen::Choice;
+use crate::codegen::BackendDecision;
 use crate::device::recorded_ptx_flags;
 use crate::device::recorded_ptx_flags::FileWishes;
 use crate::device::targets::{Code, PlannedImage, TargetPlan};
@@ -144,7 +144,7 @@ pub struct BackendReport {
 
 impl BackendReport {
     /// Of what was chosen.
-    pub fn new(choice: &Choice) -> Self {
+    pub fn new(choice: &BackendDecision) -> Self {
         BackendReport {
             name: choice.backend.option(),
             file: choice.path.display().to_string(),
@@ -181,7 +181,7 @@ pub struct Linked<'a> {
     /// What the files wished for.
     pub wishes: &'a [FileWishes],
     /// What made the machine code of each target.
-    pub choices: &'a [Choice],
+    pub choices: &'a [BackendDecision],
 }
 
 impl ImageReport {

@@ -16,9 +16,8 @@ use offload_bundle::{cubin, ltoir, ptx};
 use rayon::prelude::*;
 
 use crate::cli::device_options::DeviceOptions;
-use crate::codegen::choose::Inputs;
-use crate::codegen::library_link::Form;
-use crate::codegen::{Backends, Maker, Piece, Source};
+use crate::codegen::choose::CodegenNeeds;
+use crate::codegen::{Backends, Codegen, DeviceObject, Form, PtxSource};
 use crate::device::cudadevrt;
 use crate::device::cudadevrt::DeviceLibrary;
 use crate::device::symbol_errors;
@@ -342,28 +341,27 @@ fn input_name(arch: GpuArch, index: usize, code: Code) -> String {
 /// What the tool that makes the machine code must be able to do. `jobs`: pieces that are made of bitcode; `library`: the
 /// device runtime comes too. Words for nvlink are its to judge, so with any of them it runs where one piece alone would be
 /// finished without it.
-pub fn needs(target: &TargetPlan<'_>, jobs: usize, library: bool, options: &DeviceOptions) -> Inputs {
+pub fn needs(target: &TargetPlan<'_>, jobs: usize, library: bool, options: &DeviceOptions) -> CodegenNeeds {
     let others = target.images.iter().filter(|image| image.code != Code::Bitcode).count();
     let unlinked = |(_, image): (usize, &PlannedImage<'_>)| {
         cubin::parse(image.bytes).is_ok_and(|cubin| cubin.unlinked().is_some())
     };
-    Inputs {
+    CodegenNeeds {
         bitcode: jobs > 0,
         ptx: of_code(target, Code::Ptx).filter_map(|(_, image)| ptx::version(image.bytes)).max(),
-        cubins: of_code(target, Code::Cubin).next().is_some(),
         lto_ir: of_code(target, Code::LtoIr).filter_map(|(_, image)| ltoir::version(image.bytes)).max(),
         joins: others + jobs + usize::from(library) > 1
             || !options.nvlink_arguments.is_empty()
             // The driver does not run it as it is.
             || of_code(target, Code::Cubin).any(unlinked),
-        ..Inputs::none(target.arch)
+        ..CodegenNeeds::none(target.arch)
     }
 }
 
 /// The most that can be needed, before anything is known of the code but its form.
-pub fn most_needs(target: &TargetPlan<'_>, options: &DeviceOptions) -> Inputs {
+pub fn most_needs(target: &TargetPlan<'_>, options: &DeviceOptions) -> CodegenNeeds {
     let bitcode = of_code(target, Code::Bitcode).next().is_some();
-    Inputs { joins: true, ..needs(target, usize::from(bitcode), true, options) }
+    CodegenNeeds { joins: true, ..needs(target, usize::from(bitcode), true, options) }
 }
 
 /// The bitcode among a target's images, with the names by which messages call them.
@@ -463,9 +461,9 @@ fn of_code<'t, 'a>(target: &'t TargetPlan<'a>, code: Code) -> impl Iterator<Item
 pub fn join(
     target: &TargetPlan<'_>,
     arch: GpuArch,
-    assembled: Vec<Piece>,
+    assembled: Vec<DeviceObject>,
     library: Option<&DeviceLibrary>,
-    needs: &Inputs,
+    needs: &CodegenNeeds,
     around: &Surroundings<'_>,
 ) -> Result<Vec<u8>, Errors> {
     let mut pieces = Vec::new();
@@ -478,10 +476,10 @@ pub fn join(
     if let Some(library) = library {
         let path = around.scratch.write(&format!("{}.library.cubin", target.arch), &library.cubin)?;
         let name = "libcudadevrt".to_owned();
-        pieces.push(Piece::finished(name, arch, path, library.cubin.clone(), true));
+        pieces.push(DeviceObject::cubin(name, arch, path, library.cubin.clone(), true));
     }
     if let [only] = &mut pieces[..]
-        && !only.open
+        && !only.unlinked
     {
         return Ok(std::mem::take(&mut only.bytes));
     }
@@ -493,9 +491,9 @@ pub fn join(
 fn input_piece(
     arch: GpuArch,
     (index, image): (usize, &PlannedImage<'_>),
-    needs: &Inputs,
+    needs: &CodegenNeeds,
     around: &Surroundings<'_>,
-) -> Result<Piece, Errors> {
+) -> Result<DeviceObject, Errors> {
     let name = image.origin.to_string();
     let file = input_name(arch, index, image.code);
     if image.code == Code::Ptx {
@@ -503,20 +501,20 @@ fn input_piece(
         let text = image.bytes.trim_ascii_end();
         let text = text.strip_suffix(b"\0").unwrap_or(text);
         let input = around.scratch.write(&file, text)?;
-        let source = Source { arch, input, debug_info: DebugInfo::of(text), joins: needs.joins, name };
+        let source = PtxSource { arch, input, debug_info: DebugInfo::of(text), relocatable: needs.joins, name };
         return assemble(around.backends.choose(needs)?, source, around);
     }
     let form = if image.code == Code::LtoIr { Form::LtoIr } else { Form::Cubin };
     let open = needs.joins || form == Form::LtoIr;
     let path = if open { around.scratch.write(&file, image.bytes)? } else { around.scratch.file(&file) };
-    Ok(Piece { form, ..Piece::finished(name, arch, path, image.bytes.to_vec(), open) })
+    Ok(DeviceObject { form, ..DeviceObject::cubin(name, arch, path, image.bytes.to_vec(), open) })
 }
 
 /// Makes a piece of a file of PTX.
 ///
 /// # Errors
 /// What the tool says.
-pub fn assemble(maker: Maker<'_>, source: Source, around: &Surroundings<'_>) -> Result<Piece, Errors> {
+pub fn assemble(maker: Codegen<'_>, source: PtxSource, around: &Surroundings<'_>) -> Result<DeviceObject, Errors> {
     let _assembling = time_trace::scope("ptxas", || source.input.display().to_string());
     maker.assemble(source, around.scratch)
 }

@@ -10,7 +10,7 @@ use llvm_passes::summary;
 use llvm_passes::{Module, visible_functions};
 use offload_bundle::arch::GpuArch;
 
-use crate::codegen::{Maker, Piece, Source};
+use crate::codegen::{Codegen, DeviceObject, PtxSource};
 use crate::device::targets::TargetPlan;
 use crate::diag::error::{Errors, collect};
 use crate::lto::device_link;
@@ -98,7 +98,7 @@ struct Job<'j, 's> {
     units: &'j [Unit<'j>],
     keep: &'j BTreeSet<String>,
     libdevice: &'s Libdevice,
-    maker: Maker<'j>,
+    maker: Codegen<'j>,
 }
 
 impl<'s> Job<'_, 's> {
@@ -134,7 +134,7 @@ impl<'s> Job<'_, 's> {
 
     /// From modules to all that the image gets of them: the target's own cubin, still to be joined with others, and
     /// the rest.
-    fn assemble(&self, modules: Vec<Module<'s>>, joins: bool) -> Result<(Option<Piece>, LinkedTarget), Errors> {
+    fn assemble(&self, modules: Vec<Module<'s>>, joins: bool) -> Result<(Option<DeviceObject>, LinkedTarget), Errors> {
         let stem = format!("{}.0", self.target.arch);
         let keep = |stage: &str, module: &Module<'_>| {
             self.around.scratch.keep(&format!("{stem}.{stage}.bc"), || pipeline::bitcode_of(module))
@@ -168,7 +168,7 @@ impl<'s> Job<'_, 's> {
         } else {
             None
         };
-        let said = own.iter().chain(&sass).flat_map(|cubin| cubin.said.clone()).collect();
+        let said = own.iter().chain(&sass).flat_map(|cubin| cubin.diagnostics.clone()).collect();
         let sass = sass.into_iter().map(|piece| (piece.arch, piece.bytes)).collect();
         Ok((own, LinkedTarget { sass, ptx, said, ..LinkedTarget::default() }))
     }
@@ -179,7 +179,7 @@ impl<'s> Job<'_, 's> {
     }
 
     /// Machine code for other targets, each made of a copy of the optimized module.
-    fn sass_entries(&self, merged: &Module<'s>) -> Result<Vec<Piece>, Errors> {
+    fn sass_entries(&self, merged: &Module<'s>) -> Result<Vec<DeviceObject>, Errors> {
         let own = self.target.arch;
         let wanted = self.around.sass.iter().filter(|entry| entry.from == own && entry.arch != own);
         collect(wanted.map(|entry| {
@@ -189,7 +189,7 @@ impl<'s> Job<'_, 's> {
             let stem = format!("{}.from.{own}", entry.arch);
             let joins = !self.around.options.nvlink_arguments.is_empty();
             let mut piece = self.piece(entry.arch, &stem, &text, joins)?;
-            if piece.open {
+            if piece.unlinked {
                 piece.bytes = self.maker.link_all(entry.arch, std::slice::from_ref(&piece), self.around.scratch)?;
             }
             Ok(piece)
@@ -214,13 +214,13 @@ impl<'s> Job<'_, 's> {
         }))
     }
 
-    fn piece(&self, arch: GpuArch, stem: &str, text: &[u8], joins: bool) -> Result<Piece, Errors> {
+    fn piece(&self, arch: GpuArch, stem: &str, text: &[u8], joins: bool) -> Result<DeviceObject, Errors> {
         let input = self.around.scratch.write(&format!("{stem}.ptx"), text)?;
         let name = format!("the linked code for {arch}");
         // ptxas inlines functions of finished code far more than is good for registers and size: where there are
         // any, code is made as for a larger program, and finished by nvlink, which the other linkers always do.
         let joins = joins || (self.maker.can_finish() && ptx::defines_functions(text));
-        let source = Source { arch, input, debug_info: DebugInfo::of(text), joins, name };
+        let source = PtxSource { arch, input, debug_info: DebugInfo::of(text), relocatable: joins, name };
         device_link::assemble(self.maker, source, self.around)
     }
 }

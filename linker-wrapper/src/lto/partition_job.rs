@@ -7,7 +7,7 @@ use llvm_passes::partition::Partition;
 use llvm_passes::session::Warning;
 use offload_bundle::arch::GpuArch;
 
-use crate::codegen::{Maker, Piece, Source};
+use crate::codegen::{Codegen, DeviceObject, PtxSource};
 use crate::diag::demangle;
 use crate::diag::error::{Errors, collect};
 use crate::lto::culprit;
@@ -31,7 +31,7 @@ const NAME_WIDTH: usize = 100;
 #[derive(Debug, Default)]
 pub struct Made {
     /// Relocatable machine code, or PTX for a library that compiles all of it at once.
-    pub cubins: Vec<Piece>,
+    pub cubins: Vec<DeviceObject>,
     /// PTX for the image, of the lowest version that it needs.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
     /// LLVM's warnings.
@@ -52,7 +52,7 @@ struct Job<'j> {
     stem: String,
     what: String,
     label: String,
-    maker: Maker<'j>,
+    maker: Codegen<'j>,
     sass: Vec<GpuArch>,
     ptx: Vec<GpuArch>,
     instructions: u64,
@@ -144,7 +144,7 @@ impl<'j> Job<'j> {
             let cubin = self.assemble(*arch, *debug_info)?;
             around.estimates.learn(*size, cubin.peak);
             ptxas_peak = ptxas_peak.max(cubin.peak);
-            made.said.extend(cubin.said.clone());
+            made.said.extend(cubin.diagnostics.clone());
             made.cubins.push(cubin);
         }
         made.ptx = collect(self.ptx.iter().map(|arch| Ok((*arch, self.image_ptx(*arch)?))))?;
@@ -172,9 +172,9 @@ impl<'j> Job<'j> {
         self.work.emissions.iter().find(|emission| emission.arch == name)
     }
 
-    fn assemble(&self, arch: GpuArch, debug_info: DebugInfo) -> Result<Piece, Errors> {
+    fn assemble(&self, arch: GpuArch, debug_info: DebugInfo) -> Result<DeviceObject, Errors> {
         let input = self.emission(arch).map(|emission| emission.path.clone()).unwrap_or_default();
-        let source = Source { arch, input, debug_info, joins: true, name: self.what.clone() };
+        let source = PtxSource { arch, input, debug_info, relocatable: true, name: self.what.clone() };
         device_link::assemble(self.maker, source, self.around)
     }
 
@@ -201,7 +201,7 @@ impl<'j> Job<'j> {
                 Ok(path) => path,
                 Err(error) => return Some(Err(error)),
             };
-            made.cubins.push(Piece::finished(self.what.clone(), arch, path, bytes, true));
+            made.cubins.push(DeviceObject::cubin(self.what.clone(), arch, path, bytes, true));
         }
         for (arch, text) in found.ptx {
             made.ptx.push((arch.parse().ok()?, text));

@@ -15,8 +15,8 @@ use offload_bundle::arch::GpuArch;
 use offload_bundle::ptx;
 use rayon::prelude::*;
 
-use crate::codegen::Piece;
-use crate::codegen::choose::Inputs;
+use crate::codegen::DeviceObject;
+use crate::codegen::choose::CodegenNeeds;
 use crate::device::cudadevrt::DeviceLibrary;
 use crate::device::targets::{Code, TargetPlan};
 use crate::diag::error::{Errors, collect};
@@ -78,7 +78,7 @@ pub struct CutTarget<'a> {
     /// libdevice.
     pub libdevice: Libdevice,
     /// What the tool that makes the machine code must be able to do.
-    pub needs: Inputs,
+    pub needs: CodegenNeeds,
     cut: Cut,
     library: Option<DeviceLibrary>,
 }
@@ -90,7 +90,7 @@ impl CutTarget<'_> {
     }
 
     /// What the tool that makes the machine code must be able to do.
-    pub fn needs(&self) -> &Inputs {
+    pub fn needs(&self) -> &CodegenNeeds {
         &self.needs
     }
 }
@@ -196,7 +196,7 @@ fn unit_file(
 /// # Errors
 /// What nvlink says.
 pub fn join(cut: &CutTarget<'_>, pieces: Vec<Made>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
-    let mut cubins: BTreeMap<GpuArch, Vec<Piece>> = BTreeMap::new();
+    let mut cubins: BTreeMap<GpuArch, Vec<DeviceObject>> = BTreeMap::new();
     let mut texts: BTreeMap<GpuArch, Vec<Vec<u8>>> = BTreeMap::new();
     let mut linked = LinkedTarget::default();
     for made in pieces {

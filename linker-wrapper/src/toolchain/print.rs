@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::cli::options::Options;
-use crate::codegen::cuda_driver::Driver;
+use crate::codegen::cuda_driver::CudaDriver;
 use crate::host::host_linker;
 use crate::toolchain::{Found, PARTS, Part, Toolchain, search, versions};
 
@@ -72,7 +72,7 @@ fn version(part: Part, found: &Found) -> Option<String> {
         // nvvm/libdevice/libdevice.10.bc, lib/libcudadevrt.a
         Part::Libdevice | Part::Cudadevrt => found.path.ancestors().skip(2).take(4).find_map(versions::of_tree),
         Part::Driver => {
-            let cuda = Driver::open(&found.path).ok().and_then(|driver| driver.release()).map(release);
+            let cuda = CudaDriver::open(&found.path).ok().and_then(|driver| driver.release()).map(release);
             match (versions::of_driver(&found.path), cuda) {
                 (Some(own), Some(cuda)) => Some(format!("{own}, CUDA {cuda}")),
                 (own, cuda) => own.or_else(|| cuda.map(|cuda| format!("CUDA {cuda}"))),

@@ -1,0 +1,217 @@
+//! The chosen backend as a value that runs.
+
+use std::path::PathBuf;
+
+use offload_bundle::arch::{GpuArch, PtxVersion};
+
+use crate::cli::backend_choice::Backend;
+use crate::cli::device_options::DeviceOptions;
+use crate::codegen::choose::Release;
+use crate::codegen::cuda_driver::CudaDriver;
+use crate::codegen::device_object::{DeviceObject, Form, PtxSource};
+use crate::codegen::library_link::{LinkInput, LinkOptions};
+use crate::codegen::nvjitlink::{self, NvJitLink};
+use crate::codegen::tools::Tools;
+use crate::codegen::{nvlink, ptxas};
+use crate::diag::error::Errors;
+use crate::diag::messages;
+use crate::sys::process::{Mode, quoted};
+use crate::sys::temp_files::Scratch;
+use crate::toolchain::Part;
+use crate::toolchain::ptxas as toolkit_ptxas;
+
+/// Generates code with the backend that was chosen for a target.
+#[derive(Clone, Copy)]
+pub struct Codegen<'b> {
+    linker: Linker<'b>,
+    tools: &'b Tools<'b>,
+    options: &'b DeviceOptions,
+    mode: Mode,
+}
+
+/// What links device objects.
+#[derive(Clone, Copy)]
+enum Linker<'b> {
+    /// nvlink, after ptxas has assembled each file of PTX.
+    Nvlink,
+    /// A library in this process, which compiles PTX and links in one call.
+    Library(Library<'b>),
+}
+
+/// A library that links.
+#[derive(Clone, Copy)]
+enum Library<'b> {
+    NvJitLink(&'b NvJitLink),
+    Driver(&'b CudaDriver),
+}
+
+impl<'b> Codegen<'b> {
+    /// Loads the library of `backend` if it is one.
+    ///
+    /// # Errors
+    /// The library cannot be loaded.
+    pub fn new(backend: Backend, tools: &'b Tools<'b>, options: &'b DeviceOptions, mode: Mode) -> Result<Self, Errors> {
+        let linker = match backend {
+            Backend::Ptxas => Linker::Nvlink,
+            Backend::NvJitLink => Linker::Library(Library::NvJitLink(tools.nvjitlink()?)),
+            Backend::Driver => Linker::Library(Library::Driver(tools.driver()?)),
+        };
+        Ok(Codegen { linker, tools, options, mode })
+    }
+
+    /// Whether this is ptxas with nvlink.
+    pub fn is_toolkit(self) -> bool {
+        matches!(self.linker, Linker::Nvlink)
+    }
+
+    /// The file of the tool: of the toolkit, ptxas if there is PTX, else nvlink.
+    pub fn path(self, has_ptx: bool) -> PathBuf {
+        match self.linker {
+            Linker::Nvlink => {
+                let part = if has_ptx { Part::Ptxas } else { Part::Nvlink };
+                self.tools.toolchain().path(part).unwrap_or_default()
+            }
+            Linker::Library(library) => library.path(),
+        }
+    }
+
+    /// The CUDA release of the tool, if it is known.
+    pub fn release(self, has_ptx: bool) -> Option<Release> {
+        match self.linker {
+            Linker::Nvlink => has_ptx.then(|| self.tools.ptxas().ok().map(|ptxas| ptxas.release))?,
+            Linker::Library(library) => library.release(),
+        }
+    }
+
+    /// The PTX version to emit for `arch`: the newest that both LLVM and the tool know.
+    ///
+    /// # Errors
+    /// The target is too new for one of them.
+    pub fn ptx_version(self, arch: GpuArch) -> Result<PtxVersion, Errors> {
+        // A driver that reports no release is assumed to be new; if it is not, its own error message will tell.
+        let release = self.release(true).unwrap_or((u32::MAX, 0));
+        toolkit_ptxas::ptx_version(arch, &self.path(true), release)
+    }
+
+    /// Lowers the version of PTX to the lowest that its target and code need; see [`ptxas::lower_version`]. `stem` is the prefix of
+    /// the names of this job's files.
+    ///
+    /// # Errors
+    /// The tool could not be started.
+    pub fn lower_version(self, text: Vec<u8>, arch: GpuArch, stem: &str, scratch: &Scratch) -> Result<Vec<u8>, Errors> {
+        let own = self.ptx_version(arch)?;
+        match self.linker {
+            Linker::Nvlink => {
+                let ptxas = &self.tools.ptxas()?.path;
+                ptxas::lower_version(text, arch, own, &|text| ptxas::attempt(ptxas, text, arch, stem, scratch))
+            }
+            Linker::Library(library) => ptxas::lower_version(text, arch, own, &|text| {
+                let input = LinkInput { name: "the PTX", form: Form::Ptx, bytes: text };
+                let options = LinkOptions { level: 0, debug: false, ptxas_arguments: &[] };
+                Ok(library.link(arch, &[input], &options).err().map(|errors| errors.to_string()))
+            }),
+        }
+    }
+
+    /// Turns a file of PTX into a device object: ptxas assembles it now. A library compiles all PTX of a target when it links, so
+    /// PTX that will be linked with other objects stays PTX.
+    ///
+    /// # Errors
+    /// The tool rejects the PTX or cannot be started.
+    pub fn assemble(self, source: PtxSource, scratch: &Scratch) -> Result<DeviceObject, Errors> {
+        let PtxSource { arch, input, debug_info, relocatable, name } = source;
+        if self.is_toolkit() {
+            let path = input.with_extension("cubin");
+            let (ptxas, output) = (&self.tools.ptxas()?.path, path.clone());
+            let assembly = ptxas::Assembly { ptxas, arch, input, output, relocatable, debug_info };
+            let ptxas::Cubin { bytes, diagnostics, peak } = ptxas::assemble(&assembly, self.options, self.mode)?;
+            let diagnostics = if diagnostics.is_empty() { Vec::new() } else { vec![diagnostics] };
+            return Ok(DeviceObject { diagnostics, peak, ..DeviceObject::cubin(name, arch, path, bytes, relocatable) });
+        }
+        let bytes = std::fs::read(&input)
+            .map_err(|error| Errors::one(format_args!("cannot read {}: {error}", input.display())))?;
+        let ptx = DeviceObject { form: Form::Ptx, ..DeviceObject::cubin(name, arch, input, bytes, true) };
+        if relocatable {
+            return Ok(ptx);
+        }
+        let bytes = self.link_all(arch, std::slice::from_ref(&ptx), scratch)?;
+        Ok(DeviceObject { bytes, form: Form::Cubin, unlinked: false, ..ptx })
+    }
+
+    /// Whether nvlink is there to finish a relocatable cubin that needs no other.
+    pub fn can_finish(self) -> bool {
+        self.is_toolkit() && self.tools.nvlink().is_ok()
+    }
+
+    /// Links all objects of a target, in order, to one finished cubin.
+    ///
+    /// # Errors
+    /// The linker rejects the objects or cannot be started.
+    pub fn link_all(self, arch: GpuArch, objects: &[DeviceObject], scratch: &Scratch) -> Result<Vec<u8>, Errors> {
+        let library = match self.linker {
+            Linker::Nvlink => {
+                let nvlink = self.tools.nvlink()?;
+                let files: Vec<PathBuf> = objects.iter().map(|object| object.path.clone()).collect();
+                let output = scratch.file(&format!("{arch}.linked.cubin"));
+                return nvlink::join(&nvlink, arch, &files, &output, self.options, self.mode);
+            }
+            Linker::Library(library) => library,
+        };
+        let inputs =
+            objects.iter().map(|object| LinkInput { name: &object.name, form: object.form, bytes: &object.bytes });
+        let inputs: Vec<LinkInput<'_>> = inputs.collect();
+        let DeviceOptions { ptxas_level: level, debug, ptxas_arguments, .. } = self.options;
+        let options = LinkOptions { level: *level, debug: *debug, ptxas_arguments };
+        if self.mode.show {
+            messages::show(format_args!(" # {}", library.shown(arch, objects, &inputs, &options)));
+        }
+        if self.mode.dry {
+            return Ok(Vec::new());
+        }
+        let cubin = library.link(arch, &inputs, &options)?;
+        scratch.keep(&format!("{arch}.linked.cubin"), || cubin.clone())?;
+        Ok(cubin)
+    }
+}
+
+impl Library<'_> {
+    fn path(self) -> PathBuf {
+        match self {
+            Library::NvJitLink(library) => library.path().to_owned(),
+            Library::Driver(driver) => driver.path().to_owned(),
+        }
+    }
+
+    fn release(self) -> Option<Release> {
+        match self {
+            Library::NvJitLink(library) => Some(library.release()),
+            Library::Driver(driver) => driver.release(),
+        }
+    }
+
+    fn link(self, arch: GpuArch, inputs: &[LinkInput<'_>], options: &LinkOptions<'_>) -> Result<Vec<u8>, Errors> {
+        let call = || match self {
+            Library::NvJitLink(library) => library.link(arch, inputs, options),
+            Library::Driver(driver) => driver.link(arch, inputs, options),
+        };
+        let activity = format!("{} links the code for {arch}", self.path().display());
+        llvm_passes::crash::during_other(&activity, call)
+    }
+
+    /// The call, spelled like a command.
+    fn shown(
+        self,
+        arch: GpuArch,
+        objects: &[DeviceObject],
+        inputs: &[LinkInput<'_>],
+        options: &LinkOptions<'_>,
+    ) -> String {
+        let words = match self {
+            Library::NvJitLink(library) => nvjitlink::arguments(arch, inputs, options, library.release()),
+            Library::Driver(_) => vec![format!("-arch={arch}")],
+        };
+        let names = objects.iter().map(|object| object.path.display().to_string());
+        let words: Vec<String> = words.into_iter().chain(names).map(|word| quoted(word.as_ref())).collect();
+        format!("in this process: {} {}", quoted(self.path().as_os_str()), words.join(" "))
+    }
+}

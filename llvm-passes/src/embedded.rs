@@ -1,7 +1,7 @@
 //! Host files that are themselves bitcode (`-flto`): their device images, symbols and offload entries.
 
 use crate::IrError;
-use crate::records;
+use crate::command_lines;
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
 use crate::sys;
@@ -23,7 +23,7 @@ pub struct BitcodeHost {
     /// Device names of the kernels and variables that the host registers.
     pub registered: Vec<String>,
     /// Command lines that the compiler recorded.
-    pub records: Vec<String>,
+    pub command_lines: Vec<String>,
 }
 
 /// Reads a bitcode host file; function bodies are not loaded.
@@ -42,6 +42,6 @@ pub fn read(unit: &str, bitcode: &[u8]) -> Result<BitcodeHost, IrError> {
         offload_binaries: sys::embedded_objects(&module, SECTION),
         symbols: symbols::of_lazy_module(&module),
         registered: entries.collect(),
-        records: records::of_module(&module),
+        command_lines: command_lines::of_module(&module),
     })
 }

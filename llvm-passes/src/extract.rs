@@ -6,7 +6,7 @@ use std::ffi::CString;
 use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::{Unit, follow_first_about_denormals};
+use crate::pipeline::{NamedBitcode, follow_first_about_denormals};
 use crate::session::Session;
 use crate::sys::Mover;
 use crate::{IrError, crash};
@@ -23,7 +23,7 @@ pub struct UnitPart {
 /// What becomes of one global.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Take {
-    /// Its number in the unit's [`crate::summary::Summary`].
+    /// Its number in the unit's [`crate::reference_graph::ReferenceGraph`].
     pub number: u32,
     /// How it is taken.
     pub how: How,
@@ -50,7 +50,11 @@ pub enum How {
 ///
 /// # Errors
 /// A unit that cannot be read, or a merge that fails.
-pub fn extract<'s>(session: &'s Session, units: &[Unit<'s>], parts: &[UnitPart]) -> Result<Module<'s>, IrError> {
+pub fn extract<'s>(
+    session: &'s Session,
+    units: &[NamedBitcode<'s>],
+    parts: &[UnitPart],
+) -> Result<Module<'s>, IrError> {
     let merged = session.context().create_module("partition");
     let mut mover = Mover::new(&merged);
     for part in parts {

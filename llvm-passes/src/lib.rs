@@ -9,25 +9,24 @@
 //! image to the CUDA runtime.
 
 pub mod bitcode;
+mod command_lines;
 pub mod crash;
 pub mod embedded;
 mod error;
 pub mod extract;
-mod numbers;
+pub mod module_flags;
 pub mod out_of_memory;
 pub mod partition;
 pub mod pipeline;
 pub mod program;
-pub mod records;
+pub mod reference_graph;
 mod reflect;
 pub mod registration;
 pub mod resolve;
 pub mod session;
 mod structors;
-pub mod summary;
 pub mod symbols;
 mod sys;
-pub mod traits;
 pub mod unit;
 pub mod visible_functions;
 

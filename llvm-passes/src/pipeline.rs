@@ -17,7 +17,7 @@ use crate::{IrError, crash, reflect, structors, sys};
 
 /// A device image in LLVM bitcode and the name by which messages call it.
 #[derive(Debug, Clone, Copy)]
-pub struct Unit<'a> {
+pub struct NamedBitcode<'a> {
     /// Host file, archive member and offset, ready to print.
     pub name: &'a str,
     /// The bitcode, borrowed from the mapped host file.
@@ -94,7 +94,7 @@ pub const NEWEST_PTX: PtxVersion = PtxVersion { major: 9, minor: 0 };
 ///
 /// # Errors
 /// One [`IrError`] for every unit that cannot be read.
-pub fn read_units<'s>(session: &'s Session, units: &[Unit<'_>]) -> Result<Vec<Module<'s>>, Vec<IrError>> {
+pub fn read_units<'s>(session: &'s Session, units: &[NamedBitcode<'_>]) -> Result<Vec<Module<'s>>, Vec<IrError>> {
     let mut modules = Vec::with_capacity(units.len());
     let mut errors = Vec::new();
     for unit in units {
@@ -110,7 +110,7 @@ pub fn read_units<'s>(session: &'s Session, units: &[Unit<'_>]) -> Result<Vec<Mo
 ///
 /// # Errors
 /// One for every such module.
-pub fn require_nvptx(modules: &[Module<'_>], units: &[Unit<'_>]) -> Result<(), Vec<IrError>> {
+pub fn require_nvptx(modules: &[Module<'_>], units: &[NamedBitcode<'_>]) -> Result<(), Vec<IrError>> {
     let wrong = modules.iter().zip(units).filter_map(|(module, unit)| require_nvptx_module(module, unit.name).err());
     let wrong: Vec<_> = wrong.collect();
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
@@ -135,7 +135,11 @@ pub fn symbols_of(module: &Module<'_>) -> Vec<Symbol> {
 ///
 /// # Errors
 /// [`IrError::Merge`].
-pub fn merge<'s>(session: &'s Session, modules: Vec<Module<'s>>, units: &[Unit<'_>]) -> Result<Module<'s>, IrError> {
+pub fn merge<'s>(
+    session: &'s Session,
+    modules: Vec<Module<'s>>,
+    units: &[NamedBitcode<'_>],
+) -> Result<Module<'s>, IrError> {
     let mut rest = modules.into_iter().zip(units);
     let Some((merged, _)) = rest.next() else { return Ok(session.context().create_module("empty")) };
     for (module, unit) in rest {
@@ -223,7 +227,11 @@ pub fn wants_libdevice(module: &Module<'_>) -> bool {
 ///
 /// # Errors
 /// Unreadable bitcode, or a merge that fails.
-pub fn add_libdevice<'s>(session: &'s Session, module: &Module<'s>, libdevice: Unit<'s>) -> Result<(), IrError> {
+pub fn add_libdevice<'s>(
+    session: &'s Session,
+    module: &Module<'s>,
+    libdevice: NamedBitcode<'s>,
+) -> Result<(), IrError> {
     let library = session.read_lazily(libdevice.name, libdevice.bitcode)?;
     // LLVM's linker takes a linkonce definition only where it is used.
     for function in library.get_functions().filter(|function| function.count_basic_blocks() > 0 || is_public(*function))

@@ -7,15 +7,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::numbers::NumberMap;
-use crate::summary::{CONSTANT, Global, Reference, Role, SHARED, Scope, Summary};
+use crate::reference_graph::{CONSTANT, Global, Reference, ReferenceGraph, Role, SHARED, Scope};
+use rustc_hash::FxHashMap;
 
 /// One global of one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node {
     /// Place among the target's bitcode units.
     pub unit: usize,
-    /// Index in the unit's summary.
+    /// Index in the unit's reference graph.
     pub index: u32,
 }
 
@@ -32,7 +32,7 @@ pub enum Class {
 
 /// A program: its units, and how their names resolve.
 pub struct Program<'p> {
-    units: &'p [Summary],
+    units: &'p [ReferenceGraph],
     /// Stable and different names of the units, for what they share by name.
     tags: Vec<String>,
     /// The prevailing definition of every name that bitcode defines.
@@ -69,14 +69,14 @@ impl<'p> Program<'p> {
     /// `prevailing` says which unit's definition of a name counts, if that is a bitcode unit; `tags` are as
     /// many as units.
     pub fn new(
-        units: &'p [Summary],
+        units: &'p [ReferenceGraph],
         tags: Vec<String>,
         prevailing: &dyn Fn(&str) -> Option<usize>,
         keep: &'p BTreeSet<String>,
     ) -> Self {
         let mut definitions = HashMap::new();
-        for (unit, summary) in units.iter().enumerate() {
-            for (index, global) in summary.globals.iter().enumerate() {
+        for (unit, graph) in units.iter().enumerate() {
+            for (index, global) in graph.globals.iter().enumerate() {
                 let visible = matches!(global.scope, Scope::Visible { .. }) && global.is_definition();
                 if visible && prevailing(&global.name) == Some(unit) {
                     definitions.insert(global.name.as_str(), Node { unit, index: index as u32 });
@@ -258,7 +258,8 @@ impl<'p> Program<'p> {
 
     /// Why the program can only be compiled whole, if that is so.
     pub fn whole(&self, roots: &BTreeSet<Node>) -> Option<Whole> {
-        if let Some((unit, why)) = self.units.iter().enumerate().find_map(|(at, unit)| Some((at, unit.whole.as_ref()?)))
+        if let Some((unit, why)) =
+            self.units.iter().enumerate().find_map(|(at, unit)| Some((at, unit.monolithic.as_ref()?)))
         {
             return Some(Whole { unit: Some(unit), why: why.clone() });
         }
@@ -296,9 +297,9 @@ pub struct Whole {
 #[derive(Debug, Clone, Default)]
 pub struct Closure {
     /// With their bodies, and whether only to look into.
-    taken: NumberMap<Node, Need>,
+    taken: FxHashMap<Node, Need>,
     /// By the number of a visible name, so that of several equal definitions one is taken.
-    names: NumberMap<u32, Node>,
+    names: FxHashMap<u32, Node>,
     open: Vec<Node>,
     instructions: u64,
 }

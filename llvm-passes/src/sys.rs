@@ -16,8 +16,8 @@ use inkwell::module::Module;
 use inkwell::targets::{InitializationConfig, Target};
 use inkwell::values::{AsValueRef, FunctionValue, GlobalValue, PointerValue};
 
+use crate::module_flags::DebugKind;
 use crate::session::Warning;
-use crate::traits::Debug;
 
 /// One message of LLVM.
 #[derive(Debug, Clone)]
@@ -303,12 +303,12 @@ unsafe fn constant_string(mut pointer: LLVMValueRef) -> Option<String> {
 }
 
 /// How much debug information a module has.
-pub(crate) fn debug_information(module: &Module<'_>) -> Debug {
+pub(crate) fn debug_information(module: &Module<'_>) -> DebugKind {
     // SAFETY: a query on a live module.
     match unsafe { fatlink_debug_information(module.as_mut_ptr()) } {
-        0 => Debug::None,
-        1 => Debug::Lines,
-        _ => Debug::Full,
+        0 => DebugKind::None,
+        1 => DebugKind::Lines,
+        _ => DebugKind::Full,
     }
 }
 

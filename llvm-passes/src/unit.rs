@@ -8,7 +8,7 @@
 //! | --- | --- | --- |
 //! | content hash, producer | [`Unit::content_hash`], [`Unit::producer`] | nothing |
 //! | symbol table | [`Unit::symbols`] | the module without bodies |
-//! | how it was compiled | [`Unit::traits`] | the module without bodies |
+//! | how it was compiled | [`Unit::module_flags`] | the module without bodies |
 //! | recorded command lines | [`Unit::command_lines_with`] | nothing, unless the bytes contain the option |
 //! | call graph | [`Unit::references`] | the bodies, too |
 //!
@@ -19,11 +19,11 @@
 //! - *Archive selection* reads [`Unit::symbols`] of every candidate and calls [`Unit::close`] on those that are not linked:
 //!   an open module takes a hundred kilobytes and more. Once all open modules together take too much memory, units are
 //!   closed as soon as their symbols have been read, so archives of any size can be searched.
-//! - *Recorded PTX flags* and *compatibility checks* read [`Unit::command_lines_with`] and [`Unit::traits`] of linked units.
+//! - *Recorded PTX flags* and *compatibility checks* read [`Unit::command_lines_with`] and [`Unit::module_flags`] of linked units.
 //! - A program that may be partitioned reads [`Unit::references`], from several threads if it likes. This closes the unit,
 //!   whose bodies would take memory for nothing. [`Unit::used_symbols`] then gives what symbol resolution needs.
 //! - A program that is compiled in one piece in this process calls [`Unit::load_into`] with the session that compiles it.
-//!   That is the compilation's own parse. It fills in [`Unit::used_symbols`], and also [`Unit::traits`] unless they are
+//!   That is the compilation's own parse. It fills in [`Unit::used_symbols`], and also [`Unit::module_flags`] unless they are
 //!   known, so that such a program is parsed once in all when nothing was read of it before.
 //!
 //! What was read can be kept between links: [`Unit::facts`] returns it as one serializable value, which belongs in a cache
@@ -52,11 +52,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
 
+use crate::module_flags::{self, ModuleFlags};
+use crate::reference_graph::{self, ReferenceGraph};
 use crate::session::Session;
-use crate::summary::{self, Summary};
 use crate::symbols::{self, Symbol};
-use crate::traits::{self, Traits};
-use crate::{IrError, bitcode, crash, pipeline, records};
+use crate::{IrError, bitcode, command_lines, crash, pipeline};
 use open_unit::{BUDGET, Budget, OpenUnit};
 
 /// How many units this process has opened.
@@ -77,9 +77,9 @@ pub struct Unit<'a> {
     hash: OnceLock<blake3::Hash>,
     symbols: Cell<Vec<Symbol>>,
     used_symbols: Cell<Vec<Symbol>>,
-    traits: Cell<Traits>,
+    module_flags: Cell<ModuleFlags>,
     command_lines: Cell<Vec<String>>,
-    references: Cell<Summary>,
+    references: Cell<ReferenceGraph>,
     /// Whoever fills one of the cells above holds this lock, so that no thread waits for a cell and the lock crosswise.
     opened: Mutex<Option<OpenUnit<'a>>>,
     times_opened: AtomicUsize,
@@ -91,12 +91,12 @@ pub struct Unit<'a> {
 pub struct UnitFacts {
     /// [`Unit::symbols`].
     pub symbols: Option<Vec<Symbol>>,
-    /// [`Unit::traits`].
-    pub traits: Option<Traits>,
+    /// [`Unit::module_flags`].
+    pub module_flags: Option<ModuleFlags>,
     /// The command lines behind [`Unit::command_lines_with`].
     pub command_lines: Option<Vec<String>>,
     /// [`Unit::references`].
-    pub references: Option<Summary>,
+    pub references: Option<ReferenceGraph>,
 }
 
 impl<'a> Unit<'a> {
@@ -108,7 +108,7 @@ impl<'a> Unit<'a> {
             hash: OnceLock::new(),
             symbols: Cell::new(),
             used_symbols: Cell::new(),
-            traits: Cell::new(),
+            module_flags: Cell::new(),
             command_lines: Cell::new(),
             references: Cell::new(),
             opened: Mutex::new(None),
@@ -125,7 +125,7 @@ impl<'a> Unit<'a> {
         }
         Unit {
             symbols: cell(facts.symbols, self.symbols),
-            traits: cell(facts.traits, self.traits),
+            module_flags: cell(facts.module_flags, self.module_flags),
             command_lines: cell(facts.command_lines, self.command_lines),
             references: cell(facts.references, self.references),
             ..self
@@ -139,7 +139,7 @@ impl<'a> Unit<'a> {
         }
         UnitFacts {
             symbols: known(&self.symbols),
-            traits: known(&self.traits),
+            module_flags: known(&self.module_flags),
             command_lines: known(&self.command_lines),
             references: known(&self.references),
         }
@@ -180,7 +180,7 @@ impl<'a> Unit<'a> {
     /// As [`Unit::references`].
     pub fn used_symbols(&self) -> Result<&[Symbol], IrError> {
         if self.used_symbols.get().is_none() {
-            let symbols = self.references().map(summary::symbols);
+            let symbols = self.references().map(reference_graph::symbols);
             let _filling = self.lock();
             let _ = self.used_symbols.set(symbols);
         }
@@ -191,8 +191,8 @@ impl<'a> Unit<'a> {
     ///
     /// # Errors
     /// As [`Unit::symbols`].
-    pub fn traits(&self) -> Result<&Traits, IrError> {
-        self.fact(&self.traits, |module| self.read_traits(module))
+    pub fn module_flags(&self) -> Result<&ModuleFlags, IrError> {
+        self.fact(&self.module_flags, |module| self.read_module_flags(module))
     }
 
     /// The recorded command lines of a unit whose bytes contain `option`; none, without parsing anything, if they do not:
@@ -204,7 +204,7 @@ impl<'a> Unit<'a> {
         if memchr::memmem::find(self.bitcode, option.as_bytes()).is_none() {
             return Ok(&[]);
         }
-        let read = |module: &OpenUnit<'a>| module.with(records::of_module);
+        let read = |module: &OpenUnit<'a>| module.with(command_lines::of_module);
         self.fact(&self.command_lines, read).map(Vec::as_slice)
     }
 
@@ -213,19 +213,19 @@ impl<'a> Unit<'a> {
     ///
     /// # Errors
     /// As [`Unit::symbols`], and code that is not for NVIDIA GPUs.
-    pub fn references(&self) -> Result<&Summary, IrError> {
+    pub fn references(&self) -> Result<&ReferenceGraph, IrError> {
         if self.references.get().is_none() {
             let mut opened = self.lock();
             if self.references.get().is_none() {
-                let summary = self.open(&mut opened).and_then(|module| self.read_references(module));
-                let _ = self.references.set(summary);
+                let graph = self.open(&mut opened).and_then(|module| self.read_references(module));
+                let _ = self.references.set(graph);
                 *opened = None;
             }
         }
         value(&self.references)
     }
 
-    /// Loads the unit into the session that compiles it. Fills in [`Unit::used_symbols`] and [`Unit::traits`].
+    /// Loads the unit into the session that compiles it. Fills in [`Unit::used_symbols`] and [`Unit::module_flags`].
     ///
     /// # Errors
     /// As [`Unit::references`].
@@ -236,8 +236,8 @@ impl<'a> Unit<'a> {
         if self.used_symbols.get().is_none() {
             let _ = self.used_symbols.set(Ok(symbols::of_module(&module)));
         }
-        if self.traits.get().is_none() {
-            let _ = self.traits.set(Ok(self.traits_of(&module)));
+        if self.module_flags.get().is_none() {
+            let _ = self.module_flags.set(Ok(self.module_flags_of(&module)));
         }
         Ok(module)
     }
@@ -283,29 +283,29 @@ impl<'a> Unit<'a> {
         }
     }
 
-    fn read_references(&self, module: &mut OpenUnit<'a>) -> Result<Summary, IrError> {
+    fn read_references(&self, module: &mut OpenUnit<'a>) -> Result<ReferenceGraph, IrError> {
         module.with(|module| self.require_nvptx(module))?;
         self.read_cheap_facts(module);
         module.load_bodies(&self.name)?;
-        Ok(module.with(summary::of_module))
+        Ok(module.with(reference_graph::of_module))
     }
 
     /// Reads of a unit that is about to be closed what would otherwise open it again.
     fn read_cheap_facts(&self, module: &OpenUnit<'a>) {
-        if self.traits.get().is_none() {
-            let _ = self.traits.set(Ok(self.read_traits(module)));
+        if self.module_flags.get().is_none() {
+            let _ = self.module_flags.set(Ok(self.read_module_flags(module)));
         }
         if self.command_lines.get().is_none() {
-            let _ = self.command_lines.set(Ok(module.with(records::of_module)));
+            let _ = self.command_lines.set(Ok(module.with(command_lines::of_module)));
         }
     }
 
-    fn read_traits(&self, module: &OpenUnit<'a>) -> Traits {
-        module.with(|module| self.traits_of(module))
+    fn read_module_flags(&self, module: &OpenUnit<'a>) -> ModuleFlags {
+        module.with(|module| self.module_flags_of(module))
     }
 
-    fn traits_of(&self, module: &Module<'_>) -> Traits {
-        let read = || Traits { producer: self.producer(), ..traits::of_module(module) };
+    fn module_flags_of(&self, module: &Module<'_>) -> ModuleFlags {
+        let read = || ModuleFlags { producer: self.producer(), ..module_flags::of_module(module) };
         crash::during(&format!("looking into {}", self.name), read)
     }
 

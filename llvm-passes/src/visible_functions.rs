@@ -12,7 +12,7 @@ use inkwell::module::{Linkage, Module};
 use inkwell::values::FunctionValue;
 use offload_bundle::arch::GpuArch;
 
-use crate::summary::{self, Summary};
+use crate::reference_graph::{self, ReferenceGraph};
 
 /// The most registers that a thread can have.
 const MOST_REGISTERS: u64 = 255;
@@ -24,7 +24,7 @@ pub fn expose(module: &Module<'_>, arch: GpuArch) {
         return;
     }
     let bounded = module.get_functions().filter(|function| is_bounded(*function, arch)).map(name).collect();
-    let reached = reached(&summary::of_module(module), bounded);
+    let reached = reached(&reference_graph::of_module(module), bounded);
     for function in local.into_iter().filter(|function| !reached.contains(&name(*function))) {
         function.set_linkage(Linkage::External);
     }
@@ -58,13 +58,13 @@ fn is_bounded(function: FunctionValue<'_>, arch: GpuArch) -> bool {
 }
 
 /// The names of all that these reach, by calls or by address.
-fn reached(summary: &Summary, from: BTreeSet<String>) -> BTreeSet<String> {
-    let starts = summary.globals.iter().enumerate().filter(|(_, global)| from.contains(&global.name));
+fn reached(graph: &ReferenceGraph, from: BTreeSet<String>) -> BTreeSet<String> {
+    let starts = graph.globals.iter().enumerate().filter(|(_, global)| from.contains(&global.name));
     let mut open: Vec<usize> = starts.map(|(index, _)| index).collect();
     let mut seen: BTreeSet<usize> = open.iter().copied().collect();
-    while let Some(global) = open.pop().and_then(|index| summary.globals.get(index)) {
+    while let Some(global) = open.pop().and_then(|index| graph.globals.get(index)) {
         let next = global.references.iter().map(|reference| reference.to as usize);
         open.extend(next.filter(|index| seen.insert(*index)));
     }
-    seen.iter().filter_map(|index| summary.globals.get(*index)).map(|global| global.name.clone()).collect()
+    seen.iter().filter_map(|index| graph.globals.get(*index)).map(|global| global.name.clone()).collect()
 }

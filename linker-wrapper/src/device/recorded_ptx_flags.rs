@@ -6,7 +6,8 @@
 //! producer of the debug information. A file that says nothing is silent, and so is one whose recorded line lacks
 //! the option.
 
-use llvm_passes::{bitcode, records};
+use llvm_passes::bitcode;
+use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object;
 
@@ -61,7 +62,7 @@ pub fn read(inputs: &Inputs, images: &[FoundImage<'_>]) -> Vec<FileWishes> {
 /// The command lines that a host file records, where they are cheap to find.
 fn recorded_by_host(bytes: &[u8], piece: &Piece) -> Vec<Wish> {
     if let Some(host) = &piece.bitcode {
-        return host.records.iter().flat_map(|line| in_command_line(line)).collect();
+        return host.command_lines.iter().flat_map(|line| in_command_line(line)).collect();
     }
     if let Some((_, lines)) = host_object::section(bytes, RECORD) {
         return in_command_line(&String::from_utf8_lossy(lines));
@@ -80,7 +81,8 @@ fn recorded_by_device(found: &FoundImage<'_>) -> Vec<Wish> {
     if !bitcode::is_bitcode(image) {
         return Vec::new();
     }
-    let lines = records::mentioning(OPTION, &found.origin.to_string(), image).unwrap_or_default();
+    let unit = Unit::new(found.origin.to_string(), image);
+    let lines = unit.command_lines_with(OPTION).unwrap_or_default();
     lines.iter().flat_map(|line| in_command_line(line)).collect()
 }
 

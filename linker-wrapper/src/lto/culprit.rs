@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use llvm_passes::pipeline;
+use llvm_passes::reference_graph::{self, ReferenceGraph, Role};
 use llvm_passes::session::Session;
-use llvm_passes::summary::{self, Role, Summary};
 use serde::{Deserialize, Serialize};
 
 use crate::device::symbol_errors::named;
@@ -100,21 +100,21 @@ impl<'w> Search<'w> {
     }
 
     fn find(&self) -> Option<Errors> {
-        let summary = self.summary()?;
-        let (function, reason) = self.narrowed(self.candidates(&summary))?;
+        let graph = self.graph()?;
+        let (function, reason) = self.narrowed(self.candidates(&graph))?;
         FOUND.store(true, Ordering::Relaxed);
-        Some(self.message(&function, &reason, &summary))
+        Some(self.message(&function, &reason, &graph))
     }
 
-    fn summary(&self) -> Option<Summary> {
+    fn graph(&self) -> Option<ReferenceGraph> {
         let content = worker::open(&self.module).ok()?;
         let session = Session::new();
-        Some(summary::of_module(&session.read("the merged code", content.bytes()).ok()?))
+        Some(reference_graph::of_module(&session.read("the merged code", content.bytes()).ok()?))
     }
 
     /// The functions one of which is at fault. What a kernel calls is optimized with it.
-    fn candidates(&self, summary: &Summary) -> Vec<String> {
-        let functions = summary.globals.iter().filter(|global| global.is_definition());
+    fn candidates(&self, graph: &ReferenceGraph) -> Vec<String> {
+        let functions = graph.globals.iter().filter(|global| global.is_definition());
         let (kernels, others): (Vec<_>, Vec<_>) = functions
             .filter(|global| matches!(global.role, Role::Kernel | Role::Function))
             .partition(|global| global.role == Role::Kernel);
@@ -149,15 +149,15 @@ impl<'w> Search<'w> {
 
     /// What kernels call, which is optimized with any of them.
     fn callees(&self) -> Vec<String> {
-        let summary = self.summary().unwrap_or_default();
-        let functions = summary.globals.into_iter().filter(|global| global.role == Role::Function);
+        let graph = self.graph().unwrap_or_default();
+        let functions = graph.globals.into_iter().filter(|global| global.role == Role::Function);
         functions.map(|global| global.name).collect()
     }
 
-    fn message(&self, function: &str, reason: &str, summary: &Summary) -> Errors {
-        let kernel = summary.globals.iter().any(|global| global.name == function && global.role == Role::Kernel);
+    fn message(&self, function: &str, reason: &str, graph: &ReferenceGraph) -> Errors {
+        let kernel = graph.globals.iter().any(|global| global.name == function && global.role == Role::Kernel);
         let noun = if kernel { "kernel" } else { "function" };
-        let caller = match calling_kernel(summary, function) {
+        let caller = match calling_kernel(graph, function) {
             Some(caller) if !kernel => format!(", which the kernel {} calls,", self.placed(&caller)),
             _ => String::new(),
         };
@@ -186,7 +186,7 @@ impl<'w> Search<'w> {
         let mut names = names_in_units(function).into_iter();
         names.find_map(|name| {
             let session = Session::new();
-            let defines = |unit: &&pipeline::Unit<'_>| {
+            let defines = |unit: &&pipeline::NamedBitcode<'_>| {
                 let module = session.read_lazily(unit.name, unit.bitcode);
                 module.is_ok_and(|module| pipeline::defines_function(&module, &name))
             };
@@ -207,10 +207,10 @@ fn names_in_units(function: &str) -> Vec<String> {
 }
 
 /// The first kernel from which the function is reached.
-fn calling_kernel(summary: &Summary, function: &str) -> Option<String> {
+fn calling_kernel(graph: &ReferenceGraph, function: &str) -> Option<String> {
     let reaches = |start: usize| {
         let (mut open, mut seen) = (VecDeque::from([start]), BTreeSet::from([start]));
-        while let Some(global) = open.pop_front().and_then(|index| summary.globals.get(index)) {
+        while let Some(global) = open.pop_front().and_then(|index| graph.globals.get(index)) {
             if global.name == function {
                 return true;
             }
@@ -219,7 +219,7 @@ fn calling_kernel(summary: &Summary, function: &str) -> Option<String> {
         }
         false
     };
-    let kernels = summary.globals.iter().enumerate().filter(|(_, global)| global.is_kernel());
+    let kernels = graph.globals.iter().enumerate().filter(|(_, global)| global.is_kernel());
     kernels.filter(|(index, _)| reaches(*index)).map(|(_, global)| global.name.clone()).next()
 }
 

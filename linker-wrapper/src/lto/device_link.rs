@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use llvm_passes::pipeline::Unit;
+use llvm_passes::pipeline::NamedBitcode;
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
 use llvm_passes::session::Warning;
 use offload_bundle::arch::{GpuArch, PtxVersion};
@@ -365,11 +365,11 @@ pub fn most_needs(target: &TargetPlan<'_>, options: &DeviceOptions) -> CodegenNe
 }
 
 /// The bitcode among a target's images, with the names by which messages call them.
-pub fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<Unit<'a>> {
+pub fn units<'a>(target: &TargetPlan<'a>, names: &'a [String]) -> Vec<NamedBitcode<'a>> {
     let images = target.images.iter().zip(names);
     images
         .filter(|(image, _)| image.code == Code::Bitcode)
-        .map(|(image, name)| Unit { name, bitcode: image.bytes })
+        .map(|(image, name)| NamedBitcode { name, bitcode: image.bytes })
         .collect()
 }
 
@@ -442,9 +442,9 @@ impl Libdevice {
     }
 
     /// Its bitcode.
-    pub fn unit(&self) -> Option<Unit<'_>> {
+    pub fn unit(&self) -> Option<NamedBitcode<'_>> {
         let content = self.content.get_or_init(|| Mapped::open(self.path.as_deref()?).ok());
-        content.as_ref().map(|content| Unit { name: "libdevice", bitcode: content.bytes() })
+        content.as_ref().map(|content| NamedBitcode { name: "libdevice", bitcode: content.bytes() })
     }
 }
 

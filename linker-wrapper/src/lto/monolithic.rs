@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use llvm_passes::pipeline::{self, CodeTarget, Unit};
+use llvm_passes::pipeline::{self, CodeTarget, NamedBitcode};
+use llvm_passes::reference_graph;
 use llvm_passes::resolve::{Resolution, UnitSymbols};
 use llvm_passes::session::Session;
-use llvm_passes::summary;
 use llvm_passes::{Module, visible_functions};
 use offload_bundle::arch::GpuArch;
 
@@ -39,7 +39,7 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     let symbols = device_link::all_symbols(target, &bitcode)?;
     let users = |image: usize, name: &str| {
         let module = device_link::unit_of(image, target).and_then(|unit| modules.get(unit));
-        module.map(|module| summary::users_of(&summary::of_module(module), name)).unwrap_or_default()
+        module.map(|module| reference_graph::users_of(&reference_graph::of_module(module), name)).unwrap_or_default()
     };
     let (resolution, library) = device_link::resolve_names(target, &symbols, &libdevice, &users, around)?;
     promote_prevailing(&resolution, target, &modules);
@@ -95,7 +95,7 @@ struct Job<'j, 's> {
     session: &'s Session,
     target: &'j TargetPlan<'j>,
     around: &'j Surroundings<'j>,
-    units: &'j [Unit<'j>],
+    units: &'j [NamedBitcode<'j>],
     keep: &'j BTreeSet<String>,
     libdevice: &'s Libdevice,
     maker: Codegen<'j>,
@@ -109,7 +109,7 @@ impl<'s> Job<'_, 's> {
         // Nothing of rayon's here: all its threads may be waiting for this one.
         let bitcode: Vec<&[u8]> = self.units.iter().map(|unit| unit.bitcode).collect();
         let (units, places) = private_images::write(&bitcode, arch, self.around.scratch)?;
-        let range = |(unit, place): (&Unit<'_>, &Range<usize>)| UnitRange {
+        let range = |(unit, place): (&NamedBitcode<'_>, &Range<usize>)| UnitRange {
             name: unit.name.to_owned(),
             hash: String::new(),
             start: place.start,

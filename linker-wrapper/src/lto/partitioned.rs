@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use llvm_passes::partition::{self, Cut, Grain, Partition};
-use llvm_passes::pipeline::{self, Unit};
+use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::program::Program;
+use llvm_passes::reference_graph::{self, ReferenceGraph};
 use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::session::Session;
-use llvm_passes::summary::{self, Summary};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::ptx;
 use rayon::prelude::*;
@@ -57,7 +57,7 @@ impl Partitioning {
     }
 
     /// The size of a job; `None`: there is one job.
-    fn grain(self, units: &[Unit<'_>]) -> Option<Grain> {
+    fn grain(self, units: &[NamedBitcode<'_>]) -> Option<Grain> {
         let bytes: usize = units.iter().map(|unit| unit.bitcode.len()).sum();
         match self {
             Partitioning::Usual => (bytes >= SMALL).then_some(Grain::Usual),
@@ -107,19 +107,19 @@ pub fn cut<'a>(
     let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
     let units = device_link::units(target, &names);
     let Some(grain) = around.partitioning.grain(&units) else { return Ok(None) };
-    let summaries = summaries(&units, around.results)?;
-    let bitcode = |unit: usize| UnitSymbols { symbols: summary::symbols(&summaries[unit]) };
+    let graphs = reference_graphs(&units, around.results)?;
+    let bitcode = |unit: usize| UnitSymbols { symbols: reference_graph::symbols(&graphs[unit]) };
     let symbols = device_link::all_symbols(target, &bitcode)?;
     let libdevice = Libdevice::new(around.libdevice.clone());
     let users = |image: usize, name: &str| {
         let unit = device_link::unit_of(image, target);
-        unit.map(|unit| summary::users_of(&summaries[unit], name)).unwrap_or_default()
+        unit.map(|unit| reference_graph::users_of(&graphs[unit], name)).unwrap_or_default()
     };
     let (resolution, library) = device_link::resolve_names(target, &symbols, &libdevice, &users, around)?;
     let mut keep = device_link::kept_names(target, &symbols, around.registered);
     keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
     let prevailing = |name: &str| device_link::unit_of(*resolution.prevailing.get(name)?, target);
-    let program = Program::new(&summaries, tags(&units), &prevailing, &keep);
+    let program = Program::new(&graphs, tags(&units), &prevailing, &keep);
     let cutting = time_trace::scope("Partition", || target.arch.to_string());
     let cut = partition::cut(&program, grain);
     drop(cutting);
@@ -140,23 +140,23 @@ pub fn cut<'a>(
     Ok(Some(CutTarget { target, cut, units: path, ranges, libdevice, library, needs }))
 }
 
-/// What every unit says of itself.
-fn summaries(units: &[Unit<'_>], results: &Results) -> Result<Vec<Summary>, Errors> {
-    let read = |unit: &Unit<'_>| {
+/// The references within every unit.
+fn reference_graphs(units: &[NamedBitcode<'_>], results: &Results) -> Result<Vec<ReferenceGraph>, Errors> {
+    let read = |unit: &NamedBitcode<'_>| {
         let _reading = time_trace::scope("Read symbols", || unit.name.to_owned());
         let session = Session::new();
         let module = session.read(unit.name, unit.bitcode).map_err(Errors::one)?;
         pipeline::require_nvptx(std::slice::from_ref(&module), &[*unit]).map_err(Errors::all)?;
-        Ok(summary::of_module(&module))
+        Ok(reference_graph::of_module(&module))
     };
-    let summaries: Vec<_> = units.par_iter().map(|unit| results.summary(unit.bitcode, || read(unit))).collect();
-    collect(summaries)
+    let graphs: Vec<_> = units.par_iter().map(|unit| results.references(unit.bitcode, || read(unit))).collect();
+    collect(graphs)
 }
 
 /// Names for units that depend on nothing but their content, and differ.
-fn tags(units: &[Unit<'_>]) -> Vec<String> {
+fn tags(units: &[NamedBitcode<'_>]) -> Vec<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let hashes: Vec<String> = units.par_iter().map(|unit| summary::short_hash(unit.bitcode)).collect();
+    let hashes: Vec<String> = units.par_iter().map(|unit| reference_graph::short_hash(unit.bitcode)).collect();
     let tag = |hash: String| {
         let count = seen.entry(hash.clone()).or_default();
         *count += 1;
@@ -168,7 +168,7 @@ fn tags(units: &[Unit<'_>]) -> Vec<String> {
 /// The file that holds the bitcode units of a target for the workers, and where each is in it.
 fn unit_file(
     target: &TargetPlan<'_>,
-    units: &[Unit<'_>],
+    units: &[NamedBitcode<'_>],
     private: Option<&PrivateImages>,
     scratch: &Scratch,
 ) -> Result<(PathBuf, Vec<UnitRange>), Errors> {
@@ -182,7 +182,7 @@ fn unit_file(
         None => private_images::write(&bitcode, target.arch, scratch)?,
     };
     let hashes: Vec<_> = bitcode.par_iter().map(|bitcode| blake3::hash(bitcode).to_hex().to_string()).collect();
-    let range = |((unit, hash), place): ((&Unit<'_>, String), Range<usize>)| UnitRange {
+    let range = |((unit, hash), place): ((&NamedBitcode<'_>, String), Range<usize>)| UnitRange {
         name: unit.name.to_owned(),
         hash,
         start: place.start,

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use llvm_passes::Module;
 use llvm_passes::extract::{self, UnitPart};
-use llvm_passes::pipeline::{self, CodeTarget, OptLevel, Unit};
+use llvm_passes::pipeline::{self, CodeTarget, NamedBitcode, OptLevel};
 use llvm_passes::session::{Session, Warning};
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use rustix::process::Signal;
@@ -251,7 +251,7 @@ impl Work {
         let merged = self.merge(&session, &units)?;
         pipeline::internalize(&merged, &self.keep);
         if let Some(library) = libdevice.as_ref().filter(|_| pipeline::wants_libdevice(&merged)) {
-            let library = Unit { name: "libdevice", bitcode: library.bytes() };
+            let library = NamedBitcode { name: "libdevice", bitcode: library.bytes() };
             pipeline::add_libdevice(&session, &merged, library).map_err(Errors::one)?;
             pipeline::internalize(&merged, &self.keep);
         }
@@ -269,7 +269,7 @@ impl Work {
         Ok(reply)
     }
 
-    fn merge<'s>(&self, session: &'s Session, units: &[Unit<'s>]) -> Result<Module<'s>, Errors> {
+    fn merge<'s>(&self, session: &'s Session, units: &[NamedBitcode<'s>]) -> Result<Module<'s>, Errors> {
         if !self.parts.is_empty() {
             return extract::extract(session, units, &self.parts).map_err(Errors::one);
         }
@@ -300,11 +300,11 @@ impl Work {
     ///
     /// # Errors
     /// One is not in there.
-    pub fn unit_list<'a>(&'a self, content: &'a [u8]) -> Result<Vec<Unit<'a>>, Errors> {
+    pub fn unit_list<'a>(&'a self, content: &'a [u8]) -> Result<Vec<NamedBitcode<'a>>, Errors> {
         let unit = |range: &'a UnitRange| {
             let bitcode = range.start.checked_add(range.length).and_then(|end| content.get(range.start..end));
             bitcode
-                .map(|bitcode| Unit { name: &range.name, bitcode })
+                .map(|bitcode| NamedBitcode { name: &range.name, bitcode })
                 .ok_or_else(|| Errors::one(format_args!("{}: not in {}", range.name, self.units.display())))
         };
         self.ranges.iter().map(unit).collect()

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use llvm_passes::bitcode;
-use llvm_passes::pipeline::{self, OptLevel, Unit};
+use llvm_passes::pipeline::{self, NamedBitcode, OptLevel};
 use llvm_passes::session::Session;
 use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadKinds};
 
@@ -99,7 +99,7 @@ fn link_bitcode(target: &HostTargetPlan<'_>, level: OptLevel) -> Result<Option<V
     if images.is_empty() {
         return Ok(None);
     }
-    let units: Vec<Unit<'_>> = images.iter().map(|(name, bitcode)| Unit { name, bitcode }).collect();
+    let units: Vec<NamedBitcode<'_>> = images.iter().map(|(name, bitcode)| NamedBitcode { name, bitcode }).collect();
     let session = Session::new();
     let modules = pipeline::read_units(&session, &units).map_err(Errors::all)?;
     let merged = pipeline::merge(&session, modules, &units).map_err(Errors::one)?;

@@ -4,16 +4,16 @@
 use std::collections::HashMap;
 
 use super::Reached;
-use crate::numbers::NumberMap;
 use crate::program::{Identity, Node, Program};
-use crate::summary::Role;
+use crate::reference_graph::Role;
+use rustc_hash::FxHashMap;
 
 /// Copies of less code than this cost less than what stays unchanged in the cache when units are kept apart.
 const LEAST_SHARED: u64 = 500;
 
 /// Functions that roots of several units reach, by the numbers of their identities, each with the instructions of it and of
 /// all that it reaches.
-type Shared = NumberMap<u32, u64>;
+type Shared = FxHashMap<u32, u64>;
 
 /// The places of the roots in groups; each keeps their order, and groups stand in the order of their first roots.
 pub fn groups(program: &Program<'_>, roots: &[Reached]) -> Vec<Vec<usize>> {
@@ -44,7 +44,7 @@ fn anchor<'p>(program: &Program<'p>, reached: &Reached, shared: &Shared) -> Opti
 
 fn shared_functions(program: &Program<'_>, roots: &[Reached]) -> Shared {
     // One of those that are the same, the unit of the first root that reaches it, and whether roots of other units do, too.
-    let mut found: NumberMap<u32, (Node, usize, bool)> = NumberMap::default();
+    let mut found: FxHashMap<u32, (Node, usize, bool)> = FxHashMap::default();
     for Reached { root, nodes, .. } in roots {
         for node in nodes.iter().filter(|node| *node != root && program.global(**node).role == Role::Function) {
             let (_, unit, by_several) =

@@ -9,9 +9,9 @@ mod affinity;
 use std::collections::BTreeSet;
 
 use crate::extract::{How, Take, UnitPart};
-use crate::numbers::NumberSet;
 use crate::program::{Class, Need, Node, Program, Whole};
-use crate::summary::{Role, Scope};
+use crate::reference_graph::{Role, Scope};
+use rustc_hash::FxHashSet;
 
 /// Instructions before optimization that make a job worth its own processes: about half a second of work.
 const USUAL_GRAIN: u64 = 12_000;
@@ -122,7 +122,7 @@ fn cut_at(program: &Program<'_>, together: &[Vec<&Reached>], distinct: u64, size
 struct Segment {
     roots: Vec<Node>,
     /// Numbers of identities.
-    reached: NumberSet<u32>,
+    reached: FxHashSet<u32>,
     instructions: u64,
 }
 

@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use super::{Cut, Grain, cut};
 use crate::extract::How;
 use crate::program::{Program, Whole};
+use crate::reference_graph::{self, CONSTANT, Global, Reference, ReferenceGraph, Role, SHARED, Scope, Variable};
 use crate::resolve::{self, UnitSymbols};
-use crate::summary::{self, CONSTANT, Global, Reference, Role, SHARED, Scope, Summary, Variable};
 use crate::symbols::Strength;
 
 const STRONG: Scope = Scope::Visible { strength: Strength::Strong, odr: false };
@@ -31,16 +31,17 @@ fn variable(name: &str, scope: Scope, address_space: u32, constant: bool) -> Glo
     global(name, scope, Role::Variable(variable), 0, &[])
 }
 
-fn unit(globals: Vec<Global>) -> Summary {
-    Summary { globals, whole: None }
+fn unit(globals: Vec<Global>) -> ReferenceGraph {
+    ReferenceGraph { globals, monolithic: None }
 }
 
-fn cut_units(units: &[Summary], keep: &[&str], grain: u64) -> Cut {
+fn cut_units(units: &[ReferenceGraph], keep: &[&str], grain: u64) -> Cut {
     cut_as(units, keep, Grain::Exactly(grain))
 }
 
-fn cut_as(units: &[Summary], keep: &[&str], grain: Grain) -> Cut {
-    let symbols: Vec<UnitSymbols> = units.iter().map(|unit| UnitSymbols { symbols: summary::symbols(unit) }).collect();
+fn cut_as(units: &[ReferenceGraph], keep: &[&str], grain: Grain) -> Cut {
+    let symbols: Vec<UnitSymbols> =
+        units.iter().map(|unit| UnitSymbols { symbols: reference_graph::symbols(unit) }).collect();
     let resolution = resolve::resolve(&symbols, &|_| true);
     let keep: BTreeSet<String> = keep.iter().map(|name| (*name).to_owned()).collect();
     let tags = (0..units.len()).map(|unit| format!("tag{unit}")).collect();
@@ -49,7 +50,7 @@ fn cut_as(units: &[Summary], keep: &[&str], grain: Grain) -> Cut {
 }
 
 /// How a partition takes a global, by its name in the unit's own words.
-fn how(cut: &Cut, units: &[Summary], partition: usize, name: &str) -> Vec<(usize, How, Option<String>)> {
+fn how(cut: &Cut, units: &[ReferenceGraph], partition: usize, name: &str) -> Vec<(usize, How, Option<String>)> {
     let parts = &cut.partitions[partition].parts;
     let takes = parts.iter().flat_map(|part| part.takes.iter().map(|take| (part.unit, take)));
     takes
@@ -176,13 +177,13 @@ fn shared_memory_behind_a_pointer_to_a_function_keeps_the_program_whole() {
 #[test]
 fn a_unit_that_cannot_be_cut_says_why() {
     let mut units = [unit(vec![kernel("a", 100, &[]), kernel("b", 100, &[])])];
-    units[0].whole = Some("it has aliases".to_owned());
+    units[0].monolithic = Some("it has aliases".to_owned());
     let whole = Whole { unit: Some(0), why: "it has aliases".to_owned() };
     assert_eq!(cut_units(&units, &[], 100).whole, Some(whole));
 }
 
 /// Many units of a few small kernels each.
-fn many(count: usize) -> Vec<Summary> {
+fn many(count: usize) -> Vec<ReferenceGraph> {
     let name = |unit: usize, index: usize| format!("kernel_{unit}_{index}");
     let kernels =
         |unit: usize| (0..3).map(|index| kernel(&name(unit, index), 40 + (unit % 7) as u32 * 9, &[])).collect();
@@ -227,7 +228,7 @@ fn kernels_of_several_units_that_are_mostly_one_function_share_it() {
             function("part", ODR, 600, &[]),
         ])
     };
-    let units: Vec<Summary> = (0..3).map(of).collect();
+    let units: Vec<ReferenceGraph> = (0..3).map(of).collect();
     let cut = cut_units(&units, &[], 3000);
     let together: Vec<_> = kernels(&cut).into_iter().filter(|names| names[0].starts_with("small")).collect();
     assert_eq!(together, [["small_0", "small_1", "small_2"]]);
@@ -236,14 +237,14 @@ fn kernels_of_several_units_that_are_mostly_one_function_share_it() {
     let engines = (0..cut.partitions.len()).filter(|at| !how(&cut, &units, *at, "engine").is_empty()).count();
     assert_eq!(engines, 4);
     // The order of units on the line changes nothing about who goes with whom.
-    let turned: Vec<Summary> = units.iter().rev().cloned().collect();
+    let turned: Vec<ReferenceGraph> = units.iter().rev().cloned().collect();
     let mut again = kernels(&cut_units(&turned, &[], 3000));
     again.iter_mut().for_each(|names| names.sort());
     assert!(again.contains(&["small_0", "small_1", "small_2"].map(str::to_owned).to_vec()), "{again:?}");
 }
 
 /// Kernels of so many own instructions that all call one function, each in a unit of its own.
-fn around_an_engine(kernels: usize, own: u32, engine: u32) -> Vec<Summary> {
+fn around_an_engine(kernels: usize, own: u32, engine: u32) -> Vec<ReferenceGraph> {
     let of = |number: usize| {
         let name = format!("kernel_{number:04}");
         unit(vec![kernel(&name, own, &[(1, true)]), function("engine", ODR, engine, &[])])

@@ -40,7 +40,7 @@ fn everything_is_read_of_one_parse() {
     let unit = Unit::new("a.o", &bytes);
     let (strong, undefined) = (Strength::Strong, Strength::Undefined);
     assert_eq!(names(unit.symbols().unwrap()), [("k", strong), ("f", undefined), ("unused", undefined)]);
-    assert_eq!(unit.traits().unwrap().ptx, BTreeSet::from(["+ptx88".to_owned()]));
+    assert_eq!(unit.module_flags().unwrap().ptx, BTreeSet::from(["+ptx88".to_owned()]));
     assert_eq!(unit.command_lines_with("cuda-include-ptx=").unwrap(), [LINE]);
     assert_eq!(unit.references().unwrap().globals[0].references.len(), 1);
     assert_eq!(names(unit.used_symbols().unwrap()), [("k", strong), ("f", undefined)]);
@@ -53,7 +53,7 @@ fn reading_the_references_first_leaves_nothing_to_open_for_the_checks() {
     let unit = Unit::new("a.o", &bytes);
     unit.references().unwrap();
     assert!(unit.opened.lock().unwrap().is_none());
-    assert_eq!(unit.traits().unwrap().ptx.len(), 1);
+    assert_eq!(unit.module_flags().unwrap().ptx.len(), 1);
     assert_eq!(unit.command_lines_with("cuda-include-ptx=").unwrap(), [LINE]);
     assert_eq!(unit.times_opened(), 1);
 }
@@ -63,7 +63,7 @@ fn threads_that_share_a_unit_open_it_once() {
     let bytes = bitcode();
     let unit = Unit::new("a.o", &bytes);
     std::thread::scope(|scope| {
-        scope.spawn(|| unit.traits().unwrap());
+        scope.spawn(|| unit.module_flags().unwrap());
         scope.spawn(|| unit.used_symbols().unwrap());
         scope.spawn(|| unit.references().unwrap());
         scope.spawn(|| unit.command_lines_with("--cuda-include-ptx=").unwrap());
@@ -78,7 +78,7 @@ fn what_is_known_is_not_read() {
     first.references().unwrap();
     let again = Unit::new("b.o", &bytes).with_facts(first.facts());
     assert_eq!(again.references(), first.references());
-    assert_eq!(again.traits(), first.traits());
+    assert_eq!(again.module_flags(), first.module_flags());
     assert_eq!(again.used_symbols(), first.used_symbols());
     assert!(again.command_lines_with("no such option").unwrap().is_empty());
     assert_eq!((again.content_hash(), again.times_opened()), (first.content_hash(), 0));
@@ -91,7 +91,7 @@ fn a_compilation_tells_what_it_loads() {
     let session = Session::new();
     loaded.load_into(&session).unwrap();
     assert_eq!(loaded.used_symbols(), read.used_symbols());
-    assert_eq!(loaded.traits(), read.traits());
+    assert_eq!(loaded.module_flags(), read.module_flags());
     assert_eq!(loaded.times_opened(), 0);
 }
 
@@ -103,7 +103,7 @@ fn a_closed_unit_keeps_what_was_read() {
     unit.close();
     assert_eq!(unit.symbols().unwrap().len(), 3);
     assert_eq!(unit.times_opened(), 1);
-    unit.traits().unwrap();
+    unit.module_flags().unwrap();
     assert_eq!(unit.times_opened(), 2);
 }
 
@@ -119,7 +119,7 @@ fn damage_gives_the_same_error_however_the_unit_is_read() {
         assert_eq!(unit.references().unwrap_err(), whole);
         assert_eq!(unit.symbols().unwrap_err().to_string().split(':').next(), Some("a.o"));
     }
-    assert!(matches!(Unit::new("a.o", b"text").traits(), Err(IrError::Bitcode { .. })));
+    assert!(matches!(Unit::new("a.o", b"text").module_flags(), Err(IrError::Bitcode { .. })));
 }
 
 #[test]
@@ -142,6 +142,6 @@ fn without_memory_for_open_units_they_close_and_the_checks_still_parse_nothing()
     let unit = Unit { budget: &NONE, ..Unit::new("a.o", &bytes) };
     unit.symbols().unwrap();
     assert!(unit.opened.lock().unwrap().is_none() && !NONE.is_exceeded());
-    assert_eq!(unit.traits().unwrap().ptx.len(), 1);
+    assert_eq!(unit.module_flags().unwrap().ptx.len(), 1);
     assert_eq!(unit.times_opened(), 1);
 }

@@ -7,7 +7,8 @@ mod checks;
 
 use std::collections::BTreeMap;
 
-use llvm_passes::traits::{self, Debug, Traits};
+use llvm_passes::module_flags::{DebugKind, ModuleFlags};
+use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
 use offload_bundle::ptx::DebugInfo;
@@ -84,7 +85,10 @@ fn of_target(target: &TargetPlan<'_>, checks: &[Check]) -> BTreeMap<Check, Group
 /// How an image was compiled. What cannot be read is reported where it is linked.
 fn of_image(image: &PlannedImage<'_>) -> Vec<Saying> {
     let says = match image.code {
-        Code::Bitcode => traits::read(&image.origin.to_string(), image.bytes).map(of_bitcode).unwrap_or_default(),
+        Code::Bitcode => {
+            let unit = Unit::new(image.origin.to_string(), image.bytes);
+            unit.module_flags().map(of_bitcode).unwrap_or_default()
+        }
         Code::Cubin => of_cubin(image.bytes),
         Code::Ptx => vec![(Check::Debug, debug(of_ptx(image.bytes)).to_owned())],
         // Only its version is known.
@@ -93,21 +97,21 @@ fn of_image(image: &PlannedImage<'_>) -> Vec<Saying> {
     says.into_iter().map(|(check, says)| Saying { check, file: image.origin.file.clone(), says }).collect()
 }
 
-fn of_bitcode(traits: Traits) -> Vec<(Check, String)> {
+fn of_bitcode(flags: &ModuleFlags) -> Vec<(Check, String)> {
     let joined = |values: Vec<String>| (!values.is_empty()).then(|| values.join(" and "));
-    let fast = traits.fast_math.iter().map(|fast| if *fast { "fast" } else { "exact" }.to_owned());
-    let denormals = traits.denormals.iter().map(|mode| match mode.as_str() {
+    let fast = flags.fast_math.iter().map(|fast| if *fast { "fast" } else { "exact" }.to_owned());
+    let denormals = flags.denormals.iter().map(|mode| match mode.as_str() {
         "ieee" => "kept".to_owned(),
         "preserve-sign" | "positive-zero" => "flushed to zero".to_owned(),
         other => other.to_owned(),
     });
-    let ptx = traits.ptx.iter().map(|feature| ptx_version(feature));
+    let ptx = flags.ptx.iter().map(|feature| ptx_version(feature));
     [
-        (Check::Producer, traits.producer.map(|producer| producer.replacen("LLVM", "LLVM ", 1))),
+        (Check::Producer, flags.producer.as_ref().map(|producer| producer.replacen("LLVM", "LLVM ", 1))),
         (Check::Features, joined(ptx.collect())),
         (Check::FastMath, joined(fast.collect())),
         (Check::Denormals, joined(denormals.collect())),
-        (Check::Debug, Some(debug(traits.debug).to_owned())),
+        (Check::Debug, Some(debug(flags.debug).to_owned())),
     ]
     .into_iter()
     .filter_map(|(check, says)| Some((check, says?)))
@@ -123,30 +127,30 @@ fn ptx_version(feature: &str) -> String {
     }
 }
 
-fn of_ptx(text: &[u8]) -> Debug {
+fn of_ptx(text: &[u8]) -> DebugKind {
     match DebugInfo::of(text) {
-        DebugInfo::Full => Debug::Full,
-        DebugInfo::Lines => Debug::Lines,
-        DebugInfo::None => Debug::None,
+        DebugInfo::Full => DebugKind::Full,
+        DebugInfo::Lines => DebugKind::Lines,
+        DebugInfo::None => DebugKind::None,
     }
 }
 
 fn of_cubin(bytes: &[u8]) -> Vec<(Check, String)> {
     let Ok(cubin) = cubin::parse(bytes) else { return Vec::new() };
     let kind = match (cubin.has_debug_info(), cubin.has_line_info()) {
-        (true, _) => Debug::Full,
-        (_, true) => Debug::Lines,
-        _ => Debug::None,
+        (true, _) => DebugKind::Full,
+        (_, true) => DebugKind::Lines,
+        _ => DebugKind::None,
     };
     let toolkit = cubin.toolkit().map(|(major, _)| (Check::Toolkit, format!("CUDA {major}")));
     toolkit.into_iter().chain([(Check::Debug, debug(kind).to_owned())]).collect()
 }
 
-fn debug(kind: Debug) -> &'static str {
+fn debug(kind: DebugKind) -> &'static str {
     match kind {
-        Debug::None => "none",
-        Debug::Lines => "lines alone",
-        Debug::Full => "full",
+        DebugKind::None => "none",
+        DebugKind::Lines => "lines alone",
+        DebugKind::Full => "full",
     }
 }
 

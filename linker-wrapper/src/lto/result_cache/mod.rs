@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use llvm_passes::reference_graph::ReferenceGraph;
 use llvm_passes::session::Warning;
-use llvm_passes::summary::Summary;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
@@ -147,15 +147,19 @@ impl Results {
     ///
     /// # Errors
     /// Those of `make`.
-    pub fn summary<E>(&self, bitcode: &[u8], make: impl FnOnce() -> Result<Summary, E>) -> Result<Summary, E> {
+    pub fn references<E>(
+        &self,
+        bitcode: &[u8],
+        make: impl FnOnce() -> Result<ReferenceGraph, E>,
+    ) -> Result<ReferenceGraph, E> {
         let key = self.key("summary").map(|key| key.field("bitcode", blake3::hash(bitcode).as_bytes()).finish());
-        if let Some(summary) = self.get(key.as_ref()) {
-            return Ok(summary);
+        if let Some(graph) = self.get(key.as_ref()) {
+            return Ok(graph);
         }
-        let summary = make()?;
+        let graph = make()?;
         // No tool has a part in it.
-        self.keep(key.as_ref(), &summary);
-        Ok(summary)
+        self.keep(key.as_ref(), &graph);
+        Ok(graph)
     }
 
     fn tools(&self, around: &Surroundings<'_>) -> Option<&KnownTools> {

@@ -1,5 +1,5 @@
-//! What one bitcode unit says of itself, without its code: its functions and variables, and who refers to
-//! whom. Enough to resolve names and to cut the program; small enough to be kept between links.
+//! The functions and variables of one bitcode unit, and which of them references which: enough to resolve names and to
+//! partition the program, and small enough to be cached between links.
 
 use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
@@ -12,13 +12,13 @@ pub const SHARED: u32 = 3;
 /// NVPTX's address space of `__constant__` variables.
 pub const CONSTANT: u32 = 4;
 
-/// One unit.
+/// The references within one unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct ReferenceGraph {
     /// Functions, then variables, in the module's order: an index here is a [`crate::extract::Take`]'s number.
     pub globals: Vec<Global>,
-    /// Why the unit can only be compiled whole, if that is so.
-    pub whole: Option<String>,
+    /// Why the unit cannot be partitioned, if that is so: "it has aliases".
+    pub monolithic: Option<String>,
 }
 
 /// A function or a variable.
@@ -107,25 +107,25 @@ impl Global {
     }
 }
 
-/// Reads the summary of a module that is loaded whole.
-pub fn of_module(module: &Module<'_>) -> Summary {
+/// Reads the graph of a module whose function bodies are loaded.
+pub fn of_module(module: &Module<'_>) -> ReferenceGraph {
     let mut collector = Collector::default();
-    let whole = sys::visit_graph(module, &mut collector).map(str::to_owned);
-    Summary { globals: collector.globals, whole }
+    let monolithic = sys::visit_graph(module, &mut collector).map(str::to_owned);
+    ReferenceGraph { globals: collector.globals, monolithic }
 }
 
 /// The visible symbols of a unit: what it defines, and what it wants and uses.
-pub fn symbols(summary: &Summary) -> Vec<Symbol> {
-    summary.globals.iter().filter_map(symbol).collect()
+pub fn symbols(graph: &ReferenceGraph) -> Vec<Symbol> {
+    graph.globals.iter().filter_map(symbol).collect()
 }
 
 /// The functions and variables of a unit that refer to `name`, sorted, for messages.
-pub fn users_of(summary: &Summary, name: &str) -> Vec<String> {
+pub fn users_of(graph: &ReferenceGraph, name: &str) -> Vec<String> {
     let refers = |user: &&Global| {
         let mut references = user.references.iter();
-        references.any(|reference| summary.globals.get(reference.to as usize).is_some_and(|global| global.name == name))
+        references.any(|reference| graph.globals.get(reference.to as usize).is_some_and(|global| global.name == name))
     };
-    let users = summary.globals.iter().filter(refers).map(|user| user.name.clone());
+    let users = graph.globals.iter().filter(refers).map(|user| user.name.clone());
     users.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 

@@ -8,13 +8,12 @@ use inkwell::module::Module;
 use inkwell::values::FunctionValue;
 use serde::{Deserialize, Serialize};
 
-use crate::session::Session;
-use crate::{IrError, bitcode, crash, sys};
+use crate::sys;
 
 /// What device code says of how it was compiled. Of a set, every value that some function has; a unit without functions
 /// has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Traits {
+pub struct ModuleFlags {
     /// Who wrote the bitcode: "LLVM22.1.8".
     pub producer: Option<String>,
     /// Features of the PTX: "+ptx88".
@@ -24,12 +23,12 @@ pub struct Traits {
     /// Denormal mode of `float`: "ieee", "preserve-sign".
     pub denormals: BTreeSet<String>,
     /// Debug information.
-    pub debug: Debug,
+    pub debug: DebugKind,
 }
 
 /// How much debug information there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Debug {
+pub enum DebugKind {
     /// None.
     #[default]
     None,
@@ -39,31 +38,21 @@ pub enum Debug {
     Full,
 }
 
-/// Reads the traits of a unit.
-///
-/// # Errors
-/// Unreadable bitcode, or bitcode of a newer LLVM.
-pub fn read(unit: &str, bytes: &[u8]) -> Result<Traits, IrError> {
-    let session = Session::new();
-    let module = session.read_lazily(unit, bytes)?;
-    let producer = bitcode::producer(bytes);
-    Ok(crash::during(&format!("looking into {unit}"), || Traits { producer, ..of_module(&module) }))
-}
-
-pub(crate) fn of_module(module: &Module<'_>) -> Traits {
-    let mut traits = Traits { debug: sys::debug_information(module), ..Traits::default() };
+/// Reads everything but the producer, which is no part of the module.
+pub(crate) fn of_module(module: &Module<'_>) -> ModuleFlags {
+    let mut flags = ModuleFlags { debug: sys::debug_information(module), ..ModuleFlags::default() };
     // A definition whose body is not loaded has no basic blocks.
     for function in module.get_functions().filter(|function| !function.as_global_value().is_declaration()) {
         let features = attribute(function, "target-features").unwrap_or_default();
-        traits.ptx.extend(features.split(',').filter(|feature| feature.starts_with("+ptx")).map(str::to_owned));
+        flags.ptx.extend(features.split(',').filter(|feature| feature.starts_with("+ptx")).map(str::to_owned));
         // LLVM before 22 writes the first, and all of them the second.
         let is_set = |name| attribute(function, name).as_deref() == Some("true");
-        traits.fast_math.insert(is_set("unsafe-fp-math") || is_set("no-nans-fp-math"));
+        flags.fast_math.insert(is_set("unsafe-fp-math") || is_set("no-nans-fp-math"));
         let mode = attribute(function, "denormal-fp-math-f32").or_else(|| attribute(function, "denormal-fp-math"));
         let mode = mode.as_deref().and_then(|mode| mode.split(',').next()).unwrap_or("ieee");
-        traits.denormals.insert(mode.to_owned());
+        flags.denormals.insert(mode.to_owned());
     }
-    traits
+    flags
 }
 
 fn attribute(function: FunctionValue<'_>, name: &str) -> Option<String> {
@@ -74,9 +63,11 @@ fn attribute(function: FunctionValue<'_>, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bitcode;
+    use crate::unit::Unit;
 
     #[test]
-    fn traits_of_definitions_count_and_those_of_declarations_do_not() {
+    fn flags_of_definitions_count_and_those_of_declarations_do_not() {
         let context = inkwell::context::Context::create();
         let module = context.create_module("m");
         let kind = context.void_type().fn_type(&[], false);
@@ -99,11 +90,15 @@ mod tests {
             builder.build_return(None).expect("a place to build at");
         }
         let bytes = module.write_bitcode_to_memory().as_slice().to_vec();
-        let traits = read("m", &bytes).expect("sound bitcode");
+        let unit = Unit::new("m", &bytes);
+        let flags = unit.module_flags().expect("sound bitcode");
         let owned = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<BTreeSet<_>>();
-        assert_eq!(traits.ptx, owned(&["+ptx80", "+ptx88"]));
-        assert_eq!(traits.fast_math, BTreeSet::from([false, true]));
-        assert_eq!(traits.denormals, owned(&["ieee", "preserve-sign"]));
-        assert_eq!((traits.debug, traits.producer), (Debug::None, Some(format!("LLVM{}", bitcode::our_version()))));
+        assert_eq!(flags.ptx, owned(&["+ptx80", "+ptx88"]));
+        assert_eq!(flags.fast_math, BTreeSet::from([false, true]));
+        assert_eq!(flags.denormals, owned(&["ieee", "preserve-sign"]));
+        assert_eq!(
+            (flags.debug, flags.producer.clone()),
+            (DebugKind::None, Some(format!("LLVM{}", bitcode::our_version())))
+        );
     }
 }

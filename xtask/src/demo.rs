@@ -3,12 +3,11 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::time::SystemTime;
 
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder};
-use crate::step::{Progress, shown, step};
+use crate::step::{Progress, in_parallel, shown, step};
 use crate::toolchain::{LLVM, Toolchain};
 use crate::{dist, setup};
 
@@ -162,7 +161,11 @@ fn compile(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> 
         (compile_one(demo, sample, source), object)
     });
     let stale = commands.filter(|(command, object)| !is_fresh(command, object, newest_input)).collect();
-    run_in_parallel(progress, stale)?;
+    in_parallel(stale, |(mut command, object)| {
+        progress.run(&mut command)?;
+        let record = command_record(&object);
+        std::fs::write(&record, shown(&command)).map_err(|error| Failure::file("write", &record, &error))
+    })?;
     Ok(shown(&compile_one(demo, sample, sample.sources[0])))
 }
 
@@ -182,27 +185,6 @@ fn compile_one(demo: &Demo, sample: &Sample, source: &str) -> Command {
     command.args(["-O2", "-c"]).arg(Path::new(sample.folder).join(source));
     command.arg("-o").arg(demo.object(sample, source));
     command
-}
-
-/// As many compilers at once as there are cores.
-fn run_in_parallel(progress: &Progress, commands: Vec<(Command, PathBuf)>) -> Result<()> {
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    let queue = Mutex::new(commands.into_iter());
-    let next = || queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
-    let work = || -> Result<()> {
-        while let Some((mut command, object)) = next() {
-            progress.run(&mut command)?;
-            let record = command_record(&object);
-            std::fs::write(&record, shown(&command)).map_err(|error| Failure::file("write", &record, &error))?;
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().try_for_each(|thread| {
-            thread.join().unwrap_or_else(|_| Err(Failure::new("xtask itself failed: see the panic above")))
-        })
-    })
 }
 
 /// Whether an object came from this command line and is younger than all that could have changed it.

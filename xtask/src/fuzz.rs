@@ -16,28 +16,22 @@ use crate::toolchain::Toolchain;
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
-const DEFAULT_SECONDS: u32 = 600;
 /// An input that takes longer is a finding: files are read in milliseconds.
 const TIMEOUT_SECONDS: u32 = 20;
 const MEMORY_MB: u32 = 2048;
 /// Larger seeds make each try slow, and find nothing that small ones do not.
 const LARGEST_SEED: u64 = 64 * 1024;
 
-struct Choice {
-    seconds: u32,
-    targets: Vec<String>,
-}
-
 /// Builds, makes seeds, and runs one target per core at a time.
-pub fn run(repository: &Repository, arguments: &[String]) -> Result<()> {
+pub fn run(repository: &Repository, seconds: u32, named: &[String]) -> Result<()> {
     let fuzz = repository.root.join("offload-bundle/fuzz");
-    let choice = choice(arguments.iter().cloned(), &targets(&fuzz)?)?;
+    let targets = chosen(named, targets(&fuzz)?)?;
     let built = build(repository, &fuzz)?;
     step("collect real containers as seeds", |progress| {
         let count = seeds(repository, &fuzz.join("seeds"), progress)?;
         Ok(format!("{count} files"))
     })?;
-    let failures = run_all(&fuzz, &built, &choice);
+    let failures = run_all(&fuzz, &built, &targets, seconds);
     match failures.as_slice() {
         [] => Ok(()),
         [failure] => Err(Failure { message: failure.message.clone(), output: failure.output.clone() }),
@@ -64,23 +58,12 @@ fn names_of_programs(manifest: &str) -> Vec<String> {
     programs.filter_map(name).collect()
 }
 
-fn choice(mut arguments: impl Iterator<Item = String>, known: &[String]) -> Result<Choice> {
-    let mut choice = Choice { seconds: DEFAULT_SECONDS, targets: Vec::new() };
-    while let Some(argument) = arguments.next() {
-        if argument == "--seconds" {
-            let value = arguments.next().and_then(|value| value.parse().ok());
-            choice.seconds = value.ok_or_else(|| Failure::new("--seconds wants a number"))?;
-        } else if known.contains(&argument) {
-            choice.targets.push(argument);
-        } else {
-            let known = known.join(", ");
-            return Err(Failure::new(format!("no fuzz target `{argument}`; there are: {known}")));
-        }
+/// The named targets; all that are known if none is named.
+fn chosen(named: &[String], known: Vec<String>) -> Result<Vec<String>> {
+    if let Some(unknown) = named.iter().find(|name| !known.contains(name)) {
+        return Err(Failure::new(format!("no fuzz target `{unknown}`; there are: {}", known.join(", "))));
     }
-    if choice.targets.is_empty() {
-        choice.targets = known.to_vec();
-    }
-    Ok(choice)
+    Ok(if named.is_empty() { known } else { named.to_vec() })
 }
 
 /// The folder with the programs.
@@ -98,15 +81,15 @@ fn build(repository: &Repository, fuzz: &Path) -> Result<PathBuf> {
 }
 
 /// Runs the targets, as many at once as there are cores, and returns what went wrong.
-fn run_all(fuzz: &Path, built: &Path, choice: &Choice) -> Vec<Failure> {
-    let waiting = Mutex::new(choice.targets.iter());
+fn run_all(fuzz: &Path, built: &Path, targets: &[String], seconds: u32) -> Vec<Failure> {
+    let waiting = Mutex::new(targets.iter());
     let failures = Mutex::new(Vec::new());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        for _ in 0..cores.min(choice.targets.len()) {
+        for _ in 0..cores.min(targets.len()) {
             scope.spawn(|| {
                 while let Some(target) = waiting.lock().ok().and_then(|mut waiting| waiting.next()) {
-                    match run_one(fuzz, built, target, choice.seconds) {
+                    match run_one(fuzz, built, target, seconds) {
                         Ok(report) => println!("  {target}: {report}"),
                         Err(failure) => {
                             println!("  {target}: FAILED");
@@ -250,14 +233,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_choices() {
+    fn targets_come_from_the_manifest() {
         let known = names_of_programs(
             "[package]\nname = \"x\"\n[[bin]]\nname = \"a\"\npath = \"a.rs\"\n\n[[bin]]\nname = \"b\"\n",
         );
         assert_eq!(known, ["a", "b"]);
-        let chosen = |words: &[&str]| choice(words.iter().map(|word| (*word).to_owned()), &known);
-        assert_eq!(chosen(&["--seconds", "5"]).map(|c| (c.seconds, c.targets.len())).ok(), Some((5, 2)));
-        assert_eq!(chosen(&["b"]).map(|c| (c.seconds, c.targets)).ok(), Some((600, vec!["b".to_owned()])));
-        assert!(chosen(&["c"]).is_err() && chosen(&["--seconds"]).is_err());
+        assert_eq!(chosen(&[], known.clone()).unwrap(), known);
+        assert_eq!(chosen(&["b".to_owned()], known.clone()).unwrap(), ["b"]);
+        assert!(chosen(&["c".to_owned()], known).unwrap_err().message.contains("no fuzz target `c`"));
     }
 }

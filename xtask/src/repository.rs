@@ -1,5 +1,6 @@
-//! Where things lie in the working tree.
+//! The working tree and its folders.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,7 +15,7 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Asks cargo's own variables: nothing is searched for.
+    /// Takes both from the variables that cargo sets.
     pub fn find() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned);
         let root = root
@@ -30,12 +31,23 @@ impl Repository {
         self.root.join("dist")
     }
 
-    /// The cargo that runs xtask, in this working tree.
+    /// The cargo that runs xtask, in the root of this working tree.
     pub fn cargo(&self, subcommand: &str) -> Command {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut command = Command::new(cargo_program());
         command.arg(subcommand).current_dir(&self.root);
         command
     }
+
+    /// The same in the user's folder, to which the paths in a command's arguments are relative.
+    pub fn cargo_here(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(cargo_program());
+        command.arg(subcommand).arg("--manifest-path").arg(self.root.join("Cargo.toml"));
+        command
+    }
+}
+
+fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 /// Creates a folder and those above it.

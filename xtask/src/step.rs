@@ -1,48 +1,49 @@
-//! Steps: each says in one line what it does and how long it took.
+//! Steps: each prints in one line what it does and how long it took.
 //!
-//! On a terminal the line also shows the time that runs and what the tool last said; in a pipe it stays quiet.
-//! What the tools print is kept, and shown only when they fail.
+//! On a terminal the line also shows the elapsed time and the last line that the running tool printed; in a pipe it does not.
+//! The output of the tools is kept, and shown only when they fail.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, IsTerminal, PipeReader, Write};
+use std::io::{BufRead, BufReader, PipeReader, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::failure::{Failure, Result};
 
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// From now on steps say nothing, unless a tool fails.
+/// Makes all later steps silent, unless a tool fails.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// How far a step is; threads of one step may share it.
+/// The line of a running step; threads of one step may share it.
 pub struct Progress {
-    status: Option<Sender<String>>,
+    bar: ProgressBar,
 }
 
-/// Runs `work` as one step. The note that it returns is put at the end of the line.
+/// Runs `work` as one step. The note that it returns is printed at the end of the line.
 pub fn step<Note: AsRef<str>>(title: &str, work: impl FnOnce(&Progress) -> Result<Note>) -> Result<()> {
     if QUIET.load(Ordering::Relaxed) {
-        return work(&Progress { status: None }).map(drop);
+        return work(&Progress::hidden()).map(drop);
     }
     let start = Instant::now();
-    print!("  {title} ... ");
-    flush();
-    let outcome = if std::io::stdout().is_terminal() {
-        let (sender, receiver) = channel();
-        std::thread::scope(|scope| {
-            scope.spawn(|| paint(title, start, receiver));
-            // Dropped at the end of the call, which ends the painter.
-            let progress = Progress { status: Some(sender) };
-            work(&progress)
-        })
-    } else {
-        work(&Progress { status: None })
-    };
+    let progress = Progress::new(title);
+    let is_redrawn = !progress.bar.is_hidden();
+    if !is_redrawn {
+        print!("  {title} ... ");
+        // A closed stdout is no reason to stop the work.
+        let _ = std::io::stdout().flush();
+    }
+    let outcome = work(&progress);
+    progress.bar.finish_and_clear();
+    if is_redrawn {
+        print!("  {title} ... ");
+    }
     let seconds = start.elapsed().as_secs_f64();
     match &outcome {
         Ok(note) if note.as_ref().is_empty() => println!("{seconds:.1} s"),
@@ -52,36 +53,53 @@ pub fn step<Note: AsRef<str>>(title: &str, work: impl FnOnce(&Progress) -> Resul
     outcome.map(|_| ())
 }
 
-/// Repaints the step's line until the step is over.
-fn paint(title: &str, start: Instant, status: Receiver<String>) {
-    const CLEAR: &str = "\r\x1b[K";
-    // A line longer than the terminal must not wrap: it could not be repainted.
-    const NO_WRAP: &str = "\x1b[?7l";
-    const WRAP: &str = "\x1b[?7h";
-    const INTERVAL: Duration = Duration::from_millis(200);
-    let (mut said, mut painted) = (String::new(), Instant::now());
-    loop {
-        match status.recv_timeout(INTERVAL) {
-            Ok(line) => said = line,
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
+/// Runs `work` on all jobs, as many at once as there are cores. Returns the first failure.
+pub fn in_parallel<Job: Send>(jobs: Vec<Job>, work: impl Fn(Job) -> Result<()> + Sync) -> Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+    let queue = Mutex::new(jobs.into_iter());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let worker = || -> Result<()> {
+        while let Some(job) = next() {
+            work(job)?;
         }
-        if painted.elapsed() >= INTERVAL {
-            print!("{CLEAR}{NO_WRAP}  {title} ... {:.0} s  {said}{WRAP}", start.elapsed().as_secs_f64());
-            flush();
-            painted = Instant::now();
-        }
-    }
-    print!("{CLEAR}  {title} ... ");
-    flush();
-}
-
-fn flush() {
-    // Nobody is left to tell when the terminal is gone.
-    let _ = std::io::stdout().flush();
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|_| Err(Failure::new("xtask itself failed: see the panic above")))
+        })
+    })
 }
 
 impl Progress {
+    /// Draws nothing.
+    pub fn hidden() -> Self {
+        Self { bar: ProgressBar::hidden() }
+    }
+
+    /// Draws on a terminal only.
+    fn new(title: &str) -> Self {
+        const INTERVAL: Duration = Duration::from_millis(200);
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout());
+        bar.set_style(style("  {prefix} ... {elapsed}  {wide_msg}"));
+        bar.set_prefix(title.to_owned());
+        bar.enable_steady_tick(INTERVAL);
+        Self { bar }
+    }
+
+    /// Shows from now on how many of `total` parts are done.
+    pub fn begin_count(&self, total: usize) {
+        self.bar.set_style(style("  {prefix} ... {elapsed}  {pos} of {len}  {wide_msg}"));
+        self.bar.set_length(total as u64);
+        self.bar.set_position(0);
+    }
+
+    /// Counts one part as done.
+    pub fn count_one(&self) {
+        self.bar.inc(1);
+    }
+
     /// Runs a tool to its end and returns what it printed, both streams in order.
     pub fn run(&self, command: &mut Command) -> Result<String> {
         let (status, output) = self.status(command)?;
@@ -105,15 +123,16 @@ impl Progress {
         let mut output = String::new();
         for line in BufReader::new(reader).split(b'\n').map_while(std::result::Result::ok) {
             let line = String::from_utf8_lossy(&line);
-            if let Some(status) = &self.status {
-                // The painter lives as long as this sender.
-                let _ = status.send(printable(&line));
-            }
+            self.bar.set_message(printable(&line));
             output += &line;
             output.push('\n');
         }
         output
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
 /// Starts a tool with both its streams in one pipe, so that its output keeps its order.
@@ -158,7 +177,26 @@ pub fn quoted(word: &OsStr) -> String {
 mod tests {
     use super::*;
 
-    const QUIET: Progress = Progress { status: None };
+    #[test]
+    fn templates_are_valid() {
+        let progress = Progress::new("title");
+        progress.begin_count(2);
+        progress.count_one();
+        assert_eq!((progress.bar.position(), progress.bar.length()), (1, Some(2)));
+    }
+
+    #[test]
+    fn all_jobs_run_and_the_first_failure_is_returned() {
+        let sum = std::sync::atomic::AtomicUsize::new(0);
+        let add = |job| {
+            sum.fetch_add(job, Ordering::Relaxed);
+            Ok(())
+        };
+        in_parallel(vec![1, 2, 3], add).unwrap();
+        assert_eq!(sum.into_inner(), 6);
+        let failure = in_parallel(vec![1], |_| Err(Failure::new("no"))).unwrap_err();
+        assert_eq!(failure.message, "no");
+    }
 
     #[test]
     fn words_survive_a_shell() {
@@ -169,15 +207,15 @@ mod tests {
 
     #[test]
     fn failures_keep_the_output() {
-        assert_eq!(QUIET.run(Command::new("echo").arg("hello")).unwrap(), "hello\n");
-        let failure = QUIET.run(Command::new("ls").arg("/nowhere")).unwrap_err();
+        assert_eq!(Progress::hidden().run(Command::new("echo").arg("hello")).unwrap(), "hello\n");
+        let failure = Progress::hidden().run(Command::new("ls").arg("/nowhere")).unwrap_err();
         assert_eq!(failure.message, "`ls /nowhere` failed: exit status: 2");
         assert!(failure.output.contains("/nowhere"), "{}", failure.output);
     }
 
     #[test]
     fn a_missing_tool_is_named() {
-        let failure = QUIET.run(&mut Command::new("no-such-tool")).unwrap_err();
+        let failure = Progress::hidden().run(&mut Command::new("no-such-tool")).unwrap_err();
         assert!(failure.message.starts_with("cannot run no-such-tool: "), "{}", failure.message);
         assert!(failure.message.contains("cargo xtask setup"), "{}", failure.message);
     }

@@ -1,7 +1,7 @@
 //! The translation units of the corpora: which templates of benchmarks/include are instantiated, and for what.
 //!
-//! The lists are written down here and the sources are generated, so that the repository stays small; nothing is
-//! random, every run makes the same units.
+//! The repository holds these lists, and the sources are generated from them. Nothing is random: every run generates the same
+//! units.
 
 /// One translation unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Unit {
     pub source: String,
 }
 
-/// Translation units that are made of one header.
+/// Translation units generated from one header.
 struct Family {
     /// Stem of the header and start of the units' names.
     name: &'static str,
@@ -22,21 +22,22 @@ struct Family {
     medium: usize,
     /// Instances in each unit.
     instances: usize,
-    /// All instances that there can be; `@` stands for a name that is unique in the corpus.
+    /// All possible instances; `@` stands for a name that is unique in the corpus.
     choices: fn() -> Vec<String>,
 }
 
-/// Device functions and variables that the others use, and the program.
+/// The program, and the device functions and variables that the other units use.
 const LIBRARY: [(&str, &str); 5] = [
-    ("main", include_str!("../../../benchmarks/library/main.cu")),
-    ("counters", include_str!("../../../benchmarks/library/counters.cu")),
-    ("state", include_str!("../../../benchmarks/library/state.cu")),
-    ("noise", include_str!("../../../benchmarks/library/noise.cu")),
-    ("closures", include_str!("../../../benchmarks/library/closures.cu")),
+    ("main", include_str!("../../library/main.cu")),
+    ("counters", include_str!("../../library/counters.cu")),
+    ("state", include_str!("../../library/state.cu")),
+    ("noise", include_str!("../../library/noise.cu")),
+    ("closures", include_str!("../../library/closures.cu")),
 ];
 
-/// What the objects of [`small`] and of [`changed`] are set apart by.
+/// Suffix of the folder with the objects of [`small`].
 pub const SMALL: &str = "-small";
+/// Suffix of the folder with the object of [`changed`].
 pub const VERSION: &str = "-changed";
 
 const TYPES: &[&str] = &["float", "Vector3", "double", "int", "Moments", "unsigned long long"];
@@ -172,7 +173,7 @@ pub fn scale() -> Vec<Unit> {
     (0..20).map(unit).collect()
 }
 
-/// The units that only define what others use, without the program.
+/// The units that only define what others use; the program is not among them.
 pub fn shared() -> Vec<Unit> {
     library().skip(1).collect()
 }

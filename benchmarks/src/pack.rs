@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::link::{Host, Link, Side};
-use super::measure::Memory;
-use super::objects::Targets;
-use super::{Bench, remove, sources};
-use crate::failure::{Failure, Result};
-use crate::repository::{create_folder, replace_link};
-use crate::step::Progress;
-use crate::toolchain::LLVM;
+use crate::bench::{Bench, remove};
+use crate::corpus::{self, Corpus, Targets};
+use crate::link::{Host, Link, Side};
+use crate::measure::Memory;
+use xtask::failure::{Failure, Result};
+use xtask::repository::{create_folder, replace_link};
+use xtask::step::Progress;
+use xtask::toolchain::LLVM;
 
 /// The folder that the archive unpacks to.
 const NAME: &str = "fatlink-bench";
 
-const SCRIPT: &str = include_str!("../../../benchmarks/device/measure.py");
-const README: &str = include_str!("../../../benchmarks/device/README.md");
+const SCRIPT: &str = include_str!("../device/measure.py");
+const README: &str = include_str!("../device/README.md");
 
 /// Writes it, and returns its size in bytes.
 pub fn write(bench: &Bench, progress: &Progress, file: &Path) -> Result<u64> {
@@ -30,8 +30,8 @@ pub fn write(bench: &Bench, progress: &Progress, file: &Path) -> Result<u64> {
     let fatlink = folder.join("bin/fatlink");
     strip(progress, &bench.linkers.dist.join("bin/fatlink"), &fatlink)?;
     replace_link("fatlink", &folder.join("bin/clang-linker-wrapper"))?;
-    copy_all(&bench.compiler.objects(progress, &sources::large(), Targets::One, "")?, &folder.join("large"))?;
-    copy_all(&bench.compiler.objects(progress, &sources::scale(), Targets::One, "")?, &folder.join("scale"))?;
+    copy_all(&Corpus::Large.objects(&bench.compiler, progress, Targets::One)?, &folder.join("large"))?;
+    copy_all(&bench.compiler.objects(progress, &corpus::scale(), Targets::One, "")?, &folder.join("scale"))?;
     programs(bench, progress, &folder)?;
     archive(progress, &folder, file)?;
     std::fs::metadata(file).map(|file| file.len()).map_err(|error| Failure::file("read", file, &error))
@@ -40,7 +40,7 @@ pub fn write(bench: &Bench, progress: &Progress, file: &Path) -> Result<u64> {
 /// The medium corpus as a program, linked by both.
 fn programs(bench: &Bench, progress: &Progress, folder: &Path) -> Result<()> {
     let link = Link {
-        objects: bench.compiler.objects(progress, &sources::medium(), Targets::One, "")?,
+        objects: Corpus::Medium.objects(&bench.compiler, progress, Targets::One)?,
         nvcc_objects: None,
         targets: Targets::One,
         host: Host::Program,

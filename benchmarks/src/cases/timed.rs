@@ -1,35 +1,26 @@
 //! fatlink and the peer link the same objects in turn.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
-use super::arguments::Peer;
-use super::cases::Outcome;
-use super::image::{Code, Comparison};
-use super::link::{Host, Link, Side};
-use super::measure::{Memory, Sample};
-use super::objects::Targets;
-use super::statistics::Spread;
-use super::{Bench, sources};
-use crate::failure::{Failure, Result};
-use crate::step::Progress;
+use super::Outcome;
+use crate::arguments::Peer;
+use crate::bench::Bench;
+use crate::code::{Code, Comparison};
+use crate::corpus::{self, Corpus, Targets};
+use crate::link::{Host, Link, Side};
+use crate::measure::{Memory, Sample, mebibytes, peak};
+use crate::statistics::Spread;
+use xtask::failure::{Failure, Result};
+use xtask::step::Progress;
 
-/// Which objects.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Corpus {
-    Small,
-    Medium,
-    Large,
-}
-
-/// What fatlink's cache holds before each run.
+/// The contents of fatlink's cache before each run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cache {
-    /// There is none.
+    /// No cache.
     None,
-    /// What a link before one unit changed left.
+    /// The results of a link before one unit changed.
     Changed,
-    /// What the same link left.
+    /// The results of the same link.
     Unchanged,
 }
 
@@ -43,24 +34,23 @@ pub struct Timed {
     pub host_program: bool,
     /// Pairs of runs.
     pub rounds: usize,
-    /// Whether our memory with a job for each core is measured, too.
+    /// Whether fatlink's memory with a job for each core is measured, too.
     pub is_long: bool,
-    /// What the peer can do at once; its memory is compared with ours at the same number.
+    /// Jobs of the peer; its memory is compared with fatlink's at the same number.
     pub peer_jobs: usize,
-    /// Greatest median of ours over theirs.
+    /// Largest median of fatlink's time over the peer's.
     pub goal: f64,
 }
 
-/// Measures both and compares what they made.
+/// Measures both and compares their machine code.
 pub fn run(bench: &mut Bench, progress: &Progress, timed: &Timed) -> Result<Outcome> {
     let timed = &Timed { rounds: bench.rounds.unwrap_or(timed.rounds), ..*timed };
-    let before = timed.objects(bench, progress)?;
-    let link = timed.link(bench, progress, &before)?;
-    timed.warm_cache(bench, &Link { objects: before, ..link.clone() })?;
+    let (link, before) = timed.links(bench, progress)?;
+    timed.warm_cache(bench, Side::Ours, &before)?;
     let limited = Link { ours: [link.ours.clone(), vec![jobs(timed.peer_jobs)]].concat(), ..link.clone() };
-    timed.restore_cache(bench)?;
+    timed.restore_cache(bench, Side::Ours)?;
     let at_peer_jobs = bench.link(Side::Ours, &limited, Memory::Sampled)?;
-    let (ours, theirs) = timed.rounds(bench, &link)?;
+    let (ours, theirs) = timed.rounds(bench, progress, &link)?;
     let comparisons = match timed.cache {
         Cache::None => timed.compare_code(bench, progress, &link)?,
         Cache::Changed | Cache::Unchanged => Vec::new(),
@@ -73,14 +63,12 @@ fn jobs(count: usize) -> String {
 }
 
 impl Timed {
-    fn link(&self, bench: &Bench, progress: &Progress, before: &[PathBuf]) -> Result<Link> {
-        let objects = match self.cache {
-            Cache::Changed => changed(bench, progress, before, self.targets)?,
-            Cache::None | Cache::Unchanged => before.to_owned(),
-        };
+    /// What is timed, and the link that fills the cache before it.
+    pub fn links(&self, bench: &Bench, progress: &Progress) -> Result<(Link, Link)> {
+        let objects = self.corpus.objects(&bench.compiler, progress, self.targets)?;
         let nvcc_objects = match bench.peer {
             Peer::Clang => None,
-            Peer::Nvcc => Some(self.nvcc_objects(bench, progress)?),
+            Peer::Nvcc => Some(self.corpus.nvcc_objects(&bench.compiler, progress, self.targets)?),
         };
         let ours = match self.cache {
             Cache::None => Vec::new(),
@@ -89,69 +77,61 @@ impl Timed {
         let theirs = if self.peer_jobs > 1 { vec![jobs(self.peer_jobs)] } else { Vec::new() };
         // nvcc's device link is a step of its own.
         let host = if self.host_program && bench.peer == Peer::Clang { Host::Program } else { Host::None };
-        Ok(Link { objects, nvcc_objects, targets: self.targets, host, ours, theirs })
+        let before = Link { objects, nvcc_objects, targets: self.targets, host, ours, theirs };
+        let objects = match self.cache {
+            Cache::Changed => corpus::with_change(&bench.compiler, progress, &before.objects, self.targets)?,
+            Cache::None | Cache::Unchanged => before.objects.clone(),
+        };
+        Ok((Link { objects, ..before.clone() }, before))
     }
 
-    fn objects(&self, bench: &Bench, progress: &Progress) -> Result<Vec<PathBuf>> {
-        match self.corpus {
-            Corpus::Small => bench.compiler.objects(progress, &sources::small(), self.targets, sources::SMALL),
-            Corpus::Medium => bench.compiler.objects(progress, &sources::medium(), self.targets, ""),
-            Corpus::Large => bench.compiler.objects(progress, &sources::large(), self.targets, ""),
-        }
-    }
-
-    fn nvcc_objects(&self, bench: &Bench, progress: &Progress) -> Result<Vec<PathBuf>> {
-        match self.corpus {
-            Corpus::Small => bench.compiler.nvcc_objects(progress, &sources::small(), self.targets, sources::SMALL),
-            Corpus::Medium => bench.compiler.nvcc_objects(progress, &sources::medium(), self.targets, ""),
-            Corpus::Large => bench.compiler.nvcc_objects(progress, &sources::large(), self.targets, ""),
-        }
-    }
-
-    /// Fills the cache that the runs begin with, by a link before the change.
-    fn warm_cache(&self, bench: &Bench, before: &Link) -> Result<()> {
+    /// Fills the cache with which a build's runs begin, by a link before the change.
+    pub fn warm_cache(&self, bench: &Bench, side: Side, before: &Link) -> Result<()> {
         if self.cache == Cache::None {
             return Ok(());
         }
         bench.empty_cache()?;
-        bench.link(Side::Ours, before, Memory::Ignored)?;
-        bench.keep_cache()
+        bench.link(side, before, Memory::Ignored)?;
+        bench.keep_cache(side)
     }
 
-    fn restore_cache(&self, bench: &Bench) -> Result<()> {
-        if self.cache == Cache::None { Ok(()) } else { bench.restore_cache() }
+    /// Brings that cache back, as each run changes it.
+    pub fn restore_cache(&self, bench: &Bench, side: Side) -> Result<()> {
+        if self.cache == Cache::None { Ok(()) } else { bench.restore_cache(side) }
     }
 
-    /// A B A B …; where the peer has linked the same objects in the same way before, those runs count. Looking at the memory
-    /// takes an eighth of two cores, which only the one that uses both would feel: that is done in runs of its own.
-    fn rounds(&self, bench: &mut Bench, link: &Link) -> Result<(Vec<Sample>, Vec<Sample>)> {
+    /// A B A B …; where the peer has linked the same objects in the same way before, those runs count. Sampling the memory
+    /// takes an eighth of two cores, which would slow down only the linker that uses both, and is done in runs of its own.
+    fn rounds(&self, bench: &mut Bench, progress: &Progress, link: &Link) -> Result<(Vec<Sample>, Vec<Sample>)> {
         let key = format!("{:?} {:?} {:?} {:?}", self.corpus, self.targets, link.host, link.theirs);
         let known = bench.peer_samples.get(&key).filter(|samples| samples.len() >= self.rounds).cloned();
         let is_known = known.is_some();
         let (mut our_peak, mut their_peak) = (0, 0);
         if self.is_long {
-            self.restore_cache(bench)?;
+            self.restore_cache(bench, Side::Ours)?;
             our_peak = bench.link(Side::Ours, link, Memory::Sampled)?.peak;
         }
         if !is_known {
             their_peak = bench.link(Side::Theirs, link, Memory::Sampled)?.peak;
         }
         let (mut ours, mut theirs) = (Vec::new(), known.unwrap_or_default());
+        progress.begin_count(self.rounds);
         for _ in 0..self.rounds {
-            self.restore_cache(bench)?;
+            self.restore_cache(bench, Side::Ours)?;
             ours.push(Sample { peak: our_peak, ..bench.link(Side::Ours, link, Memory::Ignored)? });
             if !is_known {
                 theirs.push(Sample { peak: their_peak, ..bench.link(Side::Theirs, link, Memory::Ignored)? });
             }
+            progress.count_one();
         }
         bench.peer_samples.insert(key, theirs.clone());
         Ok((ours, theirs))
     }
 
-    /// Architecture by architecture.
+    /// Compares each architecture's code.
     fn compare_code(&self, bench: &Bench, progress: &Progress, link: &Link) -> Result<Vec<(String, Comparison)>> {
         if link.host == Host::None {
-            // Nothing was written: once more, to a program.
+            // Nothing was written yet.
             let program = Link { host: Host::Program, ..link.clone() };
             bench.link(Side::Ours, &program, Memory::Ignored)?;
             bench.link(Side::Theirs, &program, Memory::Ignored)?;
@@ -168,17 +148,7 @@ impl Timed {
     }
 }
 
-/// The objects with the changed unit in place of its old version.
-fn changed(bench: &Bench, progress: &Progress, objects: &[PathBuf], targets: Targets) -> Result<Vec<PathBuf>> {
-    let changed = bench.compiler.objects(progress, &[sources::changed()], targets, sources::VERSION)?;
-    let replaced = |object: &PathBuf| {
-        let same = |changed: &&PathBuf| changed.file_name() == object.file_name();
-        changed.iter().find(same).unwrap_or(object).clone()
-    };
-    Ok(objects.iter().map(replaced).collect())
-}
-
-/// All that was measured in one case.
+/// All measurements of one case.
 struct Figures<'a> {
     timed: &'a Timed,
     peer: Peer,
@@ -221,8 +191,8 @@ impl Figures<'_> {
         ratio
     }
 
-    /// Against another compiler there are no goals, but both must have linked the same kernels; it may name them
-    /// otherwise.
+    /// Diagnoses different numbers of kernels. Against another compiler there are no other goals, and it may give kernels other
+    /// names.
     fn lost_kernels(&self) -> Vec<String> {
         let uneven = |comparison: &Comparison| comparison.only_ours.len() != comparison.only_theirs.len();
         let uneven = self.comparisons.iter().filter(|(_, comparison)| uneven(comparison));
@@ -300,15 +270,6 @@ fn processor(sample: &Sample) -> f64 {
 fn median(samples: &[Sample], figure: fn(&Sample) -> f64) -> String {
     let digits = if samples.iter().map(figure).all(|figure| figure < 1.0) { 3 } else { 1 };
     Spread::of(samples.iter().map(figure)).map_or(String::new(), |spread| format!("{:.digits$}", spread.median))
-}
-
-/// Bytes.
-pub fn peak(samples: &[Sample]) -> u64 {
-    samples.iter().map(|sample| sample.peak).max().unwrap_or(0)
-}
-
-pub fn mebibytes(bytes: u64) -> u64 {
-    bytes >> 20
 }
 
 #[cfg(test)]

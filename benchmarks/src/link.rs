@@ -1,19 +1,35 @@
-//! The lines by which both linkers are called.
+//! The command lines of the linkers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::objects::Targets;
-use crate::environment::Environment;
-use crate::failure::{Failure, Result};
-use crate::step::Progress;
-use crate::toolchain::LLVM;
+use crate::corpus::Targets;
+use xtask::environment::Environment;
+use xtask::failure::{Failure, Result};
+use xtask::repository::{create_folder, replace_link};
+use xtask::step::Progress;
+use xtask::toolchain::LLVM;
 
 /// Whose link it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Side {
+    /// The fatlink that is measured.
     Ours,
+    /// The peer.
     Theirs,
+    /// Another build of fatlink.
+    Baseline,
+}
+
+impl Side {
+    /// For file names and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Ours => "ours",
+            Side::Theirs => "theirs",
+            Side::Baseline => "baseline",
+        }
+    }
 }
 
 /// What links the host code afterwards.
@@ -25,7 +41,7 @@ pub enum Host {
     Program,
 }
 
-/// One link, without the side.
+/// One link, by any of the linkers.
 #[derive(Clone, Debug)]
 pub struct Link {
     pub objects: Vec<PathBuf>,
@@ -33,17 +49,20 @@ pub struct Link {
     pub nvcc_objects: Option<Vec<PathBuf>>,
     pub targets: Targets,
     pub host: Host,
-    /// Further options for each side.
+    /// Further options for fatlink.
     pub ours: Vec<String>,
+    /// Further options for the peer.
     pub theirs: Vec<String>,
 }
 
 /// Where the programs are.
 pub struct Linkers {
     pub dist: PathBuf,
+    /// Links to another build of fatlink, as in `bin` of `dist`.
+    baseline: Option<PathBuf>,
     pub cuda: PathBuf,
-    pub environment: Environment,
-    /// What clang gives the host linker around the objects: start files, library folders, libraries.
+    environment: Environment,
+    /// What clang passes to the host linker around the objects: start files, library folders, libraries.
     host_line: HostLine,
 }
 
@@ -55,7 +74,7 @@ struct HostLine {
 const OUTPUT: &str = "OUTPUT";
 
 impl Linkers {
-    /// Asks clang for its line to the host linker, with an object that exists.
+    /// Finds the host linker's command line by running clang with an object that exists.
     pub fn new(
         progress: &Progress,
         object: &Path,
@@ -69,22 +88,40 @@ impl Linkers {
         let shown = progress.run(&mut clang)?;
         let host_line = host_line(&shown, &object.to_string_lossy())
             .ok_or_else(|| Failure { message: "clang -### shows no line for the host linker".into(), output: shown })?;
-        Ok(Self { dist, cuda, environment, host_line })
+        Ok(Self { dist, baseline: None, cuda, environment, host_line })
     }
 
-    /// The line by which clang calls its linker wrapper, or what takes its place.
+    /// Makes another build of fatlink the baseline: a program, or a folder laid out like dist/. fatlink behaves by the name that it
+    /// is called by, so `folder` gets links of the names that are needed.
+    pub fn set_baseline(&mut self, build: &Path, folder: &Path) -> Result<()> {
+        let program = if build.is_dir() { build.join("bin/fatlink") } else { build.to_owned() };
+        let program = program.canonicalize().map_err(|error| Failure::file("find", &program, &error))?;
+        create_folder(folder)?;
+        for name in ["clang-linker-wrapper", "ld.fatlink"] {
+            replace_link(&program.to_string_lossy(), &folder.join(name))?;
+        }
+        self.baseline = Some(folder.to_owned());
+        Ok(())
+    }
+
+    /// The folder with a side's `clang-linker-wrapper`.
+    pub fn folder(&self, side: Side) -> PathBuf {
+        match (side, &self.baseline) {
+            (Side::Theirs, _) => Path::new(LLVM).join("bin"),
+            (Side::Baseline, Some(baseline)) => baseline.clone(),
+            (Side::Ours | Side::Baseline, _) => self.dist.join("bin"),
+        }
+    }
+
+    /// The line by which clang calls its linker wrapper, or a replacement of it.
     pub fn command(&self, side: Side, link: &Link, output: &Path) -> Command {
         if let (Side::Theirs, Some(objects)) = (side, &link.nvcc_objects) {
             return self.nvcc(link.targets, objects, output);
         }
-        let folder = match side {
-            Side::Ours => self.dist.join("bin"),
-            Side::Theirs => Path::new(LLVM).join("bin"),
-        };
         let cuda = self.cuda.display();
-        let mut command = Command::new(folder.join("clang-linker-wrapper"));
+        let mut command = Command::new(self.folder(side).join("clang-linker-wrapper"));
         self.environment.apply(&mut command);
-        // The caches are what the options say, not what the user has.
+        // Only the options name a cache, not the user's environment.
         command.env_remove("FATLINK_CACHE");
         command.args(link.targets.architectures().iter().map(|name| format!("--should-extract={name}")));
         command.arg("--host-triple=x86_64-pc-linux-gnu");
@@ -92,7 +129,7 @@ impl Linkers {
         command.args(["-O2", "-flto=full"].map(|option| format!("--device-compiler=nvptx64-nvidia-cuda={option}")));
         command.arg(format!("--cuda-path={cuda}"));
         command.args(match side {
-            Side::Ours => &link.ours,
+            Side::Ours | Side::Baseline => &link.ours,
             Side::Theirs => &link.theirs,
         });
         match link.host {
@@ -104,13 +141,11 @@ impl Linkers {
         };
         command
     }
-}
 
-impl Linkers {
     /// nvcc's device link, which writes an object with the fatbin.
     fn nvcc(&self, targets: Targets, objects: &[PathBuf], output: &Path) -> Command {
         let mut command = Command::new(self.cuda.join("bin/nvcc"));
-        // By default it drops the kernels that no host code of the object launches.
+        // By default nvlink drops the kernels that no host code of the object launches.
         command.args(["-dlink", "-dlto", "-Xnvlink", "-ignore-host-info"]);
         for name in targets.numbers() {
             command.arg(format!("-gencode=arch=compute_{name},code=sm_{name}"));

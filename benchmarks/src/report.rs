@@ -1,21 +1,22 @@
-//! docs/benchmarks.md, from what each case left in the target folder.
+//! docs/benchmarks.md, written from the results of the cases in the target folder.
 
 use std::fmt::Write;
 use std::path::Path;
-use std::time::SystemTime;
 
-use super::cases::{CASES, Case, Measure, Outcome};
-use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use procfs::Current;
 
-const TEXT: &str = include_str!("../../../benchmarks/report.md");
+use crate::cases::{CASES, Case, Outcome};
+use xtask::failure::{Failure, Result};
+use xtask::repository::{Repository, create_folder};
+
+const TEXT: &str = include_str!("../report.md");
 
 /// Where the table goes in [`TEXT`].
 const TABLE: &str = "@TABLE@\n";
 const DETAILS: &str = "@DETAILS@\n";
 const MACHINE: &str = "@MACHINE@\n";
 
-/// Keeps a case's result, so that a report can be made of cases that were run one by one.
+/// Keeps a case's result, so that a report can be written of cases that were run one by one.
 pub fn keep(folder: &Path, case: &Case, outcome: &Outcome, rounds: Option<usize>) -> Result<()> {
     let folder = folder.join("results");
     create_folder(&folder)?;
@@ -44,14 +45,14 @@ fn capitalized(text: &str) -> String {
     characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }
 
-/// Writes the report of all results that there are.
+/// Writes the report of all results so far.
 pub fn write(repository: &Repository, folder: &Path) -> Result<()> {
     let read = |case: &Case, end: &str| {
         std::fs::read_to_string(folder.join("results").join(format!("{}.{end}", case.name))).ok()
     };
     let (mut table, mut details) = (String::new(), String::new());
     for case in &CASES {
-        if let (Measure::Timed(_), Some(cells)) = (case.measure, read(case, "row").filter(|cells| !cells.is_empty())) {
+        if let (Some(_), Some(cells)) = (case.timed(), read(case, "row").filter(|cells| !cells.is_empty())) {
             let _ = writeln!(table, "| {} | {cells} |", case.name);
         }
         if let Some(section) = read(case, "md") {
@@ -66,51 +67,27 @@ pub fn write(repository: &Repository, folder: &Path) -> Result<()> {
 
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let information = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = information.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("unknown processor", |(_, name)| name);
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total =
-        memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
-    let gibibytes = total.map_or(0, |kilobytes: u64| (kilobytes + (1 << 19)) >> 20);
+    let processors = procfs::CpuInfo::current().ok();
+    let model = processors.as_ref().and_then(|processors| processors.model_name(0)).unwrap_or("unknown processor");
+    let memory = procfs::Meminfo::current().map_or(0, |memory| memory.mem_total);
+    let gibibytes = (memory + (1 << 29)) >> 30;
     format!("{cores} cores, {model}, {gibibytes} GiB, Linux, LLVM 22, CUDA 13.0.\n")
 }
 
-/// Processes that wanted to run meanwhile: a busy machine makes all times longer and the spreads wider.
+/// The number of processes that wanted to run meanwhile: a busy machine makes all times longer and the spreads wider.
 fn load() -> String {
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    format!("load average {}", load.split(' ').next().unwrap_or("unknown"))
+    procfs::LoadAverage::current()
+        .map_or_else(|_| "unknown load".to_owned(), |load| format!("load average {:.2}", load.one))
 }
 
-/// Today's date in UTC, by Howard Hinnant's days-to-civil rule.
+/// The date in UTC.
 fn today() -> String {
-    let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    date(seconds / 86_400)
-}
-
-/// The date of a day since 1970-01-01.
-fn date(day: u64) -> String {
-    let days = day + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02}")
+    time::UtcDateTime::now().date().to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_follow_the_calendar() {
-        assert_eq!(date(0), "1970-01-01");
-        assert_eq!(date(19_782), "2024-02-29");
-        assert_eq!(date(20_453), "2025-12-31");
-    }
 
     #[test]
     fn the_text_has_a_place_for_everything() {

@@ -1,17 +1,16 @@
-//! Sources written and compiled; an object is kept until something that it depends on changes.
+//! Compiles the units; an object is kept until something that it depends on changes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
 use super::sources::Unit;
-use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
-use crate::step::{Progress, shown};
-use crate::toolchain::{LLVM, Toolchain};
+use xtask::failure::{Failure, Result};
+use xtask::repository::{Repository, create_folder};
+use xtask::step::{Progress, in_parallel, shown};
+use xtask::toolchain::{LLVM, Toolchain};
 
-/// CUB and Thrust hide their kernels, and clang-linker-wrapper 22 drops hidden kernels in device LTO without a word:
-/// both linkers get them visible, as CUB's own macro allows.
+/// Makes the kernels of CUB and Thrust visible, by CUB's own macro: they are hidden by default, and clang-linker-wrapper 22
+/// silently drops hidden kernels in device LTO.
 const VISIBLE_KERNELS: &str = "-DCCCL_DETAIL_KERNEL_ATTRIBUTES=__global__ __attribute__((visibility(\"default\")))";
 
 /// GPU architectures that objects are compiled for.
@@ -32,7 +31,7 @@ impl Targets {
         }
     }
 
-    /// The numbers alone, as nvcc's -gencode takes them.
+    /// The numbers in them, as nvcc's -gencode takes them.
     pub fn numbers(self) -> impl Iterator<Item = &'static str> {
         self.architectures().iter().map(|name| name.trim_start_matches("sm_"))
     }
@@ -50,7 +49,7 @@ pub struct Compiler {
     folder: PathBuf,
     include: PathBuf,
     cuda: PathBuf,
-    /// What the toolkit's headers are, for the keys.
+    /// The versions of the toolkit's headers, for the keys.
     toolkit: &'static str,
 }
 
@@ -61,12 +60,12 @@ impl Compiler {
             folder: folder.to_owned(),
             include: repository.root.join("benchmarks/include"),
             cuda: toolchain.cuda(),
-            toolkit: crate::cuda::PINS,
+            toolkit: xtask::cuda::PINS,
         }
     }
 
-    /// Where the objects of the units are, in their order, after those that are missing or stale are compiled.
-    /// `variant` sets versions of the same units apart.
+    /// Compiles the units whose objects are missing or stale, and returns the paths of all objects in the order of the units.
+    /// `variant` is a suffix of their folder, which tells versions of the same units apart.
     pub fn objects(
         &self,
         progress: &Progress,
@@ -78,7 +77,7 @@ impl Compiler {
         self.compile_all(progress, units, &folder, |unit, source, object| self.clang(unit, source, object, targets))
     }
 
-    /// The same by nvcc, with its own intermediate code for -dlto.
+    /// Does the same by nvcc, whose objects hold LTO-IR for -dlto.
     pub fn nvcc_objects(
         &self,
         progress: &Progress,
@@ -109,7 +108,10 @@ impl Compiler {
                 stale.push((command, object, key));
             }
         }
-        compile(progress, stale)?;
+        in_parallel(stale, |(mut command, object, key)| {
+            progress.run(&mut command)?;
+            write(&key_file(&object), &key)
+        })?;
         Ok(units.iter().map(object).collect())
     }
 
@@ -120,7 +122,7 @@ impl Compiler {
         command.arg(format!("--cuda-path={}", self.cuda.display()));
         command.arg(format!("-I{}", self.cuda.join("include/cccl").display()));
         command.arg(format!("-I{}", self.include.display()));
-        // By default it is made from the path: the objects would depend on where the working tree lies.
+        // By default clang derives it from the path, and the objects would depend on the location of the working tree.
         command.arg(format!("-cuid={}", unit.name)).arg(VISIBLE_KERNELS);
         command.arg("-c").arg(source).arg("-o").arg(object);
         command
@@ -136,7 +138,7 @@ impl Compiler {
         command
     }
 
-    /// All that an object depends on, as text; where the working tree lies is not part of it.
+    /// Everything that an object depends on, as text; the location of the working tree is no part of it.
     fn key(&self, unit: &Unit, command: &Command) -> Result<String> {
         let mut command = shown(command);
         for (path, name) in [(&self.folder, "FOLDER"), (&self.include, "INCLUDE"), (&self.cuda, "CUDA")] {
@@ -169,24 +171,4 @@ fn key_file(object: &Path) -> PathBuf {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| Failure::file("write", path, &error))
-}
-
-/// As many compilers at once as there are cores.
-fn compile(progress: &Progress, stale: Vec<(Command, PathBuf, String)>) -> Result<()> {
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    let queue = Mutex::new(stale.into_iter());
-    let next = || queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
-    let work = || -> Result<()> {
-        while let Some((mut command, object, key)) = next() {
-            progress.run(&mut command)?;
-            write(&key_file(&object), &key)?;
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().try_for_each(|thread| {
-            thread.join().unwrap_or_else(|_| Err(Failure::new("xtask itself failed: see the panic above")))
-        })
-    })
 }

@@ -1,21 +1,32 @@
-//! What is measured, and what is asked of it.
+//! What is measured, and the goals.
 
-use super::Bench;
-use super::alone;
-use super::objects::Targets;
-use super::timed::{self, Cache, Corpus, Timed};
-use crate::failure::Result;
-use crate::step::Progress;
+mod memory;
+mod no_device_code;
+mod phases;
+mod same_bytes;
+mod scale;
+mod timed;
+
+use std::path::PathBuf;
+
+pub use no_device_code::link_without_device_code;
+pub use timed::{Cache, Timed};
+
+use crate::bench::Bench;
+use crate::corpus::{Corpus, Targets};
+use crate::link::{Host, Link};
+use xtask::failure::Result;
+use xtask::step::Progress;
 
 /// One thing that is measured.
 pub struct Case {
     pub name: &'static str,
-    /// What is compared, for the help and the report.
+    /// For the help and the report.
     pub describe: &'static str,
     pub measure: Measure,
 }
 
-/// How.
+/// How a case is measured.
 #[derive(Clone, Copy)]
 pub enum Measure {
     /// fatlink and the peer in turn.
@@ -24,7 +35,7 @@ pub enum Measure {
     Own(fn(&mut Bench, &Progress) -> Result<Outcome>),
 }
 
-/// What came out.
+/// The result of a case.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// One line of figures.
@@ -53,7 +64,7 @@ pub const CASES: [Case; 11] = [
     Case {
         name: "no-device-code",
         describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
-        measure: Measure::Own(alone::no_device_code),
+        measure: Measure::Own(no_device_code::run),
     },
     Case {
         name: "small",
@@ -91,31 +102,67 @@ pub const CASES: [Case; 11] = [
     Case {
         name: "memory",
         describe: "large with --offload-memory= half of the peer's peak: it links, and stays within",
-        measure: Measure::Own(alone::memory),
+        measure: Measure::Own(memory::run),
     },
     Case {
         name: "same-bytes",
         describe: "medium with --wrapper-jobs=1, 2 and 16, twice each, and from the cache: the same program",
-        measure: Measure::Own(alone::same_bytes),
+        measure: Measure::Own(same_bytes::run),
     },
     Case {
         name: "scale",
         describe: "100 to 2,000 kernels of one size: the time for each does not grow",
-        measure: Measure::Own(alone::scale),
+        measure: Measure::Own(scale::run),
     },
     Case {
         name: "phases",
         describe: "where the time of large goes, from --wrapper-time-trace",
-        measure: Measure::Own(alone::phases),
+        measure: Measure::Own(phases::run),
     },
 ];
 
 impl Case {
-    /// Measures.
+    /// Measures it.
     pub fn run(&self, bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
         match &self.measure {
             Measure::Timed(timed) => timed::run(bench, progress, timed),
             Measure::Own(run) => run(bench, progress),
         }
+    }
+
+    /// What is linked in turn, if that is how the case is measured.
+    pub fn timed(&self) -> Option<&Timed> {
+        match &self.measure {
+            Measure::Timed(timed) => Some(timed),
+            Measure::Own(_) => None,
+        }
+    }
+}
+
+/// The named cases in their own order; all if none is named.
+pub fn chosen(names: &[String]) -> Vec<&'static Case> {
+    CASES.iter().filter(|case| names.is_empty() || names.iter().any(|name| name == case.name)).collect()
+}
+
+/// The list of cases for the help text.
+pub fn help() -> String {
+    let lines = CASES.iter().map(|case| format!("  {:16} {}\n", case.name, case.describe));
+    format!("Cases:\n{}", lines.collect::<String>())
+}
+
+/// A link by fatlink alone.
+fn link_of(objects: Vec<PathBuf>, host: Host, options: Vec<String>) -> Link {
+    Link { objects, nvcc_objects: None, targets: Targets::One, host, ours: options, theirs: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_are_chosen_by_name_in_their_own_order() {
+        let names = ["large".to_owned(), "small".to_owned()];
+        assert_eq!(chosen(&names).iter().map(|case| case.name).collect::<Vec<_>>(), ["small", "large"]);
+        assert_eq!(chosen(&[]).len(), CASES.len());
     }
 }

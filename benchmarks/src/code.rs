@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::failure::{Failure, Result};
-use crate::repository::create_folder;
-use crate::step::Progress;
+use object::read::elf::ElfFile64;
+use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolFlags};
+use xtask::failure::{Failure, Result};
+use xtask::repository::create_folder;
+use xtask::step::Progress;
 
 /// What one kernel costs on the GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Kernel {
     /// Registers of a thread.
     pub registers: u32,
-    /// Instructions that move a register to local memory or back for want of room. What the code itself keeps in local
-    /// memory does not count: it moves from a function to the kernel when that is inlined.
+    /// Instructions that spill a register to local memory or reload it. Variables in local memory do not count: they move from
+    /// a function to the kernel into which it is inlined.
     pub spills: u32,
 }
 
@@ -36,7 +38,7 @@ impl Code {
     }
 }
 
-/// The code for each architecture that a program carries, by NVIDIA's own extractor.
+/// The code for each architecture that a program carries, read by NVIDIA's own tool.
 pub fn of_program(progress: &Progress, program: &Path, cuda: &Path, scratch: &Path) -> Result<BTreeMap<String, Code>> {
     if scratch.exists() {
         std::fs::remove_dir_all(scratch).map_err(|error| Failure::file("remove", scratch, &error))?;
@@ -50,7 +52,7 @@ pub fn of_program(progress: &Progress, program: &Path, cuda: &Path, scratch: &Pa
         let usage = progress.run(cuobjdump().arg("-res-usage").arg(&cubin))?;
         let data = std::fs::read(&cubin).map_err(|error| Failure::file("read", &cubin, &error))?;
         let code = found.entry(architecture(&cubin)?).or_default();
-        add(code, &data, &usage).ok_or_else(|| Failure::new(format!("{} is no whole cubin", cubin.display())))?;
+        add(code, &data, &usage).map_err(|error| Failure::new(format!("{}: {error}", cubin.display())))?;
     }
     Ok(found)
 }
@@ -69,31 +71,41 @@ fn architecture(cubin: &Path) -> Result<String> {
     found.map(str::to_owned).ok_or_else(|| Failure::new(format!("cuobjdump wrote {name}, which names no architecture")))
 }
 
-/// Adds one cubin. None when it is cut short.
-fn add(code: &mut Code, data: &[u8], usage: &str) -> Option<()> {
+/// Adds the functions of one cubin, whose resources cuobjdump printed.
+fn add(code: &mut Code, data: &[u8], usage: &str) -> object::Result<()> {
     let registers = registers(usage);
-    let sections = Sections::of(data)?;
-    for index in 0..sections.count {
-        let section = sections.section(index)?;
-        let Some(function) = section.name.strip_prefix(".text.") else { continue };
-        code.size += section.data.len() as u64;
-        if sections.is_kernel(index)? {
-            let registers = registers.get(function).copied().unwrap_or(0);
-            code.kernels.insert(function.to_owned(), Kernel { registers, spills: 0 });
-        } else {
-            code.functions.insert(function.to_owned(), 0);
+    let elf: ElfFile64 = ElfFile64::parse(data)?;
+    let kernels = kernel_sections(&elf);
+    let mut attributes = Vec::new();
+    for section in elf.sections() {
+        let name = section.name()?;
+        if let Some(function) = name.strip_prefix(".text.") {
+            code.size += section.data()?.len() as u64;
+            if kernels.contains(&section.index()) {
+                let registers = registers.get(function).copied().unwrap_or(0);
+                code.kernels.insert(function.to_owned(), Kernel { registers, spills: 0 });
+            } else {
+                code.functions.insert(function.to_owned(), 0);
+            }
+        } else if let Some(function) = name.strip_prefix(".nv.info.") {
+            attributes.push((function, section.data()?));
         }
     }
-    for index in 0..sections.count {
-        let section = sections.section(index)?;
-        let Some(function) = section.name.strip_prefix(".nv.info.") else { continue };
-        match (code.kernels.get_mut(function), code.functions.get_mut(function)) {
-            (Some(kernel), _) => kernel.spills = spills(section.data),
-            (None, Some(found)) => *found = spills(section.data),
-            (None, None) => {}
+    for (function, attributes) in attributes {
+        if let Some(kernel) = code.kernels.get_mut(function) {
+            kernel.spills = spills(attributes);
+        } else if let Some(found) = code.functions.get_mut(function) {
+            *found = spills(attributes);
         }
     }
-    Some(())
+    Ok(())
+}
+
+/// The sections with a symbol that is marked as an entry (STO_CUDA_ENTRY in `st_other`).
+fn kernel_sections(elf: &ElfFile64) -> Vec<SectionIndex> {
+    const ENTRY: u8 = 0x10;
+    let is_entry = |flags| matches!(flags, SymbolFlags::Elf { st_other, .. } if st_other.0 & ENTRY != 0);
+    elf.symbols().filter(|symbol| is_entry(symbol.flags())).filter_map(|symbol| symbol.section_index()).collect()
 }
 
 /// From lines such as ` Function NAME:` and `  REG:10 STACK:0 …`.
@@ -111,7 +123,7 @@ fn registers(usage: &str) -> BTreeMap<&str, u32> {
     found
 }
 
-/// Counts the spills that ptxas notes in a function's attributes: {u8 format, u8 attribute, u16 size or value}, and with
+/// Counts the spills that ptxas records in a function's attributes: {u8 format, u8 attribute, u16 size or value}, and with
 /// format 4 that many bytes. In those of attribute 0x55 (annotations) are pairs {u32 type, u32 offset}; type 1 is a spill.
 fn spills(mut attributes: &[u8]) -> u32 {
     const WITH_BYTES: u8 = 4;
@@ -133,78 +145,7 @@ fn spills(mut attributes: &[u8]) -> u32 {
     count
 }
 
-/// The section table of a 64-bit ELF file.
-struct Sections<'a> {
-    data: &'a [u8],
-    table: usize,
-    count: usize,
-    names: usize,
-}
-
-struct Section<'a> {
-    name: &'a str,
-    kind: u32,
-    data: &'a [u8],
-}
-
-impl<'a> Sections<'a> {
-    const HEADER: usize = 64;
-    const SYMBOL: usize = 24;
-    const SYMBOLS: u32 = 2;
-    const NO_BITS: u32 = 8;
-
-    fn of(data: &'a [u8]) -> Option<Self> {
-        data.starts_with(b"\x7fELF\x02").then_some(())?;
-        let table = usize::try_from(number(data, 40, 8)?).ok()?;
-        let count = usize::try_from(number(data, 60, 2)?).ok()?;
-        let names = usize::try_from(number(data, 62, 2)?).ok()?;
-        Some(Self { data, table, count, names })
-    }
-
-    fn field(&self, index: usize, offset: usize, size: usize) -> Option<u64> {
-        number(self.data, index.checked_mul(Self::HEADER)?.checked_add(self.table)?.checked_add(offset)?, size)
-    }
-
-    fn bytes(&self, index: usize) -> Option<&'a [u8]> {
-        if self.field(index, 4, 4)? == u64::from(Self::NO_BITS) {
-            return Some(&[]);
-        }
-        let start = usize::try_from(self.field(index, 24, 8)?).ok()?;
-        let size = usize::try_from(self.field(index, 32, 8)?).ok()?;
-        self.data.get(start..start.checked_add(size)?)
-    }
-
-    fn section(&self, index: usize) -> Option<Section<'a>> {
-        let names = self.bytes(self.names)?.get(usize::try_from(self.field(index, 0, 4)?).ok()?..)?;
-        let name = std::str::from_utf8(names.split(|byte| *byte == 0).next()?).ok()?;
-        Some(Section { name, kind: u32::try_from(self.field(index, 4, 4)?).ok()?, data: self.bytes(index)? })
-    }
-
-    /// Whether a symbol in the section is marked as an entry (STO_CUDA_ENTRY in `st_other`).
-    fn is_kernel(&self, section: usize) -> Option<bool> {
-        const ENTRY: u8 = 0x10;
-        for index in 0..self.count {
-            let table = self.section(index)?;
-            if table.kind != Self::SYMBOLS {
-                continue;
-            }
-            let in_section = |symbol: &[u8]| usize::from(u16::from_le_bytes([symbol[6], symbol[7]])) == section;
-            let mut symbols = table.data.chunks_exact(Self::SYMBOL);
-            if symbols.any(|symbol| symbol[5] & ENTRY != 0 && in_section(symbol)) {
-                return Some(true);
-            }
-        }
-        Some(false)
-    }
-}
-
-/// A little-endian number of `size` bytes.
-fn number(data: &[u8], offset: usize, size: usize) -> Option<u64> {
-    let bytes = data.get(offset..offset.checked_add(size)?)?;
-    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-}
-
-/// How one build's kernels compare with another's.
+/// The kernels of one linker compared with another's.
 #[derive(Debug, Default, PartialEq)]
 pub struct Comparison {
     /// Bytes of code, ours over theirs.
@@ -263,7 +204,7 @@ impl Comparison {
         1.0 - share(self.other_registers.len()) / share(self.kernels.max(1))
     }
 
-    /// What breaks the promise that speed is not bought with worse code.
+    /// Differences that break the promise that speed is not bought with worse code.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.kernels == 0 {
@@ -350,13 +291,12 @@ mod tests {
           ret;
         }";
 
-    /// As `cargo xtask test` runs it, with CUDA installed; elsewhere there is nothing to try.
+    /// Needs CUDA, which `cargo xtask test` provides.
     #[test]
     fn a_real_cubin_is_read() {
         let Some(cuda) = std::env::var_os("CUDA_PATH").map(PathBuf::from) else { return };
-        let folder = std::env::temp_dir().join(format!("xtask-image-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let (ptx, cubin) = (folder.join("a.ptx"), folder.join("a.cubin"));
+        let folder = tempfile::tempdir().unwrap();
+        let (ptx, cubin) = (folder.path().join("a.ptx"), folder.path().join("a.cubin"));
         std::fs::write(&ptx, PTX).unwrap();
         let mut ptxas = Command::new(cuda.join("bin/ptxas"));
         assert!(ptxas.arg("-arch=sm_90").arg(&ptx).arg("-o").arg(&cubin).status().unwrap().success());
@@ -367,13 +307,12 @@ mod tests {
         assert_eq!(code.kernels["simple"].spills, 0);
         assert_eq!(code.kernels["local"].spills, 0, "{code:?}");
         assert!(code.kernels.values().all(|kernel| kernel.registers > 0), "{code:?}");
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
-    fn damaged_cubins_are_refused() {
+    fn damaged_cubins_are_rejected() {
         let mut code = Code::default();
-        assert_eq!(add(&mut code, b"\x7fELF\x02", ""), None);
-        assert_eq!(add(&mut code, &[0; 100], ""), None);
+        assert!(add(&mut code, b"\x7fELF\x02", "").is_err());
+        assert!(add(&mut code, &[0; 100], "").is_err());
     }
 }

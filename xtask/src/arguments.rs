@@ -1,0 +1,83 @@
+//! The command line of `cargo xtask`.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+const AFTER_HELP: &str = "\
+FATLINK_TOOLCHAIN names the folder in which CUDA and the C library are installed, instead of .toolchain/;
+several clones can share one.";
+
+/// The commands of the fatlink project
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = AFTER_HELP)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub subcommand: Subcommand,
+}
+
+/// The commands, in the order of the help text.
+#[derive(Debug, PartialEq, clap::Subcommand)]
+pub enum Subcommand {
+    /// Install what is missing, build fatlink, link a sample with it
+    Demo,
+    /// Run every test that can run on this machine
+    Test {
+        /// Link programs with 2.3 GB of device code instead; needs 6 GB of disk
+        #[arg(long)]
+        big: bool,
+    },
+    /// Install LLVM 22, CUDA 13.0 and a C library to link against
+    Setup,
+    /// Print what a shell needs to use them: eval "$(cargo xtask env)"
+    Env,
+    /// Time fatlink against clang-linker-wrapper or another build of fatlink; see bench --help
+    // The crate in benchmarks/ parses these.
+    #[command(disable_help_flag = true)]
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
+    },
+    /// Run the parsers of offload-bundle on damaged containers
+    Fuzz {
+        /// Time for each target
+        #[arg(long, value_name = "N", default_value_t = 600)]
+        seconds: u32,
+        /// Fuzz targets under offload-bundle/fuzz; all by default
+        #[arg(value_name = "TARGET")]
+        targets: Vec<String>,
+    },
+    /// Rebuild every container of the installed CUDA and LLVM
+    Roundtrip,
+    /// Build the programs and lay them out in dist/
+    Dist,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Subcommand, clap::Error> {
+        let words = std::iter::once("xtask").chain(line.split_whitespace());
+        Arguments::try_parse_from(words).map(|arguments| arguments.subcommand)
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        <Arguments as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_the_benchmark_are_passed_on() {
+        let arguments = ["--help", "--case", "small", "--brief"].map(OsString::from).to_vec();
+        assert_eq!(parsed("bench --help --case small --brief").unwrap(), Subcommand::Bench { arguments });
+        assert_eq!(parsed("bench").unwrap(), Subcommand::Bench { arguments: Vec::new() });
+    }
+
+    #[test]
+    fn fuzzing_takes_targets_around_its_option() {
+        let expected = Subcommand::Fuzz { seconds: 5, targets: vec!["a".into(), "b".into()] };
+        assert_eq!(parsed("fuzz a --seconds 5 b").unwrap(), expected);
+        assert!(parsed("fuzz --seconds").is_err());
+    }
+}

@@ -1,0 +1,59 @@
+//! The project's own commands, run as `cargo xtask COMMAND`.
+//!
+//! A bare machine compiles this crate first, and `setup` installs everything else; its dependencies are therefore few and
+//! need nothing but Rust. `fatlink-benchmarks` builds on the public modules.
+
+mod arguments;
+mod bench;
+mod big;
+pub mod cuda;
+mod debian;
+mod demo;
+pub mod dist;
+pub mod environment;
+pub mod failure;
+mod fuzz;
+mod library;
+mod pages;
+pub mod repository;
+mod roundtrip;
+pub mod setup;
+pub mod step;
+mod sysroot;
+mod test;
+pub mod toolchain;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Subcommand};
+use failure::Result;
+use repository::Repository;
+
+/// Runs the command that this process was started with.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match Repository::find().and_then(|repository| run(&repository, &arguments.subcommand)) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
+    match subcommand {
+        Subcommand::Demo => demo::run(repository)?,
+        Subcommand::Test { big: false } => test::run(repository)?,
+        Subcommand::Test { big: true } => big::run(repository)?,
+        Subcommand::Setup => setup::run(repository)?,
+        Subcommand::Env => environment::run(repository)?,
+        Subcommand::Bench { arguments } => return bench::run(repository, arguments),
+        Subcommand::Fuzz { seconds, targets } => fuzz::run(repository, *seconds, targets)?,
+        Subcommand::Roundtrip => roundtrip::run(repository)?,
+        Subcommand::Dist => dist::run(repository)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -17,7 +17,7 @@ use offload_bundle::{FormatError, cubin, ltoir, offload_binary, ptx};
 use crate::cli::device_linker_options::DeviceInput;
 use crate::cli::device_options::CUDA_TRIPLE;
 use crate::device::symbols;
-use crate::device::targets::{Code, Plan, PlannedImage, TargetPlan};
+use crate::device::targets::{Code, PlannedImage, TargetPlan};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::{FoundImage, Origin};
 use crate::host::input_files::{Inputs, Piece, Place, damaged};
@@ -130,16 +130,17 @@ impl<'f> DeviceCode<'f> {
     }
 
     /// Adds to each target what belongs to it, behind its images; `roots` are symbols that members are taken for, too. The
-    /// warnings come back with the plan.
+    /// warnings come back with the targets.
     ///
     /// # Errors
     /// A file on the line that has no code for one of the targets. Unreadable code.
-    pub fn add_to<'a>(&'a self, mut plan: Plan<'a>, roots: &[String]) -> Result<(Plan<'a>, Vec<String>), Errors>
-    where
-        'f: 'a,
-    {
+    pub fn add_to<'a>(
+        &'a self,
+        mut targets: Vec<TargetPlan<'a>>,
+        roots: &[String],
+    ) -> Result<(Vec<TargetPlan<'a>>, Vec<String>), Errors> {
         let mut errors = Errors::default();
-        for target in &mut plan.cuda {
+        for target in &mut targets {
             let Some(parts) = self.targets.get(&target.arch) else { continue };
             let missing = parts.iter().filter(|part| part.codes.is_empty() && !part.piece.in_archive);
             missing.for_each(|part| {
@@ -161,13 +162,13 @@ impl<'f> DeviceCode<'f> {
                 target.images.extend(images);
             }
         }
-        let warnings = self.useless(&plan);
-        errors.or((plan, warnings))
+        let warnings = self.useless(&targets);
+        errors.or((targets, warnings))
     }
 
     /// Members of archives that were to be linked whole and have nothing for any target.
-    fn useless(&self, plan: &Plan<'_>) -> Vec<String> {
-        let parts: Vec<_> = plan.cuda.iter().filter_map(|target| self.targets.get(&target.arch)).collect();
+    fn useless(&self, targets: &[TargetPlan<'_>]) -> Vec<String> {
+        let parts: Vec<_> = targets.iter().filter_map(|target| self.targets.get(&target.arch)).collect();
         let Some(first) = parts.first() else { return Vec::new() };
         let whole = first.iter().enumerate().filter(|(_, part)| !part.is_lazy() && part.piece.in_archive);
         let useless = whole.filter(|(index, _)| parts.iter().all(|parts| parts[*index].codes.is_empty()));

@@ -42,14 +42,18 @@ pub struct FileWishes {
 }
 
 /// The wishes of all files with device code, in link order.
-pub fn read(inputs: &Inputs, images: &[FoundImage<'_>]) -> Vec<FileWishes> {
+pub fn read(inputs: &Inputs, images: &[&FoundImage<'_>]) -> Vec<FileWishes> {
     let mut files: Vec<FileWishes> = Vec::new();
     for of_file in images.chunk_by(|one, next| one.piece == next.piece) {
         let Some(first) = of_file.first() else { continue };
         let piece = &inputs.pieces()[first.piece];
         let mut wishes = recorded_by_host(inputs.bytes(piece), piece);
         if wishes.is_empty() {
-            wishes = of_file.iter().map(recorded_by_device).find(|wishes| !wishes.is_empty()).unwrap_or_default();
+            wishes = of_file
+                .iter()
+                .map(|found| recorded_by_device(found))
+                .find(|wishes| !wishes.is_empty())
+                .unwrap_or_default();
         }
         // What was put in afterwards counts more than what the compiler was told.
         let strings = of_file.iter().filter_map(|found| found.image.get(STRING));

@@ -94,6 +94,18 @@ pub fn collect<T>(results: impl IntoIterator<Item = Result<T, Errors>>) -> Resul
     errors.or(values)
 }
 
+/// Both values, or the errors of both.
+pub fn both<A, B>(first: Result<A, Errors>, second: Result<B, Errors>) -> Result<(A, B), Errors> {
+    match (first, second) {
+        (Ok(first), Ok(second)) => Ok((first, second)),
+        (Err(mut errors), Err(more)) => {
+            errors.extend(more);
+            Err(errors)
+        }
+        (Err(errors), _) | (_, Err(errors)) => Err(errors),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

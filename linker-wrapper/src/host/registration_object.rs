@@ -43,13 +43,16 @@ impl Image for FatbinWriter<'_> {
     }
 }
 
-impl Image for [Vec<u8>] {
+/// Containers that are written back to back.
+pub struct Blobs<'b>(pub &'b [Vec<u8>]);
+
+impl Image for Blobs<'_> {
     fn size(&self) -> u64 {
-        self.iter().map(|blob| blob.len() as u64).sum()
+        self.0.iter().map(|blob| blob.len() as u64).sum()
     }
 
     fn write_to(&self, file: &mut dyn Write) -> std::io::Result<()> {
-        self.iter().try_for_each(|blob| file.write_all(blob))
+        self.0.iter().try_for_each(|blob| file.write_all(blob))
     }
 }
 
@@ -125,7 +128,7 @@ impl Template {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn write<I: Image + ?Sized>(mut self, path: &Path, image: &I) -> Result<(), Errors> {
+    pub fn write(mut self, path: &Path, image: &dyn Image) -> Result<(), Errors> {
         let start = self.object.len().next_multiple_of(ALIGNMENT);
         let size = image.size();
         self.set(self.section_offset, start as u64);

@@ -170,7 +170,7 @@ pub struct EntryReport {
 }
 
 /// What was linked, for the report.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Linked<'a> {
     /// The device links.
     pub targets: &'a [TargetPlan<'a>],

@@ -1,109 +1,188 @@
-//! OpenMP offload to the host's own kind of processor: one shared image per target, registered with
-//! libomptarget.
+//! OpenMP on the host's own kind of processor: one shared image per target, registered with libomptarget.
 
 use std::ops::Range;
-use std::path::Path;
 
 use llvm_passes::bitcode;
 use llvm_passes::pipeline::{self, NamedBitcode, OptLevel};
+use llvm_passes::registration::Registration;
 use llvm_passes::session::Session;
-use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadKinds};
+use offload_bundle::host_object::{self, FileKind};
+use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadImage, OffloadKinds};
 
 use crate::cli::device_options;
-use crate::cli::options::Options;
 use crate::codegen::image_linker;
-use crate::device::targets::HostTargetPlan;
 use crate::diag::error::{Errors, collect};
+use crate::host::embedded_images::{FoundImage, Origin};
 use crate::host::host_linker;
-use crate::sys::process::Mode;
-use crate::sys::temp_files::Scratch;
+use crate::host::registration_object::Blobs;
+use crate::platform::context::LinkContext;
+use crate::platform::{Bundle, DeviceLink, Platform, Products, Setup};
+use crate::sys::mapped_file::Mapped;
 
-/// All images of a link as offload binaries, and where in them, put back to back, the images proper lie.
-pub struct Bundle {
+/// The platform.
+pub struct OpenMpHost;
+
+impl Platform for OpenMpHost {
+    fn kind(&self) -> &'static str {
+        "openmp"
+    }
+
+    fn accepts(&self) -> &'static str {
+        "OpenMP images for x86_64"
+    }
+
+    fn takes(&self, image: &OffloadImage<'_>) -> bool {
+        image.offload_kinds == OffloadKinds::OPENMP && image.triple().starts_with("x86_64")
+    }
+
+    fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors> {
+        let relocatable = setup.request.options.relocatable;
+        Ok(Box::new(HostLink { targets: group(&setup.images), relocatable }))
+    }
+
+    fn finished(&self, file: &str, content: Mapped) -> Result<Box<dyn Products>, Errors> {
+        let bytes = content.bytes();
+        if host_object::file_kind(bytes) != FileKind::ElfShared {
+            return Err(Errors::one(format_args!(
+                "{file}: --override-image=openmp= takes an ELF shared object for x86-64"
+            )));
+        }
+        Ok(Box::new(HostImages::new(vec![("x86_64-unknown-linux-gnu", "", bytes.to_vec())], false)))
+    }
+}
+
+/// The device links of all targets.
+struct HostLink<'a> {
+    /// In order of appearance.
+    targets: Vec<HostTarget<'a>>,
+    relocatable: bool,
+}
+
+/// What the host linker links for one target.
+#[derive(Debug, Clone)]
+struct HostTarget<'a> {
+    /// As the images name it: "x86_64-pc-linux-gnu".
+    triple: &'a str,
+    /// As the images name it: "generic".
+    arch: &'a str,
+    /// All its images, in link order.
+    images: Vec<(&'a Origin, &'a [u8])>,
+}
+
+impl DeviceLink for HostLink<'_> {
+    fn warnings(&self) -> &[String] {
+        &[]
+    }
+
+    fn triples(&self) -> Vec<&str> {
+        self.targets.iter().map(|target| target.triple).collect()
+    }
+
+    fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
+        let images = collect(self.targets.iter().map(|target| target.link(context)))?;
+        let linked = self.targets.iter().zip(images).map(|(target, image)| (target.triple, target.arch, image));
+        Ok(Box::new(HostImages::new(linked.collect(), self.relocatable)))
+    }
+}
+
+/// All images as offload binaries, and where in them, put back to back, the images proper lie.
+struct HostImages {
     /// One offload binary per image.
-    pub blobs: Vec<Vec<u8>>,
+    blobs: Vec<Vec<u8>>,
     /// Bytes of each image in the blobs.
-    pub images: Vec<Range<u64>>,
+    images: Vec<Range<u64>>,
+    relocatable: bool,
 }
 
-/// Links the image of every target and bundles them.
-///
-/// # Errors
-/// What the linker says, or a full disk.
-pub fn link(
-    targets: &[HostTargetPlan<'_>],
-    linker: &Path,
-    options: &Options,
-    scratch: &Scratch,
-    mode: Mode,
-) -> Result<Bundle, Errors> {
-    let images = collect(targets.iter().map(|target| image(target, linker, options, scratch, mode)))?;
-    let linked = targets.iter().zip(images).map(|(target, image)| (target.triple, target.arch, image));
-    Ok(bundle(linked.collect()))
-}
-
-/// Bundles finished images: triple, architecture and bytes of each.
-pub fn bundle(images: Vec<(&str, &str, Vec<u8>)>) -> Bundle {
-    let mut bundle = Bundle { blobs: Vec::new(), images: Vec::new() };
-    let mut start = 0;
-    for (triple, arch, image) in images {
-        let blob = blob(triple, arch, &image);
-        let found = offload_binary::read_all(&blob).ok().and_then(|found| Some(found.first()?.image_offset));
-        let begin = start + found.unwrap_or(0);
-        bundle.images.push(begin..begin + image.len() as u64);
-        start += blob.len() as u64;
-        bundle.blobs.push(blob);
+impl HostImages {
+    /// Bundles finished images: triple, architecture and bytes of each.
+    fn new(images: Vec<(&str, &str, Vec<u8>)>, relocatable: bool) -> Self {
+        let mut bundle = HostImages { blobs: Vec::new(), images: Vec::new(), relocatable };
+        let mut start = 0;
+        for (triple, arch, image) in images {
+            let blob = blob(triple, arch, &image);
+            let found = offload_binary::read_all(&blob).ok().and_then(|found| Some(found.first()?.image_offset));
+            let begin = start + found.unwrap_or(0);
+            bundle.images.push(begin..begin + image.len() as u64);
+            start += blob.len() as u64;
+            bundle.blobs.push(blob);
+        }
+        bundle
     }
-    bundle
 }
 
-fn image(
-    target: &HostTargetPlan<'_>,
-    linker: &Path,
-    options: &Options,
-    scratch: &Scratch,
-    mode: Mode,
-) -> Result<Vec<u8>, Errors> {
-    let stem = format!("{}.{}", target.triple.split('-').next().unwrap_or(target.triple), target.arch);
-    let mut inputs = collect(
-        target
-            .images
-            .iter()
-            .enumerate()
-            .filter(|(_, (_, bytes))| !bitcode::is_bitcode(bytes))
-            .map(|(index, (_, bytes))| scratch.write(&format!("{stem}.input.{index}.o"), bytes)),
-    )?;
-    if let Some(object) = link_bitcode(target, device_options::level_for(options, target.triple))? {
-        inputs.push(scratch.write(&format!("{stem}.lto.o"), &object)?);
+impl Products for HostImages {
+    fn bundle<'p>(&'p self, _context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
+        Ok(Bundle {
+            image: Box::new(Blobs(&self.blobs)),
+            registration: Registration::OpenMp { images: &self.images, relocatable: self.relocatable },
+            section: None,
+            kept_as: None,
+            report: None,
+        })
     }
-    let wanted = options
-        .device_linker
-        .iter()
-        .filter(|(triple, _)| triple.as_deref().is_none_or(|triple| triple == target.triple));
-    let arguments: Vec<String> = wanted.map(|(_, value)| value.clone()).collect();
-    let output = scratch.file(&format!("{stem}.img"));
-    let line = image_linker::line(&inputs, &output, &options.host_line, &arguments);
-    let short = host_linker::shortened(&line, &stem, scratch)?;
-    image_linker::link_shared(linker, target.triple, &inputs, &short, &output, mode)
 }
 
-/// One object of all images that are bitcode (`-foffload-lto`), optimized across files here: not every host
-/// linker can.
-fn link_bitcode(target: &HostTargetPlan<'_>, level: OptLevel) -> Result<Option<Vec<u8>>, Errors> {
-    let images: Vec<(String, &[u8])> = target
-        .images
-        .iter()
-        .filter(|(_, bytes)| bitcode::is_bitcode(bytes))
-        .map(|(origin, bytes)| (origin.to_string(), *bytes))
-        .collect();
-    if images.is_empty() {
-        return Ok(None);
+/// Groups the images by target. Code for the `generic` processor runs on every other of its triple and
+/// so belongs to each of those targets; it is a target of its own only where there is no other.
+fn group<'a>(images: &[&'a FoundImage<'a>]) -> Vec<HostTarget<'a>> {
+    let mut targets: Vec<HostTarget<'a>> = Vec::new();
+    for image in images.iter().map(|found| &found.image) {
+        let (triple, arch) = (image.triple(), image.arch());
+        let has_other = || images.iter().any(|other| other.image.triple() == triple && !is_generic(other.image.arch()));
+        let known = targets.iter().any(|target| (target.triple, target.arch) == (triple, arch));
+        if !known && (!is_generic(arch) || !has_other()) {
+            targets.push(HostTarget { triple, arch, images: Vec::new() });
+        }
     }
-    let units: Vec<NamedBitcode<'_>> = images.iter().map(|(name, bitcode)| NamedBitcode { name, bitcode }).collect();
-    let session = Session::new();
-    let modules = pipeline::read_units(&session, &units).map_err(Errors::all)?;
-    let merged = pipeline::merge(&session, modules, &units).map_err(Errors::one)?;
-    pipeline::host_object(&session, &merged, target.triple, level).map(Some).map_err(Errors::one)
+    for target in &mut targets {
+        let belongs = |found: &&&'a FoundImage<'a>| {
+            let (triple, arch) = (found.image.triple(), found.image.arch());
+            triple == target.triple && (arch == target.arch || is_generic(arch))
+        };
+        target.images = images.iter().filter(belongs).map(|found| (&found.origin, found.image.image)).collect();
+    }
+    targets
+}
+
+fn is_generic(arch: &str) -> bool {
+    arch.is_empty() || arch == "generic"
+}
+
+impl HostTarget<'_> {
+    fn link(&self, context: &LinkContext<'_>) -> Result<Vec<u8>, Errors> {
+        let (scratch, options) = (context.temp_files, context.request.options);
+        let stem = format!("{}.{}", self.triple.split('-').next().unwrap_or(self.triple), self.arch);
+        let objects = self.images.iter().enumerate().filter(|(_, (_, bytes))| !bitcode::is_bitcode(bytes));
+        let write =
+            |(index, (_, bytes)): (usize, &(_, &[u8]))| scratch.write(&format!("{stem}.input.{index}.o"), bytes);
+        let mut inputs = collect(objects.map(write))?;
+        if let Some(object) = self.link_bitcode(device_options::level_for(options, self.triple))? {
+            inputs.push(scratch.write(&format!("{stem}.lto.o"), &object)?);
+        }
+        let words = options.device_linker.iter();
+        let own = words.filter(|(triple, _)| triple.as_deref().is_none_or(|triple| triple == self.triple));
+        let arguments: Vec<String> = own.map(|(_, value)| value.clone()).collect();
+        let output = scratch.file(&format!("{stem}.img"));
+        let line = image_linker::line(&inputs, &output, &options.host_line, &arguments);
+        let short = host_linker::shortened(&line, &stem, scratch)?;
+        image_linker::link_shared(context.host_linker()?, self.triple, &inputs, &short, &output, context.request.mode)
+    }
+
+    /// Optimizes all bitcode images (`-foffload-lto`) across units into one object: not every host linker can.
+    fn link_bitcode(&self, level: OptLevel) -> Result<Option<Vec<u8>>, Errors> {
+        let images = self.images.iter().filter(|(_, bytes)| bitcode::is_bitcode(bytes));
+        let images: Vec<(String, &[u8])> = images.map(|(origin, bytes)| (origin.to_string(), *bytes)).collect();
+        if images.is_empty() {
+            return Ok(None);
+        }
+        let units: Vec<NamedBitcode<'_>> =
+            images.iter().map(|(name, bitcode)| NamedBitcode { name, bitcode }).collect();
+        let session = Session::new();
+        let modules = pipeline::read_units(&session, &units).map_err(Errors::all)?;
+        let merged = pipeline::merge(&session, modules, &units).map_err(Errors::one)?;
+        pipeline::host_object(&session, &merged, self.triple, level).map(Some).map_err(Errors::one)
+    }
 }
 
 fn blob(triple: &str, arch: &str, image: &[u8]) -> Vec<u8> {
@@ -116,4 +195,27 @@ fn blob(triple: &str, arch: &str, image: &[u8]) -> Vec<u8> {
         strings: vec![("arch", arch), ("triple", triple)],
         image,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(arch: &str) -> FoundImage<'_> {
+        let strings = vec![("triple", "x86_64-pc-linux-gnu"), ("arch", arch)];
+        let (image_kind, offload_kinds) = (ImageKind::Object, OffloadKinds::OPENMP);
+        let image = OffloadImage { image_kind, offload_kinds, flags: 0, strings, image: b"", image_offset: 0 };
+        FoundImage { piece: 0, origin: Origin { file: "a.o".into(), offset: Some(64) }, image }
+    }
+
+    #[test]
+    fn generic_code_joins_every_other_target_whatever_the_order() {
+        for archs in [["generic", "x86-64-v2", "x86-64-v3"], ["x86-64-v2", "x86-64-v3", "generic"]] {
+            let images = archs.map(found);
+            let targets = group(&images.iter().collect::<Vec<_>>());
+            let targets: Vec<_> = targets.iter().map(|target| (target.arch, target.images.len())).collect();
+            assert_eq!(targets, [("x86-64-v2", 2), ("x86-64-v3", 2)]);
+        }
+        assert_eq!(group(&[&found("generic")]).len(), 1);
+    }
 }

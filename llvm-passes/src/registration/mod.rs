@@ -42,6 +42,14 @@ pub struct Slot {
 }
 
 impl Registration<'_> {
+    /// The offload kind, as file names and traces have it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Registration::Cuda => "cuda",
+            Registration::OpenMp { .. } => "openmp",
+        }
+    }
+
     /// Where the image goes.
     pub fn slot(&self) -> Slot {
         match self {

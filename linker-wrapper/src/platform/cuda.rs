@@ -1,0 +1,321 @@
+//! CUDA on nvptx64: the device code of every GPU target becomes machine code and PTX in one fatbin, which the CUDA runtime
+//! registers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use llvm_passes::bitcode;
+use llvm_passes::registration::Registration;
+use offload_bundle::arch::GpuArch;
+use offload_bundle::host_object::{self, FileKind};
+use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
+use offload_bundle::{cubin, ltoir, ptx};
+
+use crate::cli::device_options::CUDA_TRIPLE;
+use crate::codegen::{BackendDecision, Backends};
+use crate::device::recorded_ptx_flags::FileWishes;
+use crate::device::targets::{Code, PlannedImage, TargetPlan};
+use crate::device::{compat_checks, cudadevrt, device_files, recorded_ptx_flags};
+use crate::diag::error::{Errors, both};
+use crate::diag::messages::{self, warn};
+use crate::host::embedded_images::FoundImage;
+use crate::image::compression;
+use crate::image::fatbin::{self, Parts};
+use crate::image::report::{ImageReport, Linked};
+use crate::lto::device_link::{self, LinkedTarget, Surroundings};
+use crate::lto::result_cache::Results;
+use crate::plan::image_policy::{self, Entry, PtxPolicy};
+use crate::platform::context::{LinkContext, Request};
+use crate::platform::{Bundle, DeviceLink, Platform, Products, Setup};
+use crate::profile::time_trace;
+use crate::sys::cache;
+use crate::sys::mapped_file::Mapped;
+use crate::sys::memory::Budget;
+use crate::sys::memory::estimates::Estimates;
+use crate::sys::stamp::Stamp;
+use crate::toolchain::{Part, Toolchain};
+
+/// The platform.
+pub struct Cuda;
+
+impl Platform for Cuda {
+    fn kind(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn accepts(&self) -> &'static str {
+        "CUDA images for nvptx64-nvidia-cuda"
+    }
+
+    fn takes(&self, image: &OffloadImage<'_>) -> bool {
+        image.offload_kinds.contains(OffloadKinds::CUDA) && image.triple().starts_with("nvptx")
+    }
+
+    fn line_targets(&self, images: &[FoundImage<'_>]) -> BTreeSet<GpuArch> {
+        device_files::archs_of(images)
+    }
+
+    fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors> {
+        Ok(Box::new(CudaLink::plan(setup)?))
+    }
+
+    fn finished(&self, file: &str, content: Mapped) -> Result<Box<dyn Products>, Errors> {
+        let arch = cubin::parse(content.bytes()).map(|cubin| cubin.arch());
+        let arch =
+            arch.map_err(|error| Errors::one(format_args!("{file}: {error}; --override-image=cuda= takes a cubin")))?;
+        Ok(Box::new(FinishedCubin { arch, content }))
+    }
+}
+
+/// The device links of all GPU targets.
+struct CudaLink<'a> {
+    /// Highest first, as clang-linker-wrapper orders them.
+    targets: Vec<TargetPlan<'a>>,
+    /// Machine code in the fatbin.
+    sass: Vec<Entry>,
+    /// PTX in the fatbin.
+    ptx: Vec<Entry>,
+    /// The PTX flags that the files record, or those of the link line.
+    flags: Vec<FileWishes>,
+    warnings: Vec<String>,
+}
+
+impl<'a> CudaLink<'a> {
+    fn plan(setup: &Setup<'a>) -> Result<Self, Errors> {
+        let Request { options, device, .. } = setup.request;
+        let (targets, mut warnings) = setup.line_code.add_to(group(&setup.images)?, &device.roots)?;
+        warnings.extend(device.unknown.iter().map(|word| format!("{word} has no effect on this device link")));
+        let flags = match options.ptx_policy {
+            PtxPolicy::Line => recorded_ptx_flags::of_line(&options.include_ptx),
+            _ => recorded_ptx_flags::read(setup.inputs, &setup.images),
+        };
+        let sass = image_policy::sass(&options.sass_policy, &targets);
+        let (sass, (ptx, notes)) = both(sass, image_policy::ptx(&options.ptx_policy, &targets, &flags))?;
+        warnings.extend(notes);
+        if sass.is_empty() && ptx.is_empty() {
+            return Err(Errors::one("--offload-sass=none without PTX leaves the image empty; say --offload-ptx= too"));
+        }
+        Ok(CudaLink { targets, sass, ptx, flags, warnings })
+    }
+
+    fn run(&self, context: &LinkContext<'_>) -> Result<CudaProducts<'_>, Errors> {
+        let Request { program, options, device, mode, .. } = context.request;
+        let cuda_path = options.cuda_path.as_deref().or(device.cuda_path.as_deref());
+        let toolchain = Toolchain::find(cuda_path, &options.parts);
+        let backends = Backends::new(&toolchain, options.backend, device, mode, program);
+        // What is to be looked at must be made, and a dry run makes nothing.
+        let unused = options.save_temps || options.diagnosing || mode.dry;
+        let library = cudadevrt::path(options, &toolchain);
+        let results = Results::new(if unused { None } else { cache::of(options)? }, {
+            let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
+            parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok()).collect()
+        });
+        let linked = std::thread::scope(|scope| {
+            // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes. Without a thread it is asked later.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || backends.probe_early());
+            let around = Surroundings {
+                backends: &backends,
+                program,
+                scratch: context.temp_files,
+                options: device,
+                mode,
+                diagnosing: options.diagnosing,
+                libdevice: toolchain.path(Part::Libdevice),
+                device_library: library.clone(),
+                sass: &self.sass,
+                ptx: &self.ptx,
+                ptx_version: options.ptx_version,
+                registered: context.registered,
+                partitioning: options.partitioning,
+                limit: context.limit,
+                results: &results,
+                budget: &Budget::new(options.memory),
+                estimates: &Estimates::default(),
+                recorder: context.recorder,
+            };
+            let link = || device_link::link_all(&self.targets, &around);
+            let (linked, checked) = rayon::join(link, || self.check_compatibility(&context.request));
+            let (linked, warnings) = both(linked, checked)?;
+            warnings.iter().for_each(|text| warn(program, text));
+            Ok(linked)
+        });
+        if mode.show {
+            // Comments to the shell that the commands are pasted into.
+            backends.decisions().iter().for_each(|choice| messages::show(format_args!(" # {choice}")));
+            let notes = results.notes();
+            notes
+                .iter()
+                .for_each(|why| messages::show(format_args!(" # the cache is not used for all of this link: {why}")));
+        }
+        let cached = results.cache().map(|cache| {
+            cache.warning().into_iter().for_each(|text| warn(program, text));
+            cache.trim();
+            cache.hits_and_misses()
+        });
+        // What goes wrong with a tool or library that is being exchanged is best explained by that.
+        let ((), linked) = both(results.check_tools(), linked)?;
+        Ok(CudaProducts { plan: self, linked, choices: backends.decisions(), cached })
+    }
+
+    /// Compares how the units were compiled, while others read and optimize. Returns the warnings.
+    fn check_compatibility(&self, request: &Request<'_>) -> Result<Vec<String>, Errors> {
+        let _checking = time_trace::scope("Compare translation units", String::new);
+        compat_checks::check(&self.targets, &request.options.checks)
+    }
+}
+
+impl DeviceLink for CudaLink<'_> {
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn triples(&self) -> Vec<&str> {
+        vec![CUDA_TRIPLE]
+    }
+
+    fn early_registration(&self) -> Option<Registration<'static>> {
+        Some(Registration::Cuda)
+    }
+
+    fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
+        Ok(Box::new(self.run(context)?))
+    }
+
+    fn diagnose(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
+        self.run(context).map(drop)
+    }
+}
+
+/// The machine code and PTX of all targets.
+struct CudaProducts<'p> {
+    plan: &'p CudaLink<'p>,
+    linked: Vec<LinkedTarget>,
+    choices: Vec<BackendDecision>,
+    cached: Option<(u64, u64)>,
+}
+
+impl Products for CudaProducts<'_> {
+    fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
+        let CudaLink { targets, sass, ptx, flags, .. } = self.plan;
+        let linked = Linked { targets, sass, ptx, wishes: flags, choices: &self.choices };
+        bundle(&Parts::of_targets(&self.linked), linked, context)
+    }
+
+    fn cache_counts(&self) -> Option<(u64, u64)> {
+        self.cached
+    }
+}
+
+/// A cubin that somebody else has linked, from where it is: it may be large.
+struct FinishedCubin {
+    arch: GpuArch,
+    content: Mapped,
+}
+
+impl Products for FinishedCubin {
+    fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
+        bundle(&Parts::of_cubin(self.arch, self.content.bytes()), Linked::default(), context)
+    }
+}
+
+/// The fatbin of these parts, checked as a driver would.
+fn bundle<'p>(parts: &Parts<'p>, linked: Linked<'_>, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
+    let _bundling = time_trace::scope("Bundle linked output", || "cuda".to_owned());
+    let Request { program, options, device, output, .. } = context.request;
+    // What the user gave ptxas counts for the driver's compiler too.
+    let ptx_options = device.ptxas_arguments.join(" ");
+    let fatbin = parts.bundle(compression::options(options.compress, device.debug), &ptx_options)?;
+    let checked = fatbin::check(&fatbin, program)?;
+    let report = options.report.is_some();
+    let report = report.then(|| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
+    Ok(Bundle {
+        image: Box::new(fatbin),
+        registration: Registration::Cuda,
+        section: Some(options.fatbin_section),
+        kept_as: Some("fatbin"),
+        report,
+    })
+}
+
+/// Groups the images by target.
+///
+/// # Errors
+/// Images of an unknown target or of a form that cannot be linked.
+fn group<'a>(images: &[&'a FoundImage<'a>]) -> Result<Vec<TargetPlan<'a>>, Errors> {
+    let mut targets: BTreeMap<GpuArch, Vec<PlannedImage<'a>>> = BTreeMap::new();
+    let mut errors = Errors::default();
+    for found in images {
+        match classify(found) {
+            Ok((arch, image)) => targets.entry(arch).or_default().push(image),
+            Err(error) => errors.push(error),
+        }
+    }
+    errors.or(targets.into_iter().rev().map(|(arch, images)| TargetPlan { arch, images }).collect())
+}
+
+fn classify<'a>(found: &FoundImage<'a>) -> Result<(GpuArch, PlannedImage<'a>), String> {
+    let (origin, image) = (&found.origin, &found.image);
+    let arch = image.arch().parse::<GpuArch>().map_err(|_| {
+        format!(
+            "{origin}: the device image names the target '{}', which is no GPU target such as sm_90; \
+             compile with --offload-arch=",
+            image.arch()
+        )
+    })?;
+    let code = match host_object::file_kind(image.image) {
+        _ if bitcode::is_bitcode(image.image) => Code::Bitcode,
+        FileKind::ElfRelocatable | FileKind::ElfExecutable => Code::Cubin,
+        _ if ltoir::version(image.image).is_some() => Code::LtoIr,
+        _ if ptx::is_ptx(image.image) => ptx_for(arch, found)?,
+        _ => {
+            return Err(format!(
+                "{origin}: the device image for {arch} is neither LLVM bitcode, nor a cubin, nor PTX, nor LTO-IR ({}); compile with -fgpu-rdc",
+                image.image_kind
+            ));
+        }
+    };
+    Ok((arch, PlannedImage { origin: origin.clone(), from_host: true, code, bytes: image.image }))
+}
+
+/// PTX becomes machine code for its own target and for later ones.
+fn ptx_for(arch: GpuArch, found: &FoundImage<'_>) -> Result<Code, String> {
+    match ptx::target(found.image.image) {
+        Some(own) if !arch.assembles_ptx_of(own) => Err(format!(
+            "{}: PTX for {own} cannot become machine code for {arch}, which the device image names; make it for {arch}",
+            found.origin
+        )),
+        _ => Ok(Code::Ptx),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::embedded_images::Origin;
+    use offload_bundle::offload_binary::ImageKind;
+
+    fn found<'a>(arch: &'a str, image: &'a [u8]) -> FoundImage<'a> {
+        let strings = vec![("triple", CUDA_TRIPLE), ("arch", arch)];
+        let (image_kind, offload_kinds) = (ImageKind::Object, OffloadKinds::CUDA);
+        let image = OffloadImage { image_kind, offload_kinds, flags: 0, strings, image, image_offset: 0 };
+        FoundImage { piece: 0, origin: Origin { file: "a.o".into(), offset: Some(64) }, image }
+    }
+
+    const BITCODE: &[u8] = b"BC\xc0\xde";
+
+    #[test]
+    fn targets_come_highest_first() {
+        let images = ["sm_80", "sm_90", "sm_90a", "sm_80"].map(|arch| found(arch, BITCODE));
+        let targets = group(&images.iter().collect::<Vec<_>>()).unwrap();
+        let targets: Vec<_> = targets.iter().map(|target| (target.arch.to_string(), target.images.len())).collect();
+        assert_eq!(targets, [("sm_90a".to_owned(), 1), ("sm_90".to_owned(), 1), ("sm_80".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn all_images_that_cannot_be_linked_are_reported_together() {
+        let images = [found("sm_nonsense", BITCODE), found("sm_90", b"text")];
+        let errors = format!("{:?}", group(&images.iter().collect::<Vec<_>>()).unwrap_err());
+        for word in ["sm_nonsense", "neither LLVM bitcode, nor a cubin"] {
+            assert!(errors.contains(word), "{word}: {errors}");
+        }
+    }
+}

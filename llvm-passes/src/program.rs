@@ -32,7 +32,7 @@ pub enum Class {
 
 /// A program: its units, and how their names resolve.
 pub struct Program<'p> {
-    units: &'p [ReferenceGraph],
+    units: Vec<&'p ReferenceGraph>,
     /// Stable and different names of the units, for what they share by name.
     tags: Vec<String>,
     /// The prevailing definition of every name that bitcode defines.
@@ -69,7 +69,7 @@ impl<'p> Program<'p> {
     /// `prevailing` says which unit's definition of a name counts, if that is a bitcode unit; `tags` are as
     /// many as units.
     pub fn new(
-        units: &'p [ReferenceGraph],
+        units: Vec<&'p ReferenceGraph>,
         tags: Vec<String>,
         prevailing: &dyn Fn(&str) -> Option<usize>,
         keep: &'p BTreeSet<String>,
@@ -85,7 +85,7 @@ impl<'p> Program<'p> {
         }
         let mut program = Program { units, tags, definitions, keep, facts: Vec::new() };
         let mut identities = HashMap::new();
-        program.facts = (0..units.len()).map(|unit| program.facts_of(unit, &mut identities)).collect();
+        program.facts = (0..program.units.len()).map(|unit| program.facts_of(unit, &mut identities)).collect();
         program
     }
 

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod owned_module;
+pub(crate) mod owned_program;
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;

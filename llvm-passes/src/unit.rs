@@ -46,8 +46,8 @@ mod open_unit;
 #[cfg(test)]
 mod tests;
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ use crate::reference_graph::{self, ReferenceGraph};
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
 use crate::{IrError, bitcode, command_lines, crash, pipeline};
-use open_unit::{BUDGET, Budget, OpenUnit};
+use open_unit::{BUDGET, OpenUnit, Openable, Opened};
 
 /// How many units this process has opened.
 static OPENED: AtomicUsize = AtomicUsize::new(0);
@@ -73,7 +73,6 @@ type Cell<T> = OnceLock<Result<T, IrError>>;
 /// A translation unit's bitcode and what has been read of it. Threads can share it.
 pub struct Unit<'a> {
     name: String,
-    bitcode: &'a [u8],
     hash: OnceLock<blake3::Hash>,
     symbols: Cell<Vec<Symbol>>,
     used_symbols: Cell<Vec<Symbol>>,
@@ -81,9 +80,8 @@ pub struct Unit<'a> {
     command_lines: Cell<Vec<String>>,
     references: Cell<ReferenceGraph>,
     /// Whoever fills one of the cells above holds this lock, so that no thread waits for a cell and the lock crosswise.
-    opened: Mutex<Option<OpenUnit<'a>>>,
+    opened: Openable<'a>,
     times_opened: AtomicUsize,
-    budget: &'static Budget,
 }
 
 /// What has been read of a unit, for a cache. All of it depends on nothing but the unit's bytes.
@@ -104,16 +102,14 @@ impl<'a> Unit<'a> {
     pub fn new(name: impl Into<String>, bitcode: &'a [u8]) -> Self {
         Unit {
             name: name.into(),
-            bitcode,
             hash: OnceLock::new(),
             symbols: Cell::new(),
             used_symbols: Cell::new(),
             module_flags: Cell::new(),
             command_lines: Cell::new(),
             references: Cell::new(),
-            opened: Mutex::new(None),
+            opened: Openable::new(bitcode, &BUDGET),
             times_opened: AtomicUsize::new(0),
-            budget: &BUDGET,
         }
     }
 
@@ -152,17 +148,17 @@ impl<'a> Unit<'a> {
 
     /// The unit's bytes.
     pub fn bitcode(&self) -> &'a [u8] {
-        self.bitcode
+        self.opened.bitcode()
     }
 
     /// Hash of the bytes.
     pub fn content_hash(&self) -> blake3::Hash {
-        *self.hash.get_or_init(|| blake3::hash(self.bitcode))
+        *self.hash.get_or_init(|| blake3::hash(self.bitcode()))
     }
 
     /// The LLVM that wrote the bitcode, such as "LLVM22.1.8", if the bytes say so.
     pub fn producer(&self) -> Option<String> {
-        bitcode::producer(self.bitcode)
+        bitcode::producer(self.bitcode())
     }
 
     /// The visible symbols. Every declaration counts as undefined, because its uses are not known without the bodies.
@@ -170,7 +166,7 @@ impl<'a> Unit<'a> {
     /// # Errors
     /// Unreadable bitcode, or bitcode of a newer LLVM.
     pub fn symbols(&self) -> Result<&[Symbol], IrError> {
-        let read = |module: &OpenUnit<'a>| module.with(symbols::of_lazy_module);
+        let read = |module: &OpenUnit| module.with(symbols::of_lazy_module);
         self.fact(&self.symbols, read).map(Vec::as_slice)
     }
 
@@ -181,7 +177,7 @@ impl<'a> Unit<'a> {
     pub fn used_symbols(&self) -> Result<&[Symbol], IrError> {
         if self.used_symbols.get().is_none() {
             let symbols = self.references().map(reference_graph::symbols);
-            let _filling = self.lock();
+            let _filling = self.opened.lock();
             let _ = self.used_symbols.set(symbols);
         }
         value(&self.used_symbols).map(Vec::as_slice)
@@ -201,10 +197,10 @@ impl<'a> Unit<'a> {
     /// # Errors
     /// As [`Unit::symbols`].
     pub fn command_lines_with(&self, option: &str) -> Result<&[String], IrError> {
-        if memchr::memmem::find(self.bitcode, option.as_bytes()).is_none() {
+        if memchr::memmem::find(self.bitcode(), option.as_bytes()).is_none() {
             return Ok(&[]);
         }
-        let read = |module: &OpenUnit<'a>| module.with(command_lines::of_module);
+        let read = |module: &OpenUnit| module.with(command_lines::of_module);
         self.fact(&self.command_lines, read).map(Vec::as_slice)
     }
 
@@ -215,11 +211,11 @@ impl<'a> Unit<'a> {
     /// As [`Unit::symbols`], and code that is not for NVIDIA GPUs.
     pub fn references(&self) -> Result<&ReferenceGraph, IrError> {
         if self.references.get().is_none() {
-            let mut opened = self.lock();
+            let mut opened = self.opened.lock();
             if self.references.get().is_none() {
                 let graph = self.open(&mut opened).and_then(|module| self.read_references(module));
                 let _ = self.references.set(graph);
-                *opened = None;
+                opened.close();
             }
         }
         value(&self.references)
@@ -230,9 +226,9 @@ impl<'a> Unit<'a> {
     /// # Errors
     /// As [`Unit::references`].
     pub fn load_into<'s>(&self, session: &'s Session) -> Result<Module<'s>, IrError> {
-        let module = session.read(&self.name, self.bitcode)?;
+        let module = session.read(&self.name, self.bitcode())?;
         self.require_nvptx(&module)?;
-        let _filling = self.lock();
+        let _filling = self.opened.lock();
         if self.used_symbols.get().is_none() {
             let _ = self.used_symbols.set(Ok(symbols::of_module(&module)));
         }
@@ -244,7 +240,7 @@ impl<'a> Unit<'a> {
 
     /// Frees the open module, if there is one. What was read of it stays; what is read later opens the unit again.
     pub fn close(&self) {
-        *self.lock() = None;
+        self.opened.lock().close();
     }
 
     /// How many times this unit has been opened.
@@ -253,37 +249,33 @@ impl<'a> Unit<'a> {
     }
 
     /// The value of a cell, which `read` computes from the open module if it is empty.
-    fn fact<'u, T>(&self, cell: &'u Cell<T>, read: impl FnOnce(&OpenUnit<'a>) -> T) -> Result<&'u T, IrError> {
+    fn fact<'u, T>(&self, cell: &'u Cell<T>, read: impl FnOnce(&OpenUnit) -> T) -> Result<&'u T, IrError> {
         if cell.get().is_none() {
-            let mut opened = self.lock();
+            let mut opened = self.opened.lock();
             if cell.get().is_none() {
                 let _ = cell.set(self.open(&mut opened).map(|module| read(module)));
-                if self.budget.is_exceeded()
-                    && let Some(module) = opened.take()
-                {
-                    self.read_cheap_facts(&module);
+                if self.opened.is_over_budget() {
+                    opened.module().iter().for_each(|module| self.read_cheap_facts(module));
+                    opened.close();
                 }
             }
         }
         value(cell)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<OpenUnit<'a>>> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn open<'o>(&self, opened: &'o mut Option<OpenUnit<'a>>) -> Result<&'o mut OpenUnit<'a>, IrError> {
-        match opened {
+    fn open<'o>(&self, opened: &'o mut Opened<'_>) -> Result<&'o mut OpenUnit, IrError> {
+        if opened.module().is_none() {
+            OPENED.fetch_add(1, Ordering::Relaxed);
+            self.times_opened.fetch_add(1, Ordering::Relaxed);
+            opened.open(&self.name)?;
+        }
+        match opened.module() {
             Some(module) => Ok(module),
-            None => {
-                OPENED.fetch_add(1, Ordering::Relaxed);
-                self.times_opened.fetch_add(1, Ordering::Relaxed);
-                Ok(opened.insert(OpenUnit::new(&self.name, self.bitcode, self.budget)?))
-            }
+            None => unreachable!("it was opened"),
         }
     }
 
-    fn read_references(&self, module: &mut OpenUnit<'a>) -> Result<ReferenceGraph, IrError> {
+    fn read_references(&self, module: &mut OpenUnit) -> Result<ReferenceGraph, IrError> {
         module.with(|module| self.require_nvptx(module))?;
         self.read_cheap_facts(module);
         module.load_bodies(&self.name)?;
@@ -291,7 +283,7 @@ impl<'a> Unit<'a> {
     }
 
     /// Reads of a unit that is about to be closed what would otherwise open it again.
-    fn read_cheap_facts(&self, module: &OpenUnit<'a>) {
+    fn read_cheap_facts(&self, module: &OpenUnit) {
         if self.module_flags.get().is_none() {
             let _ = self.module_flags.set(Ok(self.read_module_flags(module)));
         }
@@ -300,7 +292,7 @@ impl<'a> Unit<'a> {
         }
     }
 
-    fn read_module_flags(&self, module: &OpenUnit<'a>) -> ModuleFlags {
+    fn read_module_flags(&self, module: &OpenUnit) -> ModuleFlags {
         module.with(|module| self.module_flags_of(module))
     }
 

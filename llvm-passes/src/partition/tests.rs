@@ -45,7 +45,7 @@ fn cut_as(units: &[ReferenceGraph], keep: &[&str], grain: Grain) -> Cut {
     let resolution = resolve::resolve(&symbols, &|_| true);
     let keep: BTreeSet<String> = keep.iter().map(|name| (*name).to_owned()).collect();
     let tags = (0..units.len()).map(|unit| format!("tag{unit}")).collect();
-    let program = Program::new(units, tags, &|name| resolution.prevailing.get(name).copied(), &keep);
+    let program = Program::new(units.iter().collect(), tags, &|name| resolution.prevailing.get(name).copied(), &keep);
     cut(&program, grain)
 }
 

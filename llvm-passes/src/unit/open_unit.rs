@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::IrError;
 use crate::sys::owned_module::OwnedModule;
@@ -32,37 +33,96 @@ impl Budget {
     }
 }
 
+/// Bitcode with the place for its open module.
+///
+/// The module borrows the bitcode, but its type does not say so: a `Mutex<OpenUnit<'a>>` would make every type that holds a
+/// unit invariant in `'a`, and a list of units could not be borrowed for as long as what it borrows from.
+pub(super) struct Openable<'a> {
+    bitcode: &'a [u8],
+    opened: Mutex<Option<OpenUnit>>,
+    budget: &'static Budget,
+}
+
+impl<'a> Openable<'a> {
+    /// Opens nothing yet.
+    pub(super) fn new(bitcode: &'a [u8], budget: &'static Budget) -> Self {
+        Openable { bitcode, opened: Mutex::new(None), budget }
+    }
+
+    pub(super) fn bitcode(&self) -> &'a [u8] {
+        self.bitcode
+    }
+
+    /// Whether no further unit should stay open.
+    pub(super) fn is_over_budget(&self) -> bool {
+        self.budget.is_exceeded()
+    }
+
+    pub(super) fn lock(&self) -> Opened<'_> {
+        let module = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        Opened { bitcode: self.bitcode, module, budget: self.budget }
+    }
+}
+
+impl Drop for Openable<'_> {
+    /// Drops the module while the bitcode is alive: without this, the compiler would allow the bitcode to be freed first.
+    fn drop(&mut self) {
+        *self.opened.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// The place of an open module, locked.
+pub(super) struct Opened<'o> {
+    bitcode: &'o [u8],
+    module: MutexGuard<'o, Option<OpenUnit>>,
+    budget: &'static Budget,
+}
+
+impl Opened<'_> {
+    /// The open module. `None`: it is closed.
+    pub(super) fn module(&mut self) -> Option<&mut OpenUnit> {
+        self.module.as_mut()
+    }
+
+    /// Opens the module.
+    pub(super) fn open(&mut self, unit: &str) -> Result<&mut OpenUnit, IrError> {
+        let module = OwnedModule::open(unit, self.bitcode)?;
+        // SAFETY: only the lifetime changes. The module is dropped before the bitcode: it is reached through the guard alone,
+        // which never gives it away, and `Openable`, which borrows the bitcode, closes it when dropped.
+        let module = unsafe { std::mem::transmute::<OwnedModule<'_>, OwnedModule<'static>>(module) };
+        let memory = MEMORY_OF_CONTEXT + MEMORY_PER_BYTE * self.bitcode.len();
+        self.budget.used.fetch_add(memory, Ordering::Relaxed);
+        Ok(self.module.insert(OpenUnit { module, memory, budget: self.budget }))
+    }
+
+    /// Frees the open module, if there is one.
+    pub(super) fn close(&mut self) {
+        *self.module = None;
+    }
+}
+
 /// An open module whose memory is accounted for.
-pub(super) struct OpenUnit<'a> {
-    module: OwnedModule<'a>,
+pub(super) struct OpenUnit {
+    module: OwnedModule<'static>,
     memory: usize,
     budget: &'static Budget,
 }
 
-impl<'a> OpenUnit<'a> {
-    pub(super) fn new(unit: &str, bitcode: &'a [u8], budget: &'static Budget) -> Result<Self, IrError> {
-        let module = OwnedModule::open(unit, bitcode)?;
-        let memory = MEMORY_OF_CONTEXT + MEMORY_PER_BYTE * bitcode.len();
-        budget.used.fetch_add(memory, Ordering::Relaxed);
-        Ok(OpenUnit { module, memory, budget })
-    }
-}
-
-impl Drop for OpenUnit<'_> {
+impl Drop for OpenUnit {
     fn drop(&mut self) {
         self.budget.used.fetch_sub(self.memory, Ordering::Relaxed);
     }
 }
 
-impl<'a> Deref for OpenUnit<'a> {
-    type Target = OwnedModule<'a>;
+impl Deref for OpenUnit {
+    type Target = OwnedModule<'static>;
 
     fn deref(&self) -> &Self::Target {
         &self.module
     }
 }
 
-impl DerefMut for OpenUnit<'_> {
+impl DerefMut for OpenUnit {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.module
     }

@@ -7,18 +7,19 @@ use std::path::{Path, PathBuf};
 use llvm_passes::registration::Registration;
 use rayon::prelude::*;
 
-use crate::cli::device_options::{self, DeviceOptions};
-use crate::cli::options::{self, Options};
-use crate::cli::{persona, response_file};
+use crate::cli::device_options::DeviceOptions;
+use crate::cli::options::Options;
+use crate::cli::values::{FatbinSection, Jobs};
+use crate::cli::{device_words, parse, persona, response_file};
+use crate::codegen::cuda_driver;
 use crate::crash_report;
 use crate::device::device_files::DeviceFiles;
 use crate::device::{archive_selection, lost_images};
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::{self, warn};
-use crate::host::fatbin_section::FatbinSection;
 use crate::host::input_files::Inputs;
 use crate::host::registration_object;
-use crate::host::{coff, dependency_file, embedded_images, host_linker, relocatable};
+use crate::host::{coff, dependency_file, embedded_images, fatbin_section, host_linker, relocatable};
 use crate::image::report::ImageReport;
 use crate::platform::context::{LinkContext, Request};
 use crate::platform::{self, Bundle, DeviceLink, PLATFORMS, Products, Setup, override_image};
@@ -28,7 +29,7 @@ use crate::sys::jobserver::{self, Limit};
 use crate::sys::process::Mode;
 use crate::sys::temp_files::{self, FileState, Scratch};
 use crate::sys::threads;
-use crate::toolchain::print;
+use crate::toolchain::{self, Toolchain, print};
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
@@ -40,7 +41,7 @@ const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
 pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     let persona = persona::of(words);
     let line = response_file::expand(words.get(1..).unwrap_or_default())?;
-    let options = options::parse(&line, persona)?;
+    let options = parse::parse(&line, persona)?;
     let program = persona::program_name(words);
     if let Some(file) = &options.time_trace {
         time_trace::begin(file.clone(), options.time_trace_granularity.unwrap_or(time_trace::DEFAULT_GRANULARITY));
@@ -60,9 +61,8 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
 /// What was found.
 pub fn diagnose(words: &[OsString]) -> Result<u8, Errors> {
     let line = response_file::expand(words.get(1..).unwrap_or_default())?;
-    let requested = options::parse(&line, persona::of(words))?;
-    let options =
-        Options { stats: None, report: None, time_trace: None, jobs: jobserver::Jobs::Number(1), ..requested };
+    let requested = parse::parse(&line, persona::of(words))?;
+    let options = Options { stats: None, report: None, time_trace: None, jobs: Jobs::Number(1), ..requested };
     let options = Options { diagnosing: true, verbose: false, dry_run: false, save_temps: false, ..options };
     messages::mute_warnings();
     run_options(&options, &persona::program_name(words))
@@ -74,11 +74,13 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
         return messages::answer(&answer).map(|()| 0);
     }
     let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
-    let device = device_options::read(options);
+    let device = device_words::read(options);
     let mode = Mode { show: mode.show || (device.verbose && !options.diagnosing), ..mode };
-    options.parts.check()?;
+    toolchain::check_named(&options.parts)?;
     if options.print_toolchain {
-        return messages::answer(&print::toolchain(options, device.cuda_path.as_deref(), program)).map(|()| 0);
+        let toolchain = Toolchain::find(options.cuda_path.as_deref().or(device.cuda_path.as_deref()), &options.parts);
+        let host_linker = host_linker::find_with_source(options, program);
+        return messages::answer(&print::table(&toolchain, &cuda_driver::release_of, host_linker)).map(|()| 0);
     }
     ask_llvm(program, &device)?;
 
@@ -196,7 +198,7 @@ fn link_inputs(
 fn report(request: &Request<'_>, report: Option<ImageReport>) -> Result<(), Errors> {
     let Request { program, options, output, .. } = request;
     let Some(requested) = options.report.as_ref().filter(|_| !options.linker_query) else { return Ok(()) };
-    requested.answer(program, &report.unwrap_or_else(|| ImageReport::empty(output, options)))
+    report.unwrap_or_else(|| ImageReport::empty(output, options)).emit(requested, program)
 }
 
 /// `--help` and `--version` under the wrapper's name.
@@ -339,7 +341,7 @@ impl Link<'_> {
         let _wrapping = time_trace::scope("Wrap bundled images", || registration.name().to_owned());
         let mut template = template.map_or_else(|| self.template(&registration), Ok)?;
         if let Some(section) = section {
-            section.warn_of_size(self.context.request.program, image.size());
+            fatbin_section::warn_of_size(section, self.context.request.program, image.size());
         }
         if section == Some(FatbinSection::Large) {
             template.make_large()?;
@@ -406,8 +408,7 @@ impl Link<'_> {
         let replaced = options.relocatable.then_some(&*raw);
         let mut line = host_linker::line_with(options, objects, replaced);
         line.extend(host_linker::keeping_entries(linker, &line));
-        let section = options.fatbin_section;
-        let words = section.linker_words(linker, options, temp_files, mode, program)?;
+        let words = fatbin_section::linker_words(linker, options, temp_files, mode, program)?;
         line.extend(words.iter().cloned());
         let _linking = time_trace::scope("Execute host linker", || linker.display().to_string());
         let written = replaced.unwrap_or(output);

@@ -1,6 +1,6 @@
 //! The table of options: spellings, shapes, meanings, and the help text that is made of it.
 
-use crate::toolchain::Part;
+use crate::cli::values::Part;
 
 /// How an option takes its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,12 @@
-//! The command line: the option table, response files, and the values that options stand for.
+//! The command line: the table of options, response files, and the values of options.
 
-pub mod backend_choice;
-pub mod device_linker_options;
+mod device_linker_words;
 pub mod device_options;
-pub mod flags;
+pub mod device_words;
+mod error;
+mod flags;
 pub mod options;
+pub mod parse;
 pub mod persona;
 pub mod response_file;
+pub mod values;

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use crate::diag::error::Errors;
+use crate::cli::error::Error;
 
 /// Deeper nesting can only be a file that names itself.
 const DEEPEST: usize = 64;
@@ -21,7 +21,7 @@ const MOST_TEXT: u64 = 64 << 20;
 ///
 /// # Errors
 /// A response file that includes itself, or more files or text than a line can need.
-pub fn expand(words: &[OsString]) -> Result<Vec<OsString>, Errors> {
+pub fn expand(words: &[OsString]) -> Result<Vec<OsString>, Error> {
     let mut expansion = Expansion { words: Vec::with_capacity(words.len()), files: 0, text: 0 };
     for word in words {
         expansion.add(word, 0)?;
@@ -39,7 +39,7 @@ struct Expansion {
 }
 
 impl Expansion {
-    fn add(&mut self, word: &OsStr, depth: usize) -> Result<(), Errors> {
+    fn add(&mut self, word: &OsStr, depth: usize) -> Result<(), Error> {
         let file = word.as_bytes().strip_prefix(b"@").map(|name| Path::new(OsStr::from_bytes(name)));
         // One byte more than there may be shows that there are more.
         let read = |file: &Path| {
@@ -59,21 +59,16 @@ impl Expansion {
         Ok(())
     }
 
-    fn check(&self, file: &Path, depth: usize) -> Result<(), Errors> {
-        let file = file.display();
+    fn check(&self, file: &Path, depth: usize) -> Result<(), Error> {
+        let file = || file.display().to_string();
         if depth == DEEPEST {
-            return Err(Errors::one(format_args!("response file {file} includes itself")));
+            return Err(Error::ResponseFileLoop { file: file() });
         }
         if self.files > MOST_FILES {
-            return Err(Errors::one(format_args!(
-                "response file {file} is one of more than {MOST_FILES} that this line includes; do response files name each other?"
-            )));
+            return Err(Error::ResponseFiles { file: file(), most: MOST_FILES });
         }
         if self.text > MOST_TEXT {
-            return Err(Errors::one(format_args!(
-                "response file {file} goes beyond the {} MiB of text that response files may have together",
-                MOST_TEXT >> 20
-            )));
+            return Err(Error::ResponseFileText { file: file(), mebibytes: MOST_TEXT >> 20 });
         }
         Ok(())
     }

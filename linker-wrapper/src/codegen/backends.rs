@@ -6,8 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use offload_bundle::arch::GpuArch;
 
-use crate::cli::backend_choice::{Backend, BackendChoice};
 use crate::cli::device_options::DeviceOptions;
+use crate::cli::values::Part;
+use crate::cli::values::{Backend, BackendChoice};
 use crate::codegen::choose::{self, CodegenNeeds, DriverRelease, NoBackend, Release, ToolFacts, Unsupported};
 use crate::codegen::code_generator::Codegen;
 use crate::codegen::cuda_driver::{self, CudaDriver};
@@ -16,7 +17,7 @@ use crate::codegen::tools::Tools;
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::sys::process::Mode;
-use crate::toolchain::{Part, Ptxas, Toolchain};
+use crate::toolchain::{Ptxas, Toolchain};
 
 /// The backend of one target and the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq)]

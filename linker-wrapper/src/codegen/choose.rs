@@ -9,7 +9,7 @@ use std::fmt;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use offload_bundle::ltoir::LtoIrVersion;
 
-use crate::cli::backend_choice::{BACKENDS, Backend, BackendChoice};
+use crate::cli::values::{BACKENDS, Backend, BackendChoice};
 
 /// A CUDA release such as (13, 0).
 pub type Release = (u32, u32);

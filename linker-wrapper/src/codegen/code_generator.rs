@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use offload_bundle::arch::{GpuArch, PtxVersion};
 
-use crate::cli::backend_choice::Backend;
 use crate::cli::device_options::DeviceOptions;
+use crate::cli::values::Backend;
+use crate::cli::values::Part;
 use crate::codegen::choose::Release;
 use crate::codegen::cuda_driver::CudaDriver;
 use crate::codegen::device_object::{DeviceObject, Form, PtxSource};
@@ -17,7 +18,6 @@ use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::sys::process::{Mode, quoted};
 use crate::sys::temp_files::Scratch;
-use crate::toolchain::Part;
 use crate::toolchain::ptxas as toolkit_ptxas;
 
 /// Generates code with the backend that was chosen for a target.

@@ -33,6 +33,11 @@ pub struct CudaDriver {
     context: OnceLock<Result<Context, Errors>>,
 }
 
+/// Returns the release of CUDA that the driver's library in `path` is for, if it can be loaded and reports one.
+pub fn release_of(path: &Path) -> Option<(u32, u32)> {
+    CudaDriver::open(path).ok()?.release()
+}
+
 impl CudaDriver {
     /// Loads its library. No GPU is touched yet.
     ///

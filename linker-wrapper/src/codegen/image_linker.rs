@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 
 use offload_bundle::host_object::{self, FileKind};
 
-use crate::cli::options;
+use crate::cli::parse;
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::sys::mapped_file::Mapped;
-use crate::sys::process;
-use crate::sys::process::Mode;
+use crate::sys::process::{self, Mode};
 
 /// Switches of the host line that hold for the image's libraries too. Not `-Bstatic`: a second copy of a
 /// runtime library inside the image would start without its constructors. Not `--whole-archive`: it is meant
@@ -59,7 +58,7 @@ pub fn link_shared(
     if late {
         return Err(Errors::one(format_args!(
             "{program} did not finish the device image of {target} within {} s, where milliseconds are usual: one of the \
-             objects is damaged; make them anew",
+             objects is damaged; rebuild them",
             limit.as_secs()
         )));
     }
@@ -108,7 +107,7 @@ fn libraries(host_line: &[OsString]) -> Vec<OsString> {
         if WITH_VALUE.contains(&&*text) {
             kept.push(word.clone());
             kept.extend(words.next().cloned());
-        } else if options::takes_next_word(word) {
+        } else if parse::takes_next_word(word) {
             // Its value is no library, whatever it looks like.
             words.next();
         } else if SWITCHES.contains(&&*text) || JOINED.iter().any(|prefix| text.starts_with(prefix)) || is_library(word)

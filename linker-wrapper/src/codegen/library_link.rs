@@ -72,7 +72,7 @@ pub fn require_relocatable(inputs: &[LinkInput<'_>], linker: &str) -> Result<(),
             "{}: the cubin is finished, and {linker} cannot link it with others; compile the file with -fgpu-rdc",
             input.name
         ))),
-        Err(error) => Err(Errors::one(format_args!("{}: damaged cubin: {error}; make the file anew", input.name))),
+        Err(error) => Err(Errors::one(format_args!("{}: damaged cubin: {error}; rebuild the file", input.name))),
     }))
     .map(drop)
 }

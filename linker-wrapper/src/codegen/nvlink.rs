@@ -9,8 +9,7 @@ use crate::cli::device_options::DeviceOptions;
 use crate::cli::response_file;
 use crate::diag::error::Errors;
 use crate::diag::messages;
-use crate::sys::process;
-use crate::sys::process::Mode;
+use crate::sys::process::{self, Mode};
 use crate::sys::temp_files;
 
 /// Joins cubins into an executable one and returns its bytes.
@@ -49,7 +48,7 @@ pub fn join(
     if late {
         return Err(Errors::one(format_args!(
             "{program} did not finish for {arch} within {} s, where milliseconds are usual: one of the cubins is damaged; \
-             make the objects anew",
+             rebuild the objects",
             limit.as_secs()
         )));
     }

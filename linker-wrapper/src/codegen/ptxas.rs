@@ -8,8 +8,7 @@ use offload_bundle::ptx::{self, DebugInfo};
 
 use crate::cli::device_options::DeviceOptions;
 use crate::diag::error::Errors;
-use crate::sys::process;
-use crate::sys::process::Mode;
+use crate::sys::process::{self, Mode};
 use crate::sys::temp_files::Scratch;
 
 /// One run of ptxas.

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use crate::cli::values::Part;
 use crate::codegen::cuda_driver::CudaDriver;
 use crate::codegen::nvjitlink::NvJitLink;
 use crate::diag::error::Errors;
 use crate::toolchain::ptxas;
-use crate::toolchain::{Part, Ptxas, Toolchain};
+use crate::toolchain::{Ptxas, Toolchain};
 
 /// Programs and libraries that generate code.
 pub struct Tools<'a> {

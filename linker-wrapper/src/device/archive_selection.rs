@@ -15,7 +15,8 @@ use crate::device::device_files::DeviceCode;
 use crate::device::symbols;
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
-use crate::host::input_files::{Inputs, Piece, Place, damaged};
+use crate::host::error::damaged;
+use crate::host::input_files::{Inputs, Piece, Place};
 use crate::sys::threads;
 
 /// The outcome, by index of the piece.

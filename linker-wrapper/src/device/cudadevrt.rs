@@ -10,9 +10,10 @@ use offload_bundle::fatbin::{self, EntryKind};
 use offload_bundle::host_object;
 
 use crate::cli::options::{Input, Options};
+use crate::cli::values::Part;
 use crate::host::input_files;
 use crate::sys::mapped_file::Mapped;
-use crate::toolchain::{Part, Toolchain};
+use crate::toolchain::Toolchain;
 
 const NAME: &str = "cudadevrt";
 /// The library's cubin for one target.

@@ -14,13 +14,13 @@ use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::OffloadKinds;
 use offload_bundle::{FormatError, cubin, ltoir, offload_binary, ptx};
 
-use crate::cli::device_linker_options::DeviceInput;
-use crate::cli::device_options::CUDA_TRIPLE;
+use crate::cli::device_options::{CUDA_TRIPLE, DeviceInput};
 use crate::device::symbols;
 use crate::device::targets::{Code, PlannedImage, TargetPlan};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::{FoundImage, Origin};
-use crate::host::input_files::{Inputs, Piece, Place, damaged};
+use crate::host::error::damaged;
+use crate::host::input_files::{Inputs, Piece, Place};
 
 /// Device code, and what form it has.
 type Codes<'f> = Vec<(Code, Cow<'f, [u8]>)>;

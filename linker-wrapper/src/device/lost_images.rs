@@ -8,7 +8,8 @@ use rayon::prelude::*;
 use crate::device::archive_selection;
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::{FEW, FoundImage};
-use crate::host::input_files::{Inputs, Piece, Place, damaged};
+use crate::host::error::damaged;
+use crate::host::input_files::{Inputs, Piece, Place};
 
 /// One kernel or variable that host code registers.
 struct Registered<'a> {

@@ -118,7 +118,7 @@ pub fn of_ptx(bytes: &[u8]) -> UnitSymbols {
 /// Device code for the host's own kind of processor (OpenMP).
 fn of_host_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
     let symbols = offload_bundle::host_symbols::host_symbols(bytes, false)
-        .map_err(|error| Errors::one(format_args!("{origin}: damaged device image: {error}; make the file anew")))?;
+        .map_err(|error| Errors::one(format_args!("{origin}: damaged device image: {error}; rebuild the file")))?;
     let symbol = |symbol: offload_bundle::host_symbols::HostSymbol<'_>| Symbol {
         name: String::from_utf8_lossy(symbol.name).into_owned(),
         strength: match (symbol.defined, symbol.weak) {
@@ -140,7 +140,7 @@ pub fn of_cubin(origin: &Origin, bytes: &[u8]) -> Result<UnitSymbols, Errors> {
     let cubin = cubin::parse(bytes).map_err(|error| {
         let place =
             Origin { offset: origin.offset.map(|offset| offset.saturating_add(error.offset)), ..origin.clone() };
-        Errors::one(format_args!("{place}: damaged cubin: {}; make the file anew", error.what))
+        Errors::one(format_args!("{place}: damaged cubin: {}; rebuild the file", error.what))
     })?;
     Ok(UnitSymbols { symbols: cubin.symbols().iter().filter_map(symbol_of_cubin).collect() })
 }

@@ -8,7 +8,7 @@ use memchr::memmem;
 use offload_bundle::host_object::{CarrierKind, carriers};
 
 use crate::diag::error::Errors;
-use crate::host::input_files::damaged;
+use crate::host::error::{Error, damaged};
 
 /// Whether objects for this host are COFF files.
 pub fn is_host(triple: &str) -> bool {
@@ -18,9 +18,7 @@ pub fn is_host(triple: &str) -> bool {
 
 /// Refuses the device code of a host; `what` says whose.
 pub fn refused(what: &str) -> Errors {
-    Errors::one(format_args!(
-        "{what}: device code for a Windows host (COFF) cannot be linked yet; use LLVM's own clang-linker-wrapper for this link"
-    ))
+    Error::WindowsHost { what: what.to_owned() }.into()
 }
 
 /// Looks for device code in a COFF object, which stands at `base` in its file. Libraries and programs (PE) are finished.

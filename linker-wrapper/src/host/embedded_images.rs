@@ -9,7 +9,8 @@ use rayon::prelude::*;
 
 use crate::diag::error::{Errors, collect};
 use crate::host::coff;
-use crate::host::input_files::{Inputs, Piece, damaged};
+use crate::host::error::{Error, damaged};
+use crate::host::input_files::{Inputs, Piece};
 use crate::sys::threads;
 
 /// So few pieces are looked through faster than threads start.
@@ -86,12 +87,8 @@ fn in_piece<'a>(inputs: &'a Inputs, index: usize, piece: &'a Piece) -> Result<Ve
             }
             let blobs = piece.bitcode.iter().flat_map(|host| &host.offload_binaries);
             let images = blobs.map(|blob| {
-                offload_binary::read_all(blob).map_err(|error| {
-                    Errors::one(format_args!(
-                        "{}: damaged llvm.embedded.objects: {error}; make the file anew",
-                        piece.name
-                    ))
-                })
+                offload_binary::read_all(blob)
+                    .map_err(|source| Error::DamagedBitcodeHost { name: piece.name.clone(), source }.into())
             });
             Ok(collect(images)?.into_iter().flatten().map(|image| found(None, image)).collect())
         }

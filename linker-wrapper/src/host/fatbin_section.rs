@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::cli::options::Options;
+use crate::cli::values::FatbinSection;
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::sys::process::{self, Mode};
@@ -43,78 +44,45 @@ INSERT AFTER .bss;
 /// with it.
 const RISKY: u64 = 7 << 28;
 
-/// Where the fatbin goes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FatbinSection {
-    /// Among the read-only data.
-    #[default]
-    Default,
-    /// Aside, where it keeps nothing apart.
-    Large,
+/// Says in time what a relocation overflow would not.
+pub fn warn_of_size(section: FatbinSection, program: &str, size: u64) {
+    if section == FatbinSection::Default && size >= RISKY {
+        let gigabytes = size as f64 / 1e9;
+        warn(
+            program,
+            format_args!(
+                "the fatbin has {gigabytes:.1} GB, and what lies on both sides of it may be too far apart for the host \
+                 linker (a relocation overflow); say --offload-fatbin-section=large"
+            ),
+        );
+    }
 }
 
-impl FatbinSection {
-    /// Reads the option's value.
-    ///
-    /// # Errors
-    /// A word that is neither.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "default" => Ok(FatbinSection::Default),
-            "large" => Ok(FatbinSection::Large),
-            _ => Err(format!("--offload-fatbin-section=: expected default or large, got '{text}'")),
-        }
+/// The words that the host linker needs to put the section aside.
+///
+/// # Errors
+/// The script cannot be written.
+pub fn linker_words(
+    linker: &Path,
+    options: &Options,
+    scratch: &Scratch,
+    mode: Mode,
+    program: &str,
+) -> Result<Vec<OsString>, Errors> {
+    // What `-r` makes is placed by the link that comes after it.
+    if options.fatbin_section == FatbinSection::Default || options.relocatable {
+        return Ok(Vec::new());
     }
-
-    /// As the option spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            FatbinSection::Default => "default",
-            FatbinSection::Large => "large",
-        }
+    let Some(script) = script_for(linker, mode) else { return Ok(Vec::new()) };
+    if options.host_line.iter().any(|word| is_script(&word.to_string_lossy())) {
+        warn(
+            program,
+            "--offload-fatbin-section=large: the host link has a linker script of its own, and none is added to it; \
+             place .nv_fatbin behind .bss in it",
+        );
+        return Ok(Vec::new());
     }
-
-    /// Says in time what a relocation overflow would not.
-    pub fn warn_of_size(self, program: &str, size: u64) {
-        if self == FatbinSection::Default && size >= RISKY {
-            let gigabytes = size as f64 / 1e9;
-            warn(
-                program,
-                format_args!(
-                    "the fatbin has {gigabytes:.1} GB, and what lies on both sides of it may be too far apart for the host \
-                     linker (a relocation overflow); say --offload-fatbin-section=large"
-                ),
-            );
-        }
-    }
-
-    /// The words that the host linker needs to put the section aside.
-    ///
-    /// # Errors
-    /// The script cannot be written.
-    pub fn linker_words(
-        self,
-        linker: &Path,
-        options: &Options,
-        scratch: &Scratch,
-        mode: Mode,
-        program: &str,
-    ) -> Result<Vec<OsString>, Errors> {
-        // What `-r` makes is placed by the link that comes after it.
-        if self == FatbinSection::Default || options.relocatable {
-            return Ok(Vec::new());
-        }
-        let Some(script) = script_for(linker, mode) else { return Ok(Vec::new()) };
-        if options.host_line.iter().any(|word| is_script(&word.to_string_lossy())) {
-            warn(
-                program,
-                "--offload-fatbin-section=large: the host link has a linker script of its own, and none is added to it; \
-                 place .nv_fatbin behind .bss in it",
-            );
-            return Ok(Vec::new());
-        }
-        Ok(vec!["-T".into(), scratch.write("fatbin.ld", script.as_bytes())?.into()])
-    }
+    Ok(vec!["-T".into(), scratch.write("fatbin.ld", script.as_bytes())?.into()])
 }
 
 /// The script that this linker needs. Its name alone tells little about a linker, but in a dry run nothing may be run.

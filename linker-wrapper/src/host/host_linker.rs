@@ -10,6 +10,7 @@ use crate::cli::options::Options;
 use crate::cli::persona;
 use crate::cli::response_file;
 use crate::diag::error::Errors;
+use crate::host::error::Error;
 use crate::sys::process::{self, Mode};
 use crate::sys::temp_files::{self, FileState, Scratch};
 
@@ -27,32 +28,37 @@ pub fn find(options: &Options, program: &str) -> Result<PathBuf, Errors> {
         ("--linker-path", options.linker_path.clone().map(PathBuf::into_os_string)),
         ("FATLINK_LINKER", std::env::var_os("FATLINK_LINKER").filter(|value| !value.is_empty())),
     ];
-    for (source, name) in named {
+    for (named_by, name) in named {
         let Some(name) = name else { continue };
         match process::find_program(&name, &|_| true) {
             // clang -fuse-ld=fatlink names us as the linker of its own wrapper.
             Some(path) if started.contains(&path) => {}
             Some(path) => return Ok(path),
             None => {
-                let name = Path::new(&name).display();
-                return Err(Errors::one(format_args!(
-                    "cannot run the linker '{name}' that {source} names: no such program"
-                )));
+                let name = Path::new(&name).display().to_string();
+                return Err(Error::NamedLinker { name, named_by }.into());
             }
         }
     }
     let called_as = persona::linkers_named(program);
     let names = if called_as.is_empty() { &LINKERS[..] } else { &called_as };
     let first = names.iter().find_map(|name| process::find_program(OsStr::new(name), &|path| !started.contains(path)));
-    first.ok_or_else(|| match &called_as[..] {
-        [] => Errors::one(
-            "no host linker found: none of ld.lld, mold and ld is on PATH; name one with --linker-path=<path> or FATLINK_LINKER",
-        ),
-        [name, ..] => Errors::one(format_args!(
-            "no host linker found: fatlink was called as {program} and runs the linker of that name, and no {name} is on PATH; \
-             install it, or name another one with --linker-path=<path> or FATLINK_LINKER"
-        )),
+    first.ok_or_else(|| {
+        let error = called_as.first().map_or(Error::NoLinker, |name| Error::NoLinkerOfThatName {
+            program: program.to_owned(),
+            linker: (*name).to_owned(),
+        });
+        error.into()
     })
+}
+
+/// As [`find`], with what named the linker, for people.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_with_source(options: &Options, program: &str) -> Result<(PathBuf, &'static str), Errors> {
+    let source = if options.linker_path.is_some() { "--linker-path" } else { "FATLINK_LINKER or PATH" };
+    Ok((find(options, program)?, source))
 }
 
 /// The programs that have led to this link: this one, and every linker that a fatlink above this process has started. Each
@@ -115,11 +121,11 @@ pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8,
         // Somebody has to remove the response file afterwards.
         let scratch = Scratch::new(None)?;
         let short = shortened(line, "host", &scratch)?;
-        let status = process::run(&mut command_of(linker, &short)).map_err(|error| cannot_run(linker, &error))?;
+        let status = process::run(&mut command_of(linker, &short)).map_err(|error| cannot_run(linker, error))?;
         return exit_code(linker, status);
     }
     let error = command_of(linker, line).exec();
-    Err(cannot_run(linker, &error))
+    Err(cannot_run(linker, error))
 }
 
 /// The line itself, or a response file that holds it where it is too long to start a program with.
@@ -136,14 +142,14 @@ pub fn shortened(line: &[OsString], name: &str, scratch: &Scratch) -> Result<Vec
     Ok(vec![word])
 }
 
-fn cannot_run(linker: &Path, error: &std::io::Error) -> Errors {
-    Errors::one(format_args!("cannot run {}: {error}", linker.display()))
+fn cannot_run(linker: &Path, source: std::io::Error) -> Errors {
+    Error::LinkerStart { linker: linker.to_owned(), source }.into()
 }
 
 fn exit_code(linker: &Path, status: ExitStatus) -> Result<u8, Errors> {
     match status.code().and_then(|code| u8::try_from(code).ok()) {
         Some(code) => Ok(code),
-        None => Err(Errors::one(format_args!("{}: {}", linker.display(), process::ending(status)))),
+        None => Err(Error::LinkerKilled { linker: linker.to_owned(), status }.into()),
     }
 }
 
@@ -180,7 +186,7 @@ pub fn run(linker: &Path, line: &[OsString], output: &Path, scratch: &Scratch, m
     let before = FileState::of(output);
     temp_files::guard_output(output);
     let line = shortened(line, "host", scratch)?;
-    let status = process::run(&mut command_of(linker, &line)).map_err(|error| cannot_run(linker, &error))?;
+    let status = process::run(&mut command_of(linker, &line)).map_err(|error| cannot_run(linker, error))?;
     temp_files::release_output();
     if status.success() {
         return Ok(0);

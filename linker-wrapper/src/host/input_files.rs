@@ -15,7 +15,9 @@ use offload_bundle::printable;
 use crate::cli::options::{Input, Options};
 use crate::diag::error::Errors;
 use crate::host::coff;
+use crate::host::error::{Error, damaged};
 use crate::host::linker_script;
+use crate::sys;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::{self, Stamp};
 
@@ -117,7 +119,7 @@ impl Inputs {
         for (path, whole) in files {
             let added = match inputs.map(path) {
                 Ok(content) => inputs.add_device_file(path, content, *whole),
-                Err(error) => Err(cannot_read(path, &error)),
+                Err(error) => Err(cannot_read(path, error)),
             };
             added.unwrap_or_else(|error| errors.extend(error));
         }
@@ -190,7 +192,7 @@ impl Inputs {
         if !path.is_file() {
             return Ok(());
         }
-        let content = self.map(path).map_err(|error| cannot_read(path, &error))?;
+        let content = self.map(path).map_err(|error| cannot_read(path, error))?;
         let kind = host_object::file_kind(content.bytes());
         let once = matches!(kind, FileKind::Archive | FileKind::ThinArchive | FileKind::ElfShared | FileKind::Unknown);
         if once && !self.seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned())) {
@@ -231,10 +233,7 @@ impl Inputs {
                         self.files.push(content);
                         self.add_piece(name, self.files.len() - 1, range, place)
                     }
-                    Err(error) => Err(Errors::one(format_args!(
-                        "cannot read {}, a member of the thin archive {shown}: {error}",
-                        member.display()
-                    ))),
+                    Err(source) => Err(Error::ThinMember { archive: shown.clone(), member, source }.into()),
                 },
             };
             added.unwrap_or_else(|error| errors.extend(error));
@@ -289,7 +288,7 @@ impl Inputs {
                     ));
                     None
                 }
-                Err(error) => return Err(Errors::one(error)),
+                Err(error) => return Err(error.into()),
             },
             _ => None,
         };
@@ -304,14 +303,8 @@ enum MemberPlace {
     File(PathBuf),
 }
 
-/// "FILE at offset N: what is wrong".
-pub fn damaged(name: &str, base: u64, error: &FormatError) -> Errors {
-    let offset = base.saturating_add(error.offset);
-    Errors::one(format_args!("{name} at offset {offset:#x}: {}; make the file anew", error.what))
-}
-
-fn cannot_read(path: &Path, error: &std::io::Error) -> Errors {
-    Errors::one(format_args!("cannot read {}: {error}", path.display()))
+fn cannot_read(path: &Path, source: std::io::Error) -> Errors {
+    sys::error::Error::Read { path: path.to_owned(), source }.into()
 }
 
 /// The file that an input means. `None`: not found, which is for the host linker to say.

@@ -3,6 +3,7 @@
 pub mod coff;
 pub mod dependency_file;
 pub mod embedded_images;
+pub mod error;
 pub mod fatbin_section;
 pub mod host_linker;
 pub mod input_files;

@@ -16,6 +16,8 @@ use object::{Endianness, U64};
 use offload_bundle::fatbin::FatbinWriter;
 
 use crate::diag::error::Errors;
+use crate::host::error::Error;
+use crate::sys;
 
 /// Alignment of a fatbin in its section.
 const ALIGNMENT: usize = 8;
@@ -80,14 +82,13 @@ pub fn template(
     show: Option<&dyn Fn(&str)>,
 ) -> Result<Template, Errors> {
     let session = Session::new();
-    let module = registration::build(&session, host_triple, registration).map_err(Errors::one)?;
+    let module = registration::build(&session, host_triple, registration)?;
     if let Some(show) = show {
         show(&registration::print(&module));
     }
-    let object = registration::compile(&session, &module, host_triple).map_err(Errors::one)?;
-    Template::new(object, registration.slot()).ok_or_else(|| {
-        Errors::one(format_args!("the registration object for {host_triple} is no 64-bit little-endian ELF file"))
-    })
+    let object = registration::compile(&session, &module, host_triple)?;
+    let template = Template::new(object, registration.slot());
+    template.ok_or_else(|| Error::RegistrationFormat { triple: host_triple.to_owned() }.into())
 }
 
 impl Template {
@@ -118,7 +119,7 @@ impl Template {
     /// A host without such sections.
     pub fn make_large(&mut self) -> Result<(), Errors> {
         if !self.is_x86_64 {
-            return Err(Errors::one("--offload-fatbin-section=large is for x86-64 hosts: no other has such sections"));
+            return Err(Error::NoLargeSections.into());
         }
         self.set(self.section_flags, self.flags | LARGE);
         Ok(())
@@ -140,7 +141,7 @@ impl Template {
             image.write_to(&mut file)?;
             file.flush()
         });
-        written.map_err(|error| Errors::one(format_args!("cannot write {}: {error}", path.display())))
+        written.map_err(|source| sys::error::Error::Write { path: path.to_owned(), source }.into())
     }
 
     fn set(&mut self, place: usize, value: u64) {

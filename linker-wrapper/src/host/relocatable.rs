@@ -14,6 +14,7 @@ use object::elf::{FileHeader64, SHT_SYMTAB, SectionHeader64, Sym64};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use crate::diag::error::Errors;
+use crate::host::error::Error;
 use crate::sys::temp_files;
 
 const ENTRIES: &str = "llvm_offload_entries";
@@ -24,9 +25,7 @@ const IMAGES: &[u8] = b".llvm.offloading";
 /// # Errors
 /// The linker made something that is no ELF object, or the disk is full.
 pub fn seal(raw: &Path, output: &Path) -> Result<(), Errors> {
-    let cannot = |error: &dyn std::fmt::Display| {
-        Errors::one(format_args!("cannot seal the relocatable object for {}: {error}", output.display()))
-    };
+    let cannot = |error: &dyn std::fmt::Display| Error::Seal { output: output.to_owned(), reason: error.to_string() };
     let bytes = std::fs::read(raw).map_err(|error| cannot(&error))?;
     let suffix = suffix(&bytes);
     let edits = Edits::find(&bytes, &suffix).map_err(|error| cannot(&error))?;

@@ -2,17 +2,6 @@
 
 use offload_bundle::fatbin::{CompressMode, CompressPolicy, Options};
 
-/// Reads the option's value.
-///
-/// # Errors
-/// A word that is no mode.
-pub fn parse(text: &str) -> Result<CompressMode, String> {
-    CompressMode::named(text).ok_or_else(|| {
-        let names = CompressMode::ALL.map(CompressMode::name).join(", ");
-        format!("--offload-compress=: expected one of {names}, got '{text}'")
-    })
-}
-
 /// The options of a fatbin's writer.
 pub fn options(mode: CompressMode, debug: bool) -> Options {
     let options = Options { debug, ..Options::default() };

@@ -1,68 +1,22 @@
 //! `--offload-report`: what the link put into the program, of what, and what each GPU will run of it.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use offload_bundle::coverage::{Driver, Finding, FoundContainer, GpuReport, Report};
 use offload_bundle::fatbin::{Compression, Entry as Stored, FatbinWriter};
 use serde::Serialize;
 
 use crate::cli::options::Options;
+use crate::cli::values::{ReportForm, ReportRequest};
 use crate::codegen::BackendDecision;
-use crate::device::recorded_ptx_flags;
-use crate::device::recorded_ptx_flags::FileWishes;
+use crate::device::recorded_ptx_flags::{self, FileWishes};
 use crate::device::targets::{Code, PlannedImage, TargetPlan};
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::image::fatbin::Checked;
 use crate::plan::image_policy::Entry;
 use crate::sys::temp_files;
-
-/// What was asked for: `text` or `json`, and where it goes; none: standard output.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    json: bool,
-    file: Option<PathBuf>,
-}
-
-impl Request {
-    /// Reads the option's value: `text` or `json`, and `:FILE` behind it.
-    ///
-    /// # Errors
-    /// Another form, or an empty file name.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (form, file) = text.split_once(':').map_or((text, None), |(form, file)| (form, Some(file)));
-        let json = match form {
-            "text" => Some(false),
-            "json" => Some(true),
-            _ => None,
-        };
-        match (json, file) {
-            (Some(json), file) if file != Some("") => Ok(Request { json, file: file.map(PathBuf::from) }),
-            _ => Err(format!(
-                "--offload-report=: expected text or json, and :<file> behind it if you like, got '{text}'"
-            )),
-        }
-    }
-
-    /// Prints the report, or writes it to the file.
-    ///
-    /// # Errors
-    /// Those of the file system.
-    pub fn answer(&self, program: &str, report: &ImageReport) -> Result<(), Errors> {
-        let text = match self.json {
-            true => serde_json::to_string_pretty(report).unwrap_or_default() + "\n",
-            false => report.text(),
-        };
-        match &self.file {
-            Some(file) => temp_files::write_output(file, text.as_bytes()),
-            None => {
-                messages::report(program, &text);
-                Ok(())
-            }
-        }
-    }
-}
 
 /// The report. The field names are the keys of the JSON form.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -196,6 +150,24 @@ impl ImageReport {
         ImageReport { output: output.display().to_string(), policy, ..ImageReport::default() }
     }
 
+    /// Prints the report, or writes it to the file.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn emit(&self, request: &ReportRequest, program: &str) -> Result<(), Errors> {
+        let text = match request.form {
+            ReportForm::Json => serde_json::to_string_pretty(self).unwrap_or_default() + "\n",
+            ReportForm::Text => self.text(),
+        };
+        match &request.file {
+            Some(file) => temp_files::write_output(file, text.as_bytes()),
+            None => {
+                messages::report(program, &text);
+                Ok(())
+            }
+        }
+    }
+
     /// Adds the finished image and what it was made of.
     pub fn with_image(mut self, linked: Linked<'_>, fatbin: &FatbinWriter<'_>, checked: Checked) -> Self {
         let stored = fatbin.entries().unwrap_or_default();
@@ -295,19 +267,4 @@ fn input(image: &PlannedImage<'_>) -> InputReport {
         Code::LtoIr => "lto-ir",
     };
     InputReport { file: image.origin.file.clone(), offset: image.origin.offset, code }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests() {
-        let request = |json, file: Option<&str>| Ok(Request { json, file: file.map(PathBuf::from) });
-        assert_eq!(Request::parse("text"), request(false, None));
-        assert_eq!(Request::parse("json:a:b.json"), request(true, Some("a:b.json")));
-        for bad in ["", "xml", "json:", "JSON"] {
-            assert!(Request::parse(bad).is_err(), "{bad}");
-        }
-    }
 }

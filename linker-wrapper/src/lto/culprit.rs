@@ -13,8 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::symbol_errors::named;
 use crate::diag::error::Errors;
-use crate::lto::worker;
-use crate::lto::worker::{Failure, Reply, Work};
+use crate::lto::worker::{self, Failure, Reply, Work};
 use crate::sys::temp_files::Scratch;
 
 /// First argument of a process that compiles some functions; behind it the file with the [`Trial`].

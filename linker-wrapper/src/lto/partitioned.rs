@@ -15,18 +15,17 @@ use offload_bundle::arch::GpuArch;
 use offload_bundle::ptx;
 use rayon::prelude::*;
 
+use crate::cli::values::Partitioning;
 use crate::codegen::DeviceObject;
 use crate::codegen::choose::CodegenNeeds;
 use crate::device::cudadevrt::DeviceLibrary;
 use crate::device::targets::{Code, TargetPlan};
 use crate::diag::error::{Errors, collect};
 use crate::diag::messages;
-use crate::lto::device_link;
-use crate::lto::device_link::{Libdevice, LinkedTarget, Surroundings};
+use crate::lto::device_link::{self, Libdevice, LinkedTarget, Surroundings};
 use crate::lto::monolithic;
 use crate::lto::partition_job::Made;
-use crate::lto::private_images;
-use crate::lto::private_images::PrivateImages;
+use crate::lto::private_images::{self, PrivateImages};
 use crate::lto::result_cache::Results;
 use crate::lto::worker::UnitRange;
 use crate::profile::time_trace;
@@ -35,35 +34,13 @@ use crate::sys::temp_files::Scratch;
 /// Less bitcode than this is one job in any case, and is not looked at twice.
 const SMALL: usize = 192 << 10;
 
-/// How device code is cut into jobs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Partitioning {
-    /// As is usually best.
-    #[default]
-    Usual,
-    /// Into jobs of about so many instructions.
-    Size(u64),
-    /// Not at all.
-    Whole,
-}
-
-impl Partitioning {
-    /// Reads the value of `--offload-partition-size=`.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "whole" => Some(Partitioning::Whole),
-            _ => text.parse().ok().filter(|size| *size > 0).map(Partitioning::Size),
-        }
-    }
-
-    /// The size of a job; `None`: there is one job.
-    fn grain(self, units: &[NamedBitcode<'_>]) -> Option<Grain> {
-        let bytes: usize = units.iter().map(|unit| unit.bitcode.len()).sum();
-        match self {
-            Partitioning::Usual => (bytes >= SMALL).then_some(Grain::Usual),
-            Partitioning::Size(size) => Some(Grain::Exactly(size)),
-            Partitioning::Whole => None,
-        }
+/// The size of a job; `None`: there is one job.
+fn grain(partitioning: Partitioning, units: &[NamedBitcode<'_>]) -> Option<Grain> {
+    let bytes: usize = units.iter().map(|unit| unit.bitcode.len()).sum();
+    match partitioning {
+        Partitioning::Usual => (bytes >= SMALL).then_some(Grain::Usual),
+        Partitioning::Size(size) => Some(Grain::Exactly(size)),
+        Partitioning::Whole => None,
     }
 }
 
@@ -106,7 +83,7 @@ pub fn cut<'a>(
 ) -> Result<Option<CutTarget<'a>>, Errors> {
     let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
     let units = device_link::units(target, &names);
-    let Some(grain) = around.partitioning.grain(&units) else { return Ok(None) };
+    let Some(grain) = grain(around.partitioning, &units) else { return Ok(None) };
     let graphs = reference_graphs(&units, around.results)?;
     let bitcode = |unit: usize| UnitSymbols { symbols: reference_graph::symbols(&graphs[unit]) };
     let symbols = device_link::all_symbols(target, &bitcode)?;

@@ -4,120 +4,15 @@
 //! big. So it is the user's, and without a word of theirs there is machine code for every target and no PTX,
 //! as with clang 22.
 
-use std::fmt;
+use offload_bundle::arch::{ArchFeature, GpuArch};
 
-use offload_bundle::arch::{ArchFeature, GpuArch, UnknownArch};
-
-use crate::device::recorded_ptx_flags;
-use crate::device::recorded_ptx_flags::FileWishes;
+use crate::cli::values::{PtxPolicy, SassPolicy};
+use crate::device::recorded_ptx_flags::{self, FileWishes};
 use crate::device::targets::{Code, TargetPlan};
 use crate::diag::error::Errors;
 
 /// How many files a message names.
 const FILES_SHOWN: usize = 3;
-
-/// `--offload-ptx=`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum PtxPolicy {
-    /// What the files wished for when they were compiled; none where no file said anything.
-    #[default]
-    Objects,
-    /// What `--cuda-include-ptx=` and `--no-cuda-include-ptx=` on the link line say, as they say it to clang.
-    Line,
-    /// No PTX.
-    None,
-    /// Of the highest target.
-    Newest,
-    /// Of the lowest target.
-    Oldest,
-    /// Of every target.
-    All,
-    /// Of these architectures, whether machine code is made for them or not.
-    List(Vec<GpuArch>),
-}
-
-impl PtxPolicy {
-    /// Reads the option's value.
-    ///
-    /// # Errors
-    /// A word that is none of the policies and no architecture.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "objects" => PtxPolicy::Objects,
-            "none" => PtxPolicy::None,
-            "newest" => PtxPolicy::Newest,
-            "oldest" => PtxPolicy::Oldest,
-            "all" => PtxPolicy::All,
-            _ => {
-                PtxPolicy::List(list(text).map_err(|error| {
-                    format!("--offload-ptx=: expected objects, none, newest, oldest, all or a list such as compute_80,compute_90: {error}")
-                })?)
-            }
-        })
-    }
-}
-
-/// `--offload-sass=`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum SassPolicy {
-    /// Machine code for every target that files were compiled for.
-    #[default]
-    All,
-    /// No machine code: the image holds PTX alone.
-    None,
-    /// For these architectures, whether files were compiled for them or not.
-    List(Vec<GpuArch>),
-}
-
-impl SassPolicy {
-    /// Reads the option's value.
-    ///
-    /// # Errors
-    /// A word that is none of the policies and no architecture.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "all" => SassPolicy::All,
-            "none" => SassPolicy::None,
-            _ => SassPolicy::List(list(text).map_err(|error| {
-                format!("--offload-sass=: expected all, none or a list such as sm_80,sm_90: {error}")
-            })?),
-        })
-    }
-}
-
-impl fmt::Display for PtxPolicy {
-    /// As the option spells it.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            PtxPolicy::Objects => "objects",
-            PtxPolicy::Line => "--cuda-include-ptx",
-            PtxPolicy::None => "none",
-            PtxPolicy::Newest => "newest",
-            PtxPolicy::Oldest => "oldest",
-            PtxPolicy::All => "all",
-            PtxPolicy::List(archs) => return formatter.write_str(&joined(archs, GpuArch::virtual_name)),
-        })
-    }
-}
-
-impl fmt::Display for SassPolicy {
-    /// As the option spells it.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            SassPolicy::All => "all",
-            SassPolicy::None => "none",
-            SassPolicy::List(archs) => return formatter.write_str(&joined(archs, |arch| arch.to_string())),
-        })
-    }
-}
-
-fn joined(archs: &[GpuArch], name: impl Fn(GpuArch) -> String) -> String {
-    archs.iter().map(|arch| name(*arch)).collect::<Vec<_>>().join(",")
-}
-
-fn list(text: &str) -> Result<Vec<GpuArch>, UnknownArch> {
-    text.split(',').map(str::parse).collect()
-}
 
 /// One entry of the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -306,8 +201,6 @@ mod tests {
     fn machine_code_gives_no_ptx_and_nonsense_no_policy() {
         let errors = ptx(&PtxPolicy::All, &[target("sm_90", Code::Cubin)], &[]).unwrap_err();
         assert!(format!("{errors:?}").contains("machine code from a.o; compile with -foffload-lto"), "{errors:?}");
-        assert!(PtxPolicy::parse("compute_90,best").is_err());
-        assert!(SassPolicy::parse("fast").is_err());
     }
 
     #[test]

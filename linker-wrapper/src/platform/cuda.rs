@@ -11,6 +11,7 @@ use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 use offload_bundle::{cubin, ltoir, ptx};
 
 use crate::cli::device_options::CUDA_TRIPLE;
+use crate::cli::values::{Part, PtxPolicy};
 use crate::codegen::{BackendDecision, Backends};
 use crate::device::recorded_ptx_flags::FileWishes;
 use crate::device::targets::{Code, PlannedImage, TargetPlan};
@@ -23,7 +24,7 @@ use crate::image::fatbin::{self, Parts};
 use crate::image::report::{ImageReport, Linked};
 use crate::lto::device_link::{self, LinkedTarget, Surroundings};
 use crate::lto::result_cache::Results;
-use crate::plan::image_policy::{self, Entry, PtxPolicy};
+use crate::plan::image_policy::{self, Entry};
 use crate::platform::context::{LinkContext, Request};
 use crate::platform::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::profile::time_trace;
@@ -32,7 +33,7 @@ use crate::sys::mapped_file::Mapped;
 use crate::sys::memory::Budget;
 use crate::sys::memory::estimates::Estimates;
 use crate::sys::stamp::Stamp;
-use crate::toolchain::{Part, Toolchain};
+use crate::toolchain::Toolchain;
 
 /// The platform.
 pub struct Cuda;
@@ -105,10 +106,11 @@ impl<'a> CudaLink<'a> {
         // What is to be looked at must be made, and a dry run makes nothing.
         let unused = options.save_temps || options.diagnosing || mode.dry;
         let library = cudadevrt::path(options, &toolchain);
-        let results = Results::new(if unused { None } else { cache::of(options)? }, {
-            let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
-            parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok()).collect()
-        });
+        let results =
+            Results::new(if unused { None } else { cache::of(options.cache.as_ref(), options.cache_size)? }, {
+                let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
+                parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok()).collect()
+            });
         let linked = std::thread::scope(|scope| {
             // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes. Without a thread it is asked later.
             let _ = std::thread::Builder::new().spawn_scoped(scope, || backends.probe_early());

@@ -16,10 +16,10 @@ use llvm_passes::registration::Registration;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::offload_binary::OffloadImage;
 
+use crate::cli::values::FatbinSection;
 use crate::device::device_files::DeviceCode;
 use crate::diag::error::Errors;
 use crate::host::embedded_images::FoundImage;
-use crate::host::fatbin_section::FatbinSection;
 use crate::host::input_files::Inputs;
 use crate::host::registration_object::Image;
 use crate::image::report::ImageReport;

@@ -9,7 +9,7 @@ use llvm_passes::session::Session;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadImage, OffloadKinds};
 
-use crate::cli::device_options;
+use crate::cli::device_words;
 use crate::codegen::image_linker;
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::{FoundImage, Origin};
@@ -157,7 +157,7 @@ impl HostTarget<'_> {
         let write =
             |(index, (_, bytes)): (usize, &(_, &[u8]))| scratch.write(&format!("{stem}.input.{index}.o"), bytes);
         let mut inputs = collect(objects.map(write))?;
-        if let Some(object) = self.link_bitcode(device_options::level_for(options, self.triple))? {
+        if let Some(object) = self.link_bitcode(device_words::level_for(options, self.triple))? {
             inputs.push(scratch.write(&format!("{stem}.lto.o"), &object)?);
         }
         let words = options.device_linker.iter();

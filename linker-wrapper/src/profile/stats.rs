@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::cli::values::StatsFormat;
 use crate::diag::{byte_size, demangle};
 
 /// Jobs in the table: the slowest.
@@ -12,26 +13,6 @@ const JOBS_SHOWN: usize = 10;
 
 /// Most characters of a kernel's name in the table.
 const NAME_WIDTH: usize = 60;
-
-/// How statistics are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatsFormat {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
-}
-
-impl StatsFormat {
-    /// The value of `--offload-stats=`; nothing means text.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "" | "text" => Some(StatsFormat::Text),
-            "json" => Some(StatsFormat::Json),
-            _ => None,
-        }
-    }
-}
 
 /// What one link did.
 #[derive(Debug, Clone, Default)]
@@ -263,13 +244,5 @@ duplicate code  50 of 1000 instructions (5.0 %)
         assert_eq!(value["jobs"][0]["name"], "large(int)");
         assert_eq!(value["jobs"][2]["cached"], true);
         assert_eq!(value["peak_memory_bytes"], 3_u64 << 30);
-    }
-
-    #[test]
-    fn formats() {
-        assert_eq!(
-            ["", "text", "json", "xml"].map(StatsFormat::parse),
-            [Some(StatsFormat::Text), Some(StatsFormat::Text), Some(StatsFormat::Json), None]
-        );
     }
 }

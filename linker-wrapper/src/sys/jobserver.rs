@@ -14,17 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// What the user asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Jobs {
-    /// One per core.
-    #[default]
-    Cores,
-    /// So many.
-    Number(usize),
-    /// Those of the `make` that started us.
-    Jobserver,
-}
+use crate::cli::values::Jobs;
 
 /// How many jobs may run at a time.
 #[derive(Debug)]

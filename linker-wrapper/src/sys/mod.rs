@@ -1,6 +1,7 @@
 //! The operating system: processes, files, memory, and the jobs that run beside each other.
 
 pub mod cache;
+pub mod error;
 pub mod job_queue;
 pub mod jobserver;
 pub mod mapped_file;

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::OFlags;
 
 use crate::diag::error::Errors;
+use crate::sys::error::Error;
 
 /// File systems note the time of a change by the tick of the kernel, of at most 10 ms. A second change in the same tick
 /// leaves the same time.
@@ -154,14 +155,8 @@ pub fn named<'s>(stamps: &'s [Stamp], name: &Path) -> Option<&'s Path> {
 /// # Errors
 /// One for each that has.
 pub fn check<'s>(stamps: impl IntoIterator<Item = &'s Stamp>) -> Result<(), Errors> {
-    let mut errors = Errors::default();
-    for stamp in stamps.into_iter().filter(|stamp| !stamp.is_current()) {
-        errors.push(format_args!(
-            "{} changed during the link, so the program could mix two versions of it; link again when nothing writes to it",
-            stamp.path.display()
-        ));
-    }
-    errors.or(())
+    let changed = stamps.into_iter().filter(|stamp| !stamp.is_current());
+    changed.map(|stamp| Error::Changed { path: stamp.path.clone() }).collect::<Errors>().or(())
 }
 
 #[cfg(test)]

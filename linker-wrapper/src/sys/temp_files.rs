@@ -10,8 +10,9 @@ use std::time::{Duration, SystemTime};
 use llvm_passes::crash;
 use tempfile::TempDir;
 
-use crate::diag::error::{Errors, reason};
+use crate::diag::error::Errors;
 use crate::diag::progress;
+use crate::sys::error::Error;
 use crate::sys::process;
 use crate::sys::{jobserver, threads};
 
@@ -65,11 +66,11 @@ impl Scratch {
         // Made and noted in one step, so that no signal comes between.
         let mut leftovers = lock();
         let private = Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir().map_err(|error| {
-            let place = std::env::temp_dir();
-            let reason = reason(&error);
-            Errors::one(format_args!("cannot make a temporary folder in {}: {reason}; set TMPDIR", place.display()))
-        })?;
+        let folder = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .permissions(private)
+            .tempdir()
+            .map_err(|source| Error::TemporaryFolder { place: std::env::temp_dir(), source })?;
         leftovers.folder = Some(folder.path().to_owned());
         Ok(Scratch::Private(folder))
     }
@@ -122,7 +123,7 @@ impl Scratch {
     ) -> Result<PathBuf, Errors> {
         let path = self.file(name);
         let written = File::create(&path).and_then(|file| buffered(file, write));
-        written.map_err(|error| cannot_write(&path, &error))?;
+        written.map_err(|error| cannot_write(&path, error))?;
         Ok(path)
     }
 
@@ -150,11 +151,11 @@ impl Scratch {
 /// # Errors
 /// Those of the file system.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
-    std::fs::write(path, bytes).map_err(|error| cannot_write(path, &error))
+    std::fs::write(path, bytes).map_err(|error| cannot_write(path, error))
 }
 
-fn cannot_write(path: &Path, error: &std::io::Error) -> Errors {
-    Errors::one(format_args!("cannot write {}: {}", path.display(), reason(error)))
+fn cannot_write(path: &Path, source: std::io::Error) -> Errors {
+    Error::Write { path: path.to_owned(), source }.into()
 }
 
 /// Lets `write` fill a file in large pieces; the file comes back.
@@ -169,7 +170,7 @@ fn buffered<W: Write>(file: W, write: impl FnOnce(&mut dyn Write) -> std::io::Re
 /// # Errors
 /// Those of the file system.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, Errors> {
-    std::fs::read(path).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))
+    std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source }.into())
 }
 
 /// Removes the folder and the unfinished output that a link which crashed has left, by their paths as that link noted them.
@@ -201,7 +202,7 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
 pub fn write_output_by(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Errors> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         let written = File::options().write(true).open(path).and_then(|file| buffered(file, write));
-        return written.map(drop).map_err(|error| cannot_write(path, &error));
+        return written.map(drop).map_err(|error| cannot_write(path, error));
     }
     let place = destination(path);
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -212,7 +213,7 @@ pub fn write_output_by(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::i
             buffered(file, write)?.persist(&place).map_err(|error| error.error)
         });
     release_output();
-    written.map(drop).map_err(|error| cannot_write(path, &error))
+    written.map(drop).map_err(|error| cannot_write(path, error))
 }
 
 /// The file that an output's name means.
@@ -287,7 +288,7 @@ fn lock() -> std::sync::MutexGuard<'static, Leftovers> {
 /// A thread waits for the signals that end a process, cleans up, and lets the signal do its work.
 fn watch_signals() -> Result<(), Errors> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
-    let cannot = |error| Errors::one(format_args!("cannot watch for signals: {error}"));
+    let cannot = |source| Error::Signals { source };
     let ending = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU];
     let mut signals = signal_hook::iterator::Signals::new(ending).map_err(cannot)?;
     // With a handler, whatever it does, a file that grows beyond the limit of its size (ulimit -f) is an error of the write.

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::cli::values::Jobs;
 use crate::diag::error::Errors;
+use crate::sys::error::Error;
 use crate::sys::job_queue::STACK_SIZE;
-use crate::sys::jobserver::Jobs;
 
 /// What was said on the command line.
 static WANTED: OnceLock<Jobs> = OnceLock::new();
@@ -33,7 +34,5 @@ pub fn start() -> Result<(), Errors> {
 
 /// The error of a link that cannot go on without a thread.
 pub fn cannot_start(error: &dyn fmt::Display) -> Errors {
-    Errors::one(format_args!(
-        "cannot start a thread: {error}; raise the limit of processes (ulimit -u) or of memory (ulimit -v), or use --wrapper-jobs=1"
-    ))
+    Error::Thread { reason: error.to_string() }.into()
 }

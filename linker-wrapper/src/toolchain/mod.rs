@@ -4,6 +4,7 @@
 //! alone, because a cubin of one release is nothing for the nvlink of an older one. The libraries that stand for themselves,
 //! nvJitLink and the driver, may come from elsewhere. Every part can be named by itself.
 
+mod error;
 pub mod identity;
 pub mod print;
 pub mod ptxas;
@@ -12,123 +13,24 @@ mod versions;
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::values::{NamedParts, Part};
 use crate::diag::error::Errors;
 use crate::sys::process;
+use error::Error;
 use search::Tree;
 
 pub use ptxas::Ptxas;
+pub use search::Found;
 pub use versions::NVJITLINK_CREATE;
 
-/// A part of CUDA.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// The assembler.
-    Ptxas,
-    /// The linker of cubins.
-    Nvlink,
-    /// The bitcode of CUDA's mathematical functions.
-    Libdevice,
-    /// NVIDIA's device runtime, `libcudadevrt.a`.
-    Cudadevrt,
-    /// `libnvJitLink.so`.
-    NvJitLink,
-    /// The driver, `libcuda.so.1`.
-    Driver,
-}
-
-/// All of them, in the order in which they are shown.
-pub const PARTS: [Part; 6] =
-    [Part::Ptxas, Part::Nvlink, Part::Libdevice, Part::Cudadevrt, Part::NvJitLink, Part::Driver];
-
-impl Part {
-    /// Its name among people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Part::Ptxas => "ptxas",
-            Part::Nvlink => "nvlink",
-            Part::Libdevice => "libdevice",
-            Part::Cudadevrt => "libcudadevrt",
-            Part::NvJitLink => "nvJitLink",
-            Part::Driver => "driver",
-        }
-    }
-
-    /// The option that names it.
-    pub fn option(self) -> &'static str {
-        match self {
-            Part::Ptxas => "--ptxas-path=",
-            Part::Nvlink => "--nvlink-path=",
-            Part::Libdevice => "--libdevice-path=",
-            Part::Cudadevrt => "--cudadevrt-path=",
-            Part::NvJitLink => "--nvjitlink-path=",
-            Part::Driver => "--libcuda-path=",
-        }
-    }
-
-    /// What a link needs it for.
-    pub fn purpose(self) -> &'static str {
-        match self {
-            Part::Ptxas => "it turns PTX into machine code (--offload-backend=ptxas)",
-            Part::Nvlink => {
-                "it joins relocatable cubins, and the partitions of large links, for --offload-backend=ptxas"
-            }
-            Part::Libdevice => "device code that calls CUDA's mathematical functions needs it",
-            Part::Cudadevrt => "kernels that launch kernels need it",
-            Part::NvJitLink => "--offload-backend=nvjitlink and NVIDIA's LTO-IR need it",
-            Part::Driver => "--offload-backend=driver alone needs it",
-        }
-    }
-
-    fn is_program(self) -> bool {
-        matches!(self, Part::Ptxas | Part::Nvlink)
-    }
-}
-
-/// The parts that were named one by one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NamedParts(Vec<(Part, PathBuf)>);
-
-impl NamedParts {
-    /// The last name given counts.
-    pub fn set(&mut self, part: Part, path: PathBuf) {
-        self.0.retain(|(other, _)| *other != part);
-        self.0.push((part, path));
-    }
-
-    /// The name given.
-    pub fn get(&self, part: Part) -> Option<&Path> {
-        self.0.iter().find(|(other, _)| *other == part).map(|(_, path)| path.as_path())
-    }
-
-    /// Checks that what was named is there.
-    ///
-    /// # Errors
-    /// One for each that is not.
-    pub fn check(&self) -> Result<(), Errors> {
-        let mut errors = Errors::default();
-        for (part, path) in &self.0 {
-            let there = if part.is_program() { process::is_program(path) } else { path.is_file() };
-            if !there {
-                let kind = if part.is_program() { "program" } else { "file" };
-                errors.push(format_args!(
-                    "{}{}: no such {kind}; name {} itself, not its folder",
-                    part.option(),
-                    path.display(),
-                    part.name()
-                ));
-            }
-        }
-        errors.or(())
-    }
-}
-
-/// A part that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// Where it is.
-    pub path: PathBuf,
-    /// What led there: "--cuda-path", "PATH".
-    pub how: String,
+/// Checks that every part that was named by itself exists.
+///
+/// # Errors
+/// One for each that does not.
+pub fn check_named(parts: &NamedParts) -> Result<(), Errors> {
+    let exists = |part: Part, path: &Path| if part.is_program() { process::is_program(path) } else { path.is_file() };
+    let missing = parts.iter().filter(|(part, path)| !exists(*part, path));
+    missing.map(|(part, path)| Error::NamedPart { part, path: path.to_owned() }).collect::<Errors>().or(())
 }
 
 /// The CUDA of a link. Nothing but the toolkit's folder is looked for before it is wanted.
@@ -197,23 +99,10 @@ impl Toolchain {
         if let Some(found) = self.tree.as_ref().ok().and_then(|tree| tree.part(Part::Nvlink)) {
             return Ok(found);
         }
-        let place = ptxas.map_or_else(String::new, |ptxas| format!(" beside {}", ptxas.path.display()));
-        Err(Errors::one(format_args!(
-            "nvlink not found{place}: it joins relocatable cubins; install the whole CUDA toolkit, name nvlink with \
-             --nvlink-path=<file>, or let --offload-backend=nvjitlink join them"
-        )))
+        Err(Error::NoNvlink { ptxas: ptxas.map(|ptxas| ptxas.path) }.into())
     }
 
     fn missing(&self, part: Part) -> Errors {
-        let place = match &self.tree {
-            Ok(tree) => format!(" in {}", tree.root.display()),
-            Err(_) => String::new(),
-        };
-        Errors::one(format_args!(
-            "{} not found{place}: {}; install it or name it with {}<file>",
-            part.name(),
-            part.purpose(),
-            part.option()
-        ))
+        Error::NoPart { part, root: self.tree.as_ref().ok().map(|tree| tree.root.clone()) }.into()
     }
 }

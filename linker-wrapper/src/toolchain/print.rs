@@ -1,29 +1,38 @@
 //! `--print-toolchain`: every part that a link can use, where it is, how it was found, and what is missing for what.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::cli::options::Options;
-use crate::codegen::cuda_driver::CudaDriver;
-use crate::host::host_linker;
-use crate::toolchain::{Found, PARTS, Part, Toolchain, search, versions};
+use crate::cli::values::{PARTS, Part};
+use crate::diag::error::Errors;
+use crate::toolchain::{Found, Toolchain, search, versions};
 
-/// The table, one line for each part.
-pub fn toolchain(options: &Options, cuda_path: Option<&Path>, program: &str) -> String {
-    let cuda_path = options.cuda_path.as_deref().or(cuda_path);
-    let toolchain = Toolchain::find(cuda_path, &options.parts);
+/// The CUDA release that a driver's library is for, if it can be loaded.
+type DriverRelease<'a> = &'a dyn Fn(&Path) -> Option<(u32, u32)>;
+
+/// The table, one line for each part; `host_linker` is its path and what named it.
+pub fn table(
+    toolchain: &Toolchain,
+    driver_release: DriverRelease<'_>,
+    host_linker: Result<(PathBuf, &'static str), Errors>,
+) -> String {
     let mut text = String::new();
     for part in PARTS {
         match toolchain.part(part) {
             Ok(found) => {
-                let version = version(part, &found).unwrap_or_else(|| "-".to_owned());
+                let version = version(part, &found, driver_release).unwrap_or_else(|| "-".to_owned());
                 line(&mut text, part.name(), &version, &found.path, &found.how);
             }
-            Err(_) => missing(&mut text, part, &toolchain),
+            Err(_) => missing(&mut text, part, toolchain),
         }
     }
-    host_linker(&mut text, options, program);
-    others(&mut text, &toolchain);
+    match host_linker {
+        Ok((path, source)) => line(&mut text, "host linker", "-", &path, source),
+        Err(errors) => {
+            let _ = writeln!(text, "host linker   missing    every link but --emit-fatbin-only needs it; {errors}");
+        }
+    }
+    others(&mut text, toolchain);
     text
 }
 
@@ -41,18 +50,6 @@ fn missing(text: &mut String, part: Part, toolchain: &Toolchain) {
     let _ = writeln!(text, "{name:13} missing    {place}: {purpose}; name it with {option}<file>");
 }
 
-fn host_linker(text: &mut String, options: &Options, program: &str) {
-    match host_linker::find(options, program) {
-        Ok(path) => {
-            let named = if options.linker_path.is_some() { "--linker-path" } else { "FATLINK_LINKER or PATH" };
-            line(text, "host linker", "-", &path, named);
-        }
-        Err(errors) => {
-            let _ = writeln!(text, "host linker   missing    every link but --emit-fatbin-only needs it; {errors}");
-        }
-    }
-}
-
 /// What is there too and was passed over.
 fn others(text: &mut String, toolchain: &Toolchain) {
     let used = toolchain.tree.as_ref().ok().and_then(|tree| tree.root.canonicalize().ok());
@@ -64,7 +61,7 @@ fn others(text: &mut String, toolchain: &Toolchain) {
 }
 
 /// Read from the file, or from the toolkit around it.
-fn version(part: Part, found: &Found) -> Option<String> {
+fn version(part: Part, found: &Found, driver_release: DriverRelease<'_>) -> Option<String> {
     let release = |(major, minor): (u32, u32)| format!("{major}.{minor}");
     match part {
         Part::Ptxas | Part::Nvlink => versions::of_program(&found.path),
@@ -72,7 +69,7 @@ fn version(part: Part, found: &Found) -> Option<String> {
         // nvvm/libdevice/libdevice.10.bc, lib/libcudadevrt.a
         Part::Libdevice | Part::Cudadevrt => found.path.ancestors().skip(2).take(4).find_map(versions::of_tree),
         Part::Driver => {
-            let cuda = CudaDriver::open(&found.path).ok().and_then(|driver| driver.release()).map(release);
+            let cuda = driver_release(&found.path).map(release);
             match (versions::of_driver(&found.path), cuda) {
                 (Some(own), Some(cuda)) => Some(format!("{own}, CUDA {cuda}")),
                 (own, cuda) => own.or_else(|| cuda.map(|cuda| format!("CUDA {cuda}"))),

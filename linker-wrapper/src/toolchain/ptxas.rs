@@ -8,6 +8,7 @@ use offload_bundle::arch::{GpuArch, PtxVersion};
 
 use crate::diag::error::Errors;
 use crate::sys::process;
+use crate::toolchain::error::Error;
 
 /// A ptxas and its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,16 +27,12 @@ pub struct Ptxas {
 /// It does not run or does not say.
 pub fn probe(path: &Path) -> Result<Ptxas, Errors> {
     let output = process::capture(path, &[OsString::from("--version")])
-        .map_err(|error| Errors::one(format_args!("cannot run {}: {error}", path.display())))?;
+        .map_err(|source| Error::Start { program: path.to_owned(), source })?;
     let text = String::from_utf8_lossy(&output.stdout);
     let ptxas = |release| Ptxas { path: path.to_owned(), release, version: text.to_string() };
-    release_in(&text).map(ptxas).ok_or_else(|| {
-        Errors::one(format_args!(
-            "{} --version does not name a CUDA release ({}): is it NVIDIA's ptxas?",
-            path.display(),
-            process::ending(output.status)
-        ))
-    })
+    release_in(&text)
+        .map(ptxas)
+        .ok_or_else(|| Error::NoRelease { program: path.to_owned(), status: output.status }.into())
 }
 
 /// What a tool answers to `--version`; `None`: it fails.
@@ -56,16 +53,11 @@ fn release_in(text: &str) -> Option<(u32, u32)> {
 ///
 /// # Errors
 /// The target is too new for the tool, or for this LLVM.
-pub fn ptx_version(arch: GpuArch, tool: &Path, (major, minor): (u32, u32)) -> Result<PtxVersion, Errors> {
-    let spoken = PtxVersion::of_cuda(major, minor).unwrap_or(NEWEST_PTX).min(NEWEST_PTX);
+pub fn ptx_version(arch: GpuArch, tool: &Path, release: (u32, u32)) -> Result<PtxVersion, Errors> {
+    let spoken = PtxVersion::of_cuda(release.0, release.1).unwrap_or(NEWEST_PTX).min(NEWEST_PTX);
     let needed = arch.min_ptx();
     if needed > spoken {
-        let (path, newest) = (tool.display(), NEWEST_PTX);
-        let cuda = needed.cuda_release().map_or_else(String::new, |(a, b)| format!(" (CUDA {a}.{b})"));
-        return Err(Errors::one(format_args!(
-            "{arch} needs PTX {needed}{cuda}, but {path} of CUDA {major}.{minor} and this LLVM (PTX {newest}) \
-             reach only PTX {spoken}; name a newer toolkit with --cuda-path=<dir>"
-        )));
+        return Err(Error::TargetTooNew { arch, needed, spoken, tool: tool.to_owned(), release }.into());
     }
     Ok(spoken)
 }

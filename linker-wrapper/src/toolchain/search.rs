@@ -3,9 +3,11 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::cli::values::Part;
 use crate::diag::error::Errors;
 use crate::sys::process;
-use crate::toolchain::{Found, Part, versions};
+use crate::toolchain::error::Error;
+use crate::toolchain::versions;
 
 /// Where a toolkit keeps its libraries, by folder below its root. The last three are the Python packages of CUDA 12, one for
 /// each part, side by side in the folder `nvidia`.
@@ -21,6 +23,15 @@ const DRIVER_FOLDERS: [&str; 6] = [
 ];
 /// Where installations of the whole toolkit are.
 const INSTALLATIONS: &str = "/usr/local";
+
+/// A part that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What led there: "--cuda-path", "PATH".
+    pub how: String,
+}
 
 /// A toolkit: a folder with some or all of the parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,13 +91,9 @@ impl Tree {
     /// There is no ptxas here.
     pub fn without_ptxas(&self) -> Errors {
         if self.named {
-            return Errors::one(format_args!(
-                "no bin/ptxas in {}, which {} names as the CUDA toolkit; name the folder of a toolkit that has one",
-                self.root.display(),
-                self.how
-            ));
+            return Error::NoPtxasInNamedToolkit { root: self.root.clone(), how: self.how.clone() }.into();
         }
-        Errors::one(format_args!("no ptxas in {} ({})", self.root.display(), self.how))
+        Error::NoPtxasInToolkit { root: self.root.clone(), how: self.how.clone() }.into()
     }
 }
 
@@ -105,12 +112,9 @@ pub fn toolkit(option: Option<&Path>, named_ptxas: Option<&Path>) -> Result<Tree
     }
     let beside = named_ptxas.and_then(|ptxas| around(ptxas, "beside --ptxas-path"));
     let first = beside.or_else(on_path).or_else(|| installations().into_iter().next());
-    first.or_else(|| python_trees().into_iter().find(|tree| tree.part(Part::Ptxas).is_some())).ok_or_else(|| {
-        Errors::one(
-            "ptxas not found: looked at --cuda-path, CUDA_PATH, CUDA_HOME, PATH, /usr/local/cuda and Python's packages; \
-             install the CUDA toolkit or name it with --cuda-path=<dir>",
-        )
-    })
+    first
+        .or_else(|| python_trees().into_iter().find(|tree| tree.part(Part::Ptxas).is_some()))
+        .ok_or_else(|| Error::NoToolkit.into())
 }
 
 fn on_path() -> Option<Tree> {
@@ -213,9 +217,7 @@ pub fn nvjitlink() -> Option<Found> {
 pub fn driver() -> Result<Found, Errors> {
     let folders = loader_folders();
     let found = folders.iter().map(|(folder, how)| (folder.join("libcuda.so.1"), how)).find(|(path, _)| path.is_file());
-    found.map(|(path, how)| Found { path, how: how.clone() }).ok_or_else(|| {
-        Errors::one(format_args!("libcuda.so.1 not found: {}; it comes with NVIDIA's driver", Part::Driver.purpose()))
-    })
+    found.map(|(path, how)| Found { path, how: how.clone() }).ok_or_else(|| Error::NoDriver.into())
 }
 
 /// `LD_LIBRARY_PATH`, then the system's folders.

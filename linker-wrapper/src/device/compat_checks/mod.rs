@@ -14,8 +14,7 @@ use offload_bundle::cubin;
 use offload_bundle::ptx::DebugInfo;
 use rayon::prelude::*;
 
-pub use checks::{Check, Level, Levels};
-
+use crate::cli::values::{Check, Level, Levels};
 use crate::device::recorded_ptx_flags;
 use crate::device::targets::{Code, PlannedImage, TargetPlan};
 use crate::diag::error::Errors;
@@ -185,13 +184,8 @@ fn differing(check: Check, archs: &[GpuArch], groups: &Groups) -> String {
 fn message(check: Check, who: &str, groups: &Groups) -> String {
     let said: Vec<String> =
         groups.iter().map(|(says, files)| format!("{says} in {}", recorded_ptx_flags::shown(files))).collect();
-    format!(
-        "{who} differ in {}: {}; {} [--offload-check={}]",
-        check.what(),
-        said.join("; "),
-        check.advice(),
-        check.name()
-    )
+    let words = checks::words(check);
+    format!("{who} differ in {}: {}; {} [--offload-check={}]", words.what, said.join("; "), words.advice, check.name())
 }
 
 fn names(archs: &[GpuArch]) -> String {

@@ -18,18 +18,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::device_options::DeviceOptions;
+use crate::cli::values::Partitioning;
 use crate::device::targets::{PlannedImage, TargetPlan};
 use crate::diag::error::Errors;
-use crate::lto::device_link;
-use crate::lto::device_link::{LinkedTarget, Surroundings};
-use crate::lto::partitioned::Partitioning;
+use crate::lto::device_link::{self, LinkedTarget, Surroundings};
 use crate::lto::worker::Work;
 use crate::plan::image_policy::Entry;
 use crate::sys::cache::{Cache, Key, KeyBuilder, identity_of};
-use crate::sys::stamp;
-use crate::sys::stamp::Stamp;
-use crate::toolchain::identity;
-use crate::toolchain::identity::Identity;
+use crate::sys::stamp::{self, Stamp};
+use crate::toolchain::identity::{self, Identity};
 use crate::toolchain::ptxas::version_text;
 use complete::Step;
 

@@ -5,7 +5,7 @@ use llvm_passes::pipeline::OptLevel;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 
 use crate::cli::device_options::DeviceOptions;
-use crate::lto::partitioned::Partitioning;
+use crate::cli::values::Partitioning;
 use crate::lto::result_cache::{PartitionFields, TargetFields, Tools, options_text};
 use crate::lto::worker::{Emission, UnitRange, Work};
 use crate::plan::image_policy::Entry;

@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-pub use choice::{CacheChoice, of};
+pub use choice::of;
 pub use key::{Key, KeyBuilder, identity_of};
 
 use crate::diag::error::reason;

@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub use available::peak_of;
 
-use crate::diag::byte_size;
+use crate::cli::values::MemoryChoice;
 
 /// How much of what is free is ours unless the user says otherwise: estimates may be too low, and others need
 /// memory too.
@@ -15,28 +15,6 @@ const DEFAULT_PERCENT: u64 = 80;
 
 /// A job that waits lets so many smaller ones go first that came after it.
 const MOST_OVERTAKEN: u32 = 8;
-
-/// What the user said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryChoice {
-    /// So many bytes.
-    Bytes(u64),
-    /// So many hundredths of what is free when the link begins: 1 to 100.
-    Percent(u64),
-}
-
-impl MemoryChoice {
-    /// `8G`, `512M` or `50%`. `None`: it is nothing of these, or no memory at all.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text.strip_suffix('%') {
-            Some(number) => {
-                let percent = number.parse().ok().filter(|percent| (1..=100).contains(percent));
-                percent.map(MemoryChoice::Percent)
-            }
-            None => byte_size::parse(text).filter(|bytes| *bytes > 0).map(MemoryChoice::Bytes),
-        }
-    }
-}
 
 /// What the user said, or what this machine has to spare now.
 fn bytes_of(choice: Option<MemoryChoice>) -> u64 {
@@ -175,19 +153,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn sizes_and_percentages() {
-        for (text, choice) in [
-            ("8G", Some(MemoryChoice::Bytes(8 << 30))),
-            ("50%", Some(MemoryChoice::Percent(50))),
-            ("100%", Some(MemoryChoice::Percent(100))),
-            ("0%", None),
-            ("101%", None),
-            ("%", None),
-            ("0", None),
-            ("all", None),
-        ] {
-            assert_eq!(MemoryChoice::parse(text), choice, "{text}");
-        }
+    fn the_total_is_what_was_requested() {
         assert_eq!(Budget::new(Some(MemoryChoice::Bytes(7))).total(), 7);
         // This system says what it has.
         let half = Budget::new(Some(MemoryChoice::Percent(50))).total();

@@ -2,28 +2,7 @@
 //!
 //! They are the words of clang-nvlink-wrapper, which has the words of a linker and hands everything else to nvlink.
 
-use std::path::PathBuf;
-
-use crate::cli::device_options::DeviceOptions;
-
-/// A file or library that the device link reads beside the device images of the host's files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeviceInput {
-    /// A path.
-    File {
-        /// The path.
-        path: PathBuf,
-        /// All members of an archive are linked.
-        whole: bool,
-    },
-    /// `-l`: an archive in the folders of `-L`.
-    Library {
-        /// What follows `-l`; a leading `:` means the exact file name.
-        name: String,
-        /// As of a file.
-        whole: bool,
-    },
-}
+use crate::cli::device_options::{DeviceInput, DeviceOptions};
 
 /// Options of nvlink whose value may be a word of its own, from its `--help`.
 const NVLINK_VALUES: [&str; 27] = [
@@ -148,6 +127,7 @@ fn plugin_option(device: &mut DeviceOptions, option: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn of(words: &[&str]) -> DeviceOptions {
         let mut device = DeviceOptions::default();

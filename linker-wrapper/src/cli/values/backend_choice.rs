@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::cli::error::Error;
+
 /// A tool that makes machine code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backend {
@@ -49,11 +51,16 @@ pub enum BackendChoice {
 }
 
 impl BackendChoice {
-    /// Parses the option's value, or returns `None` for an unknown word.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "auto" => Some(BackendChoice::Auto),
-            _ => BACKENDS.into_iter().find(|backend| backend.option() == text).map(BackendChoice::Only),
+    /// Reads the option's value.
+    ///
+    /// # Errors
+    /// A word that names no backend.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let named = BACKENDS.into_iter().find(|backend| backend.option() == text);
+        match (text, named) {
+            ("auto", _) => Ok(BackendChoice::Auto),
+            (_, Some(backend)) => Ok(BackendChoice::Only(backend)),
+            (_, None) => Err(Error::value("--offload-backend=", "auto, ptxas, nvjitlink or driver", text)),
         }
     }
 
@@ -77,7 +84,7 @@ mod tests {
             ("nvJitLink", None),
             ("", None),
         ] {
-            assert_eq!(BackendChoice::parse(text), choice, "{text}");
+            assert_eq!(BackendChoice::parse(text).ok(), choice, "{text}");
         }
     }
 }

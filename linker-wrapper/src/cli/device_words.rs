@@ -1,0 +1,89 @@
+//! What `--device-compiler=`, `--device-linker=` and `-mllvm` ask of the device link.
+//!
+//! clang words these arguments for an inner clang and its nvlink wrapper. There is neither here, so
+//! each is given its meaning, and what has none is named in a warning: nothing is ignored in silence.
+
+use llvm_passes::pipeline::OptLevel;
+
+use crate::cli::device_linker_words;
+use crate::cli::device_options::{CUDA_TRIPLE, DeviceOptions};
+use crate::cli::options::Options;
+
+/// Reads them for CUDA targets.
+pub fn read(options: &Options) -> DeviceOptions {
+    let mut device = DeviceOptions { llvm_options: options.llvm_options.clone(), ..DeviceOptions::default() };
+    let mut words = for_cuda(&options.device_compiler);
+    while let Some(word) = words.next() {
+        if word == "-Xcuda-ptxas" {
+            device.ptxas_arguments.extend(words.next().map(str::to_owned));
+        } else if !compiler_word(&mut device, word) {
+            device.unknown.push(format!("--device-compiler={word}"));
+        }
+    }
+    let words: Vec<&str> = for_cuda(&options.device_linker).collect();
+    device_linker_words::read(&mut device, &words);
+    device
+}
+
+/// The optimization level that `--device-compiler=` asks of one triple's code; the last one counts.
+pub fn level_for(options: &Options, triple: &str) -> OptLevel {
+    let ours = options.device_compiler.iter().filter(|(of, _)| of.as_deref().is_none_or(|of| of == triple));
+    let mut levels = ours.filter_map(|(_, word)| OptLevel::parse(word.strip_prefix("-O")?));
+    levels.next_back().unwrap_or(OptLevel::O2)
+}
+
+fn for_cuda(arguments: &[(Option<String>, String)]) -> impl Iterator<Item = &str> {
+    arguments
+        .iter()
+        .filter(|(triple, _)| triple.as_deref().is_none_or(|triple| triple == CUDA_TRIPLE))
+        .map(|(_, value)| value.as_str())
+}
+
+fn compiler_word(device: &mut DeviceOptions, word: &str) -> bool {
+    if let Some(path) = word.strip_prefix("--cuda-path=") {
+        device.cuda_path = Some(path.into());
+    } else if let Some(level) = word.strip_prefix("-O") {
+        return device.set_level(level);
+    } else if word.starts_with("-flto") || word == "-fno-lto" {
+        device.lto = word != "-fno-lto";
+    } else if word.starts_with("-save-temps") || word.starts_with("-march=") {
+        // The images themselves say whether there is bitcode to link, and for what; --save-temps comes on its own.
+    } else if word == "-v" {
+        device.verbose = true;
+    } else if word.starts_with("-g") {
+        device.debug = !word.starts_with("-gline") && word != "-g0" && word != "-g1";
+    } else {
+        return false;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(compiler: &[(Option<&str>, &str)]) -> DeviceOptions {
+        let owned = |(triple, value): &(Option<&str>, &str)| (triple.map(str::to_owned), (*value).to_owned());
+        read(&Options { device_compiler: compiler.iter().map(owned).collect(), ..Options::default() })
+    }
+
+    #[test]
+    fn only_arguments_for_cuda_count() {
+        let device = of(&[(Some(CUDA_TRIPLE), "-O1"), (Some("amdgcn-amd-amdhsa"), "-O3")]);
+        assert_eq!((device.level, device.ptxas_level), (OptLevel::O1, 1));
+    }
+
+    #[test]
+    fn ptxas_words_come_in_pairs_and_the_unknown_is_named() {
+        let device = of(&[(None, "-Xcuda-ptxas"), (None, "--maxrregcount=32"), (None, "-ffoo")]);
+        assert_eq!(device.ptxas_arguments, ["--maxrregcount=32"]);
+        assert_eq!(device.unknown, ["--device-compiler=-ffoo"]);
+    }
+
+    #[test]
+    fn debug_levels() {
+        for (word, debug) in [("-g", true), ("-g2", true), ("-g0", false), ("-gline-tables-only", false)] {
+            assert_eq!(of(&[(None, word)]).debug, debug, "{word}");
+        }
+    }
+}

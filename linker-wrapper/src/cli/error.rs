@@ -1,0 +1,39 @@
+//! What is wrong with a command line.
+
+use std::borrow::Cow;
+
+use offload_bundle::arch::UnknownArch;
+
+/// An option or a response file that cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("{option} needs a value: {option} {expected}")]
+    MissingValue { option: &'static str, expected: &'static str },
+    #[error("{option}: expected {expected}, got '{value}'")]
+    Value { option: &'static str, expected: Cow<'static, str>, value: String },
+    #[error("{option}: expected {expected}: {source}")]
+    Targets { option: &'static str, expected: &'static str, source: UnknownArch },
+    #[error("--offload-cache=: expected a folder, 'on' or 'off'")]
+    EmptyCache,
+    #[error("--offload-check=: expected <name>=error|warn|off, got '{value}'; the checks are {known}")]
+    CheckForm { value: String, known: String },
+    #[error("--offload-check=: there is no check '{name}'; the checks are {known} (all stands for all)")]
+    UnknownCheck { name: String, known: String },
+    #[error("--offload-check={name}=: expected error, warn or off, got '{level}'")]
+    CheckLevel { name: String, level: String },
+    #[error("response file {file} includes itself")]
+    ResponseFileLoop { file: String },
+    #[error(
+        "response file {file} is one of more than {most} that this line includes; do response files name each other?"
+    )]
+    ResponseFiles { file: String, most: usize },
+    #[error("response file {file} goes beyond the {mebibytes} MiB of text that response files may have together")]
+    ResponseFileText { file: String, mebibytes: u64 },
+}
+
+impl Error {
+    /// The value of an option is none of those that it takes.
+    pub fn value(option: &'static str, expected: impl Into<Cow<'static, str>>, value: &str) -> Self {
+        Error::Value { option, expected: expected.into(), value: value.to_owned() }
+    }
+}

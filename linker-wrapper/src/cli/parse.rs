@@ -1,0 +1,293 @@
+//! Reading the command line, by the one table of options in [`crate::cli::flags`].
+//!
+//! What the wrapper understands is taken out; everything else stays on the host linker's line, in
+//! order and spelled as it came.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use crate::cli::error::Error;
+use crate::cli::flags::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
+use crate::cli::flags::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
+use crate::cli::options::{Input, Options};
+use crate::cli::persona::Persona;
+use crate::cli::values::{
+    self, BackendChoice, CacheChoice, FatbinSection, Jobs, MemoryChoice, Partitioning, PtxPolicy, ReportRequest,
+    SassPolicy, StatsFormat,
+};
+use crate::diag::error::Errors;
+
+/// Reads a line without `argv[0]`, response files already expanded.
+///
+/// # Errors
+/// Every option with a bad or missing value.
+pub fn parse(words: &[OsString], persona: Persona) -> Result<Options, Errors> {
+    let mut parser = Parser {
+        options: Options::default(),
+        errors: Errors::default(),
+        persona,
+        state: State::default(),
+        pushed: Vec::new(),
+    };
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        match find(word, persona) {
+            Some(found) => {
+                let value = match &found.joined {
+                    Some(value) => Some(value.clone()),
+                    None if found.row.1 == Flag => None,
+                    None => rest.next().cloned(),
+                };
+                parser.option(word, &found, value);
+            }
+            None => parser.plain(word),
+        }
+    }
+    parser.errors.or(parser.options)
+}
+
+/// A row that a word matches.
+struct Found {
+    row: &'static Row,
+    spelling: &'static str,
+    /// The value, if it is in the same word.
+    joined: Option<OsString>,
+}
+
+/// The row with the longest spelling that the word begins with, so that `--library=` beats `-l`.
+fn find(word: &OsStr, persona: Persona) -> Option<Found> {
+    let bytes = word.as_bytes();
+    let tables: &[&[Row]] = match persona {
+        Persona::Wrapper => &[WRAPPER, ALWAYS, HOST],
+        Persona::Linker => &[ALWAYS, HOST],
+    };
+    let rows = tables.iter().flat_map(|table| table.iter());
+    let matching = rows.flat_map(|row| row.0.iter().map(move |spelling| (row, *spelling))).filter(|(row, spelling)| {
+        let exact = bytes == spelling.as_bytes();
+        match row.1 {
+            Flag | Separate => exact,
+            Joined => bytes.starts_with(spelling.as_bytes()),
+            JoinedOrSeparate => bytes.starts_with(spelling.as_bytes()) && !is_long_word(bytes, spelling),
+        }
+    });
+    let (row, spelling) = matching.max_by_key(|(_, spelling)| spelling.len())?;
+    let behind = &bytes[spelling.len()..];
+    let joined = match row.1 {
+        Joined => Some(behind),
+        JoinedOrSeparate if !behind.is_empty() => Some(behind),
+        _ => None,
+    };
+    Some(Found { row, spelling, joined: joined.map(|value| OsString::from_vec(value.to_vec())) })
+}
+
+/// Whether the word after this one is its value.
+pub fn takes_next_word(word: &OsStr) -> bool {
+    find(word, Persona::Linker).is_some_and(|found| found.row.1 != Flag && found.joined.is_none())
+}
+
+/// Linkers also take long options with one dash: `-omagic`-like words that are no output names.
+fn is_long_word(word: &[u8], spelling: &str) -> bool {
+    const LONG: [&str; 2] = ["-omagic", "-oformat"];
+    spelling == "-o" && LONG.iter().any(|long| word == long.as_bytes())
+}
+
+struct Parser {
+    options: Options,
+    errors: Errors,
+    persona: Persona,
+    /// What `-Bstatic`, `--whole-archive` and their opposites say at this point of the line.
+    state: State,
+    /// What `--push-state` put aside.
+    pushed: Vec<State>,
+}
+
+/// The linker's switches that hold for the inputs behind them.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    archive_only: bool,
+    whole: bool,
+}
+
+impl State {
+    /// Whether the word is such a switch; it stays on the line in any case.
+    fn switch(&mut self, word: &[u8], pushed: &mut Vec<State>) {
+        let long = word.strip_prefix(b"-").unwrap_or(word);
+        match long.strip_prefix(b"-").unwrap_or(long) {
+            b"static" | b"Bstatic" | b"dn" | b"non_shared" => self.archive_only = true,
+            b"Bdynamic" | b"dy" | b"call_shared" => self.archive_only = false,
+            b"whole-archive" => self.whole = true,
+            b"no-whole-archive" => self.whole = false,
+            b"push-state" => pushed.push(*self),
+            b"pop-state" => *self = pushed.pop().unwrap_or_default(),
+            _ => {}
+        }
+    }
+}
+
+impl Parser {
+    /// A word that is no option of ours.
+    fn plain(&mut self, word: &OsStr) {
+        let is_option = word.as_bytes().starts_with(b"-") && word.len() > 1;
+        if !is_option {
+            self.options.inputs.push(Input::File { path: word.into(), whole: self.state.whole });
+        } else {
+            self.state.switch(word.as_bytes(), &mut self.pushed);
+            self.roots(word);
+        }
+        if is_option && self.persona == Persona::Linker {
+            self.options.linker_query |= matches!(word.as_bytes(), b"--version" | b"--help");
+        }
+        self.options.host_line.push(word.to_owned());
+    }
+
+    /// `-uNAME`, `--undefined=NAME` and their like, in one word.
+    fn roots(&mut self, word: &OsStr) {
+        const JOINED: [&str; 9] = [
+            "--undefined=",
+            "-undefined=",
+            "--require-defined=",
+            "--entry=",
+            "-entry=",
+            "--init=",
+            "--fini=",
+            "--wrap=",
+            "-u",
+        ];
+        let text = word.to_string_lossy();
+        let name = JOINED.iter().find_map(|prefix| text.strip_prefix(prefix));
+        self.options.roots.extend(name.map(str::to_owned));
+    }
+
+    fn option(&mut self, word: &OsStr, found: &Found, value: Option<OsString>) {
+        let Some(value) = value.or((found.row.1 == Flag).then(OsString::new)) else {
+            let expected = if found.row.3.is_empty() { "<value>" } else { found.row.3 };
+            self.errors.extend(Error::MissingValue { option: found.spelling, expected });
+            return;
+        };
+        if self.wrapper_option(found.row.2, &value) {
+            return;
+        }
+        self.host_option(found.row.2, &value);
+        let line = &mut self.options.host_line;
+        line.push(word.to_owned());
+        if found.joined.is_none() && found.row.1 != Flag {
+            line.push(value);
+        }
+        if found.row.2 == Meaning::Output {
+            self.options.insertion = line.len();
+            self.options.inputs_before_output = self.options.inputs.len();
+            self.options.output_words = if found.joined.is_none() { 2 } else { 1 };
+        }
+    }
+
+    /// Options that stay on the host linker's line.
+    fn host_option(&mut self, meaning: Meaning, value: &OsStr) {
+        let options = &mut self.options;
+        match meaning {
+            Meaning::Sysroot => options.sysroot = Some(value.into()),
+            Meaning::Output => options.output = Some(value.into()),
+            Meaning::LibraryPath => options.library_paths.push(value.into()),
+            Meaning::Library => {
+                let name = value.to_string_lossy().into_owned();
+                let State { archive_only, whole } = self.state;
+                options.inputs.push(Input::Library { name, archive_only, whole });
+            }
+            Meaning::Relocatable => options.relocatable = true,
+            Meaning::Root => options.roots.push(value.to_string_lossy().into_owned()),
+            _ => {}
+        }
+    }
+
+    /// clang's option makes the link line decide, unless `--offload-ptx` does.
+    fn include_ptx(&mut self, word: String) {
+        if self.options.ptx_policy == PtxPolicy::Objects {
+            self.options.ptx_policy = PtxPolicy::Line;
+        }
+        self.options.include_ptx.push(word);
+    }
+
+    /// Options that end here. `false`: it is one of the host linker's.
+    fn wrapper_option(&mut self, meaning: Meaning, value: &OsStr) -> bool {
+        let text = value.to_string_lossy().into_owned();
+        let Parser { options, errors, .. } = self;
+        match meaning {
+            Meaning::Help => options.help = Some(help(false)),
+            Meaning::HelpHidden => options.help = Some(help(true)),
+            Meaning::Version => options.version = true,
+            Meaning::LinkerPath => options.linker_path = Some(value.into()),
+            Meaning::CudaPath => options.cuda_path = Some(value.into()),
+            Meaning::PartPath(part) => options.parts.set(part, value.into()),
+            Meaning::PrintToolchain => options.print_toolchain = true,
+            Meaning::OffloadBackend => store(&mut options.backend, BackendChoice::parse(&text), errors),
+            Meaning::HostTriple => options.host_triple = Some(text),
+            Meaning::DeviceLinker => options.device_linker.push(split_triple(&text)),
+            Meaning::DeviceCompiler => options.device_compiler.push(split_triple(&text)),
+            Meaning::DryRun => options.dry_run = true,
+            Meaning::Verbose => options.verbose = true,
+            Meaning::EmbedBitcode => options.embed_bitcode = true,
+            Meaning::PrintWrappedModule => options.print_wrapped_module = true,
+            Meaning::SaveTemps => options.save_temps = true,
+            Meaning::EmitFatbinOnly => options.emit_fatbin_only = true,
+            Meaning::OffloadPtx => store(&mut options.ptx_policy, PtxPolicy::parse(&text), errors),
+            Meaning::IncludePtx => self.include_ptx(format!("--cuda-include-ptx={text}")),
+            Meaning::NoIncludePtx => self.include_ptx(format!("--no-cuda-include-ptx={text}")),
+            Meaning::OffloadSass => store(&mut options.sass_policy, SassPolicy::parse(&text), errors),
+            Meaning::OffloadPtxVersion => store(&mut options.ptx_version, values::ptx_version(&text).map(Some), errors),
+            Meaning::OffloadCache => store(&mut options.cache, CacheChoice::parse(value).map(Some), errors),
+            Meaning::OffloadCacheSize => store(&mut options.cache_size, values::cache_size(&text).map(Some), errors),
+            Meaning::OffloadMemory => store(&mut options.memory, MemoryChoice::parse(&text).map(Some), errors),
+            Meaning::OffloadStats => store(&mut options.stats, StatsFormat::parse(&text).map(Some), errors),
+            Meaning::OffloadCompress => store(&mut options.compress, values::compress_mode(&text), errors),
+            Meaning::FatbinSection => store(&mut options.fatbin_section, FatbinSection::parse(&text), errors),
+            Meaning::OffloadReport => store(&mut options.report, ReportRequest::parse(&text).map(Some), errors),
+            Meaning::OffloadCheck => options.checks.set(&text).unwrap_or_else(|error| errors.extend(error)),
+            Meaning::TimeTrace => options.time_trace = Some(value.into()),
+            Meaning::TimeTraceGranularity => {
+                store(&mut options.time_trace_granularity, values::granularity(&text).map(Some), errors);
+            }
+            Meaning::OverrideImage => match text.split_once('=') {
+                Some((kind, file)) => options.override_image = Some((kind.to_owned(), file.into())),
+                None => errors.extend(Error::value("--override-image=", "<kind>=<file>", &text)),
+            },
+            Meaning::LlvmOption => options.llvm_options.push(text),
+            Meaning::PartitionSize => store(&mut options.partitioning, Partitioning::parse(&text), errors),
+            Meaning::Jobs => store(&mut options.jobs, Jobs::parse(&text), errors),
+            // Only HIP images are compressed with these, and every archive member is considered: accepted, without effect on CUDA.
+            Meaning::Compress | Meaning::CompressionLevel | Meaning::ShouldExtract => {}
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Stores the value of an option, or collects why it has none.
+fn store<T>(place: &mut T, value: Result<T, Error>, errors: &mut Errors) {
+    match value {
+        Ok(value) => *place = value,
+        Err(error) => errors.extend(error),
+    }
+}
+
+/// `TRIPLE=VALUE` or `VALUE`. The left side is a triple only if its first part is a device architecture.
+fn split_triple(text: &str) -> (Option<String>, String) {
+    const DEVICES: [&str; 12] = [
+        "nvptx",
+        "nvptx64",
+        "amdgcn",
+        "spirv64",
+        "x86_64",
+        "i386",
+        "aarch64",
+        "powerpc64",
+        "powerpc64le",
+        "ppc64le",
+        "systemz",
+        "s390x",
+    ];
+    match text.split_once('=') {
+        Some((triple, value)) if DEVICES.contains(&triple.split('-').next().unwrap_or(triple)) => {
+            (Some(triple.to_owned()), value.to_owned())
+        }
+        _ => (None, text.to_owned()),
+    }
+}

@@ -1,0 +1,235 @@
+//! What goes into the image, how it is stored, and what is reported about it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use offload_bundle::arch::{GpuArch, PtxVersion, UnknownArch};
+use offload_bundle::fatbin::CompressMode;
+
+use crate::cli::error::Error;
+
+/// `--offload-ptx=`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum PtxPolicy {
+    /// What the files' recorded flags request; none where no file has such a flag.
+    #[default]
+    Objects,
+    /// What `--cuda-include-ptx=` and `--no-cuda-include-ptx=` on the link line request, with clang's meaning.
+    Line,
+    /// No PTX.
+    None,
+    /// Of the highest target.
+    Newest,
+    /// Of the lowest target.
+    Oldest,
+    /// Of every target.
+    All,
+    /// Of these architectures, whether machine code is made for them or not.
+    List(Vec<GpuArch>),
+}
+
+impl PtxPolicy {
+    /// Reads the option's value.
+    ///
+    /// # Errors
+    /// A word that is none of the policies and no architecture.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        const EXPECTED: &str = "objects, none, newest, oldest, all or a list such as compute_80,compute_90";
+        Ok(match text {
+            "objects" => PtxPolicy::Objects,
+            "none" => PtxPolicy::None,
+            "newest" => PtxPolicy::Newest,
+            "oldest" => PtxPolicy::Oldest,
+            "all" => PtxPolicy::All,
+            _ => PtxPolicy::List(list(text).map_err(|source| Error::Targets {
+                option: "--offload-ptx=",
+                expected: EXPECTED,
+                source,
+            })?),
+        })
+    }
+}
+
+impl fmt::Display for PtxPolicy {
+    /// As the option spells it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            PtxPolicy::Objects => "objects",
+            PtxPolicy::Line => "--cuda-include-ptx",
+            PtxPolicy::None => "none",
+            PtxPolicy::Newest => "newest",
+            PtxPolicy::Oldest => "oldest",
+            PtxPolicy::All => "all",
+            PtxPolicy::List(archs) => return formatter.write_str(&joined(archs, GpuArch::virtual_name)),
+        })
+    }
+}
+
+/// `--offload-sass=`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SassPolicy {
+    /// Machine code for every target that files were compiled for.
+    #[default]
+    All,
+    /// No machine code: the image holds PTX alone.
+    None,
+    /// For these architectures, whether files were compiled for them or not.
+    List(Vec<GpuArch>),
+}
+
+impl SassPolicy {
+    /// Reads the option's value.
+    ///
+    /// # Errors
+    /// A word that is none of the policies and no architecture.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        const EXPECTED: &str = "all, none or a list such as sm_80,sm_90";
+        Ok(match text {
+            "all" => SassPolicy::All,
+            "none" => SassPolicy::None,
+            _ => SassPolicy::List(list(text).map_err(|source| Error::Targets {
+                option: "--offload-sass=",
+                expected: EXPECTED,
+                source,
+            })?),
+        })
+    }
+}
+
+impl fmt::Display for SassPolicy {
+    /// As the option spells it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            SassPolicy::All => "all",
+            SassPolicy::None => "none",
+            SassPolicy::List(archs) => return formatter.write_str(&joined(archs, |arch| arch.to_string())),
+        })
+    }
+}
+
+fn joined(archs: &[GpuArch], name: impl Fn(GpuArch) -> String) -> String {
+    archs.iter().map(|arch| name(*arch)).collect::<Vec<_>>().join(",")
+}
+
+fn list(text: &str) -> Result<Vec<GpuArch>, UnknownArch> {
+    text.split(',').map(str::parse).collect()
+}
+
+/// Reads the value of `--offload-ptx-version=`.
+///
+/// # Errors
+/// Anything but two numbers with a dot between them.
+pub fn ptx_version(text: &str) -> Result<PtxVersion, Error> {
+    let numbers = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    match numbers {
+        Some((major, minor)) => Ok(PtxVersion { major, minor }),
+        None => Err(Error::value("--offload-ptx-version=", "a version such as 8.0", text)),
+    }
+}
+
+/// Reads the value of `--offload-compress=`, by the names that CUDA 13.0 gives its modes.
+///
+/// # Errors
+/// A word that is no mode.
+pub fn compress_mode(text: &str) -> Result<CompressMode, Error> {
+    CompressMode::named(text).ok_or_else(|| {
+        let names = CompressMode::ALL.map(CompressMode::name).join(", ");
+        Error::value("--offload-compress=", format!("one of {names}"), text)
+    })
+}
+
+/// `--offload-fatbin-section=`: where in the program the fatbin goes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FatbinSection {
+    /// Among the read-only data.
+    #[default]
+    Default,
+    /// Away from code and data, which then stay within reach of each other.
+    Large,
+}
+
+impl FatbinSection {
+    /// Reads the option's value.
+    ///
+    /// # Errors
+    /// A word that is neither.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        match text {
+            "default" => Ok(FatbinSection::Default),
+            "large" => Ok(FatbinSection::Large),
+            _ => Err(Error::value("--offload-fatbin-section=", "default or large", text)),
+        }
+    }
+
+    /// As the option spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FatbinSection::Default => "default",
+            FatbinSection::Large => "large",
+        }
+    }
+}
+
+/// The form of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportForm {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// `--offload-report=`: the form of the report, and the file that it goes to; `None`: standard output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportRequest {
+    /// Its form.
+    pub form: ReportForm,
+    /// Its file.
+    pub file: Option<PathBuf>,
+}
+
+impl ReportRequest {
+    /// Reads the option's value: `text` or `json`, and `:FILE` behind it.
+    ///
+    /// # Errors
+    /// Another form, or an empty file name.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let (form, file) = text.split_once(':').map_or((text, None), |(form, file)| (form, Some(file)));
+        let form = match form {
+            "text" => Some(ReportForm::Text),
+            "json" => Some(ReportForm::Json),
+            _ => None,
+        };
+        match (form, file) {
+            (Some(form), file) if file != Some("") => Ok(ReportRequest { form, file: file.map(PathBuf::from) }),
+            _ => Err(Error::value("--offload-report=", "text or json, and :<file> behind it if you like", text)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports() {
+        let request = |form, file: Option<&str>| Ok(ReportRequest { form, file: file.map(PathBuf::from) });
+        assert_eq!(ReportRequest::parse("text"), request(ReportForm::Text, None));
+        assert_eq!(ReportRequest::parse("json:a:b.json"), request(ReportForm::Json, Some("a:b.json")));
+        for bad in ["", "xml", "json:", "JSON"] {
+            assert!(ReportRequest::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn policies() {
+        for text in ["objects", "none", "newest", "oldest", "all", "compute_80,compute_90"] {
+            assert_eq!(PtxPolicy::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["all", "none", "sm_80,sm_90a"] {
+            assert_eq!(SassPolicy::parse(text).unwrap().to_string(), text);
+        }
+        assert!(PtxPolicy::parse("compute_90,best").is_err());
+        assert!(SassPolicy::parse("fast").is_err());
+    }
+}

@@ -1,0 +1,13 @@
+//! The values of options, as plain types. What acts on them is elsewhere.
+
+mod backend_choice;
+mod checks;
+mod cuda_parts;
+mod image;
+mod resources;
+
+pub use backend_choice::{BACKENDS, Backend, BackendChoice};
+pub use checks::{Check, Level, Levels};
+pub use cuda_parts::{NamedParts, PARTS, Part};
+pub use image::{FatbinSection, PtxPolicy, ReportForm, ReportRequest, SassPolicy, compress_mode, ptx_version};
+pub use resources::{CacheChoice, Jobs, MemoryChoice, Partitioning, StatsFormat, cache_size, granularity};

@@ -1,0 +1,51 @@
+//! What goes wrong with the files of the host link, and with the host linker.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use offload_bundle::FormatError;
+
+use crate::diag::error::Errors;
+use crate::sys::process;
+
+/// An input that cannot be read, or a host linker that cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{name} at offset {offset:#x}: {what}; rebuild the file")]
+    Damaged { name: String, offset: u64, what: String },
+    #[error("{name}: damaged llvm.embedded.objects: {source}; rebuild the file")]
+    DamagedBitcodeHost { name: String, source: FormatError },
+    #[error("cannot read {member}, a member of the thin archive {archive}: {source}")]
+    ThinMember { archive: String, member: PathBuf, source: io::Error },
+    #[error(
+        "{what}: device code for a Windows host (COFF) cannot be linked yet; use LLVM's own clang-linker-wrapper for this link"
+    )]
+    WindowsHost { what: String },
+    #[error("the registration object for {triple} is no 64-bit little-endian ELF file")]
+    RegistrationFormat { triple: String },
+    #[error("--offload-fatbin-section=large is for x86-64 hosts: no other has such sections")]
+    NoLargeSections,
+    #[error("cannot seal the relocatable object for {output}: {reason}")]
+    Seal { output: PathBuf, reason: String },
+    #[error("cannot run the linker '{name}' that {named_by} names: no such program")]
+    NamedLinker { name: String, named_by: &'static str },
+    #[error(
+        "no host linker found: none of ld.lld, mold and ld is on PATH; name one with --linker-path=<path> or FATLINK_LINKER"
+    )]
+    NoLinker,
+    #[error(
+        "no host linker found: fatlink was called as {program} and runs the linker of that name, and no {linker} is on PATH; \
+         install it, or name another one with --linker-path=<path> or FATLINK_LINKER"
+    )]
+    NoLinkerOfThatName { program: String, linker: String },
+    #[error("cannot run {linker}: {source}")]
+    LinkerStart { linker: PathBuf, source: io::Error },
+    #[error("{linker}: {}", process::ending(*.status))]
+    LinkerKilled { linker: PathBuf, status: ExitStatus },
+}
+
+/// The error of a damaged input: `base` is where the data that `error` counts from starts in the file.
+pub fn damaged(name: &str, base: u64, error: &FormatError) -> Errors {
+    Error::Damaged { name: name.to_owned(), offset: base.saturating_add(error.offset), what: error.what.clone() }.into()
+}

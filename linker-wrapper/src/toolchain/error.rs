@@ -1,0 +1,63 @@
+//! What goes wrong with the CUDA toolkit of a link.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use llvm_passes::pipeline::NEWEST_PTX;
+use offload_bundle::arch::{GpuArch, PtxVersion};
+
+use crate::cli::values::Part;
+use crate::sys::process;
+
+/// A part of CUDA that is missing, unusable or too old.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{}{path}: no such {}; name {} itself, not its folder", .part.option(), kind(*.part), .part.name())]
+    NamedPart { part: Part, path: PathBuf },
+    #[error(
+        "nvlink not found{}: it joins relocatable cubins; install the whole CUDA toolkit, name nvlink with \
+         --nvlink-path=<file>, or let --offload-backend=nvjitlink join them",
+        place(" beside", .ptxas.as_deref())
+    )]
+    NoNvlink { ptxas: Option<PathBuf> },
+    #[error(
+        "{} not found{}: {}; install it or name it with {}<file>",
+        .part.name(), place(" in", .root.as_deref()), .part.purpose(), .part.option()
+    )]
+    NoPart { part: Part, root: Option<PathBuf> },
+    #[error("no bin/ptxas in {root}, which {how} names as the CUDA toolkit; name the folder of a toolkit that has one")]
+    NoPtxasInNamedToolkit { root: PathBuf, how: String },
+    #[error("no ptxas in {root} ({how})")]
+    NoPtxasInToolkit { root: PathBuf, how: String },
+    #[error(
+        "ptxas not found: looked at --cuda-path, CUDA_PATH, CUDA_HOME, PATH, /usr/local/cuda and Python's packages; \
+         install the CUDA toolkit or name it with --cuda-path=<dir>"
+    )]
+    NoToolkit,
+    #[error("libcuda.so.1 not found: {}; it comes with NVIDIA's driver", Part::Driver.purpose())]
+    NoDriver,
+    #[error("cannot run {program}: {source}")]
+    Start { program: PathBuf, source: io::Error },
+    #[error("{program} --version does not name a CUDA release ({}): is it NVIDIA's ptxas?", process::ending(*.status))]
+    NoRelease { program: PathBuf, status: ExitStatus },
+    #[error(
+        "{arch} needs PTX {needed}{}, but {tool} of CUDA {}.{} and this LLVM (PTX {NEWEST_PTX}) \
+         reach only PTX {spoken}; name a newer toolkit with --cuda-path=<dir>",
+        cuda_of(*.needed), .release.0, .release.1
+    )]
+    TargetTooNew { arch: GpuArch, needed: PtxVersion, spoken: PtxVersion, tool: PathBuf, release: (u32, u32) },
+}
+
+fn kind(part: Part) -> &'static str {
+    if part.is_program() { "program" } else { "file" }
+}
+
+fn place(word: &str, path: Option<&Path>) -> String {
+    path.map_or_else(String::new, |path| format!("{word} {}", path.display()))
+}
+
+/// The release of CUDA that introduced a version of PTX, in parentheses.
+fn cuda_of(version: PtxVersion) -> String {
+    version.cuda_release().map_or_else(String::new, |(major, minor)| format!(" (CUDA {major}.{minor})"))
+}

@@ -96,7 +96,7 @@ pub fn cut<'a>(
     let mut keep = device_link::kept_names(target, &symbols, around.registered);
     keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
     let prevailing = |name: &str| device_link::unit_of(*resolution.prevailing.get(name)?, target);
-    let program = Program::new(&graphs, tags(&units), &prevailing, &keep);
+    let program = Program::new(graphs.iter().collect(), tags(&units), &prevailing, &keep);
     let cutting = time_trace::scope("Partition", || target.arch.to_string());
     let cut = partition::cut(&program, grain);
     drop(cutting);

@@ -1,5 +1,7 @@
 //! The members of an archive: regular, with GNU or BSD long names, or thin.
 
+use std::io;
+
 use object::read::archive::{ArchiveFile, ArchiveMember};
 
 use crate::FormatError;
@@ -30,17 +32,25 @@ pub enum MemberData<'a> {
     },
 }
 
+/// Reads no member of a thin archive: for readers of files that need other files, where there are none.
+///
+/// # Errors
+/// Always.
+pub fn reject_thin_members(_path: &str) -> io::Result<Vec<u8>> {
+    Err(io::Error::other("members of thin archives are not read"))
+}
+
 /// The members of an archive in order.
 ///
 /// # Errors
 /// Data that is no archive, or a member that lies outside it.
 pub fn members(archive: &[u8]) -> Result<Vec<Member<'_>>, FormatError> {
-    let file = ArchiveFile::parse(archive).map_err(|e| FormatError::new(0, format!("damaged archive: {e}")))?;
+    let file = ArchiveFile::parse(archive).map_err(|e| FormatError::parser(0, "damaged archive", e))?;
     let mut members = Vec::new();
     // The reader's errors have no place: that of the last good member is near enough.
     let mut last_good = 0;
     for member in file.members() {
-        let member = member.map_err(|e| FormatError::new(last_good, format!("damaged archive member: {e}")))?;
+        let member = member.map_err(|e| FormatError::parser(last_good, "damaged archive member", e))?;
         let member = read_member(archive, file.is_thin(), &member)?;
         last_good = member.offset.max(last_good);
         members.push(member);
@@ -63,6 +73,7 @@ fn read_member<'a>(archive: &'a [u8], is_thin: bool, member: &ArchiveMember<'a>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FormatErrorKind;
     use crate::samples;
 
     #[test]
@@ -82,6 +93,6 @@ mod tests {
     fn a_member_that_is_cut_off() {
         let archive = samples::archive(&[("b.o", b"even")]);
         let error = members(&archive[..archive.len() - 1]).expect_err("a damaged archive");
-        assert_eq!(error.what, "archive member b.o goes beyond the end of the data");
+        assert_eq!(error.kind, FormatErrorKind::Truncated { what: "archive member b.o".to_owned() });
     }
 }

@@ -1,19 +1,17 @@
 //! Checked reads of little-endian numbers, ranges and strings out of untrusted bytes.
 
-use crate::FormatError;
+use crate::error::{FormatError, FormatErrorKind};
 
 /// `data[offset..offset + len]`, or an error that names `what`.
 pub(crate) fn slice<'a>(data: &'a [u8], offset: u64, len: u64, what: &str) -> Result<&'a [u8], FormatError> {
     let range = offset.checked_add(len).and_then(|end| Some(usize::try_from(offset).ok()?..usize::try_from(end).ok()?));
-    range
-        .and_then(|range| data.get(range))
-        .ok_or_else(|| FormatError::new(offset, format!("{what} goes beyond the end of the data")))
+    range.and_then(|range| data.get(range)).ok_or_else(|| FormatError::truncated(offset, what))
 }
 
 /// An array of `N` bytes at `offset`.
 fn array<const N: usize>(data: &[u8], offset: u64, what: &str) -> Result<[u8; N], FormatError> {
     let bytes = slice(data, offset, N as u64, what)?;
-    bytes.try_into().map_err(|_| FormatError::new(offset, format!("{what} goes beyond the end of the data")))
+    bytes.try_into().map_err(|_| FormatError::truncated(offset, what))
 }
 
 /// The little-endian number of 2 bytes at `offset`.
@@ -36,17 +34,17 @@ pub(crate) fn c_str<'a>(data: &'a [u8], offset: u64, what: &str) -> Result<&'a s
     let tail = usize::try_from(offset)
         .ok()
         .and_then(|start| data.get(start..))
-        .ok_or_else(|| FormatError::new(offset, format!("{what} goes beyond the end of the data")))?;
+        .ok_or_else(|| FormatError::truncated(offset, what))?;
     let end = tail
         .iter()
         .position(|&byte| byte == 0)
-        .ok_or_else(|| FormatError::new(offset, format!("{what} has no end")))?;
+        .ok_or_else(|| FormatError::new(offset, FormatErrorKind::Unterminated { what: what.to_owned() }))?;
     utf8(&tail[..end], offset, what)
 }
 
 /// `bytes`, found at `offset`, as text.
 pub(crate) fn utf8<'a>(bytes: &'a [u8], offset: u64, what: &str) -> Result<&'a str, FormatError> {
-    std::str::from_utf8(bytes).map_err(|_| FormatError::new(offset, format!("{what} is not UTF-8 text")))
+    std::str::from_utf8(bytes).map_err(|_| FormatError::new(offset, FormatErrorKind::NotUtf8 { what: what.to_owned() }))
 }
 
 /// Zero bytes that bring `len` up to a multiple of 8.

@@ -190,30 +190,29 @@ pub(crate) fn is_relocatable(data: &[u8]) -> Result<bool, FormatError> {
 
 fn parse_header(data: &[u8]) -> Result<Header, FormatError> {
     if !data.starts_with(header::ELFMAG) {
-        return Err(FormatError::new(0, "no cubin (not an ELF file)"));
+        return Err(FormatError::wrong_format(0, "no cubin (not an ELF file)"));
     }
-    let header =
-        goblin::elf::Elf::parse_header(data).map_err(|e| FormatError::new(0, format!("damaged cubin header: {e}")))?;
+    let header = goblin::elf::Elf::parse_header(data).map_err(|e| FormatError::parser(0, "damaged cubin header", e))?;
     if header.e_ident[header::EI_DATA] != header::ELFDATA2LSB {
-        return Err(FormatError::new(5, "no cubin (big-endian ELF file)"));
+        return Err(FormatError::wrong_format(5, "no cubin (big-endian ELF file)"));
     }
     if header.e_machine != EM_CUDA {
         let what = format!("no cubin (ELF machine {}, not CUDA)", header.e_machine);
-        return Err(FormatError::new(18, what));
+        return Err(FormatError::wrong_format(18, what));
     }
     if !matches!(header.e_ident[header::EI_OSABI], OSABI_OLD | OSABI_NEW) {
         let what = format!("cubin of an unknown ABI ({:#x})", header.e_ident[header::EI_OSABI]);
-        return Err(FormatError::new(7, what));
+        return Err(FormatError::unsupported(7, what));
     }
     if !matches!(header.e_type, header::ET_REL | header::ET_EXEC) {
         let what = format!("cubin of an unknown type ({})", header.e_type);
-        return Err(FormatError::new(16, what));
+        return Err(FormatError::unsupported(16, what));
     }
     Ok(header)
 }
 
 fn context(header: &Header) -> Result<Ctx, FormatError> {
-    let container = header.container().map_err(|e| FormatError::new(4, format!("damaged cubin header: {e}")))?;
+    let container = header.container().map_err(|e| FormatError::parser(4, "damaged cubin header", e))?;
     Ok(Ctx::new(container, goblin::container::Endian::Little))
 }
 
@@ -222,14 +221,14 @@ fn section_headers(data: &[u8], header: &Header, ctx: Ctx) -> Result<Vec<Section
     let size = SectionHeader::size(ctx);
     if usize::from(header.e_shentsize) != size {
         let what = format!("cubin with section headers of {} bytes", header.e_shentsize);
-        return Err(FormatError::new(header.e_shoff, what));
+        return Err(FormatError::damaged(header.e_shoff, what));
     }
     if count == 0 || header.e_shoff == 0 {
-        return Err(FormatError::new(0, "cubin without sections"));
+        return Err(FormatError::damaged(0, "cubin without sections"));
     }
     let table = slice(data, header.e_shoff, (count * size) as u64, "the cubin's section table")?;
     SectionHeader::parse_from(table, 0, count, ctx)
-        .map_err(|e| FormatError::new(header.e_shoff, format!("damaged section table: {e}")))
+        .map_err(|e| FormatError::parser(header.e_shoff, "damaged section table", e))
 }
 
 fn named_sections<'a>(
@@ -240,7 +239,7 @@ fn named_sections<'a>(
     let names = headers
         .get(usize::from(header.e_shstrndx))
         .filter(|names| names.sh_type == SHT_STRTAB)
-        .ok_or_else(|| FormatError::new(header.e_shoff, "cubin without section names"))?;
+        .ok_or_else(|| FormatError::damaged(header.e_shoff, "cubin without section names"))?;
     let names_data = slice(data, names.sh_offset, names.sh_size, "the table of the cubin's section names")?;
     let mut sections = Vec::with_capacity(headers.len());
     for section in headers {
@@ -248,7 +247,7 @@ fn named_sections<'a>(
             c_str(names_data, section.sh_name as u64, "a section name").map_err(|e| e.shifted(names.sh_offset))?;
         // Where the table of names was overwritten with zeros; the driver refuses such a cubin.
         if name.is_empty() && section.sh_type != SHT_NULL {
-            return Err(FormatError::new(names.sh_offset, "cubin with a section without a name"));
+            return Err(FormatError::damaged(names.sh_offset, "cubin with a section without a name"));
         }
         sections.push(Section {
             name,
@@ -280,17 +279,17 @@ fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<(Symb
         let names = headers
             .get(table.sh_link as usize)
             .filter(|names| names.sh_type == SHT_STRTAB)
-            .ok_or_else(|| FormatError::new(table.sh_offset, "symbol table without names"))?;
+            .ok_or_else(|| FormatError::damaged(table.sh_offset, "symbol table without names"))?;
         let names_data = slice(data, names.sh_offset, names.sh_size, "the table of the cubin's symbol names")?;
         let bytes = slice(data, table.sh_offset, table.sh_size, "the cubin's symbol table")?;
         let count = bytes.len() / Sym::size(ctx.container);
         let raw = Sym::parse(bytes, 0, count, ctx)
-            .map_err(|e| FormatError::new(table.sh_offset, format!("damaged symbol table: {e}")))?;
+            .map_err(|e| FormatError::parser(table.sh_offset, "damaged symbol table", e))?;
         for (index, symbol) in (0u32..).zip(raw) {
             let name =
                 c_str(names_data, symbol.st_name as u64, "a symbol name").map_err(|e| e.shifted(names.sh_offset))?;
             if name.is_empty() && symbol.st_name != 0 {
-                return Err(FormatError::new(names.sh_offset, "cubin with a symbol that lost its name"));
+                return Err(FormatError::damaged(names.sh_offset, "cubin with a symbol that lost its name"));
             }
             check_section_index(&symbol, headers.len(), table.sh_offset)?;
             if !name.is_empty() {
@@ -306,7 +305,7 @@ fn check_section_index(symbol: &Sym, sections: usize, table: u64) -> Result<(), 
     if symbol.st_shndx < sections || symbol.st_shndx >= SHN_LORESERVE {
         return Ok(());
     }
-    Err(FormatError::new(table, "symbol of a section that does not exist"))
+    Err(FormatError::damaged(table, "symbol of a section that does not exist"))
 }
 
 fn describe(name: &str, symbol: &Sym) -> CubinSymbol {
@@ -529,7 +528,7 @@ mod tests {
         let mut damaged = data.clone();
         damaged[40..48].copy_from_slice(&(data.len() as u64 - 8).to_le_bytes());
         let error = parse(&damaged).expect_err("a damaged cubin");
-        assert_eq!(error.what, "the cubin's section table goes beyond the end of the data");
+        assert_eq!(error.kind.to_string(), "the cubin's section table goes beyond the end of the data");
         assert!(crashes_driver(&damaged) && !crashes_driver(&data) && !crashes_driver(b"\x7fELF"));
         assert!(parse(&data[..data.len() - 1]).is_err());
         assert!(parse(&samples::host_object(&[])).is_err());

@@ -15,7 +15,7 @@ use md5::{Digest, Md5};
 
 use crate::FormatError;
 use crate::bytes::{slice, u16_at, u32_at, u64_at, utf8, zeros_from};
-use crate::decompress::{self, Method};
+use crate::compression::{self, Method};
 
 /// The 24 bytes that a bundle starts with.
 pub const MAGIC: [u8; 24] = *b"__CLANG_OFFLOAD_BUNDLE__";
@@ -118,7 +118,7 @@ pub fn read_all(data: &[u8]) -> Result<Vec<BundleEntry<'_>>, FormatError> {
 fn read_one<'a>(data: &'a [u8], start: u64, entries: &mut Vec<BundleEntry<'a>>) -> Result<u64, FormatError> {
     let bundle = slice(data, start, data.len() as u64 - start, "the bundle")?;
     if bundle.starts_with(&COMPRESSED_MAGIC) {
-        return Err(FormatError::new(start, "compressed bundle where a plain one is wanted"));
+        return Err(FormatError::wrong_format(start, "compressed bundle where a plain one is wanted"));
     }
     let shifted = |error: FormatError| error.shifted(start);
     let mut end = 0;
@@ -147,7 +147,7 @@ struct Fields<'a> {
 fn table(bundle: &[u8]) -> Result<Vec<Fields<'_>>, FormatError> {
     const ENTRY_SIZE: u64 = 24;
     if !bundle.starts_with(&MAGIC) {
-        return Err(FormatError::new(0, "no bundle (wrong magic)"));
+        return Err(FormatError::wrong_format(0, "no bundle (wrong magic)"));
     }
     let count = u64_at(bundle, MAGIC.len() as u64, "the number of entries")?;
     let mut at = TABLE;
@@ -244,13 +244,12 @@ pub enum CompressedMethod {
 /// A compressor that gave up, or a bundle too large for its version.
 pub fn compress(bundle: &[u8], version: CompressedVersion, method: CompressedMethod) -> Result<Vec<u8>, FormatError> {
     let (number, packed) = match method {
-        CompressedMethod::Zlib(level) => (0u16, decompress::zlib(bundle, level)),
-        CompressedMethod::Zstd(level) => {
-            (1, decompress::zstd(bundle, level).map_err(|what| FormatError::new(0, what))?)
-        }
+        CompressedMethod::Zlib(level) => (0u16, compression::zlib(bundle, level)),
+        CompressedMethod::Zstd(level) => (1, compression::zstd(bundle, level).map_err(|e| FormatError::new(0, e))?),
     };
     let small = |size: usize| {
-        u32::try_from(size).map_err(|_| FormatError::new(0, "bundle of 4 GiB or more: version 3 has room for it"))
+        u32::try_from(size)
+            .map_err(|_| FormatError::unsupported(0, "bundle of 4 GiB or more: version 3 has room for it"))
     };
     let mut out = COMPRESSED_MAGIC.to_vec();
     out.extend_from_slice(&version.number().to_le_bytes());
@@ -334,10 +333,10 @@ pub fn inflate(data: &[u8]) -> Result<Cow<'_, [u8]>, FormatError> {
 /// The compressed bundle at the start of `data` decompressed, and its own size; errors are relative to it.
 fn inflate_one(data: &[u8]) -> Result<(Vec<u8>, u64), FormatError> {
     let Packed { method, stored, stored_at, size, total, digest: recorded } = Packed::read(data)?;
-    let plain = decompress::decompress(method, stored, size).map_err(|what| FormatError::new(stored_at, what))?;
+    let plain = compression::decompress(method, stored, size).map_err(|e| FormatError::new(stored_at, e))?;
     if digest(&plain) != recorded {
         let what = "compressed bundle whose content does not have the recorded digest";
-        return Err(FormatError::new(stored_at - 8, what));
+        return Err(FormatError::damaged(stored_at - 8, what));
     }
     Ok((plain, total))
 }
@@ -363,12 +362,16 @@ impl<'a> Packed<'a> {
             1 => CompressedVersion::V1,
             2 => CompressedVersion::V2,
             3 => CompressedVersion::V3,
-            version => return Err(FormatError::new(4, format!("compressed bundle of unknown version {version}"))),
+            version => {
+                return Err(FormatError::unsupported(4, format!("compressed bundle of unknown version {version}")));
+            }
         };
         let method = match u16_at(data, 6, what)? {
             0 => Method::Zlib,
             1 => Method::Zstd,
-            method => return Err(FormatError::new(6, format!("bundle compressed by the unknown method {method}"))),
+            method => {
+                return Err(FormatError::unsupported(6, format!("bundle compressed by the unknown method {method}")));
+            }
         };
         let (total, size) = match version {
             CompressedVersion::V1 => (data.len() as u64, u64::from(u32_at(data, 8, what)?)),
@@ -378,7 +381,7 @@ impl<'a> Packed<'a> {
         let header = version.header_size();
         let digest = slice(data, header - 8, 8, what)?;
         let stored =
-            total.checked_sub(header).ok_or_else(|| FormatError::new(8, "compressed bundle without a body"))?;
+            total.checked_sub(header).ok_or_else(|| FormatError::damaged(8, "compressed bundle without a body"))?;
         let stored = slice(data, header, stored, "the compressed bundle")?;
         Ok(Self { method, stored, stored_at: header, size, total, digest })
     }
@@ -388,8 +391,8 @@ impl<'a> Packed<'a> {
         const FIRST_LOOK: usize = 64 << 10;
         let mut len = FIRST_LOOK;
         loop {
-            let start = decompress::start(self.method, self.stored, len)
-                .map_err(|what| FormatError::new(self.stored_at, what))?;
+            let start =
+                compression::start(self.method, self.stored, len).map_err(|e| FormatError::new(self.stored_at, e))?;
             // Short of what was asked for is all that there is.
             if table(&start).is_ok() || start.len() < len || !start.starts_with(&MAGIC) {
                 return Ok(start);

@@ -160,15 +160,15 @@ pub(crate) fn sections(elf: &[u8]) -> Result<Vec<Section<'_>>, FormatError> {
     match ObjectKind::parse(elf) {
         Ok(ObjectKind::Elf32) => sections_of::<object::elf::FileHeader32<Endianness>>(elf),
         Ok(ObjectKind::Elf64) => sections_of::<object::elf::FileHeader64<Endianness>>(elf),
-        _ => Err(FormatError::new(0, "not an ELF file")),
+        _ => Err(FormatError::wrong_format(0, "not an ELF file")),
     }
 }
 
 fn sections_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Result<Vec<Section<'_>>, FormatError> {
-    let header = H::parse(elf).map_err(|e| FormatError::new(0, format!("damaged ELF header: {e}")))?;
-    let endian = header.endian().map_err(|e| FormatError::new(0, e.to_string()))?;
+    let header = H::parse(elf).map_err(|e| FormatError::parser(0, "damaged ELF header", e))?;
+    let endian = header.endian().map_err(|e| FormatError::parser(0, "damaged ELF header", e))?;
     let table = header.e_shoff(endian).into();
-    let damaged = |e: object::Error| FormatError::new(table, format!("damaged ELF section table: {e}"));
+    let damaged = |e: object::Error| FormatError::parser(table, "damaged ELF section table", e);
     let headers = header.section_headers(endian, elf).map_err(damaged)?;
     let names = header.section_strings(endian, elf, headers).map_err(damaged)?;
     let mut sections = Vec::with_capacity(headers.len());

@@ -25,7 +25,7 @@ pub fn host_symbols(elf: &[u8], dynamic: bool) -> Result<Vec<HostSymbol<'_>>, Fo
     match ObjectKind::parse(elf) {
         Ok(ObjectKind::Elf32) => symbols_of::<FileHeader32<Endianness>>(elf, dynamic),
         Ok(ObjectKind::Elf64) => symbols_of::<FileHeader64<Endianness>>(elf, dynamic),
-        _ => Err(FormatError::new(0, "not an ELF file")),
+        _ => Err(FormatError::wrong_format(0, "not an ELF file")),
     }
 }
 
@@ -33,7 +33,7 @@ fn symbols_of<Elf: FileHeader<Endian = Endianness>>(
     elf: &[u8],
     dynamic: bool,
 ) -> Result<Vec<HostSymbol<'_>>, FormatError> {
-    let damaged = |error: object::Error| FormatError::new(0, format!("damaged symbol table: {error}"));
+    let damaged = |error: object::Error| FormatError::parser(0, "damaged symbol table", error);
     let header = Elf::parse(elf).map_err(damaged)?;
     let endian = header.endian().map_err(damaged)?;
     let sections = header.sections(endian, elf).map_err(damaged)?;

@@ -30,9 +30,9 @@ pub mod annotate;
 pub mod arch;
 pub mod archive;
 mod bytes;
+mod compression;
 pub mod coverage;
 pub mod cubin;
-mod decompress;
 pub mod difference;
 mod error;
 pub mod fatbin;
@@ -53,4 +53,5 @@ pub mod strip;
 pub mod usage;
 
 pub use arch::{ArchFeature, GpuArch, PtxVersion};
-pub use error::FormatError;
+pub use compression::CompressionError;
+pub use error::{EditError, FileError, FormatError, FormatErrorKind};

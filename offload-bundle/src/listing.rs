@@ -1,12 +1,13 @@
 //! What `offload-bundle list` shows: one row per device image of a file, whatever containers it is in.
 
 use std::borrow::Cow;
+use std::io;
 
 use serde::Serialize;
 
-use crate::FormatError;
 use crate::archive::{self, MemberData};
 use crate::cubin;
+use crate::error::{FileError, FormatError, FormatErrorKind};
 use crate::fatbin::{self, Compression, Entry, EntryKind};
 use crate::hip_bundle::{self, BundleEntry, BundleId};
 use crate::host_object::{self, CarrierKind, FileKind};
@@ -43,41 +44,6 @@ pub struct Row {
     pub compression: String,
     /// Size in bytes before compression, if it is compressed.
     pub uncompressed_size: Option<u64>,
-}
-
-/// Why a file could not be listed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ListError {
-    /// A container is damaged.
-    #[error("{error}")]
-    Format {
-        /// The archive member that holds it.
-        member: Option<String>,
-        /// What is wrong, and where in the file.
-        error: FormatError,
-    },
-    /// A member of a thin archive could not be read.
-    #[error("{what}")]
-    Thin {
-        /// The path as recorded.
-        member: String,
-        /// Why.
-        what: String,
-    },
-}
-
-impl ListError {
-    /// The archive member that the error is about.
-    pub fn member(&self) -> Option<&str> {
-        match self {
-            ListError::Format { member, .. } => member.as_deref(),
-            ListError::Thin { member, .. } => Some(member),
-        }
-    }
-
-    fn at_top(error: FormatError) -> Self {
-        ListError::Format { member: None, error }
-    }
 }
 
 /// A device image of a file: what there is to say of it, and its bytes.
@@ -159,7 +125,7 @@ impl<'a> Found<'a> {
 ///
 /// # Errors
 /// A damaged container, a thin member that cannot be read, or a kind of file that is not supported.
-pub fn list(data: &[u8], read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>) -> Result<Vec<Row>, ListError> {
+pub fn list(data: &[u8], read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>) -> Result<Vec<Row>, FileError> {
     let mut rows = Vec::new();
     visit(data, read_thin, |found| {
         found.check()?;
@@ -175,30 +141,30 @@ pub fn list(data: &[u8], read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>)
 /// Those of [`list`], and those of `see`, which are taken to be about the image shown.
 pub fn visit(
     data: &[u8],
-    read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
     mut see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
-) -> Result<(), ListError> {
+) -> Result<(), FileError> {
     match host_object::file_kind(data) {
         FileKind::Archive | FileKind::ThinArchive => visit_archive(data, read_thin, see),
-        FileKind::Bitcode => Err(ListError::at_top(FormatError::new(0, "LLVM bitcode files are not supported"))),
-        _ => visit_file(data, &mut see).map_err(ListError::at_top),
+        FileKind::Bitcode => Err(FileError::from(FormatError::unsupported(0, "LLVM bitcode files are not supported"))),
+        _ => visit_file(data, &mut see).map_err(FileError::from),
     }
 }
 
 fn visit_archive(
     data: &[u8],
-    mut read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
+    mut read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
     mut see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
-) -> Result<(), ListError> {
-    for member in archive::members(data).map_err(ListError::at_top)? {
+) -> Result<(), FileError> {
+    for member in archive::members(data).map_err(FileError::from)? {
         let bytes = match &member.data {
             MemberData::Inline(bytes) => Cow::Borrowed(*bytes),
             MemberData::Thin { path, .. } => {
-                let thin = |what| ListError::Thin { member: path.clone(), what };
+                let thin = |error| FileError::ThinMember { member: path.clone(), error };
                 Cow::Owned(read_thin(path).map_err(thin)?)
             }
         };
-        let damaged = |error: FormatError| ListError::Format { member: Some(member.name.clone()), error };
+        let damaged = |error: FormatError| FileError::Format { member: Some(member.name.clone()), error };
         let mut see_member = |found: &Found<'_>| {
             let found = found.clone().with_row(|row| {
                 let offset = row.offset.saturating_add(member.offset);
@@ -393,9 +359,12 @@ fn check_cubin(entry: &Entry<'_>) -> Result<(), FormatError> {
 fn of_cubin(entry: &Entry<'_>, error: FormatError) -> FormatError {
     let compressed = entry.compression != Compression::None;
     // Offsets inside a compressed payload mean nothing in the file.
-    let what = if compressed { format!("decompressed {} cubin: {error}", entry.arch) } else { error.what };
-    let inside = if compressed { 0 } else { error.offset };
-    FormatError::new(entry.payload_offset.saturating_add(inside), what)
+    if compressed {
+        let place = format!("decompressed {} cubin", entry.arch);
+        let what = FormatErrorKind::Damaged(error.to_string().into());
+        return FormatError::new(entry.payload_offset, what).within(&place);
+    }
+    error.shifted(entry.payload_offset)
 }
 
 /// The rows as aligned columns under a line of headings, or a note if there are none.

@@ -194,7 +194,7 @@ impl<'a> Blob<'a> {
     fn frame(data: &'a [u8], start: u64) -> Result<Self, FormatError> {
         let header = slice(data, start, HEADER_SIZE, "the header of the offload binary")?;
         if !header.starts_with(&MAGIC) {
-            return Err(FormatError::new(start, "no offload binary (wrong magic)"));
+            return Err(FormatError::wrong_format(start, "no offload binary (wrong magic)"));
         }
         let version = u32_at(header, 4, "version")?;
         let size = u64_at(header, 8, "size")?;
@@ -202,11 +202,11 @@ impl<'a> Blob<'a> {
         let minimum = HEADER_SIZE + if version >= 3 { 8 } else { 0 };
         if !(1..=3).contains(&version) {
             let what = format!("offload binary of unknown version {version}");
-            return Err(FormatError::new(start.saturating_add(4), what));
+            return Err(FormatError::unsupported(start.saturating_add(4), what));
         }
         if size < minimum {
             let what = format!("offload binary with an impossible size of {size} bytes");
-            return Err(FormatError::new(start.saturating_add(8), what));
+            return Err(FormatError::damaged(start.saturating_add(8), what));
         }
         Ok(Blob {
             data: slice(data, start, size, "the offload binary")?,
@@ -231,7 +231,7 @@ impl<'a> Blob<'a> {
             return Ok(());
         }
         let what = "compressed offload binary (version 3), which is not supported";
-        Err(FormatError::new(self.start.saturating_add(HEADER_SIZE), what))
+        Err(FormatError::unsupported(self.start.saturating_add(HEADER_SIZE), what))
     }
 
     /// Appends the images; errors are relative to the blob.
@@ -244,7 +244,7 @@ impl<'a> Blob<'a> {
             let image = self.read_entry(offset)?;
             strings_left = strings_left
                 .checked_sub(image.strings.len() as u64)
-                .ok_or_else(|| FormatError::new(offset, "offload entries with more strings than fit"))?;
+                .ok_or_else(|| FormatError::damaged(offset, "offload entries with more strings than fit"))?;
             images.push(image);
         }
         Ok(())
@@ -253,8 +253,8 @@ impl<'a> Blob<'a> {
     fn read_entry(&self, offset: u64) -> Result<OffloadImage<'a>, FormatError> {
         let entry = slice(self.data, offset, ENTRY_SIZE, "the offload entry")?;
         let kind = u16_at(entry, 0, "image kind")?;
-        let image_kind =
-            ImageKind::from_code(kind).ok_or_else(|| FormatError::new(offset, format!("unknown image kind {kind}")))?;
+        let image_kind = ImageKind::from_code(kind)
+            .ok_or_else(|| FormatError::unsupported(offset, format!("unknown image kind {kind}")))?;
         let image_offset = u64_at(entry, 24, "image offset")?;
         let image_size = u64_at(entry, 32, "image size")?;
         let image = slice(self.data, image_offset, image_size, "the device image")?;

@@ -38,16 +38,31 @@ fn kind(name: &str) -> Option<&'static str> {
     row.map(|(kind, _)| *kind)
 }
 
+/// Why a word selects no images.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectorError {
+    /// A word that is not the name of a kind.
+    #[error("'{0}' is no kind of image; the kinds are: {kinds}", kinds = KINDS.map(|(kind, _)| kind).join(", "))]
+    UnknownKind(String),
+    /// What follows the colon is not a target.
+    #[error("'{0}' is no target; write one such as ptx:sm_90")]
+    NotATarget(String),
+    /// An empty word.
+    #[error("an empty word means no image; write a target such as sm_90, or a kind such as ptx")]
+    Empty,
+    /// A word that is neither a kind nor looks like a target.
+    #[error("'{0}' is neither a target such as sm_90 nor a kind of image such as ptx")]
+    Unknown(String),
+}
+
 impl Selector {
     /// All images of a kind.
     ///
     /// # Errors
     /// A word that is the name of no kind.
-    pub fn of_kind(name: &str) -> Result<Self, String> {
-        let image = kind(name).ok_or_else(|| {
-            let known: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
-            format!("'{name}' is no kind of image; the kinds are: {}", known.join(", "))
-        })?;
+    pub fn of_kind(name: &str) -> Result<Self, SelectorError> {
+        let image = kind(name).ok_or_else(|| SelectorError::UnknownKind(name.to_owned()))?;
         Ok(Self { image: Some(image.to_owned()), target: None })
     }
 
@@ -59,18 +74,18 @@ impl Selector {
 }
 
 impl FromStr for Selector {
-    type Err = String;
+    type Err = SelectorError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
         if let Some((image, target)) = text.split_once(':').filter(|(word, _)| !is_processor(word)) {
             let selector = Self::of_kind(image)?;
             return match Self::from_str(target)? {
                 Self { image: None, target } => Ok(Self { target, ..selector }),
-                _ => Err(format!("'{target}' is no target; write one such as ptx:sm_90")),
+                _ => Err(SelectorError::NotATarget(target.to_owned())),
             };
         }
         if text.is_empty() {
-            return Err("an empty word means no image; write a target such as sm_90, or a kind such as ptx".to_owned());
+            return Err(SelectorError::Empty);
         }
         if let Some(number) = text.strip_prefix("compute_") {
             return Ok(Self { image: Some("ptx".to_owned()), target: Some(format!("sm_{number}")) });
@@ -80,7 +95,7 @@ impl FromStr for Selector {
         }
         // `all` and misspelt kinds would otherwise quietly be targets that match nothing.
         if !text.bytes().any(|byte| byte.is_ascii_digit()) {
-            return Err(format!("'{text}' is neither a target such as sm_90 nor a kind of image such as ptx"));
+            return Err(SelectorError::Unknown(text.to_owned()));
         }
         Ok(Self { image: None, target: Some(text.to_owned()) })
     }
@@ -108,8 +123,8 @@ mod tests {
     use crate::{listing, samples};
 
     fn matched(selector: &str) -> Vec<String> {
-        let rows =
-            listing::list(&samples::fatbin(CompressPolicy::All), |_| Err(String::new())).expect("a sound fatbin");
+        let rows = listing::list(&samples::fatbin(CompressPolicy::All), crate::archive::reject_thin_members)
+            .expect("a sound fatbin");
         let selector: Selector = selector.parse().expect("a selector");
         rows.iter().filter(|row| selector.matches(row)).map(|row| format!("{} {}", row.image, row.target)).collect()
     }

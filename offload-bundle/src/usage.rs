@@ -1,10 +1,13 @@
 //! What `offload-bundle resources` shows: what the functions of each cubin take of a GPU, and what makes a cubin large.
 
+use std::io;
+
 use serde::Serialize;
 
 use crate::FormatError;
 use crate::cubin::{self, Cubin, CubinResources, FunctionResources};
-use crate::listing::{self, ListError};
+use crate::error::FileError;
+use crate::listing;
 use crate::printable;
 
 /// One cubin of a file. The field names are the keys of the JSON output.
@@ -92,16 +95,16 @@ pub enum Order {
 /// Those of [`listing::list`], and a damaged cubin.
 pub fn usage(
     data: &[u8],
-    read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
     order: Order,
-) -> Result<Vec<CubinUsage>, ListError> {
+) -> Result<Vec<CubinUsage>, FileError> {
     let mut cubins = Vec::new();
     let mut index = 0;
     listing::visit(data, read_thin, |found| {
         index += 1;
         if found.row.image == "cubin" {
             let payload = found.payload()?;
-            let cubin = cubin::parse(&payload).map_err(|e| FormatError::new(found.row.offset, e.what))?;
+            let cubin = cubin::parse(&payload).map_err(|e| FormatError::new(found.row.offset, e.kind))?;
             let functions = functions(&cubin, order);
             let CubinResources { global, constants, .. } = cubin.resources();
             cubins.push(CubinUsage {
@@ -302,7 +305,7 @@ mod tests {
     #[test]
     fn a_cubin() {
         let data = samples::cubin(GpuArch::plain(90), false);
-        let found = usage(&data, |_| Err("no files here".to_owned()), Order::default()).expect("a sound cubin");
+        let found = usage(&data, crate::archive::reject_thin_members, Order::default()).expect("a sound cubin");
         let total: u64 = found[0].parts.iter().map(|part| part.bytes).sum();
         assert_eq!((found.len(), total), (1, data.len() as u64));
         assert_eq!((found[0].functions[0].name.as_str(), found[0].functions[0].code), ("first", 16));

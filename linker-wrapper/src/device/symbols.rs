@@ -140,7 +140,7 @@ pub fn of_cubin(origin: &Origin, bytes: &[u8]) -> Result<UnitSymbols, Errors> {
     let cubin = cubin::parse(bytes).map_err(|error| {
         let place =
             Origin { offset: origin.offset.map(|offset| offset.saturating_add(error.offset)), ..origin.clone() };
-        Errors::one(format_args!("{place}: damaged cubin: {}; rebuild the file", error.what))
+        Errors::one(format_args!("{place}: damaged cubin: {}; rebuild the file", error.kind))
     })?;
     Ok(UnitSymbols { symbols: cubin.symbols().iter().filter_map(symbol_of_cubin).collect() })
 }

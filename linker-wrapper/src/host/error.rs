@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use offload_bundle::FormatError;
+use offload_bundle::{FormatError, FormatErrorKind};
 
 use crate::diag::error::Errors;
 use crate::sys::process;
@@ -13,7 +13,7 @@ use crate::sys::process;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{name} at offset {offset:#x}: {what}; rebuild the file")]
-    Damaged { name: String, offset: u64, what: String },
+    Damaged { name: String, offset: u64, what: FormatErrorKind },
     #[error("{name}: damaged llvm.embedded.objects: {source}; rebuild the file")]
     DamagedBitcodeHost { name: String, source: FormatError },
     #[error("cannot read {member}, a member of the thin archive {archive}: {source}")]
@@ -47,5 +47,5 @@ pub enum Error {
 
 /// The error of a damaged input: `base` is where the data that `error` counts from starts in the file.
 pub fn damaged(name: &str, base: u64, error: &FormatError) -> Errors {
-    Error::Damaged { name: name.to_owned(), offset: base.saturating_add(error.offset), what: error.what.clone() }.into()
+    Error::Damaged { name: name.to_owned(), offset: base.saturating_add(error.offset), what: error.kind.clone() }.into()
 }

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io::{self, Write};
 
 use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder, FatbinError, Validation};
-use offload_bundle::{ArchFeature, FormatError, GpuArch};
+use offload_bundle::{ArchFeature, GpuArch};
 
 use crate::squeeze::squeeze_12;
 
@@ -99,8 +99,7 @@ impl Session {
 
     /// The size of the fatbin in bytes.
     pub(crate) fn size(&mut self) -> Result<usize, FatbinError> {
-        let size = usize::try_from(self.builder.size()?)
-            .map_err(|_| FatbinError::Internal(FormatError::new(0, "a fatbin larger than memory")))?;
+        let size = usize::try_from(self.builder.size()?).map_err(|_| FatbinError::LargerThanMemory)?;
         self.size = Some(size);
         Ok(size)
     }
@@ -108,12 +107,10 @@ impl Session {
     /// Hands the bytes over in pieces, each with its offset; all together are as many as [`Session::size`] said.
     pub(crate) fn write_pieces(&mut self, take: impl FnMut(usize, &[u8])) -> Result<(), FatbinError> {
         if self.size.is_none() {
-            return Err(FatbinError::Internal(FormatError::new(0, "nvFatbinGet without nvFatbinSize before it")));
+            return Err(FatbinError::CallOrder { call: "nvFatbinGet", before: "nvFatbinSize" });
         }
         let mut pieces = Pieces { offset: 0, take };
-        self.builder
-            .write_to(&mut pieces)
-            .map_err(|error| FatbinError::Internal(FormatError::new(0, error.to_string())))
+        self.builder.write_to(&mut pieces).map_err(|error| FatbinError::Write(error.to_string()))
     }
 }
 

@@ -107,7 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
         Format::HipBundle => hip_bundle(arguments)?,
     };
     // What we would not read ourselves is not handed on.
-    let rows = listing::list(&bytes, |_| Err("a container has no members".to_owned()))
+    let rows = listing::list(&bytes, offload_bundle::archive::reject_thin_members)
         .map_err(|e| format!("{}: what was made cannot be read back: {e}", arguments.output.display()))?;
     files::write(&arguments.output, &bytes)?;
     if !arguments.json {

@@ -1,10 +1,10 @@
 //! What all commands do alike: read a file, print the answer, end.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use offload_bundle::listing::ListError;
+use offload_bundle::FileError;
 use offload_bundle::printable;
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ pub fn complain(what: &str) {
 /// Reads a file and what `read` finds in it; thin archives name their members relative to their own folder.
 pub fn read<T>(
     file: &Path,
-    read: impl FnOnce(&[u8], &mut dyn FnMut(&str) -> Result<Vec<u8>, String>) -> Result<T, ListError>,
+    read: impl FnOnce(&[u8], &mut dyn FnMut(&str) -> io::Result<Vec<u8>>) -> Result<T, FileError>,
 ) -> Result<T, String> {
     let data = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let folder = file.parent().unwrap_or(Path::new(""));
@@ -54,17 +54,18 @@ pub fn read<T>(
 }
 
 /// The file of a thin archive's member. An archive may name anything, so what is no file is not even waited for.
-fn read_member(path: &Path) -> Result<Vec<u8>, String> {
+fn read_member(path: &Path) -> io::Result<Vec<u8>> {
     let mut options = std::fs::OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let mut file = options.read(true).open(path).map_err(|e| e.to_string())?;
-    let metadata = file.metadata().map_err(|e| e.to_string())?;
+    let mut file = options.read(true).open(path)?;
+    let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err("is no regular file, as the members of a thin archive are; build the archive again".to_owned());
+        let what = "is no regular file, as the members of a thin archive are; build the archive again";
+        return Err(io::Error::other(what));
     }
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

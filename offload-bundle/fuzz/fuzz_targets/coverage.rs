@@ -8,7 +8,7 @@ use offload_bundle::coverage::{
 
 fuzz_target!(|data: &[u8]| {
     let _ = forgotten_link(data);
-    if let Ok(found) = containers(data, |_| Err("no files here".to_owned())) {
+    if let Ok(found) = containers(data, offload_bundle::archive::reject_thin_members) {
         for jit in [Jit::Allowed, Jit::Forced, Jit::Disabled] {
             let _ = Report::new(&found, None, Runtime { driver: Driver::Branch(580), jit }).text();
         }

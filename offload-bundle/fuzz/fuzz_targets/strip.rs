@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
             assert!(stripped.bytes.len() <= data.len() || stripped.summary.dropped.is_empty());
             // Not `list`, which also looks into what stayed as it was.
             let mut count = 0;
-            let counted = listing::visit(&stripped.bytes, |_| Err("no files here".to_owned()), |_| {
+            let counted = listing::visit(&stripped.bytes, offload_bundle::archive::reject_thin_members, |_| {
                 count += 1;
                 Ok(())
             });

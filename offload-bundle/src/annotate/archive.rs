@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Annotated, of_file};
-use crate::FormatError;
 use crate::bytes::slice;
+use crate::error::{EditError, FormatError};
 use crate::host_object::{self, FileKind};
 
 const MAGIC_SIZE: u64 = 8;
@@ -28,7 +28,7 @@ pub(super) fn annotate(archive: &[u8], key: &str, value: &str) -> Result<Option<
     while at < archive.len() as u64 {
         let header = slice(archive, at, HEADER_SIZE, "the header of an archive member")?;
         let size = decimal(header.get(SIZE_FIELD).unwrap_or_default())
-            .ok_or_else(|| FormatError::new(at + 48, "an archive member without a size"))?;
+            .ok_or_else(|| FormatError::damaged(at + 48, "an archive member without a size"))?;
         let data = slice(archive, at + HEADER_SIZE, size, "an archive member")?;
         places.insert(at, out.len() as u64);
         let (name, content) = split_name(header, data).map_err(|e| e.shifted(at))?;
@@ -73,12 +73,9 @@ fn split_name<'a>(header: &[u8], data: &'a [u8]) -> Result<(&'a [u8], &'a [u8]),
     let length = decimal(digits).and_then(|length| usize::try_from(length).ok());
     let (name, content) = length
         .and_then(|length| data.split_at_checked(length))
-        .ok_or_else(|| FormatError::new(0, "an archive member whose name goes beyond its end"))?;
+        .ok_or_else(|| FormatError::damaged(0, "an archive member whose name goes beyond its end"))?;
     if name.starts_with(b"__.SYMDEF") {
-        return Err(FormatError::new(
-            0,
-            "an archive with BSD's index of symbols, which cannot be changed: annotate the objects",
-        ));
+        return Err(FormatError::new(0, EditError::BsdIndex));
     }
     Ok((name, content))
 }
@@ -100,7 +97,7 @@ fn correct(
     width: usize,
     places: &BTreeMap<u64, u64>,
 ) -> Result<(), FormatError> {
-    let wrong = || FormatError::new(start as u64, "an index of symbols that names no members");
+    let wrong = || FormatError::damaged(start as u64, "an index of symbols that names no members");
     let table =
         usize::try_from(size).ok().and_then(|size| out.get_mut(start..start.checked_add(size)?)).ok_or_else(wrong)?;
     let number = |bytes: &[u8]| bytes.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
@@ -111,7 +108,7 @@ fn correct(
         let new = places.get(&number(field)).ok_or_else(wrong)?;
         let bytes = new.to_be_bytes();
         if width == 4 && *new > u64::from(u32::MAX) {
-            return Err(FormatError::new(start as u64, "an archive that grows beyond what its index can name"));
+            return Err(FormatError::new(start as u64, EditError::IndexOverflow));
         }
         field.copy_from_slice(bytes.get(8 - width..).unwrap_or_default());
     }

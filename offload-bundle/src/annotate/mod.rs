@@ -7,7 +7,7 @@
 mod archive;
 mod object;
 
-use crate::FormatError;
+use crate::error::{EditError, FormatError};
 use crate::host_object::{self, FileKind};
 use crate::offload_binary::{self, ImageToWrite};
 
@@ -29,7 +29,7 @@ pub fn annotate(data: &[u8], key: &str, value: &str) -> Result<Annotated, Format
         FileKind::Archive => archive::annotate(data, key, value)?,
         _ => of_file(data, key, value)?,
     };
-    annotated.ok_or_else(|| FormatError::new(0, "no device images in offload binaries: there is nothing to write into"))
+    annotated.ok_or_else(|| FormatError::new(0, EditError::NoDeviceImages))
 }
 
 /// `None`: there are no device images.
@@ -38,14 +38,9 @@ fn of_file(data: &[u8], key: &str, value: &str) -> Result<Option<Annotated>, For
         FileKind::ElfRelocatable => object::annotate(data, key, value),
         // One of the newer versions may hold no image at all, and nothing would be left of it.
         FileKind::OffloadBinary => rewrite(data, key, value).map(|done| (done.images > 0).then_some(done)),
-        FileKind::ThinArchive => {
-            Err(FormatError::new(0, "a thin archive, which holds no objects: annotate the files that it names"))
-        }
-        FileKind::Bitcode => Err(FormatError::new(
-            0,
-            "bitcode (-flto), which cannot be written into: compile with -frecord-command-line and the option itself",
-        )),
-        kind => Err(FormatError::new(0, format!("no object file and no archive ({kind:?})"))),
+        FileKind::ThinArchive => Err(FormatError::new(0, EditError::AnnotateThinArchive)),
+        FileKind::Bitcode => Err(FormatError::new(0, EditError::AnnotateBitcode)),
+        kind => Err(FormatError::new(0, EditError::NotAnObject(kind))),
     }
 }
 
@@ -146,12 +141,12 @@ mod tests {
             (b"text", "no object file"),
         ] {
             let error = annotate(data, "key", "all").expect_err("nothing to write into");
-            assert!(error.what.contains(reason), "{}", error.what);
+            assert!(error.to_string().contains(reason), "{error}");
         }
         let empty = [&b"\x10\xff\x10\xad\x02\0\0\0"[..], &[32, 32, 0].map(u64::to_le_bytes).concat()].concat();
         assert_eq!(offload_binary::read_all(&empty), Ok(Vec::new()));
         let error = annotate(&empty, "key", "all").expect_err("nothing to write into");
-        assert!(error.what.contains("no device images"), "{}", error.what);
+        assert_eq!(error.kind, EditError::NoDeviceImages.into());
         let object = samples::host_object(&samples::offload_binaries());
         let archive = samples::archive(&[("a.o", &object)]);
         for damaged in [&object, &archive] {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{Annotated, rewrite};
-use crate::FormatError;
 use crate::bytes::{slice, u64_at};
+use crate::error::{EditError, FormatError};
 use crate::host_object;
 
 /// Places in the headers of 64-bit ELF files.
@@ -34,7 +34,7 @@ struct Edit {
 /// `None`: the object has no device images.
 pub(super) fn annotate(elf: &[u8], key: &str, value: &str) -> Result<Option<Annotated>, FormatError> {
     if elf.get(4..6) != Some(&CLASS_AND_ORDER[..]) {
-        return Err(FormatError::new(4, "an object that is not 64-bit little-endian ELF, which cannot be changed"));
+        return Err(FormatError::new(4, EditError::AnnotateOtherElf));
     }
     let sections = host_object::sections(elf)?;
     let table = u64_at(elf, E_SHOFF, "the section table")?;
@@ -45,7 +45,7 @@ pub(super) fn annotate(elf: &[u8], key: &str, value: &str) -> Result<Option<Anno
         let wanted = u64_at(elf, place, "an alignment")?;
         // Everything behind a section moves by as much: no number in a file may decide how much memory that takes.
         if wanted > MOST_ALIGNMENT || !(wanted == 0 || wanted.is_power_of_two()) {
-            return Err(FormatError::new(place, format!("a section aligned to {wanted} bytes, which cannot be moved")));
+            return Err(FormatError::new(place, EditError::Alignment(wanted)));
         }
         alignment = alignment.max(wanted);
     }
@@ -59,7 +59,7 @@ pub(super) fn annotate(elf: &[u8], key: &str, value: &str) -> Result<Option<Anno
         let growth = (written.bytes.len() as u64).saturating_sub(section.size);
         let growth = growth
             .checked_next_multiple_of(alignment)
-            .ok_or_else(|| FormatError::new(header(index), "an impossible alignment"))?;
+            .ok_or_else(|| FormatError::damaged(header(index), "an impossible alignment"))?;
         edits.push(Edit { index, offset: section.offset, old_size: data.len() as u64, content: written.bytes, growth });
     }
     if images == 0 {
@@ -98,7 +98,7 @@ fn nothing_else_is_in(edits: &[Edit], sections: &[host_object::Section<'_>], tab
     let (mut any, mut written) = (0, 0);
     for (start, end, ours) in ranges {
         if start < written || (ours && start < any) {
-            return Err(FormatError::new(start, "sections that overlap"));
+            return Err(FormatError::damaged(start, "sections that overlap"));
         }
         any = any.max(end);
         if ours {
@@ -114,7 +114,7 @@ fn moved(elf: &[u8], edits: &[Edit]) -> Result<Vec<u8>, FormatError> {
     let mut at = 0;
     for edit in edits {
         let between =
-            edit.offset.checked_sub(at).ok_or_else(|| FormatError::new(edit.offset, "sections that overlap"))?;
+            edit.offset.checked_sub(at).ok_or_else(|| FormatError::damaged(edit.offset, "sections that overlap"))?;
         bytes.extend_from_slice(slice(elf, at, between, "what lies before a section")?);
         let room = usize::try_from(edit.old_size.saturating_add(edit.growth)).unwrap_or(usize::MAX);
         bytes.extend_from_slice(&edit.content);
@@ -127,7 +127,7 @@ fn moved(elf: &[u8], edits: &[Edit]) -> Result<Vec<u8>, FormatError> {
 
 fn put(bytes: &mut [u8], at: u64, number: u64) -> Result<(), FormatError> {
     let place = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at..)?.first_chunk_mut::<8>());
-    let place = place.ok_or_else(|| FormatError::new(at, "a header goes beyond the end of the data"))?;
+    let place = place.ok_or_else(|| FormatError::truncated(at, "a header"))?;
     *place = number.to_le_bytes();
     Ok(())
 }

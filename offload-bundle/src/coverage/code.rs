@@ -216,12 +216,15 @@ fn content(entry: &Entry<'_>, payload: &[u8], used: Use) -> Content {
     // Offsets inside a compressed image mean nothing in the file.
     let in_file = |error: FormatError| {
         let inside = if entry.compression == Compression::None { error.offset } else { 0 };
-        FormatError::new(entry.payload_offset.saturating_add(inside), error.what)
+        FormatError::new(entry.payload_offset.saturating_add(inside), error.kind)
     };
     if entry.kind == EntryKind::Ptx {
         return match header::read(payload) {
             Some(header) => Content::Ptx { version: header.version, target: header.target },
-            None => Content::Damaged(FormatError::new(entry.payload_offset, "PTX that does not start with `.version`")),
+            None => Content::Damaged(FormatError::wrong_format(
+                entry.payload_offset,
+                "PTX that does not start with `.version`",
+            )),
         };
     }
     match cubin::parse(payload) {

@@ -1,6 +1,7 @@
 //! The fatbins of a file that a driver is given: the file itself, or what its sections `.nv_fatbin` and `__nv_relfatbin` hold.
 
 use std::borrow::Cow;
+use std::io;
 
 use serde::Serialize;
 
@@ -8,9 +9,9 @@ use super::code::{Code, LinkSymbols, inspect, inspect_parts, link_symbols};
 use super::links;
 use crate::FormatError;
 use crate::archive::{self, MemberData};
+use crate::error::FileError;
 use crate::fatbin;
 use crate::host_object::{self, FileKind};
-use crate::listing::ListError;
 
 /// Where the fatbins that a program registers are.
 const SECTION: &str = ".nv_fatbin";
@@ -71,28 +72,28 @@ pub enum Role {
 /// A damaged container, or a thin member that cannot be read.
 pub fn containers(
     data: &[u8],
-    read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
-) -> Result<Vec<FoundContainer>, ListError> {
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+) -> Result<Vec<FoundContainer>, FileError> {
     match host_object::file_kind(data) {
         FileKind::Archive | FileKind::ThinArchive => of_archive(data, read_thin),
-        _ => of_file(data).map_err(|error| ListError::Format { member: None, error }),
+        _ => of_file(data).map_err(FileError::from),
     }
 }
 
 fn of_archive(
     data: &[u8],
-    mut read_thin: impl FnMut(&str) -> Result<Vec<u8>, String>,
-) -> Result<Vec<FoundContainer>, ListError> {
+    mut read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+) -> Result<Vec<FoundContainer>, FileError> {
     let mut found = Vec::new();
-    let members = archive::members(data).map_err(|error| ListError::Format { member: None, error })?;
+    let members = archive::members(data).map_err(FileError::from)?;
     for member in members {
         let bytes = match &member.data {
             MemberData::Inline(bytes) => Cow::Borrowed(*bytes),
             MemberData::Thin { path, .. } => {
-                Cow::Owned(read_thin(path).map_err(|what| ListError::Thin { member: path.clone(), what })?)
+                Cow::Owned(read_thin(path).map_err(|error| FileError::ThinMember { member: path.clone(), error })?)
             }
         };
-        let damaged = |error: FormatError| ListError::Format {
+        let damaged = |error: FormatError| FileError::Format {
             member: Some(member.name.clone()),
             error: error.shifted(member.offset),
         };

@@ -58,13 +58,13 @@ pub(super) fn lto(label: &str) -> Code {
 
 /// The same with a damaged image.
 pub(super) fn damaged(code: Code, crashes: bool) -> Code {
-    let error = FormatError::new(0x60, "damaged");
+    let error = FormatError::damaged(0x60, "damaged");
     Code { content: if crashes { Content::Crashing(error) } else { Content::Damaged(error) }, ..code }
 }
 
 /// The same with compressed bytes that are not what the compression makes.
 pub(super) fn undecompressable(code: Code) -> Code {
-    let content = Content::Undecompressable(FormatError::new(0x60, "damaged"));
+    let content = Content::Undecompressable(FormatError::damaged(0x60, "damaged"));
     Code { compression: Compression::Zstd, content, ..code }
 }
 

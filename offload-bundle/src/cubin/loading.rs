@@ -118,7 +118,7 @@ impl<'a> Cubin<'a> {
         };
         let section = self.sections.iter().find(is_lost)?;
         let what = format!("cubin whose section {missing} is called {:?}", section.name);
-        Some(FormatError::new(section.name_offset, what))
+        Some(FormatError::damaged(section.name_offset, what))
     }
 
     /// A symbol in a section under whose name the driver does not look for it. Of kernels it has to be all: the others run.
@@ -143,7 +143,7 @@ impl<'a> Cubin<'a> {
     fn misplaced(&self, symbol: &CubinSymbol, section: &Section<'_>) -> Option<Fault> {
         let error = |expected: &str| {
             let what = format!("the section of {} is called {:?}, not {expected}", symbol.name, section.name);
-            FormatError::new(section.name_offset, what)
+            FormatError::damaged(section.name_offset, what)
         };
         let code = format!(".text.{}", symbol.name);
         match symbol.kind {
@@ -175,7 +175,7 @@ impl<'a> Cubin<'a> {
             return None;
         }
         const E_TYPE: u64 = 16;
-        let fault = |what: String| FormatError::new(E_TYPE, format!("relocatable cubin {what}"));
+        let fault = |what: String| FormatError::damaged(E_TYPE, format!("relocatable cubin {what}"));
         let variable = self.symbols.iter().find(|symbol| symbol.defined && symbol.kind == SymbolKind::Object);
         if let Some(variable) = variable {
             let what = format!("with the variable {}, which gets its address in a device link", variable.name);

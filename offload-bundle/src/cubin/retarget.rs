@@ -1,9 +1,9 @@
 //! Relabels a cubin for a later GPU of its generation.
 
 use super::{Cubin, NOTE_CUINFO, context, parse, section_headers};
-use crate::FormatError;
 use crate::arch::GpuArch;
 use crate::bytes::{slice, u32_at};
+use crate::error::{EditError, FormatError};
 
 /// `e_flags` in the file header.
 const E_FLAGS: usize = 48;
@@ -18,9 +18,9 @@ const E_FLAGS: usize = 48;
 pub fn retargeted(data: &[u8], target: GpuArch) -> Result<Vec<u8>, FormatError> {
     let cubin = parse(data)?;
     let number = u8::try_from(target.number)
-        .map_err(|_| FormatError::new(E_FLAGS as u64, format!("a cubin cannot record {target}")))?;
+        .map_err(|_| FormatError::new(E_FLAGS as u64, EditError::UnrecordableTarget(target)))?;
     if !cubin.is_64_bit() {
-        return Err(FormatError::new(4, "a 32-bit cubin, which is for none of today's GPUs"));
+        return Err(FormatError::new(4, EditError::Cubin32));
     }
     let mut copy = data.to_vec();
     if cubin.is_new_abi() {
@@ -38,7 +38,7 @@ pub fn retargeted(data: &[u8], target: GpuArch) -> Result<Vec<u8>, FormatError> 
 fn virtual_architecture(cubin: &Cubin<'_>) -> Result<usize, FormatError> {
     let headers = section_headers(cubin.data, &cubin.header, context(&cubin.header)?)?;
     let place = cubin.sections.iter().position(|section| section.name == NOTE_CUINFO);
-    let missing = || FormatError::new(0, format!("cubin without {NOTE_CUINFO}"));
+    let missing = || FormatError::damaged(0, format!("cubin without {NOTE_CUINFO}"));
     let note = place.and_then(|place| headers.get(place)).ok_or_else(missing)?;
     let bytes = slice(cubin.data, note.sh_offset, note.sh_size, "the cubin's note of its virtual architecture")?;
     let name_size = u32_at(bytes, 0, "name size").map_err(|error| error.shifted(note.sh_offset))?;

@@ -10,7 +10,6 @@ use super::checks;
 use super::encode::{self, Description, EncodeError, Store, WrittenEntry};
 use super::relocatable::RelocatableEntry;
 use super::{BuilderOptions, Entry, EntryKind, FILE_HEADER_SIZE, FatbinError, file_header, relocatable};
-use crate::FormatError;
 use crate::arch::GpuArch;
 use crate::bytes::padding_to_8;
 
@@ -235,7 +234,7 @@ impl<'a> FatbinBuilder<'a> {
     pub fn finish(mut self) -> Result<Vec<u8>, FatbinError> {
         self.entries.append(&mut self.relocatable);
         let size = self.size()?;
-        let too_large = || FatbinError::Internal(FormatError::new(0, "a fatbin larger than memory"));
+        let too_large = || FatbinError::LargerThanMemory;
         // Zeros that the system gives when they are first written to, by whichever thread that is.
         let mut out = vec![0; usize::try_from(size).map_err(|_| too_large())?];
         let (header, mut rest) = out.split_at_mut(file_header(0).len());

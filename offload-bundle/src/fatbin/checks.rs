@@ -42,7 +42,10 @@ fn sound_cubin(image: &[u8], arch: GpuArch, identifier: &[u8], is_64_bit: bool) 
 }
 
 fn wrong_pointers(what: &str) -> FatbinError {
-    FatbinError::ElfSizeMismatch(FormatError::new(4, format!("{what} with pointers of another size than the host's")))
+    FatbinError::ElfSizeMismatch(FormatError::damaged(
+        4,
+        format!("{what} with pointers of another size than the host's"),
+    ))
 }
 
 fn any_cubin(image: &[u8], arch: GpuArch, identifier: &[u8], is_64_bit: bool) -> Result<Description, FatbinError> {
@@ -108,21 +111,20 @@ fn sound_ptx(text: &[u8], arch: GpuArch, is_64_bit: bool) -> Result<(), FatbinEr
 ///
 /// Of its header nvFatbin reads the u32 at 20, an offset that must lie inside, and only to compress it.
 pub(super) fn ltoir(image: &[u8], options: &BuilderOptions) -> Result<(u16, u16), FatbinError> {
-    let damaged = |what: &str| FormatError::new(0, what.to_owned());
     match image.len() {
         0 => return Err(FatbinError::EmptyInput),
-        1..8 => return Err(FatbinError::InvalidNvvm(damaged("LTO-IR of less than 8 bytes"))),
+        1..8 => return Err(FatbinError::InvalidNvvm(FormatError::damaged(0, "LTO-IR of less than 8 bytes"))),
         _ => {}
     }
     let version = ltoir_version(image);
     let is_strict = options.validation == Validation::Strict;
-    if is_strict && let Err(what) = version {
-        return Err(FatbinError::InvalidNvvm(damaged(what)));
+    if is_strict && let Err(error) = version {
+        return Err(FatbinError::InvalidNvvm(error));
     }
     if is_strict || options.store_of_code() != Store::Plain {
         let body = u32_at(image, 20, "the header of the LTO-IR").map_err(FatbinError::Internal)?;
         if u64::from(body) >= image.len() as u64 {
-            return Err(FatbinError::Internal(FormatError::new(20, "LTO-IR that is cut off")));
+            return Err(FatbinError::Internal(FormatError::damaged(20, "LTO-IR that is cut off")));
         }
     }
     let at = |index: usize| image.get(index).copied().map_or(0, u16::from);
@@ -135,13 +137,12 @@ pub(super) fn tile_ir(image: &[u8]) -> Result<(u16, u16), FatbinError> {
     if image.is_empty() {
         return Err(FatbinError::EmptyInput);
     }
-    let damaged = |what: &str| FatbinError::Internal(FormatError::new(0, what.to_owned()));
     if !image.starts_with(MAGIC) {
-        return Err(damaged("no Tile IR (wrong magic)"));
+        return Err(FatbinError::Internal(FormatError::wrong_format(0, "no Tile IR (wrong magic)")));
     }
     // What nvFatbin 13.5 takes at the least.
     if image.len() < 14 {
-        return Err(damaged("Tile IR of less than 14 bytes"));
+        return Err(FatbinError::Internal(FormatError::damaged(0, "Tile IR of less than 14 bytes")));
     }
     let [major, minor] = [8, 9].map(|at| image.get(at).copied().map_or(0, u16::from));
     Ok((major << 8 | minor, u16_at(image, 10, "tag").map_err(FatbinError::Internal)?))

@@ -6,8 +6,9 @@ use super::{Compression, ENTRY_HEADER_SIZE, EntryKind, flag, ptx_squeeze};
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
 use crate::bytes::pad_to_8;
+use crate::compression;
+use crate::compression::CompressionError;
 use crate::cubin::Cubin;
-use crate::decompress;
 
 /// An entry that only needs to be put behind the others.
 #[derive(Debug, Clone)]
@@ -107,7 +108,7 @@ pub(super) const LARGEST_PLAIN_CUBIN: usize = 10_000_000;
 #[derive(Debug)]
 pub(super) enum EncodeError {
     /// The compressor gave up.
-    Compression(String),
+    Compression(CompressionError),
     /// The header has 32 bits for the size of a compressed payload.
     CompressedSize(usize),
     /// The header has 32 bits for the sizes of names and options.
@@ -116,14 +117,11 @@ pub(super) enum EncodeError {
 
 impl From<EncodeError> for FormatError {
     fn from(error: EncodeError) -> Self {
-        FormatError::new(
-            0,
-            match error {
-                EncodeError::Compression(what) => what,
-                EncodeError::CompressedSize(_) => "compressed payload of more than 4 GiB".to_owned(),
-                EncodeError::TextSize => "name or options of more than 4 GiB".to_owned(),
-            },
-        )
+        match error {
+            EncodeError::Compression(error) => FormatError::new(0, error),
+            EncodeError::CompressedSize(_) => FormatError::unsupported(0, "compressed payload of more than 4 GiB"),
+            EncodeError::TextSize => FormatError::unsupported(0, "name or options of more than 4 GiB"),
+        }
     }
 }
 
@@ -136,10 +134,11 @@ pub(super) fn encode<'a>(
     let packed = match store {
         Store::Plain => None,
         Store::Zstd(level) => {
-            let compress = if description.kind == EntryKind::Ptx { decompress::zstd_of_text } else { decompress::zstd };
+            let compress =
+                if description.kind == EntryKind::Ptx { compression::zstd_of_text } else { compression::zstd };
             Some((compress(&payload, level).map_err(EncodeError::Compression)?, flag::ZSTD))
         }
-        Store::Lz4 => Some((decompress::lz4(&payload), flag::LZ4)),
+        Store::Lz4 => Some((compression::lz4(&payload), flag::LZ4)),
     };
     let mut flags = description.flags | feature_flags(description.arch.feature);
     let mut sizes = Sizes { padded: 0, compressed: 0, uncompressed: 0 };
@@ -271,13 +270,13 @@ pub(super) fn ptx_version(text: &[u8]) -> Option<(u16, u16)> {
 }
 
 /// The version that LTO-IR records behind its magic, as (major, minor).
-pub(super) fn ltoir_version(bytes: &[u8]) -> Result<(u16, u16), &'static str> {
+pub(super) fn ltoir_version(bytes: &[u8]) -> Result<(u16, u16), FormatError> {
     const MAGIC: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
     let Some(&[a, b, c, d, major, minor]) = bytes.first_chunk() else {
-        return Err("LTO-IR of less than 6 bytes");
+        return Err(FormatError::damaged(0, "LTO-IR of less than 6 bytes"));
     };
     if [a, b, c, d] != MAGIC {
-        return Err("no LTO-IR (wrong magic)");
+        return Err(FormatError::wrong_format(0, "no LTO-IR (wrong magic)"));
     }
     Ok((major.into(), minor.into()))
 }

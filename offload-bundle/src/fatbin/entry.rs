@@ -6,7 +6,7 @@ use std::fmt;
 use super::flag;
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
-use crate::decompress::{self, Method, decompress};
+use crate::compression::{self, Method, decompress};
 
 /// What an entry holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -166,13 +166,13 @@ impl<'a> Entry<'a> {
     pub fn payload(&self) -> Result<Cow<'a, [u8]>, FormatError> {
         if self.flags & flag::SCRAMBLED != 0 && self.compression != Compression::None {
             let what = "LTO-IR that NVIDIA's writer scrambled after compressing it cannot be read";
-            return Err(FormatError::new(self.payload_offset, what));
+            return Err(FormatError::unsupported(self.payload_offset, what));
         }
         let payload = match self.compression.method() {
             None => Cow::Borrowed(self.stored),
             Some(how) => decompress(how, self.stored, self.uncompressed_size)
                 .map(Cow::Owned)
-                .map_err(|what| FormatError::new(self.payload_offset, what))?,
+                .map_err(|e| FormatError::new(self.payload_offset, e))?,
         };
         Ok(match self.kind {
             EntryKind::Ptx | EntryKind::RelocatablePtx => without_nul(payload),
@@ -187,9 +187,9 @@ impl<'a> Entry<'a> {
     pub(crate) fn payload_start(&self, len: usize) -> Result<Cow<'a, [u8]>, FormatError> {
         match self.compression.method() {
             None => Ok(Cow::Borrowed(self.stored.get(..len).unwrap_or(self.stored))),
-            Some(how) => decompress::start(how, self.stored, len)
+            Some(how) => compression::start(how, self.stored, len)
                 .map(Cow::Owned)
-                .map_err(|what| FormatError::new(self.payload_offset, what)),
+                .map_err(|e| FormatError::new(self.payload_offset, e)),
         }
     }
 

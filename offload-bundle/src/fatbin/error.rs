@@ -2,6 +2,7 @@
 
 use crate::FormatError;
 use crate::arch::GpuArch;
+use crate::compression::CompressionError;
 
 /// Why an image was not taken, or a fatbin not built: one variant for each code of nvFatbin.
 ///
@@ -13,6 +14,20 @@ pub enum FatbinError {
     /// Code 1: anything for which there is no other code, such as a damaged host object or Tile IR.
     #[error("{0}")]
     Internal(FormatError),
+    /// Code 1, too.
+    #[error("a fatbin larger than memory")]
+    LargerThanMemory,
+    /// Code 1, too: a function of the C library was called before the one that it needs.
+    #[error("{call} without {before} before it")]
+    CallOrder {
+        /// The function that was called.
+        call: &'static str,
+        /// The one that was not.
+        before: &'static str,
+    },
+    /// Code 1, too: the writer that takes the fatbin fails.
+    #[error("{0}")]
+    Write(String),
     /// Code 2: a cubin for another GPU than the one named.
     #[error("cubin for {image} where one for {wanted} is wanted")]
     ElfArchMismatch {
@@ -32,7 +47,7 @@ pub enum FatbinError {
     NullPointer(&'static str),
     /// Code 6.
     #[error("{0}")]
-    CompressionFailed(String),
+    CompressionFailed(CompressionError),
     /// Code 7: the size of a compressed payload has 32 bits.
     #[error("an image of {0} bytes after compression: a fatbin holds compressed images of less than 4 GiB only")]
     CompressedSizeExceeded(u64),
@@ -103,7 +118,10 @@ impl FatbinError {
     /// nvFatbin's number for it, from 1 to 17.
     pub fn code(&self) -> u32 {
         match self {
-            FatbinError::Internal(_) => 1,
+            FatbinError::Internal(_)
+            | FatbinError::LargerThanMemory
+            | FatbinError::CallOrder { .. }
+            | FatbinError::Write(_) => 1,
             FatbinError::ElfArchMismatch { .. } => 2,
             FatbinError::ElfSizeMismatch(_) => 3,
             FatbinError::MissingPtxVersion => 4,

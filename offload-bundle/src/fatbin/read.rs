@@ -43,11 +43,11 @@ pub fn read_containers(data: &[u8]) -> Result<Vec<Container<'_>>, FormatError> {
 fn read_container(data: &[u8], start: u64) -> Result<(Container<'_>, u64), FormatError> {
     let header = slice(data, start, FILE_HEADER_SIZE, "the header of the fatbin")?;
     if !header.starts_with(&MAGIC) {
-        return Err(FormatError::new(start, "no fatbin (wrong magic)"));
+        return Err(FormatError::wrong_format(start, "no fatbin (wrong magic)"));
     }
     let header_size = u64::from(u16_at(header, 6, "header size")?);
     if header_size < FILE_HEADER_SIZE {
-        return Err(FormatError::new(start + 6, format!("fatbin with a header of {header_size} bytes")));
+        return Err(FormatError::damaged(start + 6, format!("fatbin with a header of {header_size} bytes")));
     }
     let size = u64_at(header, 8, "size")?;
     let first = start.saturating_add(header_size);
@@ -68,7 +68,7 @@ fn read_entry(contents: &[u8], at: u64, first: u64) -> Result<(Entry<'_>, u64), 
     let header_size = u64::from(u32_at(fixed, 4, "header size")?);
     if header_size < ENTRY_HEADER_SIZE {
         let what = format!("fatbin entry with a header of {header_size} bytes");
-        return Err(FormatError::new(at + 4, what));
+        return Err(FormatError::damaged(at + 4, what));
     }
     let header = slice(contents, at, header_size, "the header of the fatbin entry")?;
     let padded_size = u64_at(fixed, 8, "payload size")?;

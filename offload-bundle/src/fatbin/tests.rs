@@ -146,7 +146,7 @@ fn wrong_inputs_are_refused() {
     let mut writer = FatbinWriter::new(Options::default());
     let arch = GpuArch::plain(90);
     let error = writer.add_cubin(arch, samples::cubin(GpuArch::plain(80), false), "").expect_err("another GPU");
-    assert_eq!(error.what, "cubin for sm_80 where one for sm_90 is wanted");
+    assert_eq!(error.kind.to_string(), "cubin for sm_80 where one for sm_90 is wanted");
     assert!(writer.add_cubin(arch, &b"\x7fELF"[..], "").is_err());
     assert!(writer.add_ptx(arch, b".target sm_90", "", "").is_err());
     assert!(writer.add_ptx(arch, b".version 9\n", "", "").is_err());

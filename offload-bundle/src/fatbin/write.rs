@@ -5,10 +5,10 @@ use std::io;
 
 use super::encode::{self, Description, Store, WrittenEntry, encode, ltoir_version, ptx_version};
 use super::{Entry, EntryKind, FILE_HEADER_SIZE, file_header, flag, read};
-use crate::FormatError;
 use crate::arch::GpuArch;
 use crate::bytes::padding_to_8;
 use crate::cubin;
+use crate::error::{FormatError, FormatErrorKind};
 
 /// The operating system of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -103,11 +103,11 @@ impl<'a> FatbinWriter<'a> {
         let bytes = bytes.into();
         let image = cubin::parse(&bytes)?;
         if image.arch().number != arch.number {
-            let what = format!("cubin for {} where one for {arch} is wanted", image.arch());
-            return Err(FormatError::new(0, what));
+            let error = FormatErrorKind::WrongTarget { image: image.arch(), wanted: arch };
+            return Err(FormatError::new(0, error));
         }
         if image.is_64_bit() != self.options.is_64_bit {
-            return Err(FormatError::new(4, "cubin with pointers of another size than the host's"));
+            return Err(FormatError::damaged(4, "cubin with pointers of another size than the host's"));
         }
         let description = Description::of_cubin(&image, arch, identifier.as_bytes());
         let compressed = match self.options.compress {
@@ -126,7 +126,7 @@ impl<'a> FatbinWriter<'a> {
     /// Text without a `.version`.
     pub fn add_ptx(&mut self, arch: GpuArch, text: &[u8], identifier: &str, options: &str) -> Result<(), FormatError> {
         let code_version =
-            ptx_version(text).ok_or_else(|| FormatError::new(0, "PTX without a `.version` such as 9.0"))?;
+            ptx_version(text).ok_or_else(|| FormatError::damaged(0, "PTX without a `.version` such as 9.0"))?;
         let description =
             Description::of_code(EntryKind::Ptx, arch, code_version, identifier.as_bytes(), options.as_bytes());
         let compressed = self.options.compress != CompressPolicy::Never;
@@ -147,7 +147,7 @@ impl<'a> FatbinWriter<'a> {
         options: &str,
     ) -> Result<(), FormatError> {
         let bytes = bytes.into();
-        let code_version = ltoir_version(&bytes).map_err(|what| FormatError::new(0, what))?;
+        let code_version = ltoir_version(&bytes)?;
         let description =
             Description::of_code(EntryKind::LtoIr, arch, code_version, identifier.as_bytes(), options.as_bytes());
         let compressed = self.options.compress != CompressPolicy::Never;

@@ -84,9 +84,9 @@ fn of_elf(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
 
 /// The sections by the file's header, which starts at `start`; in a program a signature and more stand in front of it.
 fn of_coff(data: &[u8], start: u64) -> Result<Vec<Carrier<'_>>, FormatError> {
-    let damaged = |e: goblin::error::Error| FormatError::new(start, format!("damaged COFF header: {e}"));
+    let damaged = |e: goblin::error::Error| FormatError::parser(start, "damaged COFF header", e);
     let mut at =
-        usize::try_from(start).map_err(|_| FormatError::new(start, "COFF header beyond the end of the data"))?;
+        usize::try_from(start).map_err(|_| FormatError::damaged(start, "COFF header beyond the end of the data"))?;
     let header = CoffHeader::parse(data, &mut at).map_err(damaged)?;
     at = at.saturating_add(header.size_of_optional_header.into());
     let mut found = Vec::new();
@@ -112,7 +112,7 @@ fn of_coff(data: &[u8], start: u64) -> Result<Vec<Carrier<'_>>, FormatError> {
 
 /// Objects with more sections than the usual header can count, which goblin does not read.
 fn of_big_coff(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
-    let damaged = |e: object::read::Error| FormatError::new(0, format!("damaged COFF object: {e}"));
+    let damaged = |e: object::read::Error| FormatError::parser(0, "damaged COFF object", e);
     let mut found = Vec::new();
     for section in CoffBigFile::<&[u8]>::parse(data).map_err(damaged)?.sections() {
         let name = section.name().map_err(damaged)?;
@@ -132,7 +132,7 @@ fn of_pe(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
 }
 
 fn of_mach(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
-    let damaged = |e: goblin::error::Error| FormatError::new(0, format!("damaged Mach-O file: {e}"));
+    let damaged = |e: goblin::error::Error| FormatError::parser(0, "damaged Mach-O file", e);
     match Mach::parse(data).map_err(damaged)? {
         Mach::Binary(file) => of_mach_file(data, &file),
         Mach::Fat(_) => Ok(Vec::new()),
@@ -140,7 +140,7 @@ fn of_mach(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
 }
 
 fn of_mach_file<'a>(data: &'a [u8], file: &MachO<'a>) -> Result<Vec<Carrier<'a>>, FormatError> {
-    let damaged = |e: goblin::error::Error| FormatError::new(0, format!("damaged Mach-O section table: {e}"));
+    let damaged = |e: goblin::error::Error| FormatError::parser(0, "damaged Mach-O section table", e);
     let mut found = Vec::new();
     for segment in &file.segments {
         for section in segment.into_iter() {

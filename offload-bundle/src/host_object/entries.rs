@@ -50,14 +50,14 @@ pub fn offload_entries(elf: &[u8]) -> Result<Vec<HostEntry>, FormatError> {
         return Ok(Vec::new());
     };
     let data = header.data(elf).map_err(|e| e.within(SECTION))?;
-    let file = File::parse(elf).map_err(|e| FormatError::new(0, format!("damaged ELF file: {e}")))?;
+    let file = File::parse(elf).map_err(|e| FormatError::parser(0, "damaged ELF file", e))?;
     if !file.is_64() || !file.is_little_endian() {
         let what = format!("section {SECTION}: only 64-bit little-endian files are supported");
-        return Err(FormatError::new(header.offset, what));
+        return Err(FormatError::unsupported(header.offset, what));
     }
     if !(data.len() as u64).is_multiple_of(ENTRY_SIZE) {
         let what = format!("section {SECTION} holds a part of an entry");
-        return Err(FormatError::new(header.offset, what));
+        return Err(FormatError::damaged(header.offset, what));
     }
     let is_relocatable = file.kind() == ObjectKind::Relocatable;
     let names = if is_relocatable { names_by_relocation(&file) } else { names_by_address(&file, data) };
@@ -68,7 +68,7 @@ pub fn offload_entries(elf: &[u8]) -> Result<Vec<HostEntry>, FormatError> {
                 continue;
             }
             let what = format!("section {SECTION}: an entry without a name");
-            return Err(FormatError::new(header.offset.saturating_add(at), what));
+            return Err(FormatError::damaged(header.offset.saturating_add(at), what));
         };
         entries.push(HostEntry {
             name: name.clone(),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::{Blob, ENTRY_SIZE, HEADER_SIZE, ImageToWrite, MAGIC, STRING_PAIR_SIZE_V2, StringTable, zeros_from};
 use crate::FormatError;
 use crate::bytes::{pad_to_8, slice, u64_at};
-use crate::decompress;
+use crate::compression;
 
 /// What [`write_all`] makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -101,8 +101,8 @@ fn packed(plain: &[u8], packing: Packing) -> Result<Vec<u8>, FormatError> {
     let (head, body) = plain.split_at(header.min(plain.len()));
     let body = match packing {
         Packing::Plain => body.to_vec(),
-        Packing::Zstd(level) => decompress::zstd(body, level).map_err(|what| FormatError::new(0, what))?,
-        Packing::Zlib(level) => decompress::zlib(body, level),
+        Packing::Zstd(level) => compression::zstd(body, level).map_err(|e| FormatError::new(0, e))?,
+        Packing::Zlib(level) => compression::zlib(body, level),
     };
     let mut out = head.get(..8).unwrap_or_default().to_vec();
     put(&mut out, &[(header + body.len()) as u64]);
@@ -146,15 +146,18 @@ fn restored(blob: &Blob<'_>, inflated: u64) -> Result<Vec<u8>, FormatError> {
     let header = header_size(3);
     if blob.entries_offset != header {
         let what = format!("compressed offload binary whose entries start at {:#x}", blob.entries_offset);
-        return Err(FormatError::new(16, what));
+        return Err(FormatError::damaged(16, what));
     }
     let stored = slice(blob.data, header, blob.data.len() as u64 - header, "the compressed entries")?;
     let size = inflated.checked_sub(header).ok_or_else(|| {
-        FormatError::new(HEADER_SIZE, format!("offload binary of {inflated} bytes before compression"))
+        FormatError::damaged(HEADER_SIZE, format!("offload binary of {inflated} bytes before compression"))
     })?;
-    let how =
-        if stored.starts_with(&decompress::ZSTD_MAGIC) { decompress::Method::Zstd } else { decompress::Method::Zlib };
-    let body = decompress::decompress(how, stored, size).map_err(|what| FormatError::new(header, what))?;
+    let how = if stored.starts_with(&compression::ZSTD_MAGIC) {
+        compression::Method::Zstd
+    } else {
+        compression::Method::Zlib
+    };
+    let body = compression::decompress(how, stored, size).map_err(|e| FormatError::new(header, e))?;
     let mut out = slice(blob.data, 0, 8, "the header")?.to_vec();
     put(&mut out, &[inflated, header, u64_at(blob.data, 24, "entries")?, 0]);
     out.extend_from_slice(&body);

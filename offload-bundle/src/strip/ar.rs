@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use super::{Choice, Outcome, strip_file};
-use crate::FormatError;
 use crate::archive::{self, MemberData};
 use crate::bytes::{slice, u32_at};
-use crate::listing::{ListError, Row};
+use crate::error::{EditError, FileError, FormatError};
+use crate::listing::Row;
 
 const MAGIC_SIZE: u64 = 8;
 const HEADER_SIZE: u64 = 60;
@@ -31,10 +31,9 @@ impl Raw<'_> {
     }
 }
 
-pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<Outcome<'static>, ListError> {
-    let at_top = |error| ListError::Format { member: None, error };
-    let members = archive::members(data).map_err(at_top)?;
-    let raws = raws(data).map_err(at_top)?;
+pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<Outcome<'static>, FileError> {
+    let members = archive::members(data)?;
+    let raws = raws(data)?;
     let mut out = data.get(..8).unwrap_or_default().to_vec();
     let (mut zeroed, mut dropped) = (0, Vec::new());
     let mut members = members.iter().peekable();
@@ -54,7 +53,7 @@ pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<Outcome<'static>, Li
                 let MemberData::Inline(bytes) = member.data else { continue };
                 let name = || Some(member.name.clone());
                 let damaged =
-                    |error: FormatError| ListError::Format { member: name(), error: error.shifted(member.offset) };
+                    |error: FormatError| FileError::Format { member: name(), error: error.shifted(member.offset) };
                 let of_member = strip_file(bytes, choice).map_err(damaged)?;
                 zeroed += of_member.zeroed;
                 dropped.extend(of_member.dropped.into_iter().map(|row| {
@@ -64,13 +63,13 @@ pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<Outcome<'static>, Li
                 // A BSD name stands in front of the member.
                 let in_front = raw.data.len().saturating_sub(bytes.len());
                 let in_front = raw.data.get(..in_front).unwrap_or_default();
-                append(&mut out, raw, &[in_front, &of_member.bytes]).map_err(at_top)?;
+                append(&mut out, raw, &[in_front, &of_member.bytes])?;
             }
-            None => append(&mut out, raw, &[raw.data]).map_err(at_top)?,
+            None => append(&mut out, raw, &[raw.data])?,
         }
     }
     if let Some((at, raw)) = index_at {
-        rewrite_index(&mut out, at, raw, &moves).map_err(at_top)?;
+        rewrite_index(&mut out, at, raw, &moves)?;
     }
     Ok(Outcome { bytes: Cow::Owned(out), zeroed, dropped })
 }
@@ -81,7 +80,7 @@ fn raws(data: &[u8]) -> Result<Vec<Raw<'_>>, FormatError> {
     while offset < data.len() as u64 {
         let header = slice(data, offset, HEADER_SIZE, "the header of an archive member")?;
         let size = header.get(48..58).and_then(|field| std::str::from_utf8(field).ok()?.trim().parse().ok());
-        let size: u64 = size.ok_or_else(|| FormatError::new(offset, "archive member without a size"))?;
+        let size: u64 = size.ok_or_else(|| FormatError::damaged(offset, "archive member without a size"))?;
         let contents = slice(data, offset + HEADER_SIZE, size, "an archive member")?;
         raws.push(Raw { offset, header, data: contents });
         offset = (offset + HEADER_SIZE + size).next_multiple_of(2);
@@ -94,7 +93,7 @@ fn append(out: &mut Vec<u8>, raw: &Raw<'_>, parts: &[&[u8]]) -> Result<(), Forma
     let mut header = raw.header.to_vec();
     match header.get_mut(48..58) {
         Some(field) if size.len() == 10 => field.copy_from_slice(size.as_bytes()),
-        _ => return Err(FormatError::new(raw.offset, "archive member too large for its header")),
+        _ => return Err(FormatError::damaged(raw.offset, "archive member too large for its header")),
     }
     out.extend(header);
     parts.iter().for_each(|part| out.extend_from_slice(part));
@@ -114,7 +113,7 @@ fn rewrite_index(out: &mut [u8], at: usize, raw: &Raw<'_>, moves: &[(u64, u64)])
         let found =
             moves.binary_search_by_key(&old, |(from, _)| *from).ok().and_then(|at| moves.get(at)).map(|(_, to)| *to);
         found.ok_or_else(|| {
-            FormatError::new(raw.offset, "the archive's index names a member that is not there; run ranlib")
+            FormatError::damaged(raw.offset, "the archive's index names a member that is not there; run ranlib")
         })
     };
     let body = at + HEADER_SIZE as usize;
@@ -145,8 +144,7 @@ fn rewrite_index(out: &mut [u8], at: usize, raw: &Raw<'_>, moves: &[(u64, u64)])
             }
         }
         _ => {
-            let what = "the archive's index is of a kind that cannot be rewritten; build the archive again with ar";
-            return Err(FormatError::new(raw.offset, what));
+            return Err(FormatError::new(raw.offset, EditError::UnknownIndex));
         }
     }
     Ok(())
@@ -165,12 +163,12 @@ fn entries(
     offset: u64,
 ) -> Result<impl Iterator<Item = &mut [u8]>, FormatError> {
     if index.len() < count_width {
-        return Err(FormatError::new(offset, "damaged index of the archive"));
+        return Err(FormatError::damaged(offset, "damaged index of the archive"));
     }
     let (count, fields) = index.split_at_mut(count_width);
     let count = count.iter().fold(0usize, |sum, byte| sum.wrapping_shl(8) | usize::from(*byte));
     if count > fields.len() / width {
-        return Err(FormatError::new(offset, "damaged index of the archive"));
+        return Err(FormatError::damaged(offset, "damaged index of the archive"));
     }
     Ok(fields.chunks_exact_mut(width).take(count))
 }

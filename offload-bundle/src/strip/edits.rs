@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::tables::put;
 use super::{Choice, Outcome};
-use crate::FormatError;
 use crate::bytes::{pad_to_8, slice, u16_at, u64_at, zeros_from};
+use crate::error::{EditError, FormatError};
 use crate::fatbin::{self, Container};
 use crate::hip_bundle;
 use crate::host_object::{self, Section};
@@ -144,7 +144,7 @@ pub(super) fn of_elf(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> 
     plan.edits.sort_by_key(|edit| edit.offset);
     let overlap = plan.edits.windows(2).find(|pair| pair[0].end() > pair[1].offset);
     match overlap {
-        Some(pair) => Err(FormatError::new(pair[1].offset, "two sections with device code overlap")),
+        Some(pair) => Err(FormatError::damaged(pair[1].offset, "two sections with device code overlap")),
         None => Ok(plan),
     }
 }
@@ -174,9 +174,8 @@ fn kind_of(section: &Section<'_>) -> SectionKind {
 fn refuse_registered(data: &[u8], base: u64, choice: &Choice) -> Result<Plan, FormatError> {
     let mut plan = of_offload_binaries(data, base, &Choice { allow_empty: true, ..choice.clone() })?;
     if let Some(row) = plan.dropped.first() {
-        let what =
-            format!("the {} for {} is registered by its address already; link again without it", row.image, row.target);
-        return Err(FormatError::new(row.offset, what));
+        let error = EditError::Registered { image: row.image.clone(), target: row.target.clone() };
+        return Err(FormatError::new(row.offset, error));
     }
     plan.edits.clear();
     Ok(plan)
@@ -187,11 +186,8 @@ pub(super) fn refuse_bundles(data: &[u8], base: u64, choice: &Choice) -> Result<
     let ids = hip_bundle::ids(data).map_err(|e| e.shifted(base))?;
     match ids.iter().find(|found| choice.drops(&listing::row_of_id(&found.id, base.saturating_add(found.offset)))) {
         Some(found) => {
-            let what = format!(
-                "the image {} cannot be dropped: HIP's bundles cannot be stripped; build the file again without this target",
-                found.id
-            );
-            Err(FormatError::new(base.saturating_add(found.offset), what))
+            let error = EditError::HipBundle { id: found.id.clone() };
+            Err(FormatError::new(base.saturating_add(found.offset), error))
         }
         None => Ok(()),
     }
@@ -217,12 +213,9 @@ pub(super) fn of_fatbins(data: &[u8], base: u64, choice: &Choice) -> Result<Plan
     Ok(plan)
 }
 
-fn refuse_empty(is_empty: bool, choice: &Choice, what: &str, at: u64) -> Result<(), FormatError> {
+fn refuse_empty(is_empty: bool, choice: &Choice, container: &'static str, at: u64) -> Result<(), FormatError> {
     if is_empty && !choice.allow_empty {
-        let what = format!(
-            "nothing would be left of this {what}, and no kernel of it could run; --allow-empty does it all the same"
-        );
-        return Err(FormatError::new(at, what));
+        return Err(FormatError::new(at, EditError::NothingLeft { container }));
     }
     Ok(())
 }
@@ -258,7 +251,10 @@ pub(super) fn of_offload_binaries(data: &[u8], base: u64, choice: &Choice) -> Re
         let blob = slice(data, at, size, "the offload binary").map_err(|e| e.shifted(base))?;
         // One of no bytes would be read for ever.
         if blob.is_empty() {
-            return Err(FormatError::new(base.saturating_add(at), "offload binary with an impossible size of 0 bytes"));
+            return Err(FormatError::damaged(
+                base.saturating_add(at),
+                "offload binary with an impossible size of 0 bytes",
+            ));
         }
         append_blob(&mut bytes, blob, base.saturating_add(at), choice, &mut plan)?;
         at = at.saturating_add(size);

@@ -18,11 +18,11 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::FormatError;
 use crate::cubin;
+use crate::error::{EditError, FileError, FormatError};
 use crate::hip_bundle;
 use crate::host_object::{self, FileKind};
-use crate::listing::{ListError, Row};
+use crate::listing::Row;
 use crate::offload_binary;
 use crate::selection::Selector;
 
@@ -98,15 +98,13 @@ impl<'a> Outcome<'a> {
 ///
 /// # Errors
 /// A damaged file, one of a kind or layout that cannot be stripped, and a choice that would leave a container empty.
-pub fn strip<'a>(data: &'a [u8], choice: &Choice) -> Result<Stripped<'a>, ListError> {
-    let at_top = |error| ListError::Format { member: None, error };
+pub fn strip<'a>(data: &'a [u8], choice: &Choice) -> Result<Stripped<'a>, FileError> {
     let outcome = match host_object::file_kind(data) {
         FileKind::Archive => ar::strip(data, choice)?,
         FileKind::ThinArchive => {
-            let what = "a thin archive holds no members; strip the files that it names";
-            return Err(at_top(FormatError::new(0, what)));
+            return Err(FormatError::new(0, EditError::StripThinArchive).into());
         }
-        _ => strip_file(data, choice).map_err(at_top)?,
+        _ => strip_file(data, choice)?,
     };
     let kept = verify::images(data, &outcome.bytes, choice)?;
     let summary = Summary {

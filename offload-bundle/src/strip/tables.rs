@@ -1,7 +1,7 @@
 //! The header, the program headers and the section headers of a 64-bit little-endian ELF file, to be changed and written back.
 
-use crate::FormatError;
 use crate::bytes::{slice, u16_at, u32_at, u64_at};
+use crate::error::{EditError, FormatError};
 
 pub(super) const PT_LOAD: u32 = 1;
 pub(super) const PT_INTERP: u32 = 3;
@@ -135,13 +135,13 @@ impl Tables {
     /// A file of another class or byte order, or tables that lie outside.
     pub fn read(data: &[u8]) -> Result<Self, FormatError> {
         if data.get(4..6) != Some(&[2, 1]) {
-            return Err(FormatError::new(4, "only 64-bit little-endian ELF files can be stripped"));
+            return Err(FormatError::new(4, EditError::StripOtherElf));
         }
         let half = |at: u64| u16_at(data, at, "the ELF header").map(u64::from);
         let (segments_at, sections_at) = (u64_at(data, 32, "the ELF header")?, u64_at(data, 40, "the ELF header")?);
         let (segment_count, mut section_count) = (half(56)?, half(60)?);
         if segment_count == 0xffff || (segment_count > 0 && half(54)? != SEGMENT_SIZE) || half(58)? != SECTION_SIZE {
-            return Err(FormatError::new(54, "ELF file with headers of an unknown size or number"));
+            return Err(FormatError::unsupported(54, "ELF file with headers of an unknown size or number"));
         }
         if section_count == 0 {
             // More than fit: the first header counts them.

@@ -7,29 +7,24 @@ use super::Choice;
 use super::edits::range;
 use super::headers::Displaced;
 use super::tables::{PT_LOAD, SEGMENT_SIZE, Segment, Tables};
-use crate::FormatError;
-use crate::listing::{self, ListError, Row};
+use crate::error::{EditError, FileError, FormatError};
+use crate::listing::{self, Row};
 
 /// Our own reader must find in `after` the images of `before` that were to stay, and nothing else; returns how many they are.
-pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usize, ListError> {
+pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usize, FileError> {
     let mut expected = contents(before)?;
     expected.retain(|image| !choice.drops(&image.row));
     let found = contents(after).map_err(|error| {
-        let what = format!("the result could not be read back, so nothing was written: {error}");
-        ListError::Format { member: error.member().map(str::to_owned), error: FormatError::new(0, what) }
+        let member = error.member().map(str::to_owned);
+        FileError::Format { member, error: FormatError::new(0, EditError::Unreadable(error.to_string())) }
     })?;
     if let Some(Image { row, .. }) = found.iter().find(|image| choice.drops(&image.row)) {
-        let what = format!(
-            "the {} for {} cannot be dropped: only fatbins and offload binaries can be stripped, by themselves or in ELF files and archives",
-            row.image, row.target
-        );
-        return Err(ListError::Format { member: row.member.clone(), error: FormatError::new(0, what) });
+        let error = EditError::NotStrippable { image: row.image.clone(), target: row.target.clone() };
+        return Err(FileError::Format { member: row.member.clone(), error: FormatError::new(0, error) });
     }
     let is_same = |(old, new): (&Image, &Image)| old.row == new.row && old.bytes.is_same(before, &new.bytes, after);
     if found.len() != expected.len() || !expected.iter().zip(&found).all(is_same) {
-        let what =
-            "the result does not hold what was to stay, so nothing was written; this is a fault of offload-bundle";
-        return Err(ListError::Format { member: None, error: FormatError::new(0, what) });
+        return Err(FormatError::new(0, EditError::ImagesLost).into());
     }
     Ok(found.len())
 }
@@ -75,17 +70,12 @@ impl Bytes {
     }
 }
 
-fn contents(data: &[u8]) -> Result<Vec<Image>, ListError> {
+fn contents(data: &[u8]) -> Result<Vec<Image>, FileError> {
     let mut contents = Vec::new();
-    listing::visit(
-        data,
-        |_| Err("a thin archive".to_owned()),
-        |found| {
-            contents
-                .push(Image { row: Row { offset: 0, ..found.row.clone() }, bytes: Bytes::of(found.stored(), data) });
-            Ok(())
-        },
-    )?;
+    listing::visit(data, crate::archive::reject_thin_members, |found| {
+        contents.push(Image { row: Row { offset: 0, ..found.row.clone() }, bytes: Bytes::of(found.stored(), data) });
+        Ok(())
+    })?;
     Ok(contents)
 }
 
@@ -105,7 +95,7 @@ pub(super) fn memory(
     if let Some(Displaced { from, to, target }) = displaced
         && range(before, from, to) != loaded_at(after, &new.segments, &old.segments, target, to - from)
     {
-        return Err(FormatError::new(from, LAYOUT));
+        return Err(FormatError::new(from, EditError::Layout));
     }
     free.extend(changed);
     free.sort_unstable();
@@ -134,12 +124,10 @@ fn check_stretch(
         return Ok(());
     }
     if loaded(after, segments, segment.address_of(at), stop - at) != Some(range(before, at, stop)) {
-        return Err(FormatError::new(at, LAYOUT));
+        return Err(FormatError::new(at, EditError::Layout));
     }
     Ok(())
 }
-
-const LAYOUT: &str = "the layout of this file cannot be kept without these images; link it again";
 
 /// The bytes that `file` has in memory at an address.
 fn loaded<'a>(file: &'a [u8], segments: &[Segment], address: u64, len: u64) -> Option<&'a [u8]> {

@@ -7,6 +7,44 @@ use miniz_oxide::inflate::TINFLStatus;
 /// The four bytes that a Zstandard frame starts with.
 pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// Why a payload cannot be compressed or decompressed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompressionError {
+    /// The compressor gave up.
+    #[error("compression failed: {0}")]
+    Compressor(String),
+    /// More bytes are recorded than the form can pack into those that are stored.
+    #[error("{stored} compressed bytes cannot become {size}")]
+    ImpossibleSize {
+        /// Bytes stored.
+        stored: usize,
+        /// Bytes recorded.
+        size: u64,
+    },
+    /// The payload has another size than recorded.
+    #[error("compressed payload of {actual} bytes where {recorded} were recorded")]
+    SizeMismatch {
+        /// Its bytes.
+        actual: usize,
+        /// Bytes recorded.
+        recorded: u64,
+    },
+    /// The decompressor rejects the payload.
+    #[error("damaged compressed payload: {0}")]
+    Damaged(String),
+    /// A damaged LZ4 block.
+    #[error("damaged compressed payload")]
+    DamagedBlock,
+    /// The payload is larger than memory can be.
+    #[error("payload too large")]
+    TooLarge,
+}
+
+fn damaged(error: impl std::fmt::Display) -> CompressionError {
+    CompressionError::Damaged(error.to_string())
+}
+
 /// A compressed form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
@@ -21,15 +59,15 @@ pub(crate) enum Method {
 }
 
 /// Compresses as a Zstandard frame with its content's size, as `ZSTD_compress` does.
-pub(crate) fn zstd(data: &[u8], level: i32) -> Result<Vec<u8>, String> {
-    zstd::bulk::compress(data, level).map_err(|e| format!("compression failed: {e}"))
+pub(crate) fn zstd(data: &[u8], level: i32) -> Result<Vec<u8>, CompressionError> {
+    zstd::bulk::compress(data, level).map_err(|e| CompressionError::Compressor(e.to_string()))
 }
 
 /// The same bytes as [`zstd`], in a smaller buffer: text such as PTX becomes a tenth.
 ///
 /// With room for text that does not shrink at all, though never touched, the heap outgrows what allocators keep: building one fatbin
 /// after the other, half of the time went into giving memory back and getting it again.
-pub(crate) fn zstd_of_text(text: &[u8], level: i32) -> Result<Vec<u8>, String> {
+pub(crate) fn zstd_of_text(text: &[u8], level: i32) -> Result<Vec<u8>, CompressionError> {
     // As long as more than a block's worth of room is left the compressor does not notice the end: the bytes stay the same.
     const SPARE: usize = 160 << 10;
     let room = text.len() / 8 + SPARE;
@@ -37,7 +75,7 @@ pub(crate) fn zstd_of_text(text: &[u8], level: i32) -> Result<Vec<u8>, String> {
         return zstd(text, level);
     }
     let mut out = Vec::with_capacity(room);
-    let mut compressor = zstd::bulk::Compressor::new(level).map_err(|e| format!("compression failed: {e}"))?;
+    let mut compressor = zstd::bulk::Compressor::new(level).map_err(|e| CompressionError::Compressor(e.to_string()))?;
     match compressor.compress_to_buffer(text, &mut out) {
         Ok(len) if len + SPARE <= room => Ok(out),
         _ => zstd(text, level),
@@ -69,9 +107,9 @@ fn limit(how: Method, stored: usize) -> u64 {
 /// Decompresses `stored`, which must become exactly `size` bytes.
 ///
 /// Memory is taken as the output grows; a size that the stored bytes cannot become is refused at once.
-pub(crate) fn decompress(how: Method, stored: &[u8], size: u64) -> Result<Vec<u8>, String> {
+pub(crate) fn decompress(how: Method, stored: &[u8], size: u64) -> Result<Vec<u8>, CompressionError> {
     if size > limit(how, stored.len()) {
-        return Err(format!("{} compressed bytes cannot become {size}", stored.len()));
+        return Err(CompressionError::ImpossibleSize { stored: stored.len(), size });
     }
     let data = match how {
         Method::Zlib => inflate(stored, size)?,
@@ -80,25 +118,25 @@ pub(crate) fn decompress(how: Method, stored: &[u8], size: u64) -> Result<Vec<u8
         Method::Zstd => read_at_most(zstd_decoder(stored)?, size)?,
     };
     if data.len() as u64 != size {
-        return Err(format!("compressed payload of {} bytes where {size} were recorded", data.len()));
+        return Err(CompressionError::SizeMismatch { actual: data.len(), recorded: size });
     }
     Ok(data)
 }
 
 /// The first `len` bytes of what `stored` becomes, or all if that is less; no more is decompressed than that takes.
-pub(crate) fn start(how: Method, stored: &[u8], len: usize) -> Result<Vec<u8>, String> {
+pub(crate) fn start(how: Method, stored: &[u8], len: usize) -> Result<Vec<u8>, CompressionError> {
     let read = |reader: &mut dyn Read| {
         let mut data = Vec::new();
-        reader.take(len as u64).read_to_end(&mut data).map_err(|e| format!("damaged compressed payload: {e}"))?;
+        reader.take(len as u64).read_to_end(&mut data).map_err(damaged)?;
         Ok(data)
     };
     match how {
         Method::Zlib => match miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(stored, len) {
             Ok(data) => Ok(data),
             Err(error) if error.status == TINFLStatus::HasMoreOutput => Ok(error.output),
-            Err(error) => Err(format!("damaged compressed payload: {error}")),
+            Err(error) => Err(damaged(error)),
         },
-        Method::Lz4 => lz4_start(stored, len).ok_or_else(|| "damaged compressed payload".to_owned()),
+        Method::Lz4 => lz4_start(stored, len).ok_or(CompressionError::DamagedBlock),
         Method::Lz4Frame => read(&mut lz4_flex::frame::FrameDecoder::new(stored)),
         Method::Zstd => read(&mut zstd_decoder(stored)?),
     }
@@ -140,31 +178,25 @@ fn lz4_length(first: usize, mut rest: &[u8]) -> Option<(usize, &[u8])> {
     Some((length, rest))
 }
 
-fn zstd_decoder(stored: &[u8]) -> Result<impl Read + '_, String> {
-    zstd::stream::read::Decoder::with_buffer(stored)
-        .map(|decoder| decoder.single_frame())
-        .map_err(|e| format!("damaged compressed payload: {e}"))
+fn zstd_decoder(stored: &[u8]) -> Result<impl Read + '_, CompressionError> {
+    zstd::stream::read::Decoder::with_buffer(stored).map(|decoder| decoder.single_frame()).map_err(damaged)
 }
 
 /// Reads to the end, but stops behind the first byte that is too much.
-fn read_at_most(reader: impl Read, size: u64) -> Result<Vec<u8>, String> {
+fn read_at_most(reader: impl Read, size: u64) -> Result<Vec<u8>, CompressionError> {
     let mut data = Vec::new();
-    reader
-        .take(size.saturating_add(1))
-        .read_to_end(&mut data)
-        .map_err(|e| format!("damaged compressed payload: {e}"))?;
+    reader.take(size.saturating_add(1)).read_to_end(&mut data).map_err(damaged)?;
     Ok(data)
 }
 
-fn lz4_block(stored: &[u8], size: u64) -> Result<Vec<u8>, String> {
-    let size = usize::try_from(size).map_err(|_| "payload too large".to_owned())?;
-    lz4_flex::block::decompress(stored, size).map_err(|e| format!("damaged compressed payload: {e}"))
+fn lz4_block(stored: &[u8], size: u64) -> Result<Vec<u8>, CompressionError> {
+    let size = usize::try_from(size).map_err(|_| CompressionError::TooLarge)?;
+    lz4_flex::block::decompress(stored, size).map_err(damaged)
 }
 
-fn inflate(stored: &[u8], size: u64) -> Result<Vec<u8>, String> {
-    let size = usize::try_from(size).map_err(|_| "payload too large".to_owned())?;
-    miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(stored, size)
-        .map_err(|e| format!("damaged compressed payload: {e}"))
+fn inflate(stored: &[u8], size: u64) -> Result<Vec<u8>, CompressionError> {
+    let size = usize::try_from(size).map_err(|_| CompressionError::TooLarge)?;
+    miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(stored, size).map_err(damaged)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use goblin::elf::section_header::{SHT_NOBITS, SHT_NULL, SHT_STRTAB, SHT_SYMTAB, 
 use goblin::elf::sym::{self, Sym};
 
 use crate::FormatError;
-use crate::arch::{ArchFeature, GpuArch};
+use crate::arch::{ArchFeature, CudaRelease, GpuArch};
 use crate::bytes::{c_str, slice, u16_at, u32_at};
 
 mod loading;
@@ -414,11 +414,11 @@ impl<'a> Cubin<'a> {
         &self.symbols
     }
 
-    /// The CUDA release whose ptxas or nvlink made it, as (major, minor). CUDA 12 does not record it for sm_100 and later.
-    pub fn toolkit(&self) -> Option<(u32, u32)> {
+    /// The CUDA release whose ptxas or nvlink made it. CUDA 12 does not record it for sm_100 and later.
+    pub fn toolkit(&self) -> Option<CudaRelease> {
         let tenfold = if self.is_new_abi() { self.note_toolkit()? } else { self.header.e_version };
         // Version 1 is the ELF version itself, not CUDA 0.1.
-        (tenfold > 1).then_some((tenfold / 10, tenfold % 10))
+        (tenfold > 1).then_some(CudaRelease { major: tenfold / 10, minor: tenfold % 10 })
     }
 
     /// The number of the virtual architecture that the code was compiled for: 80 of `-gencode arch=compute_80,code=sm_90`.
@@ -486,7 +486,7 @@ mod tests {
             let data = samples::cubin(arch, true);
             let cubin = parse(&data).expect("a sound cubin");
             assert_eq!((cubin.arch(), cubin.is_relocatable()), (arch, true));
-            assert_eq!((cubin.toolkit(), cubin.finalizable()), (Some((13, 0)), arch.number >= 100));
+            assert_eq!((cubin.toolkit(), cubin.finalizable()), (Some(CudaRelease::new(13, 0)), arch.number >= 100));
             assert_eq!(cubin.kernels(), ["first"]);
             let names: Vec<_> = cubin.symbols().iter().map(|s| (s.name.as_str(), s.defined, s.kind)).collect();
             let expected = [
@@ -508,7 +508,7 @@ mod tests {
             data[48..52].copy_from_slice(&flags.to_le_bytes());
             let cubin = parse(&data).expect("a sound cubin");
             assert_eq!(cubin.arch().to_string(), name);
-            assert_eq!((cubin.toolkit(), cubin.abi_version()), (Some((12, 9)), 7));
+            assert_eq!((cubin.toolkit(), cubin.abi_version()), (Some(CudaRelease::new(12, 9)), 7));
         }
     }
 

@@ -52,6 +52,6 @@ pub mod selection;
 pub mod strip;
 pub mod usage;
 
-pub use arch::{ArchFeature, GpuArch, PtxVersion};
+pub use arch::{ArchFeature, CudaRelease, GpuArch, PtxVersion};
 pub use compression::CompressionError;
 pub use error::{EditError, FileError, FormatError, FormatErrorKind};

@@ -4,7 +4,7 @@ mod tools;
 
 use std::process::Command;
 
-use offload_bundle::{GpuArch, PtxVersion};
+use offload_bundle::{CudaRelease, GpuArch, PtxVersion};
 
 fn assembles(dir: &std::path::Path, version: PtxVersion, arch: GpuArch) -> bool {
     let source = dir.join("sample.ptx");
@@ -26,8 +26,8 @@ fn min_ptx_is_what_ptxas_wants() {
         let arch: GpuArch = target.parse().expect("an architecture");
         let min = arch.min_ptx();
         assert!(assembles(dir.path(), min, arch), "{target} with PTX {min}");
-        let Some((major, minor)) = min.cuda_release() else { panic!("no CUDA release has PTX {min}") };
-        let before = match minor {
+        let Some(CudaRelease { major, .. }) = min.cuda_release() else { panic!("no CUDA release has PTX {min}") };
+        let before = match min.minor {
             // ptxas is more lenient than the PTX manual here.
             _ if target == "sm_88" => continue,
             0 => PtxVersion { major: min.major - 1, minor: if major == 13 { 8 } else { 5 } },

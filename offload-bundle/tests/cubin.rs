@@ -2,8 +2,8 @@
 
 mod tools;
 
-use offload_bundle::GpuArch;
 use offload_bundle::cubin::{self, Memory, SymbolBinding, SymbolKind};
+use offload_bundle::{CudaRelease, GpuArch};
 
 #[test]
 fn architectures_and_toolkit() {
@@ -26,7 +26,7 @@ fn architectures_and_toolkit() {
             let cubin = cubin::parse(&bytes).expect("a sound cubin");
             assert_eq!(cubin.arch().to_string(), recorded);
             assert_eq!(cubin.is_relocatable(), relocatable, "{asked}");
-            assert_eq!(cubin.toolkit(), Some((13, 0)), "{asked}");
+            assert_eq!(cubin.toolkit(), Some(CudaRelease::new(13, 0)), "{asked}");
             assert_eq!((cubin.abi_version(), cubin.is_64_bit()), (8, true));
             assert_eq!(cubin.finalizable(), arch.number >= 100, "{asked}");
             let mut kernels = cubin.kernels();
@@ -66,7 +66,7 @@ fn symbols_of_an_object_and_of_a_linked_program() {
     let mut kernels = cubin.kernels();
     kernels.sort();
     assert_eq!(kernels, ["first", "second"]);
-    assert_eq!(cubin.toolkit(), Some((13, 0)));
+    assert_eq!(cubin.toolkit(), Some(CudaRelease::new(13, 0)));
 }
 
 #[test]

@@ -4,12 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use offload_bundle::arch::GpuArch;
+use offload_bundle::arch::{CudaRelease, GpuArch};
 
 use crate::cli::device_options::DeviceOptions;
-use crate::cli::values::Part;
-use crate::cli::values::{Backend, BackendChoice};
-use crate::codegen::choose::{self, CodegenNeeds, DriverRelease, NoBackend, Release, ToolFacts, Unsupported};
+use crate::cli::values::{Backend, BackendChoice, Part};
+use crate::codegen::choose::{self, CodegenNeeds, DriverRelease, NoBackend, ToolFacts, Unsupported};
 use crate::codegen::code_generator::Codegen;
 use crate::codegen::cuda_driver::{self, CudaDriver};
 use crate::codegen::nvjitlink::NvJitLink;
@@ -29,7 +28,7 @@ pub struct BackendDecision {
     /// The program or library.
     pub path: PathBuf,
     /// Its CUDA release, if it is known.
-    pub release: Option<Release>,
+    pub release: Option<CudaRelease>,
     /// Why this backend was chosen: a sentence without its full stop.
     pub reason: String,
 }
@@ -41,7 +40,7 @@ impl fmt::Display for BackendDecision {
             (Backend::Ptxas, true) => "nvlink".to_owned(),
             (backend, _) => backend.to_string(),
         };
-        let release = self.release.map_or_else(String::new, |(major, minor)| format!(" {major}.{minor}"));
+        let release = self.release.map_or_else(String::new, |release| format!(" {release}"));
         write!(formatter, "{}: {tool}{release} ({}): {}", self.target, self.path.display(), self.reason)
     }
 }
@@ -107,7 +106,7 @@ impl<'a> Backends<'a> {
 
     /// The release of ptxas. A ptxas that exists and does not work is an error: another tool in its place would come as a
     /// surprise.
-    fn usable_ptxas(&self) -> Result<Option<Release>, Errors> {
+    fn usable_ptxas(&self) -> Result<Option<CudaRelease>, Errors> {
         if !self.choice.allows(Backend::Ptxas) || self.tools.toolchain().part(Part::Ptxas).is_err() {
             return Ok(None);
         }

@@ -6,13 +6,10 @@
 
 use std::fmt;
 
-use offload_bundle::arch::{GpuArch, PtxVersion};
-use offload_bundle::ltoir::LtoIrVersion;
+use offload_bundle::arch::table::KNOWN;
+use offload_bundle::arch::{CudaRelease, GpuArch, LtoIrVersion, PtxVersion};
 
 use crate::cli::values::{BACKENDS, Backend, BackendChoice};
-
-/// A CUDA release such as (13, 0).
-pub type Release = (u32, u32);
 
 /// What a backend has to support to link the code of one target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +42,11 @@ impl CodegenNeeds {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolFacts {
     /// The release of ptxas.
-    pub ptxas: Option<Release>,
+    pub ptxas: Option<CudaRelease>,
     /// nvlink was found.
     pub nvlink: bool,
     /// The release of libnvJitLink.
-    pub nvjitlink: Option<Release>,
+    pub nvjitlink: Option<CudaRelease>,
     /// The release of the CUDA driver.
     pub driver: DriverRelease,
 }
@@ -63,7 +60,7 @@ pub enum DriverRelease {
     /// The driver does not report a release.
     Unknown,
     /// The driver reports this release.
-    Known(Release),
+    Known(CudaRelease),
 }
 
 /// Why a backend does not support a link.
@@ -78,13 +75,13 @@ pub enum Unsupported {
     /// There is LTO-IR, and link-time optimization is disabled.
     LtoOff,
     /// LTO-IR of the first version, of a tool that knows the second and is of that release.
-    LtoIrNewer(LtoIrVersion, LtoIrVersion, Release),
+    LtoIrNewer(LtoIrVersion, LtoIrVersion, CudaRelease),
     /// PTX of the first version, of a tool that knows the second and is of that release.
-    PtxNewer(PtxVersion, PtxVersion, Release),
+    PtxNewer(PtxVersion, PtxVersion, CudaRelease),
     /// The target needs PTX of the first version; the tool knows the second and is of that release.
-    TargetNewer(GpuArch, PtxVersion, PtxVersion, Release),
+    TargetNewer(GpuArch, PtxVersion, PtxVersion, CudaRelease),
     /// The tool no longer generates code for the first target; the second is its oldest.
-    TargetOlder(GpuArch, GpuArch, Release),
+    TargetOlder(GpuArch, GpuArch, CudaRelease),
 }
 
 /// No backend supports the link: the reason for each one that may be used.
@@ -135,13 +132,13 @@ fn unsupported_by_toolkit(needs: &CodegenNeeds, facts: &ToolFacts) -> Option<Uns
     (needs.joins && !facts.nvlink).then_some(Unsupported::NoNvlink)
 }
 
-fn unsupported_by_nvjitlink(needs: &CodegenNeeds, library: Option<Release>, lto: bool) -> Option<Unsupported> {
+fn unsupported_by_nvjitlink(needs: &CodegenNeeds, library: Option<CudaRelease>, lto: bool) -> Option<Unsupported> {
     let Some(release) = library else { return Some(Unsupported::Absent) };
     if let Some(version) = needs.lto_ir {
         if !lto {
             return Some(Unsupported::LtoOff);
         }
-        let known = LtoIrVersion::of_cuda(release.0, release.1);
+        let known = LtoIrVersion::of_cuda(release);
         if let Some(known) = known.filter(|known| version > *known) {
             return Some(Unsupported::LtoIrNewer(version, known, release));
         }
@@ -175,7 +172,7 @@ pub fn check_named(tool: Backend, needs: &CodegenNeeds, facts: &ToolFacts, lto: 
 }
 
 /// Compares PTX and target with a release. The driver still compiles for GPUs that the toolkit of its release has dropped.
-fn unsupported_version(needs: &CodegenNeeds, release: Release, drops_targets: bool) -> Option<Unsupported> {
+fn unsupported_version(needs: &CodegenNeeds, release: CudaRelease, drops_targets: bool) -> Option<Unsupported> {
     let known = newest_ptx(release);
     if let Some(version) = needs.ptx.filter(|version| *version > known) {
         return Some(Unsupported::PtxNewer(version, known, release));
@@ -184,33 +181,24 @@ fn unsupported_version(needs: &CodegenNeeds, release: Release, drops_targets: bo
     if needed > known {
         return Some(Unsupported::TargetNewer(needs.arch, needed, known, release));
     }
-    let oldest = oldest_target(release);
-    (drops_targets && needs.arch.number < oldest.number)
-        .then_some(Unsupported::TargetOlder(needs.arch, oldest, release))
+    let oldest = KNOWN.oldest_gpu(release).filter(|oldest| drops_targets && needs.arch.number < oldest.number);
+    oldest.map(|oldest| Unsupported::TargetOlder(needs.arch, oldest, release))
 }
 
 /// The newest PTX that a release knows. Releases that are in no table: older ones know less than all that is in use, newer ones
 /// more.
-pub fn newest_ptx((major, minor): Release) -> PtxVersion {
-    let unknown = if major < 12 { PtxVersion { major: 0, minor: 0 } } else { PtxVersion { major: u8::MAX, minor: 0 } };
-    PtxVersion::of_cuda(major, minor).unwrap_or(unknown)
-}
-
-/// The oldest GPU that a release generates code for (release notes of CUDA 12.0 and 13.0).
-fn oldest_target((major, _): Release) -> GpuArch {
-    GpuArch::plain(match major {
-        13.. => 75,
-        12 => 50,
-        _ => 0,
-    })
+pub fn newest_ptx(release: CudaRelease) -> PtxVersion {
+    let unknown =
+        if release.major < 12 { PtxVersion { major: 0, minor: 0 } } else { PtxVersion { major: u8::MAX, minor: 0 } };
+    PtxVersion::of_cuda(release).unwrap_or(unknown)
 }
 
 impl Unsupported {
     /// The reason, as the end of "… cannot do it: ".
     pub fn text(self, backend: Backend) -> String {
-        let cuda = |(major, minor): Release| match backend {
-            Backend::Driver => format!("this driver (CUDA {major}.{minor})"),
-            _ => format!("{backend} {major}.{minor}"),
+        let cuda = |release: CudaRelease| match backend {
+            Backend::Driver => format!("this driver (CUDA {release})"),
+            _ => format!("{backend} {release}"),
         };
         match self {
             Unsupported::Absent => format!("{backend} is not there"),
@@ -224,7 +212,7 @@ impl Unsupported {
                 format!("PTX {version} is newer than {}, which knows {known}", cuda(release))
             }
             Unsupported::TargetNewer(arch, needed, known, release) => {
-                let first = needed.cuda_release().map_or_else(String::new, |(a, b)| format!(" (CUDA {a}.{b})"));
+                let first = needed.cuda_release().map_or_else(String::new, |first| format!(" (CUDA {first})"));
                 format!("{arch} needs PTX {needed}{first}, and {} knows {known}", cuda(release))
             }
             Unsupported::TargetOlder(arch, oldest, release) => {

@@ -3,19 +3,29 @@
 use super::*;
 
 const PTX_8_0: PtxVersion = PtxVersion { major: 8, minor: 0 };
-const TOOLKIT: ToolFacts = toolkit(Some((13, 0)), true);
+const TOOLKIT: ToolFacts = toolkit(Some(CudaRelease::new(13, 0)), true);
 const NO_TOOLKIT: ToolFacts = toolkit(None, false);
-const WHEEL: ToolFacts = toolkit(Some((12, 9)), false);
-const LIBRARIES: [Option<Release>; 5] = [None, Some((12, 2)), Some((12, 9)), Some((13, 0)), Some((13, 5))];
-const DRIVERS: [DriverRelease; 4] =
-    [DriverRelease::Absent, DriverRelease::Unknown, DriverRelease::Known((12, 4)), DriverRelease::Known((13, 0))];
+const WHEEL: ToolFacts = toolkit(Some(CudaRelease::new(12, 9)), false);
+const LIBRARIES: [Option<CudaRelease>; 5] = [
+    None,
+    Some(CudaRelease::new(12, 2)),
+    Some(CudaRelease::new(12, 9)),
+    Some(CudaRelease::new(13, 0)),
+    Some(CudaRelease::new(13, 5)),
+];
+const DRIVERS: [DriverRelease; 4] = [
+    DriverRelease::Absent,
+    DriverRelease::Unknown,
+    DriverRelease::Known(CudaRelease::new(12, 4)),
+    DriverRelease::Known(CudaRelease::new(13, 0)),
+];
 
-const fn toolkit(ptxas: Option<Release>, nvlink: bool) -> ToolFacts {
+const fn toolkit(ptxas: Option<CudaRelease>, nvlink: bool) -> ToolFacts {
     ToolFacts { ptxas, nvlink, nvjitlink: None, driver: DriverRelease::Absent }
 }
 
 /// `toolkit` with a library and a driver beside it.
-fn with(toolkit: ToolFacts, nvjitlink: Option<Release>, driver: DriverRelease) -> ToolFacts {
+fn with(toolkit: ToolFacts, nvjitlink: Option<CudaRelease>, driver: DriverRelease) -> ToolFacts {
     ToolFacts { nvjitlink, driver, ..toolkit }
 }
 
@@ -138,12 +148,30 @@ fn targets_decide_too() {
     let of = |arch: &str, kind| CodegenNeeds { arch: arch.parse().unwrap(), ..needs(kind) };
     for (arch, toolkit, library, driver, expected) in [
         ("sm_120", TOOLKIT, None, DriverRelease::Absent, 'p'),
-        ("sm_120", toolkit(Some((12, 4)), true), Some((12, 9)), DriverRelease::Absent, 'n'),
-        ("sm_120", toolkit(Some((12, 4)), true), Some((12, 2)), DriverRelease::Known((13, 0)), 'd'),
-        ("sm_120", toolkit(Some((12, 4)), true), Some((12, 2)), DriverRelease::Known((12, 4)), '-'),
-        ("sm_70", TOOLKIT, Some((12, 9)), DriverRelease::Absent, 'n'),
-        ("sm_70", TOOLKIT, Some((13, 0)), DriverRelease::Known((13, 0)), 'd'),
-        ("sm_70", TOOLKIT, Some((13, 0)), DriverRelease::Absent, '-'),
+        (
+            "sm_120",
+            toolkit(Some(CudaRelease::new(12, 4)), true),
+            Some(CudaRelease::new(12, 9)),
+            DriverRelease::Absent,
+            'n',
+        ),
+        (
+            "sm_120",
+            toolkit(Some(CudaRelease::new(12, 4)), true),
+            Some(CudaRelease::new(12, 2)),
+            DriverRelease::Known(CudaRelease::new(13, 0)),
+            'd',
+        ),
+        (
+            "sm_120",
+            toolkit(Some(CudaRelease::new(12, 4)), true),
+            Some(CudaRelease::new(12, 2)),
+            DriverRelease::Known(CudaRelease::new(12, 4)),
+            '-',
+        ),
+        ("sm_70", TOOLKIT, Some(CudaRelease::new(12, 9)), DriverRelease::Absent, 'n'),
+        ("sm_70", TOOLKIT, Some(CudaRelease::new(13, 0)), DriverRelease::Known(CudaRelease::new(13, 0)), 'd'),
+        ("sm_70", TOOLKIT, Some(CudaRelease::new(13, 0)), DriverRelease::Absent, '-'),
     ] {
         let chosen = choose_backend(&of(arch, "bitcode"), &with(toolkit, library, driver), true, BackendChoice::Auto);
         assert_eq!(letter(&chosen), expected, "{arch} {toolkit:?} {library:?} {driver:?}");
@@ -157,10 +185,16 @@ fn an_error_says_what_each_backend_lacks_and_what_to_do() {
     };
     let only_nvjitlink = BackendChoice::Only(Backend::NvJitLink);
     assert_eq!(
-        error("ptx 9.0", TOOLKIT, Some((12, 9)), DriverRelease::Absent, only_nvjitlink),
+        error("ptx 9.0", TOOLKIT, Some(CudaRelease::new(12, 9)), DriverRelease::Absent, only_nvjitlink),
         "PTX 9.0 is newer than nvJitLink 12.9, which knows 8.8: name a newer one, or compile with an older CUDA"
     );
-    let all = error("lto-ir 13.0", TOOLKIT, Some((12, 2)), DriverRelease::Known((12, 4)), BackendChoice::Auto);
+    let all = error(
+        "lto-ir 13.0",
+        TOOLKIT,
+        Some(CudaRelease::new(12, 2)),
+        DriverRelease::Known(CudaRelease::new(12, 4)),
+        BackendChoice::Auto,
+    );
     for part in [
         "LTO-IR to link, which ptxas does not read",
         "LTO-IR 1.65 is newer than nvJitLink 12.2, which knows 1.59",
@@ -178,7 +212,13 @@ fn an_error_says_what_each_backend_lacks_and_what_to_do() {
 #[test]
 fn reasons() {
     let of = |kind, toolkit, choice, backend| {
-        reason(&needs(kind), &with(toolkit, Some((13, 0)), DriverRelease::Absent), true, choice, backend)
+        reason(
+            &needs(kind),
+            &with(toolkit, Some(CudaRelease::new(13, 0)), DriverRelease::Absent),
+            true,
+            choice,
+            backend,
+        )
     };
     for (kind, toolkit, choice, backend, expected) in [
         ("bitcode", TOOLKIT, BackendChoice::Auto, Backend::Ptxas, "it can do the whole link and needs no driver"),
@@ -212,17 +252,21 @@ fn reasons() {
 
 #[test]
 fn issue_11_11_a_named_tool_is_refused_for_what_another_version_of_it_can_do() {
-    let named = |tool, kind: &str, ptxas: Option<Release>, library| {
+    let named = |tool, kind: &str, ptxas: Option<CudaRelease>, library| {
         let toolkit = toolkit(ptxas, true);
         check_named(tool, &needs(kind), &with(toolkit, library, DriverRelease::Absent), true).map_err(|why| why.0[0].1)
     };
-    let newer = Unsupported::PtxNewer(PtxVersion { major: 9, minor: 0 }, newest_ptx((12, 9)), (12, 9));
-    assert_eq!(named(Backend::Ptxas, "ptx 9.0", Some((12, 9)), None), Err(newer));
-    assert_eq!(named(Backend::NvJitLink, "ptx 9.0", None, Some((12, 9))), Err(newer));
+    let newer = Unsupported::PtxNewer(
+        PtxVersion { major: 9, minor: 0 },
+        newest_ptx(CudaRelease::new(12, 9)),
+        CudaRelease::new(12, 9),
+    );
+    assert_eq!(named(Backend::Ptxas, "ptx 9.0", Some(CudaRelease::new(12, 9)), None), Err(newer));
+    assert_eq!(named(Backend::NvJitLink, "ptx 9.0", None, Some(CudaRelease::new(12, 9))), Err(newer));
     assert_eq!(named(Backend::NvJitLink, "bitcode", None, None), Err(Unsupported::Absent));
     // No ptxas reads it, and nvlink has an option of its own.
-    assert_eq!(named(Backend::Ptxas, "lto-ir 12.2", Some((12, 9)), None), Ok(()));
-    assert_eq!(named(Backend::Ptxas, "bitcode", Some((12, 9)), None), Ok(()));
-    let no_nvlink = toolkit(Some((12, 9)), false);
+    assert_eq!(named(Backend::Ptxas, "lto-ir 12.2", Some(CudaRelease::new(12, 9)), None), Ok(()));
+    assert_eq!(named(Backend::Ptxas, "bitcode", Some(CudaRelease::new(12, 9)), None), Ok(()));
+    let no_nvlink = toolkit(Some(CudaRelease::new(12, 9)), false);
     assert_eq!(check_named(Backend::Ptxas, &needs("partitions"), &no_nvlink, true), Ok(()));
 }

@@ -2,12 +2,10 @@
 
 use std::path::PathBuf;
 
-use offload_bundle::arch::{GpuArch, PtxVersion};
+use offload_bundle::arch::{CudaRelease, GpuArch, PtxVersion};
 
 use crate::cli::device_options::DeviceOptions;
-use crate::cli::values::Backend;
-use crate::cli::values::Part;
-use crate::codegen::choose::Release;
+use crate::cli::values::{Backend, Part};
 use crate::codegen::cuda_driver::CudaDriver;
 use crate::codegen::device_object::{DeviceObject, Form, PtxSource};
 use crate::codegen::library_link::{LinkInput, LinkOptions};
@@ -76,7 +74,7 @@ impl<'b> Codegen<'b> {
     }
 
     /// The CUDA release of the tool, if it is known.
-    pub fn release(self, has_ptx: bool) -> Option<Release> {
+    pub fn release(self, has_ptx: bool) -> Option<CudaRelease> {
         match self.linker {
             Linker::Nvlink => has_ptx.then(|| self.tools.ptxas().ok().map(|ptxas| ptxas.release))?,
             Linker::Library(library) => library.release(),
@@ -89,7 +87,7 @@ impl<'b> Codegen<'b> {
     /// The target is too new for one of them.
     pub fn ptx_version(self, arch: GpuArch) -> Result<PtxVersion, Errors> {
         // A driver that reports no release is assumed to be new; if it is not, its own error message will tell.
-        let release = self.release(true).unwrap_or((u32::MAX, 0));
+        let release = self.release(true).unwrap_or(CudaRelease { major: u32::MAX, minor: 0 });
         toolkit_ptxas::ptx_version(arch, &self.path(true), release)
     }
 
@@ -182,7 +180,7 @@ impl Library<'_> {
         }
     }
 
-    fn release(self) -> Option<Release> {
+    fn release(self) -> Option<CudaRelease> {
         match self {
             Library::NvJitLink(library) => Some(library.release()),
             Library::Driver(driver) => driver.release(),

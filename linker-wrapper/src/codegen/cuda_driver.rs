@@ -4,7 +4,7 @@ use std::ffi::{CString, c_int};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use offload_bundle::arch::{ArchFeature, GpuArch};
+use offload_bundle::arch::{ArchFeature, CudaRelease, GpuArch};
 use offload_bundle::ptx::DebugInfo;
 
 use crate::codegen::device_object::Form;
@@ -34,7 +34,7 @@ pub struct CudaDriver {
 }
 
 /// Returns the release of CUDA that the driver's library in `path` is for, if it can be loaded and reports one.
-pub fn release_of(path: &Path) -> Option<(u32, u32)> {
+pub fn release_of(path: &Path) -> Option<CudaRelease> {
     CudaDriver::open(path).ok()?.release()
 }
 
@@ -50,7 +50,7 @@ impl CudaDriver {
     }
 
     /// The release of CUDA that it is for; none if it does not say.
-    pub fn release(&self) -> Option<(u32, u32)> {
+    pub fn release(&self) -> Option<CudaRelease> {
         self.library.release()
     }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::ptr;
 
 use libloading::Library;
+use offload_bundle::CudaRelease;
 
 /// Of a library: its own result code; 0 is success.
 pub type Code = c_int;
@@ -32,7 +33,7 @@ fn function<T: Copy>(library: &Library, names: impl IntoIterator<Item = String>)
 #[derive(Debug)]
 pub struct NvJitLink {
     _library: ManuallyDrop<Library>,
-    release: (u32, u32),
+    release: CudaRelease,
     create: unsafe extern "C" fn(*mut Handle, u32, *const *const c_char) -> Code,
     destroy: unsafe extern "C" fn(*mut Handle) -> Code,
     add_data: unsafe extern "C" fn(Handle, c_int, *const c_void, usize, *const c_char) -> Code,
@@ -60,7 +61,7 @@ impl NvJitLink {
             .ok_or_else(|| "it exports no nvJitLinkVersion and no __nvJitLinkCreate_<major>_<minor>".to_owned())?;
         macro_rules! find {
             ($name:literal) => {{
-                let (major, minor) = release;
+                let CudaRelease { major, minor } = release;
                 let versioned = (0..=minor).rev().map(|minor| format!("__{}_{major}_{minor}", $name));
                 function(&library, [$name.to_owned()].into_iter().chain(versioned))
                     .ok_or_else(|| format!("it exports no {}", $name))?
@@ -83,24 +84,24 @@ impl NvJitLink {
     }
 
     /// What the library says (from 12.3 on), else the newest of its versioned names.
-    fn release_of(library: &Library) -> Option<(u32, u32)> {
+    fn release_of(library: &Library) -> Option<CudaRelease> {
         type Version = unsafe extern "C" fn(*mut c_uint, *mut c_uint) -> Code;
         let (mut major, mut minor) = (0, 0);
         if let Some(version) = function::<Version>(library, ["nvJitLinkVersion".to_owned()]) {
             // SAFETY: two places for numbers, as the header says.
             if unsafe { version(&raw mut major, &raw mut minor) } == 0 {
-                return Some((major, minor));
+                return Some(CudaRelease { major, minor });
             }
         }
-        let named = |(major, minor): &(u32, u32)| {
+        let named = |CudaRelease { major, minor }: &CudaRelease| {
             let name = format!("{}{major}_{minor}", crate::toolchain::NVJITLINK_CREATE);
             function::<*const c_void>(library, [name]).is_some()
         };
-        (12..=13).rev().flat_map(|major| (0..=9).rev().map(move |minor| (major, minor))).find(named)
+        (12..=13).rev().flat_map(|major| (0..=9).rev().map(move |minor| CudaRelease { major, minor })).find(named)
     }
 
     /// The release of CUDA that it belongs to.
-    pub fn release(&self) -> (u32, u32) {
+    pub fn release(&self) -> CudaRelease {
         self.release
     }
 
@@ -262,12 +263,12 @@ impl Cuda {
     }
 
     /// The release of CUDA that the driver is for; needs no GPU.
-    pub fn release(&self) -> Option<(u32, u32)> {
+    pub fn release(&self) -> Option<CudaRelease> {
         let mut version = 0;
         // SAFETY: a place for a number, as the header says.
         succeeded(unsafe { (self.version)(&raw mut version) }).ok()?;
         let version = u32::try_from(version).ok().filter(|version| *version > 0)?;
-        Some((version / 1000, version % 1000 / 10))
+        Some(CudaRelease { major: version / 1000, minor: version % 1000 / 10 })
     }
 
     /// Starts the driver and makes a context on the first GPU.

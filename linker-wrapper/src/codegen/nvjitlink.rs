@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_int};
 use std::path::{Path, PathBuf};
 
-use offload_bundle::arch::GpuArch;
+use offload_bundle::arch::{CudaRelease, GpuArch};
 use offload_bundle::ptx::DebugInfo;
 
 use crate::codegen::device_object::Form;
@@ -58,7 +58,7 @@ impl NvJitLink {
     }
 
     /// The release of CUDA that it belongs to.
-    pub fn release(&self) -> (u32, u32) {
+    pub fn release(&self) -> CudaRelease {
         self.library.release()
     }
 
@@ -94,9 +94,9 @@ impl NvJitLink {
     fn failure(&self, arch: GpuArch, code: c_int, log: &str) -> Errors {
         let name = usize::try_from(code).ok().and_then(|code| RESULTS.get(code)).copied();
         let name = name.map_or_else(|| format!("error {code}"), |name| format!("NVJITLINK_{name}"));
-        let (major, minor) = self.release();
         Errors::one(format_args!(
-            "nvJitLink {major}.{minor} ({}) failed for {arch} ({name}): {log}; --save-temps keeps its inputs",
+            "nvJitLink {} ({}) failed for {arch} ({name}): {log}; --save-temps keeps its inputs",
+            self.release(),
             self.path.display()
         ))
     }
@@ -116,14 +116,14 @@ pub fn arguments(
     arch: GpuArch,
     inputs: &[LinkInput<'_>],
     options: &LinkOptions<'_>,
-    release: (u32, u32),
+    release: CudaRelease,
 ) -> Vec<String> {
     let mut words = vec![format!("-arch={arch}")];
     let lto = inputs.iter().any(|input| input.form == Form::LtoIr);
     if lto {
         words.push("-lto".to_owned());
         // 12.9 and 13.0 take -O0 and -O3, which is what they do without a word; 12.2 takes -O1 and -O2 too and then fails.
-        words.extend((options.level == 0 && release >= (12, 9)).then(|| "-O0".to_owned()));
+        words.extend((options.level == 0 && release >= CudaRelease::new(12, 9)).then(|| "-O0".to_owned()));
     }
     match options.debug_info(inputs) {
         DebugInfo::Full => words.push("-g".to_owned()),
@@ -150,14 +150,14 @@ mod tests {
         let lto = [input(Form::LtoIr, &b""[..])];
         let registers = ["--maxrregcount=32".to_owned()];
         for (inputs, level, release, expected) in [
-            (&ptx, 3, (13, 0), "-arch=sm_90 -Xptxas=-O3 -Xptxas=--maxrregcount=32"),
-            (&ptx, 2, (12, 2), "-arch=sm_90 -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
-            (&lines, 2, (12, 9), "-arch=sm_90 -Xptxas=-O2 -lineinfo -Xptxas=--maxrregcount=32"),
-            (&full, 0, (13, 0), "-arch=sm_90 -g -Xptxas=--maxrregcount=32"),
-            (&lto, 2, (12, 2), "-arch=sm_90 -lto -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
-            (&lto, 2, (12, 9), "-arch=sm_90 -lto -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
-            (&lto, 0, (12, 2), "-arch=sm_90 -lto -Xptxas=-O0 -Xptxas=--maxrregcount=32"),
-            (&lto, 0, (13, 0), "-arch=sm_90 -lto -O0 -Xptxas=-O0 -Xptxas=--maxrregcount=32"),
+            (&ptx, 3, CudaRelease::new(13, 0), "-arch=sm_90 -Xptxas=-O3 -Xptxas=--maxrregcount=32"),
+            (&ptx, 2, CudaRelease::new(12, 2), "-arch=sm_90 -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
+            (&lines, 2, CudaRelease::new(12, 9), "-arch=sm_90 -Xptxas=-O2 -lineinfo -Xptxas=--maxrregcount=32"),
+            (&full, 0, CudaRelease::new(13, 0), "-arch=sm_90 -g -Xptxas=--maxrregcount=32"),
+            (&lto, 2, CudaRelease::new(12, 2), "-arch=sm_90 -lto -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
+            (&lto, 2, CudaRelease::new(12, 9), "-arch=sm_90 -lto -Xptxas=-O2 -Xptxas=--maxrregcount=32"),
+            (&lto, 0, CudaRelease::new(12, 2), "-arch=sm_90 -lto -Xptxas=-O0 -Xptxas=--maxrregcount=32"),
+            (&lto, 0, CudaRelease::new(13, 0), "-arch=sm_90 -lto -O0 -Xptxas=-O0 -Xptxas=--maxrregcount=32"),
         ] {
             let options = LinkOptions { level, debug: false, ptxas_arguments: &registers };
             assert_eq!(arguments(GpuArch::plain(90), inputs, &options, release).join(" "), expected);

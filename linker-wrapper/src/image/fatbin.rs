@@ -2,6 +2,7 @@
 //! anywhere.
 
 use offload_bundle::arch::GpuArch;
+use offload_bundle::arch::table::KNOWN;
 use offload_bundle::coverage::{self, CheckOptions, Code, Finding, FindingCode, Severity};
 use offload_bundle::fatbin::{FatbinWriter, Options};
 
@@ -75,7 +76,7 @@ pub fn check(fatbin: &FatbinWriter<'_>, program: &str) -> Result<Checked, Errors
         fatbin.entries().map_err(|error| Errors::one(format_args!("the finished fatbin is damaged: {error}")))?;
     let codes = coverage::inspect(&entries);
     let mut findings = coverage::check(&codes, &CheckOptions::default());
-    if codes.is_empty() || codes.iter().any(|code| !coverage::knows(code.arch)) {
+    if codes.is_empty() || codes.iter().any(|code| !KNOWN.knows(code.arch)) {
         // A dry run made nothing; and GPUs that came after this program may well run what is for them.
         findings.retain(|finding| finding.code != FindingCode::RunsNowhere);
     }

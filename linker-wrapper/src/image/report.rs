@@ -102,7 +102,7 @@ impl BackendReport {
         BackendReport {
             name: choice.backend.option(),
             file: choice.path.display().to_string(),
-            cuda: choice.release.map(|(major, minor)| format!("{major}.{minor}")),
+            cuda: choice.release.map(|release| release.to_string()),
             reason: choice.reason.clone(),
         }
     }

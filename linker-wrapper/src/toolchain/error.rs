@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use llvm_passes::pipeline::NEWEST_PTX;
-use offload_bundle::arch::{GpuArch, PtxVersion};
+use offload_bundle::arch::{CudaRelease, GpuArch, PtxVersion};
 
 use crate::cli::values::Part;
 use crate::sys::process;
@@ -42,11 +42,11 @@ pub enum Error {
     #[error("{program} --version does not name a CUDA release ({}): is it NVIDIA's ptxas?", process::ending(*.status))]
     NoRelease { program: PathBuf, status: ExitStatus },
     #[error(
-        "{arch} needs PTX {needed}{}, but {tool} of CUDA {}.{} and this LLVM (PTX {NEWEST_PTX}) \
+        "{arch} needs PTX {needed}{}, but {tool} of CUDA {release} and this LLVM (PTX {NEWEST_PTX}) \
          reach only PTX {spoken}; name a newer toolkit with --cuda-path=<dir>",
-        cuda_of(*.needed), .release.0, .release.1
+        cuda_of(*.needed)
     )]
-    TargetTooNew { arch: GpuArch, needed: PtxVersion, spoken: PtxVersion, tool: PathBuf, release: (u32, u32) },
+    TargetTooNew { arch: GpuArch, needed: PtxVersion, spoken: PtxVersion, tool: PathBuf, release: CudaRelease },
 }
 
 fn kind(part: Part) -> &'static str {
@@ -59,5 +59,5 @@ fn place(word: &str, path: Option<&Path>) -> String {
 
 /// The release of CUDA that introduced a version of PTX, in parentheses.
 fn cuda_of(version: PtxVersion) -> String {
-    version.cuda_release().map_or_else(String::new, |(major, minor)| format!(" (CUDA {major}.{minor})"))
+    version.cuda_release().map_or_else(String::new, |release| format!(" (CUDA {release})"))
 }

@@ -3,12 +3,14 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use offload_bundle::CudaRelease;
+
 use crate::cli::values::{PARTS, Part};
 use crate::diag::error::Errors;
 use crate::toolchain::{Found, Toolchain, search, versions};
 
 /// The CUDA release that a driver's library is for, if it can be loaded.
-type DriverRelease<'a> = &'a dyn Fn(&Path) -> Option<(u32, u32)>;
+type DriverRelease<'a> = &'a dyn Fn(&Path) -> Option<CudaRelease>;
 
 /// The table, one line for each part; `host_linker` is its path and what named it.
 pub fn table(
@@ -62,14 +64,13 @@ fn others(text: &mut String, toolchain: &Toolchain) {
 
 /// Read from the file, or from the toolkit around it.
 fn version(part: Part, found: &Found, driver_release: DriverRelease<'_>) -> Option<String> {
-    let release = |(major, minor): (u32, u32)| format!("{major}.{minor}");
     match part {
         Part::Ptxas | Part::Nvlink => versions::of_program(&found.path),
-        Part::NvJitLink => versions::of_nvjitlink(&found.path).map(release),
+        Part::NvJitLink => versions::of_nvjitlink(&found.path).map(|release| release.to_string()),
         // nvvm/libdevice/libdevice.10.bc, lib/libcudadevrt.a
         Part::Libdevice | Part::Cudadevrt => found.path.ancestors().skip(2).take(4).find_map(versions::of_tree),
         Part::Driver => {
-            let cuda = driver_release(&found.path).map(release);
+            let cuda = driver_release(&found.path);
             match (versions::of_driver(&found.path), cuda) {
                 (Some(own), Some(cuda)) => Some(format!("{own}, CUDA {cuda}")),
                 (own, cuda) => own.or_else(|| cuda.map(|cuda| format!("CUDA {cuda}"))),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use llvm_passes::pipeline::NEWEST_PTX;
-use offload_bundle::arch::{GpuArch, PtxVersion};
+use offload_bundle::arch::{CudaRelease, GpuArch, PtxVersion};
 
 use crate::diag::error::Errors;
 use crate::sys::process;
@@ -16,7 +16,7 @@ pub struct Ptxas {
     /// The program.
     pub path: PathBuf,
     /// Release of CUDA it belongs to: (13, 0).
-    pub release: (u32, u32),
+    pub release: CudaRelease,
     /// All that it says of its version.
     pub version: String,
 }
@@ -42,10 +42,10 @@ pub fn version_text(path: &Path) -> Option<String> {
 }
 
 /// "Cuda compilation tools, release 13.0, V13.0.88" -> (13, 0).
-fn release_in(text: &str) -> Option<(u32, u32)> {
+fn release_in(text: &str) -> Option<CudaRelease> {
     let release = text.split("release ").nth(1)?;
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    Some(CudaRelease { major: numbers.next()?.ok()?, minor: numbers.next()?.ok()? })
 }
 
 /// The PTX version to write for `arch`: the newest that both LLVM and the tool of this CUDA release speak. A release
@@ -53,8 +53,8 @@ fn release_in(text: &str) -> Option<(u32, u32)> {
 ///
 /// # Errors
 /// The target is too new for the tool, or for this LLVM.
-pub fn ptx_version(arch: GpuArch, tool: &Path, release: (u32, u32)) -> Result<PtxVersion, Errors> {
-    let spoken = PtxVersion::of_cuda(release.0, release.1).unwrap_or(NEWEST_PTX).min(NEWEST_PTX);
+pub fn ptx_version(arch: GpuArch, tool: &Path, release: CudaRelease) -> Result<PtxVersion, Errors> {
+    let spoken = PtxVersion::of_cuda(release).unwrap_or(NEWEST_PTX).min(NEWEST_PTX);
     let needed = arch.min_ptx();
     if needed > spoken {
         return Err(Error::TargetTooNew { arch, needed, spoken, tool: tool.to_owned(), release }.into());
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn releases_are_read() {
         let text = "Cuda compilation tools, release 12.9, V12.9.86\nBuild cuda_12.9";
-        assert_eq!(release_in(text), Some((12, 9)));
+        assert_eq!(release_in(text), Some(CudaRelease::new(12, 9)));
         assert_eq!(release_in("GNU ld 2.40"), None);
     }
 
@@ -77,11 +77,11 @@ mod tests {
     fn the_ptx_version_is_the_newest_that_both_speak() {
         let version = |release, arch: &str| ptx_version(arch.parse().unwrap(), Path::new("ptxas"), release);
         for (release, arch, expected) in [
-            ((13, 0), "sm_90", Some("9.0")),
-            ((12, 4), "sm_90a", Some("8.4")),
-            ((99, 0), "sm_90", Some("9.0")),
-            ((11, 4), "sm_90", None),
-            ((12, 4), "sm_120", None),
+            (CudaRelease::new(13, 0), "sm_90", Some("9.0")),
+            (CudaRelease::new(12, 4), "sm_90a", Some("8.4")),
+            (CudaRelease::new(99, 0), "sm_90", Some("9.0")),
+            (CudaRelease::new(11, 4), "sm_90", None),
+            (CudaRelease::new(12, 4), "sm_120", None),
         ] {
             assert_eq!(
                 version(release, arch).ok().map(|ptx| ptx.to_string()).as_deref(),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use memchr::memmem;
 use object::{Object, ObjectSymbol};
+use offload_bundle::CudaRelease;
 
 use crate::sys::mapped_file::Mapped;
 
@@ -11,12 +12,12 @@ use crate::sys::mapped_file::Mapped;
 pub const NVJITLINK_CREATE: &str = "__nvJitLinkCreate_";
 
 /// The release of a libnvJitLink, by the newest of its versioned symbols.
-pub fn of_nvjitlink(path: &Path) -> Option<(u32, u32)> {
+pub fn of_nvjitlink(path: &Path) -> Option<CudaRelease> {
     let content = Mapped::open(path).ok()?;
     let file = object::File::parse(content.bytes()).ok()?;
     let versions = file.dynamic_symbols().filter_map(|symbol| {
         let (major, minor) = symbol.name().ok()?.strip_prefix(NVJITLINK_CREATE)?.split_once('_')?;
-        Some((major.parse().ok()?, minor.parse().ok()?))
+        Some(CudaRelease { major: major.parse().ok()?, minor: minor.parse().ok()? })
     });
     versions.max()
 }

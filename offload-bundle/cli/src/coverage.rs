@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use offload_bundle::GpuArch;
 use offload_bundle::coverage::{
-    self, CheckOptions, CheckReport, Driver, FoundContainer, Jit, Report, Runtime, Severity, Toolkit,
+    self, CheckOptions, CheckReport, Driver, FoundContainer, Jit, Report, Runtime, Severity,
 };
+use offload_bundle::{CudaRelease, GpuArch};
 
 use crate::output::{self, Answer};
 
@@ -66,7 +66,7 @@ pub struct CheckArguments {
     driver: Option<Driver>,
     /// The CUDA toolkit that it is meant to be of, such as 12.9
     #[arg(long)]
-    toolkit: Option<Toolkit>,
+    toolkit: Option<CudaRelease>,
     /// Print an object instead of text
     #[arg(long)]
     json: bool,
@@ -95,7 +95,8 @@ pub fn check(arguments: &CheckArguments) -> Result<Answer, String> {
     if containers.is_empty() && forgotten.is_none() {
         return Err(nothing_in(&arguments.file));
     }
-    let options = CheckOptions { driver: arguments.driver.unwrap_or_default(), toolkit: arguments.toolkit };
+    let driver = arguments.driver.unwrap_or_default();
+    let options = CheckOptions { driver, toolkit: arguments.toolkit, ..CheckOptions::default() };
     let report = CheckReport::new(&containers, &options).with_findings(Vec::from_iter(forgotten));
     let text = if arguments.json { output::json(&report)? } else { report.text() };
     Ok(Answer { text, code: if report.worst() == Some(Severity::Error) { WILL_NOT_DO } else { 0 } })

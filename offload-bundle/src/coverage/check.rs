@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::CHECKED_GPUS;
 use super::code::{Code, Content, Word};
-use super::driver::{Driver, Toolkit};
+use super::driver::Driver;
 use super::findings::{Finding, FindingCode, Severity};
 use super::select::{choose, fits, judge};
-use crate::arch::{ArchFeature, GpuArch};
+use crate::arch::{ArchFeature, CudaRelease, GpuArch, TargetTable};
 
 /// What a fatbin is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -15,7 +14,9 @@ pub struct CheckOptions {
     /// The oldest driver that is to load it.
     pub driver: Driver,
     /// The toolkit that it is meant to be of; without, that of its oldest machine code.
-    pub toolkit: Option<Toolkit>,
+    pub toolkit: Option<CudaRelease>,
+    /// The GPUs that it is checked for.
+    pub targets: TargetTable<'static>,
 }
 
 /// What somebody who ships a fatbin of these entries should know, the worst first.
@@ -24,7 +25,7 @@ pub fn check(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
     findings.extend(codes.iter().filter_map(not_loaded));
     findings.extend(codes.iter().filter_map(lowered));
     findings.extend(forward_compatibility(codes));
-    findings.extend(runs_nowhere(codes, options.driver));
+    findings.extend(runs_nowhere(codes, options));
     sort(&mut findings);
     findings
 }
@@ -35,10 +36,10 @@ pub(super) fn check_entries(codes: &[Code], options: &CheckOptions) -> Vec<Findi
     for code in codes {
         findings.extend(soundness(code));
         findings.extend(against_driver(code, options.driver));
-        findings.extend(against_label(code));
+        findings.extend(against_label(code, options.targets));
         findings.extend(unknown_section(code));
     }
-    findings.extend(hidden(codes, options.driver));
+    findings.extend(hidden(codes, options));
     findings.extend(duplicates(codes));
     findings.extend(toolkits(codes, options.toolkit));
     findings
@@ -94,7 +95,7 @@ fn against_driver(code: &Code, driver: Driver) -> Vec<Finding> {
 }
 
 /// The label against what the image says of itself.
-fn against_label(code: &Code) -> Vec<Finding> {
+fn against_label(code: &Code, targets: TargetTable<'_>) -> Vec<Finding> {
     let (own, what) = match &code.content {
         // A cubin does not record `f`.
         Content::Sass { arch, .. } if is_same_sass(*arch, code.arch) => return Vec::new(),
@@ -102,7 +103,7 @@ fn against_label(code: &Code) -> Vec<Finding> {
         Content::Ptx { target, .. } => (target.filter(|target| *target != code.arch), "PTX"),
         _ => return Vec::new(),
     };
-    let mut found = Vec::from_iter(own.map(|own| wrong_arch(code, own, what)));
+    let mut found = Vec::from_iter(own.map(|own| wrong_arch(code, own, what, targets)));
     if let Content::Ptx { version, .. } = code.content
         && let Some(label) = code.labelled_version.filter(|label| *label != version)
     {
@@ -118,12 +119,13 @@ fn is_same_sass(own: GpuArch, label: GpuArch) -> bool {
 }
 
 /// An error where the label makes a GPU take an image that it cannot run.
-fn wrong_arch(code: &Code, own: GpuArch, what: &str) -> Finding {
+fn wrong_arch(code: &Code, own: GpuArch, what: &str, targets: TargetTable<'_>) -> Finding {
     let runs = |gpu: GpuArch| match code.word() {
         Word::Sass => gpu.runs_sass_of(own),
         _ => gpu.can_jit_ptx_of(own),
     };
-    let failing: Vec<u32> = gpus().filter(|gpu| fits(code, *gpu) && !runs(*gpu)).map(|gpu| gpu.number).collect();
+    let failing = targets.all_gpus().filter(|gpu| fits(code, *gpu) && !runs(*gpu));
+    let failing: Vec<u32> = failing.map(|gpu| gpu.number).collect();
     let severity = if failing.is_empty() { Severity::Warning } else { Severity::Error };
     let text = format!("the label says {}, the {what} is for {own}", code.arch);
     one(FindingCode::WrongLabel, severity, code, &text).on(&failing)
@@ -156,11 +158,11 @@ pub(super) fn not_loaded(code: &Code) -> Option<Finding> {
 }
 
 /// Entries that fail where another would run if they were not there.
-pub(super) fn hidden(codes: &[Code], driver: Driver) -> Vec<Finding> {
+pub(super) fn hidden(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
     let mut pairs: BTreeMap<(usize, usize), (String, Vec<u32>)> = BTreeMap::new();
-    for gpu in gpus() {
+    for gpu in options.targets.all_gpus() {
         let Some(taken) = choose(codes, gpu) else { continue };
-        let runs = |code: &Code| judge(code, gpu, driver.into()).0.runs();
+        let runs = |code: &Code| judge(code, gpu, options.driver.into()).0.runs();
         if runs(taken) {
             continue;
         }
@@ -213,7 +215,7 @@ pub(super) fn forward_compatibility(codes: &[Code]) -> Option<Finding> {
 }
 
 /// Entries of a later major version than the one named, or than the oldest machine code.
-fn toolkits(codes: &[Code], named_toolkit: Option<Toolkit>) -> Vec<Finding> {
+fn toolkits(codes: &[Code], named_toolkit: Option<CudaRelease>) -> Vec<Finding> {
     let of_sass = codes.iter().filter(|code| code.word() == Word::Sass).filter_map(Code::toolkit);
     let (base, whose) = match (named_toolkit, of_sass.min()) {
         (Some(toolkit), _) => (toolkit, "the one named"),
@@ -229,20 +231,25 @@ fn toolkits(codes: &[Code], named_toolkit: Option<Toolkit>) -> Vec<Finding> {
     codes.iter().filter(newer).map(finding).collect()
 }
 
-pub(super) fn runs_nowhere(codes: &[Code], driver: Driver) -> Option<Finding> {
-    let runs = |gpu| choose(codes, gpu).is_some_and(|code| judge(code, gpu, driver.into()).0.runs());
-    if gpus().any(runs) {
+pub(super) fn runs_nowhere(codes: &[Code], options: &CheckOptions) -> Option<Finding> {
+    let runs = |gpu| choose(codes, gpu).is_some_and(|code| judge(code, gpu, options.driver.into()).0.runs());
+    if options.targets.all_gpus().any(runs) {
         return None;
     }
     let message = match codes {
         [] => "the fatbin has no entries".to_owned(),
-        _ => "no GPU from sm_50 to sm_121 runs anything of it".to_owned(),
+        _ => format!("no GPU {} runs anything of it", range(options.targets)),
     };
     Some(Finding::new(FindingCode::RunsNowhere, Severity::Error, Vec::new(), message))
 }
 
-pub(super) fn gpus() -> impl Iterator<Item = GpuArch> {
-    CHECKED_GPUS.into_iter().map(GpuArch::plain)
+/// `from sm_50 to sm_121`.
+pub(super) fn range(targets: TargetTable<'_>) -> String {
+    let all: Vec<GpuArch> = targets.all_gpus().collect();
+    match &all[..] {
+        [first, .., last] => format!("from {first} to {last}"),
+        _ => "known here".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! Faults of programs that take more than one fatbin to see: parts of a device link, and host code without device code.
 
 use super::check::{
-    CheckOptions, check, check_entries, forward_compatibility, gpus, lowered, named, not_loaded, one, sort,
+    CheckOptions, check, check_entries, forward_compatibility, lowered, named, not_loaded, one, range, sort,
 };
 use super::code::{Code, Content, Word};
 use super::containers::{FoundContainer, Role};
-use super::driver::{Driver, Runtime};
+use super::driver::Runtime;
 use super::findings::{Finding, FindingCode, Severity};
 use super::relink::{link, objects, outcome_in};
 use super::select::{choose, judge};
-use crate::arch::{ArchFeature, GpuArch};
+use crate::arch::{ArchFeature, GpuArch, TargetTable};
 use crate::host_object::{self, ModuleId};
 
 /// What somebody who ships a file should know of one of its fatbins, the worst first.
@@ -27,9 +27,9 @@ pub(super) fn check_in(found: &FoundContainer, all: &[FoundContainer], options: 
     let mut findings = check_entries(&found.codes, options);
     findings.extend(found.codes.iter().filter_map(not_loaded));
     findings.extend(found.codes.iter().filter_map(|code| lowered_by(code, &parts)));
-    findings.extend(hidden_link(found, &parts, options.driver));
-    findings.extend(without_ptx(found, &parts));
-    findings.extend(runs_nowhere(found, all, options.driver));
+    findings.extend(hidden_link(found, &parts, options));
+    findings.extend(without_ptx(found, &parts, options.targets));
+    findings.extend(runs_nowhere(found, all, options));
     sort(&mut findings);
     findings
 }
@@ -69,13 +69,13 @@ fn title(part: &FoundContainer) -> String {
 }
 
 /// Linked code that fails where the objects, linked again, would run.
-fn hidden_link(found: &FoundContainer, parts: &[&FoundContainer], driver: Driver) -> Option<Finding> {
-    let runtime = Runtime::from(driver);
+fn hidden_link(found: &FoundContainer, parts: &[&FoundContainer], options: &CheckOptions) -> Option<Finding> {
+    let runtime = Runtime::from(options.driver);
     let is_hiding = |gpu: &GpuArch| {
         let fails = |code: &Code| !judge(code, *gpu, runtime).0.runs();
         choose(&found.codes, *gpu).is_some_and(fails) && link(parts, *gpu, runtime).verdict.runs()
     };
-    let hiding: Vec<GpuArch> = gpus().filter(is_hiding).collect();
+    let hiding: Vec<GpuArch> = options.targets.all_gpus().filter(is_hiding).collect();
     let taken = choose(&found.codes, *hiding.first()?)?;
     let message =
         format!("{} is taken and fails; it hides the objects, which the driver would link again", named(taken));
@@ -84,11 +84,11 @@ fn hidden_link(found: &FoundContainer, parts: &[&FoundContainer], driver: Driver
 }
 
 /// Objects that have nothing for GPUs for which the driver links the others again.
-fn without_ptx(found: &FoundContainer, parts: &[&FoundContainer]) -> Option<Finding> {
+fn without_ptx(found: &FoundContainer, parts: &[&FoundContainer], targets: TargetTable<'_>) -> Option<Finding> {
     let runtime = Runtime::default();
     let mut lacking: Vec<&FoundContainer> = Vec::new();
     let mut numbers = Vec::new();
-    for gpu in gpus().filter(|gpu| choose(&found.codes, *gpu).is_none()) {
+    for gpu in targets.all_gpus().filter(|gpu| choose(&found.codes, *gpu).is_none()) {
         let linked = link(parts, gpu, runtime);
         if linked.parts.is_empty() || linked.missing.is_empty() {
             continue;
@@ -121,11 +121,13 @@ fn no_forward_ptx(found: &FoundContainer, parts: &[&FoundContainer]) -> Option<F
     forward_compatibility(&found.codes)
 }
 
-fn runs_nowhere(found: &FoundContainer, all: &[FoundContainer], driver: Driver) -> Option<Finding> {
-    if gpus().any(|gpu| outcome_in(found, all, gpu, driver.into()).verdict.runs()) {
+fn runs_nowhere(found: &FoundContainer, all: &[FoundContainer], options: &CheckOptions) -> Option<Finding> {
+    let runs = |gpu| outcome_in(found, all, gpu, options.driver.into()).verdict.runs();
+    if options.targets.all_gpus().any(runs) {
         return None;
     }
-    let message = "no GPU from sm_50 to sm_121 runs anything of it, or of the objects that it was linked of".to_owned();
+    let gpus = range(options.targets);
+    let message = format!("no GPU {gpus} runs anything of it, or of the objects that it was linked of");
     Some(Finding::new(FindingCode::RunsNowhere, Severity::Error, Vec::new(), message))
 }
 

@@ -4,8 +4,8 @@ use super::*;
 use crate::coverage::testing::{damaged, lto, ptx, ptx_of, sass, sass_of, set, undecompressable};
 use crate::fatbin::{Compression, EntryKind};
 
-fn checked(codes: &[Code], driver: Driver, toolkit: Option<Toolkit>) -> Vec<Finding> {
-    check(codes, &CheckOptions { driver, toolkit })
+fn checked(codes: &[Code], driver: Driver, toolkit: Option<CudaRelease>) -> Vec<Finding> {
+    check(codes, &CheckOptions { driver, toolkit, ..CheckOptions::default() })
 }
 
 /// Code, severity and entries of what is found for driver 580.
@@ -80,7 +80,7 @@ fn fb007_wrong_label() {
     }
     assert_eq!(found(&set([ptx_of("8.8", "80", "90")])), [("FB007", Severity::Warning, vec![1])]);
     let mut codes = set([ptx("90")]);
-    codes[0].labelled_version = crate::PtxVersion::of_cuda(12, 0);
+    codes[0].labelled_version = crate::PtxVersion::of_cuda(CudaRelease::new(12, 0));
     assert_eq!(found(&codes), [("FB007", Severity::Warning, vec![1])]);
 }
 
@@ -95,11 +95,11 @@ fn fb008_no_forward_ptx() {
 fn fb009_newer_toolkit() {
     let mut codes = set([sass("80"), ptx("90"), sass("90")]);
     if let Content::Sass { toolkit, .. } = &mut codes[0].content {
-        *toolkit = Some(Toolkit { major: 12, minor: 9 });
+        *toolkit = Some(CudaRelease::new(12, 9));
     }
     let expected = [("FB009", Severity::Warning, vec![2]), ("FB009", Severity::Warning, vec![3])];
     assert_eq!(found(&codes), expected);
-    let named = |major| checked(&codes, Driver::NewEnough, Some(Toolkit { major, minor: 0 })).len();
+    let named = |major| checked(&codes, Driver::NewEnough, Some(CudaRelease { major, minor: 0 })).len();
     assert_eq!([named(11), named(12), named(13)], [3, 2, 0]);
     assert_eq!(checked(&set([ptx("90")]), Driver::NewEnough, None), []);
 }

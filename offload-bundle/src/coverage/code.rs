@@ -5,9 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Serialize;
 
-use super::driver::Toolkit;
 use crate::FormatError;
-use crate::arch::{GpuArch, PtxVersion};
+use crate::arch::{CudaRelease, GpuArch, PtxVersion};
 use crate::cubin::{self, Cubin, CubinSymbol, SymbolBinding, SymbolKind};
 use crate::fatbin::{Compression, Entry, EntryKind};
 use crate::ptx::{self, header};
@@ -50,7 +49,7 @@ pub enum Content {
         /// What it was made for; never with the suffix `f`, which cubins do not record.
         arch: GpuArch,
         /// The release that made it, if it is known.
-        toolkit: Option<Toolkit>,
+        toolkit: Option<CudaRelease>,
         /// The virtual architecture that it was compiled for, if that is recorded.
         virtual_arch: Option<u32>,
         /// Whether a device link made it.
@@ -123,10 +122,10 @@ impl Code {
     }
 
     /// The toolkit that made it, as far as the image tells: of PTX the first that knows its version.
-    pub fn toolkit(&self) -> Option<Toolkit> {
+    pub fn toolkit(&self) -> Option<CudaRelease> {
         match &self.content {
             Content::Sass { toolkit, .. } => *toolkit,
-            Content::Ptx { version, .. } => version.cuda_release().map(|(major, minor)| Toolkit { major, minor }),
+            Content::Ptx { version, .. } => version.cuda_release(),
             _ => None,
         }
     }
@@ -242,10 +241,9 @@ fn sass(cubin: &Cubin<'_>, used: Use, in_file: impl Fn(FormatError) -> FormatErr
     if let Some(fault) = fault {
         return Content::Faulty(fault.with_error(in_file(fault.error().clone())));
     }
-    let toolkit = cubin.toolkit().map(|(major, minor)| Toolkit { major, minor });
     Content::Sass {
         arch: cubin.arch(),
-        toolkit: toolkit.or_else(|| unrecorded_toolkit(cubin)),
+        toolkit: cubin.toolkit().or_else(|| unrecorded_toolkit(cubin)),
         virtual_arch: cubin.virtual_arch(),
         linked: cubin.is_device_linked(),
         unknown_section: cubin.unknown_section().map(str::to_owned),
@@ -271,8 +269,8 @@ pub(super) fn link_symbols(entry: &Entry<'_>) -> LinkSymbols {
 }
 
 /// CUDA 12.8 and 12.9 do not record themselves in cubins of the new layout, CUDA 13 does.
-fn unrecorded_toolkit(cubin: &cubin::Cubin<'_>) -> Option<Toolkit> {
-    (cubin.abi_version() >= 8).then_some(Toolkit { major: 12, minor: 8 })
+fn unrecorded_toolkit(cubin: &cubin::Cubin<'_>) -> Option<CudaRelease> {
+    (cubin.abi_version() >= 8).then_some(CudaRelease::new(12, 8))
 }
 
 pub(super) fn recount(codes: &mut [Code]) {

@@ -1,10 +1,10 @@
 //! What drivers can load: the PTX versions, toolkits and compressions that each branch knows.
 
-use std::fmt;
 use std::str::FromStr;
 
 use super::code::{Code, Word};
-use crate::arch::PtxVersion;
+use crate::arch::table::{KNOWN, KnownRelease};
+use crate::arch::{CudaRelease, PtxVersion};
 use crate::fatbin::Compression;
 
 /// The driver that is to load a fatbin.
@@ -51,46 +51,13 @@ impl From<Driver> for Runtime {
     }
 }
 
-/// A CUDA toolkit's release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Toolkit {
-    /// 13 of 13.0.
-    pub major: u32,
-    /// 0 of 13.0.
-    pub minor: u32,
-}
-
-/// A text that is no [`Driver`] or [`Toolkit`].
+/// A text that is not a [`Driver`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ParseDriverError {
-    /// Not a driver version.
-    #[error("`{0}` is not a driver version such as 580 or 580.159.04")]
-    Driver(String),
-    /// Not a toolkit version.
-    #[error("`{0}` is not a CUDA version such as 13.0")]
-    Toolkit(String),
-}
+#[error("`{0}` is not a driver version such as 580 or 580.159.04")]
+pub struct UnknownDriver(pub String);
 
-/// The CUDA release and the driver branch that came with it (release notes of the CUDA toolkits).
-///
-/// PTX needs that branch: minor version compatibility is for machine code only.
-#[rustfmt::skip]
-const BRANCHES: [((u32, u32), u32); 27] = [
-    ((9, 0), 384), ((9, 1), 390), ((9, 2), 396),
-    ((10, 0), 410), ((10, 1), 418), ((10, 2), 440),
-    ((11, 0), 450), ((11, 1), 455), ((11, 2), 460), ((11, 3), 465), ((11, 4), 470), ((11, 5), 495), ((11, 6), 510),
-    ((11, 7), 515), ((11, 8), 520),
-    ((12, 0), 525), ((12, 1), 530), ((12, 2), 535), ((12, 3), 545), ((12, 4), 550), ((12, 5), 555), ((12, 6), 560),
-    ((12, 7), 565),
-    ((12, 8), 570), ((12, 9), 575),
-    ((13, 0), 580), ((13, 1), 590),
-];
-
-/// The least driver branch for machine code of a toolkit of that major version.
-const SASS_FLOORS: [(u32, u32); 5] = [(13, 580), (12, 525), (11, 450), (10, 410), (9, 384)];
-
-/// The first branch that decompresses Zstandard: that of CUDA 12.4.
-const ZSTD_FLOOR: u32 = 550;
+/// The first CUDA release whose driver decompresses Zstandard.
+const FIRST_WITH_ZSTD: CudaRelease = CudaRelease::new(12, 4);
 
 impl Driver {
     /// Whether it is of `branch` or later.
@@ -101,30 +68,34 @@ impl Driver {
         }
     }
 
-    /// The branch that is needed to compile that PTX, if this driver is older.
+    /// The driver that came with a CUDA release; `None` for releases without a row in the table.
+    pub fn of_release(release: CudaRelease) -> Option<Self> {
+        KNOWN.release(release).map(|row| Driver::Branch(row.driver_branch))
+    }
+
+    /// The branch that is needed to compile PTX of that version, if this driver is older.
     pub fn lacks_for_ptx(self, version: PtxVersion) -> Option<u32> {
-        let known = BRANCHES.iter().find(|((major, minor), _)| PtxVersion::of_cuda(*major, *minor) >= Some(version));
-        let newest = BRANCHES.last().map_or(0, |row| row.1);
+        let first = KNOWN.releases.iter().find(|row| row.ptx >= version);
         // PTX newer than the table needs a branch newer than the table.
-        let needed = known.map_or(newest + 1, |row| row.1);
+        let needed = first.map_or(newest().map_or(0, |row| row.driver_branch + 1), |row| row.driver_branch);
         (!self.reaches(needed)).then_some(needed)
     }
 
-    /// The branch that is needed to load machine code of that toolkit, if this driver is older.
-    pub fn lacks_for_sass(self, toolkit: Toolkit) -> Option<u32> {
-        let newest = SASS_FLOORS.first().map_or((0, 0), |row| *row);
-        let needed = match SASS_FLOORS.iter().find(|row| row.0 <= toolkit.major) {
-            Some(row) if row.0 == toolkit.major => row.1,
-            // A major version after the table's needs a branch after the table's.
-            Some(_) if toolkit.major > newest.0 => newest.1 + 1,
-            _ => 0,
-        };
+    /// The branch that is needed to load machine code of that release, if this driver is older: by minor version compatibility, that
+    /// of the first release of the major version.
+    pub fn lacks_for_sass(self, release: CudaRelease) -> Option<u32> {
+        let first = |major| KNOWN.releases.iter().find(|row| row.release.major == major).map(|row| row.driver_branch);
+        let newest = newest().map_or(0, |row| row.release.major);
+        // A major version after the table's needs a branch after that of the table's newest.
+        let after = first(newest).filter(|_| release.major > newest).map(|branch| branch + 1);
+        let needed = first(release.major).or(after).unwrap_or(0);
         (!self.reaches(needed)).then_some(needed)
     }
 
     /// The branch that is needed to decompress that, if this driver is older.
     pub fn lacks_for_compression(self, compression: Compression) -> Option<u32> {
-        (compression == Compression::Zstd && !self.reaches(ZSTD_FLOOR)).then_some(ZSTD_FLOOR)
+        let floor = KNOWN.release(FIRST_WITH_ZSTD).map(|row| row.driver_branch);
+        floor.filter(|floor| compression == Compression::Zstd && !self.reaches(*floor))
     }
 
     /// What can be said of it to a reader: `580 (CUDA 13.0, PTX up to 9.0)`.
@@ -132,57 +103,34 @@ impl Driver {
         let Driver::Branch(own) = self else {
             return "not given, assumed to be new enough for everything here".to_owned();
         };
-        let row = BRANCHES.iter().rev().find(|row| row.1 <= own);
-        let newest = BRANCHES.last().is_some_and(|row| own > row.1);
-        match row.and_then(|((major, minor), _)| Some((major, minor, PtxVersion::of_cuda(*major, *minor)?))) {
-            Some(_) if newest => format!("{own} (newer than this program knows, assumed to compile any PTX)"),
-            Some((major, minor, ptx)) => format!("{own} (CUDA {major}.{minor}, PTX up to {ptx})"),
+        let row = KNOWN.releases.iter().rev().find(|row| row.driver_branch <= own);
+        match row {
+            Some(row) if Some(row) == newest() && own > row.driver_branch => {
+                format!("{own} (newer than this program knows, assumed to compile any PTX)")
+            }
+            Some(row) => format!("{own} (CUDA {}, PTX up to {})", row.release, row.ptx),
             None => format!("{own} (older than CUDA 9)"),
         }
     }
 }
 
+/// The newest known release.
+fn newest() -> Option<&'static KnownRelease> {
+    KNOWN.releases.last()
+}
+
 impl FromStr for Driver {
-    type Err = ParseDriverError;
+    type Err = UnknownDriver;
 
     /// Reads `580` and `580.159.04`.
-    fn from_str(text: &str) -> Result<Self, ParseDriverError> {
+    fn from_str(text: &str) -> Result<Self, UnknownDriver> {
         let mut parts = text.split('.').map(number);
         let branch = parts.next().flatten();
         // A CUDA version in its place (13.0) would silently mean a driver that runs nothing.
         match branch.filter(|branch| *branch >= 100) {
             Some(branch) if parts.all(|part| part.is_some()) => Ok(Driver::Branch(branch)),
-            _ => Err(ParseDriverError::Driver(text.to_owned())),
+            _ => Err(UnknownDriver(text.to_owned())),
         }
-    }
-}
-
-impl FromStr for Toolkit {
-    type Err = ParseDriverError;
-
-    /// Reads `13`, `13.0` and `13.0.88`.
-    fn from_str(text: &str) -> Result<Self, ParseDriverError> {
-        let parts: Option<Vec<u32>> = text.split('.').map(number).collect();
-        match parts.as_deref() {
-            Some([major, rest @ ..]) if (1..100).contains(major) => {
-                Ok(Toolkit { major: *major, minor: rest.first().copied().unwrap_or(0) })
-            }
-            _ => Err(ParseDriverError::Toolkit(text.to_owned())),
-        }
-    }
-}
-
-impl Toolkit {
-    /// The driver that came with it; `None` for a toolkit before 9.0 or after the newest known.
-    pub fn driver(self) -> Option<Driver> {
-        let row = BRANCHES.iter().find(|((major, minor), _)| (*major, *minor) == (self.major, self.minor));
-        row.map(|row| Driver::Branch(row.1))
-    }
-}
-
-impl fmt::Display for Toolkit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
     }
 }
 
@@ -215,10 +163,10 @@ mod tests {
 
     #[test]
     fn the_branch_that_each_toolkit_needs() {
-        let needs = |major| Driver::Branch(100).lacks_for_sass(Toolkit { major, minor: 3 });
+        let needs = |major| Driver::Branch(100).lacks_for_sass(CudaRelease { major, minor: 3 });
         assert_eq!([8, 9, 11, 12, 13, 14].map(needs), [None, Some(384), Some(450), Some(525), Some(580), Some(581)]);
-        assert_eq!(Driver::Branch(525).lacks_for_sass(Toolkit { major: 12, minor: 9 }), None);
-        assert_eq!(Driver::NewEnough.lacks_for_sass(Toolkit { major: 99, minor: 0 }), None);
+        assert_eq!(Driver::Branch(525).lacks_for_sass(CudaRelease::new(12, 9)), None);
+        assert_eq!(Driver::NewEnough.lacks_for_sass(CudaRelease::new(99, 0)), None);
     }
 
     #[test]
@@ -234,11 +182,6 @@ mod tests {
         assert_eq!("580.159.04".parse(), Ok(Driver::Branch(580)));
         for text in ["", "13.0", "580.", "x", "+580", "580.a", "99999999999"] {
             assert!(text.parse::<Driver>().is_err(), "{text}");
-        }
-        assert_eq!("13.0.88".parse(), Ok(Toolkit { major: 13, minor: 0 }));
-        assert_eq!("12".parse(), Ok(Toolkit { major: 12, minor: 0 }));
-        for text in ["", "580", "0", "12.", "12.x"] {
-            assert!(text.parse::<Toolkit>().is_err(), "{text}");
         }
         assert_eq!(Driver::Branch(581).description(), "581 (CUDA 13.0, PTX up to 9.0)");
         assert_eq!(Driver::Branch(300).description(), "300 (older than CUDA 9)");

@@ -33,22 +33,10 @@ pub use check::{CheckOptions, check};
 pub use check_link::forgotten_link;
 pub use code::{Code, Content, LinkSymbols, Twins, inspect};
 pub use containers::{FoundContainer, Place, Role, containers};
-pub use driver::{Driver, Jit, ParseDriverError, Runtime, Toolkit};
+pub use driver::{Driver, Jit, Runtime, UnknownDriver};
 pub use findings::{Finding, FindingCode, Severity};
 pub use needs::{DriverNeeds, EntryNeed, driver_needs, too_new_for};
 pub use report::{
     CheckReport, CheckedContainer, ContainerReport, GpuReport, PartReport, PassedOverReport, Report, RoleReport,
 };
 pub use select::{Outcome, Part, PassedOver, Verdict, WhyNot, outcome};
-
-/// The GPUs that [`Report`] has a row for: those of the compilers of CUDA 13.
-pub const GPUS: [u32; 12] = [75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];
-
-/// Those, and older ones that CUDA 12 still compiled for: what [`check`] asks for.
-const CHECKED_GPUS: [u32; 21] =
-    [50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121];
-
-/// Whether [`check`] knows a GPU of that number.
-pub fn knows(arch: crate::GpuArch) -> bool {
-    CHECKED_GPUS.contains(&arch.number)
-}

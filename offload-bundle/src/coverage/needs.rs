@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::code::{Code, Content};
-use super::driver::{Driver, Toolkit};
+use super::driver::Driver;
 
 /// Why an entry needs a driver of some branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,7 +36,8 @@ pub fn driver_needs(codes: &[Code]) -> DriverNeeds {
 /// The entries that are too new for a driver, with the branch that each needs.
 ///
 /// ```
-/// use offload_bundle::coverage::{Driver, Toolkit, inspect, too_new_for};
+/// use offload_bundle::CudaRelease;
+/// use offload_bundle::coverage::{Driver, inspect, too_new_for};
 /// use offload_bundle::fatbin::{self, BuilderOptions, FatbinBuilder};
 ///
 /// let mut builder = FatbinBuilder::new(BuilderOptions::default());
@@ -44,7 +45,7 @@ pub fn driver_needs(codes: &[Code]) -> DriverNeeds {
 /// let fatbin = builder.finish()?;
 /// let codes = inspect(&fatbin::read(&fatbin).expect("what was built"));
 /// // The driver that came with CUDA 12.4.
-/// let driver = Toolkit { major: 12, minor: 4 }.driver().expect("a known toolkit");
+/// let driver = Driver::of_release(CudaRelease::new(12, 4)).expect("a known release");
 /// assert_eq!(too_new_for(&codes, driver)[0].what, "PTX 9.0");
 /// # Ok::<(), fatbin::FatbinError>(())
 /// ```
@@ -59,9 +60,8 @@ fn needs_of(code: &Code, driver: Driver) -> Vec<EntryNeed> {
     };
     match &code.content {
         Content::Ptx { version, .. } => lacks(driver.lacks_for_ptx(*version), format!("PTX {version}")),
-        Content::Sass { toolkit: Some(Toolkit { major, minor }), .. } => {
-            let toolkit = Toolkit { major: *major, minor: *minor };
-            lacks(driver.lacks_for_sass(toolkit), format!("machine code of CUDA {major}"));
+        Content::Sass { toolkit: Some(toolkit), .. } => {
+            lacks(driver.lacks_for_sass(*toolkit), format!("machine code of CUDA {}", toolkit.major));
         }
         _ => {}
     }
@@ -75,6 +75,7 @@ fn needs_of(code: &Code, driver: Driver) -> Vec<EntryNeed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::CudaRelease;
     use crate::coverage::testing::{lto, ptx_of, sass, set};
     use crate::fatbin::Compression;
 
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn drivers_of_toolkits() {
-        let driver = |major, minor| Toolkit { major, minor }.driver();
+        let driver = |major, minor| Driver::of_release(CudaRelease { major, minor });
         assert_eq!(driver(12, 4), Some(Driver::Branch(550)));
         assert_eq!(driver(13, 0), Some(Driver::Branch(580)));
         assert_eq!(driver(8, 0), None);

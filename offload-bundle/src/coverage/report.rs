@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::GPUS;
 use super::check::CheckOptions;
 use super::check_link::check_in;
 use super::code::Code;
@@ -14,6 +13,7 @@ use super::relink::outcome_in;
 use super::select::{Outcome, Part};
 use super::text;
 use crate::GpuArch;
+use crate::arch::table::KNOWN;
 
 /// What a driver does with each fatbin of a file. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -103,7 +103,7 @@ pub struct PassedOverReport {
 }
 
 impl Report {
-    /// The outcomes for one GPU, or for all of [`GPUS`].
+    /// The outcomes for one GPU, or for all that the newest CUDA release generates code for.
     pub fn new(containers: &[FoundContainer], gpu: Option<GpuArch>, runtime: impl Into<Runtime>) -> Self {
         Self::of_sections(containers, gpu, runtime, &[])
     }
@@ -116,7 +116,7 @@ impl Report {
         sections: &[String],
     ) -> Self {
         let runtime = runtime.into();
-        let gpus = gpu.map_or_else(|| GPUS.map(GpuArch::plain).to_vec(), |gpu| vec![gpu]);
+        let gpus = gpu.map_or_else(|| KNOWN.current_gpus().collect(), |gpu| vec![gpu]);
         let row = |found: &FoundContainer, gpu: &GpuArch| GpuReport::new(&outcome_in(found, containers, *gpu, runtime));
         let report = |found: &FoundContainer| ContainerReport {
             place: found.place.clone(),

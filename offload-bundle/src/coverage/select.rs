@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::code::{Code, Content, Word};
-use super::driver::{Driver, Jit, Runtime, Toolkit};
-use crate::arch::{ArchFeature, GpuArch, PtxVersion};
+use super::driver::{Driver, Jit, Runtime};
+use crate::arch::{ArchFeature, CudaRelease, GpuArch, PtxVersion};
 use crate::cubin::Fault;
 
 /// What becomes of a fatbin on one GPU.
@@ -266,7 +266,7 @@ fn of_fault(fault: &Fault) -> Verdict {
 fn judge_sass(
     code: &Code,
     own: GpuArch,
-    toolkit: Option<Toolkit>,
+    toolkit: Option<CudaRelease>,
     gpu: GpuArch,
     driver: Driver,
 ) -> (Verdict, Option<String>) {

@@ -1,9 +1,8 @@
 //! Entries for tests, without bytes.
 
 use super::code::{Code, Content, Twins, recount};
-use super::driver::Toolkit;
 use crate::FormatError;
-use crate::arch::{GpuArch, PtxVersion};
+use crate::arch::{CudaRelease, GpuArch, PtxVersion};
 use crate::fatbin::{Compression, EntryKind};
 
 fn arch(name: &str) -> GpuArch {
@@ -30,7 +29,7 @@ pub(super) fn sass(label: &str) -> Code {
 
 /// Machine code for one GPU under the label of another.
 pub(super) fn sass_of(own: &str, label: &str) -> Code {
-    let toolkit = Some(Toolkit { major: 13, minor: 0 });
+    let toolkit = Some(CudaRelease::new(13, 0));
     code(
         EntryKind::Elf,
         label,

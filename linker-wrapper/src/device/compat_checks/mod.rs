@@ -141,7 +141,7 @@ fn of_cubin(bytes: &[u8]) -> Vec<(Check, String)> {
         (_, true) => DebugKind::Lines,
         _ => DebugKind::None,
     };
-    let toolkit = cubin.toolkit().map(|(major, _)| (Check::Toolkit, format!("CUDA {major}")));
+    let toolkit = cubin.toolkit().map(|release| (Check::Toolkit, format!("CUDA {}", release.major)));
     toolkit.into_iter().chain([(Check::Debug, debug(kind).to_owned())]).collect()
 }
 

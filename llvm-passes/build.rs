@@ -7,6 +7,9 @@ use std::process::Command;
 
 const COMPONENTS: [&str; 8] = ["nvptx", "x86", "passes", "ipo", "linker", "bitreader", "bitwriter", "executionengine"];
 
+/// The C++ files in `src/sys`.
+const SHIM: [&str; 6] = ["copies", "diagnostics", "modules", "mover", "process", "references"];
+
 fn main() {
     println!("cargo::rerun-if-env-changed=LLVM_SYS_221_PREFIX");
     println!("cargo::rerun-if-changed=build.rs");
@@ -29,12 +32,15 @@ fn main() {
 
 /// The C++ files, compiled as LLVM itself is: without exceptions and run-time types.
 fn compile_shim(llvm_config: &Path) {
-    println!("cargo::rerun-if-changed=src/sys.cpp");
-    println!("cargo::rerun-if-changed=src/graph.cpp");
+    println!("cargo::rerun-if-changed=src/sys");
     let headers = ask(llvm_config, &["--includedir"]);
     let mut compiler = cc::Build::new();
     compiler.cpp(true).std("c++17").flag("-fno-exceptions").flag("-fno-rtti").cpp_link_stdlib(None);
-    compiler.flag("-isystem").flag(headers.trim()).files(["src/sys.cpp", "src/graph.cpp"]).compile("fatlink_llvm");
+    compiler
+        .flag("-isystem")
+        .flag(headers.trim())
+        .files(SHIM.map(|name| format!("src/sys/{name}.cpp")))
+        .compile("fatlink_llvm");
 }
 
 /// The compiler's archive of a library, or its shared library where there is none. The archive is linked by a folder that

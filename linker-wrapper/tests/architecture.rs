@@ -49,8 +49,7 @@ fn unsafe_code_stays_where_it_belongs() {
     // libraries that are loaded at run time (nvJitLink, the driver): functions known by name alone have no type but the one that we
     // write down.
     let allowed = [
-        "llvm-passes/src/sys.rs",
-        "llvm-passes/src/sys/owned_module.rs",
+        "llvm-passes/src/sys/",
         "llvm-passes/src/crash.rs",
         // The allocator of the program.
         "llvm-passes/src/out_of_memory.rs",
@@ -65,7 +64,10 @@ fn unsafe_code_stays_where_it_belongs() {
         let text = fs::read_to_string(&path).unwrap();
         // Spelled in two parts, so that this file does not find itself.
         let word = ["unsafe", " {"].concat();
-        assert!(allowed.contains(&&*name) || !text.contains(&word), "{name} has a block of {word}");
+        assert!(
+            allowed.iter().any(|place| name.starts_with(place)) || !text.contains(&word),
+            "{name} has a block of {word}"
+        );
     }
     let story = fs::read_to_string(root().join("offload-bundle/src/lib.rs")).unwrap();
     assert!(story.contains("#![forbid(unsafe_code)]"));

@@ -17,7 +17,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use crate::out_of_memory;
+use crate::{out_of_memory, sys};
 
 /// First argument of the fresh copy. Behind it: the signal's number or [`NO_MEMORY`], what LLVM was doing (nothing, if it
 /// was not running), what was given to [`prepare`] and [`note_output`], and the command line that was given to
@@ -309,14 +309,10 @@ fn last_words() -> ! {
     }
 }
 
-/// Makes LLVM forget that it could not write something to stdout or stderr, for which it would end the process with an
-/// error at its exit.
+/// Clears the write errors of LLVM's stdout and stderr, for which LLVM would end the process with an error at exit. Call this
+/// at the end of the process.
 pub fn forget_stream_errors() {
-    unsafe extern "C" {
-        fn fatlink_forget_stream_errors();
-    }
-    // SAFETY: it takes nothing, and no other thread uses LLVM any more.
-    unsafe { fatlink_forget_stream_errors() };
+    sys::forget_stream_errors();
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub struct Take {
     pub name: Option<String>,
 }
 
-/// How a global comes into a partition. The numbers are graph.cpp's.
+/// How a global comes into a partition. The values are those in sys/mover.cpp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum How {
     /// With its body, for this partition alone.
@@ -62,7 +62,7 @@ pub fn extract<'s>(
         let module = session.read_lazily(unit.name, unit.bitcode)?;
         follow_first_about_denormals(&merged, &module);
         let name = |take: &Take| take.name.as_deref().and_then(|name| CString::new(name).ok());
-        let takes: Vec<_> = part.takes.iter().map(|take| (take.number, take.how as u8, name(take))).collect();
+        let takes: Vec<_> = part.takes.iter().map(|take| (take.number, take.how, name(take))).collect();
         let moved = crash::during(&format!("merging {}", unit.name), || mover.take(module, &takes));
         let said = session.take_errors();
         if let Err(message) = moved {

@@ -32,5 +32,4 @@ pub mod visible_functions;
 
 pub use error::IrError;
 pub use inkwell::module::Module;
-pub use sys::owned_program::OwnedProgram;
-pub use sys::{initialize, on_fatal_error, parse_llvm_options};
+pub use sys::{OwnedProgram, initialize, on_fatal_error, parse_llvm_options};

@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::Ordering;
 
-use crate::crash;
+use crate::{crash, sys};
 
 /// From this size on whoever asks may well be prepared for a refusal: the size may be one that a damaged file gives.
 const LARGE: usize = 1 << 30;
@@ -50,12 +50,8 @@ unsafe impl GlobalAlloc for Allocator {
 
 /// The same for what LLVM allocates.
 pub(crate) fn watch_llvm() {
-    unsafe extern "C" {
-        fn fatlink_on_out_of_memory(report: extern "C" fn());
-    }
     extern "C" fn report() {
         crash::out_of_memory();
     }
-    // SAFETY: the function lives forever.
-    unsafe { fatlink_on_out_of_memory(report) };
+    sys::on_out_of_memory(report);
 }

@@ -108,7 +108,7 @@ fn is_shared(variable: GlobalValue<'_>) -> bool {
     variable.as_pointer_value().get_type().get_address_space() == AddressSpace::from(SHARED)
 }
 
-fn indirect_symbol(indirect: sys::Indirect) -> Option<Symbol> {
+fn indirect_symbol(indirect: sys::Indirect<'_>) -> Option<Symbol> {
     let strength = match indirect.linkage() {
         LLVMLinkage::LLVMExternalLinkage => Strength::Strong,
         LLVMLinkage::LLVMWeakAnyLinkage | LLVMLinkage::LLVMWeakODRLinkage => Strength::Weak,

@@ -1,18 +1,12 @@
 //! A module together with the LLVM context that it lives in, as one value that can move between threads.
 
-use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
 
-use inkwell::llvm_sys::core as llvm;
-use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use inkwell::module::Module;
 
+use super::modules;
 use crate::session::Session;
 use crate::{IrError, crash};
-
-unsafe extern "C" {
-    fn fatlink_load_bodies(module: LLVMModuleRef) -> *mut c_char;
-}
 
 /// A lazily loaded module and its session.
 pub(crate) struct OwnedModule<'a> {
@@ -47,19 +41,11 @@ impl<'a> OwnedModule<'a> {
 
     /// Parses all function bodies.
     pub(crate) fn load_bodies(&mut self, unit: &str) -> Result<(), IrError> {
-        // SAFETY: the module is alive; a message is a C string that is ours to dispose of.
-        let message = crash::during(&format!("reading {unit}"), || unsafe {
-            let raw = fatlink_load_bodies(self.module.as_mut_ptr());
-            (!raw.is_null()).then(|| {
-                let text = CStr::from_ptr(raw).to_string_lossy().into_owned();
-                llvm::LLVMDisposeMessage(raw);
-                text
-            })
-        });
+        let loaded = crash::during(&format!("reading {unit}"), || modules::load_bodies(&self.module));
         let diagnosed = self.session.take_errors();
-        match message {
-            Some(message) if diagnosed.is_empty() => Err(IrError::Bitcode { unit: unit.to_owned(), message }),
-            None if diagnosed.is_empty() => Ok(()),
+        match loaded {
+            Ok(()) if diagnosed.is_empty() => Ok(()),
+            Err(message) if diagnosed.is_empty() => Err(IrError::Bitcode { unit: unit.to_owned(), message }),
             _ => Err(IrError::Bitcode { unit: unit.to_owned(), message: diagnosed }),
         }
     }

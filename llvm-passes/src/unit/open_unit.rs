@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::IrError;
-use crate::sys::owned_module::OwnedModule;
+use crate::sys::OwnedModule;
 
 /// What LLVM allocates for a module of any size, mostly for its context (measured: 100 KiB).
 const MEMORY_OF_CONTEXT: usize = 100 << 10;

@@ -1,0 +1,87 @@
+//! Parsing and merging modules; their flags and debug information.
+
+use std::ffi::c_char;
+use std::ptr;
+
+use inkwell::context::{AsContextRef, Context};
+use inkwell::llvm_sys::core as llvm;
+use inkwell::llvm_sys::prelude::{LLVMMemoryBufferRef, LLVMModuleRef};
+use inkwell::llvm_sys::{bit_reader, linker};
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+
+use super::take_message;
+use crate::module_flags::DebugKind;
+
+unsafe extern "C" {
+    fn fatlink_load_bodies(module: LLVMModuleRef) -> *mut c_char;
+    fn fatlink_debug_information(module: LLVMModuleRef) -> i32;
+    fn fatlink_set_module_flag(module: LLVMModuleRef, name: *const c_char, length: usize, value: u32);
+}
+
+/// Parses a module whose function bodies are loaded when they are first needed. On `Err(())` the context's sink holds the
+/// reason.
+pub(crate) fn read_lazily<'ctx>(context: &'ctx Context, buffer: MemoryBuffer<'_>) -> Result<Module<'ctx>, ()> {
+    let raw: LLVMMemoryBufferRef = buffer.as_mut_ptr();
+    let mut module: LLVMModuleRef = ptr::null_mut();
+    // SAFETY: on success the module owns the buffer, which is therefore forgotten here; on failure it stays ours.
+    unsafe {
+        if bit_reader::LLVMGetBitcodeModuleInContext2(context.as_ctx_ref(), raw, &mut module) != 0 {
+            return Err(());
+        }
+        std::mem::forget(buffer);
+        Ok(Module::new(module))
+    }
+}
+
+/// Parses all function bodies of a module that was read lazily.
+pub(super) fn load_bodies(module: &Module<'_>) -> Result<(), String> {
+    // SAFETY: the module is alive; a message is ours to free.
+    match unsafe { take_message(fatlink_load_bodies(module.as_mut_ptr())) } {
+        None => Ok(()),
+        Some(message) => Err(message),
+    }
+}
+
+/// Merges `source` into `destination`. On `Err(())` the context's sink holds the reason.
+pub(crate) fn link_modules(destination: &Module<'_>, source: Module<'_>) -> Result<(), ()> {
+    let raw = source.as_mut_ptr();
+    std::mem::forget(source);
+    // SAFETY: both modules live in one context, and LLVM consumes `source` even if it fails.
+    match unsafe { linker::LLVMLinkModules2(destination.as_mut_ptr(), raw) } {
+        0 => Ok(()),
+        _ => Err(()),
+    }
+}
+
+/// How much debug information a module has.
+pub(crate) fn debug_information(module: &Module<'_>) -> DebugKind {
+    // SAFETY: a query on a live module.
+    match unsafe { fatlink_debug_information(module.as_mut_ptr()) } {
+        0 => DebugKind::None,
+        1 => DebugKind::Lines,
+        _ => DebugKind::Full,
+    }
+}
+
+/// Sets an integer module flag that overrides those of other modules.
+pub(crate) fn set_module_flag(module: &Module<'_>, key: &str, value: u32) {
+    // SAFETY: the key is that many bytes, alive during the call.
+    unsafe { fatlink_set_module_flag(module.as_mut_ptr(), key.as_ptr().cast(), key.len(), value) }
+}
+
+/// The value of an integer module flag; `None` if there is no such flag, or it is no integer.
+pub(crate) fn integer_module_flag(module: &Module<'_>, key: &str) -> Option<u64> {
+    // SAFETY: the flag's metadata lives as long as the module, and the value is read only if it is an integer constant.
+    unsafe {
+        let metadata = llvm::LLVMGetModuleFlag(module.as_mut_ptr(), key.as_ptr().cast(), key.len());
+        if metadata.is_null() {
+            return None;
+        }
+        let context = llvm::LLVMGetModuleContext(module.as_mut_ptr());
+        let value = llvm::LLVMMetadataAsValue(context, metadata);
+        // Metadata wraps a constant; the only operand of the wrapper is the constant itself.
+        let number = llvm::LLVMIsAConstantInt(llvm::LLVMGetOperand(value, 0));
+        if number.is_null() { None } else { Some(llvm::LLVMConstIntGetZExtValue(number)) }
+    }
+}

@@ -1,0 +1,41 @@
+// What concerns the whole process: LLVM's own command line, memory and streams. Declared in process.rs.
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstdlib>
+#include <new>
+#include <system_error>
+
+// The destructors of LLVM's streams end the process with an error if anything could not be written.
+extern "C" void fatlink_forget_stream_errors() {
+  llvm::outs().clear_error();
+  llvm::errs().clear_error();
+}
+
+// A reader that closed the pipe because it has read enough is not an error.
+static void forgetClosedPipe() {
+  llvm::outs().flush();
+  if (llvm::outs().error() == std::errc::broken_pipe)
+    llvm::outs().clear_error();
+}
+
+// LLVMParseCommandLineOptions discards LLVM's messages and does not return whether there were any.
+extern "C" bool fatlink_parse_llvm_options(int count, const char *const *words) {
+  // --help prints and ends the process. A function that is registered after the stream was created runs before the stream's
+  // destructor.
+  llvm::outs();
+  std::atexit(forgetClosedPipe);
+  return llvm::cl::ParseCommandLineOptions(count, words, "", &llvm::errs());
+}
+
+static void (*reportOutOfMemory)();
+
+// Covers operator new and what LLVM allocates with malloc. The report does not return.
+extern "C" void fatlink_on_out_of_memory(void (*report)()) {
+  reportOutOfMemory = report;
+  std::set_new_handler(report);
+  llvm::remove_bad_alloc_error_handler();
+  llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { reportOutOfMemory(); });
+}

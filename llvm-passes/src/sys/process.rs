@@ -1,0 +1,67 @@
+//! What concerns the whole process: targets, LLVM's own command line, fatal errors, memory and streams.
+
+use std::ffi::{CStr, CString, c_char};
+use std::sync::{Once, OnceLock};
+
+use inkwell::llvm_sys::error_handling;
+use inkwell::targets::{InitializationConfig, Target};
+
+unsafe extern "C" {
+    fn fatlink_parse_llvm_options(count: i32, words: *const *const c_char) -> bool;
+    fn fatlink_on_out_of_memory(report: extern "C" fn());
+    fn fatlink_forget_stream_errors();
+}
+
+/// Registers the code generators that fatlink uses. Cheap to call again.
+pub fn initialize() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let config = InitializationConfig { asm_parser: false, disassembler: false, ..Default::default() };
+        Target::initialize_nvptx(&InitializationConfig { machine_code: true, ..config });
+        // The registration object is host code, and OpenMP device code may be, with inline assembly in it.
+        Target::initialize_x86(&InitializationConfig { disassembler: false, ..Default::default() });
+    });
+}
+
+/// Passes options to LLVM's own command line (`-mllvm`). They are global to the process: call this once, before any thread
+/// starts. Returns false if LLVM rejected them, in which case it has printed the reason to stderr.
+pub fn parse_llvm_options(program: &str, options: &[String]) -> bool {
+    let words: Vec<CString> = std::iter::once(program)
+        .chain(options.iter().map(String::as_str))
+        .filter_map(|word| CString::new(word).ok())
+        .collect();
+    let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
+    // SAFETY: `pointers` holds that many C strings, alive during the call.
+    unsafe { fatlink_parse_llvm_options(pointers.len() as i32, pointers.as_ptr()) }
+}
+
+static FATAL: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Sets what runs when LLVM gives up ("Cannot select", out of registers): `report` receives the reason and should clean up
+/// and exit. If it returns, LLVM aborts the process.
+pub fn on_fatal_error(report: fn(&str)) {
+    if FATAL.set(report).is_ok() {
+        // SAFETY: the handler is a function, which lives forever.
+        unsafe { error_handling::LLVMInstallFatalErrorHandler(Some(fatal)) };
+    }
+}
+
+extern "C" fn fatal(reason: *const c_char) {
+    // SAFETY: LLVM passes a C string that is alive during the call.
+    let reason = unsafe { CStr::from_ptr(reason) }.to_string_lossy();
+    if let Some(report) = FATAL.get() {
+        report(&reason);
+    }
+}
+
+/// Sets what runs when an allocation of LLVM fails. `report` must not return.
+pub(crate) fn on_out_of_memory(report: extern "C" fn()) {
+    // SAFETY: a function lives forever.
+    unsafe { fatlink_on_out_of_memory(report) };
+}
+
+/// Clears the write errors of LLVM's streams, for which their destructors would end the process with an error.
+pub(crate) fn forget_stream_errors() {
+    // SAFETY: the call takes nothing; it runs at the end of the process, when no other thread uses LLVM.
+    unsafe { fatlink_forget_stream_errors() };
+}

@@ -8,6 +8,7 @@ use inkwell::module::{Linkage, Module};
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetMachine};
 use inkwell::values::{FunctionValue, GlobalValue};
+use offload_bundle::arch::table::KNOWN;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use serde::{Deserialize, Serialize};
 
@@ -87,8 +88,14 @@ pub struct CodeTarget {
     pub level: OptLevel,
 }
 
-/// The newest PTX that this LLVM writes.
-pub const NEWEST_PTX: PtxVersion = PtxVersion { major: 9, minor: 0 };
+/// The release of LLVM that is linked in.
+const LLVM_MAJOR: u32 = 22;
+
+/// The newest PTX version that this LLVM emits.
+pub const NEWEST_PTX: PtxVersion = match KNOWN.newest_ptx_of_llvm(LLVM_MAJOR) {
+    Some(version) => version,
+    None => panic!("the table of LLVM releases has no row for the one that is linked in"),
+};
 
 /// Reads all units of a partition into the session.
 ///
@@ -388,6 +395,35 @@ fn unify_attributes(session: &Session, module: &Module<'_>, target: CodeTarget) 
         if !function.get_name().to_bytes().starts_with(b"llvm.") {
             function.add_attribute(AttributeLoc::Function, cpu);
             function.add_attribute(AttributeLoc::Function, features);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use offload_bundle::arch::ArchFeature;
+
+    use super::*;
+
+    #[test]
+    fn llvm_knows_every_target_of_the_table() {
+        assert_eq!(inkwell::support::get_llvm_version().0, LLVM_MAJOR);
+        crate::initialize();
+        let session = Session::new();
+        for gpu in KNOWN.gpus {
+            let features = [
+                Some(ArchFeature::Plain),
+                gpu.family.map(|_| ArchFeature::Family),
+                gpu.accelerated.map(|_| ArchFeature::Accelerated),
+            ];
+            for feature in features.into_iter().flatten() {
+                let arch = GpuArch { number: gpu.number, feature };
+                let target = CodeTarget { arch, ptx: arch.min_ptx(), level: OptLevel::O2 };
+                let text = emit_ptx(&session, &session.context().create_module("m"), target).unwrap();
+                let text = String::from_utf8(text).unwrap();
+                // LLVM emits code for another target than the one that it does not know.
+                assert!(text.contains(&format!(".version {}\n.target {arch}\n", arch.min_ptx())), "{arch}: {text}");
+            }
         }
     }
 }

@@ -192,6 +192,9 @@ mod tests {
             ("compute_90a", &["sm_80"], "compute_90a<-sm_80"),
             ("compute_75", &["sm_80"], "error"),
             ("compute_90", &["sm_90a"], "error"),
+            // A target that is in no table.
+            ("newest", &["sm_130", "sm_90"], "compute_130<-sm_130"),
+            ("compute_130", &["sm_90"], "compute_130<-sm_90"),
         ] {
             assert_eq!(decided(policy, archs), expected, "{policy} {archs:?}");
         }

@@ -1,4 +1,5 @@
-//! What is known of targets and CUDA releases: one row each. Everything else in the project that depends on them looks here.
+//! What is known of targets, CUDA releases and LLVM releases: one row each. Everything else in the project that depends on them
+//! looks here.
 //!
 //! To add a target or a release, add its row.
 
@@ -37,6 +38,15 @@ pub struct KnownRelease {
     pub lto_ir: Option<LtoIrVersion>,
 }
 
+/// A known LLVM release: one row of the table of LLVM releases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KnownLlvm {
+    /// 22 of LLVM 22.1.
+    pub major: u32,
+    /// The newest PTX version that its NVPTX backend emits.
+    pub ptx: PtxVersion,
+}
+
 /// The targets and the releases together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TargetTable<'a> {
@@ -44,10 +54,12 @@ pub struct TargetTable<'a> {
     pub gpus: &'a [KnownGpu],
     /// In ascending order.
     pub releases: &'a [KnownRelease],
+    /// In ascending order.
+    pub llvms: &'a [KnownLlvm],
 }
 
 /// All that this version knows.
-pub const KNOWN: TargetTable<'static> = TargetTable { gpus: &GPUS, releases: &RELEASES };
+pub const KNOWN: TargetTable<'static> = TargetTable { gpus: &GPUS, releases: &RELEASES, llvms: &LLVMS };
 
 impl Default for TargetTable<'static> {
     fn default() -> Self {
@@ -166,7 +178,22 @@ const RELEASES: [KnownRelease; 27] = [
     cuda(13, 1, ptx(9, 1), 590),
 ];
 
+const LLVMS: [KnownLlvm; 1] = [KnownLlvm { major: 22, ptx: ptx(9, 0) }];
+
 impl<'a> TargetTable<'a> {
+    /// The newest PTX version that an LLVM release emits; `None` for releases without a row.
+    pub const fn newest_ptx_of_llvm(self, major: u32) -> Option<PtxVersion> {
+        let mut index = 0;
+        // No iterators in constants.
+        while index < self.llvms.len() {
+            if self.llvms[index].major == major {
+                return Some(self.llvms[index].ptx);
+            }
+            index += 1;
+        }
+        None
+    }
+
     /// All GPUs, without suffixes.
     pub fn all_gpus(self) -> impl Iterator<Item = GpuArch> + 'a {
         self.gpus.iter().map(|gpu| GpuArch::plain(gpu.number))
@@ -264,5 +291,18 @@ mod tests {
         let newest = |major, minor| KNOWN.lto_ir(CudaRelease { major, minor }).map(|version| version.minor);
         let seen = [newest(12, 0), newest(12, 2), newest(12, 5), newest(12, 9), newest(13, 0), newest(13, 5)];
         assert_eq!(seen, [Some(59), Some(59), Some(64), Some(64), Some(65), None]);
+    }
+
+    #[test]
+    fn a_target_is_added_by_one_row() {
+        let row = gpu(130, ptx(9, 3)).family(ptx(9, 3)).accelerated(ptx(9, 4));
+        let rows = [&GPUS[..], &[row]].concat();
+        let targets = TargetTable { gpus: &rows, ..KNOWN };
+        let names = ["sm_130", "sm_130f", "compute_130a", "sm_131"].map(arch);
+        assert_eq!(names.map(|name| targets.min_ptx(name).to_string()), ["9.3", "9.3", "9.4", "9.3"]);
+        assert!(targets.knows(arch("sm_130a")) && !KNOWN.knows(arch("sm_130a")));
+        for gpus in [targets.all_gpus().last(), targets.current_gpus().last()] {
+            assert_eq!(gpus, Some(arch("sm_130")));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Every finding, and what comes without any.
 
 use super::*;
+use crate::arch::table::{KNOWN, KnownGpu};
 use crate::coverage::testing::{damaged, lto, ptx, ptx_of, sass, sass_of, set, undecompressable};
 use crate::fatbin::{Compression, EntryKind};
 
@@ -125,4 +126,21 @@ fn fb012_unknown_kind() {
 fn fb013_runs_nowhere() {
     assert_eq!(found(&[]), [("FB013", Severity::Error, vec![])]);
     assert_eq!(found(&set([lto("90")])), [("FB013", Severity::Error, vec![]), ("FB005", Severity::Warning, vec![1])]);
+}
+
+#[test]
+fn a_target_is_added_by_one_row() {
+    let added = KnownGpu { number: 130, ..*KNOWN.gpus.last().expect("rows") };
+    let rows: &'static [KnownGpu] = Box::leak([KNOWN.gpus, &[added]].concat().into_boxed_slice());
+    let targets = TargetTable { gpus: rows, ..KNOWN };
+    let seen = |codes: &[Code], targets| {
+        let options = CheckOptions { targets, ..CheckOptions::default() };
+        check(codes, &options).into_iter().map(|finding| finding.message).collect::<Vec<_>>()
+    };
+    // Only the new GPU runs the machine code.
+    let codes = set([sass("130"), ptx("130a")]);
+    let nowhere = "no GPU from sm_50 to sm_121 runs anything of it".to_owned();
+    assert!(seen(&codes, KNOWN).contains(&nowhere) && !seen(&codes, targets).contains(&nowhere));
+    let nothing = set([lto("90")]);
+    assert!(seen(&nothing, targets).contains(&"no GPU from sm_50 to sm_130 runs anything of it".to_owned()));
 }

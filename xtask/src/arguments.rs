@@ -50,7 +50,11 @@ pub enum Subcommand {
     /// Rebuild every container of the installed CUDA and LLVM
     Roundtrip,
     /// Build the programs and lay them out in dist/
-    Dist,
+    Dist {
+        /// Also write an archive with documentation, licenses and checksums into the target folder
+        #[arg(long)]
+        archive: bool,
+    },
 }
 
 #[cfg(test)]

@@ -2,17 +2,22 @@
 //!
 //! `dist/bin` is for clang's `-B`: one program under the three names that it is looked up by. `dist/gcc` is for gcc's
 //! `-B`, under the names of all linkers that gcc knows, and stands apart, because clang would take a `ld` beside its linker
-//! wrapper for the host linker. `dist/share` holds man pages and shell completions.
+//! wrapper for the host linker. `dist/share` holds man pages and shell completions, `dist/lib` libnvfatbin and a CMake package.
+
+mod archive;
+mod cmake;
+mod library;
+mod licenses;
+mod pages;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::failure::{Failure, Result};
-use crate::pages;
 use crate::repository::{Repository, create_folder, replace_link};
 use crate::step::{Progress, step};
 use crate::toolchain::Toolchain;
-use crate::{library, setup, sysroot};
+use crate::{setup, sysroot};
 
 /// Each with its package.
 const PROGRAMS: [(&str, &str); 2] = [("linker-wrapper", "fatlink"), ("offload-bundle-cli", "offload-bundle")];
@@ -26,10 +31,11 @@ const LINKS: [(&str, &str); 7] = [
     ("gcc/ld.mold", "../bin/fatlink"),
 ];
 
-/// Builds and lays out, on a machine that may still lack the tools.
-pub fn run(repository: &Repository) -> Result<()> {
+/// Installs what is missing, builds and lays out, and writes the archive if that is wanted.
+pub fn run(repository: &Repository, with_archive: bool) -> Result<()> {
     let toolchain = setup::install(repository)?;
-    build(repository, &toolchain)
+    build(repository, &toolchain)?;
+    if with_archive { archive::write(repository) } else { Ok(()) }
 }
 
 /// Builds and lays out.
@@ -39,6 +45,7 @@ pub fn build(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
             build_program(repository, toolchain, progress, package, program)?;
         }
         lay_out(&repository.target.join("release"), &repository.dist())?;
+        cmake::write(repository)?;
         pages::write(repository, progress).map(|()| "")
     })?;
     step("build libnvfatbin into dist/", |progress| library::build(repository, toolchain, progress).map(|()| ""))

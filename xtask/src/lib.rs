@@ -13,8 +13,6 @@ pub mod dist;
 pub mod environment;
 pub mod failure;
 mod fuzz;
-mod library;
-mod pages;
 pub mod repository;
 mod roundtrip;
 pub mod setup;
@@ -53,7 +51,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Bench { arguments } => return bench::run(repository, arguments),
         Subcommand::Fuzz { seconds, targets } => fuzz::run(repository, *seconds, targets)?,
         Subcommand::Roundtrip => roundtrip::run(repository)?,
-        Subcommand::Dist => dist::run(repository)?,
+        Subcommand::Dist { archive } => dist::run(repository, *archive)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
-//! Runs lit, and says what became of each of its tests.
+//! Runs lit, and reports the outcome of each of its tests.
 //!
-//! The tests are the files in `tests/`, by topic; `lit.cfg.py` says what they can use. They try the programs that
+//! The tests are the files in `tests/`, by topic; `lit.cfg.py` defines what they can use. They run the programs that
 //! `cargo xtask dist` lays out, as a user would.
 
 use std::collections::HashMap;
@@ -9,10 +9,10 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-/// Where the environment says that the programs under test are; `cargo xtask test` sets it.
+/// The variable with the folder of the programs under test; `cargo xtask test` sets it.
 const DIST: &str = "FATLINK_DIST";
 
-/// A test that runs longer than this has failed.
+/// A test that runs longer than this fails.
 const TIMEOUT_SECONDS: &str = "120";
 
 /// What lit puts before the names of this suite's tests.
@@ -24,12 +24,12 @@ pub struct Suite {
     scratch: PathBuf,
 }
 
-/// What became of a test.
+/// The outcome of a test.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
-    /// It did what it says, or failed as it says that it must.
+    /// It passed, or failed as expected.
     Passed,
-    /// It needs a GPU, and there is none: the only reason to leave a test out.
+    /// It needs a GPU, and there is none: the only reason to skip a test.
     NeedsGpu,
     /// Why it failed, with the output of its commands.
     Failed(String),
@@ -73,7 +73,7 @@ impl Suite {
             return Ok(HashMap::new());
         }
         let report = self.scratch.join("lit.json");
-        // A report of an earlier run must not pass for this one's.
+        // A report of an earlier run must not be taken for this one's.
         let _ = std::fs::remove_file(&report);
         let report_path = report.to_string_lossy();
         let output =

@@ -1,4 +1,5 @@
-//! `cargo xtask test --big`: programs with a fatbin of gigabytes. Not in the default run: it needs much disk and a minute.
+//! `cargo xtask test --big`: links programs with a fatbin of gigabytes. The default run leaves it out, because it needs 6 GB of
+//! disk and a minute.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,9 @@ use crate::{dist, setup};
 
 /// More than 32-bit relocations reach.
 const IMAGE_BYTES: u64 = 2_300_000_000;
-/// The registration object and the program hold one image each; GNU ld wants room beside them.
+/// The registration object and the program hold one image each; GNU ld needs space beside them.
 const DISK_BYTES: u64 = 6_000_000_000;
-/// Memory of its own that a link may take: less than half the image.
+/// Memory that a link may allocate: less than half of the image.
 const MEMORY_BYTES: u64 = 1 << 30;
 
 const PTX: &str = "\
@@ -25,14 +26,14 @@ const PTX: &str = "\
 .visible .entry kernel() { ret; }
 ";
 
-/// An object of its own, as compilers make them without relocatable device code: it has a section .nv_fatbin too.
+/// An ordinary CUDA object, without relocatable device code; it has a section .nv_fatbin, too.
 const ORDINARY: &str = "\
 #include <cuda_runtime.h>
 __global__ void ordinary(int *out) { *out = 1; }
 void launch(int *out) { ordinary<<<1, 1>>>(out); }
 ";
 
-/// Code, constants, data and zeros that reach for each other, and a call of the CUDA runtime.
+/// Code, constants, data and zeroed data that reference each other, and a call of the CUDA runtime.
 const MAIN: &str = "\
 #include <cstdio>
 #include <cuda_runtime.h>
@@ -46,10 +47,10 @@ int main(int count, char **) {
 }
 ";
 
-/// What the program must say.
+/// The expected output of the program.
 const STARTED: &str = "started\n";
 
-/// A linker, and how it says that a relocation does not reach.
+/// Linkers, each with its diagnostic for a relocation that is out of range.
 const LINKERS: [(&str, &str); 2] = [("lld", "out of range"), ("bfd", "relocation truncated to fit")];
 
 struct Big {
@@ -59,7 +60,7 @@ struct Big {
     environment: Environment,
 }
 
-/// Stops at the first step that does not do what it says; cleans up in any case.
+/// Stops at the first step that fails; always removes its files.
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
     let big = Big::new(repository, &toolchain)?;
@@ -91,7 +92,7 @@ impl Drop for Big {
 impl Big {
     fn new(repository: &Repository, toolchain: &Toolchain) -> Result<Self> {
         let folder = repository.target.join("big");
-        // A run that was killed has left its files.
+        // A run that was killed leaves its files.
         let _ = std::fs::remove_dir_all(&folder);
         create_folder(&folder.join("tmp"))?;
         let big = Big {
@@ -115,7 +116,7 @@ impl Big {
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         self.environment.apply(&mut command);
-        // fatlink's own temporary files are as large.
+        // fatlink's temporary files are as large as the image.
         command.current_dir(&self.folder).env("TMPDIR", self.folder.join("tmp"));
         command
     }
@@ -128,7 +129,7 @@ impl Big {
         let mut ptxas = self.command(self.cuda.join("bin/ptxas"));
         progress.run(ptxas.args(["-arch=sm_90", "kernel.ptx", "-o", "big.cubin"]))?;
         let cubin = self.folder.join("big.cubin");
-        // The file stays small on disk: what is padded is not written.
+        // The padding is a hole: the file stays small on disk.
         let padded = File::options().write(true).open(&cubin).and_then(|file| file.set_len(IMAGE_BYTES));
         padded.map_err(|error| Failure::file("pad", &cubin, &error))?;
         let mut clang = self.command(Path::new(LLVM).join("bin/clang++"));
@@ -170,7 +171,7 @@ impl Big {
         progress.run(&mut self.link(linker, "large", inputs))?;
         let output = progress.run(&mut self.command("./program"))?;
         if output != STARTED {
-            return Err(Failure { message: format!("the program did not say {STARTED:?}"), output });
+            return Err(Failure { message: format!("the program did not print {STARTED:?}"), output });
         }
         let program = self.folder.join("program");
         std::fs::remove_file(&program).map_err(|error| Failure::file("remove", &program, &error))
@@ -182,5 +183,5 @@ fn free_bytes(folder: &Path) -> Result<u64> {
     let output = output.map_err(|error| Failure::new(format!("cannot run df: {error}")))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let free = text.lines().nth(1).and_then(|line| line.trim().parse().ok());
-    free.ok_or_else(|| Failure::new(format!("df does not say how much of {} is free", folder.display())))
+    free.ok_or_else(|| Failure::new(format!("df does not print how much space is free in {}", folder.display())))
 }

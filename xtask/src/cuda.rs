@@ -13,14 +13,14 @@ use crate::toolchain::Toolchain;
 /// The pinned wheels of CUDA, in the format of pip.
 pub const PINS: &str = include_str!("../cuda-wheels.txt");
 
-/// Wheels that lie in one folder.
+/// Wheels that are installed into one folder.
 struct Wheels {
     title: &'static str,
     pins: &'static str,
     place: fn(&Toolchain) -> PathBuf,
-    /// A file that is there when all of them are.
+    /// A file whose presence shows that all of them are installed.
     proof: &'static str,
-    /// Adds what they lack.
+    /// Completes the installed tree.
     complete: fn(&Path) -> Result<()>,
 }
 
@@ -41,19 +41,19 @@ const ALL: [Wheels; 2] = [
     },
 ];
 
-/// A copy of the pins inside the installed folder says what is in there.
+/// A copy of the pins in the installed folder, which records its contents.
 const STAMP: &str = "cuda-wheels.txt";
 
 /// The CUDA tree among what pip installs.
 const TREE: &str = "nvidia/cu13";
 
-/// Installs the pinned wheels, unless these very ones are there.
+/// Installs the pinned wheels, unless exactly these are installed.
 pub fn install_wheels(toolchain: &Toolchain) -> Result<()> {
     ALL.iter().try_for_each(|wheels| wheels.install(toolchain))?;
     replace_link(&format!("python/{TREE}"), &toolchain.cuda())
 }
 
-/// Whether the pinned wheels are there, whole.
+/// Whether the pinned wheels are completely installed.
 pub fn is_installed(toolchain: &Toolchain) -> bool {
     toolchain.cuda().join("bin/ptxas").is_file() && ALL.iter().all(|wheels| wheels.are_installed(toolchain))
 }
@@ -78,7 +78,7 @@ impl Wheels {
         step(&title, |progress| self.install_beside(progress, toolchain).map(|()| ""))
     }
 
-    /// Installs into a folder beside, and moves it into place when it is whole.
+    /// Installs into a folder beside `place`, and moves it into place when it is complete.
     fn install_beside(&self, progress: &Progress, toolchain: &Toolchain) -> Result<()> {
         let place = (self.place)(toolchain);
         let partial = toolchain.begin(&place)?;
@@ -107,7 +107,7 @@ fn pip_install(progress: &Progress, title: &str, folder: &Path, requirements: &P
     })
 }
 
-/// What NVIDIA's other packages have and the wheels lack; without it nvcc's -dlto fails.
+/// Adds the links that NVIDIA's other packages have and the wheels lack; nvcc -dlto needs them.
 fn complete_tree(tree: &Path) -> Result<()> {
     replace_link("lib", &tree.join("lib64"))?;
     create_folder(&tree.join("nvvm/lib64"))?;

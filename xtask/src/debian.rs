@@ -27,7 +27,7 @@ const PACKAGES: [&str; 15] = [
     "python3-psutil",
 ];
 
-/// Installs what is missing; on a machine that has everything this costs one look. Pip is wanted only `with_pip`.
+/// Installs the packages that are missing, and pip if `with_pip`. If none is missing, it only runs dpkg-query once.
 pub fn install_packages(with_pip: bool) -> Result<()> {
     require_linux_x86_64()?;
     let mut missing = missing_packages()?;
@@ -46,11 +46,11 @@ pub fn install_packages(with_pip: bool) -> Result<()> {
     step(&title, |progress| install(progress, &missing).map(|()| ""))
 }
 
-/// Where this machine's apt gets Debian from.
+/// The Debian mirrors among this machine's apt sources.
 pub fn mirrors(progress: &Progress) -> Result<Vec<String>> {
     let mut found = known_mirrors(progress)?;
     if found.is_empty() {
-        // Only the lists, which images of containers come without, say which archive is Debian's.
+        // Only the package lists tell which archive is Debian's, and container images come without them.
         update(progress)?;
         found = known_mirrors(progress)?;
     }
@@ -158,7 +158,7 @@ fn update(progress: &Progress) -> Result<()> {
     progress.run(apt_get().arg("update")).map(drop)
 }
 
-/// `apt-get`, which asks nothing.
+/// `apt-get` without questions to the user.
 pub fn apt_get() -> Command {
     let mut command = Command::new("apt-get");
     command.env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C.UTF-8");

@@ -14,7 +14,7 @@ use crate::{dist, setup};
 struct Step {
     title: &'static str,
     sample: &'static Sample,
-    /// Returns what is to be shown below the step's line.
+    /// Returns the text to print below the step's line.
     work: fn(&Demo, &Sample, &Progress) -> Result<String>,
 }
 
@@ -68,10 +68,10 @@ const OPENMP: Sample = Sample {
     program: "chain",
 };
 
-/// The processor itself is the device: these regions run wherever the demo does.
+/// The host processor is the device, so that the target regions run on every machine.
 const OPENMP_OPTIONS: [&str; 2] = ["-fopenmp", "-fopenmp-targets=x86_64-pc-linux-gnu"];
 
-/// What the CUDA sample exits with where there is no GPU.
+/// Exit code of the CUDA sample on a machine without a GPU.
 const EXIT_NO_GPU: i32 = 77;
 
 /// Its paths are relative to the working tree where they lie in it: the commands shown can be typed there.
@@ -84,7 +84,7 @@ struct Demo {
     architectures: Vec<String>,
 }
 
-/// Stops at the first step that does not do what it says.
+/// Stops at the first step that fails.
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
     dist::build(repository, &toolchain)?;
@@ -118,12 +118,12 @@ impl Demo {
         command
     }
 
-    /// Where what is made of a sample goes.
+    /// The path of an output file of a sample.
     fn output(&self, sample: &Sample, name: &str) -> PathBuf {
         self.folder.join(Path::new(sample.folder).file_name().unwrap_or_default()).join(name)
     }
 
-    /// Where a source's object goes.
+    /// The path of a source's object.
     fn object(&self, sample: &Sample, source: &str) -> PathBuf {
         let name = Path::new(source).file_name().unwrap_or_default().to_string_lossy();
         self.output(sample, &name).with_extension("o")
@@ -138,7 +138,7 @@ impl Demo {
     }
 }
 
-/// Two that are common, and this machine's own.
+/// Two common architectures, and that of this machine's GPU.
 fn architectures() -> Vec<String> {
     let mut architectures = vec!["sm_80".to_owned(), "sm_90".to_owned()];
     // It fails where there is no GPU, which is no error here.
@@ -187,13 +187,13 @@ fn compile_one(demo: &Demo, sample: &Sample, source: &str) -> Command {
     command
 }
 
-/// Whether an object came from this command line and is younger than all that could have changed it.
+/// Whether this command line wrote the object, and did so after the last change to any input.
 fn is_fresh(command: &Command, object: &Path, newest_input: SystemTime) -> bool {
     modified(object).is_ok_and(|time| time > newest_input)
         && std::fs::read_to_string(command_record(object)).is_ok_and(|record| record == shown(command))
 }
 
-/// Where the command line that made an object is kept.
+/// The file that records the command line of an object.
 fn command_record(object: &Path) -> PathBuf {
     object.with_extension("command")
 }
@@ -213,7 +213,7 @@ fn modified(path: &Path) -> Result<SystemTime> {
 }
 
 fn archive(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> {
-    // The archiver would add to what is there.
+    // llvm-ar would add members to an existing archive.
     remove_file(&demo.root.join(demo.library(sample)))?;
     let mut command = demo.command(Path::new(LLVM).join("bin/llvm-ar"));
     command.arg("rcs").arg(demo.library(sample));
@@ -222,7 +222,7 @@ fn archive(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> 
 }
 
 fn link(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> {
-    // A program of an earlier demo must not pass for this one's.
+    // A program of an earlier demo must not be taken for this one's.
     let program = demo.root.join(demo.program(sample));
     remove_file(&program)?;
     let mut command = demo.command("clang++-22");

@@ -51,7 +51,7 @@ pub fn build(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
     step("build libnvfatbin into dist/", |progress| library::build(repository, toolchain, progress).map(|()| ""))
 }
 
-/// Only the program itself is linked otherwise than `cargo build --release` does it: nothing else is built again.
+/// Differs from `cargo build --release` only in how the program is linked, so that cargo reuses everything else.
 fn build_program(
     repository: &Repository,
     toolchain: &Toolchain,
@@ -80,13 +80,13 @@ fn lay_out(built: &Path, dist: &Path) -> Result<()> {
     create_folder(&dist.join("bin"))?;
     create_folder(&dist.join("gcc"))?;
     for (_, program) in PROGRAMS {
-        copy_whole(&built.join(program), &dist.join("bin").join(program))?;
+        replace(&built.join(program), &dist.join("bin").join(program))?;
     }
     LINKS.into_iter().try_for_each(|(link, program)| replace_link(program, &dist.join(link)))
 }
 
-/// A link that runs meanwhile sees the old program or the new one, never half of it.
-fn copy_whole(from: &Path, to: &Path) -> Result<()> {
+/// Replaces a file atomically: a link that runs meanwhile sees the old program or the new one.
+fn replace(from: &Path, to: &Path) -> Result<()> {
     let partial = to.with_extension("partial");
     std::fs::copy(from, &partial).map_err(|error| Failure::file("copy", from, &error))?;
     std::fs::rename(&partial, to).map_err(|error| Failure::file("replace", to, &error))

@@ -21,7 +21,7 @@ pub fn run(repository: &Repository) -> Result<()> {
     Ok(())
 }
 
-/// Variables to set, and search paths to put folders in front of.
+/// Variables to set, and search paths to prepend folders to.
 pub struct Environment {
     variables: Vec<(&'static str, OsString)>,
     search_paths: Vec<(&'static str, Vec<PathBuf>)>,
@@ -54,7 +54,7 @@ impl Environment {
         }
     }
 
-    /// As a POSIX shell reads them.
+    /// The commands that set them in a POSIX shell.
     fn exports(&self) -> String {
         let mut text = String::new();
         for (name, value) in &self.variables {

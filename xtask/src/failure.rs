@@ -6,7 +6,7 @@ use std::path::Path;
 /// What a command of xtask returns.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// One error: what is missing and what to do, after the output of the tool that found it.
+/// An error, with the output of the tool that failed.
 #[derive(Debug)]
 pub struct Failure {
     /// One sentence or two for a human.
@@ -26,7 +26,7 @@ impl Failure {
         Self::new(format!("cannot {action} {}: {error}", path.display()))
     }
 
-    /// Says in one line which tool failed and the first thing that it says of it: compilers put the cause first.
+    /// Replaces the message by `what` and the first error in the output, where compilers put the cause.
     pub fn led_by(self, what: &str) -> Self {
         let first = self.output.lines().find(|line| line.starts_with("error"));
         let first = first.map(|line| line.strip_prefix("error: ").unwrap_or(line));
@@ -34,7 +34,7 @@ impl Failure {
         Self { message, output: self.output }
     }
 
-    /// The last line of the output that speaks of an error, or the last line at all.
+    /// The last line of the output that reports an error, or else the last line.
     pub fn tool_error(&self) -> &str {
         let lines = || self.output.lines().rev().map(str::trim).filter(|line| !line.is_empty());
         lines()

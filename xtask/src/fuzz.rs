@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz [--seconds N] [TARGET...]`: every fuzz target of offload-bundle, ten minutes each.
 //!
-//! cargo-fuzz and a nightly compiler are not needed: what they add, coverage for libFuzzer, is a pass of LLVM that the stable compiler
-//! can be asked for. There is no address sanitizer; the code that is tried forbids `unsafe`, and panics and overflows end a run.
+//! This needs neither cargo-fuzz nor a nightly compiler: libFuzzer's coverage is a pass of LLVM that the stable compiler runs with
+//! `-Cpasses`. There is no address sanitizer, because the fuzzed code forbids `unsafe`; panics and overflows end a run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,14 +12,14 @@ use crate::repository::{Repository, create_folder};
 use crate::step::{Progress, step};
 use crate::toolchain::Toolchain;
 
-/// What cargo-fuzz passes, too.
+/// The flags that cargo-fuzz passes.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
 /// An input that takes longer is a finding: files are read in milliseconds.
 const TIMEOUT_SECONDS: u32 = 20;
 const MEMORY_MB: u32 = 2048;
-/// Larger seeds make each try slow, and find nothing that small ones do not.
+/// Larger seeds make each run slow, and find nothing that small ones do not.
 const LARGEST_SEED: u64 = 64 * 1024;
 
 /// Builds, makes seeds, and runs one target per core at a time.
@@ -107,7 +107,7 @@ fn failure_of(failure: &Failure) -> Failure {
     Failure { message: failure.message.clone(), output: failure.output.clone() }
 }
 
-/// Runs one target; the report says how much it tried.
+/// Runs one target and returns how many inputs it ran.
 fn run_one(fuzz: &Path, built: &Path, target: &str, seconds: u32) -> Result<String> {
     let (corpus, artifacts) = (fuzz.join("corpus").join(target), fuzz.join("artifacts").join(target));
     create_folder(&corpus)?;
@@ -122,22 +122,22 @@ fn run_one(fuzz: &Path, built: &Path, target: &str, seconds: u32) -> Result<Stri
     command.args([format!("-rss_limit_mb={MEMORY_MB}"), "-print_final_stats=1".to_owned()]);
     let status = command.stdout(stdout).stderr(stderr).status();
     let status = status.map_err(|error| Failure::file("run", &built.join(target), &error))?;
-    let said = std::fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let output = std::fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     if status.success() {
-        return Ok(format!("{} inputs in {seconds} s", tried(&said)));
+        return Ok(format!("{} inputs in {seconds} s", inputs_run(&output)));
     }
     let kept = artifacts.display();
-    let message = format!("fuzz target {target} found something; the input is in {kept}, what was said in its log");
-    let last: Vec<&str> = said.lines().rev().take(40).collect();
+    let message = format!("fuzz target {target} failed; the input is in {kept}, and the output in the file log there");
+    let last: Vec<&str> = output.lines().rev().take(40).collect();
     Err(Failure { message, output: last.into_iter().rev().collect::<Vec<_>>().join("\n") })
 }
 
-fn tried(log: &str) -> &str {
+fn inputs_run(log: &str) -> &str {
     let line = log.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
     line.map_or("?", str::trim)
 }
 
-/// Fatbins that a driver was seen with, what the toolkit's archive holds, and containers of those made by the real tools.
+/// Collects the fatbins of the driver tests, and containers that the real tools make of them.
 fn seeds(repository: &Repository, folder: &Path, progress: &Progress) -> Result<usize> {
     create_folder(folder)?;
     let truth = repository.root.join("offload-bundle/tests/driver-truth");

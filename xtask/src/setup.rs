@@ -5,7 +5,7 @@ use crate::repository::Repository;
 use crate::toolchain::{LLVM, Toolchain};
 use crate::{cuda, debian, sysroot};
 
-/// Installs, and says where everything is.
+/// Installs, and prints where everything is.
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = install(repository)?;
     let (cuda, sysroot) = (toolchain.cuda(), toolchain.sysroot());
@@ -13,7 +13,7 @@ pub fn run(repository: &Repository) -> Result<()> {
     Ok(())
 }
 
-/// The same for the commands that begin with it; without a word when nothing is missing.
+/// Installs what is missing for the other commands; silent if nothing is.
 pub fn install(repository: &Repository) -> Result<Toolchain> {
     let toolchain = Toolchain::locate(repository)?;
     debian::install_packages(!cuda::is_installed(&toolchain))?;

@@ -1,7 +1,7 @@
-//! Debian 11's C library, which dist/ is linked against: so it runs on every system with glibc 2.31 or newer.
+//! Debian 11's C library, which dist/ is linked against, so that its programs run on every system with glibc 2.31 or newer.
 //!
-//! Debian's mirror is the one that this machine's apt is set up for. Apt works in a folder of its own here: the machine's
-//! package lists and packages stay as they are, and no root is needed.
+//! The packages come from the Debian mirror among this machine's apt sources. apt works in a folder of its own, needs no root, and
+//! leaves the machine's package lists and packages alone.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::repository::{create_folder, replace_link};
 use crate::step::{Progress, step};
 use crate::toolchain::{LLVM, Toolchain, remove_folder};
 
-/// The C library, and of the compiler's what the host's would not do for: its unwinder asks for glibc 2.35.
+/// The C library, and gcc's libraries of the same release: the unwinder of Debian 12 needs glibc 2.35.
 const PACKAGES: [&str; 4] = ["libc6", "libc6-dev", "libgcc-s1", "libgcc-10-dev"];
 
 const SUITE: &str = "bullseye";
@@ -21,10 +21,10 @@ const SUITE: &str = "bullseye";
 /// In every Debian; other distributions have it as a package of this name.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// What is installed, in a file inside of it.
+/// The file that records what is installed.
 const STAMP: &str = "packages.txt";
 
-/// Installs it, unless it is there.
+/// Installs it, unless it is installed.
 pub fn install(toolchain: &Toolchain) -> Result<()> {
     if is_installed(toolchain) {
         return Ok(());
@@ -43,8 +43,8 @@ pub fn install(toolchain: &Toolchain) -> Result<()> {
     })
 }
 
-/// A program that links with this C library, and the words that make it do so. Its linker is the one that rustc takes too:
-/// LLVM's archives stand in front of what wants them.
+/// The compiler driver that links against this C library, and the options for it. The linker is rustc's own, lld: it finds the
+/// definitions in LLVM's archives although these precede their users on the line.
 pub fn linker(toolchain: &Toolchain) -> (PathBuf, [OsString; 2]) {
     let mut word = OsString::from("--sysroot=");
     word.push(toolchain.sysroot());
@@ -80,7 +80,7 @@ fn unpack(progress: &Progress, root: &Path) -> Result<()> {
     remove_folder(&apt.folder)
 }
 
-/// Makes a tree of it that can lie anywhere.
+/// Makes the tree independent of its place.
 fn complete(root: &Path) -> Result<()> {
     remove_folder(&root.join("usr/share"))?;
     make_links_relative(root, "")?;
@@ -109,7 +109,7 @@ fn files(folder: &Path) -> Result<impl Iterator<Item = PathBuf>> {
     Ok(entries.flatten().map(|entry| entry.path()))
 }
 
-/// An apt that knows nothing but the suite.
+/// An apt whose only source is the suite.
 struct Apt {
     folder: PathBuf,
 }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mirror_is_asked_for_the_suite() {
+    fn every_mirror_is_a_source_of_the_suite() {
         let mirrors = ["http://a.example/debian/".to_owned(), "http://b.example/debian/".to_owned()];
         let text = sources(&mirrors);
         assert_eq!(text.lines().count(), 2);

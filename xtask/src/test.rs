@@ -40,7 +40,7 @@ pub fn run(repository: &Repository) -> Result<()> {
         counted = cargo_test(&checker, progress)?;
         Ok(counted.note())
     })?;
-    // The line by which machines that run tests know that some ran.
+    // Test harnesses parse this line.
     println!("{} passed, 0 failed, {} skipped", counted.passed, counted.ignored);
     Ok(())
 }
@@ -82,7 +82,7 @@ fn cargo_test(checker: &Checker, progress: &Progress) -> Result<Tally> {
     }
 }
 
-/// What all test programs together say.
+/// The results of all test programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     passed: usize,

@@ -1,4 +1,4 @@
-//! Where the tools are that this project does not bring itself.
+//! The tools that are not part of this project.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,7 +10,7 @@ use crate::repository::{Repository, create_folder};
 /// Debian's LLVM 22.
 pub const LLVM: &str = "/usr/lib/llvm-22";
 
-/// What an install that is under way, or was interrupted, ends in.
+/// Suffix of the folder of an unfinished install.
 const PARTIAL: &str = "partial-";
 
 /// The folder that CUDA and Debian 11's C library are installed in; several clones may share one.
@@ -50,7 +50,7 @@ impl Toolchain {
         self.folder.join("python")
     }
 
-    /// The nvFatbin that tests compare ours with, apart from the one of [`Toolchain::python`].
+    /// The newer nvFatbin that tests compare libnvfatbin with.
     pub fn nvfatbin(&self) -> PathBuf {
         self.folder.join("nvfatbin-13")
     }
@@ -60,7 +60,7 @@ impl Toolchain {
         self.folder.join("debian-11")
     }
 
-    /// A new folder beside `place`, to install into. What interrupted installs left is removed.
+    /// Creates a folder beside `place` to install into, and removes those of interrupted installs.
     pub fn begin(&self, place: &Path) -> Result<PathBuf> {
         self.remove_partial_folders(place)?;
         // An installer whose xtask was killed may still be at work: it must not write into this one.
@@ -69,7 +69,7 @@ impl Toolchain {
         Ok(partial)
     }
 
-    /// Moves what is whole into its place.
+    /// Moves a complete install into its place.
     pub fn finish(&self, new: &Path, place: &Path) -> Result<()> {
         let old = place.with_extension("old");
         remove_folder(&old)?;

@@ -1,7 +1,7 @@
 //! The C library of offload-bundle, which takes the place of NVIDIA's nvFatbin: `dist/lib` and `dist/include`.
 //!
-//! The shared library is linked from the static one: the symbols need the version of NVIDIA's, and rustc would drop the script that
-//! says so.
+//! The shared library is linked from the static one: its symbols need the version of NVIDIA's, and rustc would drop the version
+//! script.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,10 +15,10 @@ use crate::toolchain::Toolchain;
 const PACKAGE: &str = "offload-bundle-capi";
 /// What cargo calls the static library.
 const BUILT: &str = "liboffload_bundle_capi.a";
-/// The name by which programs ask for it.
+/// The name that programs record.
 const SONAME: &str = "libnvfatbin.so.13";
 
-/// Its functions: everything else of the static library may go.
+/// The exported functions; the linker may drop everything else of the static library.
 const FUNCTIONS: [&str; 12] = [
     "AddCubin",
     "AddIndex",
@@ -63,7 +63,7 @@ fn link(toolchain: &Toolchain, built: &Path, sources: &Path, output: &Path) -> C
     command.arg(built);
     command.arg(format!("-Wl,--version-script={}", sources.join("libnvfatbin.map").display()));
     command.arg(format!("-Wl,-soname,{SONAME}"));
-    // Its threads wait for more to compress after the first large fatbin: `dlclose` must leave the code that they run.
+    // Its compression threads live on after the first large fatbin: `dlclose` must not unmap the code that they run.
     command.arg("-Wl,-z,nodelete");
     command.args(["-Wl,--gc-sections", "-Wl,-z,relro,-z,now", "-Wl,--as-needed", "-Wl,--strip-all"]);
     // NVIDIA's library needs the C library alone.

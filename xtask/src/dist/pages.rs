@@ -1,6 +1,6 @@
 //! Man pages and shell completions: `dist/share`, which a package copies to `/usr/share`.
 //!
-//! offload-bundle writes its own. That of fatlink is made of its `--help`, which is made of its table of options.
+//! offload-bundle generates its own. fatlink's man page is generated from its `--help`, which comes from its table of flags.
 
 use std::process::Command;
 
@@ -44,7 +44,7 @@ fn paragraph(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{}\n", escaped(text)) }
 }
 
-/// Text in which roff sees no command of its own.
+/// Escapes text for roff.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }

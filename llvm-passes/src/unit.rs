@@ -56,8 +56,9 @@ use crate::module_flags::{self, ModuleFlags};
 use crate::reference_graph::{self, ReferenceGraph};
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
+use crate::sys::OwnedModule;
 use crate::{IrError, bitcode, command_lines, crash, pipeline};
-use open_unit::{BUDGET, OpenUnit, Openable, Opened};
+use open_unit::{BUDGET, Locked, OpenUnit};
 
 /// How many units this process has opened.
 static OPENED: AtomicUsize = AtomicUsize::new(0);
@@ -80,7 +81,7 @@ pub struct Unit<'a> {
     command_lines: Cell<Vec<String>>,
     references: Cell<ReferenceGraph>,
     /// Whoever fills one of the cells above holds this lock, so that no thread waits for a cell and the lock crosswise.
-    opened: Openable<'a>,
+    opened: OpenUnit<'a>,
     times_opened: AtomicUsize,
 }
 
@@ -108,7 +109,7 @@ impl<'a> Unit<'a> {
             module_flags: Cell::new(),
             command_lines: Cell::new(),
             references: Cell::new(),
-            opened: Openable::new(bitcode, &BUDGET),
+            opened: OpenUnit::new(bitcode, &BUDGET),
             times_opened: AtomicUsize::new(0),
         }
     }
@@ -166,8 +167,7 @@ impl<'a> Unit<'a> {
     /// # Errors
     /// Unreadable bitcode, or bitcode of a newer LLVM.
     pub fn symbols(&self) -> Result<&[Symbol], IrError> {
-        let read = |module: &OpenUnit| module.with(symbols::of_lazy_module);
-        self.fact(&self.symbols, read).map(Vec::as_slice)
+        self.fact(&self.symbols, |module| module.with(symbols::of_lazy_module)).map(Vec::as_slice)
     }
 
     /// The visible symbols without declarations that no code uses: the input of symbol resolution. Requires the bodies.
@@ -200,8 +200,7 @@ impl<'a> Unit<'a> {
         if memchr::memmem::find(self.bitcode(), option.as_bytes()).is_none() {
             return Ok(&[]);
         }
-        let read = |module: &OpenUnit| module.with(command_lines::of_module);
-        self.fact(&self.command_lines, read).map(Vec::as_slice)
+        self.fact(&self.command_lines, |module| module.with(command_lines::of_module)).map(Vec::as_slice)
     }
 
     /// Functions, variables, and the references between them. Loads the bodies, and closes the unit afterwards; what is
@@ -213,7 +212,7 @@ impl<'a> Unit<'a> {
         if self.references.get().is_none() {
             let mut opened = self.opened.lock();
             if self.references.get().is_none() {
-                let graph = self.open(&mut opened).and_then(|module| self.read_references(module));
+                let graph = self.read(&mut opened, |module| self.read_references(module)).flatten();
                 let _ = self.references.set(graph);
                 opened.close();
             }
@@ -228,7 +227,8 @@ impl<'a> Unit<'a> {
     pub fn load_into<'s>(&self, session: &'s Session) -> Result<Module<'s>, IrError> {
         let module = session.read(&self.name, self.bitcode())?;
         self.require_nvptx(&module)?;
-        let _filling = self.opened.lock();
+        let mut opened = self.opened.lock();
+        opened.close();
         if self.used_symbols.get().is_none() {
             let _ = self.used_symbols.set(Ok(symbols::of_module(&module)));
         }
@@ -249,13 +249,13 @@ impl<'a> Unit<'a> {
     }
 
     /// The value of a cell, which `read` computes from the open module if it is empty.
-    fn fact<'u, T>(&self, cell: &'u Cell<T>, read: impl FnOnce(&OpenUnit) -> T) -> Result<&'u T, IrError> {
+    fn fact<'u, T>(&self, cell: &'u Cell<T>, read: impl FnOnce(&OwnedModule<'_>) -> T) -> Result<&'u T, IrError> {
         if cell.get().is_none() {
             let mut opened = self.opened.lock();
             if cell.get().is_none() {
-                let _ = cell.set(self.open(&mut opened).map(|module| read(module)));
-                if self.opened.is_over_budget() {
-                    opened.module().iter().for_each(|module| self.read_cheap_facts(module));
+                let _ = cell.set(self.read(&mut opened, |module| read(module)));
+                if opened.is_over_budget() {
+                    let _ = self.read(&mut opened, |module| self.read_cheap_facts(module));
                     opened.close();
                 }
             }
@@ -263,19 +263,20 @@ impl<'a> Unit<'a> {
         value(cell)
     }
 
-    fn open<'o>(&self, opened: &'o mut Opened<'_>) -> Result<&'o mut OpenUnit, IrError> {
-        if opened.module().is_none() {
+    /// Opens the unit, unless it is open, and reads something of it.
+    fn read<T>(
+        &self,
+        opened: &mut Locked<'_>,
+        read: impl for<'m> FnOnce(&mut OwnedModule<'m>) -> T,
+    ) -> Result<T, IrError> {
+        if !opened.is_open() {
             OPENED.fetch_add(1, Ordering::Relaxed);
             self.times_opened.fetch_add(1, Ordering::Relaxed);
-            opened.open(&self.name)?;
         }
-        match opened.module() {
-            Some(module) => Ok(module),
-            None => unreachable!("it was opened"),
-        }
+        opened.with(&self.name, read)
     }
 
-    fn read_references(&self, module: &mut OpenUnit) -> Result<ReferenceGraph, IrError> {
+    fn read_references(&self, module: &mut OwnedModule<'_>) -> Result<ReferenceGraph, IrError> {
         module.with(|module| self.require_nvptx(module))?;
         self.read_cheap_facts(module);
         module.load_bodies(&self.name)?;
@@ -283,7 +284,7 @@ impl<'a> Unit<'a> {
     }
 
     /// Reads of a unit that is about to be closed what would otherwise open it again.
-    fn read_cheap_facts(&self, module: &OpenUnit) {
+    fn read_cheap_facts(&self, module: &OwnedModule<'_>) {
         if self.module_flags.get().is_none() {
             let _ = self.module_flags.set(Ok(self.read_module_flags(module)));
         }
@@ -292,7 +293,7 @@ impl<'a> Unit<'a> {
         }
     }
 
-    fn read_module_flags(&self, module: &OpenUnit) -> ModuleFlags {
+    fn read_module_flags(&self, module: &OwnedModule<'_>) -> ModuleFlags {
         module.with(|module| self.module_flags_of(module))
     }
 

@@ -9,6 +9,7 @@
 //! | [`diagnostics`] | collecting a context's diagnostics, with function and source location | yes |
 //! | [`modules`] | parsing and merging modules, their flags and debug information | yes |
 //! | [`owned_module`] | a module that carries its own context and can move between threads | |
+//! | [`module_slot`] | a place for an open module, which threads can share | |
 //! | [`owned_program`] | the same for all modules of a program | |
 //! | [`globals`] | functions, variables and aliases | |
 //! | [`metadata`] | named metadata | |
@@ -31,6 +32,7 @@ mod copies;
 mod diagnostics;
 mod globals;
 mod metadata;
+mod module_slot;
 mod modules;
 mod mover;
 mod owned_module;
@@ -46,6 +48,7 @@ pub(crate) use copies::{begin_copies, end_copies};
 pub(crate) use diagnostics::{DiagnosticSink, collect_diagnostics};
 pub(crate) use globals::{Indirect, indirects, is_used, leave_comdat, replace_reflect_calls, take_structors};
 pub(crate) use metadata::{embedded_objects, metadata_strings};
+pub(crate) use module_slot::{LockedSlot, ModuleSlot};
 pub(crate) use modules::{debug_information, integer_module_flag, link_modules, read_lazily, set_module_flag};
 pub(crate) use mover::{Mover, delete_body};
 pub(crate) use owned_module::OwnedModule;

@@ -1,11 +1,9 @@
 //! The open module of a unit, and how much memory all of them take.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::IrError;
-use crate::sys::OwnedModule;
+use crate::sys::{LockedSlot, ModuleSlot, OwnedModule};
 
 /// What LLVM allocates for a module of any size, mostly for its context (measured: 100 KiB).
 const MEMORY_OF_CONTEXT: usize = 100 << 10;
@@ -33,97 +31,70 @@ impl Budget {
     }
 }
 
-/// Bitcode with the place for its open module.
-///
-/// The module borrows the bitcode, but its type does not say so: a `Mutex<OpenUnit<'a>>` would make every type that holds a
-/// unit invariant in `'a`, and a list of units could not be borrowed for as long as what it borrows from.
-pub(super) struct Openable<'a> {
-    bitcode: &'a [u8],
-    opened: Mutex<Option<OpenUnit>>,
+/// Bitcode with a place for its open module, whose memory is accounted for.
+pub(super) struct OpenUnit<'a> {
+    slot: ModuleSlot<'a>,
     budget: &'static Budget,
 }
 
-impl<'a> Openable<'a> {
+impl<'a> OpenUnit<'a> {
     /// Opens nothing yet.
     pub(super) fn new(bitcode: &'a [u8], budget: &'static Budget) -> Self {
-        Openable { bitcode, opened: Mutex::new(None), budget }
+        OpenUnit { slot: ModuleSlot::new(bitcode), budget }
     }
 
     pub(super) fn bitcode(&self) -> &'a [u8] {
-        self.bitcode
+        self.slot.bitcode()
     }
 
-    /// Whether no further unit should stay open.
-    pub(super) fn is_over_budget(&self) -> bool {
-        self.budget.is_exceeded()
-    }
-
-    pub(super) fn lock(&self) -> Opened<'_> {
-        let module = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        Opened { bitcode: self.bitcode, module, budget: self.budget }
+    pub(super) fn lock(&self) -> Locked<'_> {
+        let memory = MEMORY_OF_CONTEXT + MEMORY_PER_BYTE * self.bitcode().len();
+        Locked { slot: self.slot.lock(), memory, budget: self.budget }
     }
 }
 
-impl Drop for Openable<'_> {
-    /// Drops the module while the bitcode is alive: without this, the compiler would allow the bitcode to be freed first.
+impl Drop for OpenUnit<'_> {
     fn drop(&mut self) {
-        *self.opened.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        self.lock().close();
     }
 }
 
-/// The place of an open module, locked.
-pub(super) struct Opened<'o> {
-    bitcode: &'o [u8],
-    module: MutexGuard<'o, Option<OpenUnit>>,
-    budget: &'static Budget,
-}
-
-impl Opened<'_> {
-    /// The open module. `None`: it is closed.
-    pub(super) fn module(&mut self) -> Option<&mut OpenUnit> {
-        self.module.as_mut()
-    }
-
-    /// Opens the module.
-    pub(super) fn open(&mut self, unit: &str) -> Result<&mut OpenUnit, IrError> {
-        let module = OwnedModule::open(unit, self.bitcode)?;
-        // SAFETY: only the lifetime changes. The module is dropped before the bitcode: it is reached through the guard alone,
-        // which never gives it away, and `Openable`, which borrows the bitcode, closes it when dropped.
-        let module = unsafe { std::mem::transmute::<OwnedModule<'_>, OwnedModule<'static>>(module) };
-        let memory = MEMORY_OF_CONTEXT + MEMORY_PER_BYTE * self.bitcode.len();
-        self.budget.used.fetch_add(memory, Ordering::Relaxed);
-        Ok(self.module.insert(OpenUnit { module, memory, budget: self.budget }))
-    }
-
-    /// Frees the open module, if there is one.
-    pub(super) fn close(&mut self) {
-        *self.module = None;
-    }
-}
-
-/// An open module whose memory is accounted for.
-pub(super) struct OpenUnit {
-    module: OwnedModule<'static>,
+/// A locked [`OpenUnit`].
+pub(super) struct Locked<'o> {
+    slot: LockedSlot<'o>,
     memory: usize,
     budget: &'static Budget,
 }
 
-impl Drop for OpenUnit {
-    fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.memory, Ordering::Relaxed);
+impl Locked<'_> {
+    pub(super) fn is_open(&self) -> bool {
+        self.slot.is_open()
     }
-}
 
-impl Deref for OpenUnit {
-    type Target = OwnedModule<'static>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.module
+    /// Opens the module, unless it is open, and runs `read` on it.
+    pub(super) fn with<R>(
+        &mut self,
+        unit: &str,
+        read: impl for<'m> FnOnce(&mut OwnedModule<'m>) -> R,
+    ) -> Result<R, IrError> {
+        let was_open = self.is_open();
+        let result = self.slot.with(unit, read)?;
+        if !was_open {
+            self.budget.used.fetch_add(self.memory, Ordering::Relaxed);
+        }
+        Ok(result)
     }
-}
 
-impl DerefMut for OpenUnit {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.module
+    /// Whether the unit should not stay open.
+    pub(super) fn is_over_budget(&self) -> bool {
+        self.is_open() && self.budget.is_exceeded()
+    }
+
+    /// Frees the open module, if there is one.
+    pub(super) fn close(&mut self) {
+        if self.is_open() {
+            self.slot.close();
+            self.budget.used.fetch_sub(self.memory, Ordering::Relaxed);
+        }
     }
 }

@@ -53,7 +53,7 @@ fn reading_the_references_first_leaves_nothing_to_open_for_the_checks() {
     let bytes = bitcode();
     let unit = Unit::new("a.o", &bytes);
     unit.references().unwrap();
-    assert!(unit.opened.lock().module().is_none());
+    assert!(!unit.opened.lock().is_open());
     assert_eq!(unit.module_flags().unwrap().ptx.len(), 1);
     assert_eq!(unit.command_lines_with("cuda-include-ptx=").unwrap(), [LINE]);
     assert_eq!(unit.times_opened(), 1);
@@ -140,9 +140,9 @@ fn code_for_other_processors_is_rejected() {
 fn without_memory_for_open_units_they_close_and_the_checks_still_parse_nothing() {
     static NONE: Budget = Budget::new(0);
     let bytes = bitcode();
-    let unit = Unit { opened: Openable::new(&bytes, &NONE), ..Unit::new("a.o", &bytes) };
+    let unit = Unit { opened: OpenUnit::new(&bytes, &NONE), ..Unit::new("a.o", &bytes) };
     unit.symbols().unwrap();
-    assert!(unit.opened.lock().module().is_none() && !NONE.is_exceeded());
+    assert!(!unit.opened.lock().is_open() && !NONE.is_exceeded());
     assert_eq!(unit.module_flags().unwrap().ptx.len(), 1);
     assert_eq!(unit.times_opened(), 1);
 }

@@ -1,0 +1,116 @@
+//! `cargo xtask dist --archive`: dist/ with documentation, licenses and checksums, for installing elsewhere.
+//!
+//! Equal contents make an equal archive: files are sorted, and owners, modes and times are fixed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::licenses;
+use crate::failure::{Failure, Result};
+use crate::repository::{Repository, create_folder};
+use crate::step::{Progress, step};
+use crate::toolchain::remove_folder;
+
+const NAME: &str = concat!("fatlink-", env!("CARGO_PKG_VERSION"), "-x86_64-linux-gnu");
+
+/// Copied from the root of the working tree.
+const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE", "docs"];
+
+const CHECKSUMS: &str = "SHA256SUMS";
+
+/// Writes the archive of a dist/ that is built already.
+pub fn write(repository: &Repository) -> Result<()> {
+    let (mut archive, mut hash) = (PathBuf::new(), String::new());
+    step("write the archive", |progress| {
+        let parent = repository.target.join("archive");
+        let root = parent.join(NAME);
+        remove_folder(&root)?;
+        create_folder(&root)?;
+        copy(progress, &[repository.dist().join(".")], &root)?;
+        copy(progress, &DOCUMENTS.map(|name| repository.root.join(name)), &root)?;
+        licenses::collect(repository, progress, &root.join("licenses"))?;
+        write_checksums(progress, &root)?;
+        archive = compress(repository, progress, &parent)?;
+        hash = sha256(progress, &[&archive], &parent)?;
+        Ok("")
+    })?;
+    println!("  {}\n  SHA-256 {}", archive.display(), hash.split(' ').next().unwrap_or_default());
+    Ok(())
+}
+
+fn copy(progress: &Progress, from: &[PathBuf], to: &Path) -> Result<()> {
+    let mut cp = Command::new("cp");
+    progress.run(cp.arg("--archive").args(from).arg(to)).map(drop)
+}
+
+/// Hashes of all files but symbolic links, by paths relative to the root.
+fn write_checksums(progress: &Progress, root: &Path) -> Result<()> {
+    let mut files = Vec::new();
+    collect_files(root, Path::new(""), &mut files)?;
+    files.sort();
+    let text = sha256(progress, &files, root)?;
+    let path = root.join(CHECKSUMS);
+    std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))
+}
+
+fn collect_files(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let path = root.join(folder);
+    let entries = std::fs::read_dir(&path).map_err(|error| Failure::file("read", &path, &error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| Failure::file("read", &path, &error))?;
+        let kind = entry.file_type().map_err(|error| Failure::file("read", &entry.path(), &error))?;
+        let name = folder.join(entry.file_name());
+        if kind.is_dir() {
+            collect_files(root, &name, files)?;
+        } else if kind.is_file() {
+            files.push(name);
+        }
+    }
+    Ok(())
+}
+
+fn sha256(progress: &Progress, files: &[impl AsRef<std::ffi::OsStr>], folder: &Path) -> Result<String> {
+    progress.run(Command::new("sha256sum").args(files).current_dir(folder))
+}
+
+/// By xz, or by gzip where it is missing.
+fn compress(repository: &Repository, progress: &Progress, parent: &Path) -> Result<PathBuf> {
+    let has_xz = progress.run(Command::new("xz").arg("--version")).is_ok();
+    // With one thread, as the number of threads changes the bytes.
+    let (end, program) = if has_xz { ("tar.xz", "xz --threads=1") } else { ("tar.gz", "gzip --no-name") };
+    let archive = repository.target.join(format!("{NAME}.{end}"));
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
+    tar.arg("--mode=u+rw,go+r,go-w,a+X").arg(format!("--mtime=@{}", timestamp(repository, progress)));
+    tar.arg(format!("--use-compress-program={program}")).arg("--file").arg(&archive);
+    tar.arg("--directory").arg(parent).arg(NAME);
+    progress.run(tar.env_remove("XZ_OPT").env_remove("XZ_DEFAULTS"))?;
+    Ok(archive)
+}
+
+/// The date of all files, in seconds since 1970: `SOURCE_DATE_EPOCH`, or that of the last commit.
+fn timestamp(repository: &Repository, progress: &Progress) -> u64 {
+    let named = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    named.unwrap_or_else(|| {
+        let mut git = Command::new("git");
+        git.current_dir(&repository.root).args(["log", "-1", "--format=%ct"]);
+        progress.run(&mut git).ok().and_then(|seconds| seconds.trim().parse().ok()).unwrap_or(0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_name_files_relative_to_the_root() {
+        let root = std::env::temp_dir().join(format!("fatlink-archive-{}", std::process::id()));
+        create_folder(&root.join("bin")).unwrap();
+        std::fs::write(root.join("bin/program"), "").unwrap();
+        std::os::unix::fs::symlink("program", root.join("bin/link")).unwrap();
+        write_checksums(&Progress::hidden(), &root).unwrap();
+        let text = std::fs::read_to_string(root.join(CHECKSUMS)).unwrap();
+        assert_eq!(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  bin/program\n");
+        remove_folder(&root).unwrap();
+    }
+}

@@ -11,35 +11,63 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cli::persona;
 use crate::diag::error::Errors;
-use crate::link;
 use crate::lto::{culprit, worker};
 use crate::sys::{process, temp_files};
 
-/// The report, if that is what this process was started for.
-pub fn requested(words: &[OsString]) -> Option<Errors> {
+/// Why a link ended early.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("LLVM cannot compile this device code: {reason}")]
+    GaveUp { reason: String },
+    #[error("{file} was truncated during the link, or its disk failed; link again when nothing writes to it")]
+    Truncated { file: String },
+    #[error(
+        "the memory has run out{during}; raise the limit (ulimit -v, or that of a container), or let fewer jobs run at a time \
+         with --wrapper-jobs= or --offload-memory="
+    )]
+    OutOfMemory { during: String },
+    #[error("fatlink crashed (signal {signal}); this is a defect of fatlink: report it with the files of this link")]
+    Fatlink { signal: String },
+    #[error(
+        "a crash (signal {signal}) while {activity}; if no input is damaged, this is a defect of that library: \
+         choose another --offload-backend"
+    )]
+    Library { signal: String, activity: String },
+    #[error(
+        "LLVM crashed (signal {signal}) while {activity}; if the file is not damaged, this is a defect of LLVM: \
+         try another -O level, and report it with the files that --save-temps keeps"
+    )]
+    Llvm { signal: String, activity: String },
+}
+
+/// Links a command line once more, to find the code that LLVM cannot compile.
+type Diagnose<'a> = &'a dyn Fn(&[OsString]) -> Result<u8, Errors>;
+
+/// The report on a crash, if this process was started to make it.
+pub fn requested(words: &[OsString], diagnose: Diagnose<'_>) -> Option<Errors> {
     let [_, flag, signal, activity, folder, output, line @ ..] = words else { return None };
     if flag != REPORT_FLAG {
         return None;
     }
     end_children();
     let (signal, activity) = (signal.to_string_lossy(), activity.to_string_lossy());
-    let errors = errors(signal.trim_start_matches('0'), &activity);
+    let errors = error(signal.trim_start_matches('0'), &activity).into();
     if folder == worker::FLAG {
         worker::answer(&errors);
         return Some(Errors::default());
     }
     temp_files::remove_leftovers_of_crashed_link(Path::new(folder), Path::new(output));
-    Some(diagnosis(&signal, &activity, line).unwrap_or(errors))
+    Some(diagnosis(&signal, &activity, line, diagnose).unwrap_or(errors))
 }
 
 /// What LLVM cannot compile, if that is what went wrong in the link of this line.
-fn diagnosis(signal: &str, activity: &str, line: &[OsString]) -> Option<Errors> {
+fn diagnosis(signal: &str, activity: &str, line: &[OsString], diagnose: Diagnose<'_>) -> Option<Errors> {
     let compiles = [GAVE_UP, OPTIMIZING, GENERATING].iter().any(|what| activity.starts_with(what));
     // LLVM aborts where memory runs out, and would again.
     if !compiles || line.is_empty() || [ABORTED, NO_MEMORY].contains(&signal) {
         return None;
     }
-    link::diagnose(line).err().filter(|_| culprit::was_found())
+    diagnose(line).err().filter(|_| culprit::was_found())
 }
 
 /// What the activity begins with where LLVM could not go on and said why; behind it its words.
@@ -58,44 +86,30 @@ pub fn take_over(reason: &str) {
     let _ = copy.exec();
 }
 
-/// LLVM gave up, and nothing more is known.
+/// The error of a link in which LLVM gave up, where nothing more is known.
 pub fn gave_up(reason: &str) -> Errors {
-    Errors::one(format_args!("LLVM cannot compile this device code: {reason}"))
+    Error::GaveUp { reason: reason.to_owned() }.into()
 }
 
-fn errors(signal: &str, activity: &str) -> Errors {
+fn error(signal: &str, activity: &str) -> Error {
     if let Some(reason) = activity.strip_prefix(GAVE_UP) {
-        return gave_up(reason);
+        return Error::GaveUp { reason: reason.to_owned() };
     }
     if let Some(file) = activity.strip_prefix(UNREADABLE_MAPPING) {
-        return Errors::one(format_args!(
-            "{file} was truncated during the link, or its disk failed; link again when nothing writes to it"
-        ));
+        return Error::Truncated { file: file.to_owned() };
     }
     let of_library = activity.strip_prefix(OTHER_LIBRARY);
     if signal == NO_MEMORY {
         let activity = of_library.unwrap_or(activity);
         let during = if activity.is_empty() { String::new() } else { format!(" while {activity}") };
-        return Errors::one(format_args!(
-            "the memory has run out{during}; raise the limit (ulimit -v, or that of a container), or let fewer jobs run at a time \
-             with --wrapper-jobs= or --offload-memory="
-        ));
+        return Error::OutOfMemory { during };
     }
-    if activity.is_empty() {
-        return Errors::one(format_args!(
-            "fatlink crashed (signal {signal}); this is a defect of fatlink: report it with the files of this link"
-        ));
+    let signal = signal.to_owned();
+    match of_library {
+        _ if activity.is_empty() => Error::Fatlink { signal },
+        Some(activity) => Error::Library { signal, activity: activity.to_owned() },
+        None => Error::Llvm { signal, activity: activity.to_owned() },
     }
-    if let Some(activity) = of_library {
-        return Errors::one(format_args!(
-            "a crash (signal {signal}) while {activity}; if no input is damaged, this is a defect of that library: \
-             choose another --offload-backend"
-        ));
-    }
-    Errors::one(format_args!(
-        "LLVM crashed (signal {signal}) while {activity}; if the file is not damaged, this is a defect of LLVM: \
-         try another -O level, and report it with the files that --save-temps keeps"
-    ))
 }
 
 /// The tools that the crashed link had started are still our children.

@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     if let Some(code) = worker::requested(&words).or_else(|| culprit::requested(&words)) {
         return ExitCode::from(code);
     }
-    let outcome = crash_report::requested(&words).map_or_else(|| link::run(&words), Err);
+    let outcome = crash_report::requested(&words, &link::diagnose).map_or_else(|| link::run(&words), Err);
     process::stand_still_if_ending();
     llvm_passes::crash::forget_stream_errors();
     match outcome {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::cli::values::CacheChoice;
 use crate::diag::error::Errors;
-use crate::sys::cache::Cache;
+use crate::sys::cache::store::Cache;
 use crate::sys::error::Error;
 
 /// The cache of a link, if it has one: `choice` and `size` are the values of the options.

@@ -3,6 +3,8 @@
 use std::process::Command;
 
 use super::*;
+use crate::sys::cache::KeyBuilder;
+use crate::sys::cache::layout::is_entry;
 
 fn key(text: &str) -> Key {
     KeyBuilder::new("test").field("text", text.as_bytes()).finish()
@@ -199,7 +201,7 @@ fn many_links_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let start = || {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "sys::cache::tests::child_of_many_links"]);
+        command.args(["--exact", "sys::cache::store::tests::child_of_many_links"]);
         command.env("FATLINK_TEST_CACHE", folder.path()).spawn().unwrap()
     };
     let children: Vec<_> = (0..4).map(|_| start()).collect();

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::sys::cache::{UNFINISHED, is_entry, trust};
+use crate::sys::cache::layout::{UNFINISHED, is_entry};
+use crate::sys::cache::trust;
 
 /// The folder is looked through at most this often, unless a link adds much to it.
 const INTERVAL: Duration = Duration::from_secs(20 * 60);

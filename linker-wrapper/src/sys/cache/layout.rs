@@ -1,0 +1,25 @@
+//! How the files in the cache's folder are named.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::sys::cache::key::Key;
+
+/// How the names of unfinished entries begin.
+pub const UNFINISHED: &str = ".fatlink-";
+
+/// The file of an entry, `FOLDER/ab/cdef…`: folders of a hundred thousand files are slow in places.
+pub fn path_of(folder: &Path, key: &Key) -> PathBuf {
+    let name = key.hex();
+    let (shard, rest) = name.split_at(2);
+    folder.join(shard).join(rest)
+}
+
+/// Whether a path under the cache's folder is named as entries are.
+pub fn is_entry(path: &Path) -> bool {
+    let hex = |name: Option<&OsStr>, length: usize| {
+        let name = name.unwrap_or_default().as_encoded_bytes();
+        name.len() == length && name.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    hex(path.file_name(), 62) && hex(path.parent().and_then(Path::file_name), 2)
+}

@@ -1,0 +1,195 @@
+//! The folder of the cache: entries are found, added and refreshed.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use crate::diag::error::reason;
+use crate::sys::cache::key::Key;
+use crate::sys::cache::layout::{UNFINISHED, path_of};
+use crate::sys::cache::trust::{Access, Trust};
+use crate::sys::cache::{entry, trim, trust};
+
+/// Bytes that all entries together may have unless the user says otherwise.
+pub const DEFAULT_CAPACITY: u64 = 10 << 30;
+
+/// An entry that is used gets a new time only if its old one is older than this: trimming needs no better order,
+/// and a link that finds everything should write nothing.
+const REFRESH_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The folder. It need not exist: the first entry makes it.
+#[derive(Debug)]
+pub struct Cache {
+    folder: PathBuf,
+    capacity: u64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    /// Bytes that this link added.
+    added: AtomicU64,
+    /// Whose entries count, once the folder is there; `None`: it must not be used.
+    trust: OnceLock<Option<Trust>>,
+    /// Why the folder cannot be used or written: after that nothing is tried.
+    failure: OnceLock<Failure>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    text: String,
+    /// There is no room left.
+    full: bool,
+}
+
+impl Cache {
+    /// The cache in `folder`. Nothing is read or written yet.
+    pub fn open(folder: impl Into<PathBuf>) -> Self {
+        Cache {
+            folder: folder.into(),
+            capacity: DEFAULT_CAPACITY,
+            hits: AtomicU64::default(),
+            misses: AtomicU64::default(),
+            added: AtomicU64::default(),
+            trust: OnceLock::new(),
+            failure: OnceLock::new(),
+        }
+    }
+
+    /// With another size in bytes, if one is given.
+    #[must_use]
+    pub fn with_capacity(self, bytes: Option<u64>) -> Self {
+        Cache { capacity: bytes.unwrap_or(self.capacity), ..self }
+    }
+
+    /// The content of an entry, exactly as it was put. An entry that is damaged is removed, and counts as none.
+    pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
+        let found = self.read(key);
+        let counter = if found.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    fn read(&self, key: &Key) -> Option<Vec<u8>> {
+        let path = self.path(key);
+        // Somebody else's file is left alone: it may be right for others.
+        let mut file = trust::open_entry(&path, self.trust()?)?;
+        let content = entry::read(&mut file, key);
+        match content {
+            Some(_) => refresh(&file),
+            // Another link may have put a good one there meanwhile: then that is made once more.
+            None => drop(fs::remove_file(&path)),
+        }
+        content
+    }
+
+    /// Whose entries count. `None`: there is no folder yet, or it must not be used.
+    fn trust(&self) -> Option<Trust> {
+        if let Some(known) = self.trust.get() {
+            return *known;
+        }
+        let found = fs::metadata(&self.folder).ok()?;
+        let trust = Trust::of_folder(Access::of(&found)).map_err(|why| {
+            let folder = self.folder.display();
+            let text =
+                format!("the cache in {folder} is not used: {why}, or name another folder with --offload-cache=<dir>");
+            let _ = self.failure.set(Failure { text, full: false });
+        });
+        *self.trust.get_or_init(|| trust.ok())
+    }
+
+    /// Keeps `content` under `key`. What cannot be written is not kept; [`Cache::warning`] says so.
+    pub fn put(&self, key: &Key, content: &[u8]) {
+        if self.failure.get().is_some() {
+            return;
+        }
+        match self.write(key, content) {
+            Ok(()) if self.failure.get().is_some() => {}
+            Ok(()) => drop(self.added.fetch_add(content.len() as u64, Ordering::Relaxed)),
+            Err(error) => {
+                let (folder, reason) = (self.folder.display(), reason(&error));
+                let text = format!(
+                    "the cache in {folder} cannot be written, so this link's results are not kept: {reason}; \
+                     make room there, or name another folder with --offload-cache=<dir>"
+                );
+                let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+                // The first reason is enough.
+                let _ = self.failure.set(Failure { text, full });
+            }
+        }
+    }
+
+    fn write(&self, key: &Key, content: &[u8]) -> io::Result<()> {
+        let path = self.path(key);
+        DirBuilder::new().recursive(true).mode(0o755).create(&self.folder)?;
+        // The failure that was noted says why not.
+        let Some(trust) = self.trust() else { return Ok(()) };
+        let shard = path.parent().unwrap_or(&self.folder);
+        self.make_shard(shard, trust)?;
+        let mut builder = tempfile::Builder::new();
+        // Other users of a shared folder may read it.
+        let mut file = builder.prefix(UNFINISHED).permissions(Permissions::from_mode(0o644)).tempfile_in(shard)?;
+        entry::write(file.as_file_mut(), key, content)?;
+        file.persist(&path).map(drop).map_err(|error| error.error)
+    }
+
+    fn make_shard(&self, shard: &Path, trust: Trust) -> io::Result<()> {
+        match DirBuilder::new().mode(0o755).create(shard) {
+            Ok(()) => {
+                trim::tag(&self.folder);
+                if let Trust::Group(_) = trust {
+                    // Whatever the umask: the others in the group put entries there too.
+                    fs::set_permissions(shard, fs::metadata(&self.folder)?.permissions())?;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        let found = shard.symlink_metadata()?;
+        if found.is_dir() && trust.allows_shard(Access::of(&found)) {
+            return Ok(());
+        }
+        let why = format!("{} is no folder that only its owner may write to", shard.display());
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+    }
+
+    /// At the end of a link: removes what was not used for longest if the folder has grown too large or its disk is
+    /// full. Looks only now and then.
+    pub fn trim(&self) {
+        match self.failure.get() {
+            None if self.trust().is_some() => {
+                trim::now_and_then(&self.folder, self.capacity, self.added.load(Ordering::Relaxed));
+            }
+            Some(Failure { full: true, .. }) => trim::make_room(&self.folder),
+            None | Some(_) => {}
+        }
+    }
+
+    /// Why results could not be kept: to be shown once, at the end of the link.
+    pub fn warning(&self) -> Option<&str> {
+        self.failure.get().map(|failure| &*failure.text)
+    }
+
+    /// Entries that were found and that were not, so far.
+    pub fn hits_and_misses(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        path_of(&self.folder, key)
+    }
+}
+
+/// Notes that an entry was used. Where that is not allowed, in somebody else's folder, it is not noted.
+fn refresh(file: &File) {
+    let Ok(modified) = file.metadata().and_then(|found| found.modified()) else { return };
+    let now = SystemTime::now();
+    if now.duration_since(modified).is_ok_and(|age| age > REFRESH_AFTER) {
+        let _ = file.set_modified(now);
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -83,7 +83,7 @@ pub enum FormatErrorKind {
     },
 }
 
-/// Why [`strip`](crate::strip) or [`annotate`](crate::annotate) cannot change a file, or [`retarget`](crate::cubin::retarget) a cubin.
+/// Why [`strip`](crate::strip) or [`annotate`](crate::annotate) cannot change a file, or [`retargeted`](crate::cubin::retargeted) a cubin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError {
@@ -99,12 +99,9 @@ pub enum EditError {
     /// A file to annotate is neither an object nor an archive.
     #[error("no object file and no archive ({0:?})")]
     NotAnObject(FileKind),
-    /// A file to strip is of another class or byte order.
-    #[error("only 64-bit little-endian ELF files can be stripped")]
-    StripOtherElf,
-    /// An object to annotate is of another class or byte order.
-    #[error("an object that is not 64-bit little-endian ELF, which cannot be changed")]
-    AnnotateOtherElf,
+    /// An ELF file of another class or byte order.
+    #[error("only 64-bit little-endian ELF files can be changed")]
+    OtherElf,
     /// A file to annotate has no offload binaries.
     #[error("no device images in offload binaries: there is nothing to write into")]
     NoDeviceImages,

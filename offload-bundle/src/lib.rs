@@ -34,6 +34,7 @@ mod compression;
 pub mod coverage;
 pub mod cubin;
 pub mod difference;
+pub mod elf_edit;
 mod error;
 pub mod fatbin;
 pub mod hip_bundle;

@@ -3,10 +3,11 @@
 use super::{Cubin, NOTE_CUINFO, context, parse, section_headers};
 use crate::arch::GpuArch;
 use crate::bytes::{slice, u32_at};
+use crate::elf_edit::put;
 use crate::error::{EditError, FormatError};
 
 /// `e_flags` in the file header.
-const E_FLAGS: usize = 48;
+const E_FLAGS: u64 = 48;
 
 /// Copies a 64-bit cubin and records `target` as the GPU that it is for, as real and as virtual architecture. The code does
 /// not change: the caller knows that `target` runs it.
@@ -17,25 +18,24 @@ const E_FLAGS: usize = 48;
 /// Data that is no cubin, a damaged one, or one whose layout does not say where the numbers are.
 pub fn retargeted(data: &[u8], target: GpuArch) -> Result<Vec<u8>, FormatError> {
     let cubin = parse(data)?;
-    let number = u8::try_from(target.number)
-        .map_err(|_| FormatError::new(E_FLAGS as u64, EditError::UnrecordableTarget(target)))?;
+    let number =
+        u8::try_from(target.number).map_err(|_| FormatError::new(E_FLAGS, EditError::UnrecordableTarget(target)))?;
     if !cubin.is_64_bit() {
         return Err(FormatError::new(4, EditError::Cubin32));
     }
     let mut copy = data.to_vec();
     if cubin.is_new_abi() {
-        copy[E_FLAGS + 1] = number;
-        let at = virtual_architecture(&cubin)?;
-        copy[at..at + 2].copy_from_slice(&u16::from(number).to_le_bytes());
+        put(&mut copy, E_FLAGS + 1, &[number]);
+        put(&mut copy, virtual_architecture(&cubin)?, &u16::from(number).to_le_bytes());
     } else {
-        copy[E_FLAGS] = number;
-        copy[E_FLAGS + 2] = number;
+        put(&mut copy, E_FLAGS, &[number]);
+        put(&mut copy, E_FLAGS + 2, &[number]);
     }
     Ok(copy)
 }
 
 /// Where the new layout keeps the virtual architecture: in the note {name size, description size, type, name, u16 2, u16 sm}.
-fn virtual_architecture(cubin: &Cubin<'_>) -> Result<usize, FormatError> {
+fn virtual_architecture(cubin: &Cubin<'_>) -> Result<u64, FormatError> {
     let headers = section_headers(cubin.data, &cubin.header, context(&cubin.header)?)?;
     let place = cubin.sections.iter().position(|section| section.name == NOTE_CUINFO);
     let missing = || FormatError::damaged(0, format!("cubin without {NOTE_CUINFO}"));
@@ -44,7 +44,7 @@ fn virtual_architecture(cubin: &Cubin<'_>) -> Result<usize, FormatError> {
     let name_size = u32_at(bytes, 0, "name size").map_err(|error| error.shifted(note.sh_offset))?;
     let at = 12 + u64::from(name_size).next_multiple_of(4) + 2;
     slice(bytes, at, 2, "the cubin's virtual architecture").map_err(|error| error.shifted(note.sh_offset))?;
-    Ok((note.sh_offset + at) as usize)
+    Ok(note.sh_offset + at)
 }
 
 #[cfg(test)]

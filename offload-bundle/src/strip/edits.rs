@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::tables::put;
 use super::{Choice, Outcome};
 use crate::bytes::{pad_to_8, slice, u16_at, u64_at, zeros_from};
+use crate::elf_edit::{self, Part, Replacement, range};
 use crate::error::{EditError, FormatError};
 use crate::fatbin::{self, Container};
 use crate::hip_bundle;
@@ -12,68 +12,11 @@ use crate::host_object::{self, Section};
 use crate::listing::{self, Found, Row};
 use crate::offload_binary::{self, ImageToWrite, OffloadImage, OffloadKinds};
 
-/// A stretch of a file that gets other bytes, at most as many.
-pub(super) struct Edit {
-    /// Where it starts in the file.
-    pub offset: u64,
-    /// How many bytes it has now.
-    pub len: u64,
-    /// What stands there afterwards.
-    pub parts: Vec<Part>,
-}
-
-/// A part of what stands in a stretch of a file afterwards.
-pub(super) enum Part {
-    /// New bytes.
-    Bytes(Vec<u8>),
-    /// A stretch of the file as it was, by its first byte and the one behind it. Containers of gigabytes are not copied.
-    Range(u64, u64),
-}
-
-impl Part {
-    fn bytes<'a>(&'a self, data: &'a [u8]) -> &'a [u8] {
-        match self {
-            Part::Bytes(bytes) => bytes,
-            Part::Range(from, to) => range(data, *from, *to),
-        }
-    }
-}
-
-impl Edit {
-    /// Where the stretch ends.
-    pub fn end(&self) -> u64 {
-        self.offset.saturating_add(self.len)
-    }
-
-    /// How many bytes it has afterwards.
-    pub fn size(&self) -> u64 {
-        let size = |part: &Part| match part {
-            Part::Bytes(bytes) => bytes.len() as u64,
-            Part::Range(from, to) => to.saturating_sub(*from),
-        };
-        self.parts.iter().map(size).fold(0, u64::saturating_add)
-    }
-
-    /// Writes it into `file`, which is a copy of `data`, with zeros behind it.
-    pub fn write(&self, data: &[u8], file: &mut [u8]) {
-        let mut at = self.offset;
-        for part in &self.parts {
-            let bytes = part.bytes(data);
-            put(file, at, bytes);
-            at = at.saturating_add(bytes.len() as u64);
-        }
-        let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(data.len());
-        if let Some(rest) = file.get_mut(index(at)..index(self.end())) {
-            rest.fill(0);
-        }
-    }
-}
-
 /// What is to happen to a file.
 #[derive(Default)]
 pub(super) struct Plan {
     /// By offset, without overlaps.
-    pub edits: Vec<Edit>,
+    pub edits: Vec<Replacement>,
     pub dropped: Vec<Row>,
     pub kept: usize,
 }
@@ -102,6 +45,19 @@ impl Plan {
         Outcome { bytes: Cow::Owned(bytes), zeroed: 0, dropped: self.dropped }
     }
 
+    /// For an ELF file.
+    ///
+    /// # Errors
+    /// Those of [`elf_edit::shrink`].
+    pub fn in_elf(self, data: &[u8]) -> Result<Outcome<'_>, FormatError> {
+        let unchanged = Outcome { dropped: self.dropped, ..Outcome::unchanged(data) };
+        if self.edits.is_empty() {
+            return Ok(unchanged);
+        }
+        let shrunk = elf_edit::shrink(data, &self.edits)?;
+        Ok(Outcome { bytes: Cow::Owned(shrunk.bytes), zeroed: shrunk.zeroed, ..unchanged })
+    }
+
     /// Counts an image; whether it goes.
     fn decide(&mut self, row: &Row, choice: &Choice) -> bool {
         let goes = choice.drops(row);
@@ -112,12 +68,6 @@ impl Plan {
         }
         goes
     }
-}
-
-/// `data[from..to]`, as much of it as there is.
-pub(super) fn range(data: &[u8], from: u64, to: u64) -> &[u8] {
-    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(data.len());
-    data.get(index(from)..index(to)).unwrap_or_default()
 }
 
 /// The edits of the sections with device code.
@@ -221,7 +171,12 @@ fn refuse_empty(is_empty: bool, choice: &Choice, container: &'static str, at: u6
 }
 
 /// The fatbin without some entries, the others byte for byte. `data` starts at `base` of the file.
-fn rewritten_fatbin(data: &[u8], base: u64, container: &Container<'_>, goes: &[bool]) -> Result<Edit, FormatError> {
+fn rewritten_fatbin(
+    data: &[u8],
+    base: u64,
+    container: &Container<'_>,
+    goes: &[bool],
+) -> Result<Replacement, FormatError> {
     let start = container.offset;
     let header_size = u64::from(u16_at(data, start.saturating_add(6), "header size")?);
     let size = u64_at(data, start.saturating_add(8), "size")?;
@@ -238,7 +193,7 @@ fn rewritten_fatbin(data: &[u8], base: u64, container: &Container<'_>, goes: &[b
     let at = |offset: u64| base.saturating_add(offset);
     let ranges = stay.into_iter().map(|(from, to)| Part::Range(at(from), at(to)));
     let parts = [Part::Bytes(header)].into_iter().chain(ranges).collect();
-    Ok(Edit { offset: at(start), len, parts })
+    Ok(Replacement { offset: at(start), len, parts })
 }
 
 /// One edit of all the offload binaries in `data`, which starts at `base` of the file; nothing refers to one of them.
@@ -264,7 +219,7 @@ pub(super) fn of_offload_binaries(data: &[u8], base: u64, choice: &Choice) -> Re
         return Ok(plan);
     }
     refuse_empty(plan.kept == 0, choice, "set of offload binaries", base)?;
-    plan.edits.push(Edit { offset: base, len: data.len() as u64, parts: vec![Part::Bytes(bytes)] });
+    plan.edits.push(Replacement { offset: base, len: data.len() as u64, parts: vec![Part::Bytes(bytes)] });
     Ok(plan)
 }
 

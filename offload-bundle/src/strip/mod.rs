@@ -1,17 +1,12 @@
-//! Dropping device images from a file that is linked already, in place of linking it again.
+//! Drops device images from a file that is linked already, so that it need not be linked again.
 //!
-//! 1. `edits` finds the containers of a file, decides which of their images go, and writes each container anew, in fewer bytes.
-//! 2. `elf` puts them back, and `cuts` chooses what goes out of a program or shared library. In an executable or shared library nothing may move in memory: a container stays at its address, and the
-//!    room behind it is cut out of the file and left out of what is loaded. In an object only offsets in the file change.
-//! 3. `ar` does so for the members of an archive, and corrects the archive's index.
-//! 4. `verify` reads the result with the readers of this crate, and compares what is left, before anybody gets it.
+//! 1. `edits` finds the containers of a file, decides which of their images go, and rewrites each container in fewer bytes.
+//! 2. [`elf_edit`](crate::elf_edit) puts them back into ELF files: in a program or shared library nothing moves in memory.
+//! 3. `ar` rewrites the members of an archive and corrects its index.
+//! 4. `verify` reads the result with the readers of this crate and compares the images that stay, before the caller gets it.
 
 mod ar;
-mod cuts;
 mod edits;
-mod elf;
-mod headers;
-mod tables;
 mod verify;
 
 use std::borrow::Cow;
@@ -130,7 +125,7 @@ fn strip_file<'a>(data: &'a [u8], choice: &Choice) -> Result<Outcome<'a>, Format
         }
         FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable if !cubin::is_cubin(data) => {
             let plan = edits::of_elf(data, choice)?;
-            elf::apply(data, plan)
+            plan.in_elf(data)
         }
         _ => {
             if hip_bundle::is_bundle(data) {

@@ -1,6 +1,6 @@
 //! Room for more program headers than a program was linked with.
 
-use super::elf::Hole;
+use super::shrink::Hole;
 use super::tables::{PT_INTERP, PT_LOAD, PT_PHDR, SEGMENT_SIZE, SHT_NOBITS, SHT_NOTE, SectionHeader, Segment, Tables};
 
 const PT_NOTE: u32 = 4;

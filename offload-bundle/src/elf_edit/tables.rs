@@ -13,6 +13,22 @@ pub(super) const SHT_DYNSYM: u32 = 11;
 pub(super) const SEGMENT_SIZE: u64 = 56;
 pub(super) const SECTION_SIZE: u64 = 64;
 pub(super) const SYMBOL_SIZE: u64 = 24;
+pub(super) const FILE_HEADER_SIZE: u64 = 64;
+pub(super) const SHT_PROGBITS: u32 = 1;
+/// Places in the file header.
+pub(super) const E_PHOFF: u64 = 32;
+pub(super) const E_SHOFF: u64 = 40;
+pub(super) const E_PHNUM: u64 = 56;
+pub(super) const E_SHNUM: u64 = 60;
+/// Places in a section header.
+pub(super) const SH_NAME: u64 = 0;
+pub(super) const SH_TYPE: u64 = 4;
+pub(super) const SH_FLAGS: u64 = 8;
+pub(super) const SH_OFFSET: u64 = 24;
+pub(super) const SH_SIZE: u64 = 32;
+pub(super) const SH_ADDRESS_ALIGNMENT: u64 = 48;
+/// The size in a symbol.
+pub(super) const ST_SIZE: u64 = 16;
 
 /// A program header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,18 +144,23 @@ pub(super) struct Tables {
     /// Where the section headers are in the file.
     pub sections_at: u64,
     pub sections: Vec<SectionHeader>,
+    /// The section with the names of the sections.
+    pub names: usize,
 }
 
 impl Tables {
+    /// Reads the tables.
+    ///
     /// # Errors
     /// A file of another class or byte order, or tables that lie outside.
     pub fn read(data: &[u8]) -> Result<Self, FormatError> {
-        if data.get(4..6) != Some(&[2, 1]) {
-            return Err(FormatError::new(4, EditError::StripOtherElf));
+        if !is_supported(data) {
+            return Err(FormatError::new(4, EditError::OtherElf));
         }
         let half = |at: u64| u16_at(data, at, "the ELF header").map(u64::from);
-        let (segments_at, sections_at) = (u64_at(data, 32, "the ELF header")?, u64_at(data, 40, "the ELF header")?);
-        let (segment_count, mut section_count) = (half(56)?, half(60)?);
+        let (segments_at, sections_at) =
+            (u64_at(data, E_PHOFF, "the ELF header")?, u64_at(data, E_SHOFF, "the ELF header")?);
+        let (segment_count, mut section_count) = (half(E_PHNUM)?, half(E_SHNUM)?);
         if segment_count == 0xffff || (segment_count > 0 && half(54)? != SEGMENT_SIZE) || half(58)? != SECTION_SIZE {
             return Err(FormatError::unsupported(54, "ELF file with headers of an unknown size or number"));
         }
@@ -147,6 +168,11 @@ impl Tables {
             // More than fit: the first header counts them.
             section_count = u64_at(data, sections_at.saturating_add(32), "the first section header")?;
         }
+        let names = match half(62)? {
+            // More than fit: the first header names it.
+            0xffff => u32_at(data, sections_at.saturating_add(40), "the first section header")? as usize,
+            index => index as usize,
+        };
         let segments = slice(data, segments_at, segment_count.saturating_mul(SEGMENT_SIZE), "the program headers")?;
         let sections = slice(data, sections_at, section_count.saturating_mul(SECTION_SIZE), "the section headers")?;
         Ok(Self {
@@ -161,12 +187,25 @@ impl Tables {
             sections: (0..section_count)
                 .map(|i| SectionHeader::read(sections, i * SECTION_SIZE))
                 .collect::<Result<_, _>>()?,
+            names,
         })
+    }
+
+    /// Where the header of a section is in the file.
+    pub fn section_at(&self, index: usize) -> u64 {
+        self.sections_at.saturating_add((index as u64).saturating_mul(SECTION_SIZE))
     }
 }
 
+/// Whether a file has the class and byte order whose tables are known here.
+pub(super) fn is_supported(data: &[u8]) -> bool {
+    const CLASS_64: u8 = 2;
+    const LITTLE_ENDIAN: u8 = 1;
+    data.get(4..6) == Some(&[CLASS_64, LITTLE_ENDIAN])
+}
+
 /// Writes `bytes` over those at `at`, which the caller has found to be there.
-pub(super) fn put(data: &mut [u8], at: u64, bytes: &[u8]) {
+pub(crate) fn put(data: &mut [u8], at: u64, bytes: &[u8]) {
     let start = usize::try_from(at).unwrap_or(usize::MAX);
     if let Some(place) = start.checked_add(bytes.len()).and_then(|end| data.get_mut(start..end)) {
         place.copy_from_slice(bytes);

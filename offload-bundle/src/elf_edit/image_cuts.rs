@@ -1,7 +1,7 @@
 //! Which of the freed room of a program or shared library goes out of the file, and where its program headers go then.
 
-use super::elf::Hole;
-use super::headers::{self, Room};
+use super::program_headers::{self, Room};
+use super::shrink::Hole;
 use super::tables::{PT_INTERP, PT_LOAD, SEGMENT_SIZE, Segment, Tables};
 use crate::bytes::u64_at;
 
@@ -14,7 +14,7 @@ pub(super) struct Cut {
 }
 
 /// What can be cut.
-pub(super) struct Cuts {
+pub(super) struct ImageCuts {
     /// By offset.
     pub cuts: Vec<Cut>,
     /// Where the program headers go.
@@ -34,7 +34,7 @@ const PAGE: u64 = 4096;
 
 /// Chooses what to cut, so that the most bytes go: the program headers of the pieces need room in a hole, and nothing in front of that can be
 /// cut.
-pub(super) fn choose(data: &[u8], tables: &Tables, holes: &[Hole]) -> Option<Cuts> {
+pub(super) fn choose(data: &[u8], tables: &Tables, holes: &[Hole]) -> Option<ImageCuts> {
     let align = page_size(tables);
     if !align.is_power_of_two() || tables.sections.len() + MOST_CUTS >= 0xff00 {
         return None;
@@ -44,7 +44,7 @@ pub(super) fn choose(data: &[u8], tables: &Tables, holes: &[Hole]) -> Option<Cut
     } else {
         MOST_CUTS
     };
-    let mut best: Option<Cuts> = None;
+    let mut best: Option<ImageCuts> = None;
     for (index, host) in hosts(holes) {
         let Some(cuts) = behind(tables, host, holes.get(index..).unwrap_or_default(), align, most) else { continue };
         if best.as_ref().is_none_or(|best| cuts.freed() > best.freed()) {
@@ -68,7 +68,7 @@ fn hosts(holes: &[Hole]) -> Vec<(usize, Hole)> {
 }
 
 /// The cuts in `holes`, of which `host` is the first and makes room for the program headers.
-fn behind(tables: &Tables, host: Hole, holes: &[Hole], align: u64, most: usize) -> Option<Cuts> {
+fn behind(tables: &Tables, host: Hole, holes: &[Hole], align: u64, most: usize) -> Option<ImageCuts> {
     let loads: Vec<&Segment> = tables.segments.iter().filter(|segment| segment.kind == PT_LOAD).collect();
     // The loader of programs may look for the headers by their offset, as if the file were loaded in one piece.
     let first = loads.first()?;
@@ -80,7 +80,7 @@ fn behind(tables: &Tables, host: Hole, holes: &[Hole], align: u64, most: usize) 
     cuts.sort_by_key(|cut| std::cmp::Reverse(cut.to - cut.from));
     cuts.truncate(most);
     let room = loop {
-        match headers::room(tables, &host, tables.segments.len() + cuts.len()) {
+        match program_headers::room(tables, &host, tables.segments.len() + cuts.len()) {
             Some(room) => break room,
             None => cuts.pop()?,
         };
@@ -92,10 +92,10 @@ fn behind(tables: &Tables, host: Hole, holes: &[Hole], align: u64, most: usize) 
             None => drop(cuts.remove(0)),
         }
     }
-    (!cuts.is_empty()).then_some(Cuts { cuts, room, host })
+    (!cuts.is_empty()).then_some(ImageCuts { cuts, room, host })
 }
 
-impl Cuts {
+impl ImageCuts {
     /// How many bytes go.
     fn freed(&self) -> u64 {
         self.cuts.iter().map(|cut| cut.to - cut.from).sum()

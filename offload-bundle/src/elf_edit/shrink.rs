@@ -1,14 +1,14 @@
-//! Putting smaller containers back into an ELF file.
+//! Puts smaller contents into an ELF file and closes the gaps, as far as its layout allows.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
-use super::Outcome;
-use super::cuts::{self, Cut, page_size};
-use super::edits::{Edit, Plan, range};
-use super::headers::{self, Displaced};
+use super::cuts;
+use super::image_cuts::{self, Cut, ImageCuts, page_size};
+use super::program_headers::{self, Displaced};
+use super::replacement::{Replacement, range};
 use super::tables::{
-    PT_LOAD, PT_PHDR, SECTION_SIZE, SEGMENT_SIZE, SHT_DYNSYM, SHT_SYMTAB, SYMBOL_SIZE, SectionHeader, Segment, Tables,
-    put,
+    E_PHNUM, E_PHOFF, E_SHNUM, E_SHOFF, PT_LOAD, PT_PHDR, SECTION_SIZE, SEGMENT_SIZE, SHT_DYNSYM, SHT_SYMTAB,
+    SYMBOL_SIZE, SectionHeader, Segment, Tables, put,
 };
 use super::verify;
 use crate::FormatError;
@@ -50,15 +50,22 @@ struct Layout {
     sections: Vec<SectionHeader>,
 }
 
-/// Writes the edits of `plan` into the file.
-pub(super) fn apply(data: &[u8], plan: Plan) -> Result<Outcome<'_>, FormatError> {
-    let Plan { edits, dropped, .. } = plan;
-    if edits.is_empty() {
-        return Ok(Outcome { dropped, ..Outcome::unchanged(data) });
-    }
+/// A file with smaller contents.
+pub(crate) struct Shrunk {
+    /// The whole file.
+    pub bytes: Vec<u8>,
+    /// How many bytes that are no longer needed stay in it, as zeros.
+    pub zeroed: u64,
+}
+
+/// Writes `edits`, sorted by offset, into an ELF file and cuts out what room they leave.
+///
+/// # Errors
+/// An ELF file of another class or byte order, damaged tables, or a program whose contents in memory would change.
+pub(crate) fn shrink(data: &[u8], edits: &[Replacement]) -> Result<Shrunk, FormatError> {
     let tables = Tables::read(data)?;
-    let resized = resized_symbols(data, &tables, &edits)?;
-    let holes = holes(&tables, &edits);
+    let resized = resized_symbols(data, &tables, edits)?;
+    let holes = holes(&tables, edits);
     let layout = if tables.is_object { of_object(&tables, &holes) } else { of_image(data, &tables, &holes) };
     let freed: u64 = holes.iter().map(Hole::size).sum();
     let cut: u64 = layout.cuts.iter().map(|cut| cut.to - cut.from).sum();
@@ -72,11 +79,11 @@ pub(super) fn apply(data: &[u8], plan: Plan) -> Result<Outcome<'_>, FormatError>
         let changed = edits.iter().map(|edit| (edit.offset, edit.end())).chain(sizes);
         verify::memory(data, &bytes, changed.collect(), layout.displaced)?;
     }
-    Ok(Outcome { bytes: Cow::Owned(bytes), zeroed: freed.saturating_sub(cut), dropped })
+    Ok(Shrunk { bytes, zeroed: freed.saturating_sub(cut) })
 }
 
 /// A symbol that names a whole container is as large as that.
-fn resized_symbols(data: &[u8], tables: &Tables, edits: &[Edit]) -> Result<Vec<Resized>, FormatError> {
+fn resized_symbols(data: &[u8], tables: &Tables, edits: &[Replacement]) -> Result<Vec<Resized>, FormatError> {
     const WHAT: &str = "a symbol";
     let mut resized = Vec::new();
     for table in tables.sections.iter().filter(|section| matches!(section.kind, SHT_SYMTAB | SHT_DYNSYM)) {
@@ -96,7 +103,7 @@ fn resized_symbols(data: &[u8], tables: &Tables, edits: &[Edit]) -> Result<Vec<R
 }
 
 /// The room behind each container; none where the headers, or other sections, claim it too.
-fn holes(tables: &Tables, edits: &[Edit]) -> Vec<Hole> {
+fn holes(tables: &Tables, edits: &[Replacement]) -> Vec<Hole> {
     let mut holes = Vec::new();
     for edit in edits {
         let start = edit.offset.saturating_add(edit.size()).next_multiple_of(8);
@@ -148,7 +155,7 @@ fn of_image(data: &[u8], tables: &Tables, holes: &[Hole]) -> Layout {
             section.size = hole.start - section.offset;
         }
     }
-    let Some(cuts::Cuts { cuts, room, host }) = cuts::choose(data, tables, holes) else {
+    let Some(ImageCuts { cuts, room, host }) = image_cuts::choose(data, tables, holes) else {
         return layout;
     };
     layout.segments = segments(tables, &cuts, room.at);
@@ -157,8 +164,8 @@ fn of_image(data: &[u8], tables: &Tables, holes: &[Hole]) -> Layout {
     gaps.insert(0, host);
     layout.sections = sections(tables, &layout.sections, &gaps);
     if let Some(displaced) = &room.displaced {
-        headers::move_segments(&mut layout.segments, displaced);
-        layout.moved_sections = headers::move_sections(&mut layout.sections, displaced);
+        program_headers::move_segments(&mut layout.segments, displaced);
+        layout.moved_sections = program_headers::move_sections(&mut layout.sections, displaced);
     }
     layout.displaced = room.displaced;
     layout.segments_at = room.at;
@@ -236,8 +243,11 @@ impl Layout {
 
     /// Where a byte of the file as it was is afterwards.
     fn moved(&self, offset: u64) -> u64 {
-        let before = self.cuts.iter().filter(|cut| cut.from < offset);
-        offset - before.map(|cut| cut.to.min(offset) - cut.from).sum::<u64>()
+        cuts::moved(&self.stretches(), offset)
+    }
+
+    fn stretches(&self) -> Vec<Range<u64>> {
+        self.cuts.iter().map(|cut| cut.from..cut.to).collect()
     }
 
     /// Writes the headers, then takes out the cuts.
@@ -266,13 +276,13 @@ impl Layout {
             put(&mut file, tables.segments_at, &vec![0; tables.segments.len() * SEGMENT_SIZE as usize]);
         }
         put(&mut file, self.segments_at, &segments.flat_map(|segment| segment.bytes()).collect::<Vec<u8>>());
-        put(&mut file, 32, &self.moved(self.segments_at).to_le_bytes());
-        put(&mut file, 40, &self.moved(sections_at).to_le_bytes());
-        put(&mut file, 56, &u16::try_from(self.segments.len()).unwrap_or(u16::MAX).to_le_bytes());
+        put(&mut file, E_PHOFF, &self.moved(self.segments_at).to_le_bytes());
+        put(&mut file, E_SHOFF, &self.moved(sections_at).to_le_bytes());
+        put(&mut file, E_PHNUM, &u16::try_from(self.segments.len()).unwrap_or(u16::MAX).to_le_bytes());
         if let Ok(count @ ..0xff00) = u16::try_from(self.sections.len()) {
-            put(&mut file, 60, &count.to_le_bytes());
+            put(&mut file, E_SHNUM, &count.to_le_bytes());
         }
-        self.take_cuts(&mut file);
+        cuts::take_out(&mut file, &self.stretches());
         file
     }
 
@@ -288,21 +298,5 @@ impl Layout {
                 }
             }
         }
-    }
-
-    /// Moves what is behind each cut to its place.
-    fn take_cuts(&self, file: &mut Vec<u8>) {
-        let Some(first) = self.cuts.first() else { return };
-        let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(file.len());
-        let mut target = index(first.from);
-        let ends = self.cuts.iter().skip(1).map(|cut| cut.from).chain([file.len() as u64]);
-        let stretches: Vec<_> =
-            self.cuts.iter().zip(ends).map(|(cut, end)| index(cut.to)..index(end).max(index(cut.to))).collect();
-        for stretch in stretches {
-            let len = stretch.len();
-            file.copy_within(stretch, target);
-            target += len;
-        }
-        file.truncate(target);
     }
 }

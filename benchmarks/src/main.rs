@@ -5,6 +5,8 @@
 //! the machine code kernel by kernel ([`code`]), because a linker that loses kernels is fast. [`builds`] compares two builds
 //! of fatlink: by time, by instructions, or by the bytes of the images.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command for a developer's terminal")]
+
 mod arguments;
 mod bench;
 mod builds;

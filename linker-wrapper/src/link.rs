@@ -276,6 +276,7 @@ fn give_up(reason: &str) {
 }
 
 /// LLVM cannot go on: say so, leave nothing behind.
+#[expect(clippy::exit, reason = "LLVM does not return from its error handler")]
 fn give_up_for_good(reason: &str) {
     messages::print_errors("fatlink", &crash_report::gave_up(reason));
     temp_files::clean_up();

@@ -1,5 +1,7 @@
 //! Each lit test as one test of cargo's, with its output when it fails.
 
+#![allow(clippy::print_stderr, reason = "a test program")]
+
 use std::path::Path;
 use std::process::ExitCode;
 

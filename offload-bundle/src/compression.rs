@@ -179,7 +179,7 @@ fn lz4_length(first: usize, mut rest: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 fn zstd_decoder(stored: &[u8]) -> Result<impl Read + '_, CompressionError> {
-    zstd::stream::read::Decoder::with_buffer(stored).map(|decoder| decoder.single_frame()).map_err(damaged)
+    zstd::stream::read::Decoder::with_buffer(stored).map(zstd::Decoder::single_frame).map_err(damaged)
 }
 
 /// Reads to the end, but stops behind the first byte that is too much.

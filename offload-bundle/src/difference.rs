@@ -39,7 +39,7 @@ impl Image {
         let options = |entry: &Entry<'_>| entry.options.unwrap_or_default().to_vec();
         Self {
             row: found.row.clone(),
-            payload: found.payload().map_or_else(|_| found.stored().to_vec(), |payload| payload.into_owned()),
+            payload: found.payload().map_or_else(|_| found.stored().to_vec(), std::borrow::Cow::into_owned),
             recorded: found.entry().map(|entry| (entry.flags, options(entry))),
         }
     }

@@ -3,6 +3,8 @@
 //! A bare machine compiles this crate first, and `setup` installs everything else; its dependencies are therefore few and
 //! need nothing but Rust. `fatlink-benchmarks` builds on the public modules.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "commands for a developer's terminal")]
+
 mod arguments;
 mod bench;
 mod big;

@@ -109,7 +109,7 @@ fn archive_of(piece: &Piece) -> Option<usize> {
 /// linker, and one that needs more takes the same members.
 fn resolve_host(units: &[HostUnit<'_>], roots: &[String]) -> Vec<bool> {
     let mut state = HostState::default();
-    state.wanted.extend(roots.iter().map(|root| root.as_bytes()));
+    state.wanted.extend(roots.iter().map(String::as_bytes));
     let mut taken: Vec<bool> = units.iter().map(|unit| unit.archive.is_none()).collect();
     units.iter().filter(|unit| unit.archive.is_none()).for_each(|unit| state.take(unit));
     // Who offers a symbol, in the order of the line.

@@ -75,7 +75,7 @@ pub fn ptx(
     around: &Surroundings<'_>,
 ) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
     let wanted: Vec<Entry> =
-        around.ptx.iter().filter(|entry| entry.from == target.arch && archs.contains(&entry.arch)).cloned().collect();
+        around.ptx.iter().filter(|entry| entry.from == target.arch && archs.contains(&entry.arch)).copied().collect();
     let around = Surroundings { sass: &[], ptx: &wanted, ..around.clone() };
     link(target, &around).map(|linked| linked.ptx)
 }

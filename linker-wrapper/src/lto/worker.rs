@@ -207,6 +207,7 @@ pub fn answer(errors: &Errors) {
 }
 
 /// LLVM cannot go on ("Cannot select", say).
+#[expect(clippy::exit, reason = "LLVM does not return from its error handler")]
 fn give_up(reason: &str) {
     let errors = vec![format!("LLVM cannot compile this device code: {reason}")];
     print(&Reply { errors, fatal: Some(reason.to_owned()), ..Reply::default() });

@@ -3,6 +3,8 @@
 //! `cargo run --release -p offload-bundle-capi --example nvfatbin-bench`, after `cargo xtask dist`, with the variables of
 //! `cargo xtask env`. The kernels are compiled once, by nvcc, into a folder of their own.
 
+#![allow(clippy::print_stdout, reason = "a program for a terminal")]
+
 #[path = "../tests/library/mod.rs"]
 mod library;
 #[path = "../../tests/tools/mod.rs"]

@@ -85,7 +85,7 @@ fn issue_11_18_full_and_closed_streams() {
 
         let mut to_full = command(dir.path(), line);
         to_full.stdout(full()).stderr(Stdio::piped());
-        let output = to_full.spawn().and_then(|child| child.wait_with_output()).expect("the command starts");
+        let output = to_full.spawn().and_then(std::process::Child::wait_with_output).expect("the command starts");
         if prints {
             let trouble = if line[0] == "diff" && line[1] != "-h" { 2 } else { 1 };
             assert_eq!(output.status.code(), Some(trouble), "{line:?}");
@@ -97,13 +97,13 @@ fn issue_11_18_full_and_closed_streams() {
 
         let mut to_nobody = command(dir.path(), line);
         to_nobody.stdout(unread()).stderr(Stdio::piped());
-        let output = to_nobody.spawn().and_then(|child| child.wait_with_output()).expect("the command starts");
+        let output = to_nobody.spawn().and_then(std::process::Child::wait_with_output).expect("the command starts");
         assert_eq!((output.status, text(&output.stderr)), (usual.status, text(&usual.stderr)), "{line:?}");
 
         for stderr in [full(), unread()] {
             let mut silent = command(dir.path(), line);
             silent.stdout(Stdio::piped()).stderr(stderr);
-            let output = silent.spawn().and_then(|child| child.wait_with_output()).expect("the command starts");
+            let output = silent.spawn().and_then(std::process::Child::wait_with_output).expect("the command starts");
             assert_eq!((output.status, text(&output.stdout)), (usual.status, text(&usual.stdout)), "{line:?}");
         }
 

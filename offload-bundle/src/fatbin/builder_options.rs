@@ -204,7 +204,7 @@ impl Parser {
             "-compress-mode" => first(&mut self.mode, CompressMode::named(value)?),
             "-host" => first(&mut self.host, host(value)?),
             "-compress-level" => {
-                first(&mut self.level, u8::from_str(value).ok().filter(|level| (1..=22).contains(level))?)
+                first(&mut self.level, u8::from_str(value).ok().filter(|level| (1..=22).contains(level))?);
             }
             _ => return None,
         }

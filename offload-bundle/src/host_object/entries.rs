@@ -143,7 +143,7 @@ pub fn registration_symbol(elf: &[u8]) -> Option<&'static str> {
     const SYMBOLS: [&str; 4] =
         [".cuda.fatbin_reg", ".hip.fatbin_reg", ".omp_offloading.descriptor_reg", "sycl.descriptor_reg"];
     let file = File::parse(elf).ok()?;
-    let defined = file.symbols().filter(|symbol| symbol.is_definition());
+    let defined = file.symbols().filter(object::ObjectSymbol::is_definition);
     defined
         .filter_map(|symbol| symbol.name_bytes().ok())
         .find_map(|name| SYMBOLS.into_iter().find(|known| known.as_bytes() == name))

@@ -327,7 +327,7 @@ impl Link<'_> {
 
     /// Links the device code of one platform and writes its registration object.
     fn link_platform(&self, link: &dyn DeviceLink) -> Result<Registered, Errors> {
-        let early = || link.early_registration().map(|registration| self.template(&registration)).transpose();
+        let early = || link.early_registration().map(|registration| self.template(registration)).transpose();
         let (products, template) = rayon::join(|| link.link(self.context), early);
         self.register(&*products?, template?)
     }
@@ -340,7 +340,7 @@ impl Link<'_> {
     ) -> Result<Registered, Errors> {
         let Bundle { image, registration, section, kept_as, report } = products.bundle(self.context)?;
         let _wrapping = time_trace::scope("Wrap bundled images", || registration.name().to_owned());
-        let mut template = template.map_or_else(|| self.template(&registration), Ok)?;
+        let mut template = template.map_or_else(|| self.template(&*registration), Ok)?;
         if let Some(section) = section {
             fatbin_section::warn_of_size(section, self.context.request.program, image.size());
         }
@@ -392,7 +392,7 @@ impl Link<'_> {
     }
 
     /// Compiles registration code.
-    fn template(&self, registration: &Registration<'_>) -> Result<registration_object::Template, Errors> {
+    fn template(&self, registration: &dyn Registration) -> Result<registration_object::Template, Errors> {
         let _compiling = time_trace::scope("Compile module", || format!("{:?}", registration.slot().section));
         let options = self.context.request.options;
         let triple = options.host_triple.as_deref().unwrap_or(HOST_TRIPLE);

@@ -3,7 +3,7 @@
 //! Source of the format: LLVM's "Bitcode File Format" (Bitstream Container Format, wrapper,
 //! IDENTIFICATION_BLOCK). Total over any bytes.
 
-use crate::IrError;
+use crate::{BitcodeError, IrError};
 
 /// Magic of raw bitcode, "BC" 0xC0DE.
 const RAW_MAGIC: [u8; 4] = [b'B', b'C', 0xC0, 0xDE];
@@ -46,12 +46,10 @@ pub fn producer(bytes: &[u8]) -> Option<String> {
 /// Refuses what is not bitcode and what a newer LLVM wrote.
 pub(crate) fn check(unit: &str, bytes: &[u8]) -> Result<(), IrError> {
     if !is_bitcode(bytes) {
-        let message = "it does not start with the bitcode magic".to_owned();
-        return Err(IrError::Bitcode { unit: unit.to_owned(), message });
+        return Err(IrError::Bitcode { unit: unit.to_owned(), cause: BitcodeError::Magic });
     }
     if let Some(index) = absurd_parameter(bytes) {
-        let message = format!("it has attributes for parameter {index} of a function");
-        return Err(IrError::Bitcode { unit: unit.to_owned(), message });
+        return Err(IrError::Bitcode { unit: unit.to_owned(), cause: BitcodeError::Parameter { index } });
     }
     let Some(theirs) = producer(bytes).and_then(|text| version_in(&text)) else { return Ok(()) };
     let ours = our_version();

@@ -64,12 +64,12 @@ pub fn extract<'s>(
         let name = |take: &Take| take.name.as_deref().and_then(|name| CString::new(name).ok());
         let takes: Vec<_> = part.takes.iter().map(|take| (take.number, take.how, name(take))).collect();
         let moved = crash::during(&format!("merging {}", unit.name), || mover.take(module, &takes));
-        let said = session.take_errors();
+        let diagnosed = session.take_errors();
         if let Err(message) = moved {
-            return Err(IrError::Merge { unit: unit.name.to_owned(), message: format!("{message}{said}") });
+            return Err(IrError::merge(unit.name, format!("{message}{diagnosed}")));
         }
-        if !said.is_empty() {
-            return Err(IrError::Merge { unit: unit.name.to_owned(), message: said });
+        if !diagnosed.is_empty() {
+            return Err(IrError::merge(unit.name, diagnosed));
         }
     }
     drop(mover);

@@ -30,6 +30,6 @@ mod sys;
 pub mod unit;
 pub mod visible_functions;
 
-pub use error::IrError;
+pub use error::{BitcodeError, CodegenError, IrError, LlvmError, Stage};
 pub use inkwell::module::Module;
 pub use sys::{OwnedProgram, initialize, on_fatal_error, parse_llvm_options};

@@ -6,6 +6,7 @@ use inkwell::OptimizationLevel;
 use inkwell::attributes::AttributeLoc;
 use inkwell::module::{Linkage, Module};
 use inkwell::passes::PassBuilderOptions;
+use inkwell::support::LLVMString;
 use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetMachine};
 use inkwell::values::{FunctionValue, GlobalValue};
 use offload_bundle::arch::table::KNOWN;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
-use crate::{IrError, crash, reflect, structors, sys};
+use crate::{BitcodeError, CodegenError, IrError, LlvmError, Stage, crash, reflect, structors, sys};
 
 /// A device image in LLVM bitcode and the name by which messages call it.
 #[derive(Debug, Clone, Copy)]
@@ -129,8 +130,7 @@ pub(crate) fn require_nvptx_module(module: &Module<'_>, unit: &str) -> Result<()
     if triple.is_empty() || triple.starts_with("nvptx") {
         return Ok(());
     }
-    let message = format!("it holds code for {triple}, not for nvptx64");
-    Err(IrError::Bitcode { unit: unit.to_owned(), message })
+    Err(IrError::Bitcode { unit: unit.to_owned(), cause: BitcodeError::Triple { triple } })
 }
 
 /// The visible symbols of a module that is loaded whole.
@@ -262,7 +262,7 @@ fn is_public(function: FunctionValue<'_>) -> bool {
 /// Answers `__nvvm_reflect` and optimizes.
 ///
 /// # Errors
-/// [`IrError::Backend`].
+/// [`IrError::Codegen`].
 pub fn optimize(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<(), IrError> {
     let activity = format!("{} {}", crash::OPTIMIZING, target.arch);
     crash::during(&activity, || optimize_by(session, module, target, target.level.pipeline()))
@@ -272,33 +272,33 @@ pub fn optimize(session: &Session, module: &Module<'_>, target: CodeTarget) -> R
 /// partitions own is looked into, and declared.
 ///
 /// # Errors
-/// [`IrError::Backend`].
+/// [`IrError::Codegen`].
 pub fn optimize_partition(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<(), IrError> {
     sys::begin_copies(module);
     optimize_by(session, module, target, target.level.pipeline())?;
     sys::end_copies(module);
     let rest = module.run_passes("elim-avail-extern,globaldce", &machine(target)?, PassBuilderOptions::create());
-    check(session, "optimization", target, rest.map_err(|error| error.to_string()))
+    check(session, Stage::Optimization, target, rest)
 }
 
 fn optimize_by(session: &Session, module: &Module<'_>, target: CodeTarget, passes: &str) -> Result<(), IrError> {
     let machine = machine(target)?;
     reflect::answer(module, target.arch);
     unify_attributes(session, module, target);
-    check(session, "merged IR", target, module.verify().map_err(|error| error.to_string_lossy().into_owned()))?;
+    check(session, Stage::MergedIr, target, module.verify())?;
     let passes = module.run_passes(passes, &machine, PassBuilderOptions::create());
-    check(session, "optimization", target, passes.map_err(|error| error.to_string()))
+    check(session, Stage::Optimization, target, passes)
 }
 
 /// Writes PTX.
 ///
 /// # Errors
-/// [`IrError::Backend`].
+/// [`IrError::Codegen`].
 pub fn emit_ptx(session: &Session, module: &Module<'_>, target: CodeTarget) -> Result<Vec<u8>, IrError> {
     let machine = machine(target)?;
     let activity = format!("{} {}", crash::GENERATING, target.arch);
     let text = crash::during(&activity, || machine.write_to_memory_buffer(module, FileType::Assembly));
-    let text = check(session, "code generation", target, text.map_err(|error| error.to_string_lossy().into_owned()))?;
+    let text = check(session, Stage::CodeGeneration, target, text)?;
     let bytes = text.as_slice();
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     Ok(bytes[..end].to_vec())
@@ -308,26 +308,28 @@ pub fn emit_ptx(session: &Session, module: &Module<'_>, target: CodeTarget) -> R
 /// its symbols stay: the linker decides about them.
 ///
 /// # Errors
-/// [`IrError::Backend`].
+/// [`IrError::Codegen`].
 pub fn host_object(session: &Session, module: &Module<'_>, triple: &str, level: OptLevel) -> Result<Vec<u8>, IrError> {
-    let failed = |message: String| IrError::Backend { stage: "code generation", target: triple.to_owned(), message };
+    fn failed(triple: &str, cause: impl Into<CodegenError>) -> IrError {
+        IrError::codegen(Stage::CodeGeneration, triple, cause)
+    }
     let target_triple = inkwell::targets::TargetTriple::create(triple);
-    let target = Target::from_triple(&target_triple).map_err(|error| failed(error.to_string_lossy().into_owned()))?;
+    let target = Target::from_triple(&target_triple).map_err(|error| failed(triple, error))?;
     let (reloc, code) = (RelocMode::PIC, CodeModel::Default);
     // The functions carry their own processor and features.
     let machine = target
         .create_target_machine(&target_triple, "x86-64", "", level.code_generation(), reloc, code)
-        .ok_or_else(|| failed("no code generator for this processor".to_owned()))?;
+        .ok_or_else(|| failed(triple, CodegenError::NoCodeGenerator("processor")))?;
     crash::during(&format!("compiling device code for {triple}"), || {
-        module.verify().map_err(|error| failed(error.to_string_lossy().into_owned()))?;
+        module.verify().map_err(|error| failed(triple, error))?;
         let passes = PassBuilderOptions::create();
-        module.run_passes(level.pipeline(), &machine, passes).map_err(|error| failed(error.to_string()))?;
+        module.run_passes(level.pipeline(), &machine, passes).map_err(|error| failed(triple, error))?;
         structors::use_init_array(module);
         let object = machine.write_to_memory_buffer(module, FileType::Object);
-        let object = object.map_err(|error| failed(error.to_string_lossy().into_owned()))?;
+        let object = object.map_err(|error| failed(triple, error))?;
         match session.take_errors() {
             errors if errors.is_empty() => Ok(object.as_slice().to_vec()),
-            errors => Err(failed(errors)),
+            errors => Err(failed(triple, LlvmError(errors))),
         }
     })
 }
@@ -352,26 +354,21 @@ pub fn bitcode_of(module: &Module<'_>) -> Vec<u8> {
 
 /// Turns an LLVM result and the session's diagnostics into one answer: LLVM may report an error by
 /// either way alone, and one that is overlooked means wrong code with exit 0.
-fn check<T>(
-    session: &Session,
-    stage: &'static str,
-    target: CodeTarget,
-    result: Result<T, String>,
-) -> Result<T, IrError> {
-    let failed = |message: String| IrError::Backend { stage, target: target.arch.to_string(), message };
+fn check<T>(session: &Session, stage: Stage, target: CodeTarget, result: Result<T, LLVMString>) -> Result<T, IrError> {
+    let failed = |message: String| IrError::codegen(stage, target.arch, LlvmError(message));
     let diagnosed = session.take_errors();
     match result {
         Ok(value) if diagnosed.is_empty() => Ok(value),
         Ok(_) => Err(failed(diagnosed)),
-        Err(message) if diagnosed.is_empty() => Err(failed(message)),
-        Err(message) => Err(failed(format!("{message}: {diagnosed}"))),
+        Err(message) if diagnosed.is_empty() => Err(failed(message.to_string_lossy().into_owned())),
+        Err(message) => Err(failed(format!("{}: {diagnosed}", message.to_string_lossy()))),
     }
 }
 
 fn machine(target: CodeTarget) -> Result<TargetMachine, IrError> {
-    let failed = |message: String| IrError::Backend { stage: "target", target: target.arch.to_string(), message };
+    let failed = |cause: CodegenError| IrError::codegen(Stage::Target, target.arch, cause);
     let triple = inkwell::targets::TargetTriple::create("nvptx64-nvidia-cuda");
-    let nvptx = Target::from_triple(&triple).map_err(|error| failed(error.to_string_lossy().into_owned()))?;
+    let nvptx = Target::from_triple(&triple).map_err(|error| failed(error.into()))?;
     nvptx
         .create_target_machine(
             &triple,
@@ -381,7 +378,7 @@ fn machine(target: CodeTarget) -> Result<TargetMachine, IrError> {
             RelocMode::Default,
             CodeModel::Default,
         )
-        .ok_or_else(|| failed("LLVM has no such NVPTX target".to_owned()))
+        .ok_or_else(|| failed(CodegenError::NoSuchTarget))
 }
 
 /// Gives all functions the same cpu and features. Units compiled for different PTX versions differ in

@@ -60,7 +60,7 @@ impl Session {
         parsed.map_err(|error| {
             let described = self.take_errors();
             let message = if described.is_empty() { error.to_string_lossy().into_owned() } else { described };
-            IrError::Bitcode { unit: unit.to_owned(), message }
+            IrError::unreadable(unit, message)
         })
     }
 
@@ -73,7 +73,7 @@ impl Session {
         bitcode::check(unit, bytes)?;
         let buffer = MemoryBuffer::create_from_memory_range(bytes, "bitcode");
         crash::during(&format!("reading {unit}"), || sys::read_lazily(&self.context, buffer))
-            .map_err(|()| IrError::Bitcode { unit: unit.to_owned(), message: self.take_errors() })
+            .map_err(|()| IrError::unreadable(unit, self.take_errors()))
     }
 
     /// Merges `source` into `destination`; `unit` names `source` in errors.
@@ -85,7 +85,7 @@ impl Session {
         let message = self.take_errors();
         match linked {
             Ok(()) if message.is_empty() => Ok(()),
-            _ => Err(IrError::Merge { unit: unit.to_owned(), message }),
+            _ => Err(IrError::merge(unit, message)),
         }
     }
 

@@ -67,7 +67,7 @@ pub struct Template {
 /// No code generator for the host.
 pub fn template(
     host_triple: &str,
-    registration: &Registration<'_>,
+    registration: &dyn Registration,
     show: Option<&dyn Fn(&str)>,
 ) -> Result<Template, Errors> {
     let session = Session::new();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use llvm_passes::bitcode;
-use llvm_passes::registration::Registration;
+use llvm_passes::registration::{self, Registration};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
@@ -174,8 +174,8 @@ impl DeviceLink for CudaLink<'_> {
         vec![CUDA_TRIPLE]
     }
 
-    fn early_registration(&self) -> Option<Registration<'static>> {
-        Some(Registration::Cuda)
+    fn early_registration(&self) -> Option<&'static dyn Registration> {
+        Some(&registration::Cuda)
     }
 
     fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
@@ -231,7 +231,7 @@ fn bundle<'p>(parts: &Parts<'p>, linked: Linked<'_>, context: &LinkContext<'_>) 
     let report = report.then(|| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
     Ok(Bundle {
         image: Box::new(fatbin),
-        registration: Registration::Cuda,
+        registration: Box::new(registration::Cuda),
         section: Some(options.fatbin_section),
         kept_as: Some("fatbin"),
         report,

@@ -79,7 +79,7 @@ pub trait DeviceLink: Sync {
     fn triples(&self) -> Vec<&str>;
 
     /// Registration code that does not depend on the images, so that it can be compiled while they are linked.
-    fn early_registration(&self) -> Option<Registration<'static>> {
+    fn early_registration(&self) -> Option<&'static dyn Registration> {
         None
     }
 
@@ -117,7 +117,7 @@ pub struct Bundle<'p> {
     /// The container.
     pub image: Box<dyn Image + 'p>,
     /// How the host program registers it.
-    pub registration: Registration<'p>,
+    pub registration: Box<dyn Registration + 'p>,
     /// Where in the program it goes, if that is the user's choice (`--offload-fatbin-section=`).
     pub section: Option<FatbinSection>,
     /// The name under which `--save-temps` keeps it.

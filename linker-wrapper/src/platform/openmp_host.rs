@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use llvm_passes::bitcode;
 use llvm_passes::pipeline::{self, NamedBitcode, OptLevel};
-use llvm_passes::registration::Registration;
+use llvm_passes::registration;
 use llvm_passes::session::Session;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadImage, OffloadKinds};
@@ -115,7 +115,7 @@ impl Products for HostImages {
     fn bundle<'p>(&'p self, _context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
         Ok(Bundle {
             image: Box::new(Blobs(&self.blobs)),
-            registration: Registration::OpenMp { images: &self.images, relocatable: self.relocatable },
+            registration: Box::new(registration::OpenMp { images: &self.images, relocatable: self.relocatable }),
             section: None,
             kept_as: None,
             report: None,

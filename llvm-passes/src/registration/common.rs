@@ -12,7 +12,7 @@ use inkwell::{AddressSpace, GlobalVisibility};
 const CONSTRUCTOR_PRIORITY: u64 = 101;
 
 /// A registration module under construction.
-pub(super) struct Wrapper<'m, 'ctx> {
+pub(super) struct RegistrationModule<'m, 'ctx> {
     pub(super) module: &'m Module<'ctx>,
     pub(super) context: ContextRef<'ctx>,
     pub(super) builder: Builder<'ctx>,
@@ -23,7 +23,7 @@ pub(super) struct Wrapper<'m, 'ctx> {
     pub(super) entry: StructType<'ctx>,
 }
 
-impl<'m, 'ctx> Wrapper<'m, 'ctx> {
+impl<'m, 'ctx> RegistrationModule<'m, 'ctx> {
     pub(super) fn new(module: &'m Module<'ctx>) -> Self {
         let context = module.get_context();
         let (pointer, i32, i64) = (context.ptr_type(AddressSpace::default()), context.i32_type(), context.i64_type());
@@ -43,7 +43,7 @@ impl<'m, 'ctx> Wrapper<'m, 'ctx> {
             ],
             false,
         );
-        Wrapper { module, context, builder: context.create_builder(), pointer, i32, i64, entry }
+        RegistrationModule { module, context, builder: context.create_builder(), pointer, i32, i64, entry }
     }
 
     /// The linker defines the two ends of the section that holds every object's entries. A dummy of no

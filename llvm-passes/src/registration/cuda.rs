@@ -10,11 +10,11 @@ use inkwell::module::Module;
 use inkwell::types::{BasicMetadataTypeEnum, BasicType};
 use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FunctionValue, GlobalValue, IntValue, PointerValue};
 
-use super::Slot;
-use super::common::Wrapper;
+use super::common::RegistrationModule;
+use super::{Registration, Slot};
 
 /// Where the CUDA tools look for a fatbin in a host file.
-pub(super) const SLOT: Slot = Slot { section: ".nv_fatbin", symbol: ".fatbin_image" };
+const SLOT: Slot = Slot { section: ".nv_fatbin", symbol: ".fatbin_image" };
 
 /// `__fatBinC_Wrapper_t`: its section, its magic number and its version for one whole fatbin.
 const WRAPPER_SECTION: &str = ".nvFatBinSegment";
@@ -43,31 +43,44 @@ mod field {
     pub const AUX: u32 = 8;
 }
 
-/// Fills `module` with the registration of one fatbin.
-pub(super) fn build(module: &Module<'_>) -> Result<(), BuilderError> {
-    let cuda = Cuda(Wrapper::new(module));
-    let (begin, end) = cuda.entry_bounds();
-    let wrapper = cuda.wrapper();
-    let handle = cuda.variable(".cuda.binary_handle", cuda.pointer.const_null());
-    let globals = cuda.register_globals(begin, end)?;
-    let unregister = cuda.unregister(handle)?;
-    let register = cuda.register(wrapper, handle, globals, unregister)?;
-    cuda.add_constructor(register);
-    Ok(())
+/// One fatbin, registered with the CUDA runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cuda;
+
+impl Registration for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn slot(&self) -> Slot {
+        SLOT
+    }
+
+    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
+        let code = Code(RegistrationModule::new(module));
+        let (begin, end) = code.entry_bounds();
+        let wrapper = code.wrapper();
+        let handle = code.variable(".cuda.binary_handle", code.pointer.const_null());
+        let globals = code.register_globals(begin, end)?;
+        let unregister = code.unregister(handle)?;
+        let register = code.register(wrapper, handle, globals, unregister)?;
+        code.add_constructor(register);
+        Ok(())
+    }
 }
 
-/// The CUDA part of a registration module.
-struct Cuda<'m, 'ctx>(Wrapper<'m, 'ctx>);
+/// The registration module under construction.
+struct Code<'m, 'ctx>(RegistrationModule<'m, 'ctx>);
 
-impl<'m, 'ctx> Deref for Cuda<'m, 'ctx> {
-    type Target = Wrapper<'m, 'ctx>;
+impl<'m, 'ctx> Deref for Code<'m, 'ctx> {
+    type Target = RegistrationModule<'m, 'ctx>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
     }
 }
 
-impl<'ctx> Cuda<'_, 'ctx> {
+impl<'ctx> Code<'_, 'ctx> {
     /// `__fatBinC_Wrapper_t`, which points at the (still empty) image.
     fn wrapper(&self) -> GlobalValue<'ctx> {
         let image = self.context.i8_type().array_type(0).const_zero();

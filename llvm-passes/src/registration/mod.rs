@@ -1,38 +1,57 @@
-//! The host object that hands the finished device image to the runtime at start-up.
+//! The host object that hands the finished device images to a runtime at start-up.
 //!
-//! LLVM makes only the code and the tables. The image itself stays out of the IR: its section is
-//! left empty here and filled in the written object, because hundreds of megabytes must not become
-//! an LLVM constant.
+//! Every offload kind has a file here with one type that implements [`Registration`]: the name of the kind, the [`Slot`] that the
+//! images fill, and the code. [`build`], [`print`] and [`compile`] are the same for all. A new kind is a new file, declared and
+//! exported below.
+//!
+//! LLVM compiles only the code and the tables. The images stay out of the IR: their section is empty here and is filled in the
+//! written object, because hundreds of megabytes must not become an LLVM constant.
+//!
+//! ```
+//! use llvm_passes::registration::{self, Cuda, Registration};
+//! use llvm_passes::session::Session;
+//!
+//! let session = Session::new();
+//! let host = "x86_64-pc-linux-gnu";
+//! let module = registration::build(&session, host, &Cuda)?;
+//! let object = registration::compile(&session, &module, host)?;
+//! assert_eq!(Cuda.slot().section, ".nv_fatbin");
+//! assert!(object.starts_with(b"\x7fELF"));
+//! # Ok::<(), llvm_passes::IrError>(())
+//! ```
 
 mod common;
 mod cuda;
 mod openmp;
 
-use std::ops::Range;
-
 use inkwell::OptimizationLevel;
+use inkwell::builder::BuilderError;
 use inkwell::module::Module;
 use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetTriple};
 
-use crate::IrError;
 use crate::session::Session;
 use crate::structors;
+use crate::{CodegenError, IrError, LlvmError, Stage};
 
-/// What is registered, and with whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Registration<'a> {
-    /// One fatbin, with the CUDA runtime.
-    Cuda,
-    /// Offload binaries back to back, with libomptarget.
-    OpenMp {
-        /// Where in them the images proper lie, in bytes.
-        images: &'a [Range<u64>],
-        /// The host link is a relocatable one (`-r`).
-        relocatable: bool,
-    },
+pub use cuda::Cuda;
+pub use openmp::OpenMp;
+
+/// How the images of one offload kind are registered.
+pub trait Registration: Send + Sync {
+    /// The offload kind, as file names and traces have it.
+    fn name(&self) -> &'static str;
+
+    /// Where the images go.
+    fn slot(&self) -> Slot;
+
+    /// Adds the tables and the start-up code to an empty module.
+    ///
+    /// # Errors
+    /// LLVM's builder rejects what it is given, which never should happen.
+    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError>;
 }
 
-/// The empty place in the object that the image is to fill.
+/// The empty place in the object that the images are to fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     /// Name of its section.
@@ -41,41 +60,18 @@ pub struct Slot {
     pub symbol: &'static str,
 }
 
-impl Registration<'_> {
-    /// The offload kind, as file names and traces have it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Registration::Cuda => "cuda",
-            Registration::OpenMp { .. } => "openmp",
-        }
-    }
-
-    /// Where the image goes.
-    pub fn slot(&self) -> Slot {
-        match self {
-            Registration::Cuda => cuda::SLOT,
-            Registration::OpenMp { relocatable: false, .. } => openmp::SLOT,
-            Registration::OpenMp { relocatable: true, .. } => openmp::RELOCATABLE_SLOT,
-        }
-    }
-}
-
 /// Builds the registration module for a host.
 ///
 /// # Errors
-/// [`IrError::Backend`] if LLVM's builder refuses (it never should).
+/// [`IrError::Codegen`] if LLVM's builder rejects the code, which never should happen.
 pub fn build<'s>(
     session: &'s Session,
     host_triple: &str,
-    registration: &Registration<'_>,
+    registration: &dyn Registration,
 ) -> Result<Module<'s>, IrError> {
     let module = session.context().create_module("offload.wrapper.module");
     module.set_triple(&TargetTriple::create(host_triple));
-    let built = match registration {
-        Registration::Cuda => cuda::build(&module),
-        Registration::OpenMp { images, .. } => openmp::build(&module, registration.slot(), images),
-    };
-    built.map_err(|error| failed(host_triple, error.to_string()))?;
+    registration.build(&module).map_err(|error| failed(host_triple, error))?;
     Ok(module)
 }
 
@@ -87,26 +83,24 @@ pub fn print(module: &Module<'_>) -> String {
 /// Compiles a registration module to a position-independent object for the host.
 ///
 /// # Errors
-/// [`IrError::Backend`]: a host that this program has no code generator for.
+/// [`IrError::Codegen`]: this program has no code generator for the host.
 pub fn compile(session: &Session, module: &Module<'_>, host_triple: &str) -> Result<Vec<u8>, IrError> {
     let triple = TargetTriple::create(host_triple);
-    let target =
-        Target::from_triple(&triple).map_err(|error| failed(host_triple, error.to_string_lossy().into_owned()))?;
+    let target = Target::from_triple(&triple).map_err(|error| failed(host_triple, error))?;
     // It runs once when a program starts: compiling it well takes 7 ms, compiling it fast 2.
     let machine = target
         .create_target_machine(&triple, "", "", OptimizationLevel::None, RelocMode::PIC, CodeModel::Default)
-        .ok_or_else(|| failed(host_triple, "no code generator for this host".to_owned()))?;
+        .ok_or_else(|| failed(host_triple, CodegenError::NoCodeGenerator("host")))?;
     module.set_data_layout(&machine.get_target_data().get_data_layout());
     structors::use_init_array(module);
-    let object = machine
-        .write_to_memory_buffer(module, FileType::Object)
-        .map_err(|error| failed(host_triple, error.to_string_lossy().into_owned()))?;
+    let object =
+        machine.write_to_memory_buffer(module, FileType::Object).map_err(|error| failed(host_triple, error))?;
     match session.take_errors() {
         errors if errors.is_empty() => Ok(object.as_slice().to_vec()),
-        errors => Err(failed(host_triple, errors)),
+        errors => Err(failed(host_triple, LlvmError(errors))),
     }
 }
 
-fn failed(host_triple: &str, message: String) -> IrError {
-    IrError::Backend { stage: "registration code", target: host_triple.to_owned(), message }
+fn failed(host_triple: &str, cause: impl Into<CodegenError>) -> IrError {
+    IrError::codegen(Stage::RegistrationCode, host_triple, cause)
 }

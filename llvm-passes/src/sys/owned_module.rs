@@ -45,8 +45,8 @@ impl<'a> OwnedModule<'a> {
         let diagnosed = self.session.take_errors();
         match loaded {
             Ok(()) if diagnosed.is_empty() => Ok(()),
-            Err(message) if diagnosed.is_empty() => Err(IrError::Bitcode { unit: unit.to_owned(), message }),
-            _ => Err(IrError::Bitcode { unit: unit.to_owned(), message: diagnosed }),
+            Err(message) if diagnosed.is_empty() => Err(IrError::unreadable(unit, message)),
+            _ => Err(IrError::unreadable(unit, diagnosed)),
         }
     }
 }

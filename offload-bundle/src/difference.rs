@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use crate::cubin::{self, Cubin, SymbolKind};
 use crate::error::FileError;
-use crate::fatbin::Entry;
+use crate::fatbin::FatbinEntry;
 use crate::listing::{self, Found, Row};
 use crate::printable;
 
 /// An image of one of the files, with what it takes to compare it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct ComparedImage {
     row: Row,
     /// Decompressed; as stored if it cannot be.
     payload: Vec<u8>,
@@ -25,18 +25,21 @@ pub struct Image {
 ///
 /// # Errors
 /// Those of [`listing::list`].
-pub fn images(data: &[u8], read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>) -> Result<Vec<Image>, FileError> {
+pub fn images(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+) -> Result<Vec<ComparedImage>, FileError> {
     let mut images = Vec::new();
     listing::visit(data, read_thin, |found| {
-        images.push(Image::new(found));
+        images.push(ComparedImage::new(found));
         Ok(())
     })?;
     Ok(images)
 }
 
-impl Image {
+impl ComparedImage {
     fn new(found: &Found<'_>) -> Self {
-        let options = |entry: &Entry<'_>| entry.options.unwrap_or_default().to_vec();
+        let options = |entry: &FatbinEntry<'_>| entry.options.unwrap_or_default().to_vec();
         Self {
             row: found.row.clone(),
             payload: found.payload().map_or_else(|_| found.stored().to_vec(), std::borrow::Cow::into_owned),
@@ -94,7 +97,7 @@ type Key<'a> = (&'a Option<String>, &'a str, &'a Option<String>, &'a str, &'a st
 
 impl Difference {
     /// Compares two files, or if `contents_only` what their images hold, however they are stored, named and labelled.
-    pub fn new(left: &[Image], right: &[Image], contents_only: bool) -> Self {
+    pub fn new(left: &[ComparedImage], right: &[ComparedImage], contents_only: bool) -> Self {
         let (left_keys, right_keys) = (keys(left), keys(right));
         let places: HashMap<&Key<'_>, usize> = right_keys.iter().enumerate().map(|(place, key)| (key, place)).collect();
         let mut images = Vec::new();
@@ -125,9 +128,9 @@ impl Difference {
     }
 }
 
-fn keys(images: &[Image]) -> Vec<Key<'_>> {
+fn keys(images: &[ComparedImage]) -> Vec<Key<'_>> {
     let mut counts = HashMap::new();
-    let key = |image: &'_ Image| -> usize {
+    let key = |image: &'_ ComparedImage| -> usize {
         let row = &image.row;
         let count = counts.entry((
             row.member.clone(),
@@ -154,7 +157,7 @@ impl Change {
     }
 }
 
-fn change(left: &Image, right: &Image, contents_only: bool) -> Option<Change> {
+fn change(left: &ComparedImage, right: &ComparedImage, contents_only: bool) -> Option<Change> {
     let mut fields = Vec::new();
     if !contents_only {
         fields.extend(stored_fields(left, right));
@@ -171,11 +174,12 @@ fn change(left: &Image, right: &Image, contents_only: bool) -> Option<Change> {
     Some(Change { left: Some(left.row.clone()), right: Some(right.row.clone()), fields, functions })
 }
 
-fn stored_fields(left: &Image, right: &Image) -> Vec<Field> {
+fn stored_fields(left: &ComparedImage, right: &ComparedImage) -> Vec<Field> {
     let (a, b) = (&left.row, &right.row);
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
-    let flags = |image: &Image| image.recorded.as_ref().map_or("none".to_owned(), |(flags, _)| format!("{flags:#x}"));
-    let options = |image: &Image| {
+    let flags =
+        |image: &ComparedImage| image.recorded.as_ref().map_or("none".to_owned(), |(flags, _)| format!("{flags:#x}"));
+    let options = |image: &ComparedImage| {
         let options = image.recorded.as_ref().map(|(_, options)| String::from_utf8_lossy(options).into_owned());
         format!("'{}'", options.unwrap_or_default())
     };
@@ -250,7 +254,7 @@ mod tests {
     use crate::fatbin::CompressPolicy;
     use crate::samples;
 
-    fn read(data: &[u8]) -> Vec<Image> {
+    fn read(data: &[u8]) -> Vec<ComparedImage> {
         images(data, crate::archive::reject_thin_members).expect("a sound file")
     }
 
@@ -274,7 +278,7 @@ mod tests {
     #[test]
     fn images_that_one_file_lacks_and_their_order() {
         let images = read(&samples::fatbin(CompressPolicy::All));
-        let backwards: Vec<Image> = images.iter().rev().cloned().collect();
+        let backwards: Vec<ComparedImage> = images.iter().rev().cloned().collect();
         assert_eq!(Difference::new(&images, &backwards, false).text(), "! the images come in another order\n");
         assert_eq!(Difference::new(&images, &images[1..], false).text(), "- cubin sm_90\n");
         assert_eq!(Difference::new(&images[..2], &images, false).text(), "+ ptx sm_90\n");

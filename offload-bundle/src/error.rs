@@ -6,7 +6,7 @@ use std::io;
 
 use crate::arch::GpuArch;
 use crate::compression::CompressionError;
-use crate::host_object::FileKind;
+use crate::file_kind::FileKind;
 
 /// What is wrong with a container and where.
 ///

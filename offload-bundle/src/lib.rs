@@ -22,7 +22,7 @@
 //!
 //! Every reader takes bytes that anybody may have written. It answers with what is there or with a [`FormatError`] that says what is
 //! wrong and where; it does not panic, and it takes no memory because a number in the bytes asks for it. Images are borrowed from the
-//! data given, as they may be large. `hostile.rs` tests that for all readers; the tests in `tests/` hold our bytes against those of the real
+//! data given, as they may be large. `damaged_input_tests.rs` tests that for all readers; the tests in `tests/` hold our bytes against those of the real
 //! tools.
 #![forbid(unsafe_code)]
 
@@ -33,15 +33,15 @@ mod bytes;
 mod compression;
 pub mod coverage;
 pub mod cubin;
+#[cfg(test)]
+mod damaged_input_tests;
 pub mod difference;
 pub mod elf_edit;
 mod error;
 pub mod fatbin;
+mod file_kind;
 pub mod hip_bundle;
 pub mod host_object;
-pub mod host_symbols;
-#[cfg(test)]
-mod hostile;
 pub mod listing;
 pub mod ltoir;
 pub mod offload_binary;

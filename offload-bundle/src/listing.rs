@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::archive::{self, MemberData};
 use crate::cubin;
 use crate::error::{FileError, FormatError, FormatErrorKind};
-use crate::fatbin::{self, Compression, Entry, EntryKind};
+use crate::fatbin::{self, Compression, EntryKind, FatbinEntry};
 use crate::hip_bundle::{self, BundleEntry, BundleId};
 use crate::host_object::{self, CarrierKind, FileKind};
 use crate::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
@@ -58,7 +58,7 @@ pub struct Found<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source<'a> {
     Plain(&'a [u8]),
-    Entry(Entry<'a>),
+    Entry(FatbinEntry<'a>),
 }
 
 impl<'a> Found<'a> {
@@ -75,7 +75,7 @@ impl<'a> Found<'a> {
     }
 
     /// The fatbin's entry that holds it, if it is in a fatbin.
-    pub fn entry(&self) -> Option<&Entry<'a>> {
+    pub fn entry(&self) -> Option<&FatbinEntry<'a>> {
         match &self.source {
             Source::Plain(_) => None,
             Source::Entry(entry) => Some(entry),
@@ -323,7 +323,7 @@ pub(crate) fn images_of_fatbin(data: &[u8], offset: u64, kinds: OffloadKinds) ->
     Ok(images)
 }
 
-fn entry_row(entry: &Entry<'_>, base: u64, kinds: OffloadKinds) -> Result<Row, FormatError> {
+fn entry_row(entry: &FatbinEntry<'_>, base: u64, kinds: OffloadKinds) -> Result<Row, FormatError> {
     let offset = base.saturating_add(entry.payload_offset);
     let (major, minor) = entry.code_version;
     let has_version = matches!(entry.kind, EntryKind::Ptx | EntryKind::RelocatablePtx | EntryKind::LtoIr);
@@ -339,7 +339,7 @@ fn entry_row(entry: &Entry<'_>, base: u64, kinds: OffloadKinds) -> Result<Row, F
 }
 
 /// Whether an entry's cubin is relocatable, by its first bytes alone; errors are relative to the fatbin.
-fn is_relocatable(entry: &Entry<'_>) -> Result<Option<bool>, FormatError> {
+fn is_relocatable(entry: &FatbinEntry<'_>) -> Result<Option<bool>, FormatError> {
     if entry.kind != EntryKind::Elf {
         return Ok(None);
     }
@@ -348,7 +348,7 @@ fn is_relocatable(entry: &Entry<'_>) -> Result<Option<bool>, FormatError> {
 }
 
 /// Looks at the whole of an entry's cubin; errors are relative to the fatbin.
-fn check_cubin(entry: &Entry<'_>) -> Result<(), FormatError> {
+fn check_cubin(entry: &FatbinEntry<'_>) -> Result<(), FormatError> {
     if entry.kind == EntryKind::Elf {
         cubin::parse(&entry.payload()?).map_err(|e| of_cubin(entry, e))?;
     }
@@ -356,7 +356,7 @@ fn check_cubin(entry: &Entry<'_>) -> Result<(), FormatError> {
 }
 
 /// An error of a cubin as one of the fatbin that holds it.
-fn of_cubin(entry: &Entry<'_>, error: FormatError) -> FormatError {
+fn of_cubin(entry: &FatbinEntry<'_>, error: FormatError) -> FormatError {
     let compressed = entry.compression != Compression::None;
     // Offsets inside a compressed payload mean nothing in the file.
     if compressed {

@@ -13,7 +13,7 @@ const ET_REL: u16 = 1;
 const ET_EXEC: u16 = 2;
 
 /// A section of an ELF file to build.
-struct Section {
+struct SampleSection {
     name: &'static str,
     kind: u32,
     data: Vec<u8>,
@@ -22,7 +22,7 @@ struct Section {
     entry_size: u64,
 }
 
-impl Section {
+impl SampleSection {
     fn new(name: &'static str, kind: u32, data: Vec<u8>) -> Self {
         Self { name, kind, data, link: 0, info: 0, entry_size: 0 }
     }
@@ -42,9 +42,9 @@ struct Identity {
 }
 
 /// Builds a 64-bit ELF file; section 0 and the section names are added, the latter as the last section.
-fn elf(identity: &Identity, mut sections: Vec<Section>) -> Vec<u8> {
+fn elf(identity: &Identity, mut sections: Vec<SampleSection>) -> Vec<u8> {
     let mut names = vec![0];
-    sections.push(Section::new(".shstrtab", SHT_STRTAB, Vec::new()));
+    sections.push(SampleSection::new(".shstrtab", SHT_STRTAB, Vec::new()));
     let name_offsets: Vec<u32> = sections.iter().map(|section| add_name(&mut names, section.name)).collect();
     if let Some(last) = sections.last_mut() {
         last.data = names;
@@ -122,11 +122,11 @@ pub(crate) fn cubin(arch: GpuArch, relocatable: bool) -> Vec<u8> {
     elf(
         &identity,
         vec![
-            Section::new(".text.first", SHT_PROGBITS, vec![0x90; 16]),
-            Section::new(".symtab", SHT_SYMTAB, symbols.concat()).table(3, 1, 24),
-            Section::new(".strtab", SHT_STRTAB, strings),
-            Section::new(".nv.compat", SHT_PROGBITS, compat),
-            Section::new(".note.nv.cuinfo", 7, cuinfo(arch)),
+            SampleSection::new(".text.first", SHT_PROGBITS, vec![0x90; 16]),
+            SampleSection::new(".symtab", SHT_SYMTAB, symbols.concat()).table(3, 1, 24),
+            SampleSection::new(".strtab", SHT_STRTAB, strings),
+            SampleSection::new(".nv.compat", SHT_PROGBITS, compat),
+            SampleSection::new(".note.nv.cuinfo", 7, cuinfo(arch)),
         ],
     )
 }
@@ -166,12 +166,12 @@ pub(crate) fn host_object(payload: &[u8]) -> Vec<u8> {
     elf(
         &identity,
         vec![
-            Section::new(".llvm.offloading", SHT_LLVM_OFFLOADING, payload.to_vec()),
-            Section::new("llvm_offload_entries", SHT_PROGBITS, entries),
-            Section::new(".llvm.rodata.offloading", SHT_PROGBITS, names),
-            Section::new(".rela.entries", SHT_RELA, relocations).table(5, 2, 24),
-            Section::new(".symtab", SHT_SYMTAB, symbols).table(6, 3, 24),
-            Section::new(".strtab", SHT_STRTAB, b"\0.cuda.fatbin_reg\0".to_vec()),
+            SampleSection::new(".llvm.offloading", SHT_LLVM_OFFLOADING, payload.to_vec()),
+            SampleSection::new("llvm_offload_entries", SHT_PROGBITS, entries),
+            SampleSection::new(".llvm.rodata.offloading", SHT_PROGBITS, names),
+            SampleSection::new(".rela.entries", SHT_RELA, relocations).table(5, 2, 24),
+            SampleSection::new(".symtab", SHT_SYMTAB, symbols).table(6, 3, 24),
+            SampleSection::new(".strtab", SHT_STRTAB, b"\0.cuda.fatbin_reg\0".to_vec()),
         ],
     )
 }

@@ -22,7 +22,7 @@ pub struct CubinUsage {
     /// Its size in bytes, decompressed.
     pub size: u64,
     /// What its bytes are, the most first; all together are `size`.
-    pub parts: Vec<Part>,
+    pub parts: Vec<CubinPart>,
     /// Bytes of variables in the GPU's memory.
     pub global: u64,
     /// Bytes of constant memory that all its kernels share.
@@ -33,7 +33,7 @@ pub struct CubinUsage {
 
 /// A share of a cubin's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct CubinPart {
     /// `code`, `constants`, `variables`, `debug information`, `line information`, `symbols`, `relocations`, `attributes` or `headers and the rest`.
     pub name: &'static str,
     /// Its size.
@@ -189,12 +189,12 @@ fn notes(function: &FunctionResources) -> Vec<String> {
 }
 
 /// What the bytes of a cubin are.
-fn parts(cubin: &Cubin<'_>, size: u64) -> Vec<Part> {
+fn parts(cubin: &Cubin<'_>, size: u64) -> Vec<CubinPart> {
     const REST: &str = "headers and the rest";
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<CubinPart> = Vec::new();
     let mut add = |name: &'static str, bytes: u64| match parts.iter_mut().find(|part| part.name == name) {
         Some(part) => part.bytes = part.bytes.saturating_add(bytes),
-        None => parts.push(Part { name, bytes }),
+        None => parts.push(CubinPart { name, bytes }),
     };
     let mut left = size;
     for (name, bytes) in cubin.section_sizes() {
@@ -242,7 +242,7 @@ pub fn text(cubins: &[CubinUsage], shown: impl Fn(&str) -> String) -> String {
 fn block(cubin: &CubinUsage, shown: &impl Fn(&str) -> String) -> String {
     let member = cubin.member.as_ref().map(|member| format!(" ({})", printable::name(member))).unwrap_or_default();
     let mut out = format!("{}: cubin {}{member}, {} bytes: ", cubin.index, cubin.target, cubin.size);
-    let part = |part: &Part| format!("{} {} ({} %)", part.name, part.bytes, percent(part.bytes, cubin.size));
+    let part = |part: &CubinPart| format!("{} {} ({} %)", part.name, part.bytes, percent(part.bytes, cubin.size));
     out += &cubin.parts.iter().map(part).collect::<Vec<_>>().join(", ");
     out.push('\n');
     if cubin.global > 0 || cubin.constant > 0 {

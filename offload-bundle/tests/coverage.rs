@@ -63,7 +63,7 @@ proptest! {
                 }
             }
         }
-        let report = offload_bundle::coverage::Report::new(&found, None, Driver::Branch(580));
+        let report = offload_bundle::coverage::ExplainReport::new(&found, None, Driver::Branch(580));
         prop_assert!(serde_json::to_string(&report).is_ok() && !report.text().is_empty());
         let checked = offload_bundle::coverage::CheckReport::new(&found, &Default::default());
         prop_assert!(serde_json::to_string(&checked).is_ok() && !checked.text().is_empty());

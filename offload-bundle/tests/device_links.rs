@@ -17,7 +17,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use offload_bundle::coverage::{
-    CheckOptions, CheckReport, ContainerReport, Driver, GpuReport, Jit, Report, Runtime, containers, forgotten_link,
+    CheckOptions, CheckReport, ContainerReport, Driver, ExplainReport, GpuReport, Jit, Runtime, containers,
+    forgotten_link,
 };
 use offload_bundle::fatbin::{self, BuilderOptions, CompressMode, FatbinBuilder};
 use offload_bundle::{GpuArch, archive, host_object};
@@ -69,7 +70,7 @@ fn source(kind: char, link: usize, version: &str, arch: &str) -> String {
 }
 
 /// An entry as the table writes it.
-struct Entry<'t> {
+struct FatbinEntry<'t> {
     kind: char,
     arch: &'t str,
     /// What the code is compiled from.
@@ -78,15 +79,15 @@ struct Entry<'t> {
     damage: &'t str,
 }
 
-fn entry(text: &str) -> Entry<'_> {
+fn entry(text: &str) -> FatbinEntry<'_> {
     let (kind, rest) = text.split_at(1);
     let (rest, damage) = rest.split_once('!').unwrap_or((rest, ""));
     let (rest, label) = rest.split_once('=').unwrap_or((rest, ""));
     let (arch, from) = rest.split_once('<').unwrap_or((rest, rest));
-    Entry { kind: kind.chars().next().expect("a letter"), arch, from, label, damage }
+    FatbinEntry { kind: kind.chars().next().expect("a letter"), arch, from, label, damage }
 }
 
-fn entries(text: &str) -> Vec<Entry<'_>> {
+fn entries(text: &str) -> Vec<FatbinEntry<'_>> {
     text.split(',').filter(|word| *word != "-").map(entry).collect()
 }
 
@@ -106,9 +107,9 @@ impl Assembler {
 
 /// The fatbin of an object, or of a device link whose cubins `linked` makes.
 fn fatbin_of(
-    entries: &[Entry<'_>],
-    mut cubin: impl FnMut(&Entry<'_>) -> Vec<u8>,
-    ptx: impl Fn(&Entry<'_>) -> String,
+    entries: &[FatbinEntry<'_>],
+    mut cubin: impl FnMut(&FatbinEntry<'_>) -> Vec<u8>,
+    ptx: impl Fn(&FatbinEntry<'_>) -> String,
 ) -> Vec<u8> {
     let mut bodies = Vec::new();
     for entry in entries {
@@ -131,7 +132,7 @@ fn fatbin_of(
     fatbin
 }
 
-fn damage(fatbin: &mut [u8], entry: &Entry<'_>) {
+fn damage(fatbin: &mut [u8], entry: &FatbinEntry<'_>) {
     let stored = fatbin::read(fatbin).expect("a fatbin");
     let (header, payload) = (stored[0].offset as usize, stored[0].payload_offset as usize);
     if !entry.label.is_empty() {
@@ -222,7 +223,7 @@ impl Program {
 }
 
 /// An object of a program: its letter, its entries, and the number of its device link.
-type Object<'t> = (char, Vec<Entry<'t>>, usize);
+type Object<'t> = (char, Vec<FatbinEntry<'t>>, usize);
 
 struct Builder<'d> {
     dir: &'d Path,
@@ -235,7 +236,7 @@ impl Builder<'_> {
         if *kind == 'R' {
             return self.device_runtime.clone();
         }
-        let text = |entry: &Entry<'_>| {
+        let text = |entry: &FatbinEntry<'_>| {
             let version = if entry.damage == "version" { "9.1" } else { "9.0" };
             source(*kind, *link, version, entry.from)
         };
@@ -244,9 +245,9 @@ impl Builder<'_> {
     }
 
     /// The fatbin that a device link of these objects makes.
-    fn linked(&mut self, entries: &[Entry<'_>], objects: &[Object<'_>]) -> Vec<u8> {
+    fn linked(&mut self, entries: &[FatbinEntry<'_>], objects: &[Object<'_>]) -> Vec<u8> {
         let (dir, assembler) = (self.dir, &mut self.assembler);
-        let link = |entry: &Entry<'_>| {
+        let link = |entry: &FatbinEntry<'_>| {
             let mut inputs = Vec::new();
             for (index, (kind, _, link)) in objects.iter().filter(|(kind, ..)| *kind != 'R').enumerate() {
                 let kind = if *kind == 'g' { 'a' } else { *kind };
@@ -313,7 +314,7 @@ fn device_runtime() -> Vec<u8> {
 }
 
 /// What is told of each kernel, in the words of the table.
-fn told(report: &Report, objects: &[Object<'_>]) -> Vec<String> {
+fn told(report: &ExplainReport, objects: &[Object<'_>]) -> Vec<String> {
     let of_role = |role: &str| -> Vec<&ContainerReport> {
         report.containers.iter().filter(|container| container.role.role == role).collect()
     };
@@ -339,7 +340,7 @@ fn told(report: &Report, objects: &[Object<'_>]) -> Vec<String> {
 }
 
 /// What the entry that the driver takes of an object was compiled from.
-fn from(row: &GpuReport, number: Option<usize>, entries: &[Entry<'_>]) -> Option<String> {
+fn from(row: &GpuReport, number: Option<usize>, entries: &[FatbinEntry<'_>]) -> Option<String> {
     let part = row.parts.iter().find(|part| Some(part.container) == number)?;
     Some(entries[part.entry - 1].from.trim_end_matches(['a', 'f']).to_owned())
 }
@@ -384,7 +385,7 @@ fn issue_11_05_programs_of_nvcc_rdc_run_as_told() {
         let found = containers(&bytes, offload_bundle::archive::reject_thin_members).expect("a sound program");
         for (jit, seen) in [Jit::Allowed, Jit::Forced, Jit::Disabled].into_iter().zip(seen) {
             let runtime = Runtime { driver: Driver::Branch(580), jit };
-            let report = Report::new(&found, Some(GpuArch::plain(90)), runtime);
+            let report = ExplainReport::new(&found, Some(GpuArch::plain(90)), runtime);
             let told = told(&report, &objects);
             let seen: Vec<&str> = seen.split(' ').collect();
             if told.len() != seen.len() || !told.iter().zip(&seen).all(|(told, seen)| agrees(told, seen)) {
@@ -425,7 +426,7 @@ proptest! {
         let _ = forgotten_link(&data);
         let Ok(found) = containers(&data, offload_bundle::archive::reject_thin_members) else { return Ok(()) };
         for jit in [Jit::Allowed, Jit::Forced, Jit::Disabled] {
-            let report = Report::new(&found, None, Runtime { driver: Driver::Branch(580), jit });
+            let report = ExplainReport::new(&found, None, Runtime { driver: Driver::Branch(580), jit });
             prop_assert!(!report.text().is_empty());
         }
         prop_assert!(!CheckReport::new(&found, &CheckOptions::default()).text().is_empty());

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use llvm_passes::symbols::Strength;
 use offload_bundle::host_object::FileKind;
-use offload_bundle::host_symbols::host_symbols;
+use offload_bundle::host_object::host_symbols;
 use rayon::prelude::*;
 
 use crate::device::device_files::DeviceCode;

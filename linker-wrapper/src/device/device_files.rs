@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use llvm_passes::bitcode;
 use llvm_passes::symbols::{Strength, Symbol};
 use offload_bundle::arch::GpuArch;
-use offload_bundle::fatbin::{self, Entry, EntryKind};
+use offload_bundle::fatbin::{self, EntryKind, FatbinEntry};
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::OffloadKinds;
 use offload_bundle::{FormatError, cubin, ltoir, offload_binary, ptx};
@@ -272,7 +272,7 @@ fn of_images(images: Vec<offload_binary::OffloadImage<'_>>, arch: GpuArch) -> Re
 /// newest PTX.
 fn of_fatbin(data: &[u8], arch: GpuArch) -> Result<Codes<'_>, FormatError> {
     let containers = fatbin::read_containers(data)?;
-    let entries: Vec<&Entry<'_>> = containers.iter().flat_map(|container| &container.entries).collect();
+    let entries: Vec<&FatbinEntry<'_>> = containers.iter().flat_map(|container| &container.entries).collect();
     let best = |kind: EntryKind, fits: &dyn Fn(GpuArch) -> bool| {
         let fitting = entries.iter().filter(|entry| entry.kind == kind && fits(entry.arch));
         fitting.max_by_key(|entry| entry.arch).copied()

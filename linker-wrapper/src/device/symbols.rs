@@ -117,9 +117,9 @@ pub fn of_ptx(bytes: &[u8]) -> UnitSymbols {
 
 /// Device code for the host's own kind of processor (OpenMP).
 fn of_host_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
-    let symbols = offload_bundle::host_symbols::host_symbols(bytes, false)
+    let symbols = offload_bundle::host_object::host_symbols(bytes, false)
         .map_err(|error| Errors::one(format_args!("{origin}: damaged device image: {error}; rebuild the file")))?;
-    let symbol = |symbol: offload_bundle::host_symbols::HostSymbol<'_>| Symbol {
+    let symbol = |symbol: offload_bundle::host_object::HostSymbol<'_>| Symbol {
         name: String::from_utf8_lossy(symbol.name).into_owned(),
         strength: match (symbol.defined, symbol.weak) {
             (true, false) => Strength::Strong,

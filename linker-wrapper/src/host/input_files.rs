@@ -9,7 +9,7 @@ use llvm_passes::embedded::{self, BitcodeHost};
 use offload_bundle::FormatError;
 use offload_bundle::archive::{self, MemberData};
 use offload_bundle::host_object::{self, FileKind};
-use offload_bundle::host_symbols::{HostSymbol, host_symbols};
+use offload_bundle::host_object::{HostSymbol, host_symbols};
 use offload_bundle::printable;
 
 use crate::cli::options::{Input, Options};

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use offload_bundle::coverage::{Driver, Finding, FoundContainer, GpuReport, Report};
-use offload_bundle::fatbin::{Compression, Entry as Stored, FatbinWriter};
+use offload_bundle::coverage::{Driver, ExplainReport, Finding, FoundContainer, GpuReport};
+use offload_bundle::fatbin::{Compression, FatbinEntry, FatbinWriter};
 use serde::Serialize;
 
 use crate::cli::options::Options;
@@ -205,11 +205,11 @@ impl ImageReport {
 /// The rows for all GPUs.
 fn gpus(checked: &Checked) -> Vec<GpuReport> {
     let found = FoundContainer::whole(checked.codes.clone());
-    let report = Report::new(&[found], None, Driver::default());
+    let report = ExplainReport::new(&[found], None, Driver::default());
     report.containers.into_iter().flat_map(|container| container.gpus).collect()
 }
 
-fn entry(stored: &Stored<'_>, name: String, linked: Linked<'_>) -> EntryReport {
+fn entry(stored: &FatbinEntry<'_>, name: String, linked: Linked<'_>) -> EntryReport {
     let decided = if name.starts_with("ptx") { linked.ptx } else { linked.sass };
     let from = decided.iter().find(|entry| entry.arch == stored.arch);
     EntryReport {

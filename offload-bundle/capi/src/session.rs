@@ -109,18 +109,18 @@ impl Session {
         if self.size.is_none() {
             return Err(FatbinError::CallOrder { call: "nvFatbinGet", before: "nvFatbinSize" });
         }
-        let mut pieces = Pieces { offset: 0, take };
+        let mut pieces = PieceWriter { offset: 0, take };
         self.builder.write_to(&mut pieces).map_err(|error| FatbinError::Write(error.to_string()))
     }
 }
 
 /// A writer that knows how far it is.
-struct Pieces<F> {
+struct PieceWriter<F> {
     offset: usize,
     take: F,
 }
 
-impl<F: FnMut(usize, &[u8])> Write for Pieces<F> {
+impl<F: FnMut(usize, &[u8])> Write for PieceWriter<F> {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         (self.take)(self.offset, piece);
         self.offset += piece.len();

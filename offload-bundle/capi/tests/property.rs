@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use library::{Library, nvidia_12, nvidia_13, ours};
-use offload_bundle::fatbin::{BuilderOptions, Compression, Entry, EntryKind, FatbinBuilder, Validation, read, squeeze};
+use offload_bundle::fatbin::{
+    BuilderOptions, Compression, EntryKind, FatbinBuilder, FatbinEntry, Validation, read, squeeze,
+};
 use offload_bundle::{ArchFeature, GpuArch};
 
 /// The targets of the cubins.
@@ -232,7 +234,7 @@ fn by_fatbinary(dir: &Path, words: &[&str], inputs: &[Input<'_>]) -> Vec<u8> {
 }
 
 /// Everything of an entry that does not depend on the compressor.
-fn essence<'a>(entry: &Entry<'a>) -> impl PartialEq + std::fmt::Debug + use<'a> {
+fn essence<'a>(entry: &FatbinEntry<'a>) -> impl PartialEq + std::fmt::Debug + use<'a> {
     const SCRAMBLED: u64 = 0x1_0000;
     let labels = (entry.kind, entry.arch, entry.code_version, entry.flags & !SCRAMBLED, entry.compression);
     (labels, entry.identifier, entry.options, entry.compat, entry.uncompressed_size)

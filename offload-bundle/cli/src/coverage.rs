@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use offload_bundle::coverage::{
-    self, CheckOptions, CheckReport, Driver, FoundContainer, Jit, Report, Runtime, Severity,
+    self, CheckOptions, CheckReport, Driver, ExplainReport, FoundContainer, Jit, Runtime, Severity,
 };
 use offload_bundle::{CudaRelease, GpuArch};
 
@@ -75,7 +75,7 @@ pub struct CheckArguments {
 pub fn explain(arguments: &ExplainArguments) -> Result<Answer, String> {
     let containers = containers(&arguments.file)?;
     let runtime = Runtime { driver: arguments.driver.unwrap_or_default(), jit: arguments.ptx_jit.into() };
-    let report = Report::of_sections(&containers, arguments.gpu, runtime, &arguments.section);
+    let report = ExplainReport::of_sections(&containers, arguments.gpu, runtime, &arguments.section);
     if report.containers.is_empty() {
         let sections = arguments.section.join(", ");
         return Err(format!("{}: no fatbin in section {sections}", arguments.file.display()));

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::files;
 use crate::output::{self, Answer};
-use spec::{BundledImage, FatbinImage, ImageSpec, Kind, PlainImage};
+use spec::{BundledImage, FatbinImage, FatbinImageKind, ImageSpec, PlainImage};
 
 /// The containers that can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -125,11 +125,11 @@ fn fatbin(arguments: &Arguments) -> Result<Vec<u8>, String> {
     for FatbinImage { kind, arch, bytes, file } in &images {
         let (bytes, ident, options) = (bytes.as_slice(), &arguments.ident, &arguments.cmdline);
         let added = match kind {
-            Kind::Cubin => builder.add_cubin(*arch, bytes, ident),
-            Kind::Ptx => builder.add_ptx(*arch, bytes, ident, options),
-            Kind::LtoIr => builder.add_ltoir(*arch, bytes, ident, options),
-            Kind::TileIr => builder.add_tile_ir(bytes, ident, options),
-            Kind::Relocatable => builder.add_relocatable(bytes).map(|_| ()),
+            FatbinImageKind::Cubin => builder.add_cubin(*arch, bytes, ident),
+            FatbinImageKind::Ptx => builder.add_ptx(*arch, bytes, ident, options),
+            FatbinImageKind::LtoIr => builder.add_ltoir(*arch, bytes, ident, options),
+            FatbinImageKind::TileIr => builder.add_tile_ir(bytes, ident, options),
+            FatbinImageKind::Relocatable => builder.add_relocatable(bytes).map(|_| ()),
         };
         if let Err(error) = added {
             errors.push(format!("{}: {error}", file.display()));

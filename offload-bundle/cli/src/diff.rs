@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use offload_bundle::difference::{self, Difference, Image};
+use offload_bundle::difference::{self, ComparedImage, Difference};
 use serde::Serialize;
 
 use crate::output::{self, Answer};
@@ -24,7 +24,7 @@ pub struct Arguments {
 
 /// The field names are the keys of the JSON output.
 #[derive(Serialize)]
-struct Report {
+struct DiffReport {
     left: String,
     right: String,
     #[serde(flatten)]
@@ -39,16 +39,16 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     let difference = Difference::new(&left, &right, arguments.contents);
     let code = u8::from(!difference.equal);
     let path = |path: &Path| path.display().to_string();
-    let report = Report { left: path(&arguments.left), right: path(&arguments.right), difference };
+    let report = DiffReport { left: path(&arguments.left), right: path(&arguments.right), difference };
     let text = if arguments.json { output::json(&report)? } else { text(&report) };
     Ok(Answer { text, code })
 }
 
-fn images(file: &Path) -> Result<Vec<Image>, String> {
+fn images(file: &Path) -> Result<Vec<ComparedImage>, String> {
     output::read(file, |data, read_thin| difference::images(data, read_thin))
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &DiffReport) -> String {
     if report.difference.equal {
         return String::new();
     }

@@ -38,7 +38,7 @@ pub struct Arguments {
 
 /// What was done. The field names are the keys of the JSON output.
 #[derive(Serialize)]
-struct Report {
+struct StripReport {
     /// The path of the file written.
     file: String,
     #[serde(flatten)]
@@ -67,14 +67,14 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     }
     let path = arguments.output.as_ref().unwrap_or(&arguments.file);
     files::replace(path, &bytes, &arguments.file)?;
-    let report = Report { file: path.display().to_string(), summary };
+    let report = StripReport { file: path.display().to_string(), summary };
     let text = if arguments.json { output::json(&report)? } else { text(&report) };
     Ok(Answer { text, code: 0 })
 }
 
 const WORTH_A_WORD: u64 = 16 * 1024;
 
-fn text(report: &Report) -> String {
+fn text(report: &StripReport) -> String {
     let Summary { size_before, size_after, zeroed, dropped, kept } = &report.summary;
     let mut out: String = dropped.iter().map(|row| format!("dropped {}\n", name(row))).collect();
     let plural = if *kept == 1 { "" } else { "s" };

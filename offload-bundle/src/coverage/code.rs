@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::FormatError;
 use crate::arch::{CudaRelease, GpuArch, PtxVersion};
 use crate::cubin::{self, Cubin, CubinSymbol, SymbolBinding, SymbolKind};
-use crate::fatbin::{Compression, Entry, EntryKind};
+use crate::fatbin::{Compression, EntryKind, FatbinEntry};
 use crate::ptx::{self, header};
 
 /// What there is to know of an entry to tell what the driver makes of it.
@@ -149,12 +149,12 @@ impl Code {
 }
 
 /// Looks into every entry of one fatbin that the driver loads as it is.
-pub fn inspect(entries: &[Entry<'_>]) -> Vec<Code> {
+pub fn inspect(entries: &[FatbinEntry<'_>]) -> Vec<Code> {
     inspect_as(entries, Use::Loaded)
 }
 
 /// Looks into every entry of one fatbin whose images are parts of a device link.
-pub(super) fn inspect_parts(entries: &[Entry<'_>]) -> Vec<Code> {
+pub(super) fn inspect_parts(entries: &[FatbinEntry<'_>]) -> Vec<Code> {
     inspect_as(entries, Use::Linked)
 }
 
@@ -165,7 +165,7 @@ enum Use {
     Linked,
 }
 
-fn inspect_as(entries: &[Entry<'_>], used: Use) -> Vec<Code> {
+fn inspect_as(entries: &[FatbinEntry<'_>], used: Use) -> Vec<Code> {
     let mut codes: Vec<Code> = entries.iter().enumerate().map(|(index, entry)| look(index + 1, entry, used)).collect();
     recount(&mut codes);
     for (code, entry) in codes.iter_mut().zip(entries).filter(|(code, _)| code.twins.count > 1) {
@@ -174,7 +174,7 @@ fn inspect_as(entries: &[Entry<'_>], used: Use) -> Vec<Code> {
     codes
 }
 
-fn look(number: usize, entry: &Entry<'_>, used: Use) -> Code {
+fn look(number: usize, entry: &FatbinEntry<'_>, used: Use) -> Code {
     let payload = match entry.kind {
         EntryKind::Elf | EntryKind::Ptx => Some(entry.payload()),
         _ => None,
@@ -197,7 +197,7 @@ fn look(number: usize, entry: &Entry<'_>, used: Use) -> Code {
     }
 }
 
-fn labelled_version(entry: &Entry<'_>) -> Option<PtxVersion> {
+fn labelled_version(entry: &FatbinEntry<'_>) -> Option<PtxVersion> {
     let (major, minor) = entry.code_version;
     let version = PtxVersion { major: major.try_into().ok()?, minor: minor.try_into().ok()? };
     (entry.kind == EntryKind::Ptx).then_some(version)
@@ -211,7 +211,7 @@ fn digest(image: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn content(entry: &Entry<'_>, payload: &[u8], used: Use) -> Content {
+fn content(entry: &FatbinEntry<'_>, payload: &[u8], used: Use) -> Content {
     // Offsets inside a compressed image mean nothing in the file.
     let in_file = |error: FormatError| {
         let inside = if entry.compression == Compression::None { error.offset } else { 0 };
@@ -251,7 +251,7 @@ fn sass(cubin: &Cubin<'_>, used: Use, in_file: impl Fn(FormatError) -> FormatErr
 }
 
 /// What an entry gives to a device link and wants of it; nothing where it cannot be read.
-pub(super) fn link_symbols(entry: &Entry<'_>) -> LinkSymbols {
+pub(super) fn link_symbols(entry: &FatbinEntry<'_>) -> LinkSymbols {
     let Ok(payload) = entry.payload() else { return LinkSymbols::default() };
     let symbols = match entry.kind {
         EntryKind::Ptx => ptx::symbols(&payload),

@@ -21,7 +21,7 @@ const OBJECTS_SECTION: &str = "__nv_relfatbin";
 
 /// Where a fatbin is. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct ContainerPlace {
     /// Its place among the fatbins of the file, from 1.
     pub container: usize,
     /// The archive member that holds it.
@@ -32,7 +32,7 @@ pub struct Place {
     pub offset: u64,
 }
 
-impl Place {
+impl ContainerPlace {
     /// Whether it is in one of these sections; any place is, if there are none.
     pub fn is_in(&self, sections: &[String]) -> bool {
         sections.is_empty() || sections.iter().any(|section| self.section == Some(section))
@@ -43,7 +43,7 @@ impl Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundContainer {
     /// Where it is.
-    pub place: Place,
+    pub place: ContainerPlace,
     /// What it is for.
     pub role: Role,
     /// Its entries.
@@ -58,7 +58,7 @@ pub enum Role {
     /// The driver takes one of its entries.
     Whole,
     /// A device link made it. Where none of its entries fits, the driver links these fatbins of the file again, numbered as in
-    /// [`Place::container`].
+    /// [`ContainerPlace::container`].
     Linked(Vec<usize>),
     /// A part of a device link, with the name of its source file if that is recorded.
     Object(Option<String>),
@@ -107,13 +107,13 @@ fn of_archive(
 impl FoundContainer {
     /// A fatbin that is a file of its own.
     pub fn whole(codes: Vec<Code>) -> Self {
-        let place = Place { container: 1, member: None, section: None, offset: 0 };
+        let place = ContainerPlace { container: 1, member: None, section: None, offset: 0 };
         Self { place, role: Role::Whole, codes, symbols: Vec::new() }
     }
 
     /// The same seen from the archive, in which `before` fatbins stand in front of the member's.
     fn within(self, member: &str, base: u64, before: usize) -> Self {
-        let place = Place {
+        let place = ContainerPlace {
             container: self.place.container + before,
             member: Some(member.to_owned()),
             offset: self.place.offset.saturating_add(base),
@@ -169,7 +169,8 @@ fn of_bytes(
 ) -> Result<Vec<FoundContainer>, FormatError> {
     let read = fatbin::read_containers(data).map_err(|e| e.shifted(base))?;
     let found = read.into_iter().map(|container| {
-        let place = Place { container: 0, member: None, section, offset: base.saturating_add(container.offset) };
+        let place =
+            ContainerPlace { container: 0, member: None, section, offset: base.saturating_add(container.offset) };
         let (role, codes) = match section {
             Some(OBJECTS_SECTION) => (Role::Object(None), inspect_parts(&container.entries)),
             _ => (Role::Whole, inspect(&container.entries)),

@@ -32,11 +32,11 @@ mod text;
 pub use check::{CheckOptions, check};
 pub use check_link::forgotten_link;
 pub use code::{Code, Content, LinkSymbols, Twins, inspect};
-pub use containers::{FoundContainer, Place, Role, containers};
+pub use containers::{ContainerPlace, FoundContainer, Role, containers};
 pub use driver::{Driver, Jit, Runtime, UnknownDriver};
 pub use findings::{Finding, FindingCode, Severity};
 pub use needs::{DriverNeeds, EntryNeed, driver_needs, too_new_for};
 pub use report::{
-    CheckReport, CheckedContainer, ContainerReport, GpuReport, PartReport, PassedOverReport, Report, RoleReport,
+    CheckReport, CheckedContainer, ContainerReport, ExplainReport, GpuReport, PartReport, PassedOverReport, RoleReport,
 };
-pub use select::{Outcome, Part, PassedOver, Verdict, WhyNot, outcome};
+pub use select::{LinkPart, Outcome, PassedOver, Verdict, WhyNot, outcome};

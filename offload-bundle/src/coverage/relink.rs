@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use super::code::LinkSymbols;
 use super::containers::{FoundContainer, Role};
 use super::driver::Runtime;
-use super::select::{Outcome, Part, Verdict, choose, judge, outcome};
+use super::select::{LinkPart, Outcome, Verdict, choose, judge, outcome};
 use crate::arch::GpuArch;
 
 /// What the driver does with one of the fatbins of a file.
@@ -45,7 +45,7 @@ pub(super) fn link<'a>(objects: &[&'a FoundContainer], gpu: GpuArch, runtime: Ru
     let mut left_out = Vec::new();
     for object in objects {
         match choose(object.codes.iter().filter(|code| runtime.jit.takes(code)), gpu) {
-            Some(code) => parts.push(Part { container: object.place.container, code }),
+            Some(code) => parts.push(LinkPart { container: object.place.container, code }),
             None => left_out.push(*object),
         }
     }
@@ -60,13 +60,13 @@ pub(super) fn link<'a>(objects: &[&'a FoundContainer], gpu: GpuArch, runtime: Ru
     Outcome { gpu, verdict, code: None, reason, passed_over: Vec::new(), parts, missing }
 }
 
-fn symbols_of<'a>(objects: &[&'a FoundContainer], part: &Part<'_>) -> Option<&'a LinkSymbols> {
+fn symbols_of<'a>(objects: &[&'a FoundContainer], part: &LinkPart<'_>) -> Option<&'a LinkSymbols> {
     let object = objects.iter().find(|object| object.place.container == part.container)?;
     object.symbols.get(part.code.number.checked_sub(1)?)
 }
 
 /// The first part that the driver cannot take into the link.
-fn first_failure(parts: &[Part<'_>], gpu: GpuArch, runtime: Runtime) -> Option<(Verdict, String)> {
+fn first_failure(parts: &[LinkPart<'_>], gpu: GpuArch, runtime: Runtime) -> Option<(Verdict, String)> {
     parts.iter().find_map(|part| {
         let (verdict, problem) = judge(part.code, gpu, runtime);
         // Loaded by itself, machine code of another GPU is an invalid source.
@@ -84,7 +84,7 @@ struct Undefined {
 }
 
 /// The first of them.
-fn undefined(parts: &[Part<'_>], symbols: &[&LinkSymbols], left_out: &[&FoundContainer]) -> Option<Undefined> {
+fn undefined(parts: &[LinkPart<'_>], symbols: &[&LinkSymbols], left_out: &[&FoundContainer]) -> Option<Undefined> {
     let defined: HashSet<&String> = symbols.iter().flat_map(|symbols| &symbols.defined).collect();
     let (part, name) = parts.iter().zip(symbols).find_map(|(part, symbols)| {
         let name = symbols.wanted.iter().find(|name| !defined.contains(name))?;
@@ -101,7 +101,7 @@ fn undefined(parts: &[Part<'_>], symbols: &[&LinkSymbols], left_out: &[&FoundCon
 }
 
 /// Whether a kernel is left, and whose are missing.
-fn kernels(parts: &[Part<'_>], symbols: &[&LinkSymbols], missing: &[usize]) -> (Verdict, String) {
+fn kernels(parts: &[LinkPart<'_>], symbols: &[&LinkSymbols], missing: &[usize]) -> (Verdict, String) {
     let has_kernel = symbols.iter().any(|symbols| !symbols.kernels.is_empty());
     let numbers: Vec<String> = missing.iter().map(usize::to_string).collect();
     let missing = match numbers.as_slice() {

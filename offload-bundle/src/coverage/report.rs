@@ -5,19 +5,19 @@ use serde::Serialize;
 use super::check::CheckOptions;
 use super::check_link::check_in;
 use super::code::Code;
-use super::containers::{FoundContainer, Place, Role};
+use super::containers::{ContainerPlace, FoundContainer, Role};
 use super::driver::Runtime;
 use super::findings::{Finding, Severity};
 use super::needs::{DriverNeeds, driver_needs};
 use super::relink::outcome_in;
-use super::select::{Outcome, Part};
+use super::select::{LinkPart, Outcome};
 use super::text;
 use crate::GpuArch;
 use crate::arch::table::KNOWN;
 
 /// What a driver does with each fatbin of a file. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct ExplainReport {
     /// The driver that was asked for, and what it knows.
     pub driver: String,
     /// One for each fatbin.
@@ -29,7 +29,7 @@ pub struct Report {
 pub struct ContainerReport {
     /// Where it is.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: ContainerPlace,
     /// What it is for.
     #[serde(flatten)]
     pub role: RoleReport,
@@ -102,7 +102,7 @@ pub struct PassedOverReport {
     pub why: String,
 }
 
-impl Report {
+impl ExplainReport {
     /// The outcomes for one GPU, or for all that the newest CUDA release generates code for.
     pub fn new(containers: &[FoundContainer], gpu: Option<GpuArch>, runtime: impl Into<Runtime>) -> Self {
         Self::of_sections(containers, gpu, runtime, &[])
@@ -173,7 +173,7 @@ impl GpuReport {
 }
 
 impl PartReport {
-    fn new(part: &Part<'_>) -> Self {
+    fn new(part: &LinkPart<'_>) -> Self {
         Self { container: part.container, entry: part.code.number, name: part.code.name() }
     }
 }
@@ -194,7 +194,7 @@ pub struct CheckReport {
 pub struct CheckedContainer {
     /// Where it is.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: ContainerPlace,
     /// What was found, the worst first.
     pub findings: Vec<Finding>,
     /// The drivers that load all of it.

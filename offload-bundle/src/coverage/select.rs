@@ -91,7 +91,7 @@ pub struct Outcome<'a> {
     /// The other entries, in their order.
     pub passed_over: Vec<PassedOver<'a>>,
     /// What the driver links again, if it does.
-    pub parts: Vec<Part<'a>>,
+    pub parts: Vec<LinkPart<'a>>,
     /// The numbers of the fatbins that are left out of that link although they are missed: something of them is referred to, or a kernel
     /// may be in them.
     pub missing: Vec<usize>,
@@ -99,7 +99,7 @@ pub struct Outcome<'a> {
 
 /// An image that the driver takes from a fatbin to link it with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct LinkPart<'a> {
     /// The number of the fatbin in its file.
     pub container: usize,
     /// The entry.

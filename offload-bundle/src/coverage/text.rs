@@ -1,12 +1,12 @@
 //! The reports for people.
 
-use super::containers::Place;
+use super::containers::ContainerPlace;
 use super::findings::{Finding, Severity};
 use super::needs::DriverNeeds;
-use super::report::{CheckReport, ContainerReport, GpuReport, Report, RoleReport};
+use super::report::{CheckReport, ContainerReport, ExplainReport, GpuReport, RoleReport};
 use crate::printable;
 
-pub(super) fn report(report: &Report) -> String {
+pub(super) fn report(report: &ExplainReport) -> String {
     let mut out = format!("driver: {}\n", report.driver);
     for container in &report.containers {
         out += &format!("\n{}: {}\n", place_and_role(container), entries(container));
@@ -16,7 +16,7 @@ pub(super) fn report(report: &Report) -> String {
 }
 
 /// `fatbin 2 (member a.o, section .nv_fatbin, offset 0x40)`.
-fn heading(place: &Place) -> String {
+fn heading(place: &ContainerPlace) -> String {
     let member =
         place.member.as_ref().map(|member| format!("member {}, ", printable::name(member))).unwrap_or_default();
     let section = place.section.map(|section| format!("section {section}, ")).unwrap_or_default();
@@ -62,7 +62,7 @@ fn table(gpus: &[GpuReport]) -> String {
     lines.iter().map(row).collect()
 }
 
-pub(super) fn brief(report: &Report) -> String {
+pub(super) fn brief(report: &ExplainReport) -> String {
     let loaded = || report.containers.iter().filter(|container| !container.gpus.is_empty());
     let is_only = loaded().count() == 1;
     let line = |container: &ContainerReport| {

@@ -6,7 +6,7 @@
 
 use goblin::elf::section_header::SHF_WRITE;
 
-use super::{Cubin, CubinSymbol, Memory, Section, SymbolBinding, SymbolKind};
+use super::{Cubin, CubinSection, CubinSymbol, Memory, SymbolBinding, SymbolKind};
 use crate::FormatError;
 
 const TOOL_NOTE: &str = ".note.nv.tkinfo";
@@ -112,7 +112,7 @@ impl<'a> Cubin<'a> {
             (false, _) => TOOL_NOTE,
             (true, false) => super::NOTE_CUINFO,
         };
-        let is_lost = |section: &&Section<'_>| {
+        let is_lost = |section: &&CubinSection<'_>| {
             let is_needed = section.name == TOOL_NOTE || VERSION_NOTES.contains(&section.name);
             !is_needed && is_damaged(section.name, missing)
         };
@@ -135,12 +135,12 @@ impl<'a> Cubin<'a> {
     }
 
     /// The defined symbols, each with its section.
-    fn placed(&self) -> impl Iterator<Item = (&CubinSymbol, &Section<'a>)> {
+    fn placed(&self) -> impl Iterator<Item = (&CubinSymbol, &CubinSection<'a>)> {
         let placed = self.symbols.iter().zip(&self.symbol_sections).filter(|(symbol, _)| symbol.defined);
         placed.filter_map(|(symbol, index)| Some((symbol, self.sections.get(*index)?)))
     }
 
-    fn misplaced(&self, symbol: &CubinSymbol, section: &Section<'_>) -> Option<Fault> {
+    fn misplaced(&self, symbol: &CubinSymbol, section: &CubinSection<'_>) -> Option<Fault> {
         let error = |expected: &str| {
             let what = format!("the section of {} is called {:?}, not {expected}", symbol.name, section.name);
             FormatError::damaged(section.name_offset, what)

@@ -84,7 +84,7 @@ mod attribute {
 impl Cubin<'_> {
     /// What its functions take of a GPU, as far as it tells.
     pub fn resources(&self) -> CubinResources {
-        let sections: HashMap<&str, super::Section<'_>> =
+        let sections: HashMap<&str, super::CubinSection<'_>> =
             self.sections.iter().map(|section| (section.name, *section)).collect();
         let shared_info = self.attributes_of_all();
         let functions =
@@ -141,8 +141,8 @@ impl Cubin<'_> {
     }
 
     /// What `.nv.info` says, by place in the symbol table.
-    fn attributes_of_all(&self) -> HashMap<u32, Found> {
-        let mut found: HashMap<u32, Found> = HashMap::new();
+    fn attributes_of_all(&self) -> HashMap<u32, Attributes> {
+        let mut found: HashMap<u32, Attributes> = HashMap::new();
         for (name, value) in attributes(self.section(".nv.info").unwrap_or_default()) {
             let Value::Bytes(bytes) = value else { continue };
             let (Some(symbol), Some(number)) = (word(bytes, 0), word(bytes, 1)) else { continue };
@@ -160,7 +160,7 @@ impl Cubin<'_> {
 
 /// The attributes of a function.
 #[derive(Debug, Clone, Copy, Default)]
-struct Found {
+struct Attributes {
     registers: Option<u32>,
     frame: Option<u32>,
     stack: Option<u32>,
@@ -170,7 +170,7 @@ struct Found {
     max_threads: Option<[u32; 3]>,
 }
 
-impl Found {
+impl Attributes {
     /// Reads `.nv.info.F` of the function with this machine code.
     fn read(&mut self, info: &[u8], code: &[u8]) {
         for (name, value) in attributes(info) {

@@ -23,7 +23,7 @@ mod verify;
 
 pub(crate) use grow::GrowingObject;
 pub use object_patch::ObjectPatch;
-pub(crate) use replacement::{Part, Replacement, range};
+pub(crate) use replacement::{Replacement, ReplacementPart, range};
 pub use section_slot::SectionSlot;
 pub(crate) use shrink::shrink;
 pub(crate) use tables::put;

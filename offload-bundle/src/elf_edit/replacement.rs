@@ -9,23 +9,23 @@ pub(crate) struct Replacement {
     /// How many bytes it has now.
     pub len: u64,
     /// What stands there afterwards.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ReplacementPart>,
 }
 
 /// A part of what stands in a stretch of a file afterwards.
-pub(crate) enum Part {
+pub(crate) enum ReplacementPart {
     /// New bytes.
     Bytes(Vec<u8>),
     /// A stretch of the file as it was, by its first byte and the one behind it. Containers of gigabytes are not copied.
     Range(u64, u64),
 }
 
-impl Part {
+impl ReplacementPart {
     /// Its bytes, given the file as it was.
     pub fn bytes<'a>(&'a self, data: &'a [u8]) -> &'a [u8] {
         match self {
-            Part::Bytes(bytes) => bytes,
-            Part::Range(from, to) => range(data, *from, *to),
+            ReplacementPart::Bytes(bytes) => bytes,
+            ReplacementPart::Range(from, to) => range(data, *from, *to),
         }
     }
 }
@@ -38,9 +38,9 @@ impl Replacement {
 
     /// How many bytes it has afterwards.
     pub fn size(&self) -> u64 {
-        let size = |part: &Part| match part {
-            Part::Bytes(bytes) => bytes.len() as u64,
-            Part::Range(from, to) => to.saturating_sub(*from),
+        let size = |part: &ReplacementPart| match part {
+            ReplacementPart::Bytes(bytes) => bytes.len() as u64,
+            ReplacementPart::Range(from, to) => to.saturating_sub(*from),
         };
         self.parts.iter().map(size).fold(0, u64::saturating_add)
     }

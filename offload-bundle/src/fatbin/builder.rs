@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::checks;
 use super::encode::{self, Description, EncodeError, Store, WrittenEntry};
 use super::relocatable::RelocatableEntry;
-use super::{BuilderOptions, Entry, EntryKind, FILE_HEADER_SIZE, FatbinError, file_header, relocatable};
+use super::{BuilderOptions, EntryKind, FILE_HEADER_SIZE, FatbinEntry, FatbinError, file_header, relocatable};
 use crate::arch::GpuArch;
 use crate::bytes::padding_to_8;
 
@@ -197,7 +197,7 @@ impl<'a> FatbinBuilder<'a> {
     }
 
     /// Adds an entry of another fatbin as it is, whatever its kind.
-    pub fn add_entry(&mut self, entry: &Entry<'a>) {
+    pub fn add_entry(&mut self, entry: &FatbinEntry<'a>) {
         let written = WrittenEntry { header: entry.header.to_vec(), payload: Cow::Borrowed(entry.stored) };
         self.entries.push(Pending::Written(written));
     }

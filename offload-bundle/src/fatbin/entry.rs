@@ -127,7 +127,7 @@ impl fmt::Display for Compression {
 
 /// One image of a fatbin, borrowed from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct FatbinEntry<'a> {
     /// What it holds.
     pub kind: EntryKind,
     /// The architecture, with the suffix that the flags record.
@@ -156,13 +156,13 @@ pub struct Entry<'a> {
     pub payload_offset: u64,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> FatbinEntry<'a> {
     /// The payload, decompressed.
     ///
     /// PTX comes without its final NUL. An uncompressed cubin may have up to 7 zeros behind it, as its size is not recorded.
     ///
     /// # Errors
-    /// A damaged payload, one that is not as long as recorded, or scrambled LTO-IR. Offsets are those of [`Entry::offset`].
+    /// A damaged payload, one that is not as long as recorded, or scrambled LTO-IR. Offsets are those of [`FatbinEntry::offset`].
     pub fn payload(&self) -> Result<Cow<'a, [u8]>, FormatError> {
         if self.flags & flag::SCRAMBLED != 0 && self.compression != Compression::None {
             let what = "LTO-IR that NVIDIA's writer scrambled after compressing it cannot be read";
@@ -183,7 +183,7 @@ impl<'a> Entry<'a> {
     /// The first bytes of the payload, at most `len`, of which no more is decompressed than that takes.
     ///
     /// # Errors
-    /// Those of [`Entry::payload`], as far as they show there.
+    /// Those of [`FatbinEntry::payload`], as far as they show there.
     pub(crate) fn payload_start(&self, len: usize) -> Result<Cow<'a, [u8]>, FormatError> {
         match self.compression.method() {
             None => Ok(Cow::Borrowed(self.stored.get(..len).unwrap_or(self.stored))),

@@ -37,14 +37,14 @@ mod write;
 
 pub use builder::FatbinBuilder;
 pub use builder_options::{BuilderOptions, CompressMode, Producer, Validation};
-pub use entry::{Compression, Entry, EntryKind};
+pub use entry::{Compression, EntryKind, FatbinEntry};
 pub use error::FatbinError;
 pub use ptx_squeeze::squeeze;
 pub use read::{Container, read, read_containers};
 pub use write::{CompressPolicy, FatbinWriter, Host, Options};
 
 /// The four bytes that a fatbin starts with: 0xBA55ED50.
-pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
+pub const MAGIC: [u8; 4] = crate::file_kind::FATBIN_MAGIC;
 
 const FILE_HEADER_SIZE: u64 = 16;
 const ENTRY_HEADER_SIZE: u64 = 64;

@@ -1,7 +1,7 @@
 //! Reading fatbins.
 
 use super::entry::feature_of_flags;
-use super::{Compression, ENTRY_HEADER_SIZE, Entry, EntryKind, FILE_HEADER_SIZE, MAGIC};
+use super::{Compression, ENTRY_HEADER_SIZE, EntryKind, FILE_HEADER_SIZE, FatbinEntry, MAGIC};
 use crate::FormatError;
 use crate::arch::GpuArch;
 use crate::bytes::{slice, u16_at, u32_at, u64_at, zeros_from};
@@ -12,14 +12,14 @@ pub struct Container<'a> {
     /// Where its header starts, in bytes from the start of the data given.
     pub offset: u64,
     /// Its entries in order.
-    pub entries: Vec<Entry<'a>>,
+    pub entries: Vec<FatbinEntry<'a>>,
 }
 
 /// Reads the entries of fatbins that lie back to back, with or without zeros between and behind them.
 ///
 /// # Errors
 /// Anything that is no fatbin, or lies outside the data; offsets are relative to `data`.
-pub fn read(data: &[u8]) -> Result<Vec<Entry<'_>>, FormatError> {
+pub fn read(data: &[u8]) -> Result<Vec<FatbinEntry<'_>>, FormatError> {
     let containers = read_containers(data)?;
     Ok(containers.into_iter().flat_map(|container| container.entries).collect())
 }
@@ -63,7 +63,7 @@ fn read_container(data: &[u8], start: u64) -> Result<(Container<'_>, u64), Forma
 }
 
 /// The entry at `at`, and its size; errors are relative to `contents`, which start at `first` of the data given.
-fn read_entry(contents: &[u8], at: u64, first: u64) -> Result<(Entry<'_>, u64), FormatError> {
+fn read_entry(contents: &[u8], at: u64, first: u64) -> Result<(FatbinEntry<'_>, u64), FormatError> {
     let fixed = slice(contents, at, ENTRY_HEADER_SIZE, "the header of the fatbin entry")?;
     let header_size = u64::from(u32_at(fixed, 4, "header size")?);
     if header_size < ENTRY_HEADER_SIZE {
@@ -79,7 +79,7 @@ fn read_entry(contents: &[u8], at: u64, first: u64) -> Result<(Entry<'_>, u64), 
 }
 
 /// The entry of a header with its tail and a payload, which starts at `offset`; errors are relative to the header.
-pub(super) fn entry<'a>(header: &'a [u8], payload: &'a [u8], offset: u64) -> Result<Entry<'a>, FormatError> {
+pub(super) fn entry<'a>(header: &'a [u8], payload: &'a [u8], offset: u64) -> Result<FatbinEntry<'a>, FormatError> {
     let header_size = header.len() as u64;
     let flags = u64_at(header, 0x28, "flags")?;
     let kind = EntryKind::from_code(u16_at(header, 0, "kind")?);
@@ -90,7 +90,7 @@ pub(super) fn entry<'a>(header: &'a [u8], payload: &'a [u8], offset: u64) -> Res
     };
     let block = option_block(header, kind)?;
     let is_cubin = kind == EntryKind::Elf;
-    Ok(Entry {
+    Ok(FatbinEntry {
         kind,
         arch: GpuArch { number: u32_at(header, 0x1c, "architecture")?, feature: feature_of_flags(flags) },
         code_version: (u16_at(header, 0x1a, "version")?, u16_at(header, 0x18, "version")?),

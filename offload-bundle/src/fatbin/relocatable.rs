@@ -1,7 +1,7 @@
 //! The relocatable PTX of host objects that nvcc compiled with `-rdc=true`.
 
 use super::encode::{Description, WrittenEntry, encode_stored};
-use super::{Entry, EntryKind, FatbinError, Validation, read};
+use super::{EntryKind, FatbinEntry, FatbinError, Validation, read};
 use crate::arch::GpuArch;
 use crate::host_object;
 
@@ -47,7 +47,7 @@ pub(super) fn entries(object: &[u8], validation: Validation) -> Result<Vec<Reloc
     Ok(found)
 }
 
-fn renamed<'a>(entry: &Entry<'a>, module: &[u8]) -> Result<RelocatableEntry<'a>, FatbinError> {
+fn renamed<'a>(entry: &FatbinEntry<'a>, module: &[u8]) -> Result<RelocatableEntry<'a>, FatbinError> {
     let options = entry.options.unwrap_or_default();
     let description = Description {
         flags: entry.flags,

@@ -168,7 +168,7 @@ fn the_writer_shows_what_a_reader_of_its_fatbin_sees() {
         for (seen, read) in seen.iter().zip(&read) {
             // An uncompressed image comes without the padding that the container adds.
             assert!(read.stored.starts_with(seen.stored) && read.stored.len() - seen.stored.len() < 8);
-            assert_eq!(Entry { stored: read.stored, ..seen.clone() }, *read);
+            assert_eq!(FatbinEntry { stored: read.stored, ..seen.clone() }, *read);
             assert_eq!(read.compression == Compression::Lz4, lz4);
             read.payload().expect("a sound payload");
         }

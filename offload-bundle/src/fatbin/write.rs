@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use super::encode::{self, Description, Store, WrittenEntry, encode, ltoir_version, ptx_version};
-use super::{Entry, EntryKind, FILE_HEADER_SIZE, file_header, flag, read};
+use super::{EntryKind, FILE_HEADER_SIZE, FatbinEntry, file_header, flag, read};
 use crate::arch::GpuArch;
 use crate::bytes::padding_to_8;
 use crate::cubin;
@@ -182,7 +182,7 @@ impl<'a> FatbinWriter<'a> {
     ///
     /// # Errors
     /// A payload of more bytes than an entry can record.
-    pub fn entries(&self) -> Result<Vec<Entry<'_>>, FormatError> {
+    pub fn entries(&self) -> Result<Vec<FatbinEntry<'_>>, FormatError> {
         let mut at = FILE_HEADER_SIZE;
         let mut entries = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {

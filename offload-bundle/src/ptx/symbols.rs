@@ -7,7 +7,7 @@ const LINES: [&str; 4] = [".version", ".target", ".address_size", ".file"];
 
 /// The symbols that other modules of the link see, without their sizes. A prototype whose function follows counts once.
 pub fn symbols(data: &[u8]) -> Vec<CubinSymbol> {
-    let mut scanner = Scanner { data, at: 0 };
+    let mut scanner = SymbolScanner { data, at: 0 };
     let mut found = Vec::new();
     while scanner.peek().is_some() {
         let before = scanner.at;
@@ -76,12 +76,12 @@ fn words_outside_parentheses(head: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Walks over statements, comments and strings.
-struct Scanner<'a> {
+struct SymbolScanner<'a> {
     data: &'a [u8],
     at: usize,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> SymbolScanner<'a> {
     fn rest(&self) -> &'a [u8] {
         self.data.get(self.at..).unwrap_or_default()
     }

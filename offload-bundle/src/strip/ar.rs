@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Choice, Outcome, strip_file};
+use super::{Choice, EditedFile, strip_file};
 use crate::archive::{self, MemberData};
 use crate::bytes::{slice, u32_at};
 use crate::error::{EditError, FileError, FormatError};
@@ -31,7 +31,7 @@ impl Raw<'_> {
     }
 }
 
-pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<Outcome<'static>, FileError> {
+pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<EditedFile<'static>, FileError> {
     let members = archive::members(data)?;
     let raws = raws(data)?;
     let mut out = data.get(..8).unwrap_or_default().to_vec();
@@ -71,7 +71,7 @@ pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<Outcome<'static>, Fi
     if let Some((at, raw)) = index_at {
         rewrite_index(&mut out, at, raw, &moves)?;
     }
-    Ok(Outcome { bytes: Cow::Owned(out), zeroed, dropped })
+    Ok(EditedFile { bytes: Cow::Owned(out), zeroed, dropped })
 }
 
 fn raws(data: &[u8]) -> Result<Vec<Raw<'_>>, FormatError> {

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{Choice, Outcome};
+use super::{Choice, EditedFile};
 use crate::bytes::{pad_to_8, slice, u16_at, u64_at, zeros_from};
-use crate::elf_edit::{self, Part, Replacement, range};
+use crate::elf_edit::{self, Replacement, ReplacementPart, range};
 use crate::error::{EditError, FormatError};
 use crate::fatbin::{self, Container};
 use crate::hip_bundle;
@@ -29,9 +29,9 @@ impl Plan {
     }
 
     /// For a file that is nothing but containers: what is behind moves up.
-    pub fn spliced(self, data: Cow<'_, [u8]>) -> Outcome<'_> {
+    pub fn spliced(self, data: Cow<'_, [u8]>) -> EditedFile<'_> {
         if self.edits.is_empty() {
-            return Outcome { bytes: data, zeroed: 0, dropped: self.dropped };
+            return EditedFile { bytes: data, zeroed: 0, dropped: self.dropped };
         }
         let data = &*data;
         let mut bytes = Vec::with_capacity(data.len());
@@ -42,20 +42,20 @@ impl Plan {
             at = edit.end();
         }
         bytes.extend_from_slice(range(data, at, data.len() as u64));
-        Outcome { bytes: Cow::Owned(bytes), zeroed: 0, dropped: self.dropped }
+        EditedFile { bytes: Cow::Owned(bytes), zeroed: 0, dropped: self.dropped }
     }
 
     /// For an ELF file.
     ///
     /// # Errors
     /// Those of [`elf_edit::shrink`].
-    pub fn in_elf(self, data: &[u8]) -> Result<Outcome<'_>, FormatError> {
-        let unchanged = Outcome { dropped: self.dropped, ..Outcome::unchanged(data) };
+    pub fn in_elf(self, data: &[u8]) -> Result<EditedFile<'_>, FormatError> {
+        let unchanged = EditedFile { dropped: self.dropped, ..EditedFile::unchanged(data) };
         if self.edits.is_empty() {
             return Ok(unchanged);
         }
         let shrunk = elf_edit::shrink(data, &self.edits)?;
-        Ok(Outcome { bytes: Cow::Owned(shrunk.bytes), zeroed: shrunk.zeroed, ..unchanged })
+        Ok(EditedFile { bytes: Cow::Owned(shrunk.bytes), zeroed: shrunk.zeroed, ..unchanged })
     }
 
     /// Counts an image; whether it goes.
@@ -191,8 +191,8 @@ fn rewritten_fatbin(
         field.copy_from_slice(&size.to_le_bytes());
     }
     let at = |offset: u64| base.saturating_add(offset);
-    let ranges = stay.into_iter().map(|(from, to)| Part::Range(at(from), at(to)));
-    let parts = [Part::Bytes(header)].into_iter().chain(ranges).collect();
+    let ranges = stay.into_iter().map(|(from, to)| ReplacementPart::Range(at(from), at(to)));
+    let parts = [ReplacementPart::Bytes(header)].into_iter().chain(ranges).collect();
     Ok(Replacement { offset: at(start), len, parts })
 }
 
@@ -219,7 +219,7 @@ pub(super) fn of_offload_binaries(data: &[u8], base: u64, choice: &Choice) -> Re
         return Ok(plan);
     }
     refuse_empty(plan.kept == 0, choice, "set of offload binaries", base)?;
-    plan.edits.push(Replacement { offset: base, len: data.len() as u64, parts: vec![Part::Bytes(bytes)] });
+    plan.edits.push(Replacement { offset: base, len: data.len() as u64, parts: vec![ReplacementPart::Bytes(bytes)] });
     Ok(plan)
 }
 

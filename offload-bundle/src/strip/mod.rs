@@ -77,13 +77,13 @@ pub struct Summary {
 }
 
 /// What became of one file, or of one member of an archive.
-struct Outcome<'a> {
+struct EditedFile<'a> {
     bytes: Cow<'a, [u8]>,
     zeroed: u64,
     dropped: Vec<Row>,
 }
 
-impl<'a> Outcome<'a> {
+impl<'a> EditedFile<'a> {
     fn unchanged(data: &'a [u8]) -> Self {
         Self { bytes: Cow::Borrowed(data), zeroed: 0, dropped: Vec::new() }
     }
@@ -112,7 +112,7 @@ pub fn strip<'a>(data: &'a [u8], choice: &Choice) -> Result<Stripped<'a>, FileEr
     Ok(Stripped { bytes: outcome.bytes, summary })
 }
 
-fn strip_file<'a>(data: &'a [u8], choice: &Choice) -> Result<Outcome<'a>, FormatError> {
+fn strip_file<'a>(data: &'a [u8], choice: &Choice) -> Result<EditedFile<'a>, FormatError> {
     match host_object::file_kind(data) {
         FileKind::Fatbin => {
             let plan = edits::of_fatbins(data, 0, choice)?;
@@ -131,7 +131,7 @@ fn strip_file<'a>(data: &'a [u8], choice: &Choice) -> Result<Outcome<'a>, Format
             if hip_bundle::is_bundle(data) {
                 edits::refuse_bundles(data, 0, choice)?;
             }
-            Ok(Outcome::unchanged(data))
+            Ok(EditedFile::unchanged(data))
         }
     }
 }

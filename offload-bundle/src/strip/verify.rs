@@ -15,11 +15,12 @@ pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usi
         let member = error.member().map(str::to_owned);
         FileError::Format { member, error: FormatError::new(0, EditError::Unreadable(error.to_string())) }
     })?;
-    if let Some(Image { row, .. }) = found.iter().find(|image| choice.drops(&image.row)) {
+    if let Some(KeptImage { row, .. }) = found.iter().find(|image| choice.drops(&image.row)) {
         let error = EditError::NotStrippable { image: row.image.clone(), target: row.target.clone() };
         return Err(FileError::Format { member: row.member.clone(), error: FormatError::new(0, error) });
     }
-    let is_same = |(old, new): (&Image, &Image)| old.row == new.row && old.bytes.is_same(before, &new.bytes, after);
+    let is_same =
+        |(old, new): (&KeptImage, &KeptImage)| old.row == new.row && old.bytes.is_same(before, &new.bytes, after);
     if found.len() != expected.len() || !expected.iter().zip(&found).all(is_same) {
         return Err(FormatError::new(0, EditError::ImagesLost).into());
     }
@@ -27,7 +28,7 @@ pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usi
 }
 
 /// An image without its place, and its bytes.
-struct Image {
+struct KeptImage {
     row: Row,
     bytes: Bytes,
 }
@@ -67,10 +68,11 @@ impl Bytes {
     }
 }
 
-fn contents(data: &[u8]) -> Result<Vec<Image>, FileError> {
+fn contents(data: &[u8]) -> Result<Vec<KeptImage>, FileError> {
     let mut contents = Vec::new();
     listing::visit(data, crate::archive::reject_thin_members, |found| {
-        contents.push(Image { row: Row { offset: 0, ..found.row.clone() }, bytes: Bytes::of(found.stored(), data) });
+        contents
+            .push(KeptImage { row: Row { offset: 0, ..found.row.clone() }, bytes: Bytes::of(found.stored(), data) });
         Ok(())
     })?;
     Ok(contents)

@@ -14,7 +14,7 @@ pub struct ImageSpec {
 
 /// The kinds of images that a fatbin is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FatbinImageKind {
     Cubin,
     Ptx,
     LtoIr,
@@ -27,7 +27,7 @@ pub enum Kind {
 /// An image for a fatbin.
 pub struct FatbinImage {
     pub file: PathBuf,
-    pub kind: Kind,
+    pub kind: FatbinImageKind,
     pub arch: GpuArch,
     pub bytes: Vec<u8>,
 }
@@ -101,14 +101,14 @@ impl FatbinImage {
 }
 
 /// `kind=ptx,arch=sm_90`, both optional.
-fn by_kind(spec: &ImageSpec) -> Result<(Option<Kind>, Option<GpuArch>), String> {
+fn by_kind(spec: &ImageSpec) -> Result<(Option<FatbinImageKind>, Option<GpuArch>), String> {
     let kind = match spec.get("kind") {
         None => None,
-        Some("cubin" | "elf" | "sass") => Some(Kind::Cubin),
-        Some("ptx") => Some(Kind::Ptx),
-        Some("ltoir" | "nvvm" | "lto") => Some(Kind::LtoIr),
-        Some("tileir") => Some(Kind::TileIr),
-        Some("reloc") => Some(Kind::Relocatable),
+        Some("cubin" | "elf" | "sass") => Some(FatbinImageKind::Cubin),
+        Some("ptx") => Some(FatbinImageKind::Ptx),
+        Some("ltoir" | "nvvm" | "lto") => Some(FatbinImageKind::LtoIr),
+        Some("tileir") => Some(FatbinImageKind::TileIr),
+        Some("reloc") => Some(FatbinImageKind::Relocatable),
         Some(other) => {
             return Err(format!(
                 "a fatbin has no images of kind '{other}'; the kinds are cubin, ptx, ltoir, tileir and reloc"
@@ -120,14 +120,14 @@ fn by_kind(spec: &ImageSpec) -> Result<(Option<Kind>, Option<GpuArch>), String> 
 }
 
 /// nvcc's pair: `arch=compute_90,code=sm_90`. The architecture that counts is that of the code.
-fn by_code(code: &str, virtual_arch: Option<&str>) -> Result<(Kind, GpuArch), String> {
+fn by_code(code: &str, virtual_arch: Option<&str>) -> Result<(FatbinImageKind, GpuArch), String> {
     if let Some(text) = virtual_arch {
         arch(text)?;
     }
     let kind = match code.split_once('_').map(|(word, _)| word) {
-        Some("sm") => Kind::Cubin,
-        Some("compute") => Kind::Ptx,
-        Some("lto") => Kind::LtoIr,
+        Some("sm") => FatbinImageKind::Cubin,
+        Some("compute") => FatbinImageKind::Ptx,
+        Some("lto") => FatbinImageKind::LtoIr,
         _ => return Err(format!("'{code}' is no code; write sm_90, compute_90 or lto_90, one code for each file")),
     };
     Ok((kind, arch(code)?))
@@ -139,29 +139,29 @@ fn arch(text: &str) -> Result<GpuArch, String> {
     format!("sm_{bare}").parse().map_err(|_| format!("'{text}' is no architecture; write one such as sm_90a"))
 }
 
-fn kind_of(bytes: &[u8]) -> Option<Kind> {
+fn kind_of(bytes: &[u8]) -> Option<FatbinImageKind> {
     const LTOIR_MAGIC: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
     if cubin::is_cubin(bytes) {
-        return Some(Kind::Cubin);
+        return Some(FatbinImageKind::Cubin);
     }
     if bytes.starts_with(&LTOIR_MAGIC) {
-        return Some(Kind::LtoIr);
+        return Some(FatbinImageKind::LtoIr);
     }
-    std::str::from_utf8(bytes).is_ok_and(|text| text.contains(".version")).then_some(Kind::Ptx)
+    std::str::from_utf8(bytes).is_ok_and(|text| text.contains(".version")).then_some(FatbinImageKind::Ptx)
 }
 
-fn arch_of(kind: Kind, bytes: &[u8]) -> Option<GpuArch> {
+fn arch_of(kind: FatbinImageKind, bytes: &[u8]) -> Option<GpuArch> {
     match kind {
-        Kind::Cubin => cubin::parse(bytes).ok().map(|cubin| cubin.arch()),
-        Kind::Ptx => {
+        FatbinImageKind::Cubin => cubin::parse(bytes).ok().map(|cubin| cubin.arch()),
+        FatbinImageKind::Ptx => {
             let target = |line: &str| {
                 line.trim().strip_prefix(".target")?.split([',', ' ', '\t']).find(|w| !w.is_empty())?.parse().ok()
             };
             std::str::from_utf8(bytes).ok()?.lines().find_map(target)
         }
-        Kind::LtoIr => None,
+        FatbinImageKind::LtoIr => None,
         // The builder asks for none.
-        Kind::TileIr | Kind::Relocatable => Some(GpuArch::plain(80)),
+        FatbinImageKind::TileIr | FatbinImageKind::Relocatable => Some(GpuArch::plain(80)),
     }
 }
 

@@ -5,26 +5,26 @@ use std::collections::{HashMap, HashSet};
 
 use super::error::JoinError;
 use super::rewrite::{self, Changes};
-use super::scan::{Kind, Linkage, Statement};
+use super::scan::{Linkage, Statement, StatementKind};
 
 /// The statements of one part, in order.
-pub type Part<'a> = Vec<Statement<'a>>;
+pub type PartStatements<'a> = Vec<Statement<'a>>;
 
 /// A statement: part and place in it.
-pub type Place = (usize, usize);
+pub type StatementId = (usize, usize);
 
 /// What is known of a name that is not local.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// The definition that stays.
-    pub definition: Option<Place>,
+    pub definition: Option<StatementId>,
     /// What stays where no part defines the name.
-    pub declaration: Option<Place>,
+    pub declaration: Option<StatementId>,
 }
 
 impl Shared {
     /// What stays.
-    pub fn chosen(&self) -> Option<Place> {
+    pub fn chosen(&self) -> Option<StatementId> {
         self.definition.or(self.declaration)
     }
 }
@@ -35,7 +35,7 @@ pub struct Names<'a> {
     /// Those that are not local.
     pub shared: HashMap<&'a [u8], Shared>,
     /// Local constants that an earlier part has, and where.
-    pub folded: HashMap<Place, Place>,
+    pub folded: HashMap<StatementId, StatementId>,
     /// What changes in each part.
     pub changes: Vec<Changes<'a>>,
     /// Functions that are not local and that some part declares: they may be used before their definition.
@@ -43,12 +43,13 @@ pub struct Names<'a> {
 }
 
 /// Statements that have a name, with their places.
-fn named<'p, 'a>(parts: &'p [Part<'a>]) -> impl Iterator<Item = (Place, &'p Statement<'a>)> {
-    let places = |(part, statements): (usize, &'p Part<'a>)| {
+fn named<'p, 'a>(parts: &'p [PartStatements<'a>]) -> impl Iterator<Item = (StatementId, &'p Statement<'a>)> {
+    let places = |(part, statements): (usize, &'p PartStatements<'a>)| {
         statements.iter().enumerate().map(move |(index, statement)| ((part, index), statement))
     };
-    let is_named =
-        |(_, statement): &(Place, &Statement<'_>)| matches!(statement.kind, Kind::Function | Kind::Variable { .. });
+    let is_named = |(_, statement): &(StatementId, &Statement<'_>)| {
+        matches!(statement.kind, StatementKind::Function | StatementKind::Variable { .. })
+    };
     parts.iter().enumerate().flat_map(places).filter(is_named)
 }
 
@@ -56,11 +57,11 @@ fn named<'p, 'a>(parts: &'p [Part<'a>]) -> impl Iterator<Item = (Place, &'p Stat
 ///
 /// # Errors
 /// A name that means two things in two parts.
-pub fn resolve<'a>(parts: &[Part<'a>]) -> Result<Names<'a>, JoinError> {
+pub fn resolve<'a>(parts: &[PartStatements<'a>]) -> Result<Names<'a>, JoinError> {
     let mut names = Names::default();
     for (place, statement) in named(parts) {
         let local = statement.linkage == Linkage::Local;
-        if !local && statement.kind == Kind::Function && !statement.has_body {
+        if !local && statement.kind == StatementKind::Function && !statement.has_body {
             names.declared.insert(statement.name);
         }
         if !local {
@@ -73,8 +74,8 @@ pub fn resolve<'a>(parts: &[Part<'a>]) -> Result<Names<'a>, JoinError> {
 }
 
 /// Takes a statement into account: strong definitions prevail over weak ones, else the first does.
-fn choose(shared: &mut Shared, place: Place, statement: &Statement<'_>, parts: &[Part<'_>]) {
-    let at = |(part, index): Place| parts[part][index];
+fn choose(shared: &mut Shared, place: StatementId, statement: &Statement<'_>, parts: &[PartStatements<'_>]) {
+    let at = |(part, index): StatementId| parts[part][index];
     if statement.defines() {
         if shared.definition.is_none_or(|other| statement.linkage > at(other).linkage) {
             shared.definition = Some(place);
@@ -91,7 +92,7 @@ fn prefer(new: &Statement<'_>, old: &Statement<'_>) -> bool {
         return old.linkage == Linkage::Extern;
     }
     match new.kind {
-        Kind::Function => rewrite::is_noreturn(old) && !rewrite::is_noreturn(new),
+        StatementKind::Function => rewrite::is_noreturn(old) && !rewrite::is_noreturn(new),
         _ => alignment(new) > alignment(old),
     }
 }
@@ -103,13 +104,13 @@ fn alignment(statement: &Statement<'_>) -> u64 {
 }
 
 /// A name must be the same thing in all parts: calls in one rely on what the function is there.
-fn check(names: &Names<'_>, parts: &[Part<'_>]) -> Result<(), JoinError> {
+fn check(names: &Names<'_>, parts: &[PartStatements<'_>]) -> Result<(), JoinError> {
     for (place, statement) in named(parts).filter(|(_, statement)| statement.linkage != Linkage::Local) {
         let chosen = names.shared.get(statement.name).and_then(Shared::chosen).filter(|chosen| *chosen != place);
         let Some(chosen) = chosen.map(|(part, index)| &parts[part][index]) else { continue };
         let same = match statement.kind {
-            Kind::Function => {
-                chosen.kind == Kind::Function && rewrite::signature(statement) == rewrite::signature(chosen)
+            StatementKind::Function => {
+                chosen.kind == StatementKind::Function && rewrite::signature(statement) == rewrite::signature(chosen)
             }
             kind => chosen.kind == kind && (!is_final(statement) || statement.text == chosen.text),
         };
@@ -126,11 +127,11 @@ fn is_final(statement: &Statement<'_>) -> bool {
 }
 
 /// A local name that other parts use too gets another one in all parts but the first.
-fn rename_locals<'a>(names: &mut Names<'a>, parts: &[Part<'a>]) {
+fn rename_locals<'a>(names: &mut Names<'a>, parts: &[PartStatements<'a>]) {
     names.changes = (0..parts.len()).map(|part| Changes { part, ..Changes::default() }).collect();
     let everything: HashSet<&[u8]> = named(parts).map(|(_, statement)| statement.name).collect();
     // Where a local name was first seen, and its definition.
-    let mut first: HashMap<&[u8], (usize, Option<Place>)> = HashMap::new();
+    let mut first: HashMap<&[u8], (usize, Option<StatementId>)> = HashMap::new();
     for (place, statement) in named(parts).filter(|(_, statement)| statement.linkage == Linkage::Local) {
         let name = statement.name;
         let seen = first.entry(name).or_insert((place.0, None));
@@ -150,7 +151,7 @@ fn rename_locals<'a>(names: &mut Names<'a>, parts: &[Part<'a>]) {
 fn is_same_constant(statement: &Statement<'_>, first: &Statement<'_>) -> bool {
     let value = &statement.text[statement.head..];
     let plain = !value.iter().any(|byte| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$'));
-    statement.kind == (Kind::Variable { constant: true }) && plain && first.text == statement.text
+    statement.kind == (StatementKind::Variable { constant: true }) && plain && first.text == statement.text
 }
 
 /// `NAME$jPART`, made longer until nobody has it.

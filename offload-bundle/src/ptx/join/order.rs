@@ -3,23 +3,23 @@
 use std::collections::{HashMap, HashSet};
 
 use super::error::JoinError;
-use super::names::{Names, Part, Place};
-use super::scan::{Kind, Linkage, Statement, in_name, name_end, quiet_end};
+use super::names::{Names, PartStatements, StatementId};
+use super::scan::{Linkage, Statement, StatementKind, in_name, name_end, quiet_end};
 
 /// What is written next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// This definition.
-    Define(Place),
+    Define(StatementId),
     /// That this definition will come: variables whose values name each other in a circle need it.
-    Announce(Place),
+    Announce(StatementId),
 }
 
 /// All variables that stay, each once.
 ///
 /// # Errors
 /// A circle through a local variable, which cannot be announced.
-pub fn variables(parts: &[Part<'_>], names: &Names<'_>) -> Result<Vec<Step>, JoinError> {
+pub fn variables(parts: &[PartStatements<'_>], names: &Names<'_>) -> Result<Vec<Step>, JoinError> {
     let mut sorter = Sorter::new(parts, names);
     for place in sorter.roots.clone() {
         sorter.visit(place)?;
@@ -28,18 +28,18 @@ pub fn variables(parts: &[Part<'_>], names: &Names<'_>) -> Result<Vec<Step>, Joi
 }
 
 struct Sorter<'s, 'a> {
-    parts: &'s [Part<'a>],
-    roots: Vec<Place>,
+    parts: &'s [PartStatements<'a>],
+    roots: Vec<StatementId>,
     /// By part, if local, and name.
-    known: HashMap<(Option<usize>, &'a [u8]), Place>,
+    known: HashMap<(Option<usize>, &'a [u8]), StatementId>,
     /// Begun, and whether written.
-    seen: HashMap<Place, bool>,
-    announced: HashSet<Place>,
+    seen: HashMap<StatementId, bool>,
+    announced: HashSet<StatementId>,
     steps: Vec<Step>,
 }
 
 impl<'s, 'a> Sorter<'s, 'a> {
-    fn new(parts: &'s [Part<'a>], names: &Names<'a>) -> Self {
+    fn new(parts: &'s [PartStatements<'a>], names: &Names<'a>) -> Self {
         let (mut roots, mut known) = (Vec::new(), HashMap::new());
         for (part, statements) in parts.iter().enumerate() {
             for (index, statement) in statements.iter().enumerate() {
@@ -48,7 +48,7 @@ impl<'s, 'a> Sorter<'s, 'a> {
                     Some(shared) if !local => shared.definition == Some(place),
                     _ => local && !names.folded.contains_key(&place),
                 };
-                if !matches!(statement.kind, Kind::Variable { .. }) {
+                if !matches!(statement.kind, StatementKind::Variable { .. }) {
                     continue;
                 }
                 if stays {
@@ -63,7 +63,7 @@ impl<'s, 'a> Sorter<'s, 'a> {
     }
 
     /// Writes a variable behind all that its value names. On a stack of its own: chains may be long.
-    fn visit(&mut self, root: Place) -> Result<(), JoinError> {
+    fn visit(&mut self, root: StatementId) -> Result<(), JoinError> {
         if self.seen.contains_key(&root) {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl<'s, 'a> Sorter<'s, 'a> {
         Ok(())
     }
 
-    fn announce(&mut self, place: Place) -> Result<(), JoinError> {
+    fn announce(&mut self, place: StatementId) -> Result<(), JoinError> {
         let statement = self.statement(place);
         if statement.linkage == Linkage::Local {
             return Err(JoinError::LocalCircle { name: String::from_utf8_lossy(statement.name).into_owned() });
@@ -102,12 +102,12 @@ impl<'s, 'a> Sorter<'s, 'a> {
         Ok(())
     }
 
-    fn statement(&self, (part, index): Place) -> &'s Statement<'a> {
+    fn statement(&self, (part, index): StatementId) -> &'s Statement<'a> {
         &self.parts[part][index]
     }
 
     /// The variables that a value names, last first.
-    fn named_by(&self, place: Place) -> Vec<Place> {
+    fn named_by(&self, place: StatementId) -> Vec<StatementId> {
         let statement = self.statement(place);
         let value = &statement.text[statement.head..];
         let (mut found, mut at) = (Vec::new(), 0);

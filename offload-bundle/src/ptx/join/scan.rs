@@ -17,7 +17,7 @@ pub enum Linkage {
 
 /// What a statement declares, defines or says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum StatementKind {
     /// `.func` and `.entry`.
     Function,
     /// A variable outside functions; `.const` or another space.
@@ -41,7 +41,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statement<'a> {
     /// What it is.
-    pub kind: Kind,
+    pub kind: StatementKind,
     /// Of the name.
     pub linkage: Linkage,
     /// What it is about; empty where it has no name.
@@ -58,8 +58,8 @@ impl<'a> Statement<'a> {
     /// Whether it defines the name and does not just declare it.
     pub fn defines(&self) -> bool {
         match self.kind {
-            Kind::Function => self.has_body,
-            Kind::Variable { .. } => self.linkage != Linkage::Extern,
+            StatementKind::Function => self.has_body,
+            StatementKind::Variable { .. } => self.linkage != Linkage::Extern,
             _ => false,
         }
     }
@@ -84,7 +84,7 @@ pub struct SyntaxError {
 /// # Errors
 /// The byte at which the text is not what LLVM writes, and why.
 pub fn statements(text: &[u8]) -> Result<Vec<Statement<'_>>, SyntaxError> {
-    let mut scanner = Scanner { text, at: 0 };
+    let mut scanner = StatementScanner { text, at: 0 };
     let mut found = Vec::new();
     while scanner.skip_blank() {
         found.push(scanner.statement()?);
@@ -115,14 +115,14 @@ pub fn quiet_end(text: &[u8], start: usize) -> Option<usize> {
     Some(length.map_or(text.len(), |length| start + length))
 }
 
-struct Scanner<'a> {
+struct StatementScanner<'a> {
     text: &'a [u8],
     at: usize,
 }
 
 /// What is known of a statement while it is read.
 struct Draft<'a> {
-    kind: Kind,
+    kind: StatementKind,
     linkage: Linkage,
     name: &'a [u8],
     head: Option<usize>,
@@ -130,7 +130,7 @@ struct Draft<'a> {
     depth: usize,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> StatementScanner<'a> {
     /// Steps over blanks and comments. `false`: that was all.
     fn skip_blank(&mut self) -> bool {
         while let Some(byte) = self.text.get(self.at) {
@@ -154,11 +154,11 @@ impl<'a> Scanner<'a> {
     fn statement(&mut self) -> Result<Statement<'a>, SyntaxError> {
         let start = self.at;
         let rest = &self.text[start..];
-        const LINES: [(&[u8], Kind); 4] = [
-            (b".version", Kind::Header),
-            (b".target", Kind::Header),
-            (b".address_size", Kind::Header),
-            (b".file", Kind::File),
+        const LINES: [(&[u8], StatementKind); 4] = [
+            (b".version", StatementKind::Header),
+            (b".target", StatementKind::Header),
+            (b".address_size", StatementKind::Header),
+            (b".file", StatementKind::File),
         ];
         if let Some((_, kind)) = LINES.iter().find(|(word, _)| rest.starts_with(word)) {
             return Ok(self.line(*kind));
@@ -166,9 +166,9 @@ impl<'a> Scanner<'a> {
         if rest.first() != Some(&b'.') {
             return self.error("no directive");
         }
-        let mut draft = Draft { kind: Kind::Other, linkage: Linkage::Local, name: b"", head: None, depth: 0 };
+        let mut draft = Draft { kind: StatementKind::Other, linkage: Linkage::Local, name: b"", head: None, depth: 0 };
         let has_body = self.tokens(&mut draft)?;
-        if draft.name.is_empty() && matches!(draft.kind, Kind::Function | Kind::Variable { .. }) {
+        if draft.name.is_empty() && matches!(draft.kind, StatementKind::Function | StatementKind::Variable { .. }) {
             return self.error("a declaration without a name");
         }
         let text = &self.text[start..self.at];
@@ -177,7 +177,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// A directive that ends with its line.
-    fn line(&mut self, kind: Kind) -> Statement<'a> {
+    fn line(&mut self, kind: StatementKind) -> Statement<'a> {
         let start = self.at;
         let mut end = start;
         while let Some(byte) = self.text.get(end).filter(|byte| **byte != b'\n') {
@@ -201,7 +201,7 @@ impl<'a> Scanner<'a> {
                 b'(' | b'[' => draft.depth += 1,
                 b')' | b']' if draft.depth == 0 => return self.error("a bracket that was not opened"),
                 b')' | b']' => draft.depth -= 1,
-                b'{' if matches!(draft.kind, Kind::Function | Kind::Section) => {
+                b'{' if matches!(draft.kind, StatementKind::Function | StatementKind::Section) => {
                     draft.head = Some(self.at);
                     self.block()?;
                     return Ok(true);
@@ -211,7 +211,7 @@ impl<'a> Scanner<'a> {
                     continue;
                 }
                 b'=' => draft.head = draft.head.or(Some(self.at)),
-                b',' if draft.depth == 0 && matches!(draft.kind, Kind::Variable { .. }) => {
+                b',' if draft.depth == 0 && matches!(draft.kind, StatementKind::Variable { .. }) => {
                     return self.error("several variables in one statement");
                 }
                 b';' if draft.depth == 0 => {
@@ -255,13 +255,13 @@ impl<'a> Scanner<'a> {
             b"extern" => draft.linkage = Linkage::Extern,
             b"weak" => draft.linkage = Linkage::Weak,
             b"common" => draft.linkage = Linkage::Common,
-            b"func" | b"entry" => draft.kind = Kind::Function,
-            b"alias" => draft.kind = Kind::Alias,
-            b"section" => draft.kind = Kind::Section,
-            b"const" => draft.kind = Kind::Variable { constant: true },
-            b"global" | b"shared" | b"local" | b"tex" => draft.kind = Kind::Variable { constant: false },
+            b"func" | b"entry" => draft.kind = StatementKind::Function,
+            b"alias" => draft.kind = StatementKind::Alias,
+            b"section" => draft.kind = StatementKind::Section,
+            b"const" => draft.kind = StatementKind::Variable { constant: true },
+            b"global" | b"shared" | b"local" | b"tex" => draft.kind = StatementKind::Variable { constant: false },
             // A section is named by a word with a dot.
-            _ if draft.kind == Kind::Section => draft.name = word,
+            _ if draft.kind == StatementKind::Section => draft.name = word,
             _ => {}
         }
     }

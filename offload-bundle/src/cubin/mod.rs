@@ -51,7 +51,7 @@ const NV_COMPAT: &str = ".nv.compat";
 pub struct Cubin<'a> {
     data: &'a [u8],
     header: Header,
-    sections: Vec<Section<'a>>,
+    sections: Vec<CubinSection<'a>>,
     symbols: Vec<CubinSymbol>,
     /// Where each of those is in the symbol table.
     symbol_indices: Vec<u32>,
@@ -60,7 +60,7 @@ pub struct Cubin<'a> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Section<'a> {
+struct CubinSection<'a> {
     name: &'a str,
     /// Where that name is in the data.
     name_offset: u64,
@@ -235,7 +235,7 @@ fn named_sections<'a>(
     data: &'a [u8],
     header: &Header,
     headers: &[SectionHeader],
-) -> Result<Vec<Section<'a>>, FormatError> {
+) -> Result<Vec<CubinSection<'a>>, FormatError> {
     let names = headers
         .get(usize::from(header.e_shstrndx))
         .filter(|names| names.sh_type == SHT_STRTAB)
@@ -249,7 +249,7 @@ fn named_sections<'a>(
         if name.is_empty() && section.sh_type != SHT_NULL {
             return Err(FormatError::damaged(names.sh_offset, "cubin with a section without a name"));
         }
-        sections.push(Section {
+        sections.push(CubinSection {
             name,
             name_offset: names.sh_offset.saturating_add(section.sh_name as u64),
             flags: section.sh_flags,

@@ -1,6 +1,6 @@
 //! What a host file carries for the device: its kind, its device images, its offload entries.
 
-use object::elf::{ET_DYN, ET_EXEC, ET_REL, SHT_NOBITS};
+use object::elf::SHT_NOBITS;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, FileKind as ObjectKind};
 
@@ -11,81 +11,20 @@ use crate::offload_binary::{self, OffloadImage};
 mod carriers;
 mod device_links;
 mod entries;
+mod symbols;
 
+pub use crate::file_kind::{FileKind, file_kind};
 pub use carriers::{Carrier, CarrierKind, carriers};
 pub(crate) use device_links::{ModuleId, module_ids, module_name, wrappers};
 pub(crate) use entries::offload_entry_count;
 pub use entries::{HostEntry, offload_entries, registration_symbol};
+pub use symbols::{HostSymbol, host_symbols};
 
 /// `SHT_LLVM_OFFLOADING` of LLVM's `BinaryFormat/ELF.h`: the section holds offload binaries.
 const SHT_LLVM_OFFLOADING: u32 = 0x6fff_4c0b;
 
 /// Where LLVM's linker wrapper puts the OpenMP images of a relocatable link.
 const FINISHED_SECTION: &[u8] = b".llvm.offloading.relocatable";
-
-/// What a file is, as far as a linker of device code cares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FileKind {
-    /// An ELF object file.
-    ElfRelocatable,
-    /// An ELF shared library, or a position independent executable: a linker's input in the first case, never in the second.
-    ElfShared,
-    /// An ELF executable with a fixed address.
-    ElfExecutable,
-    /// LLVM bitcode, with or without its wrapper header.
-    Bitcode,
-    /// An archive that holds its members.
-    Archive,
-    /// An archive that names its members.
-    ThinArchive,
-    /// LLVM's container of device images.
-    OffloadBinary,
-    /// NVIDIA's container of device images.
-    Fatbin,
-    /// A COFF object or PE file.
-    Coff,
-    /// Anything else: linker scripts, sources, other formats, files too short to tell.
-    Unknown,
-}
-
-/// Tells a file's kind by its first bytes; any length will do.
-pub fn file_kind(data: &[u8]) -> FileKind {
-    const MAGICS: [(&[u8], FileKind); 6] = [
-        (b"BC\xc0\xde", FileKind::Bitcode),
-        (b"\xde\xc0\x17\x0b", FileKind::Bitcode),
-        (b"!<arch>\n", FileKind::Archive),
-        (b"!<thin>\n", FileKind::ThinArchive),
-        (&offload_binary::MAGIC, FileKind::OffloadBinary),
-        (&crate::fatbin::MAGIC, FileKind::Fatbin),
-    ];
-    if let Some((_, kind)) = MAGICS.iter().find(|(magic, _)| data.starts_with(magic)) {
-        return *kind;
-    }
-    if data.starts_with(&object::elf::ELFMAG) {
-        return elf_kind(data);
-    }
-    match ObjectKind::parse(data) {
-        Ok(ObjectKind::Coff | ObjectKind::CoffBig | ObjectKind::Pe32 | ObjectKind::Pe64) => FileKind::Coff,
-        _ => FileKind::Unknown,
-    }
-}
-
-fn elf_kind(data: &[u8]) -> FileKind {
-    // e_type is at the same place in both classes; EI_DATA says in which order its bytes are.
-    let (Some(&order), Some(&[low, high])) = (data.get(5), data.get(16..18).and_then(|b| b.first_chunk())) else {
-        return FileKind::Unknown;
-    };
-    let e_type = match order {
-        2 => u16::from_be_bytes([low, high]),
-        _ => u16::from_le_bytes([low, high]),
-    };
-    match object::elf::FileType(e_type) {
-        ET_REL => FileKind::ElfRelocatable,
-        ET_DYN => FileKind::ElfShared,
-        ET_EXEC => FileKind::ElfExecutable,
-        _ => FileKind::Unknown,
-    }
-}
 
 /// A device image found in a host file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,26 +126,6 @@ fn sections_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Result<Vec<Sec
 mod tests {
     use super::*;
     use crate::samples;
-
-    #[test]
-    fn kinds_by_magic() {
-        let cases: [(&[u8], FileKind); 10] = [
-            (b"BC\xc0\xde", FileKind::Bitcode),
-            (b"!<arch>\n", FileKind::Archive),
-            (b"!<thin>\n", FileKind::ThinArchive),
-            (&offload_binary::MAGIC, FileKind::OffloadBinary),
-            (&crate::fatbin::MAGIC, FileKind::Fatbin),
-            (b"\x7fELF", FileKind::Unknown),
-            (b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0", FileKind::ElfShared),
-            (b"\x7fELF\x02\x02\x01\0\0\0\0\0\0\0\0\0\0\x02", FileKind::ElfExecutable),
-            (b"INPUT(libx.a)", FileKind::Unknown),
-            (b"", FileKind::Unknown),
-        ];
-        for (data, kind) in cases {
-            assert_eq!(file_kind(data), kind, "{data:x?}");
-        }
-        assert_eq!(file_kind(&samples::host_object(&[])), FileKind::ElfRelocatable);
-    }
 
     #[test]
     fn images_and_entries_of_an_object() {

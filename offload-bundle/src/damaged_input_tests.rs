@@ -92,7 +92,7 @@ fn read_all_ways(data: &[u8]) {
         let _ = listing::table(&rows);
     }
     if let Ok(found) = coverage::containers(data, crate::archive::reject_thin_members) {
-        let _ = coverage::Report::new(&found, None, Driver::Branch(580)).text();
+        let _ = coverage::ExplainReport::new(&found, None, Driver::Branch(580)).text();
         let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text();
     }
     if let Ok(annotated) = annotate::annotate(data, "key", "value") {

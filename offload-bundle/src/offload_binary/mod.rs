@@ -21,7 +21,7 @@ mod newer;
 pub use newer::{Form, Packing, inflate, write_all};
 
 /// The four bytes that an offload binary starts with.
-pub const MAGIC: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
+pub const MAGIC: [u8; 4] = crate::file_kind::OFFLOAD_BINARY_MAGIC;
 
 const HEADER_SIZE: u64 = 32;
 const ENTRY_SIZE: u64 = 40;

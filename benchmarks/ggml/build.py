@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds ggml's CUDA code, as llama.cpp uses it, as relocatable device code with LTO, links it, and says what the link took.
+"""Builds ggml's CUDA code, as llama.cpp uses it, as relocatable device code with LTO, links it, and prints what the link took.
 
     eval $(cargo xtask env)
     python3 benchmarks/ggml/build.py FOLDER                      # compile and link with fatlink
@@ -24,7 +24,7 @@ WHEEL = ("nvidia-cublas", "13.0.2.14")
 HERE = pathlib.Path(__file__).resolve().parent
 DIST = pathlib.Path(os.environ.get("FATLINK_DIST", HERE.parent.parent / "dist"))
 LLVM = pathlib.Path(os.environ.get("LLVM_SYS_221_PREFIX", "/usr/lib/llvm-22")) / "bin"
-# Flash attention is 82 further units, left out for the time that they take to compile; the backend says that it has none.
+# Flash attention is another 82 units, which take long to compile and are left out; the backend reports that it has none.
 STUBS = """#include <cstddef>
 #include <cstdlib>
 struct ggml_backend_cuda_context;
@@ -43,7 +43,7 @@ def cuda():
 
 
 def fetch(folder):
-    """The crate's sources, by way of a package that depends on it, and the wheel's headers and library."""
+    """Fetches the crate's sources, through a package that depends on it, and the wheel's headers and library."""
     package = folder / "package"
     (package / "src").mkdir(parents=True, exist_ok=True)
     (package / "src/lib.rs").touch()

@@ -11,7 +11,6 @@ use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
 use crate::cli::values::{FatbinSection, Jobs};
 use crate::cli::{device_words, parse, persona, response_file};
-use crate::codegen::cuda_driver;
 use crate::crash_report;
 use crate::device::device_files::DeviceFiles;
 use crate::device::{archive_selection, lost_images};
@@ -80,7 +79,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     if options.print_toolchain {
         let toolchain = Toolchain::find(options.cuda_path.as_deref().or(device.cuda_path.as_deref()), &options.parts);
         let host_linker = host_linker::find_with_source(options, program);
-        return messages::answer(&print::table(&toolchain, &cuda_driver::release_of, host_linker)).map(|()| 0);
+        return messages::answer(&print::table(&toolchain, host_linker)).map(|()| 0);
     }
     ask_llvm(program, &device)?;
 

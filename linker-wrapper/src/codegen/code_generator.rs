@@ -1,28 +1,30 @@
 //! The chosen backend as a value that runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use offload_bundle::arch::{CudaRelease, GpuArch, PtxVersion};
 
 use crate::cli::device_options::DeviceOptions;
-use crate::cli::values::{Backend, Part};
-use crate::codegen::cuda_driver::CudaDriver;
+use crate::cli::values::Backend;
+use crate::codegen::cuda_driver;
 use crate::codegen::device_object::{DeviceObject, Form, PtxSource};
+use crate::codegen::error::Error;
 use crate::codegen::library_link::{LinkInput, LinkOptions};
-use crate::codegen::nvjitlink::{self, NvJitLink};
-use crate::codegen::tools::Tools;
-use crate::codegen::{nvlink, ptxas};
+use crate::codegen::{nvjitlink, nvlink, ptxas};
 use crate::diag::error::Errors;
 use crate::diag::messages;
+use crate::plan::backend::BackendDecision;
 use crate::sys::process::{Mode, quoted};
 use crate::sys::temp_files::Scratch;
-use crate::toolchain::ptxas as toolkit_ptxas;
+use crate::toolchain::libraries::{CudaDriver, NvJitLink};
+use crate::toolchain::ptxas::{self as toolkit_ptxas, Ptxas};
+use crate::toolchain::tools::Tools;
 
 /// Generates code with the backend that was chosen for a target.
 #[derive(Clone, Copy)]
 pub struct Codegen<'b> {
     linker: Linker<'b>,
-    tools: &'b Tools<'b>,
+    tools: &'b Tools,
     options: &'b DeviceOptions,
     mode: Mode,
 }
@@ -44,12 +46,17 @@ enum Library<'b> {
 }
 
 impl<'b> Codegen<'b> {
-    /// Loads the library of `backend` if it is one.
+    /// Loads the library of the backend if it is one.
     ///
     /// # Errors
     /// The library cannot be loaded.
-    pub fn new(backend: Backend, tools: &'b Tools<'b>, options: &'b DeviceOptions, mode: Mode) -> Result<Self, Errors> {
-        let linker = match backend {
+    pub fn new(
+        decision: &BackendDecision,
+        tools: &'b Tools,
+        options: &'b DeviceOptions,
+        mode: Mode,
+    ) -> Result<Self, Errors> {
+        let linker = match decision.backend {
             Backend::Ptxas => Linker::Nvlink,
             Backend::NvJitLink => Linker::Library(Library::NvJitLink(tools.nvjitlink()?)),
             Backend::Driver => Linker::Library(Library::Driver(tools.driver()?)),
@@ -62,33 +69,21 @@ impl<'b> Codegen<'b> {
         matches!(self.linker, Linker::Nvlink)
     }
 
-    /// The file of the tool: of the toolkit, ptxas if there is PTX, else nvlink.
-    pub fn path(self, has_ptx: bool) -> PathBuf {
-        match self.linker {
-            Linker::Nvlink => {
-                let part = if has_ptx { Part::Ptxas } else { Part::Nvlink };
-                self.tools.toolchain().path(part).unwrap_or_default()
-            }
-            Linker::Library(library) => library.path(),
-        }
-    }
-
-    /// The CUDA release of the tool, if it is known.
-    pub fn release(self, has_ptx: bool) -> Option<CudaRelease> {
-        match self.linker {
-            Linker::Nvlink => has_ptx.then(|| self.tools.ptxas().ok().map(|ptxas| ptxas.release))?,
-            Linker::Library(library) => library.release(),
-        }
-    }
-
     /// The PTX version to emit for `arch`: the newest that both LLVM and the tool know.
     ///
     /// # Errors
     /// The target is too new for one of them.
     pub fn ptx_version(self, arch: GpuArch) -> Result<PtxVersion, Errors> {
+        let (path, release) = match self.linker {
+            Linker::Nvlink => {
+                let Ptxas { path, release, .. } = self.tools.ptxas()?;
+                (path.as_path(), Some(*release))
+            }
+            Linker::Library(library) => (library.path(), library.release()),
+        };
         // A driver that reports no release is assumed to be new; if it is not, its own error message will tell.
-        let release = self.release(true).unwrap_or(CudaRelease { major: u32::MAX, minor: 0 });
-        toolkit_ptxas::ptx_version(arch, &self.path(true), release)
+        let release = release.unwrap_or(CudaRelease { major: u32::MAX, minor: 0 });
+        toolkit_ptxas::ptx_version(arch, path, release)
     }
 
     /// Lowers the version of PTX to the lowest that its target and code need; see [`ptxas::lower_version`]. `stem` is the prefix of
@@ -126,8 +121,7 @@ impl<'b> Codegen<'b> {
             let diagnostics = if diagnostics.is_empty() { Vec::new() } else { vec![diagnostics] };
             return Ok(DeviceObject { diagnostics, peak, ..DeviceObject::cubin(name, arch, path, bytes, relocatable) });
         }
-        let bytes = std::fs::read(&input)
-            .map_err(|error| Errors::one(format_args!("cannot read {}: {error}", input.display())))?;
+        let bytes = std::fs::read(&input).map_err(|source| Error::Read { file: input.clone(), source })?;
         let ptx = DeviceObject { form: Form::Ptx, ..DeviceObject::cubin(name, arch, input, bytes, true) };
         if relocatable {
             return Ok(ptx);
@@ -151,7 +145,7 @@ impl<'b> Codegen<'b> {
                 let nvlink = self.tools.nvlink()?;
                 let files: Vec<PathBuf> = objects.iter().map(|object| object.path.clone()).collect();
                 let output = scratch.file(&format!("{arch}.linked.cubin"));
-                return nvlink::join(&nvlink, arch, &files, &output, self.options, self.mode);
+                return nvlink::link(&nvlink, arch, &files, &output, self.options, self.mode);
             }
             Linker::Library(library) => library,
         };
@@ -172,11 +166,11 @@ impl<'b> Codegen<'b> {
     }
 }
 
-impl Library<'_> {
-    fn path(self) -> PathBuf {
+impl<'b> Library<'b> {
+    fn path(self) -> &'b Path {
         match self {
-            Library::NvJitLink(library) => library.path().to_owned(),
-            Library::Driver(driver) => driver.path().to_owned(),
+            Library::NvJitLink(library) => library.path(),
+            Library::Driver(driver) => driver.path(),
         }
     }
 
@@ -189,8 +183,8 @@ impl Library<'_> {
 
     fn link(self, arch: GpuArch, inputs: &[LinkInput<'_>], options: &LinkOptions<'_>) -> Result<Vec<u8>, Errors> {
         let call = || match self {
-            Library::NvJitLink(library) => library.link(arch, inputs, options),
-            Library::Driver(driver) => driver.link(arch, inputs, options),
+            Library::NvJitLink(library) => nvjitlink::link(library, arch, inputs, options),
+            Library::Driver(driver) => cuda_driver::link(driver, arch, inputs, options),
         };
         let activity = format!("{} links the code for {arch}", self.path().display());
         llvm_passes::crash::during_other(&activity, call)

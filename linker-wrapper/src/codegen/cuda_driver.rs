@@ -1,18 +1,17 @@
-//! Machine code by the linker inside the CUDA driver (`cuLink…`): needs the driver and a GPU, of whatever kind.
+//! Links with the linker inside the CUDA driver (`cuLink…`), which needs the driver and a GPU of any kind.
 
-use std::ffi::{CString, c_int};
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::ffi::c_int;
 
-use offload_bundle::arch::{ArchFeature, CudaRelease, GpuArch};
+use offload_bundle::arch::{ArchFeature, GpuArch};
 use offload_bundle::ptx::DebugInfo;
 
 use crate::codegen::device_object::Form;
-use crate::codegen::ffi::{Context, Cuda};
+use crate::codegen::error::Error;
 use crate::codegen::library_link;
 use crate::codegen::library_link::{LinkInput, LinkOptions, c_string};
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
+use crate::toolchain::libraries::CudaDriver;
 
 /// Options of `CUjit_option` (cuda.h of 13.0).
 const MAX_REGISTERS: c_int = 0;
@@ -21,89 +20,39 @@ const TARGET: c_int = 9;
 const DEBUG_INFO: c_int = 11;
 const LOG_VERBOSE: c_int = 12;
 const LINE_INFO: c_int = 13;
-/// What `CUjit_target` adds to an architecture's number for `sm_90a` and `sm_100f`.
+/// `CUjit_target` adds these to the number of `sm_90a` and of `sm_100f`.
 const ACCELERATED: usize = 0x10000;
 const FAMILY: usize = 0x20000;
 
-/// The driver of this machine.
-#[derive(Debug)]
-pub struct CudaDriver {
-    library: Cuda,
-    path: PathBuf,
-    context: OnceLock<Result<Context, Errors>>,
+/// Links to a finished cubin.
+///
+/// # Errors
+/// There is no GPU, or the driver rejects an input or fails.
+pub fn link(
+    driver: &CudaDriver,
+    arch: GpuArch,
+    inputs: &[LinkInput<'_>],
+    options: &LinkOptions<'_>,
+) -> Result<Vec<u8>, Errors> {
+    library_link::require_relocatable(inputs, "the driver's linker")?;
+    let context = driver.context().map_err(|code| {
+        let (path, code) = (driver.path().to_owned(), driver.error_name(code));
+        Error::NoContext { path, code }
+    })?;
+    let failed = |code: c_int, log: String| Error::Driver { arch, code: driver.error_name(code), log };
+    let values = values(arch, inputs, options);
+    let mut linking = driver.create(context, &values).map_err(|code| failed(code, String::new()))?;
+    for input in inputs {
+        let added = linking.add(kind(input.form), &input.text(), &c_string(input.name)?);
+        added.map_err(|code| failed(code, format!("{}: {}", input.name, linking.error_log())))?;
+    }
+    let cubin = linking.complete().map_err(|code| failed(code, linking.error_log()))?;
+    library_link::show_log(&linking.info_log());
+    drop(linking);
+    Ok(library_link::require_cubin(cubin, "the driver's linker", arch)?)
 }
 
-/// Returns the release of CUDA that the driver's library in `path` is for, if it can be loaded and reports one.
-pub fn release_of(path: &Path) -> Option<CudaRelease> {
-    CudaDriver::open(path).ok()?.release()
-}
-
-impl CudaDriver {
-    /// Loads its library. No GPU is touched yet.
-    ///
-    /// # Errors
-    /// It is no such library.
-    pub fn open(path: &Path) -> Result<Self, Errors> {
-        let library = Cuda::load(path)
-            .map_err(|why| Errors::one(format_args!("{} cannot be used as the CUDA driver: {why}", path.display())))?;
-        Ok(CudaDriver { library, path: path.to_owned(), context: OnceLock::new() })
-    }
-
-    /// The release of CUDA that it is for; none if it does not say.
-    pub fn release(&self) -> Option<CudaRelease> {
-        self.library.release()
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Links to a finished cubin.
-    ///
-    /// # Errors
-    /// There is no GPU; what the driver says.
-    pub fn link(&self, arch: GpuArch, inputs: &[LinkInput<'_>], options: &LinkOptions<'_>) -> Result<Vec<u8>, Errors> {
-        library_link::require_relocatable(inputs, "the driver's linker")?;
-        let context = self.context.get_or_init(|| self.start()).clone()?;
-        let failed = |code: c_int, log: &str| self.failure(arch, code, log);
-        let values = values(arch, inputs, options);
-        let mut linking = self.library.create(context, &values).map_err(|code| failed(code, ""))?;
-        for input in inputs {
-            let added = linking.add(kind(input.form), &input.text(), &name(input)?);
-            added.map_err(|code| failed(code, &format!("{}: {}", input.name, linking.error_log())))?;
-        }
-        let cubin = linking.complete().map_err(|code| failed(code, &linking.error_log()))?;
-        library_link::show_log(&linking.info_log());
-        drop(linking);
-        library_link::require_cubin(cubin, "the driver's linker", arch)
-    }
-
-    fn start(&self) -> Result<Context, Errors> {
-        self.library.context().map_err(|code| {
-            Errors::one(format_args!(
-                "the CUDA driver ({}) cannot be used: {}; --offload-backend=driver needs a GPU on this machine, ptxas and nvjitlink \
-                 need none",
-                self.path.display(),
-                self.library.error_name(code)
-            ))
-        })
-    }
-
-    fn failure(&self, arch: GpuArch, code: c_int, log: &str) -> Errors {
-        let name = self.library.error_name(code);
-        let separator = if log.is_empty() { "" } else { ": " };
-        Errors::one(format_args!(
-            "the driver's linker failed for {arch} ({name}){separator}{log}; --save-temps keeps its inputs"
-        ))
-    }
-}
-
-fn name(input: &LinkInput<'_>) -> Result<CString, Errors> {
-    c_string(input.name)
-}
-
-/// `CUjitInputType`; LTO-IR never comes here, see `choose`.
+/// `CUjitInputType`; the plan never chooses the driver for LTO-IR.
 fn kind(form: Form) -> c_int {
     match form {
         Form::Cubin => 0,
@@ -122,7 +71,7 @@ fn values(arch: GpuArch, inputs: &[LinkInput<'_>], options: &LinkOptions<'_>) ->
     let mut values = vec![(TARGET, base + arch.number as usize)];
     match options.debug_info(inputs) {
         DebugInfo::Full => values.extend([(DEBUG_INFO, 1), (OPTIMIZATION_LEVEL, 0)]),
-        // The driver's default is 4, which is ptxas' 3.
+        // The driver's default is 4, which corresponds to 3 of ptxas.
         debug => {
             let level = if options.level >= 3 { 4 } else { usize::from(options.level) };
             values.push((OPTIMIZATION_LEVEL, level));
@@ -133,7 +82,7 @@ fn values(arch: GpuArch, inputs: &[LinkInput<'_>], options: &LinkOptions<'_>) ->
     values
 }
 
-/// The option that a word for ptxas means.
+/// The option that corresponds to an argument of ptxas.
 fn value_of(word: &str) -> Option<(c_int, usize)> {
     let plain = word.trim_start_matches('-');
     if plain == "v" || plain == "verbose" {
@@ -143,7 +92,7 @@ fn value_of(word: &str) -> Option<(c_int, usize)> {
     Some((MAX_REGISTERS, count.parse().ok()?))
 }
 
-/// Names the words for ptxas that the driver has no option for.
+/// Warns about arguments for ptxas that the driver has no option for.
 pub fn warn_about(program: &str, words: &[String]) {
     for word in words.iter().filter(|word| value_of(word).is_none()) {
         warn(

@@ -1,5 +1,5 @@
-//! Device code of the host's own kind (OpenMP on x86-64): a shared image, made by the host's linker with the
-//! libraries of the host link.
+//! Links device code for the host's own kind of processor (OpenMP on x86-64): the host linker links it to a shared library, with
+//! the libraries of the host link.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use offload_bundle::host_object::{self, FileKind};
 
 use crate::cli::parse;
+use crate::codegen::error::Error;
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process::{self, Mode};
 
-/// Switches of the host line that hold for the image's libraries too. Not `-Bstatic`: a second copy of a
-/// runtime library inside the image would start without its constructors. Not `--whole-archive`: it is meant
-/// for the host code.
+/// Flags of the host's command line that apply to the libraries of the image too. Not `-Bstatic`: a second copy of a runtime
+/// library inside the image would run without its constructors. Not `--whole-archive`, which is meant for host code.
 const SWITCHES: [&str; 8] =
     ["--as-needed", "--no-as-needed", "--start-group", "--end-group", "-(", "-)", "--push-state", "--pop-state"];
-/// Options of the host line that the image's link needs too, with their values.
+/// Options of the host's command line that the link of the image needs too, with their values in the next word.
 const WITH_VALUE: [&str; 9] =
     ["-m", "-L", "-l", "-rpath", "--rpath", "--sysroot", "--library-path", "--library", "-plugin"];
-/// The same, value in the same word.
+/// The same with the value in the same word.
 const JOINED: [&str; 11] = [
     "-L",
     "-l",
@@ -35,10 +35,10 @@ const JOINED: [&str; 11] = [
     "--eh-frame-hdr",
 ];
 
-/// Links the objects `inputs` into a shared image, by the words of [`line()`], and returns its bytes.
+/// Links the objects `inputs` to a shared library with the command line of [`line()`], and returns its bytes.
 ///
 /// # Errors
-/// The linker cannot be started, fails or does not end; its own words are in the message.
+/// The linker cannot be started, fails or does not finish; the error contains its messages.
 pub fn link_shared(
     linker: &Path,
     target: &str,
@@ -51,29 +51,25 @@ pub fn link_shared(
     if mode.dry {
         return Ok(Vec::new());
     }
-    let program = linker.display();
+    let (program, target) = (|| linker.to_owned(), || target.to_owned());
     let limit = process::limit(inputs);
     let captured = process::capture_within(linker, line, limit);
-    let (result, late) = captured.map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
+    let (result, late) = captured.map_err(|source| Error::Start { program: program(), source })?;
     if late {
-        return Err(Errors::one(format_args!(
-            "{program} did not finish the device image of {target} within {} s, where milliseconds are usual: one of the \
-             objects is damaged; rebuild them",
-            limit.as_secs()
-        )));
+        return Err(Error::ImageLinkerLate { program: program(), target: target(), limit }.into());
     }
-    let words = String::from_utf8_lossy(&result.stderr).trim().to_owned();
+    let messages = String::from_utf8_lossy(&result.stderr).trim().to_owned();
     if !result.status.success() {
-        let failure = process::failure(linker, &format!("the device image of {target}"), result.status, &words);
-        return Err(Errors::one(failure));
+        let (program, target, status) = (program(), target(), result.status);
+        return Err(Error::ImageLinker { program, target, status, output: messages }.into());
     }
-    if !words.is_empty() {
-        messages::show(words);
+    if !messages.is_empty() {
+        messages::show(messages);
     }
-    std::fs::read(output).map_err(|error| Errors::one(format_args!("{program} left no image for {target}: {error}")))
+    Ok(std::fs::read(output).map_err(|source| Error::NoImage { program: program(), target: target(), source })?)
 }
 
-/// The linker's words: start files, inputs, and the libraries of the host line.
+/// The linker's command line: start files, inputs, and the libraries of the host's command line.
 pub fn line(inputs: &[PathBuf], output: &Path, host_line: &[OsString], arguments: &[String]) -> Vec<OsString> {
     let mut line: Vec<OsString> = vec!["-shared".into(), "-o".into(), output.into()];
     let crt = |name: &str, shared: &str| start_file(host_line, name, shared);
@@ -88,7 +84,7 @@ pub fn line(inputs: &[PathBuf], output: &Path, host_line: &[OsString], arguments
     line
 }
 
-/// The compiler's start file for shared objects that stands beside the host line's file of that kind.
+/// The compiler's start file for shared libraries, from the folder of the one on the host's command line.
 fn start_file(host_line: &[OsString], begins: &str, shared: &str) -> Option<OsString> {
     let named = |word: &&OsString| {
         let name = Path::new(word).file_name().unwrap_or_default().to_string_lossy();
@@ -98,7 +94,7 @@ fn start_file(host_line: &[OsString], begins: &str, shared: &str) -> Option<OsSt
     path.is_file().then(|| path.into())
 }
 
-/// Libraries and what steers them, in the order of the host line.
+/// The libraries and the options that apply to them, in their order on the host's command line.
 fn libraries(host_line: &[OsString]) -> Vec<OsString> {
     let mut kept = Vec::new();
     let mut words = host_line.iter();
@@ -108,7 +104,7 @@ fn libraries(host_line: &[OsString]) -> Vec<OsString> {
             kept.push(word.clone());
             kept.extend(words.next().cloned());
         } else if parse::takes_next_word(word) {
-            // Its value is no library, whatever it looks like.
+            // The value is not a library even if it looks like one.
             words.next();
         } else if SWITCHES.contains(&&*text) || JOINED.iter().any(|prefix| text.starts_with(prefix)) || is_library(word)
         {

@@ -1,4 +1,4 @@
-//! What the libraries that link are given, and what both of them are held to.
+//! What nvJitLink and the driver have in common: their inputs and options, and the checks of inputs and results.
 
 use std::borrow::Cow;
 use std::ffi::CString;
@@ -8,22 +8,23 @@ use offload_bundle::cubin;
 use offload_bundle::ptx::DebugInfo;
 
 use crate::codegen::device_object::Form;
-use crate::diag::error::{Errors, collect};
+use crate::codegen::error::Error;
+use crate::diag::error::Errors;
 use crate::diag::messages;
 
 /// One input of a library.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkInput<'a> {
-    /// As messages call it.
+    /// The name for messages.
     pub name: &'a str,
-    /// What it is.
+    /// Its form.
     pub form: Form,
     /// Its bytes.
     pub bytes: &'a [u8],
 }
 
 impl<'a> LinkInput<'a> {
-    /// The bytes as a library wants them: PTX ends with a NUL.
+    /// The bytes as a library reads them: PTX has to end with a NUL.
     pub fn text(&self) -> Cow<'a, [u8]> {
         match self.form {
             Form::Ptx if self.bytes.last() != Some(&0) => Cow::Owned([self.bytes, &[0]].concat()),
@@ -32,19 +33,19 @@ impl<'a> LinkInput<'a> {
     }
 }
 
-/// What the user wants of the code.
+/// Options of a link.
 #[derive(Debug, Clone, Copy)]
 pub struct LinkOptions<'a> {
     /// `-O` of ptxas.
     pub level: u8,
-    /// `-g` on the line.
+    /// `-g` is on the command line.
     pub debug: bool,
-    /// Words for ptxas.
+    /// Arguments for ptxas.
     pub ptxas_arguments: &'a [String],
 }
 
 impl LinkOptions<'_> {
-    /// The most debug information that an input has: these libraries have one switch for all.
+    /// The most debug information that any input has: the libraries have one option for all inputs.
     pub fn debug_info(&self, inputs: &[LinkInput<'_>]) -> DebugInfo {
         if self.debug && self.level == 0 {
             return DebugInfo::Full;
@@ -60,47 +61,43 @@ impl LinkOptions<'_> {
     }
 }
 
-/// Refuses finished cubins: nvJitLink leaves them out of the result without a word.
+/// Rejects finished cubins, which nvJitLink drops from the result without a diagnostic.
 ///
 /// # Errors
-/// One for each that is finished or damaged.
-pub fn require_relocatable(inputs: &[LinkInput<'_>], linker: &str) -> Result<(), Errors> {
+/// One for each cubin that is finished or damaged.
+pub fn require_relocatable(inputs: &[LinkInput<'_>], linker: &'static str) -> Result<(), Errors> {
     let cubins = inputs.iter().filter(|input| input.form == Form::Cubin);
-    collect(cubins.map(|input| match cubin::parse(input.bytes) {
-        Ok(cubin) if cubin.is_relocatable() => Ok(()),
-        Ok(_) => Err(Errors::one(format_args!(
-            "{}: the cubin is finished, and {linker} cannot link it with others; compile the file with -fgpu-rdc",
-            input.name
-        ))),
-        Err(error) => Err(Errors::one(format_args!("{}: damaged cubin: {error}; rebuild the file", input.name))),
-    }))
-    .map(drop)
+    let name = |input: &LinkInput<'_>| input.name.to_owned();
+    let rejected = cubins.filter_map(|input| match cubin::parse(input.bytes) {
+        Ok(cubin) if cubin.is_relocatable() => None,
+        Ok(_) => Some(Error::FinishedCubin { name: name(input), linker }),
+        Err(source) => Some(Error::DamagedCubin { name: name(input), source }),
+    });
+    rejected.collect::<Errors>().or(())
 }
 
-/// The result, if it is a sound cubin: nothing else goes into an image.
+/// Checks that the result of a library is a sound cubin before it goes into an image.
 ///
 /// # Errors
 /// It is empty or damaged.
-pub fn require_cubin(bytes: Vec<u8>, linker: &str, arch: GpuArch) -> Result<Vec<u8>, Errors> {
+pub fn require_cubin(bytes: Vec<u8>, linker: &'static str, arch: GpuArch) -> Result<Vec<u8>, Error> {
     match cubin::parse(&bytes) {
         Ok(_) => Ok(bytes),
-        Err(error) => Err(Errors::one(format_args!(
-            "{linker} gave no usable machine code for {arch}: {error}; choose another --offload-backend"
-        ))),
+        Err(source) => Err(Error::UnusableResult { linker, arch, source }),
     }
 }
 
-/// Shows what a library has to say, as ptxas' words are shown.
+/// Shows the messages of a library in the same way as those of ptxas.
 pub fn show_log(log: &str) {
     if !log.is_empty() {
         messages::show(log);
     }
 }
 
-/// A string for C.
+/// The text as a C string.
 ///
 /// # Errors
-/// It has a NUL inside.
-pub fn c_string(text: &str) -> Result<CString, Errors> {
-    CString::new(text).map_err(|_| Errors::one(format_args!("{text:?} has a NUL character inside; rename it")))
+/// The text contains a NUL.
+pub fn c_string(text: &str) -> Result<CString, Error> {
+    CString::new(text).map_err(|_| Error::Nul { text: text.to_owned() })
 }

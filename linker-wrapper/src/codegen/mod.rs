@@ -1,21 +1,19 @@
 //! Code generation: from PTX, relocatable cubins and LTO-IR to one finished cubin per target.
 //!
-//! [`choose`] decides which backend does it, from facts alone. [`Backends`] gathers these facts, each at most once per link and
-//! only if the decision needs it. [`Codegen`] is the chosen backend: it runs ptxas and nvlink, or calls a library.
+//! The plan decides which backend does it ([`crate::plan::backend`]). [`Codegen`] is that backend as a value: it runs ptxas and
+//! nvlink, or calls a library. [`Backends`] holds the tools of a link and makes one [`Codegen`] per target.
 
-pub mod backends;
-pub mod choose;
-pub mod code_generator;
-pub mod cuda_driver;
-pub mod device_object;
-mod ffi;
+mod backends;
+mod code_generator;
+mod cuda_driver;
+mod device_object;
+mod error;
 pub mod image_linker;
-pub mod library_link;
-pub mod nvjitlink;
-pub mod nvlink;
-pub mod ptxas;
-mod tools;
+mod library_link;
+mod nvjitlink;
+mod nvlink;
+mod ptxas;
 
-pub use backends::{BackendDecision, Backends};
+pub use backends::Backends;
 pub use code_generator::Codegen;
 pub use device_object::{DeviceObject, Form, PtxSource};

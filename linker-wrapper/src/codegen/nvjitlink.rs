@@ -1,16 +1,16 @@
-//! Machine code by libnvJitLink: PTX, relocatable cubins and LTO-IR to one finished cubin, in one call.
+//! Links with libnvJitLink: PTX, relocatable cubins and LTO-IR become one finished cubin in one call.
 
 use std::ffi::{CString, c_int};
-use std::path::{Path, PathBuf};
 
 use offload_bundle::arch::{CudaRelease, GpuArch};
 use offload_bundle::ptx::DebugInfo;
 
 use crate::codegen::device_object::Form;
-use crate::codegen::ffi;
+use crate::codegen::error::Error;
 use crate::codegen::library_link;
 use crate::codegen::library_link::{LinkInput, LinkOptions, c_string};
 use crate::diag::error::Errors;
+use crate::toolchain::libraries::NvJitLink;
 
 /// The names of `nvJitLinkResult`, in order (nvJitLink.h of 13.0).
 const RESULTS: [&str; 19] = [
@@ -35,71 +35,39 @@ const RESULTS: [&str; 19] = [
     "ERROR_LTO_NOT_ENABLED",
 ];
 
-/// A library that was loaded.
-#[derive(Debug)]
-pub struct NvJitLink {
-    library: ffi::NvJitLink,
-    path: PathBuf,
+/// Links to a finished cubin.
+///
+/// # Errors
+/// The library rejects an input or fails, or it would drop an input without a diagnostic.
+pub fn link(
+    library: &NvJitLink,
+    arch: GpuArch,
+    inputs: &[LinkInput<'_>],
+    options: &LinkOptions<'_>,
+) -> Result<Vec<u8>, Errors> {
+    library_link::require_relocatable(inputs, "nvJitLink")?;
+    let words = arguments(arch, inputs, options, library.release());
+    let words = words.iter().map(|word| c_string(word)).collect::<Result<Vec<CString>, Error>>()?;
+    let failed = |code: c_int, log: String| failure(library, arch, code, log);
+    let mut linking = library.create(&words).map_err(|code| {
+        let words = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        failed(code, format!("it does not take these options: {words}"))
+    })?;
+    for input in inputs {
+        let added = linking.add(kind(input.form), &input.text(), &c_string(input.name)?);
+        let hint = if input.form == Form::Cubin { " (is it of a newer CUDA than the library?)" } else { "" };
+        added.map_err(|code| failed(code, format!("{}{hint}: {}", input.name, linking.error_log())))?;
+    }
+    linking.complete().map_err(|code| failed(code, linking.error_log()))?;
+    library_link::show_log(&linking.info_log());
+    let cubin = linking.cubin().map_err(|code| failed(code, linking.error_log()))?;
+    Ok(library_link::require_cubin(cubin, "nvJitLink", arch)?)
 }
 
-impl NvJitLink {
-    /// Loads it and finds its functions.
-    ///
-    /// # Errors
-    /// It is no such library, or one that lacks a function.
-    pub fn open(path: &Path) -> Result<Self, Errors> {
-        let library = ffi::NvJitLink::load(path).map_err(|why| {
-            Errors::one(format_args!(
-                "{} cannot be used as nvJitLink: {why}; name another with --nvjitlink-path=<file>",
-                path.display()
-            ))
-        })?;
-        Ok(NvJitLink { library, path: path.to_owned() })
-    }
-
-    /// The release of CUDA that it belongs to.
-    pub fn release(&self) -> CudaRelease {
-        self.library.release()
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Links to a finished cubin.
-    ///
-    /// # Errors
-    /// Inputs that the library would drop in silence; what the library says.
-    pub fn link(&self, arch: GpuArch, inputs: &[LinkInput<'_>], options: &LinkOptions<'_>) -> Result<Vec<u8>, Errors> {
-        library_link::require_relocatable(inputs, "nvJitLink")?;
-        let words = arguments(arch, inputs, options, self.release());
-        let words = words.iter().map(|word| c_string(word)).collect::<Result<Vec<CString>, Errors>>()?;
-        let failed = |code: c_int, log: String| self.failure(arch, code, &log);
-        let mut linking = self.library.create(&words).map_err(|code| {
-            let words = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-            failed(code, format!("it does not take these options: {words}"))
-        })?;
-        for input in inputs {
-            let added = linking.add(kind(input.form), &input.text(), &c_string(input.name)?);
-            let hint = if input.form == Form::Cubin { " (is it of a newer CUDA than the library?)" } else { "" };
-            added.map_err(|code| failed(code, format!("{}{hint}: {}", input.name, linking.error_log())))?;
-        }
-        linking.complete().map_err(|code| failed(code, linking.error_log()))?;
-        library_link::show_log(&linking.info_log());
-        let cubin = linking.cubin().map_err(|code| failed(code, linking.error_log()))?;
-        library_link::require_cubin(cubin, "nvJitLink", arch)
-    }
-
-    fn failure(&self, arch: GpuArch, code: c_int, log: &str) -> Errors {
-        let name = usize::try_from(code).ok().and_then(|code| RESULTS.get(code)).copied();
-        let name = name.map_or_else(|| format!("error {code}"), |name| format!("NVJITLINK_{name}"));
-        Errors::one(format_args!(
-            "nvJitLink {} ({}) failed for {arch} ({name}): {log}; --save-temps keeps its inputs",
-            self.release(),
-            self.path.display()
-        ))
-    }
+fn failure(library: &NvJitLink, arch: GpuArch, code: c_int, log: String) -> Error {
+    let name = usize::try_from(code).ok().and_then(|code| RESULTS.get(code)).copied();
+    let code = name.map_or_else(|| format!("error {code}"), |name| format!("NVJITLINK_{name}"));
+    Error::NvJitLink { path: library.path().to_owned(), release: library.release(), arch, code, log }
 }
 
 /// `nvJitLinkInputType`.
@@ -111,7 +79,7 @@ fn kind(form: Form) -> c_int {
     }
 }
 
-/// The library's options.
+/// The options of the library.
 pub fn arguments(
     arch: GpuArch,
     inputs: &[LinkInput<'_>],
@@ -122,13 +90,13 @@ pub fn arguments(
     let lto = inputs.iter().any(|input| input.form == Form::LtoIr);
     if lto {
         words.push("-lto".to_owned());
-        // 12.9 and 13.0 take -O0 and -O3, which is what they do without a word; 12.2 takes -O1 and -O2 too and then fails.
+        // 12.9 and 13.0 accept -O0 and -O3, their default; 12.2 accepts -O1 and -O2 too and then fails.
         words.extend((options.level == 0 && release >= CudaRelease::new(12, 9)).then(|| "-O0".to_owned()));
     }
     match options.debug_info(inputs) {
         DebugInfo::Full => words.push("-g".to_owned()),
         debug => {
-            // -O of the library's own is spelled differently in each release; its ptxas takes all levels in all of them.
+            // The library's own -O differs from release to release; its ptxas accepts every level in all of them.
             words.push(format!("-Xptxas=-O{}", options.level));
             words.extend((debug == DebugInfo::Lines).then(|| "-lineinfo".to_owned()));
         }

@@ -1,4 +1,4 @@
-//! Several relocatable cubins to one, by nvlink.
+//! Links relocatable cubins with nvlink.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,17 @@ use offload_bundle::arch::GpuArch;
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::response_file;
+use crate::codegen::error::Error;
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::sys::process::{self, Mode};
 use crate::sys::temp_files;
 
-/// Joins cubins into an executable one and returns its bytes.
+/// Links cubins to a finished one and returns its bytes.
 ///
 /// # Errors
-/// nvlink cannot be started or fails; its own words are in the message.
-pub fn join(
+/// nvlink cannot be started or fails; the error contains its messages.
+pub fn link(
     nvlink: &Path,
     arch: GpuArch,
     inputs: &[PathBuf],
@@ -35,7 +36,7 @@ pub fn join(
     if mode.dry {
         return Ok(Vec::new());
     }
-    let program = nvlink.display();
+    let program = || nvlink.to_owned();
     if response_file::too_long(&arguments) {
         // nvlink's own form of a response file.
         let file = output.with_extension("options");
@@ -44,22 +45,18 @@ pub fn join(
     }
     let limit = process::limit(inputs);
     let captured = process::capture_within(nvlink, &arguments, limit);
-    let (result, late) = captured.map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
+    let (result, late) = captured.map_err(|source| Error::Start { program: program(), source })?;
     if late {
-        return Err(Errors::one(format_args!(
-            "{program} did not finish for {arch} within {} s, where milliseconds are usual: one of the cubins is damaged; \
-             rebuild the objects",
-            limit.as_secs()
-        )));
+        return Err(Error::NvlinkLate { program: program(), arch, limit }.into());
     }
     // nvlink reports some errors on stdout.
-    let words = [&result.stdout[..], &result.stderr[..]].concat();
-    let words = String::from_utf8_lossy(&words).trim().to_owned();
+    let messages = [&result.stdout[..], &result.stderr[..]].concat();
+    let messages = String::from_utf8_lossy(&messages).trim().to_owned();
     if !result.status.success() {
-        return Err(Errors::one(process::failure(nvlink, &arch.to_string(), result.status, &words)));
+        return Err(Error::Nvlink { program: program(), arch, status: result.status, output: messages }.into());
     }
-    if !words.is_empty() {
-        messages::show(words);
+    if !messages.is_empty() {
+        messages::show(messages);
     }
-    std::fs::read(output).map_err(|error| Errors::one(format_args!("{program} left no cubin for {arch}: {error}")))
+    Ok(std::fs::read(output).map_err(|source| Error::NoCubin { program: program(), arch, source })?)
 }

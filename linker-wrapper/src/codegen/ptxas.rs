@@ -1,4 +1,4 @@
-//! PTX to a cubin, by ptxas.
+//! Assembles PTX with ptxas.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use offload_bundle::arch::{GpuArch, PtxVersion};
 use offload_bundle::ptx::{self, DebugInfo};
 
 use crate::cli::device_options::DeviceOptions;
+use crate::codegen::error::Error;
 use crate::diag::error::Errors;
 use crate::sys::process::{self, Mode};
 use crate::sys::temp_files::Scratch;
@@ -22,49 +23,48 @@ pub struct Assembly<'a> {
     pub input: PathBuf,
     /// Cubin file to write.
     pub output: PathBuf,
-    /// Make a cubin that others can be joined to.
+    /// Generate a cubin that can be linked with others.
     pub relocatable: bool,
-    /// What the PTX carries.
+    /// The debug information in the PTX.
     pub debug_info: DebugInfo,
 }
 
-/// What a run of ptxas gives.
+/// The result of a run of ptxas.
 #[derive(Debug, Default)]
 pub struct Cubin {
     /// The cubin; empty in a dry run.
     pub bytes: Vec<u8>,
-    /// Its warnings, and what `-v` makes it say; the user's to see.
+    /// Its warnings and the output of `-v`, for the user.
     pub diagnostics: String,
-    /// Its largest resident size in bytes; 0: not known.
+    /// Its peak resident size in bytes; 0 if unknown.
     pub peak: u64,
 }
 
-/// Assembles.
+/// Runs ptxas.
 ///
 /// # Errors
-/// ptxas cannot be started or fails; its own words are in the message.
+/// ptxas cannot be started or fails; the error contains its messages.
 pub fn assemble(assembly: &Assembly<'_>, options: &DeviceOptions, mode: Mode) -> Result<Cubin, Errors> {
     let arguments = arguments(assembly, options);
     process::show(mode, assembly.ptxas, &arguments);
     if mode.dry {
         return Ok(Cubin::default());
     }
-    let (program, arch) = (assembly.ptxas.display(), assembly.arch);
-    let output = process::capture(assembly.ptxas, &arguments)
-        .map_err(|error| Errors::one(format_args!("cannot run {program}: {error}")))?;
-    let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let (program, arch) = (|| assembly.ptxas.to_owned(), assembly.arch);
+    let started = process::capture(assembly.ptxas, &arguments);
+    let output = started.map_err(|source| Error::Start { program: program(), source })?;
+    let diagnostics = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     if !output.status.success() {
-        let failure = process::failure(assembly.ptxas, &arch.to_string(), output.status, &words);
-        return Err(Errors::one(format_args!("{failure}; --save-temps keeps the PTX")));
+        return Err(Error::Ptxas { program: program(), arch, status: output.status, output: diagnostics }.into());
     }
-    let bytes = std::fs::read(&assembly.output)
-        .map_err(|error| Errors::one(format_args!("{program} left no cubin for {arch}: {error}")))?;
-    Ok(Cubin { bytes, diagnostics: words, peak: output.peak_bytes })
+    let bytes = std::fs::read(&assembly.output);
+    let bytes = bytes.map_err(|source| Error::NoCubin { program: program(), arch, source })?;
+    Ok(Cubin { bytes, diagnostics, peak: output.peak_bytes })
 }
 
-/// Gives PTX the lowest version that its target and code need: a newer one than the driver knows fails there,
-/// even beside PTX that would run. The assembler knows what needs which version, and says so: `attempt` gives its words,
-/// or none where it takes the PTX. `own` is the version that the PTX was written for.
+/// Lowers the version of PTX to the lowest that its target and code need: a driver rejects PTX of a newer version than its own,
+/// even beside other PTX that would run. `attempt` passes the PTX to an assembler, whose messages name the version that an
+/// instruction needs. `own` is the version that the PTX was emitted for.
 ///
 /// # Errors
 /// Those of `attempt`.
@@ -79,33 +79,33 @@ pub fn lower_version(
         let Some(lowered) = ptx::with_version(&ptx, version) else { break };
         match attempt(&lowered)? {
             None => return Ok(lowered),
-            // Always upwards, so that it ends.
-            Some(words) => version = asked_for(&words).max(Some(version.next())).unwrap_or(own),
+            // Each step goes up, so that the loop ends.
+            Some(messages) => version = required_version(&messages).max(Some(version.next())).unwrap_or(own),
         }
     }
     Ok(ptx)
 }
 
-/// What an assembler says of PTX; `None`: it takes it.
+/// The messages of an assembler that rejects PTX; `None` if it accepts it.
 pub type Attempted = Result<Option<String>, Errors>;
 
-/// Lets ptxas try the PTX. `None`: it is fine; else its words. `stem` names the files of this job.
+/// Runs ptxas on PTX to see whether it accepts it. `stem` is the prefix of the names of this job's files.
 ///
 /// # Errors
-/// It cannot be started.
+/// ptxas cannot be started.
 pub fn attempt(ptxas: &Path, ptx: &[u8], arch: GpuArch, stem: &str, scratch: &Scratch) -> Attempted {
     let input = scratch.write(&format!("{stem}.{}.probe.ptx", arch.virtual_name()), ptx)?;
-    // Unoptimized: only the reading of the text counts.
+    // Without optimization: only the parser matters here.
     let mut words: Vec<OsString> = ["-m64", "-O0", "-arch"].map(OsString::from).to_vec();
     words.extend([arch.to_string().into(), input.into(), "-o".into(), "/dev/null".into()]);
-    let output = process::capture(ptxas, &words)
-        .map_err(|error| Errors::one(format_args!("cannot run {}: {error}", ptxas.display())))?;
+    let started = process::capture(ptxas, &words);
+    let output = started.map_err(|source| Error::Start { program: ptxas.to_owned(), source })?;
     Ok((!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
-/// The highest PTX version that an assembler's words ask for.
-fn asked_for(words: &str) -> Option<PtxVersion> {
-    let versions = words.split("requires PTX ISA .version ").skip(1).filter_map(|rest| {
+/// The highest PTX version that the messages of an assembler require.
+fn required_version(messages: &str) -> Option<PtxVersion> {
+    let versions = messages.split("requires PTX ISA .version ").skip(1).filter_map(|rest| {
         let (major, rest) = rest.split_once('.')?;
         let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
         Some(PtxVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_rises_to_what_is_asked_for_and_no_further() {
+    fn the_version_rises_to_what_is_required_and_no_further() {
         let version = |major, minor| PtxVersion { major, minor };
         let lowered = |needed: PtxVersion, words: &str| {
             let attempt = |text: &[u8]| Ok((ptx::version(text) < Some(needed)).then(|| words.to_owned()));
@@ -146,7 +146,7 @@ mod tests {
         };
         assert_eq!(lowered(version(7, 8), ""), ".version 7.8\n");
         assert_eq!(lowered(version(8, 1), "Feature 'x' requires PTX ISA .version 8.1 or later"), ".version 8.1\n");
-        // Words that help nobody: one step at a time.
+        // A message that names no version: one step at a time.
         assert_eq!(lowered(version(8, 3), "error"), ".version 8.3\n");
         assert_eq!(lowered(version(9, 9), "requires PTX ISA .version 99.0"), ".version 9.0\n");
     }

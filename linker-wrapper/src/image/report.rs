@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use crate::cli::options::Options;
 use crate::cli::values::{ReportForm, ReportRequest};
-use crate::codegen::BackendDecision;
 use crate::device::recorded_ptx_flags::{self, FileWishes};
 use crate::device::targets::{Code, PlannedImage, TargetPlan};
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::image::fatbin::Checked;
+use crate::plan::backend::BackendDecision;
 use crate::plan::image_policy::Entry;
 use crate::sys::temp_files;
 

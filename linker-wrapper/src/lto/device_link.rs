@@ -17,7 +17,6 @@ use rayon::prelude::*;
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::values::Partitioning;
-use crate::codegen::choose::CodegenNeeds;
 use crate::codegen::{Backends, Codegen, DeviceObject, Form, PtxSource};
 use crate::device::cudadevrt::{self, DeviceLibrary};
 use crate::device::symbol_errors;
@@ -32,6 +31,7 @@ use crate::lto::partitioned::CutTarget;
 use crate::lto::private_images::PrivateImages;
 use crate::lto::result_cache::{CachedTarget, Results};
 use crate::lto::{llvm_warnings, monolithic};
+use crate::plan::backend::CodegenNeeds;
 use crate::plan::image_policy::Entry;
 use crate::profile::recorder::Recorder;
 use crate::profile::time_trace;
@@ -352,6 +352,7 @@ pub fn needs(target: &TargetPlan<'_>, jobs: usize, library: bool, options: &Devi
             || !options.nvlink_arguments.is_empty()
             // The driver does not run it as it is.
             || of_code(target, Code::Cubin).any(unlinked),
+        lto: options.lto,
         ..CodegenNeeds::none(target.arch)
     }
 }

@@ -17,7 +17,6 @@ use rayon::prelude::*;
 
 use crate::cli::values::Partitioning;
 use crate::codegen::DeviceObject;
-use crate::codegen::choose::CodegenNeeds;
 use crate::device::cudadevrt::DeviceLibrary;
 use crate::device::targets::{Code, TargetPlan};
 use crate::diag::error::{Errors, collect};
@@ -28,6 +27,7 @@ use crate::lto::partition_job::Made;
 use crate::lto::private_images::{self, PrivateImages};
 use crate::lto::result_cache::Results;
 use crate::lto::worker::UnitRange;
+use crate::plan::backend::CodegenNeeds;
 use crate::profile::time_trace;
 use crate::sys::temp_files::Scratch;
 

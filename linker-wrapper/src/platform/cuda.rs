@@ -12,7 +12,7 @@ use offload_bundle::{cubin, ltoir, ptx};
 
 use crate::cli::device_options::CUDA_TRIPLE;
 use crate::cli::values::{Part, PtxPolicy};
-use crate::codegen::{BackendDecision, Backends};
+use crate::codegen::Backends;
 use crate::device::recorded_ptx_flags::FileWishes;
 use crate::device::targets::{Code, PlannedImage, TargetPlan};
 use crate::device::{compat_checks, cudadevrt, device_files, recorded_ptx_flags};
@@ -24,6 +24,7 @@ use crate::image::fatbin::{self, Parts};
 use crate::image::report::{ImageReport, Linked};
 use crate::lto::device_link::{self, LinkedTarget, Surroundings};
 use crate::lto::result_cache::Results;
+use crate::plan::backend::BackendDecision;
 use crate::plan::image_policy::{self, Entry};
 use crate::platform::context::{LinkContext, Request};
 use crate::platform::{Bundle, DeviceLink, Platform, Products, Setup};

@@ -37,6 +37,10 @@ pub enum Error {
     NoToolkit,
     #[error("libcuda.so.1 not found: {}; it comes with NVIDIA's driver", Part::Driver.purpose())]
     NoDriver,
+    #[error("{path} cannot be used as nvJitLink: {reason}; name another with --nvjitlink-path=<file>")]
+    NvJitLink { path: PathBuf, reason: String },
+    #[error("{path} cannot be used as the CUDA driver: {reason}")]
+    Driver { path: PathBuf, reason: String },
     #[error("cannot run {program}: {source}")]
     Start { program: PathBuf, source: io::Error },
     #[error("{program} --version does not name a CUDA release ({}): is it NVIDIA's ptxas?", process::ending(*.status))]

@@ -6,9 +6,12 @@
 
 mod error;
 pub mod identity;
+pub mod libraries;
 pub mod print;
 pub mod ptxas;
 mod search;
+pub mod tool_facts;
+pub mod tools;
 mod versions;
 
 use std::path::{Path, PathBuf};
@@ -19,9 +22,7 @@ use crate::sys::process;
 use error::Error;
 use search::Tree;
 
-pub use ptxas::Ptxas;
 pub use search::Found;
-pub use versions::NVJITLINK_CREATE;
 
 /// Checks that every part that was named by itself exists.
 ///
@@ -71,9 +72,9 @@ impl Toolchain {
         }
     }
 
-    /// The path that its own option names.
-    pub fn named(&self, part: Part) -> Option<&Path> {
-        self.named.get(part)
+    /// The parts that the user named by options of their own.
+    pub fn named_parts(&self) -> &NamedParts {
+        &self.named
     }
 
     /// The path alone.

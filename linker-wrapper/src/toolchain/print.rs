@@ -3,26 +3,18 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use offload_bundle::CudaRelease;
-
 use crate::cli::values::{PARTS, Part};
 use crate::diag::error::Errors;
+use crate::toolchain::libraries::CudaDriver;
 use crate::toolchain::{Found, Toolchain, search, versions};
 
-/// The CUDA release that a driver's library is for, if it can be loaded.
-type DriverRelease<'a> = &'a dyn Fn(&Path) -> Option<CudaRelease>;
-
 /// The table, one line for each part; `host_linker` is its path and what named it.
-pub fn table(
-    toolchain: &Toolchain,
-    driver_release: DriverRelease<'_>,
-    host_linker: Result<(PathBuf, &'static str), Errors>,
-) -> String {
+pub fn table(toolchain: &Toolchain, host_linker: Result<(PathBuf, &'static str), Errors>) -> String {
     let mut text = String::new();
     for part in PARTS {
         match toolchain.part(part) {
             Ok(found) => {
-                let version = version(part, &found, driver_release).unwrap_or_else(|| "-".to_owned());
+                let version = version(part, &found).unwrap_or_else(|| "-".to_owned());
                 line(&mut text, part.name(), &version, &found.path, &found.how);
             }
             Err(_) => missing(&mut text, part, toolchain),
@@ -63,14 +55,14 @@ fn others(text: &mut String, toolchain: &Toolchain) {
 }
 
 /// Read from the file, or from the toolkit around it.
-fn version(part: Part, found: &Found, driver_release: DriverRelease<'_>) -> Option<String> {
+fn version(part: Part, found: &Found) -> Option<String> {
     match part {
         Part::Ptxas | Part::Nvlink => versions::of_program(&found.path),
         Part::NvJitLink => versions::of_nvjitlink(&found.path).map(|release| release.to_string()),
         // nvvm/libdevice/libdevice.10.bc, lib/libcudadevrt.a
         Part::Libdevice | Part::Cudadevrt => found.path.ancestors().skip(2).take(4).find_map(versions::of_tree),
         Part::Driver => {
-            let cuda = driver_release(&found.path);
+            let cuda = CudaDriver::open(&found.path).ok().and_then(|driver| driver.release());
             match (versions::of_driver(&found.path), cuda) {
                 (Some(own), Some(cuda)) => Some(format!("{own}, CUDA {cuda}")),
                 (own, cuda) => own.or_else(|| cuda.map(|cuda| format!("CUDA {cuda}"))),

@@ -4,29 +4,28 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::cli::values::Part;
-use crate::codegen::cuda_driver::CudaDriver;
-use crate::codegen::nvjitlink::NvJitLink;
 use crate::diag::error::Errors;
-use crate::toolchain::ptxas;
-use crate::toolchain::{Ptxas, Toolchain};
+use crate::toolchain::Toolchain;
+use crate::toolchain::libraries::{CudaDriver, NvJitLink};
+use crate::toolchain::ptxas::{self, Ptxas};
 
 /// Programs and libraries that generate code.
-pub struct Tools<'a> {
-    toolchain: &'a Toolchain,
+pub struct Tools {
+    toolchain: Toolchain,
     ptxas: OnceLock<Result<Ptxas, Errors>>,
     nvjitlink: OnceLock<Result<NvJitLink, Errors>>,
     driver: OnceLock<Result<CudaDriver, Errors>>,
 }
 
-impl<'a> Tools<'a> {
+impl Tools {
     /// Looks nothing up yet.
-    pub fn new(toolchain: &'a Toolchain) -> Self {
+    pub fn new(toolchain: Toolchain) -> Self {
         Tools { toolchain, ptxas: OnceLock::new(), nvjitlink: OnceLock::new(), driver: OnceLock::new() }
     }
 
     /// Where the parts of the toolkit are.
-    pub fn toolchain(&self) -> &'a Toolchain {
-        self.toolchain
+    pub fn toolchain(&self) -> &Toolchain {
+        &self.toolchain
     }
 
     /// ptxas with its version.
@@ -51,8 +50,8 @@ impl<'a> Tools<'a> {
     /// # Errors
     /// It was not found, or it cannot be loaded.
     pub fn nvjitlink(&self) -> Result<&NvJitLink, Errors> {
-        let opened = self.nvjitlink.get_or_init(|| NvJitLink::open(&self.toolchain.part(Part::NvJitLink)?.path));
-        opened.as_ref().map_err(Clone::clone)
+        let open = || Ok(NvJitLink::open(&self.toolchain.part(Part::NvJitLink)?.path)?);
+        self.nvjitlink.get_or_init(open).as_ref().map_err(Clone::clone)
     }
 
     /// The CUDA driver, loaded.
@@ -60,7 +59,7 @@ impl<'a> Tools<'a> {
     /// # Errors
     /// It was not found, or it cannot be loaded.
     pub fn driver(&self) -> Result<&CudaDriver, Errors> {
-        let opened = self.driver.get_or_init(|| CudaDriver::open(&self.toolchain.part(Part::Driver)?.path));
-        opened.as_ref().map_err(Clone::clone)
+        let open = || Ok(CudaDriver::open(&self.toolchain.part(Part::Driver)?.path)?);
+        self.driver.get_or_init(open).as_ref().map_err(Clone::clone)
     }
 }

@@ -1,0 +1,130 @@
+//! Why a backend does not support a link, and the errors made of such reasons.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use offload_bundle::arch::{CudaRelease, GpuArch, LtoIrVersion, PtxVersion};
+
+use crate::cli::values::{Backend, Part};
+
+/// Why a backend does not support a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unsupported {
+    /// The tool was not found or cannot be loaded: the error, which says what to do.
+    Absent(String),
+    /// Several objects have to be linked, and there is no nvlink.
+    NoNvlink,
+    /// The tool does not read LTO-IR.
+    NoLtoIr,
+    /// There is LTO-IR, and link-time optimization is disabled.
+    LtoOff,
+    /// LTO-IR newer than the tool.
+    LtoIrNewer { version: LtoIrVersion, known: LtoIrVersion, release: CudaRelease },
+    /// PTX newer than the tool.
+    PtxNewer { version: PtxVersion, known: PtxVersion, release: CudaRelease },
+    /// The target needs newer PTX than the tool knows.
+    TargetNewer { arch: GpuArch, needed: PtxVersion, known: PtxVersion, release: CudaRelease },
+    /// The tool no longer generates code for the target.
+    TargetOlder { arch: GpuArch, oldest: GpuArch, release: CudaRelease },
+}
+
+/// A backend with the reason why it does not support a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// The backend.
+    pub backend: Backend,
+    /// The reason.
+    pub reason: Unsupported,
+}
+
+/// No backend that may be used supports a link.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// `--offload-backend=auto`, and one reason alone helps the user.
+    #[error("{0}")]
+    Only(Rejected),
+    /// `--offload-backend=auto`.
+    #[error("nothing here can link the code for {arch}: {}", joined(.rejected))]
+    NoBackend { arch: GpuArch, rejected: Vec<Rejected> },
+    /// `--offload-backend` with a name.
+    #[error("--offload-backend={} cannot link the code for {arch}: {}", .backend.option(), joined(.rejected))]
+    Selected { backend: Backend, arch: GpuArch, rejected: Vec<Rejected> },
+    /// The tool was named by an option of its own.
+    #[error(
+        "{}{path} cannot link the code for {arch}: {rejected}, leave the option out, or choose another tool with \
+         --offload-backend=",
+        .part.option()
+    )]
+    Named { part: Part, path: PathBuf, arch: GpuArch, rejected: Rejected },
+}
+
+fn joined(rejected: &[Rejected]) -> String {
+    rejected.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let advice = self.reason.advice(self.backend);
+        match &self.reason {
+            Unsupported::Absent(_) => formatter.write_str(advice),
+            reason => write!(formatter, "{}: {advice}", reason.text(self.backend)),
+        }
+    }
+}
+
+impl Unsupported {
+    /// The reason alone, for the report.
+    pub fn text(&self, backend: Backend) -> String {
+        let tool = |release: &CudaRelease| match backend {
+            Backend::Driver => format!("this driver (CUDA {release})"),
+            _ => format!("{backend} {release}"),
+        };
+        match self {
+            Unsupported::Absent(_) => format!("{backend} is not there"),
+            Unsupported::NoNvlink => "several pieces must be joined, and there is no nvlink".to_owned(),
+            Unsupported::NoLtoIr => format!("there is LTO-IR to link, which {backend} does not read"),
+            Unsupported::LtoOff => "there is LTO-IR to link, and link-time optimization is off (-fno-lto)".to_owned(),
+            Unsupported::LtoIrNewer { version, known, release } => {
+                format!("LTO-IR {version} is newer than {}, which knows {known}", tool(release))
+            }
+            Unsupported::PtxNewer { version, known, release } => {
+                format!("PTX {version} is newer than {}, which knows {known}", tool(release))
+            }
+            Unsupported::TargetNewer { arch, needed, known, release } => {
+                let first = needed.cuda_release().map_or_else(String::new, |first| format!(" (CUDA {first})"));
+                format!("{arch} needs PTX {needed}{first}, and {} knows {known}", tool(release))
+            }
+            Unsupported::TargetOlder { arch, oldest, release } => {
+                format!("{} makes no code for {arch}, only from {oldest} on", tool(release))
+            }
+        }
+    }
+
+    /// What the user can do about it.
+    fn advice(&self, backend: Backend) -> &str {
+        match (self, backend) {
+            (Unsupported::Absent(reason), _) => reason,
+            (Unsupported::NoNvlink, _) => {
+                "install the whole CUDA toolkit, name nvlink with --nvlink-path=<file>, or choose --offload-backend=nvjitlink"
+            }
+            (Unsupported::NoLtoIr, _) => {
+                "choose --offload-backend=nvjitlink, or compile with clang -foffload-lto, or to PTX or machine code"
+            }
+            (Unsupported::LtoOff, _) => "leave out -fno-lto, or compile the files to PTX or machine code",
+            (Unsupported::LtoIrNewer { .. } | Unsupported::PtxNewer { .. }, Backend::Driver) => {
+                "update the driver, compile with an older CUDA, or choose another --offload-backend"
+            }
+            (Unsupported::LtoIrNewer { .. } | Unsupported::PtxNewer { .. }, _) => {
+                "name a newer one, or compile with an older CUDA"
+            }
+            (Unsupported::TargetNewer { .. }, Backend::Driver) => {
+                "update the driver, or choose another --offload-backend"
+            }
+            (Unsupported::TargetNewer { .. }, Backend::Ptxas) => "name a newer toolkit with --cuda-path=<dir>",
+            (Unsupported::TargetNewer { .. }, Backend::NvJitLink) => {
+                "name a newer library with --nvjitlink-path=<file>"
+            }
+            (Unsupported::TargetOlder { .. }, _) => "name one of an older CUDA",
+        }
+    }
+}

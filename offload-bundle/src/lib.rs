@@ -1,29 +1,75 @@
-//! The containers of offloaded device code, as bytes: no LLVM, no processes, no files, no GPU, and no threads but
-//! rayon's, on which [`fatbin::FatbinBuilder`] compresses.
+//! Reads, writes and edits the containers of offloaded device code: LLVM's offload binaries, NVIDIA's fatbins and cubins, HIP's bundles,
+//! and the objects, libraries and programs that carry them.
 //!
-//! A compiler for GPUs puts the device code of a source file into its host object, and the linker's wrapper takes it out again. The way
-//! of a device image through this crate is that way:
+//! The crate works on bytes alone. It needs no LLVM, no CUDA toolkit and no GPU, opens no files, starts no processes, contains no `unsafe`
+//! code, and uses no threads but rayon's, on which [`fatbin::FatbinBuilder`] compresses. The program `offload-bundle` is its command
+//! line; fatlink links device code with it.
 //!
-//! 1. [`host_object`] tells what a file is. Of an ELF object it finds the sections with device code, and the offload entries: the
-//!    kernels and variables that the host code wants. [`archive`] opens libraries into such objects.
-//! 2. [`offload_binary`] takes those sections apart: each image with its target triple, architecture and kind.
-//! 3. [`cubin`] reads an image that is machine code of an NVIDIA GPU: what it was made for, what it defines, what it lacks.
-//!    [`ptx`] and [`ltoir`] do so for the forms that still have to be compiled.
-//! 4. [`arch`] knows which GPU runs which code, and which PTX version it takes to write for it.
-//! 5. [`fatbin`] bundles machine code, PTX and LTO-IR for the CUDA runtime, byte for byte as NVIDIA's `fatbinary` and nvFatbin do, and
-//!    reads such bundles again.
-//! 6. [`coverage`] tells what the driver will run of such a bundle on each GPU, and what is wrong with it. The programs
-//!    `offload-bundle explain` and `offload-bundle check` print it.
-//! 7. [`listing`] walks all of these for people: what does this file carry? The program `offload-bundle` prints it, and takes it out.
-//!    [`selection`] is how people say which of the images they mean.
-//!    [`difference`] compares two files so, and [`usage`] tells what their kernels take of a GPU.
-//! 8. [`strip`] drops images from programs, libraries and objects that are linked already; [`annotate`] writes a string into the
-//!    offload binaries of objects that are compiled already.
+//! # Example
 //!
-//! Every reader takes bytes that anybody may have written. It answers with what is there or with a [`FormatError`] that says what is
-//! wrong and where; it does not panic, and it takes no memory because a number in the bytes asks for it. Images are borrowed from the
-//! data given, as they may be large. `damaged_input_tests.rs` tests that for all readers; the tests in `tests/` hold our bytes against those of the real
-//! tools.
+//! Put PTX for two GPUs into a fatbin, list what the fatbin holds, and ask what a GPU in between runs of it:
+//!
+//! ```
+//! use offload_bundle::archive::reject_thin_members;
+//! use offload_bundle::coverage::{self, Driver};
+//! use offload_bundle::fatbin::{self, BuilderOptions, FatbinBuilder};
+//! use offload_bundle::{GpuArch, listing};
+//!
+//! let mut builder = FatbinBuilder::new(BuilderOptions::default());
+//! for number in [80, 90] {
+//!     let ptx = format!(".version 8.0\n.target sm_{number}\n.address_size 64\n.visible .entry k() {{ ret; }}\n");
+//!     builder.add_ptx(GpuArch::plain(number), ptx.into_bytes(), "kernel.cu", "")?;
+//! }
+//! let fatbin = builder.finish()?;
+//!
+//! let rows = listing::list(&fatbin, reject_thin_members)?;
+//! let targets: Vec<&str> = rows.iter().map(|row| row.target.as_str()).collect();
+//! assert_eq!(targets, ["sm_80", "sm_90"]);
+//!
+//! let codes = coverage::inspect(&fatbin::read(&fatbin)?);
+//! let outcome = coverage::outcome(&codes, GpuArch::plain(86), Driver::NewEnough);
+//! assert_eq!(outcome.brief(), "ptx 80");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `examples/` has small programs: `list_images`, `extract_images`, `build_fatbin` and `explain_fatbin`.
+//!
+//! # Terms
+//!
+//! | term | meaning |
+//! | --- | --- |
+//! | image | device code of one form for one target: a cubin for `sm_90`, PTX, LTO-IR, bitcode |
+//! | target | what an image is compiled for: `sm_90`, `gfx90a`, `x86_64` |
+//! | offload binary | LLVM's container of images in a host object, section `.llvm.offloading` |
+//! | fatbin, entry | NVIDIA's container, of which the driver chooses one entry: an image with its header |
+//! | cubin | an ELF file with NVIDIA's machine code (SASS), relocatable or finished |
+//! | offload entry | a record in a host object that names a kernel or variable which the host code refers to on the device |
+//! | device link | the link of the device code of one target |
+//!
+//! # Modules
+//!
+//! Lower layers come first; none uses one behind it.
+//!
+//! 1. [`arch`] holds the rules of GPUs: which runs which code, and which PTX version and CUDA release it takes. [`printable`] escapes what
+//!    files call themselves.
+//! 2. [`archive`] reads archives. [`offload_binary`] and [`hip_bundle`] read and write the containers of LLVM and of HIP.
+//! 3. [`host_object`] tells what a file is, and finds the sections with device code and the offload entries of a host object.
+//!    [`elf_edit`] edits ELF files in place.
+//! 4. [`cubin`] reads NVIDIA's machine code: its target, its symbols, the resources of its kernels. [`ptx`] and [`ltoir`] read the forms
+//!    that still have to be compiled; [`ptx::join`] joins several PTX modules into one.
+//! 5. [`fatbin`] builds fatbins, byte for byte as NVIDIA's `fatbinary` and nvFatbin do, and reads them.
+//! 6. [`coverage`] predicts what the driver runs of a fatbin on each GPU, and reports its faults.
+//! 7. [`listing`] lists the images of any file, and [`selection`] selects among them. [`difference`] compares two files image by image,
+//!    [`usage`] reports the resources that kernels take.
+//! 8. [`strip`] drops images from linked programs, libraries and objects; [`annotate`] writes a string into the offload binaries of
+//!    compiled objects.
+//!
+//! # Untrusted input
+//!
+//! Every reader accepts arbitrary bytes. It returns what is there or a [`FormatError`] with what is wrong and where; it does not panic, and
+//! it allocates nothing because of a number in the data alone. Images are borrowed from the data, since they may be large.
+//! `damaged_input_tests.rs` and the fuzz targets test this for all readers; the tests in `tests/` compare the bytes that are written with
+//! those of the real tools.
 #![forbid(unsafe_code)]
 
 pub mod annotate;

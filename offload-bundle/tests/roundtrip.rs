@@ -1,5 +1,6 @@
 //! Every container in every object, archive and program below some folders is taken apart and put together again: the bytes must be
 //! the same. `cargo xtask roundtrip` runs it over the installed CUDA and LLVM, which is too much for each `cargo test`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

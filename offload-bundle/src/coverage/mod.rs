@@ -10,7 +10,7 @@
 //! 2. [`outcome`] answers for one GPU and driver.
 //!    In a program of nvcc's `-rdc` the driver may link the objects again, where nothing that was linked fits: `relink` tells what of.
 //! 3. [`check`] asks [`outcome`] for all GPUs and lists what somebody who ships the fatbin should know.
-//! 4. [`containers`] finds the fatbins of a file, and which of them were linked of which; [`Report`] and [`CheckReport`] are what the program prints.
+//! 4. [`containers`] finds the fatbins of a file, and which of them were linked of which; [`ExplainReport`] and [`CheckReport`] are what the program prints.
 //!
 //! Nothing here reads files, or needs a GPU.
 

@@ -1,6 +1,5 @@
-//! Links LLVM statically: one program that starts in a few milliseconds and
-//! needs no libLLVM where it runs. `static:-bundle` keeps 400 MB of archives
-//! out of the rlib; inkwell's own linking is off (`llvm22-1-no-llvm-linking`).
+//! Links LLVM statically, so that the program starts in a few milliseconds and needs no libLLVM where it runs. `static:-bundle`
+//! keeps 400 MB of archives out of the rlib; inkwell's own linking is off (`llvm22-1-no-llvm-linking`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,16 +15,16 @@ fn main() {
     let prefix = std::env::var_os("LLVM_SYS_221_PREFIX").unwrap_or_else(|| "/usr/lib/llvm-22".into());
     let llvm_config = PathBuf::from(prefix).join("bin/llvm-config");
     compile_shim(&llvm_config);
-    println!("cargo::rustc-link-search=native={}", ask(&llvm_config, &["--libdir"]).trim());
-    for library in ask(&llvm_config, &with_components("--libnames")).split_whitespace() {
+    println!("cargo::rustc-link-search=native={}", query(&llvm_config, &["--libdir"]).trim());
+    for library in query(&llvm_config, &with_components("--libnames")).split_whitespace() {
         let name = library.trim_start_matches("lib").trim_end_matches(".a");
         println!("cargo::rustc-link-lib=static:-bundle={name}");
     }
-    // Of the system libraries that LLVM may want (`--system-libs`), code for these targets wants few:
-    // not z3 and libxml2, which a bare machine lacks. zlib comes from its archive, for the same reason,
-    // and zstd from the zstd crate, which offload-bundle brings: a second copy could not be told apart.
+    // Code for these targets needs few of the system libraries that `--system-libs` lists; z3 and libxml2, which many systems
+    // lack, are not among them. zlib is linked from its archive for the same reason. zstd comes with the zstd crate, which
+    // offload-bundle depends on; a second copy would define the same symbols.
     link_archive("z");
-    // LLVM is C++; its library comes along too, where the compiler has it as an archive.
+    // The C++ library, as an archive if the compiler has one.
     link_archive("stdc++");
     provide_newer_glibc();
 }
@@ -33,7 +32,7 @@ fn main() {
 /// The C++ files, compiled as LLVM itself is: without exceptions and run-time types.
 fn compile_shim(llvm_config: &Path) {
     println!("cargo::rerun-if-changed=src/sys");
-    let headers = ask(llvm_config, &["--includedir"]);
+    let headers = query(llvm_config, &["--includedir"]);
     let mut compiler = cc::Build::new();
     compiler.cpp(true).std("c++17").flag("-fno-exceptions").flag("-fno-rtti").cpp_link_stdlib(None);
     compiler
@@ -43,8 +42,8 @@ fn compile_shim(llvm_config: &Path) {
         .compile("fatlink_llvm");
 }
 
-/// The compiler's archive of a library, or its shared library where there is none. The archive is linked by a folder that
-/// holds nothing else: its own also has the C library of this machine, which may not be the one to link against.
+/// Links the compiler's archive of a library, or the shared library if there is none. The archive is found in a folder of its own:
+/// the compiler's folder also holds this machine's C library, which may not be the one to link against.
 fn link_archive(name: &str) {
     let file = format!("lib{name}.a");
     let found = Command::new("c++").arg(format!("-print-file-name={file}")).output();
@@ -62,7 +61,7 @@ fn link_archive(name: &str) {
     println!("cargo::rustc-link-lib=static:-bundle={name}");
 }
 
-/// Behind the archives that want it, as linkers that read once need it.
+/// Links newer_glibc.c behind the archives that reference it, for linkers that read archives once.
 fn provide_newer_glibc() {
     const NAME: &str = "fatlink_newer_glibc";
     println!("cargo::rerun-if-changed=src/newer_glibc.c");
@@ -79,7 +78,7 @@ fn with_components(flag: &str) -> Vec<&str> {
     ["--link-static", flag].into_iter().chain(COMPONENTS).collect()
 }
 
-fn ask(llvm_config: &Path, arguments: &[&str]) -> String {
+fn query(llvm_config: &Path, arguments: &[&str]) -> String {
     let output = Command::new(llvm_config).args(arguments).output().unwrap_or_else(|error| {
         panic!("{}: {error}: LLVM 22 is missing; `cargo xtask setup` installs it", llvm_config.display())
     });

@@ -1,39 +1,39 @@
-//! What a bitcode file says of itself before any of it is loaded: who wrote it.
+//! The bitcode container, as far as it is read without LLVM: the producer, and checks before LLVM's reader runs.
 //!
-//! Source of the format: LLVM's "Bitcode File Format" (Bitstream Container Format, wrapper,
-//! IDENTIFICATION_BLOCK). Total over any bytes.
+//! The format is LLVM's "Bitcode File Format" (Bitstream Container Format, wrapper, IDENTIFICATION_BLOCK). No bytes make these
+//! functions panic.
 
 use crate::{BitcodeError, IrError};
 
 /// Magic of raw bitcode, "BC" 0xC0DE.
 const RAW_MAGIC: [u8; 4] = [b'B', b'C', 0xC0, 0xDE];
-/// Magic of the wrapper that Darwin puts around bitcode, 0x0B17C0DE little endian.
+/// Magic of the wrapper that Darwin puts around bitcode: 0x0B17C0DE, little endian.
 const WRAPPER_MAGIC: [u8; 4] = [0xDE, 0xC0, 0x17, 0x0B];
 const IDENTIFICATION_BLOCK: u64 = 13;
 const CODE_STRING: u64 = 1;
-/// Abbreviation ids of the top level have 2 bits, and only blocks are there.
+/// Abbreviation ids at the top level have 2 bits; there are only blocks.
 const TOP_LEVEL_WIDTH: u64 = 2;
 const MODULE_BLOCK: u64 = 8;
 const PARAMATTR_GROUP_BLOCK: u64 = 10;
 const GROUP_ENTRY: u64 = 3;
-/// Where a group's parameter would stand, for attributes of the function itself.
+/// The parameter index that stands for the function itself.
 const OF_THE_FUNCTION: u64 = 0xffff_ffff;
-/// More parameters than any real function has.
+/// No real function has more parameters.
 const MOST_PARAMETERS: u64 = 1 << 16;
 
-/// The LLVM that is linked in.
+/// The version of the LLVM that is linked in.
 pub fn our_version() -> String {
     let (major, minor, patch) = inkwell::support::get_llvm_version();
     format!("{major}.{minor}.{patch}")
 }
 
-/// Whether the bytes start as bitcode does.
+/// Whether the bytes start with a magic of bitcode.
 pub fn is_bitcode(bytes: &[u8]) -> bool {
     bytes.starts_with(&RAW_MAGIC) || bytes.starts_with(&WRAPPER_MAGIC)
 }
 
-/// The producer's words in the identification block, such as "LLVM22.1.8". `None` where there is no
-/// such block or it is damaged: LLVM's own reader then says what is wrong.
+/// The producer in the identification block, such as "LLVM22.1.8". `None` if there is no such block or it is damaged; LLVM's
+/// reader then reports what is wrong.
 pub fn producer(bytes: &[u8]) -> Option<String> {
     let mut reader = BitReader::new(unwrap(bytes)?, 32);
     if reader.fixed(TOP_LEVEL_WIDTH)? != ENTER_SUBBLOCK {
@@ -43,7 +43,7 @@ pub fn producer(bytes: &[u8]) -> Option<String> {
     if block.id == IDENTIFICATION_BLOCK { identification_string(&mut reader, block.width) } else { None }
 }
 
-/// Refuses what is not bitcode and what a newer LLVM wrote.
+/// Rejects what is not bitcode, what a newer LLVM wrote, and what would exhaust the memory of LLVM's reader.
 pub(crate) fn check(unit: &str, bytes: &[u8]) -> Result<(), IrError> {
     if !is_bitcode(bytes) {
         return Err(IrError::Bitcode { unit: unit.to_owned(), cause: BitcodeError::Magic });
@@ -59,7 +59,7 @@ pub(crate) fn check(unit: &str, bytes: &[u8]) -> Result<(), IrError> {
     Ok(())
 }
 
-/// "LLVM23.1.0-rust-1.99" -> "23.1.0"; other producers number themselves differently and give none.
+/// "LLVM23.1.0-rust-1.99" -> "23.1.0"; `None` for other producers, whose versions are not LLVM's.
 fn version_in(producer: &str) -> Option<String> {
     let digits = producer.strip_prefix("LLVM")?;
     let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(digits.len());
@@ -71,8 +71,8 @@ fn major(version: &str) -> u32 {
     version.split('.').next().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The first group of attributes that belongs to a parameter beyond [`MOST_PARAMETERS`]. LLVM's reader would make a list of
-/// as many elements, of gigabytes in the worst case. `None` also where the blocks before cannot be read: LLVM says why.
+/// The first parameter index beyond [`MOST_PARAMETERS`] that has attributes. LLVM's reader would allocate a list of as many
+/// elements, gigabytes in the worst case. `None` also if the blocks before are unreadable, which LLVM reports.
 fn absurd_parameter(bytes: &[u8]) -> Option<u64> {
     let mut reader = BitReader::new(unwrap(bytes)?, 32);
     loop {
@@ -101,7 +101,7 @@ fn in_module(reader: &mut BitReader<'_>, width: u64) -> Option<u64> {
     }
 }
 
-/// Records of group, parameter, and the attributes.
+/// Reads records of group, parameter index, and attributes.
 fn in_attribute_groups(reader: &mut BitReader<'_>, width: u64) -> Option<u64> {
     let mut abbreviations = Vec::new();
     loop {
@@ -156,7 +156,7 @@ fn identification_string(reader: &mut BitReader<'_>, width: u64) -> Option<Strin
     }
 }
 
-/// The record that an abbreviation id announces; empty for the definition of an abbreviation, which is noted.
+/// The record behind an abbreviation id. The definition of an abbreviation is added to the list and gives an empty record.
 fn record(reader: &mut BitReader<'_>, id: u64, abbreviations: &mut Vec<Vec<Operand>>) -> Option<Vec<u64>> {
     match id {
         DEFINE_ABBREV => {
@@ -180,7 +180,7 @@ fn define_abbreviation(reader: &mut BitReader<'_>) -> Option<Vec<Operand>> {
                 2 => Operand::Vbr(reader.vbr(5)?),
                 3 => Operand::Array,
                 4 => Operand::Char6,
-                // A blob never occurs in this block.
+                // A blob does not occur in these blocks.
                 _ => return None,
             }
         });
@@ -226,7 +226,7 @@ fn scalar(reader: &mut BitReader<'_>, operand: Operand) -> Option<u64> {
 /// The header of a block.
 struct Block {
     id: u64,
-    /// Bits of an abbreviation id inside.
+    /// Width of the abbreviation ids inside, in bits.
     width: u64,
     words: u64,
 }
@@ -256,7 +256,7 @@ impl<'a> BitReader<'a> {
         Some(value)
     }
 
-    /// A variable-width number in chunks of `width` bits, the top bit of each saying "more".
+    /// A variable-width number in chunks of `width` bits; the top bit of a chunk means that another one follows.
     fn vbr(&mut self, width: u64) -> Option<u64> {
         if !(2..=32).contains(&width) {
             return None;
@@ -276,14 +276,14 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// The header of a block, behind the id that announces it.
+    /// The header of a block, behind ENTER_SUBBLOCK.
     fn enter(&mut self) -> Option<Block> {
         let (id, width) = (self.vbr(8)?, self.vbr(4)?);
         self.align32()?;
         Some(Block { id, width, words: self.fixed(32)? })
     }
 
-    /// Goes to the end of a block that was just entered.
+    /// Skips to the end of a block that was just entered.
     fn skip(&mut self, block: &Block) -> Option<()> {
         self.bit = self.bit.checked_add(usize::try_from(block.words).ok()?.checked_mul(32)?)?;
         Some(())
@@ -303,7 +303,7 @@ mod tests {
         let context = inkwell::context::Context::create();
         let module = context.create_module("m");
         let buffer = module.write_bitcode_to_memory();
-        // inkwell counts a NUL behind the bitcode in.
+        // inkwell includes the NUL behind the bitcode.
         buffer.as_slice().to_vec()
     }
 
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_of_a_parameter_that_no_function_has_are_refused() {
+    fn attributes_of_a_parameter_that_no_function_has_are_rejected() {
         let context = inkwell::context::Context::create();
         let module = context.create_module("m");
         let byte = context.i8_type();

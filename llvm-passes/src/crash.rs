@@ -1,12 +1,18 @@
-//! What happens when LLVM itself crashes: damaged bitcode and rare code can take it down with a signal. The same is done
-//! where the fault is our own, and where no memory is left.
+//! Reporting a crash of LLVM, which damaged bitcode and rare code can cause; also crashes of our own, and running out of memory.
 //!
-//! The state of the process cannot be trusted then, so it does not try to go on: it becomes, by `execve`,
-//! a fresh copy of this program, which is told what LLVM was doing, cleans up and reports. A link that
-//! goes well pays nothing for this.
+//! After a crash the state of the process cannot be trusted. The signal handler replaces the process, by `execve`, with a fresh
+//! copy of the program, whose arguments tell what LLVM was doing; the copy cleans up and reports the error. A link that succeeds
+//! pays nothing for this.
 //!
-//! A mapped file that somebody cuts short raises SIGBUS where its lost pages are read. The handler finds the file by the
-//! address in a list of all mappings ([`watch_mapping`]), and the fresh copy names it.
+//! If another process truncates a mapped file, reading the lost pages raises SIGBUS. The handler finds the file by the address in
+//! a list of all mappings ([`watch_mapping`]), and the fresh copy names it.
+//!
+//! A program calls [`prepare`] at its start; this crate brackets its calls of LLVM with descriptions of what they do.
+//!
+//! # Safety
+//!
+//! The handler runs at any point of any thread. It calls only functions that are safe in a signal handler, reads only atomics and
+//! memory that is never freed, and neither allocates nor locks.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -19,16 +25,15 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::{out_of_memory, sys};
 
-/// First argument of the fresh copy. Behind it: the signal's number or [`NO_MEMORY`], what LLVM was doing (nothing, if it
-/// was not running), what was given to [`prepare`] and [`note_output`], and the command line that was given to
-/// [`remember_line`].
+/// First argument of the fresh copy. The others are: the signal's number or [`NO_MEMORY`]; what LLVM was doing, empty if it was not
+/// running; the note of [`prepare`]; the file of [`note_output`]; and the command line of [`remember_line`].
 pub const REPORT_FLAG: &str = "--report-crash-of-llvm";
 
-/// In the place of a signal's number: the memory has run out.
+/// Stands in place of a signal's number if memory ran out.
 pub const NO_MEMORY: &str = "no-memory";
 
 thread_local! {
-    /// What LLVM is doing on this thread; null: it is not running.
+    /// What LLVM is doing on this thread; null if it is not running.
     static ACTIVITY: Cell<*const c_char> = const { Cell::new(ptr::null()) };
 }
 
@@ -36,22 +41,21 @@ static PROGRAM_NAME: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 static NOTE: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 static OUTPUT: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 static BEFORE_REPORT: OnceLock<fn()> = OnceLock::new();
-/// The argument list of the fresh copy, with room for what only the handler knows; null: without a command line.
+/// The argument list of the fresh copy, with room for what only the handler knows; null if there is no command line to pass.
 static ARGUMENTS: AtomicPtr<*const c_char> = AtomicPtr::new(ptr::null_mut());
 
-/// What stands before the command line in the fresh copy's arguments: its name, the flag, the signal, the activity, the note,
-/// the output.
+/// Number of arguments before the command line: the program's name, the flag, the signal, the activity, the note, the output.
 const OWN_ARGUMENTS: usize = 6;
 
-/// Signals by which a crash shows.
+/// Signals that mean a crash.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 
-/// From now on a crash of LLVM is reported. `program_name` and `note` are handed to the fresh copy.
+/// Reports crashes from now on. The fresh copy receives `program_name` and `note`.
 pub fn prepare(program_name: &str, note: &str) {
     report_signals(program_name, note, &SIGNALS);
 }
 
-/// From now on the fresh copy gets this process's own command line, too, and can look for what LLVM could not compile.
+/// Passes this process's command line to the fresh copy, too, which can then search for the code that LLVM could not compile.
 pub fn remember_line(words: &[OsString]) {
     // An argument cannot hold a NUL.
     let leaked = |word: &OsString| CString::new(word.as_bytes()).unwrap_or_default().into_raw().cast_const();
@@ -60,21 +64,21 @@ pub fn remember_line(words: &[OsString]) {
     ARGUMENTS.store(Box::leak(arguments.into_boxed_slice()).as_mut_ptr(), Ordering::Release);
 }
 
-/// As [`prepare`], for a process whose crashes are reported by the one that started it: only a mapped file that cannot be
-/// read any more is reported, because no other process can tell which file that was.
+/// As [`prepare`], for a worker, whose crashes its parent reports: only an unreadable mapped file is reported here, because no
+/// other process knows which file that was.
 pub fn prepare_for_mappings(program_name: &str, note: &str) {
     report_signals(program_name, note, &[libc::SIGBUS]);
 }
 
-/// Names a file that is half written, for the fresh copy to remove.
+/// Names a file that is being written, for the fresh copy to remove.
 pub fn note_output(file: &str) {
     OUTPUT.store(leaked(file), Ordering::Release);
 }
 
-/// Sets what runs before the fresh copy starts, for what only this process can clean up. It runs in a signal handler: it
-/// may neither allocate nor wait for a lock.
+/// Sets a function that runs before the fresh copy starts and releases what only this process can release. It runs in a signal
+/// handler: it may neither allocate nor wait for a lock.
 pub fn before_report(clean_up: fn()) {
-    // It is always the same.
+    // All callers pass the same function.
     let _ = BEFORE_REPORT.set(clean_up);
 }
 
@@ -99,11 +103,11 @@ fn report_signals(program_name: &str, note: &str, signals: &[c_int]) {
     }
 }
 
-/// What an activity begins with where a mapped file could not be read any more; behind it the file's path.
+/// The start of an activity that means an unreadable mapped file; the file's path follows.
 pub const UNREADABLE_MAPPING: &str = "unreadable mapping: ";
 
-/// A file in memory, as the signal handler finds it. Entries stay in the list for good, because a handler may be reading it
-/// at any time; the mapping that an entry was made for ends with its [`WatchedMapping`].
+/// An entry of the list of mappings that the signal handler searches. Entries are never freed, because a handler may be reading
+/// the list at any time; dropping the [`WatchedMapping`] empties the entry's range.
 struct Mapping {
     start: AtomicUsize,
     end: AtomicUsize,
@@ -113,7 +117,7 @@ struct Mapping {
 
 static MAPPINGS: AtomicPtr<Mapping> = AtomicPtr::new(ptr::null_mut());
 
-/// Names a mapping in crash reports until it is dropped, which must be before the memory is unmapped.
+/// Keeps a mapping in the list. It must be dropped before the memory is unmapped.
 #[derive(Debug)]
 pub struct WatchedMapping(*const Mapping);
 
@@ -122,7 +126,7 @@ unsafe impl Send for WatchedMapping {}
 // SAFETY: as above.
 unsafe impl Sync for WatchedMapping {}
 
-/// Lets a crash report name `path` if the bytes, which are a mapping of it, cannot be read any more.
+/// Adds a mapping of `path` to the list, so that a crash report names the file if the bytes become unreadable.
 pub fn watch_mapping(bytes: &[u8], path: &Path) -> WatchedMapping {
     let range = bytes.as_ptr_range();
     // A path cannot hold a NUL.
@@ -131,7 +135,7 @@ pub fn watch_mapping(bytes: &[u8], path: &Path) -> WatchedMapping {
     let entry = Box::into_raw(Box::new(Mapping { start, end, text, next: ptr::null() }));
     let mut first = MAPPINGS.load(Ordering::Acquire);
     loop {
-        // SAFETY: the entry is ours alone until it is in the list.
+        // SAFETY: no other thread knows the entry until it is in the list.
         unsafe { (*entry).next = first };
         match MAPPINGS.compare_exchange(first, entry, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return WatchedMapping(entry),
@@ -149,10 +153,10 @@ impl Drop for WatchedMapping {
     }
 }
 
-/// What to report of the mapping that holds the address. Called by the signal handler: it neither allocates nor locks.
+/// The activity to report for the mapping that contains the address. The signal handler calls it.
 fn mapping_at(address: usize) -> Option<&'static CStr> {
     let mut entry = MAPPINGS.load(Ordering::Acquire).cast_const();
-    // SAFETY: entries are never freed, and whole before they are in the list.
+    // SAFETY: entries are complete when they enter the list, and never freed.
     while let Some(mapping) = unsafe { entry.as_ref() } {
         let end = mapping.end.load(Ordering::Acquire);
         if (mapping.start.load(Ordering::Acquire)..end).contains(&address) {
@@ -163,7 +167,7 @@ fn mapping_at(address: usize) -> Option<&'static CStr> {
     None
 }
 
-/// Runs `work`, in which LLVM does what `activity` says ("reading a.o").
+/// Runs `work`. A crash report says that LLVM was doing `activity` ("reading a.o").
 pub(crate) fn during<T>(activity: &str, work: impl FnOnce() -> T) -> T {
     struct Restore(*const c_char);
     impl Drop for Restore {
@@ -176,20 +180,20 @@ pub(crate) fn during<T>(activity: &str, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// What the activities begin with in which LLVM compiles: optimization and code generation.
+/// The start of the activity of an optimization.
 pub const OPTIMIZING: &str = "optimizing the code for";
-/// As [`OPTIMIZING`].
+/// The start of the activity of code generation.
 pub const GENERATING: &str = "generating code for";
 
-/// What an activity begins with that is not LLVM's.
+/// The start of an activity of another library than LLVM.
 pub const OTHER_LIBRARY: &str = "not LLVM: ";
 
-/// As for LLVM, for another library that can crash: `activity` is a whole sentence without its full stop ("libx links a.o").
+/// Runs `work`, in which a library other than LLVM may crash. `activity` is a sentence without its full stop ("libx links a.o").
 pub fn during_other<T>(activity: &str, work: impl FnOnce() -> T) -> T {
     during(&format!("{OTHER_LIBRARY}{activity}"), work)
 }
 
-/// The thread that reports; 0: none does.
+/// The thread that reports a crash; 0 if there is none.
 static REPORTER: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn handle(signal: c_int, information: *const libc::siginfo_t, _context: *const c_void) {
@@ -197,7 +201,7 @@ extern "C" fn handle(signal: c_int, information: *const libc::siginfo_t, _contex
     let address = (signal == libc::SIGBUS).then(|| unsafe { (*information).si_addr() } as usize);
     let mapping = address.and_then(mapping_at);
     if !is_reporter() {
-        // A crash while one is reported: the process ends as the signal says.
+        // The report itself crashed: end by the signal.
         // SAFETY: both are safe in a signal handler.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
@@ -213,7 +217,7 @@ extern "C" fn handle(signal: c_int, information: *const libc::siginfo_t, _contex
     report(reason, mapping.map_or_else(|| ACTIVITY.get(), CStr::as_ptr));
 }
 
-/// A large allocation has failed: who asked for it may go on, or abort.
+/// Whether a large allocation has failed. Its caller may handle that, or abort.
 pub(crate) static LARGE_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Reports that an allocation has failed.
@@ -224,10 +228,10 @@ pub fn out_of_memory() -> ! {
     last_words()
 }
 
-/// Whether this thread reports. Where another one does already, it does not return: the other one's execve ends this one.
-/// `false`: this thread's own report has failed.
+/// Makes this thread the one that reports. Does not return if another thread is reporting already, whose execve ends this one.
+/// Returns false if this thread's own report failed.
 fn is_reporter() -> bool {
-    // SAFETY: it only tells which thread this is.
+    // SAFETY: the call only identifies the thread.
     let own = unsafe { libc::pthread_self() } as usize;
     match REPORTER.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => true,
@@ -239,19 +243,18 @@ fn is_reporter() -> bool {
     }
 }
 
-/// Whether the system refuses even a little memory: then that is why LLVM crashed, which does not always look at what
-/// malloc gives it.
+/// Whether even a small allocation fails. Then that is the cause of the crash: LLVM does not check every result of malloc.
 fn is_memory_out() -> bool {
     const LITTLE: usize = 1 << 20;
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: it is a mapping of its own, and mmap and munmap are plain system calls.
+    // SAFETY: the new mapping is used for nothing, and both calls are safe in a signal handler.
     unsafe {
         let mapped = libc::mmap(ptr::null_mut(), LITTLE, access, kind, -1, 0);
         mapped == libc::MAP_FAILED || libc::munmap(mapped, LITTLE) != 0
     }
 }
 
-/// Becomes the fresh copy.
+/// Replaces the process with the fresh copy.
 fn report(reason: &CStr, activity: *const c_char) -> ! {
     if let Some(clean_up) = BEFORE_REPORT.get() {
         clean_up();
@@ -273,9 +276,8 @@ fn report(reason: &CStr, activity: *const c_char) -> ! {
         static environ: *const *const c_char;
     }
     let with_line = ARGUMENTS.load(Ordering::Acquire);
-    // SAFETY: execve is safe in a signal handler; all strings are alive and end in NUL. The signal is
-    // unblocked first, or the fresh copy would start with it blocked. Where /proc is not mounted, the program's
-    // file still has the name that it was started by.
+    // SAFETY: execve is safe in a signal handler; all strings are alive and end in NUL. All signals are unblocked first, because
+    // the fresh copy inherits the mask. If /proc is not mounted, the program is started by the name that it was started by.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all);
@@ -288,17 +290,17 @@ fn report(reason: &CStr, activity: *const c_char) -> ! {
             }
         };
         if !with_line.is_null() {
-            // The list is never freed, and only the one thread that reports comes here.
+            // The list is never freed, and only the thread that reports writes to it.
             ptr::copy_nonoverlapping(arguments.as_ptr(), with_line, OWN_ARGUMENTS);
             become_copy(with_line.cast_const());
         }
-        // There is no line, or it is too long together with the rest.
+        // There is no command line, or execve rejected the arguments as too long.
         become_copy(arguments.as_ptr());
     }
     last_words()
 }
 
-/// Not even the report is possible.
+/// Ends the process with a message if the report is not possible.
 fn last_words() -> ! {
     const TEXT: &[u8] =
         b"fatlink: error: the memory has run out, or the program cannot be started again to report a crash\n";
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_handler_and_the_reader_mean_the_same_flag() {
+    fn the_handler_and_the_reader_agree_on_the_flag() {
         assert_eq!(super::REPORT_FLAG.as_bytes(), c"--report-crash-of-llvm".to_bytes());
         assert_eq!(super::NO_MEMORY.as_bytes(), c"no-memory".to_bytes());
     }

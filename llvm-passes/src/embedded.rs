@@ -1,4 +1,4 @@
-//! Host files that are themselves bitcode (`-flto`): their device images, symbols and offload entries.
+//! Host files that are bitcode themselves (`-flto`): their device images, symbols and offload entries.
 
 use crate::IrError;
 use crate::command_lines;
@@ -6,19 +6,19 @@ use crate::session::Session;
 use crate::symbols::{self, Symbol};
 use crate::sys;
 
-/// Where clang says that a global holds offload binaries.
+/// The section that `llvm.embedded.objects` names for offload binaries.
 const SECTION: &str = ".llvm.offloading";
-/// What clang puts before the device name in the name of an offload entry.
+/// The prefix of the names of offload entries, before the device name.
 const ENTRY_PREFIX: &str = ".offloading.entry.";
 
-/// What a bitcode host file carries.
+/// The parts of a bitcode host file that a device link uses.
 #[derive(Debug, Clone, Default)]
 pub struct BitcodeHost {
-    /// Its target triple.
+    /// The target triple.
     pub triple: String,
-    /// Offload binaries, each one as in an ELF object's `.llvm.offloading` section.
+    /// Offload binaries, each as in the section `.llvm.offloading` of an ELF object.
     pub offload_binaries: Vec<Vec<u8>>,
-    /// What the host code defines and wants.
+    /// The visible symbols of the host code.
     pub symbols: Vec<Symbol>,
     /// Device names of the kernels and variables that the host registers.
     pub registered: Vec<String>,

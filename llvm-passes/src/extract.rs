@@ -1,12 +1,11 @@
-//! The module of one partition: chosen definitions out of many units, of which only the bodies that are
-//! wanted are loaded.
+//! Building the module of one partition from chosen definitions of many units. Only their bodies are loaded.
 
 use std::ffi::CString;
 
 use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::{NamedBitcode, follow_first_about_denormals};
+use crate::pipeline::{NamedBitcode, adopt_denormal_flag};
 use crate::session::Session;
 use crate::sys::Mover;
 use crate::{IrError, crash};
@@ -14,42 +13,42 @@ use crate::{IrError, crash};
 /// What a partition takes of one unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitPart {
-    /// The unit, by its place among the target's bitcode units.
+    /// Index among the target's bitcode units.
     pub unit: usize,
-    /// What becomes of its globals. Those not named here arrive as declarations, if at all.
+    /// What becomes of its globals. All others arrive as declarations if they are referenced.
     pub takes: Vec<Take>,
 }
 
 /// What becomes of one global.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Take {
-    /// Its number in the unit's [`crate::reference_graph::ReferenceGraph`].
-    pub number: u32,
+    /// Its index in [`crate::reference_graph::ReferenceGraph::globals`].
+    pub index: u32,
     /// How it is taken.
     pub how: How,
-    /// The name by which all partitions know it, if it is not its own.
+    /// The name that all partitions use for it, if that is not its own.
     pub name: Option<String>,
 }
 
-/// How a global comes into a partition. The values are those in sys/mover.cpp.
+/// How a global comes into a partition. The values are shared with sys/mover.cpp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum How {
-    /// With its body, for this partition alone.
+    /// As a copy of the partition's own.
     Copy = 0,
-    /// With its body, to look into; its owner is another partition.
+    /// With its body for the optimizer to use; another partition owns it.
     Available = 1,
-    /// By name; its owner is another partition.
+    /// As a declaration; another partition owns it.
     Declaration = 2,
-    /// With its content, of which the final link keeps one copy.
+    /// As a weak definition, of which the final link keeps one.
     Folded = 3,
-    /// With its body, for all partitions: this one owns it.
+    /// As the definition that all partitions reference: this one owns it.
     Owned = 4,
 }
 
-/// Makes the module.
+/// Builds the module.
 ///
 /// # Errors
-/// A unit that cannot be read, or a merge that fails.
+/// Unreadable bitcode, or a merge that fails.
 pub fn extract<'s>(
     session: &'s Session,
     units: &[NamedBitcode<'s>],
@@ -60,9 +59,9 @@ pub fn extract<'s>(
     for part in parts {
         let Some(unit) = units.get(part.unit) else { continue };
         let module = session.read_lazily(unit.name, unit.bitcode)?;
-        follow_first_about_denormals(&merged, &module);
+        adopt_denormal_flag(&merged, &module);
         let name = |take: &Take| take.name.as_deref().and_then(|name| CString::new(name).ok());
-        let takes: Vec<_> = part.takes.iter().map(|take| (take.number, take.how, name(take))).collect();
+        let takes: Vec<_> = part.takes.iter().map(|take| (take.index, take.how, name(take))).collect();
         let moved = crash::during(&format!("merging {}", unit.name), || mover.take(module, &takes));
         let diagnosed = session.take_errors();
         if let Err(message) = moved {

@@ -1,5 +1,5 @@
-//! How the code of a translation unit was compiled, as far as its bitcode tells without function bodies: flags of the
-//! module and attributes of the functions.
+//! How a translation unit was compiled, as recorded in its bitcode outside the function bodies: in the module's debug
+//! information and in the attributes of its functions.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
-/// What device code says of how it was compiled. Of a set, every value that some function has; a unit without functions
-/// has none.
+/// How a unit was compiled. A set holds the values of all functions; it is empty for a unit without functions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleFlags {
-    /// Who wrote the bitcode: "LLVM22.1.8".
+    /// The LLVM that wrote the bitcode: "LLVM22.1.8".
     pub producer: Option<String>,
-    /// Features of the PTX: "+ptx88".
+    /// PTX versions, as target features: "+ptx88".
     pub ptx: BTreeSet<String>,
     /// Whether arithmetic may assume that there are no infinities and NaNs (`-ffast-math`).
     pub fast_math: BTreeSet<bool>,
     /// Denormal mode of `float`: "ieee", "preserve-sign".
     pub denormals: BTreeSet<String>,
-    /// Debug information.
+    /// How much debug information there is.
     pub debug: DebugKind,
 }
 
@@ -32,9 +31,9 @@ pub enum DebugKind {
     /// None.
     #[default]
     None,
-    /// Lines alone, as clang leaves them with `-g` in optimized device code.
+    /// Line tables alone, which is what clang emits for `-g` in optimized device code.
     Lines,
-    /// All.
+    /// Full debug information.
     Full,
 }
 
@@ -45,7 +44,7 @@ pub(crate) fn of_module(module: &Module<'_>) -> ModuleFlags {
     for function in module.get_functions().filter(|function| !function.as_global_value().is_declaration()) {
         let features = attribute(function, "target-features").unwrap_or_default();
         flags.ptx.extend(features.split(',').filter(|feature| feature.starts_with("+ptx")).map(str::to_owned));
-        // LLVM before 22 writes the first, and all of them the second.
+        // LLVM before 22 writes both attributes, LLVM 22 only the second.
         let is_set = |name| attribute(function, name).as_deref() == Some("true");
         flags.fast_math.insert(is_set("unsafe-fp-math") || is_set("no-nans-fp-math"));
         let mode = attribute(function, "denormal-fp-math-f32").or_else(|| attribute(function, "denormal-fp-math"));

@@ -1,5 +1,5 @@
-// What LLVM's archives and libstdc++.a want of a newer C library than the one that the programs are linked against:
-// they were compiled where it was there. Hidden, so that no shared library ever sees these in place of its own.
+// Functions of a newer C library than the one that the programs are linked against. LLVM's archives and libstdc++.a reference
+// them, because they were compiled on a newer system. Hidden, so that no shared library binds to them.
 
 #include <malloc.h>
 #include <stdint.h>
@@ -8,10 +8,10 @@
 
 #define OURS __attribute__((visibility("hidden")))
 
-// Of glibc 2.32: whether atomic operations may be left out. Never.
+// Since glibc 2.32: whether atomic operations may be omitted. Never.
 OURS char __libc_single_threaded = 0;
 
-// Of 2.36. Four bytes come whole or not at all, and without an interruption.
+// Since glibc 2.36. getrandom returns up to 256 bytes at once and without interruption.
 OURS uint32_t arc4random(void) {
   uint32_t number;
   if (getrandom(&number, sizeof number, 0) != sizeof number)
@@ -19,7 +19,7 @@ OURS uint32_t arc4random(void) {
   return number;
 }
 
-// Of 2.33, and wanted for LLVM's statistics alone: beyond 4 GiB the older call's numbers begin again.
+// Since glibc 2.33. Only LLVM's statistics use it; the older call's numbers wrap around at 4 GiB.
 OURS struct mallinfo2 mallinfo2(void) {
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   struct mallinfo old = mallinfo();

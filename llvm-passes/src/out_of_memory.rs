@@ -1,5 +1,5 @@
-//! What happens when no memory is left: the process says so, cleans up and ends, instead of a crash somewhere in LLVM or in
-//! the Rust library. See [`crate::crash`].
+//! Running out of memory: the process reports it, cleans up and ends, instead of crashing somewhere in LLVM or in Rust's library.
+//! See [`crate::crash`].
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 
 use crate::{crash, sys};
 
-/// From this size on whoever asks may well be prepared for a refusal: the size may be one that a damaged file gives.
+/// A failed allocation of this size or more returns null instead of ending the process: the size may come from a damaged file, and
+/// the caller may handle the failure.
 const LARGE: usize = 1 << 30;
 
-/// The system's allocator. Where it has no memory left, [`crash::out_of_memory`] ends the process.
+/// The system's allocator. If it has no memory left, [`crash::out_of_memory`] ends the process.
 #[derive(Debug)]
 pub struct Allocator;
 
@@ -25,30 +26,30 @@ impl Allocator {
     }
 }
 
-// SAFETY: all calls go to the system's allocator as they come, and so do its answers.
+// SAFETY: all calls and results pass unchanged to and from the system's allocator.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's duties are the same.
+        // SAFETY: the caller meets the same contract.
         Self::checked(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's duties are the same.
+        // SAFETY: the caller meets the same contract.
         Self::checked(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's duties are the same.
+        // SAFETY: the caller meets the same contract.
         Self::checked(unsafe { System.realloc(pointer, layout, size) }, size)
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's duties are the same.
+        // SAFETY: the caller meets the same contract.
         unsafe { System.dealloc(pointer, layout) };
     }
 }
 
-/// The same for what LLVM allocates.
+/// Does the same for what LLVM allocates.
 pub(crate) fn watch_llvm() {
     extern "C" fn report() {
         crash::out_of_memory();

@@ -1,4 +1,6 @@
-//! One partition from bitcode to PTX: merge, internalize, libdevice, optimize, emit.
+//! From modules to code: merge, internalize, add libdevice, optimize, emit.
+//!
+//! The example on the front page of the crate calls these functions in their order.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +19,7 @@ use crate::session::Session;
 use crate::symbols::{self, Symbol};
 use crate::{BitcodeError, CodegenError, IrError, LlvmError, Stage, crash, reflect, structors, sys};
 
-/// A device image in LLVM bitcode and the name by which messages call it.
+/// Bitcode and what messages call it.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedBitcode<'a> {
     /// Host file, archive member and offset, ready to print.
@@ -31,11 +33,11 @@ pub struct NamedBitcode<'a> {
 pub enum OptLevel {
     /// No optimization.
     O0,
-    /// Little.
+    /// A little optimization.
     O1,
     /// The default of a link.
     O2,
-    /// All.
+    /// Full optimization.
     O3,
     /// Small code.
     Os,
@@ -57,8 +59,8 @@ impl OptLevel {
         })
     }
 
-    /// The pass pipeline of a full LTO link. LLVM has none for size; there the functions' own
-    /// `optsize` and `minsize` decide, as in LLVM's linkers.
+    /// LLVM's pass pipeline for full LTO. There is none for size: as in LLVM's linkers, the functions' own attributes `optsize`
+    /// and `minsize` decide.
     fn pipeline(self) -> &'static str {
         match self {
             OptLevel::O0 => "lto<O0>",
@@ -78,7 +80,7 @@ impl OptLevel {
     }
 }
 
-/// What the code is made for.
+/// What code is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeTarget {
     /// The GPU.
@@ -98,7 +100,7 @@ pub const NEWEST_PTX: PtxVersion = match KNOWN.newest_ptx_of_llvm(LLVM_MAJOR) {
     None => panic!("the table of LLVM releases has no row for the one that is linked in"),
 };
 
-/// Reads all units of a partition into the session.
+/// Reads all units into the session.
 ///
 /// # Errors
 /// One [`IrError`] for every unit that cannot be read.
@@ -114,7 +116,7 @@ pub fn read_units<'s>(session: &'s Session, units: &[NamedBitcode<'_>]) -> Resul
     if errors.is_empty() { Ok(modules) } else { Err(errors) }
 }
 
-/// Refuses modules whose code is not for NVIDIA GPUs, whatever their offload binary says.
+/// Rejects modules whose code is not for NVIDIA GPUs, whatever target their offload binary names.
 ///
 /// # Errors
 /// One for every such module.
@@ -126,14 +128,14 @@ pub fn require_nvptx(modules: &[Module<'_>], units: &[NamedBitcode<'_>]) -> Resu
 
 pub(crate) fn require_nvptx_module(module: &Module<'_>, unit: &str) -> Result<(), IrError> {
     let triple = module.get_triple().as_str().to_string_lossy().into_owned();
-    // Some front ends leave the triple out; the link is for one target anyway.
+    // Some front ends omit the triple; the offload binary names the target.
     if triple.is_empty() || triple.starts_with("nvptx") {
         return Ok(());
     }
     Err(IrError::Bitcode { unit: unit.to_owned(), cause: BitcodeError::Triple { triple } })
 }
 
-/// The visible symbols of a module that is loaded whole.
+/// The visible symbols of a module whose bodies are loaded.
 pub fn symbols_of(module: &Module<'_>) -> Vec<Symbol> {
     symbols::of_module(module)
 }
@@ -150,15 +152,15 @@ pub fn merge<'s>(
     let mut rest = modules.into_iter().zip(units);
     let Some((merged, _)) = rest.next() else { return Ok(session.context().create_module("empty")) };
     for (module, unit) in rest {
-        follow_first_about_denormals(&merged, &module);
+        adopt_denormal_flag(&merged, &module);
         session.merge(&merged, module, unit.name)?;
     }
     Ok(merged)
 }
 
-/// LLVM refuses to merge modules of different denormal modes, by the flag that answers libdevice's question for them. The
-/// functions themselves keep their modes.
-pub(crate) fn follow_first_about_denormals(merged: &Module<'_>, module: &Module<'_>) {
+/// Gives a module the denormal mode of the merged one, because LLVM rejects a merge of modules whose flags differ. The flag only
+/// selects the code in libdevice; every function keeps its own mode as an attribute.
+pub(crate) fn adopt_denormal_flag(merged: &Module<'_>, module: &Module<'_>) {
     let first = sys::integer_module_flag(merged, reflect::FLUSH_FLAG);
     let own = sys::integer_module_flag(module, reflect::FLUSH_FLAG);
     if let (Some(first), Some(own)) = (first, own)
@@ -183,8 +185,8 @@ pub fn make_weak(module: &Module<'_>, name: &str) {
     }
 }
 
-/// Makes every definition internal that is neither a kernel nor in `keep` (variables that the host
-/// registers, names that cubins define or want), so that the optimizer may do with it what it likes.
+/// Makes every definition internal that is neither a kernel nor in `keep` (variables that the host registers, names that cubins
+/// define or reference), so that the optimizer may change or remove it.
 pub fn internalize(module: &Module<'_>, keep: &BTreeSet<String>) {
     let kept = |name: &str| name.starts_with("llvm.") || keep.contains(name);
     for function in module.get_functions() {
@@ -221,8 +223,8 @@ fn make_internal(global: GlobalValue<'_>, linkage: Linkage) {
     }
 }
 
-/// Whether the module still wants functions of libdevice.
-pub fn wants_libdevice(module: &Module<'_>) -> bool {
+/// Whether the module references functions of libdevice.
+pub fn needs_libdevice(module: &Module<'_>) -> bool {
     module.get_functions().any(|function| {
         function.count_basic_blocks() == 0
             && function.get_name().to_bytes().starts_with(b"__nv_")
@@ -230,7 +232,7 @@ pub fn wants_libdevice(module: &Module<'_>) -> bool {
     })
 }
 
-/// Adds the functions of libdevice that the module wants. The rest of libdevice is never loaded.
+/// Adds the functions of libdevice that the module references. The bodies of all others are never loaded.
 ///
 /// # Errors
 /// Unreadable bitcode, or a merge that fails.
@@ -240,7 +242,7 @@ pub fn add_libdevice<'s>(
     libdevice: NamedBitcode<'s>,
 ) -> Result<(), IrError> {
     let library = session.read_lazily(libdevice.name, libdevice.bitcode)?;
-    // LLVM's linker takes a linkonce definition only where it is used.
+    // LLVM's linker adds a linkonce definition only if it is referenced.
     for function in library.get_functions().filter(|function| function.count_basic_blocks() > 0 || is_public(*function))
     {
         function.set_linkage(if function.get_name().to_bytes().starts_with(b"llvm.") {
@@ -254,12 +256,12 @@ pub fn add_libdevice<'s>(
     session.merge(module, library, libdevice.name)
 }
 
-/// A lazily read function has no body yet; a definition shows in that it is not a declaration.
+/// Whether a function of a lazily read module is a visible definition; it has no basic blocks yet.
 fn is_public(function: FunctionValue<'_>) -> bool {
     !function.as_global_value().is_declaration() && function.get_linkage() == Linkage::External
 }
 
-/// Answers `__nvvm_reflect` and optimizes.
+/// Replaces the calls of `__nvvm_reflect` and optimizes.
 ///
 /// # Errors
 /// [`IrError::Codegen`].
@@ -268,8 +270,8 @@ pub fn optimize(session: &Session, module: &Module<'_>, target: CodeTarget) -> R
     crash::during(&activity, || optimize_by(session, module, target, target.level.pipeline()))
 }
 
-/// As [`optimize`], for one of several partitions, whose definitions for itself are internal already: what other
-/// partitions own is looked into, and declared.
+/// As [`optimize`], for one of several partitions. The optimizer uses the bodies of functions that other partitions own, which
+/// become declarations at the end.
 ///
 /// # Errors
 /// [`IrError::Codegen`].
@@ -283,14 +285,14 @@ pub fn optimize_partition(session: &Session, module: &Module<'_>, target: CodeTa
 
 fn optimize_by(session: &Session, module: &Module<'_>, target: CodeTarget, passes: &str) -> Result<(), IrError> {
     let machine = machine(target)?;
-    reflect::answer(module, target.arch);
+    reflect::replace_calls(module, target.arch);
     unify_attributes(session, module, target);
     check(session, Stage::MergedIr, target, module.verify())?;
     let passes = module.run_passes(passes, &machine, PassBuilderOptions::create());
     check(session, Stage::Optimization, target, passes)
 }
 
-/// Writes PTX.
+/// Emits PTX.
 ///
 /// # Errors
 /// [`IrError::Codegen`].
@@ -304,8 +306,8 @@ pub fn emit_ptx(session: &Session, module: &Module<'_>, target: CodeTarget) -> R
     Ok(bytes[..end].to_vec())
 }
 
-/// Optimizes one module for the host's own kind of processor and writes a position-independent object. All
-/// its symbols stay: the linker decides about them.
+/// Optimizes a module for the host's kind of processor and emits a position-independent object. All symbols stay visible; the
+/// linker decides about them.
 ///
 /// # Errors
 /// [`IrError::Codegen`].
@@ -316,7 +318,7 @@ pub fn host_object(session: &Session, module: &Module<'_>, triple: &str, level: 
     let target_triple = inkwell::targets::TargetTriple::create(triple);
     let target = Target::from_triple(&target_triple).map_err(|error| failed(triple, error))?;
     let (reloc, code) = (RelocMode::PIC, CodeModel::Default);
-    // The functions carry their own processor and features.
+    // The functions have their own processor and features as attributes.
     let machine = target
         .create_target_machine(&target_triple, "x86-64", "", level.code_generation(), reloc, code)
         .ok_or_else(|| failed(triple, CodegenError::NoCodeGenerator("processor")))?;
@@ -339,7 +341,7 @@ pub fn defines_function(module: &Module<'_>, name: &str) -> bool {
     module.get_function(name).is_some_and(|function| !function.as_global_value().is_declaration())
 }
 
-/// Leaves only these functions their bodies; all others become declarations.
+/// Turns all functions into declarations but these.
 pub fn keep_bodies(module: &Module<'_>, names: &BTreeSet<String>) {
     let others = module.get_functions().filter(|function| {
         function.count_basic_blocks() > 0 && !names.contains(&*function.get_name().to_string_lossy())
@@ -347,13 +349,13 @@ pub fn keep_bodies(module: &Module<'_>, names: &BTreeSet<String>) {
     others.collect::<Vec<_>>().into_iter().for_each(sys::delete_body);
 }
 
-/// The module as bitcode, to be kept for a look.
+/// Writes the module as bitcode, for `--save-temps`.
 pub fn bitcode_of(module: &Module<'_>) -> Vec<u8> {
     module.write_bitcode_to_memory().as_slice().to_vec()
 }
 
-/// Turns an LLVM result and the session's diagnostics into one answer: LLVM may report an error by
-/// either way alone, and one that is overlooked means wrong code with exit 0.
+/// Joins LLVM's result and the session's diagnostics into one result. LLVM reports some errors by one of the two alone, and an
+/// error that is overlooked would mean wrong code.
 fn check<T>(session: &Session, stage: Stage, target: CodeTarget, result: Result<T, LLVMString>) -> Result<T, IrError> {
     let failed = |message: String| IrError::codegen(stage, target.arch, LlvmError(message));
     let diagnosed = session.take_errors();
@@ -381,8 +383,8 @@ fn machine(target: CodeTarget) -> Result<TargetMachine, IrError> {
         .ok_or_else(|| failed(CodegenError::NoSuchTarget))
 }
 
-/// Gives all functions the same cpu and features. Units compiled for different PTX versions differ in
-/// them, and LLVM inlines only between functions that agree.
+/// Gives all functions the same processor and features. Units that were compiled for different PTX versions differ in them, and
+/// LLVM inlines only between functions with the same.
 fn unify_attributes(session: &Session, module: &Module<'_>, target: CodeTarget) {
     let arch = target.arch.to_string();
     let cpu = session.context().create_string_attribute("target-cpu", &arch);

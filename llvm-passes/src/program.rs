@@ -1,9 +1,9 @@
-//! The whole device program of one target as a graph: what every kernel reaches, across all units, and which
-//! of it can be copied. PURE: no LLVM, tested by tables.
+//! The device program of one target as one graph: what every kernel reaches, across all units, and what partitions may copy.
+//! Pure functions of the units' reference graphs.
 //!
-//! Functions that are called may be copied into every partition that calls them, and so may constants that
-//! nobody can tell from a copy, and shared memory, of which every kernel has its own anyway. Everything else
-//! has one owner and is known to the others by name: variables, and functions whose address is taken.
+//! Partitions may have copies of functions that are called, of constants that the program cannot distinguish from a copy, and of
+//! shared memory, of which every kernel has its own anyway. Everything else has one owner and is referenced by name from other
+//! partitions: variables, and functions whose address is taken.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,61 +13,61 @@ use rustc_hash::FxHashMap;
 /// One global of one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Node {
-    /// Place among the target's bitcode units.
+    /// Index among the target's bitcode units.
     pub unit: usize,
     /// Index in the unit's reference graph.
     pub index: u32,
 }
 
-/// What may happen to a definition.
+/// How partitions share a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Every partition that needs it has its own.
+    /// Every partition that needs it has a copy.
     Copied,
-    /// One of several equal tables: every partition that needs it brings it, the final link keeps one.
+    /// Every partition that needs it has it as a weak definition, of which the final link keeps one: equal tables.
     Folded,
-    /// One partition has it.
+    /// One partition has it, and others reference it by name.
     Owned,
 }
 
 /// A program: its units, and how their names resolve.
 pub struct Program<'p> {
     units: Vec<&'p ReferenceGraph>,
-    /// Stable and different names of the units, for what they share by name.
+    /// A distinct name for each unit that depends on its content alone, for local definitions that are shared by name.
     tags: Vec<String>,
     /// The prevailing definition of every name that bitcode defines.
     definitions: HashMap<&'p str, Node>,
-    /// Names that stay visible: registered by the host, or used by cubins.
+    /// Names that stay visible: the host registers them, or cubins use them.
     keep: &'p BTreeSet<String>,
-    /// Of every global, by unit and index.
+    /// What is looked up often of every global, by unit and index.
     facts: Vec<Vec<Facts>>,
 }
 
-/// What is asked of a global again and again.
+/// What is looked up often of a global.
 #[derive(Debug, Clone)]
 struct Facts {
-    /// The definitions that it refers to.
+    /// The definitions that it references.
     edges: Vec<Edge>,
-    /// The same for all that is the same in other units.
+    /// Equal for equal [`Program::identity`].
     identity: u32,
-    /// A visible name.
+    /// Whether the name is visible.
     visible: bool,
-    /// A variable that one partition has.
+    /// Whether it is a variable with an owner.
     owned: bool,
 }
 
-/// One definition refers to another, of any unit.
+/// A reference from one definition to another, of any unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
-    /// The other one.
+    /// The referenced definition.
     pub to: Node,
-    /// As the callee of a call; else by address.
+    /// Whether it is the callee of a call; otherwise its address is taken.
     pub called: bool,
 }
 
 impl<'p> Program<'p> {
-    /// `prevailing` says which unit's definition of a name counts, if that is a bitcode unit; `tags` are as
-    /// many as units.
+    /// Joins the units. `prevailing` returns the unit whose definition of a name prevails, if that is a bitcode unit; `tags`
+    /// has a distinct name for each unit.
     pub fn new(
         units: Vec<&'p ReferenceGraph>,
         tags: Vec<String>,
@@ -109,12 +109,12 @@ impl<'p> Program<'p> {
         &self.facts[node.unit][node.index as usize]
     }
 
-    /// What a definition refers to.
+    /// What a definition references.
     pub fn edges(&self, node: Node) -> &[Edge] {
         &self.facts(node).edges
     }
 
-    /// A number for [`Program::identity`].
+    /// A number that stands for [`Program::identity`].
     pub fn identity_number(&self, node: Node) -> u32 {
         self.facts(node).identity
     }
@@ -124,12 +124,12 @@ impl<'p> Program<'p> {
         self.units.len()
     }
 
-    /// What a node is.
+    /// The function or variable of a node.
     pub fn global(&self, node: Node) -> &'p Global {
         &self.units[node.unit].globals[node.index as usize]
     }
 
-    /// What a node is the same as in other units.
+    /// Equal for definitions of different units that stand for the same thing.
     pub fn identity(&self, node: Node) -> Identity<'p> {
         let global = self.global(node);
         match global.scope {
@@ -138,7 +138,7 @@ impl<'p> Program<'p> {
         }
     }
 
-    /// The definition behind a reference; `None`: it is outside, in libdevice, in a cubin, or nowhere.
+    /// The definition that a reference resolves to; `None` if it is not in bitcode (libdevice, cubins) or nowhere.
     fn target(&self, from: Node, reference: Reference) -> Option<Node> {
         let own = Node { unit: from.unit, index: reference.to };
         let global = self.global(own);
@@ -147,8 +147,8 @@ impl<'p> Program<'p> {
             Scope::Local => Some(own),
             Scope::Visible { strength, odr } => {
                 let prevailing = self.definitions.get(global.name.as_str()).copied();
-                // Definitions of one name that are all alike: the nearest will do, so that a partition
-                // does not depend on units that are merely earlier on the line.
+                // All definitions of the name are equivalent. The unit's own is preferred, so that a partition does not
+                // depend on units that are merely earlier on the line.
                 let all_alike = odr && strength.is_definition() && prevailing.is_some_and(|node| self.is_odr(node));
                 if all_alike && self.class(own) == Class::Copied { Some(own) } else { prevailing }
             }
@@ -159,7 +159,7 @@ impl<'p> Program<'p> {
         matches!(self.global(node).scope, Scope::Visible { odr: true, .. })
     }
 
-    /// What may happen to the definition; a function is [`Class::Copied`] as far as it is only called.
+    /// How partitions share the definition. A function is [`Class::Copied`] as long as it is only called.
     pub fn class(&self, node: Node) -> Class {
         let global = self.global(node);
         let Role::Variable(variable) = &global.role else { return Class::Copied };
@@ -169,14 +169,14 @@ impl<'p> Program<'p> {
         match (variable.address_space, &variable.content) {
             (SHARED, _) => Class::Copied,
             (CONSTANT, Some(_)) => Class::Folded,
-            // The bank of constants is small, and copies would fill it.
+            // Constant memory is small; copies could exceed it.
             (CONSTANT, None) => Class::Owned,
             _ if variable.constant && !variable.address_matters => Class::Copied,
             _ => Class::Owned,
         }
     }
 
-    /// Whether the definition must stay visible in any case.
+    /// Whether the definition must stay visible whatever the partitions.
     pub fn is_kept(&self, node: Node) -> bool {
         let global = self.global(node);
         let prevails = || self.definitions.get(global.name.as_str()) == Some(&node);
@@ -187,7 +187,7 @@ impl<'p> Program<'p> {
         }
     }
 
-    /// The name by which all partitions know a definition that is not copied. `None`: its own.
+    /// The name that all partitions use for a definition that is not copied; `None` for its own.
     pub fn shared_name(&self, node: Node) -> Option<String> {
         let global = self.global(node);
         if let Role::Variable(variable) = &global.role
@@ -198,14 +198,14 @@ impl<'p> Program<'p> {
         if global.scope != Scope::Local {
             return None;
         }
-        // A name that PTX takes as it is.
+        // PTX accepts no other characters in a name.
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '$' { c } else { '_' };
         let name: String = global.name.chars().map(plain).collect();
         Some(format!("{name}__fatlink_{}_{}", self.tags[node.unit], node.index))
     }
 
-    /// The definitions from which everything else is reached, each in the partition that owns it: kernels,
-    /// what must stay visible, and what is shared by name. In order of units.
+    /// The definitions that have an owner: kernels, what must stay visible, and what is shared by name. Everything else is
+    /// reached from them.
     pub fn roots(&self) -> BTreeSet<Node> {
         let mut roots: BTreeSet<Node> = self.nodes().filter(|node| self.is_start(*node)).collect();
         let mut open: Vec<Node> = roots.iter().copied().collect();
@@ -237,7 +237,7 @@ impl<'p> Program<'p> {
         global.is_definition() && ((global.is_kernel() && prevails()) || self.is_kept(node))
     }
 
-    /// Whether this reference makes its target something that partitions share by name.
+    /// Whether partitions share the target of this reference by name.
     pub fn is_shared_by(&self, edge: Edge) -> bool {
         match self.global(edge.to).role {
             Role::Variable(_) => self.facts(edge.to).owned,
@@ -246,7 +246,7 @@ impl<'p> Program<'p> {
         }
     }
 
-    /// All that the roots reach: what a partition with these roots is made of.
+    /// Everything that the roots reach: the content of a partition with these roots.
     pub fn closure(&self, roots: &[Node]) -> Closure {
         let mut closure = Closure::default();
         for root in roots {
@@ -256,62 +256,63 @@ impl<'p> Program<'p> {
         closure
     }
 
-    /// Why the program can only be compiled whole, if that is so.
-    pub fn whole(&self, roots: &BTreeSet<Node>) -> Option<Whole> {
-        if let Some((unit, why)) =
+    /// Why the program cannot be partitioned, if that is so.
+    pub fn monolithic(&self, roots: &BTreeSet<Node>) -> Option<Monolithic> {
+        if let Some((unit, reason)) =
             self.units.iter().enumerate().find_map(|(at, unit)| Some((at, unit.monolithic.as_ref()?)))
         {
-            return Some(Whole { unit: Some(unit), why: why.clone() });
+            return Some(Monolithic { unit: Some(unit), reason: reason.clone() });
         }
-        // A function that is called through a pointer has its caller's shared memory.
+        // Shared memory belongs to the kernel that is running. A function that is called through a pointer may be in another
+        // partition than its caller, which would have another variable.
         let by_pointer: Vec<Node> =
             roots.iter().copied().filter(|root| self.global(*root).role == Role::Function).collect();
         let closure = self.closure(&by_pointer);
         let is_shared_memory = |node: &Node| matches!(&self.global(*node).role, Role::Variable(variable) if variable.address_space == SHARED);
         let shared = closure.nodes().filter(is_shared_memory).min()?;
         let name = &self.global(shared).name;
-        let why = format!("functions that are called through pointers use the shared variable {name}");
-        Some(Whole { unit: Some(shared.unit), why })
+        let reason = format!("functions that are called through pointers use the shared variable {name}");
+        Some(Monolithic { unit: Some(shared.unit), reason })
     }
 }
 
-/// A definition, however many units have one that is just like it.
+/// A definition, or all definitions of different units that stand for the same thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Identity<'p> {
     /// A visible name.
     Name(&'p str),
-    /// What one unit has for itself.
+    /// A definition that is local to its unit.
     Node(Node),
 }
 
-/// Why a program can only be compiled whole.
+/// Why a program is compiled in one piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whole {
-    /// The unit that is the reason.
+pub struct Monolithic {
+    /// The unit that causes it.
     pub unit: Option<usize>,
     /// The reason: "it has aliases".
-    pub why: String,
+    pub reason: String,
 }
 
 /// The definitions of a partition.
 #[derive(Debug, Clone, Default)]
 pub struct Closure {
-    /// With their bodies, and whether only to look into.
+    /// Every definition, and what it is needed for.
     taken: FxHashMap<Node, Need>,
-    /// By the number of a visible name, so that of several equal definitions one is taken.
+    /// The definition that was chosen for each visible name, by identity number.
     names: FxHashMap<u32, Node>,
     open: Vec<Node>,
     instructions: u64,
 }
 
-/// Why a definition is in a partition.
+/// What a definition is needed for in a partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Need {
-    /// The partition owns it.
+    /// Whether the partition owns it.
     pub root: bool,
-    /// Its body is of use here.
+    /// Whether its body is needed.
     pub body: bool,
-    /// It is known by name to other partitions too.
+    /// Whether other partitions reference it by name.
     pub shared: bool,
 }
 
@@ -321,14 +322,14 @@ impl Closure {
         self.instructions
     }
 
-    /// All definitions and names of other partitions' definitions, with what they are needed for, in order.
+    /// All definitions, also those that only their owner has a body of, with what they are needed for, in order.
     pub fn needs(&self) -> impl Iterator<Item = (Node, Need)> {
         let mut all: Vec<(Node, Need)> = self.taken.iter().map(|(node, need)| (*node, *need)).collect();
         all.sort_unstable_by_key(|(node, _)| *node);
         all.into_iter()
     }
 
-    /// All definitions with bodies, in no order.
+    /// All definitions with bodies, in no particular order.
     pub fn nodes(&self) -> impl Iterator<Item = Node> {
         self.taken.iter().filter(|(_, need)| need.body).map(|(node, _)| *node)
     }
@@ -377,13 +378,13 @@ impl Closure {
     }
 }
 
-/// Constants of other partitions up to this size are known here with their content, in bytes.
+/// Constants of other partitions are available with their content up to this size, in bytes.
 const CONSTANT_LOOKED_INTO: u64 = 1 << 16;
-/// Functions that may turn out to be called are known with their bodies up to this many instructions: larger ones are
-/// rarely inlined, and tables of functions would bring the whole program.
+/// Functions whose address is taken are available with their bodies up to this many instructions, in case calls of them turn out
+/// to be direct. Larger ones are rarely inlined, and tables of functions would bring in the whole program.
 const FUNCTION_LOOKED_INTO: u32 = 300;
 
-/// Whether the optimizer gains from knowing what another partition owns.
+/// Whether the optimizer gains from the body or content of a global that another partition owns.
 fn is_looked_into(global: &Global) -> bool {
     match &global.role {
         Role::Variable(variable) => variable.constant && variable.size <= CONSTANT_LOOKED_INTO,

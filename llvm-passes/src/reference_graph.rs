@@ -15,7 +15,7 @@ pub const CONSTANT: u32 = 4;
 /// The references within one unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReferenceGraph {
-    /// Functions, then variables, in the module's order: an index here is a [`crate::extract::Take`]'s number.
+    /// Functions, then variables, in the module's order; [`crate::extract::Take::index`] counts in this list.
     pub globals: Vec<Global>,
     /// Why the unit cannot be partitioned, if that is so: "it has aliases".
     pub monolithic: Option<String>,
@@ -24,43 +24,43 @@ pub struct ReferenceGraph {
 /// A function or a variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Global {
-    /// Mangled name; may be empty for a local one.
+    /// Mangled name; may be empty for a local global.
     pub name: String,
-    /// Who can see it.
+    /// Which units can see it.
     pub scope: Scope,
     /// What it is.
     pub role: Role,
-    /// Size of a function's body.
+    /// Number of LLVM instructions in a function's body.
     pub instructions: u32,
-    /// What it refers to, each at most once by call and once by address.
+    /// What it references, each global at most once by call and once by address.
     pub references: Vec<Reference>,
-    /// Listed in `llvm.used` or `llvm.compiler.used`.
+    /// Whether `llvm.used` or `llvm.compiler.used` lists it.
     pub retained: bool,
-    /// Somebody in the unit refers to it.
+    /// Whether anything in the unit references it.
     pub referenced: bool,
 }
 
-/// One global refers to another of its unit.
+/// A reference to a global of the same unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
-    /// The other one's index.
+    /// Index of the referenced global.
     pub to: u32,
-    /// As the callee of a call; else by address.
+    /// Whether it is the callee of a call; otherwise its address is taken.
     pub called: bool,
 }
 
-/// Who can see a global.
+/// Which units can see a global.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
-    /// LLVM's own: intrinsics, lists.
+    /// None: intrinsics and LLVM's own lists.
     Reserved,
-    /// Its unit.
+    /// Only its own.
     Local,
     /// All units.
     Visible {
-        /// Defined or wanted.
+        /// Whether and how it is defined.
         strength: Strength,
-        /// All definitions of the name are equal.
+        /// Whether all definitions of the name are equivalent (LLVM's ODR linkages).
         odr: bool,
     },
 }
@@ -76,23 +76,23 @@ pub enum Role {
     Variable(Variable),
 }
 
-/// What matters of a variable.
+/// The properties of a variable that decide how partitions share it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variable {
-    /// NVPTX's number.
+    /// NVPTX's number of its address space.
     pub address_space: u32,
-    /// Nobody writes it.
+    /// Whether it is never written.
     pub constant: bool,
-    /// The program can tell it from an equal copy.
+    /// Whether the program can distinguish it from an equal copy.
     pub address_matters: bool,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Equal for equal local tables in constant memory, whatever their unit.
+    /// A hash of the content of a local table in constant memory; equal tables of different units have the same.
     pub content: Option<String>,
 }
 
 impl Global {
-    /// Whether its unit has a body or storage for it that counts: an `available_externally` one does not.
+    /// Whether its unit defines it. An `available_externally` definition does not count.
     pub fn is_definition(&self) -> bool {
         match self.scope {
             Scope::Reserved => false,
@@ -114,12 +114,12 @@ pub fn of_module(module: &Module<'_>) -> ReferenceGraph {
     ReferenceGraph { globals: collector.globals, monolithic }
 }
 
-/// The visible symbols of a unit: what it defines, and what it wants and uses.
+/// The visible symbols of a unit, without declarations that nothing uses.
 pub fn symbols(graph: &ReferenceGraph) -> Vec<Symbol> {
     graph.globals.iter().filter_map(symbol).collect()
 }
 
-/// The functions and variables of a unit that refer to `name`, sorted, for messages.
+/// The functions and variables of a unit that reference `name`, sorted, for messages.
 pub fn users_of(graph: &ReferenceGraph, name: &str) -> Vec<String> {
     let refers = |user: &&Global| {
         let mut references = user.references.iter();
@@ -137,7 +137,7 @@ fn symbol(global: &Global) -> Option<Symbol> {
     let kind = match &global.role {
         Role::Kernel => SymbolKind::Kernel,
         Role::Function => SymbolKind::Function,
-        // `extern __shared__`: its size comes with the launch, nobody defines it.
+        // `extern __shared__`: the launch gives its size, no unit defines it.
         Role::Variable(variable) if !strength.is_definition() && variable.address_space == SHARED => return None,
         Role::Variable(_) => SymbolKind::Variable,
     };
@@ -179,14 +179,14 @@ impl GraphVisitor for Collector {
             target.referenced = true;
         }
         let Some(global) = self.globals.get_mut(from as usize) else { return };
-        // What a body that does not count refers to does not count.
+        // References from an `available_externally` body do not count, as the body does not.
         if global.is_definition() {
             global.references.push(Reference { to, called });
         }
     }
 }
 
-/// By LLVM-C's numbers of linkages.
+/// Translates LLVM-C's numbers of linkages.
 fn scope(raw: &RawGlobal) -> Scope {
     const EXTERNAL_WEAK: u32 = 12;
     let visible = |strength, odr| Scope::Visible { strength, odr };
@@ -204,7 +204,7 @@ fn scope(raw: &RawGlobal) -> Scope {
     }
 }
 
-/// Sixteen hexadecimal digits that are equal for equal bytes.
+/// The first sixteen hexadecimal digits of a hash of the bytes.
 pub fn short_hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex()[..16].to_owned()
 }

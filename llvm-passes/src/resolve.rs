@@ -1,7 +1,8 @@
-//! Who defines what. PURE: no LLVM, tested by tables.
+//! Symbol resolution over all units: which definition prevails, what is defined twice, and what is undefined. A pure function
+//! of the units' symbols.
 //!
-//! The rules are those of ELF: one strong definition wins over weak ones, the first of several weak
-//! ones prevails, two strong ones are an error, and what nobody defines is undefined.
+//! The rules are those of ELF: a strong definition prevails over weak ones, the first of several weak ones prevails, and two
+//! strong ones are an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use crate::symbols::{Strength, Symbol};
 /// The visible symbols of one unit: a bitcode module, a relocatable cubin.
 #[derive(Debug, Clone, Default)]
 pub struct UnitSymbols {
-    /// What it defines and wants, in its own order.
+    /// Defined and referenced symbols, in the unit's own order.
     pub symbols: Vec<Symbol>,
 }
 
@@ -23,22 +24,22 @@ pub struct Duplicate {
     pub units: Vec<usize>,
 }
 
-/// A name that somebody wants and nobody defines.
+/// A name that is referenced and that no unit defines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undefined {
     /// Mangled name.
     pub name: String,
-    /// The units that want it, by index, in link order.
-    pub wanted_by: Vec<usize>,
+    /// The units that reference it, by index, in link order.
+    pub referenced_by: Vec<usize>,
 }
 
 /// The outcome of symbol resolution.
 #[derive(Debug, Clone, Default)]
 pub struct Resolution {
-    /// Name -> index of the unit whose definition prevails.
+    /// The index of the unit whose definition prevails, by name.
     pub prevailing: BTreeMap<String, usize>,
-    /// Names whose first definition is a linkonce one although a later unit has a weak one, with the unit
-    /// that prevails: equally weak by ELF's rules, but LLVM's merge prefers weak.
+    /// Names whose prevailing definition is linkonce although a later unit has a weak one, with the unit that prevails. Both
+    /// are weak by ELF's rules, but LLVM's merge would prefer the later one.
     pub linkonce_over_weak: Vec<(String, usize)>,
     /// Every name with two strong definitions, sorted.
     pub duplicates: Vec<Duplicate>,
@@ -46,11 +47,11 @@ pub struct Resolution {
     pub undefined: Vec<Undefined>,
 }
 
-/// What ptxas and the driver provide themselves, so that nobody has to define it: the system calls
-/// of the CUDA C++ programming guide (printf, malloc, free, assert).
+/// What ptxas and the driver define themselves: the system calls of the CUDA C++ programming guide (printf, malloc, free,
+/// assert).
 pub const SYSTEM_CALLS: [&str; 5] = ["vprintf", "malloc", "free", "__assertfail", "__nvvm_reflect"];
 
-/// Resolves all names over all units. `provided` names come from outside (libdevice, the system).
+/// Resolves all names over all units. Names that are `provided` come from outside (libdevice, the driver).
 pub fn resolve(units: &[UnitSymbols], provided: &dyn Fn(&str) -> bool) -> Resolution {
     let mut table: BTreeMap<&str, Names> = BTreeMap::new();
     for (unit, symbols) in units.iter().enumerate() {
@@ -71,8 +72,8 @@ pub fn resolve(units: &[UnitSymbols], provided: &dyn Fn(&str) -> bool) -> Resolu
                 }
                 resolution.prevailing.insert(name, *unit);
             }
-            None if !entry.wanted_by.is_empty() && !provided(&name) => {
-                resolution.undefined.push(Undefined { name, wanted_by: entry.wanted_by.into_iter().collect() });
+            None if !entry.referenced_by.is_empty() && !provided(&name) => {
+                resolution.undefined.push(Undefined { name, referenced_by: entry.referenced_by.into_iter().collect() });
             }
             None => {}
         }
@@ -80,14 +81,14 @@ pub fn resolve(units: &[UnitSymbols], provided: &dyn Fn(&str) -> bool) -> Resolu
     resolution
 }
 
-/// All that is said about one name.
+/// The units that define or reference one name.
 #[derive(Default)]
 struct Names {
     strong: BTreeSet<usize>,
-    /// All that yield to a strong one, linkonce ones too.
+    /// Weak and linkonce definitions.
     weak: BTreeSet<usize>,
     linkonce: BTreeSet<usize>,
-    wanted_by: BTreeSet<usize>,
+    referenced_by: BTreeSet<usize>,
 }
 
 impl Names {
@@ -96,7 +97,7 @@ impl Names {
             Strength::Strong => self.strong.insert(unit),
             Strength::Weak => self.weak.insert(unit),
             Strength::LinkOnce => self.linkonce.insert(unit) && self.weak.insert(unit),
-            Strength::Undefined => self.wanted_by.insert(unit),
+            Strength::Undefined => self.referenced_by.insert(unit),
             Strength::WeakUndefined => false,
         };
     }
@@ -140,10 +141,10 @@ mod tests {
     }
 
     #[test]
-    fn undefined_names_list_all_who_want_them() {
-        let wants =
+    fn undefined_names_list_all_units_that_reference_them() {
+        let unit_with_references =
             unit(&[("g", Strength::Undefined), ("vprintf", Strength::Undefined), ("w", Strength::WeakUndefined)]);
-        let outcome = resolved(&[wants.clone(), unit(&[]), wants]);
-        assert_eq!(outcome.undefined, [Undefined { name: "g".into(), wanted_by: vec![0, 2] }]);
+        let outcome = resolved(&[unit_with_references.clone(), unit(&[]), unit_with_references]);
+        assert_eq!(outcome.undefined, [Undefined { name: "g".into(), referenced_by: vec![0, 2] }]);
     }
 }

@@ -1,4 +1,4 @@
-//! A session is one LLVM context with its diagnostics. Modules never leave it; bytes do.
+//! A session is one LLVM context with its diagnostics. Modules stay in their session; only bytes pass between sessions.
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 use crate::sys::{self, DiagnosticSink};
 use crate::{IrError, bitcode, crash};
 
-/// What LLVM warns about.
+/// A warning of LLVM.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Warning {
-    /// What is wrong, without the place.
+    /// The text, without the source location.
     pub text: String,
-    /// The function that was being compiled, by its symbol: mostly a kernel, everything else is inlined.
+    /// Symbol of the function that was being compiled: mostly a kernel, because other functions are inlined.
     pub function: Option<String>,
-    /// `FILE:LINE:COLUMN` of the source, or `FILE:LINE` of the function, if there is debug information.
+    /// `FILE:LINE:COLUMN` of the code, or `FILE:LINE` of the function, if there is debug information.
     pub place: Option<String>,
 }
 
-/// One LLVM context that keeps every diagnostic. One per thread or job.
+/// An LLVM context that collects every diagnostic. One thread at a time can use it.
 pub struct Session {
-    // Dropped first: the context's handler points at the sink.
+    // Declared first, so that it is dropped before the sink that its handler points at.
     context: Context,
-    // Boxed: the handler keeps its address, and a Session may move.
+    // Boxed, because the handler keeps its address and a session may move.
     #[allow(clippy::box_collection)]
     sink: Box<DiagnosticSink>,
 }
@@ -48,7 +48,7 @@ impl Session {
         &self.context
     }
 
-    /// Reads bitcode whole.
+    /// Reads bitcode with all function bodies.
     ///
     /// # Errors
     /// [`IrError::NewerBitcode`] and [`IrError::Bitcode`].
@@ -64,8 +64,7 @@ impl Session {
         })
     }
 
-    /// Reads bitcode whose function bodies are loaded on first use. `bytes` must outlive the module,
-    /// which the lifetimes say.
+    /// Reads bitcode whose function bodies are loaded when they are first needed.
     ///
     /// # Errors
     /// As [`Session::read`].
@@ -89,7 +88,7 @@ impl Session {
         }
     }
 
-    /// The errors since the last call, joined by "; ". Empty: none.
+    /// Returns and removes the errors so far, joined by "; "; empty if there are none.
     pub fn take_errors(&self) -> String {
         let Ok(mut list) = self.sink.lock() else { return "diagnostics lost".to_owned() };
         let (errors, rest): (Vec<_>, Vec<_>) = list.drain(..).partition(|diagnostic| diagnostic.is_error);
@@ -97,7 +96,7 @@ impl Session {
         errors.into_iter().map(|diagnostic| diagnostic.message).collect::<Vec<_>>().join("; ")
     }
 
-    /// The warnings since the last call.
+    /// Returns and removes the warnings so far.
     pub fn take_warnings(&self) -> Vec<Warning> {
         let Ok(mut list) = self.sink.lock() else { return Vec::new() };
         list.drain(..).filter(|diagnostic| diagnostic.is_warning).map(|diagnostic| diagnostic.parts).collect()

@@ -1,4 +1,4 @@
-//! What one device image defines and wants, by name.
+//! The visible symbols of a unit: what it defines and what it references.
 
 use inkwell::AddressSpace;
 use inkwell::llvm_sys::LLVMLinkage;
@@ -14,23 +14,23 @@ const PTX_KERNEL: u32 = 71;
 /// NVPTX's address space of `__shared__` variables.
 const SHARED: u16 = 3;
 
-/// How strongly a symbol is defined, by the rules of ELF.
+/// How a symbol is defined or referenced, by the rules of ELF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Strength {
-    /// Wanted from another unit; an error when nobody has it.
+    /// Referenced; an error if no unit defines it.
     Undefined,
-    /// Wanted if there is one, null otherwise.
+    /// Referenced; null if no unit defines it.
     WeakUndefined,
     /// A definition that yields to a strong one (weak, common).
     Weak,
-    /// A definition that also vanishes where nobody uses it (linkonce: inline functions).
+    /// A weak definition that may be dropped if its own unit does not use it (linkonce: inline functions).
     LinkOnce,
-    /// The one definition.
+    /// A strong definition, of which there may be one.
     Strong,
 }
 
 impl Strength {
-    /// Whether the unit has a body or storage for the symbol.
+    /// Whether the unit defines the symbol.
     pub fn is_definition(self) -> bool {
         !matches!(self, Strength::Undefined | Strength::WeakUndefined)
     }
@@ -52,29 +52,29 @@ pub enum SymbolKind {
 pub struct Symbol {
     /// Its mangled name.
     pub name: String,
-    /// Defined or wanted, and how strongly.
+    /// Whether and how it is defined.
     pub strength: Strength,
-    /// What it is; of a symbol that is only wanted, what the user takes it for.
+    /// What it is; for an undefined symbol, what its declaration is.
     pub kind: SymbolKind,
 }
 
-/// The visible symbols of a module that is loaded whole. Declarations that nothing uses are left out.
+/// Reads the visible symbols of a module whose bodies are loaded, without declarations that nothing uses.
 pub fn of_module(module: &Module<'_>) -> Vec<Symbol> {
     collect(module, &|used| used)
 }
 
-/// The visible symbols of a module whose function bodies are not loaded: every declaration counts as
-/// wanted, because its uses are not known.
+/// Reads the visible symbols of a module whose bodies are not loaded. Every declaration counts as undefined, because its uses
+/// are not known.
 pub fn of_lazy_module(module: &Module<'_>) -> Vec<Symbol> {
     collect(module, &|_| true)
 }
 
-fn collect(module: &Module<'_>, wanted: &dyn Fn(bool) -> bool) -> Vec<Symbol> {
+fn collect(module: &Module<'_>, counts: &dyn Fn(bool) -> bool) -> Vec<Symbol> {
     let functions = module.get_functions().filter_map(|function| {
-        function_symbol(function).filter(|symbol| symbol.strength.is_definition() || wanted(sys::is_used(function)))
+        function_symbol(function).filter(|symbol| symbol.strength.is_definition() || counts(sys::is_used(function)))
     });
     let variables = module.get_globals().filter_map(|variable| {
-        variable_symbol(variable).filter(|symbol| symbol.strength.is_definition() || wanted(sys::is_used(variable)))
+        variable_symbol(variable).filter(|symbol| symbol.strength.is_definition() || counts(sys::is_used(variable)))
     });
     let indirects = sys::indirects(module).into_iter().filter_map(indirect_symbol);
     functions.chain(variables).chain(indirects).collect()
@@ -85,7 +85,7 @@ fn function_symbol(function: FunctionValue<'_>) -> Option<Symbol> {
     if name.starts_with("llvm.") {
         return None;
     }
-    // Not by its basic blocks: a definition whose body is not loaded has none.
+    // A definition whose body is not loaded has no basic blocks, so these do not tell.
     let strength = strength(function.get_linkage(), !function.as_global_value().is_declaration())?;
     let kind = if is_kernel(function) { SymbolKind::Kernel } else { SymbolKind::Function };
     Some(Symbol { name: name.to_owned(), strength, kind })
@@ -98,7 +98,7 @@ fn variable_symbol(variable: GlobalValue<'_>) -> Option<Symbol> {
     }
     let strength = strength(variable.get_linkage(), !variable.is_declaration())?;
     if !strength.is_definition() && is_shared(variable) {
-        // `extern __shared__`: its size comes with the launch, nobody defines it.
+        // `extern __shared__`: the launch gives its size, no unit defines it.
         return None;
     }
     Some(Symbol { name: name.to_owned(), strength, kind: SymbolKind::Variable })
@@ -115,11 +115,11 @@ fn indirect_symbol(indirect: sys::Indirect<'_>) -> Option<Symbol> {
         LLVMLinkage::LLVMLinkOnceAnyLinkage | LLVMLinkage::LLVMLinkOnceODRLinkage => Strength::LinkOnce,
         _ => return None,
     };
-    // Whether an alias stands for a function or a variable matters to nobody here.
+    // No caller distinguishes aliases of functions from those of variables.
     Some(Symbol { name: indirect.name(), strength, kind: SymbolKind::Function })
 }
 
-/// Whether the function is a CUDA kernel. Old `nvvm.annotations` are upgraded to this when read.
+/// Whether the function is a CUDA kernel. LLVM's reader turns old `nvvm.annotations` into the calling convention.
 pub fn is_kernel(function: FunctionValue<'_>) -> bool {
     function.get_call_conventions() == PTX_KERNEL
 }

@@ -1,8 +1,8 @@
 //! A translation unit's bitcode, opened once.
 //!
-//! A [`Unit`] answers everything that a link needs to know about bitcode before compiling it. LLVM parses the module when
-//! the first answer requires it, without function bodies; the module then stays open for the other answers. Each answer is
-//! a plain value, computed at most once:
+//! A [`Unit`] provides everything that a link needs to know about bitcode before compiling it. LLVM parses the module, without
+//! function bodies, when a value first requires it; the module then stays open for the other values. Each is computed at most
+//! once:
 //!
 //! | value | method | parses |
 //! | --- | --- | --- |
@@ -10,7 +10,7 @@
 //! | symbol table | [`Unit::symbols`] | the module without bodies |
 //! | how it was compiled | [`Unit::module_flags`] | the module without bodies |
 //! | recorded command lines | [`Unit::command_lines_with`] | nothing, unless the bytes contain the option |
-//! | call graph | [`Unit::references`] | the bodies, too |
+//! | reference graph | [`Unit::references`] | the module and its bodies |
 //!
 //! # Use in a link
 //!
@@ -20,8 +20,8 @@
 //!   an open module takes a hundred kilobytes and more. Once all open modules together take too much memory, units are
 //!   closed as soon as their symbols have been read, so archives of any size can be searched.
 //! - *Recorded PTX flags* and *compatibility checks* read [`Unit::command_lines_with`] and [`Unit::module_flags`] of linked units.
-//! - A program that may be partitioned reads [`Unit::references`], from several threads if it likes. This closes the unit,
-//!   whose bodies would take memory for nothing. [`Unit::used_symbols`] then gives what symbol resolution needs.
+//! - A program that may be partitioned reads [`Unit::references`], from several threads if that is faster. This closes the
+//!   unit, because loaded bodies take much memory. [`Unit::used_symbols`] then gives what symbol resolution needs.
 //! - A program that is compiled in one piece in this process calls [`Unit::load_into`] with the session that compiles it.
 //!   That is the compilation's own parse. It fills in [`Unit::used_symbols`], and also [`Unit::module_flags`] unless they are
 //!   known, so that such a program is parsed once in all when nothing was read of it before.

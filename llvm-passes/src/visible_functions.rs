@@ -1,9 +1,8 @@
-//! Which functions beside kernels ptxas sees as visible, in a program that it compiles in one piece.
+//! Making functions of a monolithic program visible to ptxas.
 //!
-//! For code of the same size ptxas often gives a local function more registers than a visible one, up to twice as many, and every
-//! kernel that calls it has as many. Functions are visible in every other linker's output. But a kernel whose registers are
-//! bounded may only call a visible function that happens to stay within the bound, else ptxas fails, while it makes a local one
-//! fit. So what such kernels reach stays local.
+//! ptxas often gives a local function more registers than a visible one, up to twice as many, and every kernel that calls it then
+//! has as many. Other linkers leave all functions visible. But if a kernel's registers are bounded, ptxas rejects a call of a
+//! visible function that exceeds the bound, while it makes a local function fit. So what such kernels reach stays local.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +13,10 @@ use offload_bundle::arch::GpuArch;
 
 use crate::reference_graph::{self, ReferenceGraph};
 
-/// The most registers that a thread can have.
+/// Maximum number of registers of a thread.
 const MOST_REGISTERS: u64 = 255;
 
-/// Makes the local functions of an optimized program visible that no kernel with a bound on its registers reaches.
+/// Makes those local functions of an optimized program visible that no kernel with bounded registers reaches.
 pub fn expose(module: &Module<'_>, arch: GpuArch) {
     let local: Vec<_> = module.get_functions().filter(|function| can_be_exposed(*function)).collect();
     if local.is_empty() {
@@ -34,7 +33,7 @@ fn name(function: FunctionValue<'_>) -> String {
     function.get_name().to_string_lossy().into_owned()
 }
 
-/// LLVM makes the names of local functions alone fit for PTX.
+/// Whether the function is a local definition whose name is valid in PTX: LLVM replaces other characters in local names only.
 fn can_be_exposed(function: FunctionValue<'_>) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
     matches!(function.get_linkage(), Linkage::Internal | Linkage::Private)
@@ -42,22 +41,22 @@ fn can_be_exposed(function: FunctionValue<'_>) -> bool {
         && function.get_name().to_bytes().iter().all(is_plain)
 }
 
-/// Whether the threads of a block or the kernel itself leave fewer registers than a thread can have.
+/// Whether the kernel's attributes leave a thread fewer registers than it could have.
 fn is_bounded(function: FunctionValue<'_>, arch: GpuArch) -> bool {
     let numbers = |name: &str| {
         let value = function.get_string_attribute(AttributeLoc::Function, name)?;
         let text = value.get_string_value().to_string_lossy().into_owned();
-        // What cannot be read bounds as much as anything can.
+        // An unreadable value counts as the tightest bound.
         Some(text.split(',').map(|number| number.trim().parse().unwrap_or(u64::MAX)).fold(1, u64::saturating_mul))
     };
-    // Of a block.
+    // Of one block.
     let registers: u64 = if matches!(arch.number, 53 | 62) { 32 << 10 } else { 64 << 10 };
     let threads = numbers("nvvm.reqntid").or_else(|| numbers("nvvm.maxntid")).unwrap_or(1);
     let all = threads.saturating_mul(numbers("nvvm.minctasm").unwrap_or(1)).max(1);
     numbers("nvvm.maxnreg").is_some() || registers / all < MOST_REGISTERS
 }
 
-/// The names of all that these reach, by calls or by address.
+/// The names of everything that these globals reach, by call or by address.
 fn reached(graph: &ReferenceGraph, from: BTreeSet<String>) -> BTreeSet<String> {
     let starts = graph.globals.iter().enumerate().filter(|(_, global)| from.contains(&global.name));
     let mut open: Vec<usize> = starts.map(|(index, _)| index).collect();

@@ -43,7 +43,7 @@ fn duplicate(symbol: &Duplicate, target: &TargetPlan<'_>) -> String {
 }
 
 fn undefined(symbol: &Undefined, target: &TargetPlan<'_>, users: &dyn Fn(usize, &str) -> Vec<String>) -> String {
-    let places = symbol.wanted_by.iter().map(|unit| {
+    let places = symbol.referenced_by.iter().map(|unit| {
         let users = using(users(*unit, &symbol.name));
         format!("{}{users}", target.images[*unit].origin)
     });

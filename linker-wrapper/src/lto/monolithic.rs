@@ -141,7 +141,7 @@ impl<'s> Job<'_, 's> {
         let merging = time_trace::scope("Merge", || stem.clone());
         let merged = pipeline::merge(self.session, modules, self.units).map_err(Errors::one)?;
         pipeline::internalize(&merged, self.keep);
-        if pipeline::wants_libdevice(&merged)
+        if pipeline::needs_libdevice(&merged)
             && let Some(library) = self.libdevice.unit()
         {
             pipeline::add_libdevice(self.session, &merged, library).map_err(Errors::one)?;

@@ -101,10 +101,10 @@ pub fn cut<'a>(
     let cut = partition::cut(&program, grain);
     drop(cutting);
     if cut.partitions.is_empty() {
-        if let Some(whole) = cut.whole.filter(|_| around.mode.show) {
+        if let Some(monolithic) = cut.monolithic.filter(|_| around.mode.show) {
             // A comment to the shell that the commands are pasted into.
-            let name = whole.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name));
-            messages::show(format_args!(" # {}: not cut into jobs: {name}{}", target.arch, whole.why));
+            let name = monolithic.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name));
+            messages::show(format_args!(" # {}: not cut into jobs: {name}{}", target.arch, monolithic.reason));
         }
         return Ok(None);
     }

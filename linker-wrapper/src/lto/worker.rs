@@ -251,7 +251,7 @@ impl Work {
         let units = self.unit_list(content.bytes())?;
         let merged = self.merge(&session, &units)?;
         pipeline::internalize(&merged, &self.keep);
-        if let Some(library) = libdevice.as_ref().filter(|_| pipeline::wants_libdevice(&merged)) {
+        if let Some(library) = libdevice.as_ref().filter(|_| pipeline::needs_libdevice(&merged)) {
             let library = NamedBitcode { name: "libdevice", bitcode: library.bytes() };
             pipeline::add_libdevice(&session, &merged, library).map_err(Errors::one)?;
             pipeline::internalize(&merged, &self.keep);

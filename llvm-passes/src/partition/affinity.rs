@@ -1,5 +1,5 @@
-//! Which roots belong together: those of one unit, but kernels of several units that are mostly the same function go with
-//! that function, so that it is compiled once.
+//! Grouping roots: those of one unit stay together, but kernels of several units that mostly consist of the same function are
+//! grouped by that function, so that it is compiled once.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,15 @@ use crate::program::{Identity, Node, Program};
 use crate::reference_graph::Role;
 use rustc_hash::FxHashMap;
 
-/// Copies of less code than this cost less than what stays unchanged in the cache when units are kept apart.
+/// A smaller shared function does not regroup kernels: copies of it cost less than the cache entries that stay valid when units
+/// are kept apart.
 const LEAST_SHARED: u64 = 500;
 
-/// Functions that roots of several units reach, by the numbers of their identities, each with the instructions of it and of
-/// all that it reaches.
+/// Functions that roots of several units reach, by identity number, each with the instructions of it and of everything that it
+/// reaches.
 type Shared = FxHashMap<u32, u64>;
 
-/// The places of the roots in groups; each keeps their order, and groups stand in the order of their first roots.
+/// Groups the roots, by index. A group keeps their order, and groups come in the order of their first roots.
 pub fn groups(program: &Program<'_>, roots: &[Reached]) -> Vec<Vec<usize>> {
     let shared = shared_functions(program, roots);
     let mut places: HashMap<Result<Identity<'_>, usize>, usize> = HashMap::new();
@@ -31,19 +32,19 @@ pub fn groups(program: &Program<'_>, roots: &[Reached]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// The function that is at least half of what a root reaches and that roots of other units reach, too: the largest.
+/// The largest function that makes up at least half of what a root reaches and that roots of other units reach, too.
 fn anchor<'p>(program: &Program<'p>, reached: &Reached, shared: &Shared) -> Option<Identity<'p>> {
     let half = reached.instructions.div_ceil(2).max(LEAST_SHARED);
     let candidates = reached.nodes.iter().filter(|node| **node != reached.root).filter_map(|node| {
         let instructions = *shared.get(&program.identity_number(*node))?;
         (instructions >= half).then(|| (instructions, program.identity(*node)))
     });
-    // Of two of one size the first by name, whatever the order of units.
+    // Of two functions of one size the first by name, whatever the order of units.
     candidates.max_by(|one, other| one.0.cmp(&other.0).then(other.1.cmp(&one.1))).map(|(_, identity)| identity)
 }
 
 fn shared_functions(program: &Program<'_>, roots: &[Reached]) -> Shared {
-    // One of those that are the same, the unit of the first root that reaches it, and whether roots of other units do, too.
+    // By identity: one of the definitions, the unit of the first root that reaches it, and whether roots of other units do, too.
     let mut found: FxHashMap<u32, (Node, usize, bool)> = FxHashMap::default();
     for Reached { root, nodes, .. } in roots {
         for node in nodes.iter().filter(|node| *node != root && program.global(**node).role == Role::Function) {

@@ -1,39 +1,40 @@
-//! The cut of one target's program into independent jobs. PURE: no LLVM, tested by tables.
+//! Cutting the program of one target into partitions, which are compiled independently. A pure function of the program.
 //!
-//! A partition is some kernels with all that they reach. Where the cuts are depends on the code alone, never
-//! on cores or memory, and a changed unit moves only the cuts next to it: kernels of one unit, or with one large function,
-//! stay together up to a size, and whether small groups are joined with the next one is decided by their own names.
+//! A partition is some kernels with everything that they reach. The cuts depend on the code alone, never on cores or memory, and
+//! a changed unit moves only the cuts next to it: kernels of one unit, or with one large function in common, stay together up to
+//! a size, and a hash of their names decides whether a small group is joined with the next one.
 
 mod affinity;
 
 use std::collections::BTreeSet;
 
 use crate::extract::{How, Take, UnitPart};
-use crate::program::{Class, Need, Node, Program, Whole};
+use crate::program::{Class, Monolithic, Need, Node, Program};
 use crate::reference_graph::{Role, Scope};
 use rustc_hash::FxHashSet;
 
-/// Instructions before optimization that make a job worth its own processes: about half a second of work.
+/// The usual size of a partition, in instructions before optimization: about half a second of work, enough to be worth processes
+/// of its own.
 const USUAL_GRAIN: u64 = 12_000;
 
-/// Of a program that is cut as usual, at most this part is compiled once more: jobs become larger instead.
+/// With [`Grain::Usual`], partitions become larger rather than having more of the program than this compiled more than once.
 const MOST_DUPLICATED_PERCENT: u64 = 50;
 
-/// How large jobs are.
+/// How large partitions are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grain {
-    /// As is usually best, and larger where too much code would be compiled more than once.
+    /// The usual size, or larger if too much code would be compiled more than once.
     Usual,
-    /// About so many instructions before optimization, whatever that costs.
+    /// About this many instructions before optimization, however much code is compiled more than once.
     Exactly(u64),
 }
 
-/// What one job compiles.
+/// What is compiled together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
-    /// What it takes of which unit, in order of units.
+    /// What it takes of each unit, in order of units.
     pub parts: Vec<UnitPart>,
-    /// Names that other partitions, the host or cubins know.
+    /// Names that other partitions, the host or cubins reference.
     pub keep: BTreeSet<String>,
     /// Its kernels, in order.
     pub kernels: Vec<String>,
@@ -48,8 +49,8 @@ pub struct Cut {
     pub partitions: Vec<Partition>,
     /// Instructions that the kernels reach, each counted once.
     pub distinct: u64,
-    /// Why there is one job for the whole program, if there is a reason beside its size.
-    pub whole: Option<Whole>,
+    /// Why the program is compiled in one piece, if there is a reason beside its size.
+    pub monolithic: Option<Monolithic>,
 }
 
 impl Cut {
@@ -60,7 +61,8 @@ impl Cut {
     }
 }
 
-/// Cuts the program into jobs of about that size. No partitions: it is to be compiled whole.
+/// Cuts the program into partitions of about that size. The result has no partitions if the program should be compiled in one
+/// piece.
 pub fn cut(program: &Program<'_>, grain: Grain) -> Cut {
     let roots = program.roots();
     let all: Vec<Node> = roots.iter().copied().collect();
@@ -72,8 +74,8 @@ pub fn cut(program: &Program<'_>, grain: Grain) -> Cut {
     if distinct <= size.saturating_mul(3) / 2 {
         return Cut { distinct, ..Cut::default() };
     }
-    if let Some(whole) = program.whole(&roots) {
-        return Cut { distinct, whole: Some(whole), ..Cut::default() };
+    if let Some(monolithic) = program.monolithic(&roots) {
+        return Cut { distinct, monolithic: Some(monolithic), ..Cut::default() };
     }
     let all: Vec<Reached> = all.into_iter().map(|root| Reached::new(program, root)).collect();
     let together: Vec<Vec<&Reached>> = affinity::groups(program, &all)
@@ -92,7 +94,7 @@ pub fn cut(program: &Program<'_>, grain: Grain) -> Cut {
     Cut { distinct, ..Cut::default() }
 }
 
-/// A root with all that it reaches; what is asked more than once.
+/// A root with everything that it reaches, which is computed once.
 struct Reached {
     root: Node,
     /// Definitions with bodies, the root among them.
@@ -114,14 +116,14 @@ fn cut_at(program: &Program<'_>, together: &[Vec<&Reached>], distinct: u64, size
     if partitions.len() < 2 {
         return Cut { distinct, ..Cut::default() };
     }
-    Cut { partitions, distinct, whole: None }
+    Cut { partitions, distinct, monolithic: None }
 }
 
 /// Roots of one group that go together.
 #[derive(Default)]
 struct Segment {
     roots: Vec<Node>,
-    /// Numbers of identities.
+    /// What the roots reach, by identity number.
     reached: FxHashSet<u32>,
     instructions: u64,
 }
@@ -136,7 +138,7 @@ impl Segment {
         }
     }
 
-    /// Instructions that a root would bring.
+    /// Instructions that a root would add.
     fn more(&self, program: &Program<'_>, root: &Reached) -> u64 {
         let new = root.nodes.iter().filter(|node| !self.reached.contains(&program.identity_number(**node)));
         new.map(|node| u64::from(program.global(*node).instructions)).sum()
@@ -145,13 +147,13 @@ impl Segment {
     /// Whether a root should begin a new segment.
     fn is_full_for(&self, more: u64, whole: u64, grain: u64) -> bool {
         let together = self.instructions + more;
-        // What shares most of its code stays, up to a limit; what is shared may be larger than any job.
+        // A root that shares most of its code stays, up to a limit, for the shared code may be larger than any partition.
         let limit = if more * 4 <= whole { grain.saturating_mul(2).max(whole.saturating_add(grain)) } else { grain };
         !self.roots.is_empty() && together > limit
     }
 }
 
-/// The roots of every group, in pieces of bounded size.
+/// The roots of every group, in segments of bounded size.
 fn segments(program: &Program<'_>, together: &[Vec<&Reached>], grain: u64) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     for group in together {
@@ -191,8 +193,8 @@ fn join(segments: Vec<Segment>, program: &Program<'_>, grain: u64) -> Vec<Vec<No
     groups
 }
 
-/// Decided by the names of the segment's roots, more often for larger ones, so that groups have about the
-/// size of the grain and no change elsewhere moves their ends.
+/// Whether a group ends behind this segment. A hash of the names of its roots decides, more often so for larger segments: groups
+/// have about the size of the grain, and no change elsewhere moves their ends.
 fn is_boundary(program: &Program<'_>, segment: &Segment, grain: u64) -> bool {
     let mut names = blake3::Hasher::new();
     for root in &segment.roots {
@@ -201,7 +203,7 @@ fn is_boundary(program: &Program<'_>, segment: &Segment, grain: u64) -> bool {
     }
     let mut head = [0; 8];
     head.copy_from_slice(&names.finalize().as_bytes()[..8]);
-    // The size counts only roughly, so that a small change of it changes nothing.
+    // Rounded, so that a small change of the size changes nothing.
     let size = segment.instructions.max(1).next_power_of_two();
     u64::from_le_bytes(head) % grain < size
 }
@@ -224,7 +226,7 @@ fn partition(program: &Program<'_>, roots: &[Node]) -> Partition {
         if need.root && global.role == Role::Kernel {
             kernels.push(global.name.clone());
         }
-        // A visible name is declared where it is used.
+        // The mover declares a visible name that is referenced.
         if how == How::Declaration && global.scope != Scope::Local {
             continue;
         }
@@ -232,7 +234,7 @@ fn partition(program: &Program<'_>, roots: &[Node]) -> Partition {
             parts.push(UnitPart { unit: node.unit, takes: Vec::new() });
         }
         if let Some(part) = parts.last_mut() {
-            part.takes.push(Take { number: node.index, how, name });
+            part.takes.push(Take { index: node.index, how, name });
         }
     }
     Partition { parts, keep, kernels, instructions: closure.instructions() }

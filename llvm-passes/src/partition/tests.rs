@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::{Cut, Grain, cut};
 use crate::extract::How;
-use crate::program::{Program, Whole};
+use crate::program::{Monolithic, Program};
 use crate::reference_graph::{self, CONSTANT, Global, Reference, ReferenceGraph, Role, SHARED, Scope, Variable};
 use crate::resolve::{self, UnitSymbols};
 use crate::symbols::Strength;
@@ -54,7 +54,7 @@ fn how(cut: &Cut, units: &[ReferenceGraph], partition: usize, name: &str) -> Vec
     let parts = &cut.partitions[partition].parts;
     let takes = parts.iter().flat_map(|part| part.takes.iter().map(|take| (part.unit, take)));
     takes
-        .filter(|(unit, take)| units[*unit].globals[take.number as usize].name == name)
+        .filter(|(unit, take)| units[*unit].globals[take.index as usize].name == name)
         .map(|(unit, take)| (unit, take.how, take.name.clone()))
         .collect()
 }
@@ -171,15 +171,15 @@ fn shared_memory_behind_a_pointer_to_a_function_keeps_the_program_whole() {
     ])];
     let cut = cut_units(&units, &[], 100);
     assert!(cut.partitions.is_empty());
-    assert!(cut.whole.is_some_and(|whole| whole.why.contains("shared variable tile")));
+    assert!(cut.monolithic.is_some_and(|monolithic| monolithic.reason.contains("shared variable tile")));
 }
 
 #[test]
 fn a_unit_that_cannot_be_cut_says_why() {
     let mut units = [unit(vec![kernel("a", 100, &[]), kernel("b", 100, &[])])];
     units[0].monolithic = Some("it has aliases".to_owned());
-    let whole = Whole { unit: Some(0), why: "it has aliases".to_owned() };
-    assert_eq!(cut_units(&units, &[], 100).whole, Some(whole));
+    let monolithic = Monolithic { unit: Some(0), reason: "it has aliases".to_owned() };
+    assert_eq!(cut_units(&units, &[], 100).monolithic, Some(monolithic));
 }
 
 /// Many units of a few small kernels each.

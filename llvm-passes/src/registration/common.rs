@@ -1,5 +1,4 @@
-//! What the registration of every runtime has in common: the table of offload entries, and functions that
-//! run at start-up.
+//! The parts that registration code for every runtime shares: the table of offload entries, and functions that run at start-up.
 
 use inkwell::builder::{Builder, BuilderError};
 use inkwell::context::ContextRef;
@@ -11,7 +10,7 @@ use inkwell::{AddressSpace, GlobalVisibility};
 /// Priority of the constructors: before the user's own.
 const CONSTRUCTOR_PRIORITY: u64 = 101;
 
-/// A registration module under construction.
+/// A module under construction, with the types that all registration code uses.
 pub(super) struct RegistrationModule<'m, 'ctx> {
     pub(super) module: &'m Module<'ctx>,
     pub(super) context: ContextRef<'ctx>,
@@ -19,7 +18,7 @@ pub(super) struct RegistrationModule<'m, 'ctx> {
     pub(super) pointer: PointerType<'ctx>,
     pub(super) i32: IntType<'ctx>,
     pub(super) i64: IntType<'ctx>,
-    /// `__tgt_offload_entry`, which clang makes one of for every kernel and variable.
+    /// `__tgt_offload_entry`, of which clang emits one for every kernel and variable.
     pub(super) entry: StructType<'ctx>,
 }
 
@@ -46,8 +45,8 @@ impl<'m, 'ctx> RegistrationModule<'m, 'ctx> {
         RegistrationModule { module, context, builder: context.create_builder(), pointer, i32, i64, entry }
     }
 
-    /// The linker defines the two ends of the section that holds every object's entries. A dummy of no
-    /// size makes sure that the section exists even where no object has an entry.
+    /// The bounds of the section that holds the entries of all objects; the linker defines these symbols. An empty dummy makes
+    /// sure that the section exists even if no object has an entry.
     pub(super) fn entry_bounds(&self) -> (GlobalValue<'ctx>, GlobalValue<'ctx>) {
         let entries = self.entry.array_type(0);
         let bound = |name: &str| {

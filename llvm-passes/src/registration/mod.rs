@@ -1,7 +1,7 @@
 //! The host object that hands the finished device images to a runtime at start-up.
 //!
 //! Every offload kind has a file here with one type that implements [`Registration`]: the name of the kind, the [`Slot`] that the
-//! images fill, and the code. [`build`], [`print`] and [`compile`] are the same for all. A new kind is a new file, declared and
+//! images fill, and the code. [`build`], [`print()`] and [`compile`] are the same for all. A new kind is a new file, declared and
 //! exported below.
 //!
 //! LLVM compiles only the code and the tables. The images stay out of the IR: their section is empty here and is filled in the

@@ -42,7 +42,7 @@ fn all_differ(keys: &[(&str, Key)], again: Key) {
 }
 
 fn work() -> Work {
-    let take = Take { number: 3, how: How::Copy, name: None };
+    let take = Take { index: 3, how: How::Copy, name: None };
     Work {
         arch: "sm_90".to_owned(),
         version: (8, 4),
@@ -83,7 +83,7 @@ fn every_field_of_a_partition_counts() {
         ("version", changed(|work| work.version = (8, 5))),
         ("unit", changed(|work| work.ranges[0].hash = "ab".to_owned())),
         ("one more unit", changed(|work| work.ranges.push(work.ranges[0].clone()))),
-        ("what is taken", changed(|work| work.parts[0].takes[0].number = 4)),
+        ("what is taken", changed(|work| work.parts[0].takes[0].index = 4)),
         ("how it is taken", changed(|work| work.parts[0].takes[0].how = How::Owned)),
         ("its name", changed(|work| work.parts[0].takes[0].name = Some("x".to_owned()))),
         ("of which unit", changed(|work| work.parts[0].unit = 1)),

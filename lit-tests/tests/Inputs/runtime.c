@@ -1,4 +1,4 @@
-// Stands for libcudart where no GPU is needed: says what the program registers with it, and when.
+// Replaces libcudart where no GPU is needed: prints what the program registers with it, and when.
 #include <stdio.h>
 
 struct wrapper { unsigned magic, version; const unsigned *image; void *unused; };

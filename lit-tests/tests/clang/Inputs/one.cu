@@ -1,4 +1,4 @@
-// Calls a device function of two.cu. Without a GPU the launch fails, which is said.
+// Calls a device function of two.cu. Without a GPU the launch fails, and the program prints that.
 #include "cuda.h"
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-# fatbin.sh OUT ENTRY...: a fatbin by NVIDIA's own tool, uncompressed unless $FLAGS says otherwise.
+# fatbin.sh OUT ENTRY...: a fatbin by NVIDIA's own tool, uncompressed unless $FLAGS changes that.
 #
 # An ENTRY is KIND:LABEL[:VERSION[:TARGET]]: sass:90a, ptx:80:9.1 (a PTX version), ptx:90:9.0:80 (for another GPU than its label), lto:80.
 set -e

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use llvm_passes::pipeline;
+use llvm_passes::pipeline::{self, CodeTarget};
 use llvm_passes::reference_graph::{self, ReferenceGraph, Role};
 use llvm_passes::session::Session;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ impl Trial {
         let session = Session::new();
         let module = session.read("the merged code", content.bytes()).map_err(Errors::one)?;
         pipeline::keep_bodies(&module, &self.functions);
-        let target = worker::target(&work.arch, work.version, work.level)?;
+        let target = CodeTarget { arch: work.arch, ptx: work.version, level: work.level };
         if self.optimize {
             pipeline::optimize(&session, &module, target).map_err(Errors::one)?;
         } else {

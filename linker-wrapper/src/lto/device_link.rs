@@ -176,7 +176,7 @@ fn report_words(target: &TargetPlan<'_>, linked: &LinkedTarget, around: &Surroun
 /// What an earlier link made of the same target.
 fn cached(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Option<LinkedTarget> {
     let key = around.results.target_key(target, around);
-    let linked = around.results.get::<CachedTarget>(key.as_ref()).and_then(CachedTarget::into_linked)?;
+    let linked = around.results.get::<CachedTarget>(key.as_ref()).map(CachedTarget::into_linked)?;
     // Nothing is made; what would make it is told all the same, and was asked before.
     let _ = around.backends.choose(&most_needs(target, around.options));
     Some(linked)

@@ -116,8 +116,8 @@ impl<'s> Job<'_, 's> {
         };
         let ranges = self.units.iter().zip(&places).map(range).collect();
         let work = Work {
-            arch: arch.to_string(),
-            version: (version.major, version.minor),
+            arch,
+            version,
             level: self.around.options.level,
             llvm_options: self.around.options.llvm_options.clone(),
             units,

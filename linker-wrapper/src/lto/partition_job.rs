@@ -101,14 +101,14 @@ impl<'j> Job<'j> {
         let emissions = collect(sass.iter().chain(more).map(|arch| {
             let version = maker.ptx_version(*arch)?;
             let path = around.scratch.file(&format!("{stem}.{arch}.ptx"));
-            Ok(Emission { arch: arch.to_string(), version: (version.major, version.minor), path })
+            Ok(Emission { arch: *arch, version, path })
         }))?;
         let version = maker.ptx_version(own)?;
         let parts = partition.parts.iter().enumerate();
         let stage = |stage: &str| around.scratch.file(&format!("{stem}.{stage}.bc"));
         let work = Work {
-            arch: own.to_string(),
-            version: (version.major, version.minor),
+            arch: own,
+            version,
             level: around.options.level,
             llvm_options: around.options.llvm_options.clone(),
             units: cut.units.clone(),
@@ -162,12 +162,11 @@ impl<'j> Job<'j> {
     }
 
     fn stat(&self) -> JobStat {
-        JobStat { label: self.label.clone(), target: self.work.arch.clone(), ..JobStat::default() }
+        JobStat { label: self.label.clone(), target: self.work.arch.to_string(), ..JobStat::default() }
     }
 
     fn emission(&self, arch: GpuArch) -> Option<&Emission> {
-        let name = arch.to_string();
-        self.work.emissions.iter().find(|emission| emission.arch == name)
+        self.work.emissions.iter().find(|emission| emission.arch == arch)
     }
 
     fn assemble(&self, arch: GpuArch, debug_info: DebugInfo) -> Result<DeviceObject, Errors> {
@@ -194,7 +193,6 @@ impl<'j> Job<'j> {
     fn unpack(&self, found: CompiledPartition) -> Option<Result<Made, Errors>> {
         let mut made = Made { warnings: found.warnings, said: found.said, ..Made::default() };
         for (arch, bytes) in found.cubins {
-            let arch: GpuArch = arch.parse().ok()?;
             let path = match self.around.scratch.write(&format!("{}.{arch}.cubin", self.stem), &bytes) {
                 Ok(path) => path,
                 Err(error) => return Some(Err(error)),
@@ -202,7 +200,7 @@ impl<'j> Job<'j> {
             made.cubins.push(DeviceObject::cubin(self.what.clone(), arch, path, bytes, true));
         }
         for (arch, text) in found.ptx {
-            made.ptx.push((arch.parse().ok()?, text));
+            made.ptx.push((arch, text));
         }
         let cubins: Vec<GpuArch> = made.cubins.iter().map(|cubin| cubin.arch).collect();
         (cubins == self.sass).then_some(Ok(made))
@@ -213,8 +211,8 @@ impl<'j> Job<'j> {
             return;
         }
         let kept = CompiledPartition {
-            cubins: made.cubins.iter().map(|cubin| (cubin.arch.to_string(), cubin.bytes.clone())).collect(),
-            ptx: made.ptx.iter().map(|(arch, text)| (arch.to_string(), text.clone())).collect(),
+            cubins: made.cubins.iter().map(|cubin| (cubin.arch, cubin.bytes.clone())).collect(),
+            ptx: made.ptx.clone(),
             warnings: made.warnings.clone(),
             said: made.said.clone(),
         };

@@ -32,10 +32,10 @@ pub const FLAG: &str = "--compile-partition";
 /// One job. All paths are absolute or relative to the folder of the link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Work {
-    /// "sm_90".
-    pub arch: String,
-    /// `.version` that its code may use.
-    pub version: (u8, u8),
+    /// The target.
+    pub arch: GpuArch,
+    /// The PTX version that its code may use.
+    pub version: PtxVersion,
     /// Optimization level.
     pub level: OptLevel,
     /// LLVM's own options.
@@ -72,10 +72,10 @@ pub struct UnitRange {
 /// One PTX text.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Emission {
-    /// "sm_90".
-    pub arch: String,
-    /// `.version`.
-    pub version: (u8, u8),
+    /// The target.
+    pub arch: GpuArch,
+    /// The PTX version.
+    pub version: PtxVersion,
     /// The file to write.
     pub path: PathBuf,
 }
@@ -259,7 +259,7 @@ impl Work {
         if let Some((path, _)) = &self.keep_stages {
             temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
         }
-        let own = target(&self.arch, self.version, self.level)?;
+        let own = CodeTarget { arch: self.arch, ptx: self.version, level: self.level };
         let optimize = if self.parts.is_empty() { pipeline::optimize } else { pipeline::optimize_partition };
         optimize(&session, &merged, own).map_err(Errors::one)?;
         if let Some((_, path)) = &self.keep_stages {
@@ -281,7 +281,7 @@ impl Work {
     fn emit(&self, session: &Session, merged: &Module<'_>) -> Result<Reply, Errors> {
         let mut reply = Reply::default();
         for (index, emission) in self.emissions.iter().enumerate() {
-            let target = target(&emission.arch, emission.version, self.level)?;
+            let target = CodeTarget { arch: emission.arch, ptx: emission.version, level: self.level };
             // Generating code changes the module; the last one may have it.
             let last = index + 1 == self.emissions.len();
             let text = if last {
@@ -310,13 +310,4 @@ impl Work {
         };
         self.ranges.iter().map(unit).collect()
     }
-}
-
-/// What to compile for.
-///
-/// # Errors
-/// The name is none of a target.
-pub fn target(arch: &str, (major, minor): (u8, u8), level: OptLevel) -> Result<CodeTarget, Errors> {
-    let arch: GpuArch = arch.parse().map_err(|_| Errors::one(format_args!("'{arch}' is no GPU target")))?;
-    Ok(CodeTarget { arch, ptx: PtxVersion { major, minor }, level })
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
 /// The instruction set that a target may use beyond the plain one of its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ArchFeature {
@@ -74,6 +76,19 @@ impl FromStr for GpuArch {
     fn from_str(name: &str) -> Result<Self, UnknownArch> {
         let rest = name.strip_prefix("sm_").or_else(|| name.strip_prefix("compute_"));
         rest.and_then(parse_number_and_suffix).ok_or_else(|| UnknownArch(name.to_owned()))
+    }
+}
+
+impl Serialize for GpuArch {
+    /// As its name.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for GpuArch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

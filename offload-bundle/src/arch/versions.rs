@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// A release of the CUDA toolkit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CudaRelease {
@@ -51,7 +53,7 @@ fn decimal(text: &str) -> Option<u32> {
 }
 
 /// A PTX ISA version such as 9.0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PtxVersion {
     /// 9 of 9.0.
     pub major: u8,

@@ -64,9 +64,9 @@ struct KnownTools {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CompiledPartition {
     /// Relocatable cubins, by target.
-    pub cubins: Vec<(String, Vec<u8>)>,
+    pub cubins: Vec<(GpuArch, Vec<u8>)>,
     /// PTX for the image, by target.
-    pub ptx: Vec<(String, Vec<u8>)>,
+    pub ptx: Vec<(GpuArch, Vec<u8>)>,
     /// LLVM's warnings.
     pub warnings: Vec<Warning>,
     /// What ptxas said.
@@ -76,8 +76,8 @@ pub struct CompiledPartition {
 /// A linked target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CachedTarget {
-    sass: Vec<(String, Vec<u8>)>,
-    ptx: Vec<(String, Vec<u8>)>,
+    sass: Vec<(GpuArch, Vec<u8>)>,
+    ptx: Vec<(GpuArch, Vec<u8>)>,
     warnings: Vec<Warning>,
 }
 
@@ -277,13 +277,15 @@ impl PartitionFields<'_> {
     fn key(&self, key: KeyBuilder) -> Option<Key> {
         let work = self.work;
         let units: String = work.ranges.iter().map(|range| format!("{}\n", range.hash)).collect();
-        let emissions: Vec<_> = work.emissions.iter().map(|emission| (&emission.arch, emission.version)).collect();
+        let version = |version: PtxVersion| (version.major, version.minor);
+        let emissions = work.emissions.iter().map(|emission| (emission.arch.to_string(), version(emission.version)));
+        let emissions: Vec<_> = emissions.collect();
         let key = key
             .field("units", units.as_bytes())
             .field("parts", &postcard::to_allocvec(&work.parts).ok()?)
             .field("keep", &postcard::to_allocvec(&work.keep).ok()?)
-            .field("arch", work.arch.as_bytes())
-            .field("version", &[work.version.0, work.version.1])
+            .field("arch", work.arch.to_string().as_bytes())
+            .field("version", &[work.version.major, work.version.minor])
             .field("emissions", format!("{emissions:?}").as_bytes())
             .field("ptx", format!("{:?}", self.ptx).as_bytes())
             .field("ptx version", format!("{:?}", self.ptx_version).as_bytes())
@@ -334,16 +336,11 @@ impl TargetFields<'_> {
 impl CachedTarget {
     /// What is kept of a target.
     pub fn of(linked: &LinkedTarget) -> Self {
-        let named =
-            |list: &[(GpuArch, Vec<u8>)]| list.iter().map(|(arch, bytes)| (arch.to_string(), bytes.clone())).collect();
-        CachedTarget { sass: named(&linked.sass), ptx: named(&linked.ptx), warnings: linked.warnings.clone() }
+        CachedTarget { sass: linked.sass.clone(), ptx: linked.ptx.clone(), warnings: linked.warnings.clone() }
     }
 
-    /// The target, if everything in it makes sense.
-    pub fn into_linked(self) -> Option<LinkedTarget> {
-        let read = |list: Vec<(String, Vec<u8>)>| {
-            list.into_iter().map(|(arch, bytes)| Some((arch.parse().ok()?, bytes))).collect::<Option<Vec<_>>>()
-        };
-        Some(LinkedTarget { sass: read(self.sass)?, ptx: read(self.ptx)?, warnings: self.warnings, said: Vec::new() })
+    /// The target.
+    pub fn into_linked(self) -> LinkedTarget {
+        LinkedTarget { sass: self.sass, ptx: self.ptx, warnings: self.warnings, said: Vec::new() }
     }
 }

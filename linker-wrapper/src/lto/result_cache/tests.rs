@@ -44,8 +44,8 @@ fn all_differ(keys: &[(&str, Key)], again: Key) {
 fn work() -> Work {
     let take = Take { index: 3, how: How::Copy, name: None };
     Work {
-        arch: "sm_90".to_owned(),
-        version: (8, 4),
+        arch: GpuArch::plain(90),
+        version: PTX_8_4,
         level: OptLevel::O2,
         llvm_options: Vec::new(),
         units: "/a/units".into(),
@@ -53,7 +53,7 @@ fn work() -> Work {
         parts: vec![UnitPart { unit: 0, takes: vec![take] }],
         keep: BTreeSet::from(["kernel".to_owned()]),
         libdevice: Some("/a/libdevice.bc".into()),
-        emissions: vec![Emission { arch: "sm_90".to_owned(), version: (8, 4), path: "/a/1.ptx".into() }],
+        emissions: vec![Emission { arch: GpuArch::plain(90), version: PTX_8_4, path: "/a/1.ptx".into() }],
         keep_stages: None,
     }
 }
@@ -79,8 +79,8 @@ fn every_field_of_a_partition_counts() {
         ptx: &ptx,
     };
     let works = [
-        ("arch", changed(|work| work.arch = "sm_80".to_owned())),
-        ("version", changed(|work| work.version = (8, 5))),
+        ("arch", changed(|work| work.arch = GpuArch::plain(80))),
+        ("version", changed(|work| work.version = PtxVersion { major: 8, minor: 5 })),
         ("unit", changed(|work| work.ranges[0].hash = "ab".to_owned())),
         ("one more unit", changed(|work| work.ranges.push(work.ranges[0].clone()))),
         ("what is taken", changed(|work| work.parts[0].takes[0].index = 4)),
@@ -88,8 +88,8 @@ fn every_field_of_a_partition_counts() {
         ("its name", changed(|work| work.parts[0].takes[0].name = Some("x".to_owned()))),
         ("of which unit", changed(|work| work.parts[0].unit = 1)),
         ("keep", changed(|work| work.keep.extend(["other".to_owned()]))),
-        ("target of an emission", changed(|work| work.emissions[0].arch = "sm_100".to_owned())),
-        ("version of an emission", changed(|work| work.emissions[0].version = (9, 0))),
+        ("target of an emission", changed(|work| work.emissions[0].arch = GpuArch::plain(100))),
+        ("version of an emission", changed(|work| work.emissions[0].version = PtxVersion { major: 9, minor: 0 })),
         ("one more emission", changed(|work| work.emissions.push(work.emissions[0].clone()))),
     ];
     let options = other_options();

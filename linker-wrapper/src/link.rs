@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use llvm_passes::registration::Registration;
 use rayon::prelude::*;
+use tracing::span::EnteredSpan;
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
@@ -22,8 +23,9 @@ use crate::host::{coff, dependency_file, embedded_images, fatbin_section, host_l
 use crate::image::report::ImageReport;
 use crate::platform::context::{LinkContext, Request};
 use crate::platform::{self, Bundle, DeviceLink, PLATFORMS, Products, Setup, override_image};
+use crate::profile;
 use crate::profile::recorder::Recorder;
-use crate::profile::time_trace;
+use crate::profile::{span, time_trace};
 use crate::sys::jobserver::{self, Limit};
 use crate::sys::process::Mode;
 use crate::sys::temp_files::{self, FileState, Scratch};
@@ -42,10 +44,8 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
     let line = response_file::expand(words.get(1..).unwrap_or_default())?;
     let options = parse::parse(&line, persona)?;
     let program = persona::program_name(words);
-    if let Some(file) = &options.time_trace {
-        time_trace::begin(file.clone(), options.time_trace_granularity.unwrap_or(time_trace::DEFAULT_GRANULARITY));
-    }
-    let whole = time_trace::scope("Execute linker wrapper", || program.clone());
+    profile::begin(options.time_trace.as_deref(), options.time_trace_granularity, options.stats.is_some());
+    let whole = span::traced("Execute linker wrapper", || program.clone());
     let outcome = run_options(&options, &program);
     drop(whole);
     // A failed link's own errors come first; its trace is written all the same.
@@ -87,7 +87,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     llvm_passes::crash::prepare(program, "");
     llvm_passes::crash::before_report(jobserver::give_all_back_in_signal);
     threads::set_number(options.jobs);
-    let extraction = time_trace::scope("ExtractDeviceCode", String::new);
+    let extraction = span::traced("ExtractDeviceCode", String::new);
     let finished = options.override_image.as_ref().map(|(kind, file)| override_image::read(kind, file)).transpose()?;
     let (finished, inputs) = match finished {
         // With a finished image, the inputs are the host linker's alone.
@@ -110,7 +110,7 @@ fn link_inputs(
     request: Request<'_>,
     inputs: &Inputs,
     finished: Option<Box<dyn Products>>,
-    extraction: Option<time_trace::Scope>,
+    extraction: EnteredSpan,
 ) -> Result<u8, Errors> {
     let Request { program, options, device, output, mode } = request;
     // The device images in the inputs. A link that has none is the host linker's alone.
@@ -168,7 +168,7 @@ fn link_inputs(
     let host_linker = host_linker::find(options, program);
     let (limit, warning) = Limit::new(options.jobs);
     warning.into_iter().for_each(|text| warn(program, text));
-    let recorder = Recorder::new(options.stats.is_some());
+    let recorder = Recorder::new();
     let context = LinkContext {
         request,
         temp_files: &temp_files,
@@ -311,7 +311,7 @@ impl Link<'_> {
     /// The usual link: the device code of all platforms, and the host's code with it.
     fn all(&self, links: &[Box<dyn DeviceLink + '_>]) -> Result<Outcome, Errors> {
         let host_linker = self.context.host_linker()?;
-        let device = time_trace::scope("Handle all device input", String::new);
+        let device = span::traced("Handle all device input", String::new);
         let registered = collect(links.par_iter().map(|link| self.link_platform(&**link)).collect::<Vec<_>>())?;
         drop(device);
         let objects: Vec<PathBuf> = registered.iter().map(|one| one.object.clone()).collect();
@@ -338,7 +338,7 @@ impl Link<'_> {
         template: Option<registration_object::Template>,
     ) -> Result<Registered, Errors> {
         let Bundle { image, registration, section, kept_as, report } = products.bundle(self.context)?;
-        let _wrapping = time_trace::scope("Wrap bundled images", || registration.name().to_owned());
+        let _wrapping = span::traced("Wrap bundled images", || registration.name().to_owned());
         let mut template = template.map_or_else(|| self.template(&*registration), Ok)?;
         if let Some(section) = section {
             fatbin_section::warn_of_size(section, self.context.request.program, image.size());
@@ -392,7 +392,7 @@ impl Link<'_> {
 
     /// Compiles registration code.
     fn template(&self, registration: &dyn Registration) -> Result<registration_object::Template, Errors> {
-        let _compiling = time_trace::scope("Compile module", || format!("{:?}", registration.slot().section));
+        let _compiling = span::traced("Compile module", || format!("{:?}", registration.slot().section));
         let options = self.context.request.options;
         let triple = options.host_triple.as_deref().unwrap_or(HOST_TRIPLE);
         let show = |text: &str| messages::show(text.trim_end());
@@ -410,7 +410,7 @@ impl Link<'_> {
         line.extend(host_linker::keeping_entries(linker, &line));
         let words = fatbin_section::linker_words(linker, options, temp_files, mode, program)?;
         line.extend(words.iter().cloned());
-        let _linking = time_trace::scope("Execute host linker", || linker.display().to_string());
+        let _linking = span::traced("Execute host linker", || linker.display().to_string());
         let written = replaced.unwrap_or(output);
         self.check_unchanged()?;
         let before = FileState::of(output);

@@ -34,7 +34,7 @@ use crate::lto::{llvm_warnings, monolithic};
 use crate::plan::backend::CodegenNeeds;
 use crate::plan::image_policy::Entry;
 use crate::profile::recorder::Recorder;
-use crate::profile::time_trace;
+use crate::profile::span;
 use crate::sys::cache::Key;
 use crate::sys::job_queue;
 use crate::sys::jobserver::Limit;
@@ -482,7 +482,7 @@ pub fn join(
     {
         return Ok(std::mem::take(&mut only.bytes));
     }
-    let _joining = time_trace::scope("nvlink", || arch.to_string());
+    let _joining = span::traced("nvlink", || arch.to_string());
     around.backends.choose(needs)?.link_all(arch, &pieces, around.scratch)
 }
 
@@ -514,6 +514,6 @@ fn input_piece(
 /// # Errors
 /// What the tool says.
 pub fn assemble(maker: Codegen<'_>, source: PtxSource, around: &Surroundings<'_>) -> Result<DeviceObject, Errors> {
-    let _assembling = time_trace::scope("ptxas", || source.input.display().to_string());
+    let _assembling = span::traced("ptxas", || source.input.display().to_string());
     maker.assemble(source, around.scratch)
 }

@@ -17,7 +17,7 @@ use crate::lto::device_link::{self, Libdevice, LinkedTarget, Surroundings};
 use crate::lto::worker::{UnitRange, Work};
 use crate::lto::{culprit, private_images};
 use crate::plan::image_policy::Entry;
-use crate::profile::time_trace;
+use crate::profile::span;
 use offload_bundle::ptx::{self, DebugInfo};
 
 /// Links one target.
@@ -25,7 +25,7 @@ use offload_bundle::ptx::{self, DebugInfo};
 /// # Errors
 /// All that is wrong with its images, or what the tools say.
 pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<LinkedTarget, Errors> {
-    let _linking = time_trace::scope("Link device input", || target.arch.to_string());
+    let _linking = span::traced("Link device input", || target.arch.to_string());
     // Declared first: modules of the session borrow from it.
     let libdevice = Libdevice::new(around.libdevice.clone());
     let session = Session::new();
@@ -138,7 +138,7 @@ impl<'s> Job<'_, 's> {
         let keep = |stage: &str, module: &Module<'_>| {
             self.around.scratch.keep(&format!("{stem}.{stage}.bc"), || pipeline::bitcode_of(module))
         };
-        let merging = time_trace::scope("Merge", || stem.clone());
+        let merging = span::traced("Merge", || stem.clone());
         let merged = pipeline::merge(self.session, modules, self.units).map_err(Errors::one)?;
         pipeline::internalize(&merged, self.keep);
         if pipeline::needs_libdevice(&merged)
@@ -151,7 +151,7 @@ impl<'s> Job<'_, 's> {
         let ptx = self.maker.ptx_version(self.target.arch)?;
         let code = CodeTarget { arch: self.target.arch, ptx, level: self.around.options.level };
         keep("merged", &merged)?;
-        let optimizing = time_trace::scope("Optimize", || stem.clone());
+        let optimizing = span::traced("Optimize", || stem.clone());
         pipeline::optimize(self.session, &merged, code).map_err(Errors::one)?;
         drop(optimizing);
         keep("opt", &merged)?;
@@ -173,7 +173,7 @@ impl<'s> Job<'_, 's> {
     }
 
     fn emit(&self, module: &Module<'_>, code: CodeTarget) -> Result<Vec<u8>, Errors> {
-        let _emitting = time_trace::scope("Generate PTX", || code.arch.to_string());
+        let _emitting = span::traced("Generate PTX", || code.arch.to_string());
         pipeline::emit_ptx(self.session, module, code).map_err(Errors::one)
     }
 

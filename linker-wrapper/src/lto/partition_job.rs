@@ -15,8 +15,8 @@ use crate::lto::device_link::{self, Surroundings};
 use crate::lto::partitioned::CutTarget;
 use crate::lto::result_cache::CompiledPartition;
 use crate::lto::worker::{self, Emission, Work};
+use crate::profile::span;
 use crate::profile::stats::JobStat;
-use crate::profile::time_trace;
 use crate::sys::cache::Key;
 use crate::sys::temp_files;
 use offload_bundle::ptx::{self, DebugInfo};
@@ -127,7 +127,7 @@ impl<'j> Job<'j> {
     fn run(&self, key: Option<&Key>) -> Result<Made, Errors> {
         let around = self.around;
         let mut permit = around.budget.admit(around.estimates.llvm(self.instructions));
-        let compiling = time_trace::scope("Compile partition", || format!("{}: {}", self.stem, self.what));
+        let compiling = span::traced("Compile partition", || format!("{}: {}", self.stem, self.what));
         let begun = Instant::now();
         let compiled = worker::compile(&self.work, &around.scratch.file(&format!("{}.json", self.stem)), &self.what);
         let reply = compiled.map_err(|failure| culprit::errors(failure, &self.work, &self.stem, around.scratch))?;
@@ -185,7 +185,7 @@ impl<'j> Job<'j> {
         if let Some(version) = self.around.ptx_version {
             return Ok(ptx::with_version(&text, version).unwrap_or(text));
         }
-        let _probing = time_trace::scope("Find lowest PTX version", || format!("{} {arch}", self.stem));
+        let _probing = span::traced("Find lowest PTX version", || format!("{} {arch}", self.stem));
         self.maker.lower_version(text, arch, &self.stem, self.around.scratch)
     }
 

@@ -28,7 +28,7 @@ use crate::lto::private_images::{self, PrivateImages};
 use crate::lto::result_cache::Results;
 use crate::lto::worker::UnitRange;
 use crate::plan::backend::CodegenNeeds;
-use crate::profile::time_trace;
+use crate::profile::span;
 use crate::sys::temp_files::Scratch;
 
 /// Less bitcode than this is one job in any case, and is not looked at twice.
@@ -97,7 +97,7 @@ pub fn cut<'a>(
     keep.extend(library.iter().flat_map(|library| library.defines.iter().cloned()));
     let prevailing = |name: &str| device_link::unit_of(*resolution.prevailing.get(name)?, target);
     let program = Program::new(graphs.iter().collect(), tags(&units), &prevailing, &keep);
-    let cutting = time_trace::scope("Partition", || target.arch.to_string());
+    let cutting = span::traced("Partition", || target.arch.to_string());
     let cut = partition::cut(&program, grain);
     drop(cutting);
     if cut.partitions.is_empty() {
@@ -120,7 +120,7 @@ pub fn cut<'a>(
 /// The references within every unit.
 fn reference_graphs(units: &[NamedBitcode<'_>], results: &Results) -> Result<Vec<ReferenceGraph>, Errors> {
     let read = |unit: &NamedBitcode<'_>| {
-        let _reading = time_trace::scope("Read symbols", || unit.name.to_owned());
+        let _reading = span::traced("Read symbols", || unit.name.to_owned());
         let session = Session::new();
         let module = session.read(unit.name, unit.bitcode).map_err(Errors::one)?;
         pipeline::require_nvptx(std::slice::from_ref(&module), &[*unit]).map_err(Errors::all)?;
@@ -202,7 +202,7 @@ pub fn join(cut: &CutTarget<'_>, pieces: Vec<Made>, around: &Surroundings<'_>) -
 
 /// One PTX module of those of all partitions. `None`: these cannot be joined (they carry full debug information).
 fn join_ptx(arch: GpuArch, texts: Vec<Vec<u8>>, around: &Surroundings<'_>) -> Option<Vec<u8>> {
-    let _joining = time_trace::scope("Join PTX", || arch.virtual_name());
+    let _joining = span::traced("Join PTX", || arch.virtual_name());
     // Each has the lowest version that it needs: all need the highest of these.
     let version = texts.iter().filter_map(|text| ptx::version(text)).max()?;
     let texts: Vec<Vec<u8>> = texts.into_iter().map(|text| ptx::with_version(&text, version).unwrap_or(text)).collect();

@@ -28,7 +28,7 @@ use crate::plan::backend::BackendDecision;
 use crate::plan::image_policy::{self, Entry};
 use crate::platform::context::{LinkContext, Request};
 use crate::platform::{Bundle, DeviceLink, Platform, Products, Setup};
-use crate::profile::time_trace;
+use crate::profile::span;
 use crate::sys::cache;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::memory::Budget;
@@ -161,7 +161,7 @@ impl<'a> CudaLink<'a> {
 
     /// Compares how the units were compiled, while others read and optimize. Returns the warnings.
     fn check_compatibility(&self, request: &Request<'_>) -> Result<Vec<String>, Errors> {
-        let _checking = time_trace::scope("Compare translation units", String::new);
+        let _checking = span::traced("Compare translation units", String::new);
         compat_checks::check(&self.targets, &request.options.checks)
     }
 }
@@ -222,7 +222,7 @@ impl Products for FinishedCubin {
 
 /// The fatbin of these parts, checked as a driver would.
 fn bundle<'p>(parts: &Parts<'p>, linked: Linked<'_>, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
-    let _bundling = time_trace::scope("Bundle linked output", || "cuda".to_owned());
+    let _bundling = span::traced("Bundle linked output", || "cuda".to_owned());
     let Request { program, options, device, output, .. } = context.request;
     // What the user gave ptxas counts for the driver's compiler too.
     let ptx_options = device.ptxas_arguments.join(" ");

@@ -1,5 +1,34 @@
 //! Where the time and the memory of a link go: `--offload-stats` and `--wrapper-time-trace`.
+//!
+//! Both are made of the spans of [`span`]. Each layer takes the spans of its own target, so that a span costs nothing unless its
+//! layer is installed.
 
+mod fields;
+mod phases;
 pub mod recorder;
+pub mod span;
 pub mod stats;
 pub mod time_trace;
+
+use std::path::Path;
+use std::time::Duration;
+
+use tracing::Level;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Installs the layers that the options of this link need. Without any, nothing is recorded.
+pub fn begin(trace: Option<&Path>, granularity: Option<Duration>, statistics: bool) {
+    let trace = trace.map(|file| time_trace::layer(file, granularity).with_filter(only(span::TIME_TRACE)));
+    let phases = statistics.then(|| phases::layer().with_filter(only(span::STATISTICS)));
+    if trace.is_some() || phases.is_some() {
+        // A process runs one link: a second subscriber would record nothing.
+        let _ = tracing_subscriber::registry().with(trace).with(phases).try_init();
+    }
+}
+
+fn only(target: &'static str) -> Targets {
+    Targets::new().with_target(target, Level::INFO)
+}

@@ -1,18 +1,15 @@
 //! What a link notes of itself while it runs, for `--offload-stats`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::profile::stats::{JobStat, Stats};
+use crate::profile::{phases, span};
 use crate::sys::memory;
-
-/// Ticks of `/proc/self/stat` in a second, on every Linux that we run on.
-const TICKS: u64 = 100;
 
 /// Notes of a link, if anybody wants them.
 #[derive(Debug)]
 pub struct Recorder {
-    wanted: bool,
     notes: Mutex<Notes>,
 }
 
@@ -32,8 +29,8 @@ struct Process {
 
 impl Recorder {
     /// Without anything noted.
-    pub fn new(wanted: bool) -> Self {
-        Recorder { wanted, notes: Mutex::default() }
+    pub fn new() -> Self {
+        Recorder { notes: Mutex::default() }
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
@@ -41,15 +38,8 @@ impl Recorder {
     }
 
     /// Times a phase.
-    pub fn phase<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
-        if !self.wanted {
-            return work();
-        }
-        let (wall, cpu) = (Instant::now(), processor_time());
-        let result = work();
-        let phase = (name.to_owned(), wall.elapsed(), processor_time().saturating_sub(cpu));
-        self.notes().stats.phases.push(phase);
-        result
+    pub fn phase<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
+        span::counted(name, work)
     }
 
     /// A target was cut into so many jobs of so many instructions in all, some of them duplicated.
@@ -76,7 +66,7 @@ impl Recorder {
         let own = memory::peak_of("self").unwrap_or_default();
         let (cache_hits, cache_misses) = cache.unwrap_or_default();
         let peak_memory = own + most_together(&notes.processes);
-        Stats { peak_memory, cache_hits, cache_misses, ..notes.stats.clone() }
+        Stats { phases: phases::take(), peak_memory, cache_hits, cache_misses, ..notes.stats.clone() }
     }
 }
 
@@ -89,18 +79,10 @@ fn most_together(processes: &[Process]) -> u64 {
     processes.iter().map(|one| at(one.from)).max().unwrap_or_default()
 }
 
-/// Of this process and of all that it has started and that has ended.
-fn processor_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name, in parentheses, may hold anything; behind it the fields from the third on.
-    let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks: u64 = rest.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 1000 / TICKS)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn memory_of_processes_that_ran_together_adds_up() {
@@ -113,16 +95,5 @@ mod tests {
         let processes = [process(0, 2, 5), process(1, 4, 7), process(2, 3, 1), process(5, 6, 11)];
         assert_eq!(most_together(&processes), 12);
         assert_eq!(most_together(&[]), 0);
-    }
-
-    #[test]
-    fn processor_time_goes_on() {
-        let recorder = Recorder::new(true);
-        let sum =
-            recorder.phase("work", || (0..30_000_000_u64).fold(0, |sum, number| sum ^ number.wrapping_mul(sum | 1)));
-        assert_ne!(sum, 1);
-        let stats = recorder.stats(None);
-        assert_eq!(stats.phases[0].0, "work");
-        assert!(stats.phases[0].1 > Duration::ZERO && stats.peak_memory > 0);
     }
 }

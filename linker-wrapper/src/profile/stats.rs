@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::cli::values::StatsFormat;
 use crate::diag::{byte_size, demangle};
@@ -14,11 +14,22 @@ const JOBS_SHOWN: usize = 10;
 /// Most characters of a kernel's name in the table.
 const NAME_WIDTH: usize = 60;
 
+/// A phase of the link.
+#[derive(Debug, Clone, Default)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// Its wall time.
+    pub wall: Duration,
+    /// Processor time of all threads and tools.
+    pub cpu: Duration,
+}
+
 /// What one link did.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// In order: name, wall time, processor time of all threads and tools.
-    pub phases: Vec<(String, Duration, Duration)>,
+    /// In the order in which they ended.
+    pub phases: Vec<Phase>,
     /// Most memory of the link and everything that it started, at the same time, in bytes.
     pub peak_memory: u64,
     /// Entries that the cache had.
@@ -69,7 +80,7 @@ impl Stats {
     pub fn render(&self, format: StatsFormat) -> String {
         match format {
             StatsFormat::Text => self.text(),
-            StatsFormat::Json => format!("{}\n", self.json()),
+            StatsFormat::Json => serde_json::to_string(&self.json()).unwrap_or_default() + "\n",
         }
     }
 
@@ -85,9 +96,8 @@ impl Stats {
 
     fn text(&self) -> String {
         let mut out = String::new();
-        let rows = self.phases.iter().map(|(name, wall, cpu)| {
-            vec![name.clone(), format!("{:.3} s", wall.as_secs_f64()), format!("{:.3} s", cpu.as_secs_f64())]
-        });
+        let seconds = |time: Duration| format!("{:.3} s", time.as_secs_f64());
+        let rows = self.phases.iter().map(|phase| vec![phase.name.clone(), seconds(phase.wall), seconds(phase.cpu)]);
         let phases = table(&["phase", "wall", "cpu"], rows.collect());
         let cached = self.jobs.iter().filter(|job| job.cached).count();
         let percent = 100.0 * self.duplicate_instructions as f64 / self.instructions.max(1) as f64;
@@ -113,27 +123,78 @@ impl Stats {
         out
     }
 
-    fn json(&self) -> Value {
-        let phases = self.phases.iter().map(|(name, wall, cpu)| {
-            json!({ "name": name, "wall_seconds": wall.as_secs_f64(), "cpu_seconds": cpu.as_secs_f64() })
-        });
-        let jobs = self.slowest().into_iter().map(|job| {
-            json!({
-                "kernel": job.label, "name": demangle::demangled(&job.label), "target": job.target,
-                "llvm_seconds": job.llvm_seconds, "ptxas_seconds": job.ptxas_seconds,
-                "llvm_peak_bytes": job.llvm_peak, "ptxas_peak_bytes": job.ptxas_peak,
-                "ptx_bytes": job.ptx_bytes, "cubin_bytes": job.cubin_bytes, "cached": job.cached,
-            })
-        });
-        json!({
-            "phases": phases.collect::<Vec<_>>(),
-            "peak_memory_bytes": self.peak_memory,
-            "cache": { "hits": self.cache_hits, "misses": self.cache_misses },
-            "partitions": self.partitions,
-            "instructions": self.instructions,
-            "duplicate_instructions": self.duplicate_instructions,
-            "jobs": jobs.collect::<Vec<_>>(),
-        })
+    fn json(&self) -> StatsJson<'_> {
+        StatsJson {
+            cache: CacheJson { hits: self.cache_hits, misses: self.cache_misses },
+            duplicate_instructions: self.duplicate_instructions,
+            instructions: self.instructions,
+            jobs: self.slowest().into_iter().map(JobJson::of).collect(),
+            partitions: self.partitions,
+            peak_memory_bytes: self.peak_memory,
+            phases: self.phases.iter().map(PhaseJson::of).collect(),
+        }
+    }
+}
+
+/// The statistics as JSON; the field names of this and the following types are its keys.
+#[derive(Serialize)]
+struct StatsJson<'s> {
+    cache: CacheJson,
+    duplicate_instructions: u64,
+    instructions: u64,
+    jobs: Vec<JobJson<'s>>,
+    partitions: u64,
+    peak_memory_bytes: u64,
+    phases: Vec<PhaseJson<'s>>,
+}
+
+#[derive(Serialize)]
+struct CacheJson {
+    hits: u64,
+    misses: u64,
+}
+
+#[derive(Serialize)]
+struct PhaseJson<'s> {
+    cpu_seconds: f64,
+    name: &'s str,
+    wall_seconds: f64,
+}
+
+impl<'s> PhaseJson<'s> {
+    fn of(phase: &'s Phase) -> Self {
+        PhaseJson { cpu_seconds: phase.cpu.as_secs_f64(), name: &phase.name, wall_seconds: phase.wall.as_secs_f64() }
+    }
+}
+
+#[derive(Serialize)]
+struct JobJson<'s> {
+    cached: bool,
+    cubin_bytes: u64,
+    kernel: &'s str,
+    llvm_peak_bytes: u64,
+    llvm_seconds: f64,
+    name: String,
+    ptx_bytes: u64,
+    ptxas_peak_bytes: u64,
+    ptxas_seconds: f64,
+    target: &'s str,
+}
+
+impl<'s> JobJson<'s> {
+    fn of(job: &'s JobStat) -> Self {
+        JobJson {
+            cached: job.cached,
+            cubin_bytes: job.cubin_bytes,
+            kernel: &job.label,
+            llvm_peak_bytes: job.llvm_peak,
+            llvm_seconds: job.llvm_seconds,
+            name: demangle::demangled(&job.label),
+            ptx_bytes: job.ptx_bytes,
+            ptxas_peak_bytes: job.ptxas_peak,
+            ptxas_seconds: job.ptxas_seconds,
+            target: &job.target,
+        }
     }
 }
 
@@ -177,9 +238,11 @@ fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn stats() -> Stats {
         let second = Duration::from_millis(1000);
+        let phase = |name: &str, wall, cpu| Phase { name: name.to_owned(), wall, cpu };
         let job = |label: &str, llvm_seconds: f64, cached| JobStat {
             label: label.to_owned(),
             target: "sm_90".to_owned(),
@@ -192,7 +255,7 @@ mod tests {
             cached,
         };
         Stats {
-            phases: vec![("read".into(), second / 8, second / 4), ("device link".into(), second * 12, second * 20)],
+            phases: vec![phase("read", second / 8, second / 4), phase("device link", second * 12, second * 20)],
             peak_memory: 3 << 30,
             cache_hits: 1,
             cache_misses: 2,
@@ -233,7 +296,7 @@ duplicate code  50 of 1000 instructions (5.0 %)
         let one = stats().jobs.remove(0);
         let all = Stats { jobs: vec![one; 30], ..stats() };
         assert_eq!(all.render(StatsFormat::Text).matches("small(int)").count(), JOBS_SHOWN);
-        assert_eq!(all.json()["jobs"].as_array().unwrap().len(), 30);
+        assert_eq!(all.json().jobs.len(), 30);
     }
 
     #[test]

@@ -1,68 +1,104 @@
-//! `--wrapper-time-trace=FILE`: what took how long, in the JSON that Chrome's and Perfetto's viewers read.
+//! `--wrapper-time-trace=FILE`: the phases of a link in the JSON that Chrome's and Perfetto's viewers read.
 //!
 //! Phases have the names that LLVM's wrapper gives them, so that scripts which read its traces read ours.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde::Serialize;
+use tracing::Subscriber;
+use tracing::span::{Attributes, Id};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::diag::error::Errors;
+use crate::profile::fields::Fields;
 use crate::sys::temp_files;
 
-/// Shorter ones are left out unless asked for: LLVM's default.
-pub const DEFAULT_GRANULARITY: Duration = Duration::from_micros(500);
+/// Shorter phases are left out unless the user chooses another limit: LLVM's default.
+const DEFAULT_GRANULARITY: Duration = Duration::from_micros(500);
 
-static TRACE: OnceLock<Trace> = OnceLock::new();
+/// The file of the trace.
+static FILE: OnceLock<PathBuf> = OnceLock::new();
+static EVENTS: Mutex<Vec<Event>> = Mutex::new(Vec::new());
 static THREADS: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
     static THREAD: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
 }
 
-struct Trace {
-    file: PathBuf,
-    granularity: Duration,
-    start: Instant,
-    events: Mutex<Vec<serde_json::Value>>,
+/// A phase that has ended. The field names are the keys of the JSON form.
+#[derive(Debug, Serialize)]
+struct Event {
+    args: Arguments,
+    /// Microseconds.
+    dur: u64,
+    name: String,
+    /// "X": one event for the beginning and the end.
+    ph: &'static str,
+    pid: u32,
+    tid: u64,
+    /// Microseconds since the beginning of the trace.
+    ts: u64,
 }
 
-/// Begins to record.
-pub fn begin(file: PathBuf, granularity: Duration) {
-    // Asked for once, at the start: a second call changes nothing.
-    let _ = TRACE.set(Trace { file, granularity, start: Instant::now(), events: Mutex::default() });
+#[derive(Debug, Serialize)]
+struct Arguments {
+    detail: String,
 }
 
-/// Times what happens until the result is dropped. Costs nothing where nobody asked for a trace.
-pub fn scope(name: &'static str, detail: impl FnOnce() -> String) -> Option<Scope> {
-    TRACE.get().map(|trace| Scope { trace, name, detail: detail(), start: Instant::now() })
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document {
+    trace_events: Vec<Event>,
 }
 
 /// A phase that is running.
-pub struct Scope {
-    trace: &'static Trace,
-    name: &'static str,
-    detail: String,
+struct Running {
+    fields: Fields,
     start: Instant,
 }
 
-impl Drop for Scope {
-    fn drop(&mut self) {
-        let duration = self.start.elapsed();
-        if duration < self.trace.granularity {
+/// Records phases.
+pub struct TimeTrace {
+    granularity: Duration,
+    start: Instant,
+}
+
+/// The layer of a link with a trace, which begins now.
+pub fn layer(file: &Path, granularity: Option<Duration>) -> TimeTrace {
+    // A process runs one link, which has one trace.
+    let _ = FILE.set(file.to_owned());
+    TimeTrace { granularity: granularity.unwrap_or(DEFAULT_GRANULARITY), start: Instant::now() }
+}
+
+impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for TimeTrace {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        span.extensions_mut().insert(Running { fields: Fields::of(attributes), start: Instant::now() });
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let Some(Running { fields, start }) = context.span(&id).and_then(|span| span.extensions_mut().remove()) else {
+            return;
+        };
+        let duration = start.elapsed();
+        if duration < self.granularity {
             return;
         }
-        let begun = self.start.duration_since(self.trace.start);
-        let event = json!({
-            "pid": std::process::id(), "tid": THREAD.with(|thread| *thread), "ph": "X",
-            "ts": microseconds(begun), "dur": microseconds(duration),
-            "name": self.name, "args": { "detail": self.detail },
-        });
-        if let Ok(mut events) = self.trace.events.lock() {
-            events.push(event);
-        }
+        let event = Event {
+            args: Arguments { detail: fields.detail },
+            dur: microseconds(duration),
+            name: fields.name,
+            ph: "X",
+            pid: std::process::id(),
+            tid: THREAD.with(|thread| *thread),
+            ts: microseconds(start.duration_since(self.start)),
+        };
+        EVENTS.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 }
 
@@ -70,12 +106,13 @@ fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Writes what was recorded; nothing if nobody asked.
+/// Writes what was recorded, if there is a trace.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn end() -> Result<(), Errors> {
-    let Some(trace) = TRACE.get() else { return Ok(()) };
-    let events = trace.events.lock().map(|mut events| std::mem::take(&mut *events)).unwrap_or_default();
-    temp_files::write_output(&trace.file, json!({ "traceEvents": events }).to_string().as_bytes())
+    let Some(file) = FILE.get() else { return Ok(()) };
+    let trace_events = std::mem::take(&mut *EVENTS.lock().unwrap_or_else(PoisonError::into_inner));
+    let text = serde_json::to_string(&Document { trace_events }).unwrap_or_default();
+    temp_files::write_output(file, text.as_bytes())
 }

@@ -1,0 +1,19 @@
+//! The spans that a link is measured by.
+
+use tracing::span::EnteredSpan;
+
+/// Target of the spans in the time trace.
+pub const TIME_TRACE: &str = "fatlink::time_trace";
+
+/// Target of the spans that the statistics sum up.
+pub const STATISTICS: &str = "fatlink::statistics";
+
+/// Measures the time until the result is dropped, for the time trace. `detail` is called only if there is one.
+pub fn traced(name: &'static str, detail: impl FnOnce() -> String) -> EnteredSpan {
+    tracing::info_span!(target: TIME_TRACE, "phase", name, detail = detail()).entered()
+}
+
+/// Measures the time of `work` for the statistics.
+pub fn counted<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
+    tracing::info_span!(target: STATISTICS, "phase", name).in_scope(work)
+}

@@ -124,8 +124,7 @@ fn wrong_arch(code: &Code, own: GpuArch, what: &str, targets: TargetTable<'_>) -
         Word::Sass => gpu.runs_sass_of(own),
         _ => gpu.can_jit_ptx_of(own),
     };
-    let failing = targets.all_gpus().filter(|gpu| fits(code, *gpu) && !runs(*gpu));
-    let failing: Vec<u32> = failing.map(|gpu| gpu.number).collect();
+    let failing: Vec<GpuArch> = targets.all_gpus().filter(|gpu| fits(code, *gpu) && !runs(*gpu)).collect();
     let severity = if failing.is_empty() { Severity::Warning } else { Severity::Error };
     let text = format!("the label says {}, the {what} is for {own}", code.arch);
     one(FindingCode::WrongLabel, severity, code, &text).on(&failing)
@@ -159,7 +158,7 @@ pub(super) fn not_loaded(code: &Code) -> Option<Finding> {
 
 /// Entries that fail where another would run if they were not there.
 pub(super) fn hidden(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
-    let mut pairs: BTreeMap<(usize, usize), (String, Vec<u32>)> = BTreeMap::new();
+    let mut pairs: BTreeMap<(usize, usize), (String, Vec<GpuArch>)> = BTreeMap::new();
     for gpu in options.targets.all_gpus() {
         let Some(taken) = choose(codes, gpu) else { continue };
         let runs = |code: &Code| judge(code, gpu, options.driver.into()).0.runs();
@@ -169,10 +168,10 @@ pub(super) fn hidden(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
         if let Some(good) = choose(codes.iter().filter(|code| fits(code, gpu) && runs(code)), gpu) {
             let text = || format!("{} is taken and fails; it hides {}, which would run", named(taken), named(good));
             let pair = pairs.entry((taken.number, good.number)).or_insert_with(|| (text(), Vec::new()));
-            pair.1.push(gpu.number);
+            pair.1.push(gpu);
         }
     }
-    let finding = |((taken, good), (message, gpus)): ((usize, usize), (String, Vec<u32>))| {
+    let finding = |((taken, good), (message, gpus)): ((usize, usize), (String, Vec<GpuArch>))| {
         Finding::new(FindingCode::HidesGoodEntry, Severity::Error, vec![taken, good], message).on(&gpus)
     };
     pairs.into_iter().map(finding).collect()

@@ -79,21 +79,20 @@ fn hidden_link(found: &FoundContainer, parts: &[&FoundContainer], options: &Chec
     let taken = choose(&found.codes, *hiding.first()?)?;
     let message =
         format!("{} is taken and fails; it hides the objects, which the driver would link again", named(taken));
-    let numbers: Vec<u32> = hiding.iter().map(|gpu| gpu.number).collect();
-    Some(Finding::new(FindingCode::HidesGoodEntry, Severity::Error, vec![taken.number], message).on(&numbers))
+    Some(Finding::new(FindingCode::HidesGoodEntry, Severity::Error, vec![taken.number], message).on(&hiding))
 }
 
 /// Objects that have nothing for GPUs for which the driver links the others again.
 fn without_ptx(found: &FoundContainer, parts: &[&FoundContainer], targets: TargetTable<'_>) -> Option<Finding> {
     let runtime = Runtime::default();
     let mut lacking: Vec<&FoundContainer> = Vec::new();
-    let mut numbers = Vec::new();
+    let mut gpus = Vec::new();
     for gpu in targets.all_gpus().filter(|gpu| choose(&found.codes, *gpu).is_none()) {
         let linked = link(parts, gpu, runtime);
         if linked.parts.is_empty() || linked.missing.is_empty() {
             continue;
         }
-        numbers.push(gpu.number);
+        gpus.push(gpu);
         for part in parts.iter().filter(|part| linked.missing.contains(&part.place.container)) {
             if !lacking.iter().any(|known| known.place.container == part.place.container) {
                 lacking.push(part);
@@ -107,7 +106,7 @@ fn without_ptx(found: &FoundContainer, parts: &[&FoundContainer], targets: Targe
     };
     let message =
         format!("the driver links the objects again, and {}{others} has nothing for it to link", title(first));
-    Some(Finding::new(FindingCode::PartsWithoutPtx, Severity::Warning, Vec::new(), message).on(&numbers))
+    Some(Finding::new(FindingCode::PartsWithoutPtx, Severity::Warning, Vec::new(), message).on(&gpus))
 }
 
 /// As for a fatbin that is not linked, but the PTX is that of the objects.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use crate::GpuArch;
+
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -161,8 +163,8 @@ impl Finding {
     }
 
     #[must_use]
-    pub(super) fn on(mut self, gpus: &[u32]) -> Self {
-        self.gpus = gpus.iter().map(|gpu| format!("sm_{gpu}")).collect();
+    pub(super) fn on(mut self, gpus: &[GpuArch]) -> Self {
+        self.gpus = gpus.iter().map(GpuArch::to_string).collect();
         self
     }
 }

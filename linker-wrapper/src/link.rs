@@ -17,7 +17,7 @@ use crate::device::device_files::DeviceFiles;
 use crate::device::{archive_selection, lost_images};
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::{self, warn};
-use crate::host::input_files::Inputs;
+use crate::host::input_files::InputFiles;
 use crate::host::registration_object;
 use crate::host::{coff, dependency_file, embedded_images, fatbin_section, host_linker, relocatable};
 use crate::image::report::ImageReport;
@@ -28,7 +28,7 @@ use crate::profile::recorder::Recorder;
 use crate::profile::{span, time_trace};
 use crate::sys::jobserver::{self, Limit};
 use crate::sys::process::Mode;
-use crate::sys::temp_files::{self, FileState, Scratch};
+use crate::sys::temp_files::{self, FileState, TempFiles};
 use crate::sys::threads;
 use crate::toolchain::{self, Toolchain, print};
 
@@ -91,8 +91,8 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     let finished = options.override_image.as_ref().map(|(kind, file)| override_image::read(kind, file)).transpose()?;
     let (finished, inputs) = match finished {
         // With a finished image, the inputs are the host linker's alone.
-        Some((finished, stamp)) => (Some(finished), Inputs::of_image(stamp)),
-        None => (None, Inputs::open(options)?),
+        Some((finished, stamp)) => (Some(finished), InputFiles::of_image(stamp)),
+        None => (None, InputFiles::open(options)?),
     };
     inputs.warnings().iter().for_each(|text| warn(program, text));
     let output = options.output.as_deref().unwrap_or(Path::new("a.out"));
@@ -108,7 +108,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
 /// The phases that follow once the inputs are open. `finished` is the image of `--override-image=`.
 fn link_inputs(
     request: Request<'_>,
-    inputs: &Inputs,
+    inputs: &InputFiles,
     finished: Option<Box<dyn Products>>,
     extraction: EnteredSpan,
 ) -> Result<u8, Errors> {
@@ -138,7 +138,7 @@ fn link_inputs(
     let line_files = DeviceFiles::open(line_inputs, &device.library_paths)?;
     let line_code = line_files.code_for(line_targets)?;
     let selection = archive_selection::select(inputs, &images, &options.roots, &line_code)?;
-    let selected: Vec<_> = images.into_iter().filter(|found| selection.device[found.piece]).collect();
+    let selected: Vec<_> = images.into_iter().filter(|found| selection.device[found.input]).collect();
 
     // Each platform plans the device links of its images.
     let setup = |images| Setup { images, line_code: &line_code, inputs, request };
@@ -158,7 +158,7 @@ fn link_inputs(
 
     // From here on there is something to clean up.
     llvm_passes::on_fatal_error(if options.diagnosing { give_up_for_good } else { give_up });
-    let temp_files = Scratch::new((options.save_temps && !mode.dry).then_some(output))?;
+    let temp_files = TempFiles::new((options.save_temps && !mode.dry).then_some(output))?;
     llvm_passes::crash::prepare(program, &temp_files.folder().unwrap_or(Path::new("")).to_string_lossy());
     if !options.diagnosing {
         llvm_passes::crash::remember_line(&std::env::args_os().collect::<Vec<_>>());
@@ -303,7 +303,7 @@ struct Registered {
 /// A link under way.
 struct Link<'a> {
     context: &'a LinkContext<'a>,
-    inputs: &'a Inputs,
+    inputs: &'a InputFiles,
     line_files: &'a DeviceFiles,
 }
 

@@ -15,7 +15,7 @@ use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::plan::backend::BackendDecision;
 use crate::sys::process::{Mode, quoted};
-use crate::sys::temp_files::Scratch;
+use crate::sys::temp_files::TempFiles;
 use crate::toolchain::libraries::{CudaDriver, NvJitLink};
 use crate::toolchain::ptxas::{self as toolkit_ptxas, Ptxas};
 use crate::toolchain::tools::Tools;
@@ -91,12 +91,18 @@ impl<'b> Codegen<'b> {
     ///
     /// # Errors
     /// The tool could not be started.
-    pub fn lower_version(self, text: Vec<u8>, arch: GpuArch, stem: &str, scratch: &Scratch) -> Result<Vec<u8>, Errors> {
+    pub fn lower_version(
+        self,
+        text: Vec<u8>,
+        arch: GpuArch,
+        stem: &str,
+        temp_files: &TempFiles,
+    ) -> Result<Vec<u8>, Errors> {
         let own = self.ptx_version(arch)?;
         match self.linker {
             Linker::Nvlink => {
                 let ptxas = &self.tools.ptxas()?.path;
-                ptxas::lower_version(text, arch, own, &|text| ptxas::attempt(ptxas, text, arch, stem, scratch))
+                ptxas::lower_version(text, arch, own, &|text| ptxas::attempt(ptxas, text, arch, stem, temp_files))
             }
             Linker::Library(library) => ptxas::lower_version(text, arch, own, &|text| {
                 let input = LinkInput { name: "the PTX", form: Form::Ptx, bytes: text };
@@ -111,7 +117,7 @@ impl<'b> Codegen<'b> {
     ///
     /// # Errors
     /// The tool rejects the PTX or cannot be started.
-    pub fn assemble(self, source: PtxSource, scratch: &Scratch) -> Result<DeviceObject, Errors> {
+    pub fn assemble(self, source: PtxSource, temp_files: &TempFiles) -> Result<DeviceObject, Errors> {
         let PtxSource { arch, input, debug_info, relocatable, name } = source;
         if self.is_toolkit() {
             let path = input.with_extension("cubin");
@@ -126,7 +132,7 @@ impl<'b> Codegen<'b> {
         if relocatable {
             return Ok(ptx);
         }
-        let bytes = self.link_all(arch, std::slice::from_ref(&ptx), scratch)?;
+        let bytes = self.link_all(arch, std::slice::from_ref(&ptx), temp_files)?;
         Ok(DeviceObject { bytes, form: Form::Cubin, unlinked: false, ..ptx })
     }
 
@@ -139,12 +145,12 @@ impl<'b> Codegen<'b> {
     ///
     /// # Errors
     /// The linker rejects the objects or cannot be started.
-    pub fn link_all(self, arch: GpuArch, objects: &[DeviceObject], scratch: &Scratch) -> Result<Vec<u8>, Errors> {
+    pub fn link_all(self, arch: GpuArch, objects: &[DeviceObject], temp_files: &TempFiles) -> Result<Vec<u8>, Errors> {
         let library = match self.linker {
             Linker::Nvlink => {
                 let nvlink = self.tools.nvlink()?;
                 let files: Vec<PathBuf> = objects.iter().map(|object| object.path.clone()).collect();
-                let output = scratch.file(&format!("{arch}.linked.cubin"));
+                let output = temp_files.file(&format!("{arch}.linked.cubin"));
                 return nvlink::link(&nvlink, arch, &files, &output, self.options, self.mode);
             }
             Linker::Library(library) => library,
@@ -161,7 +167,7 @@ impl<'b> Codegen<'b> {
             return Ok(Vec::new());
         }
         let cubin = library.link(arch, &inputs, &options)?;
-        scratch.keep(&format!("{arch}.linked.cubin"), || cubin.clone())?;
+        temp_files.keep(&format!("{arch}.linked.cubin"), || cubin.clone())?;
         Ok(cubin)
     }
 }

@@ -10,7 +10,7 @@ use crate::cli::device_options::DeviceOptions;
 use crate::codegen::error::Error;
 use crate::diag::error::Errors;
 use crate::sys::process::{self, Mode};
-use crate::sys::temp_files::Scratch;
+use crate::sys::temp_files::TempFiles;
 
 /// One run of ptxas.
 #[derive(Debug)]
@@ -93,8 +93,8 @@ pub type Attempted = Result<Option<String>, Errors>;
 ///
 /// # Errors
 /// ptxas cannot be started.
-pub fn attempt(ptxas: &Path, ptx: &[u8], arch: GpuArch, stem: &str, scratch: &Scratch) -> Attempted {
-    let input = scratch.write(&format!("{stem}.{}.probe.ptx", arch.virtual_name()), ptx)?;
+pub fn attempt(ptxas: &Path, ptx: &[u8], arch: GpuArch, stem: &str, temp_files: &TempFiles) -> Attempted {
+    let input = temp_files.write(&format!("{stem}.{}.probe.ptx", arch.virtual_name()), ptx)?;
     // Without optimization: only the parser matters here.
     let mut words: Vec<OsString> = ["-m64", "-O0", "-arch"].map(OsString::from).to_vec();
     words.extend([arch.to_string().into(), input.into(), "-o".into(), "/dev/null".into()]);

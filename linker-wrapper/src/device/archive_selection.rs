@@ -16,51 +16,51 @@ use crate::device::symbols;
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
 use crate::host::error::damaged;
-use crate::host::input_files::{Inputs, Piece, Place};
+use crate::host::input_files::{InputFile, InputFiles, Place};
 use crate::sys::threads;
 
-/// The outcome, by index of the piece.
+/// What is linked, by index of the input file.
 pub struct Selection {
-    /// The host linker links the piece.
+    /// The host linker links the input file.
     pub host: Vec<bool>,
-    /// The piece's device images are linked.
+    /// The input file's device images are linked.
     pub device: Vec<bool>,
 }
 
-/// Selects the pieces of a link. `roots` are symbols that the line itself wants, and `code` is device code that it links in
+/// Selects the files of a link. `roots` are symbols that the line itself wants, and `code` is device code that it links in
 /// any case.
 ///
 /// # Errors
 /// Damaged symbol tables.
 pub fn select(
-    inputs: &Inputs,
+    inputs: &InputFiles,
     images: &[FoundImage<'_>],
     roots: &[String],
     code: &DeviceCode<'_>,
 ) -> Result<Selection, Errors> {
-    let pieces = inputs.pieces();
-    let in_archives = images.iter().any(|found| pieces[found.piece].place != Place::Line);
-    let on_line: Vec<bool> = pieces.iter().map(|piece| piece.place == Place::Line).collect();
+    let files = inputs.files();
+    let in_archives = images.iter().any(|found| files[found.input].place != Place::Line);
+    let on_line: Vec<bool> = files.iter().map(|file| file.place == Place::Line).collect();
     if !in_archives {
         // No member carries device code: what the host linker takes of them does not matter.
         return Ok(Selection { host: on_line.clone(), device: on_line });
     }
-    let host = host_pieces(inputs, roots)?;
+    let host = host_files(inputs, roots)?;
     let device = add_wanted_devices(images, host.clone(), code)?;
     Ok(Selection { host, device })
 }
 
-/// The pieces that the host linker links.
+/// The files that the host linker links.
 ///
 /// # Errors
 /// Damaged symbol tables.
-pub fn host_pieces(inputs: &Inputs, roots: &[String]) -> Result<Vec<bool>, Errors> {
+pub fn host_files(inputs: &InputFiles, roots: &[String]) -> Result<Vec<bool>, Errors> {
     threads::start()?;
-    let units = collect(inputs.pieces().par_iter().map(|piece| host_unit(inputs, piece)).collect::<Vec<_>>())?;
+    let units = collect(inputs.files().par_iter().map(|file| host_unit(inputs, file)).collect::<Vec<_>>())?;
     Ok(resolve_host(&units, roots))
 }
 
-/// The visible symbols of one host piece.
+/// The visible symbols of one host file.
 #[derive(Debug, Default)]
 struct HostUnit<'a> {
     archive: Option<usize>,
@@ -68,9 +68,9 @@ struct HostUnit<'a> {
     wants: Vec<&'a [u8]>,
 }
 
-fn host_unit<'a>(inputs: &'a Inputs, piece: &'a Piece) -> Result<HostUnit<'a>, Errors> {
-    let mut unit = HostUnit { archive: archive_of(piece), ..HostUnit::default() };
-    if let Some(bitcode) = &piece.bitcode {
+fn host_unit<'a>(inputs: &'a InputFiles, file: &'a InputFile) -> Result<HostUnit<'a>, Errors> {
+    let mut unit = HostUnit { archive: archive_of(file), ..HostUnit::default() };
+    if let Some(bitcode) = &file.bitcode {
         for symbol in &bitcode.symbols {
             let list = match symbol.strength {
                 Strength::Undefined => &mut unit.wants,
@@ -81,13 +81,13 @@ fn host_unit<'a>(inputs: &'a Inputs, piece: &'a Piece) -> Result<HostUnit<'a>, E
         }
         return Ok(unit);
     }
-    let dynamic = match piece.kind {
+    let dynamic = match file.kind {
         FileKind::ElfRelocatable => false,
         FileKind::ElfShared => true,
         _ => return Ok(unit),
     };
-    let symbols = host_symbols(inputs.bytes(piece), dynamic);
-    for symbol in symbols.map_err(|error| damaged(&piece.name, piece.base(), &error))? {
+    let symbols = host_symbols(inputs.bytes(file), dynamic);
+    for symbol in symbols.map_err(|error| damaged(&file.name, file.base(), &error))? {
         if symbol.defined {
             unit.defines.push(symbol.name);
         } else if !symbol.weak {
@@ -97,8 +97,8 @@ fn host_unit<'a>(inputs: &'a Inputs, piece: &'a Piece) -> Result<HostUnit<'a>, E
     Ok(unit)
 }
 
-fn archive_of(piece: &Piece) -> Option<usize> {
-    match piece.place {
+fn archive_of(file: &InputFile) -> Option<usize> {
+    match file.place {
         Place::Line => None,
         Place::Archive(archive) => Some(archive),
     }
@@ -151,12 +151,12 @@ fn add_wanted_devices(
     code: &DeviceCode<'_>,
 ) -> Result<Vec<bool>, Errors> {
     let mut symbols = symbols::Cache::new(images, code.symbols()?);
-    while images.iter().any(|found| !selected[found.piece]) {
-        let pieces = symbols.wanted_pieces(&selected)?;
-        if pieces.is_empty() {
+    while images.iter().any(|found| !selected[found.input]) {
+        let wanted = symbols.wanted_inputs(&selected)?;
+        if wanted.is_empty() {
             break;
         }
-        pieces.into_iter().for_each(|piece| selected[piece] = true);
+        wanted.into_iter().for_each(|input| selected[input] = true);
     }
     Ok(selected)
 }

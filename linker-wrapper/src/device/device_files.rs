@@ -20,14 +20,14 @@ use crate::device::targets::{Code, PlannedImage, TargetPlan};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::{FoundImage, Origin};
 use crate::host::error::damaged;
-use crate::host::input_files::{Inputs, Piece, Place};
+use crate::host::input_files::{InputFile, InputFiles, Place};
 
 /// Device code, and what form it has.
 type Codes<'f> = Vec<(Code, Cow<'f, [u8]>)>;
 
 /// The files and archives, mapped.
 pub struct DeviceFiles {
-    inputs: Inputs,
+    inputs: InputFiles,
 }
 
 impl DeviceFiles {
@@ -44,7 +44,7 @@ impl DeviceFiles {
                 None => Some(Err(not_found(name, folders))),
             },
         });
-        Inputs::of_device_link(&collect(files)?).map(|inputs| DeviceFiles { inputs })
+        InputFiles::of_device_link(&collect(files)?).map(|inputs| DeviceFiles { inputs })
     }
 
     /// Checks that no file has changed since it was opened.
@@ -67,10 +67,10 @@ impl DeviceFiles {
     pub fn code_for(&self, archs: BTreeSet<GpuArch>) -> Result<DeviceCode<'_>, Errors> {
         let mut targets = BTreeMap::new();
         for arch in archs {
-            let parts = self.inputs.pieces().iter().map(|piece| {
-                let codes = codes(self.inputs.bytes(piece), arch)
-                    .map_err(|error| damaged(&piece.name, piece.base(), &error))?;
-                Ok(Part { piece, codes: codes.unwrap_or_default() })
+            let parts = self.inputs.files().iter().map(|file| {
+                let codes =
+                    codes(self.inputs.bytes(file), arch).map_err(|error| damaged(&file.name, file.base(), &error))?;
+                Ok(Part { file, codes: codes.unwrap_or_default() })
             });
             targets.insert(arch, collect(parts)?);
         }
@@ -80,13 +80,13 @@ impl DeviceFiles {
 
     /// Rejects files on the line that are nothing a device link reads. In archives they are left alone.
     fn require_device_code(&self) -> Result<(), Errors> {
-        let alone = self.inputs.pieces().iter().filter(|piece| !piece.in_archive);
-        collect(alone.map(|piece| match is_device_file(self.inputs.bytes(piece), piece.kind) {
+        let alone = self.inputs.files().iter().filter(|file| !file.in_archive);
+        collect(alone.map(|file| match is_device_file(self.inputs.bytes(file), file.kind) {
             true => Ok(()),
             false => Err(Errors::one(format_args!(
                 "{}, which --device-linker= names, holds no device code: it is neither LLVM bitcode, nor a cubin, nor PTX, nor an \
                  object or archive with these",
-                piece.name
+                file.name
             ))),
         }))
         .map(drop)
@@ -100,17 +100,17 @@ pub struct DeviceCode<'f> {
 
 /// What one file or member holds for one target.
 struct Part<'f> {
-    piece: &'f Piece,
+    file: &'f InputFile,
     codes: Codes<'f>,
 }
 
 impl Part<'_> {
     fn is_lazy(&self) -> bool {
-        self.piece.place != Place::Line
+        self.file.place != Place::Line
     }
 
     fn symbols(&self) -> Result<Vec<Symbol>, Errors> {
-        let symbols = self.codes.iter().map(|(_, bytes)| symbols::of_code(&origin(self.piece), bytes));
+        let symbols = self.codes.iter().map(|(_, bytes)| symbols::of_code(&origin(self.file), bytes));
         collect(symbols).map(|symbols| symbols.into_iter().flatten().collect())
     }
 }
@@ -142,17 +142,17 @@ impl<'f> DeviceCode<'f> {
         let mut errors = Errors::default();
         for target in &mut targets {
             let Some(parts) = self.targets.get(&target.arch) else { continue };
-            let missing = parts.iter().filter(|part| part.codes.is_empty() && !part.piece.in_archive);
+            let missing = parts.iter().filter(|part| part.codes.is_empty() && !part.file.in_archive);
             missing.for_each(|part| {
                 errors.push(format_args!(
                     "{}, which --device-linker= names, has no code that can be linked for {}; compile it for that target, too, or \
                      give a library with code for both",
-                    part.piece.name, target.arch
+                    part.file.name, target.arch
                 ));
             });
             let selected = select(target, parts, roots)?;
             for part in parts.iter().zip(selected).filter(|(_, selected)| *selected).map(|(part, _)| part) {
-                let origin = origin(part.piece);
+                let origin = origin(part.file);
                 let images = part.codes.iter().map(|(code, bytes)| PlannedImage {
                     origin: origin.clone(),
                     from_host: false,
@@ -170,10 +170,10 @@ impl<'f> DeviceCode<'f> {
     fn useless(&self, targets: &[TargetPlan<'_>]) -> Vec<String> {
         let parts: Vec<_> = targets.iter().filter_map(|target| self.targets.get(&target.arch)).collect();
         let Some(first) = parts.first() else { return Vec::new() };
-        let whole = first.iter().enumerate().filter(|(_, part)| !part.is_lazy() && part.piece.in_archive);
+        let whole = first.iter().enumerate().filter(|(_, part)| !part.is_lazy() && part.file.in_archive);
         let useless = whole.filter(|(index, _)| parts.iter().all(|parts| parts[*index].codes.is_empty()));
         useless
-            .map(|(_, part)| format!("{} has no code for any target of this link and is left out", part.piece.name))
+            .map(|(_, part)| format!("{} has no code for any target of this link and is left out", part.file.name))
             .collect()
     }
 }
@@ -294,8 +294,8 @@ fn is_device_file(bytes: &[u8], kind: FileKind) -> bool {
     }
 }
 
-fn origin(piece: &Piece) -> Origin {
-    Origin { file: piece.name.clone(), offset: Some(piece.base()) }
+fn origin(file: &InputFile) -> Origin {
+    Origin { file: file.name.clone(), offset: Some(file.base()) }
 }
 
 fn locate(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {

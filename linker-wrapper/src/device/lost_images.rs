@@ -9,13 +9,13 @@ use crate::device::archive_selection;
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::{FEW, FoundImage};
 use crate::host::error::damaged;
-use crate::host::input_files::{Inputs, Piece, Place};
+use crate::host::input_files::{InputFile, InputFiles, Place};
 
 /// One kernel or variable that host code registers.
 struct Registered<'a> {
-    /// The host piece, by index.
-    piece: usize,
-    /// What messages call the piece.
+    /// The host file, by index.
+    input: usize,
+    /// What messages call the file.
     file: &'a str,
     /// The programming model; none: bitcode does not say.
     kind: Option<OffloadKinds>,
@@ -28,21 +28,21 @@ struct Registered<'a> {
 ///
 /// # Errors
 /// One for each programming model. Damaged entry tables.
-pub fn check(inputs: &Inputs, images: &[FoundImage<'_>], roots: &[String]) -> Result<(), Errors> {
-    let pieces = inputs.pieces();
-    let look = |(index, piece)| registered_by(inputs, index, piece);
-    let all: Vec<_> = if pieces.len() > FEW {
-        pieces.par_iter().enumerate().map(look).collect()
+pub fn check(inputs: &InputFiles, images: &[FoundImage<'_>], roots: &[String]) -> Result<(), Errors> {
+    let files = inputs.files();
+    let look = |(index, file)| registered_by(inputs, index, file);
+    let all: Vec<_> = if files.len() > FEW {
+        files.par_iter().enumerate().map(look).collect()
     } else {
-        pieces.iter().enumerate().map(look).collect()
+        files.iter().enumerate().map(look).collect()
     };
     let all = collect(all)?;
     let mut lost: Vec<_> = all.into_iter().flatten().filter(|one| one.is_lost(images)).collect();
-    if lost.iter().any(|one| pieces[one.piece].place != Place::Line) {
-        let linked = archive_selection::host_pieces(inputs, roots)?;
-        lost.retain(|one| linked[one.piece]);
+    if lost.iter().any(|one| files[one.input].place != Place::Line) {
+        let linked = archive_selection::host_files(inputs, roots)?;
+        lost.retain(|one| linked[one.input]);
     }
-    if lost.is_empty() || pieces.iter().any(|piece| inputs.registers_all_entries(piece)) {
+    if lost.is_empty() || files.iter().any(|file| inputs.registers_all_entries(file)) {
         return Ok(());
     }
     let mut errors = Errors::default();
@@ -80,35 +80,35 @@ fn name_of(kind: OffloadKinds) -> Option<&'static str> {
     }
 }
 
-fn registered_by<'a>(inputs: &'a Inputs, index: usize, piece: &'a Piece) -> Result<Vec<Registered<'a>>, Errors> {
-    let registered = |kind, is_kernel, name| Registered { piece: index, file: &piece.name, kind, is_kernel, name };
-    match (&piece.bitcode, piece.kind) {
+fn registered_by<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Result<Vec<Registered<'a>>, Errors> {
+    let registered = |kind, is_kernel, name| Registered { input: index, file: &file.name, kind, is_kernel, name };
+    match (&file.bitcode, file.kind) {
         (Some(host), _) => Ok(host.registered.iter().map(|name| registered(None, true, name.clone())).collect()),
-        (None, FileKind::ElfRelocatable) => host_object::offload_entries(inputs.bytes(piece))
+        (None, FileKind::ElfRelocatable) => host_object::offload_entries(inputs.bytes(file))
             .map(|entries| {
                 let entries = entries.into_iter();
                 entries.map(|entry| registered(Some(entry.kinds), entry.size == 0, entry.name)).collect()
             })
-            .map_err(|error| damaged(&piece.name, piece.base(), &error)),
+            .map_err(|error| damaged(&file.name, file.base(), &error)),
         _ => Ok(Vec::new()),
     }
 }
 
 /// Shared libraries on the line that register kernels or variables and carry no device image: they were linked by another
 /// linker, which threw the device code away.
-pub fn libraries(inputs: &Inputs) -> Vec<String> {
-    let shared = inputs.pieces().iter().filter(|piece| piece.kind == FileKind::ElfShared);
-    let lost = shared.filter(|piece| {
-        let bytes = inputs.bytes(piece);
+pub fn libraries(inputs: &InputFiles) -> Vec<String> {
+    let shared = inputs.files().iter().filter(|file| file.kind == FileKind::ElfShared);
+    let lost = shared.filter(|file| {
+        let bytes = inputs.bytes(file);
         // What is damaged is the host linker's to report.
         host_object::section(bytes, b"llvm_offload_entries").is_some_and(|(_, entries)| !entries.is_empty())
             && host_object::carriers(bytes).is_ok_and(|carriers| carriers.is_empty())
     });
-    lost.map(|piece| {
+    lost.map(|file| {
         format!(
             "{} registers kernels or variables and carries no device image: its own link lost the device code; link it with \
              fatlink, too",
-            piece.name
+            file.name
         )
     })
     .collect()

@@ -12,7 +12,7 @@ use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object;
 
 use crate::host::embedded_images::FoundImage;
-use crate::host::input_files::{Inputs, Piece};
+use crate::host::input_files::{InputFile, InputFiles};
 
 /// The string of an offload binary that holds a wish: values as of the option, separated by commas; `no-` in front of one
 /// stands for the negated option.
@@ -42,12 +42,12 @@ pub struct FileWishes {
 }
 
 /// The wishes of all files with device code, in link order.
-pub fn read(inputs: &Inputs, images: &[&FoundImage<'_>]) -> Vec<FileWishes> {
+pub fn read(inputs: &InputFiles, images: &[&FoundImage<'_>]) -> Vec<FileWishes> {
     let mut files: Vec<FileWishes> = Vec::new();
-    for of_file in images.chunk_by(|one, next| one.piece == next.piece) {
+    for of_file in images.chunk_by(|one, next| one.input == next.input) {
         let Some(first) = of_file.first() else { continue };
-        let piece = &inputs.pieces()[first.piece];
-        let mut wishes = recorded_by_host(inputs.bytes(piece), piece);
+        let file = &inputs.files()[first.input];
+        let mut wishes = recorded_by_host(inputs.bytes(file), file);
         if wishes.is_empty() {
             wishes = of_file
                 .iter()
@@ -58,14 +58,14 @@ pub fn read(inputs: &Inputs, images: &[&FoundImage<'_>]) -> Vec<FileWishes> {
         // What was put in afterwards counts more than what the compiler was told.
         let strings = of_file.iter().filter_map(|found| found.image.get(STRING));
         wishes.extend(strings.flat_map(|text| text.split(',')).filter_map(of_string));
-        files.push(FileWishes { file: piece.name.clone(), wishes });
+        files.push(FileWishes { file: file.name.clone(), wishes });
     }
     files
 }
 
 /// The command lines that a host file records, where they are cheap to find.
-fn recorded_by_host(bytes: &[u8], piece: &Piece) -> Vec<Wish> {
-    if let Some(host) = &piece.bitcode {
+fn recorded_by_host(bytes: &[u8], file: &InputFile) -> Vec<Wish> {
+    if let Some(host) = &file.bitcode {
         return host.command_lines.iter().flat_map(|line| in_command_line(line)).collect();
     }
     if let Some((_, lines)) = host_object::section(bytes, RECORD) {

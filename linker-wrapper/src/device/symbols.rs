@@ -26,28 +26,28 @@ impl<'i, 'a> Cache<'i, 'a> {
         Cache { images, symbols: HashMap::new(), others }
     }
 
-    /// The pieces that are not selected and are the first to define a device symbol that a selected one of
+    /// The inputs that are not selected and are the first to define a device symbol that a selected one of
     /// the same target wants and none has.
     ///
     /// # Errors
     /// Unreadable images.
-    pub fn wanted_pieces(&mut self, selected: &[bool]) -> Result<Vec<usize>, Errors> {
+    pub fn wanted_inputs(&mut self, selected: &[bool]) -> Result<Vec<usize>, Errors> {
         let mut wanted = self.wanted(selected)?;
-        let mut pieces = Vec::new();
+        let mut inputs = Vec::new();
         for index in 0..self.images.len() {
-            let piece = self.images[index].piece;
-            if wanted.is_empty() || selected[piece] {
+            let input = self.images[index].input;
+            if wanted.is_empty() || selected[input] {
                 continue;
             }
             let target = target_of(&self.images[index]);
             let defined = self.of(index)?.iter().filter(|symbol| symbol.strength.is_definition());
-            // All are struck off, so that a second piece is not taken for the same name.
+            // All are struck off, so that a second input is not taken for the same name.
             let offered = defined.filter(|symbol| wanted.remove(&(target.clone(), symbol.name.clone()))).count();
             if offered > 0 {
-                pieces.push(piece);
+                inputs.push(input);
             }
         }
-        Ok(pieces)
+        Ok(inputs)
     }
 
     /// (target, name) that selected images want and do not define.
@@ -66,7 +66,7 @@ impl<'i, 'a> Cache<'i, 'a> {
         };
         self.others.iter().for_each(|(target, symbols)| note(target, symbols));
         for index in 0..self.images.len() {
-            if selected[self.images[index].piece] {
+            if selected[self.images[index].input] {
                 note(&target_of(&self.images[index]), self.of(index)?);
             }
         }

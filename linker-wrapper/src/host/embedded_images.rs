@@ -1,4 +1,4 @@
-//! The device images in the pieces of a link, and the names that the host registers.
+//! The device images in the input files of a link, and the names that the host registers.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,10 +10,10 @@ use rayon::prelude::*;
 use crate::diag::error::{Errors, collect};
 use crate::host::coff;
 use crate::host::error::{Error, damaged};
-use crate::host::input_files::{Inputs, Piece};
+use crate::host::input_files::{InputFile, InputFiles};
 use crate::sys::threads;
 
-/// So few pieces are looked through faster than threads start.
+/// Up to this many input files are read faster than threads start.
 pub const FEW: usize = 64;
 
 /// Where a device image was found.
@@ -37,8 +37,8 @@ impl fmt::Display for Origin {
 /// A device image and where it came from.
 #[derive(Debug, Clone)]
 pub struct FoundImage<'a> {
-    /// The piece that holds it, by index.
-    pub piece: usize,
+    /// Index of the input file that holds it.
+    pub input: usize,
     /// File, member, offset.
     pub origin: Origin,
     /// Target, kind and bytes.
@@ -49,46 +49,46 @@ pub struct FoundImage<'a> {
 ///
 /// # Errors
 /// Damaged sections and offload binaries, each with file, member and offset.
-pub fn find(inputs: &Inputs) -> Result<Vec<FoundImage<'_>>, Errors> {
-    let pieces = inputs.pieces();
-    let look = |(index, piece)| in_piece(inputs, index, piece);
-    let images: Vec<Result<Vec<FoundImage<'_>>, Errors>> = if pieces.len() > FEW {
+pub fn find(inputs: &InputFiles) -> Result<Vec<FoundImage<'_>>, Errors> {
+    let files = inputs.files();
+    let look = |(index, file)| in_file(inputs, index, file);
+    let images: Vec<Result<Vec<FoundImage<'_>>, Errors>> = if files.len() > FEW {
         threads::start()?;
-        pieces.par_iter().enumerate().map(look).collect()
+        files.par_iter().enumerate().map(look).collect()
     } else {
-        pieces.iter().enumerate().map(look).collect()
+        files.iter().enumerate().map(look).collect()
     };
     Ok(collect(images)?.into_iter().flatten().collect())
 }
 
-fn in_piece<'a>(inputs: &'a Inputs, index: usize, piece: &'a Piece) -> Result<Vec<FoundImage<'a>>, Errors> {
-    let data = inputs.bytes(piece);
-    let base = piece.base();
+fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Result<Vec<FoundImage<'a>>, Errors> {
+    let data = inputs.bytes(file);
+    let base = file.base();
     let found = |offset: Option<u64>, image| FoundImage {
-        piece: index,
-        origin: Origin { file: piece.name.clone(), offset: offset.map(|offset| base + offset) },
+        input: index,
+        origin: Origin { file: file.name.clone(), offset: offset.map(|offset| base + offset) },
         image,
     };
-    match piece.kind {
+    match file.kind {
         FileKind::OffloadBinary => {
-            let images = offload_binary::read_all(data).map_err(|error| damaged(&piece.name, base, &error))?;
+            let images = offload_binary::read_all(data).map_err(|error| damaged(&file.name, base, &error))?;
             Ok(images.into_iter().map(|image| found(Some(image.image_offset), image)).collect())
         }
         FileKind::ElfRelocatable | FileKind::ElfExecutable => {
-            let images = host_object::device_images(data).map_err(|error| damaged(&piece.name, base, &error))?;
+            let images = host_object::device_images(data).map_err(|error| damaged(&file.name, base, &error))?;
             let open = images.into_iter().filter(|device| !device.finished);
             Ok(open.map(|device| found(Some(device.offset), device.image)).collect())
         }
-        FileKind::Coff => coff::reject_device_code(&piece.name, data, base).map(|()| Vec::new()),
+        FileKind::Coff => coff::reject_device_code(&file.name, data, base).map(|()| Vec::new()),
         FileKind::Bitcode => {
-            let of_windows = piece.bitcode.as_ref().filter(|host| coff::is_host(&host.triple));
+            let of_windows = file.bitcode.as_ref().filter(|host| coff::is_host(&host.triple));
             if of_windows.is_some_and(|host| !host.offload_binaries.is_empty()) {
-                return Err(coff::refused(&piece.name));
+                return Err(coff::refused(&file.name));
             }
-            let blobs = piece.bitcode.iter().flat_map(|host| &host.offload_binaries);
+            let blobs = file.bitcode.iter().flat_map(|host| &host.offload_binaries);
             let images = blobs.map(|blob| {
                 offload_binary::read_all(blob)
-                    .map_err(|source| Error::DamagedBitcodeHost { name: piece.name.clone(), source }.into())
+                    .map_err(|source| Error::DamagedBitcodeHost { name: file.name.clone(), source }.into())
             });
             Ok(collect(images)?.into_iter().flatten().map(|image| found(None, image)).collect())
         }
@@ -101,13 +101,13 @@ fn in_piece<'a>(inputs: &'a Inputs, index: usize, piece: &'a Piece) -> Result<Ve
 ///
 /// # Errors
 /// Damaged entry tables.
-pub fn registered_names(inputs: &Inputs, linked: &[bool]) -> Result<HashSet<String>, Errors> {
-    let pieces = inputs.pieces().iter().zip(linked).filter(|(_, linked)| **linked);
-    let names = pieces.map(|(piece, _)| match (&piece.bitcode, piece.kind) {
+pub fn registered_names(inputs: &InputFiles, linked: &[bool]) -> Result<HashSet<String>, Errors> {
+    let files = inputs.files().iter().zip(linked).filter(|(_, linked)| **linked);
+    let names = files.map(|(file, _)| match (&file.bitcode, file.kind) {
         (Some(host), _) => Ok(host.registered.clone()),
-        (None, FileKind::ElfRelocatable) => host_object::offload_entries(inputs.bytes(piece))
+        (None, FileKind::ElfRelocatable) => host_object::offload_entries(inputs.bytes(file))
             .map(|entries| entries.into_iter().map(|entry| entry.name).collect())
-            .map_err(|error| damaged(&piece.name, piece.base(), &error)),
+            .map_err(|error| damaged(&file.name, file.base(), &error)),
         _ => Ok(Vec::new()),
     });
     Ok(collect(names)?.into_iter().flatten().collect())

@@ -15,7 +15,7 @@ use crate::cli::values::FatbinSection;
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::sys::process::{self, Mode};
-use crate::sys::temp_files::Scratch;
+use crate::sys::temp_files::TempFiles;
 
 /// Behind all that is near, on a page of its own segment, as GNU ld's own script places `.lrodata`. `_end`, which follows
 /// in that script, stays near: a static C library allocates its first memory there.
@@ -65,7 +65,7 @@ pub fn warn_of_size(section: FatbinSection, program: &str, size: u64) {
 pub fn linker_words(
     linker: &Path,
     options: &Options,
-    scratch: &Scratch,
+    temp_files: &TempFiles,
     mode: Mode,
     program: &str,
 ) -> Result<Vec<OsString>, Errors> {
@@ -82,7 +82,7 @@ pub fn linker_words(
         );
         return Ok(Vec::new());
     }
-    Ok(vec!["-T".into(), scratch.write("fatbin.ld", script.as_bytes())?.into()])
+    Ok(vec!["-T".into(), temp_files.write("fatbin.ld", script.as_bytes())?.into()])
 }
 
 /// The script that this linker needs. Its name alone tells little about a linker, but in a dry run nothing may be run.

@@ -12,7 +12,7 @@ use crate::cli::response_file;
 use crate::diag::error::Errors;
 use crate::host::error::Error;
 use crate::sys::process::{self, Mode};
-use crate::sys::temp_files::{self, FileState, Scratch};
+use crate::sys::temp_files::{self, FileState, TempFiles};
 
 /// Linkers looked for on PATH, best first.
 const LINKERS: [&str; 3] = ["ld.lld", "mold", "ld"];
@@ -119,8 +119,8 @@ pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8,
     }
     if response_file::too_long(line) {
         // Somebody has to remove the response file afterwards.
-        let scratch = Scratch::new(None)?;
-        let short = shortened(line, "host", &scratch)?;
+        let temp_files = TempFiles::new(None)?;
+        let short = shortened(line, "host", &temp_files)?;
         let status = process::run(&mut command_of(linker, &short)).map_err(|error| cannot_run(linker, error))?;
         return exit_code(linker, status);
     }
@@ -132,11 +132,11 @@ pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8,
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn shortened(line: &[OsString], name: &str, scratch: &Scratch) -> Result<Vec<OsString>, Errors> {
+pub fn shortened(line: &[OsString], name: &str, temp_files: &TempFiles) -> Result<Vec<OsString>, Errors> {
     if !response_file::too_long(line) {
         return Ok(line.to_vec());
     }
-    let file = scratch.write(&format!("{name}.rsp"), &response_file::join(line))?;
+    let file = temp_files.write(&format!("{name}.rsp"), &response_file::join(line))?;
     let mut word = OsString::from("@");
     word.push(file);
     Ok(vec![word])
@@ -178,14 +178,14 @@ pub fn keeping_entries(linker: &Path, line: &[OsString]) -> Vec<OsString> {
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn run(linker: &Path, line: &[OsString], output: &Path, scratch: &Scratch, mode: Mode) -> Result<u8, Errors> {
+pub fn run(linker: &Path, line: &[OsString], output: &Path, temp_files: &TempFiles, mode: Mode) -> Result<u8, Errors> {
     process::show(mode, linker, line);
     if mode.dry {
         return Ok(0);
     }
     let before = FileState::of(output);
     temp_files::guard_output(output);
-    let line = shortened(line, "host", scratch)?;
+    let line = shortened(line, "host", temp_files)?;
     let status = process::run(&mut command_of(linker, &line)).map_err(|error| cannot_run(linker, error))?;
     temp_files::release_output();
     if status.success() {

@@ -28,11 +28,11 @@ const SYSTEM_LIBRARY_PATHS: [&str; 6] =
 /// A linker script longer than this is no list of libraries.
 const LONGEST_SCRIPT: usize = 64 * 1024;
 
-/// All files of the link, mapped, and taken apart into pieces.
+/// The mapped files of a link, and the input files in them: objects, libraries, and the members of archives.
 #[derive(Default)]
-pub struct Inputs {
-    files: Vec<Mapped>,
-    pieces: Vec<Piece>,
+pub struct InputFiles {
+    mapped: Vec<Mapped>,
+    files: Vec<InputFile>,
     warnings: Vec<String>,
     /// Of every file that was opened, also of those that hold nothing for a device link.
     stamps: Vec<Stamp>,
@@ -45,7 +45,7 @@ pub struct Inputs {
 }
 
 /// One host file or archive member.
-pub struct Piece {
+pub struct InputFile {
     /// As messages call it: `path` or `archive(member)`.
     pub name: String,
     /// What it is.
@@ -58,12 +58,12 @@ pub struct Piece {
     pub bitcode: Option<BitcodeHost>,
     /// The input on the line that it comes from, by index.
     input: usize,
-    file: usize,
-    /// Its bytes in the file.
+    mapped: usize,
+    /// Its bytes in the mapped file.
     range: Range<usize>,
 }
 
-/// How a piece comes into the link.
+/// How a file comes into the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Named on the line, or in an archive that is linked whole.
@@ -72,20 +72,20 @@ pub enum Place {
     Archive(usize),
 }
 
-impl Piece {
-    /// Offset of the piece in its file.
+impl InputFile {
+    /// Offset of the input file in the mapped file: not 0 for a member of an archive.
     pub fn base(&self) -> u64 {
         self.range.start as u64
     }
 }
 
-impl Inputs {
+impl InputFiles {
     /// Maps everything on the line. What does not exist is left for the host linker to complain about.
     ///
     /// # Errors
     /// Files that exist and cannot be read, damaged archives, unreadable bitcode hosts.
     pub fn open(options: &Options) -> Result<Self, Errors> {
-        let mut inputs = Inputs::default();
+        let mut inputs = InputFiles::default();
         let mut errors = Errors::default();
         for (index, input) in options.inputs.iter().enumerate() {
             inputs.input = index;
@@ -106,7 +106,7 @@ impl Inputs {
 
     /// Nothing but a finished image, which is not looked into here.
     pub fn of_image(stamp: Stamp) -> Self {
-        Inputs { stamps: vec![stamp], ..Inputs::default() }
+        InputFiles { stamps: vec![stamp], ..InputFiles::default() }
     }
 
     /// Maps files and archives (each linked whole or not) of the device link itself.
@@ -114,7 +114,7 @@ impl Inputs {
     /// # Errors
     /// Files that cannot be read, damaged archives.
     pub fn of_device_link(files: &[(PathBuf, bool)]) -> Result<Self, Errors> {
-        let mut inputs = Inputs { for_device: true, ..Inputs::default() };
+        let mut inputs = InputFiles { for_device: true, ..InputFiles::default() };
         let mut errors = Errors::default();
         for (path, whole) in files {
             let added = match inputs.map(path) {
@@ -132,8 +132,8 @@ impl Inputs {
             return if is_new { self.add_archive(path, content, whole) } else { Ok(()) };
         }
         let range = 0..content.bytes().len();
-        self.files.push(content);
-        self.add_piece(path.display().to_string(), self.files.len() - 1, range, Place::Line)
+        self.mapped.push(content);
+        self.add_input_file(path.display().to_string(), self.mapped.len() - 1, range, Place::Line)
     }
 
     /// What could not be looked into.
@@ -156,29 +156,29 @@ impl Inputs {
         stamp::named(&self.stamps, output)
     }
 
-    /// All pieces, in link order.
-    pub fn pieces(&self) -> &[Piece] {
-        &self.pieces
+    /// All files, in link order.
+    pub fn files(&self) -> &[InputFile] {
+        &self.files
     }
 
-    /// The bytes of a piece.
-    pub fn bytes(&self, piece: &Piece) -> &[u8] {
-        &self.files[piece.file].bytes()[piece.range.clone()]
+    /// The bytes of a file.
+    pub fn bytes(&self, file: &InputFile) -> &[u8] {
+        &self.mapped[file.mapped].bytes()[file.range.clone()]
     }
 
     /// Whether a wrapper has already handled this link: it puts its registration object directly behind the output.
     pub fn already_registered(&self, options: &Options) -> bool {
-        let behind_output = self.pieces.iter().find(|piece| piece.input >= options.inputs_before_output);
-        behind_output.is_some_and(|piece| self.registers_all_entries(piece))
+        let behind_output = self.files.iter().find(|file| file.input >= options.inputs_before_output);
+        behind_output.is_some_and(|file| self.registers_all_entries(file))
     }
 
-    /// Whether a piece has registration code for the entries of the whole program. An object that a relocatable link made
+    /// Whether a file has registration code for the entries of the whole program. An object that a relocatable link made
     /// final has such code too, but for its own entries, under names of their own.
-    pub fn registers_all_entries(&self, piece: &Piece) -> bool {
-        if piece.kind != FileKind::ElfRelocatable {
+    pub fn registers_all_entries(&self, file: &InputFile) -> bool {
+        if file.kind != FileKind::ElfRelocatable {
             return false;
         }
-        let bytes = self.bytes(piece);
+        let bytes = self.bytes(file);
         let open_table = |symbol: &HostSymbol<'_>| symbol.name == b"__start_llvm_offload_entries" && !symbol.defined;
         match host_object::registration_symbol(bytes) {
             // SYCL's has no table of entries.
@@ -203,8 +203,8 @@ impl Inputs {
             FileKind::Unknown => self.add_script(&content, whole, options),
             _ => {
                 let range = 0..content.bytes().len();
-                self.files.push(content);
-                self.add_piece(path.display().to_string(), self.files.len() - 1, range, Place::Line)
+                self.mapped.push(content);
+                self.add_input_file(path.display().to_string(), self.mapped.len() - 1, range, Place::Line)
             }
         }
     }
@@ -216,35 +216,35 @@ impl Inputs {
     }
 
     fn add_archive(&mut self, path: &Path, content: Mapped, whole: bool) -> Result<(), Errors> {
-        let archive = self.files.len();
+        let archive = self.mapped.len();
         let place = if whole { Place::Line } else { Place::Archive(archive) };
-        self.files.push(content);
+        self.mapped.push(content);
         let shown = path.display().to_string();
-        let first = self.pieces.len();
+        let first = self.files.len();
         let mut errors = Errors::default();
         for (name, place_in) in self.members(archive, path).map_err(|error| damaged(&shown, 0, &error))? {
             // A line end in it must not make two messages of one.
             let name = format!("{shown}({})", printable::name(&name));
             let added = match place_in {
-                MemberPlace::Inside(range) => self.add_piece(name, archive, range, place),
+                MemberPlace::Inside(range) => self.add_input_file(name, archive, range, place),
                 MemberPlace::File(member) => match self.map(&member) {
                     Ok(content) => {
                         let range = 0..content.bytes().len();
-                        self.files.push(content);
-                        self.add_piece(name, self.files.len() - 1, range, place)
+                        self.mapped.push(content);
+                        self.add_input_file(name, self.mapped.len() - 1, range, place)
                     }
                     Err(source) => Err(Error::ThinMember { archive: shown.clone(), member, source }.into()),
                 },
             };
             added.unwrap_or_else(|error| errors.extend(error));
         }
-        self.pieces[first..].iter_mut().for_each(|piece| piece.in_archive = true);
+        self.files[first..].iter_mut().for_each(|file| file.in_archive = true);
         errors.or(())
     }
 
     fn members(&self, archive: usize, path: &Path) -> Result<Vec<(String, MemberPlace)>, FormatError> {
         let folder = path.parent().unwrap_or(Path::new(""));
-        let members = archive::members(self.files[archive].bytes())?.into_iter();
+        let members = archive::members(self.mapped[archive].bytes())?.into_iter();
         Ok(members
             .map(|member| match member.data {
                 MemberData::Inline(data) => {
@@ -275,8 +275,8 @@ impl Inputs {
         errors.or(())
     }
 
-    fn add_piece(&mut self, name: String, file: usize, range: Range<usize>, place: Place) -> Result<(), Errors> {
-        let bytes = &self.files[file].bytes()[range.clone()];
+    fn add_input_file(&mut self, name: String, mapped: usize, range: Range<usize>, place: Place) -> Result<(), Errors> {
+        let bytes = &self.mapped[mapped].bytes()[range.clone()];
         let kind = host_object::file_kind(bytes);
         let bitcode = match kind {
             FileKind::Bitcode if !self.for_device => match embedded::read(&name, bytes) {
@@ -292,7 +292,7 @@ impl Inputs {
             },
             _ => None,
         };
-        self.pieces.push(Piece { name, kind, place, in_archive: false, bitcode, input: self.input, file, range });
+        self.files.push(InputFile { name, kind, place, in_archive: false, bitcode, input: self.input, mapped, range });
         Ok(())
     }
 }

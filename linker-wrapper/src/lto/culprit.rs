@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::symbol_errors::named;
 use crate::diag::error::Errors;
 use crate::lto::worker::{self, Failure, Reply, Work};
-use crate::sys::temp_files::Scratch;
+use crate::sys::temp_files::TempFiles;
 
 /// First argument of a process that compiles some functions; behind it the file with the [`Trial`].
 const FLAG: &str = "--try-compile";
@@ -63,21 +63,21 @@ impl Trial {
 }
 
 /// What to say of a job that failed: where LLVM is to blame, the function that it cannot compile.
-pub fn errors(failure: Failure, work: &Work, stem: &str, scratch: &Scratch) -> Errors {
-    let found = failure.of_llvm.as_ref().and_then(|_| Search::new(work, stem, scratch)?.find());
+pub fn errors(failure: Failure, work: &Work, stem: &str, temp_files: &TempFiles) -> Errors {
+    let found = failure.of_llvm.as_ref().and_then(|_| Search::new(work, stem, temp_files)?.find());
     found.unwrap_or(failure.errors)
 }
 
 /// The errors of a job that is run once more, to see what LLVM cannot compile; none if nothing is wrong with it.
-pub fn diagnosed(work: &Work, stem: &str, scratch: &Scratch) -> Result<(), Errors> {
-    Search::new(work, stem, scratch).and_then(|search| search.find()).map_or(Ok(()), Err)
+pub fn diagnosed(work: &Work, stem: &str, temp_files: &TempFiles) -> Result<(), Errors> {
+    Search::new(work, stem, temp_files).and_then(|search| search.find()).map_or(Ok(()), Err)
 }
 
 /// A search in the code of one job.
 struct Search<'w> {
     work: &'w Work,
     stem: &'w str,
-    scratch: &'w Scratch,
+    temp_files: &'w TempFiles,
     /// The code.
     module: PathBuf,
     /// LLVM fails when it optimizes; else when it generates code.
@@ -86,8 +86,8 @@ struct Search<'w> {
 
 impl<'w> Search<'w> {
     /// Runs the job up to the generation of code, to see where it fails. `None`: before there is anything to search in.
-    fn new(work: &'w Work, stem: &'w str, scratch: &'w Scratch) -> Option<Self> {
-        let file = |name: &str| scratch.file(&format!("{stem}.search.{name}"));
+    fn new(work: &'w Work, stem: &'w str, temp_files: &'w TempFiles) -> Option<Self> {
+        let file = |name: &str| temp_files.file(&format!("{stem}.search.{name}"));
         let (merged, optimized) = (file("merged.bc"), file("opt.bc"));
         let stages = Some((merged.clone(), optimized.clone()));
         let first = Work { emissions: Vec::new(), keep_stages: stages, ..work.clone() };
@@ -95,7 +95,7 @@ impl<'w> Search<'w> {
             Ok(_) => (optimized, false),
             Err(failure) => (failure.of_llvm.map(|_| merged)?, true),
         };
-        module.exists().then_some(Search { work, stem, scratch, module, optimize })
+        module.exists().then_some(Search { work, stem, temp_files, module, optimize })
     }
 
     fn find(&self) -> Option<Errors> {
@@ -142,7 +142,7 @@ impl<'w> Search<'w> {
             functions.extend(self.callees());
         }
         let trial = Trial { work: self.work.clone(), module: self.module.clone(), optimize: self.optimize, functions };
-        let spec = self.scratch.file(&format!("{}.search.json", self.stem));
+        let spec = self.temp_files.file(&format!("{}.search.json", self.stem));
         worker::ask(FLAG, &trial, &spec, "code that LLVM failed on").err()?.of_llvm
     }
 

@@ -42,7 +42,7 @@ use crate::sys::mapped_file::Mapped;
 use crate::sys::memory::Budget;
 use crate::sys::memory::estimates::Estimates;
 use crate::sys::process::Mode;
-use crate::sys::temp_files::Scratch;
+use crate::sys::temp_files::TempFiles;
 
 /// What all targets of one link share.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ pub struct Surroundings<'a> {
     /// Our name in messages.
     pub program: &'a str,
     /// Where intermediate files go.
-    pub scratch: &'a Scratch,
+    pub temp_files: &'a TempFiles,
     /// Options of the device link.
     pub options: &'a DeviceOptions,
     /// Whether tools are shown and run.
@@ -191,7 +191,7 @@ fn private_copies(
 ) -> Result<Vec<Option<PrivateImages>>, Errors> {
     collect(targets.iter().zip(cached).map(|(target, cached)| {
         let is_copied = around.results.are_kept() && cached.is_none();
-        is_copied.then(|| PrivateImages::of(target, around.scratch)).transpose()
+        is_copied.then(|| PrivateImages::of(target, around.temp_files)).transpose()
     }))
 }
 
@@ -324,9 +324,9 @@ fn device_library(
 }
 
 /// With `--save-temps`: the device images as they were found.
-pub fn keep_inputs(target: &TargetPlan<'_>, scratch: &Scratch) -> Result<(), Errors> {
+pub fn keep_inputs(target: &TargetPlan<'_>, temp_files: &TempFiles) -> Result<(), Errors> {
     for (index, image) in target.images.iter().enumerate() {
-        scratch.keep(&input_name(target.arch, index, image.code), || image.bytes.to_vec())?;
+        temp_files.keep(&input_name(target.arch, index, image.code), || image.bytes.to_vec())?;
     }
     Ok(())
 }
@@ -473,7 +473,7 @@ pub fn join(
     }
     pieces.extend(assembled);
     if let Some(library) = library {
-        let path = around.scratch.write(&format!("{}.library.cubin", target.arch), &library.cubin)?;
+        let path = around.temp_files.write(&format!("{}.library.cubin", target.arch), &library.cubin)?;
         let name = "libcudadevrt".to_owned();
         pieces.push(DeviceObject::cubin(name, arch, path, library.cubin.clone(), true));
     }
@@ -483,7 +483,7 @@ pub fn join(
         return Ok(std::mem::take(&mut only.bytes));
     }
     let _joining = span::traced("nvlink", || arch.to_string());
-    around.backends.choose(needs)?.link_all(arch, &pieces, around.scratch)
+    around.backends.choose(needs)?.link_all(arch, &pieces, around.temp_files)
 }
 
 /// An image that is no bitcode, ready to be joined. One cubin alone is what it is.
@@ -499,13 +499,13 @@ fn input_piece(
         // What the containers of CUDA put behind it is no part of the text.
         let text = image.bytes.trim_ascii_end();
         let text = text.strip_suffix(b"\0").unwrap_or(text);
-        let input = around.scratch.write(&file, text)?;
+        let input = around.temp_files.write(&file, text)?;
         let source = PtxSource { arch, input, debug_info: DebugInfo::of(text), relocatable: needs.joins, name };
         return assemble(around.backends.choose(needs)?, source, around);
     }
     let form = if image.code == Code::LtoIr { Form::LtoIr } else { Form::Cubin };
     let open = needs.joins || form == Form::LtoIr;
-    let path = if open { around.scratch.write(&file, image.bytes)? } else { around.scratch.file(&file) };
+    let path = if open { around.temp_files.write(&file, image.bytes)? } else { around.temp_files.file(&file) };
     Ok(DeviceObject { form, ..DeviceObject::cubin(name, arch, path, image.bytes.to_vec(), open) })
 }
 
@@ -515,5 +515,5 @@ fn input_piece(
 /// What the tool says.
 pub fn assemble(maker: Codegen<'_>, source: PtxSource, around: &Surroundings<'_>) -> Result<DeviceObject, Errors> {
     let _assembling = span::traced("ptxas", || source.input.display().to_string());
-    maker.assemble(source, around.scratch)
+    maker.assemble(source, around.temp_files)
 }

@@ -31,7 +31,7 @@ pub fn link(target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Result<Linked
     let session = Session::new();
     let names: Vec<String> = target.images.iter().map(|image| image.origin.to_string()).collect();
     let units = device_link::units(target, &names);
-    device_link::keep_inputs(target, around.scratch)?;
+    device_link::keep_inputs(target, around.temp_files)?;
     let modules = pipeline::read_units(&session, &units).map_err(Errors::all)?;
     pipeline::require_nvptx(&modules, &units).map_err(Errors::all)?;
     let bitcode = |unit: usize| UnitSymbols { symbols: pipeline::symbols_of(&modules[unit]) };
@@ -107,7 +107,7 @@ impl<'s> Job<'_, 's> {
         let version = self.maker.ptx_version(arch)?;
         // Nothing of rayon's here: all its threads may be waiting for this one.
         let bitcode: Vec<&[u8]> = self.units.iter().map(|unit| unit.bitcode).collect();
-        let (units, places) = private_images::write(&bitcode, arch, self.around.scratch)?;
+        let (units, places) = private_images::write(&bitcode, arch, self.around.temp_files)?;
         let range = |(unit, place): (&NamedBitcode<'_>, &Range<usize>)| UnitRange {
             name: unit.name.to_owned(),
             hash: String::new(),
@@ -128,7 +128,7 @@ impl<'s> Job<'_, 's> {
             emissions: Vec::new(),
             keep_stages: None,
         };
-        culprit::diagnosed(&work, &arch.to_string(), self.around.scratch)
+        culprit::diagnosed(&work, &arch.to_string(), self.around.temp_files)
     }
 
     /// From modules to all that the image gets of them: the target's own cubin, still to be joined with others, and
@@ -136,7 +136,7 @@ impl<'s> Job<'_, 's> {
     fn assemble(&self, modules: Vec<Module<'s>>, joins: bool) -> Result<(Option<DeviceObject>, LinkedTarget), Errors> {
         let stem = format!("{}.0", self.target.arch);
         let keep = |stage: &str, module: &Module<'_>| {
-            self.around.scratch.keep(&format!("{stem}.{stage}.bc"), || pipeline::bitcode_of(module))
+            self.around.temp_files.keep(&format!("{stem}.{stage}.bc"), || pipeline::bitcode_of(module))
         };
         let merging = span::traced("Merge", || stem.clone());
         let merged = pipeline::merge(self.session, modules, self.units).map_err(Errors::one)?;
@@ -189,7 +189,7 @@ impl<'s> Job<'_, 's> {
             let joins = !self.around.options.nvlink_arguments.is_empty();
             let mut piece = self.piece(entry.arch, &stem, &text, joins)?;
             if piece.unlinked {
-                piece.bytes = self.maker.link_all(entry.arch, std::slice::from_ref(&piece), self.around.scratch)?;
+                piece.bytes = self.maker.link_all(entry.arch, std::slice::from_ref(&piece), self.around.temp_files)?;
             }
             Ok(piece)
         }))
@@ -206,15 +206,15 @@ impl<'s> Job<'_, 's> {
             let text = match self.around.ptx_version {
                 Some(version) => ptx::with_version(&text, version).unwrap_or(text),
                 None if self.around.mode.dry => text,
-                None => self.maker.lower_version(text, entry.arch, &stem, self.around.scratch)?,
+                None => self.maker.lower_version(text, entry.arch, &stem, self.around.temp_files)?,
             };
-            self.around.scratch.keep(&format!("{}.ptx", entry.arch.virtual_name()), || text.clone())?;
+            self.around.temp_files.keep(&format!("{}.ptx", entry.arch.virtual_name()), || text.clone())?;
             Ok((entry.arch, text))
         }))
     }
 
     fn piece(&self, arch: GpuArch, stem: &str, text: &[u8], joins: bool) -> Result<DeviceObject, Errors> {
-        let input = self.around.scratch.write(&format!("{stem}.ptx"), text)?;
+        let input = self.around.temp_files.write(&format!("{stem}.ptx"), text)?;
         let name = format!("the linked code for {arch}");
         // ptxas inlines functions of finished code far more than is good for registers and size: where there are
         // any, code is made as for a larger program, and finished by nvlink, which the other linkers always do.

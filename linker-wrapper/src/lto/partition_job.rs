@@ -100,12 +100,12 @@ impl<'j> Job<'j> {
         let more = ptx.iter().filter(|arch| !sass.contains(arch));
         let emissions = collect(sass.iter().chain(more).map(|arch| {
             let version = maker.ptx_version(*arch)?;
-            let path = around.scratch.file(&format!("{stem}.{arch}.ptx"));
+            let path = around.temp_files.file(&format!("{stem}.{arch}.ptx"));
             Ok(Emission { arch: *arch, version, path })
         }))?;
         let version = maker.ptx_version(own)?;
         let parts = partition.parts.iter().enumerate();
-        let stage = |stage: &str| around.scratch.file(&format!("{stem}.{stage}.bc"));
+        let stage = |stage: &str| around.temp_files.file(&format!("{stem}.{stage}.bc"));
         let work = Work {
             arch: own,
             version,
@@ -117,7 +117,7 @@ impl<'j> Job<'j> {
             keep: partition.keep.clone(),
             libdevice: cut.libdevice.path().map(Into::into),
             emissions,
-            keep_stages: around.scratch.folder().is_none().then(|| (stage("merged"), stage("opt"))),
+            keep_stages: around.temp_files.folder().is_none().then(|| (stage("merged"), stage("opt"))),
         };
         let (what, instructions) = (described(partition, own), partition.instructions);
         let label = partition.kernels.first().cloned().unwrap_or_else(|| stem.clone());
@@ -129,8 +129,8 @@ impl<'j> Job<'j> {
         let mut permit = around.budget.admit(around.estimates.llvm(self.instructions));
         let compiling = span::traced("Compile partition", || format!("{}: {}", self.stem, self.what));
         let begun = Instant::now();
-        let compiled = worker::compile(&self.work, &around.scratch.file(&format!("{}.json", self.stem)), &self.what);
-        let reply = compiled.map_err(|failure| culprit::errors(failure, &self.work, &self.stem, around.scratch))?;
+        let compiled = worker::compile(&self.work, &around.temp_files.file(&format!("{}.json", self.stem)), &self.what);
+        let reply = compiled.map_err(|failure| culprit::errors(failure, &self.work, &self.stem, around.temp_files))?;
         drop(compiling);
         around.recorder.process(begun, reply.peak);
         let (llvm_seconds, begun) = (begun.elapsed().as_secs_f64(), Instant::now());
@@ -186,14 +186,14 @@ impl<'j> Job<'j> {
             return Ok(ptx::with_version(&text, version).unwrap_or(text));
         }
         let _probing = span::traced("Find lowest PTX version", || format!("{} {arch}", self.stem));
-        self.maker.lower_version(text, arch, &self.stem, self.around.scratch)
+        self.maker.lower_version(text, arch, &self.stem, self.around.temp_files)
     }
 
     /// What was kept, with the cubins where nvlink finds them. `None`: it makes no sense.
     fn unpack(&self, found: CompiledPartition) -> Option<Result<Made, Errors>> {
         let mut made = Made { warnings: found.warnings, said: found.said, ..Made::default() };
         for (arch, bytes) in found.cubins {
-            let path = match self.around.scratch.write(&format!("{}.{arch}.cubin", self.stem), &bytes) {
+            let path = match self.around.temp_files.write(&format!("{}.{arch}.cubin", self.stem), &bytes) {
                 Ok(path) => path,
                 Err(error) => return Some(Err(error)),
             };

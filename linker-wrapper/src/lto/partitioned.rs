@@ -29,7 +29,7 @@ use crate::lto::result_cache::Results;
 use crate::lto::worker::UnitRange;
 use crate::plan::backend::CodegenNeeds;
 use crate::profile::span;
-use crate::sys::temp_files::Scratch;
+use crate::sys::temp_files::TempFiles;
 
 /// Less bitcode than this is one job in any case, and is not looked at twice.
 const SMALL: usize = 192 << 10;
@@ -109,8 +109,8 @@ pub fn cut<'a>(
         return Ok(None);
     }
     around.recorder.cut(cut.partitions.len(), cut.distinct, cut.duplicated());
-    device_link::keep_inputs(target, around.scratch)?;
-    let (path, ranges) = unit_file(target, &units, private, around.scratch)?;
+    device_link::keep_inputs(target, around.temp_files)?;
+    let (path, ranges) = unit_file(target, &units, private, around.temp_files)?;
     let needs = device_link::needs(target, cut.partitions.len(), library.is_some(), around.options);
     // Said before the long work is done.
     around.backends.choose(&needs)?;
@@ -147,7 +147,7 @@ fn unit_file(
     target: &TargetPlan<'_>,
     units: &[NamedBitcode<'_>],
     private: Option<&PrivateImages>,
-    scratch: &Scratch,
+    temp_files: &TempFiles,
 ) -> Result<(PathBuf, Vec<UnitRange>), Errors> {
     let bitcode: Vec<&[u8]> = units.iter().map(|unit| unit.bitcode).collect();
     let (path, places) = match private {
@@ -156,7 +156,7 @@ fn unit_file(
             let of_units = all.filter(|(_, image)| image.code == Code::Bitcode).map(|(range, _)| range.clone());
             (private.path().to_owned(), of_units.collect())
         }
-        None => private_images::write(&bitcode, target.arch, scratch)?,
+        None => private_images::write(&bitcode, target.arch, temp_files)?,
     };
     let hashes: Vec<_> = bitcode.par_iter().map(|bitcode| blake3::hash(bitcode).to_hex().to_string()).collect();
     let range = |((unit, hash), place): ((&NamedBitcode<'_>, String), Range<usize>)| UnitRange {
@@ -208,6 +208,6 @@ fn join_ptx(arch: GpuArch, texts: Vec<Vec<u8>>, around: &Surroundings<'_>) -> Op
     let texts: Vec<Vec<u8>> = texts.into_iter().map(|text| ptx::with_version(&text, version).unwrap_or(text)).collect();
     let parts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
     let joined = ptx::join::join(&parts).ok()?;
-    around.scratch.keep(&format!("{}.ptx", arch.virtual_name()), || joined.clone()).ok()?;
+    around.temp_files.keep(&format!("{}.ptx", arch.virtual_name()), || joined.clone()).ok()?;
     Some(joined)
 }

@@ -12,7 +12,7 @@ use offload_bundle::arch::GpuArch;
 use crate::device::targets::{PlannedImage, TargetPlan};
 use crate::diag::error::Errors;
 use crate::sys::mapped_file::Mapped;
-use crate::sys::temp_files::Scratch;
+use crate::sys::temp_files::TempFiles;
 
 /// A copy of all images of one target.
 pub struct PrivateImages {
@@ -26,9 +26,9 @@ impl PrivateImages {
     ///
     /// # Errors
     /// The disk is full, say.
-    pub fn of(target: &TargetPlan<'_>, scratch: &Scratch) -> Result<Self, Errors> {
+    pub fn of(target: &TargetPlan<'_>, temp_files: &TempFiles) -> Result<Self, Errors> {
         let images: Vec<&[u8]> = target.images.iter().map(|image| image.bytes).collect();
-        let (path, ranges) = write(&images, target.arch, scratch)?;
+        let (path, ranges) = write(&images, target.arch, temp_files)?;
         let content = Mapped::open(&path)
             .map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))?;
         let copied = PrivateImages { path, content, ranges };
@@ -67,7 +67,7 @@ impl PrivateImages {
 ///
 /// # Errors
 /// Those of the file system.
-pub fn write(images: &[&[u8]], arch: GpuArch, scratch: &Scratch) -> Result<(PathBuf, Vec<Range<usize>>), Errors> {
+pub fn write(images: &[&[u8]], arch: GpuArch, temp_files: &TempFiles) -> Result<(PathBuf, Vec<Range<usize>>), Errors> {
     let mut end = 0;
     let ranges = images.iter().map(|image| {
         let start = end;
@@ -75,7 +75,7 @@ pub fn write(images: &[&[u8]], arch: GpuArch, scratch: &Scratch) -> Result<(Path
         start..end
     });
     let ranges = ranges.collect();
-    let path =
-        scratch.write_by(&format!("{arch}.units"), |file| images.iter().try_for_each(|image| file.write_all(image)))?;
+    let path = temp_files
+        .write_by(&format!("{arch}.units"), |file| images.iter().try_for_each(|image| file.write_all(image)))?;
     Ok((path, ranges))
 }

@@ -9,7 +9,7 @@ use crate::diag::error::Errors;
 use crate::profile::recorder::Recorder;
 use crate::sys::jobserver::Limit;
 use crate::sys::process::Mode;
-use crate::sys::temp_files::Scratch;
+use crate::sys::temp_files::TempFiles;
 
 /// What the user requested.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ pub struct LinkContext<'a> {
     /// What the user requested.
     pub request: Request<'a>,
     /// Where intermediate files go.
-    pub temp_files: &'a Scratch,
+    pub temp_files: &'a TempFiles,
     /// The host linker, or why there is none.
     pub host_linker: &'a Result<PathBuf, Errors>,
     /// How many jobs run at a time.

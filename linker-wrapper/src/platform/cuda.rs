@@ -118,7 +118,7 @@ impl<'a> CudaLink<'a> {
             let around = Surroundings {
                 backends: &backends,
                 program,
-                scratch: context.temp_files,
+                temp_files: context.temp_files,
                 options: device,
                 mode,
                 diagnosing: options.diagnosing,
@@ -300,7 +300,7 @@ mod tests {
         let strings = vec![("triple", CUDA_TRIPLE), ("arch", arch)];
         let (image_kind, offload_kinds) = (ImageKind::Object, OffloadKinds::CUDA);
         let image = OffloadImage { image_kind, offload_kinds, flags: 0, strings, image, image_offset: 0 };
-        FoundImage { piece: 0, origin: Origin { file: "a.o".into(), offset: Some(64) }, image }
+        FoundImage { input: 0, origin: Origin { file: "a.o".into(), offset: Some(64) }, image }
     }
 
     const BITCODE: &[u8] = b"BC\xc0\xde";

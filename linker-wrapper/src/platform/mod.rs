@@ -20,7 +20,7 @@ use crate::cli::values::FatbinSection;
 use crate::device::device_files::DeviceCode;
 use crate::diag::error::Errors;
 use crate::host::embedded_images::FoundImage;
-use crate::host::input_files::Inputs;
+use crate::host::input_files::InputFiles;
 use crate::host::registration_object::Image;
 use crate::image::report::ImageReport;
 use crate::sys::mapped_file::Mapped;
@@ -65,7 +65,7 @@ pub struct Setup<'a> {
     /// Device code that the command line names.
     pub line_code: &'a DeviceCode<'a>,
     /// The host files that the images are in.
-    pub inputs: &'a Inputs,
+    pub inputs: &'a InputFiles,
     /// What the user requested.
     pub request: Request<'a>,
 }

@@ -151,21 +151,21 @@ fn is_generic(arch: &str) -> bool {
 
 impl HostTarget<'_> {
     fn link(&self, context: &LinkContext<'_>) -> Result<Vec<u8>, Errors> {
-        let (scratch, options) = (context.temp_files, context.request.options);
+        let (temp_files, options) = (context.temp_files, context.request.options);
         let stem = format!("{}.{}", self.triple.split('-').next().unwrap_or(self.triple), self.arch);
         let objects = self.images.iter().enumerate().filter(|(_, (_, bytes))| !bitcode::is_bitcode(bytes));
         let write =
-            |(index, (_, bytes)): (usize, &(_, &[u8]))| scratch.write(&format!("{stem}.input.{index}.o"), bytes);
+            |(index, (_, bytes)): (usize, &(_, &[u8]))| temp_files.write(&format!("{stem}.input.{index}.o"), bytes);
         let mut inputs = collect(objects.map(write))?;
         if let Some(object) = self.link_bitcode(device_words::level_for(options, self.triple))? {
-            inputs.push(scratch.write(&format!("{stem}.lto.o"), &object)?);
+            inputs.push(temp_files.write(&format!("{stem}.lto.o"), &object)?);
         }
         let words = options.device_linker.iter();
         let own = words.filter(|(triple, _)| triple.as_deref().is_none_or(|triple| triple == self.triple));
         let arguments: Vec<String> = own.map(|(_, value)| value.clone()).collect();
-        let output = scratch.file(&format!("{stem}.img"));
+        let output = temp_files.file(&format!("{stem}.img"));
         let line = image_linker::line(&inputs, &output, &options.host_line, &arguments);
-        let short = host_linker::shortened(&line, &stem, scratch)?;
+        let short = host_linker::shortened(&line, &stem, temp_files)?;
         image_linker::link_shared(context.host_linker()?, self.triple, &inputs, &short, &output, context.request.mode)
     }
 
@@ -205,7 +205,7 @@ mod tests {
         let strings = vec![("triple", "x86_64-pc-linux-gnu"), ("arch", arch)];
         let (image_kind, offload_kinds) = (ImageKind::Object, OffloadKinds::OPENMP);
         let image = OffloadImage { image_kind, offload_kinds, flags: 0, strings, image: b"", image_offset: 0 };
-        FoundImage { piece: 0, origin: Origin { file: "a.o".into(), offset: Some(64) }, image }
+        FoundImage { input: 0, origin: Origin { file: "a.o".into(), offset: Some(64) }, image }
     }
 
     #[test]

@@ -45,14 +45,14 @@ static LEFTOVERS: Mutex<Leftovers> = Mutex::new(Leftovers { folder: None, output
 
 /// Where intermediate files go: a temporary folder that is removed when this is dropped, or, with
 /// `--save-temps`, files beside the output that stay.
-pub enum Scratch {
+pub enum TempFiles {
     /// The private folder.
     Private(TempDir),
     /// Files that begin with this path, the output's.
     Kept(PathBuf),
 }
 
-impl Scratch {
+impl TempFiles {
     /// Makes the folder under `TMPDIR` and watches for signals. `kept` names the output beside which
     /// everything is to be kept instead.
     ///
@@ -61,7 +61,7 @@ impl Scratch {
     pub fn new(kept: Option<&Path>) -> Result<Self, Errors> {
         watch_signals()?;
         if let Some(output) = kept {
-            return Ok(Scratch::Kept(output.to_owned()));
+            return Ok(TempFiles::Kept(output.to_owned()));
         }
         // Made and noted in one step, so that no signal comes between.
         let mut leftovers = lock();
@@ -72,14 +72,14 @@ impl Scratch {
             .tempdir()
             .map_err(|source| Error::TemporaryFolder { place: std::env::temp_dir(), source })?;
         leftovers.folder = Some(folder.path().to_owned());
-        Ok(Scratch::Private(folder))
+        Ok(TempFiles::Private(folder))
     }
 
     /// Path of an intermediate file. Names are unique in a link, so that none overwrites another.
     pub fn file(&self, name: &str) -> PathBuf {
         match self {
-            Scratch::Private(folder) => folder.path().join(name),
-            Scratch::Kept(output) => {
+            TempFiles::Private(folder) => folder.path().join(name),
+            TempFiles::Kept(output) => {
                 let mut path = output.clone().into_os_string();
                 path.push(".");
                 path.push(name);
@@ -91,31 +91,31 @@ impl Scratch {
     /// Writes what nobody needs but a user who asked to keep everything.
     ///
     /// # Errors
-    /// As [`Scratch::write`].
+    /// As [`TempFiles::write`].
     pub fn keep(&self, name: &str, bytes: impl FnOnce() -> Vec<u8>) -> Result<(), Errors> {
         match self {
-            Scratch::Private(_) => Ok(()),
-            Scratch::Kept(_) => self.write(name, &bytes()).map(drop),
+            TempFiles::Private(_) => Ok(()),
+            TempFiles::Kept(_) => self.write(name, &bytes()).map(drop),
         }
     }
 
-    /// As [`Scratch::keep`], of what is better written piece by piece.
+    /// As [`TempFiles::keep`], of what is better written piece by piece.
     ///
     /// # Errors
-    /// As [`Scratch::write`].
+    /// As [`TempFiles::write`].
     pub fn keep_file(
         &self,
         name: &str,
         write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
     ) -> Result<(), Errors> {
-        let Scratch::Kept(_) = self else { return Ok(()) };
+        let TempFiles::Kept(_) = self else { return Ok(()) };
         self.write_by(name, write).map(drop)
     }
 
-    /// As [`Scratch::write`], of what is better written piece by piece.
+    /// As [`TempFiles::write`], of what is better written piece by piece.
     ///
     /// # Errors
-    /// As [`Scratch::write`].
+    /// As [`TempFiles::write`].
     pub fn write_by(
         &self,
         name: &str,
@@ -130,8 +130,8 @@ impl Scratch {
     /// The temporary folder, if there is one.
     pub fn folder(&self) -> Option<&Path> {
         match self {
-            Scratch::Private(folder) => Some(folder.path()),
-            Scratch::Kept(_) => None,
+            TempFiles::Private(folder) => Some(folder.path()),
+            TempFiles::Kept(_) => None,
         }
     }
 

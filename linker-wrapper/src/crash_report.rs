@@ -1,5 +1,7 @@
-//! What a fresh copy of this program does after LLVM crashed in the first one, a mapped file was cut short under it, or the
-//! memory ran out: it says so, and leaves nothing behind. See `llvm_passes::crash`.
+//! Reports a crash from a fresh copy of this program, which takes the place of the first one after LLVM crashed, a mapped
+//! file was truncated, or the memory ran out.
+//!
+//! It prints the error and removes what the link left behind. See `llvm_passes::crash`.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -60,23 +62,24 @@ pub fn requested(words: &[OsString], diagnose: Diagnose<'_>) -> Option<Errors> {
     Some(diagnosis(&signal, &activity, line, diagnose).unwrap_or(errors))
 }
 
-/// What LLVM cannot compile, if that is what went wrong in the link of this line.
+/// Links the line once more if LLVM could not compile its code, and returns the error that names the code.
 fn diagnosis(signal: &str, activity: &str, line: &[OsString], diagnose: Diagnose<'_>) -> Option<Errors> {
     let compiles = [GAVE_UP, OPTIMIZING, GENERATING].iter().any(|what| activity.starts_with(what));
-    // LLVM aborts where memory runs out, and would again.
+    // Running out of memory aborts LLVM, and would again.
     if !compiles || line.is_empty() || [ABORTED, NO_MEMORY].contains(&signal) {
         return None;
     }
     diagnose(line).err().filter(|_| culprit::was_found())
 }
 
-/// What the activity begins with where LLVM could not go on and said why; behind it its words.
+/// Prefix of the activity where LLVM reported a fatal error; LLVM's message follows.
 const GAVE_UP: &str = "gave up: ";
 
 /// SIGABRT as the handler writes it.
 const ABORTED: &str = "06";
 
-/// Becomes the fresh copy that looks for what LLVM gave up on; returns only if that is impossible.
+/// Replaces this process by a fresh copy that looks for the code that LLVM cannot compile. Returns only if that is
+/// impossible.
 pub fn take_over(reason: &str) {
     let line: Vec<OsString> = std::env::args_os().collect();
     // An argument cannot hold a NUL.
@@ -86,7 +89,7 @@ pub fn take_over(reason: &str) {
     let _ = copy.exec();
 }
 
-/// The error of a link in which LLVM gave up, where nothing more is known.
+/// The error of a link that LLVM ended with this message, where the cause is unknown.
 pub fn gave_up(reason: &str) -> Errors {
     Error::GaveUp { reason: reason.to_owned() }.into()
 }
@@ -112,7 +115,7 @@ fn error(signal: &str, activity: &str) -> Error {
     }
 }
 
-/// The tools that the crashed link had started are still our children.
+/// Ends the tools of the crashed link, which are still children of this process.
 fn end_children() {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());

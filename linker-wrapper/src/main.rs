@@ -1,5 +1,5 @@
-//! fatlink: device linking for a host link, by the names `fatlink`, `clang-linker-wrapper`,
-//! `ld.fatlink` and `ld`. [`link`] tells the story.
+//! fatlink: the device link of a host link, under the names `fatlink`, `clang-linker-wrapper`, `ld.fatlink` and `ld`.
+//! [`link`] lists the phases of a link.
 #![deny(clippy::print_stdout, clippy::print_stderr)] // messages.rs alone prints.
 
 mod cli;

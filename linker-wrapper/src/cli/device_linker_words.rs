@@ -1,10 +1,10 @@
-//! The words of `--device-linker=` (`-Xoffload-linker`): what the device link itself reads, and words for nvlink.
+//! Parses the arguments of `--device-linker=` (`-Xoffload-linker`): inputs of the device link, and arguments for nvlink.
 //!
-//! They are the words of clang-nvlink-wrapper, which has the words of a linker and hands everything else to nvlink.
+//! clang-nvlink-wrapper takes the same arguments: it has the options of a linker and passes everything else to nvlink.
 
 use crate::cli::device_options::{DeviceInput, DeviceOptions};
 
-/// Options of nvlink whose value may be a word of its own, from its `--help`.
+/// Options of nvlink that may take their value from the next argument, from its `--help`.
 const NVLINK_VALUES: [&str; 27] = [
     "Ofast-compile",
     "Ofc",
@@ -35,7 +35,7 @@ const NVLINK_VALUES: [&str; 27] = [
     "host-ccbin",
 ];
 
-/// Words of clang-nvlink-wrapper that nvlink does not know and that mean nothing here.
+/// Options of clang-nvlink-wrapper that nvlink does not know and that have no effect here.
 const WITHOUT_EFFECT: [&str; 10] = [
     "-r",
     "--relocatable",
@@ -49,7 +49,7 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "--ptxas-path=",
 ];
 
-/// Reads the words for CUDA targets.
+/// Parses the arguments for CUDA targets.
 pub fn read(device: &mut DeviceOptions, words: &[&str]) {
     let mut whole = false;
     let mut words = words.iter().copied();
@@ -86,18 +86,18 @@ fn with_value(device: &mut DeviceOptions, option: &str, value: String, whole: bo
         "-l" | "--library" => device.inputs.push(DeviceInput::Library { name: value, whole }),
         "-u" | "--undefined" => device.roots.push(value),
         "--cuda-path" => device.cuda_path = Some(value.into()),
-        // clang names gold's plugin; the LTO is ours.
+        // clang names gold's LTO plugin, which fatlink does not need.
         _ => device.unknown.push(shown(&format!("{option} {value}"))),
     }
 }
 
-/// As a warning names it.
+/// Formats arguments as warnings show them.
 fn shown(words: &str) -> String {
     format!("--device-linker={words}")
 }
 
-/// The option that a word is, with its value, which is in the same word or in the next one: a long option takes it behind `=`.
-/// The inner `None`: the line ends before it.
+/// Splits an argument into an option and its value, which may be in the next argument; a long option may have it behind `=`.
+/// The inner `None`: the line ends before the value.
 fn option_of<'w>(word: &str, rest: &mut impl Iterator<Item = &'w str>) -> Option<(&'static str, Option<String>)> {
     const OPTIONS: [&str; 9] =
         ["-L", "-l", "-u", "-mllvm", "-plugin", "--library-path", "--library", "--undefined", "--cuda-path"];

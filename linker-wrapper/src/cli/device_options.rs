@@ -7,7 +7,7 @@ use llvm_passes::pipeline::OptLevel;
 /// Triple of all CUDA images.
 pub const CUDA_TRIPLE: &str = "nvptx64-nvidia-cuda";
 
-/// A file or library that the device link reads beside the device images of the host's files.
+/// A file or library that the device link reads in addition to the device images of the host's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceInput {
     /// A path.
@@ -21,7 +21,7 @@ pub enum DeviceInput {
     Library {
         /// What follows `-l`; a leading `:` means the exact file name.
         name: String,
-        /// As of a file.
+        /// See `File`.
         whole: bool,
     },
 }
@@ -35,18 +35,18 @@ pub struct DeviceOptions {
     pub ptxas_level: u8,
     /// `-g`: debuggable, unoptimized machine code.
     pub debug: bool,
-    /// Link-time optimization is not turned off (`-fno-lto`). It decides about NVIDIA's LTO-IR alone: LLVM bitcode is always
-    /// linked as one.
+    /// False for `-fno-lto`, which disables link-time optimization of NVIDIA's LTO-IR. LLVM bitcode is always linked with
+    /// LTO.
     pub lto: bool,
-    /// Further words for ptxas (`-Xcuda-ptxas`).
+    /// Further arguments for ptxas (`-Xcuda-ptxas`).
     pub ptxas_arguments: Vec<String>,
-    /// Words for nvlink (`-Xoffload-linker`).
+    /// Arguments for nvlink (`-Xoffload-linker`).
     pub nvlink_arguments: Vec<String>,
     /// Files and libraries of the device link (`-Xoffload-linker`), in order.
     pub inputs: Vec<DeviceInput>,
-    /// Where these libraries are.
+    /// Folders that are searched for the libraries.
     pub library_paths: Vec<PathBuf>,
-    /// Device symbols that members of these archives are taken for (`-u`).
+    /// Device symbols that archive members are extracted for (`-u`).
     pub roots: Vec<String>,
     /// `--cuda-path=` inside `--device-compiler=`.
     pub cuda_path: Option<PathBuf>,
@@ -54,7 +54,7 @@ pub struct DeviceOptions {
     pub verbose: bool,
     /// LLVM's own options, from `-mllvm`, `--offload-opt=` and `--plugin-opt=`.
     pub llvm_options: Vec<String>,
-    /// Arguments without a meaning here, ready to be warned about.
+    /// Arguments without an effect, as warnings show them.
     pub unknown: Vec<String>,
 }
 
@@ -79,11 +79,11 @@ impl Default for DeviceOptions {
 }
 
 impl DeviceOptions {
-    /// Sets the optimization level; `false`: it is none.
+    /// Sets the optimization level, or returns `false` if there is no such level.
     pub fn set_level(&mut self, text: &str) -> bool {
         let Some(level) = OptLevel::parse(text) else { return false };
         self.level = level;
-        // ptxas knows no level for size; its own default, 3, is what clang gives it then.
+        // ptxas has no level for size.
         self.ptxas_level = match level {
             OptLevel::O0 => 0,
             OptLevel::O1 => 1,

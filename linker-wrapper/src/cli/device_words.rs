@@ -1,7 +1,7 @@
-//! What `--device-compiler=`, `--device-linker=` and `-mllvm` ask of the device link.
+//! Parses the arguments of `--device-compiler=`, `--device-linker=` and `-mllvm`.
 //!
-//! clang words these arguments for an inner clang and its nvlink wrapper. There is neither here, so
-//! each is given its meaning, and what has none is named in a warning: nothing is ignored in silence.
+//! clang writes these arguments for an inner clang and its nvlink wrapper. fatlink runs neither: it implements the arguments
+//! itself and warns about those that have no effect.
 
 use llvm_passes::pipeline::OptLevel;
 
@@ -9,7 +9,7 @@ use crate::cli::device_linker_words;
 use crate::cli::device_options::{CUDA_TRIPLE, DeviceOptions};
 use crate::cli::options::Options;
 
-/// Reads them for CUDA targets.
+/// Parses the arguments for CUDA targets.
 pub fn read(options: &Options) -> DeviceOptions {
     let mut device = DeviceOptions { llvm_options: options.llvm_options.clone(), ..DeviceOptions::default() };
     let mut words = for_cuda(&options.device_compiler);
@@ -25,7 +25,7 @@ pub fn read(options: &Options) -> DeviceOptions {
     device
 }
 
-/// The optimization level that `--device-compiler=` asks of one triple's code; the last one counts.
+/// The optimization level that `--device-compiler=` sets for one triple; the last one counts.
 pub fn level_for(options: &Options, triple: &str) -> OptLevel {
     let ours = options.device_compiler.iter().filter(|(of, _)| of.as_deref().is_none_or(|of| of == triple));
     let mut levels = ours.filter_map(|(_, word)| OptLevel::parse(word.strip_prefix("-O")?));
@@ -47,7 +47,7 @@ fn compiler_word(device: &mut DeviceOptions, word: &str) -> bool {
     } else if word.starts_with("-flto") || word == "-fno-lto" {
         device.lto = word != "-fno-lto";
     } else if word.starts_with("-save-temps") || word.starts_with("-march=") {
-        // The images themselves say whether there is bitcode to link, and for what; --save-temps comes on its own.
+        // The images show whether there is bitcode to link, and for which target; --save-temps is an option of its own.
     } else if word == "-v" {
         device.verbose = true;
     } else if word.starts_with("-g") {

@@ -1,4 +1,4 @@
-//! What is wrong with a command line.
+//! Errors in a command line.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The value of an option is none of those that it takes.
+    /// The error of an option whose value is not one of those expected.
     pub fn value(option: &'static str, expected: impl Into<Cow<'static, str>>, value: &str) -> Self {
         Error::Value { option, expected: expected.into(), value: value.to_owned() }
     }

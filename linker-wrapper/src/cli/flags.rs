@@ -1,4 +1,4 @@
-//! The table of options: spellings, shapes, meanings, and the help text that is made of it.
+//! The table of options: spellings, shapes and meanings, and the help text generated from it.
 
 use crate::cli::values::Part;
 
@@ -15,7 +15,7 @@ pub enum Shape {
     JoinedOrSeparate,
 }
 
-/// Everything that an option can mean.
+/// The meaning of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
     Help,
@@ -23,7 +23,7 @@ pub enum Meaning {
     Version,
     LinkerPath,
     CudaPath,
-    /// A part of CUDA by itself.
+    /// The path of one part of CUDA.
     PartPath(Part),
     PrintToolchain,
     OffloadBackend,
@@ -63,9 +63,9 @@ pub enum Meaning {
     LibraryPath,
     Library,
     Relocatable,
-    /// An option of the host linker whose value must not be taken for an input.
+    /// An option of the host linker whose value must not be mistaken for an input.
     HostValue,
-    /// An option of the host linker that names a symbol it needs.
+    /// An option of the host linker that references a symbol.
     Root,
 }
 
@@ -74,7 +74,7 @@ pub struct Row(pub &'static [&'static str], pub Shape, pub Meaning, pub &'static
 
 use Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 
-/// Options of the wrapper alone: never passed on.
+/// Options of the wrapper that a linker's name does not accept; never passed to the host linker.
 pub const WRAPPER: &[Row] = &[
     Row(&["--help"], Flag, Meaning::Help, "", "Display available options (--help-hidden for more)"),
     Row(&["--help-hidden"], Flag, Meaning::HelpHidden, "", ""),
@@ -83,7 +83,7 @@ pub const WRAPPER: &[Row] = &[
     Row(&["--offload-opt=", "-offload-opt="], Joined, Meaning::LlvmOption, "<arg>", "Arguments passed to LLVM"),
 ];
 
-/// Options of the wrapper that are understood under every name of the program.
+/// Options of the wrapper that every name of the program accepts.
 pub const ALWAYS: &[Row] = &[
     Row(&["--linker-path="], Joined, Meaning::LinkerPath, "<path>", "The host linker to run"),
     Row(&["--cuda-path="], Joined, Meaning::CudaPath, "<dir>", "The CUDA toolkit to use"),
@@ -242,7 +242,7 @@ pub const ALWAYS: &[Row] = &[
     ),
 ];
 
-/// Options of the host linker that matter to the device link. They stay on its line.
+/// Options of the host linker that matter to the device link. They stay on its command line.
 pub const HOST: &[Row] = &[
     Row(&["--sysroot="], Joined, Meaning::Sysroot, "<dir>", "Root of -L=<dir>"),
     Row(&["--sysroot"], Separate, Meaning::Sysroot, "<dir>", ""),
@@ -264,7 +264,7 @@ pub const HOST: &[Row] = &[
         "",
     ),
     Row(
-        // Read off the manuals of GNU ld and lld: options whose value is a word of its own.
+        // Options that take their value from the next argument, from the manuals of GNU ld and lld.
         &[
             "-m",
             "-z",
@@ -325,7 +325,7 @@ pub const HOST: &[Row] = &[
     ),
 ];
 
-/// `--help`; with `hidden`, of all options.
+/// Generates the text of `--help`; with `hidden`, for all options.
 pub fn help(hidden: bool) -> String {
     let mut text = String::from(
         "OVERVIEW: fatlink links the device code inside host objects, puts it into the program, and runs the host linker.\n\n\

@@ -12,25 +12,25 @@ use crate::cli::values::{
     ReportRequest, SassPolicy, StatsFormat,
 };
 
-/// The options of a link, and the host linker's line in its own order.
+/// The options of a link, and the host linker's command line in its original order.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub help: Option<String>,
     pub version: bool,
     pub linker_path: Option<PathBuf>,
     pub cuda_path: Option<PathBuf>,
-    /// Parts of CUDA that are named one by one.
+    /// Paths of single parts of CUDA.
     pub parts: NamedParts,
-    /// What makes the machine code.
+    /// Which backend generates machine code.
     pub backend: BackendChoice,
     pub print_toolchain: bool,
     pub host_triple: Option<String>,
-    /// (triple or none, argument)
+    /// Triple, if one is given, and argument.
     pub device_linker: Vec<(Option<String>, String)>,
-    /// (triple or none, argument)
+    /// Triple, if one is given, and argument.
     pub device_compiler: Vec<(Option<String>, String)>,
     pub dry_run: bool,
-    /// LLVM failed in this link, which only looks for the reason; no option says so.
+    /// This link only looks for the code that LLVM failed on. No option sets this.
     pub diagnosing: bool,
     pub verbose: bool,
     pub embed_bitcode: bool,
@@ -41,9 +41,9 @@ pub struct Options {
     pub sass_policy: SassPolicy,
     /// PTX beside the machine code.
     pub ptx_policy: PtxPolicy,
-    /// `--cuda-include-ptx=` and its negation, as they came.
+    /// The values of `--cuda-include-ptx=` and its negation, in order.
     pub include_ptx: Vec<String>,
-    /// Its `.version`; none: the lowest possible.
+    /// The PTX's `.version`; `None`: the lowest possible.
     pub ptx_version: Option<PtxVersion>,
     /// How device code is cut into jobs.
     pub partitioning: Partitioning,
@@ -51,7 +51,7 @@ pub struct Options {
     pub cache: Option<CacheChoice>,
     /// Size of the cache in bytes.
     pub cache_size: Option<u64>,
-    /// Memory for jobs.
+    /// Memory that jobs may use.
     pub memory: Option<MemoryChoice>,
     /// Whether and how to print statistics.
     pub stats: Option<StatsFormat>,
@@ -59,57 +59,56 @@ pub struct Options {
     pub compress: CompressMode,
     /// Where in the program the fatbin goes.
     pub fatbin_section: FatbinSection,
-    /// What is said about the finished image, and where.
+    /// The form and place of the report on the image.
     pub report: Option<ReportRequest>,
-    /// What disagreements between files are.
+    /// The level of each compatibility check.
     pub checks: Levels,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
     pub time_trace_granularity: Option<Duration>,
-    /// (offload kind, file): the finished image.
+    /// Offload kind and file of a finished image.
     pub override_image: Option<(String, PathBuf)>,
-    /// How many device links at a time.
+    /// How many device link jobs run at a time.
     pub jobs: Jobs,
     pub llvm_options: Vec<String>,
     pub sysroot: Option<PathBuf>,
     pub output: Option<PathBuf>,
     pub library_paths: Vec<PathBuf>,
     pub relocatable: bool,
-    /// Symbols that the line itself asks for (`-u`, `-e`, `--wrap` and their like).
+    /// Symbols that the command line references (`-u`, `-e`, `--wrap` and the like).
     pub roots: Vec<String>,
-    /// The host linker's line without what was the wrapper's.
+    /// The host linker's command line, without the wrapper's options.
     pub host_line: Vec<OsString>,
-    /// Where on `host_line` the objects that we add belong: directly behind the output.
+    /// Index in `host_line` at which registration objects are inserted: directly behind the output.
     pub insertion: usize,
-    /// How many words in front of `insertion` name the output: 0 to 2.
+    /// How many arguments in front of `insertion` name the output: 0 to 2.
     pub output_words: usize,
     /// Files and libraries, in order.
     pub inputs: Vec<Input>,
-    /// How many of the inputs stand before the output's name.
+    /// How many of the inputs come before the output's name.
     pub inputs_before_output: usize,
-    /// A query that the real linker answers and ends with (`--version`, `--help` under a linker's name). After
-    /// `-v` it goes on to link.
+    /// The host linker answers a query and exits (`--version`, `--help` under a linker's name).
     pub linker_query: bool,
 }
 
-/// Something that the host linker reads.
+/// An input of the host linker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// A path on the line.
+    /// A path.
     File {
         /// The path.
         path: PathBuf,
-        /// `--whole-archive` holds here: all members of an archive are linked.
+        /// `--whole-archive` applies: all members of an archive are linked.
         whole: bool,
     },
     /// `-l`.
     Library {
         /// What follows `-l`; a leading `:` means the exact file name.
         name: String,
-        /// `-static` or `-Bstatic` holds here: only archives count.
+        /// `-static` or `-Bstatic` applies: only archives are considered.
         archive_only: bool,
-        /// As of a file.
+        /// See `File`.
         whole: bool,
     },
 }

@@ -1,7 +1,6 @@
-//! Reading the command line, by the one table of options in [`crate::cli::flags`].
+//! Parses the command line with the table in [`crate::cli::flags`].
 //!
-//! What the wrapper understands is taken out; everything else stays on the host linker's line, in
-//! order and spelled as it came.
+//! The wrapper's options are removed; everything else stays on the host linker's command line, in order and as spelled.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,7 +16,7 @@ use crate::cli::values::{
 };
 use crate::diag::error::Errors;
 
-/// Reads a line without `argv[0]`, response files already expanded.
+/// Parses a command line without `argv[0]` whose response files are expanded.
 ///
 /// # Errors
 /// Every option with a bad or missing value.
@@ -46,15 +45,15 @@ pub fn parse(words: &[OsString], persona: Persona) -> Result<Options, Errors> {
     parser.errors.or(parser.options)
 }
 
-/// A row that a word matches.
+/// A row that an argument matches.
 struct Found {
     row: &'static Row,
     spelling: &'static str,
-    /// The value, if it is in the same word.
+    /// The value, if it is part of the same argument.
     joined: Option<OsString>,
 }
 
-/// The row with the longest spelling that the word begins with, so that `--library=` beats `-l`.
+/// Finds the row with the longest spelling that the argument begins with, so that `--library=` takes precedence over `-l`.
 fn find(word: &OsStr, persona: Persona) -> Option<Found> {
     let bytes = word.as_bytes();
     let tables: &[&[Row]] = match persona {
@@ -80,12 +79,12 @@ fn find(word: &OsStr, persona: Persona) -> Option<Found> {
     Some(Found { row, spelling, joined: joined.map(|value| OsString::from_vec(value.to_vec())) })
 }
 
-/// Whether the word after this one is its value.
+/// Whether the next argument is the value of this one.
 pub fn takes_next_word(word: &OsStr) -> bool {
     find(word, Persona::Linker).is_some_and(|found| found.row.1 != Flag && found.joined.is_none())
 }
 
-/// Linkers also take long options with one dash: `-omagic`-like words that are no output names.
+/// Linkers accept long options with a single dash, so `-omagic` does not name an output.
 fn is_long_word(word: &[u8], spelling: &str) -> bool {
     const LONG: [&str; 2] = ["-omagic", "-oformat"];
     spelling == "-o" && LONG.iter().any(|long| word == long.as_bytes())
@@ -95,13 +94,13 @@ struct Parser {
     options: Options,
     errors: Errors,
     persona: Persona,
-    /// What `-Bstatic`, `--whole-archive` and their opposites say at this point of the line.
+    /// The state of `-Bstatic`, `--whole-archive` and their opposites at this point of the command line.
     state: State,
-    /// What `--push-state` put aside.
+    /// States saved by `--push-state`.
     pushed: Vec<State>,
 }
 
-/// The linker's switches that hold for the inputs behind them.
+/// Switches of the linker that apply to the inputs behind them.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     archive_only: bool,
@@ -109,7 +108,7 @@ struct State {
 }
 
 impl State {
-    /// Whether the word is such a switch; it stays on the line in any case.
+    /// Updates the state if the argument is a switch.
     fn switch(&mut self, word: &[u8], pushed: &mut Vec<State>) {
         let long = word.strip_prefix(b"-").unwrap_or(word);
         match long.strip_prefix(b"-").unwrap_or(long) {
@@ -125,7 +124,7 @@ impl State {
 }
 
 impl Parser {
-    /// A word that is no option of ours.
+    /// Handles an argument that is not in the table.
     fn plain(&mut self, word: &OsStr) {
         let is_option = word.as_bytes().starts_with(b"-") && word.len() > 1;
         if !is_option {
@@ -140,7 +139,7 @@ impl Parser {
         self.options.host_line.push(word.to_owned());
     }
 
-    /// `-uNAME`, `--undefined=NAME` and their like, in one word.
+    /// Handles `-uNAME`, `--undefined=NAME` and the like.
     fn roots(&mut self, word: &OsStr) {
         const JOINED: [&str; 9] = [
             "--undefined=",
@@ -180,7 +179,7 @@ impl Parser {
         }
     }
 
-    /// Options that stay on the host linker's line.
+    /// Handles options that stay on the host linker's command line.
     fn host_option(&mut self, meaning: Meaning, value: &OsStr) {
         let options = &mut self.options;
         match meaning {
@@ -198,7 +197,7 @@ impl Parser {
         }
     }
 
-    /// clang's option makes the link line decide, unless `--offload-ptx` does.
+    /// clang's option overrides the recorded flags, but not `--offload-ptx`.
     fn include_ptx(&mut self, word: String) {
         if self.options.ptx_policy == PtxPolicy::Objects {
             self.options.ptx_policy = PtxPolicy::Line;
@@ -206,7 +205,7 @@ impl Parser {
         self.options.include_ptx.push(word);
     }
 
-    /// Options that end here. `false`: it is one of the host linker's.
+    /// Handles options of the wrapper. Returns `false` for one of the host linker.
     fn wrapper_option(&mut self, meaning: Meaning, value: &OsStr) -> bool {
         let text = value.to_string_lossy().into_owned();
         let Parser { options, errors, .. } = self;
@@ -260,7 +259,7 @@ impl Parser {
     }
 }
 
-/// Stores the value of an option, or collects why it has none.
+/// Stores the value of an option, or collects its error.
 fn store<T>(place: &mut T, value: Result<T, Error>, errors: &mut Errors) {
     match value {
         Ok(value) => *place = value,

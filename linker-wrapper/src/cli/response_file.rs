@@ -1,4 +1,7 @@
-//! `@file`: response files with GNU quoting, nested, read and written. Lossless for words that are not UTF-8.
+//! Response files (`@file`) with GNU quoting, nested, read and written.
+//!
+//! Arguments that are not UTF-8 are preserved. The parser is not a crate's: it must limit nesting, count and size, and treat
+//! an unreadable file as an argument, as GNU tools do.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -8,16 +11,16 @@ use std::path::Path;
 
 use crate::cli::error::Error;
 
-/// Deeper nesting can only be a file that names itself.
+/// Maximum nesting. Only a file that includes itself goes deeper.
 const DEEPEST: usize = 64;
 
-/// More response files than any line has; without a limit, files that each name another twice would double their number with each.
+/// Maximum number of response files. Without it, files that each include the next one twice would take forever.
 const MOST_FILES: usize = 4096;
 
-/// More text in bytes than the response files of any line have together; `@/dev/zero` has no end.
+/// Maximum total size of the response files in bytes; `@/dev/zero` never ends.
 const MOST_TEXT: u64 = 64 << 20;
 
-/// Replaces every `@file` by the words in it. A file that cannot be read stays a word, as GNU tools do.
+/// Replaces every `@file` by the arguments in it. If the file cannot be read, the argument stays, as with GNU tools.
 ///
 /// # Errors
 /// A response file that includes itself, or more files or text than a line can need.
@@ -29,19 +32,19 @@ pub fn expand(words: &[OsString]) -> Result<Vec<OsString>, Error> {
     Ok(expansion.words)
 }
 
-/// The words so far, and what they took.
+/// The arguments so far, and the resources used for them.
 struct Expansion {
     words: Vec<OsString>,
-    /// How many response files were read.
+    /// Number of response files read.
     files: usize,
-    /// How many bytes they had.
+    /// Their total size in bytes.
     text: u64,
 }
 
 impl Expansion {
     fn add(&mut self, word: &OsStr, depth: usize) -> Result<(), Error> {
         let file = word.as_bytes().strip_prefix(b"@").map(|name| Path::new(OsStr::from_bytes(name)));
-        // One byte more than there may be shows that there are more.
+        // Reading one byte more than allowed shows that the limit is exceeded.
         let read = |file: &Path| {
             let mut text = Vec::new();
             File::open(file)?.take(MOST_TEXT - self.text + 1).read_to_end(&mut text).map(|_| text)
@@ -74,8 +77,8 @@ impl Expansion {
     }
 }
 
-/// Splits as GNU tools do: blanks separate, quotes of both kinds group, a backslash takes the next byte
-/// literally, inside quotes too.
+/// Splits text as GNU tools do: whitespace separates, quotes of both kinds group, and a backslash escapes the next byte, also
+/// inside quotes.
 pub fn split(text: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
@@ -98,17 +101,17 @@ pub fn split(text: &[u8]) -> Vec<OsString> {
     words
 }
 
-/// A line longer than this, in bytes, goes through a response file: systems limit what a program is started
-/// with (2 MiB on Linux, environment included), and clang hands us lines of any length.
+/// A command line longer than this, in bytes, is passed in a response file: systems limit the arguments of a program (2 MiB
+/// on Linux, environment included).
 const LONGEST_LINE: usize = 512 * 1024;
 
-/// Whether a program should not be started with these words.
+/// Whether these arguments should be passed in a response file.
 pub fn too_long(words: &[OsString]) -> bool {
-    // Each word costs its bytes, a NUL and a pointer.
+    // Each argument takes its bytes, a NUL and a pointer.
     words.iter().map(|word| word.len() + 9).sum::<usize>() > LONGEST_LINE
 }
 
-/// The words as a response file: one a line, quoted so that [`split`] and GNU tools read them back.
+/// Formats arguments as a response file: one per line, quoted so that [`split`] and GNU tools read them back.
 pub fn join(words: &[OsString]) -> Vec<u8> {
     let mut text = Vec::new();
     for word in words {

@@ -1,7 +1,9 @@
-//! Sizes as users write them: `512M`, `8G`.
+//! Sizes such as `512M` and `8G`.
+//!
+//! The `bytesize` crate does not fit: it reads `M` as 10^6 and accepts fractions and blanks.
 
-/// Reads a number of bytes, or of KiB, MiB, GiB or TiB by its ending (`K`, `M`, `G`, `T`; `KiB` and `KB` mean
-/// the same). `None`: it is no such size, or more than 2^64 - 1 bytes.
+/// Parses a number of bytes, or of KiB, MiB, GiB or TiB with a suffix (`K`, `M`, `G`, `T`; `KiB` and `KB` mean the same).
+/// `None`: the text is not a size, or exceeds 2^64 - 1 bytes.
 pub fn parse(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -16,7 +18,7 @@ pub fn parse(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// For people: `1.5 GiB`.
+/// Formats a size for people: `1.5 GiB`.
 pub fn show(bytes: u64) -> String {
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match UNITS.iter().find(|(_, shift)| bytes >> shift > 0) {

@@ -1,10 +1,10 @@
-//! Names of device symbols as people write them, and short enough to be read.
+//! Demangles names of device symbols and shortens them.
 
 use cpp_demangle::DemangleOptions;
 
-/// `helper(int)` of `_Z6helperi`; a name that is not mangled stays as it is.
+/// Demangles `_Z6helperi` to `helper(int)`; other names stay as they are.
 pub fn demangled(name: &str) -> String {
-    // What clang puts behind the names of static kernels and variables that the host can reach.
+    // clang appends these to the names of static kernels and variables that the host can reference.
     let plain =
         ["__intern__", "__static__"].iter().find_map(|mark| name.split_once(mark)).map_or(name, |(plain, _)| plain);
     let symbol = cpp_demangle::Symbol::new(plain).ok();
@@ -12,8 +12,8 @@ pub fn demangled(name: &str) -> String {
     text.unwrap_or_else(|| plain.to_owned())
 }
 
-/// The same in at most `width` characters: template arguments go first, from the innermost outwards, then the
-/// parameters, then the end.
+/// Demangles a name and shortens it to `width` characters: template arguments are dropped first, from the innermost outwards,
+/// then the parameters, then the end.
 pub fn shortened(name: &str, width: usize) -> String {
     let full = demangled(name);
     let deepest = full.chars().fold((0_usize, 0), |(depth, most), c| match c {
@@ -36,7 +36,7 @@ pub fn shortened(name: &str, width: usize) -> String {
     }
 }
 
-/// With `…` for what stands at this depth of angle brackets and deeper.
+/// Replaces template arguments at this depth and deeper by `…`.
 fn without_arguments(name: &str, from: usize) -> String {
     let (mut depth, mut out) = (0_usize, String::new());
     for c in name.chars() {

@@ -1,4 +1,4 @@
-//! Errors are collected and shown together; each names the file, the member and the offset, and what to do.
+//! Errors are collected and printed together. Each names the file, the member and the offset, and what to do.
 //!
 //! Every folder defines the errors that it reports as an enum of its own. [`Errors`] holds any of them.
 
@@ -70,7 +70,7 @@ impl PartialEq for Errors {
 impl Eq for Errors {}
 
 impl fmt::Display for Errors {
-    /// All errors as one sentence.
+    /// Joins the texts of all errors.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.messages().join("; "))
     }

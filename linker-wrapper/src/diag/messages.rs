@@ -1,8 +1,8 @@
-//! The only place that prints.
+//! Prints all messages; no other file does.
 //!
-//! A link's result never depends on who reads its messages: the reader may have gone, or the file that they go to may
-//! be on a full disk. Only an answer that was asked for in place of a link (`--help`) fails where it cannot be written.
-//! No name that comes from a file sends commands to a terminal.
+//! The result of a link does not depend on whether its messages can be written: standard error may be closed, or on a full
+//! disk. Only the output of `--help` and its like fails if it cannot be written. Control characters in names from files are
+//! escaped.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
@@ -19,12 +19,12 @@ struct StandardOutput {
     source: std::io::Error,
 }
 
-/// Prints one message, a line or more, on stderr, clear of the line that shows the progress.
+/// Prints a message of one line or more on standard error, without disturbing the progress line.
 pub fn show(message: impl fmt::Display) {
     let message = format!("{message}\n");
     let line = printable::lines(&message);
     progress::quietly(|| {
-        // One write, so that messages of several processes do not mix. There is nobody to tell if it fails.
+        // A single write, so that messages of several processes do not mix. A failure cannot be reported anywhere.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     });
 }
@@ -48,15 +48,15 @@ pub fn warn(program: &str, message: impl fmt::Display) {
 
 static MUTE: AtomicBool = AtomicBool::new(false);
 
-/// Prints no warnings from now on: they have been printed.
+/// Suppresses all further warnings: they have been printed already.
 pub fn mute_warnings() {
     MUTE.store(true, Ordering::Relaxed);
 }
 
-/// Prints what was asked for in place of a link. A reader that has read enough and closed the pipe is no error.
+/// Prints the output of a query that replaces the link, such as `--help`. A closed pipe is not an error.
 ///
 /// # Errors
-/// The disk is full, say.
+/// The output cannot be written, for example to a full disk.
 pub fn answer(text: &str) -> Result<(), Errors> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(printable::lines(text).as_bytes()).and_then(|()| stdout.flush()) {
@@ -65,7 +65,7 @@ pub fn answer(text: &str) -> Result<(), Errors> {
     }
 }
 
-/// Prints what was asked for beside a link that has succeeded, and stays so: what cannot be written is a warning.
+/// Prints a report on a link that has succeeded. Failure to write it is a warning.
 pub fn report(program: &str, text: &str) {
     if let Err(error) = answer(text) {
         warn(program, error);

@@ -1,5 +1,6 @@
-//! One line on a terminal that says how far the device link is. Nothing in a pipe or a file, and nothing for a link
-//! that is over before one could read it.
+//! Shows the progress of the device link as one line on a terminal, for links that take more than a moment.
+//!
+//! Nothing is shown if standard error is not a terminal.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,26 +13,26 @@ use offload_bundle::printable;
 
 use crate::diag::demangle;
 
-/// Before that nobody wonders how long it takes.
+/// Time before the line appears.
 const FIRST_AFTER: Duration = Duration::from_millis(500);
 
-/// Faster changes flicker.
+/// Time between updates; faster changes flicker.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Most characters of a kernel's name.
+/// Maximum length of a kernel's name.
 const NAME_WIDTH: usize = 40;
 
-/// The line that is shown now, which messages must not run into.
+/// The line on the terminal, which messages must not disturb.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// None is shown any more.
+/// The line must not appear any more.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes something on stderr: the line goes, and comes back behind it. Not to be nested.
+/// Writes something on standard error: hides the line, and shows it again afterwards. Not to be nested.
 pub fn quietly<T>(write: impl FnOnce() -> T) -> T {
     let shown = lock(&SHOWN).clone();
     match shown {
@@ -40,7 +41,7 @@ pub fn quietly<T>(write: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The line goes for good: the process is about to end.
+/// Removes the line for good: the process is about to end.
 pub fn end() {
     ENDED.store(true, Ordering::Release);
     clear();
@@ -53,14 +54,14 @@ fn clear() {
     }
 }
 
-/// The jobs of a device link, shown until this is dropped.
+/// The progress of a device link's jobs, shown until this is dropped.
 pub struct Progress {
     jobs: Arc<Mutex<Jobs>>,
     shower: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Progress {
-    /// All jobs, by label (a kernel's symbol, say) and estimated cost in any unit.
+    /// Takes all jobs, by label (such as a kernel's symbol) and estimated cost in any unit.
     pub fn new(jobs: &[(String, u64)]) -> Self {
         let jobs = Arc::new(Mutex::new(Jobs::new(jobs)));
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
@@ -74,18 +75,18 @@ impl Progress {
                     pause = INTERVAL;
                 }
             };
-            // Without a thread there is no line.
+            // Without a thread the line is not shown.
             Some((stop, std::thread::Builder::new().spawn(show).ok()?))
         });
         Progress { jobs, shower: shower.flatten() }
     }
 
-    /// The job of this index runs from now on.
+    /// Marks the job of this index as running.
     pub fn started(&self, index: usize) {
         lock(&self.jobs).set(index, State::Running(Instant::now()));
     }
 
-    /// It is done, or needs not be done: the cache had it.
+    /// Marks the job as done, or found in the cache.
     pub fn finished(&self, index: usize) {
         lock(&self.jobs).set(index, State::Done);
     }
@@ -108,13 +109,13 @@ fn show(bar: &ProgressBar, jobs: &Mutex<Jobs>) {
         return;
     }
     if shown.is_none() {
-        // Cut at the terminal's width.
+        // Cut off at the terminal's width.
         if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
             bar.set_style(style);
         }
         *shown = Some(bar.clone());
     }
-    // Outside the lock: a message may hold the bar and nobody else.
+    // Not under the lock: a message may hold the bar's own lock and wait for this one.
     drop(shown);
     bar.set_message(line);
     bar.tick();
@@ -135,13 +136,13 @@ struct Job {
 
 struct Jobs {
     jobs: Vec<Job>,
-    /// Of jobs that ran: seconds and cost.
+    /// Seconds and cost of the jobs that have ended.
     learnt: (f64, f64),
 }
 
 impl Jobs {
     fn new(jobs: &[(String, u64)]) -> Self {
-        // No job is free.
+        // Every job costs something.
         let job = |(label, cost): &(String, u64)| Job {
             label: label.clone(),
             cost: (*cost).max(1) as f64,
@@ -175,7 +176,7 @@ impl Jobs {
         line
     }
 
-    /// Seconds until all is done: what is left shared by as many as run now, and at least the longest job's own.
+    /// Estimated seconds until the end: the remaining work divided by the running jobs, but at least that of the longest job.
     fn left(&self, now: Instant, running: usize) -> Option<f64> {
         let (seconds, cost) = self.learnt;
         let rate = (cost > 0.0).then_some(seconds / cost)?;

@@ -1,5 +1,6 @@
-//! Hosts of Windows, whose files are COFF: their device code cannot be linked yet, so that it is refused wherever it is.
-//! A link without any goes to the host linker as it is.
+//! Objects of Windows hosts (COFF).
+//!
+//! Their device code cannot be linked yet and is rejected; a link without device code is passed to the host linker.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,28 +11,28 @@ use offload_bundle::host_object::{CarrierKind, carriers};
 use crate::diag::error::Errors;
 use crate::host::error::{Error, damaged};
 
-/// Whether objects for this host are COFF files.
+/// Whether objects of this host are COFF files.
 pub fn is_host(triple: &str) -> bool {
     let of_windows = ["windows", "win32", "mingw", "cygwin", "uefi"].iter().any(|system| triple.contains(system));
     of_windows && !triple.ends_with("-elf") && !triple.ends_with("-macho")
 }
 
-/// Refuses the device code of a host; `what` says whose.
+/// The error for device code of a Windows host in `what`.
 pub fn refused(what: &str) -> Errors {
     Error::WindowsHost { what: what.to_owned() }.into()
 }
 
-/// Looks for device code in a COFF object, which stands at `base` in its file. Libraries and programs (PE) are finished.
+/// Rejects a COFF object with device code; the object starts at `base` in its file. Libraries and programs (PE) are finished.
 ///
 /// # Errors
-/// There is some, or the object is damaged.
+/// The object has device code, or is damaged.
 pub fn reject_device_code(name: &str, object: &[u8], base: u64) -> Result<(), Errors> {
     if object.starts_with(b"MZ") {
         return Ok(());
     }
     let carriers = match carriers(object) {
         Ok(carriers) => carriers,
-        // Other files may begin as COFF objects do, and host linkers take files of any kind.
+        // A file of another kind may begin as COFF objects do, and host linkers accept any file.
         Err(_) if memmem::find(object, b".llvm.offloading").is_none() => return Ok(()),
         Err(error) => return Err(damaged(name, base, &error)),
     };
@@ -42,8 +43,7 @@ pub fn reject_device_code(name: &str, object: &[u8], base: u64) -> Result<(), Er
     }
 }
 
-/// The files that link.exe and lld-link find by their own words: libraries by their names alone, in the folders of
-/// `/libpath:` and the variable LIB.
+/// The files that link.exe and lld-link find by name, in the folders of `/libpath:` and of the variable LIB.
 pub fn libraries(line: &[OsString], variable: Option<OsString>) -> Vec<PathBuf> {
     let words: Vec<String> = line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let valued = |name: &'static str| words.iter().filter_map(move |word| value_of(word, name));
@@ -53,14 +53,14 @@ pub fn libraries(line: &[OsString], variable: Option<OsString>) -> Vec<PathBuf> 
     let names = plain.chain(valued("defaultlib")).chain(valued("wholearchive"));
     let file = |name: &str| {
         let name = if Path::new(name).extension().is_some() { name.to_owned() } else { format!("{name}.lib") };
-        // One that is found without a search is an input like any other, unless an option names it.
+        // A file that is found without a search is an ordinary input, unless an option names it.
         let places = std::iter::once("").chain(folders.iter().copied());
         places.map(|folder| Path::new(folder).join(&name)).find(|path| path.is_file())
     };
     names.filter_map(file).collect()
 }
 
-/// The value of `/name:value` or `-name:value`, in letters of any case.
+/// The value of `/name:value` or `-name:value`, ignoring case.
 fn value_of<'w>(word: &'w str, name: &str) -> Option<&'w str> {
     let (option, value) = word.strip_prefix(['-', '/'])?.split_once(':')?;
     option.eq_ignore_ascii_case(name).then_some(value)

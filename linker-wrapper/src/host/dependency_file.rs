@@ -1,7 +1,7 @@
-//! The dependency file of the host linker (`--dependency-file=`): a rule of make with everything that it read.
+//! The dependency file of the host linker (`--dependency-file=`): a make rule that lists all files that the linker read.
 //!
-//! The objects that fatlink adds to the link are gone when it is over. A build system that found them in that file would
-//! link again every time, so they are taken out, and what is left is what the linker would have written without them.
+//! It must not list the objects that fatlink adds: they are removed after the link, so a build system would link again each
+//! time. They are removed from the rule, which is then what the linker would have written without them.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use crate::diag::error::Errors;
 use crate::sys::temp_files;
 
-/// What stands before a file's name in the rule, as GNU ld and gold, lld, and mold write it.
+/// Separators between the files of the rule, as GNU ld and gold, lld, and mold write them.
 const SEPARATORS: [&[u8]; 3] = [b" \\\n  ", b" \\\n ", b" "];
 
-/// The file that a host linker's line asks for; the last one counts.
+/// The dependency file that a host linker's command line names; the last one counts.
 pub fn of_line(line: &[OsString]) -> Option<PathBuf> {
     let mut found = None;
     let mut words = line.iter();
@@ -28,13 +28,13 @@ pub fn of_line(line: &[OsString]) -> Option<PathBuf> {
     found
 }
 
-/// Takes files of ours out of the dependency file, and gives its rule the output's name where the linker wrote to another:
-/// `output` is (what the linker wrote, the link's output).
+/// Removes fatlink's own files from the dependency file, and names the link's output in its rule where the linker wrote to
+/// another file: `output` is (the linker's output, the link's output).
 ///
 /// # Errors
 /// The file cannot be read or written.
 pub fn clean(file: &Path, ours: &[PathBuf], output: (&Path, &Path)) -> Result<(), Errors> {
-    // A pipe or a device holds nothing that could be changed.
+    // A pipe or a device cannot be edited.
     if !file.is_file() {
         return Ok(());
     }
@@ -49,7 +49,7 @@ pub fn clean(file: &Path, ours: &[PathBuf], output: (&Path, &Path)) -> Result<()
     if after == before { Ok(()) } else { temp_files::write_output(file, &after) }
 }
 
-/// A path as GNU ld, gold and mold write it, and as lld does, which escapes what is special to make.
+/// Spells a path as GNU ld, gold and mold do, and as lld does, which escapes make's special characters.
 fn spellings(path: &Path) -> [Vec<u8>; 2] {
     let plain = path.as_os_str().as_bytes();
     let mut escaped = Vec::with_capacity(plain.len());
@@ -58,7 +58,7 @@ fn spellings(path: &Path) -> [Vec<u8>; 2] {
             b'$' => escaped.push(b'$'),
             b'#' => escaped.push(b'\\'),
             b' ' => {
-                // A backslash in front of a space is one of make's escapes: each is doubled.
+                // make reads backslashes in front of a space as escapes, so each is doubled.
                 let slashes = plain[..index].iter().rev().take_while(|before| **before == b'\\').count();
                 escaped.extend(std::iter::repeat_n(b'\\', slashes + 1));
             }
@@ -69,12 +69,12 @@ fn spellings(path: &Path) -> [Vec<u8>; 2] {
     [plain.to_vec(), escaped]
 }
 
-/// The text without a file: neither a prerequisite of the rule nor with the empty rule of its own.
+/// Removes a file from the prerequisites, together with its own empty rule.
 fn without(text: &[u8], name: &[u8]) -> Vec<u8> {
     let own_rule = [b"\n", name, b":\n"].concat();
     let mut text = replaced(text, &own_rule, b"");
     for separator in SEPARATORS {
-        // What comes behind stays: the next separator begins there, or the rule ends.
+        // What follows is kept: it starts the next separator or ends the rule.
         for end in [&b" "[..], b"\n"] {
             text = replaced(&text, &[separator, name, end].concat(), end);
         }

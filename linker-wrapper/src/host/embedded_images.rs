@@ -1,4 +1,4 @@
-//! The device images in the input files of a link, and the names that the host registers.
+//! Finds the device images in the input files, and the names that the host registers.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,7 +21,7 @@ pub const FEW: usize = 64;
 pub struct Origin {
     /// Path, with the archive member in parentheses.
     pub file: String,
-    /// Offset of the image in the file (in the archive's file for a member); none inside bitcode.
+    /// Offset of the image in the file (for a member, in the archive); `None` inside bitcode.
     pub offset: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ pub struct FoundImage<'a> {
     pub image: OffloadImage<'a>,
 }
 
-/// Every device image, in link order.
+/// Finds every device image, in link order.
 ///
 /// # Errors
 /// Damaged sections and offload binaries, each with file, member and offset.
@@ -92,7 +92,7 @@ fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Res
             });
             Ok(collect(images)?.into_iter().flatten().map(|image| found(None, image)).collect())
         }
-        // Shared libraries are finished programs.
+        // Shared libraries are linked already.
         _ => Ok(Vec::new()),
     }
 }

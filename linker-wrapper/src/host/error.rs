@@ -1,4 +1,4 @@
-//! What goes wrong with the files of the host link, and with the host linker.
+//! Errors in the files of the host link, and of running the host linker.
 
 use std::io;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub enum Error {
     LinkerKilled { linker: PathBuf, status: ExitStatus },
 }
 
-/// The error of a damaged input: `base` is where the data that `error` counts from starts in the file.
+/// The error of a damaged input. The offset in `error` counts from `base` in the file.
 pub fn damaged(name: &str, base: u64, error: &FormatError) -> Errors {
     Error::Damaged { name: name.to_owned(), offset: base.saturating_add(error.offset), what: error.kind.clone() }.into()
 }

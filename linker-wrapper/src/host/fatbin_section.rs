@@ -1,11 +1,10 @@
-//! Where in the program the fatbin goes: `--offload-fatbin-section=`.
+//! Places the fatbin in the program: `--offload-fatbin-section=`.
 //!
-//! A fatbin of more than 2 GiB between code and data puts them out of each other's 32-bit reach, and the host link
-//! fails. Marked `SHF_X86_64_LARGE`, its section is put aside by lld, mold and gold; nothing but 64-bit addresses refers to
-//! it. GNU ld does not look at the mark and gets a linker script. lld gets one too: by the mark alone it puts the
-//! section in front of the code, which then lies beyond the reach of absolute 32-bit addresses (`-no-pie`) and out of
-//! reach of address 0, where a weak symbol is that nobody defines. Sections of the same name in other objects go with
-//! ours, whichever comes first.
+//! With a fatbin of more than 2 GiB between them, code and data are out of each other's 32-bit reach, and the host link
+//! fails. lld, mold and gold place a section that is marked `SHF_X86_64_LARGE` away from the others; only 64-bit addresses
+//! reference it. GNU ld ignores the mark and needs a linker script. So does lld: it places a marked section in front of the
+//! code, which is then out of reach of absolute 32-bit addresses (`-no-pie`) and of address 0, to which undefined weak
+//! symbols resolve. Sections of the same name in other objects are placed with it.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,8 +16,8 @@ use crate::diag::messages::warn;
 use crate::sys::process::{self, Mode};
 use crate::sys::temp_files::TempFiles;
 
-/// Behind all that is near, on a page of its own segment, as GNU ld's own script places `.lrodata`. `_end`, which follows
-/// in that script, stays near: a static C library allocates its first memory there.
+/// Places the section behind everything else, in a segment of its own, as GNU ld's default script places `.lrodata`. `_end`
+/// stays in front of it: a static C library allocates its first memory there.
 const GNU_SCRIPT: &str = "\
 SECTIONS
 {
@@ -29,8 +28,8 @@ SECTIONS
 INSERT AFTER .ldata;
 ";
 
-/// The same for lld, which keeps addresses by itself, and puts `_end` behind everything unless a script has it. The first
-/// section is one of static C libraries that lld would put behind the fatbin.
+/// The same for lld, which defines `_end` behind all sections unless a script does. The first section belongs to static C
+/// libraries; lld would place it behind the fatbin.
 const LLD_SCRIPT: &str = "\
 SECTIONS
 {
@@ -40,11 +39,10 @@ SECTIONS
 INSERT AFTER .bss;
 ";
 
-/// From this size on, in bytes, the default section is worth a warning: the rest of the program has to fit into 2 GiB
-/// with it.
+/// From this size on, in bytes, the default section causes a warning: the rest of the program must fit into 2 GiB with it.
 const RISKY: u64 = 7 << 28;
 
-/// Says in time what a relocation overflow would not.
+/// Warns about a size that may cause a relocation overflow.
 pub fn warn_of_size(section: FatbinSection, program: &str, size: u64) {
     if section == FatbinSection::Default && size >= RISKY {
         let gigabytes = size as f64 / 1e9;
@@ -58,7 +56,7 @@ pub fn warn_of_size(section: FatbinSection, program: &str, size: u64) {
     }
 }
 
-/// The words that the host linker needs to put the section aside.
+/// The arguments with which the host linker places the section away from the others.
 ///
 /// # Errors
 /// The script cannot be written.
@@ -69,7 +67,7 @@ pub fn linker_words(
     mode: Mode,
     program: &str,
 ) -> Result<Vec<OsString>, Errors> {
-    // What `-r` makes is placed by the link that comes after it.
+    // The link that consumes the output of `-r` places the section.
     if options.fatbin_section == FatbinSection::Default || options.relocatable {
         return Ok(Vec::new());
     }
@@ -85,7 +83,7 @@ pub fn linker_words(
     Ok(vec!["-T".into(), temp_files.write("fatbin.ld", script.as_bytes())?.into()])
 }
 
-/// The script that this linker needs. Its name alone tells little about a linker, but in a dry run nothing may be run.
+/// The script that this linker needs. In a dry run nothing is executed, so its name must do.
 fn script_for(linker: &Path, mode: Mode) -> Option<&'static str> {
     let said = match mode.dry {
         true => linker.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -103,7 +101,7 @@ fn script_for(linker: &Path, mode: Mode) -> Option<&'static str> {
     }
 }
 
-/// Whether a word of the host line names a linker script: `-T`, not `-Ttext`.
+/// Whether an argument of the host linker names a linker script: `-T`, not `-Ttext`.
 fn is_script(word: &str) -> bool {
     const PLACES: [&str; 6] = ["-Ttext", "-Tdata", "-Tbss", "-Ttext-segment=", "-Trodata-segment=", "-Tldata-segment="];
     let is_place = PLACES.iter().any(|place| word.starts_with(place));

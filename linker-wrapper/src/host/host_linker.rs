@@ -1,4 +1,4 @@
-//! The real linker: found, asked, and run once.
+//! Finds and runs the host linker.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
@@ -14,14 +14,14 @@ use crate::host::error::Error;
 use crate::sys::process::{self, Mode};
 use crate::sys::temp_files::{self, FileState, TempFiles};
 
-/// Linkers looked for on PATH, best first.
+/// Linkers that are searched on PATH, best first.
 const LINKERS: [&str; 3] = ["ld.lld", "mold", "ld"];
 
-/// Finds the real linker: `--linker-path`, else `FATLINK_LINKER`, else the one whose name we were called by, else the
-/// first of [`LINKERS`]; never this program itself, under whatever name, and none that has led to this very link.
+/// Finds the host linker: `--linker-path`, else `FATLINK_LINKER`, else the linker of the name that this program was started
+/// by, else the first of [`LINKERS`]. Programs that have led to this link are skipped, this one included.
 ///
 /// # Errors
-/// None found, or the named one cannot be run.
+/// No linker was found, or the named one does not exist.
 pub fn find(options: &Options, program: &str) -> Result<PathBuf, Errors> {
     let started = Started::read();
     let named = [
@@ -31,7 +31,7 @@ pub fn find(options: &Options, program: &str) -> Result<PathBuf, Errors> {
     for (named_by, name) in named {
         let Some(name) = name else { continue };
         match process::find_program(&name, &|_| true) {
-            // clang -fuse-ld=fatlink names us as the linker of its own wrapper.
+            // clang -fuse-ld=fatlink names fatlink as the linker of its own wrapper.
             Some(path) if started.contains(&path) => {}
             Some(path) => return Ok(path),
             None => {
@@ -52,7 +52,7 @@ pub fn find(options: &Options, program: &str) -> Result<PathBuf, Errors> {
     })
 }
 
-/// As [`find`], with what named the linker, for people.
+/// As [`find`], together with what named the linker.
 ///
 /// # Errors
 /// As [`find`].
@@ -61,11 +61,11 @@ pub fn find_with_source(options: &Options, program: &str) -> Result<(PathBuf, &'
     Ok((find(options, program)?, source))
 }
 
-/// The programs that have led to this link: this one, and every linker that a fatlink above this process has started. Each
-/// is known by its inode, so that a script or a second copy of fatlink among the linkers on PATH makes no circle.
+/// The programs that have led to this link: this one, and every linker that a fatlink above this process has started. They
+/// are identified by inode, so that a script or a second copy of fatlink on PATH does not start an endless loop.
 struct Started(Vec<(u64, u64)>);
 
-/// Where they are written down for the linker that is started.
+/// The variable that passes them to the linker.
 const STARTED: &str = "FATLINK_STARTED_LINKERS";
 
 impl Started {
@@ -88,27 +88,28 @@ impl Started {
         Self::identity(path).is_some_and(|identity| self.0.contains(&identity))
     }
 
-    /// The variable's value for a linker that is about to be started.
+    /// The variable's value for this linker.
     fn with(mut self, linker: &Path) -> String {
         self.0.extend(Self::identity(linker));
         self.0.iter().map(|(device, inode)| format!("{device}:{inode}")).collect::<Vec<_>>().join(",")
     }
 }
 
-/// What the real linker answers to `--version`; none if it gives no answer.
+/// The output of the host linker's `--version`, if it succeeds.
 pub fn version(options: &Options, program: &str) -> Option<String> {
     let answer = process::capture(&find(options, program).ok()?, &["--version".into()]).ok()?;
     answer.status.success().then(|| String::from_utf8_lossy(&answer.stdout).into_owned())
 }
 
-/// The command that starts the real linker.
+/// The command that starts the host linker.
 fn command_of(linker: &Path, line: &[OsString]) -> Command {
     let mut command = Command::new(linker);
     command.args(line).env(STARTED, Started::read().with(linker));
     command
 }
 
-/// Becomes the real linker; comes back only with an error.
+/// Replaces this process by the host linker. Returns only for a dry run, a command line that needs a response file, or an
+/// error.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -118,7 +119,7 @@ pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8,
         return Ok(0);
     }
     if response_file::too_long(line) {
-        // Somebody has to remove the response file afterwards.
+        // This process has to remove the response file afterwards.
         let temp_files = TempFiles::new(None)?;
         let short = shortened(line, "host", &temp_files)?;
         let status = process::run(&mut command_of(linker, &short)).map_err(|error| cannot_run(linker, error))?;
@@ -128,7 +129,7 @@ pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8,
     Err(cannot_run(linker, error))
 }
 
-/// The line itself, or a response file that holds it where it is too long to start a program with.
+/// Returns the arguments, or the name of a response file with them if they are too long.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -153,7 +154,7 @@ fn exit_code(linker: &Path, status: ExitStatus) -> Result<u8, Errors> {
     }
 }
 
-/// The host line with our objects directly behind the output, and the output replaced if `output` says so.
+/// The host linker's command line with the registration objects behind the output, and with another output if one is given.
 pub fn line_with(options: &Options, objects: &[PathBuf], output: Option<&Path>) -> Vec<OsString> {
     let (before, behind) = options.host_line.split_at(options.insertion);
     let mut line = before.to_vec();
@@ -166,15 +167,15 @@ pub fn line_with(options: &Options, objects: &[PathBuf], output: Option<&Path>) 
     line
 }
 
-/// Words that this linker needs to keep the table of offload entries. lld's `--gc-sections` drops a section
-/// that is reached only by its `__start_` symbol, unless it is told to do as GNU ld does.
+/// Arguments with which this linker keeps the table of offload entries. lld's `--gc-sections` drops a section that only its
+/// `__start_` symbol references, unless it is told to behave as GNU ld does.
 pub fn keeping_entries(linker: &Path, line: &[OsString]) -> Vec<OsString> {
     let is_lld = linker.file_name().is_some_and(|name| name.to_string_lossy().contains("lld"));
     let collects = line.iter().any(|word| word == "--gc-sections" || word == "-gc-sections");
     if is_lld && collects { vec!["-z".into(), "nostart-stop-gc".into()] } else { Vec::new() }
 }
 
-/// Runs the real linker to its end; its exit code is ours.
+/// Runs the host linker and returns its exit code.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -191,7 +192,7 @@ pub fn run(linker: &Path, line: &[OsString], output: &Path, temp_files: &TempFil
     if status.success() {
         return Ok(0);
     }
-    // Linkers remove what they began to write, unless they were killed.
+    // Linkers remove an incomplete output, unless they are killed.
     temp_files::remove_if_changed(output, &before);
     exit_code(linker, status)
 }

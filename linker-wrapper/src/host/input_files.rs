@@ -1,4 +1,4 @@
-//! What the host linker will read, in its order: objects, members of archives, shared libraries.
+//! The files that the host linker will read, in its order: objects, members of archives, shared libraries.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -21,11 +21,11 @@ use crate::sys;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::{self, Stamp};
 
-/// Where GNU ld and lld look after every `-L`, on Debian and elsewhere.
+/// Folders that GNU ld and lld search after every `-L`, on Debian and elsewhere.
 const SYSTEM_LIBRARY_PATHS: [&str; 6] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
-/// A linker script longer than this is no list of libraries.
+/// Maximum size of a linker script that stands for libraries.
 const LONGEST_SCRIPT: usize = 64 * 1024;
 
 /// The mapped files of a link, and the input files in them: objects, libraries, and the members of archives.
@@ -34,41 +34,41 @@ pub struct InputFiles {
     mapped: Vec<Mapped>,
     files: Vec<InputFile>,
     warnings: Vec<String>,
-    /// Of every file that was opened, also of those that hold nothing for a device link.
+    /// Stamps of all files that were opened, also of those without device code.
     stamps: Vec<Stamp>,
-    /// The input on the line that is being opened, by index.
+    /// Index of the input on the command line that is being opened.
     input: usize,
-    /// Files met already, by their real path: a library counts once however often it is named.
+    /// Real paths of the files seen so far: a library counts once, however often it is named.
     seen: HashSet<PathBuf>,
-    /// These are files of the device link: bitcode in them is device code.
+    /// These are inputs of the device link, in which bitcode is device code.
     for_device: bool,
 }
 
 /// One host file or archive member.
 pub struct InputFile {
-    /// As messages call it: `path` or `archive(member)`.
+    /// The name in messages: `path` or `archive(member)`.
     pub name: String,
-    /// What it is.
+    /// Its format.
     pub kind: FileKind,
-    /// How it comes into the link.
+    /// Why it is part of the link.
     pub place: Place,
     /// It is a member of an archive.
     pub in_archive: bool,
-    /// What a bitcode host carries; it has no sections to look into.
+    /// The device code in a host file that is bitcode, which has no sections.
     pub bitcode: Option<BitcodeHost>,
-    /// The input on the line that it comes from, by index.
+    /// Index of the input on the command line.
     input: usize,
     mapped: usize,
     /// Its bytes in the mapped file.
     range: Range<usize>,
 }
 
-/// How a file comes into the link.
+/// Why an input file is part of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Named on the line, or in an archive that is linked whole.
+    /// It is named on the command line, or in an archive that is linked whole.
     Line,
-    /// A member of the n-th archive, linked if something needs it.
+    /// It is a member of the n-th archive, and linked if something references it.
     Archive(usize),
 }
 
@@ -80,7 +80,7 @@ impl InputFile {
 }
 
 impl InputFiles {
-    /// Maps everything on the line. What does not exist is left for the host linker to complain about.
+    /// Maps all inputs on the command line. The host linker reports those that do not exist.
     ///
     /// # Errors
     /// Files that exist and cannot be read, damaged archives, unreadable bitcode hosts.
@@ -104,12 +104,12 @@ impl InputFiles {
         errors.or(inputs)
     }
 
-    /// Nothing but a finished image, which is not looked into here.
+    /// The inputs of a link with a finished image, whose device code is not read.
     pub fn of_image(stamp: Stamp) -> Self {
         InputFiles { stamps: vec![stamp], ..InputFiles::default() }
     }
 
-    /// Maps files and archives (each linked whole or not) of the device link itself.
+    /// Maps the inputs of the device link itself: files, and archives that are linked whole or not.
     ///
     /// # Errors
     /// Files that cannot be read, damaged archives.
@@ -136,22 +136,22 @@ impl InputFiles {
         self.add_input_file(path.display().to_string(), self.mapped.len() - 1, range, Place::Line)
     }
 
-    /// What could not be looked into.
+    /// Warnings about files that could not be read.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Checks that no file has changed since it was opened. What is to become the `output` may: the linker writes it.
+    /// Checks that no file has changed since it was opened, except the link's own `output`.
     ///
     /// # Errors
-    /// One for each that has.
+    /// One for each file that has changed.
     pub fn check_unchanged(&self, output: &Path) -> Result<(), Errors> {
         let output = output.metadata().ok();
         let is_output = |stamp: &&Stamp| output.as_ref().is_some_and(|output| stamp.is_of(output));
         stamp::check(self.stamps.iter().filter(|stamp| !is_output(stamp)))
     }
 
-    /// The file that the output would overwrite. GNU ld refuses such a link, and others destroy the input.
+    /// The input that the output would overwrite. GNU ld rejects such a link; other linkers destroy the input.
     pub fn overwritten_by(&self, output: &Path) -> Option<&Path> {
         stamp::named(&self.stamps, output)
     }
@@ -166,14 +166,14 @@ impl InputFiles {
         &self.mapped[file.mapped].bytes()[file.range.clone()]
     }
 
-    /// Whether a wrapper has already handled this link: it puts its registration object directly behind the output.
+    /// Whether a wrapper has already handled this link: its registration object is directly behind the output.
     pub fn already_registered(&self, options: &Options) -> bool {
         let behind_output = self.files.iter().find(|file| file.input >= options.inputs_before_output);
         behind_output.is_some_and(|file| self.registers_all_entries(file))
     }
 
-    /// Whether a file has registration code for the entries of the whole program. An object that a relocatable link made
-    /// final has such code too, but for its own entries, under names of their own.
+    /// Whether a file registers the entries of the whole program. The output of a relocatable link registers its own entries
+    /// only, under names of their own.
     pub fn registers_all_entries(&self, file: &InputFile) -> bool {
         if file.kind != FileKind::ElfRelocatable {
             return false;
@@ -181,7 +181,7 @@ impl InputFiles {
         let bytes = self.bytes(file);
         let open_table = |symbol: &HostSymbol<'_>| symbol.name == b"__start_llvm_offload_entries" && !symbol.defined;
         match host_object::registration_symbol(bytes) {
-            // SYCL's has no table of entries.
+            // SYCL's code has no table of entries.
             Some("sycl.descriptor_reg") => true,
             Some(_) => host_symbols(bytes, false).is_ok_and(|symbols| symbols.iter().any(open_table)),
             None => false,
@@ -223,7 +223,7 @@ impl InputFiles {
         let first = self.files.len();
         let mut errors = Errors::default();
         for (name, place_in) in self.members(archive, path).map_err(|error| damaged(&shown, 0, &error))? {
-            // A line end in it must not make two messages of one.
+            // A line break in the name must not split a message.
             let name = format!("{shown}({})", printable::name(&name));
             let added = match place_in {
                 MemberPlace::Inside(range) => self.add_input_file(name, archive, range, place),
@@ -281,7 +281,7 @@ impl InputFiles {
         let bitcode = match kind {
             FileKind::Bitcode if !self.for_device => match embedded::read(&name, bytes) {
                 Ok(host) => Some(host),
-                // The host linker may well be new enough: a link without device code must go on.
+                // The host linker may be newer, and a link without device code must succeed.
                 Err(IrError::NewerBitcode { theirs, .. }) => {
                     self.warnings.push(format!(
                         "{name} is bitcode of LLVM {theirs}, too new to look into: device code in it, if any, is not linked"
@@ -297,7 +297,7 @@ impl InputFiles {
     }
 }
 
-/// Where an archive's member is.
+/// Where the contents of an archive member are.
 enum MemberPlace {
     Inside(Range<usize>),
     File(PathBuf),
@@ -307,7 +307,7 @@ fn cannot_read(path: &Path, source: std::io::Error) -> Errors {
     sys::error::Error::Read { path: path.to_owned(), source }.into()
 }
 
-/// The file that an input means. `None`: not found, which is for the host linker to say.
+/// Locates the file of an input. `None`: the host linker will report that it does not exist.
 pub fn locate(input: &Input, options: &Options) -> Option<PathBuf> {
     let (name, archive_only) = match input {
         Input::File { path, .. } => return Some(path.clone()),

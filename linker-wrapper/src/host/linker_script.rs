@@ -1,7 +1,6 @@
-//! Text files that stand for libraries: `libc.so` on most systems is a linker script.
+//! Linker scripts that stand for libraries, as `libc.so` does on most systems. Only the commands that name files are read.
 
-/// What a script's `INPUT` and `GROUP` commands name, in order: paths, file names and `-l` words.
-/// A text that has neither gives nothing.
+/// The files in a script's `INPUT` and `GROUP` commands, in order: paths, file names and `-l` options.
 pub fn inputs(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut depth = 0_usize;
@@ -21,7 +20,7 @@ pub fn inputs(text: &str) -> Vec<String> {
     names
 }
 
-/// Words and parentheses; commas and blanks separate, comments vanish.
+/// Splits a script into words and parentheses, without comments.
 fn tokens(text: &str) -> Vec<String> {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,8 +1,7 @@
-//! The object that carries the finished image into the host program.
+//! Writes the object that carries the finished image into the host program.
 //!
-//! LLVM writes the registration code with an empty image section. The image is put behind that object
-//! and the section's header and the image's symbol are set to it: bytes are written once, from where
-//! they are, whatever their size.
+//! LLVM compiles the registration code with an empty image section. The image is appended to that object, and the section's
+//! header and the image's symbol are changed to cover it, so that an image of any size is written once.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -22,11 +21,11 @@ const EM_X86_64: u64 = 62;
 /// `SHF_X86_64_LARGE` of the x86-64 psABI: the section may be more than 2 GiB away from the rest.
 const LARGE: u64 = 0x1000_0000;
 
-/// What fills a slot, written from where it is.
+/// The contents of the image section.
 pub trait Image {
     /// In bytes.
     fn size(&self) -> u64;
-    /// Writes all of it.
+    /// Writes all bytes.
     ///
     /// # Errors
     /// Those of the file.
@@ -43,7 +42,7 @@ impl Image for FatbinWriter<'_> {
     }
 }
 
-/// Containers that are written back to back.
+/// Containers that are written one after the other.
 pub struct Blobs<'b>(pub &'b [Vec<u8>]);
 
 impl Image for Blobs<'_> {
@@ -56,15 +55,15 @@ impl Image for Blobs<'_> {
     }
 }
 
-/// The registration object, still without its image.
+/// The registration object before the image is added.
 pub struct Template {
     slot: SectionSlot,
 }
 
-/// Compiles registration code. `show` gets the module's text when it was asked for.
+/// Compiles registration code. `show` receives the module's text, if the user requested it.
 ///
 /// # Errors
-/// No code generator for the host.
+/// LLVM has no code generator for the host.
 pub fn template(
     host_triple: &str,
     registration: &dyn Registration,
@@ -83,10 +82,10 @@ pub fn template(
 }
 
 impl Template {
-    /// Marks the image's section as one that may lie far from everything else.
+    /// Marks the image's section as one that may be far away from all others.
     ///
     /// # Errors
-    /// A host without such sections.
+    /// The host has no such sections.
     pub fn make_large(&mut self) -> Result<(), Errors> {
         if self.slot.machine() != EM_X86_64 {
             return Err(Error::NoLargeSections.into());
@@ -95,7 +94,7 @@ impl Template {
         Ok(())
     }
 
-    /// Writes the whole object.
+    /// Writes the object with its image.
     ///
     /// # Errors
     /// Those of the file system.

@@ -1,7 +1,7 @@
-//! The last step of `ld -r`: the object becomes final for device code.
+//! Finishes the output of `ld -r`, which is a final link for device code.
 //!
-//! Its offload entries move to a section of their own name, so that the registration code in it finds only these, and its device images
-//! are taken out, so that no later link links them again.
+//! Its offload entries are moved to a section with a name of its own, so that its registration code finds only these, and its
+//! device images are removed, so that no later link links them again.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ use crate::sys::temp_files;
 const ENTRIES: &str = "llvm_offload_entries";
 const IMAGES: &[u8] = b".llvm.offloading";
 
-/// Rewrites what the linker made at `raw` and puts it at `output`.
+/// Edits the linker's output `raw` and writes the result to `output`.
 ///
 /// # Errors
-/// The linker made something that is no ELF object, or the disk is full.
+/// The linker's output is not an ELF object, or the disk is full.
 pub fn seal(raw: &Path, output: &Path) -> Result<(), Errors> {
     let cannot = |error: &dyn std::fmt::Display| Error::Seal { output: output.to_owned(), reason: error.to_string() };
     let bytes = std::fs::read(raw).map_err(|error| cannot(&error))?;
@@ -28,7 +28,7 @@ pub fn seal(raw: &Path, output: &Path) -> Result<(), Errors> {
     temp_files::write_output(output, &sealed)
 }
 
-/// Names the offload entries by `suffix` and takes the device images out.
+/// Renames the section of offload entries with `suffix` and removes the device images.
 fn sealed(object: &[u8], suffix: &str) -> Result<Vec<u8>, FormatError> {
     let mut patch = ObjectPatch::new(object)?;
     patch.empty_sections(IMAGES)?;

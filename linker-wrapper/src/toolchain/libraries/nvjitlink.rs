@@ -86,7 +86,7 @@ impl NvJitLink {
             }
         }
         let named = |CudaRelease { major, minor }: &CudaRelease| {
-            let name = format!("{}{major}_{minor}", NVJITLINK_CREATE);
+            let name = format!("{NVJITLINK_CREATE}{major}_{minor}");
             function::<*const c_void>(library, [name]).is_some()
         };
         (12..=13).rev().flat_map(|major| (0..=9).rev().map(move |minor| CudaRelease { major, minor })).find(named)

@@ -1,4 +1,4 @@
-//! The members of an archive: regular, with GNU or BSD long names, or thin.
+//! Reads the members of archives: regular, with GNU or BSD long names, or thin.
 
 use std::io;
 
@@ -7,12 +7,12 @@ use object::read::archive::{ArchiveFile, ArchiveMember};
 use crate::FormatError;
 use crate::bytes::slice;
 
-/// A member of an archive, symbol and name tables not counted.
+/// A member of an archive; symbol and name tables are not members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member<'a> {
     /// The name as recorded; bytes that are not UTF-8 are replaced.
     pub name: String,
-    /// Its bytes, or where they are.
+    /// Its bytes, or the file that has them.
     pub data: MemberData<'a>,
     /// Where the member's bytes start in the archive file; 0 for a member of a thin archive.
     pub offset: u64,
@@ -40,14 +40,14 @@ pub fn reject_thin_members(_path: &str) -> io::Result<Vec<u8>> {
     Err(io::Error::other("members of thin archives are not read"))
 }
 
-/// The members of an archive in order.
+/// Reads the members of an archive, in order.
 ///
 /// # Errors
 /// Data that is no archive, or a member that lies outside it.
 pub fn members(archive: &[u8]) -> Result<Vec<Member<'_>>, FormatError> {
     let file = ArchiveFile::parse(archive).map_err(|e| FormatError::parser(0, "damaged archive", e))?;
     let mut members = Vec::new();
-    // The reader's errors have no place: that of the last good member is near enough.
+    // The reader's errors have no offset; that of the last sound member is close.
     let mut last_good = 0;
     for member in file.members() {
         let member = member.map_err(|e| FormatError::parser(last_good, "damaged archive member", e))?;

@@ -1,4 +1,4 @@
-//! Compression as the containers use it, and decompression that trusts no number it reads.
+//! Compresses payloads as the containers do, and decompresses them without trusting recorded sizes.
 
 use std::io::Read;
 
@@ -11,10 +11,10 @@ pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressionError {
-    /// The compressor gave up.
+    /// The compressor fails.
     #[error("compression failed: {0}")]
     Compressor(String),
-    /// More bytes are recorded than the form can pack into those that are stored.
+    /// The recorded size is larger than the stored bytes can expand to.
     #[error("{stored} compressed bytes cannot become {size}")]
     ImpossibleSize {
         /// Bytes stored.
@@ -63,12 +63,12 @@ pub(crate) fn zstd(data: &[u8], level: i32) -> Result<Vec<u8>, CompressionError>
     zstd::bulk::compress(data, level).map_err(|e| CompressionError::Compressor(e.to_string()))
 }
 
-/// The same bytes as [`zstd`], in a smaller buffer: text such as PTX becomes a tenth.
+/// The same bytes as [`zstd`], in a smaller buffer: text such as PTX shrinks to a tenth.
 ///
-/// With room for text that does not shrink at all, though never touched, the heap outgrows what allocators keep: building one fatbin
-/// after the other, half of the time went into giving memory back and getting it again.
+/// With room for incompressible text, though never touched, the heap outgrows what allocators keep: when fatbins are built one
+/// after the other, half of the time went into returning memory to the system and getting it back.
 pub(crate) fn zstd_of_text(text: &[u8], level: i32) -> Result<Vec<u8>, CompressionError> {
-    // As long as more than a block's worth of room is left the compressor does not notice the end: the bytes stay the same.
+    // As long as more than a block of room is left, the end of the buffer does not influence the compressor: the bytes are the same.
     const SPARE: usize = 160 << 10;
     let room = text.len() / 8 + SPARE;
     if zstd::compress_bound(text.len()) <= room {
@@ -87,12 +87,12 @@ pub(crate) fn zlib(data: &[u8], level: u8) -> Vec<u8> {
     miniz_oxide::deflate::compress_to_vec_zlib(data, level.min(9))
 }
 
-/// Compresses as an LZ4 block; other encoders than NVIDIA's make other bytes of the same content.
+/// Compresses as an LZ4 block. The bytes differ from NVIDIA's encoder's; the contents do not.
 pub(crate) fn lz4(data: &[u8]) -> Vec<u8> {
     lz4_flex::block::compress(data)
 }
 
-/// The most bytes that `stored` bytes can hold in each form, by the form's own limits.
+/// The largest size that `stored` bytes can expand to in each form.
 fn limit(how: Method, stored: usize) -> u64 {
     let ratio = match how {
         // One length byte of a match stands for 255 bytes.
@@ -106,7 +106,7 @@ fn limit(how: Method, stored: usize) -> u64 {
 
 /// Decompresses `stored`, which must become exactly `size` bytes.
 ///
-/// Memory is taken as the output grows; a size that the stored bytes cannot become is refused at once.
+/// Allocates as the output grows, and rejects at once a size that the stored bytes cannot expand to.
 pub(crate) fn decompress(how: Method, stored: &[u8], size: u64) -> Result<Vec<u8>, CompressionError> {
     if size > limit(how, stored.len()) {
         return Err(CompressionError::ImpossibleSize { stored: stored.len(), size });
@@ -123,7 +123,7 @@ pub(crate) fn decompress(how: Method, stored: &[u8], size: u64) -> Result<Vec<u8
     Ok(data)
 }
 
-/// The first `len` bytes of what `stored` becomes, or all if that is less; no more is decompressed than that takes.
+/// Decompresses the first `len` bytes, or all if there are fewer, and no more than that takes.
 pub(crate) fn start(how: Method, stored: &[u8], len: usize) -> Result<Vec<u8>, CompressionError> {
     let read = |reader: &mut dyn Read| {
         let mut data = Vec::new();
@@ -142,7 +142,8 @@ pub(crate) fn start(how: Method, stored: &[u8], len: usize) -> Result<Vec<u8>, C
     }
 }
 
-/// The first `len` bytes of an LZ4 block: sequences of literals, then a match, as far back as two bytes say. `None` if it is damaged.
+/// Decompresses the first `len` bytes of an LZ4 block: sequences of literals and a match with a distance of two bytes. `None` if the
+/// block is damaged.
 fn lz4_start(stored: &[u8], len: usize) -> Option<Vec<u8>> {
     const SHORTEST_MATCH: usize = 4;
     let mut out = Vec::with_capacity(len);
@@ -165,7 +166,7 @@ fn lz4_start(stored: &[u8], len: usize) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A length: 15 goes on in the bytes behind, up to the first that is not 255.
+/// Reads a length: 15 continues in the following bytes, up to the first that is not 255.
 fn lz4_length(first: usize, mut rest: &[u8]) -> Option<(usize, &[u8])> {
     let mut length = first;
     let mut goes_on = first == 15;
@@ -182,7 +183,7 @@ fn zstd_decoder(stored: &[u8]) -> Result<impl Read + '_, CompressionError> {
     zstd::stream::read::Decoder::with_buffer(stored).map(zstd::Decoder::single_frame).map_err(damaged)
 }
 
-/// Reads to the end, but stops behind the first byte that is too much.
+/// Reads to the end, but at most one byte more than `size`.
 fn read_at_most(reader: impl Read, size: u64) -> Result<Vec<u8>, CompressionError> {
     let mut data = Vec::new();
     reader.take(size.saturating_add(1)).read_to_end(&mut data).map_err(damaged)?;

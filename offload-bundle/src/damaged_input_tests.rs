@@ -22,7 +22,7 @@ enum Damage {
 }
 
 fn damage() -> impl Strategy<Value = Damage> {
-    // Numbers near the limits are what arithmetic goes wrong with.
+    // Arithmetic fails for numbers near the limits.
     let numbers = prop_oneof![
         Just(u64::MAX),
         Just(u64::MAX - 7),
@@ -96,7 +96,7 @@ fn read_all_ways(data: &[u8]) {
         let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text();
     }
     if let Ok(annotated) = annotate::annotate(data, "key", "value") {
-        // What can be annotated is sound, and stays so.
+        // A file that can be annotated is sound, and so is the result.
         let again = annotate::annotate(&annotated.bytes, "key", "value");
         assert_eq!(again.map(|again| again.images), Ok(annotated.images));
     }

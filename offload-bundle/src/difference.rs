@@ -1,4 +1,4 @@
-//! What `offload-bundle diff` shows: two files, image by image.
+//! Compares two files image by image, for `offload-bundle diff`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -11,17 +11,17 @@ use crate::fatbin::FatbinEntry;
 use crate::listing::{self, Found, Row};
 use crate::printable;
 
-/// An image of one of the files, with what it takes to compare it.
+/// An image of one of the files, prepared for the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComparedImage {
     row: Row,
     /// Decompressed; as stored if it cannot be.
     payload: Vec<u8>,
-    /// What the fatbin records beside the row: flags, options for the driver's compiler.
+    /// What else the fatbin records: flags, and options for the driver's compiler.
     recorded: Option<(u64, Vec<u8>)>,
 }
 
-/// The images of a file.
+/// Reads the images of a file.
 ///
 /// # Errors
 /// Those of [`listing::list`].
@@ -48,7 +48,7 @@ impl ComparedImage {
     }
 }
 
-/// All that differs. The field names are the keys of the JSON output.
+/// The differences of two files. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Whether nothing differs.
@@ -72,7 +72,7 @@ pub struct Change {
     pub functions: Vec<Function>,
 }
 
-/// Something that two images of the same kind and target do not share.
+/// A property in which two images of the same kind and target differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Field {
     /// `name`, `version`, `compression`, `stored size`, `options`, `flags`, `size` or `contents`.
@@ -92,11 +92,11 @@ pub struct Function {
     pub change: &'static str,
 }
 
-/// By what an image is found in the other file: equal ones are counted.
+/// The key by which an image is found in the other file; the last field tells images apart that are otherwise equal.
 type Key<'a> = (&'a Option<String>, &'a str, &'a Option<String>, &'a str, &'a str, usize);
 
 impl Difference {
-    /// Compares two files, or if `contents_only` what their images hold, however they are stored, named and labelled.
+    /// Compares two files. `contents_only` compares what their images hold, however they are stored, named and labelled.
     pub fn new(left: &[ComparedImage], right: &[ComparedImage], contents_only: bool) -> Self {
         let (left_keys, right_keys) = (keys(left), keys(right));
         let places: HashMap<&Key<'_>, usize> = right_keys.iter().enumerate().map(|(place, key)| (key, place)).collect();
@@ -118,7 +118,7 @@ impl Difference {
         Self { equal: images.is_empty() && !reordered, reordered, images }
     }
 
-    /// A line for each image that is not the same: `-` only in the first file, `+` only in the second, `!` different.
+    /// Formats a line for each image that differs: `-` only in the first file, `+` only in the second, `!` changed.
     pub fn text(&self) -> String {
         let mut out: String = self.images.iter().map(line).collect();
         if self.reordered {

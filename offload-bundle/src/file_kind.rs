@@ -8,7 +8,7 @@ pub(crate) const OFFLOAD_BINARY_MAGIC: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
 /// The four bytes that a fatbin starts with: 0xBA55ED50.
 pub(crate) const FATBIN_MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
 
-/// What a file is, as far as a linker of device code cares.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// An ELF object file.
@@ -33,7 +33,7 @@ pub enum FileKind {
     Unknown,
 }
 
-/// Tells a file's kind by its first bytes; any length will do.
+/// Determines a file's kind by its first bytes.
 pub fn file_kind(data: &[u8]) -> FileKind {
     const MAGICS: [(&[u8], FileKind); 6] = [
         (b"BC\xc0\xde", FileKind::Bitcode),

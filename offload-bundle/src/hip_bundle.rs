@@ -2,8 +2,8 @@
 //!
 //! Layout from clang's documentation of the bundler: the magic `__CLANG_OFFLOAD_BUNDLE__`, u64 number of entries, then for each entry u64
 //! offset of its image from the start of the bundle, u64 size of the image, u64 length of its id, and the id; then the images, each at a
-//! multiple of an alignment. All numbers are little endian. The first entry by custom is the host's, without an image. HIP's runtime wants
-//! an alignment of 4096.
+//! multiple of an alignment. All numbers are little endian. The first entry by convention is the host's, without an image. HIP's runtime
+//! requires an alignment of 4096.
 //!
 //! A compressed bundle is a header and the compressed bundle: the magic `CCOB`, u16 version, u16 method (0 zlib, 1 Zstandard), from version
 //! 2 on the size of all of it, the size of the bundle, and the first 8 bytes of its MD5. Both sizes have 4 bytes, in version 3 8.
@@ -23,13 +23,13 @@ pub const MAGIC: [u8; 24] = *b"__CLANG_OFFLOAD_BUNDLE__";
 /// The four bytes that a compressed bundle starts with.
 pub const COMPRESSED_MAGIC: [u8; 4] = *b"CCOB";
 
-/// The alignment of images in bytes that HIP's runtime wants.
+/// The alignment of images in bytes that HIP's runtime requires.
 pub const HIP_ALIGNMENT: u64 = 4096;
 
 /// An image of a bundle, borrowed from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleEntry<'a> {
-    /// What it is for, as the bundle says it.
+    /// What it is for, as the bundle records it.
     pub id: &'a str,
     /// The image; of no bytes for the host.
     pub image: &'a [u8],
@@ -78,7 +78,7 @@ impl<'a> BundleId<'a> {
         Some(Self { kind, arch, vendor, os, environment, target })
     }
 
-    /// Whether it is for HIP, in either of the two ways to say so.
+    /// Whether it is for HIP, in either of its two spellings.
     pub fn is_hip(&self) -> bool {
         matches!(self.kind, "hip" | "hipv4")
     }
@@ -114,7 +114,7 @@ pub fn read_all(data: &[u8]) -> Result<Vec<BundleEntry<'_>>, FormatError> {
     Ok(entries)
 }
 
-/// Appends the entries of the bundle at `start`, and tells where it ends.
+/// Appends the entries of the bundle at `start`, and returns its end.
 fn read_one<'a>(data: &'a [u8], start: u64, entries: &mut Vec<BundleEntry<'a>>) -> Result<u64, FormatError> {
     let bundle = slice(data, start, data.len() as u64 - start, "the bundle")?;
     if bundle.starts_with(&COMPRESSED_MAGIC) {
@@ -134,7 +134,7 @@ fn read_one<'a>(data: &'a [u8], start: u64, entries: &mut Vec<BundleEntry<'a>>) 
 /// Where the entries start in a bundle.
 const TABLE: u64 = MAGIC.len() as u64 + 8;
 
-/// What the table of a bundle says of an image.
+/// An image as the table of a bundle describes it.
 struct Fields<'a> {
     id: &'a str,
     offset: u64,
@@ -143,7 +143,7 @@ struct Fields<'a> {
     behind: u64,
 }
 
-/// The table of the bundle that `bundle` starts with. Whether the images are there is not looked at.
+/// Reads the table of the bundle at the start of `bundle`, without checking that the images are there.
 fn table(bundle: &[u8]) -> Result<Vec<Fields<'_>>, FormatError> {
     const ENTRY_SIZE: u64 = 24;
     if !bundle.starts_with(&MAGIC) {
@@ -196,7 +196,7 @@ pub(crate) fn ids(data: &[u8]) -> Result<Vec<FoundId>, FormatError> {
     Ok(found)
 }
 
-/// Writes a bundle of images, each with its id, in this order. `alignment` is 1 or a power of 2; HIP wants [`HIP_ALIGNMENT`].
+/// Writes a bundle of images, each with its id, in this order. `alignment` is 1 or a power of 2; HIP requires [`HIP_ALIGNMENT`].
 pub fn write(entries: &[(&str, &[u8])], alignment: u64) -> Vec<u8> {
     let alignment = alignment.max(1);
     let ids_size: u64 = entries.iter().map(|(id, _)| 24 + id.len() as u64).sum();
@@ -223,7 +223,7 @@ pub fn write(entries: &[(&str, &[u8])], alignment: u64) -> Vec<u8> {
 pub enum CompressedVersion {
     /// Without its own size, so that nothing can follow it.
     V1,
-    /// Up to 4 GiB; what the bundler of LLVM 22 writes unless it is told otherwise.
+    /// Up to 4 GiB; the default of LLVM 22's bundler.
     V2,
     /// Of any size.
     V3,
@@ -241,7 +241,7 @@ pub enum CompressedMethod {
 /// Compresses a bundle.
 ///
 /// # Errors
-/// A compressor that gave up, or a bundle too large for its version.
+/// A failing compressor, or a bundle too large for its version.
 pub fn compress(bundle: &[u8], version: CompressedVersion, method: CompressedMethod) -> Result<Vec<u8>, FormatError> {
     let (number, packed) = match method {
         CompressedMethod::Zlib(level) => (0u16, compression::zlib(bundle, level)),
@@ -295,7 +295,7 @@ impl CompressedVersion {
     }
 }
 
-/// The same bundles with the compressed ones among them decompressed, as [`read_all`] wants them; borrowed if none is compressed.
+/// Decompresses the compressed ones of several bundles, as [`read_all`] needs them; borrowed if none is compressed.
 ///
 /// Each starts at a multiple of [`HIP_ALIGNMENT`] then.
 ///
@@ -393,7 +393,7 @@ impl<'a> Packed<'a> {
         loop {
             let start =
                 compression::start(self.method, self.stored, len).map_err(|e| FormatError::new(self.stored_at, e))?;
-            // Short of what was asked for is all that there is.
+            // Fewer bytes than requested are all that there are.
             if table(&start).is_ok() || start.len() < len || !start.starts_with(&MAGIC) {
                 return Ok(start);
             }

@@ -7,7 +7,7 @@
 //!
 //! # Example
 //!
-//! Put PTX for two GPUs into a fatbin, list what the fatbin holds, and ask what a GPU in between runs of it:
+//! Put PTX for two GPUs into a fatbin, list its images, and predict what a GPU in between runs of it:
 //!
 //! ```
 //! use offload_bundle::archive::reject_thin_members;
@@ -53,7 +53,7 @@
 //! 1. [`arch`] holds the rules of GPUs: which runs which code, and which PTX version and CUDA release it takes. [`printable`] escapes what
 //!    files call themselves.
 //! 2. [`archive`] reads archives. [`offload_binary`] and [`hip_bundle`] read and write the containers of LLVM and of HIP.
-//! 3. [`host_object`] tells what a file is, and finds the sections with device code and the offload entries of a host object.
+//! 3. [`host_object`] determines the kind of a file, and finds the sections with device code and the offload entries of a host object.
 //!    [`elf_edit`] edits ELF files in place.
 //! 4. [`cubin`] reads NVIDIA's machine code: its target, its symbols, the resources of its kernels. [`ptx`] and [`ltoir`] read the forms
 //!    that still have to be compiled; [`ptx::join`] joins several PTX modules into one.

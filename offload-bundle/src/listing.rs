@@ -1,4 +1,4 @@
-//! What `offload-bundle list` shows: one row per device image of a file, whatever containers it is in.
+//! Lists the device images of a file, whatever containers they are in.
 
 use std::borrow::Cow;
 use std::io;
@@ -28,7 +28,7 @@ pub struct Row {
     pub kind: String,
     /// The target triple, where the container records one.
     pub triple: Option<String>,
-    /// The architecture: `sm_90a`, or what the container says; empty if it says nothing.
+    /// The architecture: `sm_90a`, or what the container records; empty if it records none.
     pub target: String,
     /// What it is: `bitcode`, `cubin`, `ptx`, `ltoir`, `object` and so on.
     pub image: String,
@@ -46,10 +46,10 @@ pub struct Row {
     pub uncompressed_size: Option<u64>,
 }
 
-/// A device image of a file: what there is to say of it, and its bytes.
+/// A device image of a file: its description and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found<'a> {
-    /// What `offload-bundle list` shows of it.
+    /// Its description, as `offload-bundle list` prints it.
     pub row: Row,
     source: Source<'a>,
 }
@@ -66,7 +66,7 @@ impl<'a> Found<'a> {
         Self { row, source: Source::Plain(image) }
     }
 
-    /// The bytes as the container stores them: compressed, if they are, and with the zeros that a fatbin puts behind what is not.
+    /// The bytes as the container stores them: compressed if the container compresses them, else with the padding of a fatbin.
     pub fn stored(&self) -> &'a [u8] {
         match &self.source {
             Source::Plain(image) => image,
@@ -82,7 +82,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// The image as it was before it was put into the container: decompressed, without padding, and PTX without its final NUL.
+    /// The original image: decompressed, without padding, and PTX without its final NUL.
     ///
     /// # Errors
     /// A damaged payload, or LTO-IR that NVIDIA's writer scrambled. The offset is one in the file.
@@ -103,7 +103,7 @@ impl<'a> Found<'a> {
         })
     }
 
-    /// Looks at the whole of a cubin that is in a fatbin, of which a row tells what its first bytes say.
+    /// Checks the whole cubin of a fatbin entry, of which the row describes the first bytes alone.
     fn check(&self) -> Result<(), FormatError> {
         let Source::Entry(entry) = &self.source else { return Ok(()) };
         check_cubin(entry).map_err(|e| e.shifted(self.row.offset.saturating_sub(entry.payload_offset)))
@@ -119,7 +119,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Lists the device images of a file. Cubins are looked at as a whole.
+/// Lists the device images of a file. Cubins are checked as a whole.
 ///
 /// `read_thin` reads the file of a thin archive's member, given the path that the archive records.
 ///
@@ -135,10 +135,10 @@ pub fn list(data: &[u8], read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>) -> 
     Ok(rows)
 }
 
-/// Shows every device image of a file to `see`, in the order of [`list`].
+/// Calls `see` for every device image of a file, in the order of [`list`].
 ///
 /// # Errors
-/// Those of [`list`], and those of `see`, which are taken to be about the image shown.
+/// Those of [`list`], and those of `see`, which are attributed to the image.
 pub fn visit(
     data: &[u8],
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
@@ -170,7 +170,7 @@ fn visit_archive(
                 let offset = row.offset.saturating_add(member.offset);
                 Row { member: Some(member.name.clone()), offset, ..row }
             });
-            // The offset is one of the archive now, and is shifted below once more.
+            // The offset counts from the start of the archive now, and is shifted once more below.
             see(&found).map_err(|e| FormatError { offset: e.offset.saturating_sub(member.offset), ..e })
         };
         visit_file(&bytes, &mut see_member).map_err(|e| damaged(e.shifted(member.offset)))?;
@@ -180,7 +180,7 @@ fn visit_archive(
 
 type See<'s> = dyn FnMut(&Found<'_>) -> Result<(), FormatError> + 's;
 
-/// A file that is no archive; members of other kinds simply carry no device images.
+/// Visits a file that is not an archive. Members of other kinds carry no device images.
 fn visit_file(data: &[u8], see: &mut See<'_>) -> Result<(), FormatError> {
     match host_object::file_kind(data) {
         FileKind::OffloadBinary => return visit_offload_binaries(data, 0, see),
@@ -195,7 +195,7 @@ fn visit_file(data: &[u8], see: &mut See<'_>) -> Result<(), FormatError> {
         return see(&Found::plain(cubin_row(data, 0, OffloadKinds::CUDA)?, data));
     }
     let mut carriers = host_object::carriers(data)?;
-    // What is to be linked comes before what is.
+    // Images to be linked come before linked ones.
     carriers.sort_by_key(|carrier| carrier.kind != CarrierKind::OffloadBinaries);
     for carrier in carriers {
         let mut see_in = |found: &Found<'_>| see(&found.clone().in_section(&carrier.section));
@@ -220,7 +220,7 @@ fn visit_offload_binaries(data: &[u8], base: u64, see: &mut See<'_>) -> Result<(
     Ok(())
 }
 
-/// The images of HIP's bundles; the empty one of the host is none.
+/// Visits the images of HIP bundles; the empty one of the host does not count.
 fn visit_bundles(data: &[u8], base: u64, see: &mut See<'_>) -> Result<(), FormatError> {
     let data = hip_bundle::inflate(data).map_err(|e| e.shifted(base))?;
     for entry in hip_bundle::read_all(&data).map_err(|e| e.shifted(base))? {
@@ -241,7 +241,7 @@ fn bundle_row(entry: &BundleEntry<'_>, base: u64) -> Row {
     Row { image: image.to_owned(), size: entry.image.len() as u64, ..row_of_id(entry.id, offset) }
 }
 
-/// What the id of a bundle's image says of it, which is taken for a linked one.
+/// Describes a bundle's image by its id, as a linked object.
 pub(crate) fn row_of_id(id: &str, offset: u64) -> Row {
     let row = plain_row("object", 0, offset, OffloadKinds::HIP);
     match BundleId::parse(id) {
@@ -255,14 +255,14 @@ pub(crate) fn row_of_id(id: &str, offset: u64) -> Row {
     }
 }
 
-/// One image of an offload binary at `offset` of the file: several if it is a fatbin.
+/// Describes one image of an offload binary at `offset` of the file: several if it is a fatbin.
 pub(crate) fn images_of_image<'a>(image: &OffloadImage<'a>, offset: u64) -> Result<Vec<Found<'a>>, FormatError> {
     let described = |row: Row| Row {
         triple: image.get("triple").map(str::to_owned),
         target: if image.arch().is_empty() { row.target } else { image.arch().to_owned() },
         ..row
     };
-    // Drivers store cubins as `o`: what the bytes are counts, not what the container calls them.
+    // Compiler drivers store cubins as `o`: the bytes decide, not the recorded kind.
     if fatbin::MAGIC == image.image.get(..4).unwrap_or_default() {
         let images = images_of_fatbin(image.image, offset, image.offload_kinds)?;
         let triple = image.get("triple").map(str::to_owned);
@@ -347,7 +347,7 @@ fn is_relocatable(entry: &FatbinEntry<'_>) -> Result<Option<bool>, FormatError> 
     cubin::is_relocatable(&start).map(Some).map_err(|e| of_cubin(entry, e))
 }
 
-/// Looks at the whole of an entry's cubin; errors are relative to the fatbin.
+/// Checks the whole of an entry's cubin; errors are relative to the fatbin.
 fn check_cubin(entry: &FatbinEntry<'_>) -> Result<(), FormatError> {
     if entry.kind == EntryKind::Elf {
         cubin::parse(&entry.payload()?).map_err(|e| of_cubin(entry, e))?;
@@ -355,7 +355,7 @@ fn check_cubin(entry: &FatbinEntry<'_>) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// An error of a cubin as one of the fatbin that holds it.
+/// Converts an error of a cubin into one of the fatbin that holds it.
 fn of_cubin(entry: &FatbinEntry<'_>, error: FormatError) -> FormatError {
     let compressed = entry.compression != Compression::None;
     // Offsets inside a compressed payload mean nothing in the file.
@@ -367,7 +367,7 @@ fn of_cubin(entry: &FatbinEntry<'_>, error: FormatError) -> FormatError {
     error.shifted(entry.payload_offset)
 }
 
-/// The rows as aligned columns under a line of headings, or a note if there are none.
+/// Formats the rows as aligned columns under a line of headings, or a note if there are none.
 pub fn table(rows: &[Row]) -> String {
     if rows.is_empty() {
         return "no device images\n".to_owned();
@@ -388,7 +388,7 @@ pub fn table(rows: &[Row]) -> String {
     for line in &cells {
         let mut text = String::new();
         for (column, (cell, width)) in line.iter().zip(widths).enumerate().filter(|(column, _)| is_shown[*column]) {
-            // Numbers stand to the right, words to the left.
+            // Numbers are aligned to the right, words to the left.
             text += &if column == SIZE_COLUMN { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
         }
         out += text.trim_end();

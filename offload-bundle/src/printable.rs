@@ -1,9 +1,9 @@
-//! Names and texts of files as they may be shown: no file sends commands to a terminal.
+//! Escapes names and texts from files, so that no file can send commands to a terminal.
 
 use std::borrow::Cow;
 
-/// A name, as a part of a line: control characters, line ends among them, and those that turn the direction of text become escapes such
-/// as `\u001b`, which JSON understands, too.
+/// Escapes a name as a part of a line: control characters, line ends included, and those that change the direction of text become escapes
+/// such as `\u001b`, which are valid in JSON, too.
 ///
 /// ```
 /// assert_eq!(offload_bundle::printable::name("a\x1b[2J.o"), "a\\u001b[2J.o");
@@ -12,12 +12,12 @@ pub fn name(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c.is_control() || turns_text(c))
 }
 
-/// A text of several lines, in which line ends and tabs stay as they are.
+/// Escapes a text of several lines, in which line ends and tabs stay as they are.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| (c.is_control() && !matches!(c, '\n' | '\t')) || turns_text(c))
 }
 
-/// Whether it is one of Unicode's characters that show what is behind them from right to left, or from left to right.
+/// Whether it is one of Unicode's characters that change the direction of text.
 fn turns_text(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,16 +1,16 @@
-//! Which device images of a file are meant: `sm_90`, `ptx`, `ptx:sm_90`.
+//! Selects device images of a file: `sm_90`, `ptx`, `ptx:sm_90`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::listing::Row;
 
-/// Images by what they are, by what they are for, or by both.
+/// Selects images by kind, by target, or by both.
 ///
 /// Written as a kind (`ptx`, `cubin`, `ltoir`, `bitcode`, …), as a target (`sm_90`, `gfx90a`), or as both with a colon between them
 /// (`ptx:sm_90`). `compute_90` is the PTX of `sm_90`, as in nvcc's `-gencode`. A target alone means all of its images, PTX too.
 ///
-/// Targets are compared as they are: `gfx906` does not mean `gfx906:xnack-`, which is a target of its own, nor `sm_90` `sm_90a`.
+/// Targets are compared literally: `gfx906` does not select `gfx906:xnack-`, which is a target of its own, nor `sm_90` `sm_90a`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector {
     image: Option<String>,
@@ -32,7 +32,7 @@ const KINDS: [(&str, &[&str]); 11] = [
     ("old cubin", &["old-cubin"]),
 ];
 
-/// The name of a kind as rows have it, given any of its names.
+/// The name of a kind in [`Row::image`], given any of its names.
 fn kind(name: &str) -> Option<&'static str> {
     let row = KINDS.iter().find(|(kind, others)| *kind == name || others.contains(&name));
     row.map(|(kind, _)| *kind)
@@ -57,16 +57,16 @@ pub enum SelectorError {
 }
 
 impl Selector {
-    /// All images of a kind.
+    /// Selects all images of a kind.
     ///
     /// # Errors
-    /// A word that is the name of no kind.
+    /// A word that is not the name of a kind.
     pub fn of_kind(name: &str) -> Result<Self, SelectorError> {
         let image = kind(name).ok_or_else(|| SelectorError::UnknownKind(name.to_owned()))?;
         Ok(Self { image: Some(image.to_owned()), target: None })
     }
 
-    /// Whether it means this image.
+    /// Whether it selects this image.
     pub fn matches(&self, row: &Row) -> bool {
         let is_kind = self.image.as_ref().is_none_or(|image| *image == row.image);
         is_kind && self.target.as_ref().is_none_or(|target| *target == row.target)
@@ -93,7 +93,7 @@ impl FromStr for Selector {
         if kind(text).is_some() {
             return Self::of_kind(text);
         }
-        // `all` and misspelt kinds would otherwise quietly be targets that match nothing.
+        // Otherwise `all` and misspelt kinds would be targets that silently match nothing.
         if !text.bytes().any(|byte| byte.is_ascii_digit()) {
             return Err(SelectorError::Unknown(text.to_owned()));
         }

@@ -1,4 +1,4 @@
-//! What `offload-bundle resources` shows: what the functions of each cubin take of a GPU, and what makes a cubin large.
+//! Reports the resources that the functions of each cubin take, and what makes a cubin large, for `offload-bundle resources`.
 
 use std::io;
 
@@ -21,7 +21,7 @@ pub struct CubinUsage {
     pub target: String,
     /// Its size in bytes, decompressed.
     pub size: u64,
-    /// What its bytes are, the most first; all together are `size`.
+    /// What its bytes are, the largest part first; the parts add up to `size`.
     pub parts: Vec<CubinPart>,
     /// Bytes of variables in the GPU's memory.
     pub global: u64,
@@ -34,13 +34,14 @@ pub struct CubinUsage {
 /// A share of a cubin's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CubinPart {
-    /// `code`, `constants`, `variables`, `debug information`, `line information`, `symbols`, `relocations`, `attributes` or `headers and the rest`.
+    /// `code`, `constants`, `variables`, `debug information`, `line information`, `symbols`, `relocations`, `attributes` or `headers and
+    /// the rest`.
     pub name: &'static str,
     /// Its size.
     pub bytes: u64,
 }
 
-/// What one function takes; `null` where the cubin does not say.
+/// The resources of one function; `null` where the cubin does not record them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionUsage {
     /// Mangled.
@@ -49,13 +50,13 @@ pub struct FunctionUsage {
     pub kernel: bool,
     /// Registers of each thread.
     pub registers: Option<u32>,
-    /// Bytes that each thread's code stores for want of registers.
+    /// Bytes that each thread spills to local memory.
     pub spill_stores: Option<u64>,
-    /// Bytes that it loads again.
+    /// Bytes that each thread reloads.
     pub spill_loads: Option<u64>,
     /// Bytes of local memory of each thread, with those of the functions that it calls.
     pub stack: Option<u32>,
-    /// Bytes of shared memory of each block, as far as it is known before the launch.
+    /// Bytes of shared memory of each block, without what the launch adds.
     pub shared: u64,
     /// Bytes of constant memory of its own, parameters included.
     pub constant: u64,
@@ -63,15 +64,15 @@ pub struct FunctionUsage {
     pub parameters: Option<u32>,
     /// Barriers of each block.
     pub barriers: Option<u32>,
-    /// The most threads of a block in each direction, if the source says so.
+    /// Maximum number of threads of a block in each dimension, if the source sets it.
     pub max_threads: Option<[u32; 3]>,
     /// Bytes of machine code.
     pub code: u64,
-    /// What stands out, in words.
+    /// Remarks, in words.
     pub notes: Vec<String>,
 }
 
-/// By what functions are sorted, the largest first.
+/// The order of functions, the largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// By the size of their code.
@@ -85,11 +86,11 @@ pub enum Order {
     Stack,
     /// By shared memory.
     Shared,
-    /// By name, from a to z.
+    /// By name, ascending.
     Name,
 }
 
-/// The cubins of a file.
+/// Reads the cubins of a file.
 ///
 /// # Errors
 /// Those of [`listing::list`], and a damaged cubin.

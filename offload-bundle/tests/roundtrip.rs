@@ -81,10 +81,9 @@ fn file(data: &[u8], place: &str, report: &mut Report) {
                 }
             }
             report.check("archives left as they are by strip", place, stays(data));
-            members.map(|_| true).unwrap_or_else(|error| {
+            if let Err(error) = members {
                 report.failures.push(format!("{place}: {error}"));
-                false
-            });
+            }
         }
         _ => plain_file(data, place, report),
     }

@@ -4,7 +4,7 @@
 //! functions. What is done otherwise than NVIDIA does it, and the options that only this library has, stand in `docs/nvfatbin.md`.
 //!
 //! 1. This file turns pointers into slices, and errors and panics into codes. It is the only one with `unsafe` code.
-//! 2. `session.rs` keeps the rules: the order of calls, what is looked at and in which order.
+//! 2. `session.rs` enforces the rules: the order of calls, what is checked and in which order.
 //! 3. `squeeze.rs` has the form in which nvFatbin 12 stores PTX.
 // The names are NVIDIA's.
 #![allow(non_snake_case, non_camel_case_types)]
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn nvFatbinAddLTOIR(
     })
 }
 
-/// Adds an index, which it never does: nobody outside NVIDIA knows the format.
+/// Always fails to add an index: its format is known to NVIDIA alone.
 ///
 /// # Safety
 /// Those of [`nvFatbinAddPTX`].
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn nvFatbinAddTileIR(
     answer(|| unsafe { session(handle)?.add_tile_ir(image(code, size)?, optional(identifier), optional(options)) })
 }
 
-/// Finishes what was added so far, and tells how many bytes [`nvFatbinGet`] writes.
+/// Builds the fatbin of what was added so far, and returns how many bytes [`nvFatbinGet`] writes.
 ///
 /// # Safety
 /// That of the handle; `size` is null or may be written to.
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn nvFatbinSize(handle: Handle, size: *mut usize) -> c_int
 /// Writes the fatbin.
 ///
 /// # Safety
-/// That of the handle; `buffer` is null or may be written to, as many bytes as [`nvFatbinSize`] said last.
+/// That of the handle; `buffer` is null or has room for as many bytes as [`nvFatbinSize`] returned last.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvFatbinGet(handle: Handle, buffer: *mut c_void) -> c_int {
     answer(|| {
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn nvFatbinGet(handle: Handle, buffer: *mut c_void) -> c_i
             return Err(FatbinError::NullPointer("buffer"));
         }
         session.write_pieces(|offset, piece| {
-            // SAFETY: all pieces together are as many bytes as `nvFatbinSize` said, and `buffer` has room for them.
+            // SAFETY: all pieces together are as many bytes as `nvFatbinSize` returned, and `buffer` has room for them.
             unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), buffer.cast::<u8>().add(offset), piece.len()) };
         })
     })

@@ -1,4 +1,4 @@
-//! nvFatbin's rules: what it looks at, in which order, and what may be called when.
+//! nvFatbin's rules: what it checks, in which order, and what may be called when.
 
 use std::ffi::CStr;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ pub(crate) struct Session {
     builder: FatbinBuilder<'static>,
     /// PTX is stored as nvFatbin 12 stores it.
     is_as_12: bool,
-    /// Its size, if it was asked for after the last image was added.
+    /// Its size, if it was requested after the last image was added.
     size: Option<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Session {
             }
         }
         let mut options = BuilderOptions { validation, ..BuilderOptions::parse(&rest)? };
-        // nvFatbin 12 compresses with LZ4 unless it is told otherwise.
+        // nvFatbin 12 compresses with LZ4 by default.
         if is_as_12 && options.mode == CompressMode::Default {
             options.mode = CompressMode::Speed;
         }
@@ -104,7 +104,7 @@ impl Session {
         Ok(size)
     }
 
-    /// Hands the bytes over in pieces, each with its offset; all together are as many as [`Session::size`] said.
+    /// Passes the bytes on in pieces, each with its offset; all together are as many as [`Session::size`] returned.
     pub(crate) fn write_pieces(&mut self, take: impl FnMut(usize, &[u8])) -> Result<(), FatbinError> {
         if self.size.is_none() {
             return Err(FatbinError::CallOrder { call: "nvFatbinGet", before: "nvFatbinSize" });
@@ -136,7 +136,7 @@ fn not_empty(image: &[u8]) -> Result<&[u8], FatbinError> {
     if image.is_empty() { Err(FatbinError::EmptyInput) } else { Ok(image) }
 }
 
-/// Reads `90a` as nvFatbin does: C's `strtol` up to the suffix. An empty text is 0, which is not refused.
+/// Reads `90a` as nvFatbin does: C's `strtol` up to the suffix. An empty text is 0, which is accepted.
 fn parse_arch(text: &[u8]) -> Result<GpuArch, FatbinError> {
     let invalid = || FatbinError::InvalidArch(String::from_utf8_lossy(text).into_owned());
     let (number, feature) = match text {

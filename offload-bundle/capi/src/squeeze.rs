@@ -1,8 +1,8 @@
 //! The form in which nvFatbin 12 stores PTX.
 
-/// `ptx` as nvFatbin 12.9 stores it (found by comparing 3000 texts): the first line goes, whatever it is; what follows `//` goes, the
-/// slashes stay; a blank or tab that follows white space goes, in quotes too. In quotes `//` is no comment. The NUL at the end is missing
-/// where the text ends in a comment.
+/// `ptx` as nvFatbin 12.9 stores it (found by comparing 3000 texts): the first line is removed, whatever it is; text behind `//` is
+/// removed, the slashes are kept; a blank or tab that follows white space is removed, in quotes too. In quotes `//` is no comment. The
+/// NUL at the end is missing where the text ends in a comment.
 pub(crate) fn squeeze_12(ptx: &[u8]) -> Vec<u8> {
     let text = ptx.strip_suffix(&[0]).unwrap_or(ptx);
     let mut out = Vec::with_capacity(text.len() + 1);

@@ -9,17 +9,17 @@ use offload_bundle::annotate;
 use crate::files;
 use crate::output::Answer;
 
-/// The string in which linkers look for the wish.
+/// The string that records the requested PTX for linkers.
 const KEY: &str = "cuda-include-ptx";
 
 #[derive(Args)]
 pub struct Arguments {
     /// An ELF object with device code, an offload binary, or an archive of those
     file: PathBuf,
-    /// Wish for PTX of this target, or of all
+    /// Request PTX of this target, or of all
     #[arg(long, value_name = "all|ARCH", value_parser = target, required_unless_present = "no_cuda_include_ptx")]
     cuda_include_ptx: Vec<String>,
-    /// Wish for no PTX of this target, or of all
+    /// Request no PTX of this target, or of all
     #[arg(long, value_name = "all|ARCH", value_parser = target)]
     no_cuda_include_ptx: Vec<String>,
     /// Write to this file; without, FILE is replaced
@@ -45,11 +45,11 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     Ok(Answer { text, code: 0 })
 }
 
-/// The string's value: what is said of all targets comes first, since the last word about a target counts.
+/// The string's value: words about all targets come first, since the last word about a target counts.
 fn value(arguments: &Arguments) -> Result<String, String> {
-    let wishes = arguments.cuda_include_ptx.iter().map(|target| (target, String::new()));
+    let requests = arguments.cuda_include_ptx.iter().map(|target| (target, String::new()));
     let refusals = arguments.no_cuda_include_ptx.iter().map(|target| (target, "no-".to_owned()));
-    let mut words: Vec<(&String, String)> = wishes.chain(refusals).collect();
+    let mut words: Vec<(&String, String)> = requests.chain(refusals).collect();
     words.sort_by_key(|(target, _)| target.as_str() != "all");
     let contradicted = arguments.cuda_include_ptx.iter().find(|target| arguments.no_cuda_include_ptx.contains(target));
     if let Some(target) = contradicted {

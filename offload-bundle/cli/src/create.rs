@@ -32,7 +32,7 @@ enum Format {
     HipBundle,
 }
 
-/// How much effort goes into compression: fatbinary's modes.
+/// How to compress: fatbinary's modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// Zstandard, level 5
@@ -157,7 +157,7 @@ fn offload_binary(arguments: &Arguments, form: Form) -> Result<Vec<u8>, String> 
     offload_binary::write_all(&images, form).map_err(|e| format!("{}: {e}", arguments.output.display()))
 }
 
-/// The host has an entry of its own without an image, as clang asks the bundler for.
+/// The host has an entry of its own without an image, as clang writes it.
 fn hip_bundle(arguments: &Arguments) -> Result<Vec<u8>, String> {
     let images = collect(arguments, BundledImage::read)?;
     let host = ("host-x86_64-unknown-linux-gnu-", &[][..]);
@@ -166,7 +166,7 @@ fn hip_bundle(arguments: &Arguments) -> Result<Vec<u8>, String> {
     Ok(hip_bundle::write(&entries, hip_bundle::HIP_ALIGNMENT))
 }
 
-/// Reads every image, or tells of all that cannot be read.
+/// Reads every image, or reports all that cannot be read.
 fn collect<T>(arguments: &Arguments, read: impl Fn(&ImageSpec) -> Result<T, String>) -> Result<Vec<T>, String> {
     let (mut images, mut errors) = (Vec::new(), Vec::new());
     for spec in &arguments.image {

@@ -143,7 +143,7 @@ fn several(arguments: &Arguments, chosen: &[Chosen]) -> String {
     format!("{}: {what}; choose one, or name a folder (`-o DIR/`)", arguments.file.display())
 }
 
-/// Where each image goes; folders are made.
+/// The file of each image; creates the folders.
 fn places(arguments: &Arguments, chosen: &[Chosen]) -> Result<Vec<PathBuf>, String> {
     let output = arguments.output.as_deref().unwrap_or(Path::new("."));
     let is_folder = output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/");
@@ -157,7 +157,7 @@ fn places(arguments: &Arguments, chosen: &[Chosen]) -> Result<Vec<PathBuf>, Stri
     Ok(chosen.iter().map(|one| output.join(file_name(&arguments.file, one))).collect())
 }
 
-/// `app.3.sm_90.ptx`. Words of the file may hold anything, `../` too, so only harmless characters of them are taken.
+/// `app.3.sm_90.ptx`. Words of the file may hold anything, `../` too, so only harmless characters of them are used.
 fn file_name(file: &Path, chosen: &Chosen) -> String {
     let stem = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let target = if chosen.row.target.is_empty() { "" } else { &chosen.row.target };

@@ -37,11 +37,12 @@ enum Command {
     Extract(extract::Arguments),
     /// Make a container of device images
     ///
-    /// `--image=kind=KIND,arch=ARCH,file=FILE` adds an image. For a fatbin KIND is cubin (or elf), ptx or ltoir (or nvvm), and ARCH is such as
-    /// sm_90a; both may be left out where the file itself says it. Kind reloc takes the relocatable PTX out of an object of nvcc. For an offload binary KIND is the programming model (cuda, openmp, hip, sycl), triple=
-    /// names the target, other keys are recorded as they are, and what the image is follows from the file's extension, as with
-    /// llvm-offload-binary. What fatbinary and nvcc write is understood too: `--image3=kind=elf,sm=90,file=FILE`, and
-    /// `--gencode=arch=compute_90,code=sm_90,file=FILE`, where a code of sm_90 is machine code, compute_90 PTX and lto_90 LTO-IR.
+    /// `--image=kind=KIND,arch=ARCH,file=FILE` adds an image. For a fatbin KIND is cubin (or elf), ptx or ltoir (or nvvm), and ARCH is
+    /// such as sm_90a; both may be left out where the file itself says it. Kind reloc takes the relocatable PTX out of an object of nvcc.
+    /// For an offload binary KIND is the programming model (cuda, openmp, hip, sycl), triple= names the target, other keys are recorded
+    /// as they are, and what the image is follows from the file's extension, as with llvm-offload-binary. What fatbinary and nvcc write
+    /// is understood too: `--image3=kind=elf,sm=90,file=FILE`, and `--gencode=arch=compute_90,code=sm_90,file=FILE`, where a code of
+    /// sm_90 is machine code, compute_90 PTX and lto_90 LTO-IR.
     Create(create::Arguments),
     /// Drop device images from a file that is linked already
     ///
@@ -61,7 +62,8 @@ enum Command {
     /// Tell what each kernel takes of a GPU, and what makes a cubin large
     ///
     /// For each cubin: what its bytes are, and a line for each kernel, and each function with code of its own, the largest first. % is a
-    /// function's share of the machine code. SPILLS are bytes stored and loaded by each thread. STACK counts the functions that are called, too.
+    /// function's share of the machine code. SPILLS are bytes stored and loaded by each thread. STACK counts the functions that are
+    /// called, too.
     Resources(resources::Arguments),
     /// Write man pages and shell completions
     #[command(hide = true)]
@@ -74,7 +76,7 @@ enum Command {
     ///
     /// Exit code: 0 without errors (warnings are printed), 2 with errors, 1 if the file cannot be read.
     Check(coverage::CheckArguments),
-    /// Record in an object what the compiler was not told: which PTX the link is to put in
+    /// Record in an object which PTX the link includes, after the compilation
     Annotate(annotate::Arguments),
 }
 
@@ -83,7 +85,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(usage) => {
             if usage.use_stderr() {
-                // Not clap's own 2 for a wrong argument: that says something about a file.
+                // Not clap's own 2 for a wrong argument: 2 is an answer about a file.
                 let _ = usage.print();
                 return ExitCode::FAILURE;
             }
@@ -105,7 +107,7 @@ fn main() -> ExitCode {
     output::finish(result, 1)
 }
 
-/// Prints what was asked for in place of work, the help or the version.
+/// Prints the help or the version.
 fn asked(usage: &clap::Error) -> ExitCode {
     match usage.print().and_then(|()| std::io::stdout().flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {

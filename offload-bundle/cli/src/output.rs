@@ -35,7 +35,7 @@ pub fn finish(result: Result<Answer, String>, trouble: u8) -> ExitCode {
 pub fn complain(what: &str) {
     let lines = printable::lines(what);
     let text: String = lines.lines().map(|line| format!("offload-bundle: error: {line}\n")).collect();
-    // Nobody is left to tell when standard error itself is gone.
+    // An error of standard error cannot be reported.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 

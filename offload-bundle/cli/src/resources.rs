@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
 
 /// The name as in the source, if it is one of C++.
 fn demangled(name: &str) -> String {
-    // What a device link made unique keeps its name in front.
+    // A name that a device link made unique starts with the original name.
     let plain = name.split("__intern__").next().unwrap_or(name);
     let symbol = cpp_demangle::Symbol::new(plain).ok();
     symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())

@@ -1,4 +1,4 @@
-//! What a driver makes of fatbins and of nvcc's device links, in all the files that hold them.
+//! Predicts what a driver does with fatbins and with nvcc's device links, in all files that hold them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
     {
         if let Ok(stripped) = strip(data, &choice) {
             assert!(stripped.bytes.len() <= data.len() || stripped.summary.dropped.is_empty());
-            // Not `list`, which also looks into what stayed as it was.
+            // Not `list`, which also reads the unchanged images.
             let mut count = 0;
             let counted = listing::visit(&stripped.bytes, offload_bundle::archive::reject_thin_members, |_| {
                 count += 1;

@@ -1,4 +1,4 @@
-//! Archives: members grow, and the index of symbols says where they are now.
+//! Annotates the members of an archive and corrects its index of symbols.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::host_object::{self, FileKind};
 
 const MAGIC_SIZE: u64 = 8;
 const HEADER_SIZE: u64 = 60;
-/// Where a header has the size of its member, in decimal digits.
+/// The member's size in its header, in decimal digits.
 const SIZE_FIELD: std::ops::Range<usize> = 48..58;
-/// Index of symbols, with offsets of 4 and of 8 bytes, most significant byte first.
+/// Names of the index of symbols, with big-endian offsets of 4 and of 8 bytes.
 const INDEX: [u8; 16] = *b"/               ";
 const INDEX_64: [u8; 16] = *b"/SYM64/         ";
-/// A member whose name, of so many bytes, stands in front of its data.
+/// Marks a member whose name precedes its data; the length of the name follows.
 const BSD_NAME: &[u8] = b"#1/";
 
-/// `None`: no member has device images.
+/// Returns `None` if no member has device images.
 pub(super) fn annotate(archive: &[u8], key: &str, value: &str) -> Result<Option<Annotated>, FormatError> {
     let mut out = slice(archive, 0, MAGIC_SIZE, "the magic")?.to_vec();
     let mut images = 0;
-    // Where the header of a member was, and where it is.
+    // Old to new offset of each member's header.
     let mut places = BTreeMap::new();
     let mut indices = Vec::new();
     let mut at = MAGIC_SIZE;
@@ -57,7 +57,7 @@ fn append(out: &mut Vec<u8>, header: &[u8], name: &[u8], content: &[u8]) {
     out.extend_from_slice(header);
     let digits = format!("{:<10}", name.len() + content.len());
     if let Some(field) = out.get_mut(start + SIZE_FIELD.start..start + SIZE_FIELD.end) {
-        // Ten digits are enough for every file that fits into memory here.
+        // Ten digits suffice for files that fit into memory.
         field.iter_mut().zip(digits.bytes()).for_each(|(place, digit)| *place = digit);
     }
     out.extend_from_slice(name);
@@ -67,7 +67,7 @@ fn append(out: &mut Vec<u8>, header: &[u8], name: &[u8], content: &[u8]) {
     }
 }
 
-/// The name in front of the data, where BSD puts long ones, and the data proper.
+/// Splits a member into its BSD name, if it has one, and its contents.
 fn split_name<'a>(header: &[u8], data: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), FormatError> {
     let Some(digits) = header.get(..16).and_then(|name| name.strip_prefix(BSD_NAME)) else { return Ok((&[], data)) };
     let length = decimal(digits).and_then(|length| usize::try_from(length).ok());
@@ -80,7 +80,7 @@ fn split_name<'a>(header: &[u8], data: &'a [u8]) -> Result<(&'a [u8], &'a [u8]),
     Ok((name, content))
 }
 
-/// Bytes of an offset in the index that this header belongs to.
+/// The width of the offsets in the index of symbols that this header belongs to, in bytes.
 fn index_width(header: &[u8]) -> Option<usize> {
     match header.first_chunk::<16>() {
         Some(name) if *name == INDEX => Some(4),
@@ -89,7 +89,7 @@ fn index_width(header: &[u8]) -> Option<usize> {
     }
 }
 
-/// Sets the offsets of an index to where the members are now.
+/// Sets the offsets of an index to the new offsets of the members.
 fn correct(
     out: &mut [u8],
     start: usize,

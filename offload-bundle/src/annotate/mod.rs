@@ -1,8 +1,8 @@
-//! Writing strings into the offload binaries of a file that a compiler has made: what was not said at the compile can be
-//! said afterwards.
+//! Writes strings into the offload binaries of compiled files, so that a property can be recorded after the
+//! compilation.
 //!
-//! An object keeps everything else as it is: what lies behind a section that grows is moved, and the section headers say
-//! so. Of an archive the index of symbols is corrected.
+//! The rest of an object stays as it is: what lies behind a growing section moves, and the section headers are
+//! updated. The index of symbols of an archive is corrected.
 
 mod archive;
 mod object;
@@ -11,19 +11,19 @@ use crate::error::{EditError, FormatError};
 use crate::host_object::{self, FileKind};
 use crate::offload_binary::{self, ImageToWrite};
 
-/// A file with a string in all its offload binaries.
+/// An annotated file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Annotated {
     /// The whole file.
     pub bytes: Vec<u8>,
-    /// How many device images have the string now.
+    /// Number of device images that have the string.
     pub images: usize,
 }
 
 /// Sets the string `key` of every device image to `value`, in an ELF object, an offload binary, or an archive of those.
 ///
 /// # Errors
-/// A damaged file, one without device images, or of a kind that cannot be changed so.
+/// A damaged file, one without device images, or one of a kind that cannot be annotated.
 pub fn annotate(data: &[u8], key: &str, value: &str) -> Result<Annotated, FormatError> {
     let annotated = match host_object::file_kind(data) {
         FileKind::Archive => archive::annotate(data, key, value)?,
@@ -32,11 +32,11 @@ pub fn annotate(data: &[u8], key: &str, value: &str) -> Result<Annotated, Format
     annotated.ok_or_else(|| FormatError::new(0, EditError::NoDeviceImages))
 }
 
-/// `None`: there are no device images.
+/// Returns `None` if the file has no device images.
 fn of_file(data: &[u8], key: &str, value: &str) -> Result<Option<Annotated>, FormatError> {
     match host_object::file_kind(data) {
         FileKind::ElfRelocatable => object::annotate(data, key, value),
-        // One of the newer versions may hold no image at all, and nothing would be left of it.
+        // Newer versions allow an offload binary without images, of which nothing would be left.
         FileKind::OffloadBinary => rewrite(data, key, value).map(|done| (done.images > 0).then_some(done)),
         FileKind::ThinArchive => Err(FormatError::new(0, EditError::AnnotateThinArchive)),
         FileKind::Bitcode => Err(FormatError::new(0, EditError::AnnotateBitcode)),
@@ -44,7 +44,7 @@ fn of_file(data: &[u8], key: &str, value: &str) -> Result<Option<Annotated>, For
     }
 }
 
-/// Offload binaries back to back with the string in each.
+/// Rewrites consecutive offload binaries with the string in each.
 fn rewrite(data: &[u8], key: &str, value: &str) -> Result<Annotated, FormatError> {
     let images = offload_binary::read_all(data)?;
     let mut bytes = Vec::with_capacity(data.len().saturating_add(64 * images.len()));
@@ -88,7 +88,7 @@ mod tests {
                 assert_eq!(after.image.strings[..before.image.strings.len()], before.image.strings[..]);
             }
             assert_eq!(host_object::offload_entries(&annotated.bytes).expect("sound entries"), entries);
-            // Said again, it is said once.
+            // A second annotation replaces the first.
             let again = annotate(&annotated.bytes, "key", "none").expect("an object with images");
             assert_eq!(strings(&again.bytes), [Some("none".to_owned()), Some("none".to_owned())]);
         }

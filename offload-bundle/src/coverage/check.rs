@@ -1,4 +1,4 @@
-//! Faults of a fatbin that no linker complains about, and that show on somebody's GPU.
+//! Finds faults of a fatbin that no linker reports, and that show on a user's GPU.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use super::findings::{Finding, FindingCode, Severity};
 use super::select::{choose, fits, judge};
 use crate::arch::{ArchFeature, CudaRelease, GpuArch, TargetTable};
 
-/// What a fatbin is checked against.
+/// The requirements that a fatbin is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct CheckOptions {
-    /// The oldest driver that is to load it.
+    /// The oldest driver that shall load it.
     pub driver: Driver,
-    /// The toolkit that it is meant to be of; without, that of its oldest machine code.
+    /// The toolkit that it shall be of; if not given, that of its oldest machine code.
     pub toolkit: Option<CudaRelease>,
     /// The GPUs that it is checked for.
     pub targets: TargetTable<'static>,
 }
 
-/// What somebody who ships a fatbin of these entries should know, the worst first.
+/// Checks a fatbin of these entries; returns the worst findings first.
 pub fn check(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
     let mut findings = check_entries(codes, options);
     findings.extend(codes.iter().filter_map(not_loaded));
@@ -30,7 +30,7 @@ pub fn check(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
     findings
 }
 
-/// What holds of a fatbin whether the driver loads or links it.
+/// Findings that apply whether the driver loads or links the fatbin.
 pub(super) fn check_entries(codes: &[Code], options: &CheckOptions) -> Vec<Finding> {
     let mut findings = Vec::new();
     for code in codes {
@@ -94,7 +94,7 @@ fn against_driver(code: &Code, driver: Driver) -> Vec<Finding> {
     found
 }
 
-/// The label against what the image says of itself.
+/// Compares the label with what the image records.
 fn against_label(code: &Code, targets: TargetTable<'_>) -> Vec<Finding> {
     let (own, what) = match &code.content {
         // A cubin does not record `f`.

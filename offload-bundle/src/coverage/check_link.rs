@@ -1,4 +1,4 @@
-//! Faults of programs that take more than one fatbin to see: parts of a device link, and host code without device code.
+//! Finds faults that show in several fatbins together: in the parts of a device link, and in host code without device code.
 
 use super::check::{
     CheckOptions, check, check_entries, forward_compatibility, lowered, named, not_loaded, one, range, sort,
@@ -12,7 +12,7 @@ use super::select::{choose, judge};
 use crate::arch::{ArchFeature, GpuArch, TargetTable};
 use crate::host_object::{self, ModuleId};
 
-/// What somebody who ships a file should know of one of its fatbins, the worst first.
+/// Checks one of the fatbins of a file; returns the worst findings first.
 pub(super) fn check_in(found: &FoundContainer, all: &[FoundContainer], options: &CheckOptions) -> Vec<Finding> {
     let numbers = match &found.role {
         Role::Whole => return check(&found.codes, options),

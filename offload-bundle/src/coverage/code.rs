@@ -1,4 +1,4 @@
-//! A look into each entry of a fatbin: what its image is, whatever its label says.
+//! Reads each entry of a fatbin: what its image is, whatever its label says.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,12 +11,12 @@ use crate::cubin::{self, Cubin, CubinSymbol, SymbolBinding, SymbolKind};
 use crate::fatbin::{Compression, EntryKind, FatbinEntry};
 use crate::ptx::{self, header};
 
-/// What there is to know of an entry to tell what the driver makes of it.
+/// What the prediction needs to know of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
-    /// Its place among the entries of its fatbin, from 1.
+    /// Its number in the fatbin, from 1.
     pub number: usize,
-    /// What the container says it is.
+    /// The kind that the container records.
     pub kind: EntryKind,
     /// The architecture that the container labels it with; by this the driver chooses.
     pub arch: GpuArch,
@@ -24,7 +24,7 @@ pub struct Code {
     pub labelled_version: Option<PtxVersion>,
     /// How it is compressed.
     pub compression: Compression,
-    /// What the image itself says.
+    /// What the image itself records.
     pub content: Content,
     /// Equal for equal images; 0 for an entry without a twin, as an image may be large.
     pub digest: u64,
@@ -41,14 +41,14 @@ pub struct Twins {
     pub count: usize,
 }
 
-/// What an image says of itself.
+/// What an image records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Machine code.
     Sass {
-        /// What it was made for; never with the suffix `f`, which cubins do not record.
+        /// The GPU that it was compiled for; never with the suffix `f`, which cubins do not record.
         arch: GpuArch,
-        /// The release that made it, if it is known.
+        /// The release that compiled it, if known.
         toolkit: Option<CudaRelease>,
         /// The virtual architecture that it was compiled for, if that is recorded.
         virtual_arch: Option<u32>,
@@ -66,7 +66,7 @@ pub enum Content {
     },
     /// Code for a link, which no driver loads.
     LtoIr,
-    /// Of a kind that this crate cannot judge.
+    /// A kind that this crate cannot judge.
     Other,
     /// Machine code or PTX that cannot be read. Offsets are those of the data that the fatbin was read from.
     Damaged(FormatError),
@@ -78,12 +78,12 @@ pub enum Content {
     Faulty(cubin::Fault),
 }
 
-/// What an entry gives to a device link, and what it wants of the other parts.
+/// What an entry defines for a device link, and what it references in the other parts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LinkSymbols {
     /// The functions and variables that other parts can refer to.
     pub defined: Vec<String>,
-    /// Those that another part has to define.
+    /// The symbols that another part has to define.
     pub wanted: Vec<String>,
     /// The kernels that it defines.
     pub kernels: Vec<String>,
@@ -121,7 +121,7 @@ impl Code {
         format!("{kind} {}{}{place}", self.arch.number, self.arch.suffix())
     }
 
-    /// The toolkit that made it, as far as the image tells: of PTX the first that knows its version.
+    /// The toolkit that made it, if the image records it: of PTX the first that supports its version.
     pub fn toolkit(&self) -> Option<CudaRelease> {
         match &self.content {
             Content::Sass { toolkit, .. } => *toolkit,
@@ -148,12 +148,12 @@ impl Code {
     }
 }
 
-/// Looks into every entry of one fatbin that the driver loads as it is.
+/// Reads every entry of one fatbin that the driver loads without a device link.
 pub fn inspect(entries: &[FatbinEntry<'_>]) -> Vec<Code> {
     inspect_as(entries, Use::Loaded)
 }
 
-/// Looks into every entry of one fatbin whose images are parts of a device link.
+/// Reads every entry of one fatbin whose images are parts of a device link.
 pub(super) fn inspect_parts(entries: &[FatbinEntry<'_>]) -> Vec<Code> {
     inspect_as(entries, Use::Linked)
 }
@@ -250,7 +250,7 @@ fn sass(cubin: &Cubin<'_>, used: Use, in_file: impl Fn(FormatError) -> FormatErr
     }
 }
 
-/// What an entry gives to a device link and wants of it; nothing where it cannot be read.
+/// The symbols that an entry defines and references; none if it cannot be read.
 pub(super) fn link_symbols(entry: &FatbinEntry<'_>) -> LinkSymbols {
     let Ok(payload) = entry.payload() else { return LinkSymbols::default() };
     let symbols = match entry.kind {

@@ -48,7 +48,7 @@ pub struct FoundContainer {
     pub role: Role,
     /// Its entries.
     pub codes: Vec<Code>,
-    /// What each entry defines and wants.
+    /// The symbols that each entry defines and references.
     pub(super) symbols: Vec<LinkSymbols>,
 }
 
@@ -160,7 +160,7 @@ fn of_elf(data: &[u8]) -> Result<Vec<FoundContainer>, FormatError> {
     Ok(found)
 }
 
-/// The fatbins of `data`, which starts at `base` of the file. `is_linked`: what they define and want matters.
+/// Reads the fatbins of `data`, which starts at `base` of the file. `is_linked`: their symbols are needed.
 fn of_bytes(
     data: &[u8],
     section: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! What drivers can load: the PTX versions, toolkits and compressions that each branch knows.
+//! What each driver branch can load: PTX versions, toolkits and compressions.
 
 use std::str::FromStr;
 
@@ -10,14 +10,14 @@ use crate::fatbin::Compression;
 /// The driver that is to load a fatbin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Driver {
-    /// One that is new enough for all the PTX and machine code it gets.
+    /// A driver that is new enough for everything in the fatbin.
     #[default]
     NewEnough,
-    /// One of this release branch: 580 of 580.159.04.
+    /// A driver of this release branch: 580 of 580.159.04.
     Branch(u32),
 }
 
-/// Whether the driver's compiler of PTX is used: what the environment of a program says of it.
+/// Whether the driver compiles PTX, as the environment of a program sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Jit {
     /// PTX is compiled where no machine code fits.
@@ -25,23 +25,23 @@ pub enum Jit {
     Allowed,
     /// `CUDA_FORCE_PTX_JIT=1`: machine code is ignored.
     Forced,
-    /// `CUDA_DISABLE_PTX_JIT=1`: PTX is taken as ever, but is not compiled.
+    /// `CUDA_DISABLE_PTX_JIT=1`: PTX is chosen as usual, but is not compiled.
     Disabled,
 }
 
 impl Jit {
-    /// Whether the driver looks at an entry.
+    /// Whether the driver considers an entry.
     pub(super) fn takes(self, code: &Code) -> bool {
         self != Jit::Forced || code.word() != Word::Sass
     }
 }
 
-/// What loads a program's fatbins.
+/// The environment in which a program's fatbins are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Runtime {
     /// The driver.
     pub driver: Driver,
-    /// What the environment says of its compiler.
+    /// Whether it compiles PTX.
     pub jit: Jit,
 }
 
@@ -73,7 +73,7 @@ impl Driver {
         KNOWN.release(release).map(|row| Driver::Branch(row.driver_branch))
     }
 
-    /// The branch that is needed to compile PTX of that version, if this driver is older.
+    /// The branch that compiling PTX of that version needs, if this driver is older.
     pub fn lacks_for_ptx(self, version: PtxVersion) -> Option<u32> {
         let first = KNOWN.releases.iter().find(|row| row.ptx >= version);
         // PTX newer than the table needs a branch newer than the table.
@@ -92,13 +92,13 @@ impl Driver {
         (!self.reaches(needed)).then_some(needed)
     }
 
-    /// The branch that is needed to decompress that, if this driver is older.
+    /// The branch that decompressing needs, if this driver is older.
     pub fn lacks_for_compression(self, compression: Compression) -> Option<u32> {
         let floor = KNOWN.release(FIRST_WITH_ZSTD).map(|row| row.driver_branch);
         floor.filter(|floor| compression == Compression::Zstd && !self.reaches(*floor))
     }
 
-    /// What can be said of it to a reader: `580 (CUDA 13.0, PTX up to 9.0)`.
+    /// Describes it in reports: `580 (CUDA 13.0, PTX up to 9.0)`.
     pub fn description(self) -> String {
         let Driver::Branch(own) = self else {
             return "not given, assumed to be new enough for everything here".to_owned();
@@ -156,7 +156,7 @@ mod tests {
             assert_eq!(Driver::Branch(branch - 1).lacks_for_ptx(ptx(major, minor)), Some(branch));
             assert_eq!(Driver::NewEnough.lacks_for_ptx(ptx(major, minor)), None);
         }
-        // What was before the first row of the table, and what is between two.
+        // A driver before the first row of the table, and one between two rows.
         assert_eq!(oldest.lacks_for_ptx(ptx(3, 2)), Some(384));
         assert_eq!(oldest.lacks_for_ptx(ptx(8, 9)), Some(580));
     }

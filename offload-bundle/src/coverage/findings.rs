@@ -1,4 +1,4 @@
-//! What [`check`](super::check) can find, each with its code, its weight and what to do.
+//! The findings of [`check`](super::check), each with its code, severity and advice.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use serde::{Serialize, Serializer};
 
 use crate::GpuArch;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// Works, but perhaps not as meant.
+    /// Works, but perhaps not as intended.
     Warning,
     /// Fails on some GPU.
     Error,
@@ -28,7 +28,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What was found; the codes are stable.
+/// The kind of a finding; the codes are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FindingCode {
     /// FB001: machine code on which the driver crashes.
@@ -37,7 +37,7 @@ pub enum FindingCode {
     Damaged,
     /// FB003: PTX that the named driver cannot compile.
     PtxTooNew,
-    /// FB004: an entry that fails is taken before one that would run.
+    /// FB004: an entry that fails is chosen before one that would run.
     HidesGoodEntry,
     /// FB005: LTO-IR in an image that is no input of a link.
     LtoIr,
@@ -73,7 +73,7 @@ impl FindingCode {
         self.text().0
     }
 
-    /// What to do about it.
+    /// Advice.
     pub fn advice(self) -> &'static str {
         self.text().1
     }
@@ -140,20 +140,20 @@ impl Serialize for FindingCode {
     }
 }
 
-/// Something that somebody who ships a fatbin should know. The field names are the keys of the JSON output.
+/// A fault or remark about a fatbin. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is.
+    /// Its kind.
     pub code: FindingCode,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// The entries that it is about, from 1.
+    /// The numbers of the entries concerned, from 1.
     pub entries: Vec<usize>,
-    /// The GPUs that it is about, where it is about some of them: `sm_90`.
+    /// The GPUs concerned, if not all: `sm_90`.
     pub gpus: Vec<String>,
-    /// What was found.
+    /// The message.
     pub message: String,
-    /// What to do.
+    /// The advice.
     pub advice: &'static str,
 }
 

@@ -1,11 +1,11 @@
-//! Which fatbins of a program were linked to which.
+//! Finds which fatbins of a program were linked into which.
 
 use std::collections::HashSet;
 
 use super::containers::{FoundContainer, Role};
 use crate::host_object::{self, ModuleId};
 
-/// Tells the containers of one file that a device link made which others it was made of.
+/// Assigns to each linked fatbin of a file the fatbins of the objects that it was linked from.
 pub(super) fn assign(data: &[u8], found: &mut [FoundContainer]) {
     let ids = host_object::module_ids(data);
     let objects = name_objects(&ids, found);
@@ -17,7 +17,7 @@ pub(super) fn assign(data: &[u8], found: &mut [FoundContainer]) {
         split(&runs, &linked, &objects, found)
     };
     for (index, ids) in linked.into_iter().zip(groups) {
-        // Without ids that fit (a file that was edited), each link is taken to have all objects.
+        // Without matching ids (in an edited file), each link is assumed to have all objects.
         let is_meant = |(number, id): &(usize, Option<&str>)| id.is_none_or(|id| ids.contains(id)).then_some(*number);
         found[index].role = Role::Linked(objects.iter().filter_map(is_meant).collect());
     }

@@ -1,18 +1,19 @@
-//! What the CUDA driver makes of a fatbin: which entry it runs on which GPU, and what is wrong with the choice it is given.
+//! Predicts what the CUDA driver does with a fatbin: which entry it runs on which GPU, and which faults the fatbin has.
 //!
 //! NVIDIA does not document how the driver chooses. The rules of [`outcome`] are those that a driver of branch 580 was seen to follow on
 //! a GPU of sm_90, with fatbins in which every entry's kernel stored its own number (`tests/driver-truth/` has them, with what ran). 27
-//! simple ones gave the rules; of 26 mixes, damaged and mislabelled ones among them, they then foretold 23, and learned from the other 3.
+//! simple ones gave the rules; of 26 mixes, damaged and mislabelled ones included, the rules predicted 23, and were corrected by the other 3.
 //! The rules for other GPUs are those of the CUDA programming guide, as [`GpuArch`](crate::GpuArch) has them; those for other drivers come
 //! from the release notes.
 //!
-//! 1. [`inspect`] looks into every entry once: what its image says of itself, and whether it is sound.
-//! 2. [`outcome`] answers for one GPU and driver.
-//!    In a program of nvcc's `-rdc` the driver may link the objects again, where nothing that was linked fits: `relink` tells what of.
-//! 3. [`check`] asks [`outcome`] for all GPUs and lists what somebody who ships the fatbin should know.
-//! 4. [`containers`] finds the fatbins of a file, and which of them were linked of which; [`ExplainReport`] and [`CheckReport`] are what the program prints.
+//! 1. [`inspect`] reads every entry once: what its image records, and whether it is sound.
+//! 2. [`outcome`] predicts what one driver does on one GPU. In a program of `nvcc -rdc` the driver may link the objects again if no
+//!    linked entry fits: `relink` predicts the result.
+//! 3. [`check`] predicts the outcome for all GPUs and reports faults of the fatbin.
+//! 4. [`containers`] finds the fatbins of a file, and which objects were linked into which; [`ExplainReport`] and [`CheckReport`] hold
+//!    what the program prints.
 //!
-//! Nothing here reads files, or needs a GPU.
+//! Nothing here reads files or needs a GPU.
 
 mod check;
 mod check_link;

@@ -1,14 +1,14 @@
-//! What a fatbin needs of the driver that is to load it.
+//! Determines which drivers can load a fatbin.
 
 use serde::Serialize;
 
 use super::code::{Code, Content};
 use super::driver::Driver;
 
-/// Why an entry needs a driver of some branch.
+/// The reason why an entry needs a driver of some branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EntryNeed {
-    /// Its place among the entries of its fatbin, from 1.
+    /// Its number in the fatbin, from 1.
     pub entry: usize,
     /// The first branch that has what it needs.
     pub branch: u32,
@@ -21,19 +21,19 @@ pub struct EntryNeed {
 pub struct DriverNeeds {
     /// The first branch for which no entry is too new; `None` if any driver since CUDA 9 will do.
     pub branch: Option<u32>,
-    /// All that is known to be needed, in the order of the entries.
+    /// All known needs, in the order of the entries.
     pub entries: Vec<EntryNeed>,
 }
 
-/// What the entries of one fatbin need.
+/// Returns what the entries of one fatbin need.
 ///
-/// A fatbin can run with an older driver, where that takes an entry that it knows: [`outcome`](super::outcome) tells for one GPU.
+/// A fatbin may run with an older driver, if that chooses an entry that it supports: [`outcome`](super::outcome) predicts it for one GPU.
 pub fn driver_needs(codes: &[Code]) -> DriverNeeds {
     let entries = too_new_for(codes, Driver::Branch(0));
     DriverNeeds { branch: entries.iter().map(|need| need.branch).max(), entries }
 }
 
-/// The entries that are too new for a driver, with the branch that each needs.
+/// Returns the entries that are too new for a driver, with the branch that each needs.
 ///
 /// ```
 /// use offload_bundle::CudaRelease;

@@ -1,9 +1,9 @@
-//! What the driver makes of a program of nvcc's `-rdc=true`: where nothing that was linked fits, it links the objects again.
+//! Predicts what the driver does with a program of `nvcc -rdc=true`: if no linked entry fits, it links the objects again.
 //!
 //! Nothing of this is documented beyond "the driver may link at run time" (nvcc's manual, 6.6.2). The rules are those that driver 580
 //! was seen to follow on a GPU of sm_90 with more than a hundred programs (docs/driver.md):
 //!
-//! 1. If an entry of the linked fatbin fits, it is taken, and nothing else is tried where it fails.
+//! 1. If an entry of the linked fatbin fits, the driver takes it, and tries nothing else if it fails.
 //! 2. Else the driver takes an entry of each object's fatbin, as it would if that were all of the program: machine code too.
 //! 3. An object without an entry that fits is left out. An entry that fails makes the whole link fail, needed or not.
 //! 4. What a part refers to and none defines makes the link fail. Kernels of objects that were left out are not found.
@@ -16,7 +16,7 @@ use super::driver::Runtime;
 use super::select::{LinkPart, Outcome, Verdict, choose, judge, outcome};
 use crate::arch::GpuArch;
 
-/// What the driver does with one of the fatbins of a file.
+/// Predicts what the driver does with one of the fatbins of a file.
 pub(super) fn outcome_in<'a>(
     found: &'a FoundContainer,
     all: &'a [FoundContainer],
@@ -39,7 +39,7 @@ pub(super) fn objects<'a>(all: &'a [FoundContainer], numbers: &[usize]) -> Vec<&
     all.iter().filter(|container| numbers.contains(&container.place.container)).collect()
 }
 
-/// What the driver makes of the objects when it links them.
+/// Predicts the result of linking the objects.
 pub(super) fn link<'a>(objects: &[&'a FoundContainer], gpu: GpuArch, runtime: Runtime) -> Outcome<'a> {
     let mut parts = Vec::new();
     let mut left_out = Vec::new();
@@ -91,7 +91,7 @@ fn undefined(parts: &[LinkPart<'_>], symbols: &[&LinkSymbols], left_out: &[&Foun
         Some((part, name))
     })?;
     let defines = |object: &&&FoundContainer| object.symbols.iter().any(|symbols| symbols.defined.contains(name));
-    // LTO-IR does not tell what it defines.
+    // The symbols of LTO-IR are not readable.
     let definer = left_out.iter().find(defines).or(left_out.first()).map(|object| object.place.container);
     let why = match definer {
         Some(number) => format!("fatbin {number} has nothing for this GPU"),
@@ -119,7 +119,7 @@ fn kernels(parts: &[LinkPart<'_>], symbols: &[&LinkSymbols], missing: &[usize]) 
     }
 }
 
-/// LTO-IR does not tell.
+/// Unknown for LTO-IR.
 pub(super) fn may_have_kernels(object: &FoundContainer) -> bool {
     let mut known = object.codes.iter().zip(&object.symbols).filter(|(code, _)| code.is_loadable()).peekable();
     if known.peek().is_none() {

@@ -1,4 +1,4 @@
-//! What `offload-bundle explain` and `offload-bundle check` have to say of a file, for JSON and for [text](super::text).
+//! The reports of `offload-bundle explain` and `offload-bundle check`, for JSON and for [text](super::text).
 
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ use crate::arch::table::KNOWN;
 /// What a driver does with each fatbin of a file. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExplainReport {
-    /// The driver that was asked for, and what it knows.
+    /// The driver that was named, and what it supports.
     pub driver: String,
     /// One for each fatbin.
     pub containers: Vec<ContainerReport>,
@@ -44,7 +44,7 @@ pub struct ContainerReport {
 pub struct RoleReport {
     /// `whole`, `linked` (by nvcc's device link) or `object` (a part of one).
     pub role: &'static str,
-    /// Of an object: the name of its source file, as far as its id tells.
+    /// Of an object: the name of its source file, if its id has it.
     pub module: Option<String>,
     /// Of a linked one: the numbers of its objects' fatbins.
     pub objects: Vec<usize>,
@@ -70,19 +70,19 @@ pub struct GpuReport {
     pub outcome: String,
     /// Whether a kernel can be launched.
     pub runs: bool,
-    /// The driver's name of the error.
+    /// The driver's name for the error.
     pub error: Option<&'static str>,
     /// The entry that the driver takes, from 1, whether it runs or not.
     pub entry: Option<usize>,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Why not the other entries.
+    /// Why the driver passes over the other entries.
     pub passed_over: Vec<PassedOverReport>,
-    /// What the driver takes of the objects' fatbins, if it links them again.
+    /// The entries of the objects' fatbins that the driver links again.
     pub parts: Vec<PartReport>,
 }
 
-/// What the driver takes of an object's fatbin to link it.
+/// The entry of an object's fatbin that the driver links.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PartReport {
     /// The fatbin's number.
@@ -131,18 +131,18 @@ impl ExplainReport {
         Self { driver: runtime.driver.description(), containers: shown.map(report).collect() }
     }
 
-    /// Whether each fatbin runs on at least one of the GPUs asked for.
+    /// Whether each fatbin runs on at least one of the selected GPUs.
     pub fn runs(&self) -> bool {
         let mut loaded = self.containers.iter().filter(|container| !container.gpus.is_empty());
         loaded.all(|container| container.gpus.iter().any(|gpu| gpu.runs))
     }
 
-    /// As tables under headings.
+    /// Formats the report as tables under headings.
     pub fn text(&self) -> String {
         text::report(self)
     }
 
-    /// For each fatbin a line with no more than the outcomes; if there are several, with the fatbin in front.
+    /// Formats a line with the outcomes for each fatbin; if there are several, the line starts with the fatbin.
     pub fn brief(&self) -> String {
         text::brief(self)
     }
@@ -181,7 +181,7 @@ impl PartReport {
 /// What [`super::check()`] found in each fatbin of a file. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckReport {
-    /// The driver that was asked for, and what it knows.
+    /// The driver that was named, and what it supports.
     pub driver: String,
     /// One for each fatbin.
     pub containers: Vec<CheckedContainer>,
@@ -222,13 +222,13 @@ impl CheckReport {
         Self { findings, ..self }
     }
 
-    /// How bad the worst finding is.
+    /// The severity of the worst finding.
     pub fn worst(&self) -> Option<Severity> {
         let of_containers = self.containers.iter().flat_map(|container| &container.findings);
         of_containers.chain(&self.findings).map(|finding| finding.severity).max()
     }
 
-    /// A paragraph for each finding, or a note that there is none.
+    /// Formats a paragraph for each finding, or a note that there is none.
     pub fn text(&self) -> String {
         text::check_report(self)
     }

@@ -1,4 +1,4 @@
-//! Which entry the driver takes, and what becomes of it.
+//! Predicts which entry the driver chooses, and what becomes of it.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub enum Verdict {
     InvalidSource,
     /// `CUDA_ERROR_UNKNOWN`.
     UnknownError,
-    /// The driver brings down the process.
+    /// The driver crashes the process.
     DriverCrash,
     /// The driver links the objects again, and the result runs.
     Link,
@@ -42,7 +42,7 @@ impl Verdict {
         matches!(self, Verdict::Sass | Verdict::Ptx | Verdict::Link)
     }
 
-    /// The word for it in reports.
+    /// Its name in reports.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Sass => "sass",
@@ -60,7 +60,7 @@ impl Verdict {
         }
     }
 
-    /// The driver's name of the error.
+    /// The driver's name for the error.
     pub fn error_name(self) -> Option<&'static str> {
         match self {
             Verdict::Sass | Verdict::Ptx | Verdict::Link => None,
@@ -77,27 +77,27 @@ impl Verdict {
     }
 }
 
-/// What the driver does with a fatbin on one GPU, and why.
+/// The predicted behaviour of the driver for a fatbin on one GPU, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome<'a> {
     /// The GPU.
     pub gpu: GpuArch,
     /// What becomes of it.
     pub verdict: Verdict,
-    /// The entry that the driver takes, whether that runs or not.
+    /// The entry that the driver chooses, whether it runs or not.
     pub code: Option<&'a Code>,
-    /// Why, in a line.
+    /// The reason, in a line.
     pub reason: String,
-    /// The other entries, in their order.
+    /// The other entries, in order.
     pub passed_over: Vec<PassedOver<'a>>,
     /// What the driver links again, if it does.
     pub parts: Vec<LinkPart<'a>>,
-    /// The numbers of the fatbins that are left out of that link although they are missed: something of them is referred to, or a kernel
+    /// The numbers of the fatbins that are left out of that link although they are needed: another part references them, or a kernel
     /// may be in them.
     pub missing: Vec<usize>,
 }
 
-/// An image that the driver takes from a fatbin to link it with others.
+/// An image that the driver links with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkPart<'a> {
     /// The number of the fatbin in its file.
@@ -122,7 +122,7 @@ impl Outcome<'_> {
     }
 }
 
-/// An entry that the driver does not take.
+/// An entry that the driver passes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassedOver<'a> {
     /// The entry.
@@ -131,24 +131,24 @@ pub struct PassedOver<'a> {
     pub why: WhyNot,
 }
 
-/// Why the driver does not take an entry.
+/// Why the driver passes over an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhyNot {
     /// Code for a link.
     LtoIr,
-    /// Of a kind that no driver is known to load.
+    /// A kind that no driver is known to load.
     OtherKind,
     /// Machine code of another GPU.
     SassOfOtherGpu,
     /// PTX for a later GPU, or with a suffix for another one.
     PtxOfOtherGpu,
-    /// Machine code goes before PTX.
+    /// Machine code is preferred to PTX.
     SassGoesFirst,
-    /// One for a nearer architecture is there.
+    /// There is one for a nearer architecture.
     NearerArch(GpuArch),
-    /// The first of its twins goes before it.
+    /// The first of its twins is preferred.
     FirstWins,
-    /// The last of its twins goes before it.
+    /// The last of its twins is preferred.
     LastWins,
     /// `CUDA_FORCE_PTX_JIT` is set.
     PtxOnly,
@@ -170,7 +170,8 @@ impl fmt::Display for WhyNot {
     }
 }
 
-/// What the driver does with a fatbin of these entries. The suffix of `gpu` does not matter: every GPU has all features of its number.
+/// Predicts what the driver does with a fatbin of these entries. The suffix of `gpu` does not matter: every GPU has all features of its
+/// number.
 pub fn outcome(codes: &[Code], gpu: GpuArch, runtime: impl Into<Runtime>) -> Outcome<'_> {
     let (gpu, runtime) = (GpuArch::plain(gpu.number), runtime.into());
     let Some(code) = choose(codes.iter().filter(|code| runtime.jit.takes(code)), gpu) else {
@@ -192,9 +193,9 @@ pub fn outcome(codes: &[Code], gpu: GpuArch, runtime: impl Into<Runtime>) -> Out
     Outcome { gpu, verdict, code: Some(code), reason, passed_over, parts: Vec::new(), missing: Vec::new() }
 }
 
-/// The entry that the driver takes: machine code before PTX, then the nearest architecture, then by order.
+/// The entry that the driver chooses: machine code before PTX, then the nearest architecture, then by order.
 ///
-/// It looks at labels only: what is wrong with the image shows when it is too late to take another.
+/// The driver chooses by labels alone: it notices faults of the image when it can no longer choose another.
 pub(super) fn choose<'a>(codes: impl IntoIterator<Item = &'a Code>, gpu: GpuArch) -> Option<&'a Code> {
     let mut best: Option<&Code> = None;
     for code in codes.into_iter().filter(|code| fits(code, gpu)) {
@@ -205,7 +206,7 @@ pub(super) fn choose<'a>(codes: impl IntoIterator<Item = &'a Code>, gpu: GpuArch
     best
 }
 
-/// Whether the label says that this GPU runs it.
+/// Whether this GPU runs it, according to the label.
 pub(super) fn fits(code: &Code, gpu: GpuArch) -> bool {
     match code.word() {
         Word::Sass => gpu.runs_sass_of(code.arch),
@@ -223,13 +224,13 @@ fn goes_before(later: &Code, earlier: &Code, gpu: GpuArch) -> bool {
     }
 }
 
-/// Of entries alike the first wins, except for PTX of the GPU's own architecture without a suffix. Strange, but seen: of PTX for
-/// `sm_90a` the first wins on sm_90. PTX with the suffix `f` was not seen; it is taken to be like that with `a`.
+/// Of equal entries the first wins, except for PTX of the GPU's own architecture without a suffix. Observed: of PTX for
+/// `sm_90a` the first wins on sm_90. PTX with the suffix `f` was not tried; it is assumed to behave like that with `a`.
 pub(super) fn last_wins(code: &Code, gpu: GpuArch) -> bool {
     code.word() == Word::Ptx && code.arch == GpuArch::plain(gpu.number)
 }
 
-/// What becomes of the entry that was taken, and what is wrong if it does not run.
+/// What becomes of the chosen entry, and what is wrong if it does not run.
 pub(super) fn judge(code: &Code, gpu: GpuArch, runtime: Runtime) -> (Verdict, Option<String>) {
     let driver = runtime.driver;
     if runtime.jit == Jit::Disabled && code.word() == Word::Ptx {
@@ -244,7 +245,7 @@ pub(super) fn judge(code: &Code, gpu: GpuArch, runtime: Runtime) -> (Verdict, Op
         Content::Crashing(error) => {
             (Verdict::DriverCrash, Some(format!("{error}: the driver does not refuse it, it crashes")))
         }
-        // Seen with machine code and Zstandard; PTX and the other compressions are taken to be no different.
+        // Observed with machine code and Zstandard; PTX and the other compressions are assumed to behave alike.
         Content::Undecompressable(error) => (Verdict::UnknownError, Some(no_fallback(error))),
         Content::Damaged(error) if code.word() == Word::Ptx => (Verdict::InvalidPtx, Some(no_fallback(error))),
         Content::Damaged(error) => (Verdict::InvalidImage, Some(no_fallback(error))),

@@ -1,4 +1,4 @@
-//! The reports for people.
+//! Formats reports as text.
 
 use super::containers::ContainerPlace;
 use super::findings::{Finding, Severity};
@@ -92,7 +92,7 @@ pub(super) fn check_report(report: &CheckReport) -> String {
     out
 }
 
-/// What the newest entries need of a driver.
+/// The driver that the newest entries need.
 fn needs(needs: &DriverNeeds) -> String {
     let Some(branch) = needs.branch else { return String::new() };
     let newest = needs.entries.iter().filter(|need| need.branch == branch);

@@ -1,7 +1,7 @@
-//! What the driver needs of a cubin beyond sound tables: sections under the names that it looks for.
+//! Checks what the driver needs of a cubin beyond sound tables: sections under the names that it looks for.
 //!
 //! Each bit of the section names of eleven cubins (of ptxas 12.9 and 13.0 and nvlink 13.0, executable and relocatable, with and
-//! without debug information) was flipped and the result loaded on a GPU of sm_90 with driver 580. The driver goes by names, hardly by
+//! without debug information) was flipped and the result loaded on a GPU of sm_90 with driver 580. The driver uses names, hardly
 //! section types: it found a section whose type was overwritten, and did not find one whose name was.
 
 use goblin::elf::section_header::SHF_WRITE;
@@ -16,7 +16,7 @@ const VERSION_NOTES: [&str; 2] = [super::NOTE_CUINFO, ".note.nv.cuver"];
 /// Variables in global memory: zeros, and others.
 const GLOBALS: [&str; 2] = [".nv.global", ".nv.global.init"];
 
-/// Why the driver does not run a cubin whose tables are sound.
+/// Why the driver does not run a cubin with sound tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The driver rejects the cubin: `CUDA_ERROR_INVALID_IMAGE`.
@@ -46,7 +46,7 @@ impl Fault {
     }
 }
 
-/// How known section names begin; `.rel` or `.rela` may stand in front.
+/// Prefixes of known section names; `.rel` or `.rela` may precede them.
 const KNOWN_NAMES: [&str; 22] = [
     ".shstrtab",
     ".strtab",
@@ -78,7 +78,7 @@ impl<'a> Cubin<'a> {
         self.missing_note().map(Fault::Rejected).or_else(|| self.misplaced_symbol())
     }
 
-    /// Whether a device link made it, as its first note of a tool says; the parts' notes follow that.
+    /// Whether a device link made it, according to its first note of a tool; the notes of the parts follow.
     pub fn is_device_linked(&self) -> bool {
         const LINKER: &[u8] = b"nvlink\0";
         // {name size, description size, type, "NVIDIA Corp", version, offsets of five strings, strings}
@@ -101,7 +101,7 @@ impl<'a> Cubin<'a> {
         unknown.or_else(|| lost.next().map(|(_, section)| section)).map(|section| section.name)
     }
 
-    /// The new layout has two notes, and the driver wants both.
+    /// The new layout has two notes, and the driver requires both.
     fn missing_note(&self) -> Option<FormatError> {
         if !self.is_new_abi() {
             return None;
@@ -169,7 +169,7 @@ impl<'a> Cubin<'a> {
 
     /// Why the driver does not run this cubin, if it is relocatable and needs a device link.
     ///
-    /// Without variables and undefined functions it runs as it is.
+    /// Without variables and undefined functions it runs unlinked.
     pub fn unlinked(&self) -> Option<Fault> {
         if !self.is_relocatable() {
             return None;
@@ -200,7 +200,7 @@ impl CubinSymbol {
     }
 }
 
-/// Whether the driver brings the function along: printf, malloc and assert on the device, and what libcudadevrt calls. (CUDA
+/// Whether the driver provides the function: printf, malloc and assert on the device, and what libcudadevrt calls. (CUDA
 /// programming guide; the undefined symbols of libcudadevrt 13.0.)
 fn is_system_call(name: &str) -> bool {
     let is_of_device_runtime =

@@ -1,6 +1,6 @@
-//! Cubins: the ELF files that NVIDIA GPUs run, and what they say of themselves.
+//! Reads cubins, the ELF files with machine code for NVIDIA GPUs.
 //!
-//! NVIDIA documents little of it; the facts here were found by looking at cubins of ptxas 11 to 13. There are two layouts, told
+//! NVIDIA documents little of it; the facts here were found by examining cubins of ptxas 11 to 13. There are two layouts, told
 //! apart by `EI_OSABI`: the old one (0x33), and the new one (0x41), which CUDA 12.8 introduced for sm_100 and CUDA 13 uses for all.
 
 use goblin::container::Ctx;
@@ -46,28 +46,28 @@ const SHN_UNDEF: usize = 0;
 const NOTE_CUINFO: &str = ".note.nv.cuinfo";
 const NV_COMPAT: &str = ".nv.compat";
 
-/// A cubin whose header, section table, sections, names and symbols were all found to lie inside the data.
+/// A cubin whose header, section table, sections, names and symbols lie inside the data.
 #[derive(Debug, Clone)]
 pub struct Cubin<'a> {
     data: &'a [u8],
     header: Header,
     sections: Vec<CubinSection<'a>>,
     symbols: Vec<CubinSymbol>,
-    /// Where each of those is in the symbol table.
+    /// The index of each symbol in the symbol table.
     symbol_indices: Vec<u32>,
-    /// The index of the section that each of those is in.
+    /// The index of each symbol's section.
     symbol_sections: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct CubinSection<'a> {
     name: &'a str,
-    /// Where that name is in the data.
+    /// Offset of the name in the data.
     name_offset: u64,
     flags: u64,
-    /// None of a section that has no bytes in the file.
+    /// Empty for a section without bytes in the file.
     data: &'a [u8],
-    /// In bytes, of the GPU's memory too.
+    /// In bytes, in the file or in the GPU's memory.
     size: u64,
     info: u32,
 }
@@ -79,9 +79,9 @@ pub struct CubinSymbol {
     pub name: String,
     /// Whether the cubin defines it.
     pub defined: bool,
-    /// Who sees it.
+    /// Its visibility.
     pub binding: SymbolBinding,
-    /// What it stands for.
+    /// What it names.
     pub kind: SymbolKind,
     /// Of a variable: where it lives, if recorded.
     pub memory: Option<Memory>,
@@ -100,18 +100,18 @@ pub enum Memory {
     Constant,
 }
 
-/// Who sees a symbol.
+/// The visibility of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SymbolBinding {
-    /// Every cubin of the link.
+    /// Global: visible to every cubin of the link.
     Global,
-    /// Every cubin of the link, and another definition may replace it.
+    /// Weak: visible to every cubin of the link, and another definition may replace it.
     Weak,
-    /// This cubin.
+    /// Local: visible to this cubin alone.
     Local,
 }
 
-/// What a symbol stands for.
+/// What a symbol names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SymbolKind {
     /// A device function.
@@ -124,7 +124,7 @@ pub enum SymbolKind {
     Other,
 }
 
-/// Whether the data starts as a cubin does; it may still be a damaged one.
+/// Whether the data starts like a cubin; it may still be damaged.
 pub fn is_cubin(data: &[u8]) -> bool {
     data.starts_with(header::ELFMAG) && u16_at(data, 18, "machine").is_ok_and(|machine| machine == EM_CUDA)
 }
@@ -143,14 +143,14 @@ pub fn parse(data: &[u8]) -> Result<Cubin<'_>, FormatError> {
     Ok(Cubin { data, header, sections, symbols, symbol_indices, symbol_sections })
 }
 
-/// Whether it is a cubin whose section table lies outside it: the driver does not refuse such a file, it crashes.
+/// Whether it is a cubin whose section table lies outside of it: the driver does not reject such a file, it crashes.
 pub fn crashes_driver(data: &[u8]) -> bool {
     let Ok(header) = parse_header(data) else { return false };
     let size = u64::from(header.e_shnum) * u64::from(header.e_shentsize);
     header.e_shoff.checked_add(size).is_none_or(|end| end > data.len() as u64)
 }
 
-/// The size in bytes of the cubin that `data` starts with, as its tables tell it; the length of `data` if they tell nothing.
+/// The size in bytes of the cubin at the start of `data`, computed from its tables; the length of `data` if they are damaged.
 ///
 /// A fatbin does not record the size of what it stores uncompressed, and pads it to 8.
 pub fn exact_size(data: &[u8]) -> usize {
@@ -169,7 +169,7 @@ pub fn exact_size(data: &[u8]) -> usize {
         }
     }
     let padding = data.len().saturating_sub(usize::try_from(end).unwrap_or(usize::MAX));
-    // More than padding is none of the tables' business, and stays.
+    // More than padding belongs to something else, and stays.
     if padding < 8 && data.iter().rev().take(padding).all(|&byte| byte == 0) {
         data.len() - padding
     } else {
@@ -177,13 +177,13 @@ pub fn exact_size(data: &[u8]) -> usize {
     }
 }
 
-/// How many bytes [`is_relocatable`] wants to see.
+/// Number of bytes that [`is_relocatable`] needs.
 pub(crate) const HEADER_SIZE: usize = 64;
 
-/// Whether the cubin that `data` starts with is an input of a device link; no more than its header is looked at.
+/// Whether the cubin at the start of `data` is an input of a device link. Reads its header alone.
 ///
 /// # Errors
-/// Bytes that are no header of a cubin.
+/// Bytes that are not the header of a cubin.
 pub(crate) fn is_relocatable(data: &[u8]) -> Result<bool, FormatError> {
     Ok(parse_header(data)?.e_type == header::ET_REL)
 }
@@ -245,7 +245,7 @@ fn named_sections<'a>(
     for section in headers {
         let name =
             c_str(names_data, section.sh_name as u64, "a section name").map_err(|e| e.shifted(names.sh_offset))?;
-        // Where the table of names was overwritten with zeros; the driver refuses such a cubin.
+        // The table of names was overwritten with zeros; the driver rejects such a cubin.
         if name.is_empty() && section.sh_type != SHT_NULL {
             return Err(FormatError::damaged(names.sh_offset, "cubin with a section without a name"));
         }
@@ -345,7 +345,7 @@ impl<'a> Cubin<'a> {
         self.data
     }
 
-    /// Whether it is an input of a device link (`ptxas -c`) and not a result.
+    /// Whether it is an input of a device link (`ptxas -c`), in contrast to a result.
     pub fn is_relocatable(&self) -> bool {
         self.header.e_type == header::ET_REL
     }
@@ -355,9 +355,9 @@ impl<'a> Cubin<'a> {
         self.header.e_ident[header::EI_CLASS] == header::ELFCLASS64
     }
 
-    /// The GPU it was made for.
+    /// The GPU that it was compiled for.
     ///
-    /// The suffix `f` is not recorded in a form that can be relied on: such a cubin shows as the plain architecture.
+    /// The suffix `f` is not recorded reliably: such a cubin has the plain architecture here.
     pub fn arch(&self) -> GpuArch {
         let flags = self.header.e_flags;
         let (number, accelerated) = if self.is_new_abi() {

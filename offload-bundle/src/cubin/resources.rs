@@ -1,17 +1,17 @@
-//! What the code of a cubin takes of a GPU: registers, memory of each kind, size.
+//! Reads the resources that a cubin's code takes: registers, memory of each kind, code size.
 //!
-//! It comes from three places (found by comparing cubins of ptxas 12.9 and 13.0 with what `ptxas -v` said of them):
+//! They are recorded in three places (found by comparing cubins of ptxas 12.9 and 13.0 with the output of `ptxas -v`):
 //!
 //! - the sizes of the sections `.text.F`, `.nv.shared.F` and `.nv.constantN.F` of a function `F`;
 //! - the attributes in `.nv.info`, for all functions, and `.nv.info.F`: a row of {u8 format, u8 attribute, u16 value}, where format 4 has
 //!   `value` further bytes;
-//! - of machine code that an attribute says moves registers to memory and back, the instruction's own width.
+//! - the width of the instructions that an attribute marks as spills.
 
 use std::collections::HashMap;
 
 use super::{Cubin, SymbolKind};
 
-/// What a cubin takes of a GPU.
+/// The resources of a cubin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CubinResources {
     /// Its kernels, and the functions that they call and that have code of their own, in the order of the symbol table.
@@ -22,7 +22,7 @@ pub struct CubinResources {
     pub constants: Vec<ConstantBank>,
 }
 
-/// What one function takes.
+/// The resources of one function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionResources {
     /// Its name, mangled.
@@ -33,11 +33,11 @@ pub struct FunctionResources {
     pub registers: Option<u32>,
     /// Bytes of local memory of each thread for this function alone.
     pub frame: Option<u32>,
-    /// Bytes of local memory of each thread, with all that it calls as far as the compiler could tell.
+    /// Bytes of local memory of each thread, including callees that the compiler knows.
     pub stack: Option<u32>,
-    /// Registers that were moved to local memory for want of room; `None` if the cubin records none.
+    /// Registers spilled to local memory; `None` if the cubin records no spills.
     pub spills: Option<Spills>,
-    /// Bytes of shared memory of each block, but for what the launch adds. From sm_90 on, in linked code, with the 1024 that the system
+    /// Bytes of shared memory of each block, without what the launch adds. From sm_90 on, in linked code, includes the 1024 that the system
     /// keeps.
     pub shared: u64,
     /// Constant memory of its own: bank 0 holds its parameters.
@@ -46,7 +46,7 @@ pub struct FunctionResources {
     pub parameters: Option<u32>,
     /// Barriers of each block.
     pub barriers: Option<u32>,
-    /// The most threads of a block in each direction, if the source says so (`__launch_bounds__`).
+    /// Maximum number of threads of a block in each dimension, if the source sets it (`__launch_bounds__`).
     pub max_threads: Option<[u32; 3]>,
     /// Bytes of machine code.
     pub code_size: u64,
@@ -61,7 +61,7 @@ pub struct ConstantBank {
     pub size: u64,
 }
 
-/// Moves of registers to local memory and back: the numbers of `ptxas -v`.
+/// Register spills: the numbers of `ptxas -v`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Spills {
     /// Bytes of each thread that the code's stores write, each instruction counted once.
@@ -82,7 +82,7 @@ mod attribute {
 }
 
 impl Cubin<'_> {
-    /// What its functions take of a GPU, as far as it tells.
+    /// The resources of its functions, as far as they are recorded.
     pub fn resources(&self) -> CubinResources {
         let sections: HashMap<&str, super::CubinSection<'_>> =
             self.sections.iter().map(|section| (section.name, *section)).collect();
@@ -140,7 +140,7 @@ impl Cubin<'_> {
         banks
     }
 
-    /// What `.nv.info` says, by place in the symbol table.
+    /// The contents of `.nv.info`, by index in the symbol table.
     fn attributes_of_all(&self) -> HashMap<u32, Attributes> {
         let mut found: HashMap<u32, Attributes> = HashMap::new();
         for (name, value) in attributes(self.section(".nv.info").unwrap_or_default()) {
@@ -198,7 +198,7 @@ fn registers_of_header(info: u32) -> Option<u32> {
     (info >> 24 != 0).then_some(info >> 24)
 }
 
-/// Annotations are pairs {u32 type, u32 offset in the code}; type 1 is a spill, and the instruction there tells the rest.
+/// Annotations are pairs {u32 type, u32 offset in the code}; type 1 is a spill, whose instruction has the direction and the width.
 fn spills(annotations: &[u8], code: &[u8]) -> Option<Spills> {
     const SPILL: u32 = 1;
     const STORE_LOCAL: u16 = 0x387;

@@ -9,13 +9,13 @@ use crate::error::{EditError, FormatError};
 /// `e_flags` in the file header.
 const E_FLAGS: u64 = 48;
 
-/// Copies a 64-bit cubin and records `target` as the GPU that it is for, as real and as virtual architecture. The code does
-/// not change: the caller knows that `target` runs it.
+/// Copies a 64-bit cubin and records `target` as its real and virtual architecture. The code does not change: the caller knows that
+/// `target` runs it.
 ///
 /// Device linkers compare these numbers, and give a linked cubin the lowest virtual architecture of its parts.
 ///
 /// # Errors
-/// Data that is no cubin, a damaged one, or one whose layout does not say where the numbers are.
+/// Data that is not a cubin, a damaged cubin, or one of a layout without these numbers.
 pub fn retargeted(data: &[u8], target: GpuArch) -> Result<Vec<u8>, FormatError> {
     let cubin = parse(data)?;
     let number =

@@ -1,4 +1,4 @@
-//! Stretches that go out of a file.
+//! Cuts stretches out of a file.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Sections of an object that grow: what lies behind them moves.
+//! Enlarges sections of an object and moves what lies behind them.
 
 use std::collections::BTreeSet;
 
@@ -7,25 +7,25 @@ use crate::bytes::{slice, u64_at};
 use crate::error::{EditError, FormatError};
 use crate::host_object::{self, Section};
 
-/// What is moved is moved by a multiple of this at least, so that all tables stay aligned.
+/// Least unit by which parts of the file move, so that all tables stay aligned.
 const LEAST_ALIGNMENT: u64 = 8;
-/// More than any compiler asks for in an object.
+/// Largest supported alignment, more than any compiler writes into an object.
 const MOST_ALIGNMENT: u64 = 1 << 16;
 
-/// A section that gets other contents.
+/// A section with new contents.
 struct Edit {
     index: u64,
     offset: u64,
     old_size: u64,
     content: Vec<u8>,
-    /// How far everything behind it moves, in bytes.
+    /// Number of bytes by which everything behind it moves.
     growth: u64,
 }
 
-/// An object with sections that get larger contents.
+/// An object whose sections get new, possibly larger contents.
 pub(crate) struct GrowingObject<'a> {
     object: &'a [u8],
-    /// Where the section headers are.
+    /// Offset of the section headers.
     table: u64,
     /// The largest alignment of a section.
     alignment: u64,
@@ -48,7 +48,7 @@ impl<'a> GrowingObject<'a> {
         for index in 0..growing.sections.len() as u64 {
             let place = growing.header(index) + SH_ADDRESS_ALIGNMENT;
             let wanted = u64_at(object, place, "an alignment")?;
-            // Everything behind a section moves by as much: no number in a file may decide how much memory that takes.
+            // Everything behind a section moves by a multiple of the alignment, so the file must not be able to choose it freely.
             if wanted > MOST_ALIGNMENT || !(wanted == 0 || wanted.is_power_of_two()) {
                 return Err(FormatError::new(place, EditError::Alignment(wanted)));
             }
@@ -57,12 +57,12 @@ impl<'a> GrowingObject<'a> {
         Ok(growing)
     }
 
-    /// The sections, in the order of their numbers.
+    /// The sections by number.
     pub fn sections(&self) -> &[Section<'a>] {
         &self.sections
     }
 
-    /// Gives a section other contents, given its number.
+    /// Replaces the contents of the section with this number.
     ///
     /// # Errors
     /// Contents of an impossible size.
@@ -108,7 +108,7 @@ impl<'a> GrowingObject<'a> {
     }
 }
 
-/// An error where the headers or another section have bytes in common with a section that is written anew.
+/// Rejects an object in which the headers or another section overlap a replaced section.
 fn nothing_else_is_in(edits: &[Edit], sections: &[Section<'_>], table: u64) -> Result<(), FormatError> {
     let all_headers = (sections.len() as u64).saturating_mul(SECTION_SIZE);
     let headers = [(0, FILE_HEADER_SIZE, false), (table, table.saturating_add(all_headers), false)];
@@ -119,7 +119,7 @@ fn nothing_else_is_in(edits: &[Edit], sections: &[Section<'_>], table: u64) -> R
     let ours = edits.iter().map(|edit| (edit.offset, edit.offset.saturating_add(edit.old_size), true));
     let mut ranges: Vec<(u64, u64, bool)> = headers.into_iter().chain(others).chain(ours).collect();
     ranges.sort_unstable();
-    // The largest ends so far: of anything, and of what is written anew.
+    // The largest ends so far: of any range, and of replaced sections.
     let (mut any, mut written) = (0, 0);
     for (start, end, ours) in ranges {
         if start < written || (ours && start < any) {
@@ -133,7 +133,7 @@ fn nothing_else_is_in(edits: &[Edit], sections: &[Section<'_>], table: u64) -> R
     Ok(())
 }
 
-/// The file with the new contents in place, headers still as they were.
+/// The file with the new contents in place, and the headers unchanged.
 fn moved(elf: &[u8], edits: &[Edit]) -> Result<Vec<u8>, FormatError> {
     let mut bytes = Vec::with_capacity(elf.len());
     let mut at = 0;

@@ -1,11 +1,11 @@
-//! Which of the freed room of a program or shared library goes out of the file, and where its program headers go then.
+//! Chooses which unused bytes of a program or shared library are cut out of the file, and where its program headers go then.
 
 use super::program_headers::{self, Room};
 use super::shrink::Hole;
 use super::tables::{PT_INTERP, PT_LOAD, SEGMENT_SIZE, Segment, Tables};
 use crate::bytes::u64_at;
 
-/// A stretch that goes out of the file.
+/// A stretch to cut out of the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     pub from: u64,
@@ -13,7 +13,7 @@ pub(super) struct Cut {
     pub hole: Hole,
 }
 
-/// What can be cut.
+/// A choice of cuts.
 pub(super) struct ImageCuts {
     /// By offset.
     pub cuts: Vec<Cut>,
@@ -23,16 +23,16 @@ pub(super) struct ImageCuts {
     pub host: Hole,
 }
 
-/// More pieces of a shared library than this are not worth their program headers.
+/// Maximum number of cuts in a shared library; each costs a program header.
 const MOST_CUTS: usize = 1024;
-/// Linux before 6.17 starts no program whose program headers take more than a page.
+/// Linux before 6.17 does not start programs whose program headers take more than a page.
 const MOST_HEADERS_OF_PROGRAM: usize = (PAGE / SEGMENT_SIZE) as usize;
-/// More holes than this are not tried as the place of the program headers.
+/// Maximum number of holes that are tried as the place of the program headers.
 const MOST_HOSTS: usize = 32;
-/// No machine has smaller pages.
+/// The smallest page size of any machine.
 const PAGE: u64 = 4096;
 
-/// Chooses what to cut, so that the most bytes go: the program headers of the pieces need room in a hole, and nothing in front of that can be
+/// Chooses the cuts that remove the most bytes. The program headers of the pieces need room in a hole, and nothing in front of it can be
 /// cut.
 pub(super) fn choose(data: &[u8], tables: &Tables, holes: &[Hole]) -> Option<ImageCuts> {
     let align = page_size(tables);
@@ -54,7 +54,7 @@ pub(super) fn choose(data: &[u8], tables: &Tables, holes: &[Hole]) -> Option<Ima
     best
 }
 
-/// The holes that may make room for the program headers: one that is no larger than another in front of it has no more room, and less behind
+/// The holes that may make room for the program headers. A hole that is no larger than one in front of it has no more room, and less behind
 /// it to cut.
 fn hosts(holes: &[Hole]) -> Vec<(usize, Hole)> {
     let mut hosts: Vec<(usize, Hole)> = Vec::new();
@@ -96,7 +96,7 @@ fn behind(tables: &Tables, host: Hole, holes: &[Hole], align: u64, most: usize) 
 }
 
 impl ImageCuts {
-    /// How many bytes go.
+    /// Number of bytes that the cuts remove.
     fn freed(&self) -> u64 {
         self.cuts.iter().map(|cut| cut.to - cut.from).sum()
     }
@@ -115,10 +115,10 @@ fn cut(loads: &[&Segment], hole: &Hole, reserved: u64, align: u64) -> Option<Cut
     (len > 0).then(|| Cut { from, to: from + len, hole: *hole })
 }
 
-/// What cuts must be multiples of: the size of a page, as far as the file lets it be known.
+/// The unit of cuts: the page size, as far as the file tells it.
 ///
-/// Old linkers aligned segments to 2 MiB, which would leave nothing to cut. Pages of x86-64 have 4 KiB, so where no section wants more than
-/// that, its segments need not either.
+/// Old linkers aligned segments to 2 MiB, which would leave nothing to cut. x86-64 has pages of 4 KiB, so if no section needs more than
+/// that, segments do not either.
 pub(super) fn page_size(tables: &Tables) -> u64 {
     const EM_X86_64: u64 = 62;
     const SHF_ALLOC: u64 = 2;
@@ -129,7 +129,7 @@ pub(super) fn page_size(tables: &Tables) -> u64 {
     if tables.machine == EM_X86_64 && wanted <= PAGE { PAGE } else { aligned }
 }
 
-/// Whether the system may start it, or only the loader load it. In doubt it is a program.
+/// Whether the file is a program and not just a shared library. In doubt it is a program.
 fn is_program(data: &[u8], tables: &Tables) -> bool {
     const PT_DYNAMIC: u32 = 2;
     const DT_FLAGS_1: u64 = 0x6fff_fffb;

@@ -1,4 +1,4 @@
-//! Edits 64-bit little-endian ELF files without writing them anew: linkers and compilers leave things in them (groups,
+//! Edits 64-bit little-endian ELF files in place instead of rewriting them: linkers and compilers leave things in them (groups,
 //! address-significance tables, unwind tables) that no writer of ours should have to understand.
 //!
 //! Every editor reads the `tables`, changes numbers in them, and moves stretches of the file as a whole:

@@ -10,9 +10,9 @@ use super::tables::{
 use crate::FormatError;
 use crate::bytes::{slice, u32_at};
 
-/// Changes to an object, which [`ObjectPatch::finish`] makes.
+/// Collects changes to an object; [`ObjectPatch::finish`] applies them.
 ///
-/// The sections keep their numbers, to which others refer: an emptied one stays as an unnamed section of no bytes. New names go into copies
+/// Sections keep their numbers, by which others refer to them: an emptied one stays, without a name or contents. New names go into copies
 /// of the string tables at the end of the file.
 ///
 /// ```no_run
@@ -26,10 +26,10 @@ use crate::bytes::{slice, u32_at};
 pub struct ObjectPatch<'a> {
     object: &'a [u8],
     tables: Tables,
-    /// New numbers of 4 and of 8 bytes, by place in the file.
+    /// New numbers of 4 and of 8 bytes, by offset in the file.
     words: Vec<(u64, u32)>,
     longs: Vec<(u64, u64)>,
-    /// String tables with new names, each with its section, in the order in which they go behind the file.
+    /// String tables with new names, each with its section, in the order in which they are appended to the file.
     strings: Vec<(usize, Vec<u8>)>,
     /// Contents of emptied sections.
     free: Vec<Range<u64>>,
@@ -75,7 +75,7 @@ impl<'a> ObjectPatch<'a> {
         Ok(())
     }
 
-    /// Renames the symbols for which `new_name` has another name.
+    /// Renames the symbols for which `new_name` returns a name.
     ///
     /// # Errors
     /// A symbol table, or a name in it, that lies outside of the file.
@@ -95,7 +95,7 @@ impl<'a> ObjectPatch<'a> {
         Ok(())
     }
 
-    /// Makes the changes.
+    /// Applies the changes.
     pub fn finish(mut self) -> Vec<u8> {
         let mut file = self.object.to_vec();
         for (section, strings) in std::mem::take(&mut self.strings) {
@@ -119,7 +119,7 @@ impl<'a> ObjectPatch<'a> {
         let mut free = self.free.clone();
         free.retain(|range| range.end <= file.len() as u64);
         free.sort_by_key(|range| range.start);
-        // Sections that share bytes are taken out once.
+        // Of sections that overlap the first is cut.
         let mut end = 0;
         free.retain(|range| {
             let is_apart = range.start >= end;
@@ -149,7 +149,7 @@ impl<'a> ObjectPatch<'a> {
         Ok(found)
     }
 
-    /// The string of a table at an offset.
+    /// Reads the string of a table at an offset.
     fn name(&self, table: usize, offset: u32) -> Result<&'a [u8], FormatError> {
         let header = self.tables.sections.get(table);
         let header = header.ok_or_else(|| FormatError::truncated(0, "the section of names"))?;
@@ -160,7 +160,7 @@ impl<'a> ObjectPatch<'a> {
         Ok(&rest[..end])
     }
 
-    /// The copy of a string table that grows.
+    /// Returns the copy of a string table to which names are appended.
     fn strings_of(&mut self, table: usize) -> Result<&mut Vec<u8>, FormatError> {
         let header = self.tables.sections.get(table).copied();
         let header = header.ok_or_else(|| FormatError::truncated(0, "the section of names"))?;
@@ -209,7 +209,7 @@ mod tests {
                 name => name,
             };
             assert_eq!(after.name, expected);
-            // The tables of names grew, what was emptied is gone, and all else is as it was.
+            // The string tables grew, the emptied section is gone, and everything else is unchanged.
             if before.name == IMAGES {
                 assert_eq!(after.size, 0);
             } else if !before.name.ends_with(b"strtab") {

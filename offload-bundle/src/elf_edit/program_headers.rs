@@ -1,4 +1,4 @@
-//! Room for more program headers than a program was linked with.
+//! Finds room for more program headers than a program was linked with.
 
 use super::shrink::Hole;
 use super::tables::{PT_INTERP, PT_LOAD, PT_PHDR, SEGMENT_SIZE, SHT_NOBITS, SHT_NOTE, SectionHeader, Segment, Tables};
@@ -7,18 +7,18 @@ const PT_NOTE: u32 = 4;
 const PT_GNU_PROPERTY: u32 = 0x6474_e553;
 const SHF_ALLOC: u64 = 2;
 
-/// Where the program headers go, and what makes room for them.
+/// The place of the program headers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     /// Where the headers start in the file.
     pub at: u64,
-    /// How many bytes at the start of the hole are taken.
+    /// Number of bytes used at the start of the hole.
     pub reserved: u64,
-    /// What stood behind the headers and goes into the hole.
+    /// The stretch behind the headers that moves into the hole.
     pub displaced: Option<Displaced>,
 }
 
-/// A stretch of the file that moves within its segment, and in memory by as much.
+/// A stretch of the file that moves within its segment, by the same distance in the file and in memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Displaced {
     pub from: u64,
@@ -28,7 +28,7 @@ pub(super) struct Displaced {
 }
 
 impl Displaced {
-    /// How far it moves.
+    /// The distance in bytes.
     pub fn distance(&self) -> u64 {
         self.target - self.from
     }
@@ -38,9 +38,9 @@ impl Displaced {
     }
 }
 
-/// Room for `count` program headers: behind those that there are if what follows can go into `hole`, else in the hole itself.
+/// Finds room for `count` program headers: in place if what follows them can move into `hole`, else in the hole itself.
 ///
-/// The first is better, since GNU `strip` and `objcopy` write program headers at the start of a file, whatever stands there.
+/// In place is better, since GNU `strip` and `objcopy` write program headers at the start of a file without looking at what is there.
 pub(super) fn room(tables: &Tables, hole: &Hole, count: usize) -> Option<Room> {
     let size = count as u64 * SEGMENT_SIZE;
     let room = displaced(tables, hole, size).map(|displaced| Room {
@@ -52,8 +52,8 @@ pub(super) fn room(tables: &Tables, hole: &Hole, count: usize) -> Option<Room> {
     (room.reserved <= hole.end - hole.start).then_some(room)
 }
 
-/// The notes and the name of the loader that stand behind the program headers, if they are all that is in the way: nothing refers to them
-/// but program headers.
+/// The notes and the interpreter's name behind the program headers, if nothing else is in the way: only program headers refer to
+/// them.
 fn displaced(tables: &Tables, hole: &Hole, size: u64) -> Option<Displaced> {
     let old_end = tables.segments_at + tables.segments.len() as u64 * SEGMENT_SIZE;
     let end = tables.segments_at + size;
@@ -66,7 +66,7 @@ fn displaced(tables: &Tables, hole: &Hole, size: u64) -> Option<Displaced> {
     let (block, rest) = behind.split_at(movable);
     let (first, last) = (block.first()?, block.last()?);
     let fits = rest.first().is_none_or(|section| section.offset >= end) && last.end() <= hole.start;
-    // Alignment stays what it was.
+    // The alignment does not change.
     let target = hole.start.checked_add(first.offset.wrapping_sub(hole.start) % 64)?;
     let align = block.iter().map(|section| section.align).max().unwrap_or(1);
     let displaced = Displaced { from: first.offset, to: last.end(), target };
@@ -78,7 +78,8 @@ fn is_movable(tables: &Tables, section: &SectionHeader) -> bool {
     section.kind == SHT_NOTE || tables.segments.iter().any(is_interpreter)
 }
 
-/// No program header but those of notes and of the loader begins or ends in it. That is about addresses: mold writes RELRO without an offset.
+/// Whether only program headers of notes and of the interpreter begin or end in the stretch. Compares addresses, since mold writes RELRO
+/// without an offset.
 fn is_alone(tables: &Tables, displaced: &Displaced) -> bool {
     let Some(load) = tables.segments.iter().find(|segment| segment.holds(displaced.from, displaced.to)) else {
         return false;
@@ -96,7 +97,7 @@ fn moves_along(segment: &Segment) -> bool {
     matches!(segment.kind, PT_INTERP | PT_NOTE | PT_GNU_PROPERTY)
 }
 
-/// The program headers of what was displaced point there.
+/// Points the program headers of the displaced stretch to its new place.
 pub(super) fn move_segments(segments: &mut [Segment], displaced: &Displaced) {
     let along = segments.iter_mut().filter(|segment| moves_along(segment));
     for segment in
@@ -108,7 +109,7 @@ pub(super) fn move_segments(segments: &mut [Segment], displaced: &Displaced) {
     }
 }
 
-/// The same for section headers; returns which of them moved.
+/// The same for section headers; returns the numbers of those that moved.
 pub(super) fn move_sections(sections: &mut [SectionHeader], displaced: &Displaced) -> Vec<usize> {
     let mut moved = Vec::new();
     for (index, section) in sections.iter_mut().enumerate() {

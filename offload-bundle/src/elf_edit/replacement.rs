@@ -4,24 +4,24 @@ use super::tables::put;
 
 /// A stretch of a file that gets other bytes, at most as many.
 pub(crate) struct Replacement {
-    /// Where it starts in the file.
+    /// Its offset in the file.
     pub offset: u64,
-    /// How many bytes it has now.
+    /// Its size in bytes before the edit.
     pub len: u64,
-    /// What stands there afterwards.
+    /// The new contents.
     pub parts: Vec<ReplacementPart>,
 }
 
-/// A part of what stands in a stretch of a file afterwards.
+/// A part of the new contents of a stretch.
 pub(crate) enum ReplacementPart {
     /// New bytes.
     Bytes(Vec<u8>),
-    /// A stretch of the file as it was, by its first byte and the one behind it. Containers of gigabytes are not copied.
+    /// A stretch of the original file, as start and end offset: containers of gigabytes are not copied.
     Range(u64, u64),
 }
 
 impl ReplacementPart {
-    /// Its bytes, given the file as it was.
+    /// Its bytes, given the original file.
     pub fn bytes<'a>(&'a self, data: &'a [u8]) -> &'a [u8] {
         match self {
             ReplacementPart::Bytes(bytes) => bytes,
@@ -31,12 +31,12 @@ impl ReplacementPart {
 }
 
 impl Replacement {
-    /// Where the stretch ends.
+    /// The end of the stretch.
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(self.len)
     }
 
-    /// How many bytes it has afterwards.
+    /// Size of the new contents in bytes.
     pub fn size(&self) -> u64 {
         let size = |part: &ReplacementPart| match part {
             ReplacementPart::Bytes(bytes) => bytes.len() as u64,
@@ -45,7 +45,7 @@ impl Replacement {
         self.parts.iter().map(size).fold(0, u64::saturating_add)
     }
 
-    /// Writes it into `file`, which is a copy of `data`, with zeros behind it.
+    /// Writes the new contents into `file`, a copy of `data`, and fills the rest of the stretch with zeros.
     pub fn write(&self, data: &[u8], file: &mut [u8]) {
         let mut at = self.offset;
         for part in &self.parts {
@@ -60,7 +60,7 @@ impl Replacement {
     }
 }
 
-/// `data[from..to]`, as much of it as there is.
+/// `data[from..to]`, clipped to the data.
 pub(crate) fn range(data: &[u8], from: u64, to: u64) -> &[u8] {
     let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(data.len());
     data.get(index(from)..index(to)).unwrap_or_default()

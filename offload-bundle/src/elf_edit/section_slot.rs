@@ -7,14 +7,14 @@ use crate::bytes::{c_str, u32_at};
 /// Alignment of the contents in their section.
 const ALIGNMENT: usize = 8;
 
-/// An object with an empty section that gets contents once their size is known.
+/// An object with an empty section whose contents follow once their size is known.
 ///
-/// The contents are put behind the object, so that they are written once, from where they are, whatever their size.
+/// The contents are placed behind the object, so that they need not be copied, whatever their size.
 pub struct SectionSlot {
     object: Vec<u8>,
     tables: Tables,
     section: usize,
-    /// Where the symbol of the contents is in the file.
+    /// Offset of the contents' symbol in the file.
     symbol_at: u64,
     flags: u64,
 }
@@ -56,7 +56,7 @@ impl SectionSlot {
         self.flags |= flags;
     }
 
-    /// The object as it is in front of contents of `size` bytes.
+    /// Returns the bytes that precede contents of `size` bytes.
     pub fn in_front_of(mut self, size: u64) -> Vec<u8> {
         let start = self.object.len().next_multiple_of(ALIGNMENT);
         let header = self.tables.section_at(self.section);

@@ -14,7 +14,7 @@ use super::verify;
 use crate::FormatError;
 use crate::bytes::{u16_at, u64_at};
 
-/// Room of a container that is no longer needed.
+/// Bytes that a container no longer needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hole {
     pub start: u64,
@@ -29,22 +29,22 @@ impl Hole {
     }
 }
 
-/// A symbol that gets another size.
+/// A symbol whose size changes.
 struct Resized {
-    /// Where the size is in the file.
+    /// Offset of the size in the file.
     at: u64,
     size: u64,
 }
 
-/// Where everything is afterwards. Offsets are those of the file as it was, until [`Layout::moved`] counts the cuts.
+/// The layout of the edited file. Offsets are those of the original file; [`Layout::moved`] converts them.
 struct Layout {
     /// By offset.
     cuts: Vec<Cut>,
     /// Where the program headers go.
     segments_at: u64,
-    /// What makes room for them.
+    /// The stretch that makes room for them.
     displaced: Option<Displaced>,
-    /// The sections in what was displaced.
+    /// The sections in the displaced stretch.
     moved_sections: Vec<usize>,
     segments: Vec<Segment>,
     sections: Vec<SectionHeader>,
@@ -54,11 +54,11 @@ struct Layout {
 pub(crate) struct Shrunk {
     /// The whole file.
     pub bytes: Vec<u8>,
-    /// How many bytes that are no longer needed stay in it, as zeros.
+    /// Number of unneeded bytes that stay in the file, as zeros.
     pub zeroed: u64,
 }
 
-/// Writes `edits`, sorted by offset, into an ELF file and cuts out what room they leave.
+/// Writes `edits`, sorted by offset, into an ELF file and cuts out the bytes that they free.
 ///
 /// # Errors
 /// An ELF file of another class or byte order, damaged tables, or a program whose contents in memory would change.
@@ -69,7 +69,7 @@ pub(crate) fn shrink(data: &[u8], edits: &[Replacement]) -> Result<Shrunk, Forma
     let layout = if tables.is_object { of_object(&tables, &holes) } else { of_image(data, &tables, &holes) };
     let freed: u64 = holes.iter().map(Hole::size).sum();
     let cut: u64 = layout.cuts.iter().map(|cut| cut.to - cut.from).sum();
-    // One copy of the file in all, since there are files of gigabytes.
+    // The file is copied once only, since there are files of gigabytes.
     let mut file = data.to_vec();
     edits.iter().for_each(|edit| edit.write(data, &mut file));
     resized.iter().for_each(|symbol| put(&mut file, symbol.at, &symbol.size.to_le_bytes()));
@@ -82,7 +82,7 @@ pub(crate) fn shrink(data: &[u8], edits: &[Replacement]) -> Result<Shrunk, Forma
     Ok(Shrunk { bytes, zeroed: freed.saturating_sub(cut) })
 }
 
-/// A symbol that names a whole container is as large as that.
+/// Finds the symbols that span a whole container; they shrink with it.
 fn resized_symbols(data: &[u8], tables: &Tables, edits: &[Replacement]) -> Result<Vec<Resized>, FormatError> {
     const WHAT: &str = "a symbol";
     let mut resized = Vec::new();
@@ -102,7 +102,7 @@ fn resized_symbols(data: &[u8], tables: &Tables, edits: &[Replacement]) -> Resul
     Ok(resized)
 }
 
-/// The room behind each container; none where the headers, or other sections, claim it too.
+/// The freed bytes behind each container, unless the headers or other sections use them, too.
 fn holes(tables: &Tables, edits: &[Replacement]) -> Vec<Hole> {
     let mut holes = Vec::new();
     for edit in edits {
@@ -127,12 +127,12 @@ fn is_shared(tables: &Tables, hole: &Hole) -> bool {
         || table(tables.sections_at, tables.sections.len(), SECTION_SIZE)
 }
 
-/// An object is read by its section headers: what is behind a section may move, as far as alignment lets it.
+/// Lays out an object. It is read by its section headers, so what lies behind a section may move, as far as alignment allows.
 fn of_object(tables: &Tables, holes: &[Hole]) -> Layout {
     let mut layout = Layout::unchanged(tables);
     for hole in holes {
         let Some(section) = layout.sections.get_mut(hole.section).filter(|section| section.end() == hole.end) else {
-            // Something in the section follows, to which relocations point.
+            // Relocations point at what follows in the section.
             continue;
         };
         section.size = hole.start - section.offset;
@@ -146,8 +146,8 @@ fn of_object(tables: &Tables, holes: &[Hole]) -> Layout {
     layout
 }
 
-/// Of a program or shared library nothing moves in memory. A segment with a hole of at least a page becomes two segments, and what
-/// is between them is neither in the file nor in memory. For the new program headers there is room in a hole.
+/// Lays out a program or shared library, of which nothing moves in memory. A segment with a hole of at least a page becomes two, and what
+/// lies between them is neither in the file nor in memory. The new program headers take room in a hole.
 fn of_image(data: &[u8], tables: &Tables, holes: &[Hole]) -> Layout {
     let mut layout = Layout::unchanged(tables);
     for hole in holes {
@@ -159,7 +159,7 @@ fn of_image(data: &[u8], tables: &Tables, holes: &[Hole]) -> Layout {
         return layout;
     };
     layout.segments = segments(tables, &cuts, room.at);
-    // What is in the host is no container, whether something of it is cut or not.
+    // The hole that hosts the headers is no longer part of a container, whether it is cut or not.
     let mut gaps: Vec<Hole> = cuts.iter().map(|cut| cut.hole).filter(|hole| hole.start != host.start).collect();
     gaps.insert(0, host);
     layout.sections = sections(tables, &layout.sections, &gaps);
@@ -173,7 +173,7 @@ fn of_image(data: &[u8], tables: &Tables, holes: &[Hole]) -> Layout {
     layout
 }
 
-/// The program headers, with every segment that has cuts in pieces.
+/// The program headers, with every segment split at its cuts.
 fn segments(tables: &Tables, cuts: &[Cut], segments_at: u64) -> Vec<Segment> {
     let mut segments = Vec::new();
     for segment in &tables.segments {
@@ -195,7 +195,7 @@ fn segments(tables: &Tables, cuts: &[Cut], segments_at: u64) -> Vec<Segment> {
             segments.push(rest);
         }
     }
-    // Offsets and addresses agree in less than before.
+    // Offsets and addresses are congruent modulo a smaller alignment than before.
     let align = page_size(tables);
     for load in segments.iter_mut().filter(|segment| segment.kind == PT_LOAD) {
         load.align = load.align.min(align);
@@ -210,8 +210,8 @@ fn segments(tables: &Tables, cuts: &[Cut], segments_at: u64) -> Vec<Segment> {
     segments
 }
 
-/// The section headers. A section with a gap inside becomes several of its name, the further ones at the end of the table, so that no number of
-/// a section changes.
+/// The section headers. A section with a gap inside becomes several of the same name; the further ones are at the end of the table, so
+/// that no number of a section changes.
 fn sections(tables: &Tables, truncated: &[SectionHeader], gaps: &[Hole]) -> Vec<SectionHeader> {
     let mut sections = truncated.to_vec();
     for (index, whole) in tables.sections.iter().enumerate() {
@@ -241,7 +241,7 @@ impl Layout {
         }
     }
 
-    /// Where a byte of the file as it was is afterwards.
+    /// The new offset of a byte of the original file.
     fn moved(&self, offset: u64) -> u64 {
         cuts::moved(&self.stretches(), offset)
     }
@@ -250,7 +250,7 @@ impl Layout {
         self.cuts.iter().map(|cut| cut.from..cut.to).collect()
     }
 
-    /// Writes the headers, then takes out the cuts.
+    /// Writes the headers, then cuts.
     fn write(&self, mut file: Vec<u8>, tables: &Tables) -> Vec<u8> {
         let old_table = tables.sections.len() as u64 * SECTION_SIZE;
         let mut sections_at = tables.sections_at;
@@ -286,7 +286,7 @@ impl Layout {
         file
     }
 
-    /// Symbols in what was displaced.
+    /// Moves the symbols in the displaced stretch.
     fn move_symbols(&self, file: &mut [u8], tables: &Tables) {
         let distance = self.displaced.map_or(0, |displaced| displaced.distance());
         for table in tables.sections.iter().filter(|section| section.kind == SHT_SYMTAB) {

@@ -1,4 +1,4 @@
-//! The header, the program headers and the section headers of a 64-bit little-endian ELF file, to be changed and written back.
+//! The file header, program headers and section headers of a 64-bit little-endian ELF file, which can be changed and written back.
 
 use crate::bytes::{slice, u16_at, u32_at, u64_at};
 use crate::error::{EditError, FormatError};
@@ -67,7 +67,7 @@ impl Segment {
         bytes
     }
 
-    /// Whether these bytes of the file are loaded by it.
+    /// Whether it loads these bytes of the file.
     pub fn holds(&self, from: u64, to: u64) -> bool {
         self.kind == PT_LOAD && self.offset <= from && to <= self.offset.saturating_add(self.file_size)
     }
@@ -124,7 +124,7 @@ impl SectionHeader {
         bytes
     }
 
-    /// Where its bytes end in the file.
+    /// Offset in the file at which its bytes end.
     pub fn end(&self) -> u64 {
         if self.kind == SHT_NOBITS { self.offset } else { self.offset.saturating_add(self.size) }
     }
@@ -134,14 +134,14 @@ impl SectionHeader {
 #[derive(Debug, Clone)]
 pub(super) struct Tables {
     pub is_object: bool,
-    /// A program that is linked for one address.
+    /// Whether it is a program with a fixed address.
     pub is_fixed: bool,
     /// `e_machine`.
     pub machine: u64,
-    /// Where the program headers are in the file.
+    /// Offset of the program headers in the file.
     pub segments_at: u64,
     pub segments: Vec<Segment>,
-    /// Where the section headers are in the file.
+    /// Offset of the section headers in the file.
     pub sections_at: u64,
     pub sections: Vec<SectionHeader>,
     /// The section with the names of the sections.
@@ -165,11 +165,11 @@ impl Tables {
             return Err(FormatError::unsupported(54, "ELF file with headers of an unknown size or number"));
         }
         if section_count == 0 {
-            // More than fit: the first header counts them.
+            // More than the field can count: the first section header counts them.
             section_count = u64_at(data, sections_at.saturating_add(32), "the first section header")?;
         }
         let names = match half(62)? {
-            // More than fit: the first header names it.
+            // More sections than the field can count: the first section header names it.
             0xffff => u32_at(data, sections_at.saturating_add(40), "the first section header")? as usize,
             index => index as usize,
         };
@@ -204,7 +204,7 @@ pub(super) fn is_supported(data: &[u8]) -> bool {
     data.get(4..6) == Some(&[CLASS_64, LITTLE_ENDIAN])
 }
 
-/// Writes `bytes` over those at `at`, which the caller has found to be there.
+/// Writes `bytes` at an offset that the caller has checked.
 pub(crate) fn put(data: &mut [u8], at: u64, bytes: &[u8]) {
     let start = usize::try_from(at).unwrap_or(usize::MAX);
     if let Some(place) = start.checked_add(bytes.len()).and_then(|end| data.get_mut(start..end)) {

@@ -1,11 +1,11 @@
-//! Checks that an edited program has in memory what it had before.
+//! Checks that an edited program has the same contents in memory as before.
 
 use super::program_headers::Displaced;
 use super::replacement::range;
 use super::tables::{FILE_HEADER_SIZE, PT_LOAD, SEGMENT_SIZE, Segment, Tables};
 use crate::error::{EditError, FormatError};
 
-/// Whatever the program had in memory outside of the stretches that were `changed` must be there afterwards, at the same address.
+/// Compares the program's memory before and after the edit: outside of the `changed` stretches every byte must keep its address.
 pub(super) fn memory(
     before: &[u8],
     after: &[u8],
@@ -13,10 +13,10 @@ pub(super) fn memory(
     displaced: Option<Displaced>,
 ) -> Result<(), FormatError> {
     let (old, new) = (Tables::read(before)?, Tables::read(after)?);
-    // What may differ: the headers, and what was changed.
+    // The headers and the changed stretches may differ.
     let mut free =
         vec![(0, FILE_HEADER_SIZE), (old.segments_at, old.segments_at + old.segments.len() as u64 * SEGMENT_SIZE)];
-    // What was displaced is the same elsewhere, and new program headers stand in its place, as far as its end.
+    // The displaced stretch is compared at its new place; new program headers take its old place.
     free.extend(displaced.map(|displaced| (old.segments_at, displaced.to)));
     if let Some(Displaced { from, to, target }) = displaced
         && range(before, from, to) != loaded_at(after, &new.segments, &old.segments, target, to - from)
@@ -37,7 +37,7 @@ pub(super) fn memory(
     Ok(())
 }
 
-/// The bytes `at..stop` of the old file are loaded from the new one, too.
+/// Checks that the bytes `at..stop` of the old file are loaded from the new one, too.
 fn check_stretch(
     before: &[u8],
     segment: &Segment,
@@ -65,7 +65,7 @@ fn loaded<'a>(file: &'a [u8], segments: &[Segment], address: u64, len: u64) -> O
     })
 }
 
-/// The same, given where the bytes would be in the file as it was.
+/// The same, given the offset of the bytes in the original file.
 fn loaded_at<'a>(file: &'a [u8], segments: &[Segment], old: &[Segment], offset: u64, len: u64) -> &'a [u8] {
     let address = old.iter().find(|segment| segment.holds(offset, offset.saturating_add(len)));
     address.and_then(|segment| loaded(file, segments, segment.address_of(offset), len)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Building fatbins as nvFatbin does, with the work for all entries done side by side.
+//! Builds fatbins as nvFatbin does, and processes the entries in parallel.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,14 +17,14 @@ use crate::bytes::padding_to_8;
 #[path = "builder_tests.rs"]
 mod tests;
 
-/// Collects the images of a fatbin, then builds it: nvFatbin's job.
+/// Collects the images of a fatbin, then builds it, as nvFatbin does.
 ///
-/// Images stay borrowed, or are kept as they were given, until [`FatbinBuilder::size`], [`FatbinBuilder::write_to`] or
-/// [`FatbinBuilder::finish`] wants bytes; then those that need work are squeezed and compressed on all the threads of the current rayon
-/// pool. The bytes depend on the images, their order and the options, not on the threads.
+/// Images are kept as given until [`FatbinBuilder::size`], [`FatbinBuilder::write_to`] or [`FatbinBuilder::finish`] needs the bytes; then
+/// PTX is squeezed and images are compressed on all threads of the current rayon pool. The bytes depend on the images, their order and
+/// the options, not on the threads.
 ///
-/// Uncompressed or with Zstandard they are those of nvFatbin 13.0. Exceptions: LTO-IR is compressed as it is, while nvFatbin scrambles
-/// it; LZ4 comes from another encoder, and means the same.
+/// Uncompressed or with Zstandard they equal those of nvFatbin 13.0. Exceptions: LTO-IR is compressed unchanged, while nvFatbin scrambles
+/// it; LZ4 comes from another encoder, with the same contents.
 ///
 /// ```
 /// use offload_bundle::GpuArch;
@@ -45,13 +45,13 @@ mod tests;
 pub struct FatbinBuilder<'a> {
     options: BuilderOptions,
     entries: Vec<Pending<'a>>,
-    /// They stand behind all others.
+    /// Written behind all others.
     relocatable: Vec<Pending<'a>>,
-    /// Modules and targets of those.
+    /// Modules and targets of the relocatable entries.
     modules: HashSet<(Vec<u8>, GpuArch)>,
 }
 
-/// An entry before and after the work on it.
+/// An entry before and after encoding.
 #[derive(Debug, Clone)]
 enum Pending<'a> {
     Image { description: Description, payload: Cow<'a, [u8]>, store: Store, squeeze: bool },
@@ -59,15 +59,15 @@ enum Pending<'a> {
 }
 
 impl<'a> FatbinBuilder<'a> {
-    /// A fatbin without entries, which is a legal one.
+    /// A fatbin without entries, which is valid.
     pub fn new(options: BuilderOptions) -> Self {
         Self { options, ..Self::default() }
     }
 
     /// Adds machine code, relocatable (`ptxas -c`) or not.
     ///
-    /// `arch` says whether the entry counts as `a` or `f` code: a cubin does not always record it. An empty `identifier` is not written;
-    /// it is any bytes without a NUL, by custom the name of the source file.
+    /// `arch` decides whether the entry is labelled as `a` or `f` code: a cubin does not always record it. An empty `identifier` is not
+    /// written; it is any bytes without a NUL, by convention the name of the source file.
     ///
     /// # Errors
     /// An empty or a damaged image, or one for another architecture or pointer size.
@@ -109,7 +109,7 @@ impl<'a> FatbinBuilder<'a> {
         Ok(())
     }
 
-    /// Adds PTX in a form of the caller's own: `text` is what is looked at, `stored` what the fatbin holds, which by custom ends with a
+    /// Adds PTX in a form of the caller's choice: `text` is validated, `stored` is what the fatbin holds, which by convention ends with a
     /// NUL.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl<'a> FatbinBuilder<'a> {
     /// Adds NVVM IR for link-time optimization; `options` are those of the linker's compiler.
     ///
     /// # Errors
-    /// An empty image, or one that does not start as LTO-IR does.
+    /// An empty image, or one that does not start like LTO-IR.
     pub fn add_ltoir(
         &mut self,
         arch: GpuArch,
@@ -151,7 +151,7 @@ impl<'a> FatbinBuilder<'a> {
     /// Adds Tile IR, which nvFatbin knows from 13.1 on; it stands for all GPUs from sm_80 on.
     ///
     /// # Errors
-    /// An empty image, or one that does not start as Tile IR does.
+    /// An empty image, or one that does not start like Tile IR.
     pub fn add_tile_ir(
         &mut self,
         image: impl Into<Cow<'a, [u8]>>,
@@ -172,7 +172,7 @@ impl<'a> FatbinBuilder<'a> {
     /// Returns how many there are; an object may carry none.
     ///
     /// # Errors
-    /// No ELF object, a damaged one, or one of a module that was added already. Where images are looked at strictly, also one without
+    /// A file that is not an ELF object, a damaged object, or one of a module that was added before. With strict validation also one without
     /// relocatable PTX. Nothing is added then.
     pub fn add_relocatable(&mut self, object: impl Into<Cow<'a, [u8]>>) -> Result<usize, FatbinError> {
         let added = match object.into() {
@@ -196,16 +196,16 @@ impl<'a> FatbinBuilder<'a> {
         Ok(count)
     }
 
-    /// Adds an entry of another fatbin as it is, whatever its kind.
+    /// Adds an entry of another fatbin unchanged, whatever its kind.
     pub fn add_entry(&mut self, entry: &FatbinEntry<'a>) {
         let written = WrittenEntry { header: entry.header.to_vec(), payload: Cow::Borrowed(entry.stored) };
         self.entries.push(Pending::Written(written));
     }
 
-    /// The size in bytes of the whole fatbin. This does the work on what was added since the last time.
+    /// The size in bytes of the whole fatbin. Encodes the entries that were added since the last call.
     ///
     /// # Errors
-    /// A compressor that gave up, or an image too large for its header.
+    /// A failing compressor, or an image too large for its header.
     pub fn size(&mut self) -> Result<u64, FatbinError> {
         self.work()?;
         let sizes = self.written().map(WrittenEntry::size);
@@ -227,7 +227,7 @@ impl<'a> FatbinBuilder<'a> {
         Ok(())
     }
 
-    /// The fatbin as one piece. Images and what became of them are let go as soon as they are in it.
+    /// Returns the fatbin in one piece. Images are freed as soon as they are copied into it.
     ///
     /// # Errors
     /// Those of [`FatbinBuilder::size`], or a fatbin larger than memory.
@@ -235,7 +235,7 @@ impl<'a> FatbinBuilder<'a> {
         self.entries.append(&mut self.relocatable);
         let size = self.size()?;
         let too_large = || FatbinError::LargerThanMemory;
-        // Zeros that the system gives when they are first written to, by whichever thread that is.
+        // The system provides these zeros page by page when a thread first writes to them.
         let mut out = vec![0; usize::try_from(size).map_err(|_| too_large())?];
         let (header, mut rest) = out.split_at_mut(file_header(0).len());
         header.copy_from_slice(&file_header(size - FILE_HEADER_SIZE));
@@ -264,7 +264,7 @@ impl<'a> FatbinBuilder<'a> {
     }
 }
 
-/// Does what is left to do; what is not mere copying, side by side. Of several errors that of the first entry counts.
+/// Encodes the remaining entries, in parallel where that is more than copying. Returns the error of the first entry that fails.
 fn work_on(entries: &mut [Pending<'_>]) -> Result<(), FatbinError> {
     let mut long = Vec::new();
     for entry in entries {
@@ -275,7 +275,7 @@ fn work_on(entries: &mut [Pending<'_>]) -> Result<(), FatbinError> {
         }
     }
     match long.as_mut_slice() {
-        // Alone it need not wait for a thread to wake up.
+        // A single entry need not wait for another thread to wake up.
         [entry] => entry.work(),
         many => {
             let results: Vec<Result<(), FatbinError>> =
@@ -288,7 +288,7 @@ fn work_on(entries: &mut [Pending<'_>]) -> Result<(), FatbinError> {
 impl<'a> Pending<'a> {
     fn work(&mut self) -> Result<(), FatbinError> {
         let Pending::Image { description, payload, store, squeeze } = self else { return Ok(()) };
-        // What was given is let go when it is no longer needed, before the compressor takes memory of its own.
+        // The input is freed before the compressor allocates its memory, where possible.
         let mut payload = std::mem::take(payload);
         if *squeeze {
             payload = encode::squeezed(payload);

@@ -5,10 +5,10 @@ use std::str::FromStr;
 use super::encode::{LARGEST_PLAIN_CUBIN, Store};
 use super::{FatbinError, Host, flag};
 
-/// Which compiler driver a fatbin comes from, if it says so. Neither nvcc nor clang does.
+/// The compiler driver that a fatbin comes from, if recorded. Neither nvcc nor clang records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Producer {
-    /// Not said.
+    /// Not recorded.
     #[default]
     Unsaid,
     /// `-cuda`.
@@ -17,7 +17,7 @@ pub enum Producer {
     OpenCl,
 }
 
-/// What compression is to be good at (`-compress-mode=`), as nvFatbin and `fatbinary` 13.0 take it.
+/// What compression optimizes for (`-compress-mode=`), as in nvFatbin and `fatbinary` 13.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CompressMode {
     /// Zstandard of level 5.
@@ -25,7 +25,7 @@ pub enum CompressMode {
     Default,
     /// Zstandard of level 19, of cubins too.
     Size,
-    /// LZ4, which any driver decompresses, and fastest.
+    /// LZ4, which every driver decompresses, and the fastest.
     Speed,
     /// The same as the default.
     Balance,
@@ -37,7 +37,7 @@ impl CompressMode {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Default, Self::Size, Self::Speed, Self::Balance, Self::None];
 
-    /// The word for it in `-compress-mode=`.
+    /// Its name in `-compress-mode=`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -48,23 +48,23 @@ impl CompressMode {
         }
     }
 
-    /// The mode of that word.
+    /// The mode with that name.
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == word)
     }
 }
 
-/// How images are looked at before they are taken.
+/// How images are validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Validation {
-    /// What no driver or linker could use is refused: damaged cubins, PTX whose `.target` does not fit its label, damaged LTO-IR.
+    /// Rejects what no driver or linker could use: damaged cubins, PTX whose `.target` does not fit its label, damaged LTO-IR.
     #[default]
     Strict,
-    /// What nvFatbin 13.0 takes is taken. (It never reads a `.target`; of a cubin it reads four fields.)
+    /// Accepts what nvFatbin 13.0 accepts. (It never reads a `.target`; of a cubin it reads four fields.)
     Nvidia,
 }
 
-/// What holds for every entry of a fatbin. The defaults are nvFatbin's.
+/// Options of every entry of a fatbin. The defaults are nvFatbin's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BuilderOptions {
     /// Device code for a 64-bit host (`-64`), else for a 32-bit one (`-32`).
@@ -85,7 +85,7 @@ pub struct BuilderOptions {
     pub mode: CompressMode,
     /// The level of Zstandard, from 1 to 22, in place of the mode's own.
     pub level: Option<u8>,
-    /// How images are looked at.
+    /// How images are validated.
     pub validation: Validation,
 }
 
@@ -162,7 +162,7 @@ impl BuilderOptions {
     }
 }
 
-/// What was said so far; each field is set by the first word about it.
+/// The options so far; the first word about a field sets it.
 #[derive(Debug, Default)]
 struct Parser {
     is_64_bit: Option<bool>,
@@ -228,7 +228,7 @@ impl Parser {
     }
 }
 
-/// Sets what was not said, or agrees with what was.
+/// Sets a field, or checks that the same value was set before.
 fn agree<T: PartialEq + Copy>(said: &mut Option<T>, value: T) -> Option<()> {
     (*said.get_or_insert(value) == value).then_some(())
 }

@@ -17,7 +17,7 @@ fn lenient() -> BuilderOptions {
     BuilderOptions { validation: Validation::Nvidia, ..BuilderOptions::default() }
 }
 
-/// The code of what a builder of these options says to one image.
+/// The error code of a builder with these options for one image.
 fn code<T>(options: BuilderOptions, add: impl FnOnce(&mut FatbinBuilder<'static>) -> Result<T, FatbinError>) -> u32 {
     let mut builder = FatbinBuilder::new(options);
     let code = add(&mut builder).err().map_or(0, |error| error.code());

@@ -1,4 +1,4 @@
-//! Whether an image may become an entry, strictly or as nvFatbin sees it.
+//! Checks whether an image may become an entry, strictly or as nvFatbin does.
 
 use super::encode::{Description, Store, ltoir_version, ptx_version};
 use super::{BuilderOptions, EntryKind, FatbinError, Validation, cubin_header::CubinHeader, flag};
@@ -8,10 +8,10 @@ use crate::bytes::{u16_at, u32_at};
 use crate::cubin;
 use crate::ptx::header;
 
-/// Parts of options for PTX that the compilers of NVIDIA use among themselves.
+/// Parts of PTX options that NVIDIA's compilers use internally.
 const INTERNAL_OPTIONS: [&str; 3] = ["-uumn", "-ext-desc-file", "-ext-desc-string"];
 
-/// What the entry of a cubin says, without the flags of the fatbin.
+/// Describes the entry of a cubin, without the flags of the fatbin.
 pub(super) fn cubin(
     image: &[u8],
     arch: GpuArch,

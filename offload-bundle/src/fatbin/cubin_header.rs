@@ -1,4 +1,4 @@
-//! The few fields of a cubin that nvFatbin reads, of whatever bytes it is given.
+//! Reads the few fields of a cubin that nvFatbin reads, from arbitrary bytes.
 
 use super::encode::Block;
 use crate::bytes::{c_str, slice, u16_at, u32_at, u64_at};

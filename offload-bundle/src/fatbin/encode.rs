@@ -1,4 +1,4 @@
-//! One entry as bytes: its header with name and options, and its payload as it is stored.
+//! Encodes one entry: its header with name and options, and its stored payload.
 
 use std::borrow::Cow;
 
@@ -101,13 +101,13 @@ pub(super) enum Store {
     Lz4,
 }
 
-/// The size in bytes above which nvFatbin compresses a cubin without being asked to.
+/// The size in bytes above which nvFatbin compresses a cubin by default.
 pub(super) const LARGEST_PLAIN_CUBIN: usize = 10_000_000;
 
 /// Why an entry cannot be written.
 #[derive(Debug)]
 pub(super) enum EncodeError {
-    /// The compressor gave up.
+    /// The compressor fails.
     Compression(CompressionError),
     /// The header has 32 bits for the size of a compressed payload.
     CompressedSize(usize),
@@ -125,7 +125,7 @@ impl From<EncodeError> for FormatError {
     }
 }
 
-/// The bytes of an entry whose payload is already as it is to be before compression.
+/// Encodes an entry whose payload needs no change but compression.
 pub(super) fn encode<'a>(
     description: &Description,
     payload: Cow<'a, [u8]>,
@@ -156,7 +156,7 @@ pub(super) fn encode<'a>(
     Ok(WrittenEntry { header, payload })
 }
 
-/// The bytes of an entry whose payload is stored as it was in another fatbin; its flags already say how.
+/// Encodes an entry with the stored payload of another fatbin, whose flags record the compression.
 pub(super) fn encode_stored<'a>(
     description: &Description,
     stored: &'a [u8],
@@ -172,7 +172,7 @@ pub(super) fn encode_stored<'a>(
     Ok(WrittenEntry { header, payload: Cow::Borrowed(stored) })
 }
 
-/// PTX as it is stored (see [`super::squeeze`]), in its own memory if it has any.
+/// PTX in its stored form (see [`super::squeeze`]), in place if it is owned.
 pub(super) fn squeezed(text: Cow<'_, [u8]>) -> Cow<'static, [u8]> {
     Cow::Owned(match text {
         Cow::Borrowed(text) => ptx_squeeze::squeeze(text),
@@ -253,7 +253,7 @@ fn feature_flags(feature: ArchFeature) -> u64 {
 pub(super) fn ptx_version(text: &[u8]) -> Option<(u16, u16)> {
     const DIRECTIVE: &[u8] = b".version";
     let found = memchr::memmem::find(text, DIRECTIVE)?;
-    // What stands behind a NUL is not looked at, and most texts have theirs at the very end. One further on ends the number below.
+    // Text behind a NUL is ignored, and most texts have theirs at the very end. A later NUL ends the number below.
     if memchr::memchr(0, text.get(..found)?).is_some() {
         return None;
     }

@@ -128,17 +128,17 @@ impl fmt::Display for Compression {
 /// One image of a fatbin, borrowed from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FatbinEntry<'a> {
-    /// What it holds.
+    /// Its contents.
     pub kind: EntryKind,
     /// The architecture, with the suffix that the flags record.
     pub arch: GpuArch,
     /// Major and minor version: the `.version` of PTX, the ABI of a cubin (1 and `EI_ABIVERSION`), the version of LTO-IR.
     pub code_version: (u16, u16),
-    /// The flags as they are.
+    /// The raw flags.
     pub flags: u64,
     /// The name of the source file, as recorded; not necessarily UTF-8.
     pub identifier: Option<&'a [u8]>,
-    /// The compiler options that PTX or LTO-IR wants, as recorded; `None` for cubins.
+    /// The compiler options for PTX or LTO-IR, as recorded; `None` for cubins.
     pub options: Option<&'a [u8]>,
     /// A copy of `.nv.compat`, for cubins that the driver may finalize.
     pub compat: Option<&'a [u8]>,
@@ -148,7 +148,7 @@ pub struct FatbinEntry<'a> {
     pub stored: &'a [u8],
     /// Size in bytes before compression; 0 if the payload is not compressed.
     pub uncompressed_size: u64,
-    /// The header with its tail, as it is.
+    /// The raw header with its tail.
     pub header: &'a [u8],
     /// Where the entry's header starts, in bytes from the start of the data given.
     pub offset: u64,
@@ -180,7 +180,7 @@ impl<'a> FatbinEntry<'a> {
         })
     }
 
-    /// The first bytes of the payload, at most `len`, of which no more is decompressed than that takes.
+    /// The first bytes of the payload, at most `len`. Decompresses no more than necessary.
     ///
     /// # Errors
     /// Those of [`FatbinEntry::payload`], as far as they show there.

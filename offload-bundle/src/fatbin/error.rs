@@ -1,12 +1,12 @@
-//! What can go wrong when a fatbin is built, in the words of nvFatbin.
+//! The errors of building a fatbin, in nvFatbin's terms.
 
 use crate::FormatError;
 use crate::arch::GpuArch;
 use crate::compression::CompressionError;
 
-/// Why an image was not taken, or a fatbin not built: one variant for each code of nvFatbin.
+/// Why an image is rejected or a fatbin cannot be built: at least one variant for each code of nvFatbin.
 ///
-/// Displayed with what is wrong in this very case; [`FatbinError::code`] and [`FatbinError::text_of`] give nvFatbin's number and its
+/// Displayed with the details of the case; [`FatbinError::code`] and [`FatbinError::text_of`] give nvFatbin's number and its
 /// general text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -33,7 +33,7 @@ pub enum FatbinError {
     ElfArchMismatch {
         /// What the cubin was made for.
         image: GpuArch,
-        /// What was asked for.
+        /// The GPU named by the caller.
         wanted: GpuArch,
     },
     /// Code 3: no cubin, a damaged one, or code with pointers of another size than the fatbin's.
@@ -71,7 +71,7 @@ pub enum FatbinError {
     PtxArchMismatch {
         /// The `.target` of the PTX.
         target: GpuArch,
-        /// What was asked for.
+        /// The GPU named by the caller.
         wanted: GpuArch,
     },
     /// Code 14.

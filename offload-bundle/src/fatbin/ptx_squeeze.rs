@@ -1,15 +1,15 @@
 //! The shorter form in which `fatbinary` of CUDA 13 stores PTX, compressed or not.
 //!
-//! Its rules, as found by comparing outputs: one final NUL goes; comments go, the newline behind `//` stays; a blank or tab that follows
-//! white space goes, where "follows" is about the input's previous character and a comment counts as none; text in quotes stays
-//! as it is; one NUL is added.
+//! Its rules, as found by comparing outputs: one final NUL is removed; comments are removed, the newline behind `//` is kept; a blank or
+//! tab that follows white space is removed, where "follows" refers to the input's previous character and a comment does not count as
+//! white space; text in quotes is kept; one NUL is added.
 
 use std::ops::Range;
 
-/// The most bytes that are squeezed at a time: they fit into the fastest memory twice. Whole words, but for the last.
+/// Maximum number of bytes squeezed at a time: they fit into the L1 cache twice. Whole words, except for the last.
 const PIECE: usize = 4096;
 
-/// `ptx` without comments and needless blanks, and with a NUL behind it.
+/// Removes comments and needless blanks from PTX, and appends a NUL.
 pub fn squeeze(ptx: &[u8]) -> Vec<u8> {
     let text = ptx.strip_suffix(&[0]).unwrap_or(ptx);
     let mut out = Vec::with_capacity(text.len() + 1);
@@ -21,13 +21,13 @@ pub fn squeeze(ptx: &[u8]) -> Vec<u8> {
     out
 }
 
-/// [`squeeze`] in the memory of the text itself.
+/// [`squeeze`] in place.
 pub(super) fn squeeze_in_place(mut text: Vec<u8>) -> Vec<u8> {
     let end = text.strip_suffix(&[0]).unwrap_or(&text).len();
     let mut len = 0;
     let (mut pieces, mut room) = (Pieces::default(), [0; PIECE]);
     while let Some(piece) = pieces.next(&text[..end]) {
-        // No longer than what was read, so what was not read yet stays.
+        // The output is never longer than what was read, so it overwrites no unread text.
         let kept = piece.squeezed(&text, &mut room);
         text[len..len + kept.len()].copy_from_slice(kept);
         len += kept.len();
@@ -37,7 +37,7 @@ pub(super) fn squeeze_in_place(mut text: Vec<u8>) -> Vec<u8> {
     text
 }
 
-/// Where in a text its next piece starts.
+/// The position of the next piece in a text.
 #[derive(Default)]
 struct Pieces {
     at: usize,
@@ -51,21 +51,21 @@ struct Piece {
     range: Range<usize>,
     /// The character in front.
     previous: u8,
-    /// All of it stays.
+    /// Whether all of it is kept.
     is_kept: bool,
 }
 
 impl Pieces {
-    /// The next piece of `text`. What lies in front of it may have been overwritten meanwhile.
+    /// The next piece of `text`. The text in front of it may be overwritten already.
     fn next(&mut self, text: &[u8]) -> Option<Piece> {
         let rest = loop {
             let rest = text.get(self.at..).filter(|rest| !rest.is_empty())?;
             let Some(behind) = (!self.in_quotes).then(|| skip_comment(rest)).flatten() else { break rest };
             self.at = text.len() - behind.len();
-            // What precedes the next character is now the comment's end, which is not white space.
+            // The comment's end precedes the next character now, and is not white space.
             self.previous = b'/';
         };
-        // Slashes and quotes are rare: what lies between them needs no more than a look at white space.
+        // Slashes and quotes are rare; the text between them is checked for white space alone.
         let window = rest.get(..PIECE).unwrap_or(rest);
         let (len, is_kept) = match next_special(window, self.in_quotes) {
             Some(0) => {
@@ -84,7 +84,7 @@ impl Pieces {
 }
 
 impl Piece {
-    /// What stays of it, in `room`.
+    /// Copies the part of it that is kept into `room`.
     fn squeezed<'a>(&self, text: &[u8], room: &'a mut [u8; PIECE]) -> &'a [u8] {
         let text = &text[self.range.clone()];
         let len = if self.is_kept {
@@ -102,7 +102,7 @@ fn next_special(text: &[u8], in_quotes: bool) -> Option<usize> {
     if in_quotes { memchr::memchr(b'"', text) } else { memchr::memchr2(b'"', b'/', text) }
 }
 
-/// Copies text of at most a piece without its needless blanks into `room`, and tells how long it is then.
+/// Copies text of at most a piece into `room` without its needless blanks, and returns its new length.
 fn squeeze_plain(text: &[u8], previous: u8, room: &mut [u8; PIECE]) -> usize {
     let mut marks = [0; PIECE];
     mark_needless(text, previous, &mut marks);
@@ -111,12 +111,12 @@ fn squeeze_plain(text: &[u8], previous: u8, room: &mut [u8; PIECE]) -> usize {
     let mut len = 0;
     for (word, marks) in words.iter().zip(marks_of_words) {
         let (mut kept, mut needless) = (u64::from_le_bytes(*word), u64::from_le_bytes(*marks));
-        // The first of them without a branch: many words have one, and who knows which.
+        // The first one without a branch: many words have one, and branch prediction would fail.
         let mut count = 8 - drop_first(&mut kept, &mut needless);
         while needless != 0 {
             count -= drop_first(&mut kept, &mut needless);
         }
-        // All eight are written; what is too much is overwritten by the next.
+        // All eight bytes are written; the next word overwrites the excess.
         if let Some(place) = room.get_mut(len..).and_then(|room| room.first_chunk_mut()) {
             *place = kept.to_le_bytes();
         }
@@ -129,7 +129,7 @@ fn squeeze_plain(text: &[u8], previous: u8, room: &mut [u8; PIECE]) -> usize {
     len
 }
 
-/// Puts 1 where a blank or tab follows white space. (A loop that becomes vector code.)
+/// Sets 1 where a blank or tab follows white space. (The compiler vectorizes this loop.)
 fn mark_needless(text: &[u8], previous: u8, marks: &mut [u8; PIECE]) {
     let is_needless = |previous: u8, byte: u8| u8::from(is_blank(byte) & is_space(previous));
     let Some((&first, behind)) = text.split_first() else { return };
@@ -148,19 +148,19 @@ fn is_space(byte: u8) -> bool {
     (byte == b' ') | (byte.wrapping_sub(b'\t') < 5)
 }
 
-/// Drops the first of the needless characters of a word, those with a 1 in `needless`; what is behind it moves up. Tells how many it
-/// dropped: one or, if there is none, none.
+/// Drops the first needless character of a word, marked by a 1 in `needless`, and moves the rest up. Returns the number of dropped
+/// characters, 0 or 1.
 #[inline(always)]
 fn drop_first(word: &mut u64, needless: &mut u64) -> usize {
     let first = *needless & needless.wrapping_neg();
-    // Of no bit at all it is all characters.
+    // Without a set bit this counts all characters.
     let in_front = first.wrapping_sub(1);
     *word = *word & in_front | *word >> 8 & !in_front;
     *needless = (*needless ^ first) >> 8;
     usize::from(first != 0)
 }
 
-/// What follows the comment that `text` starts with, if it starts with one.
+/// The text behind the comment at the start of `text`, if there is one.
 fn skip_comment(text: &[u8]) -> Option<&[u8]> {
     match text {
         [b'/', b'/', rest @ ..] => {

@@ -1,4 +1,4 @@
-//! Reading fatbins.
+//! Reads fatbins.
 
 use super::entry::feature_of_flags;
 use super::{Compression, ENTRY_HEADER_SIZE, EntryKind, FILE_HEADER_SIZE, FatbinEntry, MAGIC};
@@ -18,13 +18,13 @@ pub struct Container<'a> {
 /// Reads the entries of fatbins that lie back to back, with or without zeros between and behind them.
 ///
 /// # Errors
-/// Anything that is no fatbin, or lies outside the data; offsets are relative to `data`.
+/// Data that is not a fatbin, or one that extends beyond it; offsets are relative to `data`.
 pub fn read(data: &[u8]) -> Result<Vec<FatbinEntry<'_>>, FormatError> {
     let containers = read_containers(data)?;
     Ok(containers.into_iter().flat_map(|container| container.entries).collect())
 }
 
-/// The same, but tells which fatbin an entry is in: the driver chooses among the entries of one.
+/// The same by fatbin: the driver chooses among the entries of one.
 ///
 /// # Errors
 /// Those of [`read`].
@@ -118,7 +118,7 @@ fn identifier(header: &[u8]) -> Result<Option<&[u8]>, FormatError> {
 
 /// The text of the option block: {u32 offset, u32 length}, and for cubins a zero byte in front of it.
 fn option_block(header: &[u8], kind: EntryKind) -> Result<Option<&[u8]>, FormatError> {
-    // Its block holds entry headers instead, which are of no use without the concatenated payload.
+    // Its block holds entry headers instead, which are useless without the concatenated payload.
     if kind == EntryKind::Concat {
         return Ok(None);
     }

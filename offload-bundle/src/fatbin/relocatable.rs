@@ -20,7 +20,7 @@ impl RelocatableEntry<'_> {
     }
 }
 
-/// The PTX in an object's section `__nv_relfatbin`, named as its section `__nv_module_id` says.
+/// Reads the PTX in an object's section `__nv_relfatbin`, named after its section `__nv_module_id`.
 pub(super) fn entries(object: &[u8], validation: Validation) -> Result<Vec<RelocatableEntry<'_>>, FatbinError> {
     // nvFatbin's limits: less than the identification of an ELF file is nothing.
     if object.len() < 16 {

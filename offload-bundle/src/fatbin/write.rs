@@ -1,4 +1,4 @@
-//! Writing fatbins as `fatbinary` of CUDA 13.0 does.
+//! Writes fatbins as `fatbinary` of CUDA 13.0 does.
 
 use std::borrow::Cow;
 use std::io;
@@ -44,7 +44,7 @@ pub enum CompressPolicy {
     Never,
 }
 
-/// What holds for every entry of a fatbin.
+/// Options of every entry of a fatbin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Options {
     /// Device code with debug information (`-g`).
@@ -82,18 +82,18 @@ pub struct FatbinWriter<'a> {
 }
 
 impl<'a> FatbinWriter<'a> {
-    /// A fatbin without entries, which is a legal one.
+    /// A fatbin without entries, which is valid.
     pub fn new(options: Options) -> Self {
         Self { options, entries: Vec::new() }
     }
 
     /// Adds machine code.
     ///
-    /// `arch` says whether the entry counts as `a` or `f` code: a cubin does not always record it.
-    /// An empty `identifier` is not written.
+    /// `arch` decides whether the entry is labelled as `a` or `f` code: a cubin does not always record it. An empty `identifier` is not
+    /// written.
     ///
     /// # Errors
-    /// Bytes that are no sound cubin, or one for another architecture or pointer size. Offsets are those in `bytes`.
+    /// A damaged cubin, or one for another architecture or pointer size. Offsets are those in `bytes`.
     pub fn add_cubin(
         &mut self,
         arch: GpuArch,
@@ -120,7 +120,7 @@ impl<'a> FatbinWriter<'a> {
 
     /// Adds PTX, which is stored in a shorter form (see [`super::squeeze`]).
     ///
-    /// `options` are options of ptxas that the driver is to use; they and `identifier` may be empty.
+    /// `options` are options of ptxas for the driver; they and `identifier` may be empty.
     ///
     /// # Errors
     /// Text without a `.version`.
@@ -135,10 +135,10 @@ impl<'a> FatbinWriter<'a> {
 
     /// Adds NVVM IR for link-time optimization.
     ///
-    /// Compressed, it is not stored as `fatbinary` stores it, which scrambles it; NVIDIA's linkers read it all the same.
+    /// Unlike `fatbinary`, this does not scramble compressed LTO-IR; NVIDIA's linkers read both.
     ///
     /// # Errors
-    /// Bytes that do not start as LTO-IR does.
+    /// Bytes that do not start like LTO-IR.
     pub fn add_ltoir(
         &mut self,
         arch: GpuArch,

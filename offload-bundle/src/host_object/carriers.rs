@@ -1,4 +1,4 @@
-//! Where device code is in the files of hosts of all kinds: the sections of ELF, PE/COFF and Mach-O objects, libraries and programs.
+//! Finds device code in host files: the sections of ELF, PE/COFF and Mach-O objects, libraries and programs.
 
 use goblin::mach::{Mach, MachO};
 use goblin::pe::header::CoffHeader;
@@ -27,7 +27,7 @@ pub enum CarrierKind {
 /// A section with device code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carrier<'a> {
-    /// What it holds.
+    /// Its contents.
     pub kind: CarrierKind,
     /// Its name in the file. Linkers for Windows cut names to 8 bytes.
     pub section: String,
@@ -82,7 +82,7 @@ fn of_elf(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
     Ok(found)
 }
 
-/// The sections by the file's header, which starts at `start`; in a program a signature and more stand in front of it.
+/// Reads the sections by the file's header, which starts at `start`: behind a signature in a program.
 fn of_coff(data: &[u8], start: u64) -> Result<Vec<Carrier<'_>>, FormatError> {
     let damaged = |e: goblin::error::Error| FormatError::parser(start, "damaged COFF header", e);
     let mut at =
@@ -124,7 +124,7 @@ fn of_big_coff(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
     Ok(found)
 }
 
-/// A program for DOS stands in front, which says where it ends.
+/// Skips the DOS program in front, whose header records its end.
 fn of_pe(data: &[u8]) -> Result<Vec<Carrier<'_>>, FormatError> {
     const SIGNATURE_SIZE: u64 = 4;
     let start = u32_at(data, 0x3c, "the place of the PE header")?;

@@ -3,7 +3,7 @@
 //! nvcc gives every object of `-rdc=true` an id in the section `__nv_module_id`. A device link adds an object of its own, with
 //! `def ` and the id of each of its objects in that section, the linked fatbin in `.nv_fatbin`, and a wrapper of version 2, whose last
 //! field points to the fatbins of the objects. (`crt/link.stub` and `fatbinary_section.h` of CUDA 13.0.) That array is filled at
-//! startup, so the ids are what tells which fatbins it will hold.
+//! startup, so only the ids tell which fatbins it will hold.
 
 use std::collections::HashMap;
 

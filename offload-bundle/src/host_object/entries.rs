@@ -1,4 +1,4 @@
-//! The offload entries of a host object: which kernels and variables it wants to find on the device.
+//! Reads the offload entries of a host object: the kernels and variables that it references on the device.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ pub struct HostEntry {
     pub size: u64,
 }
 
-/// How many offload entries an ELF file has, as far as the size of their section tells.
+/// Number of offload entries of an ELF file, by the size of their section.
 pub(crate) fn offload_entry_count(elf: &[u8]) -> u64 {
     super::section(elf, SECTION.as_bytes()).map_or(0, |(_, data)| data.len() as u64 / ENTRY_SIZE)
 }
@@ -108,7 +108,7 @@ fn names_by_relocation(file: &File<'_>) -> HashMap<u64, String> {
     names
 }
 
-/// The same in a linked file: the pointer is there, or a relative relocation has it as its addend.
+/// The same in a linked file: the pointer is stored, or is the addend of a relative relocation.
 fn names_by_address(file: &File<'_>, data: &[u8]) -> HashMap<u64, String> {
     let mut names = HashMap::new();
     let Some(section) = file.section_by_name(SECTION) else {
@@ -136,7 +136,7 @@ fn string_at_address(file: &File<'_>, address: u64) -> Option<String> {
     c_str(section.data().ok()?, offset, "a name").ok().map(str::to_owned)
 }
 
-/// The symbol by which a file shows that its device code is already linked and registered.
+/// The symbol that marks a file whose device code is already linked and registered.
 ///
 /// Such a symbol is local, so it is lost in a stripped file.
 pub fn registration_symbol(elf: &[u8]) -> Option<&'static str> {

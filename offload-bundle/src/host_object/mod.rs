@@ -1,4 +1,4 @@
-//! What a host file carries for the device: its kind, its device images, its offload entries.
+//! Reads what a host file carries for the device: its device images, its offload entries, its symbols.
 
 use object::elf::SHT_NOBITS;
 use object::read::elf::{FileHeader, SectionHeader};
@@ -33,11 +33,11 @@ pub struct DeviceImage<'a> {
     pub image: OffloadImage<'a>,
     /// Where its payload starts, in bytes from the start of the file given.
     pub offset: u64,
-    /// It is linked and registered already: a relocatable link (`ld -r`) has left it so, in a section of its own name.
+    /// Whether it is linked and registered already: a relocatable link (`ld -r`) leaves such images in a section of their own.
     pub finished: bool,
 }
 
-/// The device images of an ELF file: of every section of type `SHT_LLVM_OFFLOADING` or with a name that starts with `.llvm.offloading`.
+/// Reads the device images of an ELF file: of every section of type `SHT_LLVM_OFFLOADING` or with a name that starts with `.llvm.offloading`.
 ///
 /// Reads nothing but the section headers and those sections.
 ///
@@ -83,12 +83,12 @@ pub(crate) struct Section<'a> {
 }
 
 impl Section<'_> {
-    /// The section's bytes, none if it has none in the file.
+    /// The section's bytes; empty if it has none in the file.
     pub(crate) fn data<'a>(&self, elf: &'a [u8]) -> Result<&'a [u8], FormatError> {
         slice(elf, if self.in_file() == 0 { 0 } else { self.offset }, self.in_file(), "its body")
     }
 
-    /// How many bytes it takes of the file.
+    /// Number of bytes that it takes in the file.
     pub(crate) fn in_file(&self) -> u64 {
         if self.kind == SHT_NOBITS.0 { 0 } else { self.size }
     }

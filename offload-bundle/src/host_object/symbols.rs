@@ -1,4 +1,4 @@
-//! What a host file defines and wants, by name: enough to know which archive members a linker takes.
+//! Reads the symbols that a host file defines and references, which decide the archive members that a linker takes.
 
 use object::elf::{FileHeader32, FileHeader64, SHN_COMMON, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STB_LOCAL, STB_WEAK};
 use object::read::elf::{FileHeader, Sym};
@@ -9,15 +9,15 @@ use crate::FormatError;
 /// One symbol that other files can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostSymbol<'a> {
-    /// Its name, as bytes: linkers do not ask for UTF-8.
+    /// Its name, as bytes: linkers do not require UTF-8.
     pub name: &'a [u8],
-    /// The file has it (a common symbol too).
+    /// Whether the file defines it (as a common symbol, too).
     pub defined: bool,
-    /// A weak one: if it is wanted, no archive member is taken for it.
+    /// Whether it is weak: an undefined weak symbol takes no archive member.
     pub weak: bool,
 }
 
-/// The symbols of an ELF object (from `.symtab`) or, with `dynamic`, of a shared library (from `.dynsym`).
+/// Reads the symbols of an ELF object (from `.symtab`) or, with `dynamic`, of a shared library (from `.dynsym`).
 ///
 /// # Errors
 /// A damaged header, section table or symbol table.

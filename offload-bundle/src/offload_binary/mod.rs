@@ -31,7 +31,7 @@ const STRING_PAIR_SIZE_V2: u64 = 24;
 /// What an image is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ImageKind {
-    /// Not said.
+    /// Not recorded.
     None,
     /// An object file of the target.
     Object,
@@ -236,7 +236,7 @@ impl<'a> Blob<'a> {
 
     /// Appends the images; errors are relative to the blob.
     fn read(&self, images: &mut Vec<OffloadImage<'a>>) -> Result<(), FormatError> {
-        // Entries that share one table of strings could make a small blob ask for very much memory.
+        // Entries that share one table of strings could let a small blob allocate very much memory.
         let mut strings_left = self.data.len() as u64 / STRING_PAIR_SIZE_V1;
         for index in 0..self.entry_count {
             let offset =

@@ -113,7 +113,7 @@ fn packed(plain: &[u8], packing: Packing) -> Result<Vec<u8>, FormatError> {
     Ok(out)
 }
 
-/// The same offload binaries with the compressed ones among them decompressed, as [`super::read_all`] wants them; borrowed if none is
+/// Decompresses the compressed ones of several offload binaries, as [`super::read_all`] needs them; borrowed if none is
 /// compressed.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ fn newer(version: u32, inflated: u64) -> Vec<u8> {
             out.extend(number.to_le_bytes());
         }
     }
-    // The value is as long as it says, whatever follows it.
+    // The value has its recorded length, whatever follows it.
     for number in [text_at, text_at + 5, 5] {
         out.extend(number.to_le_bytes());
     }

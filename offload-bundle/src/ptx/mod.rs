@@ -1,4 +1,4 @@
-//! PTX as text: its header, its symbols, its debug information, and how several modules become one. (PTX ISA manual, chapters 4 and 5
+//! Reads PTX text: its header, its symbols and its debug information; joins several modules into one. (PTX ISA manual, chapters 4 and 5
 //! and section 11.6.)
 
 mod debug_info;

@@ -1,4 +1,4 @@
-//! Archives: members that become smaller, and the index that says where each member is.
+//! Rewrites archives whose members become smaller, and their index of symbols.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,12 @@ use crate::listing::Row;
 const MAGIC_SIZE: u64 = 8;
 const HEADER_SIZE: u64 = 60;
 
-/// A member as it stands in the file, tables included.
+/// A member as stored in the file; tables count as members here.
 struct Raw<'a> {
     /// Where its header starts.
     offset: u64,
     header: &'a [u8],
-    /// With a BSD name in front, if it has one.
+    /// Preceded by its BSD name, if it has one.
     data: &'a [u8],
 }
 
@@ -45,7 +45,7 @@ pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<EditedFile<'static>,
             index_at = Some((out.len(), raw));
         }
         let end = raw.offset.saturating_add(HEADER_SIZE).saturating_add(raw.data.len() as u64);
-        // Both come in the order of the file, but tables are no members, and members may be empty.
+        // Both lists are in the order of the file, but tables are in `raws` alone, and members may be empty.
         while members.next_if(|member| member.offset < raw.offset.saturating_add(HEADER_SIZE)).is_some() {}
         let member = members.next_if(|member| (raw.offset..end).contains(&member.offset));
         match member {
@@ -60,7 +60,7 @@ pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<EditedFile<'static>,
                     let offset = row.offset.saturating_add(member.offset);
                     Row { member: name(), offset, ..row }
                 }));
-                // A BSD name stands in front of the member.
+                // A BSD name precedes the member.
                 let in_front = raw.data.len().saturating_sub(bytes.len());
                 let in_front = raw.data.get(..in_front).unwrap_or_default();
                 append(&mut out, raw, &[in_front, &of_member.bytes])?;
@@ -133,7 +133,7 @@ fn rewrite_index(out: &mut [u8], at: usize, raw: &Raw<'_>, moves: &[(u64, u64)])
             }
         }
         name if name == b"__.SYMDEF" || name == b"__.SYMDEF SORTED" => {
-            // A name in front, then the size in bytes of the pairs {u32 name, u32 member}, little endian.
+            // A name, then the size in bytes of the pairs {u32 name, u32 member}, little endian.
             let skipped = if raw.header.starts_with(b"#1/") { bsd_name_size(raw) } else { 0 };
             let size = u32_at(index, skipped as u64, "the archive's index").map_err(|e| e.shifted(raw.offset))?;
             let pairs = index.get_mut(skipped + 4..).unwrap_or_default();
@@ -155,7 +155,7 @@ fn bsd_name_size(raw: &Raw<'_>) -> usize {
     field.and_then(|field| field.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The big-endian numbers of `width` bytes behind their count, which is as wide as `count_width`.
+/// The big-endian numbers of `width` bytes that follow their count of `count_width` bytes.
 fn entries(
     index: &mut [u8],
     count_width: usize,

@@ -1,4 +1,4 @@
-//! Which bytes of a file a choice changes: containers, written again with fewer images.
+//! Finds the bytes of a file that a choice of images changes, and rewrites the containers with fewer images.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use crate::host_object::{self, Section};
 use crate::listing::{self, Found, Row};
 use crate::offload_binary::{self, ImageToWrite, OffloadImage, OffloadKinds};
 
-/// What is to happen to a file.
+/// The changes to a file.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// By offset, without overlaps.
+    /// Sorted by offset, without overlaps.
     pub edits: Vec<Replacement>,
     pub dropped: Vec<Row>,
     pub kept: usize,
@@ -28,7 +28,7 @@ impl Plan {
         self.kept += other.kept;
     }
 
-    /// For a file that is nothing but containers: what is behind moves up.
+    /// Applies the edits to a file that consists of containers: the bytes behind an edit move up.
     pub fn spliced(self, data: Cow<'_, [u8]>) -> EditedFile<'_> {
         if self.edits.is_empty() {
             return EditedFile { bytes: data, zeroed: 0, dropped: self.dropped };
@@ -45,7 +45,7 @@ impl Plan {
         EditedFile { bytes: Cow::Owned(bytes), zeroed: 0, dropped: self.dropped }
     }
 
-    /// For an ELF file.
+    /// Applies the edits to an ELF file.
     ///
     /// # Errors
     /// Those of [`elf_edit::shrink`].
@@ -58,7 +58,7 @@ impl Plan {
         Ok(EditedFile { bytes: Cow::Owned(shrunk.bytes), zeroed: shrunk.zeroed, ..unchanged })
     }
 
-    /// Counts an image; whether it goes.
+    /// Counts an image and returns whether it is dropped.
     fn decide(&mut self, row: &Row, choice: &Choice) -> bool {
         let goes = choice.drops(row);
         if goes {
@@ -70,7 +70,7 @@ impl Plan {
     }
 }
 
-/// The edits of the sections with device code.
+/// Finds the edits of the sections with device code.
 pub(super) fn of_elf(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> {
     let mut plan = Plan::default();
     for section in host_object::sections(data)? {
@@ -103,9 +103,9 @@ enum SectionKind {
     Other,
     Fatbins,
     OffloadBinaries,
-    /// HIP's: they stay as they are.
+    /// HIP bundles, which cannot be rewritten.
     Bundles,
-    /// Images whose first and last bytes the program knows by address.
+    /// Images that the program finds by address.
     Registered,
 }
 
@@ -131,7 +131,7 @@ fn refuse_registered(data: &[u8], base: u64, choice: &Choice) -> Result<Plan, Fo
     Ok(plan)
 }
 
-/// Refuses to drop images of HIP's bundles, by their ids alone: whole bundles take gigabytes.
+/// Rejects a choice that drops images of HIP bundles. Reads the ids alone, since whole bundles take gigabytes.
 pub(super) fn refuse_bundles(data: &[u8], base: u64, choice: &Choice) -> Result<(), FormatError> {
     let ids = hip_bundle::ids(data).map_err(|e| e.shifted(base))?;
     match ids.iter().find(|found| choice.drops(&listing::row_of_id(&found.id, base.saturating_add(found.offset)))) {
@@ -143,7 +143,7 @@ pub(super) fn refuse_bundles(data: &[u8], base: u64, choice: &Choice) -> Result<
     }
 }
 
-/// The edits of the fatbins in `data`, which starts at `base` of the file.
+/// Finds the edits of the fatbins in `data`, which starts at `base` of the file.
 pub(super) fn of_fatbins(data: &[u8], base: u64, choice: &Choice) -> Result<Plan, FormatError> {
     let containers = fatbin::read_containers(data).map_err(|e| e.shifted(base))?;
     let images = listing::images_of_fatbin(data, base, OffloadKinds::CUDA)?;
@@ -170,7 +170,7 @@ fn refuse_empty(is_empty: bool, choice: &Choice, container: &'static str, at: u6
     Ok(())
 }
 
-/// The fatbin without some entries, the others byte for byte. `data` starts at `base` of the file.
+/// Rewrites a fatbin without some entries; the others stay byte for byte. `data` starts at `base` of the file.
 fn rewritten_fatbin(
     data: &[u8],
     base: u64,
@@ -196,7 +196,7 @@ fn rewritten_fatbin(
     Ok(Replacement { offset: at(start), len, parts })
 }
 
-/// One edit of all the offload binaries in `data`, which starts at `base` of the file; nothing refers to one of them.
+/// Makes one edit of all the offload binaries in `data`, which starts at `base` of the file: nothing refers to a single one of them.
 pub(super) fn of_offload_binaries(data: &[u8], base: u64, choice: &Choice) -> Result<Plan, FormatError> {
     let mut plan = Plan::default();
     let mut bytes = Vec::new();
@@ -204,7 +204,7 @@ pub(super) fn of_offload_binaries(data: &[u8], base: u64, choice: &Choice) -> Re
     while at < data.len() as u64 {
         let size = u64_at(data, at.saturating_add(8), "the size of the offload binary").map_err(|e| e.shifted(base))?;
         let blob = slice(data, at, size, "the offload binary").map_err(|e| e.shifted(base))?;
-        // One of no bytes would be read for ever.
+        // An empty one would be read in an endless loop.
         if blob.is_empty() {
             return Err(FormatError::damaged(
                 base.saturating_add(at),
@@ -223,7 +223,7 @@ pub(super) fn of_offload_binaries(data: &[u8], base: u64, choice: &Choice) -> Re
     Ok(plan)
 }
 
-/// Appends one offload binary as it is if nothing of it goes, else what stays of it.
+/// Appends one offload binary: unchanged if all of its images stay, else with those that stay.
 fn append_blob(out: &mut Vec<u8>, blob: &[u8], base: u64, choice: &Choice, plan: &mut Plan) -> Result<(), FormatError> {
     let mut kept = Vec::new();
     let mut is_changed = false;
@@ -249,7 +249,7 @@ fn append_blob(out: &mut Vec<u8>, blob: &[u8], base: u64, choice: &Choice, plan:
     Ok(())
 }
 
-/// The image, or if it is a fatbin, what stays of that.
+/// The image, or if it is a fatbin, its entries that stay.
 fn what_stays<'i, 'a>(
     image: &'i OffloadImage<'a>,
     found: &[Found<'a>],

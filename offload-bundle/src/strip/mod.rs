@@ -21,16 +21,16 @@ use crate::listing::Row;
 use crate::offload_binary;
 use crate::selection::Selector;
 
-/// Which images go.
+/// Selects the images to drop.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    /// Images that any of these means go.
+    /// Images that any of these selects are dropped.
     pub drop: Vec<Selector>,
-    /// If there are any, images that none of these means go, too.
+    /// If not empty, images that none of these selects are dropped, too.
     pub keep: Vec<Selector>,
-    /// If there are any, only images in these sections of an object, library or program can go.
+    /// If not empty, only images in these sections of an object, library or program are dropped.
     pub sections: Vec<String>,
-    /// A container may end up without any image; a program that loads such a one finds no kernel in it.
+    /// Allows a container to end up empty; a program that loads such a container finds no kernel in it.
     pub allow_empty: bool,
 }
 
@@ -44,7 +44,7 @@ impl Choice {
         unwanted || self.drop.iter().any(|selector| selector.matches(row))
     }
 
-    /// The same for the images of one section, whose rows do not name it.
+    /// Narrows the choice to one section, whose rows do not name it.
     fn within(&self, section: &str) -> Self {
         let is_meant = self.sections.iter().any(|meant| meant == section);
         let sections = if is_meant { Vec::new() } else { self.sections.clone() };
@@ -52,31 +52,31 @@ impl Choice {
     }
 }
 
-/// A file without the images that were to go.
+/// A file without the dropped images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stripped<'a> {
-    /// The whole file; as given if nothing was to go.
+    /// The whole file; as given if no image was dropped.
     pub bytes: Cow<'a, [u8]>,
-    /// What happened.
+    /// What was dropped and kept.
     pub summary: Summary,
 }
 
-/// What happened to a file. The field names are the keys of the JSON output.
+/// What was dropped from a file and kept in it. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Size of the file in bytes before.
     pub size_before: u64,
     /// Size of the file in bytes after.
     pub size_after: u64,
-    /// Bytes of containers that went but stay in the file as zeros, since its layout leaves no other way.
+    /// Bytes of dropped images that stay in the file as zeros, because its layout cannot lose them.
     pub zeroed: u64,
-    /// The images that went, with their places in the file before.
+    /// The dropped images, with their offsets in the file before.
     pub dropped: Vec<Row>,
-    /// How many images stay.
+    /// Number of images that stay.
     pub kept: usize,
 }
 
-/// What became of one file, or of one member of an archive.
+/// One edited file, or one member of an archive.
 struct EditedFile<'a> {
     bytes: Cow<'a, [u8]>,
     zeroed: u64,
@@ -89,7 +89,7 @@ impl<'a> EditedFile<'a> {
     }
 }
 
-/// Takes device images out of a fatbin, an offload binary, an ELF object, executable or shared library, or an archive of those.
+/// Drops device images from a fatbin, an offload binary, an ELF object, executable or shared library, or an archive of those.
 ///
 /// # Errors
 /// A damaged file, one of a kind or layout that cannot be stripped, and a choice that would leave a container empty.

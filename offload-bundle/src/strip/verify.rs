@@ -1,4 +1,4 @@
-//! A last look at the result: what is to stay is there, byte for byte.
+//! Checks the result before the caller gets it: the images that stay are there, byte for byte.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -7,7 +7,7 @@ use super::Choice;
 use crate::error::{EditError, FileError, FormatError};
 use crate::listing::{self, Row};
 
-/// Our own reader must find in `after` the images of `before` that were to stay, and nothing else; returns how many they are.
+/// Compares the images that this crate's readers find in `after` with those of `before` that stay, and returns their number.
 pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usize, FileError> {
     let mut expected = contents(before)?;
     expected.retain(|image| !choice.drops(&image.row));
@@ -27,7 +27,7 @@ pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usi
     Ok(found.len())
 }
 
-/// An image without its place, and its bytes.
+/// An image with its bytes, without its offset.
 struct KeptImage {
     row: Row,
     bytes: Bytes,
@@ -37,7 +37,7 @@ struct KeptImage {
 enum Bytes {
     /// In the file.
     In(Range<usize>),
-    /// In what a container of the file was decompressed to, by their digest.
+    /// In the decompressed form of a container, by their digest.
     Unpacked(u64),
 }
 

@@ -1,4 +1,4 @@
-//! What `--image` says, and the file that it names.
+//! Parses `--image`, and reads the file that it names.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub enum FatbinImageKind {
     LtoIr,
     /// Has no architecture: it is for all GPUs.
     TileIr,
-    /// A host object, whose own entries say what they are for.
+    /// A host object, whose entries record their own targets.
     Relocatable,
 }
 
@@ -77,7 +77,7 @@ impl ImageSpec {
 }
 
 impl FatbinImage {
-    /// Reads the file, and lets it say what the specification leaves out.
+    /// Reads the file, and derives from it what the specification leaves out.
     pub fn read(spec: &ImageSpec) -> Result<Self, String> {
         if let Some((key, _)) =
             spec.pairs.iter().find(|(key, _)| !matches!(key.as_str(), "kind" | "arch" | "sm" | "code"))
@@ -160,7 +160,7 @@ fn arch_of(kind: FatbinImageKind, bytes: &[u8]) -> Option<GpuArch> {
             std::str::from_utf8(bytes).ok()?.lines().find_map(target)
         }
         FatbinImageKind::LtoIr => None,
-        // The builder asks for none.
+        // The builder needs none.
         FatbinImageKind::TileIr | FatbinImageKind::Relocatable => Some(GpuArch::plain(80)),
     }
 }

@@ -27,8 +27,8 @@ use names::{Names, PartStatements, StatementId};
 use order::Step;
 use scan::{Linkage, Statement, StatementKind};
 
-/// Joins the PTX of partitions of one program. Of each name that several parts see one definition stays, a strong one if there is one.
-/// Local names stay apart, except constants of the same text.
+/// Joins the PTX of partitions of one program. Of each name that several parts share one definition is kept, a strong one if there is one.
+/// Local names stay distinct, except constants of the same text.
 ///
 /// # Errors
 /// Parts of different versions or targets, with full debug information, or with a name that means two things, and text that LLVM does
@@ -113,7 +113,7 @@ fn split_file(text: &[u8]) -> Option<(u64, &[u8])> {
     number.map(|number| (number, name))
 }
 
-/// The joined module while it is written.
+/// Writes the joined module.
 struct Joiner<'j, 'a> {
     parts: &'j [PartStatements<'a>],
     names: &'j Names<'a>,
@@ -148,7 +148,7 @@ impl<'a> Joiner<'_, 'a> {
         found
     }
 
-    /// Whether this is the one statement of its name that stays. Local ones all do.
+    /// Whether this statement of its name is kept. Local ones all are.
     fn stays(&self, place: StatementId, statement: &Statement<'_>) -> bool {
         match self.names.shared.get(statement.name) {
             Some(shared) if statement.linkage != Linkage::Local => shared.chosen() == Some(place),
@@ -156,7 +156,7 @@ impl<'a> Joiner<'_, 'a> {
         }
     }
 
-    /// First, all functions that may be called before they are defined.
+    /// First come all functions that may be called before they are defined.
     fn function_declarations(&mut self) -> Result<(), JoinError> {
         for (place, statement) in self.each(|kind| kind == StatementKind::Function) {
             if !self.stays(place, &statement) {
@@ -171,7 +171,7 @@ impl<'a> Joiner<'_, 'a> {
         Ok(())
     }
 
-    /// Then the variables: those that nobody defines, then each behind what its value names.
+    /// Then the variables: undefined ones, then each behind what its value names.
     fn variables(&mut self) -> Result<(), JoinError> {
         for (place, statement) in
             self.each(|kind| matches!(kind, StatementKind::Variable { .. } | StatementKind::Other))
@@ -193,7 +193,7 @@ impl<'a> Joiner<'_, 'a> {
         Ok(())
     }
 
-    /// The bodies.
+    /// Then the functions with their bodies.
     fn functions(&mut self) -> Result<(), JoinError> {
         for (place, statement) in self.each(|kind| kind == StatementKind::Function) {
             if statement.has_body && self.stays(place, &statement) {
@@ -203,7 +203,7 @@ impl<'a> Joiner<'_, 'a> {
         Ok(())
     }
 
-    /// Aliases, which want their functions defined; sections; files.
+    /// Last, aliases, which need their functions defined, sections and files.
     fn rest(&mut self, files: &[&[u8]]) -> Result<(), JoinError> {
         let mut written = HashSet::new();
         for (place, statement) in self.each(|kind| matches!(kind, StatementKind::Alias | StatementKind::Section)) {

@@ -1,5 +1,4 @@
-//! Which name means what in the joined module: one definition of each name that several parts see, and local
-//! names that stay apart.
+//! Resolves the names of the joined module: one definition of each name that several parts share, and local names that stay distinct.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,17 +12,17 @@ pub type PartStatements<'a> = Vec<Statement<'a>>;
 /// A statement: part and place in it.
 pub type StatementId = (usize, usize);
 
-/// What is known of a name that is not local.
+/// A name that is not local.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// The definition that stays.
+    /// The prevailing definition.
     pub definition: Option<StatementId>,
-    /// What stays where no part defines the name.
+    /// The declaration that is kept if no part defines the name.
     pub declaration: Option<StatementId>,
 }
 
 impl Shared {
-    /// What stays.
+    /// The statement that is kept.
     pub fn chosen(&self) -> Option<StatementId> {
         self.definition.or(self.declaration)
     }
@@ -32,11 +31,11 @@ impl Shared {
 /// The names of all parts.
 #[derive(Debug, Default)]
 pub struct Names<'a> {
-    /// Those that are not local.
+    /// The names that are not local.
     pub shared: HashMap<&'a [u8], Shared>,
-    /// Local constants that an earlier part has, and where.
+    /// Local constants that equal one of an earlier part, with the place of that.
     pub folded: HashMap<StatementId, StatementId>,
-    /// What changes in each part.
+    /// The changes to each part.
     pub changes: Vec<Changes<'a>>,
     /// Functions that are not local and that some part declares: they may be used before their definition.
     pub declared: HashSet<&'a [u8]>,
@@ -53,10 +52,10 @@ fn named<'p, 'a>(parts: &'p [PartStatements<'a>]) -> impl Iterator<Item = (State
     parts.iter().enumerate().flat_map(places).filter(is_named)
 }
 
-/// Decides about every name.
+/// Resolves every name.
 ///
 /// # Errors
-/// A name that means two things in two parts.
+/// A name that differs between two parts.
 pub fn resolve<'a>(parts: &[PartStatements<'a>]) -> Result<Names<'a>, JoinError> {
     let mut names = Names::default();
     for (place, statement) in named(parts) {
@@ -85,8 +84,8 @@ fn choose(shared: &mut Shared, place: StatementId, statement: &Statement<'_>, pa
     }
 }
 
-/// Whether a declaration of an undefined name is better than an earlier one: that of an alias over that of
-/// something elsewhere, what comes back over what does not, what is aligned more.
+/// Whether a declaration of an undefined name is better than an earlier one: that of an alias over that of something elsewhere, what
+/// comes back over what does not, what is aligned more.
 fn prefer(new: &Statement<'_>, old: &Statement<'_>) -> bool {
     if (new.linkage == Linkage::Extern) != (old.linkage == Linkage::Extern) {
         return old.linkage == Linkage::Extern;
@@ -103,7 +102,7 @@ fn alignment(statement: &Statement<'_>) -> u64 {
     words.nth(1).and_then(|number| number.parse().ok()).unwrap_or(1)
 }
 
-/// A name must be the same thing in all parts: calls in one rely on what the function is there.
+/// A name must mean the same in all parts: calls rely on the signature of the function.
 fn check(names: &Names<'_>, parts: &[PartStatements<'_>]) -> Result<(), JoinError> {
     for (place, statement) in named(parts).filter(|(_, statement)| statement.linkage != Linkage::Local) {
         let chosen = names.shared.get(statement.name).and_then(Shared::chosen).filter(|chosen| *chosen != place);
@@ -121,12 +120,12 @@ fn check(names: &Names<'_>, parts: &[PartStatements<'_>]) -> Result<(), JoinErro
     Ok(())
 }
 
-/// A definition of a variable that cannot give way to another one.
+/// Whether a definition of a variable cannot be replaced by another one.
 fn is_final(statement: &Statement<'_>) -> bool {
     matches!(statement.linkage, Linkage::Visible | Linkage::Common)
 }
 
-/// A local name that other parts use too gets another one in all parts but the first.
+/// Renames a local name that several parts use, in all parts but the first.
 fn rename_locals<'a>(names: &mut Names<'a>, parts: &[PartStatements<'a>]) {
     names.changes = (0..parts.len()).map(|part| Changes { part, ..Changes::default() }).collect();
     let everything: HashSet<&[u8]> = named(parts).map(|(_, statement)| statement.name).collect();
@@ -154,7 +153,7 @@ fn is_same_constant(statement: &Statement<'_>, first: &Statement<'_>) -> bool {
     statement.kind == (StatementKind::Variable { constant: true }) && plain && first.text == statement.text
 }
 
-/// `NAME$jPART`, made longer until nobody has it.
+/// `NAME$jPART`, extended until it is unique.
 fn fresh(name: &[u8], part: usize, taken: &HashSet<&[u8]>) -> Vec<u8> {
     let mut new = [name, format!("$j{part}").as_bytes()].concat();
     while taken.contains(&new[..]) {

@@ -1,4 +1,4 @@
-//! The order of variables: a value that names another variable comes behind it, in whatever part that is.
+//! Orders variables: a variable whose value names another one follows it, in whatever part that is.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ pub enum Step {
     Announce(StatementId),
 }
 
-/// All variables that stay, each once.
+/// Orders all variables that are kept, each once.
 ///
 /// # Errors
 /// A circle through a local variable, which cannot be announced.
@@ -62,7 +62,7 @@ impl<'s, 'a> Sorter<'s, 'a> {
         Sorter { parts, roots, known, seen: HashMap::new(), announced: HashSet::new(), steps: Vec::new() }
     }
 
-    /// Writes a variable behind all that its value names. On a stack of its own: chains may be long.
+    /// Orders a variable behind everything that its value names. Uses a stack of its own, since chains may be long.
     fn visit(&mut self, root: StatementId) -> Result<(), JoinError> {
         if self.seen.contains_key(&root) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Statements written out again: names replaced, files renumbered, comments taken out.
+//! Rewrites statements: replaces names, renumbers files, removes comments.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ impl Changes<'_> {
     /// Writes `text` with the changes.
     ///
     /// # Errors
-    /// The text has a name of its own that a new one would mean something else to.
+    /// A new name that the text already uses.
     pub fn apply(&self, text: &[u8], out: &mut Vec<u8>) -> Result<(), JoinError> {
         if self.names.is_empty() && self.files.is_empty() {
             out.extend_from_slice(text);
@@ -60,7 +60,7 @@ impl Changes<'_> {
         Ok(())
     }
 
-    /// A bit for each length of a name that is looked for: most words need no look-up.
+    /// A bit for each length of a name to replace: most words need no look-up.
     fn lengths(&self) -> u64 {
         let names = self.names.keys().map(|name| name.len()).chain(self.taken.iter().map(Vec::len));
         names.fold(0, |bits, length| bits | 1_u64 << length.min(63))
@@ -105,11 +105,11 @@ fn plain(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The statement that declares a function before its definition. ptxas wants the definition's own linkage and
+/// The statement that declares a function before its definition. ptxas requires the definition's own linkage and
 /// `.noreturn` in it.
 pub fn declaration(definition: &Statement<'_>) -> Vec<u8> {
     let mut text = plain(definition.head());
-    // Kernels say more behind their parameters (`.maxntid`), which belongs to the definition.
+    // Kernels have further directives behind their parameters (`.maxntid`), which belong to the definition.
     let end = text.iter().rposition(|byte| *byte == b')').map_or(text.len(), |place| place + 1);
     let noreturn = contains(&text[end..], b".noreturn");
     // Parentheses behind the parameters would hide the end of these.
@@ -134,7 +134,7 @@ pub fn signature(statement: &Statement<'_>) -> Vec<u8> {
     text[..end].iter().copied().filter(|byte| *byte != b' ').collect()
 }
 
-/// Whether a declaration says that the function does not come back.
+/// Whether a function is declared as `.noreturn`.
 pub fn is_noreturn(statement: &Statement<'_>) -> bool {
     contains(&plain(statement.head()), b".noreturn")
 }

@@ -1,6 +1,6 @@
-//! PTX text as a list of module-scope statements. Bodies are stepped over, not read.
+//! Splits PTX text into module-scope statements. Bodies are skipped.
 
-/// Who sees a name.
+/// The linkage of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Linkage {
     /// This module alone.
@@ -15,14 +15,14 @@ pub enum Linkage {
     Visible,
 }
 
-/// What a statement declares, defines or says.
+/// The kind of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatementKind {
     /// `.func` and `.entry`.
     Function,
     /// A variable outside functions; `.const` or another space.
     Variable {
-        /// Nobody on the device can write to it.
+        /// Whether it is in constant memory.
         constant: bool,
     },
     /// `.alias`.
@@ -40,13 +40,13 @@ pub enum StatementKind {
 /// One statement of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statement<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: StatementKind,
     /// Of the name.
     pub linkage: Linkage,
-    /// What it is about; empty where it has no name.
+    /// The name that it declares or defines; empty if it has none.
     pub name: &'a [u8],
-    /// All of it, from its first directive to its `;`, `}` or the end of its line.
+    /// The whole text, from its first directive to its `;`, `}` or the end of its line.
     pub text: &'a [u8],
     /// Bytes of `text` in front of the body or value.
     pub head: usize,
@@ -97,12 +97,12 @@ pub fn in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%')
 }
 
-/// Where a run of name bytes that begins at `start` ends.
+/// The end of the run of name bytes that begins at `start`.
 pub fn name_end(text: &[u8], start: usize) -> usize {
     text[start..].iter().position(|byte| !in_name(*byte)).map_or(text.len(), |length| start + length)
 }
 
-/// Where a comment or string at `start` ends; `None`: there is none.
+/// The end of the comment or string at `start`; `None` if there is none.
 pub fn quiet_end(text: &[u8], start: usize) -> Option<usize> {
     let rest = &text[start..];
     let length = match rest {
@@ -111,7 +111,7 @@ pub fn quiet_end(text: &[u8], start: usize) -> Option<usize> {
         [b'/', b'*', inside @ ..] => inside.windows(2).position(|pair| pair == b"*/").map(|length| length + 4),
         _ => return None,
     };
-    // One that is not closed goes on to the end.
+    // An unterminated one extends to the end.
     Some(length.map_or(text.len(), |length| start + length))
 }
 
@@ -131,7 +131,7 @@ struct Draft<'a> {
 }
 
 impl<'a> StatementScanner<'a> {
-    /// Steps over blanks and comments. `false`: that was all.
+    /// Skips blanks and comments; returns `false` at the end of the text.
     fn skip_blank(&mut self) -> bool {
         while let Some(byte) = self.text.get(self.at) {
             if byte.is_ascii_whitespace() {
@@ -192,7 +192,7 @@ impl<'a> StatementScanner<'a> {
         Statement { kind, linkage: Linkage::Local, name: b"", text, head: text.len(), has_body: false }
     }
 
-    /// Reads to the end of a statement. `true`: it has a body.
+    /// Reads to the end of a statement; returns whether it has a body.
     fn tokens(&mut self, draft: &mut Draft<'a>) -> Result<bool, SyntaxError> {
         while self.skip_blank() {
             let byte = self.text[self.at];
@@ -242,7 +242,7 @@ impl<'a> StatementScanner<'a> {
         self.at = end;
     }
 
-    /// A word behind a dot; stays in front of the byte that ends it, less one.
+    /// Reads a word behind a dot, and stops at its last byte.
     fn directive(&mut self, draft: &mut Draft<'a>) {
         let end = name_end(self.text, self.at + 1);
         let word = &self.text[self.at + 1..end];
@@ -266,7 +266,7 @@ impl<'a> StatementScanner<'a> {
         }
     }
 
-    /// Steps over braces and all in them.
+    /// Skips braces with their contents.
     fn block(&mut self) -> Result<(), SyntaxError> {
         let mut depth = 0_usize;
         while let Some(byte) = self.text.get(self.at) {

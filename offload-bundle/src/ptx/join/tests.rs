@@ -1,4 +1,4 @@
-//! Joined texts, and no panic on any bytes. What ptxas makes of them is in `tests/ptx_join.rs`.
+//! Tests of joined texts, and of arbitrary bytes. `tests/ptx_join.rs` assembles joined texts with ptxas.
 
 use proptest::prelude::*;
 
@@ -242,7 +242,7 @@ proptest! {
     #[test]
     fn any_pieces_are_joined_or_refused(one in pieces(), two in pieces()) {
         let _ = joined(&[&one, &two]);
-        // What is taken once is taken again.
+        // An accepted result is accepted again.
         if let Ok(text) = joined(&[&one]) {
             prop_assert!(join(&[text.as_bytes()]).is_ok(), "{text}");
         }

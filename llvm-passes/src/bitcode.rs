@@ -247,6 +247,15 @@ impl<'a> BitReader<'a> {
         if width > 64 {
             return None;
         }
+        // Far from the end of the bytes, one load has all bits of any width that occurs.
+        let start = self.bit / 8;
+        if width <= 56
+            && let Some(bytes) = self.bytes.get(start..).and_then(<[u8]>::first_chunk)
+        {
+            let value = u64::from_le_bytes(*bytes) >> (self.bit % 8) & ((1 << width) - 1);
+            self.bit += width as usize;
+            return Some(value);
+        }
         let mut value = 0;
         for place in 0..width {
             let byte = *self.bytes.get(self.bit / 8)?;
@@ -318,6 +327,19 @@ mod tests {
         assert_eq!(version_in("LLVM22.1.8").as_deref(), Some("22.1.8"));
         assert_eq!(version_in("LLVM23.1.0-rust-1.99.0").as_deref(), Some("23.1.0"));
         assert_eq!(version_in("APPLE_1_1600"), None);
+    }
+
+    #[test]
+    fn bits_are_the_same_near_the_end_and_far_from_it() {
+        let bytes: Vec<u8> = (0..16u8).map(|byte| byte.wrapping_mul(0x9d) ^ 0x5a).collect();
+        for (bit, width) in (0..64).flat_map(|bit| (0..=64).map(move |width| (bit, width))) {
+            let expected = (0..width).fold(0u64, |value, place| {
+                let at = bit + place as usize;
+                value | u64::from(bytes[at / 8] >> (at % 8) & 1) << place
+            });
+            assert_eq!(BitReader::new(&bytes, bit).fixed(width), Some(expected), "{width} bits at {bit}");
+        }
+        assert_eq!(BitReader::new(&bytes, 120).fixed(9), None);
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub fn watch_mapping(bytes: &[u8], path: &Path) -> WatchedMapping {
     let entry = Box::into_raw(Box::new(Mapping { start, end, text, next: ptr::null() }));
     let mut first = MAPPINGS.load(Ordering::Acquire);
     loop {
-        // SAFETY: no other thread knows the entry until it is in the list.
+        // SAFETY: no other thread can reach the entry until it is in the list.
         unsafe { (*entry).next = first };
         match MAPPINGS.compare_exchange(first, entry, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return WatchedMapping(entry),
@@ -304,7 +304,7 @@ fn report(reason: &CStr, activity: *const c_char) -> ! {
 fn last_words() -> ! {
     const TEXT: &[u8] =
         b"fatlink: error: the memory has run out, or the program cannot be started again to report a crash\n";
-    // SAFETY: both are safe in a signal handler, and the text is as long as it says.
+    // SAFETY: both are safe in a signal handler, and the length is that of the text.
     unsafe {
         libc::write(libc::STDERR_FILENO, TEXT.as_ptr().cast(), TEXT.len());
         libc::_exit(1);

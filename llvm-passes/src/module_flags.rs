@@ -37,7 +37,7 @@ pub enum DebugKind {
     Full,
 }
 
-/// Reads everything but the producer, which is no part of the module.
+/// Reads everything but the producer, which LLVM does not keep in the module.
 pub(crate) fn of_module(module: &Module<'_>) -> ModuleFlags {
     let mut flags = ModuleFlags { debug: sys::debug_information(module), ..ModuleFlags::default() };
     // A definition whose body is not loaded has no basic blocks.

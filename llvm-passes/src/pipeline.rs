@@ -420,7 +420,7 @@ mod tests {
                 let target = CodeTarget { arch, ptx: arch.min_ptx(), level: OptLevel::O2 };
                 let text = emit_ptx(&session, &session.context().create_module("m"), target).unwrap();
                 let text = String::from_utf8(text).unwrap();
-                // LLVM emits code for another target than the one that it does not know.
+                // For an unknown target, LLVM emits code for another one.
                 assert!(text.contains(&format!(".version {}\n.target {arch}\n", arch.min_ptx())), "{arch}: {text}");
             }
         }

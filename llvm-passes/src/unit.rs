@@ -22,9 +22,10 @@
 //! - *Recorded PTX flags* and *compatibility checks* read [`Unit::command_lines_with`] and [`Unit::module_flags`] of linked units.
 //! - A program that may be partitioned reads [`Unit::references`], from several threads if that is faster. This closes the
 //!   unit, because loaded bodies take much memory. [`Unit::used_symbols`] then gives what symbol resolution needs.
-//! - A program that is compiled in one piece in this process calls [`Unit::load_into`] with the session that compiles it.
-//!   That is the compilation's own parse. It fills in [`Unit::used_symbols`], and also [`Unit::module_flags`] unless they are
-//!   known, so that such a program is parsed once in all when nothing was read of it before.
+//! - A program that is compiled in one piece in this process calls [`Unit::load_into`] with the session that compiles it
+//!   ([`OwnedProgram`](crate::OwnedProgram) does so for all units). That is the compilation's own parse. It fills in
+//!   [`Unit::used_symbols`], and also [`Unit::module_flags`] unless they are known, so that such a program is parsed once in all
+//!   if nothing was read of it before.
 //!
 //! What was read can be kept between links: [`Unit::facts`] returns it as one serializable value, which belongs in a cache
 //! under [`Unit::content_hash`], and [`Unit::with_facts`] puts it back.
@@ -80,7 +81,8 @@ pub struct Unit<'a> {
     module_flags: Cell<ModuleFlags>,
     command_lines: Cell<Vec<String>>,
     references: Cell<ReferenceGraph>,
-    /// Whoever fills one of the cells above holds this lock, so that no thread waits for a cell and the lock crosswise.
+    /// The open module. A thread that fills one of the cells above holds this lock; otherwise two threads could each wait for
+    /// what the other holds.
     opened: OpenUnit<'a>,
     times_opened: AtomicUsize,
 }

@@ -49,7 +49,7 @@ fn cut_as(units: &[ReferenceGraph], keep: &[&str], grain: Grain) -> Cut {
     cut(&program, grain)
 }
 
-/// How a partition takes a global, by its name in the unit's own words.
+/// How a partition takes a global, by its name in the unit.
 fn how(cut: &Cut, units: &[ReferenceGraph], partition: usize, name: &str) -> Vec<(usize, How, Option<String>)> {
     let parts = &cut.partitions[partition].parts;
     let takes = parts.iter().flat_map(|part| part.takes.iter().map(|take| (part.unit, take)));
@@ -89,7 +89,7 @@ fn of_equal_definitions_the_nearest_is_taken_so_that_other_units_may_change() {
     let cut = cut_units(&units, &[], 60);
     assert_eq!(how(&cut, &units, 0, "inline"), [(0, How::Copy, None)]);
     assert_eq!(how(&cut, &units, 1, "inline"), [(1, How::Copy, None)]);
-    // One that is stronger counts for all.
+    // A strong definition prevails in all units.
     let mut strong = units.clone();
     strong[0].globals[1].scope = STRONG;
     let cut = cut_units(&strong, &[], 60);
@@ -143,7 +143,7 @@ fn functions_by_pointer_have_one_owner_and_are_looked_into() {
     };
     assert_eq!(of("callback").iter().filter(|how| **how == How::Owned).count(), 1);
     assert!(of("callback").iter().all(|how| matches!(how, How::Owned | How::Available)));
-    // Visible and too large to be worth a look: the name alone will do, and needs no word.
+    // Visible and too large to be available with its body: it is referenced by name, which needs no entry.
     assert_eq!(of("big"), [How::Owned]);
 }
 
@@ -232,18 +232,18 @@ fn kernels_of_several_units_that_are_mostly_one_function_share_it() {
     let cut = cut_units(&units, &[], 3000);
     let together: Vec<_> = kernels(&cut).into_iter().filter(|names| names[0].starts_with("small")).collect();
     assert_eq!(together, [["small_0", "small_1", "small_2"]]);
-    // Of a large kernel the function is a small part: it stays with its unit.
+    // If the function is a small part of a kernel, the kernel stays with its unit.
     assert!(kernels(&cut).iter().any(|names| names == &["large_1"]), "{:?}", kernels(&cut));
     let engines = (0..cut.partitions.len()).filter(|at| !how(&cut, &units, *at, "engine").is_empty()).count();
     assert_eq!(engines, 4);
-    // The order of units on the line changes nothing about who goes with whom.
+    // The order of units on the line does not change the groups.
     let turned: Vec<ReferenceGraph> = units.iter().rev().cloned().collect();
     let mut again = kernels(&cut_units(&turned, &[], 3000));
     again.iter_mut().for_each(|names| names.sort());
     assert!(again.contains(&["small_0", "small_1", "small_2"].map(str::to_owned).to_vec()), "{again:?}");
 }
 
-/// Kernels of so many own instructions that all call one function, each in a unit of its own.
+/// Kernels with `own` instructions, each in a unit of its own, that all call one function.
 fn around_an_engine(kernels: usize, own: u32, engine: u32) -> Vec<ReferenceGraph> {
     let of = |number: usize| {
         let name = format!("kernel_{number:04}");
@@ -261,7 +261,7 @@ fn a_function_larger_than_a_job_is_not_compiled_for_each_kernel() {
 
 #[test]
 fn duplicates_are_bounded_unless_somebody_wants_small_jobs() {
-    // Each kernel has much of its own, and shares as much.
+    // Each kernel has as many instructions of its own as it shares.
     let units = around_an_engine(40, 9000, 8000);
     let cut = cut_as(&units, &[], Grain::Usual);
     assert!(cut.partitions.len() > 1, "{}", cut.partitions.len());

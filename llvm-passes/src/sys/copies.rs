@@ -10,7 +10,7 @@ unsafe extern "C" {
 
 /// Gives the partition copies of its own, until [`end_copies`], of all shared functions whose bodies are in the module.
 pub(crate) fn begin_copies(module: &Module<'_>) {
-    // SAFETY: the module is alive, and nobody holds values of it.
+    // SAFETY: the module is alive, and no values of it are held across the call.
     unsafe { fatlink_begin_copies(module.as_mut_ptr()) }
 }
 

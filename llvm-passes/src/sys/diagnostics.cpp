@@ -39,7 +39,7 @@ char *locationOf(const DiagnosticInfoWithLocationBase &info) {
   return copyOf((function->getFilename() + ":" + Twine(function->getLine())).str());
 }
 
-// LLVM is compiled without run-time types: the kind tells the class.
+// LLVM is compiled without run-time types, so the class follows from the kind.
 const DiagnosticInfoWithLocationBase *withLocation(const DiagnosticInfo *info) {
   switch (info->getKind()) {
   case DK_GenericWithLoc:

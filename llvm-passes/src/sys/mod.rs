@@ -60,7 +60,7 @@ pub(crate) use references::{GraphVisitor, RawGlobal, visit_graph};
 /// Copies and frees a message of LLVM; `None` for a null pointer.
 ///
 /// # Safety
-/// `text` must be null, or a C string that `LLVMDisposeMessage` may free and that nobody else frees.
+/// `text` must be null, or a C string that `LLVMDisposeMessage` may free and that is not freed elsewhere.
 unsafe fn take_message(text: *mut c_char) -> Option<String> {
     if text.is_null() {
         return None;

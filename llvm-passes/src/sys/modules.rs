@@ -70,7 +70,7 @@ pub(crate) fn set_module_flag(module: &Module<'_>, key: &str, value: u32) {
     unsafe { fatlink_set_module_flag(module.as_mut_ptr(), key.as_ptr().cast(), key.len(), value) }
 }
 
-/// The value of an integer module flag; `None` if there is no such flag, or it is no integer.
+/// The value of an integer module flag; `None` if there is no such flag or its value is not an integer.
 pub(crate) fn integer_module_flag(module: &Module<'_>, key: &str) -> Option<u64> {
     // SAFETY: the flag's metadata lives as long as the module, and the value is read only if it is an integer constant.
     unsafe {

@@ -86,7 +86,7 @@ fn what_is_known_is_not_read() {
 }
 
 #[test]
-fn a_compilation_tells_what_it_loads() {
+fn loading_for_the_compilation_fills_in_the_facts() {
     let bytes = bitcode();
     let (loaded, read) = (Unit::new("a.o", &bytes), Unit::new("a.o", &bytes));
     let session = Session::new();

@@ -13,19 +13,22 @@ use crate::cli::options::Options;
 use crate::cli::values::{FatbinSection, Jobs};
 use crate::cli::{device_words, parse, persona, response_file};
 use crate::crash_report;
+use crate::device::archive_selection::{self, Reason};
 use crate::device::device_files::DeviceFiles;
-use crate::device::{archive_selection, lost_images};
+use crate::device::lost_images;
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::{self, warn};
+use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::InputFiles;
 use crate::host::registration_object;
 use crate::host::{coff, dependency_file, embedded_images, fatbin_section, host_linker, relocatable};
 use crate::image::report::ImageReport;
-use crate::platform::context::{LinkContext, Request};
-use crate::platform::{self, Bundle, DeviceLink, PLATFORMS, Products, Setup, override_image};
-use crate::profile;
+use crate::plan::link_context::{LinkContext, Request};
+use crate::plan::report::{self as plan_report, MemberReport, PlanPrinter, PlanReport};
+use crate::platform::interface::{Bundle, DeviceLink, Products, Setup};
+use crate::platform::{self, PLATFORMS, override_image};
 use crate::profile::recorder::Recorder;
-use crate::profile::{span, time_trace};
+use crate::profile::{self, span, time_trace};
 use crate::sys::jobserver::{self, Limit};
 use crate::sys::process::Mode;
 use crate::sys::temp_files::{self, FileState, TempFiles};
@@ -61,7 +64,8 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
 pub fn diagnose(words: &[OsString]) -> Result<u8, Errors> {
     let line = response_file::expand(words.get(1..).unwrap_or_default())?;
     let requested = parse::parse(&line, persona::of(words))?;
-    let options = Options { stats: None, report: None, time_trace: None, jobs: Jobs::Number(1), ..requested };
+    let options =
+        Options { stats: None, report: None, plan: None, time_trace: None, jobs: Jobs::Number(1), ..requested };
     let options = Options { diagnosing: true, verbose: false, dry_run: false, save_temps: false, ..options };
     messages::mute_warnings();
     run_options(&options, &persona::program_name(words))
@@ -128,6 +132,10 @@ fn link_inputs(
             warn_of_useless_words(&request, &[]);
         }
         report(&request, None)?;
+        if let Some(requested) = options.plan.as_ref().filter(|_| !options.linker_query) {
+            let plan = PlanReport { output: output.display().to_string(), ..PlanReport::default() };
+            plan_report::print(program, requested, &plan)?;
+        }
         return host_linker::become_linker(&host_linker::find(options, program)?, &options.host_line, mode);
     }
     threads::start()?;
@@ -138,7 +146,8 @@ fn link_inputs(
     let line_files = DeviceFiles::open(line_inputs, &device.library_paths)?;
     let line_code = line_files.code_for(line_targets)?;
     let selection = archive_selection::select(inputs, &images, &options.roots, &line_code)?;
-    let selected: Vec<_> = images.into_iter().filter(|found| selection.device[found.input]).collect();
+    let members = members(inputs, &images, &selection.device);
+    let selected: Vec<_> = images.into_iter().filter(|found| selection.device[found.input].is_some()).collect();
 
     // Each platform plans the device links of its images.
     let setup = |images| Setup { images, line_code: &line_code, inputs, request };
@@ -169,6 +178,8 @@ fn link_inputs(
     let (limit, warning) = Limit::new(options.jobs);
     warning.into_iter().for_each(|text| warn(program, text));
     let recorder = Recorder::new();
+    let plan = PlanReport { output: output.display().to_string(), members, targets: Vec::new() };
+    let plan = PlanPrinter::new(program, options.plan.as_ref(), plan, links.len());
     let context = LinkContext {
         request,
         temp_files: &temp_files,
@@ -176,6 +187,7 @@ fn link_inputs(
         limit: &limit,
         registered: &registered,
         recorder: &recorder,
+        plan: &plan,
     };
     let link = Link { context: &context, inputs, line_files: &line_files };
     let outcome = recorder.phase("the whole link", || match finished {
@@ -191,6 +203,21 @@ fn link_inputs(
     }
     // A failed host link leaves nothing to report on.
     if outcome.code == 0 { report(&request, outcome.report).map(|()| 0) } else { Ok(outcome.code) }
+}
+
+/// The archive members with device code that belong to the link, for its plan.
+fn members(inputs: &InputFiles, images: &[FoundImage<'_>], reasons: &[Option<Reason>]) -> Vec<MemberReport> {
+    let carriers = images.chunk_by(|one, next| one.input == next.input).filter_map(|images| images.first());
+    let member = |found: &FoundImage<'_>| {
+        let (symbol, of) = match reasons[found.input].as_ref()? {
+            Reason::OnLine => return None,
+            Reason::HostSymbol(symbol) => (symbol, "host"),
+            Reason::DeviceSymbol(symbol) => (symbol, "device"),
+        };
+        let file = inputs.files()[found.input].name.clone();
+        Some(MemberReport { file, symbol: symbol.clone(), of })
+    };
+    carriers.filter_map(member).collect()
 }
 
 /// Writes the report of `--offload-report`. `None`: there was no CUDA code.

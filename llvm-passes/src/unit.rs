@@ -245,6 +245,11 @@ impl<'a> Unit<'a> {
         self.opened.lock().close();
     }
 
+    /// Whether anything was read of the unit that [`Unit::facts`] did not know when it was created.
+    pub fn has_new_facts(&self) -> bool {
+        self.times_opened() > 0 || self.used_symbols.get().is_some()
+    }
+
     /// How many times this unit has been opened.
     pub fn times_opened(&self) -> usize {
         self.times_opened.load(Ordering::Relaxed)

@@ -50,6 +50,7 @@ pub enum Meaning {
     OffloadCompress,
     FatbinSection,
     OffloadReport,
+    OffloadPlan,
     OffloadCheck,
     TimeTrace,
     TimeTraceGranularity,
@@ -194,6 +195,13 @@ pub const ALWAYS: &[Row] = &[
         Meaning::OffloadReport,
         "text|json[:<file>]",
         "Say what went into the image, and what each GPU will run of it",
+    ),
+    Row(
+        &["--offload-plan="],
+        Joined,
+        Meaning::OffloadPlan,
+        "text|json[:<file>]",
+        "Print, before they run, who defines which symbol, and the members, jobs and tools of the device links",
     ),
     Row(
         &["--offload-check="],

@@ -61,6 +61,8 @@ pub struct Options {
     pub fatbin_section: FatbinSection,
     /// The form and place of the report on the image.
     pub report: Option<ReportRequest>,
+    /// The form and place of the plan of the device links, which is printed before they run.
+    pub plan: Option<ReportRequest>,
     /// The level of each compatibility check.
     pub checks: Levels,
     /// Where to write a time trace.

@@ -238,7 +238,12 @@ impl Parser {
             Meaning::OffloadStats => store(&mut options.stats, StatsFormat::parse(&text).map(Some), errors),
             Meaning::OffloadCompress => store(&mut options.compress, values::compress_mode(&text), errors),
             Meaning::FatbinSection => store(&mut options.fatbin_section, FatbinSection::parse(&text), errors),
-            Meaning::OffloadReport => store(&mut options.report, ReportRequest::parse(&text).map(Some), errors),
+            Meaning::OffloadReport => {
+                store(&mut options.report, ReportRequest::parse("--offload-report=", &text).map(Some), errors);
+            }
+            Meaning::OffloadPlan => {
+                store(&mut options.plan, ReportRequest::parse("--offload-plan=", &text).map(Some), errors);
+            }
             Meaning::OffloadCheck => options.checks.set(&text).unwrap_or_else(|error| errors.extend(error)),
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => {

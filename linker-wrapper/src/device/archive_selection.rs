@@ -19,12 +19,39 @@ use crate::host::error::damaged;
 use crate::host::input_files::{InputFile, InputFiles, Place};
 use crate::sys::threads;
 
-/// What is linked, by index of the input file.
+/// The outcome, by index of the file.
 pub struct Selection {
-    /// The host linker links the input file.
+    /// Whether the host linker links the file.
     pub host: Vec<bool>,
-    /// The input file's device images are linked.
-    pub device: Vec<bool>,
+    /// Why the file's device images are linked; `None`: they are not.
+    pub device: Vec<Option<Reason>>,
+}
+
+/// Why a file belongs to the link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// It is on the line, or in an archive that is linked whole.
+    OnLine,
+    /// It is the first member that defines this host symbol.
+    HostSymbol(String),
+    /// It is the first member that defines this device symbol.
+    DeviceSymbol(String),
+}
+
+/// Why the host linker links a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken<'a> {
+    OnLine,
+    Defines(&'a [u8]),
+}
+
+impl Taken<'_> {
+    fn reason(self) -> Reason {
+        match self {
+            Taken::OnLine => Reason::OnLine,
+            Taken::Defines(name) => Reason::HostSymbol(String::from_utf8_lossy(name).into_owned()),
+        }
+    }
 }
 
 /// Selects the files of a link. `roots` are symbols that the line itself wants, and `code` is device code that it links in
@@ -43,10 +70,14 @@ pub fn select(
     let on_line: Vec<bool> = files.iter().map(|file| file.place == Place::Line).collect();
     if !in_archives {
         // No member carries device code: what the host linker takes of them does not matter.
-        return Ok(Selection { host: on_line.clone(), device: on_line });
+        let device = on_line.iter().map(|on_line| on_line.then_some(Reason::OnLine)).collect();
+        return Ok(Selection { host: on_line, device });
     }
-    let host = host_files(inputs, roots)?;
-    let device = add_wanted_devices(images, host.clone(), code)?;
+    let units = host_units(inputs)?;
+    let taken = resolve_host(&units, roots);
+    let host = taken.iter().map(Option::is_some).collect();
+    let device = taken.into_iter().map(|taken| taken.map(Taken::reason)).collect();
+    let device = add_referenced_devices(images, device, code)?;
     Ok(Selection { host, device })
 }
 
@@ -55,9 +86,12 @@ pub fn select(
 /// # Errors
 /// Damaged symbol tables.
 pub fn host_files(inputs: &InputFiles, roots: &[String]) -> Result<Vec<bool>, Errors> {
+    Ok(resolve_host(&host_units(inputs)?, roots).iter().map(Option::is_some).collect())
+}
+
+fn host_units(inputs: &InputFiles) -> Result<Vec<HostUnit<'_>>, Errors> {
     threads::start()?;
-    let units = collect(inputs.files().par_iter().map(|file| host_unit(inputs, file)).collect::<Vec<_>>())?;
-    Ok(resolve_host(&units, roots))
+    collect(inputs.files().par_iter().map(|file| host_unit(inputs, file)).collect::<Vec<_>>())
 }
 
 /// The visible symbols of one host file.
@@ -107,10 +141,10 @@ fn archive_of(file: &InputFile) -> Option<usize> {
 /// Walks the line as a linker does, an archive at a time, again and again until nothing more is taken: as
 /// if all archives stood in one `--start-group`. A link that needs less order than this fails in the host
 /// linker, and one that needs more takes the same members.
-fn resolve_host(units: &[HostUnit<'_>], roots: &[String]) -> Vec<bool> {
+fn resolve_host<'a>(units: &[HostUnit<'a>], roots: &'a [String]) -> Vec<Option<Taken<'a>>> {
     let mut state = HostState::default();
     state.wanted.extend(roots.iter().map(String::as_bytes));
-    let mut taken: Vec<bool> = units.iter().map(|unit| unit.archive.is_none()).collect();
+    let mut taken: Vec<_> = units.iter().map(|unit| unit.archive.is_none().then_some(Taken::OnLine)).collect();
     units.iter().filter(|unit| unit.archive.is_none()).for_each(|unit| state.take(unit));
     // Who offers a symbol, in the order of the line.
     let mut offers: HashMap<&[u8], Vec<usize>> = HashMap::new();
@@ -122,9 +156,9 @@ fn resolve_host(units: &[HostUnit<'_>], roots: &[String]) -> Vec<bool> {
             continue;
         }
         if let Some(index) = offers.get(name).and_then(|members| members.first()).copied()
-            && !taken[index]
+            && taken[index].is_none()
         {
-            taken[index] = true;
+            taken[index] = Some(Taken::Defines(name));
             state.take(&units[index]);
         }
     }
@@ -144,19 +178,20 @@ impl<'a> HostState<'a> {
     }
 }
 
-/// Adds members that the host linker leaves out and whose device code somebody wants.
-fn add_wanted_devices(
+/// Adds members that the host linker leaves out and that define device symbols which the selected ones reference.
+fn add_referenced_devices(
     images: &[FoundImage<'_>],
-    mut selected: Vec<bool>,
+    mut selected: Vec<Option<Reason>>,
     code: &DeviceCode<'_>,
-) -> Result<Vec<bool>, Errors> {
+) -> Result<Vec<Option<Reason>>, Errors> {
     let mut symbols = symbols::Cache::new(images, code.symbols()?);
-    while images.iter().any(|found| !selected[found.input]) {
-        let wanted = symbols.wanted_inputs(&selected)?;
-        if wanted.is_empty() {
+    while images.iter().any(|found| selected[found.input].is_none()) {
+        let is_selected: Vec<bool> = selected.iter().map(Option::is_some).collect();
+        let files = symbols.referenced_inputs(&is_selected)?;
+        if files.is_empty() {
             break;
         }
-        wanted.into_iter().for_each(|input| selected[input] = true);
+        files.into_iter().for_each(|(file, symbol)| selected[file] = Some(Reason::DeviceSymbol(symbol)));
     }
     Ok(selected)
 }
@@ -170,6 +205,11 @@ mod tests {
         HostUnit { archive, defines: bytes(defines), wants: bytes(wants) }
     }
 
+    fn taken(units: &[HostUnit<'_>], roots: &[&str]) -> Vec<bool> {
+        let roots: Vec<String> = roots.iter().map(|root| (*root).to_owned()).collect();
+        resolve_host(units, &roots).iter().map(Option::is_some).collect()
+    }
+
     #[test]
     fn members_are_taken_as_they_are_needed() {
         let units = [
@@ -181,13 +221,13 @@ mod tests {
             unit(Some(0), &["helper"], &["main"]),
             unit(Some(3), &["helper"], &[]),
         ];
-        assert_eq!(resolve_host(&units, &[]), [true, true, false, false, true, false]);
-        assert_eq!(resolve_host(&units, &["unused".to_owned()]), [true, true, true, true, true, false]);
+        assert_eq!(taken(&units, &[]), [true, true, false, false, true, false]);
+        assert_eq!(taken(&units, &["unused"]), [true, true, true, true, true, false]);
     }
 
     #[test]
     fn a_definition_on_the_line_keeps_members_out() {
         let units = [unit(None, &["main"], &["f"]), unit(Some(0), &["f"], &[]), unit(None, &["f"], &[])];
-        assert_eq!(resolve_host(&units, &[]), [true, false, true]);
+        assert_eq!(taken(&units, &[]), [true, false, true]);
     }
 }

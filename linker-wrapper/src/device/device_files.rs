@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use llvm_passes::bitcode;
 use llvm_passes::symbols::{Strength, Symbol};
+use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::fatbin::{self, EntryKind, FatbinEntry};
 use offload_bundle::host_object::{self, FileKind};
@@ -16,7 +17,7 @@ use offload_bundle::{FormatError, cubin, ltoir, offload_binary, ptx};
 
 use crate::cli::device_options::{CUDA_TRIPLE, DeviceInput};
 use crate::device::symbols;
-use crate::device::targets::{Code, PlannedImage, TargetPlan};
+use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::{FoundImage, Origin};
 use crate::host::error::damaged;
@@ -24,6 +25,25 @@ use crate::host::input_files::{InputFile, InputFiles, Place};
 
 /// Device code, and what form it has.
 type Codes<'f> = Vec<(Code, Cow<'f, [u8]>)>;
+
+/// Device code of one form that a file holds.
+struct LineImage<'f> {
+    code: Code,
+    bytes: Cow<'f, [u8]>,
+    /// The bitcode as a unit that is opened once, if it is bitcode.
+    unit: Option<Unit<'f>>,
+}
+
+impl<'f> LineImage<'f> {
+    fn new(origin: &Origin, code: Code, bytes: Cow<'f, [u8]>) -> Self {
+        let unit = match &bytes {
+            // Containers that compress their entries hold no bitcode.
+            Cow::Borrowed(bitcode) if code == Code::Bitcode => Some(Unit::new(origin.to_string(), bitcode)),
+            _ => None,
+        };
+        LineImage { code, bytes, unit }
+    }
+}
 
 /// The files and archives, mapped.
 pub struct DeviceFiles {
@@ -70,7 +90,8 @@ impl DeviceFiles {
             let parts = self.inputs.files().iter().map(|file| {
                 let codes =
                     codes(self.inputs.bytes(file), arch).map_err(|error| damaged(&file.name, file.base(), &error))?;
-                Ok(Part { file, codes: codes.unwrap_or_default() })
+                let image = |(code, bytes)| LineImage::new(&origin(file), code, bytes);
+                Ok(Part { file, images: codes.unwrap_or_default().into_iter().map(image).collect() })
             });
             targets.insert(arch, collect(parts)?);
         }
@@ -101,7 +122,7 @@ pub struct DeviceCode<'f> {
 /// What one file or member holds for one target.
 struct Part<'f> {
     file: &'f InputFile,
-    codes: Codes<'f>,
+    images: Vec<LineImage<'f>>,
 }
 
 impl Part<'_> {
@@ -110,7 +131,10 @@ impl Part<'_> {
     }
 
     fn symbols(&self) -> Result<Vec<Symbol>, Errors> {
-        let symbols = self.codes.iter().map(|(_, bytes)| symbols::of_code(&origin(self.file), bytes));
+        let origin = origin(self.file);
+        let images = self.images.iter();
+        let symbols =
+            images.map(|image| Ok(symbols::of_image(image.unit.as_ref(), &origin, &image.bytes)?.into_owned()));
         collect(symbols).map(|symbols| symbols.into_iter().flatten().collect())
     }
 }
@@ -136,13 +160,13 @@ impl<'f> DeviceCode<'f> {
     /// A file on the line that has no code for one of the targets. Unreadable code.
     pub fn add_to<'a>(
         &'a self,
-        mut targets: Vec<TargetPlan<'a>>,
+        mut targets: Vec<TargetImages<'a>>,
         roots: &[String],
-    ) -> Result<(Vec<TargetPlan<'a>>, Vec<String>), Errors> {
+    ) -> Result<(Vec<TargetImages<'a>>, Vec<String>), Errors> {
         let mut errors = Errors::default();
         for target in &mut targets {
             let Some(parts) = self.targets.get(&target.arch) else { continue };
-            let missing = parts.iter().filter(|part| part.codes.is_empty() && !part.file.in_archive);
+            let missing = parts.iter().filter(|part| part.images.is_empty() && !part.file.in_archive);
             missing.for_each(|part| {
                 errors.push(format_args!(
                     "{}, which --device-linker= names, has no code that can be linked for {}; compile it for that target, too, or \
@@ -153,11 +177,12 @@ impl<'f> DeviceCode<'f> {
             let selected = select(target, parts, roots)?;
             for part in parts.iter().zip(selected).filter(|(_, selected)| *selected).map(|(part, _)| part) {
                 let origin = origin(part.file);
-                let images = part.codes.iter().map(|(code, bytes)| PlannedImage {
+                let images = part.images.iter().map(|image| DeviceImage {
                     origin: origin.clone(),
                     from_host: false,
-                    code: *code,
-                    bytes,
+                    code: image.code,
+                    bytes: &image.bytes,
+                    unit: image.unit.as_ref(),
                 });
                 target.images.extend(images);
             }
@@ -167,11 +192,11 @@ impl<'f> DeviceCode<'f> {
     }
 
     /// Members of archives that were to be linked whole and have nothing for any target.
-    fn useless(&self, targets: &[TargetPlan<'_>]) -> Vec<String> {
+    fn useless(&self, targets: &[TargetImages<'_>]) -> Vec<String> {
         let parts: Vec<_> = targets.iter().filter_map(|target| self.targets.get(&target.arch)).collect();
         let Some(first) = parts.first() else { return Vec::new() };
         let whole = first.iter().enumerate().filter(|(_, part)| !part.is_lazy() && part.file.in_archive);
-        let useless = whole.filter(|(index, _)| parts.iter().all(|parts| parts[*index].codes.is_empty()));
+        let useless = whole.filter(|(index, _)| parts.iter().all(|parts| parts[*index].images.is_empty()));
         useless
             .map(|(_, part)| format!("{} has no code for any target of this link and is left out", part.file.name))
             .collect()
@@ -185,16 +210,16 @@ pub fn archs_of(images: &[FoundImage<'_>]) -> BTreeSet<GpuArch> {
 }
 
 /// Files, and members that define what is wanted and what nobody has defined so far, to a fixed point.
-fn select(target: &TargetPlan<'_>, parts: &[Part<'_>], roots: &[String]) -> Result<Vec<bool>, Errors> {
-    let mut selected: Vec<bool> = parts.iter().map(|part| !part.is_lazy() && !part.codes.is_empty()).collect();
-    let candidates = |part: &Part<'_>| part.is_lazy() && !part.codes.is_empty();
+fn select(target: &TargetImages<'_>, parts: &[Part<'_>], roots: &[String]) -> Result<Vec<bool>, Errors> {
+    let mut selected: Vec<bool> = parts.iter().map(|part| !part.is_lazy() && !part.images.is_empty()).collect();
+    let candidates = |part: &Part<'_>| part.is_lazy() && !part.images.is_empty();
     if !parts.iter().any(candidates) {
         return Ok(selected);
     }
     let symbols = collect(parts.iter().map(Part::symbols))?;
     let mut state = State { wanted: roots.iter().cloned().collect(), defined: HashSet::new() };
     for image in &target.images {
-        state.take(&symbols::of_code(&image.origin, image.bytes)?);
+        state.take(&symbols::of_image(image.unit, &image.origin, image.bytes)?);
     }
     let on_line = selected.iter().zip(&symbols).filter(|(selected, _)| **selected);
     on_line.for_each(|(_, symbols)| state.take(symbols));

@@ -6,8 +6,6 @@
 //! producer of the debug information. A file that says nothing is silent, and so is one whose recorded line lacks
 //! the option.
 
-use llvm_passes::bitcode;
-use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object;
 
@@ -81,11 +79,7 @@ fn recorded_by_host(bytes: &[u8], file: &InputFile) -> Vec<Wish> {
 
 /// The command lines in the bitcode of one device image. What cannot be read here is reported where it is linked.
 fn recorded_by_device(found: &FoundImage<'_>) -> Vec<Wish> {
-    let image = found.image.image;
-    if !bitcode::is_bitcode(image) {
-        return Vec::new();
-    }
-    let unit = Unit::new(found.origin.to_string(), image);
+    let Some(unit) = &found.unit else { return Vec::new() };
     let lines = unit.command_lines_with(OPTION).unwrap_or_default();
     lines.iter().flat_map(|line| in_command_line(line)).collect()
 }

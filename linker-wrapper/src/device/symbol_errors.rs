@@ -3,7 +3,7 @@
 
 use llvm_passes::resolve::{Duplicate, Resolution, Undefined};
 
-use crate::device::targets::TargetPlan;
+use crate::device::targets::TargetImages;
 use crate::diag::demangle;
 use crate::diag::error::Errors;
 
@@ -19,7 +19,7 @@ const PLACE_WIDTH: usize = 120;
 /// There is one.
 pub fn unresolved(
     resolution: &Resolution,
-    target: &TargetPlan<'_>,
+    target: &TargetImages<'_>,
     users: &dyn Fn(usize, &str) -> Vec<String>,
 ) -> Result<(), Errors> {
     let mut errors = Errors::default();
@@ -32,7 +32,7 @@ pub fn unresolved(
     errors.or(())
 }
 
-fn duplicate(symbol: &Duplicate, target: &TargetPlan<'_>) -> String {
+fn duplicate(symbol: &Duplicate, target: &TargetImages<'_>) -> String {
     let places = symbol.units.iter().map(|unit| target.images[*unit].origin.to_string());
     format!(
         "duplicate device symbol {} for {}: defined in {}; make one of them static or inline, or link only one of the files",
@@ -42,7 +42,7 @@ fn duplicate(symbol: &Duplicate, target: &TargetPlan<'_>) -> String {
     )
 }
 
-fn undefined(symbol: &Undefined, target: &TargetPlan<'_>, users: &dyn Fn(usize, &str) -> Vec<String>) -> String {
+fn undefined(symbol: &Undefined, target: &TargetImages<'_>, users: &dyn Fn(usize, &str) -> Vec<String>) -> String {
     let places = symbol.referenced_by.iter().map(|unit| {
         let users = using(users(*unit, &symbol.name));
         format!("{}{users}", target.images[*unit].origin)

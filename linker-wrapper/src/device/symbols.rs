@@ -1,11 +1,11 @@
 //! The device symbols of images that are not being linked yet, to find out which of them are wanted.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use llvm_passes::bitcode;
 use llvm_passes::resolve::UnitSymbols;
-use llvm_passes::session::Session;
-use llvm_passes::symbols::{self, Strength, Symbol, SymbolKind};
+use llvm_passes::symbols::{Strength, Symbol, SymbolKind};
+use llvm_passes::unit::Unit;
 use offload_bundle::cubin::{self, CubinSymbol, Memory, SymbolBinding, SymbolKind as CubinSymbolKind};
 use offload_bundle::{ltoir, ptx};
 
@@ -15,6 +15,7 @@ use crate::host::embedded_images::{FoundImage, Origin};
 /// Symbols of all images, each read once.
 pub struct Cache<'i, 'a> {
     images: &'i [FoundImage<'a>],
+    /// Of images that are not bitcode, whose units keep their own.
     symbols: HashMap<usize, Vec<Symbol>>,
     /// Symbols, by target, of code that is linked in any case.
     others: HashMap<String, Vec<Symbol>>,
@@ -26,28 +27,28 @@ impl<'i, 'a> Cache<'i, 'a> {
         Cache { images, symbols: HashMap::new(), others }
     }
 
-    /// The inputs that are not selected and are the first to define a device symbol that a selected one of
-    /// the same target wants and none has.
+    /// The files that are not selected and are the first to define a device symbol that a selected one of the same target
+    /// references and none defines, each with such a symbol.
     ///
     /// # Errors
     /// Unreadable images.
-    pub fn wanted_inputs(&mut self, selected: &[bool]) -> Result<Vec<usize>, Errors> {
+    pub fn referenced_inputs(&mut self, selected: &[bool]) -> Result<Vec<(usize, String)>, Errors> {
         let mut wanted = self.wanted(selected)?;
-        let mut inputs = Vec::new();
+        let mut files = Vec::new();
         for index in 0..self.images.len() {
-            let input = self.images[index].input;
-            if wanted.is_empty() || selected[input] {
+            let file = self.images[index].input;
+            if wanted.is_empty() || selected[file] {
                 continue;
             }
             let target = target_of(&self.images[index]);
             let defined = self.of(index)?.iter().filter(|symbol| symbol.strength.is_definition());
-            // All are struck off, so that a second input is not taken for the same name.
-            let offered = defined.filter(|symbol| wanted.remove(&(target.clone(), symbol.name.clone()))).count();
-            if offered > 0 {
-                inputs.push(input);
-            }
+            // All are struck off, so that a second file is not taken for the same name.
+            let mut offered = defined.filter(|symbol| wanted.remove(&(target.clone(), symbol.name.clone())));
+            let first = offered.next().map(|symbol| symbol.name.clone());
+            offered.for_each(drop);
+            files.extend(first.map(|symbol| (file, symbol)));
         }
-        Ok(inputs)
+        Ok(files)
     }
 
     /// (target, name) that selected images want and do not define.
@@ -76,6 +77,9 @@ impl<'i, 'a> Cache<'i, 'a> {
 
     fn of(&mut self, index: usize) -> Result<&[Symbol], Errors> {
         let found = &self.images[index];
+        if let Some(unit) = &found.unit {
+            return Ok(unit.symbols()?);
+        }
         if let std::collections::hash_map::Entry::Vacant(entry) = self.symbols.entry(index) {
             entry.insert(of_code(&found.origin, found.image.image)?);
         }
@@ -87,16 +91,11 @@ fn target_of(found: &FoundImage<'_>) -> String {
     format!("{} {}", found.image.triple(), found.image.arch())
 }
 
-/// The visible symbols of device code of any form. `origin` is what messages call it.
+/// The visible symbols of device code of any form but bitcode. `origin` is what messages call it.
 ///
 /// # Errors
 /// Unreadable code.
-pub fn of_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
-    if bitcode::is_bitcode(bytes) {
-        let session = Session::new();
-        let module = session.read_lazily(&origin.to_string(), bytes).map_err(Errors::one)?;
-        return Ok(symbols::of_lazy_module(&module));
-    }
+fn of_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
     if cubin::is_cubin(bytes) {
         return Ok(of_cubin(origin, bytes)?.symbols);
     }
@@ -108,6 +107,17 @@ pub fn of_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
         return Ok(Vec::new());
     }
     of_host_code(origin, bytes)
+}
+
+/// The visible symbols of a device image. Those of bitcode are read from its open unit.
+///
+/// # Errors
+/// Unreadable code.
+pub fn of_image<'u>(unit: Option<&'u Unit<'_>>, origin: &Origin, bytes: &[u8]) -> Result<Cow<'u, [Symbol]>, Errors> {
+    match unit {
+        Some(unit) => Ok(Cow::Borrowed(unit.symbols()?)),
+        None => of_code(origin, bytes).map(Cow::Owned),
+    }
 }
 
 /// The visible symbols of PTX.

@@ -1,21 +1,41 @@
 //! The device code of one target.
 
+use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 
 use crate::host::embedded_images::Origin;
 
 /// What is linked for one GPU target.
-#[derive(Debug, Clone)]
-pub struct TargetPlan<'a> {
+#[derive(Clone)]
+pub struct TargetImages<'a> {
     /// The target.
     pub arch: GpuArch,
     /// All its images, in link order.
-    pub images: Vec<PlannedImage<'a>>,
+    pub images: Vec<DeviceImage<'a>>,
+}
+
+impl<'a> TargetImages<'a> {
+    /// The images of one form, with their place among all images.
+    pub fn of_code(&self, code: Code) -> impl Iterator<Item = (usize, &DeviceImage<'a>)> {
+        self.images.iter().enumerate().filter(move |(_, image)| image.code == code)
+    }
+
+    /// The bitcode units, in link order.
+    pub fn units(&self) -> Vec<&'a Unit<'a>> {
+        self.images.iter().filter_map(|image| image.unit).collect()
+    }
+
+    /// The place of an image among the bitcode units, if it is one.
+    pub fn unit_of(&self, image: usize) -> Option<usize> {
+        let is_bitcode = |image: &&DeviceImage<'_>| image.code == Code::Bitcode;
+        let place = self.images[..image].iter().filter(is_bitcode).count();
+        self.images.get(image).filter(is_bitcode).map(|_| place)
+    }
 }
 
 /// One image of a target.
-#[derive(Debug, Clone)]
-pub struct PlannedImage<'a> {
+#[derive(Clone)]
+pub struct DeviceImage<'a> {
     /// Where it came from.
     pub origin: Origin,
     /// It was found in a host file; otherwise the line gives it to the device link itself.
@@ -24,6 +44,8 @@ pub struct PlannedImage<'a> {
     pub code: Code,
     /// Its bytes.
     pub bytes: &'a [u8],
+    /// The bitcode as a unit that is opened once, if it is bitcode.
+    pub unit: Option<&'a Unit<'a>>,
 }
 
 /// The forms of device code that can be linked.
@@ -58,5 +80,12 @@ impl Code {
             Code::Ptx => "ptx",
             Code::LtoIr => "ltoir",
         }
+    }
+}
+
+impl DeviceImage<'_> {
+    /// What the image is called as a file, by its place among those of its target.
+    pub fn file_name(&self, arch: GpuArch, place: usize) -> String {
+        format!("{arch}.input.{place}.{}", self.code.ending())
     }
 }

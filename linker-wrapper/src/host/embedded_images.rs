@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use llvm_passes::bitcode;
+use llvm_passes::unit::Unit;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{self, OffloadImage};
 use rayon::prelude::*;
@@ -13,7 +15,7 @@ use crate::host::error::{Error, damaged};
 use crate::host::input_files::{InputFile, InputFiles};
 use crate::sys::threads;
 
-/// Up to this many input files are read faster than threads start.
+/// So few files are looked through faster than threads start.
 pub const FEW: usize = 64;
 
 /// Where a device image was found.
@@ -35,14 +37,23 @@ impl fmt::Display for Origin {
 }
 
 /// A device image and where it came from.
-#[derive(Debug, Clone)]
 pub struct FoundImage<'a> {
-    /// Index of the input file that holds it.
+    /// The input that holds it, by index.
     pub input: usize,
     /// File, member, offset.
     pub origin: Origin,
     /// Target, kind and bytes.
     pub image: OffloadImage<'a>,
+    /// The bitcode as a unit that is opened once, if it is bitcode.
+    pub unit: Option<Unit<'a>>,
+}
+
+impl<'a> FoundImage<'a> {
+    /// Opens nothing yet.
+    pub fn new(input: usize, origin: Origin, image: OffloadImage<'a>) -> Self {
+        let unit = bitcode::is_bitcode(image.image).then(|| Unit::new(origin.to_string(), image.image));
+        FoundImage { input, origin, image, unit }
+    }
 }
 
 /// Finds every device image, in link order.
@@ -64,10 +75,9 @@ pub fn find(inputs: &InputFiles) -> Result<Vec<FoundImage<'_>>, Errors> {
 fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Result<Vec<FoundImage<'a>>, Errors> {
     let data = inputs.bytes(file);
     let base = file.base();
-    let found = |offset: Option<u64>, image| FoundImage {
-        input: index,
-        origin: Origin { file: file.name.clone(), offset: offset.map(|offset| base + offset) },
-        image,
+    let found = |offset: Option<u64>, image| {
+        let origin = Origin { file: file.name.clone(), offset: offset.map(|offset| base + offset) };
+        FoundImage::new(index, origin, image)
     };
     match file.kind {
         FileKind::OffloadBinary => {

@@ -8,7 +8,7 @@ use offload_bundle::fatbin::{FatbinWriter, Options};
 
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
-use crate::lto::device_link::LinkedTarget;
+use crate::lto::products::LinkedTarget;
 
 /// Machine code and PTX, from where they are: images may be large.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::cli::options::Options;
 use crate::cli::values::{ReportForm, ReportRequest};
 use crate::device::recorded_ptx_flags::{self, FileWishes};
-use crate::device::targets::{Code, PlannedImage, TargetPlan};
+use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::image::fatbin::Checked;
@@ -127,7 +127,7 @@ pub struct EntryReport {
 #[derive(Clone, Copy, Default)]
 pub struct Linked<'a> {
     /// The device links.
-    pub targets: &'a [TargetPlan<'a>],
+    pub targets: &'a [TargetImages<'a>],
     /// Machine code and PTX that was decided on.
     pub sass: &'a [Entry],
     /// As of machine code.
@@ -231,7 +231,7 @@ impl EntryReport {
 }
 
 impl TargetReport {
-    fn new(target: &TargetPlan<'_>, linked: Linked<'_>) -> Self {
+    fn new(target: &TargetImages<'_>, linked: Linked<'_>) -> Self {
         let backend = linked.choices.iter().find(|choice| choice.target == target.arch);
         let wishes = recorded_ptx_flags::about(target.arch, linked.wishes);
         let wish = |(file, ptx): (&str, &'static str)| WishReport { file: file.to_owned(), ptx };
@@ -259,7 +259,7 @@ impl TargetReport {
     }
 }
 
-fn input(image: &PlannedImage<'_>) -> InputReport {
+fn input(image: &DeviceImage<'_>) -> InputReport {
     let code = match image.code {
         Code::Bitcode => "bitcode",
         Code::Cubin => "cubin",

@@ -6,14 +6,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use llvm_passes::pipeline::{self, CodeTarget};
+use llvm_passes::pipeline;
 use llvm_passes::reference_graph::{self, ReferenceGraph, Role};
 use llvm_passes::session::Session;
 use serde::{Deserialize, Serialize};
 
 use crate::device::symbol_errors::named;
 use crate::diag::error::Errors;
-use crate::lto::worker::{self, Failure, Reply, Work};
+use crate::lto::compile_job::CompileJob;
+use crate::lto::worker::{self, Failure, Reply};
 use crate::sys::temp_files::TempFiles;
 
 /// First argument of a process that compiles some functions; behind it the file with the [`Trial`].
@@ -30,7 +31,7 @@ pub fn was_found() -> bool {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Trial {
     /// The job; its target and options count.
-    work: Work,
+    work: CompileJob,
     /// Bitcode of the merged code, or of the optimized code.
     module: PathBuf,
     /// It is not optimized yet.
@@ -52,7 +53,7 @@ impl Trial {
         let session = Session::new();
         let module = session.read("the merged code", content.bytes()).map_err(Errors::one)?;
         pipeline::keep_bodies(&module, &self.functions);
-        let target = CodeTarget { arch: work.arch, ptx: work.version, level: work.level };
+        let target = work.target();
         if self.optimize {
             pipeline::optimize(&session, &module, target).map_err(Errors::one)?;
         } else {
@@ -63,19 +64,19 @@ impl Trial {
 }
 
 /// What to say of a job that failed: where LLVM is to blame, the function that it cannot compile.
-pub fn errors(failure: Failure, work: &Work, stem: &str, temp_files: &TempFiles) -> Errors {
+pub fn errors(failure: Failure, work: &CompileJob, stem: &str, temp_files: &TempFiles) -> Errors {
     let found = failure.of_llvm.as_ref().and_then(|_| Search::new(work, stem, temp_files)?.find());
     found.unwrap_or(failure.errors)
 }
 
 /// The errors of a job that is run once more, to see what LLVM cannot compile; none if nothing is wrong with it.
-pub fn diagnosed(work: &Work, stem: &str, temp_files: &TempFiles) -> Result<(), Errors> {
+pub fn diagnosed(work: &CompileJob, stem: &str, temp_files: &TempFiles) -> Result<(), Errors> {
     Search::new(work, stem, temp_files).and_then(|search| search.find()).map_or(Ok(()), Err)
 }
 
 /// A search in the code of one job.
 struct Search<'w> {
-    work: &'w Work,
+    work: &'w CompileJob,
     stem: &'w str,
     temp_files: &'w TempFiles,
     /// The code.
@@ -86,11 +87,11 @@ struct Search<'w> {
 
 impl<'w> Search<'w> {
     /// Runs the job up to the generation of code, to see where it fails. `None`: before there is anything to search in.
-    fn new(work: &'w Work, stem: &'w str, temp_files: &'w TempFiles) -> Option<Self> {
+    fn new(work: &'w CompileJob, stem: &'w str, temp_files: &'w TempFiles) -> Option<Self> {
         let file = |name: &str| temp_files.file(&format!("{stem}.search.{name}"));
         let (merged, optimized) = (file("merged.bc"), file("opt.bc"));
         let stages = Some((merged.clone(), optimized.clone()));
-        let first = Work { emissions: Vec::new(), keep_stages: stages, ..work.clone() };
+        let first = CompileJob { emissions: Vec::new(), keep_stages: stages, ..work.clone() };
         let (module, optimize) = match worker::compile(&first, &file("json"), "code that LLVM failed on") {
             Ok(_) => (optimized, false),
             Err(failure) => (failure.of_llvm.map(|_| merged)?, true),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use offload_bundle::arch::GpuArch;
 
-use crate::device::targets::{PlannedImage, TargetPlan};
+use crate::device::targets::TargetImages;
 use crate::diag::error::Errors;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::temp_files::TempFiles;
@@ -26,7 +26,7 @@ impl PrivateImages {
     ///
     /// # Errors
     /// The disk is full, say.
-    pub fn of(target: &TargetPlan<'_>, temp_files: &TempFiles) -> Result<Self, Errors> {
+    pub fn of(target: &TargetImages<'_>, temp_files: &TempFiles) -> Result<Self, Errors> {
         let images: Vec<&[u8]> = target.images.iter().map(|image| image.bytes).collect();
         let (path, ranges) = write(&images, target.arch, temp_files)?;
         let content = Mapped::open(&path)
@@ -40,16 +40,9 @@ impl PrivateImages {
         Ok(copied)
     }
 
-    /// The target with its images in the copy.
-    pub fn plan<'c>(&'c self, target: &TargetPlan<'_>) -> TargetPlan<'c> {
-        let images = target.images.iter().zip(&self.ranges);
-        let copied = images.map(|(image, range)| PlannedImage {
-            origin: image.origin.clone(),
-            from_host: image.from_host,
-            code: image.code,
-            bytes: &self.content.bytes()[range.clone()],
-        });
-        TargetPlan { arch: target.arch, images: copied.collect() }
+    /// The bytes of an image, by its place.
+    pub fn bytes(&self, place: usize) -> &[u8] {
+        self.ranges.get(place).map_or(&[], |range| &self.content.bytes()[range.clone()])
     }
 
     /// The file.

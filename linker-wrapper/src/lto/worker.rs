@@ -1,26 +1,23 @@
 //! A process of its own for the code generation of one partition: LLVM may crash there without harm to the
 //! link, and all its memory goes back at the end.
 //!
-//! The link starts a copy of this program with a file that says what to do ([`Work`]); the copy writes PTX
+//! The link starts a copy of this program with a file that says what to do ([`CompileJob`]); the copy writes PTX
 //! and says on stdout how it went ([`Reply`]).
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Instant;
 
-use llvm_passes::Module;
-use llvm_passes::extract::{self, UnitPart};
-use llvm_passes::pipeline::{self, CodeTarget, NamedBitcode, OptLevel};
+use llvm_passes::pipeline::NamedBitcode;
 use llvm_passes::session::{Session, Warning};
-use offload_bundle::arch::{GpuArch, PtxVersion};
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::diag::error::Errors;
+use crate::lto::compile_job::CompileJob;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process;
 use crate::sys::temp_files;
@@ -28,57 +25,6 @@ use offload_bundle::ptx::DebugInfo;
 
 /// First argument of the copy; behind it the file.
 pub const FLAG: &str = "--compile-partition";
-
-/// One job. All paths are absolute or relative to the folder of the link.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Work {
-    /// The target.
-    pub arch: GpuArch,
-    /// The PTX version that its code may use.
-    pub version: PtxVersion,
-    /// Optimization level.
-    pub level: OptLevel,
-    /// LLVM's own options.
-    pub llvm_options: Vec<String>,
-    /// The file that holds all bitcode units of the target.
-    pub units: PathBuf,
-    /// The units that `parts` takes from, by their number there.
-    pub ranges: Vec<UnitRange>,
-    /// What is compiled; none: all of all units.
-    pub parts: Vec<UnitPart>,
-    /// Names that stay visible.
-    pub keep: BTreeSet<String>,
-    /// libdevice's bitcode.
-    pub libdevice: Option<PathBuf>,
-    /// What is written.
-    pub emissions: Vec<Emission>,
-    /// Where the merged and the optimized module are kept for a look.
-    pub keep_stages: Option<(PathBuf, PathBuf)>,
-}
-
-/// Where a unit stands in the file of units.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct UnitRange {
-    /// Its name in messages.
-    pub name: String,
-    /// Of its bytes: what the cache knows it by.
-    pub hash: String,
-    /// First byte.
-    pub start: usize,
-    /// Bytes.
-    pub length: usize,
-}
-
-/// One PTX text.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Emission {
-    /// The target.
-    pub arch: GpuArch,
-    /// The PTX version.
-    pub version: PtxVersion,
-    /// The file to write.
-    pub path: PathBuf,
-}
 
 /// How it went.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -119,8 +65,8 @@ impl From<Errors> for Failure {
 ///
 /// # Errors
 /// What the worker says, or how it died.
-pub fn compile(work: &Work, spec: &Path, what: &str) -> Result<Reply, Failure> {
-    ask(FLAG, work, spec, what)
+pub fn compile(job: &CompileJob, spec: &Path, what: &str) -> Result<Reply, Failure> {
+    ask(FLAG, job, spec, what)
 }
 
 /// Starts a copy of this program with a flag and a description of its task, and reads its answer.
@@ -164,7 +110,7 @@ fn is_crash(status: ExitStatus) -> bool {
 
 /// Does the job, if that is what this process was started for. The exit code comes back.
 pub fn requested(words: &[OsString]) -> Option<u8> {
-    answered(words, FLAG, Work::run)
+    answered(words, FLAG, run)
 }
 
 /// Answers [`ask`], if this process was started with its flag. The exit code comes back.
@@ -242,72 +188,18 @@ pub fn open(path: &Path) -> Result<Mapped, Errors> {
     Mapped::open(path).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))
 }
 
-impl Work {
-    fn run(&self) -> Result<Reply, Errors> {
-        prepare_llvm(&self.llvm_options)?;
-        let content = open(&self.units)?;
-        let libdevice = self.libdevice.as_deref().map(open).transpose()?;
-        let session = Session::new();
-        let units = self.unit_list(content.bytes())?;
-        let merged = self.merge(&session, &units)?;
-        pipeline::internalize(&merged, &self.keep);
-        if let Some(library) = libdevice.as_ref().filter(|_| pipeline::needs_libdevice(&merged)) {
-            let library = NamedBitcode { name: "libdevice", bitcode: library.bytes() };
-            pipeline::add_libdevice(&session, &merged, library).map_err(Errors::one)?;
-            pipeline::internalize(&merged, &self.keep);
-        }
-        if let Some((path, _)) = &self.keep_stages {
-            temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
-        }
-        let own = CodeTarget { arch: self.arch, ptx: self.version, level: self.level };
-        let optimize = if self.parts.is_empty() { pipeline::optimize } else { pipeline::optimize_partition };
-        optimize(&session, &merged, own).map_err(Errors::one)?;
-        if let Some((_, path)) = &self.keep_stages {
-            temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
-        }
-        let mut reply = self.emit(&session, &merged)?;
-        reply.warnings = session.take_warnings();
-        Ok(reply)
+fn run(job: &CompileJob) -> Result<Reply, Errors> {
+    prepare_llvm(&job.llvm_options)?;
+    let content = open(&job.units)?;
+    let libdevice = job.libdevice.as_deref().map(open).transpose()?;
+    let libdevice = || Some(NamedBitcode { name: "libdevice", bitcode: libdevice.as_ref()?.bytes() });
+    let session = Session::new();
+    let mut reply = Reply::default();
+    for (text, emission) in job.compile_units(&session, content.bytes(), &libdevice)?.iter().zip(&job.emissions) {
+        reply.debug_info.push(DebugInfo::of(text));
+        reply.sizes.push(text.len() as u64);
+        temp_files::write_file(&emission.path, text)?;
     }
-
-    fn merge<'s>(&self, session: &'s Session, units: &[NamedBitcode<'s>]) -> Result<Module<'s>, Errors> {
-        if !self.parts.is_empty() {
-            return extract::extract(session, units, &self.parts).map_err(Errors::one);
-        }
-        let modules = pipeline::read_units(session, units).map_err(Errors::all)?;
-        pipeline::merge(session, modules, units).map_err(Errors::one)
-    }
-
-    fn emit(&self, session: &Session, merged: &Module<'_>) -> Result<Reply, Errors> {
-        let mut reply = Reply::default();
-        for (index, emission) in self.emissions.iter().enumerate() {
-            let target = CodeTarget { arch: emission.arch, ptx: emission.version, level: self.level };
-            // Generating code changes the module; the last one may have it.
-            let last = index + 1 == self.emissions.len();
-            let text = if last {
-                pipeline::emit_ptx(session, merged, target)
-            } else {
-                pipeline::emit_ptx(session, &merged.clone(), target)
-            };
-            let text = text.map_err(Errors::one)?;
-            reply.debug_info.push(DebugInfo::of(&text));
-            reply.sizes.push(text.len() as u64);
-            temp_files::write_file(&emission.path, &text)?;
-        }
-        Ok(reply)
-    }
-
-    /// The units, in the content of [`Work::units`].
-    ///
-    /// # Errors
-    /// One is not in there.
-    pub fn unit_list<'a>(&'a self, content: &'a [u8]) -> Result<Vec<NamedBitcode<'a>>, Errors> {
-        let unit = |range: &'a UnitRange| {
-            let bitcode = range.start.checked_add(range.length).and_then(|end| content.get(range.start..end));
-            bitcode
-                .map(|bitcode| NamedBitcode { name: &range.name, bitcode })
-                .ok_or_else(|| Errors::one(format_args!("{}: not in {}", range.name, self.units.display())))
-        };
-        self.ranges.iter().map(unit).collect()
-    }
+    reply.warnings = session.take_warnings();
+    Ok(reply)
 }

@@ -8,7 +8,7 @@ use offload_bundle::arch::{ArchFeature, GpuArch};
 
 use crate::cli::values::{PtxPolicy, SassPolicy};
 use crate::device::recorded_ptx_flags::{self, FileWishes};
-use crate::device::targets::{Code, TargetPlan};
+use crate::device::targets::{Code, TargetImages};
 use crate::diag::error::Errors;
 
 /// How many files a message names.
@@ -23,6 +23,33 @@ pub struct Entry {
     pub from: GpuArch,
 }
 
+/// Everything that the image gets, of all targets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImageEntries {
+    /// Machine code.
+    pub sass: Vec<Entry>,
+    /// PTX.
+    pub ptx: Vec<Entry>,
+}
+
+impl ImageEntries {
+    /// The targets of machine code that is generated from the code of `from`.
+    pub fn sass_from(&self, from: GpuArch) -> Vec<GpuArch> {
+        self.sass.iter().filter(|entry| entry.from == from).map(|entry| entry.arch).collect()
+    }
+
+    /// The targets of PTX that is generated from the code of `from`.
+    pub fn ptx_from(&self, from: GpuArch) -> Vec<GpuArch> {
+        self.ptx.iter().filter(|entry| entry.from == from).map(|entry| entry.arch).collect()
+    }
+
+    /// Whether anything but the target's own machine code is generated from its code.
+    pub fn has_more_than_own(&self, arch: GpuArch) -> bool {
+        let mut others = self.sass.iter().filter(|entry| entry.arch != arch);
+        self.ptx.iter().chain(others.by_ref()).any(|entry| entry.from == arch)
+    }
+}
+
 /// Decides what PTX the image gets, highest architecture first, and what there is to say about it. `files` are
 /// the wishes of the files, or of the link line under [`PtxPolicy::Line`].
 ///
@@ -30,7 +57,7 @@ pub struct Entry {
 /// PTX that cannot be made, files that contradict each other where they decide.
 pub fn ptx(
     policy: &PtxPolicy,
-    targets: &[TargetPlan<'_>],
+    targets: &[TargetImages<'_>],
     files: &[FileWishes],
 ) -> Result<(Vec<Entry>, Vec<String>), Errors> {
     let archs: Vec<GpuArch> = targets.iter().map(|target| target.arch).collect();
@@ -85,7 +112,7 @@ fn agreement(policy: &PtxPolicy, archs: &[GpuArch], files: &[FileWishes]) -> Res
 ///
 /// # Errors
 /// Machine code that cannot be made, with what to do.
-pub fn sass(policy: &SassPolicy, targets: &[TargetPlan<'_>]) -> Result<Vec<Entry>, Errors> {
+pub fn sass(policy: &SassPolicy, targets: &[TargetImages<'_>]) -> Result<Vec<Entry>, Errors> {
     let wanted = match policy {
         SassPolicy::None => Vec::new(),
         SassPolicy::All => targets.iter().map(|target| target.arch).collect(),
@@ -124,8 +151,8 @@ fn portable(archs: &[GpuArch]) -> Vec<GpuArch> {
 
 /// The target to make code for `arch` of: itself, else the highest plain one below it. Code for an 'a' or 'f'
 /// target may use what others lack.
-fn source<'t, 'a>(arch: GpuArch, targets: &'t [TargetPlan<'a>]) -> Result<&'t TargetPlan<'a>, String> {
-    let fits = |target: &&TargetPlan<'_>| {
+fn source<'t, 'a>(arch: GpuArch, targets: &'t [TargetImages<'a>]) -> Result<&'t TargetImages<'a>, String> {
+    let fits = |target: &&TargetImages<'_>| {
         target.arch == arch || (target.arch.feature == ArchFeature::Plain && target.arch.number <= arch.number)
     };
     targets.iter().filter(fits).max_by_key(|target| (target.arch == arch, target.arch)).ok_or_else(|| {
@@ -137,7 +164,7 @@ fn source<'t, 'a>(arch: GpuArch, targets: &'t [TargetPlan<'a>]) -> Result<&'t Ta
 }
 
 /// The target, if all its code is IR.
-fn ir_of(target: &TargetPlan<'_>) -> Result<GpuArch, String> {
+fn ir_of(target: &TargetImages<'_>) -> Result<GpuArch, String> {
     let other: Vec<_> = target.images.iter().filter(|image| image.code != Code::Bitcode).collect();
     let Some(first) = other.first() else { return Ok(target.arch) };
     let files: Vec<&str> = other.iter().map(|image| image.origin.file.as_str()).collect();
@@ -154,14 +181,14 @@ fn ir_of(target: &TargetPlan<'_>) -> Result<GpuArch, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::targets::PlannedImage;
+    use crate::device::targets::DeviceImage;
     use crate::host::embedded_images::Origin;
 
-    fn target(arch: &str, code: Code) -> TargetPlan<'static> {
+    fn target(arch: &str, code: Code) -> TargetImages<'static> {
         let origin = Origin { file: "a.o".into(), offset: Some(64) };
-        TargetPlan {
+        TargetImages {
             arch: arch.parse().unwrap(),
-            images: vec![PlannedImage { origin, from_host: true, code, bytes: b"" }],
+            images: vec![DeviceImage { origin, from_host: true, code, bytes: b"", unit: None }],
         }
     }
 

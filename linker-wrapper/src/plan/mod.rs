@@ -2,4 +2,7 @@
 
 pub mod backend;
 pub mod image_policy;
+pub mod link_context;
+pub mod report;
+pub mod target_link;
 pub mod unsupported;

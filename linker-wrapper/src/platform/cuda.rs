@@ -14,20 +14,23 @@ use crate::cli::device_options::CUDA_TRIPLE;
 use crate::cli::values::{Part, PtxPolicy};
 use crate::codegen::Backends;
 use crate::device::recorded_ptx_flags::FileWishes;
-use crate::device::targets::{Code, PlannedImage, TargetPlan};
-use crate::device::{compat_checks, cudadevrt, device_files, recorded_ptx_flags};
+use crate::device::targets::{Code, DeviceImage, TargetImages};
+use crate::device::{cudadevrt, device_files, recorded_ptx_flags};
 use crate::diag::error::{Errors, both};
 use crate::diag::messages::{self, warn};
 use crate::host::embedded_images::FoundImage;
 use crate::image::compression;
 use crate::image::fatbin::{self, Parts};
 use crate::image::report::{ImageReport, Linked};
-use crate::lto::device_link::{self, LinkedTarget, Surroundings};
-use crate::lto::result_cache::Results;
+use crate::lto::context::LtoContext;
+use crate::lto::cuda_libraries::CudaLibraries;
+use crate::lto::device_link;
+use crate::lto::products::LinkedTarget;
+use crate::lto::result_cache::ResultCache;
 use crate::plan::backend::BackendDecision;
-use crate::plan::image_policy::{self, Entry};
-use crate::platform::context::{LinkContext, Request};
-use crate::platform::{Bundle, DeviceLink, Platform, Products, Setup};
+use crate::plan::image_policy::{self, ImageEntries};
+use crate::plan::link_context::{LinkContext, Request};
+use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::profile::span;
 use crate::sys::cache;
 use crate::sys::mapped_file::Mapped;
@@ -71,11 +74,9 @@ impl Platform for Cuda {
 /// The device links of all GPU targets.
 struct CudaLink<'a> {
     /// Highest first, as clang-linker-wrapper orders them.
-    targets: Vec<TargetPlan<'a>>,
-    /// Machine code in the fatbin.
-    sass: Vec<Entry>,
-    /// PTX in the fatbin.
-    ptx: Vec<Entry>,
+    targets: Vec<TargetImages<'a>>,
+    /// What the fatbin gets.
+    entries: ImageEntries,
     /// The PTX flags that the files record, or those of the link line.
     flags: Vec<FileWishes>,
     warnings: Vec<String>,
@@ -96,7 +97,7 @@ impl<'a> CudaLink<'a> {
         if sass.is_empty() && ptx.is_empty() {
             return Err(Errors::one("--offload-sass=none without PTX leaves the image empty; say --offload-ptx= too"));
         }
-        Ok(CudaLink { targets, sass, ptx, flags, warnings })
+        Ok(CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, warnings })
     }
 
     fn run(&self, context: &LinkContext<'_>) -> Result<CudaProducts<'_>, Errors> {
@@ -108,38 +109,23 @@ impl<'a> CudaLink<'a> {
         let unused = options.save_temps || options.diagnosing || mode.dry;
         let library = cudadevrt::path(options, &toolchain);
         let results =
-            Results::new(if unused { None } else { cache::of(options.cache.as_ref(), options.cache_size)? }, {
+            ResultCache::new(if unused { None } else { cache::of(options.cache.as_ref(), options.cache_size)? }, {
                 let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
                 parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok()).collect()
             });
         let linked = std::thread::scope(|scope| {
             // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes. Without a thread it is asked later.
             let _ = std::thread::Builder::new().spawn_scoped(scope, || backends.probe_early());
-            let around = Surroundings {
+            let lto = LtoContext {
+                link: context,
                 backends: &backends,
-                program,
-                temp_files: context.temp_files,
-                options: device,
-                mode,
-                diagnosing: options.diagnosing,
-                libdevice: toolchain.path(Part::Libdevice),
-                device_library: library.clone(),
-                sass: &self.sass,
-                ptx: &self.ptx,
-                ptx_version: options.ptx_version,
-                registered: context.registered,
-                partitioning: options.partitioning,
-                limit: context.limit,
+                libraries: &CudaLibraries::new(toolchain.path(Part::Libdevice), library.clone()),
+                entries: &self.entries,
                 results: &results,
                 budget: &Budget::new(options.memory),
                 estimates: &Estimates::default(),
-                recorder: context.recorder,
             };
-            let link = || device_link::link_all(&self.targets, &around);
-            let (linked, checked) = rayon::join(link, || self.check_compatibility(&context.request));
-            let (linked, warnings) = both(linked, checked)?;
-            warnings.iter().for_each(|text| warn(program, text));
-            Ok(linked)
+            device_link::link(&self.targets, &lto)
         });
         if mode.show {
             // Comments to the shell that the commands are pasted into.
@@ -157,12 +143,6 @@ impl<'a> CudaLink<'a> {
         // What goes wrong with a tool or library that is being exchanged is best explained by that.
         let ((), linked) = both(results.check_tools(), linked)?;
         Ok(CudaProducts { plan: self, linked, choices: backends.decisions(), cached })
-    }
-
-    /// Compares how the units were compiled, while others read and optimize. Returns the warnings.
-    fn check_compatibility(&self, request: &Request<'_>) -> Result<Vec<String>, Errors> {
-        let _checking = span::traced("Compare translation units", String::new);
-        compat_checks::check(&self.targets, &request.options.checks)
     }
 }
 
@@ -198,7 +178,7 @@ struct CudaProducts<'p> {
 
 impl Products for CudaProducts<'_> {
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
-        let CudaLink { targets, sass, ptx, flags, .. } = self.plan;
+        let CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, .. } = self.plan;
         let linked = Linked { targets, sass, ptx, wishes: flags, choices: &self.choices };
         bundle(&Parts::of_targets(&self.linked), linked, context)
     }
@@ -243,8 +223,8 @@ fn bundle<'p>(parts: &Parts<'p>, linked: Linked<'_>, context: &LinkContext<'_>) 
 ///
 /// # Errors
 /// Images of an unknown target or of a form that cannot be linked.
-fn group<'a>(images: &[&'a FoundImage<'a>]) -> Result<Vec<TargetPlan<'a>>, Errors> {
-    let mut targets: BTreeMap<GpuArch, Vec<PlannedImage<'a>>> = BTreeMap::new();
+fn group<'a>(images: &[&'a FoundImage<'a>]) -> Result<Vec<TargetImages<'a>>, Errors> {
+    let mut targets: BTreeMap<GpuArch, Vec<DeviceImage<'a>>> = BTreeMap::new();
     let mut errors = Errors::default();
     for found in images {
         match classify(found) {
@@ -252,10 +232,10 @@ fn group<'a>(images: &[&'a FoundImage<'a>]) -> Result<Vec<TargetPlan<'a>>, Error
             Err(error) => errors.push(error),
         }
     }
-    errors.or(targets.into_iter().rev().map(|(arch, images)| TargetPlan { arch, images }).collect())
+    errors.or(targets.into_iter().rev().map(|(arch, images)| TargetImages { arch, images }).collect())
 }
 
-fn classify<'a>(found: &FoundImage<'a>) -> Result<(GpuArch, PlannedImage<'a>), String> {
+fn classify<'a>(found: &'a FoundImage<'a>) -> Result<(GpuArch, DeviceImage<'a>), String> {
     let (origin, image) = (&found.origin, &found.image);
     let arch = image.arch().parse::<GpuArch>().map_err(|_| {
         format!(
@@ -276,7 +256,8 @@ fn classify<'a>(found: &FoundImage<'a>) -> Result<(GpuArch, PlannedImage<'a>), S
             ));
         }
     };
-    Ok((arch, PlannedImage { origin: origin.clone(), from_host: true, code, bytes: image.image }))
+    let unit = found.unit.as_ref();
+    Ok((arch, DeviceImage { origin: origin.clone(), from_host: true, code, bytes: image.image, unit }))
 }
 
 /// PTX becomes machine code for its own target and for later ones.
@@ -300,7 +281,7 @@ mod tests {
         let strings = vec![("triple", CUDA_TRIPLE), ("arch", arch)];
         let (image_kind, offload_kinds) = (ImageKind::Object, OffloadKinds::CUDA);
         let image = OffloadImage { image_kind, offload_kinds, flags: 0, strings, image, image_offset: 0 };
-        FoundImage { input: 0, origin: Origin { file: "a.o".into(), offset: Some(64) }, image }
+        FoundImage::new(0, Origin { file: "a.o".into(), offset: Some(64) }, image)
     }
 
     const BITCODE: &[u8] = b"BC\xc0\xde";
@@ -316,7 +297,7 @@ mod tests {
     #[test]
     fn all_images_that_cannot_be_linked_are_reported_together() {
         let images = [found("sm_nonsense", BITCODE), found("sm_90", b"text")];
-        let errors = format!("{:?}", group(&images.iter().collect::<Vec<_>>()).unwrap_err());
+        let errors = format!("{:?}", group(&images.iter().collect::<Vec<_>>()).map(drop).unwrap_err());
         for word in ["sm_nonsense", "neither LLVM bitcode, nor a cubin"] {
             assert!(errors.contains(word), "{word}: {errors}");
         }

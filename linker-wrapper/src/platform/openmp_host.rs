@@ -15,8 +15,9 @@ use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::{FoundImage, Origin};
 use crate::host::host_linker;
 use crate::host::registration_object::Blobs;
-use crate::platform::context::LinkContext;
-use crate::platform::{Bundle, DeviceLink, Platform, Products, Setup};
+use crate::plan::link_context::LinkContext;
+use crate::plan::report::{BackendReport, ImageReport, TargetReport};
+use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::sys::mapped_file::Mapped;
 
 /// The platform.
@@ -79,6 +80,7 @@ impl DeviceLink for HostLink<'_> {
     }
 
     fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
+        context.plan.add(|| self.targets.iter().map(|target| target.report(context)).collect())?;
         let images = collect(self.targets.iter().map(|target| target.link(context)))?;
         let linked = self.targets.iter().zip(images).map(|(target, image)| (target.triple, target.arch, image));
         Ok(Box::new(HostImages::new(linked.collect(), self.relocatable)))
@@ -150,6 +152,27 @@ fn is_generic(arch: &str) -> bool {
 }
 
 impl HostTarget<'_> {
+    /// The device link for `--offload-plan`.
+    fn report(&self, context: &LinkContext<'_>) -> TargetReport {
+        let image = |(origin, bytes): &(&Origin, &[u8])| ImageReport {
+            file: origin.file.clone(),
+            offset: origin.offset,
+            code: if bitcode::is_bitcode(bytes) { "LLVM bitcode" } else { "machine code" },
+        };
+        let backend = context.host_linker().ok().map(|linker| BackendReport {
+            name: "host linker",
+            file: linker.display().to_string(),
+            reason: "the code is for the host's own kind of processor".to_owned(),
+        });
+        TargetReport {
+            platform: "openmp",
+            target: format!("{} {}", self.triple, self.arch),
+            images: self.images.iter().map(image).collect(),
+            backend,
+            ..TargetReport::default()
+        }
+    }
+
     fn link(&self, context: &LinkContext<'_>) -> Result<Vec<u8>, Errors> {
         let (temp_files, options) = (context.temp_files, context.request.options);
         let stem = format!("{}.{}", self.triple.split('-').next().unwrap_or(self.triple), self.arch);
@@ -205,7 +228,7 @@ mod tests {
         let strings = vec![("triple", "x86_64-pc-linux-gnu"), ("arch", arch)];
         let (image_kind, offload_kinds) = (ImageKind::Object, OffloadKinds::OPENMP);
         let image = OffloadImage { image_kind, offload_kinds, flags: 0, strings, image: b"", image_offset: 0 };
-        FoundImage { input: 0, origin: Origin { file: "a.o".into(), offset: Some(64) }, image }
+        FoundImage::new(0, Origin { file: "a.o".into(), offset: Some(64) }, image)
     }
 
     #[test]

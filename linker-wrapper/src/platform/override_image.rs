@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use crate::diag::error::Errors;
-use crate::platform::{PLATFORMS, Products};
+use crate::platform::PLATFORMS;
+use crate::platform::interface::Products;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::Stamp;
 

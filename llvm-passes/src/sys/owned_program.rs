@@ -38,11 +38,12 @@ impl OwnedProgram {
         if errors.is_empty() { Ok(OwnedProgram { modules, session }) } else { Err(errors) }
     }
 
-    /// Hands the modules to `compile`, in the order of the units. Nothing that borrows from the session can leave it.
-    pub fn compile<R>(self, compile: impl for<'s> FnOnce(&'s Session, Vec<Module<'s>>) -> R) -> R {
+    /// Hands the modules to `compile`, in the order of the units, with `input`, which lives as long as the session: modules may
+    /// borrow from it. Nothing that borrows from the session can leave it.
+    pub fn compile<I, R>(self, input: &I, compile: impl for<'s> FnOnce(&'s Session, Vec<Module<'s>>, &'s I) -> R) -> R {
         let OwnedProgram { modules, session } = self;
         // SAFETY: only the lifetime changes, to that of the session whose context the modules live in.
         let modules = unsafe { std::mem::transmute::<Vec<Module<'static>>, Vec<Module<'_>>>(modules) };
-        compile(&session, modules)
+        compile(&session, modules, input)
     }
 }

@@ -179,7 +179,7 @@ pub enum ReportForm {
     Json,
 }
 
-/// `--offload-report=`: the form of the report, and the file that it goes to; `None`: standard output.
+/// `--offload-report=` or `--offload-plan=`: the form of the report, and the file that it goes to; `None`: standard output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportRequest {
     /// Its form.
@@ -189,11 +189,11 @@ pub struct ReportRequest {
 }
 
 impl ReportRequest {
-    /// Reads the option's value: `text` or `json`, and `:FILE` behind it.
+    /// Reads the value of `option`: `text` or `json`, and `:FILE` behind it.
     ///
     /// # Errors
     /// Another form, or an empty file name.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(option: &'static str, text: &str) -> Result<Self, Error> {
         let (form, file) = text.split_once(':').map_or((text, None), |(form, file)| (form, Some(file)));
         let form = match form {
             "text" => Some(ReportForm::Text),
@@ -202,7 +202,7 @@ impl ReportRequest {
         };
         match (form, file) {
             (Some(form), file) if file != Some("") => Ok(ReportRequest { form, file: file.map(PathBuf::from) }),
-            _ => Err(Error::value("--offload-report=", "text or json, and :<file> behind it if you like", text)),
+            _ => Err(Error::value(option, "text or json, and :<file> behind it if you like", text)),
         }
     }
 }
@@ -214,10 +214,13 @@ mod tests {
     #[test]
     fn reports() {
         let request = |form, file: Option<&str>| Ok(ReportRequest { form, file: file.map(PathBuf::from) });
-        assert_eq!(ReportRequest::parse("text"), request(ReportForm::Text, None));
-        assert_eq!(ReportRequest::parse("json:a:b.json"), request(ReportForm::Json, Some("a:b.json")));
+        assert_eq!(ReportRequest::parse("--offload-report=", "text"), request(ReportForm::Text, None));
+        assert_eq!(
+            ReportRequest::parse("--offload-report=", "json:a:b.json"),
+            request(ReportForm::Json, Some("a:b.json"))
+        );
         for bad in ["", "xml", "json:", "JSON"] {
-            assert!(ReportRequest::parse(bad).is_err(), "{bad}");
+            assert!(ReportRequest::parse("--offload-report=", bad).is_err(), "{bad}");
         }
     }
 

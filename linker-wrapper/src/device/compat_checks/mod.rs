@@ -8,7 +8,6 @@ mod checks;
 use std::collections::BTreeMap;
 
 use llvm_passes::module_flags::{DebugKind, ModuleFlags};
-use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
 use offload_bundle::ptx::DebugInfo;
@@ -16,7 +15,7 @@ use rayon::prelude::*;
 
 use crate::cli::values::{Check, Level, Levels};
 use crate::device::recorded_ptx_flags;
-use crate::device::targets::{Code, PlannedImage, TargetPlan};
+use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 
 /// What one image says for a check.
@@ -34,7 +33,7 @@ type Groups = BTreeMap<String, Vec<String>>;
 ///
 /// # Errors
 /// Every disagreement that is to be one.
-pub fn check(targets: &[TargetPlan<'_>], levels: &Levels) -> Result<Vec<String>, Errors> {
+pub fn check(targets: &[TargetImages<'_>], levels: &Levels) -> Result<Vec<String>, Errors> {
     let mut errors = Errors::default();
     let mut warnings = Vec::new();
     for (check, text) in disagreements(targets, levels) {
@@ -48,7 +47,7 @@ pub fn check(targets: &[TargetPlan<'_>], levels: &Levels) -> Result<Vec<String>,
 }
 
 /// All disagreements, in the order of the checks and targets.
-fn disagreements(targets: &[TargetPlan<'_>], levels: &Levels) -> Vec<(Check, String)> {
+fn disagreements(targets: &[TargetImages<'_>], levels: &Levels) -> Vec<(Check, String)> {
     let is_on = |check: &Check| levels.of(*check) != Level::Off;
     let of_code: Vec<Check> = Check::all().filter(is_on).filter(|check| *check != Check::MissingTarget).collect();
     // The same files usually say the same for all targets: that is said once.
@@ -64,7 +63,7 @@ fn disagreements(targets: &[TargetPlan<'_>], levels: &Levels) -> Vec<(Check, Str
 }
 
 /// What the images of one target say differently.
-fn of_target(target: &TargetPlan<'_>, checks: &[Check]) -> BTreeMap<Check, Groups> {
+fn of_target(target: &TargetImages<'_>, checks: &[Check]) -> BTreeMap<Check, Groups> {
     // A single image agrees with itself, and need not be looked into.
     if target.images.len() < 2 || checks.is_empty() {
         return BTreeMap::new();
@@ -82,11 +81,11 @@ fn of_target(target: &TargetPlan<'_>, checks: &[Check]) -> BTreeMap<Check, Group
 }
 
 /// How an image was compiled. What cannot be read is reported where it is linked.
-fn of_image(image: &PlannedImage<'_>) -> Vec<Saying> {
+fn of_image(image: &DeviceImage<'_>) -> Vec<Saying> {
     let says = match image.code {
         Code::Bitcode => {
-            let unit = Unit::new(image.origin.to_string(), image.bytes);
-            unit.module_flags().map(of_bitcode).unwrap_or_default()
+            let flags = image.unit.and_then(|unit| unit.module_flags().ok());
+            flags.map(of_bitcode).unwrap_or_default()
         }
         Code::Cubin => of_cubin(image.bytes),
         Code::Ptx => vec![(Check::Debug, debug(of_ptx(image.bytes)).to_owned())],
@@ -155,7 +154,7 @@ fn debug(kind: DebugKind) -> &'static str {
 
 /// Files without code for a target that other files have code for. What the line gives to the device link itself need not be
 /// for all.
-fn missing_targets(targets: &[TargetPlan<'_>]) -> Option<String> {
+fn missing_targets(targets: &[TargetImages<'_>]) -> Option<String> {
     let mut files: Vec<(&str, Vec<GpuArch>)> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for target in targets {
@@ -197,14 +196,15 @@ mod tests {
     use super::*;
     use crate::host::embedded_images::Origin;
 
-    fn target(arch: &str, files: &[&str]) -> TargetPlan<'static> {
-        let image = |file: &&str| PlannedImage {
+    fn target(arch: &str, files: &[&str]) -> TargetImages<'static> {
+        let image = |file: &&str| DeviceImage {
             from_host: true,
             origin: Origin { file: (*file).to_owned(), offset: Some(64) },
             code: Code::Cubin,
             bytes: b"",
+            unit: None,
         };
-        TargetPlan { arch: arch.parse().unwrap(), images: files.iter().map(image).collect() }
+        TargetImages { arch: arch.parse().unwrap(), images: files.iter().map(image).collect() }
     }
 
     #[test]

@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use llvm_passes::reference_graph::ReferenceGraph;
 use llvm_passes::session::Warning;
+use llvm_passes::unit::{Unit, UnitFacts};
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
@@ -19,11 +19,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::values::Partitioning;
-use crate::device::targets::{PlannedImage, TargetPlan};
+use crate::codegen::Backends;
+use crate::device::targets::{DeviceImage, TargetImages};
 use crate::diag::error::Errors;
-use crate::lto::device_link::{self, LinkedTarget, Surroundings};
-use crate::lto::worker::Work;
-use crate::plan::image_policy::Entry;
+use crate::lto::compile_job::CompileJob;
+use crate::lto::cuda_libraries::CudaLibraries;
+use crate::lto::products::{CompiledPartition, LinkedTarget};
+use crate::plan::image_policy::{Entry, ImageEntries};
+use crate::plan::link_context::LinkContext;
+use crate::plan::target_link;
 use crate::sys::cache::{Cache, Key, KeyBuilder, identity_of};
 use crate::sys::stamp::{self, Stamp};
 use crate::toolchain::identity::{self, Identity};
@@ -32,7 +36,7 @@ use complete::Step;
 
 /// Results of earlier links, if there is a cache.
 #[derive(Debug, Default)]
-pub struct Results {
+pub struct ResultCache {
     cache: Option<Cache>,
     program: OnceLock<Option<[u8; 32]>>,
     tools: OnceLock<Option<KnownTools>>,
@@ -40,6 +44,19 @@ pub struct Results {
     stamps: Vec<Stamp>,
     /// Why results are not kept.
     notes: Mutex<BTreeSet<String>>,
+}
+
+/// What keys depend on beside the code.
+#[derive(Clone, Copy)]
+pub struct KeyInputs<'a> {
+    /// What the user requested, and the names that the host registers.
+    pub link: &'a LinkContext<'a>,
+    /// What generates machine code.
+    pub backends: &'a Backends<'a>,
+    /// CUDA's libraries of device code.
+    pub libraries: &'a CudaLibraries,
+    /// What the image gets, of all targets.
+    pub entries: &'a ImageEntries,
 }
 
 /// What the machine code depends on beside the code.
@@ -62,15 +79,15 @@ struct KnownTools {
 
 /// A compiled partition.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct CompiledPartition {
+pub struct CachedPartition {
     /// Relocatable cubins, by target.
     pub cubins: Vec<(GpuArch, Vec<u8>)>,
     /// PTX for the image, by target.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
     /// LLVM's warnings.
     pub warnings: Vec<Warning>,
-    /// What ptxas said.
-    pub said: Vec<String>,
+    /// Messages of ptxas.
+    pub diagnostics: Vec<String>,
 }
 
 /// A linked target.
@@ -81,10 +98,10 @@ pub struct CachedTarget {
     warnings: Vec<Warning>,
 }
 
-impl Results {
+impl ResultCache {
     /// Those in a cache; `stamps` are of all files beside the inputs that results depend on.
     pub fn new(cache: Option<Cache>, stamps: Vec<Stamp>) -> Self {
-        Results { cache, stamps, ..Results::default() }
+        ResultCache { cache, stamps, ..ResultCache::default() }
     }
 
     /// Whether results are looked for and kept at all.
@@ -140,27 +157,28 @@ impl Results {
         Some(KeyBuilder::new(kind).field("program", program.as_ref()?))
     }
 
-    /// What a unit says of itself, read by `make` if it is not known.
-    ///
-    /// # Errors
-    /// Those of `make`.
-    pub fn references<E>(
-        &self,
-        bitcode: &[u8],
-        make: impl FnOnce() -> Result<ReferenceGraph, E>,
-    ) -> Result<ReferenceGraph, E> {
-        let key = self.key("summary").map(|key| key.field("bitcode", blake3::hash(bitcode).as_bytes()).finish());
-        if let Some(graph) = self.get(key.as_ref()) {
-            return Ok(graph);
-        }
-        let graph = make()?;
-        // No tool has a part in it.
-        self.keep(key.as_ref(), &graph);
-        Ok(graph)
+    /// The key of what is read of a unit. No tool is involved.
+    fn facts_key(&self, unit: &Unit<'_>) -> Option<Key> {
+        Some(self.key("unit facts")?.field("bitcode", unit.content_hash().as_bytes()).finish())
     }
 
-    fn tools(&self, around: &Surroundings<'_>) -> Option<&KnownTools> {
-        let probe = || KnownTools::probe(around).map_err(|why| self.note(why)).ok();
+    /// The unit with what earlier links have read of it.
+    pub fn with_facts<'a>(&self, unit: Unit<'a>) -> Unit<'a> {
+        match self.get::<UnitFacts>(self.facts_key(&unit).as_ref()) {
+            Some(facts) => unit.with_facts(facts),
+            None => unit,
+        }
+    }
+
+    /// Keeps what was read of a unit, unless it is what [`ResultCache::with_facts`] found.
+    pub fn keep_facts(&self, unit: &Unit<'_>) {
+        if unit.has_new_facts() {
+            self.keep(self.facts_key(unit).as_ref(), &unit.facts());
+        }
+    }
+
+    fn tools(&self, inputs: &KeyInputs<'_>) -> Option<&KnownTools> {
+        let probe = || KnownTools::probe(inputs).map_err(|why| self.note(why)).ok();
         self.tools.get_or_init(probe).as_ref()
     }
 
@@ -172,27 +190,29 @@ impl Results {
     }
 
     /// The key of one partition: all that its PTX and machine code depend on.
-    pub fn partition_key(&self, work: &Work, around: &Surroundings<'_>) -> Option<Key> {
+    pub fn partition_key(&self, work: &CompileJob, inputs: &KeyInputs<'_>) -> Option<Key> {
         self.cache.as_ref()?;
-        let KnownTools { tools, .. } = self.tools(around)?;
+        let KnownTools { tools, .. } = self.tools(inputs)?;
         let fields = PartitionFields {
             work,
             ptxas: &tools.ptxas,
             libdevice: tools.libdevice.as_ref().map_or(&[], |hash| &hash[..]),
-            options: around.options,
-            ptx_version: around.ptx_version,
-            ptx: around.ptx,
+            options: inputs.link.request.device,
+            ptx_version: inputs.link.request.options.ptx_version,
+            ptx: &inputs.entries.ptx,
         };
-        self.is_complete(Step::Compile, around.options).then(|| fields.key(self.key("partition")?)).flatten()
+        self.is_complete(Step::Compile, inputs.link.request.device)
+            .then(|| fields.key(self.key("partition")?))
+            .flatten()
     }
 
     /// The key of a whole target.
-    pub fn target_key(&self, target: &TargetPlan<'_>, around: &Surroundings<'_>) -> Option<Key> {
+    pub fn target_key(&self, target: &TargetImages<'_>, inputs: &KeyInputs<'_>) -> Option<Key> {
         let key = self.key("target")?;
-        let KnownTools { tools, unknown_nvlink, .. } = self.tools(around)?;
+        let KnownTools { tools, unknown_nvlink, .. } = self.tools(inputs)?;
         // What a library made is not kept: the key would have to know the library.
-        if !self.is_complete(Step::Link, around.options)
-            || !around.backends.is_toolkit(&device_link::most_needs(target, around.options))
+        if !self.is_complete(Step::Link, inputs.link.request.device)
+            || !inputs.backends.is_toolkit(&target_link::most_needs(target, inputs.link.request.device))
         {
             return None;
         }
@@ -200,18 +220,20 @@ impl Results {
             self.note(why.clone());
             return None;
         }
-        let hash =
-            |image: &PlannedImage<'_>| [image.code.ending().as_bytes(), blake3::hash(image.bytes).as_bytes()].concat();
+        let hash = |image: &DeviceImage<'_>| {
+            let content = image.unit.map_or_else(|| blake3::hash(image.bytes), Unit::content_hash);
+            [image.code.ending().as_bytes(), content.as_bytes()].concat()
+        };
         let images: Vec<Vec<u8>> = target.images.par_iter().map(hash).collect();
         let fields = TargetFields {
             arch: target.arch,
             images: images.concat(),
-            registered: around.registered,
-            sass: around.sass,
-            ptx: around.ptx,
-            ptx_version: around.ptx_version,
-            options: around.options,
-            partitioning: around.partitioning,
+            registered: inputs.link.registered,
+            sass: &inputs.entries.sass,
+            ptx: &inputs.entries.ptx,
+            ptx_version: inputs.link.request.options.ptx_version,
+            options: inputs.link.request.device,
+            partitioning: inputs.link.request.options.partitioning,
             tools,
         };
         Some(fields.key(key))
@@ -223,19 +245,20 @@ impl KnownTools {
     ///
     /// # Errors
     /// Why it is not known what they make.
-    fn probe(around: &Surroundings<'_>) -> Result<Self, String> {
+    fn probe(inputs: &KeyInputs<'_>) -> Result<Self, String> {
         let backend = "only what ptxas and nvlink make is kept";
-        let (ptxas, nvlink) = around.backends.toolkit_files().ok_or(backend)?;
+        let (ptxas, nvlink) = inputs.backends.toolkit_files().ok_or(backend)?;
         let file = |path: Option<&Path>| path.map(identity::of_file).transpose();
         let ptxas_version =
-            || around.backends.ptxas().map(|ptxas| &*ptxas.version).map_err(|errors| errors.to_string());
+            || inputs.backends.ptxas().map(|ptxas| &*ptxas.version).map_err(|errors| errors.to_string());
         let of_nvlink = |path: &Path| identity::of_program(path, &version_text(path).unwrap_or_default());
         // Not by rayon: its threads may all wait for the jobs that ask this.
         let (ptxas, nvlink, libdevice, device_library) = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new;
             let ptxas = thread().spawn_scoped(scope, || identity::of_program(&ptxas, ptxas_version()?));
             let nvlink = thread().spawn_scoped(scope, || nvlink.as_deref().map(of_nvlink).transpose());
-            let (libdevice, library) = (file(around.libdevice.as_deref()), file(around.device_library.as_deref()));
+            let (libdevice, library) =
+                (file(inputs.libraries.libdevice_path()), file(inputs.libraries.device_runtime_path()));
             let failed = || "a thread that identifies the tools failed".to_owned();
             let ptxas = ptxas.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| Err(failed()));
             let nvlink = nvlink.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| Err(failed()));
@@ -265,7 +288,7 @@ fn options_text(options: &DeviceOptions) -> String {
 /// All fields of a partition's key.
 #[derive(Clone, Copy)]
 struct PartitionFields<'f> {
-    work: &'f Work,
+    work: &'f CompileJob,
     ptxas: &'f [u8],
     libdevice: &'f [u8],
     options: &'f DeviceOptions,
@@ -333,6 +356,19 @@ impl TargetFields<'_> {
     }
 }
 
+impl CachedPartition {
+    /// What is kept of a partition.
+    pub fn of(compiled: &CompiledPartition) -> Self {
+        let objects = compiled.objects.iter();
+        CachedPartition {
+            cubins: objects.map(|object| (object.arch, object.bytes.clone())).collect(),
+            ptx: compiled.ptx.clone(),
+            warnings: compiled.warnings.clone(),
+            diagnostics: compiled.diagnostics.clone(),
+        }
+    }
+}
+
 impl CachedTarget {
     /// What is kept of a target.
     pub fn of(linked: &LinkedTarget) -> Self {
@@ -341,6 +377,6 @@ impl CachedTarget {
 
     /// The target.
     pub fn into_linked(self) -> LinkedTarget {
-        LinkedTarget { sass: self.sass, ptx: self.ptx, warnings: self.warnings, said: Vec::new() }
+        LinkedTarget { sass: self.sass, ptx: self.ptx, warnings: self.warnings, diagnostics: Vec::new() }
     }
 }

@@ -6,8 +6,8 @@ use offload_bundle::arch::{GpuArch, PtxVersion};
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::values::Partitioning;
+use crate::lto::compile_job::{CompileJob, Emission, UnitRange};
 use crate::lto::result_cache::{PartitionFields, TargetFields, Tools, options_text};
-use crate::lto::worker::{Emission, UnitRange, Work};
 use crate::plan::image_policy::Entry;
 use crate::sys::cache::{Key, KeyBuilder};
 
@@ -41,9 +41,10 @@ fn all_differ(keys: &[(&str, Key)], again: Key) {
     }
 }
 
-fn work() -> Work {
+fn work() -> CompileJob {
     let take = Take { index: 3, how: How::Copy, name: None };
-    Work {
+    CompileJob {
+        name: "sm_90.0".to_owned(),
         arch: GpuArch::plain(90),
         version: PTX_8_4,
         level: OptLevel::O2,
@@ -51,14 +52,20 @@ fn work() -> Work {
         units: "/a/units".into(),
         ranges: vec![UnitRange { name: "a.o".to_owned(), hash: "aa".to_owned(), start: 0, length: 9 }],
         parts: vec![UnitPart { unit: 0, takes: vec![take] }],
+        promoted: Vec::new(),
         keep: BTreeSet::from(["kernel".to_owned()]),
         libdevice: Some("/a/libdevice.bc".into()),
-        emissions: vec![Emission { arch: GpuArch::plain(90), version: PTX_8_4, path: "/a/1.ptx".into() }],
+        emissions: vec![Emission {
+            arch: GpuArch::plain(90),
+            version: PTX_8_4,
+            visible_functions: false,
+            path: "/a/1.ptx".into(),
+        }],
         keep_stages: None,
     }
 }
 
-fn changed(change: impl FnOnce(&mut Work)) -> Work {
+fn changed(change: impl FnOnce(&mut CompileJob)) -> CompileJob {
     let mut work = work();
     change(&mut work);
     work

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
 use crate::diag::error::Errors;
+use crate::plan::report::PlanPrinter;
 use crate::profile::recorder::Recorder;
 use crate::sys::jobserver::Limit;
 use crate::sys::process::Mode;
@@ -40,6 +41,8 @@ pub struct LinkContext<'a> {
     pub registered: &'a HashSet<String>,
     /// Notes for `--offload-stats`.
     pub recorder: &'a Recorder,
+    /// Where the plan goes before it runs.
+    pub plan: &'a PlanPrinter<'a>,
 }
 
 impl LinkContext<'_> {

@@ -1,0 +1,188 @@
+//! The compilation of one partition as a value: what goes in, with which options, and what comes out. Any thread or worker
+//! process can run it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use llvm_passes::extract::{self, UnitPart};
+use llvm_passes::pipeline::{self, CodeTarget, NamedBitcode, OptLevel};
+use llvm_passes::session::Session;
+use llvm_passes::{Module, visible_functions};
+use offload_bundle::arch::{GpuArch, PtxVersion};
+use serde::{Deserialize, Serialize};
+
+use crate::diag::error::Errors;
+use crate::profile::span;
+use crate::sys::temp_files;
+
+/// One job. All paths are absolute or relative to the folder of the link.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CompileJob {
+    /// "sm_90.0": the target and the number of the partition.
+    pub name: String,
+    /// The target.
+    pub arch: GpuArch,
+    /// The PTX version that optimizations may assume.
+    pub version: PtxVersion,
+    /// Optimization level.
+    pub level: OptLevel,
+    /// LLVM's own options.
+    pub llvm_options: Vec<String>,
+    /// The file that holds all bitcode units of the target. Empty: the modules are open in this process.
+    pub units: PathBuf,
+    /// The units that `parts` takes from, by their place there.
+    pub ranges: Vec<UnitRange>,
+    /// What is compiled; empty: all of all units.
+    pub parts: Vec<UnitPart>,
+    /// Linkonce definitions that become weak before the merge, with their unit.
+    pub promoted: Vec<(usize, String)>,
+    /// Names that stay visible.
+    pub keep: BTreeSet<String>,
+    /// libdevice's bitcode.
+    pub libdevice: Option<PathBuf>,
+    /// The PTX that is emitted.
+    pub emissions: Vec<Emission>,
+    /// Where the merged and the optimized module are kept, if anyone is to look at them.
+    pub keep_stages: Option<(PathBuf, PathBuf)>,
+}
+
+/// Where a unit is in the file of units.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UnitRange {
+    /// Its name in messages.
+    pub name: String,
+    /// Hash of its bytes, for keys of the cache.
+    pub hash: String,
+    /// First byte.
+    pub start: usize,
+    /// Bytes.
+    pub length: usize,
+}
+
+/// One PTX text.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Emission {
+    /// The target.
+    pub arch: GpuArch,
+    /// The PTX version.
+    pub version: PtxVersion,
+    /// Local functions become visible, for which ptxas uses fewer registers.
+    pub visible_functions: bool,
+    /// The file that a worker writes.
+    pub path: PathBuf,
+}
+
+impl CompileJob {
+    /// Compiles modules that are open in `session`, in the order of the units. Returns the PTX of each emission.
+    ///
+    /// # Errors
+    /// What LLVM reports.
+    pub fn compile<'s>(
+        &self,
+        session: &'s Session,
+        modules: Vec<Module<'s>>,
+        units: &[NamedBitcode<'_>],
+        libdevice: &dyn Fn() -> Option<NamedBitcode<'s>>,
+    ) -> Result<Vec<Vec<u8>>, Errors> {
+        let merging = span::traced("Merge", || self.name.clone());
+        for (unit, name) in &self.promoted {
+            if let Some(module) = modules.get(*unit) {
+                pipeline::make_weak(module, name);
+            }
+        }
+        let merged = pipeline::merge(session, modules, units)?;
+        self.internalize(session, &merged, libdevice)?;
+        drop(merging);
+        self.optimize(session, &merged)?;
+        self.emit(session, merged)
+    }
+
+    /// Reads and compiles the units in `content`, which is that of [`CompileJob::units`].
+    ///
+    /// # Errors
+    /// As [`CompileJob::compile`], and units that are not in there.
+    pub fn compile_units<'s>(
+        &'s self,
+        session: &'s Session,
+        content: &'s [u8],
+        libdevice: &dyn Fn() -> Option<NamedBitcode<'s>>,
+    ) -> Result<Vec<Vec<u8>>, Errors> {
+        let units = self.unit_list(content)?;
+        if self.parts.is_empty() {
+            let modules = pipeline::read_units(session, &units).map_err(Errors::from_iter)?;
+            return self.compile(session, modules, &units, libdevice);
+        }
+        let merged = extract::extract(session, &units, &self.parts)?;
+        self.internalize(session, &merged, libdevice)?;
+        self.optimize(session, &merged)?;
+        self.emit(session, merged)
+    }
+
+    /// Makes all names internal but those that stay visible, and adds what is referenced of libdevice.
+    fn internalize<'s>(
+        &self,
+        session: &'s Session,
+        merged: &Module<'s>,
+        libdevice: &dyn Fn() -> Option<NamedBitcode<'s>>,
+    ) -> Result<(), Errors> {
+        pipeline::internalize(merged, &self.keep);
+        if pipeline::needs_libdevice(merged)
+            && let Some(library) = libdevice()
+        {
+            pipeline::add_libdevice(session, merged, library)?;
+            pipeline::internalize(merged, &self.keep);
+        }
+        Ok(())
+    }
+
+    fn optimize(&self, session: &Session, merged: &Module<'_>) -> Result<(), Errors> {
+        if let Some((path, _)) = &self.keep_stages {
+            temp_files::write_file(path, &pipeline::bitcode_of(merged))?;
+        }
+        let optimizing = span::traced("Optimize", || self.name.clone());
+        let optimize = if self.parts.is_empty() { pipeline::optimize } else { pipeline::optimize_partition };
+        optimize(session, merged, self.target())?;
+        drop(optimizing);
+        if let Some((_, path)) = &self.keep_stages {
+            temp_files::write_file(path, &pipeline::bitcode_of(merged))?;
+        }
+        Ok(())
+    }
+
+    fn emit(&self, session: &Session, merged: Module<'_>) -> Result<Vec<Vec<u8>>, Errors> {
+        let mut texts = Vec::with_capacity(self.emissions.len());
+        let mut optimized = Some(merged);
+        for (index, emission) in self.emissions.iter().enumerate() {
+            let target = CodeTarget { arch: emission.arch, ptx: emission.version, level: self.level };
+            // Generating code changes the module; the last emission may have it.
+            let is_last = index + 1 == self.emissions.len();
+            let module = if is_last { optimized.take() } else { optimized.clone() };
+            let Some(module) = module else { break };
+            if emission.visible_functions {
+                visible_functions::expose(&module, target.arch);
+            }
+            let _emitting = span::traced("Generate PTX", || emission.arch.to_string());
+            texts.push(pipeline::emit_ptx(session, &module, target)?);
+        }
+        Ok(texts)
+    }
+
+    /// What the code is optimized for.
+    pub fn target(&self) -> CodeTarget {
+        CodeTarget { arch: self.arch, ptx: self.version, level: self.level }
+    }
+
+    /// The units, in the content of [`CompileJob::units`].
+    ///
+    /// # Errors
+    /// One is not in there.
+    pub fn unit_list<'a>(&'a self, content: &'a [u8]) -> Result<Vec<NamedBitcode<'a>>, Errors> {
+        let unit = |range: &'a UnitRange| {
+            let bitcode = range.start.checked_add(range.length).and_then(|end| content.get(range.start..end));
+            bitcode
+                .map(|bitcode| NamedBitcode { name: &range.name, bitcode })
+                .ok_or_else(|| Errors::one(format_args!("{}: not in {}", range.name, self.units.display())))
+        };
+        self.ranges.iter().map(unit).collect()
+    }
+}

@@ -1,0 +1,66 @@
+//! The plan of the device links for `--offload-plan`.
+
+use crate::device::targets::{DeviceImage, TargetImages};
+use crate::lto::context::LtoContext;
+use crate::lto::target::PlannedTarget;
+use crate::plan::report::{BackendReport, ImageReport, JobReport, SymbolReport, TargetReport};
+use crate::plan::target_link::TargetLink;
+
+/// The plans of all targets. Those that are not among the `planned` ones are in the cache.
+pub fn of(targets: &[TargetImages<'_>], planned: &[PlannedTarget<'_>], context: &LtoContext<'_>) -> Vec<TargetReport> {
+    let report = |target: &TargetImages<'_>| {
+        let planned = planned.iter().find(|planned| planned.plan.arch == target.arch);
+        let decisions = context.backends.decisions();
+        let backend = decisions.iter().find(|decision| decision.target == target.arch);
+        let backend = backend.map(|decision| BackendReport {
+            name: decision.backend.option(),
+            file: decision.path.display().to_string(),
+            reason: decision.reason.clone(),
+        });
+        let report = TargetReport {
+            platform: "cuda",
+            target: target.arch.to_string(),
+            images: target.images.iter().map(image).collect(),
+            cached: planned.is_none(),
+            backend,
+            ..TargetReport::default()
+        };
+        planned.map_or_else(|| report.clone(), |planned| with_plan(report.clone(), planned))
+    };
+    targets.iter().map(report).collect()
+}
+
+fn with_plan(report: TargetReport, target: &PlannedTarget<'_>) -> TargetReport {
+    let TargetLink { sass, ptx, prevailing, visible, partitions, not_cut, .. } = &target.plan;
+    let units = target.images.units();
+    let symbols = prevailing.iter().map(|(symbol, image)| SymbolReport {
+        symbol: symbol.clone(),
+        image: *image,
+        visible: visible.contains(symbol),
+    });
+    let jobs = partitions.iter().map(|partition| {
+        let is_whole = partition.parts.is_empty();
+        JobReport {
+            runs_in: if is_whole { "thread" } else { "worker" },
+            kernels: partition.kernels.clone(),
+            instructions: partition.instructions,
+            units: if is_whole { units.len() } else { partition.parts.len() },
+        }
+    });
+    let not_cut = not_cut.as_ref().map(|reason| {
+        let name = reason.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name()));
+        format!("{name}{}", reason.reason)
+    });
+    TargetReport {
+        sass: sass.iter().map(ToString::to_string).collect(),
+        ptx: ptx.iter().map(|arch| arch.virtual_name()).collect(),
+        symbols: symbols.collect(),
+        jobs: jobs.collect(),
+        not_cut,
+        ..report
+    }
+}
+
+fn image(image: &DeviceImage<'_>) -> ImageReport {
+    ImageReport { file: image.origin.file.clone(), offset: image.origin.offset, code: image.code.name() }
+}

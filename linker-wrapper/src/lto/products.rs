@@ -1,0 +1,45 @@
+//! What the jobs of a device link produce.
+
+use llvm_passes::session::Warning;
+use offload_bundle::arch::GpuArch;
+
+use crate::codegen::DeviceObject;
+
+/// What a partition was compiled to.
+#[derive(Debug, Default)]
+pub struct CompiledPartition {
+    /// Machine code, or PTX for a library that compiles all of it at once.
+    pub objects: Vec<DeviceObject>,
+    /// PTX for the image, of the lowest version that it needs.
+    pub ptx: Vec<(GpuArch, Vec<u8>)>,
+    /// LLVM's warnings.
+    pub warnings: Vec<Warning>,
+    /// Messages of ptxas.
+    pub diagnostics: Vec<String>,
+}
+
+impl CompiledPartition {
+    /// Size of the machine code.
+    pub fn object_bytes(&self) -> u64 {
+        self.objects.iter().map(|object| object.bytes.len() as u64).sum()
+    }
+
+    /// Adds an object, with the messages about it.
+    pub fn add(&mut self, object: DeviceObject) {
+        self.diagnostics.extend(object.diagnostics.clone());
+        self.objects.push(object);
+    }
+}
+
+/// The linked code of one target.
+#[derive(Debug, Clone, Default)]
+pub struct LinkedTarget {
+    /// Finished cubins: the target's own, and those generated for other targets.
+    pub sass: Vec<(GpuArch, Vec<u8>)>,
+    /// PTX of the same code: one module for each target.
+    pub ptx: Vec<(GpuArch, Vec<u8>)>,
+    /// LLVM's warnings.
+    pub warnings: Vec<Warning>,
+    /// Messages of ptxas and nvlink.
+    pub diagnostics: Vec<String>,
+}

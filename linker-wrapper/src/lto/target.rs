@@ -1,0 +1,232 @@
+//! One target of a device link: its code is read, its link is planned, and its partitions are run and joined.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use llvm_passes::OwnedProgram;
+use llvm_passes::partition::Grain;
+use llvm_passes::reference_graph::{self, ReferenceGraph};
+use llvm_passes::resolve::UnitSymbols;
+use llvm_passes::symbols::Symbol;
+use llvm_passes::unit::Unit;
+use offload_bundle::cubin;
+use rayon::prelude::*;
+
+use crate::cli::values::Partitioning;
+use crate::device::symbols;
+use crate::device::targets::{Code, DeviceImage, TargetImages};
+use crate::diag::error::{Errors, collect};
+use crate::diag::messages;
+use crate::lto::compile_job::UnitRange;
+use crate::lto::context::LtoContext;
+use crate::lto::private_images::{self, PrivateImages};
+use crate::plan::target_link::{References, TargetFacts, TargetLink};
+use crate::profile::span;
+
+/// A program with less bitcode than this, in bytes, is compiled in one piece without a look at its references.
+const SMALL: usize = 192 << 10;
+
+/// A target whose device link is planned.
+pub struct PlannedTarget<'a> {
+    /// The code.
+    pub images: &'a TargetImages<'a>,
+    /// What is done with it.
+    pub plan: TargetLink,
+    /// The open program, if it is compiled in this process. The job takes it.
+    program: Mutex<Option<OwnedProgram>>,
+    /// The file of the units, if workers compile them.
+    pub unit_file: Option<UnitFile>,
+}
+
+/// All bitcode of a target, one unit behind the other, for workers.
+pub struct UnitFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Where each unit is in it.
+    pub ranges: Vec<UnitRange>,
+}
+
+impl<'a> PlannedTarget<'a> {
+    /// Reads the code and plans its link. `private` is the copy that the images are in, if there is one.
+    ///
+    /// # Errors
+    /// What is wrong with the images or their symbols, or no backend that supports them.
+    pub fn plan(
+        images: &'a TargetImages<'a>,
+        private: Option<&PrivateImages>,
+        context: &LtoContext<'_>,
+    ) -> Result<Self, Errors> {
+        let cut = grain(images, context).map(|grain| Self::cut(images, grain, private, context)).transpose()?.flatten();
+        cut.map_or_else(|| Self::whole(images, context), Ok)
+    }
+
+    /// Plans a link in partitions. `None`: the program is compiled in one piece.
+    fn cut(
+        images: &'a TargetImages<'a>,
+        grain: Grain,
+        private: Option<&PrivateImages>,
+        context: &LtoContext<'_>,
+    ) -> Result<Option<Self>, Errors> {
+        let units = images.units();
+        let graphs = collect(units.par_iter().map(|unit| references(unit)).collect::<Vec<_>>())?;
+        let symbols = all_symbols(images, &|unit| Ok(reference_graph::symbols(graphs[unit])))?;
+        let references = Some(References { graphs: graphs.clone(), tags: tags(&units), grain });
+        let users = |image: usize, name: &str| {
+            let unit = images.unit_of(image);
+            unit.map(|unit| reference_graph::users_of(graphs[unit], name)).unwrap_or_default()
+        };
+        let libraries = context.libraries;
+        let facts = TargetFacts { target: images, symbols, references, libraries, users: &users };
+        let plan = TargetLink::plan(&facts, context.request())?;
+        if plan.is_whole() {
+            if let Some(reason) = plan.not_cut.as_ref().filter(|_| context.link.request.mode.show) {
+                // A comment to the shell that the commands are pasted into.
+                let name = reason.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name()));
+                messages::show(format_args!(" # {}: not cut into jobs: {name}{}", images.arch, reason.reason));
+            }
+            return Ok(None);
+        }
+        if let Some((distinct, duplicated)) = plan.instructions {
+            context.link.recorder.cut(plan.partitions.len(), distinct, duplicated);
+        }
+        keep_inputs(images, context)?;
+        let unit_file = Some(unit_file(images, private, context)?);
+        // An error about the backend comes before the long work.
+        context.backends.choose(&plan.needs)?;
+        Ok(Some(PlannedTarget { images, plan, program: Mutex::default(), unit_file }))
+    }
+
+    /// Plans a link in one piece.
+    ///
+    /// # Errors
+    /// As [`PlannedTarget::plan`].
+    pub fn whole(images: &'a TargetImages<'a>, context: &LtoContext<'_>) -> Result<Self, Errors> {
+        let units = images.units();
+        keep_inputs(images, context)?;
+        let program = {
+            let _reading = span::traced("Read symbols", || images.arch.to_string());
+            OwnedProgram::load(&units).map_err(Errors::from_iter)?
+        };
+        let symbols = all_symbols(images, &|unit| Ok(units[unit].used_symbols()?.to_vec()))?;
+        let users = |image: usize, name: &str| {
+            let graph = images.unit_of(image).and_then(|unit| units[unit].references().ok());
+            graph.map(|graph| reference_graph::users_of(graph, name)).unwrap_or_default()
+        };
+        let libraries = context.libraries;
+        let facts = TargetFacts { target: images, symbols, references: None, libraries, users: &users };
+        let plan = TargetLink::plan(&facts, context.request())?;
+        let unit_file = if context.link.request.options.diagnosing && !plan.partitions.is_empty() {
+            Some(unit_file(images, None, context)?)
+        } else {
+            None
+        };
+        Ok(PlannedTarget { images, plan, program: Mutex::new(Some(program)), unit_file })
+    }
+
+    /// The open program; `None` if workers compile it, or a job has taken it.
+    pub fn take_program(&self) -> Option<OwnedProgram> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Whether the program may be cut into partitions, as far as its size tells.
+pub fn may_be_cut(images: &TargetImages<'_>, context: &LtoContext<'_>) -> bool {
+    grain(images, context).is_some()
+}
+
+/// How large partitions are, in LLVM instructions; `None`: the program is compiled in one piece.
+fn grain(images: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<Grain> {
+    let bytes: usize = images.of_code(Code::Bitcode).map(|(_, image)| image.bytes.len()).sum();
+    match context.link.request.options.partitioning {
+        Partitioning::Usual => (bytes >= SMALL).then_some(Grain::Usual),
+        Partitioning::Size(size) => Some(Grain::Exactly(size)),
+        Partitioning::Whole => None,
+    }
+}
+
+fn references<'u>(unit: &'u Unit<'_>) -> Result<&'u ReferenceGraph, Errors> {
+    let _reading = span::traced("Read symbols", || unit.name().to_owned());
+    Ok(unit.references()?)
+}
+
+/// The symbols of every image, in link order; `of_unit` returns those of a bitcode unit, by its place among the units.
+///
+/// # Errors
+/// A damaged cubin, or one that cannot be linked with others.
+fn all_symbols(
+    images: &TargetImages<'_>,
+    of_unit: &dyn Fn(usize) -> Result<Vec<Symbol>, Errors>,
+) -> Result<Vec<UnitSymbols>, Errors> {
+    let mut units = 0..;
+    collect(images.images.iter().map(|image| match image.code {
+        Code::Bitcode => {
+            let symbols = units.next().map(of_unit).transpose()?;
+            Ok(UnitSymbols { symbols: symbols.unwrap_or_default() })
+        }
+        Code::Cubin => cubin_symbols(image, images),
+        Code::Ptx => Ok(symbols::of_ptx(image.bytes)),
+        Code::LtoIr => Ok(UnitSymbols::default()),
+    }))
+}
+
+/// The symbols of a cubin, which must be relocatable if it is to be linked with anything.
+fn cubin_symbols(image: &DeviceImage<'_>, target: &TargetImages<'_>) -> Result<UnitSymbols, Errors> {
+    let symbols = symbols::of_cubin(&image.origin, image.bytes)?;
+    let relocatable = cubin::parse(image.bytes).is_ok_and(|cubin| cubin.is_relocatable());
+    if !relocatable && target.images.len() > 1 {
+        return Err(Errors::one(format_args!(
+            "{}: the cubin for {} is finished and cannot be linked with others; compile the file with -fgpu-rdc",
+            image.origin, target.arch
+        )));
+    }
+    Ok(symbols)
+}
+
+/// Different names of units that depend on nothing but their content.
+fn tags(units: &[&Unit<'_>]) -> Vec<String> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let hashes: Vec<String> = units.par_iter().map(|unit| unit.content_hash().to_hex()[..16].to_owned()).collect();
+    let tag = |hash: String| {
+        let count = seen.entry(hash.clone()).or_default();
+        *count += 1;
+        if *count == 1 { hash } else { format!("{hash}_{count}") }
+    };
+    hashes.into_iter().map(tag).collect()
+}
+
+/// Writes the file that holds the bitcode units of a target for the workers, unless the private copy is one.
+fn unit_file(
+    images: &TargetImages<'_>,
+    private: Option<&PrivateImages>,
+    context: &LtoContext<'_>,
+) -> Result<UnitFile, Errors> {
+    let units = images.units();
+    let (path, places) = match private {
+        Some(private) => {
+            let all = private.ranges().iter().zip(&images.images);
+            let of_units = all.filter(|(_, image)| image.code == Code::Bitcode).map(|(range, _)| range.clone());
+            (private.path().to_owned(), of_units.collect())
+        }
+        None => {
+            let bitcode: Vec<&[u8]> = units.iter().map(|unit| unit.bitcode()).collect();
+            private_images::write(&bitcode, images.arch, context.temp_files())?
+        }
+    };
+    let hashes: Vec<_> = units.par_iter().map(|unit| unit.content_hash().to_hex().to_string()).collect();
+    let ranges = units.iter().zip(hashes).zip(places).map(|((unit, hash), place)| UnitRange {
+        name: unit.name().to_owned(),
+        hash,
+        start: place.start,
+        length: place.len(),
+    });
+    Ok(UnitFile { path, ranges: ranges.collect() })
+}
+
+/// With `--save-temps`: the device images as they were found.
+fn keep_inputs(images: &TargetImages<'_>, context: &LtoContext<'_>) -> Result<(), Errors> {
+    for (index, image) in images.images.iter().enumerate() {
+        context.temp_files().keep(&image.file_name(images.arch, index), || image.bytes.to_vec())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! `--offload-plan`: the plan of the device links, printed before they run. The field names are the keys of the JSON form.
+
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+
+use crate::cli::values::{ReportForm, ReportRequest};
+use crate::device::symbol_errors::named;
+use crate::diag::demangle;
+use crate::diag::error::Errors;
+use crate::diag::messages;
+use crate::sys::temp_files;
+
+/// Longest name of a kernel in the text form, in characters.
+const NAME_WIDTH: usize = 100;
+
+/// The plan of a link.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct PlanReport {
+    /// The program, library or bundle.
+    pub output: String,
+    /// The archive members whose device code is linked.
+    pub members: Vec<MemberReport>,
+    /// The device links, by platform.
+    pub targets: Vec<TargetReport>,
+}
+
+/// An archive member, and why it is linked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MemberReport {
+    /// `archive(member)`.
+    pub file: String,
+    /// The symbol that it is linked for.
+    pub symbol: String,
+    /// `host` or `device`: whose symbol it is.
+    pub of: &'static str,
+}
+
+/// The device link of one target.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TargetReport {
+    /// `cuda` or `openmp`.
+    pub platform: &'static str,
+    /// `sm_90`, or the triple of a host target.
+    pub target: String,
+    /// The images, in link order.
+    pub images: Vec<ImageReport>,
+    /// The result is in the cache: nothing is read or compiled.
+    pub cached: bool,
+    /// Which definition of each symbol prevails.
+    pub symbols: Vec<SymbolReport>,
+    /// Machine code that is generated from this target's code.
+    pub sass: Vec<String>,
+    /// PTX that is generated from it.
+    pub ptx: Vec<String>,
+    /// What generates machine code, and why it was chosen.
+    pub backend: Option<BackendReport>,
+    /// Why the program is compiled in one piece, if there is a reason beside its size.
+    pub not_cut: Option<String>,
+    /// What runs, in the order of the partitions.
+    pub jobs: Vec<JobReport>,
+}
+
+/// A device image.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ImageReport {
+    /// Path, with the archive member in parentheses.
+    pub file: String,
+    /// Its place in the file; none inside bitcode.
+    pub offset: Option<u64>,
+    /// The form of the code.
+    pub code: &'static str,
+}
+
+/// A symbol and who defines it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SymbolReport {
+    /// Its name.
+    pub symbol: String,
+    /// The image whose definition prevails, by its place in `images`.
+    pub image: usize,
+    /// Whether it stays visible in the linked code.
+    pub visible: bool,
+}
+
+/// A backend.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BackendReport {
+    /// As `--offload-backend` names it.
+    pub name: &'static str,
+    /// Its file.
+    pub file: String,
+    /// Why this one.
+    pub reason: String,
+}
+
+/// The compilation of one partition.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobReport {
+    /// `worker`, or `thread` for a program that is compiled in this process.
+    pub runs_in: &'static str,
+    /// The kernels; none: all of the program, or what the kernels of other partitions share.
+    pub kernels: Vec<String>,
+    /// Instructions before optimization, estimated by size for a whole program.
+    pub instructions: u64,
+    /// How many units it takes code from.
+    pub units: usize,
+}
+
+impl PlanReport {
+    fn text(&self) -> String {
+        let mut out = format!("offload plan: {}\n", self.output);
+        for MemberReport { file, symbol, of } in &self.members {
+            let _ = writeln!(out, "member {file}: defines the {of} symbol {}", named(symbol));
+        }
+        self.targets.iter().for_each(|target| target.print(&mut out));
+        if self.targets.is_empty() {
+            out.push_str("no device links\n");
+        }
+        out
+    }
+}
+
+impl TargetReport {
+    fn print(&self, out: &mut String) {
+        let _ = writeln!(out, "target {} ({}):", self.target, self.platform);
+        for image in &self.images {
+            let offset = image.offset.map(|offset| format!(" at offset {offset:#x}")).unwrap_or_default();
+            let _ = writeln!(out, "  input {}{offset}: {}", image.file, image.code);
+        }
+        for (what, archs) in [("machine code for", &self.sass), ("PTX for", &self.ptx)] {
+            if !archs.is_empty() {
+                let _ = writeln!(out, "  {what} {}", archs.join(", "));
+            }
+        }
+        if let Some(BackendReport { name, file, reason }) = &self.backend {
+            let _ = writeln!(out, "  backend {name} ({file}): {reason}");
+        }
+        if self.cached {
+            let _ = writeln!(out, "  the result is in the cache");
+        }
+        for SymbolReport { symbol, image, visible } in &self.symbols {
+            let file = self.images.get(*image).map_or("", |image| &image.file);
+            let scope = if *visible { "visible" } else { "internal" };
+            let _ = writeln!(out, "  symbol {}: defined by {file}, {scope}", named(symbol));
+        }
+        if let Some(reason) = &self.not_cut {
+            let _ = writeln!(out, "  not cut into partitions: {reason}");
+        }
+        for (place, job) in self.jobs.iter().enumerate() {
+            let (instructions, units, runs_in) = (job.instructions, job.units, job.runs_in);
+            let kernels: Vec<String> =
+                job.kernels.iter().map(|kernel| demangle::shortened(kernel, NAME_WIDTH)).collect();
+            let kernels = if kernels.is_empty() { String::new() } else { format!(": {}", kernels.join(", ")) };
+            let _ =
+                writeln!(out, "  job {place} in a {runs_in}: {instructions} instructions of {units} units{kernels}");
+        }
+    }
+}
+
+/// Collects the plans of all platforms, which are made side by side, and prints the whole when the last has arrived.
+pub struct PlanPrinter<'a> {
+    program: &'a str,
+    requested: Option<&'a ReportRequest>,
+    state: Mutex<State>,
+}
+
+struct State {
+    report: PlanReport,
+    /// Platforms whose plans have not arrived.
+    missing: usize,
+}
+
+impl<'a> PlanPrinter<'a> {
+    /// Prints a plan if it was requested. `report` has everything but the targets of so many `platforms`.
+    pub fn new(program: &'a str, requested: Option<&'a ReportRequest>, report: PlanReport, platforms: usize) -> Self {
+        PlanPrinter { program, requested, state: Mutex::new(State { report, missing: platforms }) }
+    }
+
+    /// Takes the plan of one platform, which is made only if anyone will read it.
+    ///
+    /// # Errors
+    /// The file that the plan goes to cannot be written.
+    pub fn add(&self, targets: impl FnOnce() -> Vec<TargetReport>) -> Result<(), Errors> {
+        let Some(requested) = self.requested else { return Ok(()) };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.report.targets.extend(targets());
+        state.missing = state.missing.saturating_sub(1);
+        if state.missing > 0 {
+            return Ok(());
+        }
+        // Platforms arrive in any order.
+        state.report.targets.sort_by(|one, other| one.platform.cmp(other.platform));
+        print(self.program, requested, &state.report)
+    }
+}
+
+/// Prints a plan, or writes it to its file.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn print(program: &str, requested: &ReportRequest, plan: &PlanReport) -> Result<(), Errors> {
+    let text = match requested.form {
+        ReportForm::Json => serde_json::to_string_pretty(plan).unwrap_or_default() + "\n",
+        ReportForm::Text => plan.text(),
+    };
+    match &requested.file {
+        Some(file) => temp_files::write_output(file, text.as_bytes()),
+        None => {
+            messages::report(program, &text);
+            Ok(())
+        }
+    }
+}

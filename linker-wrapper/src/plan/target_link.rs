@@ -1,0 +1,224 @@
+//! The device link of one target, decided before any of it runs. Pure: symbols and references in, a plan out.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use llvm_passes::partition::{self, Grain, Partition};
+use llvm_passes::program::{Monolithic, Program};
+use llvm_passes::reference_graph::ReferenceGraph;
+use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
+use offload_bundle::arch::GpuArch;
+use offload_bundle::{cubin, ltoir, ptx};
+
+use crate::cli::device_options::DeviceOptions;
+use crate::device::cudadevrt::DeviceLibrary;
+use crate::device::symbol_errors;
+use crate::device::targets::{Code, DeviceImage, TargetImages};
+use crate::diag::error::Errors;
+use crate::plan::backend::CodegenNeeds;
+use crate::plan::image_policy::ImageEntries;
+use crate::profile::span;
+
+/// What is known of a target's code.
+pub struct TargetFacts<'f> {
+    /// The images.
+    pub target: &'f TargetImages<'f>,
+    /// The symbols of each image.
+    pub symbols: Vec<UnitSymbols>,
+    /// The references within each unit, if the program may be cut.
+    pub references: Option<References<'f>>,
+    /// Libraries that define device functions.
+    pub libraries: &'f dyn Libraries,
+    /// The functions of an image, by its index, that reference a name; for messages.
+    pub users: &'f dyn Fn(usize, &str) -> Vec<String>,
+}
+
+/// What a cut is made from.
+pub struct References<'f> {
+    /// Of each bitcode unit.
+    pub graphs: Vec<&'f ReferenceGraph>,
+    /// Different names of the units that depend on nothing but their content.
+    pub tags: Vec<String>,
+    /// How large a partition should be.
+    pub grain: Grain,
+}
+
+/// Libraries of CUDA that define device functions.
+pub trait Libraries {
+    /// Whether libdevice defines the function.
+    fn libdevice_defines(&self, name: &str) -> bool;
+
+    /// The device runtime's code for a target.
+    fn device_runtime(&self, arch: GpuArch) -> Option<DeviceLibrary>;
+}
+
+/// What the user requested of the link.
+#[derive(Clone, Copy)]
+pub struct LinkRequest<'r> {
+    /// What the image gets, of all targets.
+    pub entries: &'r ImageEntries,
+    /// Names that the host program registers with the runtime.
+    pub registered: &'r HashSet<String>,
+    /// Options of the device link.
+    pub options: &'r DeviceOptions,
+}
+
+/// The plan of one target's device link.
+pub struct TargetLink {
+    /// The target.
+    pub arch: GpuArch,
+    /// Targets of the machine code that is generated from this target's code, its own first.
+    pub sass: Vec<GpuArch>,
+    /// Targets of the PTX that is generated from it.
+    pub ptx: Vec<GpuArch>,
+    /// The image, by index, whose definition of a name prevails.
+    pub prevailing: BTreeMap<String, usize>,
+    /// Linkonce definitions that prevail over later weak ones, with their bitcode unit: LLVM's merge would prefer the weak one,
+    /// so they become weak.
+    pub promoted: Vec<(usize, String)>,
+    /// Names that stay visible after the merge; all others become internal.
+    pub visible: BTreeSet<String>,
+    /// NVIDIA's device runtime, if the code references it.
+    pub device_library: Option<DeviceLibrary>,
+    /// What the backend must support.
+    pub needs: CodegenNeeds,
+    /// What is compiled. None: there is no bitcode. One that names no parts: all of it, in one piece.
+    pub partitions: Vec<Partition>,
+    /// Why the program is compiled in one piece, if there is a reason beside its size.
+    pub not_cut: Option<Monolithic>,
+    /// Instructions that the kernels reach: each counted once, and those that several partitions compile.
+    pub instructions: Option<(u64, u64)>,
+}
+
+impl TargetLink {
+    /// Decides what is linked, and in which partitions.
+    ///
+    /// # Errors
+    /// Names that are defined twice or not at all.
+    pub fn plan(facts: &TargetFacts<'_>, request: LinkRequest<'_>) -> Result<Self, Errors> {
+        let (target, arch) = (facts.target, facts.target.arch);
+        let (resolution, device_library) = resolve_names(facts, request.entries)?;
+        let mut visible = visible_names(target, &facts.symbols, request.registered);
+        visible.extend(device_library.iter().flat_map(|library| library.defines.iter().cloned()));
+        let promoted = resolution.linkonce_over_weak.iter();
+        let promoted = promoted.filter_map(|(name, image)| Some((target.unit_of(*image)?, name.clone()))).collect();
+        let cut = facts.references.as_ref().map(|references| cut(references, target, &resolution, &visible));
+        let instructions = cut.as_ref().map(|cut| (cut.distinct, cut.duplicated()));
+        let cut = cut.unwrap_or_default();
+        let partitions = match cut.partitions {
+            none if none.is_empty() => whole(target, &visible),
+            partitions => partitions,
+        };
+        let needs = needs(target, partitions.len(), device_library.is_some(), request.options);
+        let mut sass = request.entries.sass_from(arch);
+        sass.sort_by_key(|other| *other != arch);
+        let ptx = request.entries.ptx_from(arch);
+        let prevailing = resolution.prevailing;
+        let not_cut = cut.monolithic;
+        Ok(TargetLink {
+            arch,
+            sass,
+            ptx,
+            prevailing,
+            promoted,
+            visible,
+            device_library,
+            needs,
+            partitions,
+            not_cut,
+            instructions,
+        })
+    }
+
+    /// Whether the program is compiled in one piece, in this process.
+    pub fn is_whole(&self) -> bool {
+        self.partitions.iter().all(|partition| partition.parts.is_empty())
+    }
+}
+
+fn cut(
+    references: &References<'_>,
+    target: &TargetImages<'_>,
+    resolution: &Resolution,
+    visible: &BTreeSet<String>,
+) -> partition::Cut {
+    let prevailing = |name: &str| target.unit_of(*resolution.prevailing.get(name)?);
+    let program = Program::new(references.graphs.clone(), references.tags.clone(), &prevailing, visible);
+    let _cutting = span::traced("Partition", || target.arch.to_string());
+    partition::cut(&program, references.grain)
+}
+
+/// The one partition of a program that is compiled in one piece.
+fn whole(target: &TargetImages<'_>, visible: &BTreeSet<String>) -> Vec<Partition> {
+    let bytes: u64 = target.of_code(Code::Bitcode).map(|(_, image)| image.bytes.len() as u64).sum();
+    let has_bitcode = target.of_code(Code::Bitcode).next().is_some();
+    // Bitcode has some eight bytes for an instruction.
+    let whole = Partition { parts: Vec::new(), keep: visible.clone(), kernels: Vec::new(), instructions: bytes / 8 };
+    has_bitcode.then_some(whole).into_iter().collect()
+}
+
+fn resolve_names(
+    facts: &TargetFacts<'_>,
+    entries: &ImageEntries,
+) -> Result<(Resolution, Option<DeviceLibrary>), Errors> {
+    let (target, arch) = (facts.target, facts.target.arch);
+    let provided = |name: &str| SYSTEM_CALLS.contains(&name) || facts.libraries.libdevice_defines(name);
+    let mut resolution = resolve::resolve(&facts.symbols, &provided);
+    let library = device_library(&mut resolution, arch, facts.libraries);
+    if target.of_code(Code::LtoIr).next().is_some() {
+        // Only its own linker knows what LTO-IR defines, and reports what is missing.
+        resolution.undefined.clear();
+    }
+    symbol_errors::unresolved(&resolution, target, facts.users)?;
+    if library.is_some() && entries.has_more_than_own(arch) {
+        return Err(Errors::one(format_args!(
+            "kernels that launch kernels need NVIDIA's device runtime, which is machine code: the code for {arch} cannot become \
+             PTX or machine code of another target; leave out --offload-ptx and --offload-sass"
+        )));
+    }
+    Ok((resolution, library))
+}
+
+/// NVIDIA's device runtime, if it defines something undefined, which then no longer counts as such.
+fn device_library(resolution: &mut Resolution, arch: GpuArch, libraries: &dyn Libraries) -> Option<DeviceLibrary> {
+    if resolution.undefined.is_empty() {
+        return None;
+    }
+    let library = libraries.device_runtime(arch)?;
+    let before = resolution.undefined.len();
+    resolution.undefined.retain(|symbol| !library.defines.contains(&symbol.name));
+    (resolution.undefined.len() < before).then_some(library)
+}
+
+/// What must stay visible after the merge: what the host registers, and what other code than bitcode defines or references.
+/// LTO-IR may reference anything.
+fn visible_names(target: &TargetImages<'_>, symbols: &[UnitSymbols], registered: &HashSet<String>) -> BTreeSet<String> {
+    let opaque = target.of_code(Code::LtoIr).next().is_some();
+    let others = target.images.iter().zip(symbols).filter(|(image, _)| opaque || image.code != Code::Bitcode);
+    let of_others = others.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone()));
+    registered.iter().cloned().chain(of_others).collect()
+}
+
+/// What the backend must support. `partitions` are compiled from bitcode; `library`: the device runtime is linked, too.
+/// Only nvlink knows which of its options are valid, so with any of them it runs even for an object that needs no linking.
+pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, options: &DeviceOptions) -> CodegenNeeds {
+    let others = target.images.iter().filter(|image| image.code != Code::Bitcode).count();
+    let unlinked =
+        |(_, image): (usize, &DeviceImage<'_>)| cubin::parse(image.bytes).is_ok_and(|cubin| cubin.unlinked().is_some());
+    CodegenNeeds {
+        bitcode: partitions > 0,
+        ptx: target.of_code(Code::Ptx).filter_map(|(_, image)| ptx::version(image.bytes)).max(),
+        lto_ir: target.of_code(Code::LtoIr).filter_map(|(_, image)| ltoir::version(image.bytes)).max(),
+        joins: others + partitions + usize::from(library) > 1
+            || !options.nvlink_arguments.is_empty()
+            // The driver does not run it as it is.
+            || target.of_code(Code::Cubin).any(unlinked),
+        lto: options.lto,
+        ..CodegenNeeds::none(target.arch)
+    }
+}
+
+/// The most that the backend can have to support, as far as the forms of the code tell.
+pub fn most_needs(target: &TargetImages<'_>, options: &DeviceOptions) -> CodegenNeeds {
+    let bitcode = target.of_code(Code::Bitcode).next().is_some();
+    CodegenNeeds { joins: true, ..needs(target, usize::from(bitcode), true, options) }
+}

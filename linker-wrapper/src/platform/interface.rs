@@ -1,0 +1,114 @@
+//! What a platform is: the traits that it implements, and the values that pass between it and the story of a link.
+
+use std::collections::BTreeSet;
+
+use llvm_passes::registration::Registration;
+use offload_bundle::arch::GpuArch;
+use offload_bundle::offload_binary::OffloadImage;
+
+use crate::cli::values::FatbinSection;
+use crate::device::device_files::DeviceCode;
+use crate::diag::error::Errors;
+use crate::host::embedded_images::FoundImage;
+use crate::host::input_files::InputFiles;
+use crate::host::registration_object::Image;
+use crate::image::report::ImageReport;
+use crate::plan::link_context::{LinkContext, Request};
+use crate::sys::mapped_file::Mapped;
+
+/// An offload kind with a target triple.
+pub trait Platform: Sync {
+    /// The name of the offload kind in `--override-image=KIND=FILE`.
+    fn kind(&self) -> &'static str;
+
+    /// The images that the platform takes, for the error about those that none takes: "OpenMP images for x86_64".
+    fn accepts(&self) -> &'static str;
+
+    /// Whether the platform links this image.
+    fn takes(&self, image: &OffloadImage<'_>) -> bool;
+
+    /// The GPU targets that device files on the command line (`-Xoffload-linker dev.o`) are linked for.
+    fn line_targets(&self, _images: &[FoundImage<'_>]) -> BTreeSet<GpuArch> {
+        BTreeSet::new()
+    }
+
+    /// Decides which device links there are, and what the image gets. Runs nothing.
+    ///
+    /// # Errors
+    /// Images that cannot be linked, and options that cannot be satisfied.
+    fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors>;
+
+    /// Wraps the finished image of `--override-image=`; `file` names it in errors.
+    ///
+    /// # Errors
+    /// The file is no image of this platform.
+    fn finished(&self, file: &str, content: Mapped) -> Result<Box<dyn Products>, Errors>;
+}
+
+/// What a platform plans from.
+pub struct Setup<'a> {
+    /// The platform's images, in link order.
+    pub images: Vec<&'a FoundImage<'a>>,
+    /// Device code that the command line names.
+    pub line_code: &'a DeviceCode<'a>,
+    /// The host files that the images are in.
+    pub inputs: &'a InputFiles,
+    /// What the user requested.
+    pub request: Request<'a>,
+}
+
+/// The device links of one platform, planned and ready to run.
+pub trait DeviceLink: Sync {
+    /// Warnings of the plan.
+    fn warnings(&self) -> &[String];
+
+    /// The triples of the code, as `--device-linker=TRIPLE=` names them.
+    fn triples(&self) -> Vec<&str>;
+
+    /// Registration code that does not depend on the images, so that it can be compiled while they are linked.
+    fn early_registration(&self) -> Option<&'static dyn Registration> {
+        None
+    }
+
+    /// Runs the device links.
+    ///
+    /// # Errors
+    /// All that is wrong with the code, and what the tools report.
+    fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors>;
+
+    /// Runs the device links again after LLVM failed in one of them, to find out which function it cannot compile.
+    ///
+    /// # Errors
+    /// What was found.
+    fn diagnose(&self, _context: &LinkContext<'_>) -> Result<(), Errors> {
+        Ok(())
+    }
+}
+
+/// The linked code of one platform.
+pub trait Products: Send + Sync {
+    /// Puts the images into their container, and checks it as the platform's driver would.
+    ///
+    /// # Errors
+    /// A container that its driver would reject.
+    fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors>;
+
+    /// Entries that the cache had, and had not; `None`: no cache was used.
+    fn cache_counts(&self) -> Option<(u64, u64)> {
+        None
+    }
+}
+
+/// A container of images, ready to be carried by a registration object.
+pub struct Bundle<'p> {
+    /// The container.
+    pub image: Box<dyn Image + 'p>,
+    /// How the host program registers it.
+    pub registration: Box<dyn Registration + 'p>,
+    /// Where in the program it goes, if that is the user's choice (`--offload-fatbin-section=`).
+    pub section: Option<FatbinSection>,
+    /// The name under which `--save-temps` keeps it.
+    pub kept_as: Option<&'static str>,
+    /// What `--offload-report` prints about it.
+    pub report: Option<ImageReport>,
+}

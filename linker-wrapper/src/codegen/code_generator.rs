@@ -1,4 +1,4 @@
-//! The chosen backend as a value that runs.
+//! Runs the backend that was chosen for a target.
 
 use std::path::{Path, PathBuf};
 

@@ -50,7 +50,7 @@ pub struct Context(Handle);
 
 // SAFETY: a context may be made current on any thread (CUDA driver API, "Context Management").
 unsafe impl Send for Context {}
-// SAFETY: as above.
+// SAFETY: the handle is never written to, and the driver synchronizes its own calls.
 unsafe impl Sync for Context {}
 
 impl CudaDriver {
@@ -119,7 +119,7 @@ impl CudaDriver {
         Ok(Context(context))
     }
 
-    /// "CUDA_ERROR_NO_DEVICE".
+    /// The name of a code, such as "CUDA_ERROR_NO_DEVICE".
     pub fn error_name(&self, code: Code) -> String {
         let mut name = ptr::null();
         // SAFETY: the name is a constant of the library.
@@ -131,7 +131,7 @@ impl CudaDriver {
         }
     }
 
-    /// Begins a link with these options of `CUjit_option`, beside the logs.
+    /// Begins a link with these options of `CUjit_option` and those for the logs.
     ///
     /// # Errors
     /// The driver's code.
@@ -158,7 +158,7 @@ impl CudaDriver {
         // SAFETY: the context is alive. The arrays and the buffers belong to `linking`, are never moved or grown again, and are
         // freed after `cuLinkDestroy`: until then the driver writes to them.
         succeeded(unsafe { (self.set_current)(context.0) })?;
-        // SAFETY: as above.
+        // SAFETY: see above; the arrays have `count` elements each.
         succeeded(unsafe { (self.create)(count, names, values, &raw mut linking.state) })?;
         Ok(linking)
     }
@@ -182,7 +182,7 @@ impl CudaLinking<'_> {
     /// Adds an input; `kind` is a `CUjitInputType`.
     ///
     /// # Errors
-    /// The driver's code; the error log says more.
+    /// The driver's code; the error log has details.
     pub fn add(&mut self, kind: c_int, bytes: &[u8], name: &CStr) -> Result<(), Code> {
         let data = bytes.as_ptr().cast_mut().cast();
         // SAFETY: the driver reads the bytes and the name during the call and writes to neither.
@@ -195,7 +195,7 @@ impl CudaLinking<'_> {
     /// Links, and returns the cubin.
     ///
     /// # Errors
-    /// The driver's code; the error log says more.
+    /// The driver's code; the error log has details.
     pub fn complete(&mut self) -> Result<Vec<u8>, Code> {
         let (mut cubin, mut size) = (ptr::null_mut(), 0);
         // SAFETY: the cubin belongs to the driver until `cuLinkDestroy`, and is copied before.

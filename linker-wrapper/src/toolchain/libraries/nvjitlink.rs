@@ -128,7 +128,7 @@ impl NvJitLinking<'_> {
     /// Adds an input; `kind` is a `nvJitLinkInputType`.
     ///
     /// # Errors
-    /// The library's code; the error log says more.
+    /// The library's code; the error log has details.
     pub fn add(&mut self, kind: c_int, bytes: &[u8], name: &CStr) -> Result<(), Code> {
         // SAFETY: the bytes and the name outlive the call, and the library copies what it keeps.
         succeeded(unsafe {
@@ -139,9 +139,9 @@ impl NvJitLinking<'_> {
     /// Links.
     ///
     /// # Errors
-    /// The library's code; the error log says more.
+    /// The library's code; the error log has details.
     pub fn complete(&mut self) -> Result<(), Code> {
-        // SAFETY: the handle is alive.
+        // SAFETY: the handle has not been destroyed.
         succeeded(unsafe { (self.library.complete)(self.handle) })
     }
 
@@ -165,7 +165,7 @@ impl NvJitLinking<'_> {
 
     fn bytes(&self, size: GetSize, get: GetBytes) -> Result<Vec<u8>, Code> {
         let mut length = 0;
-        // SAFETY: the handle is alive; the size comes back in `length`.
+        // SAFETY: the handle has not been destroyed; the library writes the size to `length`.
         succeeded(unsafe { size(self.handle, &raw mut length) })?;
         if length == 0 {
             return Ok(Vec::new());
@@ -181,7 +181,7 @@ impl NvJitLinking<'_> {
 
 impl Drop for NvJitLinking<'_> {
     fn drop(&mut self) {
-        // SAFETY: create returned the handle, and it is destroyed once.
+        // SAFETY: `create` returned the handle, which is destroyed only here.
         unsafe { (self.library.destroy)(&raw mut self.handle) };
     }
 }

@@ -1,7 +1,7 @@
 //! Where the time and the memory of a link go: `--offload-stats` and `--wrapper-time-trace`.
 //!
-//! Both are made of the spans of [`span`]. Each layer takes the spans of its own target, so that a span costs nothing unless its
-//! layer is installed.
+//! Both are layers over the spans of [`span`]. Each layer records the spans of one target, so that a span costs nothing
+//! unless its layer is installed.
 
 mod fields;
 mod phases;
@@ -19,7 +19,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Installs the layers that the options of this link need. Without any, nothing is recorded.
+/// Installs the layers that the options of this link require. Without any, nothing is recorded.
 pub fn begin(trace: Option<&Path>, granularity: Option<Duration>, statistics: bool) {
     let trace = trace.map(|file| time_trace::layer(file, granularity).with_filter(only(span::TIME_TRACE)));
     let phases = statistics.then(|| phases::layer().with_filter(only(span::STATISTICS)));

@@ -1,4 +1,4 @@
-//! The layer that sums up phases for `--offload-stats`.
+//! The layer that measures phases for `--offload-stats`.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::profile::fields::Fields;
 use crate::profile::stats::Phase;
 
-/// Ticks of `/proc/self/stat` in a second, on every Linux that we run on.
+/// Ticks per second in `/proc/self/stat`, on every supported Linux.
 const TICKS: u64 = 100;
 
-/// The phases that have ended, in that order.
+/// The phases that have ended, in the order of their ends.
 static ENDED: Mutex<Vec<Phase>> = Mutex::new(Vec::new());
 
 /// A phase that is running.
@@ -25,7 +25,7 @@ struct Running {
     cpu: Duration,
 }
 
-/// Times phases.
+/// Measures phases.
 pub struct Phases;
 
 /// The layer of a link whose statistics were requested.
@@ -58,7 +58,7 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Phases {
 /// Processor time of this process and of all its children that have ended.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name, in parentheses, may hold anything; behind it the fields from the third on.
+    // The name, in parentheses, may contain anything; the fields behind it begin with the third.
     let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 = rest.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1000 / TICKS)

@@ -1,4 +1,4 @@
-//! What a link notes of itself while it runs, for `--offload-stats`.
+//! Collects the figures of `--offload-stats` while a link runs.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -7,7 +7,7 @@ use crate::profile::stats::{JobStat, Stats};
 use crate::profile::{phases, span};
 use crate::sys::memory;
 
-/// Notes of a link, if anybody wants them.
+/// The figures collected so far.
 #[derive(Debug)]
 pub struct Recorder {
     notes: Mutex<Notes>,
@@ -19,7 +19,7 @@ struct Notes {
     processes: Vec<Process>,
 }
 
-/// When a process ran, and the most memory that it had.
+/// When a process ran, and its peak memory.
 #[derive(Debug, Clone, Copy)]
 struct Process {
     from: Instant,
@@ -28,7 +28,7 @@ struct Process {
 }
 
 impl Recorder {
-    /// Without anything noted.
+    /// A recorder without figures.
     pub fn new() -> Self {
         Recorder { notes: Mutex::default() }
     }
@@ -37,12 +37,12 @@ impl Recorder {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Times a phase.
+    /// Measures a phase.
     pub fn phase<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> T {
         span::counted(name, work)
     }
 
-    /// A target was cut into so many jobs of so many instructions in all, some of them duplicated.
+    /// Adds the partitions of a target, with its instructions, and those of them that are compiled more than once.
     pub fn cut(&self, partitions: usize, instructions: u64, duplicated: u64) {
         let stats = &mut self.notes().stats;
         stats.partitions += partitions as u64;
@@ -50,17 +50,18 @@ impl Recorder {
         stats.duplicate_instructions += duplicated;
     }
 
-    /// A job is done.
+    /// Adds a job that has ended.
     pub fn job(&self, job: JobStat) {
         self.notes().stats.jobs.push(job);
     }
 
-    /// A process that began at `from` has ended now.
+    /// Adds a process that ran from `from` until now.
     pub fn process(&self, from: Instant, peak: u64) {
         self.notes().processes.push(Process { from, to: Instant::now(), peak });
     }
 
-    /// All that was noted. The memory is an upper bound: that every process had its most all the time.
+    /// Returns the statistics. Their peak memory is an upper bound: the sum of the peaks of processes that ran at the same
+    /// time.
     pub fn stats(&self, cache: Option<(u64, u64)>) -> Stats {
         let notes = self.notes();
         let own = memory::peak_of("self").unwrap_or_default();
@@ -70,9 +71,9 @@ impl Recorder {
     }
 }
 
-/// The largest sum of peaks of processes that ran at the same time.
+/// The largest sum of the peaks of processes that ran at the same time.
 fn most_together(processes: &[Process]) -> u64 {
-    // When one begins, the sum is largest.
+    // The sum is largest when a process has just begun.
     let at = |moment: Instant| {
         processes.iter().filter(|one| one.from <= moment && moment < one.to).map(|one| one.peak).sum::<u64>()
     };

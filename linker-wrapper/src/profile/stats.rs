@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::cli::values::StatsFormat;
 use crate::diag::{byte_size, demangle};
 
-/// Jobs in the table: the slowest.
+/// Maximum number of jobs in the table.
 const JOBS_SHOWN: usize = 10;
 
-/// Most characters of a kernel's name in the table.
+/// Maximum length of a kernel's name in the table.
 const NAME_WIDTH: usize = 60;
 
 /// A phase of the link.
@@ -21,35 +21,35 @@ pub struct Phase {
     pub name: String,
     /// Its wall time.
     pub wall: Duration,
-    /// Processor time of all threads and tools.
+    /// Processor time of this process and of its tools.
     pub cpu: Duration,
 }
 
-/// What one link did.
+/// The statistics of a link.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
     /// In the order in which they ended.
     pub phases: Vec<Phase>,
-    /// Most memory of the link and everything that it started, at the same time, in bytes.
+    /// Peak memory of the link and its tools at the same time, in bytes.
     pub peak_memory: u64,
-    /// Entries that the cache had.
+    /// Number of results found in the cache.
     pub cache_hits: u64,
-    /// Entries that it did not have.
+    /// Number of results not found in the cache.
     pub cache_misses: u64,
-    /// Jobs that the device code was cut into, of all targets.
+    /// Number of partitions of all targets.
     pub partitions: u64,
-    /// LLVM instructions that are compiled in more than one job, each time after the first.
+    /// Number of LLVM instructions that are compiled again in further partitions.
     pub duplicate_instructions: u64,
-    /// LLVM instructions before the cut.
+    /// Number of LLVM instructions before partitioning.
     pub instructions: u64,
     /// All jobs.
     pub jobs: Vec<JobStat>,
 }
 
-/// What one job did.
+/// The statistics of a job.
 #[derive(Debug, Clone, Default)]
 pub struct JobStat {
-    /// Its largest kernel, by symbol.
+    /// Symbol of its largest kernel.
     pub label: String,
     /// "sm_90".
     pub target: String,
@@ -57,15 +57,15 @@ pub struct JobStat {
     pub llvm_seconds: f64,
     /// Wall time of ptxas.
     pub ptxas_seconds: f64,
-    /// Most memory of the process that ran LLVM, in bytes.
+    /// Peak memory of the process that ran LLVM, in bytes.
     pub llvm_peak: u64,
-    /// Most memory of ptxas, in bytes.
+    /// Peak memory of ptxas, in bytes.
     pub ptxas_peak: u64,
-    /// Size of its PTX.
+    /// Size of its PTX in bytes.
     pub ptx_bytes: u64,
-    /// Size of its machine code.
+    /// Size of its machine code in bytes.
     pub cubin_bytes: u64,
-    /// The cache had it.
+    /// Its results were found in the cache.
     pub cached: bool,
 }
 
@@ -76,7 +76,7 @@ impl JobStat {
 }
 
 impl Stats {
-    /// As text that ends with a line break.
+    /// Formats the statistics, with a line break at the end.
     pub fn render(&self, format: StatsFormat) -> String {
         match format {
             StatsFormat::Text => self.text(),
@@ -84,7 +84,7 @@ impl Stats {
         }
     }
 
-    /// All jobs, the slowest first; equal ones by name, so that the same times give the same text.
+    /// All jobs, the slowest first. Equal ones are sorted by name, so that the text is reproducible.
     fn slowest(&self) -> Vec<&JobStat> {
         let mut jobs: Vec<&JobStat> = self.jobs.iter().collect();
         jobs.sort_by(|one, other| {
@@ -136,7 +136,7 @@ impl Stats {
     }
 }
 
-/// The statistics as JSON; the field names of this and the following types are its keys.
+/// The statistics as JSON. The field names of this type and the following ones are its keys.
 #[derive(Serialize)]
 struct StatsJson<'s> {
     cache: CacheJson,
@@ -211,7 +211,7 @@ fn job_row(job: &JobStat) -> Vec<String> {
     ]
 }
 
-/// Columns as wide as their widest cell: numbers to the right, words to the left.
+/// Formats columns as wide as their widest cell, with numbers aligned to the right.
 fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let head: Vec<String> = head.iter().map(|text| (*text).to_owned()).collect();
     let all: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();

@@ -1,6 +1,6 @@
-//! `--wrapper-time-trace=FILE`: the phases of a link in the JSON that Chrome's and Perfetto's viewers read.
+//! `--wrapper-time-trace=FILE`: the phases of a link in the JSON format of Chrome's and Perfetto's viewers.
 //!
-//! Phases have the names that LLVM's wrapper gives them, so that scripts which read its traces read ours.
+//! The phases that LLVM's wrapper also has are named as there, so that scripts for its traces work here.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::diag::error::Errors;
 use crate::profile::fields::Fields;
 use crate::sys::temp_files;
 
-/// Shorter phases are left out unless the user chooses another limit: LLVM's default.
+/// Shorter phases are omitted by default, as in LLVM.
 const DEFAULT_GRANULARITY: Duration = Duration::from_micros(500);
 
 /// The file of the trace.
@@ -37,7 +37,7 @@ struct Event {
     /// Microseconds.
     dur: u64,
     name: String,
-    /// "X": one event for the beginning and the end.
+    /// "X": the event has a beginning and a duration.
     ph: &'static str,
     pid: u32,
     tid: u64,
@@ -68,7 +68,7 @@ pub struct TimeTrace {
     start: Instant,
 }
 
-/// The layer of a link with a trace, which begins now.
+/// The layer of a link whose trace begins now.
 pub fn layer(file: &Path, granularity: Option<Duration>) -> TimeTrace {
     // A process runs one link, which has one trace.
     let _ = FILE.set(file.to_owned());

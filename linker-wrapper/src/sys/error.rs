@@ -1,4 +1,4 @@
-//! What goes wrong between this program and the operating system.
+//! Errors of the operating system.
 
 use std::io;
 use std::path::PathBuf;

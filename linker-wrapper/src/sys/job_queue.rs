@@ -1,7 +1,7 @@
-//! Jobs on threads, the longest first.
+//! Runs jobs on threads, the longest first.
 //!
-//! The costs of kernels are heavy-tailed: a long one that starts last keeps one core busy while the others
-//! wait. rayon gives no such order, so the jobs of device links have their own threads.
+//! The costs of kernels are heavy-tailed: a long one that starts last keeps one core busy while the others wait. rayon does
+//! not guarantee an order, so the jobs of device links have threads of their own.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,21 +9,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::diag::error::{Errors, collect};
 use crate::sys::jobserver::Limit;
 
-/// LLVM recurses deeply in large functions. Memory is only used where the stack really grows.
+/// LLVM recurses deeply in large functions. Pages of the stack that are not used take no memory.
 pub const STACK_SIZE: usize = 64 << 20;
 
-/// What a pool wants to know of a job.
+/// The properties of a job that the queue depends on.
 pub trait Job: Sync {
     /// Roughly proportional to the time that it takes.
     fn cost(&self) -> u64;
 
-    /// Whether it is not worth its time once another one has failed.
+    /// Whether the job can be skipped once another one has failed.
     fn is_one_of_many(&self) -> bool;
 }
 
-/// Runs all jobs, each told its place, the costliest first, as many at a time as `limit` allows; the results come in the
-/// order of the jobs. After an error no further job of many starts; those that run go on to their end, and all errors
-/// are shown.
+/// Runs all jobs, the costliest first, as many at a time as `limit` allows. `run` gets each job with its index; the results
+/// come in the order of the jobs. After an error no further job of many is started, and the errors of all running jobs are
+/// collected.
 ///
 /// # Errors
 /// Those of the jobs.
@@ -61,7 +61,7 @@ pub fn longest_first<J: Job, T: Send>(
             let thread = std::thread::Builder::new().stack_size(STACK_SIZE);
             let spawned = thread.spawn_scoped(scope, move || work(worker));
             if spawned.is_err() {
-                // No thread to be had: those that there are do the work, and this one if it is the first.
+                // No thread can be started: the existing ones do the work, or this one if there is none.
                 if worker == 0 {
                     work(0);
                 }

@@ -1,10 +1,8 @@
-//! How many device links run at a time: one per core, `--wrapper-jobs=N`, or as GNU make's jobserver allows.
+//! Limits how many jobs run at a time: one per core, `--wrapper-jobs=N`, or as GNU make's jobserver allows.
 //!
-//! The jobserver protocol is in the GNU make manual, "POSIX Jobserver Interaction": a byte read from the
-//! server is leave to run one more job than the one that every child may run, and is written back after it.
-//!
-//! The `jobserver` crate is not used: its constructor is unsafe, and its tokens cannot be given back by a
-//! signal that ends the process.
+//! The protocol is described in the GNU make manual, "POSIX Jobserver Interaction": reading a byte from the server permits
+//! one more job than the one that every child may run; the byte is written back when the job ends. The `jobserver` crate does
+//! not fit: its constructor is unsafe, and it cannot give tokens back from a signal handler.
 
 use std::fs::{File, OpenOptions};
 use std::io::{PipeReader, PipeWriter, Read, Write};
@@ -26,18 +24,18 @@ pub struct Limit {
 /// The two ends of the server's pipe, or its fifo twice.
 #[derive(Debug)]
 struct Server {
-    /// Reading does not wait: others may take a token first, and who waits must hear of the last job's end.
+    /// Opened without blocking: another process may take a token first, and waiting must end with the last job.
     take: File,
     give: File,
 }
 
 impl Limit {
-    /// Jobs of this process, so many at a time.
+    /// Allows this many jobs, without a jobserver.
     pub fn of(workers: usize) -> Self {
         Limit { workers: workers.max(1), server: None }
     }
 
-    /// Connects to the jobserver if `jobs` says so. The text is a warning: there is none to connect to.
+    /// Connects to the jobserver if `jobs` requests it. The text is a warning that there is none.
     pub fn new(jobs: Jobs) -> (Self, Option<String>) {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         match jobs {
@@ -55,7 +53,7 @@ impl Limit {
         }
     }
 
-    /// Most workers that are of use.
+    /// Maximum number of workers that can run at a time.
     pub fn workers(&self) -> usize {
         self.workers
     }
@@ -63,7 +61,7 @@ impl Limit {
     /// Slots for the workers of one queue of jobs.
     pub fn slots(&self) -> Slots<'_> {
         let server = self.server.as_ref();
-        // Without a pipe no worker could be told to stop waiting: then there is only the slot that every process has.
+        // Without a pipe waiting workers could not be stopped, so only the slot that every process has is used.
         let end = server.and_then(|_| std::io::pipe().ok());
         let (closed, open) = end.map_or((None, None), |(reader, writer)| (Some(reader), Some(writer)));
         Slots { server, closed, open: Mutex::new(open) }
@@ -80,23 +78,23 @@ fn unreachable(address: &str) -> String {
     )
 }
 
-/// What MAKEFLAGS says of the make that runs us.
+/// What MAKEFLAGS tells about the make that runs this link.
 #[derive(Debug, PartialEq, Eq)]
 enum Make {
     /// It has a jobserver: `fifo:PATH`, or two descriptors `R,W`.
     Jobserver(String),
-    /// `make -j`: as many jobs as one likes.
+    /// `make -j`: any number of jobs.
     Unlimited,
     /// `make`, `make -j1`.
     Serial,
-    /// No make runs us.
+    /// No make runs this link.
     Absent,
 }
 
 impl Make {
     fn of(flags: Option<&str>) -> Self {
         let Some(flags) = flags else { return Make::Absent };
-        // Variables of make's command line stand behind "--".
+        // Variables of make's command line follow "--".
         let words = || flags.split_whitespace().take_while(|word| *word != "--");
         let address = |word: &str| {
             word.strip_prefix("--jobserver-auth=").or(word.strip_prefix("--jobserver-fds=")).map(str::to_owned)
@@ -119,16 +117,16 @@ impl Server {
                 (descriptor(take)?, descriptor(give)?)
             }
         };
-        // A description of our own: whether reading waits is nobody else's concern.
+        // Opened again, because O_NONBLOCK would affect all users of a shared file description.
         let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).ok()?;
         let take = OpenOptions::new().read(true).custom_flags(nonblocking).open(take).ok()?;
         let give = OpenOptions::new().write(true).open(give).ok()?;
-        // Make closes its pipe for recipes that are not marked, and others may use the descriptors for anything.
+        // make closes its pipe for recipes that are not marked, so that the descriptors may belong to other files.
         let is_pipe = |file: &File| file.metadata().is_ok_and(|found| found.file_type().is_fifo());
         (is_pipe(&take) && is_pipe(&give)).then_some(Server { take, give })
     }
 
-    /// A token, if nobody else took it first.
+    /// Takes a token, unless another process took it first.
     fn try_take(&self) -> Option<u8> {
         let mut held = held();
         if held.ended {
@@ -144,19 +142,18 @@ impl Server {
     }
 }
 
-/// Slots for the workers of one queue of jobs. A worker gets a slot first and then takes a job, so that no job waits for
-/// a slot that another worker has.
+/// Slots for the workers of one queue of jobs. A worker takes a slot before it takes a job, so that no job waits for a slot
+/// that another worker has.
 #[derive(Debug)]
 pub struct Slots<'l> {
     server: Option<&'l Server>,
-    /// Hung up when no job is left.
+    /// Closed at the other end when no job is left.
     closed: Option<PipeReader>,
     open: Mutex<Option<PipeWriter>>,
 }
 
 impl Slots<'_> {
-    /// Waits for a slot. The first worker has one at once, always: that of this process, which needs no token. `None`:
-    /// no job is left to wait for.
+    /// Waits for a slot. The first worker always has that of this process, which needs no token. `None`: no job is left.
     pub fn wait(&self, worker: usize) -> Option<Slot> {
         let Some(server) = self.server.filter(|_| worker > 0) else { return Some(Slot { token: None }) };
         let closed = self.closed.as_ref()?;
@@ -176,13 +173,13 @@ impl Slots<'_> {
         }
     }
 
-    /// No job is left: nobody waits any longer.
+    /// Ends all waiting, because no job is left.
     pub fn close(&self) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
-/// Leave to run one job; dropped, it goes back.
+/// Permission to run one job, given back when dropped.
 #[derive(Debug)]
 pub struct Slot {
     token: Option<u8>,
@@ -196,12 +193,12 @@ impl Drop for Slot {
     }
 }
 
-/// Tokens read and not written back yet, for a process that ends early.
+/// Tokens to be written back if the process ends early.
 #[derive(Debug)]
 struct Held {
     server: Option<File>,
     tokens: Vec<u8>,
-    /// The process is ending: no more tokens are taken.
+    /// The process is ending and takes no more tokens.
     ended: bool,
 }
 
@@ -212,18 +209,18 @@ fn held() -> MutexGuard<'static, Held> {
 }
 
 impl Held {
-    /// Once for each that was taken.
+    /// Writes a token back, once for each time it was taken.
     fn give_back(&mut self, token: u8) {
         let Some(place) = self.tokens.iter().position(|one| *one == token) else { return };
         self.tokens.swap_remove(place);
         if let Some(server) = &mut self.server {
-            // Nobody is left to tell if the server is gone.
+            // If the server is gone, nobody needs the token.
             let _ = server.write_all(&[token]);
         }
     }
 }
 
-/// Gives all tokens back: this process ends before its jobs do.
+/// Gives all tokens back, because this process ends before its jobs do.
 pub fn give_all_back() {
     let mut held = held();
     held.ended = true;
@@ -232,13 +229,13 @@ pub fn give_all_back() {
     }
 }
 
-/// As [`give_all_back`], in a signal handler: tokens that are just being taken or given back stay out.
+/// As [`give_all_back`], in a signal handler. If another thread holds the lock, the tokens are not given back.
 pub fn give_all_back_in_signal() {
     let Ok(held) = HELD.try_lock() else { return };
     if let Some(mut server) = held.server.as_ref() {
         let _ = server.write_all(&held.tokens);
     }
-    // The process ends without it.
+    // The process ends without releasing the lock.
     std::mem::forget(held);
 }
 

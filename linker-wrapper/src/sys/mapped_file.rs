@@ -1,4 +1,4 @@
-//! Files in memory without a copy. The only `unsafe` of this crate but the calls of NVIDIA's libraries.
+//! Memory-mapped files. The only `unsafe` code of this crate except the calls of NVIDIA's libraries.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -11,14 +11,13 @@ use crate::sys::stamp::{self, Stamp};
 
 /// A file's bytes, mapped read-only.
 ///
-/// Another program that writes to the file changes these bytes under us: whoever depends on them compares the file's
-/// [`Stamp`] when the work is done.
+/// A program that writes to the file changes these bytes, so users compare the file's [`Stamp`] when the work is done.
 #[derive(Debug)]
 pub struct Mapped(Option<Content>);
 
 #[derive(Debug)]
 struct Content {
-    // Dropped first: a crash report must not name memory that is something else by then.
+    // Dropped first: a crash report must not name memory that has been reused.
     _watched: WatchedMapping,
     map: memmap2::Mmap,
 }
@@ -32,7 +31,7 @@ impl Mapped {
         Self::of_file(&stamp::open(path)?, path)
     }
 
-    /// As [`Mapped::open`], with what tells later whether the file has changed since.
+    /// As [`Mapped::open`], with a stamp that shows later whether the file has changed.
     ///
     /// # Errors
     /// As [`Mapped::open`].

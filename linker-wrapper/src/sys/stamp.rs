@@ -1,8 +1,8 @@
-//! Whether a file is still what it was when it was read.
+//! Detects files that change during a link.
 //!
-//! Device code is compiled from mapped files, and the host linker opens them once more. A file that somebody rewrites
-//! meanwhile gives a program of two versions, so each file that a link depends on gets a stamp when it is opened, and the
-//! stamps are compared when the work is done.
+//! Device code is compiled from mapped files, which the host linker opens again. A file that is rewritten in between would
+//! give a program of two versions, so each file that a link depends on is stamped when it is opened, and the stamps are
+//! compared when the work is done.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -15,29 +15,29 @@ use rustix::fs::OFlags;
 use crate::diag::error::Errors;
 use crate::sys::error::Error;
 
-/// File systems note the time of a change by the tick of the kernel, of at most 10 ms. A second change in the same tick
-/// leaves the same time.
+/// File systems round the time of a change to the kernel's tick, of at most 10 ms. Two changes in one tick have the same
+/// time.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Where times have no fraction, the file system may count in seconds; FAT counts in twos.
+/// File systems whose times have no fraction may count in seconds; FAT counts in steps of two.
 const WHOLE_SECONDS: Duration = Duration::from_secs(3);
 
-/// What tells one state of a file from another.
+/// The state of a file when it was opened.
 #[derive(Debug, Clone)]
 pub struct Stamp {
     path: PathBuf,
     state: State,
-    /// A hash of the content, where the times alone cannot tell: the file was changed just before it was opened.
+    /// A hash of the content, if the file was changed just before it was opened, so that times cannot tell.
     content: Option<[u8; 32]>,
-    /// The symbolic links on the way to it, where it is opened more than once: a link that led elsewhere for a while is another
-    /// link afterwards.
+    /// The symbolic links on the path, if the file is opened more than once: a link that pointed elsewhere in between has
+    /// changed.
     links: Vec<(PathBuf, State)>,
 }
 
-/// As many links in a row as the system follows.
+/// Maximum number of links, as Linux follows.
 const MOST_LINKS: usize = 40;
 
-/// What the file system knows of a file. The time of change cannot be set by a program, that of modification can.
+/// Metadata that changes with a file. Programs can set the time of modification, but not that of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     device: u64,
@@ -58,18 +58,18 @@ impl State {
         }
     }
 
-    /// Whether the next change may leave the same times as the last one.
+    /// Whether a further change could leave the same times.
     fn is_recent(&self, now: SystemTime) -> bool {
         let (seconds, fraction) = self.changed;
         let (Ok(seconds), Ok(fraction)) = (u64::try_from(seconds), u32::try_from(fraction)) else { return true };
         let window = if fraction == 0 { WHOLE_SECONDS } else { TICK };
-        // A time in the future is that of another machine's clock.
+        // A time in the future is from another machine's clock.
         now.duration_since(SystemTime::UNIX_EPOCH + Duration::new(seconds, fraction)).map_or(true, |age| age < window)
     }
 }
 
 impl Stamp {
-    /// Of an open file; `hash` is called only if the times cannot tell.
+    /// Stamps an open file; `hash` is called only if the times cannot tell.
     ///
     /// # Errors
     /// Those of `hash`.
@@ -79,7 +79,7 @@ impl Stamp {
         Ok(Stamp { path: path.to_owned(), state, content, links: Vec::new() })
     }
 
-    /// Of a file that others will open by its path, such as a program, and of the way to it.
+    /// Stamps a file that other programs will open by its path, together with the links on the path.
     ///
     /// # Errors
     /// It cannot be read.
@@ -96,20 +96,20 @@ impl Stamp {
             metadata.is_ok_and(|metadata| State::of(&metadata) == *state)
         };
         let now = || hash(&open(&self.path)?);
-        // Files may be many: one system call for each, on a network file system too, where the host linker's own opening of the
-        // file has brought its metadata up to date.
+        // There may be many files, so this takes one system call each. On a network file system the host linker has just
+        // opened the file, which updated its metadata.
         same(self.path.metadata(), &self.state)
             && self.links.iter().all(|(path, state)| same(path.symlink_metadata(), state))
             && self.content.is_none_or(|content| now().is_ok_and(|now| now == content))
     }
 
-    /// Whether it is the stamp of the file with this metadata, whatever its path.
+    /// Whether this is the stamp of the file with this metadata, under whatever path.
     pub fn is_of(&self, file: &Metadata) -> bool {
         (file.dev(), file.ino()) == (self.state.device, self.state.inode)
     }
 }
 
-/// Notes every symbolic link on an absolute path, and on the paths that these lead to.
+/// Records every symbolic link on an absolute path, and on the paths that these links point to.
 fn links_on(path: &Path, links: &mut Vec<(PathBuf, State)>) {
     let mut place = PathBuf::new();
     for part in path.components() {
@@ -125,7 +125,7 @@ fn links_on(path: &Path, links: &mut Vec<(PathBuf, State)>) {
     }
 }
 
-/// Opens a regular file in whose place anything may be: a thin archive may name a FIFO, which must not stop us.
+/// Opens a regular file, and nothing else: a thin archive may name a FIFO, on which opening would block.
 ///
 /// # Errors
 /// Those of opening it; anything but a regular file is `InvalidInput`.
@@ -142,8 +142,8 @@ fn hash(file: &File) -> io::Result<[u8; 32]> {
     Ok(*blake3::Hasher::new().update_reader(file)?.finalize().as_bytes())
 }
 
-/// The file among these that has this name. Another name of the same file is not meant: whoever writes a new file there
-/// leaves the old one as it is.
+/// Finds the file that this name refers to. A hard link under another name does not count: replacing the file leaves it as it
+/// is.
 pub fn named<'s>(stamps: &'s [Stamp], name: &Path) -> Option<&'s Path> {
     let (file, place) = (name.metadata().ok()?, name.canonicalize().ok()?);
     let is_named = |stamp: &&Stamp| stamp.is_of(&file) && stamp.path.canonicalize().is_ok_and(|path| path == place);

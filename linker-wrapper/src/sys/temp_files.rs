@@ -1,4 +1,5 @@
-//! The one private temporary folder of a link: gone on success, failure and signal.
+//! The private temporary folder of a link, removed on success, failure and signals, and outputs that are written whole or not
+//! at all.
 
 use std::fs::{File, Permissions};
 use std::io::{BufWriter, Write};
@@ -16,13 +17,13 @@ use crate::sys::error::Error;
 use crate::sys::process;
 use crate::sys::{jobserver, threads};
 
-/// How the names of temporary folders begin.
+/// Prefix of temporary folders.
 const PREFIX: &str = "fatlink-";
 
-/// How the names of unfinished outputs begin.
+/// Prefix of unfinished outputs.
 const OUTPUT_PREFIX: &str = ".fatlink-";
 
-/// What must be removed if the process ends early.
+/// What is removed if the process ends early.
 #[derive(Default)]
 struct Leftovers {
     folder: Option<PathBuf>,
@@ -30,12 +31,12 @@ struct Leftovers {
     output: Option<(PathBuf, FileState)>,
 }
 
-/// What tells one version of a file from another: inode, size and time of change; none: there is no file.
+/// Identifies a version of a file by inode, size and time of change; `None`: there is no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileState(Option<(u64, u64, Option<SystemTime>)>);
 
 impl FileState {
-    /// As it is now.
+    /// The current state.
     pub fn of(path: &Path) -> Self {
         FileState(path.metadata().ok().map(|found| (found.ino(), found.len(), found.modified().ok())))
     }
@@ -43,8 +44,8 @@ impl FileState {
 
 static LEFTOVERS: Mutex<Leftovers> = Mutex::new(Leftovers { folder: None, output: None });
 
-/// Where intermediate files go: a temporary folder that is removed when this is dropped, or, with
-/// `--save-temps`, files beside the output that stay.
+/// The place of intermediate files: a temporary folder that is removed when this is dropped, or files beside the output that
+/// are kept (`--save-temps`).
 pub enum TempFiles {
     /// The private folder.
     Private(TempDir),
@@ -53,17 +54,17 @@ pub enum TempFiles {
 }
 
 impl TempFiles {
-    /// Makes the folder under `TMPDIR` and watches for signals. `kept` names the output beside which
-    /// everything is to be kept instead.
+    /// Creates the folder under `TMPDIR` and installs the signal handlers. `kept` is the output beside which files are kept
+    /// instead.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub fn new(kept: Option<&Path>) -> Result<Self, Errors> {
         watch_signals()?;
         if let Some(output) = kept {
             return Ok(TempFiles::Kept(output.to_owned()));
         }
-        // Made and noted in one step, so that no signal comes between.
+        // Created and recorded under one lock, so that no signal comes in between.
         let mut leftovers = lock();
         let private = Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new()
@@ -88,7 +89,7 @@ impl TempFiles {
         }
     }
 
-    /// Writes what nobody needs but a user who asked to keep everything.
+    /// Writes a file that only `--save-temps` keeps.
     ///
     /// # Errors
     /// As [`TempFiles::write`].
@@ -99,7 +100,7 @@ impl TempFiles {
         }
     }
 
-    /// As [`TempFiles::keep`], of what is better written piece by piece.
+    /// As [`TempFiles::keep`], for contents that are written piece by piece.
     ///
     /// # Errors
     /// As [`TempFiles::write`].
@@ -112,7 +113,7 @@ impl TempFiles {
         self.write_by(name, write).map(drop)
     }
 
-    /// As [`TempFiles::write`], of what is better written piece by piece.
+    /// As [`TempFiles::write`], for contents that are written piece by piece.
     ///
     /// # Errors
     /// As [`TempFiles::write`].
@@ -138,7 +139,7 @@ impl TempFiles {
     /// Writes an intermediate file.
     ///
     /// # Errors
-    /// The disk is full, say.
+    /// Those of the file system.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Errors> {
         let path = self.file(name);
         write_file(&path, bytes)?;
@@ -146,7 +147,7 @@ impl TempFiles {
     }
 }
 
-/// Writes a file, or says which and why not.
+/// Writes a file.
 ///
 /// # Errors
 /// Those of the file system.
@@ -158,7 +159,7 @@ fn cannot_write(path: &Path, source: std::io::Error) -> Errors {
     Error::Write { path: path.to_owned(), source }.into()
 }
 
-/// Lets `write` fill a file in large pieces; the file comes back.
+/// Buffers the output of `write`, and returns the file.
 fn buffered<W: Write>(file: W, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<W> {
     let mut file = BufWriter::new(file);
     write(&mut file)?;
@@ -173,9 +174,9 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, Errors> {
     std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source }.into())
 }
 
-/// Removes the folder and the unfinished output that a link which crashed has left, by their paths as that link noted them.
+/// Removes the folder and the unfinished output of a link that crashed.
 pub fn remove_leftovers_of_crashed_link(folder: &Path, output: &Path) {
-    // Whatever the command line says: nothing but such a folder and such a file is removed.
+    // The paths come from the command line, so nothing else is removed.
     let begins = |path: &Path, prefix: &str| path.file_name().unwrap_or_default().to_string_lossy().starts_with(prefix);
     if begins(folder, PREFIX) && folder.parent() == Some(&std::env::temp_dir()) {
         let _ = std::fs::remove_dir_all(folder);
@@ -185,9 +186,8 @@ pub fn remove_leftovers_of_crashed_link(folder: &Path, output: &Path) {
     }
 }
 
-/// Writes an output whole or not at all: beside its place, then moved there. What is no regular file
-/// (a device, a pipe) is written to directly. As by GNU ld, a symbolic link to a file with any content is replaced by
-/// the output, and one to an empty file or to none stays: the output goes where it points to.
+/// Writes an output whole or not at all, by way of a temporary file beside it. A device or pipe is written directly. As with
+/// GNU ld, a symbolic link to a file with content is replaced by the output; one to an empty or missing file is followed.
 ///
 /// # Errors
 /// Those of the file system.
@@ -195,7 +195,7 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<(), Errors> {
     write_output_by(path, |file| file.write_all(bytes))
 }
 
-/// As [`write_output`], of what is better written piece by piece.
+/// As [`write_output`], for contents that are written piece by piece.
 ///
 /// # Errors
 /// Those of the file system.
@@ -216,7 +216,7 @@ pub fn write_output_by(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::i
     written.map(drop).map_err(|error| cannot_write(path, error))
 }
 
-/// The file that an output's name means.
+/// The file that an output's name refers to.
 fn destination(path: &Path) -> PathBuf {
     /// More links than Linux follows.
     const LONGEST_CHAIN: usize = 40;
@@ -232,29 +232,29 @@ fn destination(path: &Path) -> PathBuf {
     place
 }
 
-/// What a file gets under the usual umask; temporary files are private otherwise.
+/// The permissions of outputs before the umask; temporary files are private by default.
 pub fn readable() -> Permissions {
     Permissions::from_mode(0o666)
 }
 
-/// From now on `output` may be half written: should we be ended, it goes, unless it is still as it was.
+/// Marks the output as incomplete from now on: if the process ends early, it is removed, unless it is unchanged.
 pub fn guard_output(output: &Path) {
     lock().output = Some((output.to_owned(), FileState::of(output)));
 }
 
-/// The output is whole, or gone.
+/// Marks the output as complete, or removed.
 pub fn release_output() {
     lock().output = None;
 }
 
-/// Removes a regular file that is not as it was.
+/// Removes a regular file that has changed.
 pub fn remove_if_changed(path: &Path, before: &FileState) {
     if FileState::of(path) != *before && path.symlink_metadata().is_ok_and(|found| found.is_file()) {
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// Removes what a process that ends now would leave behind.
+/// Removes what the process would leave behind if it ended now.
 pub fn clean_up() {
     progress::end();
     process::end_children();
@@ -268,8 +268,8 @@ pub fn clean_up() {
     }
 }
 
-/// Other threads and tools that were just told to end may still put files into the folder while it is being
-/// removed, which then fails. Once it is gone they cannot.
+/// Removes a folder to which other threads and tools may still write, which makes the removal fail. Once the folder is gone
+/// they cannot.
 fn remove_busy_folder(folder: &Path) {
     const TRIES: usize = 200;
     for _ in 0..TRIES {
@@ -285,13 +285,13 @@ fn lock() -> std::sync::MutexGuard<'static, Leftovers> {
     LEFTOVERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A thread waits for the signals that end a process, cleans up, and lets the signal do its work.
+/// Starts a thread that waits for signals that end the process, cleans up, and then lets the signal take effect.
 fn watch_signals() -> Result<(), Errors> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
     let cannot = |source| Error::Signals { source };
     let ending = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU];
     let mut signals = signal_hook::iterator::Signals::new(ending).map_err(cannot)?;
-    // With a handler, whatever it does, a file that grows beyond the limit of its size (ulimit -f) is an error of the write.
+    // With any handler for SIGXFSZ, exceeding the file size limit (ulimit -f) is an error of the write.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(cannot)?;
     let watch = move || {
         if let Some(signal) = signals.forever().next() {

@@ -8,21 +8,21 @@ use crate::diag::error::Errors;
 use crate::sys::error::Error;
 use crate::sys::job_queue::STACK_SIZE;
 
-/// What was said on the command line.
+/// The value of `--wrapper-jobs`.
 static WANTED: OnceLock<Jobs> = OnceLock::new();
 
 static STARTED: OnceLock<Result<(), Errors>> = OnceLock::new();
 
-/// As many as `--wrapper-jobs` says, else one per core. Said before the first work.
+/// Sets the number of threads, before any is started.
 pub fn set_number(jobs: Jobs) {
     // There is one command line.
     let _ = WANTED.set(jobs);
 }
 
-/// Starts them, at the first call. Whoever uses rayon calls this first: rayon panics where it cannot start a thread.
+/// Starts the threads at the first call. Must be called before rayon is used, which panics if it cannot start a thread.
 ///
 /// # Errors
-/// The system gives none.
+/// A thread cannot be started.
 pub fn start() -> Result<(), Errors> {
     let start = || {
         let number = if let Some(Jobs::Number(jobs)) = WANTED.get() { *jobs } else { 0 };
@@ -32,7 +32,7 @@ pub fn start() -> Result<(), Errors> {
     STARTED.get_or_init(start).clone()
 }
 
-/// The error of a link that cannot go on without a thread.
+/// The error of a link that cannot start a thread that it needs.
 pub fn cannot_start(error: &dyn fmt::Display) -> Errors {
     Error::Thread { reason: error.to_string() }.into()
 }

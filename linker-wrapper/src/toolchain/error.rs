@@ -1,4 +1,4 @@
-//! What goes wrong with the CUDA toolkit of a link.
+//! Errors in the CUDA toolkit of a link.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,29 +1,29 @@
-//! What a tool is, as far as its results depend on it: the bytes of its program and what it says of its version.
+//! Identifies tools as far as their results depend on them: by the bytes of the program and its version.
 //!
-//! A program may be a script that runs the real one, whose bytes stay as they are when the real one is exchanged. A script
-//! that does nothing but run another program is followed to that one. What any other script does cannot be known.
+//! A program may be a script that runs the real one, and does not change when the real one is replaced. A script that only
+//! runs another program is followed to that program. What any other script does is unknown.
 
 use std::path::{Path, PathBuf};
 
 use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::Stamp;
 
-/// A tool that is known exactly.
+/// The identity of a tool.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// A hash of everything that tells it from others.
+    /// A hash that distinguishes it from others.
     pub hash: [u8; 32],
-    /// Of its files, from before they were read.
+    /// Stamps of its files, taken before they were read.
     pub stamps: Vec<Stamp>,
 }
 
-/// Scripts that run scripts: no installation has more than two in a row.
+/// Maximum number of scripts that run scripts; installations have at most two.
 const MOST_SCRIPTS: usize = 4;
 
-/// Identifies the program in `path`; `version` is what it answers to `--version`.
+/// Identifies the program in `path`; `version` is its output for `--version`.
 ///
 /// # Errors
-/// Why its results cannot be told from those of another program, as a sentence without its full stop.
+/// Why the program cannot be identified, as a sentence without its full stop.
 pub fn of_program(path: &Path, version: &str) -> Result<Identity, String> {
     if version.trim().is_empty() {
         return Err(format!("{} --version says nothing", path.display()));
@@ -47,7 +47,7 @@ pub fn of_program(path: &Path, version: &str) -> Result<Identity, String> {
     Err(format!("{} runs too many scripts", path.display()))
 }
 
-/// Identifies a file that is data.
+/// Identifies a data file.
 ///
 /// # Errors
 /// As [`of_program`].
@@ -56,27 +56,27 @@ pub fn of_file(path: &Path) -> Result<Identity, String> {
     Ok(Identity { hash: *blake3::hash(content.bytes()).as_bytes(), stamps: vec![stamp] })
 }
 
-/// The content, and a stamp from before it was read.
+/// Reads the content, with a stamp from before.
 fn read(path: &Path) -> Result<(Mapped, Stamp), String> {
     let stamp = Stamp::of(path);
     let read = stamp.and_then(|stamp| Ok((Mapped::open(path)?, stamp)));
     read.map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
-/// With its length, so that bytes cannot move from one field to the next.
+/// Hashes a field with its length, so that bytes cannot move from one field to the next.
 fn hash_field(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes());
     hasher.update(bytes);
 }
 
-/// The program that a shell script runs with exactly the arguments that it was given, if that is all it does:
-/// `exec /absolute/path "$@"` behind comments.
+/// The program that a shell script runs with its own arguments, if the script does nothing else: `exec /absolute/path "$@"`
+/// behind comments.
 fn program_behind(script: &[u8]) -> Option<PathBuf> {
     let text = std::str::from_utf8(script).ok()?;
     let mut lines = text.lines().map(str::trim);
     let interpreter = lines.next()?.strip_prefix("#!")?.trim();
     let plain_shell = ["/bin/sh", "/usr/bin/sh", "/bin/dash", "/usr/bin/dash", "/bin/bash", "/usr/bin/bash"];
-    // bash reads the file that BASH_ENV names first.
+    // bash first reads the file that BASH_ENV names.
     if !plain_shell.contains(&interpreter) || std::env::var_os("BASH_ENV").is_some() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! `--print-toolchain`: every part that a link can use, where it is, how it was found, and what is missing for what.
+//! `--print-toolchain`: every part that a link can use, where it is, what named it, and what a missing part is needed for.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub fn table(toolchain: &Toolchain, host_linker: Result<(PathBuf, &'static str),
 }
 
 fn line(text: &mut String, name: &str, version: &str, path: &Path, how: &str) {
-    // A String takes every write.
+    // Writing to a String cannot fail.
     let _ = writeln!(text, "{name:13} {version:10} {} ({how})", path.display());
 }
 
@@ -44,7 +44,7 @@ fn missing(text: &mut String, part: Part, toolchain: &Toolchain) {
     let _ = writeln!(text, "{name:13} missing    {place}: {purpose}; name it with {option}<file>");
 }
 
-/// What is there too and was passed over.
+/// Lists toolkits that were found and not used.
 fn others(text: &mut String, toolchain: &Toolchain) {
     let used = toolchain.tree.as_ref().ok().and_then(|tree| tree.root.canonicalize().ok());
     let trees = search::installations().into_iter().chain(search::python_trees());
@@ -54,7 +54,7 @@ fn others(text: &mut String, toolchain: &Toolchain) {
     }
 }
 
-/// Read from the file, or from the toolkit around it.
+/// Reads the version from the file, or from the toolkit around it.
 fn version(part: Part, found: &Found) -> Option<String> {
     match part {
         Part::Ptxas | Part::Nvlink => versions::of_program(&found.path),

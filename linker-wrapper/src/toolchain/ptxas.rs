@@ -1,4 +1,4 @@
-//! ptxas: its release, and which PTX to write for it or for another tool.
+//! The release of ptxas, and the PTX version to emit for a tool.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use crate::diag::error::Errors;
 use crate::sys::process;
 use crate::toolchain::error::Error;
 
-/// A ptxas and its version.
+/// A ptxas with its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ptxas {
     /// The program.
     pub path: PathBuf,
     /// Release of CUDA it belongs to: (13, 0).
     pub release: CudaRelease,
-    /// All that it says of its version.
+    /// Its whole output for `--version`.
     pub version: String,
 }
 
-/// Asks ptxas for its version.
+/// Runs `ptxas --version`.
 ///
 /// # Errors
-/// It does not run or does not say.
+/// It cannot be run, or does not report a release.
 pub fn probe(path: &Path) -> Result<Ptxas, Errors> {
     let output = process::capture(path, &[OsString::from("--version")])
         .map_err(|source| Error::Start { program: path.to_owned(), source })?;
@@ -35,7 +35,7 @@ pub fn probe(path: &Path) -> Result<Ptxas, Errors> {
         .ok_or_else(|| Error::NoRelease { program: path.to_owned(), status: output.status }.into())
 }
 
-/// What a tool answers to `--version`; `None`: it fails.
+/// The output of a tool for `--version`; `None`: it fails.
 pub fn version_text(path: &Path) -> Option<String> {
     let output = process::capture(path, &[OsString::from("--version")]).ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -48,11 +48,11 @@ fn release_in(text: &str) -> Option<CudaRelease> {
     Some(CudaRelease { major: numbers.next()?.ok()?, minor: numbers.next()?.ok()? })
 }
 
-/// The PTX version to write for `arch`: the newest that both LLVM and the tool of this CUDA release speak. A release
-/// newer than our table speaks all that LLVM writes.
+/// The PTX version to emit for `arch`: the newest that both LLVM and the tool of this CUDA release support. A release that is
+/// newer than the table supports all versions that LLVM emits.
 ///
 /// # Errors
-/// The target is too new for the tool, or for this LLVM.
+/// The target is too new for the tool or for this LLVM.
 pub fn ptx_version(arch: GpuArch, tool: &Path, release: CudaRelease) -> Result<PtxVersion, Errors> {
     let spoken = PtxVersion::of_cuda(release).unwrap_or(NEWEST_PTX).min(NEWEST_PTX);
     let needed = arch.min_ptx();

@@ -1,4 +1,4 @@
-//! Where a toolkit is: folders that are named, `PATH`, the usual folder of an installation, Python packages.
+//! Finds a toolkit: in folders that the user names, on `PATH`, in the usual folder of an installation, in Python packages.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,9 @@ use crate::sys::process;
 use crate::toolchain::error::Error;
 use crate::toolchain::versions;
 
-/// Where a toolkit keeps its libraries, by folder below its root. The last three are the Python packages of CUDA 12, one for
-/// each part, side by side in the folder `nvidia`.
+/// The folders of a toolkit's libraries, below its root.
 const LIBRARY_FOLDERS: [&str; 4] = ["lib64", "lib", "targets/x86_64-linux/lib", "lib/x86_64-linux-gnu"];
-/// Where the driver's library is, beside what the dynamic linker knows.
+/// Folders of the driver's library, in addition to the dynamic linker's own.
 const DRIVER_FOLDERS: [&str; 6] = [
     "/usr/lib/x86_64-linux-gnu",
     "/lib/x86_64-linux-gnu",
@@ -21,15 +20,15 @@ const DRIVER_FOLDERS: [&str; 6] = [
     "/usr/lib/wsl/lib",
     "/usr/lib",
 ];
-/// Where installations of the whole toolkit are.
+/// The folder of complete toolkits.
 const INSTALLATIONS: &str = "/usr/local";
 
 /// A part that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What led there: "--cuda-path", "PATH".
+    /// What named it: "--cuda-path", "PATH".
     pub how: String,
 }
 
@@ -38,11 +37,11 @@ pub struct Found {
 pub struct Tree {
     /// The folder.
     pub root: PathBuf,
-    /// What led there.
+    /// What named it.
     pub how: String,
-    /// The user named it: there is no looking elsewhere.
+    /// The user named it, so no other place is searched.
     pub named: bool,
-    /// ptxas, where it is not at its place in the folder (a link on PATH).
+    /// The path of ptxas, where it is not at its place in the folder (a link on PATH).
     ptxas: Option<PathBuf>,
 }
 
@@ -55,7 +54,7 @@ impl Tree {
         Tree { named: true, ..Tree::new(root, how) }
     }
 
-    /// The part, if it is in this tree.
+    /// Finds a part in this tree.
     pub fn part(&self, part: Part) -> Option<Found> {
         let path = match part {
             Part::Ptxas if self.ptxas.is_some() => self.ptxas.clone(),
@@ -79,7 +78,7 @@ impl Tree {
         path.map(|path| Found { path, how: self.how.clone() })
     }
 
-    /// Folders for libraries: the tree's own, and those of the Python package `package` below or beside it.
+    /// The folders of libraries: the tree's own, and those of the Python package `package` below or beside it.
     fn libraries(&self, package: &str) -> impl Iterator<Item = PathBuf> {
         let own = LIBRARY_FOLDERS.map(|folder| self.root.join(folder));
         let below = self.root.join(package).join("lib");
@@ -88,7 +87,7 @@ impl Tree {
         own.into_iter().chain([below]).chain(beside)
     }
 
-    /// There is no ptxas here.
+    /// The error for a toolkit without ptxas.
     pub fn without_ptxas(&self) -> Errors {
         if self.named {
             return Error::NoPtxasInNamedToolkit { root: self.root.clone(), how: self.how.clone() }.into();
@@ -100,7 +99,7 @@ impl Tree {
 /// Finds the toolkit of the link.
 ///
 /// # Errors
-/// There is none; says where it was looked for.
+/// There is no toolkit.
 pub fn toolkit(option: Option<&Path>, named_ptxas: Option<&Path>) -> Result<Tree, Errors> {
     if let Some(root) = option {
         return Ok(Tree::named(root, "--cuda-path"));
@@ -121,14 +120,14 @@ fn on_path() -> Option<Tree> {
     around(&process::find_program(OsStr::new("ptxas"), &|_| true)?, "PATH")
 }
 
-/// The tree that a ptxas belongs to. A distribution links /usr/bin/ptxas into the toolkit: libdevice is beside the real one.
+/// The tree of a ptxas. Distributions link /usr/bin/ptxas into the toolkit, where libdevice is.
 fn around(ptxas: &Path, how: &str) -> Option<Tree> {
     let real = ptxas.canonicalize().ok()?;
     let tree = Tree::new(real.parent()?.parent()?, how);
     Some(Tree { ptxas: Some(ptxas.to_owned()), ..tree })
 }
 
-/// Whole toolkits under /usr/local: `cuda`, the administrator's choice, then `cuda-X.Y`, newest first.
+/// Complete toolkits under /usr/local: `cuda`, the administrator's choice, then `cuda-X.Y`, newest first.
 pub fn installations() -> Vec<Tree> {
     let mut versions: Vec<(Vec<u32>, PathBuf)> = folders(Path::new(INSTALLATIONS))
         .into_iter()
@@ -154,8 +153,8 @@ pub fn installations() -> Vec<Tree> {
     found
 }
 
-/// The Python packages of CUDA: `nvidia/cu13` (one tree), and `nvidia` itself where the packages of CUDA 12 put each part
-/// into a folder of its own. The newest of a folder first.
+/// CUDA's Python packages: `nvidia/cu13` (one tree), and `nvidia` itself, in which the packages of CUDA 12 have a folder for
+/// each part. The newest of a folder comes first.
 pub fn python_trees() -> Vec<Tree> {
     site_packages().iter().flat_map(|site| trees_of(site)).collect()
 }
@@ -172,12 +171,12 @@ fn trees_of(site: &Path) -> Vec<Tree> {
     roots.map(|root| Tree::new(&root, "Python package")).collect()
 }
 
-/// The folders in which the Python at hand looks for packages. Python itself is not asked: it takes longer than a link.
+/// The folders in which Python looks for packages. Running Python to find out would take longer than a link.
 fn site_packages() -> Vec<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| variable(name)).collect();
     if let Some(python) = process::find_program(OsStr::new("python3"), &|_| true) {
-        // A virtual environment's program is a link: its own folder counts, then the real one's.
+        // The program of a virtual environment is a link: its own folder counts, then that of the real program.
         let real = python.canonicalize().ok();
         let places = [Some(python), real].into_iter().flatten();
         prefixes.extend(places.filter_map(|place| Some(place.parent()?.parent()?.to_owned())));
@@ -202,7 +201,7 @@ fn site_packages() -> Vec<PathBuf> {
     found
 }
 
-/// The library where no toolkit was named: with the other toolkits, in Python's packages, where the dynamic linker looks.
+/// Finds the library if no toolkit is named: in other toolkits, in Python's packages, in the dynamic linker's folders.
 pub fn nvjitlink() -> Option<Found> {
     let trees = installations().into_iter().chain(python_trees());
     trees.filter_map(|tree| tree.part(Part::NvJitLink)).next().or_else(|| {
@@ -210,10 +209,10 @@ pub fn nvjitlink() -> Option<Found> {
     })
 }
 
-/// `libcuda.so.1`, as the dynamic linker would find it.
+/// Finds `libcuda.so.1` as the dynamic linker would.
 ///
 /// # Errors
-/// It is in none of the usual places.
+/// It is in none of these folders.
 pub fn driver() -> Result<Found, Errors> {
     let folders = loader_folders();
     let found = folders.iter().map(|(folder, how)| (folder.join("libcuda.so.1"), how)).find(|(path, _)| path.is_file());
@@ -228,7 +227,7 @@ fn loader_folders() -> Vec<(PathBuf, String)> {
     named.chain(DRIVER_FOLDERS.map(|folder| (PathBuf::from(folder), "system library".to_owned()))).collect()
 }
 
-/// The newest libnvJitLink of a folder.
+/// The newest libnvJitLink in a folder.
 fn library_in(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     let is_library = |path: &PathBuf| {

@@ -1,4 +1,4 @@
-//! Versions, read from the files: nothing is run for them.
+//! Reads versions from files, without running them.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::sys::mapped_file::Mapped;
 /// The versioned names of libnvJitLink's functions: `__nvJitLinkCreate_12_9` is there from release 12.9 on.
 pub const NVJITLINK_CREATE: &str = "__nvJitLinkCreate_";
 
-/// The release of a libnvJitLink, by the newest of its versioned symbols.
+/// The release of a libnvJitLink, from the newest of its versioned symbols.
 pub fn of_nvjitlink(path: &Path) -> Option<CudaRelease> {
     let content = Mapped::open(path).ok()?;
     let file = object::File::parse(content.bytes()).ok()?;
@@ -22,7 +22,7 @@ pub fn of_nvjitlink(path: &Path) -> Option<CudaRelease> {
     versions.max()
 }
 
-/// The version that NVIDIA's programs carry as text: "Cuda compilation tools, release 13.0, V13.0.88" -> "13.0.88".
+/// The version in the text of NVIDIA's programs: "Cuda compilation tools, release 13.0, V13.0.88" -> "13.0.88".
 pub fn of_program(path: &Path) -> Option<String> {
     const BEFORE: &[u8] = b"Cuda compilation tools, release ";
     let content = Mapped::open(path).ok()?;
@@ -61,7 +61,7 @@ fn of_header(path: &Path) -> Option<String> {
     Some(format!("{}.{}", number / 1000, number % 1000 / 10))
 }
 
-/// The driver's own release, "580.65.06", which is behind the real name of its library.
+/// The driver's own release, such as "580.65.06", from the file name of its library.
 pub fn of_driver(path: &Path) -> Option<String> {
     let real = path.canonicalize().ok()?;
     let version = real.file_name()?.to_str()?.strip_prefix("libcuda.so.")?.to_owned();

@@ -24,7 +24,7 @@ pub fn of(choice: Option<&CacheChoice>, size: Option<u64>) -> Result<Option<Cach
     Ok(Some(Cache::open(folder).with_capacity(size)))
 }
 
-/// As the XDG base directory specification says: relative paths do not count.
+/// As the XDG base directory specification requires, relative paths are ignored.
 fn user_folder(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
     let named = xdg.map(PathBuf::from).filter(|path| path.is_absolute());
     let own = || home.filter(|path| path.is_absolute()).map(|home| home.join(".cache"));

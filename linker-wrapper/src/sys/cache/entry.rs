@@ -1,5 +1,4 @@
-//! One entry as a file: a header that says what it is, then the content. A file that is not exactly what was
-//! written under that key is none.
+//! The file of an entry: a header and the content. A file whose header or checksum does not match is treated as a miss.
 //!
 //! | bytes | meaning |
 //! | --- | --- |
@@ -31,18 +30,18 @@ pub fn write(file: &mut impl Write, key: &Key, content: &[u8]) -> std::io::Resul
     file.write_all(content)
 }
 
-/// The content, if the file is the whole and undamaged entry of `key`.
+/// Reads the content, if the file is the complete and undamaged entry of `key`.
 pub fn read(file: &mut File, key: &Key) -> Option<Vec<u8>> {
     let size = file.metadata().ok()?.len().checked_sub(HEADER as u64)?;
     let mut header = [0; HEADER];
     file.read_exact(&mut header).ok()?;
-    // The size that is claimed must be the file's before anything is made of that size.
+    // The size must match the file before memory is allocated for it.
     if header[..CHECKED] != start(key, size) {
         return None;
     }
     let mut content = Vec::new();
     content.try_reserve_exact(usize::try_from(size).ok()?).ok()?;
-    // One byte more would show that the file grew.
+    // Reading one byte more shows whether the file has grown.
     file.take(size.saturating_add(1)).read_to_end(&mut content).ok()?;
     let whole = content.len() as u64 == size && header[CHECKED..] == checksum(&header[..CHECKED], &content);
     whole.then_some(content)

@@ -1,14 +1,14 @@
-//! What an entry is found by: a hash of everything that its content depends on.
+//! The keys of entries: hashes of everything that the content depends on.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Names the layout of keys and entries. Any change of either gets a new number: entries of other versions
-/// have other keys and another header, and are never read.
+/// Version of the layout of keys and entries. Every change of either increments it: entries of other versions have other keys
+/// and headers, and are never read.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// The name of an entry.
+/// The key of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key([u8; 32]);
 
@@ -18,7 +18,7 @@ impl Key {
         &self.0
     }
 
-    /// In lower-case hexadecimal digits, 64 of them.
+    /// As 64 lower-case hexadecimal digits.
     pub fn hex(&self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
@@ -30,17 +30,17 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Makes a key of named fields. Names and values are hashed with their lengths, so that no two lists of fields
-/// give the same bytes.
+/// Hashes named fields to a key. Names and values are hashed with their lengths, so that different lists of fields never have
+/// the same bytes.
 pub struct KeyBuilder(blake3::Hasher);
 
 impl KeyBuilder {
-    /// Begins the key of one kind of entry ("partition").
+    /// Begins the key of one kind of entry, such as "partition".
     pub fn new(kind: &str) -> Self {
         KeyBuilder(blake3::Hasher::new()).field("format", &FORMAT_VERSION.to_le_bytes()).field("kind", kind.as_bytes())
     }
 
-    /// Adds something that the content depends on. The order of fields counts.
+    /// Adds a value that the content depends on. The order of fields matters.
     #[must_use]
     pub fn field(mut self, name: &str, bytes: &[u8]) -> Self {
         for part in [name.as_bytes(), bytes] {
@@ -56,7 +56,7 @@ impl KeyBuilder {
     }
 }
 
-/// What a file is: a hash of its bytes.
+/// Hashes a file.
 ///
 /// # Errors
 /// The file cannot be read.

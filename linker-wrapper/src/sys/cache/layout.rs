@@ -1,14 +1,14 @@
-//! How the files in the cache's folder are named.
+//! The names of the files in the cache's folder.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::sys::cache::key::Key;
 
-/// How the names of unfinished entries begin.
+/// Prefix of unfinished entries.
 pub const UNFINISHED: &str = ".fatlink-";
 
-/// The file of an entry, `FOLDER/ab/cdef…`: folders of a hundred thousand files are slow in places.
+/// The file of an entry, `FOLDER/ab/cdef…`: some file systems are slow with a hundred thousand files in one folder.
 pub fn path_of(folder: &Path, key: &Key) -> PathBuf {
     let name = key.hex();
     let (shard, rest) = name.split_at(2);

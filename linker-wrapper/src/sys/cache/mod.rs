@@ -1,9 +1,9 @@
 //! A folder of results that many links share, each found by a hash of what it was made of.
 //!
-//! There are no locks, so that it works on network file systems too: an entry is written under another name and
-//! renamed, whoever comes last wins, and both wrote the same. What a killed link leaves under that other name is
-//! no entry and goes when the folder is trimmed. Whatever is wrong with the folder or an entry is a miss, and a folder that
-//! others may write to is not used ([`trust`]).
+//! There are no locks, so it works on network file systems: an entry is written under a temporary name and renamed. If two
+//! links write the same entry, the last one prevails, with the same content. What a killed link leaves under a temporary name
+//! is removed when the folder is trimmed. Any problem with the folder or an entry is treated as a miss, and a folder that
+//! others may write to is not used ([`trust`]). The store is small enough to do without a crate.
 
 mod choice;
 mod entry;

@@ -1,4 +1,4 @@
-//! The folder of the cache: entries are found, added and refreshed.
+//! Finds, adds and refreshes entries in the cache's folder.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -14,37 +14,37 @@ use crate::sys::cache::layout::{UNFINISHED, path_of};
 use crate::sys::cache::trust::{Access, Trust};
 use crate::sys::cache::{entry, trim, trust};
 
-/// Bytes that all entries together may have unless the user says otherwise.
+/// Default limit of the total size of all entries, in bytes.
 pub const DEFAULT_CAPACITY: u64 = 10 << 30;
 
-/// An entry that is used gets a new time only if its old one is older than this: trimming needs no better order,
-/// and a link that finds everything should write nothing.
+/// The time of an entry is updated only if it is older than this: trimming needs no better order, and a link that finds
+/// everything should write nothing.
 const REFRESH_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The folder. It need not exist: the first entry makes it.
+/// The cache. Its folder is created with the first entry.
 #[derive(Debug)]
 pub struct Cache {
     folder: PathBuf,
     capacity: u64,
     hits: AtomicU64,
     misses: AtomicU64,
-    /// Bytes that this link added.
+    /// Bytes that this link has added.
     added: AtomicU64,
-    /// Whose entries count, once the folder is there; `None`: it must not be used.
+    /// Whose entries are used, once the folder exists; `None`: the folder must not be used.
     trust: OnceLock<Option<Trust>>,
-    /// Why the folder cannot be used or written: after that nothing is tried.
+    /// Why the folder cannot be used or written. After a failure nothing is tried.
     failure: OnceLock<Failure>,
 }
 
 #[derive(Debug)]
 struct Failure {
     text: String,
-    /// There is no room left.
+    /// The disk is full.
     full: bool,
 }
 
 impl Cache {
-    /// The cache in `folder`. Nothing is read or written yet.
+    /// Opens the cache in `folder`, without reading or writing anything yet.
     pub fn open(folder: impl Into<PathBuf>) -> Self {
         Cache {
             folder: folder.into(),
@@ -57,13 +57,13 @@ impl Cache {
         }
     }
 
-    /// With another size in bytes, if one is given.
+    /// Sets the limit of the total size in bytes, if one is given.
     #[must_use]
     pub fn with_capacity(self, bytes: Option<u64>) -> Self {
         Cache { capacity: bytes.unwrap_or(self.capacity), ..self }
     }
 
-    /// The content of an entry, exactly as it was put. An entry that is damaged is removed, and counts as none.
+    /// Returns the content of an entry. A damaged entry is removed and treated as a miss.
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let found = self.read(key);
         let counter = if found.is_some() { &self.hits } else { &self.misses };
@@ -73,18 +73,18 @@ impl Cache {
 
     fn read(&self, key: &Key) -> Option<Vec<u8>> {
         let path = self.path(key);
-        // Somebody else's file is left alone: it may be right for others.
+        // Another user's file is left alone: that user may be able to read it.
         let mut file = trust::open_entry(&path, self.trust()?)?;
         let content = entry::read(&mut file, key);
         match content {
             Some(_) => refresh(&file),
-            // Another link may have put a good one there meanwhile: then that is made once more.
+            // Another link may just have replaced it by a good one, which is then removed and made again.
             None => drop(fs::remove_file(&path)),
         }
         content
     }
 
-    /// Whose entries count. `None`: there is no folder yet, or it must not be used.
+    /// Whose entries are used. `None`: the folder does not exist, or must not be used.
     fn trust(&self) -> Option<Trust> {
         if let Some(known) = self.trust.get() {
             return *known;
@@ -99,7 +99,7 @@ impl Cache {
         *self.trust.get_or_init(|| trust.ok())
     }
 
-    /// Keeps `content` under `key`. What cannot be written is not kept; [`Cache::warning`] says so.
+    /// Stores `content` under `key`. If that fails, [`Cache::warning`] has the reason.
     pub fn put(&self, key: &Key, content: &[u8]) {
         if self.failure.get().is_some() {
             return;
@@ -114,7 +114,7 @@ impl Cache {
                      make room there, or name another folder with --offload-cache=<dir>"
                 );
                 let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-                // The first reason is enough.
+                // Only the first reason is reported.
                 let _ = self.failure.set(Failure { text, full });
             }
         }
@@ -123,7 +123,7 @@ impl Cache {
     fn write(&self, key: &Key, content: &[u8]) -> io::Result<()> {
         let path = self.path(key);
         DirBuilder::new().recursive(true).mode(0o755).create(&self.folder)?;
-        // The failure that was noted says why not.
+        // The reason is in the failure recorded above.
         let Some(trust) = self.trust() else { return Ok(()) };
         let shard = path.parent().unwrap_or(&self.folder);
         self.make_shard(shard, trust)?;
@@ -139,7 +139,7 @@ impl Cache {
             Ok(()) => {
                 trim::tag(&self.folder);
                 if let Trust::Group(_) = trust {
-                    // Whatever the umask: the others in the group put entries there too.
+                    // Independently of the umask, other members of the group must be able to add entries.
                     fs::set_permissions(shard, fs::metadata(&self.folder)?.permissions())?;
                 }
             }
@@ -154,8 +154,7 @@ impl Cache {
         Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
     }
 
-    /// At the end of a link: removes what was not used for longest if the folder has grown too large or its disk is
-    /// full. Looks only now and then.
+    /// Removes the least recently used entries if the folder is too large or its disk is full. Checks only now and then.
     pub fn trim(&self) {
         match self.failure.get() {
             None if self.trust().is_some() => {
@@ -166,12 +165,12 @@ impl Cache {
         }
     }
 
-    /// Why results could not be kept: to be shown once, at the end of the link.
+    /// Why results could not be stored, to be shown once at the end of the link.
     pub fn warning(&self) -> Option<&str> {
         self.failure.get().map(|failure| &*failure.text)
     }
 
-    /// Entries that were found and that were not, so far.
+    /// Number of entries found and not found so far.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
@@ -181,7 +180,7 @@ impl Cache {
     }
 }
 
-/// Notes that an entry was used. Where that is not allowed, in somebody else's folder, it is not noted.
+/// Records that an entry was used, if its owner allows it.
 fn refresh(file: &File) {
     let Ok(modified) = file.metadata().and_then(|found| found.modified()) else { return };
     let now = SystemTime::now();

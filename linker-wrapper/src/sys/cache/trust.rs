@@ -1,5 +1,7 @@
-//! Whose entries are used. What is in the cache becomes part of programs, so nobody may have put it there but the user, root,
-//! and whom the user shares the folder with on purpose.
+//! Decides whose entries are used.
+//!
+//! Cached code becomes part of programs, so it must come from the user, from root, or from users with whom the folder is
+//! shared on purpose.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -18,11 +20,11 @@ const ALL_WRITE: u32 = 0o002;
 pub enum Trust {
     /// The user and root.
     Own,
-    /// The members of the group, too: somebody gave them a folder whose files all belong to the group.
+    /// The members of a group, too: the folder is set up so that all of its files belong to the group.
     Group(u32),
 }
 
-/// What counts of a file's metadata.
+/// The metadata that decides.
 #[derive(Debug, Clone, Copy)]
 pub struct Access {
     owner: u32,
@@ -42,10 +44,10 @@ impl Access {
 }
 
 impl Trust {
-    /// Whose entries in the folder count.
+    /// Whose entries in the folder are used.
     ///
     /// # Errors
-    /// Others may write to it: who, and what to do, to be put behind "the cache is not used: ".
+    /// Others may write to the folder. The text goes behind "the cache is not used: ".
     pub fn of_folder(folder: Access) -> Result<Self, String> {
         let Access { owner, group, mode } = folder;
         if !folder.is_ours() {
@@ -68,7 +70,7 @@ impl Trust {
         }
     }
 
-    /// Whether a folder in the cache's may hold entries.
+    /// Whether a subfolder may hold entries.
     pub fn allows_shard(self, shard: Access) -> bool {
         let group_writes = shard.mode & GROUP_WRITES != 0;
         self.allows_owner(shard) && shard.mode & ALL_WRITE == 0 && (!group_writes || self == Trust::Group(shard.group))
@@ -84,7 +86,7 @@ impl Trust {
     }
 }
 
-/// Opens an entry, if it is a regular file of somebody who is trusted. No link is followed, and a FIFO stops nobody.
+/// Opens an entry if it is a regular file of a trusted user. Does not follow links or block on a FIFO.
 pub fn open_entry(path: &Path, trust: Trust) -> Option<File> {
     let shard = path.parent()?.symlink_metadata().ok()?;
     if !shard.is_dir() || !trust.allows_shard(Access::of(&shard)) {
@@ -95,7 +97,7 @@ pub fn open_entry(path: &Path, trust: Trust) -> Option<File> {
     (found.is_file() && trust.allows_entry(Access::of(&found))).then_some(file)
 }
 
-/// Opens a file whose place anything may have taken.
+/// Opens a path at which there may be anything.
 pub fn open(path: &Path, options: &mut std::fs::OpenOptions) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default()).open(path)

@@ -1,32 +1,34 @@
-//! What Linux says about memory: `/proc/meminfo`, the control groups that this process is in (version 1 and 2), and
-//! what a process used at most.
+//! Reads Linux's information about memory: `/proc/meminfo`, the control groups of this process (versions 1 and 2), and the
+//! peak of a process.
+//!
+//! Crates for control groups manage groups; only two numbers are read here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that can be used now without anybody running out. `None`: nothing says. `root` is `/`.
+/// Bytes that are available without swapping or exceeding a limit. `None`: unknown. `root` is `/`.
 pub fn bytes(root: &Path) -> Option<u64> {
     let machine = fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|text| field(&text, "MemAvailable:"));
     machine.into_iter().chain(of_groups(root)).min()
 }
 
-/// The most that a running process used so far, in bytes. `None`: it has ended, or never was.
+/// Peak memory of a running process in bytes. `None`: there is no such process.
 pub fn peak_of(process: &str) -> Option<u64> {
     field(&fs::read_to_string(format!("/proc/{process}/status")).ok()?, "VmHWM:")
 }
 
-/// A line such as `MemAvailable:   123 kB`, in bytes.
+/// Parses a line such as `MemAvailable:   123 kB`, in bytes.
 fn field(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = value.trim().trim_end_matches("kB").trim_end().parse().ok()?;
     kib.checked_mul(1024)
 }
 
-/// Where the memory files of a version of control groups are.
+/// The memory files of a version of control groups.
 struct Version {
     limit: &'static str,
     used: &'static str,
-    /// In `memory.stat`: pages that the kernel takes back before anybody runs out.
+    /// Key in `memory.stat` of the pages that the kernel can reclaim.
     files: [&'static str; 2],
 }
 
@@ -39,7 +41,7 @@ const FIRST: Version = Version {
 const SECOND: Version =
     Version { limit: "memory.max", used: "memory.current", files: ["inactive_file", "active_file"] };
 
-/// What is left in each group that this process is in and that has a limit.
+/// What is left in each group of this process that has a limit.
 fn of_groups(root: &Path) -> Vec<u64> {
     let Ok(groups) = fs::read_to_string(root.join("proc/self/cgroup")) else { return Vec::new() };
     let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
@@ -54,7 +56,7 @@ fn of_groups(root: &Path) -> Vec<u64> {
             _ => continue,
         };
         for (mount, folder) in folders(&mounts, controllers, path) {
-            // Every group above limits those in it.
+            // The limits of all parent groups apply.
             let inside = folder.ancestors().take_while(|group| group.starts_with(&mount));
             left.extend(inside.filter_map(|group| left_in(&root.join(group.strip_prefix("/").ok()?), &version)));
         }
@@ -62,8 +64,8 @@ fn of_groups(root: &Path) -> Vec<u64> {
     left
 }
 
-/// Mount points of a hierarchy with the group's folder in each. A container may see only a part of it, mounted as
-/// if that were all.
+/// Mount points of a hierarchy, with the group's folder in each. In a container only a part of it may be mounted, as if that
+/// were all.
 fn folders(mounts: &str, controllers: &str, group: &str) -> Vec<(PathBuf, PathBuf)> {
     let of_mount = |line: &str| {
         let (left, right) = line.split_once(" - ")?;
@@ -83,10 +85,10 @@ fn folders(mounts: &str, controllers: &str, group: &str) -> Vec<(PathBuf, PathBu
     mounts.lines().filter_map(of_mount).collect()
 }
 
-/// The limit of one group less what is used and cannot be taken back.
+/// The limit of one group, less the memory used that cannot be reclaimed.
 fn left_in(group: &Path, version: &Version) -> Option<u64> {
     let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
-    // "max" is no number, and no limit.
+    // "max" is not a number and means no limit.
     let limit = number(version.limit)?;
     let used = number(version.used).unwrap_or_default();
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();

@@ -1,18 +1,18 @@
-//! How much memory a job will need, so that only as many run at a time as fit.
+//! Estimates the memory of jobs, so that only as many run at a time as fit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What every process has.
+/// Memory of any process.
 const PROCESS: u64 = 64 << 20;
-/// LLVM's memory for one instruction before optimization, over all passes.
+/// Peak memory of LLVM per instruction before optimization.
 const LLVM_BYTES: u64 = 6 << 10;
-/// ptxas's memory for one byte of PTX, until this link has seen more. Kernels differ widely.
+/// Memory of ptxas per byte of PTX, until this link has measured it. Kernels differ widely.
 const PTXAS_FACTOR: u64 = 160;
 
-/// Estimates that get better while the link runs.
+/// Estimates that improve while the link runs.
 #[derive(Debug)]
 pub struct Estimates {
-    /// The most that ptxas has needed for a byte of PTX.
+    /// The most that ptxas has needed per byte of PTX.
     ptxas_factor: AtomicU64,
     seen: AtomicU64,
 }
@@ -24,19 +24,19 @@ impl Default for Estimates {
 }
 
 impl Estimates {
-    /// Bytes that LLVM needs for a partition of so many instructions.
+    /// Bytes that LLVM needs for a partition of this many instructions.
     pub fn llvm(&self, instructions: u64) -> u64 {
         PROCESS + instructions.saturating_mul(LLVM_BYTES)
     }
 
-    /// Bytes that ptxas needs for so many bytes of PTX.
+    /// Bytes that ptxas needs for this many bytes of PTX.
     pub fn ptxas(&self, ptx: u64) -> u64 {
         PROCESS + ptx.saturating_mul(self.ptxas_factor.load(Ordering::Relaxed))
     }
 
-    /// ptxas needed `peak` bytes for `ptx` bytes.
+    /// Records that ptxas needed `peak` bytes for `ptx` bytes.
     pub fn learn(&self, ptx: u64, peak: u64) {
-        // Small ones say nothing: there the process itself weighs most.
+        // Small inputs are ignored: the process itself dominates their peak.
         if ptx < 64 << 10 || peak == 0 {
             return;
         }

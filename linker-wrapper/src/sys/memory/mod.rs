@@ -1,4 +1,4 @@
-//! The memory that jobs may use at the same time: `--offload-memory=`, or what the machine has to spare.
+//! The memory that jobs may use at the same time: `--offload-memory=`, or a part of what is available.
 
 mod available;
 pub mod estimates;
@@ -9,18 +9,17 @@ pub use available::peak_of;
 
 use crate::cli::values::MemoryChoice;
 
-/// How much of what is free is ours unless the user says otherwise: estimates may be too low, and others need
-/// memory too.
+/// Default percentage of the available memory: estimates may be too low, and other programs need memory too.
 const DEFAULT_PERCENT: u64 = 80;
 
-/// A job that waits lets so many smaller ones go first that came after it.
+/// Maximum number of smaller jobs that overtake a waiting one.
 const MOST_OVERTAKEN: u32 = 8;
 
-/// What the user said, or what this machine has to spare now.
+/// Resolves the option to bytes.
 fn bytes_of(choice: Option<MemoryChoice>) -> u64 {
     let part = |percent| match available::bytes("/".as_ref()) {
         Some(bytes) => bytes / 100 * percent,
-        // A system that does not say is not limited by us.
+        // Without information there is no limit.
         None => u64::MAX,
     };
     match choice {
@@ -30,11 +29,11 @@ fn bytes_of(choice: Option<MemoryChoice>) -> u64 {
     }
 }
 
-/// Lets jobs in as long as their estimates fit together. A job that is larger than everything runs alone.
+/// Admits jobs as long as their estimates fit together. A job that is larger than the whole budget runs alone.
 #[derive(Debug)]
 pub struct Budget {
     choice: Option<MemoryChoice>,
-    /// Found out when the first job comes: control groups take a millisecond to answer, and a small link asks for nothing.
+    /// Computed for the first job: reading control groups takes a millisecond, and small links have no jobs.
     total: OnceLock<u64>,
     state: Mutex<State>,
     changed: Condvar,
@@ -63,13 +62,13 @@ impl Budget {
         Budget { choice, total: OnceLock::new(), state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Its bytes.
+    /// The budget in bytes.
     fn total(&self) -> u64 {
         *self.total.get_or_init(|| bytes_of(self.choice))
     }
 
-    /// Waits until a job of about so many bytes may run. Jobs go in the order in which they came; smaller ones may
-    /// use what is left over while a large one waits, but not for ever.
+    /// Waits until a job of about this many bytes may run. Jobs are admitted in order; while a large one waits, a limited
+    /// number of smaller ones may use the rest.
     pub fn admit(&self, bytes: u64) -> Permit<'_> {
         let mut state = self.lock();
         let ticket = state.next;
@@ -85,7 +84,7 @@ impl Budget {
         state.running += 1;
         state.reserve(bytes);
         drop(state);
-        // Who waits behind may fit too.
+        // The next one in the queue may fit as well.
         self.changed.notify_all();
         Permit { budget: self, bytes }
     }
@@ -116,7 +115,7 @@ impl State {
     }
 }
 
-/// Leave to run a job; dropped, its memory is free again.
+/// Permission to run a job. Its memory is released when dropped.
 #[derive(Debug)]
 pub struct Permit<'b> {
     budget: &'b Budget,
@@ -124,7 +123,7 @@ pub struct Permit<'b> {
 }
 
 impl Permit<'_> {
-    /// What the job needs from here on, now that more is known. Never waits: the job is running.
+    /// Changes the estimate of a running job, without waiting.
     pub fn adjust(&mut self, bytes: u64) {
         let mut state = self.budget.lock();
         state.reserved = state.reserved.saturating_sub(self.bytes);

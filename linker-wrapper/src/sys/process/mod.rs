@@ -1,4 +1,4 @@
-//! Programs that are run: always directly, never through a shell.
+//! Runs programs, always directly and never through a shell.
 
 mod watch;
 
@@ -20,25 +20,25 @@ use watch::Watched;
 /// Whether commands are shown, and whether they are run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Mode {
-    /// Print every command on stderr.
+    /// Print every command on standard error.
     pub show: bool,
-    /// Run none.
+    /// Run no command.
     pub dry: bool,
 }
 
-/// Children that are running now: a signal that ends us ends them first.
+/// The running children. A signal that ends this process ends them first.
 static CHILDREN: Mutex<Children> = Mutex::new(Children { running: BTreeSet::new(), ending: false });
 
 struct Children {
     running: BTreeSet<u32>,
-    /// No child may start any more, and nobody may act on the end of one.
+    /// The process is ending: no child may be started, and the end of one is ignored.
     ending: bool,
 }
 
 fn children() -> MutexGuard<'static, Children> {
     let mut children = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
     while children.ending {
-        // The thread that caught the signal is about to end the process.
+        // The thread that handles the signal is about to end the process.
         drop(children);
         std::thread::sleep(Duration::from_secs(1));
         children = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,24 +46,23 @@ fn children() -> MutexGuard<'static, Children> {
     children
 }
 
-/// Ends every child that is still running. From here on every thread that starts a child or waits for one
-/// stands still: what a tool says because it was ended is no error of the link.
+/// Ends all running children. Afterwards every thread that starts a child or waits for one is suspended: errors of tools that
+/// were ended are not errors of the link.
 pub fn end_children() {
     let mut children = children();
     children.ending = true;
     for pid in children.running.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
-        // A child that is gone already needs no signal.
+        // The child may have ended already.
         let _ = kill_process(pid, Signal::TERM);
     }
 }
 
-/// Comes back only where no signal is ending the process: what goes wrong because everything is being taken
-/// away is no error of the link.
+/// Suspends this thread if a signal is ending the process: errors caused by the cleanup are not errors of the link.
 pub fn stand_still_if_ending() {
     drop(children());
 }
 
-/// Starts a child and notes it in one step, so that no signal comes between.
+/// Starts a child and records it under one lock, so that no signal comes in between.
 fn spawn(command: &mut Command) -> std::io::Result<(Child, Running)> {
     let mut children = children();
     let child = command.spawn()?;
@@ -72,7 +71,7 @@ fn spawn(command: &mut Command) -> std::io::Result<(Child, Running)> {
     Ok((child, running))
 }
 
-/// Shows the command if `mode` says so: one line, quoted for a POSIX shell.
+/// Shows the command if `mode` requests it: one line, quoted for a POSIX shell.
 pub fn show(mode: Mode, program: &Path, arguments: &[OsString]) {
     if mode.show {
         let mut line = quoted(program.as_os_str());
@@ -84,38 +83,37 @@ pub fn show(mode: Mode, program: &Path, arguments: &[OsString]) {
     }
 }
 
-/// How a tool ended, what it printed, and what it used.
+/// The result of a tool.
 #[derive(Debug)]
 pub struct Finished {
     /// How it ended.
     pub status: ExitStatus,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// What it said.
+    /// Its standard error.
     pub stderr: Vec<u8>,
-    /// Its largest resident size in bytes. The system counts in what this process had when it started the tool, so
-    /// below that it is the largest size that was seen now and then; 0: the tool ended before anybody looked.
+    /// Its peak resident size in bytes. The system's figure includes this process's size when it started the tool; below
+    /// that, it is the largest size that was sampled, or 0 if the tool ended before the first sample.
     pub peak_bytes: u64,
 }
 
-/// Runs a tool to its end and catches what it prints.
+/// Runs a tool to its end and captures what it prints.
 ///
 /// # Errors
 /// The program could not be started.
 pub fn capture(program: &Path, arguments: &[OsString]) -> std::io::Result<Finished> {
-    // No tool runs for so long.
+    // Effectively without a limit.
     capture_within(program, arguments, Duration::MAX).map(|(finished, _)| finished)
 }
 
-/// How long a tool may take that links these files. It needs milliseconds for each megabyte; nvlink loops forever on some
-/// damaged cubins that look sound, and a host linker may on damaged objects: this is a thousand times more than they
-/// need, and still an end.
+/// Time limit for a tool that links these files. It needs milliseconds per megabyte; the limit is a thousand times more.
+/// nvlink loops forever on some damaged cubins that look valid, and a host linker may on damaged objects.
 pub fn limit(inputs: &[PathBuf]) -> Duration {
     let bytes: u64 = inputs.iter().filter_map(|path| path.metadata().ok()).map(|found| found.len()).sum();
     Duration::from_secs(20 + 10 * (bytes >> 20))
 }
 
-/// As [`capture`], but a tool that is still running after `limit` is killed. The flag says that it was.
+/// As [`capture`], but kills the tool if it is still running after `limit`. The flag is true if it was killed.
 ///
 /// # Errors
 /// The program could not be started.
@@ -125,7 +123,7 @@ pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -
     let (mut child, running) = spawn(&mut command)?;
     let own_peak = memory::peak_of("self").unwrap_or_default();
     let watched = watch::until_the_end(&mut child, limit);
-    // It is not reaped yet, so that its number is still its own while somebody may use it.
+    // The child is reaped afterwards, so that its number is not reused while others may use it.
     drop(running);
     let used = child.wait4()?;
     let peak_bytes = if used.rusage.maxrss > own_peak { used.rusage.maxrss } else { watched.peak };
@@ -133,7 +131,7 @@ pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -
     Ok((Finished { status: used.status, stdout, stderr, peak_bytes }, late))
 }
 
-/// Runs a program that shares our terminal, to its end.
+/// Runs a program that shares this process's terminal, to its end.
 ///
 /// # Errors
 /// The program could not be started.
@@ -142,7 +140,7 @@ pub fn run(command: &mut Command) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
-/// A child that was started; dropped when it has ended.
+/// A child that has been started. Dropped when it has ended.
 struct Running(u32);
 
 impl Drop for Running {
@@ -151,7 +149,7 @@ impl Drop for Running {
     }
 }
 
-/// The program of that name: a path as it is, a bare name by PATH. `accept` can pass one over.
+/// Finds a program: a path is used as it is, a name is searched on PATH. `accept` may skip one.
 pub fn find_program(name: &OsStr, accept: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
     let path = Path::new(name);
     if path.components().count() > 1 {
@@ -161,19 +159,19 @@ pub fn find_program(name: &OsStr, accept: &dyn Fn(&Path) -> bool) -> Option<Path
     std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| is_program(path) && accept(path))
 }
 
-/// This very program, to run it once more. Where /proc is not mounted, it has the name that it was started by.
+/// The path of this program. Without /proc it is the name that it was started by.
 pub fn itself() -> PathBuf {
     let own = PathBuf::from("/proc/self/exe");
     if own.exists() { own } else { OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).into() }
 }
 
-/// Whether a file can be run.
+/// Whether a file is executable.
 pub fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// One word, quoted so that a POSIX shell reads it back as it is.
+/// Quotes an argument for a POSIX shell.
 pub fn quoted(word: &OsStr) -> String {
     let text = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=+:,@%^".contains(c);
@@ -191,7 +189,7 @@ pub fn failure(program: &Path, target: &str, status: ExitStatus, words: &str) ->
     format!("{program} failed for {target} ({ending}){separator}{words}")
 }
 
-/// How a child ended, in words.
+/// Describes how a child ended.
 pub fn ending(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {

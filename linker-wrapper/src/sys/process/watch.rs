@@ -1,4 +1,4 @@
-//! Waits for a tool in one thread: takes what it says, looks at its memory now and then, and ends it when its time is over.
+//! Waits for a tool in one thread: reads its output, samples its memory, and kills it when its time is over.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,29 +11,29 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_proce
 
 use crate::sys::memory;
 
-/// Between two looks at a tool that runs for long.
+/// Maximum time between two samples.
 const RAREST: Duration = Duration::from_millis(100);
 
-/// What was seen of a tool that has ended, and is not reaped yet.
+/// What was observed of a tool that has ended and is not yet reaped.
 #[derive(Debug, Default)]
 pub struct Watched {
-    /// What it printed.
+    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// What it said.
+    /// Its standard error.
     pub stderr: Vec<u8>,
-    /// Largest resident size in bytes that was seen; 0: it ended before anybody looked.
+    /// Largest resident size sampled, in bytes; 0: it ended before the first sample.
     pub peak: u64,
-    /// It ran for too long and was killed.
+    /// It was killed because it ran for too long.
     pub late: bool,
 }
 
-/// Waits until the child has ended and nobody can write to its pipes any more.
+/// Waits until the child has ended and its pipes are closed.
 pub fn until_the_end(child: &mut Child, limit: Duration) -> Watched {
     let (start, mut pause) = (Instant::now(), Duration::from_millis(4));
     let mut look = start + pause;
     let mut watched = Watched::default();
     let mut tool = Tool::of(child);
-    // What a tool that was killed has started may hold its pipes for ever.
+    // Children of a killed tool may keep its pipes open forever.
     while !(tool.is_over() || watched.late && tool.ended) {
         let left = if watched.late { Duration::MAX } else { limit.saturating_sub(start.elapsed()) };
         tool.wait(left.min(look.saturating_duration_since(Instant::now())));
@@ -51,10 +51,10 @@ pub fn until_the_end(child: &mut Child, limit: Duration) -> Watched {
     watched
 }
 
-/// A running child: what is still open of it.
+/// A running child, with its open pipes.
 struct Tool {
     pid: Option<Pid>,
-    /// Becomes readable when it ends. Kernels before 5.3 have none.
+    /// Readable when the child has ended. Kernels before 5.3 do not have it.
     end: Option<OwnedFd>,
     ended: bool,
     stdout: Option<File>,
@@ -77,17 +77,17 @@ impl Tool {
         self.ended && self.stdout.is_none() && self.stderr.is_none()
     }
 
-    /// Until something happens, at most so long.
+    /// Waits for an event, at most for this long.
     fn wait(&self, most: Duration) {
         let open = [self.stdout.as_ref().map(File::as_fd), self.stderr.as_ref().map(File::as_fd)];
         let end = self.end.as_ref().filter(|_| !self.ended).map(OwnedFd::as_fd);
         let mut all: Vec<PollFd<'_>> =
             open.into_iter().chain([end]).flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        // A signal wakes us early, which does no harm.
+        // A signal ends the wait early, which is harmless.
         let _ = poll(&mut all, Timespec::try_from(most.min(RAREST)).ok().as_ref());
     }
 
-    /// Some of what can be read without waiting.
+    /// Reads some of the output that is available.
     fn read(&mut self, watched: &mut Watched) {
         drain(&mut self.stdout, &mut watched.stdout);
         drain(&mut self.stderr, &mut watched.stderr);
@@ -100,7 +100,7 @@ impl Tool {
     }
 
     fn kill(&self) {
-        // It is not reaped, so the number is still its own.
+        // The child is not reaped, so its number is not reused.
         if let Some(pid) = self.pid {
             let _ = kill_process(pid, Signal::KILL);
         }
@@ -111,8 +111,8 @@ impl Tool {
     }
 }
 
-/// Takes some of what a pipe has, and closes it at its end. Not all at once: a tool that never stops talking must not keep
-/// us from looking at the clock. What cannot be read was not said.
+/// Reads some of a pipe's contents, and closes it at its end. Not everything at once: a tool that never stops printing must
+/// not delay the check of its time limit. Errors are ignored.
 fn drain(pipe: &mut Option<File>, into: &mut Vec<u8>) {
     let Some(open) = pipe else { return };
     let mut ready = [PollFd::new(open, PollFlags::IN)];

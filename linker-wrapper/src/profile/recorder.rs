@@ -67,7 +67,8 @@ impl Recorder {
         let own = memory::peak_of("self").unwrap_or_default();
         let (cache_hits, cache_misses) = cache.unwrap_or_default();
         let peak_memory = own + most_together(&notes.processes);
-        Stats { phases: phases::take(), peak_memory, cache_hits, cache_misses, ..notes.stats.clone() }
+        let units_opened = llvm_passes::unit::opened() as u64;
+        Stats { phases: phases::take(), peak_memory, cache_hits, cache_misses, units_opened, ..notes.stats.clone() }
     }
 }
 

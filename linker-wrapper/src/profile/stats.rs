@@ -42,6 +42,8 @@ pub struct Stats {
     pub duplicate_instructions: u64,
     /// Number of LLVM instructions before partitioning.
     pub instructions: u64,
+    /// How many times bitcode was parsed before its compilation: at most once for each unit.
+    pub units_opened: u64,
     /// All jobs.
     pub jobs: Vec<JobStat>,
 }
@@ -128,6 +130,7 @@ impl Stats {
             cache: CacheJson { hits: self.cache_hits, misses: self.cache_misses },
             duplicate_instructions: self.duplicate_instructions,
             instructions: self.instructions,
+            units_opened: self.units_opened,
             jobs: self.slowest().into_iter().map(JobJson::of).collect(),
             partitions: self.partitions,
             peak_memory_bytes: self.peak_memory,
@@ -146,6 +149,7 @@ struct StatsJson<'s> {
     partitions: u64,
     peak_memory_bytes: u64,
     phases: Vec<PhaseJson<'s>>,
+    units_opened: u64,
 }
 
 #[derive(Serialize)]

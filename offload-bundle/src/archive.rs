@@ -43,7 +43,7 @@ pub fn reject_thin_members(_path: &str) -> io::Result<Vec<u8>> {
 /// Reads the members of an archive, in order.
 ///
 /// # Errors
-/// Data that is no archive, or a member that lies outside it.
+/// Data that is not an archive, or a member that lies outside of it.
 pub fn members(archive: &[u8]) -> Result<Vec<Member<'_>>, FormatError> {
     let file = ArchiveFile::parse(archive).map_err(|e| FormatError::parser(0, "damaged archive", e))?;
     let mut members = Vec::new();

@@ -67,7 +67,7 @@ fn apply(damages: &[Damage], sample: &[u8]) -> Vec<u8> {
     data
 }
 
-/// Gives the bytes to every reader, as their first bytes are no protection.
+/// Passes the bytes to every reader: a reader must not rely on the first bytes of its input.
 fn read_all_ways(data: &[u8]) {
     let _ = host_object::file_kind(data);
     let _ = offload_binary::read_all(data);

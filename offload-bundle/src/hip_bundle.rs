@@ -103,7 +103,7 @@ pub fn is_bundle(data: &[u8]) -> bool {
 /// Reads bundles that lie one behind another with zeros between them, as in the section `.hip_fatbin`.
 ///
 /// # Errors
-/// Anything that is no bundle, lies outside the data, or is compressed: see [`inflate`]. Offsets are those in `data`.
+/// Data that is not a bundle, a bundle that extends beyond it, and a compressed one: see [`inflate`]. Offsets are those in `data`.
 pub fn read_all(data: &[u8]) -> Result<Vec<BundleEntry<'_>>, FormatError> {
     let mut entries = Vec::new();
     let mut start = zeros_from(data, 0);
@@ -173,7 +173,7 @@ pub(crate) struct FoundId {
 /// The ids of all images but empty ones, of compressed bundles too, of which only the first bytes are decompressed.
 ///
 /// # Errors
-/// Anything that is no bundle, and one that ends too early. Offsets are those in `data`.
+/// Data that is not a bundle, and a bundle that ends too early. Offsets are those in `data`.
 pub(crate) fn ids(data: &[u8]) -> Result<Vec<FoundId>, FormatError> {
     let mut found = Vec::new();
     let mut start = zeros_from(data, 0);
@@ -300,7 +300,7 @@ impl CompressedVersion {
 /// Each starts at a multiple of [`HIP_ALIGNMENT`] then.
 ///
 /// # Errors
-/// Anything that is no bundle, or a damaged compressed one: sizes and the digest must be right. Offsets are those in `data`.
+/// Data that is not a bundle, or a damaged compressed one: sizes and the digest must match. Offsets are those in `data`.
 pub fn inflate(data: &[u8]) -> Result<Cow<'_, [u8]>, FormatError> {
     let mut pieces: Vec<Cow<'_, [u8]>> = Vec::new();
     let mut has_compressed = false;

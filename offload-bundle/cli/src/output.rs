@@ -53,7 +53,7 @@ pub fn read<T>(
     })
 }
 
-/// The file of a thin archive's member. An archive may name anything, so what is no file is not even waited for.
+/// Reads the file of a thin archive's member. An archive may name anything, so opening a pipe or a device must not block.
 fn read_member(path: &Path) -> io::Result<Vec<u8>> {
     let mut options = std::fs::OpenOptions::new();
     #[cfg(unix)]

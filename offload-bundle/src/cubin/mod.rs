@@ -132,7 +132,7 @@ pub fn is_cubin(data: &[u8]) -> bool {
 /// Reads a cubin and checks that nothing in it points outside.
 ///
 /// # Errors
-/// Data that is no cubin, or one that is damaged: the driver crashes on some such files.
+/// Data that is not a cubin, or a damaged cubin: the driver crashes on some of these.
 pub fn parse(data: &[u8]) -> Result<Cubin<'_>, FormatError> {
     let header = parse_header(data)?;
     let ctx = context(&header)?;

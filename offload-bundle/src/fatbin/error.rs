@@ -141,7 +141,7 @@ impl FatbinError {
         }
     }
 
-    /// nvFatbin's text for a code: `None` for 0, which is success, and `unknown error` for a number that is no code.
+    /// nvFatbin's text for a code: `None` for 0, which is success, and `unknown error` for other numbers.
     pub fn text_of(code: u32) -> Option<&'static str> {
         let index = usize::try_from(code).ok()?.checked_sub(1)?;
         Some(TEXTS.get(index).copied().unwrap_or("unknown error"))

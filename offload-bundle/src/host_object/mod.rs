@@ -67,7 +67,7 @@ pub(crate) fn holds_device_code(section: &Section<'_>) -> bool {
     section.kind == SHT_LLVM_OFFLOADING || section.name.starts_with(b".llvm.offloading")
 }
 
-/// The first section of that name, with its offset in the file. `None` also where the file is no sound ELF file.
+/// The first section of that name, with its offset in the file. `None` also for a file that is not a sound ELF file.
 pub fn section<'a>(elf: &'a [u8], name: &[u8]) -> Option<(u64, &'a [u8])> {
     let found = sections(elf).ok()?.into_iter().find(|section| section.name == name)?;
     Some((found.offset, found.data(elf).ok()?))

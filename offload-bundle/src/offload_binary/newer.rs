@@ -35,7 +35,7 @@ pub enum Packing {
 /// Writes all images. The result is a multiple of 8 bytes long; of no images it is empty.
 ///
 /// # Errors
-/// A compressor that gave up.
+/// A failing compressor.
 pub fn write_all(images: &[ImageToWrite<'_>], form: Form) -> Result<Vec<u8>, FormatError> {
     if images.is_empty() {
         return Ok(Vec::new());
@@ -117,7 +117,7 @@ fn packed(plain: &[u8], packing: Packing) -> Result<Vec<u8>, FormatError> {
 /// compressed.
 ///
 /// # Errors
-/// Anything that is no offload binary, or a damaged compressed one. Offsets are those in `data`.
+/// Data that is not an offload binary, or a damaged compressed one. Offsets are those in `data`.
 pub fn inflate(data: &[u8]) -> Result<Cow<'_, [u8]>, FormatError> {
     let mut out: Option<Vec<u8>> = None;
     let mut start = 0;

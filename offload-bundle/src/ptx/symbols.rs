@@ -86,7 +86,7 @@ impl<'a> SymbolScanner<'a> {
         self.data.get(self.at..).unwrap_or_default()
     }
 
-    /// The next byte that is no white space, no comment and no NUL; the scanner stands on it then.
+    /// Skips white space, comments and NULs, and returns the byte behind them.
     fn peek(&mut self) -> Option<u8> {
         loop {
             let rest = self.rest();

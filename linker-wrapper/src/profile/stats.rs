@@ -259,6 +259,7 @@ mod tests {
             cached,
         };
         Stats {
+            units_opened: 2,
             phases: vec![phase("read", second / 8, second / 4), phase("device link", second * 12, second * 20)],
             peak_memory: 3 << 30,
             cache_hits: 1,

@@ -38,6 +38,24 @@ use crate::toolchain::{self, Toolchain, print};
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
 
+/// A command line that cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("input file '{file}' is the same as output file; write the output to another file")]
+    OutputIsInput { file: PathBuf },
+    #[error("LLVM rejects these options of -mllvm, --offload-opt and --plugin-opt: {options}")]
+    LlvmOptions { options: String },
+    #[error(
+        "--embed-bitcode (-fopenmp-target-jit) keeps bitcode for a compiler at run time, and neither the CUDA runtime nor \
+         OpenMP on x86-64 has one: leave it out"
+    )]
+    EmbedBitcode,
+    #[error("--emit-fatbin-only: the inputs hold no device code; compile them with --offload-arch=")]
+    NothingToEmit,
+    #[error("--emit-fatbin-only: the inputs hold CUDA and OpenMP code; link them one at a time")]
+    SeveralToEmit,
+}
+
 /// Runs the command line and returns the exit code.
 ///
 /// # Errors
@@ -157,10 +175,7 @@ fn link_inputs(
     reject_unsupported(options)?;
     let overwritten = inputs.overwritten_by(output).or_else(|| line_files.overwritten_by(output));
     if let Some(input) = overwritten {
-        return Err(Errors::one(format_args!(
-            "input file '{}' is the same as output file; write the output to another file",
-            input.display()
-        )));
+        return Err(Error::OutputIsInput { file: input.to_owned() }.into());
     }
     warn_of_useless_words(&request, &links);
     drop(extraction);
@@ -251,10 +266,7 @@ fn ask_llvm(program: &str, device: &DeviceOptions) -> Result<(), Errors> {
     if llvm_passes::parse_llvm_options(program, &device.llvm_options) {
         return Ok(());
     }
-    let options = device.llvm_options.join(" ");
-    Err(Errors::one(format_args!(
-        "LLVM does not take these options of -mllvm, --offload-opt and --plugin-opt: {options}"
-    )))
+    Err(Error::LlvmOptions { options: device.llvm_options.join(" ") }.into())
 }
 
 /// Warns about words of `--device-linker=` that are for no target of this link. Libraries are for whoever references them.
@@ -281,10 +293,7 @@ fn warn_of_useless_words(request: &Request<'_>, links: &[Box<dyn DeviceLink + '_
 fn reject_unsupported(options: &Options) -> Result<(), Errors> {
     let mut errors = Errors::default();
     if options.embed_bitcode {
-        errors.push(
-            "--embed-bitcode (-fopenmp-target-jit) keeps bitcode for a compiler at run time, and neither the CUDA runtime \
-             nor OpenMP on x86-64 has one: leave it out",
-        );
+        errors.extend(Error::EmbedBitcode);
     }
     if let Some(triple) = options.host_triple.as_deref().filter(|triple| coff::is_host(triple))
         && !options.emit_fatbin_only
@@ -394,11 +403,9 @@ impl Link<'_> {
     /// `--emit-fatbin-only`: the bundle itself is the output.
     fn emit_bundle(&self, links: &[Box<dyn DeviceLink + '_>]) -> Result<Outcome, Errors> {
         match links {
-            [] => Err(Errors::one(
-                "--emit-fatbin-only: the inputs hold no device code; compile them with --offload-arch=",
-            )),
+            [] => Err(Error::NothingToEmit.into()),
             [only] => self.write_bundle(&*only.link(self.context)?),
-            _ => Err(Errors::one("--emit-fatbin-only: the inputs hold CUDA and OpenMP code; link them one at a time")),
+            _ => Err(Error::SeveralToEmit.into()),
         }
     }
 

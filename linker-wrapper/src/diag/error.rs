@@ -21,11 +21,6 @@ impl Errors {
         Errors::from(Text(message.to_string()))
     }
 
-    /// As [`Errors::one`], for several.
-    pub fn all(messages: impl IntoIterator<Item = impl fmt::Display>) -> Self {
-        messages.into_iter().map(|message| Text(message.to_string())).collect()
-    }
-
     /// Adds an error that has no type yet. Goes away once every folder defines its errors; use [`Errors::extend`] instead.
     pub fn push(&mut self, message: impl fmt::Display) {
         self.extend(Text(message.to_string()));

@@ -12,6 +12,7 @@ use offload_bundle::arch::{GpuArch, PtxVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::diag::error::Errors;
+use crate::lto::error::Error;
 use crate::profile::span;
 use crate::sys::temp_files;
 
@@ -181,8 +182,8 @@ impl CompileJob {
             let bitcode = range.start.checked_add(range.length).and_then(|end| content.get(range.start..end));
             bitcode
                 .map(|bitcode| NamedBitcode { name: &range.name, bitcode })
-                .ok_or_else(|| Errors::one(format_args!("{}: not in {}", range.name, self.units.display())))
+                .ok_or_else(|| Error::MissingUnit { unit: range.name.clone(), file: self.units.clone() })
         };
-        self.ranges.iter().map(unit).collect()
+        Ok(self.ranges.iter().map(unit).collect::<Result<_, Error>>()?)
     }
 }

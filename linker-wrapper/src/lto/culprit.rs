@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::symbol_errors::named;
 use crate::diag::error::Errors;
 use crate::lto::compile_job::CompileJob;
+use crate::lto::error::Error;
 use crate::lto::worker::{self, Failure, Reply};
 use crate::sys::temp_files::TempFiles;
 
@@ -51,13 +52,13 @@ impl Trial {
         worker::prepare_llvm(&work.llvm_options)?;
         let content = worker::open(&self.module)?;
         let session = Session::new();
-        let module = session.read("the merged code", content.bytes()).map_err(Errors::one)?;
+        let module = session.read("the merged code", content.bytes())?;
         pipeline::keep_bodies(&module, &self.functions);
         let target = work.target();
         if self.optimize {
-            pipeline::optimize(&session, &module, target).map_err(Errors::one)?;
+            pipeline::optimize(&session, &module, target)?;
         } else {
-            pipeline::emit_ptx(&session, &module, target).map_err(Errors::one)?;
+            pipeline::emit_ptx(&session, &module, target)?;
         }
         Ok(Reply::default())
     }
@@ -103,7 +104,7 @@ impl<'w> Search<'w> {
         let graph = self.graph()?;
         let (function, reason) = self.narrowed(self.candidates(&graph))?;
         FOUND.store(true, Ordering::Relaxed);
-        Some(self.message(&function, &reason, &graph))
+        Some(self.message(&function, &reason, &graph).into())
     }
 
     fn graph(&self) -> Option<ReferenceGraph> {
@@ -154,7 +155,7 @@ impl<'w> Search<'w> {
         functions.map(|global| global.name).collect()
     }
 
-    fn message(&self, function: &str, reason: &str, graph: &ReferenceGraph) -> Errors {
+    fn message(&self, function: &str, reason: &str, graph: &ReferenceGraph) -> Error {
         let kernel = graph.globals.iter().any(|global| global.name == function && global.role == Role::Kernel);
         let noun = if kernel { "kernel" } else { "function" };
         let caller = match calling_kernel(graph, function) {
@@ -163,12 +164,8 @@ impl<'w> Search<'w> {
         };
         // What follows are the lines of LLVM's own representation.
         let reason = reason.lines().next().unwrap_or_default().trim();
-        Errors::one(format_args!(
-            "LLVM cannot compile the {noun} {}{caller} for {}: {reason}; this is a defect of LLVM: \
-             change the code or the -O level, and report it with the files that --save-temps keeps",
-            self.placed(function),
-            self.work.arch
-        ))
+        let function = format!("{noun} {}{caller}", self.placed(function));
+        Error::Culprit { function, arch: self.work.arch, reason: reason.to_owned() }
     }
 
     /// `'k(int)' (_Z1ki) of a.o`.

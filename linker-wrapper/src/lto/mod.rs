@@ -10,6 +10,7 @@ pub mod context;
 pub mod cuda_libraries;
 pub mod culprit;
 pub mod device_link;
+pub mod error;
 pub mod join;
 pub mod llvm_warnings;
 pub mod partition;

@@ -11,6 +11,7 @@ use offload_bundle::arch::GpuArch;
 
 use crate::device::targets::TargetImages;
 use crate::diag::error::Errors;
+use crate::lto::error::Error;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::temp_files::TempFiles;
 
@@ -29,13 +30,12 @@ impl PrivateImages {
     pub fn of(target: &TargetImages<'_>, temp_files: &TempFiles) -> Result<Self, Errors> {
         let images: Vec<&[u8]> = target.images.iter().map(|image| image.bytes).collect();
         let (path, ranges) = write(&images, target.arch, temp_files)?;
-        let content = Mapped::open(&path)
-            .map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))?;
+        let content = Mapped::open(&path).map_err(|source| Error::Read { file: path.clone(), source })?;
         let copied = PrivateImages { path, content, ranges };
         let end = copied.ranges.last().map_or(0, |range| range.end);
-        if copied.content.bytes().len() != end {
-            let (path, length) = (copied.path.display(), copied.content.bytes().len());
-            return Err(Errors::one(format_args!("{path} has {length} bytes, {end} were written: is the disk full?")));
+        let length = copied.content.bytes().len();
+        if length != end {
+            return Err(Error::Incomplete { file: copied.path, length, written: end }.into());
         }
         Ok(copied)
     }

@@ -20,6 +20,7 @@ use crate::diag::error::{Errors, collect};
 use crate::diag::messages;
 use crate::lto::compile_job::UnitRange;
 use crate::lto::context::LtoContext;
+use crate::lto::error::Error;
 use crate::lto::private_images::{self, PrivateImages};
 use crate::plan::target_link::{References, TargetFacts, TargetLink};
 use crate::profile::span;
@@ -175,10 +176,7 @@ fn cubin_symbols(image: &DeviceImage<'_>, target: &TargetImages<'_>) -> Result<U
     let symbols = symbols::of_cubin(&image.origin, image.bytes)?;
     let relocatable = cubin::parse(image.bytes).is_ok_and(|cubin| cubin.is_relocatable());
     if !relocatable && target.images.len() > 1 {
-        return Err(Errors::one(format_args!(
-            "{}: the cubin for {} is finished and cannot be linked with others; compile the file with -fgpu-rdc",
-            image.origin, target.arch
-        )));
+        return Err(Error::FinishedCubin { name: image.origin.to_string(), arch: target.arch }.into());
     }
     Ok(symbols)
 }

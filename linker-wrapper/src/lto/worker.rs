@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diag::error::Errors;
 use crate::lto::compile_job::CompileJob;
+use crate::lto::error::Error;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process;
 use crate::sys::temp_files;
@@ -55,9 +56,9 @@ pub struct Failure {
     pub of_llvm: Option<String>,
 }
 
-impl From<Errors> for Failure {
-    fn from(errors: Errors) -> Self {
-        Failure { errors, of_llvm: None }
+impl<E: Into<Errors>> From<E> for Failure {
+    fn from(errors: E) -> Self {
+        Failure { errors: errors.into(), of_llvm: None }
     }
 }
 
@@ -74,15 +75,14 @@ pub fn compile(job: &CompileJob, spec: &Path, what: &str) -> Result<Reply, Failu
 /// # Errors
 /// As [`compile`].
 pub fn ask(flag: &str, task: &impl Serialize, spec: &Path, what: &str) -> Result<Reply, Failure> {
-    let text =
-        serde_json::to_vec(task).map_err(|error| Errors::one(format_args!("cannot describe {what}: {error}")))?;
+    let text = serde_json::to_vec(task).map_err(|source| Error::Describe { what: what.to_owned(), source })?;
     temp_files::write_file(spec, &text)?;
     let words = [OsString::from(flag), spec.into()];
     let output = process::capture(&process::itself(), &words)
-        .map_err(|error| Errors::one(format_args!("cannot start a process to compile {what}: {error}")))?;
+        .map_err(|source| Error::WorkerStart { what: what.to_owned(), source })?;
     let reply: Reply = serde_json::from_slice(&output.stdout).map_err(|_| died(what, output.status, &output.stderr))?;
     if !reply.errors.is_empty() {
-        return Err(Failure { errors: Errors::all(reply.errors), of_llvm: reply.fatal });
+        return Err(Failure { errors: reply.errors.into_iter().map(Error::InWorker).collect(), of_llvm: reply.fatal });
     }
     if !output.status.success() {
         return Err(died(what, output.status, &output.stderr));
@@ -90,16 +90,13 @@ pub fn ask(flag: &str, task: &impl Serialize, spec: &Path, what: &str) -> Result
     Ok(reply)
 }
 
-fn died(what: &str, status: ExitStatus, words: &[u8]) -> Failure {
-    let words = String::from_utf8_lossy(words).trim().to_owned();
-    let separator = if words.is_empty() { "" } else { ": " };
-    let errors = Errors::one(format_args!(
-        "the process that compiled {what} ended early ({}){separator}{words}; if LLVM crashed there, try another -O level \
-         and report it with the files that --save-temps keeps; if it was killed, the memory may have run out: \
-         --offload-memory= or --wrapper-jobs= lets fewer run at a time",
-        process::ending(status)
-    ));
-    Failure { errors, of_llvm: is_crash(status).then(|| format!("it crashed ({})", process::ending(status))) }
+fn died(what: &str, status: ExitStatus, output: &[u8]) -> Failure {
+    let output = String::from_utf8_lossy(output).trim().to_owned();
+    let error = Error::WorkerDied { what: what.to_owned(), status, output };
+    Failure {
+        errors: error.into(),
+        of_llvm: is_crash(status).then(|| format!("it crashed ({})", process::ending(status))),
+    }
 }
 
 /// Whether a process died by a signal that its own code raises; others are somebody else's.
@@ -137,9 +134,8 @@ pub fn answered<T: DeserializeOwned>(
 }
 
 fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Errors> {
-    let text =
-        std::fs::read(file).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", file.display())))?;
-    serde_json::from_slice(&text).map_err(|error| Errors::one(format_args!("{}: {error}", file.display())))
+    let text = std::fs::read(file).map_err(|source| Error::Read { file: file.to_owned(), source })?;
+    Ok(serde_json::from_slice(&text).map_err(|source| Error::Description { file: file.to_owned(), source })?)
 }
 
 fn print(reply: &Reply) {
@@ -155,7 +151,7 @@ pub fn answer(errors: &Errors) {
 /// LLVM cannot go on ("Cannot select", say).
 #[expect(clippy::exit, reason = "LLVM does not return from its error handler")]
 fn give_up(reason: &str) {
-    let errors = vec![format!("LLVM cannot compile this device code: {reason}")];
+    let errors = vec![Error::GaveUp { reason: reason.to_owned() }.to_string()];
     print(&Reply { errors, fatal: Some(reason.to_owned()), ..Reply::default() });
     std::process::exit(1);
 }
@@ -175,7 +171,7 @@ fn peak_memory() -> u64 {
 pub fn prepare_llvm(options: &[String]) -> Result<(), Errors> {
     llvm_passes::initialize();
     if !options.is_empty() && !llvm_passes::parse_llvm_options("fatlink", options) {
-        return Err(Errors::one("LLVM does not take its options"));
+        return Err(Error::LlvmOptions.into());
     }
     Ok(())
 }
@@ -185,7 +181,7 @@ pub fn prepare_llvm(options: &[String]) -> Result<(), Errors> {
 /// # Errors
 /// Those of the file system.
 pub fn open(path: &Path) -> Result<Mapped, Errors> {
-    Mapped::open(path).map_err(|error| Errors::one(format_args!("cannot read {}: {error}", path.display())))
+    Ok(Mapped::open(path).map_err(|source| Error::Read { file: path.to_owned(), source })?)
 }
 
 fn run(job: &CompileJob) -> Result<Reply, Errors> {

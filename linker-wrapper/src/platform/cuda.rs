@@ -30,6 +30,7 @@ use crate::lto::result_cache::ResultCache;
 use crate::plan::backend::BackendDecision;
 use crate::plan::image_policy::{self, ImageEntries};
 use crate::plan::link_context::{LinkContext, Request};
+use crate::platform::error::Error;
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::profile::span;
 use crate::sys::cache;
@@ -65,8 +66,7 @@ impl Platform for Cuda {
 
     fn finished(&self, file: &str, content: Mapped) -> Result<Box<dyn Products>, Errors> {
         let arch = cubin::parse(content.bytes()).map(|cubin| cubin.arch());
-        let arch =
-            arch.map_err(|error| Errors::one(format_args!("{file}: {error}; --override-image=cuda= takes a cubin")))?;
+        let arch = arch.map_err(|source| Error::NotCubin { file: file.to_owned(), source })?;
         Ok(Box::new(FinishedCubin { arch, content }))
     }
 }
@@ -95,7 +95,7 @@ impl<'a> CudaLink<'a> {
         let (sass, (ptx, notes)) = both(sass, image_policy::ptx(&options.ptx_policy, &targets, &flags))?;
         warnings.extend(notes);
         if sass.is_empty() && ptx.is_empty() {
-            return Err(Errors::one("--offload-sass=none without PTX leaves the image empty; say --offload-ptx= too"));
+            return Err(Error::EmptyImage.into());
         }
         Ok(CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, warnings })
     }
@@ -229,44 +229,35 @@ fn group<'a>(images: &[&'a FoundImage<'a>]) -> Result<Vec<TargetImages<'a>>, Err
     for found in images {
         match classify(found) {
             Ok((arch, image)) => targets.entry(arch).or_default().push(image),
-            Err(error) => errors.push(error),
+            Err(error) => errors.extend(error),
         }
     }
     errors.or(targets.into_iter().rev().map(|(arch, images)| TargetImages { arch, images }).collect())
 }
 
-fn classify<'a>(found: &'a FoundImage<'a>) -> Result<(GpuArch, DeviceImage<'a>), String> {
+fn classify<'a>(found: &'a FoundImage<'a>) -> Result<(GpuArch, DeviceImage<'a>), Error> {
     let (origin, image) = (&found.origin, &found.image);
-    let arch = image.arch().parse::<GpuArch>().map_err(|_| {
-        format!(
-            "{origin}: the device image names the target '{}', which is no GPU target such as sm_90; \
-             compile with --offload-arch=",
-            image.arch()
-        )
-    })?;
+    let arch = image
+        .arch()
+        .parse::<GpuArch>()
+        .map_err(|_| Error::UnknownTarget { name: origin.to_string(), target: image.arch().to_owned() })?;
     let code = match host_object::file_kind(image.image) {
         _ if bitcode::is_bitcode(image.image) => Code::Bitcode,
         FileKind::ElfRelocatable | FileKind::ElfExecutable => Code::Cubin,
         _ if ltoir::version(image.image).is_some() => Code::LtoIr,
         _ if ptx::is_ptx(image.image) => ptx_for(arch, found)?,
-        _ => {
-            return Err(format!(
-                "{origin}: the device image for {arch} is neither LLVM bitcode, nor a cubin, nor PTX, nor LTO-IR ({}); compile with -fgpu-rdc",
-                image.image_kind
-            ));
-        }
+        _ => return Err(Error::UnknownForm { name: origin.to_string(), arch, kind: image.image_kind }),
     };
     let unit = found.unit.as_ref();
     Ok((arch, DeviceImage { origin: origin.clone(), from_host: true, code, bytes: image.image, unit }))
 }
 
 /// PTX becomes machine code for its own target and for later ones.
-fn ptx_for(arch: GpuArch, found: &FoundImage<'_>) -> Result<Code, String> {
+fn ptx_for(arch: GpuArch, found: &FoundImage<'_>) -> Result<Code, Error> {
     match ptx::target(found.image.image) {
-        Some(own) if !arch.assembles_ptx_of(own) => Err(format!(
-            "{}: PTX for {own} cannot become machine code for {arch}, which the device image names; make it for {arch}",
-            found.origin
-        )),
+        Some(ptx_arch) if !arch.assembles_ptx_of(ptx_arch) => {
+            Err(Error::PtxForOtherTarget { name: found.origin.to_string(), ptx_arch, arch })
+        }
         _ => Ok(Code::Ptx),
     }
 }
@@ -297,7 +288,7 @@ mod tests {
     #[test]
     fn all_images_that_cannot_be_linked_are_reported_together() {
         let images = [found("sm_nonsense", BITCODE), found("sm_90", b"text")];
-        let errors = format!("{:?}", group(&images.iter().collect::<Vec<_>>()).map(drop).unwrap_err());
+        let errors = group(&images.iter().collect::<Vec<_>>()).map(drop).unwrap_err().to_string();
         for word in ["sm_nonsense", "neither LLVM bitcode, nor a cubin"] {
             assert!(errors.contains(word), "{word}: {errors}");
         }

@@ -8,12 +8,14 @@
 #[cfg(test)]
 mod copy_bytes;
 pub mod cuda;
+pub mod error;
 pub mod interface;
 pub mod openmp_host;
 pub mod override_image;
 
 use crate::diag::error::Errors;
 use crate::host::embedded_images::FoundImage;
+use error::Error;
 use interface::Platform;
 
 /// Every platform, in the order in which the host linker reads their registration objects.
@@ -34,7 +36,7 @@ pub type Assigned<'a> = (&'static dyn Platform, Vec<&'a FoundImage<'a>>);
 pub fn assign<'a>(images: &'a [FoundImage<'a>]) -> Result<Vec<Assigned<'a>>, Errors> {
     let mut errors = Errors::default();
     for found in images.iter().filter(|found| !PLATFORMS.iter().any(|platform| platform.takes(&found.image))) {
-        errors.push(unsupported(found));
+        errors.extend(no_platform(found));
     }
     let assigned = PLATFORMS.iter().map(|platform| {
         let own = images.iter().filter(|found| platform.takes(&found.image)).collect::<Vec<_>>();
@@ -43,14 +45,13 @@ pub fn assign<'a>(images: &'a [FoundImage<'a>]) -> Result<Vec<Assigned<'a>>, Err
     errors.or(assigned.filter(|(_, own)| !own.is_empty()).collect())
 }
 
-fn unsupported(found: &FoundImage<'_>) -> String {
+fn no_platform(found: &FoundImage<'_>) -> Error {
     let mut accepted: Vec<&str> = PLATFORMS.iter().map(|platform| platform.accepts()).collect();
     accepted.sort_unstable();
-    format!(
-        "{}: a device image of kind {} for {}: this version links {} only",
-        found.origin,
-        found.image.offload_kinds,
-        found.image.triple(),
-        accepted.join(" and ")
-    )
+    Error::NoPlatform {
+        name: found.origin.to_string(),
+        kinds: found.image.offload_kinds,
+        triple: found.image.triple().to_owned(),
+        accepted: accepted.join(" and "),
+    }
 }

@@ -17,6 +17,7 @@ use crate::host::host_linker;
 use crate::host::registration_object::Blobs;
 use crate::plan::link_context::LinkContext;
 use crate::plan::report::{BackendReport, ImageReport, TargetReport};
+use crate::platform::error::Error;
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::sys::mapped_file::Mapped;
 
@@ -44,9 +45,7 @@ impl Platform for OpenMpHost {
     fn finished(&self, file: &str, content: Mapped) -> Result<Box<dyn Products>, Errors> {
         let bytes = content.bytes();
         if host_object::file_kind(bytes) != FileKind::ElfShared {
-            return Err(Errors::one(format_args!(
-                "{file}: --override-image=openmp= takes an ELF shared object for x86-64"
-            )));
+            return Err(Error::NotShared { file: file.to_owned() }.into());
         }
         Ok(Box::new(HostImages::new(vec![("x86_64-unknown-linux-gnu", "", bytes.to_vec())], false)))
     }
@@ -202,9 +201,9 @@ impl HostTarget<'_> {
         let units: Vec<NamedBitcode<'_>> =
             images.iter().map(|(name, bitcode)| NamedBitcode { name, bitcode }).collect();
         let session = Session::new();
-        let modules = pipeline::read_units(&session, &units).map_err(Errors::all)?;
-        let merged = pipeline::merge(&session, modules, &units).map_err(Errors::one)?;
-        pipeline::host_object(&session, &merged, self.triple, level).map(Some).map_err(Errors::one)
+        let modules = pipeline::read_units(&session, &units).map_err(Errors::from_iter)?;
+        let merged = pipeline::merge(&session, modules, &units)?;
+        Ok(Some(pipeline::host_object(&session, &merged, self.triple, level)?))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::diag::error::Errors;
 use crate::platform::PLATFORMS;
+use crate::platform::error::Error;
 use crate::platform::interface::Products;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::Stamp;
@@ -14,16 +15,12 @@ use crate::sys::stamp::Stamp;
 /// # Errors
 /// The file cannot be read, is no image of that kind, or no platform has the kind.
 pub fn read(kind: &str, file: &Path) -> Result<(Box<dyn Products>, Stamp), Errors> {
-    let shown = file.display().to_string();
     let (content, stamp) =
-        Mapped::open_stamped(file).map_err(|error| Errors::one(format_args!("cannot read {shown}: {error}")))?;
+        Mapped::open_stamped(file).map_err(|source| Error::Read { file: file.to_owned(), source })?;
     let Some(platform) = PLATFORMS.iter().find(|platform| platform.kind() == kind) else {
         let mut kinds: Vec<&str> = PLATFORMS.iter().map(|platform| platform.kind()).collect();
         kinds.sort_unstable();
-        return Err(Errors::one(format_args!(
-            "--override-image={kind}=: this version wraps the kinds {}",
-            kinds.join(" and ")
-        )));
+        return Err(Error::UnknownKind { kind: kind.to_owned(), known: kinds.join(" and ") }.into());
     };
-    Ok((platform.finished(&shown, content)?, stamp))
+    Ok((platform.finished(&file.display().to_string(), content)?, stamp))
 }

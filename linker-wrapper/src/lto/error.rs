@@ -1,0 +1,49 @@
+//! Errors in compiling the code of a target.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use offload_bundle::arch::GpuArch;
+
+use crate::sys::process;
+
+/// A job that cannot be run, a worker that fails, or code that LLVM cannot compile.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read {file}: {source}")]
+    Read { file: PathBuf, source: io::Error },
+    #[error("{file} has {length} bytes, {written} were written: is the disk full?")]
+    Incomplete { file: PathBuf, length: usize, written: usize },
+    #[error("{unit}: not in {file}")]
+    MissingUnit { unit: String, file: PathBuf },
+    #[error("cannot describe {what}: {source}")]
+    Describe { what: String, source: serde_json::Error },
+    #[error("{file}: {source}")]
+    Description { file: PathBuf, source: serde_json::Error },
+    #[error("cannot start a process to compile {what}: {source}")]
+    WorkerStart { what: String, source: io::Error },
+    #[error(
+        "the process that compiled {what} ended early ({}){}{output}; if LLVM crashed there, try another -O level and report it \
+         with the files that --save-temps keeps; if it was killed, the memory may have run out: --offload-memory= or \
+         --wrapper-jobs= lets fewer run at a time",
+        process::ending(*.status), if .output.is_empty() { "" } else { ": " }
+    )]
+    WorkerDied { what: String, status: ExitStatus, output: String },
+    /// The text of an error in a worker.
+    #[error("{0}")]
+    InWorker(String),
+    #[error("LLVM rejects its options")]
+    LlvmOptions,
+    #[error("LLVM cannot compile this device code: {reason}")]
+    GaveUp { reason: String },
+    #[error(
+        "LLVM cannot compile the {function} for {arch}: {reason}; this is a defect of LLVM: change the code or the -O level, and \
+         report it with the files that --save-temps keeps"
+    )]
+    Culprit { function: String, arch: GpuArch, reason: String },
+    #[error(
+        "{name}: the cubin for {arch} is finished and cannot be linked with others; compile the file with -fgpu-rdc"
+    )]
+    FinishedCubin { name: String, arch: GpuArch },
+}

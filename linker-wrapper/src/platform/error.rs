@@ -1,0 +1,39 @@
+//! Errors in the images of a platform.
+
+use std::io;
+use std::path::PathBuf;
+
+use offload_bundle::FormatError;
+use offload_bundle::arch::GpuArch;
+use offload_bundle::offload_binary::{ImageKind, OffloadKinds};
+
+/// An image that no platform can link, or an option that leaves none.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{name}: a device image of kind {kinds} for {triple}: this version links {accepted} only")]
+    NoPlatform { name: String, kinds: OffloadKinds, triple: String, accepted: String },
+    #[error("cannot read {file}: {source}")]
+    Read { file: PathBuf, source: io::Error },
+    #[error("--override-image={kind}=: this version wraps the kinds {known}")]
+    UnknownKind { kind: String, known: String },
+    #[error("{file}: --override-image=openmp= takes an ELF shared object for x86-64")]
+    NotShared { file: String },
+    #[error("{file}: {source}; --override-image=cuda= takes a cubin")]
+    NotCubin { file: String, source: FormatError },
+    #[error("--offload-sass=none without PTX leaves the image empty; add --offload-ptx=")]
+    EmptyImage,
+    #[error(
+        "{name}: the device image names the target '{target}', which is not a GPU target such as sm_90; compile with \
+         --offload-arch="
+    )]
+    UnknownTarget { name: String, target: String },
+    #[error(
+        "{name}: the device image for {arch} is neither LLVM bitcode, nor a cubin, nor PTX, nor LTO-IR ({kind}); compile with \
+         -fgpu-rdc"
+    )]
+    UnknownForm { name: String, arch: GpuArch, kind: ImageKind },
+    #[error(
+        "{name}: PTX for {ptx_arch} cannot become machine code for {arch}, which the device image names; compile it for {arch}"
+    )]
+    PtxForOtherTarget { name: String, ptx_arch: GpuArch, arch: GpuArch },
+}

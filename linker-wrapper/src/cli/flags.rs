@@ -150,7 +150,7 @@ pub const ALWAYS: &[Row] = &[
         Joined,
         Meaning::OffloadPtx,
         "objects|none|newest|oldest|all|<arch>,...",
-        "PTX to put into the image beside the machine code (default: objects, what the files wished for)",
+        "PTX to put into the image beside the machine code (default: objects, what the files request)",
     ),
     Row(&["--cuda-include-ptx="], Joined, Meaning::IncludePtx, "<arch>|all", "Put in PTX of this target"),
     Row(&["--no-cuda-include-ptx="], Joined, Meaning::NoIncludePtx, "<arch>|all", "Leave out PTX of this target"),

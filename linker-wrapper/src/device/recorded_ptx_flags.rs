@@ -1,10 +1,9 @@
-//! What the files wished for when they were compiled: `--cuda-include-ptx=`, which clang 22 ignores for
-//! relocatable device code, read from what a file carries. PURE but for the reading of sections.
+//! The `--cuda-include-ptx=` options that each file was compiled with. clang 22 ignores the option for relocatable device
+//! code, so the link applies it: see [`crate::plan::image_policy`].
 //!
-//! A file says it in a string of its offload binary, or in a command line that the compiler recorded: by
-//! `-frecord-command-line` in a section of the host object, in the bitcode of host or device, or by `-grecord-command-line` in the
-//! producer of the debug information. A file that says nothing is silent, and so is one whose recorded line lacks
-//! the option.
+//! The options are read from a string in the file's offload binaries, or from a command line that the compiler recorded: by
+//! `-frecord-command-line` in a section of the host object or in the bitcode of host or device, or by `-grecord-command-line` in
+//! the producer of the debug information. A file without such a record, or whose record lacks the option, is silent.
 
 use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object;
@@ -12,57 +11,54 @@ use offload_bundle::host_object;
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::{InputFile, InputFiles};
 
-/// The string of an offload binary that holds a wish: values as of the option, separated by commas; `no-` in front of one
-/// stands for the negated option.
+/// Name of the string in an offload binary that holds the option's values, separated by commas. A value with `no-` in front
+/// belongs to the negated option.
 const STRING: &str = "cuda-include-ptx";
-/// What both spellings of the option have in common.
+/// Common part of the option and its negation.
 const OPTION: &str = "cuda-include-ptx=";
-/// Where compilers record their command line in an ELF object.
+/// Section of an ELF object in which compilers record their command line.
 const RECORD: &[u8] = b".GCC.command.line";
-/// Where the debug producer of an ELF object stands among other strings.
+/// Section of an ELF object that holds, among other strings, the producer of the debug information.
 const DEBUG_STRINGS: &[u8] = b".debug_str";
-/// How many files of one mind are named.
+/// Maximum number of files that a message lists.
 const FILES_SHOWN: usize = 3;
 
-/// One option, in the order of the line.
+/// One `--cuda-include-ptx=` or `--no-cuda-include-ptx=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Wish {
+struct PtxFlag {
     include: bool,
-    /// None: of all targets.
+    /// `None` for all targets.
     arch: Option<GpuArch>,
 }
 
-/// A file with device code and its wishes, if any.
+/// The PTX flags that one file with device code records, in the order of its command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileWishes {
+pub struct RecordedFlags {
     file: String,
-    wishes: Vec<Wish>,
+    flags: Vec<PtxFlag>,
 }
 
-/// The wishes of all files with device code, in link order.
-pub fn read(inputs: &InputFiles, images: &[&FoundImage<'_>]) -> Vec<FileWishes> {
-    let mut files: Vec<FileWishes> = Vec::new();
+/// Reads the flags of all files with device code, in link order.
+pub fn read(inputs: &InputFiles, images: &[&FoundImage<'_>]) -> Vec<RecordedFlags> {
+    let mut files: Vec<RecordedFlags> = Vec::new();
     for of_file in images.chunk_by(|one, next| one.input == next.input) {
         let Some(first) = of_file.first() else { continue };
         let file = &inputs.files()[first.input];
-        let mut wishes = recorded_by_host(inputs.bytes(file), file);
-        if wishes.is_empty() {
-            wishes = of_file
-                .iter()
-                .map(|found| recorded_by_device(found))
-                .find(|wishes| !wishes.is_empty())
-                .unwrap_or_default();
+        let mut flags = recorded_by_host(inputs.bytes(file), file);
+        if flags.is_empty() {
+            let mut of_images = of_file.iter().map(|found| recorded_by_device(found));
+            flags = of_images.find(|flags| !flags.is_empty()).unwrap_or_default();
         }
-        // What was put in afterwards counts more than what the compiler was told.
+        // The last flag counts: a string that was added to a finished object overrides the recorded command line.
         let strings = of_file.iter().filter_map(|found| found.image.get(STRING));
-        wishes.extend(strings.flat_map(|text| text.split(',')).filter_map(of_string));
-        files.push(FileWishes { file: file.name.clone(), wishes });
+        flags.extend(strings.flat_map(|text| text.split(',')).filter_map(in_string));
+        files.push(RecordedFlags { file: file.name.clone(), flags });
     }
     files
 }
 
-/// The command lines that a host file records, where they are cheap to find.
-fn recorded_by_host(bytes: &[u8], file: &InputFile) -> Vec<Wish> {
+/// Reads the flags from the command lines in a host file, as far as they are cheap to find.
+fn recorded_by_host(bytes: &[u8], file: &InputFile) -> Vec<PtxFlag> {
     if let Some(host) = &file.bitcode {
         return host.command_lines.iter().flat_map(|line| in_command_line(line)).collect();
     }
@@ -73,100 +69,100 @@ fn recorded_by_host(bytes: &[u8], file: &InputFile) -> Vec<Wish> {
     if memchr::memmem::find(strings, OPTION.as_bytes()).is_none() {
         return Vec::new();
     }
-    // The producer is the one string of debug information that holds a command line.
+    // The producer is the only string of the debug information that holds a command line.
     strings.split(|byte| *byte == 0).flat_map(|text| in_command_line(&String::from_utf8_lossy(text))).collect()
 }
 
-/// The command lines in the bitcode of one device image. What cannot be read here is reported where it is linked.
-fn recorded_by_device(found: &FoundImage<'_>) -> Vec<Wish> {
+/// Reads the flags from the command lines in the bitcode of a device image. Unreadable bitcode has none; the link reports it.
+fn recorded_by_device(found: &FoundImage<'_>) -> Vec<PtxFlag> {
     let Some(unit) = &found.unit else { return Vec::new() };
     let lines = unit.command_lines_with(OPTION).unwrap_or_default();
     lines.iter().flat_map(|line| in_command_line(line)).collect()
 }
 
-/// The wishes on the link line itself.
-pub fn of_line(words: &[String]) -> Vec<FileWishes> {
-    vec![FileWishes { file: "the link line".to_owned(), wishes: in_command_line(&words.join(" ")) }]
+/// Reads the flags on the link line itself.
+pub fn of_link_line(words: &[String]) -> Vec<RecordedFlags> {
+    vec![RecordedFlags { file: "the link line".to_owned(), flags: in_command_line(&words.join(" ")) }]
 }
 
-/// The options in recorded command lines: words between blanks and NULs.
-fn in_command_line(text: &str) -> Vec<Wish> {
+/// Finds the flags in recorded command lines, whose words are separated by blanks or NULs.
+fn in_command_line(text: &str) -> Vec<PtxFlag> {
     let words = text.split(|c: char| c.is_whitespace() || c == '\0');
-    let options = words.filter_map(|word| match word.strip_prefix("--cuda-include-ptx=") {
-        Some(value) => wish(value, true),
-        None => wish(word.strip_prefix("--no-cuda-include-ptx=")?, false),
+    let flags = words.filter_map(|word| match word.strip_prefix("--cuda-include-ptx=") {
+        Some(value) => flag(value, true),
+        None => flag(word.strip_prefix("--no-cuda-include-ptx=")?, false),
     });
-    options.collect()
+    flags.collect()
 }
 
-/// One value of the string of an offload binary.
-fn of_string(value: &str) -> Option<Wish> {
+/// Parses one value from the string of an offload binary.
+fn in_string(value: &str) -> Option<PtxFlag> {
     match value.strip_prefix("no-") {
-        Some(value) => wish(value, false),
-        None => wish(value, true),
+        Some(value) => flag(value, false),
+        None => flag(value, true),
     }
 }
 
-fn wish(value: &str, include: bool) -> Option<Wish> {
+fn flag(value: &str, include: bool) -> Option<PtxFlag> {
     match value {
-        "all" => Some(Wish { include, arch: None }),
-        _ => Some(Wish { include, arch: Some(value.parse().ok()?) }),
+        "all" => Some(PtxFlag { include, arch: None }),
+        _ => Some(PtxFlag { include, arch: Some(value.parse().ok()?) }),
     }
 }
 
-/// What the files together say of one target.
+/// All files, grouped by their flag for one target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Opinion {
-    wanting: Vec<String>,
-    refusing: Vec<String>,
+pub struct FlagSummary {
+    included_by: Vec<String>,
+    excluded_by: Vec<String>,
     silent: Vec<String>,
 }
 
-/// Asks all files about one target. In each, the last option that fits counts, as with clang.
-pub fn about(arch: GpuArch, files: &[FileWishes]) -> Opinion {
-    let mut opinion = Opinion::default();
+/// Groups files by their flag for one target. Of several flags in a file that fit the target, the last counts, as with clang.
+pub fn summarize(arch: GpuArch, files: &[RecordedFlags]) -> FlagSummary {
+    let mut summary = FlagSummary::default();
     for file in files {
-        let fitting = file.wishes.iter().rfind(|wish| wish.arch.is_none_or(|of| of == arch));
-        let side = match fitting {
-            Some(Wish { include: true, .. }) => &mut opinion.wanting,
-            Some(Wish { include: false, .. }) => &mut opinion.refusing,
-            None => &mut opinion.silent,
+        let last = file.flags.iter().rfind(|flag| flag.arch.is_none_or(|of| of == arch));
+        let group = match last {
+            Some(PtxFlag { include: true, .. }) => &mut summary.included_by,
+            Some(PtxFlag { include: false, .. }) => &mut summary.excluded_by,
+            None => &mut summary.silent,
         };
-        side.push(file.file.clone());
+        group.push(file.file.clone());
     }
-    opinion
+    summary
 }
 
-impl Opinion {
-    /// Somebody wants PTX for the target.
-    pub fn wants(&self) -> bool {
-        !self.wanting.is_empty()
+impl FlagSummary {
+    /// Whether any file requests PTX for the target.
+    pub fn includes_ptx(&self) -> bool {
+        !self.included_by.is_empty()
     }
 
-    /// Every file with its mind: `include`, `exclude` or `silent`.
+    /// Pairs each file with its group: `include`, `exclude` or `silent`.
     pub fn by_file(&self) -> impl Iterator<Item = (&str, &'static str)> {
-        let sides = [(&self.wanting, "include"), (&self.refusing, "exclude"), (&self.silent, "silent")];
-        sides.into_iter().flat_map(|(files, mind)| files.iter().map(move |file| (file.as_str(), mind)))
+        let groups = [(&self.included_by, "include"), (&self.excluded_by, "exclude"), (&self.silent, "silent")];
+        groups.into_iter().flat_map(|(files, group)| files.iter().map(move |file| (file.as_str(), group)))
     }
 
-    /// Some want it and some refuse it: the files of each mind.
-    pub fn contradiction(&self) -> Option<String> {
-        (self.wants() && !self.refusing.is_empty()).then(|| {
+    /// Names the files on each side if some include PTX and others exclude it.
+    pub fn conflict(&self) -> Option<String> {
+        (self.includes_ptx() && !self.excluded_by.is_empty()).then(|| {
             format!(
                 "{} was compiled with --cuda-include-ptx for it, and {} with --no-cuda-include-ptx",
-                shown(&self.wanting),
-                shown(&self.refusing)
+                shown(&self.included_by),
+                shown(&self.excluded_by)
             )
         })
     }
 
-    /// Some want it and some say nothing: those.
-    pub fn silence(&self) -> Option<String> {
-        (self.wants() && !self.silent.is_empty()).then(|| shown(&self.silent))
+    /// Names the files without a flag if others include PTX.
+    pub fn silent_files(&self) -> Option<String> {
+        (self.includes_ptx() && !self.silent.is_empty()).then(|| shown(&self.silent))
     }
 }
 
-/// The names of a few files, and how many more there are.
+/// Lists the first few files and the number of the others.
 pub fn shown(files: &[String]) -> String {
     let more = files.len().saturating_sub(FILES_SHOWN);
     let named = files[..files.len().min(FILES_SHOWN)].join(", ");
@@ -177,8 +173,8 @@ pub fn shown(files: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn file(name: &str, line: &str) -> FileWishes {
-        FileWishes { file: name.to_owned(), wishes: in_command_line(line) }
+    fn file(name: &str, line: &str) -> RecordedFlags {
+        RecordedFlags { file: name.to_owned(), flags: in_command_line(line) }
     }
 
     fn sm(number: u32) -> GpuArch {
@@ -196,28 +192,28 @@ mod tests {
             ("--cuda-include-ptx=nonsense", None, None),
         ] {
             for (arch, expected) in [(sm(80), on_80), (sm(90), on_90)] {
-                let opinion = about(arch, &[file("a.o", line)]);
-                let said = match (opinion.wanting.len(), opinion.refusing.len()) {
+                let summary = summarize(arch, &[file("a.o", line)]);
+                let include = match (summary.included_by.len(), summary.excluded_by.len()) {
                     (1, _) => Some(true),
                     (_, 1) => Some(false),
                     _ => None,
                 };
-                assert_eq!(said, expected, "{line} {arch}");
+                assert_eq!(include, expected, "{line} {arch}");
             }
         }
     }
 
     #[test]
-    fn strings_of_offload_binaries() {
-        let all = |include| Some(Wish { include, arch: None });
-        assert_eq!(of_string("all"), all(true));
-        assert_eq!(of_string("no-all"), all(false));
-        assert_eq!(of_string("no-sm_90"), Some(Wish { include: false, arch: Some(sm(90)) }));
-        assert_eq!(of_string("nothing"), None);
+    fn strings_of_offload_binaries_are_flags() {
+        let all = |include| Some(PtxFlag { include, arch: None });
+        assert_eq!(in_string("all"), all(true));
+        assert_eq!(in_string("no-all"), all(false));
+        assert_eq!(in_string("no-sm_90"), Some(PtxFlag { include: false, arch: Some(sm(90)) }));
+        assert_eq!(in_string("nothing"), None);
     }
 
     #[test]
-    fn contradictions_and_silence_name_the_files() {
+    fn conflicts_and_silent_files_are_listed() {
         let files = [
             file("a.o", "--cuda-include-ptx=all"),
             file("b.o", "--no-cuda-include-ptx=sm_90"),
@@ -226,10 +222,10 @@ mod tests {
             file("e.o", ""),
             file("f.o", ""),
         ];
-        let opinion = about(sm(90), &files);
-        let text = opinion.contradiction().unwrap();
+        let summary = summarize(sm(90), &files);
+        let text = summary.conflict().unwrap();
         assert!(text.starts_with("a.o was compiled") && text.contains("and b.o with"), "{text}");
-        assert_eq!(opinion.silence().unwrap(), "c.o, d.o, e.o and 1 more");
-        assert_eq!(about(sm(80), &files[1..]).contradiction(), None);
+        assert_eq!(summary.silent_files().unwrap(), "c.o, d.o, e.o and 1 more");
+        assert_eq!(summarize(sm(80), &files[1..]).conflict(), None);
     }
 }

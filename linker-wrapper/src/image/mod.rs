@@ -1,5 +1,6 @@
-//! The image that goes into the program: its container, its compression, and the report of it.
+//! The fatbin that goes into the program, its compression, and the report about it.
 
 pub mod compression;
+pub mod error;
 pub mod fatbin;
 pub mod report;

@@ -1,4 +1,4 @@
-//! `--offload-report`: what the link put into the program, of what, and what each GPU will run of it.
+//! `--offload-report`: the inputs of each device link, the entries of the fatbin, and the entry that each GPU will run.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cli::options::Options;
 use crate::cli::values::{ReportForm, ReportRequest};
-use crate::device::recorded_ptx_flags::{self, FileWishes};
+use crate::device::recorded_ptx_flags::{self, RecordedFlags};
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::diag::messages;
@@ -21,23 +21,23 @@ use crate::sys::temp_files;
 /// The report. The field names are the keys of the JSON form.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ImageReport {
-    /// The program, library or bundle.
+    /// The program, library or bundle that the link writes.
     pub output: String,
-    /// What was asked for.
+    /// The options that decide on the image.
     pub policy: PolicyReport,
     /// The device links, highest target first.
     pub targets: Vec<TargetReport>,
-    /// Bytes of the whole fatbin.
+    /// Size of the fatbin in bytes.
     pub bytes: u64,
-    /// Its entries, in order.
+    /// The entries of the fatbin, in order.
     pub entries: Vec<EntryReport>,
-    /// What a driver that is new enough runs on each GPU.
+    /// The entry that a driver runs on each GPU, if the driver is new enough for all entries.
     pub gpus: Vec<GpuReport>,
-    /// What is worth knowing of the image.
+    /// Findings of the check of the finished fatbin.
     pub findings: Vec<Finding>,
 }
 
-/// The options that decide what goes in, and how.
+/// The options that decide on the entries and on their form.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct PolicyReport {
     /// `--offload-ptx`.
@@ -55,11 +55,12 @@ pub struct PolicyReport {
 pub struct TargetReport {
     /// `sm_90`.
     pub target: String,
-    /// What was linked.
+    /// The images that were linked.
     pub images: Vec<InputReport>,
-    /// What each file wished for, about PTX of this target.
-    pub wishes: Vec<WishReport>,
-    /// What made the machine code; none where nothing had to be made.
+    /// The PTX flag of each file for this target.
+    #[serde(rename = "wishes")]
+    pub ptx_flags: Vec<PtxFlagReport>,
+    /// The backend; none if no machine code had to be generated.
     pub backend: Option<BackendReport>,
 }
 
@@ -68,36 +69,36 @@ pub struct TargetReport {
 pub struct InputReport {
     /// Path, with the archive member in parentheses.
     pub file: String,
-    /// Its place in the file; none inside bitcode.
+    /// Offset in the file; none for an image inside bitcode.
     pub offset: Option<u64>,
     /// `bitcode`, `cubin`, `ptx` or `lto-ir`.
     pub code: &'static str,
 }
 
-/// A file's wish.
+/// The PTX flag that a file records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct WishReport {
+pub struct PtxFlagReport {
     /// Path, with the archive member in parentheses.
     pub file: String,
     /// `include`, `exclude` or `silent`.
     pub ptx: &'static str,
 }
 
-/// What makes machine code, and why it was chosen.
+/// A backend and the reason for it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BackendReport {
-    /// As `--offload-backend` names it.
+    /// Its name, as in `--offload-backend=`.
     pub name: &'static str,
-    /// Its file; nvlink's where nothing but that was needed.
+    /// Its program or library; nvlink if no PTX had to be assembled.
     pub file: String,
-    /// Its release of CUDA, if it is known.
+    /// Its CUDA release, if known.
     pub cuda: Option<String>,
-    /// Why this one.
+    /// The reason for the choice.
     pub reason: String,
 }
 
 impl BackendReport {
-    /// Of what was chosen.
+    /// Describes a chosen backend.
     pub fn new(choice: &BackendDecision) -> Self {
         BackendReport {
             name: choice.backend.option(),
@@ -111,35 +112,35 @@ impl BackendReport {
 /// One entry of the fatbin.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EntryReport {
-    /// `sass 90a`.
+    /// Kind and target, such as `sass 90a`.
     pub name: String,
-    /// Bytes as stored.
+    /// Size in bytes as stored.
     pub bytes: u64,
-    /// `none`, `zstd`, `lz4`.
+    /// `none`, `zstd` or `lz4`.
     pub compression: String,
-    /// Bytes before compression; none where there was none.
+    /// Size in bytes before compression; none for an entry that is stored uncompressed.
     pub uncompressed_bytes: Option<u64>,
-    /// The target whose code it is made of; none where somebody else has linked it.
+    /// The target whose code it was generated from; none for a finished image from `--override-image`.
     pub made_of: Option<String>,
 }
 
-/// What was linked, for the report.
+/// The facts about the device links that the report shows.
 #[derive(Clone, Copy, Default)]
 pub struct Linked<'a> {
     /// The device links.
     pub targets: &'a [TargetImages<'a>],
-    /// Machine code and PTX that was decided on.
+    /// The machine code that the image policy selected.
     pub sass: &'a [Entry],
-    /// As of machine code.
+    /// The PTX that the image policy selected.
     pub ptx: &'a [Entry],
-    /// What the files wished for.
-    pub wishes: &'a [FileWishes],
-    /// What made the machine code of each target.
+    /// The PTX flags that the files record.
+    pub flags: &'a [RecordedFlags],
+    /// The backend of each target.
     pub choices: &'a [BackendDecision],
 }
 
 impl ImageReport {
-    /// The report of a link without CUDA code.
+    /// Creates the report of a link without CUDA code.
     pub fn empty(output: &Path, options: &Options) -> Self {
         let policy = PolicyReport {
             ptx: options.ptx_policy.to_string(),
@@ -153,7 +154,7 @@ impl ImageReport {
     /// Prints the report, or writes it to the file.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The file cannot be written.
     pub fn emit(&self, request: &ReportRequest, program: &str) -> Result<(), Errors> {
         let text = match request.form {
             ReportForm::Json => serde_json::to_string_pretty(self).unwrap_or_default() + "\n",
@@ -168,7 +169,7 @@ impl ImageReport {
         }
     }
 
-    /// Adds the finished image and what it was made of.
+    /// Adds the finished fatbin and the device links that it was built from.
     pub fn with_image(mut self, linked: Linked<'_>, fatbin: &FatbinWriter<'_>, checked: Checked) -> Self {
         let stored = fatbin.entries().unwrap_or_default();
         self.targets = linked.targets.iter().map(|target| TargetReport::new(target, linked)).collect();
@@ -180,7 +181,7 @@ impl ImageReport {
         self
     }
 
-    /// For people.
+    /// Formats the report for people.
     fn text(&self) -> String {
         let PolicyReport { ptx, sass, compress, section } = &self.policy;
         let mut out = format!("offload report: {}\n", self.output);
@@ -202,7 +203,7 @@ impl ImageReport {
     }
 }
 
-/// The rows for all GPUs.
+/// Determines the entry that each GPU runs.
 fn gpus(checked: &Checked) -> Vec<GpuReport> {
     let found = FoundContainer::whole(checked.codes.clone());
     let report = ExplainReport::new(&[found], None, Driver::default());
@@ -233,12 +234,12 @@ impl EntryReport {
 impl TargetReport {
     fn new(target: &TargetImages<'_>, linked: Linked<'_>) -> Self {
         let backend = linked.choices.iter().find(|choice| choice.target == target.arch);
-        let wishes = recorded_ptx_flags::about(target.arch, linked.wishes);
-        let wish = |(file, ptx): (&str, &'static str)| WishReport { file: file.to_owned(), ptx };
+        let flags = recorded_ptx_flags::summarize(target.arch, linked.flags);
+        let of_file = |(file, ptx): (&str, &'static str)| PtxFlagReport { file: file.to_owned(), ptx };
         TargetReport {
             target: target.arch.to_string(),
             images: target.images.iter().map(input).collect(),
-            wishes: wishes.by_file().map(wish).collect(),
+            ptx_flags: flags.by_file().map(of_file).collect(),
             backend: backend.map(BackendReport::new),
         }
     }
@@ -249,8 +250,8 @@ impl TargetReport {
             let offset = image.offset.map(|offset| format!(" at offset {offset:#x}")).unwrap_or_default();
             let _ = writeln!(out, "  {}{offset}: {}", image.file, image.code);
         }
-        for wish in self.wishes.iter().filter(|wish| wish.ptx != "silent") {
-            let _ = writeln!(out, "  wish of {}: {} PTX", wish.file, wish.ptx);
+        for flag in self.ptx_flags.iter().filter(|flag| flag.ptx != "silent") {
+            let _ = writeln!(out, "  wish of {}: {} PTX", flag.file, flag.ptx);
         }
         if let Some(BackendReport { name, file, cuda, reason }) = &self.backend {
             let cuda = cuda.as_ref().map(|cuda| format!(" of CUDA {cuda}")).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Chooses the backend that turns the linked code of one target into machine code. Pure, and tested by a table.
+//! Chooses the backend that turns the linked code of one target into machine code. Pure, and tested with a table.
 //!
-//! Ability decides: whether a tool reads all inputs, knows their versions and generates code for the target. Which of two
-//! libraries is newer does not matter. `auto` takes the first backend of [`BACKENDS`] that supports the link; a backend that
+//! The choice depends on capabilities: whether a tool reads all inputs, knows their versions and generates code for the target.
+//! Which of two libraries is newer does not matter. `auto` takes the first backend of [`BACKENDS`] that supports the link; a backend that
 //! the user selected is used or rejected, never replaced.
 
 use std::fmt;
@@ -12,7 +12,8 @@ use offload_bundle::arch::{CudaRelease, GpuArch, LtoIrVersion, PtxVersion, Targe
 
 use crate::cli::values::{BACKENDS, Backend, BackendChoice, Part};
 use crate::diag::error::Errors;
-use crate::plan::unsupported::{Error, Rejected, Unsupported};
+use crate::plan::error::Error;
+use crate::plan::unsupported::{Rejected, Unsupported};
 use crate::toolchain::tool_facts::ToolFacts;
 
 /// What a backend has to support to link the code of one target.
@@ -20,20 +21,20 @@ use crate::toolchain::tool_facts::ToolFacts;
 pub struct CodegenNeeds {
     /// The target.
     pub arch: GpuArch,
-    /// There is LLVM bitcode, which becomes PTX of a version that the backend knows.
+    /// Whether there is LLVM bitcode, which is compiled to PTX of a version that the backend knows.
     pub bitcode: bool,
     /// The highest version of the PTX among the inputs, if there is any.
     pub ptx: Option<PtxVersion>,
     /// The highest version of the LTO-IR among the inputs, if there is any.
     pub lto_ir: Option<LtoIrVersion>,
-    /// There is more than one object, so a linker has to run.
+    /// Whether there is more than one object, so that a linker has to run.
     pub joins: bool,
-    /// Link-time optimization is enabled.
+    /// Whether link-time optimization is enabled.
     pub lto: bool,
 }
 
 impl CodegenNeeds {
-    /// Needs nothing but code for `arch`.
+    /// Requires nothing but code for `arch`.
     pub fn none(arch: GpuArch) -> Self {
         CodegenNeeds { arch, bitcode: false, ptx: None, lto_ir: None, joins: false, lto: true }
     }
@@ -53,9 +54,9 @@ pub struct BackendDecision {
     pub backend: Backend,
     /// The program or library.
     pub path: PathBuf,
-    /// Its CUDA release, if it is known.
+    /// Its CUDA release, if known.
     pub release: Option<CudaRelease>,
-    /// Why this backend was chosen: a sentence without its full stop.
+    /// Why this backend was chosen: a sentence without a full stop.
     pub reason: String,
 }
 
@@ -71,8 +72,8 @@ impl fmt::Display for BackendDecision {
     }
 }
 
-/// Chooses a backend. Reads no fact that the decision does not need: under [`BackendChoice::Auto`] a toolkit that supports the
-/// link is chosen whatever else there is, and the libraries are not even looked up.
+/// Chooses a backend. Looks up only the facts that the decision depends on: under [`BackendChoice::Auto`], a toolkit that
+/// supports the link is chosen without searching for the libraries.
 ///
 /// # Errors
 /// No backend that may be used supports the link, or ptxas exists and does not work.
@@ -80,13 +81,13 @@ pub fn choose(needs: &CodegenNeeds, facts: &ToolFacts, choice: BackendChoice) ->
     Abilities { needs, facts, targets: KNOWN }.choose(choice)
 }
 
-/// Whether [`choose`] decides for ptxas and nvlink. Reads no facts about other tools.
+/// Whether [`choose`] selects ptxas and nvlink. Looks up no facts about other tools.
 pub fn is_toolkit(needs: &CodegenNeeds, facts: &ToolFacts, choice: BackendChoice) -> bool {
     let abilities = Abilities { needs, facts, targets: KNOWN };
     choice.allows(Backend::Ptxas) && matches!(abilities.unsupported(Backend::Ptxas), Ok(None))
 }
 
-/// The tools of a link, held against what it needs.
+/// The capabilities of the tools, compared with the needs of a link.
 struct Abilities<'a> {
     needs: &'a CodegenNeeds,
     facts: &'a ToolFacts,
@@ -107,14 +108,14 @@ impl Abilities<'_> {
         Err(self.error(choice, rejected).into())
     }
 
-    /// Rejects a tool that the user named by an option of its own: another tool in its place would come as a surprise. Unless no
-    /// other version of the tool would help, as with LTO-IR and a missing nvlink.
+    /// Rejects a tool that the user named by an option of its own, instead of silently replacing it. Where no other version of
+    /// the tool would help, as with LTO-IR or a missing nvlink, the next backend is tried.
     fn check_named(&self, rejected: &Rejected) -> Result<(), Error> {
         let part = match (rejected.backend, &rejected.reason) {
             (_, Unsupported::NoNvlink | Unsupported::NoLtoIr | Unsupported::LtoOff) => return Ok(()),
             (Backend::Ptxas, _) => Part::Ptxas,
             (Backend::NvJitLink, _) => Part::NvJitLink,
-            // Nothing takes the driver's place.
+            // The driver is the last backend, so nothing replaces it.
             (Backend::Driver, _) => return Ok(()),
         };
         let Some(path) = self.facts.named.get(part).map(PathBuf::from) else { return Ok(()) };
@@ -142,17 +143,17 @@ impl Abilities<'_> {
 
     fn reason(&self, backend: Backend, choice: BackendChoice, rejected: &[Rejected]) -> String {
         if choice != BackendChoice::Auto {
-            return format!("--offload-backend={} asks for it", backend.option());
+            return format!("--offload-backend={} selects it", backend.option());
         }
         let reasons: Vec<String> = rejected.iter().map(|rejected| rejected.reason.text(rejected.backend)).collect();
         match (reasons.is_empty(), self.needs.has_ptx()) {
             (false, _) => reasons.join("; "),
             (true, true) => "it can do the whole link and needs no driver".to_owned(),
-            (true, false) => "machine code needs joining alone".to_owned(),
+            (true, false) => "only machine code has to be linked".to_owned(),
         }
     }
 
-    /// The error for a link that no backend supports.
+    /// Creates the error for a link that no backend supports.
     fn error(&self, choice: BackendChoice, rejected: Vec<Rejected>) -> Error {
         let arch = self.needs.arch;
         let backend = match choice {
@@ -167,7 +168,7 @@ impl Abilities<'_> {
         }
     }
 
-    /// Why a backend does not support the link; `None` if it does.
+    /// Determines why a backend does not support the link; `None` if it does.
     fn unsupported(&self, backend: Backend) -> Result<Option<Unsupported>, Errors> {
         match backend {
             Backend::Ptxas => self.unsupported_by_toolkit(),
@@ -176,7 +177,7 @@ impl Abilities<'_> {
         }
     }
 
-    /// A ptxas that exists and does not work is an error: another tool in its place would come as a surprise.
+    /// As [`Abilities::unsupported`]. A ptxas that exists and does not work is an error; it is never silently replaced.
     fn unsupported_by_toolkit(&self) -> Result<Option<Unsupported>, Errors> {
         let assembler = match self.facts_of_ptxas()? {
             _ if self.needs.lto_ir.is_some() => Some(Unsupported::NoLtoIr),
@@ -225,7 +226,7 @@ impl Abilities<'_> {
         if self.needs.lto_ir.is_some() {
             return Some(Unsupported::NoLtoIr);
         }
-        // A driver that reports no release will report what it does not support.
+        // A driver that reports no release is assumed to support the link, and reports its own errors.
         self.unsupported_version(driver.release?, false)
     }
 
@@ -243,17 +244,17 @@ impl Abilities<'_> {
         oldest.map(|oldest| Unsupported::TargetOlder { arch, oldest, release })
     }
 
-    /// The newest PTX that a release knows. Of releases without a row in the table, older ones know less than anything in use, newer
-    /// ones more.
+    /// The newest PTX version that a release knows. A release without a row in the table supports no PTX if it is older than the
+    /// table, and any PTX if it is newer.
     fn newest_ptx(&self, release: CudaRelease) -> PtxVersion {
         let unknown = if release.major < 12 { 0 } else { u8::MAX };
         self.targets.release(release).map_or(PtxVersion { major: unknown, minor: 0 }, |row| row.ptx)
     }
 }
 
-/// What assembles the PTX of a link.
+/// The assembler for the PTX of a link.
 enum Assembler {
-    /// There is no PTX.
+    /// There is no PTX to assemble.
     NotNeeded,
     /// ptxas was not found.
     Absent(String),
@@ -261,15 +262,15 @@ enum Assembler {
     Release(CudaRelease),
 }
 
-/// Whether the user can do something about a rejection. Of tools that were not found, only those matter that would help.
+/// Whether the user can do something about a rejection. A tool that was not found counts only if it would help.
 fn is_helpful(one: &Rejected, all: &[Rejected]) -> bool {
     let is_absent = |rejected: &Rejected| matches!(rejected.reason, Unsupported::Absent(_));
     match one.backend {
         Backend::Ptxas => true,
         // The library would help if ptxas exists and does not support the link.
         Backend::NvJitLink => {
-            let lacks = |other: &Rejected| matches!(other.reason, Unsupported::NoLtoIr | Unsupported::NoNvlink);
-            !is_absent(one) || all.iter().any(|other| other.backend == Backend::Ptxas && lacks(other))
+            let replaceable = |other: &Rejected| matches!(other.reason, Unsupported::NoLtoIr | Unsupported::NoNvlink);
+            !is_absent(one) || all.iter().any(|other| other.backend == Backend::Ptxas && replaceable(other))
         }
         Backend::Driver => !all.iter().any(is_absent),
     }

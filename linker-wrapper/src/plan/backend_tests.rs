@@ -1,4 +1,4 @@
-//! The whole dispatch table: the backend that is chosen for every kind of input and every combination of tools.
+//! Tests the choice of the backend for every kind of input and every combination of tools.
 
 use super::*;
 use offload_bundle::arch::table::{KnownGpu, KnownRelease};
@@ -9,7 +9,7 @@ use crate::toolchain::tool_facts::testing::KnownTools;
 const PTX_8_0: PtxVersion = PtxVersion { major: 8, minor: 0 };
 const TOOLKIT: KnownTools = toolkit(Some(CudaRelease::new(13, 0)), true);
 const NO_TOOLKIT: KnownTools = toolkit(None, false);
-/// ptxas 12.9 without nvlink, as the Python package has it.
+/// ptxas 12.9 without nvlink, as in the Python package.
 const WHEEL: KnownTools = toolkit(Some(CudaRelease::new(12, 9)), false);
 const LIBRARIES: [Option<CudaRelease>; 5] = [
     None,
@@ -18,7 +18,7 @@ const LIBRARIES: [Option<CudaRelease>; 5] = [
     Some(CudaRelease::new(13, 0)),
     Some(CudaRelease::new(13, 5)),
 ];
-/// Absent, silent about its release, and of two releases.
+/// No driver, one that does not report its release, and two releases.
 const DRIVERS: [Option<Option<CudaRelease>>; 4] =
     [None, Some(None), Some(Some(CudaRelease::new(12, 4))), Some(Some(CudaRelease::new(13, 0)))];
 
@@ -45,7 +45,7 @@ fn needs(kind: &str) -> CodegenNeeds {
     }
 }
 
-/// One letter: p(txas), n(vJitLink), d(river), or - for an error.
+/// The chosen backend as a letter: p(txas), n(vJitLink), d(river), or - for an error.
 fn letter(needs: &CodegenNeeds, tools: KnownTools, choice: BackendChoice) -> char {
     match choose(needs, &tools.facts(), choice).map(|decision| decision.backend) {
         Ok(Backend::Ptxas) => 'p',
@@ -55,14 +55,15 @@ fn letter(needs: &CodegenNeeds, tools: KnownTools, choice: BackendChoice) -> cha
     }
 }
 
-/// One word for each library (absent, 12.2, 12.9, 13.0, 13.5) of one letter for each driver (absent, unknown, 12.4, 13.0).
+/// The choices as a string: a word for each library (absent, 12.2, 12.9, 13.0, 13.5) with a letter for each driver (absent,
+/// unknown, 12.4, 13.0).
 fn row(needs: &CodegenNeeds, toolkit: KnownTools, choice: BackendChoice) -> String {
     let letter = |nvjitlink, driver| letter(needs, KnownTools { nvjitlink, driver, ..toolkit }, choice);
     LIBRARIES.map(|library| DRIVERS.map(|driver| letter(library, driver)).iter().collect::<String>()).join(" ")
 }
 
 #[test]
-fn the_dispatch_table() {
+fn every_combination_of_inputs_and_tools() {
     // Inputs, with or without LTO, then auto without a toolkit, nvjitlink, and driver. The last two do not depend on the toolkit.
     let table = [
         ("bitcode", true, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
@@ -93,7 +94,7 @@ fn the_dispatch_table() {
             "---- ---- ---- ---- ----",
             "---- ---- ---- ---- ----",
         ),
-        // Joining machine code needs nvlink alone, which is not there either.
+        // Linking machine code needs only nvlink, which is absent, too.
         ("cubins", true, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
         ("cubins", false, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
     ];
@@ -109,7 +110,7 @@ fn the_dispatch_table() {
 }
 
 #[test]
-fn a_toolkit_that_can_do_it_is_taken_whatever_else_there_is() {
+fn a_toolkit_that_supports_the_link_is_always_preferred() {
     for (kind, toolkit, can) in [
         ("bitcode", TOOLKIT, true),
         ("partitions", TOOLKIT, true),
@@ -139,7 +140,7 @@ fn a_toolkit_that_can_do_it_is_taken_whatever_else_there_is() {
 }
 
 #[test]
-fn targets_decide_too() {
+fn the_choice_depends_on_the_target() {
     let of = |major, minor| Some(CudaRelease::new(major, minor));
     for (arch, ptxas, nvjitlink, driver, expected) in [
         ("sm_120", of(13, 0), None, None, 'p'),
@@ -157,7 +158,7 @@ fn targets_decide_too() {
 }
 
 #[test]
-fn a_target_is_added_by_one_row() {
+fn one_table_row_adds_a_target() {
     let release = |row: KnownRelease| row.release;
     let newest = *KNOWN.releases.last().unwrap();
     let next = KnownRelease {
@@ -180,7 +181,7 @@ fn a_target_is_added_by_one_row() {
 }
 
 #[test]
-fn facts_that_do_not_matter_are_not_looked_up() {
+fn irrelevant_facts_are_not_looked_up() {
     let facts = |tools: KnownTools| {
         let forbidden = || -> Fact<_> { Fact::new(Box::new(|| panic!("this fact was looked up"))) };
         ToolFacts { nvjitlink: forbidden(), driver: forbidden(), ..tools.facts() }
@@ -197,13 +198,13 @@ fn facts_that_do_not_matter_are_not_looked_up() {
 
 #[test]
 fn a_ptxas_that_does_not_work_is_an_error() {
-    let broken = || Fact::new(Box::new(|| Err(Errors::one("cannot run ptxas"))));
+    let broken = || Fact::new(Box::new(|| Err(std::io::Error::other("cannot run ptxas").into())));
     let tools = KnownTools { nvjitlink: Some(CudaRelease::new(13, 0)), ..TOOLKIT };
     let facts = || ToolFacts { ptxas: broken(), ..tools.facts() };
     let error = choose(&needs("bitcode"), &facts(), BackendChoice::Auto).unwrap_err();
     assert_eq!(error.to_string(), "cannot run ptxas");
     assert!(!is_toolkit(&needs("bitcode"), &facts(), BackendChoice::Auto));
-    // It does not matter where ptxas has nothing to do.
+    // It does not matter if ptxas is not needed.
     assert!(choose(&needs("cubins"), &facts(), BackendChoice::Auto).is_ok());
     assert!(choose(&needs("bitcode"), &facts(), BackendChoice::Only(Backend::NvJitLink)).is_ok());
 }
@@ -213,7 +214,7 @@ fn error(kind: &str, tools: KnownTools, choice: BackendChoice) -> String {
 }
 
 #[test]
-fn an_error_says_what_each_backend_lacks_and_what_to_do() {
+fn errors_name_what_each_backend_lacks_and_give_advice() {
     let of = |major, minor| Some(CudaRelease::new(major, minor));
     let library = |nvjitlink| KnownTools { nvjitlink, ..TOOLKIT };
     assert_eq!(
@@ -223,7 +224,7 @@ fn an_error_says_what_each_backend_lacks_and_what_to_do() {
     );
     let tools = KnownTools { driver: Some(of(12, 4)), ..library(of(12, 2)) };
     let all = error("lto-ir 13.0", tools, BackendChoice::Auto);
-    assert!(all.starts_with("nothing here can link the code for sm_90: "), "{all}");
+    assert!(all.starts_with("no available backend can link the code for sm_90: "), "{all}");
     for part in [
         "LTO-IR to link, which ptxas does not read",
         "LTO-IR 1.65 is newer than nvJitLink 12.2, which knows 1.59",
@@ -235,27 +236,27 @@ fn an_error_says_what_each_backend_lacks_and_what_to_do() {
     assert_eq!(error("bitcode", NO_TOOLKIT, BackendChoice::Auto), "ptxas not found");
     let driver = error("bitcode", TOOLKIT, BackendChoice::Only(Backend::Driver));
     assert_eq!(driver, "--offload-backend=driver cannot link the code for sm_90: driver not found");
-    // The library would help here, so that it is mentioned.
+    // The library is mentioned because it would help here.
     let partitions = error("partitions", WHEEL, BackendChoice::Auto);
     assert!(partitions.contains("there is no nvlink") && partitions.ends_with("; nvJitLink not found"), "{partitions}");
 }
 
 #[test]
-fn reasons() {
+fn decisions_give_their_reason() {
     let of = |kind, tools: KnownTools, choice| choose(&needs(kind), &tools.facts(), choice).unwrap();
     let library = |tools| KnownTools { nvjitlink: Some(CudaRelease::new(13, 0)), ..tools };
     let with_driver = KnownTools { driver: Some(None), ..TOOLKIT };
     let only_driver = BackendChoice::Only(Backend::Driver);
     for (kind, tools, choice, backend, expected) in [
         ("bitcode", TOOLKIT, BackendChoice::Auto, Backend::Ptxas, "it can do the whole link and needs no driver"),
-        ("cubins", TOOLKIT, BackendChoice::Auto, Backend::Ptxas, "machine code needs joining alone"),
-        ("bitcode", library(NO_TOOLKIT), BackendChoice::Auto, Backend::NvJitLink, "ptxas is not there"),
+        ("cubins", TOOLKIT, BackendChoice::Auto, Backend::Ptxas, "only machine code has to be linked"),
+        ("bitcode", library(NO_TOOLKIT), BackendChoice::Auto, Backend::NvJitLink, "ptxas was not found"),
         (
             "partitions",
             library(WHEEL),
             BackendChoice::Auto,
             Backend::NvJitLink,
-            "several pieces must be joined, and there is no nvlink",
+            "several objects must be linked, and there is no nvlink",
         ),
         (
             "lto-ir 13.0",
@@ -264,7 +265,7 @@ fn reasons() {
             Backend::NvJitLink,
             "there is LTO-IR to link, which ptxas does not read",
         ),
-        ("bitcode", with_driver, only_driver, Backend::Driver, "--offload-backend=driver asks for it"),
+        ("bitcode", with_driver, only_driver, Backend::Driver, "--offload-backend=driver selects it"),
     ] {
         let decision = of(kind, tools, choice);
         assert_eq!((decision.backend, &*decision.reason), (backend, expected), "{kind}");
@@ -275,7 +276,7 @@ fn reasons() {
 fn a_decision_names_the_program_that_runs() {
     let shown = |kind| choose(&needs(kind), &TOOLKIT.facts(), BackendChoice::Auto).unwrap().to_string();
     assert_eq!(shown("bitcode"), "sm_90: ptxas 13.0 (ptxas): it can do the whole link and needs no driver");
-    assert_eq!(shown("cubins"), "sm_90: nvlink (nvlink): machine code needs joining alone");
+    assert_eq!(shown("cubins"), "sm_90: nvlink (nvlink): only machine code has to be linked");
 }
 
 #[test]

@@ -1,29 +1,27 @@
-//! Which machine code and which PTX go into the image. PURE: tested by tables.
+//! Decides which machine code and which PTX go into the image. Pure, and tested with tables.
 //!
-//! There is no one true choice: the newest runs best on the next GPU, the oldest reaches furthest, all is
-//! big. So it is the user's, and without a word of theirs there is machine code for every target and no PTX,
-//! as with clang 22.
+//! No choice of PTX is best for everyone: PTX of the newest target runs fastest on later GPUs, PTX of the oldest runs on most
+//! GPUs, and PTX of all targets is large. The user therefore decides; by default the image gets machine code for every target and
+//! the PTX that files request, which is none with clang 22's defaults.
 
 use offload_bundle::arch::{ArchFeature, GpuArch};
 
 use crate::cli::values::{PtxPolicy, SassPolicy};
-use crate::device::recorded_ptx_flags::{self, FileWishes};
+use crate::device::recorded_ptx_flags::{self, RecordedFlags};
 use crate::device::targets::{Code, TargetImages};
 use crate::diag::error::Errors;
-
-/// How many files a message names.
-const FILES_SHOWN: usize = 3;
+use crate::plan::error::{Error, NoSource};
 
 /// One entry of the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Its architecture.
+    /// The architecture that it is for.
     pub arch: GpuArch,
-    /// The target whose linked IR it is made of.
+    /// The target whose linked code it is generated from.
     pub from: GpuArch,
 }
 
-/// Everything that the image gets, of all targets.
+/// All entries of the image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageEntries {
     /// Machine code.
@@ -50,132 +48,120 @@ impl ImageEntries {
     }
 }
 
-/// Decides what PTX the image gets, highest architecture first, and what there is to say about it. `files` are
-/// the wishes of the files, or of the link line under [`PtxPolicy::Line`].
+/// Decides what PTX the image gets, highest architecture first, and returns it with warnings. `files` are the flags that the
+/// files record, or under [`PtxPolicy::Line`] those of the link line.
 ///
 /// # Errors
-/// PTX that cannot be made, files that contradict each other where they decide.
+/// PTX that cannot be generated. Conflicting flags, if the policy follows them.
 pub fn ptx(
     policy: &PtxPolicy,
     targets: &[TargetImages<'_>],
-    files: &[FileWishes],
+    files: &[RecordedFlags],
 ) -> Result<(Vec<Entry>, Vec<String>), Errors> {
     let archs: Vec<GpuArch> = targets.iter().map(|target| target.arch).collect();
-    let wished = || archs.iter().copied().filter(|arch| recorded_ptx_flags::about(*arch, files).wants()).collect();
-    let wanted = match policy {
+    let is_recorded = |arch: &GpuArch| recorded_ptx_flags::summarize(*arch, files).includes_ptx();
+    let requested = match policy {
         PtxPolicy::None => Vec::new(),
         PtxPolicy::All => archs.clone(),
         PtxPolicy::List(list) => list.clone(),
         PtxPolicy::Newest => portable(&archs).into_iter().max().into_iter().collect(),
         PtxPolicy::Oldest => portable(&archs).into_iter().min().into_iter().collect(),
-        PtxPolicy::Objects | PtxPolicy::Line => wished(),
+        PtxPolicy::Objects | PtxPolicy::Line => archs.iter().copied().filter(is_recorded).collect(),
     };
-    let mut notes = agreement(policy, &archs, files)?;
-    let entries = entries(wanted, |arch| {
-        let made = source(arch, targets).and_then(ir_of);
-        let name = arch.virtual_name();
-        match made {
-            // A wish is no order: clang itself ignores it for machine code.
-            Err(why) if *policy == PtxPolicy::Objects => {
-                notes.push(format!("files wish for PTX of {name}, which cannot be made: {why}"));
-                Ok(None)
-            }
-            Err(why) => Err(format!("--offload-ptx: PTX for {name} cannot be made: {why}")),
-            Ok(from) => Ok(Some(from)),
+    let mut warnings = check_flags(policy, &archs, files)?;
+    let entries = entries(requested, |arch| match source(arch, targets).and_then(ir_of) {
+        // A recorded flag is only a request, which clang itself ignores for machine code.
+        Err(reason) if *policy == PtxPolicy::Objects => {
+            let name = arch.virtual_name();
+            warnings.push(format!("files request PTX for {name}, which cannot be generated: {reason}"));
+            Ok(None)
         }
+        Err(reason) => Err(Error::Ptx { arch, reason }),
+        Ok(from) => Ok(Some(from)),
     })?;
-    Ok((entries, notes))
+    Ok((entries, warnings))
 }
 
-/// Where the files decide, contradictions are errors; beside an explicit policy they are worth a warning.
-fn agreement(policy: &PtxPolicy, archs: &[GpuArch], files: &[FileWishes]) -> Result<Vec<String>, Errors> {
+/// Diagnoses conflicting and missing flags. A conflict is an error if the policy follows the flags, and a warning otherwise.
+fn check_flags(policy: &PtxPolicy, archs: &[GpuArch], files: &[RecordedFlags]) -> Result<Vec<String>, Errors> {
     let mut errors = Errors::default();
-    let mut notes = Vec::new();
-    for arch in archs {
-        let opinion = recorded_ptx_flags::about(*arch, files);
-        match (opinion.contradiction(), policy) {
-            (Some(text), PtxPolicy::Objects) => errors.push(format_args!(
-                "the files contradict each other about PTX of {}: {text}; compile them alike, or decide with --offload-ptx=",
-                arch.virtual_name()
-            )),
-            (Some(text), _) => notes.push(format!("the files contradict each other about PTX of {}: {text}", arch.virtual_name())),
-            (None, PtxPolicy::Objects) => notes.extend(opinion.silence().map(|files| {
-                format!("PTX of {} is put in, as some files wish; {files} say nothing about it", arch.virtual_name())
+    let mut warnings = Vec::new();
+    for arch in archs.iter().copied() {
+        let summary = recorded_ptx_flags::summarize(arch, files);
+        let name = arch.virtual_name();
+        match (summary.conflict(), policy) {
+            (Some(conflict), PtxPolicy::Objects) => errors.extend(Error::ConflictingFlags { arch, conflict }),
+            (Some(conflict), _) => {
+                warnings.push(format!("the files contradict each other about PTX of {name}: {conflict}"));
+            }
+            (None, PtxPolicy::Objects) => warnings.extend(summary.silent_files().map(|silent| {
+                format!("the image gets PTX for {name} because some files request it; no such request is recorded in {silent}")
             })),
             (None, _) => {}
         }
     }
-    errors.or(notes)
+    errors.or(warnings)
 }
 
 /// Decides what machine code the image gets, highest architecture first.
 ///
 /// # Errors
-/// Machine code that cannot be made, with what to do.
+/// Machine code that cannot be generated, with advice.
 pub fn sass(policy: &SassPolicy, targets: &[TargetImages<'_>]) -> Result<Vec<Entry>, Errors> {
-    let wanted = match policy {
+    let requested = match policy {
         SassPolicy::None => Vec::new(),
         SassPolicy::All => targets.iter().map(|target| target.arch).collect(),
         SassPolicy::List(list) => list.clone(),
     };
-    entries(wanted, |arch| {
-        let failed = |why| format!("--offload-sass: machine code for {arch} cannot be made: {why}");
+    entries(requested, |arch| {
+        let failed = |reason| Error::Sass { arch, reason };
         let target = source(arch, targets).map_err(failed)?;
-        // What was compiled for the very target needs no IR.
+        // Code that was compiled for exactly this target may have any form.
         if target.arch == arch { Ok(Some(arch)) } else { ir_of(target).map(Some).map_err(failed) }
     })
 }
 
+/// Pairs each requested architecture, highest first, with the target that `from` returns for it.
 fn entries(
-    mut wanted: Vec<GpuArch>,
-    mut from: impl FnMut(GpuArch) -> Result<Option<GpuArch>, String>,
+    mut requested: Vec<GpuArch>,
+    mut from: impl FnMut(GpuArch) -> Result<Option<GpuArch>, Error>,
 ) -> Result<Vec<Entry>, Errors> {
-    wanted.sort();
-    wanted.dedup();
+    requested.sort();
+    requested.dedup();
     let mut errors = Errors::default();
     let mut entries = Vec::new();
-    for arch in wanted.into_iter().rev() {
+    for arch in requested.into_iter().rev() {
         match from(arch) {
             Ok(from) => entries.extend(from.map(|from| Entry { arch, from })),
-            Err(error) => errors.push(error),
+            Err(error) => errors.extend(error),
         }
     }
     errors.or(entries)
 }
 
-/// The targets whose PTX later GPUs can use; all of them, if none is such.
+/// Selects the targets whose PTX later GPUs can use, or all targets if there is no such target.
 fn portable(archs: &[GpuArch]) -> Vec<GpuArch> {
     let plain: Vec<GpuArch> = archs.iter().copied().filter(|arch| arch.feature == ArchFeature::Plain).collect();
     if plain.is_empty() { archs.to_vec() } else { plain }
 }
 
-/// The target to make code for `arch` of: itself, else the highest plain one below it. Code for an 'a' or 'f'
-/// target may use what others lack.
-fn source<'t, 'a>(arch: GpuArch, targets: &'t [TargetImages<'a>]) -> Result<&'t TargetImages<'a>, String> {
+/// Selects the target whose code is compiled for `arch`: `arch` itself, else the highest plain target below it. Code for an `a`
+/// or `f` target may use instructions that other targets lack.
+fn source<'t, 'a>(arch: GpuArch, targets: &'t [TargetImages<'a>]) -> Result<&'t TargetImages<'a>, NoSource> {
     let fits = |target: &&TargetImages<'_>| {
         target.arch == arch || (target.arch.feature == ArchFeature::Plain && target.arch.number <= arch.number)
     };
-    targets.iter().filter(fits).max_by_key(|target| (target.arch == arch, target.arch)).ok_or_else(|| {
-        let linked = targets.iter().map(|target| target.arch.to_string()).collect::<Vec<_>>().join(", ");
-        format!(
-            "the code is for {linked}, and none of these can be turned into it; compile with --offload-arch={arch} too"
-        )
-    })
+    let best = targets.iter().filter(fits).max_by_key(|target| (target.arch == arch, target.arch));
+    let linked = || targets.iter().map(|target| target.arch).collect();
+    best.ok_or_else(|| NoSource::Incompatible { arch, linked: linked() })
 }
 
-/// The target, if all its code is IR.
-fn ir_of(target: &TargetImages<'_>) -> Result<GpuArch, String> {
+/// Returns the target if all its code is IR.
+fn ir_of(target: &TargetImages<'_>) -> Result<GpuArch, NoSource> {
     let other: Vec<_> = target.images.iter().filter(|image| image.code != Code::Bitcode).collect();
     let Some(first) = other.first() else { return Ok(target.arch) };
-    let files: Vec<&str> = other.iter().map(|image| image.origin.file.as_str()).collect();
-    let count = files.len();
-    Err(format!(
-        "the code for {} comes as {} from {}{}; compile with -foffload-lto",
-        target.arch,
-        first.code.name(),
-        files[..count.min(FILES_SHOWN)].join(", "),
-        if count > FILES_SHOWN { format!(" and {} more", count - FILES_SHOWN) } else { String::new() }
-    ))
+    let files = other.iter().map(|image| image.origin.file.clone()).collect();
+    Err(NoSource::NotIr { target: target.arch, code: first.code, files })
 }
 
 #[cfg(test)]
@@ -204,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn policies() {
+    fn ptx_policies() {
         for (policy, archs, expected) in [
             ("none", &["sm_90", "sm_80"][..], ""),
             ("objects", &["sm_90", "sm_80"], ""),
@@ -219,7 +205,7 @@ mod tests {
             ("compute_90a", &["sm_80"], "compute_90a<-sm_80"),
             ("compute_75", &["sm_80"], "error"),
             ("compute_90", &["sm_90a"], "error"),
-            // A target that is in no table.
+            // A target that is unknown to the tables.
             ("newest", &["sm_130", "sm_90"], "compute_130<-sm_130"),
             ("compute_130", &["sm_90"], "compute_130<-sm_90"),
         ] {
@@ -228,13 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn machine_code_gives_no_ptx_and_nonsense_no_policy() {
+    fn ptx_is_not_generated_from_machine_code() {
         let errors = ptx(&PtxPolicy::All, &[target("sm_90", Code::Cubin)], &[]).unwrap_err();
-        assert!(format!("{errors:?}").contains("machine code from a.o; compile with -foffload-lto"), "{errors:?}");
+        assert!(errors.to_string().contains("machine code from a.o; compile with -foffload-lto"), "{errors}");
     }
 
     #[test]
-    fn machine_code_is_made_for_what_was_compiled_and_for_what_is_asked() {
+    fn machine_code_policies() {
         let targets = [target("sm_90", Code::Cubin), target("sm_80", Code::Bitcode)];
         let decided = |policy: &str| {
             let entries = sass(&SassPolicy::parse(policy).unwrap(), &targets);
@@ -246,7 +232,7 @@ mod tests {
             ("all", Some("sm_90<-sm_90 sm_80<-sm_80")),
             ("none", Some("")),
             ("sm_86,sm_89", Some("sm_89<-sm_80 sm_86<-sm_80")),
-            // Its code is machine code for another generation.
+            // The best source, sm_90, is machine code of another generation.
             ("sm_100", None),
             ("sm_75", None),
         ] {

@@ -1,4 +1,4 @@
-//! What every platform's device links share.
+//! The request and the resources that the device links of all platforms share.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::sys::jobserver::Limit;
 use crate::sys::process::Mode;
 use crate::sys::temp_files::TempFiles;
 
-/// What the user requested.
+/// The user's request.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The program's name in messages.
@@ -23,33 +23,33 @@ pub struct Request<'a> {
     pub device: &'a DeviceOptions,
     /// The file that the link writes.
     pub output: &'a Path,
-    /// Whether commands are shown and run.
+    /// Whether commands are printed and run.
     pub mode: Mode,
 }
 
 /// The resources of a link that runs.
 pub struct LinkContext<'a> {
-    /// What the user requested.
+    /// The user's request.
     pub request: Request<'a>,
-    /// Where intermediate files go.
+    /// The folder of intermediate files.
     pub temp_files: &'a TempFiles,
-    /// The host linker, or why there is none.
+    /// The host linker, or the error if none was found.
     pub host_linker: &'a Result<PathBuf, Errors>,
-    /// How many jobs run at a time.
+    /// The number of jobs that may run at a time.
     pub limit: &'a Limit,
     /// Names that the host program registers with the runtime.
     pub registered: &'a HashSet<String>,
-    /// Notes for `--offload-stats`.
+    /// Records measurements for `--offload-stats`.
     pub recorder: &'a Recorder,
-    /// Where the plan goes before it runs.
+    /// Prints the plan before it runs.
     pub plan: &'a PlanPrinter<'a>,
 }
 
 impl LinkContext<'_> {
-    /// The host linker.
+    /// Returns the host linker.
     ///
     /// # Errors
-    /// There is none.
+    /// None was found.
     pub fn host_linker(&self) -> Result<&Path, Errors> {
         self.host_linker.as_deref().map_err(Clone::clone)
     }

@@ -1,4 +1,4 @@
-//! `--offload-plan`: the plan of the device links, printed before they run. The field names are the keys of the JSON form.
+//! `--offload-plan`: prints the plan of the device links before they run. The field names are the keys of the JSON form.
 
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,7 @@ const NAME_WIDTH: usize = 100;
 /// The plan of a link.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct PlanReport {
-    /// The program, library or bundle.
+    /// The program, library or bundle that the link writes.
     pub output: String,
     /// The archive members whose device code is linked.
     pub members: Vec<MemberReport>,
@@ -26,14 +26,14 @@ pub struct PlanReport {
     pub targets: Vec<TargetReport>,
 }
 
-/// An archive member, and why it is linked.
+/// An archive member and the reason for linking it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MemberReport {
     /// `archive(member)`.
     pub file: String,
-    /// The symbol that it is linked for.
+    /// A referenced symbol that it defines.
     pub symbol: String,
-    /// `host` or `device`: whose symbol it is.
+    /// Whether that is a `host` or a `device` symbol.
     pub of: &'static str,
 }
 
@@ -46,19 +46,19 @@ pub struct TargetReport {
     pub target: String,
     /// The images, in link order.
     pub images: Vec<ImageReport>,
-    /// The result is in the cache: nothing is read or compiled.
+    /// Whether the result is in the cache, so that nothing is read or compiled.
     pub cached: bool,
-    /// Which definition of each symbol prevails.
+    /// The prevailing definition of each symbol.
     pub symbols: Vec<SymbolReport>,
     /// Machine code that is generated from this target's code.
     pub sass: Vec<String>,
     /// PTX that is generated from it.
     pub ptx: Vec<String>,
-    /// What generates machine code, and why it was chosen.
+    /// The backend that generates machine code.
     pub backend: Option<BackendReport>,
     /// Why the program is compiled in one piece, if there is a reason beside its size.
     pub not_cut: Option<String>,
-    /// What runs, in the order of the partitions.
+    /// The jobs that run, in the order of the partitions.
     pub jobs: Vec<JobReport>,
 }
 
@@ -67,31 +67,31 @@ pub struct TargetReport {
 pub struct ImageReport {
     /// Path, with the archive member in parentheses.
     pub file: String,
-    /// Its place in the file; none inside bitcode.
+    /// Offset in the file; none for an image inside bitcode.
     pub offset: Option<u64>,
     /// The form of the code.
     pub code: &'static str,
 }
 
-/// A symbol and who defines it.
+/// A symbol and its prevailing definition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SymbolReport {
     /// Its name.
     pub symbol: String,
-    /// The image whose definition prevails, by its place in `images`.
+    /// The image whose definition prevails, as an index into `images`.
     pub image: usize,
     /// Whether it stays visible in the linked code.
     pub visible: bool,
 }
 
-/// A backend.
+/// A backend and the reason for it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BackendReport {
-    /// As `--offload-backend` names it.
+    /// Its name, as in `--offload-backend=`.
     pub name: &'static str,
-    /// Its file.
+    /// Its program or library.
     pub file: String,
-    /// Why this one.
+    /// The reason for the choice.
     pub reason: String,
 }
 
@@ -100,11 +100,11 @@ pub struct BackendReport {
 pub struct JobReport {
     /// `worker`, or `thread` for a program that is compiled in this process.
     pub runs_in: &'static str,
-    /// The kernels; none: all of the program, or what the kernels of other partitions share.
+    /// The kernels. Empty for a monolithic link, and for a partition of functions that the kernels of others share.
     pub kernels: Vec<String>,
-    /// Instructions before optimization, estimated by size for a whole program.
+    /// Instructions before optimization; for a monolithic link, an estimate from the size of the bitcode.
     pub instructions: u64,
-    /// How many units it takes code from.
+    /// Number of units that it takes code from.
     pub units: usize,
 }
 
@@ -159,7 +159,7 @@ impl TargetReport {
     }
 }
 
-/// Collects the plans of all platforms, which are made side by side, and prints the whole when the last has arrived.
+/// Collects the plans of all platforms, which run in parallel, and prints them together when the last has arrived.
 pub struct PlanPrinter<'a> {
     program: &'a str,
     requested: Option<&'a ReportRequest>,
@@ -168,17 +168,18 @@ pub struct PlanPrinter<'a> {
 
 struct State {
     report: PlanReport,
-    /// Platforms whose plans have not arrived.
+    /// Number of platforms whose plans have not arrived.
     missing: usize,
 }
 
 impl<'a> PlanPrinter<'a> {
-    /// Prints a plan if it was requested. `report` has everything but the targets of so many `platforms`.
+    /// Creates a printer that waits for the targets of `platforms` platforms and adds them to `report`. Without a request it
+    /// prints nothing.
     pub fn new(program: &'a str, requested: Option<&'a ReportRequest>, report: PlanReport, platforms: usize) -> Self {
         PlanPrinter { program, requested, state: Mutex::new(State { report, missing: platforms }) }
     }
 
-    /// Takes the plan of one platform, which is made only if anyone will read it.
+    /// Adds the plan of one platform. `targets` is called only if the plan was requested.
     ///
     /// # Errors
     /// The file that the plan goes to cannot be written.
@@ -190,7 +191,7 @@ impl<'a> PlanPrinter<'a> {
         if state.missing > 0 {
             return Ok(());
         }
-        // Platforms arrive in any order.
+        // The platforms finish in any order.
         state.report.targets.sort_by(|one, other| one.platform.cmp(other.platform));
         print(self.program, requested, &state.report)
     }

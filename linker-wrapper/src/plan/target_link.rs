@@ -15,10 +15,11 @@ use crate::device::symbol_errors;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::plan::backend::CodegenNeeds;
+use crate::plan::error::Error;
 use crate::plan::image_policy::ImageEntries;
 use crate::profile::span;
 
-/// What is known of a target's code.
+/// The facts about a target's code that the plan is made from.
 pub struct TargetFacts<'f> {
     /// The images.
     pub target: &'f TargetImages<'f>,
@@ -28,33 +29,33 @@ pub struct TargetFacts<'f> {
     pub references: Option<References<'f>>,
     /// Libraries that define device functions.
     pub libraries: &'f dyn Libraries,
-    /// The functions of an image, by its index, that reference a name; for messages.
+    /// Finds the functions of an image, by its index, that reference a name; for error messages.
     pub users: &'f dyn Fn(usize, &str) -> Vec<String>,
 }
 
-/// What a cut is made from.
+/// The references that a program is cut into partitions by.
 pub struct References<'f> {
-    /// Of each bitcode unit.
+    /// The reference graph of each bitcode unit.
     pub graphs: Vec<&'f ReferenceGraph>,
-    /// Different names of the units that depend on nothing but their content.
+    /// Unique names of the units, derived only from their content.
     pub tags: Vec<String>,
-    /// How large a partition should be.
+    /// The desired size of partitions.
     pub grain: Grain,
 }
 
-/// Libraries of CUDA that define device functions.
+/// The CUDA libraries that define device functions.
 pub trait Libraries {
     /// Whether libdevice defines the function.
     fn libdevice_defines(&self, name: &str) -> bool;
 
-    /// The device runtime's code for a target.
+    /// Reads the device runtime's code for a target.
     fn device_runtime(&self, arch: GpuArch) -> Option<DeviceLibrary>;
 }
 
-/// What the user requested of the link.
+/// The options of a target's link, and names from the host side.
 #[derive(Clone, Copy)]
 pub struct LinkRequest<'r> {
-    /// What the image gets, of all targets.
+    /// The entries of the image, of all targets.
     pub entries: &'r ImageEntries,
     /// Names that the host program registers with the runtime.
     pub registered: &'r HashSet<String>,
@@ -79,21 +80,21 @@ pub struct TargetLink {
     pub visible: BTreeSet<String>,
     /// NVIDIA's device runtime, if the code references it.
     pub device_library: Option<DeviceLibrary>,
-    /// What the backend must support.
+    /// What the backend has to support.
     pub needs: CodegenNeeds,
-    /// What is compiled. None: there is no bitcode. One that names no parts: all of it, in one piece.
+    /// The partitions to compile. Empty without bitcode; a single partition without parts stands for a monolithic link.
     pub partitions: Vec<Partition>,
     /// Why the program is compiled in one piece, if there is a reason beside its size.
     pub not_cut: Option<Monolithic>,
-    /// Instructions that the kernels reach: each counted once, and those that several partitions compile.
+    /// Number of instructions that the kernels reach, and of those that more than one partition compiles.
     pub instructions: Option<(u64, u64)>,
 }
 
 impl TargetLink {
-    /// Decides what is linked, and in which partitions.
+    /// Resolves the symbols and divides the code into partitions.
     ///
     /// # Errors
-    /// Names that are defined twice or not at all.
+    /// Duplicate and undefined symbols.
     pub fn plan(facts: &TargetFacts<'_>, request: LinkRequest<'_>) -> Result<Self, Errors> {
         let (target, arch) = (facts.target, facts.target.arch);
         let (resolution, device_library) = resolve_names(facts, request.entries)?;
@@ -147,11 +148,11 @@ fn cut(
     partition::cut(&program, references.grain)
 }
 
-/// The one partition of a program that is compiled in one piece.
+/// The single partition of a program that is compiled in one piece.
 fn whole(target: &TargetImages<'_>, visible: &BTreeSet<String>) -> Vec<Partition> {
     let bytes: u64 = target.of_code(Code::Bitcode).map(|(_, image)| image.bytes.len() as u64).sum();
     let has_bitcode = target.of_code(Code::Bitcode).next().is_some();
-    // Bitcode has some eight bytes for an instruction.
+    // An instruction takes about eight bytes of bitcode.
     let whole = Partition { parts: Vec::new(), keep: visible.clone(), kernels: Vec::new(), instructions: bytes / 8 };
     has_bitcode.then_some(whole).into_iter().collect()
 }
@@ -165,20 +166,17 @@ fn resolve_names(
     let mut resolution = resolve::resolve(&facts.symbols, &provided);
     let library = device_library(&mut resolution, arch, facts.libraries);
     if target.of_code(Code::LtoIr).next().is_some() {
-        // Only its own linker knows what LTO-IR defines, and reports what is missing.
+        // Only NVIDIA's linkers can read the symbols of LTO-IR; they report undefined ones.
         resolution.undefined.clear();
     }
     symbol_errors::unresolved(&resolution, target, facts.users)?;
     if library.is_some() && entries.has_more_than_own(arch) {
-        return Err(Errors::one(format_args!(
-            "kernels that launch kernels need NVIDIA's device runtime, which is machine code: the code for {arch} cannot become \
-             PTX or machine code of another target; leave out --offload-ptx and --offload-sass"
-        )));
+        return Err(Error::DeviceRuntime { arch }.into());
     }
     Ok((resolution, library))
 }
 
-/// NVIDIA's device runtime, if it defines something undefined, which then no longer counts as such.
+/// Returns NVIDIA's device runtime if it defines undefined symbols, and removes these from the resolution's undefined ones.
 fn device_library(resolution: &mut Resolution, arch: GpuArch, libraries: &dyn Libraries) -> Option<DeviceLibrary> {
     if resolution.undefined.is_empty() {
         return None;
@@ -189,8 +187,8 @@ fn device_library(resolution: &mut Resolution, arch: GpuArch, libraries: &dyn Li
     (resolution.undefined.len() < before).then_some(library)
 }
 
-/// What must stay visible after the merge: what the host registers, and what other code than bitcode defines or references.
-/// LTO-IR may reference anything.
+/// Names that must stay visible after the merge: those that the host registers, and those that other code than bitcode
+/// defines or references. LTO-IR may reference any name.
 fn visible_names(target: &TargetImages<'_>, symbols: &[UnitSymbols], registered: &HashSet<String>) -> BTreeSet<String> {
     let opaque = target.of_code(Code::LtoIr).next().is_some();
     let others = target.images.iter().zip(symbols).filter(|(image, _)| opaque || image.code != Code::Bitcode);
@@ -198,8 +196,9 @@ fn visible_names(target: &TargetImages<'_>, symbols: &[UnitSymbols], registered:
     registered.iter().cloned().chain(of_others).collect()
 }
 
-/// What the backend must support. `partitions` are compiled from bitcode; `library`: the device runtime is linked, too.
-/// Only nvlink knows which of its options are valid, so with any of them it runs even for an object that needs no linking.
+/// Determines what the backend has to support. `partitions` is the number of partitions compiled from bitcode, and `library` is
+/// whether the device runtime is linked. Only nvlink can validate its own options, so with any of them it runs even for an object
+/// that needs no linking.
 pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, options: &DeviceOptions) -> CodegenNeeds {
     let others = target.images.iter().filter(|image| image.code != Code::Bitcode).count();
     let unlinked =
@@ -210,14 +209,14 @@ pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, option
         lto_ir: target.of_code(Code::LtoIr).filter_map(|(_, image)| ltoir::version(image.bytes)).max(),
         joins: others + partitions + usize::from(library) > 1
             || !options.nvlink_arguments.is_empty()
-            // The driver does not run it as it is.
+            // The driver does not run a relocatable cubin.
             || target.of_code(Code::Cubin).any(unlinked),
         lto: options.lto,
         ..CodegenNeeds::none(target.arch)
     }
 }
 
-/// The most that the backend can have to support, as far as the forms of the code tell.
+/// The upper bound of what the backend has to support, judged only by the forms of the code.
 pub fn most_needs(target: &TargetImages<'_>, options: &DeviceOptions) -> CodegenNeeds {
     let bitcode = target.of_code(Code::Bitcode).next().is_some();
     CodegenNeeds { joins: true, ..needs(target, usize::from(bitcode), true, options) }

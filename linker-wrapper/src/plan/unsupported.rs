@@ -1,16 +1,15 @@
-//! Why a backend does not support a link, and the errors made of such reasons.
+//! Why a backend does not support a link.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use offload_bundle::arch::{CudaRelease, GpuArch, LtoIrVersion, PtxVersion};
 
-use crate::cli::values::{Backend, Part};
+use crate::cli::values::Backend;
 
 /// Why a backend does not support a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsupported {
-    /// The tool was not found or cannot be loaded: the error, which says what to do.
+    /// The tool was not found or cannot be loaded: the error, which includes advice.
     Absent(String),
     /// Several objects have to be linked, and there is no nvlink.
     NoNvlink,
@@ -37,31 +36,6 @@ pub struct Rejected {
     pub reason: Unsupported,
 }
 
-/// No backend that may be used supports a link.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// `--offload-backend=auto`, and one reason alone helps the user.
-    #[error("{0}")]
-    Only(Rejected),
-    /// `--offload-backend=auto`.
-    #[error("nothing here can link the code for {arch}: {}", joined(.rejected))]
-    NoBackend { arch: GpuArch, rejected: Vec<Rejected> },
-    /// `--offload-backend` with a name.
-    #[error("--offload-backend={} cannot link the code for {arch}: {}", .backend.option(), joined(.rejected))]
-    Selected { backend: Backend, arch: GpuArch, rejected: Vec<Rejected> },
-    /// The tool was named by an option of its own.
-    #[error(
-        "{}{path} cannot link the code for {arch}: {rejected}, leave the option out, or choose another tool with \
-         --offload-backend=",
-        .part.option()
-    )]
-    Named { part: Part, path: PathBuf, arch: GpuArch, rejected: Rejected },
-}
-
-fn joined(rejected: &[Rejected]) -> String {
-    rejected.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
-
 impl fmt::Display for Rejected {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let advice = self.reason.advice(self.backend);
@@ -73,15 +47,15 @@ impl fmt::Display for Rejected {
 }
 
 impl Unsupported {
-    /// The reason alone, for the report.
+    /// Describes the reason without advice, for the report.
     pub fn text(&self, backend: Backend) -> String {
         let tool = |release: &CudaRelease| match backend {
             Backend::Driver => format!("this driver (CUDA {release})"),
             _ => format!("{backend} {release}"),
         };
         match self {
-            Unsupported::Absent(_) => format!("{backend} is not there"),
-            Unsupported::NoNvlink => "several pieces must be joined, and there is no nvlink".to_owned(),
+            Unsupported::Absent(_) => format!("{backend} was not found"),
+            Unsupported::NoNvlink => "several objects must be linked, and there is no nvlink".to_owned(),
             Unsupported::NoLtoIr => format!("there is LTO-IR to link, which {backend} does not read"),
             Unsupported::LtoOff => "there is LTO-IR to link, and link-time optimization is off (-fno-lto)".to_owned(),
             Unsupported::LtoIrNewer { version, known, release } => {
@@ -95,12 +69,12 @@ impl Unsupported {
                 format!("{arch} needs PTX {needed}{first}, and {} knows {known}", tool(release))
             }
             Unsupported::TargetOlder { arch, oldest, release } => {
-                format!("{} makes no code for {arch}, only from {oldest} on", tool(release))
+                format!("{} generates no code for {arch}, only for {oldest} and later", tool(release))
             }
         }
     }
 
-    /// What the user can do about it.
+    /// Advises the user.
     fn advice(&self, backend: Backend) -> &str {
         match (self, backend) {
             (Unsupported::Absent(reason), _) => reason,

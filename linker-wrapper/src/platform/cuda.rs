@@ -13,7 +13,7 @@ use offload_bundle::{cubin, ltoir, ptx};
 use crate::cli::device_options::CUDA_TRIPLE;
 use crate::cli::values::{Part, PtxPolicy};
 use crate::codegen::Backends;
-use crate::device::recorded_ptx_flags::FileWishes;
+use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::device::{cudadevrt, device_files, recorded_ptx_flags};
 use crate::diag::error::{Errors, both};
@@ -78,7 +78,7 @@ struct CudaLink<'a> {
     /// What the fatbin gets.
     entries: ImageEntries,
     /// The PTX flags that the files record, or those of the link line.
-    flags: Vec<FileWishes>,
+    flags: Vec<RecordedFlags>,
     warnings: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> CudaLink<'a> {
         let (targets, mut warnings) = setup.line_code.add_to(group(&setup.images)?, &device.roots)?;
         warnings.extend(device.unknown.iter().map(|word| format!("{word} has no effect on this device link")));
         let flags = match options.ptx_policy {
-            PtxPolicy::Line => recorded_ptx_flags::of_line(&options.include_ptx),
+            PtxPolicy::Line => recorded_ptx_flags::of_link_line(&options.include_ptx),
             _ => recorded_ptx_flags::read(setup.inputs, &setup.images),
         };
         let sass = image_policy::sass(&options.sass_policy, &targets);
@@ -179,7 +179,7 @@ struct CudaProducts<'p> {
 impl Products for CudaProducts<'_> {
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
         let CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, .. } = self.plan;
-        let linked = Linked { targets, sass, ptx, wishes: flags, choices: &self.choices };
+        let linked = Linked { targets, sass, ptx, flags, choices: &self.choices };
         bundle(&Parts::of_targets(&self.linked), linked, context)
     }
 

@@ -46,8 +46,8 @@ enum Error {
 type Diagnose<'a> = &'a dyn Fn(&[OsString]) -> Result<u8, Errors>;
 
 /// The report on a crash, if this process was started to make it.
-pub fn requested(words: &[OsString], diagnose: Diagnose<'_>) -> Option<Errors> {
-    let [_, flag, signal, activity, folder, output, line @ ..] = words else { return None };
+pub fn report_if_requested(arguments: &[OsString], diagnose: Diagnose<'_>) -> Option<Errors> {
+    let [_, flag, signal, activity, folder, output, line @ ..] = arguments else { return None };
     if flag != REPORT_FLAG {
         return None;
     }
@@ -55,7 +55,7 @@ pub fn requested(words: &[OsString], diagnose: Diagnose<'_>) -> Option<Errors> {
     let (signal, activity) = (signal.to_string_lossy(), activity.to_string_lossy());
     let errors = error(signal.trim_start_matches('0'), &activity).into();
     if folder == worker::FLAG {
-        worker::answer(&errors);
+        worker::reply_with_errors(&errors);
         return Some(Errors::default());
     }
     temp_files::remove_leftovers_of_crashed_link(Path::new(folder), Path::new(output));
@@ -80,7 +80,7 @@ const ABORTED: &str = "06";
 
 /// Replaces this process by a fresh copy that looks for the code that LLVM cannot compile. Returns only if that is
 /// impossible.
-pub fn take_over(reason: &str) {
+pub fn restart(reason: &str) {
     let line: Vec<OsString> = std::env::args_os().collect();
     // An argument cannot hold a NUL.
     let activity = format!("{GAVE_UP}{}", reason.replace('\0', ""));
@@ -90,7 +90,7 @@ pub fn take_over(reason: &str) {
 }
 
 /// The error of a link that LLVM ended with this message, where the cause is unknown.
-pub fn gave_up(reason: &str) -> Errors {
+pub fn fatal_error(reason: &str) -> Errors {
     Error::GaveUp { reason: reason.to_owned() }.into()
 }
 

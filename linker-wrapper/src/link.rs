@@ -60,11 +60,11 @@ enum Error {
 ///
 /// # Errors
 /// Everything that was found wrong.
-pub fn run(words: &[OsString]) -> Result<u8, Errors> {
-    let persona = persona::of(words);
-    let line = response_file::expand(words.get(1..).unwrap_or_default())?;
+pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
+    let persona = persona::of(arguments);
+    let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
     let options = parse::parse(&line, persona)?;
-    let program = persona::program_name(words);
+    let program = persona::program_name(arguments);
     profile::begin(options.time_trace.as_deref(), options.time_trace_granularity, options.stats.is_some());
     let whole = span::traced("Execute linker wrapper", || program.clone());
     let outcome = run_options(&options, &program);
@@ -79,20 +79,20 @@ pub fn run(words: &[OsString]) -> Result<u8, Errors> {
 ///
 /// # Errors
 /// What was found.
-pub fn diagnose(words: &[OsString]) -> Result<u8, Errors> {
-    let line = response_file::expand(words.get(1..).unwrap_or_default())?;
-    let requested = parse::parse(&line, persona::of(words))?;
+pub fn diagnose(arguments: &[OsString]) -> Result<u8, Errors> {
+    let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
+    let requested = parse::parse(&line, persona::of(arguments))?;
     let options =
         Options { stats: None, report: None, plan: None, time_trace: None, jobs: Jobs::Number(1), ..requested };
     let options = Options { diagnosing: true, verbose: false, dry_run: false, save_temps: false, ..options };
     messages::mute_warnings();
-    run_options(&options, &persona::program_name(words))
+    run_options(&options, &persona::program_name(arguments))
 }
 
 /// Answers what can be answered without a link, then opens the inputs and links them.
 fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
-    if let Some(answer) = answer(options, program) {
-        return messages::answer(&answer).map(|()| 0);
+    if let Some(text) = query_output(options, program) {
+        return messages::answer(&text).map(|()| 0);
     }
     let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
     let device = device_words::read(options);
@@ -103,7 +103,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
         let host_linker = host_linker::find_with_source(options, program);
         return messages::answer(&print::table(&toolchain, host_linker)).map(|()| 0);
     }
-    ask_llvm(program, &device)?;
+    apply_llvm_options(program, &device)?;
 
     // LLVM reads host files of bitcode even before there is a folder to clean up.
     llvm_passes::crash::prepare(program, "");
@@ -147,7 +147,7 @@ fn link_inputs(
         drop(extraction);
         time_trace::end()?;
         if !handled {
-            warn_of_useless_words(&request, &[]);
+            warn_of_unused_arguments(&request, &[]);
         }
         report(&request, None)?;
         if let Some(requested) = options.plan.as_ref().filter(|_| !options.linker_query) {
@@ -177,11 +177,11 @@ fn link_inputs(
     if let Some(input) = overwritten {
         return Err(Error::OutputIsInput { file: input.to_owned() }.into());
     }
-    warn_of_useless_words(&request, &links);
+    warn_of_unused_arguments(&request, &links);
     drop(extraction);
 
     // From here on there is something to clean up.
-    llvm_passes::on_fatal_error(if options.diagnosing { give_up_for_good } else { give_up });
+    llvm_passes::on_fatal_error(if options.diagnosing { exit_with_fatal_error } else { restart_to_diagnose });
     let temp_files = TempFiles::new((options.save_temps && !mode.dry).then_some(output))?;
     llvm_passes::crash::prepare(program, &temp_files.folder().unwrap_or(Path::new("")).to_string_lossy());
     if !options.diagnosing {
@@ -243,7 +243,7 @@ fn report(request: &Request<'_>, report: Option<ImageReport>) -> Result<(), Erro
 }
 
 /// `--help` and `--version` under the wrapper's name.
-fn answer(options: &Options, program: &str) -> Option<String> {
+fn query_output(options: &Options, program: &str) -> Option<String> {
     let version = || {
         // clang -Wl,--version: a build system asks for the linker.
         let linkers = options.linker_path.as_ref().and_then(|_| host_linker::version(options, program));
@@ -258,7 +258,7 @@ fn answer(options: &Options, program: &str) -> Option<String> {
 }
 
 /// LLVM's own options; `-mllvm --help` is answered by LLVM itself, and so is an option that it does not know.
-fn ask_llvm(program: &str, device: &DeviceOptions) -> Result<(), Errors> {
+fn apply_llvm_options(program: &str, device: &DeviceOptions) -> Result<(), Errors> {
     if device.llvm_options.is_empty() {
         return Ok(());
     }
@@ -269,8 +269,8 @@ fn ask_llvm(program: &str, device: &DeviceOptions) -> Result<(), Errors> {
     Err(Error::LlvmOptions { options: device.llvm_options.join(" ") }.into())
 }
 
-/// Warns about words of `--device-linker=` that are for no target of this link. Libraries are for whoever references them.
-fn warn_of_useless_words(request: &Request<'_>, links: &[Box<dyn DeviceLink + '_>]) {
+/// Warns about arguments of `--device-linker=` that are for no target of this link. Libraries are for whoever references them.
+fn warn_of_unused_arguments(request: &Request<'_>, links: &[Box<dyn DeviceLink + '_>]) {
     let triples: Vec<&str> = links.iter().flat_map(|link| link.triples()).collect();
     for (triple, word) in &request.options.device_linker {
         let is_library = word.starts_with("-l") || word.starts_with("-L");
@@ -304,16 +304,16 @@ fn reject_unsupported(options: &Options) -> Result<(), Errors> {
 }
 
 /// LLVM cannot go on ("Cannot select", say): a fresh copy of this program looks for the reason.
-fn give_up(reason: &str) {
+fn restart_to_diagnose(reason: &str) {
     temp_files::clean_up();
-    crash_report::take_over(reason);
-    give_up_for_good(reason);
+    crash_report::restart(reason);
+    exit_with_fatal_error(reason);
 }
 
 /// LLVM cannot go on: say so, leave nothing behind.
 #[expect(clippy::exit, reason = "LLVM does not return from its error handler")]
-fn give_up_for_good(reason: &str) {
-    messages::print_errors("fatlink", &crash_report::gave_up(reason));
+fn exit_with_fatal_error(reason: &str) {
+    messages::print_errors("fatlink", &crash_report::fatal_error(reason));
     temp_files::clean_up();
     std::process::exit(1);
 }
@@ -442,8 +442,8 @@ impl Link<'_> {
         let replaced = options.relocatable.then_some(&*raw);
         let mut line = host_linker::line_with(options, objects, replaced);
         line.extend(host_linker::keeping_entries(linker, &line));
-        let words = fatbin_section::linker_words(linker, options, temp_files, mode, program)?;
-        line.extend(words.iter().cloned());
+        let arguments = fatbin_section::linker_words(linker, options, temp_files, mode, program)?;
+        line.extend(arguments.iter().cloned());
         let _linking = span::traced("Execute host linker", || linker.display().to_string());
         let written = replaced.unwrap_or(output);
         self.check_unchanged()?;
@@ -458,7 +458,7 @@ impl Link<'_> {
             && !mode.dry
             && let Some(file) = dependency_file::of_line(&line)
         {
-            let ours: Vec<PathBuf> = objects.iter().cloned().chain(words.iter().map(PathBuf::from)).collect();
+            let ours: Vec<PathBuf> = objects.iter().cloned().chain(arguments.iter().map(PathBuf::from)).collect();
             dependency_file::clean(&file, &ours, (written, output))?;
         }
         if code == 0 && options.relocatable && !mode.dry {

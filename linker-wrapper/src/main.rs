@@ -28,17 +28,18 @@ use sys::process;
 static ALLOCATOR: llvm_passes::out_of_memory::Allocator = llvm_passes::out_of_memory::Allocator;
 
 fn main() -> ExitCode {
-    let words: Vec<_> = std::env::args_os().collect();
-    if let Some(code) = worker::requested(&words).or_else(|| culprit::requested(&words)) {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if let Some(code) = worker::run_if_requested(&arguments).or_else(|| culprit::run_if_requested(&arguments)) {
         return ExitCode::from(code);
     }
-    let outcome = crash_report::requested(&words, &link::diagnose).map_or_else(|| link::run(&words), Err);
+    let outcome =
+        crash_report::report_if_requested(&arguments, &link::diagnose).map_or_else(|| link::run(&arguments), Err);
     process::stand_still_if_ending();
     llvm_passes::crash::forget_stream_errors();
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(errors) => {
-            messages::print_errors(&persona::program_name(&words), &errors);
+            messages::print_errors(&persona::program_name(&arguments), &errors);
             ExitCode::FAILURE
         }
     }

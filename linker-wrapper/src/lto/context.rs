@@ -23,7 +23,7 @@ pub struct LtoContext<'a> {
     /// What the image gets, of all targets.
     pub entries: &'a ImageEntries,
     /// Results of earlier links.
-    pub results: &'a ResultCache,
+    pub result_cache: &'a ResultCache,
     /// Memory for jobs.
     pub budget: &'a Budget,
     /// How much of it each needs.

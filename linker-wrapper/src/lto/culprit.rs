@@ -32,7 +32,7 @@ pub fn was_found() -> bool {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Trial {
     /// The job; its target and options count.
-    work: CompileJob,
+    job: CompileJob,
     /// Bitcode of the merged code, or of the optimized code.
     module: PathBuf,
     /// It is not optimized yet.
@@ -42,19 +42,19 @@ struct Trial {
 }
 
 /// Does the attempt, if that is what this process was started for. The exit code comes back.
-pub fn requested(words: &[OsString]) -> Option<u8> {
-    worker::answered(words, FLAG, Trial::run)
+pub fn run_if_requested(arguments: &[OsString]) -> Option<u8> {
+    worker::run_if_flagged(arguments, FLAG, Trial::run)
 }
 
 impl Trial {
     fn run(&self) -> Result<Reply, Errors> {
-        let work = &self.work;
-        worker::prepare_llvm(&work.llvm_options)?;
+        let job = &self.job;
+        worker::prepare_llvm(&job.llvm_options)?;
         let content = worker::open(&self.module)?;
         let session = Session::new();
         let module = session.read("the merged code", content.bytes())?;
         pipeline::keep_bodies(&module, &self.functions);
-        let target = work.target();
+        let target = job.target();
         if self.optimize {
             pipeline::optimize(&session, &module, target)?;
         } else {
@@ -65,44 +65,44 @@ impl Trial {
 }
 
 /// What to say of a job that failed: where LLVM is to blame, the function that it cannot compile.
-pub fn errors(failure: Failure, work: &CompileJob, stem: &str, temp_files: &TempFiles) -> Errors {
-    let found = failure.of_llvm.as_ref().and_then(|_| Search::new(work, stem, temp_files)?.find());
+pub fn explain(failure: Failure, job: &CompileJob, stem: &str, temp_files: &TempFiles) -> Errors {
+    let found = failure.llvm_reason.as_ref().and_then(|_| Search::new(job, stem, temp_files)?.find());
     found.unwrap_or(failure.errors)
 }
 
 /// The errors of a job that is run once more, to see what LLVM cannot compile; none if nothing is wrong with it.
-pub fn diagnosed(work: &CompileJob, stem: &str, temp_files: &TempFiles) -> Result<(), Errors> {
-    Search::new(work, stem, temp_files).and_then(|search| search.find()).map_or(Ok(()), Err)
+pub fn search(job: &CompileJob, stem: &str, temp_files: &TempFiles) -> Result<(), Errors> {
+    Search::new(job, stem, temp_files).and_then(|search| search.find()).map_or(Ok(()), Err)
 }
 
 /// A search in the code of one job.
-struct Search<'w> {
-    work: &'w CompileJob,
-    stem: &'w str,
-    temp_files: &'w TempFiles,
+struct Search<'j> {
+    job: &'j CompileJob,
+    stem: &'j str,
+    temp_files: &'j TempFiles,
     /// The code.
     module: PathBuf,
     /// LLVM fails when it optimizes; else when it generates code.
     optimize: bool,
 }
 
-impl<'w> Search<'w> {
+impl<'j> Search<'j> {
     /// Runs the job up to the generation of code, to see where it fails. `None`: before there is anything to search in.
-    fn new(work: &'w CompileJob, stem: &'w str, temp_files: &'w TempFiles) -> Option<Self> {
+    fn new(job: &'j CompileJob, stem: &'j str, temp_files: &'j TempFiles) -> Option<Self> {
         let file = |name: &str| temp_files.file(&format!("{stem}.search.{name}"));
         let (merged, optimized) = (file("merged.bc"), file("opt.bc"));
         let stages = Some((merged.clone(), optimized.clone()));
-        let first = CompileJob { emissions: Vec::new(), keep_stages: stages, ..work.clone() };
+        let first = CompileJob { emissions: Vec::new(), keep_stages: stages, ..job.clone() };
         let (module, optimize) = match worker::compile(&first, &file("json"), "code that LLVM failed on") {
             Ok(_) => (optimized, false),
-            Err(failure) => (failure.of_llvm.map(|_| merged)?, true),
+            Err(failure) => (failure.llvm_reason.map(|_| merged)?, true),
         };
-        module.exists().then_some(Search { work, stem, temp_files, module, optimize })
+        module.exists().then_some(Search { job, stem, temp_files, module, optimize })
     }
 
     fn find(&self) -> Option<Errors> {
         let graph = self.graph()?;
-        let (function, reason) = self.narrowed(self.candidates(&graph))?;
+        let (function, reason) = self.bisect(self.candidates(&graph))?;
         FOUND.store(true, Ordering::Relaxed);
         Some(self.message(&function, &reason, &graph).into())
     }
@@ -124,12 +124,12 @@ impl<'w> Search<'w> {
     }
 
     /// The one function that fails by itself, and LLVM's words.
-    fn narrowed(&self, mut names: Vec<String>) -> Option<(String, String)> {
+    fn bisect(&self, mut names: Vec<String>) -> Option<(String, String)> {
         let mut reason = self.fails(&names)?;
         while names.len() > 1 {
             let other = names.split_off(names.len() / 2);
-            if let Some(words) = self.fails(&names) {
-                reason = words;
+            if let Some(found) = self.fails(&names) {
+                reason = found;
             } else {
                 reason = self.fails(&other)?;
                 names = other;
@@ -143,9 +143,9 @@ impl<'w> Search<'w> {
         if self.optimize {
             functions.extend(self.callees());
         }
-        let trial = Trial { work: self.work.clone(), module: self.module.clone(), optimize: self.optimize, functions };
+        let trial = Trial { job: self.job.clone(), module: self.module.clone(), optimize: self.optimize, functions };
         let spec = self.temp_files.file(&format!("{}.search.json", self.stem));
-        worker::ask(FLAG, &trial, &spec, "code that LLVM failed on").err()?.of_llvm
+        worker::run_copy(FLAG, &trial, &spec, "code that LLVM failed on").err()?.llvm_reason
     }
 
     /// What kernels call, which is optimized with any of them.
@@ -159,17 +159,17 @@ impl<'w> Search<'w> {
         let kernel = graph.globals.iter().any(|global| global.name == function && global.role == Role::Kernel);
         let noun = if kernel { "kernel" } else { "function" };
         let caller = match calling_kernel(graph, function) {
-            Some(caller) if !kernel => format!(", which the kernel {} calls,", self.placed(&caller)),
+            Some(caller) if !kernel => format!(", which the kernel {} calls,", self.described(&caller)),
             _ => String::new(),
         };
         // What follows are the lines of LLVM's own representation.
         let reason = reason.lines().next().unwrap_or_default().trim();
-        let function = format!("{noun} {}{caller}", self.placed(function));
-        Error::Culprit { function, arch: self.work.arch, reason: reason.to_owned() }
+        let function = format!("{noun} {}{caller}", self.described(function));
+        Error::Culprit { function, arch: self.job.arch, reason: reason.to_owned() }
     }
 
     /// `'k(int)' (_Z1ki) of a.o`.
-    fn placed(&self, function: &str) -> String {
+    fn described(&self, function: &str) -> String {
         match self.unit_of(function) {
             Some((name, unit)) => format!("{} of {unit}", named(&name)),
             None => named(function),
@@ -178,8 +178,8 @@ impl<'w> Search<'w> {
 
     /// The unit that defines the function, and the name that it has there.
     fn unit_of(&self, function: &str) -> Option<(String, String)> {
-        let content = worker::open(&self.work.units).ok()?;
-        let units = self.work.unit_list(content.bytes()).ok()?;
+        let content = worker::open(&self.job.units).ok()?;
+        let units = self.job.unit_list(content.bytes()).ok()?;
         let mut names = names_in_units(function).into_iter();
         names.find_map(|name| {
             let session = Session::new();

@@ -32,22 +32,23 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
         targets.iter().zip(&copies).map(|(target, copy)| known_units(target, copy.as_ref(), context)).collect();
     let targets = targets.iter().zip(&copies).zip(&units);
     let targets: Vec<TargetImages<'_>> =
-        targets.map(|((target, copy), units)| in_copy(target, copy.as_ref(), units)).collect();
-    let fresh: Vec<Fresh<'_>> = (0..targets.len())
+        targets.map(|((target, copy), units)| with_copied_images(target, copy.as_ref(), units)).collect();
+    let uncached: Vec<Uncached<'_>> = (0..targets.len())
         .filter(|place| cached[*place].is_none())
-        .map(|place| Fresh { images: &targets[place], private: copies[place].as_ref() })
+        .map(|place| Uncached { images: &targets[place], private: copies[place].as_ref() })
         .collect();
     // Of the copies: an input may have changed since it was looked up.
-    let keys: Vec<_> = fresh.iter().map(|one| context.results.target_key(one.images, &context.key_inputs())).collect();
-    let linked = link_fresh(&fresh, &targets, context)?;
+    let keys: Vec<_> =
+        uncached.iter().map(|one| context.result_cache.target_key(one.images, &context.key_inputs())).collect();
+    let linked = link_uncached(&uncached, &targets, context)?;
     for (key, linked) in keys.iter().zip(&linked) {
         // Messages of tools are not part of what is kept: the tools print them when they run.
         if linked.diagnostics.is_empty() && !context.is_dry_run() {
-            context.results.put(key.as_ref(), &CachedTarget::of(linked));
+            context.result_cache.put(key.as_ref(), &CachedTarget::of(linked));
         }
     }
-    let cut = fresh.iter().filter(|one| target::may_be_cut(one.images, context));
-    cut.flat_map(|one| one.images.units()).for_each(|unit| context.results.keep_facts(unit));
+    let cut = uncached.iter().filter(|one| target::may_be_cut(one.images, context));
+    cut.flat_map(|one| one.images.units()).for_each(|unit| context.result_cache.keep_facts(unit));
     let mut linked = linked.into_iter();
     let all = targets.iter().zip(cached).map(|(target, cached)| {
         let linked = cached.or_else(|| linked.next()).unwrap_or_default();
@@ -58,21 +59,21 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
 }
 
 /// A target that no earlier link has left the result of.
-struct Fresh<'a> {
+struct Uncached<'a> {
     images: &'a TargetImages<'a>,
     /// The copy that the images are in, if results are kept.
     private: Option<&'a PrivateImages>,
 }
 
 /// Plans, compiles and joins targets. `all` targets of the link are checked for differences between their units meanwhile.
-fn link_fresh<'a>(
-    fresh: &'a [Fresh<'a>],
+fn link_uncached<'a>(
+    uncached: &'a [Uncached<'a>],
     all: &[TargetImages<'_>],
     context: &LtoContext<'_>,
 ) -> Result<Vec<LinkedTarget>, Errors> {
     let recorder = context.link.recorder;
-    let plan = |one: &'a Fresh<'a>| PlannedTarget::plan(one.images, one.private, context);
-    let planned = recorder.phase("symbols and partitions", || fresh.par_iter().map(plan).collect::<Vec<_>>());
+    let plan = |one: &'a Uncached<'a>| PlannedTarget::plan(one.images, one.private, context);
+    let planned = recorder.phase("symbols and partitions", || uncached.par_iter().map(plan).collect::<Vec<_>>());
     // What the check reads of the units is known by now, unless a unit could not be read.
     let planned = match collect(planned) {
         Ok(planned) => planned,
@@ -126,7 +127,7 @@ impl job_queue::Job for Job<'_> {
     }
 
     fn is_one_of_many(&self) -> bool {
-        !self.target.plan.is_whole()
+        !self.target.plan.is_monolithic()
     }
 }
 
@@ -151,8 +152,8 @@ fn print_diagnostics(target: &TargetImages<'_>, linked: &LinkedTarget, context: 
 
 /// What an earlier link left of the same target.
 fn cached(target: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<LinkedTarget> {
-    let key = context.results.target_key(target, &context.key_inputs());
-    let linked = context.results.get::<CachedTarget>(key.as_ref()).map(CachedTarget::into_linked)?;
+    let key = context.result_cache.target_key(target, &context.key_inputs());
+    let linked = context.result_cache.get::<CachedTarget>(key.as_ref()).map(CachedTarget::into_linked)?;
     // The key was made for this backend, so choosing it again cannot fail: it is for the report.
     let _ = context.backends.choose(&target_link::most_needs(target, context.options()));
     Some(linked)
@@ -166,7 +167,7 @@ fn private_copies(
     context: &LtoContext<'_>,
 ) -> Result<Vec<Option<PrivateImages>>, Errors> {
     collect(targets.iter().zip(cached).map(|(target, cached)| {
-        let is_copied = context.results.are_kept() && cached.is_none();
+        let is_copied = context.result_cache.is_enabled() && cached.is_none();
         is_copied.then(|| PrivateImages::of(target, context.temp_files())).transpose()
     }))
 }
@@ -181,13 +182,13 @@ fn known_units<'c>(
     let may_be_cut = target::may_be_cut(target, context);
     let unit = |(place, image): (usize, &DeviceImage<'c>)| {
         let unit = Unit::new(image.unit?.name(), copy?.bytes(place));
-        Some(if may_be_cut { context.results.with_facts(unit) } else { unit })
+        Some(if may_be_cut { context.result_cache.with_facts(unit) } else { unit })
     };
     target.images.iter().enumerate().map(unit).collect()
 }
 
 /// The target with its images in the copy, and with these units.
-fn in_copy<'c>(
+fn with_copied_images<'c>(
     target: &TargetImages<'c>,
     copy: Option<&'c PrivateImages>,
     units: &'c [Option<Unit<'c>>],

@@ -39,15 +39,15 @@ pub fn join(
         Ok((*arch, join_objects(target, *arch, objects, context)?))
     });
     linked.sass = collect(joined)?;
-    let mut in_one_piece = Vec::new();
+    let mut not_joined = Vec::new();
     for (arch, texts) in texts {
         match join_ptx(texts) {
             Some(text) => linked.ptx.push((arch, text)),
-            None => in_one_piece.push(arch),
+            None => not_joined.push(arch),
         }
     }
-    if !in_one_piece.is_empty() {
-        linked.ptx.extend(ptx_in_one_piece(target, &in_one_piece, context)?);
+    if !not_joined.is_empty() {
+        linked.ptx.extend(monolithic_ptx(target, &not_joined, context)?);
     }
     for (arch, text) in &linked.ptx {
         context.temp_files().keep(&format!("{}.ptx", arch.virtual_name()), || text.clone())?;
@@ -125,7 +125,7 @@ fn join_ptx(mut texts: Vec<Vec<u8>>) -> Option<Vec<u8>> {
 }
 
 /// PTX for these targets alone, of the program compiled once more in one piece.
-fn ptx_in_one_piece(
+fn monolithic_ptx(
     target: &PlannedTarget<'_>,
     archs: &[GpuArch],
     context: &LtoContext<'_>,
@@ -134,7 +134,7 @@ fn ptx_in_one_piece(
     let ptx = archs.iter().map(|arch| Entry { arch: *arch, from }).collect();
     let entries = ImageEntries { sass: Vec::new(), ptx };
     let context = LtoContext { entries: &entries, ..*context };
-    let whole = PlannedTarget::whole(target.images, &context)?;
+    let whole = PlannedTarget::plan_monolithic(target.images, &context)?;
     let compiled = collect((0..whole.plan.partitions.len()).map(|index| partition::compile(&whole, index, &context)))?;
     Ok(compiled.into_iter().flat_map(|partition| partition.ptx).collect())
 }

@@ -65,7 +65,7 @@ pub fn compile(
     context: &LtoContext<'_>,
 ) -> Result<CompiledPartition, Errors> {
     let job = PartitionJob::new(target, index, *context)?;
-    if target.plan.is_whole() { job.run_here() } else { job.run_cached() }
+    if target.plan.is_monolithic() { job.run_here() } else { job.run_cached() }
 }
 
 /// "the kernels 'a', 'b', 'c' and 4 more for sm_90".
@@ -128,7 +128,7 @@ impl<'j> PartitionJob<'j> {
     fn run_here(&self) -> Result<CompiledPartition, Errors> {
         if self.context.link.request.options.diagnosing {
             // Not in this process, which LLVM would end. No thread of rayon's may be needed for it: all may wait for this one.
-            return culprit::diagnosed(&self.job, &self.job.arch.to_string(), self.context.temp_files())
+            return culprit::search(&self.job, &self.job.arch.to_string(), self.context.temp_files())
                 .map(|()| CompiledPartition::default());
         }
         let _linking = span::traced("Link device input", || self.job.arch.to_string());
@@ -153,11 +153,11 @@ impl<'j> PartitionJob<'j> {
     }
 
     fn run_cached(&self) -> Result<CompiledPartition, Errors> {
-        let results = self.context.results;
+        let cache = self.context.result_cache;
         // The key of a library's result would have to cover the library.
         let key =
-            self.codegen.is_toolkit().then(|| results.partition_key(&self.job, &self.context.key_inputs())).flatten();
-        let found = results.get::<CachedPartition>(key.as_ref()).and_then(|found| self.unpack(found));
+            self.codegen.is_toolkit().then(|| cache.partition_key(&self.job, &self.context.key_inputs())).flatten();
+        let found = cache.get::<CachedPartition>(key.as_ref()).and_then(|found| self.unpack(found));
         if let Some(compiled) = found {
             if let Ok(compiled) = &compiled {
                 let stat = JobStat { cached: true, cubin_bytes: compiled.object_bytes(), ..self.stat() };
@@ -167,7 +167,7 @@ impl<'j> PartitionJob<'j> {
         }
         let compiled = self.run_in_worker()?;
         if key.is_some() && !self.context.is_dry_run() {
-            results.put(key.as_ref(), &CachedPartition::of(&compiled));
+            cache.put(key.as_ref(), &CachedPartition::of(&compiled));
         }
         Ok(compiled)
     }
@@ -179,7 +179,7 @@ impl<'j> PartitionJob<'j> {
         let begun = Instant::now();
         let spec = link.temp_files.file(&format!("{}.json", self.stem));
         let reply = worker::compile(&self.job, &spec, &self.described)
-            .map_err(|failure| culprit::errors(failure, &self.job, &self.stem, link.temp_files))?;
+            .map_err(|failure| culprit::explain(failure, &self.job, &self.stem, link.temp_files))?;
         drop(compiling);
         link.recorder.process(begun, reply.peak);
         let (llvm_seconds, begun) = (begun.elapsed().as_secs_f64(), Instant::now());
@@ -216,8 +216,8 @@ impl<'j> PartitionJob<'j> {
 
     /// Turns emitted PTX into machine code.
     fn assemble(&self, arch: GpuArch, emission: usize, emitted: &mut Emitted) -> Result<DeviceObject, Errors> {
-        let (is_whole, own) = (self.target.plan.is_whole(), arch == self.target.plan.arch);
-        let mut relocatable = match (is_whole, own) {
+        let (is_monolithic, own) = (self.target.plan.is_monolithic(), arch == self.target.plan.arch);
+        let mut relocatable = match (is_monolithic, own) {
             (false, _) => true,
             (true, true) => self.target.plan.needs.joins,
             (true, false) => !self.context.options().nvlink_arguments.is_empty(),
@@ -229,7 +229,7 @@ impl<'j> PartitionJob<'j> {
             relocatable |= self.codegen.can_finish() && ptx::defines_functions(text);
             temp_files::write_file(&input, text)?;
         }
-        let name = if is_whole { format!("the linked code for {arch}") } else { self.described.clone() };
+        let name = if is_monolithic { format!("the linked code for {arch}") } else { self.described.clone() };
         let source = PtxSource { arch, input, debug_info: emitted.debug_info, relocatable, name };
         let _assembling = span::traced("ptxas", || source.input.display().to_string());
         self.codegen.assemble(source, self.context.temp_files())
@@ -291,7 +291,7 @@ fn emissions(
         Ok::<_, Errors>(Emission { arch, version, visible_functions, path })
     };
     let mut all = Vec::new();
-    if plan.is_whole() {
+    if plan.is_monolithic() {
         // PTX for the image keeps its functions local. The target's own code comes last: it may have the module itself.
         for arch in &plan.ptx {
             all.push(emission(*arch, format!("{stem}.image.{arch}.ptx"), false)?);

@@ -39,12 +39,12 @@ fn with_plan(report: TargetReport, target: &PlannedTarget<'_>) -> TargetReport {
         visible: visible.contains(symbol),
     });
     let jobs = partitions.iter().map(|partition| {
-        let is_whole = partition.parts.is_empty();
+        let is_monolithic = partition.parts.is_empty();
         JobReport {
-            runs_in: if is_whole { "thread" } else { "worker" },
+            runs_in: if is_monolithic { "thread" } else { "worker" },
             kernels: partition.kernels.clone(),
             instructions: partition.instructions,
-            units: if is_whole { units.len() } else { partition.parts.len() },
+            units: if is_monolithic { units.len() } else { partition.parts.len() },
         }
     });
     let not_cut = not_cut.as_ref().map(|reason| {

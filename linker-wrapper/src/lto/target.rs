@@ -26,7 +26,7 @@ use crate::plan::target_link::{References, TargetFacts, TargetLink};
 use crate::profile::span;
 
 /// A program with less bitcode than this, in bytes, is compiled in one piece without a look at its references.
-const SMALL: usize = 192 << 10;
+const MIN_PARTITIONED_BYTES: usize = 192 << 10;
 
 /// A target whose device link is planned.
 pub struct PlannedTarget<'a> {
@@ -58,12 +58,15 @@ impl<'a> PlannedTarget<'a> {
         private: Option<&PrivateImages>,
         context: &LtoContext<'_>,
     ) -> Result<Self, Errors> {
-        let cut = grain(images, context).map(|grain| Self::cut(images, grain, private, context)).transpose()?.flatten();
-        cut.map_or_else(|| Self::whole(images, context), Ok)
+        let cut = grain(images, context)
+            .map(|grain| Self::plan_partitioned(images, grain, private, context))
+            .transpose()?
+            .flatten();
+        cut.map_or_else(|| Self::plan_monolithic(images, context), Ok)
     }
 
     /// Plans a link in partitions. `None`: the program is compiled in one piece.
-    fn cut(
+    fn plan_partitioned(
         images: &'a TargetImages<'a>,
         grain: Grain,
         private: Option<&PrivateImages>,
@@ -80,7 +83,7 @@ impl<'a> PlannedTarget<'a> {
         let libraries = context.libraries;
         let facts = TargetFacts { target: images, symbols, references, libraries, users: &users };
         let plan = TargetLink::plan(&facts, context.request())?;
-        if plan.is_whole() {
+        if plan.is_monolithic() {
             if let Some(reason) = plan.not_cut.as_ref().filter(|_| context.link.request.mode.show) {
                 // A comment to the shell that the commands are pasted into.
                 let name = reason.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name()));
@@ -102,7 +105,7 @@ impl<'a> PlannedTarget<'a> {
     ///
     /// # Errors
     /// As [`PlannedTarget::plan`].
-    pub fn whole(images: &'a TargetImages<'a>, context: &LtoContext<'_>) -> Result<Self, Errors> {
+    pub fn plan_monolithic(images: &'a TargetImages<'a>, context: &LtoContext<'_>) -> Result<Self, Errors> {
         let units = images.units();
         keep_inputs(images, context)?;
         let program = {
@@ -140,7 +143,7 @@ pub fn may_be_cut(images: &TargetImages<'_>, context: &LtoContext<'_>) -> bool {
 fn grain(images: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<Grain> {
     let bytes: usize = images.of_code(Code::Bitcode).map(|(_, image)| image.bytes.len()).sum();
     match context.link.request.options.partitioning {
-        Partitioning::Usual => (bytes >= SMALL).then_some(Grain::Usual),
+        Partitioning::Usual => (bytes >= MIN_PARTITIONED_BYTES).then_some(Grain::Usual),
         Partitioning::Size(size) => Some(Grain::Exactly(size)),
         Partitioning::Whole => None,
     }

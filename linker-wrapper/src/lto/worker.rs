@@ -53,12 +53,12 @@ pub struct Failure {
     /// For the user.
     pub errors: Errors,
     /// LLVM's own words, where it gave up or crashed: some function is too much for it.
-    pub of_llvm: Option<String>,
+    pub llvm_reason: Option<String>,
 }
 
 impl<E: Into<Errors>> From<E> for Failure {
     fn from(errors: E) -> Self {
-        Failure { errors: errors.into(), of_llvm: None }
+        Failure { errors: errors.into(), llvm_reason: None }
     }
 }
 
@@ -67,22 +67,25 @@ impl<E: Into<Errors>> From<E> for Failure {
 /// # Errors
 /// What the worker says, or how it died.
 pub fn compile(job: &CompileJob, spec: &Path, what: &str) -> Result<Reply, Failure> {
-    ask(FLAG, job, spec, what)
+    run_copy(FLAG, job, spec, what)
 }
 
 /// Starts a copy of this program with a flag and a description of its task, and reads its answer.
 ///
 /// # Errors
 /// As [`compile`].
-pub fn ask(flag: &str, task: &impl Serialize, spec: &Path, what: &str) -> Result<Reply, Failure> {
+pub fn run_copy(flag: &str, task: &impl Serialize, spec: &Path, what: &str) -> Result<Reply, Failure> {
     let text = serde_json::to_vec(task).map_err(|source| Error::Describe { what: what.to_owned(), source })?;
     temp_files::write_file(spec, &text)?;
-    let words = [OsString::from(flag), spec.into()];
-    let output = process::capture(&process::itself(), &words)
+    let arguments = [OsString::from(flag), spec.into()];
+    let output = process::capture(&process::itself(), &arguments)
         .map_err(|source| Error::WorkerStart { what: what.to_owned(), source })?;
     let reply: Reply = serde_json::from_slice(&output.stdout).map_err(|_| died(what, output.status, &output.stderr))?;
     if !reply.errors.is_empty() {
-        return Err(Failure { errors: reply.errors.into_iter().map(Error::InWorker).collect(), of_llvm: reply.fatal });
+        return Err(Failure {
+            errors: reply.errors.into_iter().map(Error::InWorker).collect(),
+            llvm_reason: reply.fatal,
+        });
     }
     if !output.status.success() {
         return Err(died(what, output.status, &output.stderr));
@@ -95,7 +98,7 @@ fn died(what: &str, status: ExitStatus, output: &[u8]) -> Failure {
     let error = Error::WorkerDied { what: what.to_owned(), status, output };
     Failure {
         errors: error.into(),
-        of_llvm: is_crash(status).then(|| format!("it crashed ({})", process::ending(status))),
+        llvm_reason: is_crash(status).then(|| format!("it crashed ({})", process::ending(status))),
     }
 }
 
@@ -106,17 +109,17 @@ fn is_crash(status: ExitStatus) -> bool {
 }
 
 /// Does the job, if that is what this process was started for. The exit code comes back.
-pub fn requested(words: &[OsString]) -> Option<u8> {
-    answered(words, FLAG, run)
+pub fn run_if_requested(arguments: &[OsString]) -> Option<u8> {
+    run_if_flagged(arguments, FLAG, run)
 }
 
-/// Answers [`ask`], if this process was started with its flag. The exit code comes back.
-pub fn answered<T: DeserializeOwned>(
-    words: &[OsString],
+/// Answers [`run_copy`], if this process was started with its flag. The exit code comes back.
+pub fn run_if_flagged<T: DeserializeOwned>(
+    arguments: &[OsString],
     flag: &str,
     run: impl FnOnce(&T) -> Result<Reply, Errors>,
 ) -> Option<u8> {
-    let [_, given, file] = words else { return None };
+    let [_, given, file] = arguments else { return None };
     if given != flag {
         return None;
     }
@@ -144,7 +147,7 @@ fn print(reply: &Reply) {
 }
 
 /// Answers in the place of a worker that cannot any more.
-pub fn answer(errors: &Errors) {
+pub fn reply_with_errors(errors: &Errors) {
     print(&Reply { errors: errors.messages(), ..Reply::default() });
 }
 

@@ -131,7 +131,7 @@ impl TargetLink {
     }
 
     /// Whether the program is compiled in one piece, in this process.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_monolithic(&self) -> bool {
         self.partitions.iter().all(|partition| partition.parts.is_empty())
     }
 }

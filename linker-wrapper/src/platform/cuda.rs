@@ -108,7 +108,7 @@ impl<'a> CudaLink<'a> {
         // What is to be looked at must be made, and a dry run makes nothing.
         let unused = options.save_temps || options.diagnosing || mode.dry;
         let library = cudadevrt::path(options, &toolchain);
-        let results =
+        let result_cache =
             ResultCache::new(if unused { None } else { cache::of(options.cache.as_ref(), options.cache_size)? }, {
                 let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
                 parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok()).collect()
@@ -121,7 +121,7 @@ impl<'a> CudaLink<'a> {
                 backends: &backends,
                 libraries: &CudaLibraries::new(toolchain.path(Part::Libdevice), library.clone()),
                 entries: &self.entries,
-                results: &results,
+                result_cache: &result_cache,
                 budget: &Budget::new(options.memory),
                 estimates: &Estimates::default(),
             };
@@ -130,18 +130,18 @@ impl<'a> CudaLink<'a> {
         if mode.show {
             // Comments to the shell that the commands are pasted into.
             backends.decisions().iter().for_each(|choice| messages::show(format_args!(" # {choice}")));
-            let notes = results.notes();
+            let notes = result_cache.notes();
             notes
                 .iter()
                 .for_each(|why| messages::show(format_args!(" # the cache is not used for all of this link: {why}")));
         }
-        let cached = results.cache().map(|cache| {
+        let cached = result_cache.cache().map(|cache| {
             cache.warning().into_iter().for_each(|text| warn(program, text));
             cache.trim();
             cache.hits_and_misses()
         });
         // What goes wrong with a tool or library that is being exchanged is best explained by that.
-        let ((), linked) = both(results.check_tools(), linked)?;
+        let ((), linked) = both(result_cache.check_tools(), linked)?;
         Ok(CudaProducts { plan: self, linked, choices: backends.decisions(), cached })
     }
 }

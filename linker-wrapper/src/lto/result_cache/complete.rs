@@ -137,7 +137,7 @@ const VARIABLES: [&str; 8] =
     ["CAN_FINALIZE_", "DUMP_KNOBS_", "PTXAS", "NVLINK", "NVVM", "CICC", "LD_PRELOAD", "LD_AUDIT"];
 
 /// Why the results of a step cannot be kept under a key of the options: a sentence without its full stop. `None`: they can.
-pub fn what_is_unknown(step: Step, options: &DeviceOptions, variables: &[OsString]) -> Option<String> {
+pub fn unknown_input(step: Step, options: &DeviceOptions, variables: &[OsString]) -> Option<String> {
     let of = |word: Option<&String>, tool: &str| word.map(|word| format!("what {tool} reads for {word} is not known"));
     let variable = variables.iter().find(|name| {
         let name = name.to_string_lossy();
@@ -212,11 +212,11 @@ mod tests {
     }
 
     fn unknown(step: Step, options: &DeviceOptions) -> Option<String> {
-        what_is_unknown(step, options, &["PATH".into(), "LIBRARY_PATH".into(), "CUDA_PATH".into()])
+        unknown_input(step, options, &["PATH".into(), "LIBRARY_PATH".into(), "CUDA_PATH".into()])
     }
 
     #[test]
-    fn issue_11_03_known_words_of_ptxas_are_kept_and_no_others() {
+    fn issue_11_03_known_words_of_ptxas_is_enabled_and_no_others() {
         for (list, known) in [
             (&["-O2"][..], true),
             (&["-O", "2", "--opt-level=3", "-m64"], true),
@@ -292,7 +292,7 @@ mod tests {
             ("LD_LIBRARY_PATH", true),
             ("HOME", true),
         ] {
-            let unknown = what_is_unknown(Step::Compile, &DeviceOptions::default(), &[name.into()]);
+            let unknown = unknown_input(Step::Compile, &DeviceOptions::default(), &[name.into()]);
             assert_eq!(unknown.is_none(), known, "{name}");
         }
     }

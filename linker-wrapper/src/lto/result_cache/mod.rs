@@ -105,7 +105,7 @@ impl ResultCache {
     }
 
     /// Whether results are looked for and kept at all.
-    pub fn are_kept(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.cache.is_some()
     }
 
@@ -185,16 +185,16 @@ impl ResultCache {
     /// Whether the keys cover everything that a step reads.
     fn is_complete(&self, step: Step, options: &DeviceOptions) -> bool {
         let variables: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
-        let unknown = complete::what_is_unknown(step, options, &variables);
+        let unknown = complete::unknown_input(step, options, &variables);
         unknown.map(|why| self.note(why)).is_none()
     }
 
     /// The key of one partition: all that its PTX and machine code depend on.
-    pub fn partition_key(&self, work: &CompileJob, inputs: &KeyInputs<'_>) -> Option<Key> {
+    pub fn partition_key(&self, job: &CompileJob, inputs: &KeyInputs<'_>) -> Option<Key> {
         self.cache.as_ref()?;
         let KnownTools { tools, .. } = self.tools(inputs)?;
         let fields = PartitionFields {
-            work,
+            job,
             ptxas: &tools.ptxas,
             libdevice: tools.libdevice.as_ref().map_or(&[], |hash| &hash[..]),
             options: inputs.link.request.device,
@@ -288,7 +288,7 @@ fn options_text(options: &DeviceOptions) -> String {
 /// All fields of a partition's key.
 #[derive(Clone, Copy)]
 struct PartitionFields<'f> {
-    work: &'f CompileJob,
+    job: &'f CompileJob,
     ptxas: &'f [u8],
     libdevice: &'f [u8],
     options: &'f DeviceOptions,
@@ -298,17 +298,17 @@ struct PartitionFields<'f> {
 
 impl PartitionFields<'_> {
     fn key(&self, key: KeyBuilder) -> Option<Key> {
-        let work = self.work;
-        let units: String = work.ranges.iter().map(|range| format!("{}\n", range.hash)).collect();
+        let job = self.job;
+        let units: String = job.ranges.iter().map(|range| format!("{}\n", range.hash)).collect();
         let version = |version: PtxVersion| (version.major, version.minor);
-        let emissions = work.emissions.iter().map(|emission| (emission.arch.to_string(), version(emission.version)));
+        let emissions = job.emissions.iter().map(|emission| (emission.arch.to_string(), version(emission.version)));
         let emissions: Vec<_> = emissions.collect();
         let key = key
             .field("units", units.as_bytes())
-            .field("parts", &postcard::to_allocvec(&work.parts).ok()?)
-            .field("keep", &postcard::to_allocvec(&work.keep).ok()?)
-            .field("arch", work.arch.to_string().as_bytes())
-            .field("version", &[work.version.major, work.version.minor])
+            .field("parts", &postcard::to_allocvec(&job.parts).ok()?)
+            .field("keep", &postcard::to_allocvec(&job.keep).ok()?)
+            .field("arch", job.arch.to_string().as_bytes())
+            .field("version", &[job.version.major, job.version.minor])
             .field("emissions", format!("{emissions:?}").as_bytes())
             .field("ptx", format!("{:?}", self.ptx).as_bytes())
             .field("ptx version", format!("{:?}", self.ptx_version).as_bytes())

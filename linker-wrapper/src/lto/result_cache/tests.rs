@@ -41,7 +41,7 @@ fn all_differ(keys: &[(&str, Key)], again: Key) {
     }
 }
 
-fn work() -> CompileJob {
+fn job() -> CompileJob {
     let take = Take { index: 3, how: How::Copy, name: None };
     CompileJob {
         name: "sm_90.0".to_owned(),
@@ -66,43 +66,43 @@ fn work() -> CompileJob {
 }
 
 fn changed(change: impl FnOnce(&mut CompileJob)) -> CompileJob {
-    let mut work = work();
-    change(&mut work);
-    work
+    let mut job = job();
+    change(&mut job);
+    job
 }
 
 #[test]
 fn every_field_of_a_partition_counts() {
     let usual = DeviceOptions::default();
     let key = |fields: &PartitionFields<'_>| fields.key(KeyBuilder::new("partition")).expect("a key");
-    let base = work();
+    let base = job();
     let ptx = [entry(90, 90)];
     let fields = PartitionFields {
-        work: &base,
+        job: &base,
         ptxas: &[1; 32],
         libdevice: &[2; 32],
         options: &usual,
         ptx_version: None,
         ptx: &ptx,
     };
-    let works = [
-        ("arch", changed(|work| work.arch = GpuArch::plain(80))),
-        ("version", changed(|work| work.version = PtxVersion { major: 8, minor: 5 })),
-        ("unit", changed(|work| work.ranges[0].hash = "ab".to_owned())),
-        ("one more unit", changed(|work| work.ranges.push(work.ranges[0].clone()))),
-        ("what is taken", changed(|work| work.parts[0].takes[0].index = 4)),
-        ("how it is taken", changed(|work| work.parts[0].takes[0].how = How::Owned)),
-        ("its name", changed(|work| work.parts[0].takes[0].name = Some("x".to_owned()))),
-        ("of which unit", changed(|work| work.parts[0].unit = 1)),
-        ("keep", changed(|work| work.keep.extend(["other".to_owned()]))),
-        ("target of an emission", changed(|work| work.emissions[0].arch = GpuArch::plain(100))),
-        ("version of an emission", changed(|work| work.emissions[0].version = PtxVersion { major: 9, minor: 0 })),
-        ("one more emission", changed(|work| work.emissions.push(work.emissions[0].clone()))),
+    let jobs = [
+        ("arch", changed(|job| job.arch = GpuArch::plain(80))),
+        ("version", changed(|job| job.version = PtxVersion { major: 8, minor: 5 })),
+        ("unit", changed(|job| job.ranges[0].hash = "ab".to_owned())),
+        ("one more unit", changed(|job| job.ranges.push(job.ranges[0].clone()))),
+        ("what is taken", changed(|job| job.parts[0].takes[0].index = 4)),
+        ("how it is taken", changed(|job| job.parts[0].takes[0].how = How::Owned)),
+        ("its name", changed(|job| job.parts[0].takes[0].name = Some("x".to_owned()))),
+        ("of which unit", changed(|job| job.parts[0].unit = 1)),
+        ("keep", changed(|job| job.keep.extend(["other".to_owned()]))),
+        ("target of an emission", changed(|job| job.emissions[0].arch = GpuArch::plain(100))),
+        ("version of an emission", changed(|job| job.emissions[0].version = PtxVersion { major: 9, minor: 0 })),
+        ("one more emission", changed(|job| job.emissions.push(job.emissions[0].clone()))),
     ];
     let options = other_options();
     let other_ptx = [entry(100, 90)];
     let mut keys = vec![("nothing", key(&fields))];
-    keys.extend(works.iter().map(|(what, work)| (*what, key(&PartitionFields { work, ..fields }))));
+    keys.extend(jobs.iter().map(|(what, job)| (*what, key(&PartitionFields { job, ..fields }))));
     keys.extend(options.iter().map(|(what, options)| (*what, key(&PartitionFields { options, ..fields }))));
     keys.push(("ptxas", key(&PartitionFields { ptxas: &[3; 32], ..fields })));
     keys.push(("libdevice", key(&PartitionFields { libdevice: &[], ..fields })));
@@ -111,15 +111,15 @@ fn every_field_of_a_partition_counts() {
     keys.push(("other PTX", key(&PartitionFields { ptx: &other_ptx, ..fields })));
     keys.push(("kind", fields.key(KeyBuilder::new("other")).expect("a key")));
     // Where files lie, and what messages call them, makes no other code.
-    let elsewhere = changed(|work| {
-        work.units = "/b/units".into();
-        work.libdevice = Some("/b/libdevice.bc".into());
-        work.emissions[0].path = "/b/2.ptx".into();
-        work.ranges[0].name = "b.o".to_owned();
-        work.ranges[0].start = 16;
-        work.keep_stages = Some(("/b/1.bc".into(), "/b/2.bc".into()));
+    let elsewhere = changed(|job| {
+        job.units = "/b/units".into();
+        job.libdevice = Some("/b/libdevice.bc".into());
+        job.emissions[0].path = "/b/2.ptx".into();
+        job.ranges[0].name = "b.o".to_owned();
+        job.ranges[0].start = 16;
+        job.keep_stages = Some(("/b/1.bc".into(), "/b/2.bc".into()));
     });
-    all_differ(&keys, key(&PartitionFields { work: &elsewhere, ..fields }));
+    all_differ(&keys, key(&PartitionFields { job: &elsewhere, ..fields }));
 }
 
 #[test]

@@ -7,7 +7,8 @@ pub fn demangled(name: &str) -> String {
     // clang appends these to the names of static kernels and variables that the host can reference.
     let plain =
         ["__intern__", "__static__"].iter().find_map(|mark| name.split_once(mark)).map_or(name, |(plain, _)| plain);
-    let symbol = cpp_demangle::Symbol::new(plain).ok();
+    // The demangler reads bare types, too: `f` would be `float`.
+    let symbol = plain.starts_with("_Z").then(|| cpp_demangle::Symbol::new(plain).ok()).flatten();
     let text = symbol.and_then(|symbol| symbol.demangle_with_options(&DemangleOptions::default()).ok());
     text.unwrap_or_else(|| plain.to_owned())
 }
@@ -59,6 +60,13 @@ fn without_arguments(name: &str, from: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_not_mangled_stays() {
+        for name in ["f", "kernel", "i", "_start", ""] {
+            assert_eq!(demangled(name), name);
+        }
+    }
 
     #[test]
     fn mangled_names_are_read() {

@@ -54,6 +54,7 @@ impl<'a> LtoContext<'a> {
 
     /// What the plan of a target depends on beside its code.
     pub fn request(&self) -> LinkRequest<'a> {
-        LinkRequest { entries: self.entries, registered: self.link.registered, options: self.options() }
+        let is_printed = self.link.request.options.plan.is_some();
+        LinkRequest { entries: self.entries, registered: self.link.registered, options: self.options(), is_printed }
     }
 }

@@ -120,6 +120,10 @@ impl<'a> PlannedTarget<'a> {
         let libraries = context.libraries;
         let facts = TargetFacts { target: images, symbols, references: None, libraries, users: &users };
         let plan = TargetLink::plan(&facts, context.request())?;
+        if !plan.partitions.is_empty() {
+            // Chosen before the long work, and in time for the plan to name it.
+            context.backends.choose(&plan.needs)?;
+        }
         let unit_file = if context.link.request.options.diagnosing && !plan.partitions.is_empty() {
             Some(unit_file(images, None, context)?)
         } else {

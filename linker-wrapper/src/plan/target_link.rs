@@ -6,6 +6,7 @@ use llvm_passes::partition::{self, Grain, Partition};
 use llvm_passes::program::{Monolithic, Program};
 use llvm_passes::reference_graph::ReferenceGraph;
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
+use llvm_passes::symbols::SymbolKind;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::{cubin, ltoir, ptx};
 
@@ -61,6 +62,8 @@ pub struct LinkRequest<'r> {
     pub registered: &'r HashSet<String>,
     /// Options of the device link.
     pub options: &'r DeviceOptions,
+    /// The plan will be printed.
+    pub is_printed: bool,
 }
 
 /// The plan of one target's device link.
@@ -78,6 +81,8 @@ pub struct TargetLink {
     pub promoted: Vec<(usize, String)>,
     /// Names that stay visible after the merge; all others become internal.
     pub visible: BTreeSet<String>,
+    /// The kernels, which stay visible, too; empty unless the plan is printed.
+    pub kernels: BTreeSet<String>,
     /// NVIDIA's device runtime, if the code references it.
     pub device_library: Option<DeviceLibrary>,
     /// What the backend has to support.
@@ -114,6 +119,7 @@ impl TargetLink {
         sass.sort_by_key(|other| *other != arch);
         let ptx = request.entries.ptx_from(arch);
         let prevailing = resolution.prevailing;
+        let kernels = if request.is_printed { kernels(&facts.symbols) } else { BTreeSet::new() };
         let not_cut = cut.monolithic;
         Ok(TargetLink {
             arch,
@@ -122,6 +128,7 @@ impl TargetLink {
             prevailing,
             promoted,
             visible,
+            kernels,
             device_library,
             needs,
             partitions,
@@ -146,6 +153,12 @@ fn cut(
     let program = Program::new(references.graphs.clone(), references.tags.clone(), &prevailing, visible);
     let _cutting = span::traced("Partition", || target.arch.to_string());
     partition::cut(&program, references.grain)
+}
+
+/// The names of all kernels.
+fn kernels(symbols: &[UnitSymbols]) -> BTreeSet<String> {
+    let kernels = symbols.iter().flat_map(|unit| &unit.symbols).filter(|symbol| symbol.kind == SymbolKind::Kernel);
+    kernels.map(|symbol| symbol.name.clone()).collect()
 }
 
 /// The single partition of a program that is compiled in one piece.

@@ -13,7 +13,7 @@ use crate::output::Answer;
 const KEY: &str = "cuda-include-ptx";
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct AnnotateArguments {
     /// An ELF object with device code, an offload binary, or an archive of those
     file: PathBuf,
     /// Request PTX of this target, or of all
@@ -34,7 +34,7 @@ fn target(text: &str) -> Result<String, String> {
     }
 }
 
-pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+pub fn run(arguments: &AnnotateArguments) -> Result<Answer, String> {
     let shown = arguments.file.display();
     let value = value(arguments)?;
     let data = std::fs::read(&arguments.file).map_err(|e| format!("{shown}: {e}"))?;
@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
 }
 
 /// The string's value: words about all targets come first, since the last word about a target counts.
-fn value(arguments: &Arguments) -> Result<String, String> {
+fn value(arguments: &AnnotateArguments) -> Result<String, String> {
     let requests = arguments.cuda_include_ptx.iter().map(|target| (target, String::new()));
     let refusals = arguments.no_cuda_include_ptx.iter().map(|target| (target, "no-".to_owned()));
     let mut words: Vec<(&String, String)> = requests.chain(refusals).collect();

@@ -48,7 +48,7 @@ enum Mode {
 }
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct CreateArguments {
     /// The file to write
     #[arg(short, long, alias = "create", value_name = "FILE")]
     output: PathBuf,
@@ -98,7 +98,7 @@ struct Created {
     images: Vec<Row>,
 }
 
-pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+pub fn run(arguments: &CreateArguments) -> Result<Answer, String> {
     let bytes = match arguments.format {
         Format::Fatbin => fatbin(arguments)?,
         Format::OffloadBinary => offload_binary(arguments, Form::Version1)?,
@@ -118,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, String> {
     Ok(Answer { text, code: 0 })
 }
 
-fn fatbin(arguments: &Arguments) -> Result<Vec<u8>, String> {
+fn fatbin(arguments: &CreateArguments) -> Result<Vec<u8>, String> {
     let images = collect(arguments, FatbinImage::read)?;
     let mut builder = FatbinBuilder::new(arguments.options());
     let mut errors = Vec::new();
@@ -142,7 +142,7 @@ fn fatbin(arguments: &Arguments) -> Result<Vec<u8>, String> {
 /// What LLVM compresses with.
 const ZSTD_LEVEL: i32 = 5;
 
-fn offload_binary(arguments: &Arguments, form: Form) -> Result<Vec<u8>, String> {
+fn offload_binary(arguments: &CreateArguments, form: Form) -> Result<Vec<u8>, String> {
     let images = collect(arguments, PlainImage::read)?;
     let images: Vec<ImageToWrite<'_>> = images
         .iter()
@@ -158,7 +158,7 @@ fn offload_binary(arguments: &Arguments, form: Form) -> Result<Vec<u8>, String> 
 }
 
 /// The host has an entry of its own without an image, as clang writes it.
-fn hip_bundle(arguments: &Arguments) -> Result<Vec<u8>, String> {
+fn hip_bundle(arguments: &CreateArguments) -> Result<Vec<u8>, String> {
     let images = collect(arguments, BundledImage::read)?;
     let host = ("host-x86_64-unknown-linux-gnu-", &[][..]);
     let entries = images.iter().map(|image| (image.id.as_str(), image.bytes.as_slice()));
@@ -167,7 +167,7 @@ fn hip_bundle(arguments: &Arguments) -> Result<Vec<u8>, String> {
 }
 
 /// Reads every image, or reports all that cannot be read.
-fn collect<T>(arguments: &Arguments, read: impl Fn(&ImageSpec) -> Result<T, String>) -> Result<Vec<T>, String> {
+fn collect<T>(arguments: &CreateArguments, read: impl Fn(&ImageSpec) -> Result<T, String>) -> Result<Vec<T>, String> {
     let (mut images, mut errors) = (Vec::new(), Vec::new());
     for spec in &arguments.image {
         match read(spec) {
@@ -179,7 +179,7 @@ fn collect<T>(arguments: &Arguments, read: impl Fn(&ImageSpec) -> Result<T, Stri
     Ok(images)
 }
 
-impl Arguments {
+impl CreateArguments {
     fn options(&self) -> BuilderOptions {
         BuilderOptions {
             is_64_bit: !self.bits_32,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::output::{self, Answer};
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct DiffArguments {
     /// A file with device images
     left: PathBuf,
     /// The file to compare it with
@@ -31,7 +31,7 @@ struct DiffReport {
     difference: Difference,
 }
 
-pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+pub fn run(arguments: &DiffArguments) -> Result<Answer, String> {
     let (left, right) = match (images(&arguments.left), images(&arguments.right)) {
         (Ok(left), Ok(right)) => (left, right),
         (left, right) => return Err([left.err(), right.err()].into_iter().flatten().collect::<Vec<_>>().join("\n")),

@@ -11,7 +11,7 @@ use crate::files::Outputs;
 use crate::output::{self, Answer};
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct ExtractArguments {
     /// An ELF object, executable or library, an archive, a fatbin, a cubin or an offload binary
     file: PathBuf,
     /// Images for exactly this target, such as sm_90 or gfx906:xnack-
@@ -63,7 +63,7 @@ struct Chosen {
     bytes: Vec<u8>,
 }
 
-pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+pub fn run(arguments: &ExtractArguments) -> Result<Answer, String> {
     let chosen = choose(arguments)?;
     if arguments.output.as_deref() == Some(Path::new("-")) {
         return to_standard_output(arguments, &chosen);
@@ -89,7 +89,7 @@ fn describe(chosen: Chosen, path: &Path) -> Extracted {
 }
 
 /// The images wanted, with their bytes. All are read before any is written.
-fn choose(arguments: &Arguments) -> Result<Vec<Chosen>, String> {
+fn choose(arguments: &ExtractArguments) -> Result<Vec<Chosen>, String> {
     let mut chosen = Vec::new();
     let mut count = 0;
     output::read(&arguments.file, |data, read_thin| {
@@ -113,7 +113,7 @@ fn choose(arguments: &Arguments) -> Result<Vec<Chosen>, String> {
     Ok(chosen)
 }
 
-impl Arguments {
+impl ExtractArguments {
     fn wants(&self, index: usize, row: &Row) -> bool {
         let any =
             |wanted: &[String], has: Option<&String>| wanted.is_empty() || has.is_some_and(|has| wanted.contains(has));
@@ -126,7 +126,7 @@ impl Arguments {
     }
 }
 
-fn to_standard_output(arguments: &Arguments, chosen: &[Chosen]) -> Result<Answer, String> {
+fn to_standard_output(arguments: &ExtractArguments, chosen: &[Chosen]) -> Result<Answer, String> {
     let [one] = chosen else {
         return Err(several(arguments, chosen));
     };
@@ -137,14 +137,14 @@ fn to_standard_output(arguments: &Arguments, chosen: &[Chosen]) -> Result<Answer
     Ok(Answer { text: String::new(), code: 0 })
 }
 
-fn several(arguments: &Arguments, chosen: &[Chosen]) -> String {
+fn several(arguments: &ExtractArguments, chosen: &[Chosen]) -> String {
     let lines: Vec<String> = chosen.iter().map(|one| one.index.to_string()).collect();
     let what = format!("{} images are meant (lines {}), and -o names one file", chosen.len(), lines.join(", "));
     format!("{}: {what}; choose one, or name a folder (`-o DIR/`)", arguments.file.display())
 }
 
 /// The file of each image; creates the folders.
-fn places(arguments: &Arguments, chosen: &[Chosen]) -> Result<Vec<PathBuf>, String> {
+fn places(arguments: &ExtractArguments, chosen: &[Chosen]) -> Result<Vec<PathBuf>, String> {
     let output = arguments.output.as_deref().unwrap_or(Path::new("."));
     let is_folder = output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/");
     if !is_folder {

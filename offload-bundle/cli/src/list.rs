@@ -8,7 +8,7 @@ use offload_bundle::listing;
 use crate::output::{self, Answer};
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct ListArguments {
     /// An ELF object, executable or library, an archive, a fatbin, a cubin or an offload binary
     file: PathBuf,
     /// Only images in this section, such as .nv_fatbin (linked ones) or __nv_relfatbin (those of nvcc's objects)
@@ -19,7 +19,7 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+pub fn run(arguments: &ListArguments) -> Result<Answer, String> {
     let mut rows = output::read(&arguments.file, |data, read_thin| listing::list(data, read_thin))?;
     let wanted = &arguments.section;
     rows.retain(|row| wanted.is_empty() || row.section.as_ref().is_some_and(|section| wanted.contains(section)));

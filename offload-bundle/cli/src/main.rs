@@ -21,7 +21,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 /// Shows the device code that objects, archives, executables and containers carry, and what becomes of it.
 #[derive(Parser)]
 #[command(name = "offload-bundle", version)]
-struct Arguments {
+struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
@@ -29,12 +29,12 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// List the device images of a file, one a line
-    List(list::Arguments),
+    List(list::ListArguments),
     /// Write device images of a file into files of their own, decompressed
     ///
     /// Images are chosen by what `offload-bundle list` shows of them; an image is written if it fits all the options given, of each option
     /// any of its values.
-    Extract(extract::Arguments),
+    Extract(extract::ExtractArguments),
     /// Make a container of device images
     ///
     /// `--image=kind=KIND,arch=ARCH,file=FILE` adds an image. For a fatbin KIND is cubin (or elf), ptx or ltoir (or nvvm), and ARCH is
@@ -43,7 +43,7 @@ enum Command {
     /// as they are, and what the image is follows from the file's extension, as with llvm-offload-binary. What fatbinary and nvcc write
     /// is understood too: `--image3=kind=elf,sm=90,file=FILE`, and `--gencode=arch=compute_90,code=sm_90,file=FILE`, where a code of
     /// sm_90 is machine code, compute_90 PTX and lto_90 LTO-IR.
-    Create(create::Arguments),
+    Create(create::CreateArguments),
     /// Drop device images from a file that is linked already
     ///
     /// IMAGES is a target (sm_80), a kind (ptx, cubin, ltoir, bitcode), or both (ptx:sm_80); compute_80 is the PTX of sm_80. A target alone
@@ -51,23 +51,23 @@ enum Command {
     ///
     /// In a program or shared library nothing moves in memory, so it runs as before; the room is taken out of the file in whole pages. The
     /// result is read back before it takes the file's place.
-    Strip(strip::Arguments),
+    Strip(strip::StripArguments),
     /// Compare the device images of two files
     ///
     /// Exit code: 0 if they are the same, 1 if not, 2 if a file cannot be read.
     ///
     /// Images are matched by archive member, target and kind. `-` stands before an image that only the first file has, `+` before one that
     /// only the second has, `!` before one that differs.
-    Diff(diff::Arguments),
+    Diff(diff::DiffArguments),
     /// Tell what each kernel takes of a GPU, and what makes a cubin large
     ///
     /// For each cubin: what its bytes are, and a line for each kernel, and each function with code of its own, the largest first. % is a
     /// function's share of the machine code. SPILLS are bytes stored and loaded by each thread. STACK counts the functions that are
     /// called, too.
-    Resources(resources::Arguments),
+    Resources(resources::ResourcesArguments),
     /// Write man pages and shell completions
     #[command(hide = true)]
-    GeneratePages(pages::Arguments),
+    GeneratePages(pages::PagesArguments),
     /// Tell what the CUDA driver will run on each GPU, and why
     ///
     /// Exit code: 0 if every fatbin runs (on the GPU given, else on at least one), 2 if one does not, 1 if the file cannot be read.
@@ -77,11 +77,11 @@ enum Command {
     /// Exit code: 0 without errors (warnings are printed), 2 with errors, 1 if the file cannot be read.
     Check(coverage::CheckArguments),
     /// Record in an object which PTX the link includes, after the compilation
-    Annotate(annotate::Arguments),
+    Annotate(annotate::AnnotateArguments),
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match CommandLine::try_parse() {
         Ok(arguments) => arguments,
         Err(usage) => {
             if usage.use_stderr() {
@@ -99,7 +99,9 @@ fn main() -> ExitCode {
         Command::Strip(arguments) => strip::run(&arguments),
         Command::Diff(arguments) => return output::finish(diff::run(&arguments), 2),
         Command::Resources(arguments) => resources::run(&arguments),
-        Command::GeneratePages(arguments) => pages::run(&arguments, Arguments::command().disable_help_subcommand(true)),
+        Command::GeneratePages(arguments) => {
+            pages::run(&arguments, CommandLine::command().disable_help_subcommand(true))
+        }
         Command::Explain(arguments) => coverage::explain(&arguments),
         Command::Check(arguments) => coverage::check(&arguments),
         Command::Annotate(arguments) => annotate::run(&arguments),

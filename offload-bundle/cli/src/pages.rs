@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use crate::output::Answer;
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct PagesArguments {
     /// The folder that becomes part of /usr/share
     folder: PathBuf,
 }
@@ -20,7 +20,7 @@ const SHELLS: [(Shell, &str); 3] = [
     (Shell::Fish, "fish/vendor_completions.d/offload-bundle.fish"),
 ];
 
-pub fn run(arguments: &Arguments, mut command: Command) -> Result<Answer, String> {
+pub fn run(arguments: &PagesArguments, mut command: Command) -> Result<Answer, String> {
     let man = arguments.folder.join("man/man1");
     create_folder(&man)?;
     for (shell, place) in SHELLS {

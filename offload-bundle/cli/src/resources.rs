@@ -24,7 +24,7 @@ enum Sort {
 }
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct ResourcesArguments {
     /// An ELF object, executable or library, an archive, a fatbin, a cubin or an offload binary
     file: PathBuf,
     /// What to sort by
@@ -44,7 +44,7 @@ pub struct Arguments {
     json: bool,
 }
 
-pub fn run(arguments: &Arguments) -> Result<Answer, String> {
+pub fn run(arguments: &ResourcesArguments) -> Result<Answer, String> {
     let order = match arguments.sort {
         Sort::Code => Order::Code,
         Sort::Registers => Order::Registers,

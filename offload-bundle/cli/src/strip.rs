@@ -13,7 +13,7 @@ use crate::files;
 use crate::output::{self, Answer};
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct StripArguments {
     /// An executable, shared library, object, archive, fatbin or offload binary
     file: PathBuf,
     /// Drop these images
@@ -45,8 +45,8 @@ struct StripReport {
     summary: Summary,
 }
 
-pub fn run(arguments: &Arguments) -> Result<Answer, String> {
-    let Arguments { drop, keep, section, allow_empty, .. } = arguments;
+pub fn run(arguments: &StripArguments) -> Result<Answer, String> {
+    let StripArguments { drop, keep, section, allow_empty, .. } = arguments;
     let choice =
         Choice { drop: drop.clone(), keep: keep.clone(), sections: section.clone(), allow_empty: *allow_empty };
     let (bytes, summary) = output::read(&arguments.file, |data, _| {

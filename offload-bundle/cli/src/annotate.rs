@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use offload_bundle::GpuArch;
-use offload_bundle::annotate;
+use offload_bundle::arch::UnknownArch;
+use offload_bundle::{GpuArch, annotate};
 
-use crate::files;
-use crate::output::Answer;
+use crate::error::{Error, Result};
+use crate::output::CommandOutput;
+use crate::{files, input};
 
 /// The string that records the requested PTX for linkers.
 const KEY: &str = "cuda-include-ptx";
@@ -27,33 +28,34 @@ pub struct AnnotateArguments {
     output: Option<PathBuf>,
 }
 
-fn target(text: &str) -> Result<String, String> {
+fn target(text: &str) -> std::result::Result<String, UnknownArch> {
     match text {
         "all" => Ok(text.to_owned()),
-        _ => text.parse::<GpuArch>().map(|arch| arch.to_string()).map_err(|error| error.to_string()),
+        _ => text.parse::<GpuArch>().map(|arch| arch.to_string()),
     }
 }
 
-pub fn run(arguments: &AnnotateArguments) -> Result<Answer, String> {
-    let shown = arguments.file.display();
+pub fn run(arguments: &AnnotateArguments) -> Result<CommandOutput> {
+    let file = &arguments.file;
     let value = value(arguments)?;
-    let data = std::fs::read(&arguments.file).map_err(|e| format!("{shown}: {e}"))?;
-    let annotated = annotate::annotate(&data, KEY, &value).map_err(|e| format!("{shown}: {e}"))?;
-    let output = arguments.output.as_ref().unwrap_or(&arguments.file);
-    files::replace(output, &annotated.bytes, &arguments.file)?;
+    let data = input::bytes(file)?;
+    let annotated =
+        annotate::annotate(&data, KEY, &value).map_err(|source| Error::Annotate { file: file.clone(), source })?;
+    let output = arguments.output.as_ref().unwrap_or(file);
+    files::replace(output, &annotated.bytes, file)?;
     let text = format!("{}: {KEY}={value} in {} device images\n", output.display(), annotated.images);
-    Ok(Answer { text, code: 0 })
+    Ok(CommandOutput::success(text))
 }
 
 /// The string's value: words about all targets come first, since the last word about a target counts.
-fn value(arguments: &AnnotateArguments) -> Result<String, String> {
+fn value(arguments: &AnnotateArguments) -> Result<String> {
     let requests = arguments.cuda_include_ptx.iter().map(|target| (target, String::new()));
     let refusals = arguments.no_cuda_include_ptx.iter().map(|target| (target, "no-".to_owned()));
     let mut words: Vec<(&String, String)> = requests.chain(refusals).collect();
     words.sort_by_key(|(target, _)| target.as_str() != "all");
     let contradicted = arguments.cuda_include_ptx.iter().find(|target| arguments.no_cuda_include_ptx.contains(target));
     if let Some(target) = contradicted {
-        return Err(format!("--cuda-include-ptx={target} and --no-cuda-include-ptx={target} contradict each other"));
+        return Err(Error::ContradictingFlags { target: target.clone() });
     }
     Ok(words.into_iter().map(|(target, prefix)| format!("{prefix}{target}")).collect::<Vec<_>>().join(","))
 }

@@ -8,10 +8,12 @@ use offload_bundle::coverage::{
 };
 use offload_bundle::{CudaRelease, GpuArch};
 
-use crate::output::{self, Answer};
+use crate::error::{Error, Result};
+use crate::input;
+use crate::output::{self, CommandOutput};
 
-/// Exit code if the file can be read, but what it holds will not do.
-const WILL_NOT_DO: u8 = 2;
+/// Exit code for a file whose fatbins can be read, but do not run or have errors.
+const UNFIT: u8 = 2;
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PtxJit {
@@ -72,45 +74,42 @@ pub struct CheckArguments {
     json: bool,
 }
 
-pub fn explain(arguments: &ExplainArguments) -> Result<Answer, String> {
+pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
     let containers = containers(&arguments.file)?;
     let runtime = Runtime { driver: arguments.driver.unwrap_or_default(), jit: arguments.ptx_jit.into() };
     let report = ExplainReport::of_sections(&containers, arguments.gpu, runtime, &arguments.section);
     if report.containers.is_empty() {
-        let sections = arguments.section.join(", ");
-        return Err(format!("{}: no fatbin in section {sections}", arguments.file.display()));
+        let (file, sections) = (arguments.file.clone(), arguments.section.clone());
+        return Err(Error::NoFatbinInSection { file, sections });
     }
     let text = match (arguments.json, arguments.brief) {
         (true, _) => output::json(&report)?,
         (_, true) => report.brief(),
         _ => report.text(),
     };
-    Ok(Answer { text, code: if report.runs() { 0 } else { WILL_NOT_DO } })
+    Ok(CommandOutput { text, exit_code: if report.runs() { 0 } else { UNFIT } })
 }
 
-pub fn check(arguments: &CheckArguments) -> Result<Answer, String> {
-    let (containers, forgotten) = output::read(&arguments.file, |data, read_thin| {
+pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
+    let (containers, forgotten) = input::read(&arguments.file, |data, read_thin| {
         Ok((coverage::containers(data, read_thin)?, coverage::forgotten_link(data)))
     })?;
     if containers.is_empty() && forgotten.is_none() {
-        return Err(nothing_in(&arguments.file));
+        return Err(Error::NoFatbin { file: arguments.file.clone() });
     }
     let driver = arguments.driver.unwrap_or_default();
     let options = CheckOptions { driver, toolkit: arguments.toolkit, ..CheckOptions::default() };
     let report = CheckReport::new(&containers, &options).with_findings(Vec::from_iter(forgotten));
     let text = if arguments.json { output::json(&report)? } else { report.text() };
-    Ok(Answer { text, code: if report.worst() == Some(Severity::Error) { WILL_NOT_DO } else { 0 } })
+    let is_unfit = report.worst() == Some(Severity::Error);
+    Ok(CommandOutput { text, exit_code: if is_unfit { UNFIT } else { 0 } })
 }
 
-/// The fatbins of a file; one without any is an error, as there is nothing to answer.
-fn containers(file: &Path) -> Result<Vec<FoundContainer>, String> {
-    let found = output::read(file, |data, read_thin| coverage::containers(data, read_thin))?;
+/// Reads the fatbins of a file, of which there must be at least one.
+fn containers(file: &Path) -> Result<Vec<FoundContainer>> {
+    let found = input::read(file, |data, read_thin| coverage::containers(data, read_thin))?;
     if found.is_empty() {
-        return Err(nothing_in(file));
+        return Err(Error::NoFatbin { file: file.to_owned() });
     }
     Ok(found)
-}
-
-fn nothing_in(file: &Path) -> String {
-    format!("{}: no fatbin, and no section .nv_fatbin or __nv_relfatbin with one", file.display())
 }

@@ -1,8 +1,9 @@
 //! `offload-bundle create`.
 
+mod error;
 mod spec;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder};
@@ -11,8 +12,10 @@ use offload_bundle::listing::{self, Row};
 use offload_bundle::offload_binary::{self, Form, ImageToWrite, Packing};
 use serde::Serialize;
 
+use crate::error::{Error, Result};
 use crate::files;
-use crate::output::{self, Answer};
+use crate::output::{self, CommandOutput};
+pub use error::ImageError;
 use spec::{BundledImage, FatbinImage, FatbinImageKind, ImageSpec, PlainImage};
 
 /// The containers that can be made.
@@ -98,7 +101,7 @@ struct Created {
     images: Vec<Row>,
 }
 
-pub fn run(arguments: &CreateArguments) -> Result<Answer, String> {
+pub fn run(arguments: &CreateArguments) -> Result<CommandOutput> {
     let bytes = match arguments.format {
         Format::Fatbin => fatbin(arguments)?,
         Format::OffloadBinary => offload_binary(arguments, Form::Version1)?,
@@ -108,17 +111,17 @@ pub fn run(arguments: &CreateArguments) -> Result<Answer, String> {
     };
     // What we would not read ourselves is not handed on.
     let rows = listing::list(&bytes, offload_bundle::archive::reject_thin_members)
-        .map_err(|e| format!("{}: what was made cannot be read back: {e}", arguments.output.display()))?;
+        .map_err(|source| Error::ReadBack { output: arguments.output.clone(), source })?;
     files::write(&arguments.output, &bytes)?;
     if !arguments.json {
-        return Ok(Answer { text: String::new(), code: 0 });
+        return Ok(CommandOutput::success(String::new()));
     }
     let file = arguments.output.display().to_string();
     let text = output::json(&Created { file, size: bytes.len() as u64, images: rows })?;
-    Ok(Answer { text, code: 0 })
+    Ok(CommandOutput::success(text))
 }
 
-fn fatbin(arguments: &CreateArguments) -> Result<Vec<u8>, String> {
+fn fatbin(arguments: &CreateArguments) -> Result<Vec<u8>> {
     let images = collect(arguments, FatbinImage::read)?;
     let mut builder = FatbinBuilder::new(arguments.options());
     let mut errors = Vec::new();
@@ -131,18 +134,18 @@ fn fatbin(arguments: &CreateArguments) -> Result<Vec<u8>, String> {
             FatbinImageKind::TileIr => builder.add_tile_ir(bytes, ident, options),
             FatbinImageKind::Relocatable => builder.add_relocatable(bytes).map(|_| ()),
         };
-        if let Err(error) = added {
-            errors.push(format!("{}: {error}", file.display()));
+        if let Err(source) = added {
+            errors.push(Error::AddToFatbin { file: file.clone(), source });
         }
     }
-    output::none_or_all(errors)?;
-    builder.finish().map_err(|e| format!("{}: {e}", arguments.output.display()))
+    Error::all(errors)?;
+    builder.finish().map_err(|source| Error::BuildFatbin { output: arguments.output.clone(), source })
 }
 
 /// What LLVM compresses with.
 const ZSTD_LEVEL: i32 = 5;
 
-fn offload_binary(arguments: &CreateArguments, form: Form) -> Result<Vec<u8>, String> {
+fn offload_binary(arguments: &CreateArguments, form: Form) -> Result<Vec<u8>> {
     let images = collect(arguments, PlainImage::read)?;
     let images: Vec<ImageToWrite<'_>> = images
         .iter()
@@ -154,11 +157,12 @@ fn offload_binary(arguments: &CreateArguments, form: Form) -> Result<Vec<u8>, St
             image: &image.bytes,
         })
         .collect();
-    offload_binary::write_all(&images, form).map_err(|e| format!("{}: {e}", arguments.output.display()))
+    offload_binary::write_all(&images, form)
+        .map_err(|source| Error::BuildOffloadBinary { output: arguments.output.clone(), source })
 }
 
 /// The host has an entry of its own without an image, as clang writes it.
-fn hip_bundle(arguments: &CreateArguments) -> Result<Vec<u8>, String> {
+fn hip_bundle(arguments: &CreateArguments) -> Result<Vec<u8>> {
     let images = collect(arguments, BundledImage::read)?;
     let host = ("host-x86_64-unknown-linux-gnu-", &[][..]);
     let entries = images.iter().map(|image| (image.id.as_str(), image.bytes.as_slice()));
@@ -167,7 +171,7 @@ fn hip_bundle(arguments: &CreateArguments) -> Result<Vec<u8>, String> {
 }
 
 /// Reads every image, or reports all that cannot be read.
-fn collect<T>(arguments: &CreateArguments, read: impl Fn(&ImageSpec) -> Result<T, String>) -> Result<Vec<T>, String> {
+fn collect<T>(arguments: &CreateArguments, read: impl Fn(&ImageSpec) -> Result<T>) -> Result<Vec<T>> {
     let (mut images, mut errors) = (Vec::new(), Vec::new());
     for spec in &arguments.image {
         match read(spec) {
@@ -175,7 +179,7 @@ fn collect<T>(arguments: &CreateArguments, read: impl Fn(&ImageSpec) -> Result<T
             Err(error) => errors.push(error),
         }
     }
-    output::none_or_all(errors)?;
+    Error::all(errors)?;
     Ok(images)
 }
 
@@ -197,9 +201,4 @@ impl CreateArguments {
             ..BuilderOptions::default()
         }
     }
-}
-
-/// The bytes of a file that a specification names.
-fn read_file(file: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))
 }

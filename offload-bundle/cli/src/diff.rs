@@ -6,7 +6,9 @@ use clap::Args;
 use offload_bundle::difference::{self, ComparedImage, Difference};
 use serde::Serialize;
 
-use crate::output::{self, Answer};
+use crate::error::{Error, Result};
+use crate::input;
+use crate::output::{self, CommandOutput};
 
 #[derive(Args)]
 pub struct DiffArguments {
@@ -31,21 +33,21 @@ struct DiffReport {
     difference: Difference,
 }
 
-pub fn run(arguments: &DiffArguments) -> Result<Answer, String> {
+pub fn run(arguments: &DiffArguments) -> Result<CommandOutput> {
     let (left, right) = match (images(&arguments.left), images(&arguments.right)) {
         (Ok(left), Ok(right)) => (left, right),
-        (left, right) => return Err([left.err(), right.err()].into_iter().flatten().collect::<Vec<_>>().join("\n")),
+        (left, right) => return Err(Error::Several([left.err(), right.err()].into_iter().flatten().collect())),
     };
     let difference = Difference::new(&left, &right, arguments.contents);
-    let code = u8::from(!difference.equal);
+    let exit_code = u8::from(!difference.equal);
     let path = |path: &Path| path.display().to_string();
     let report = DiffReport { left: path(&arguments.left), right: path(&arguments.right), difference };
     let text = if arguments.json { output::json(&report)? } else { text(&report) };
-    Ok(Answer { text, code })
+    Ok(CommandOutput { text, exit_code })
 }
 
-fn images(file: &Path) -> Result<Vec<ComparedImage>, String> {
-    output::read(file, |data, read_thin| difference::images(data, read_thin))
+fn images(file: &Path) -> Result<Vec<ComparedImage>> {
+    input::read(file, |data, read_thin| difference::images(data, read_thin))
 }
 
 fn text(report: &DiffReport) -> String {

@@ -7,8 +7,10 @@ use offload_bundle::listing::{self, Row};
 use offload_bundle::selection::Selector;
 use serde::Serialize;
 
-use crate::files::Outputs;
-use crate::output::{self, Answer};
+use crate::error::{Error, Result};
+use crate::files::OutputFiles;
+use crate::input;
+use crate::output::{self, CommandOutput};
 
 #[derive(Args)]
 pub struct ExtractArguments {
@@ -63,13 +65,13 @@ struct Chosen {
     bytes: Vec<u8>,
 }
 
-pub fn run(arguments: &ExtractArguments) -> Result<Answer, String> {
+pub fn run(arguments: &ExtractArguments) -> Result<CommandOutput> {
     let chosen = choose(arguments)?;
     if arguments.output.as_deref() == Some(Path::new("-")) {
         return to_standard_output(arguments, &chosen);
     }
     let paths = places(arguments, &chosen)?;
-    let mut outputs = Outputs::default();
+    let mut outputs = OutputFiles::default();
     for (chosen, path) in chosen.iter().zip(&paths) {
         outputs.add(path, &chosen.bytes, None)?;
     }
@@ -80,7 +82,7 @@ pub fn run(arguments: &ExtractArguments) -> Result<Answer, String> {
     } else {
         written.iter().map(|one| format!("{}: {} bytes\n", one.file, one.size)).collect()
     };
-    Ok(Answer { text, code: 0 })
+    Ok(CommandOutput::success(text))
 }
 
 fn describe(chosen: Chosen, path: &Path) -> Extracted {
@@ -89,10 +91,10 @@ fn describe(chosen: Chosen, path: &Path) -> Extracted {
 }
 
 /// The images wanted, with their bytes. All are read before any is written.
-fn choose(arguments: &ExtractArguments) -> Result<Vec<Chosen>, String> {
+fn choose(arguments: &ExtractArguments) -> Result<Vec<Chosen>> {
     let mut chosen = Vec::new();
     let mut count = 0;
-    output::read(&arguments.file, |data, read_thin| {
+    input::read(&arguments.file, |data, read_thin| {
         listing::visit(data, read_thin, |found| {
             count += 1;
             if arguments.wants(count, &found.row) {
@@ -102,13 +104,12 @@ fn choose(arguments: &ExtractArguments) -> Result<Vec<Chosen>, String> {
             Ok(())
         })
     })?;
-    let file = arguments.file.display();
+    let file = || arguments.file.clone();
     if count == 0 {
-        return Err(format!("{file}: no device images"));
+        return Err(Error::NoImages { file: file() });
     }
     if chosen.is_empty() {
-        let what = format!("none of the {count} device images is meant by the options");
-        return Err(format!("{file}: {what}; `offload-bundle list` shows what there is"));
+        return Err(Error::NothingSelected { file: file(), count });
     }
     Ok(chosen)
 }
@@ -126,25 +127,24 @@ impl ExtractArguments {
     }
 }
 
-fn to_standard_output(arguments: &ExtractArguments, chosen: &[Chosen]) -> Result<Answer, String> {
+fn to_standard_output(arguments: &ExtractArguments, chosen: &[Chosen]) -> Result<CommandOutput> {
     let [one] = chosen else {
         return Err(several(arguments, chosen));
     };
     if arguments.json {
-        return Err("--json and -o - would write to the same place; name a file with -o".to_owned());
+        return Err(Error::JsonAndImageOnStandardOutput);
     }
     output::print(&one.bytes)?;
-    Ok(Answer { text: String::new(), code: 0 })
+    Ok(CommandOutput::success(String::new()))
 }
 
-fn several(arguments: &ExtractArguments, chosen: &[Chosen]) -> String {
-    let lines: Vec<String> = chosen.iter().map(|one| one.index.to_string()).collect();
-    let what = format!("{} images are meant (lines {}), and -o names one file", chosen.len(), lines.join(", "));
-    format!("{}: {what}; choose one, or name a folder (`-o DIR/`)", arguments.file.display())
+fn several(arguments: &ExtractArguments, chosen: &[Chosen]) -> Error {
+    let lines = chosen.iter().map(|one| one.index).collect();
+    Error::SeveralImagesForOneFile { file: arguments.file.clone(), lines }
 }
 
 /// The file of each image; creates the folders.
-fn places(arguments: &ExtractArguments, chosen: &[Chosen]) -> Result<Vec<PathBuf>, String> {
+fn places(arguments: &ExtractArguments, chosen: &[Chosen]) -> Result<Vec<PathBuf>> {
     let output = arguments.output.as_deref().unwrap_or(Path::new("."));
     let is_folder = output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/");
     if !is_folder {
@@ -153,7 +153,7 @@ fn places(arguments: &ExtractArguments, chosen: &[Chosen]) -> Result<Vec<PathBuf
         }
         return Err(several(arguments, chosen));
     }
-    std::fs::create_dir_all(output).map_err(|e| format!("{}: cannot be made: {e}", output.display()))?;
+    std::fs::create_dir_all(output).map_err(|source| Error::CreateFolder { path: output.to_owned(), source })?;
     Ok(chosen.iter().map(|one| output.join(file_name(&arguments.file, one))).collect())
 }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+use crate::error::{Error, Result};
+
 /// Bytes that only wait to be seen in their place.
 enum Prepared {
     /// A file that is complete beside its final place, and vanishes if it is never put there.
@@ -15,16 +17,16 @@ enum Prepared {
 
 /// Files that are all put in place, or none of them.
 #[derive(Default)]
-pub struct Outputs {
+pub struct OutputFiles {
     prepared: Vec<Prepared>,
 }
 
-impl Outputs {
+impl OutputFiles {
     /// Writes `bytes` beside `path`. A file that replaces another keeps its permissions, one given in `like` or that at `path`.
-    pub fn add(&mut self, path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<(), String> {
-        let failed = |e: std::io::Error| format!("{}: cannot be written: {e}", path.display());
+    pub fn add(&mut self, path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<()> {
+        let failed = |source| Error::Write { path: path.to_owned(), source };
         if path.is_dir() {
-            return Err(format!("{}: is a folder; name a file", path.display()));
+            return Err(Error::OutputIsFolder { path: path.to_owned() });
         }
         if std::fs::metadata(path).is_ok_and(|data| !data.is_file()) {
             self.prepared.push(Prepared::Direct { bytes: bytes.to_vec(), path: path.to_owned() });
@@ -50,7 +52,7 @@ impl Outputs {
     }
 
     /// Puts all files in their places.
-    pub fn keep(self) -> Result<(), String> {
+    pub fn keep(self) -> Result<()> {
         for prepared in self.prepared {
             let (path, written) = match prepared {
                 Prepared::Beside { temporary, path } => {
@@ -62,7 +64,7 @@ impl Outputs {
                     (path, written)
                 }
             };
-            written.map_err(|e| format!("{}: cannot be written: {e}", path.display()))?;
+            written.map_err(|source| Error::Write { path, source })?;
         }
         Ok(())
     }
@@ -75,16 +77,16 @@ fn readable() -> std::fs::Permissions {
     std::fs::Permissions::from_mode(0o666)
 }
 
-/// One file, by way of [`Outputs`].
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    let mut outputs = Outputs::default();
+/// One file, by way of [`OutputFiles`].
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut outputs = OutputFiles::default();
     outputs.add(path, bytes, None)?;
     outputs.keep()
 }
 
 /// One file that takes the permissions of `like`.
-pub fn replace(path: &Path, bytes: &[u8], like: &Path) -> Result<(), String> {
-    let mut outputs = Outputs::default();
+pub fn replace(path: &Path, bytes: &[u8], like: &Path) -> Result<()> {
+    let mut outputs = OutputFiles::default();
     outputs.add(path, bytes, Some(like))?;
     outputs.keep()
 }

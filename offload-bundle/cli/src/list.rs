@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use offload_bundle::listing;
 
-use crate::output::{self, Answer};
+use crate::error::Result;
+use crate::input;
+use crate::output::{self, CommandOutput};
 
 #[derive(Args)]
 pub struct ListArguments {
@@ -19,10 +21,10 @@ pub struct ListArguments {
     json: bool,
 }
 
-pub fn run(arguments: &ListArguments) -> Result<Answer, String> {
-    let mut rows = output::read(&arguments.file, |data, read_thin| listing::list(data, read_thin))?;
+pub fn run(arguments: &ListArguments) -> Result<CommandOutput> {
+    let mut rows = input::read(&arguments.file, |data, read_thin| listing::list(data, read_thin))?;
     let wanted = &arguments.section;
     rows.retain(|row| wanted.is_empty() || row.section.as_ref().is_some_and(|section| wanted.contains(section)));
     let text = if arguments.json { output::json(&rows)? } else { listing::table(&rows) };
-    Ok(Answer { text, code: 0 })
+    Ok(CommandOutput::success(text))
 }

@@ -5,8 +5,10 @@ mod annotate;
 mod coverage;
 mod create;
 mod diff;
+mod error;
 mod extract;
 mod files;
+mod input;
 mod list;
 mod output;
 mod pages;
@@ -17,6 +19,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use offload_bundle::printable;
+
+use crate::error::{Error, Result};
+use crate::output::CommandOutput;
 
 /// Shows the device code that objects, archives, executables and containers carry, and what becomes of it.
 #[derive(Parser)]
@@ -80,42 +86,63 @@ enum Command {
     Annotate(annotate::AnnotateArguments),
 }
 
-fn main() -> ExitCode {
-    let arguments = match CommandLine::try_parse() {
-        Ok(arguments) => arguments,
-        Err(usage) => {
-            if usage.use_stderr() {
-                // Not clap's own 2 for a wrong argument: 2 is an answer about a file.
-                let _ = usage.print();
-                return ExitCode::FAILURE;
+impl Command {
+    /// The exit code for an error. That of `diff` differs, since 1 reports a difference.
+    fn failure_code(&self) -> u8 {
+        if matches!(self, Command::Diff(_)) { 2 } else { 1 }
+    }
+
+    fn run(&self) -> Result<CommandOutput> {
+        match self {
+            Command::List(arguments) => list::run(arguments),
+            Command::Extract(arguments) => extract::run(arguments),
+            Command::Create(arguments) => create::run(arguments),
+            Command::Strip(arguments) => strip::run(arguments),
+            Command::Diff(arguments) => diff::run(arguments),
+            Command::Resources(arguments) => resources::run(arguments),
+            Command::GeneratePages(arguments) => {
+                pages::run(arguments, CommandLine::command().disable_help_subcommand(true))
             }
-            return asked(&usage);
+            Command::Explain(arguments) => coverage::explain(arguments),
+            Command::Check(arguments) => coverage::check(arguments),
+            Command::Annotate(arguments) => annotate::run(arguments),
         }
-    };
-    let result = match arguments.command {
-        Command::List(arguments) => list::run(&arguments),
-        Command::Extract(arguments) => extract::run(&arguments),
-        Command::Create(arguments) => create::run(&arguments),
-        Command::Strip(arguments) => strip::run(&arguments),
-        Command::Diff(arguments) => return output::finish(diff::run(&arguments), 2),
-        Command::Resources(arguments) => resources::run(&arguments),
-        Command::GeneratePages(arguments) => {
-            pages::run(&arguments, CommandLine::command().disable_help_subcommand(true))
-        }
-        Command::Explain(arguments) => coverage::explain(&arguments),
-        Command::Check(arguments) => coverage::check(&arguments),
-        Command::Annotate(arguments) => annotate::run(&arguments),
-    };
-    output::finish(result, 1)
+    }
 }
 
-/// Prints the help or the version.
-fn asked(usage: &clap::Error) -> ExitCode {
-    match usage.print().and_then(|()| std::io::stdout().flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            output::complain(&format!("standard output: {e}"));
-            ExitCode::FAILURE
+fn main() -> ExitCode {
+    let (result, failure_code) = match CommandLine::try_parse() {
+        Ok(CommandLine { command }) => (command.run().and_then(print_output), command.failure_code()),
+        Err(usage) if usage.use_stderr() => {
+            // Not clap's exit code 2, with which commands report on a file. An error of standard error cannot be reported.
+            let _ = usage.print();
+            return ExitCode::FAILURE;
         }
-        _ => ExitCode::SUCCESS,
-    }
+        Err(help_or_version) => (print_help(&help_or_version), 1),
+    };
+    ExitCode::from(result.unwrap_or_else(|error| {
+        print_error(&error);
+        failure_code
+    }))
+}
+
+/// Prints the text of a command, and returns its exit code.
+fn print_output(output: CommandOutput) -> Result<u8> {
+    output::print(printable::lines(&output.text).as_bytes())?;
+    Ok(output.exit_code)
+}
+
+/// Prints the help or the version, which clap returns as an error.
+fn print_help(help: &clap::Error) -> Result<u8> {
+    output::unless_closed(help.print().and_then(|()| std::io::stdout().flush()))?;
+    Ok(0)
+}
+
+/// Prints an error, of which each line is one message.
+fn print_error(error: &Error) {
+    let text = error.to_string();
+    let lines = printable::lines(&text);
+    let text: String = lines.lines().map(|line| format!("offload-bundle: error: {line}\n")).collect();
+    // An error of standard error cannot be reported.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::output::Answer;
+use crate::error::{Error, Result};
+use crate::output::CommandOutput;
 
 #[derive(Args)]
 pub struct PagesArguments {
@@ -20,7 +21,7 @@ const SHELLS: [(Shell, &str); 3] = [
     (Shell::Fish, "fish/vendor_completions.d/offload-bundle.fish"),
 ];
 
-pub fn run(arguments: &PagesArguments, mut command: Command) -> Result<Answer, String> {
+pub fn run(arguments: &PagesArguments, mut command: Command) -> Result<CommandOutput> {
     let man = arguments.folder.join("man/man1");
     create_folder(&man)?;
     for (shell, place) in SHELLS {
@@ -28,13 +29,13 @@ pub fn run(arguments: &PagesArguments, mut command: Command) -> Result<Answer, S
         clap_complete::generate(shell, &mut command, "offload-bundle", &mut script);
         let path = arguments.folder.join(place);
         create_folder(path.parent().unwrap_or(Path::new("")))?;
-        std::fs::write(&path, script).map_err(|e| format!("{}: {e}", path.display()))?;
+        std::fs::write(&path, script).map_err(|source| Error::Io { path, source })?;
     }
     // The shells' scripts are made first: this names the commands for their pages.
-    clap_mangen::generate_to(command, &man).map_err(|e| format!("{}: {e}", man.display()))?;
-    Ok(Answer { text: String::new(), code: 0 })
+    clap_mangen::generate_to(command, &man).map_err(|source| Error::Io { path: man, source })?;
+    Ok(CommandOutput::success(String::new()))
 }
 
-fn create_folder(folder: &Path) -> Result<(), String> {
-    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))
+fn create_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(|source| Error::Io { path: folder.to_owned(), source })
 }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use offload_bundle::usage::{self, Order};
 
-use crate::output::{self, Answer};
+use crate::error::Result;
+use crate::input;
+use crate::output::{self, CommandOutput};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sort {
@@ -44,7 +46,7 @@ pub struct ResourcesArguments {
     json: bool,
 }
 
-pub fn run(arguments: &ResourcesArguments) -> Result<Answer, String> {
+pub fn run(arguments: &ResourcesArguments) -> Result<CommandOutput> {
     let order = match arguments.sort {
         Sort::Code => Order::Code,
         Sort::Registers => Order::Registers,
@@ -53,14 +55,14 @@ pub fn run(arguments: &ResourcesArguments) -> Result<Answer, String> {
         Sort::Shared => Order::Shared,
         Sort::Name => Order::Name,
     };
-    let mut cubins = output::read(&arguments.file, |data, read_thin| usage::usage(data, read_thin, order))?;
+    let mut cubins = input::read(&arguments.file, |data, read_thin| usage::usage(data, read_thin, order))?;
     cubins.retain(|cubin| arguments.target.is_empty() || arguments.target.contains(&cubin.target));
     for cubin in &mut cubins {
         cubin.functions.truncate(arguments.top.unwrap_or(usize::MAX));
     }
     let shown = |name: &str| if arguments.no_demangle { name.to_owned() } else { demangled(name) };
     let text = if arguments.json { output::json(&cubins)? } else { usage::text(&cubins, shown) };
-    Ok(Answer { text, code: 0 })
+    Ok(CommandOutput::success(text))
 }
 
 /// The name as in the source, if it is one of C++.

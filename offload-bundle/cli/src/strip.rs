@@ -9,8 +9,9 @@ use offload_bundle::selection::Selector;
 use offload_bundle::strip::{self, Choice, Summary};
 use serde::Serialize;
 
-use crate::files;
-use crate::output::{self, Answer};
+use crate::error::{Error, Result};
+use crate::output::{self, CommandOutput};
+use crate::{files, input};
 
 #[derive(Args)]
 pub struct StripArguments {
@@ -45,31 +46,28 @@ struct StripReport {
     summary: Summary,
 }
 
-pub fn run(arguments: &StripArguments) -> Result<Answer, String> {
+pub fn run(arguments: &StripArguments) -> Result<CommandOutput> {
     let StripArguments { drop, keep, section, allow_empty, .. } = arguments;
     let choice =
         Choice { drop: drop.clone(), keep: keep.clone(), sections: section.clone(), allow_empty: *allow_empty };
-    let (bytes, summary) = output::read(&arguments.file, |data, _| {
+    let (bytes, summary) = input::read(&arguments.file, |data, _| {
         let stripped = strip::strip(data, &choice)?;
         // What did not change is not written, either.
         let bytes = if stripped.summary.dropped.is_empty() { Vec::new() } else { stripped.bytes.into_owned() };
         Ok((bytes, stripped.summary))
     })?;
     if summary.dropped.is_empty() {
-        let file = arguments.file.display();
-        let what = match summary.kept {
-            0 => "no device images".to_owned(),
-            count => {
-                format!("the options drop none of the {count} device images; `offload-bundle list` shows what there is")
-            }
-        };
-        return Err(format!("{file}: {what}"));
+        let file = arguments.file.clone();
+        return Err(match summary.kept {
+            0 => Error::NoImages { file },
+            count => Error::NothingDropped { file, count },
+        });
     }
     let path = arguments.output.as_ref().unwrap_or(&arguments.file);
     files::replace(path, &bytes, &arguments.file)?;
     let report = StripReport { file: path.display().to_string(), summary };
     let text = if arguments.json { output::json(&report)? } else { text(&report) };
-    Ok(Answer { text, code: 0 })
+    Ok(CommandOutput::success(text))
 }
 
 const WORTH_A_WORD: u64 = 16 * 1024;

@@ -1,9 +1,14 @@
 //! Parses `--image`, and reads the file that it names.
 
 use std::path::{Path, PathBuf};
+use std::result::Result as StdResult;
 
 use offload_bundle::offload_binary::{ImageKind, OffloadKinds};
 use offload_bundle::{GpuArch, cubin};
+
+use super::error::{ImageError, SpecError};
+use crate::error::{Error, Result};
+use crate::input;
 
 /// `key=value,key=value` with its keys once each and a file among them.
 #[derive(Debug, Clone)]
@@ -48,20 +53,20 @@ pub struct BundledImage {
 }
 
 /// Takes a specification apart; a comma in a file's name cannot be written, as with fatbinary.
-pub fn parse(text: &str) -> Result<ImageSpec, String> {
+pub fn parse(text: &str) -> StdResult<ImageSpec, SpecError> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for pair in text.split(',') {
-        let (key, value) = pair.split_once('=').ok_or_else(|| format!("'{pair}' is no key=value"))?;
+        let (key, value) = pair.split_once('=').ok_or_else(|| SpecError::NotAPair(pair.to_owned()))?;
         if value.is_empty() {
-            return Err(format!("'{key}' has no value"));
+            return Err(SpecError::NoValue(key.to_owned()));
         }
         if pairs.iter().any(|(known, _)| known == key) {
-            return Err(format!("'{key}' is given twice; begin another --image for another image"));
+            return Err(SpecError::RepeatedKey(key.to_owned()));
         }
         pairs.push((key.to_owned(), value.to_owned()));
     }
     let file = pairs.iter().find(|(key, _)| key == "file").map(|(_, value)| PathBuf::from(value));
-    let file = file.ok_or("no file is named; add file=FILE")?;
+    let file = file.ok_or(SpecError::NoFile)?;
     pairs.retain(|(key, _)| key != "file");
     Ok(ImageSpec { pairs, file })
 }
@@ -71,37 +76,33 @@ impl ImageSpec {
         self.pairs.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
-    fn error(&self, what: impl std::fmt::Display) -> String {
-        format!("--image: {}: {what}", self.file.display())
+    fn error(&self, source: ImageError) -> Error {
+        Error::ImageSpec { file: self.file.clone(), source }
     }
 }
 
 impl FatbinImage {
     /// Reads the file, and derives from it what the specification leaves out.
-    pub fn read(spec: &ImageSpec) -> Result<Self, String> {
+    pub fn read(spec: &ImageSpec) -> Result<Self> {
         if let Some((key, _)) =
             spec.pairs.iter().find(|(key, _)| !matches!(key.as_str(), "kind" | "arch" | "sm" | "code"))
         {
-            return Err(spec.error(format!("a fatbin has no '{key}'; the keys are kind, arch and file")));
+            return Err(spec.error(ImageError::FatbinKey(key.clone())));
         }
         let (kind, arch) = match spec.get("code") {
             Some(code) => by_code(code, spec.get("arch")).map(|(kind, arch)| (Some(kind), Some(arch))),
             None => by_kind(spec),
         }
-        .map_err(|what| spec.error(what))?;
-        let bytes = super::read_file(&spec.file)?;
-        let kind = kind.or_else(|| kind_of(&bytes)).ok_or_else(|| {
-            spec.error("is neither a cubin nor PTX nor LTO-IR by its contents; say kind=cubin, kind=ptx or kind=ltoir")
-        })?;
-        let arch = arch
-            .or_else(|| arch_of(kind, &bytes))
-            .ok_or_else(|| spec.error("does not say which architecture it is for; say arch=sm_90 or the like"))?;
+        .map_err(|error| spec.error(error))?;
+        let bytes = input::bytes(&spec.file)?;
+        let kind = kind.or_else(|| kind_of(&bytes)).ok_or_else(|| spec.error(ImageError::UnknownContents))?;
+        let arch = arch.or_else(|| arch_of(kind, &bytes)).ok_or_else(|| spec.error(ImageError::MissingArch))?;
         Ok(Self { file: spec.file.clone(), kind, arch, bytes })
     }
 }
 
 /// `kind=ptx,arch=sm_90`, both optional.
-fn by_kind(spec: &ImageSpec) -> Result<(Option<FatbinImageKind>, Option<GpuArch>), String> {
+fn by_kind(spec: &ImageSpec) -> StdResult<(Option<FatbinImageKind>, Option<GpuArch>), ImageError> {
     let kind = match spec.get("kind") {
         None => None,
         Some("cubin" | "elf" | "sass") => Some(FatbinImageKind::Cubin),
@@ -109,18 +110,14 @@ fn by_kind(spec: &ImageSpec) -> Result<(Option<FatbinImageKind>, Option<GpuArch>
         Some("ltoir" | "nvvm" | "lto") => Some(FatbinImageKind::LtoIr),
         Some("tileir") => Some(FatbinImageKind::TileIr),
         Some("reloc") => Some(FatbinImageKind::Relocatable),
-        Some(other) => {
-            return Err(format!(
-                "a fatbin has no images of kind '{other}'; the kinds are cubin, ptx, ltoir, tileir and reloc"
-            ));
-        }
+        Some(other) => return Err(ImageError::FatbinKind(other.to_owned())),
     };
     let arch = spec.get("arch").or(spec.get("sm")).map(arch).transpose()?;
     Ok((kind, arch))
 }
 
 /// nvcc's pair: `arch=compute_90,code=sm_90`. The architecture that counts is that of the code.
-fn by_code(code: &str, virtual_arch: Option<&str>) -> Result<(FatbinImageKind, GpuArch), String> {
+fn by_code(code: &str, virtual_arch: Option<&str>) -> StdResult<(FatbinImageKind, GpuArch), ImageError> {
     if let Some(text) = virtual_arch {
         arch(text)?;
     }
@@ -128,15 +125,15 @@ fn by_code(code: &str, virtual_arch: Option<&str>) -> Result<(FatbinImageKind, G
         Some("sm") => FatbinImageKind::Cubin,
         Some("compute") => FatbinImageKind::Ptx,
         Some("lto") => FatbinImageKind::LtoIr,
-        _ => return Err(format!("'{code}' is no code; write sm_90, compute_90 or lto_90, one code for each file")),
+        _ => return Err(ImageError::Code(code.to_owned())),
     };
     Ok((kind, arch(code)?))
 }
 
 /// `sm_90a`, `compute_90a`, `lto_90a`, `90a`.
-fn arch(text: &str) -> Result<GpuArch, String> {
+fn arch(text: &str) -> StdResult<GpuArch, ImageError> {
     let bare = ["sm_", "compute_", "lto_"].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
-    format!("sm_{bare}").parse().map_err(|_| format!("'{text}' is no architecture; write one such as sm_90a"))
+    format!("sm_{bare}").parse().map_err(|source| ImageError::Arch { text: text.to_owned(), source })
 }
 
 fn kind_of(bytes: &[u8]) -> Option<FatbinImageKind> {
@@ -167,22 +164,19 @@ fn arch_of(kind: FatbinImageKind, bytes: &[u8]) -> Option<GpuArch> {
 
 impl PlainImage {
     /// Reads the file; what it is follows from its extension.
-    pub fn read(spec: &ImageSpec) -> Result<Self, String> {
+    pub fn read(spec: &ImageSpec) -> Result<Self> {
         let kinds = match spec.get("kind") {
             None => OffloadKinds::default(),
             Some("cuda") => OffloadKinds::CUDA,
             Some("openmp") => OffloadKinds::OPENMP,
             Some("hip") => OffloadKinds::HIP,
             Some("sycl") => OffloadKinds::SYCL,
-            Some(other) => {
-                let what = format!("'{other}' is no programming model; they are cuda, openmp, hip and sycl");
-                return Err(spec.error(what));
-            }
+            Some(other) => return Err(spec.error(ImageError::OffloadKind(other.to_owned()))),
         };
         let mut strings: Vec<_> = spec.pairs.iter().filter(|(key, _)| key != "kind").cloned().collect();
         // The two that every image has come first, in the order in which llvm-offload-binary's hash table has them.
         strings.sort_by_key(|(key, _)| ["arch", "triple"].iter().position(|first| first == key).unwrap_or(2));
-        let bytes = super::read_file(&spec.file)?;
+        let bytes = input::bytes(&spec.file)?;
         Ok(Self { image_kind: image_kind(&spec.file), offload_kinds: kinds, strings, bytes })
     }
 }
@@ -201,17 +195,53 @@ fn image_kind(file: &Path) -> ImageKind {
 
 impl BundledImage {
     /// Reads the file; the kind is hipv4 and the triple amdgcn-amd-amdhsa unless others are named.
-    pub fn read(spec: &ImageSpec) -> Result<Self, String> {
+    pub fn read(spec: &ImageSpec) -> Result<Self> {
         if let Some((key, _)) = spec.pairs.iter().find(|(key, _)| !matches!(key.as_str(), "kind" | "triple" | "arch")) {
-            return Err(spec.error(format!("a bundle has no '{key}'; the keys are kind, triple, arch and file")));
+            return Err(spec.error(ImageError::BundleKey(key.clone())));
         }
         let kind = spec.get("kind").unwrap_or("hipv4");
         if !matches!(kind, "hip" | "hipv4" | "openmp") {
-            return Err(spec.error(format!("'{kind}' is no kind of a bundle; they are hip, hipv4 and openmp")));
+            return Err(spec.error(ImageError::BundleKind(kind.to_owned())));
         }
-        let arch =
-            spec.get("arch").ok_or_else(|| spec.error("does not say what it is for; say arch=gfx90a or the like"))?;
+        let arch = spec.get("arch").ok_or_else(|| spec.error(ImageError::MissingBundleArch))?;
         let id = format!("{kind}-{}--{arch}", spec.get("triple").unwrap_or("amdgcn-amd-amdhsa"));
-        Ok(Self { id, bytes: super::read_file(&spec.file)? })
+        Ok(Self { id, bytes: input::bytes(&spec.file)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejected_specifications() {
+        let key = |key: &str| key.to_owned();
+        for (text, error) in [
+            ("", SpecError::NotAPair(key(""))),
+            ("file=a,kind", SpecError::NotAPair(key("kind"))),
+            ("file=a,kind=", SpecError::NoValue(key("kind"))),
+            ("file=a,file=b", SpecError::RepeatedKey(key("file"))),
+            ("kind=ptx", SpecError::NoFile),
+        ] {
+            assert_eq!(parse(text).err(), Some(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn codes_of_nvcc() {
+        for (code, kind) in [
+            ("sm_90a", FatbinImageKind::Cubin),
+            ("compute_90a", FatbinImageKind::Ptx),
+            ("lto_90a", FatbinImageKind::LtoIr),
+        ] {
+            assert_eq!(
+                by_code(code, Some("compute_80")).ok(),
+                Some((kind, "sm_90a".parse().expect("a GPU"))),
+                "{code}"
+            );
+        }
+        assert_eq!(by_code("90", None), Err(ImageError::Code("90".to_owned())));
+        let is_arch = |error| matches!(error, Err(ImageError::Arch { text, .. }) if text == "gfx90a");
+        assert!(is_arch(by_code("sm_90", Some("gfx90a"))));
     }
 }

@@ -1,0 +1,88 @@
+//! Errors of the commands.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use offload_bundle::fatbin::FatbinError;
+use offload_bundle::{FileError, FormatError, printable};
+
+use crate::create::ImageError;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a command fails. The texts include those of the causes.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{path}: cannot be written: {source}")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("{path}: cannot be made: {source}")]
+    CreateFolder { path: PathBuf, source: io::Error },
+    #[error("{path}: is a folder; name a file")]
+    OutputIsFolder { path: PathBuf },
+    #[error("standard output: {0}")]
+    StandardOutput(#[source] io::Error),
+    #[error("{}", with_member(file, source))]
+    Parse { file: PathBuf, source: FileError },
+    #[error("{file}: {source}")]
+    Annotate { file: PathBuf, source: FormatError },
+    #[error("--cuda-include-ptx={target} and --no-cuda-include-ptx={target} contradict each other")]
+    ContradictingFlags { target: String },
+    #[error("{file}: no device images")]
+    NoImages { file: PathBuf },
+    #[error("{file}: no fatbin, and no section .nv_fatbin or __nv_relfatbin with one")]
+    NoFatbin { file: PathBuf },
+    #[error("{file}: no fatbin in section {}", sections.join(", "))]
+    NoFatbinInSection { file: PathBuf, sections: Vec<String> },
+    #[error(
+        "{file}: none of the {count} device images is meant by the options; `offload-bundle list` shows what there is"
+    )]
+    NothingSelected { file: PathBuf, count: usize },
+    #[error("{file}: the options drop none of the {count} device images; `offload-bundle list` shows what there is")]
+    NothingDropped { file: PathBuf, count: usize },
+    #[error(
+        "{file}: {} images are meant (lines {}), and -o names one file; choose one, or name a folder (`-o DIR/`)",
+        lines.len(), joined(lines, ", ")
+    )]
+    SeveralImagesForOneFile { file: PathBuf, lines: Vec<usize> },
+    #[error("--json and -o - would write to the same place; name a file with -o")]
+    JsonAndImageOnStandardOutput,
+    #[error("--image: {file}: {source}")]
+    ImageSpec { file: PathBuf, source: ImageError },
+    #[error("{file}: {source}")]
+    AddToFatbin { file: PathBuf, source: FatbinError },
+    #[error("{output}: {source}")]
+    BuildFatbin { output: PathBuf, source: FatbinError },
+    #[error("{output}: {source}")]
+    BuildOffloadBinary { output: PathBuf, source: FormatError },
+    #[error("{output}: what was made cannot be read back: {source}")]
+    ReadBack { output: PathBuf, source: FileError },
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// Displayed as one line each.
+    #[error("{}", joined(.0, "\n"))]
+    Several(Vec<Error>),
+}
+
+/// A thin archive's member that is a pipe, a device or a folder.
+#[derive(Debug, thiserror::Error)]
+#[error("is no regular file, as the members of a thin archive are; build the archive again")]
+pub struct NotARegularFile;
+
+impl Error {
+    /// Fails with all `errors`, if there are any.
+    pub fn all(errors: Vec<Error>) -> Result<()> {
+        if errors.is_empty() { Ok(()) } else { Err(Error::Several(errors)) }
+    }
+}
+
+/// `libx.a(a.o): <error>`, with the names from the file escaped.
+fn with_member(file: &Path, error: &FileError) -> String {
+    let member = error.member().map(|member| format!("({member})")).unwrap_or_default();
+    printable::name(&format!("{}{member}: {error}", file.display())).into_owned()
+}
+
+fn joined(values: &[impl ToString], separator: &str) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(separator)
+}

@@ -1,0 +1,38 @@
+//! Reads the file that a command inspects.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use offload_bundle::FileError;
+
+use crate::error::{Error, NotARegularFile, Result};
+
+/// Reads a file, and finds with `find` what the command needs of it. Thin archives name their members relative to their own folder.
+pub fn read<T>(
+    file: &Path,
+    find: impl FnOnce(&[u8], &mut dyn FnMut(&str) -> io::Result<Vec<u8>>) -> std::result::Result<T, FileError>,
+) -> Result<T> {
+    let data = bytes(file)?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let mut read_thin = |path: &str| thin_member(&folder.join(path));
+    find(&data, &mut read_thin).map_err(|source| Error::Parse { file: file.to_owned(), source })
+}
+
+/// Reads all bytes of a file.
+pub fn bytes(file: &Path) -> Result<Vec<u8>> {
+    std::fs::read(file).map_err(|source| Error::Io { path: file.to_owned(), source })
+}
+
+/// Reads the file of a thin archive's member. An archive may name anything, so opening a pipe or a device must not block.
+fn thin_member(path: &Path) -> io::Result<Vec<u8>> {
+    let mut options = std::fs::OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let mut file = options.read(true).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other(NotARegularFile));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,7 +1,7 @@
-//! Reports a crash from a fresh copy of this program, which takes the place of the first one after LLVM crashed, a mapped
-//! file was truncated, or the memory ran out.
+//! Reports a crash from a fresh copy of this program. The copy replaces the process after LLVM crashed, a mapped file was
+//! truncated, or memory ran out.
 //!
-//! It prints the error and removes what the link left behind. See `llvm_passes::crash`.
+//! It prints the error and removes the files that the link left behind. See `llvm_passes::crash`.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -42,10 +42,10 @@ enum Error {
     Llvm { signal: String, activity: String },
 }
 
-/// Links a command line once more, to find the code that LLVM cannot compile.
+/// Links a command line again, to find the function that LLVM cannot compile.
 type Diagnose<'a> = &'a dyn Fn(&[OsString]) -> Result<u8, Errors>;
 
-/// The report on a crash, if this process was started to make it.
+/// Returns the report on a crash, if this process was started to write it.
 pub fn report_if_requested(arguments: &[OsString], diagnose: Diagnose<'_>) -> Option<Errors> {
     let [_, flag, signal, activity, folder, output, line @ ..] = arguments else { return None };
     if flag != REPORT_FLAG {
@@ -62,10 +62,10 @@ pub fn report_if_requested(arguments: &[OsString], diagnose: Diagnose<'_>) -> Op
     Some(diagnosis(&signal, &activity, line, diagnose).unwrap_or(errors))
 }
 
-/// Links the line once more if LLVM could not compile its code, and returns the error that names the code.
+/// Links the command line again if LLVM could not compile its code, and returns the error that names the function.
 fn diagnosis(signal: &str, activity: &str, line: &[OsString], diagnose: Diagnose<'_>) -> Option<Errors> {
     let compiles = [GAVE_UP, OPTIMIZING, GENERATING].iter().any(|what| activity.starts_with(what));
-    // Running out of memory aborts LLVM, and would again.
+    // LLVM aborts when memory runs out; it would run out again.
     if !compiles || line.is_empty() || [ABORTED, NO_MEMORY].contains(&signal) {
         return None;
     }
@@ -75,11 +75,11 @@ fn diagnosis(signal: &str, activity: &str, line: &[OsString], diagnose: Diagnose
 /// Prefix of the activity where LLVM reported a fatal error; LLVM's message follows.
 const GAVE_UP: &str = "gave up: ";
 
-/// SIGABRT as the handler writes it.
+/// SIGABRT, as the signal handler writes it.
 const ABORTED: &str = "06";
 
-/// Replaces this process by a fresh copy that looks for the code that LLVM cannot compile. Returns only if that is
-/// impossible.
+/// Replaces this process by a fresh copy that looks for the function that LLVM cannot compile. Returns only if the copy
+/// cannot be started.
 pub fn restart(reason: &str) {
     let line: Vec<OsString> = std::env::args_os().collect();
     // An argument cannot hold a NUL.
@@ -89,7 +89,7 @@ pub fn restart(reason: &str) {
     let _ = copy.exec();
 }
 
-/// The error of a link that LLVM ended with this message, where the cause is unknown.
+/// Returns the error for a fatal error of LLVM whose cause was not found.
 pub fn fatal_error(reason: &str) -> Errors {
     Error::GaveUp { reason: reason.to_owned() }.into()
 }
@@ -115,7 +115,7 @@ fn error(signal: &str, activity: &str) -> Error {
     }
 }
 
-/// Ends the tools of the crashed link, which are still children of this process.
+/// Ends the tools that the crashed link started; they are still children of this process.
 fn end_children() {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());

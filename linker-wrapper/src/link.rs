@@ -1,4 +1,4 @@
-//! The story of a link, as a list of phases.
+//! Runs a link from its command line to the host link, as a list of phases.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -59,7 +59,7 @@ enum Error {
 /// Runs the command line and returns the exit code.
 ///
 /// # Errors
-/// Everything that was found wrong.
+/// All errors of the first phase that fails.
 pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     let persona = persona::of(arguments);
     let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
@@ -69,16 +69,16 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     let whole = span::traced("Execute linker wrapper", || program.clone());
     let outcome = run_options(&options, &program);
     drop(whole);
-    // A failed link's own errors come first; its trace is written all the same.
+    // The trace of a failed link is written, too; the link's own errors come first.
     let traced = time_trace::end();
     outcome.and_then(|code| traced.map(|()| code))
 }
 
-/// Runs the device link of the command line again, after LLVM failed in it, to find out which function it cannot compile.
-/// Nothing is written or reported.
+/// Runs the device link of the command line again after LLVM failed in it, to find the function that LLVM cannot compile.
+/// Writes no output and no report.
 ///
 /// # Errors
-/// What was found.
+/// The function that LLVM cannot compile, or any other error of the link.
 pub fn diagnose(arguments: &[OsString]) -> Result<u8, Errors> {
     let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
     let requested = parse::parse(&line, persona::of(arguments))?;
@@ -89,7 +89,7 @@ pub fn diagnose(arguments: &[OsString]) -> Result<u8, Errors> {
     run_options(&options, &persona::program_name(arguments))
 }
 
-/// Answers what can be answered without a link, then opens the inputs and links them.
+/// Prints the output of options such as `--help`; without one of them, opens the inputs and links them.
 fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     if let Some(text) = query_output(options, program) {
         return messages::answer(&text).map(|()| 0);
@@ -105,14 +105,14 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     }
     apply_llvm_options(program, &device)?;
 
-    // LLVM reads host files of bitcode even before there is a folder to clean up.
+    // LLVM may crash before the temporary folder exists: it reads host files of bitcode first.
     llvm_passes::crash::prepare(program, "");
     llvm_passes::crash::before_report(jobserver::give_all_back_in_signal);
     threads::set_number(options.jobs);
     let extraction = span::traced("ExtractDeviceCode", String::new);
     let finished = options.override_image.as_ref().map(|(kind, file)| override_image::read(kind, file)).transpose()?;
     let (finished, inputs) = match finished {
-        // With a finished image, the inputs are the host linker's alone.
+        // With a finished image, only the host linker reads the inputs.
         Some((finished, stamp)) => (Some(finished), InputFiles::of_image(stamp)),
         None => (None, InputFiles::open(options)?),
     };
@@ -120,14 +120,14 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     let output = options.output.as_deref().unwrap_or(Path::new("a.out"));
     let request = Request { program, options, device: &device, output, mode };
     link_inputs(request, &inputs, finished, extraction).map_err(|errors| {
-        // What goes wrong with a file that somebody writes to is best explained by that.
+        // If a file was changed during the link, that may be the cause of the other errors: it comes first.
         let mut all = inputs.check_unchanged(output).err().unwrap_or_default();
         all.extend(errors);
         all
     })
 }
 
-/// The phases that follow once the inputs are open. `finished` is the image of `--override-image=`.
+/// Runs the phases after the inputs are open. `finished` is the image of `--override-image=`.
 fn link_inputs(
     request: Request<'_>,
     inputs: &InputFiles,
@@ -135,10 +135,10 @@ fn link_inputs(
     extraction: EnteredSpan,
 ) -> Result<u8, Errors> {
     let Request { program, options, device, output, mode } = request;
-    // The device images in the inputs. A link that has none is the host linker's alone.
+    // Find the device images in the inputs. A link without any is left to the host linker.
     let handled = options.linker_query || inputs.already_registered(options);
     let images = if handled { Vec::new() } else { embedded_images::find(inputs)? };
-    // The output of -r is not a program yet.
+    // The output of a relocatable link (-r) is not a program yet: its final link checks this.
     if !handled && finished.is_none() && !options.relocatable && !options.emit_fatbin_only {
         lost_images::check(inputs, &images, &options.roots)?;
         lost_images::libraries(inputs).iter().for_each(|text| warn(program, text));
@@ -158,7 +158,7 @@ fn link_inputs(
     }
     threads::start()?;
 
-    // Device code that the line itself names, and the archive members that belong to the link.
+    // Read the device files that the command line names, and select the archive members that belong to the link.
     let line_targets = PLATFORMS.iter().flat_map(|platform| platform.line_targets(&images)).collect::<BTreeSet<_>>();
     let line_inputs = if line_targets.is_empty() { &[][..] } else { &device.inputs };
     let line_files = DeviceFiles::open(line_inputs, &device.library_paths)?;
@@ -167,7 +167,7 @@ fn link_inputs(
     let members = members(inputs, &images, &selection.device);
     let selected: Vec<_> = images.into_iter().filter(|found| selection.device[found.input].is_some()).collect();
 
-    // Each platform plans the device links of its images.
+    // Let each platform plan the device links of its images.
     let setup = |images| Setup { images, line_code: &line_code, inputs, request };
     let links = platform::assign(&selected)?.into_iter().map(|(platform, images)| platform.plan(&setup(images)));
     let links = collect(links)?;
@@ -180,7 +180,7 @@ fn link_inputs(
     warn_of_unused_arguments(&request, &links);
     drop(extraction);
 
-    // From here on there is something to clean up.
+    // From here on there are temporary files to remove.
     llvm_passes::on_fatal_error(if options.diagnosing { exit_with_fatal_error } else { restart_to_diagnose });
     let temp_files = TempFiles::new((options.save_temps && !mode.dry).then_some(output))?;
     llvm_passes::crash::prepare(program, &temp_files.folder().unwrap_or(Path::new("")).to_string_lossy());
@@ -216,11 +216,11 @@ fn link_inputs(
     if let Some(format) = options.stats {
         messages::report(program, &recorder.stats(outcome.cached).render(format));
     }
-    // A failed host link leaves nothing to report on.
+    // There is no program to report on if the host link failed.
     if outcome.code == 0 { report(&request, outcome.report).map(|()| 0) } else { Ok(outcome.code) }
 }
 
-/// The archive members with device code that belong to the link, for its plan.
+/// Lists the selected archive members with device code for the plan.
 fn members(inputs: &InputFiles, images: &[FoundImage<'_>], reasons: &[Option<Reason>]) -> Vec<MemberReport> {
     let carriers = images.chunk_by(|one, next| one.input == next.input).filter_map(|images| images.first());
     let member = |found: &FoundImage<'_>| {
@@ -235,17 +235,17 @@ fn members(inputs: &InputFiles, images: &[FoundImage<'_>], reasons: &[Option<Rea
     carriers.filter_map(member).collect()
 }
 
-/// Writes the report of `--offload-report`. `None`: there was no CUDA code.
+/// Writes the report of `--offload-report`. `report` is `None` for a link without CUDA code.
 fn report(request: &Request<'_>, report: Option<ImageReport>) -> Result<(), Errors> {
     let Request { program, options, output, .. } = request;
     let Some(requested) = options.report.as_ref().filter(|_| !options.linker_query) else { return Ok(()) };
     report.unwrap_or_else(|| ImageReport::empty(output, options)).emit(requested, program)
 }
 
-/// `--help` and `--version` under the wrapper's name.
+/// Returns the output of `--help` and of `--version` under the wrapper's name.
 fn query_output(options: &Options, program: &str) -> Option<String> {
     let version = || {
-        // clang -Wl,--version: a build system asks for the linker.
+        // clang -Wl,--version: a build system wants to know the linker.
         let linkers = options.linker_path.as_ref().and_then(|_| host_linker::version(options, program));
         format!(
             "{}{program} version {} (fatlink, LLVM {})\n",
@@ -257,7 +257,7 @@ fn query_output(options: &Options, program: &str) -> Option<String> {
     options.help.clone().or_else(|| options.version.then(version))
 }
 
-/// LLVM's own options; `-mllvm --help` is answered by LLVM itself, and so is an option that it does not know.
+/// Passes LLVM its own options. LLVM itself prints the help of `-mllvm --help` and the error for an unknown option.
 fn apply_llvm_options(program: &str, device: &DeviceOptions) -> Result<(), Errors> {
     if device.llvm_options.is_empty() {
         return Ok(());
@@ -269,7 +269,8 @@ fn apply_llvm_options(program: &str, device: &DeviceOptions) -> Result<(), Error
     Err(Error::LlvmOptions { options: device.llvm_options.join(" ") }.into())
 }
 
-/// Warns about arguments of `--device-linker=` that are for no target of this link. Libraries are for whoever references them.
+/// Warns about arguments of `--device-linker=` for a triple that this link has no code for. Libraries are exempt: a library that is
+/// not referenced is not a mistake.
 fn warn_of_unused_arguments(request: &Request<'_>, links: &[Box<dyn DeviceLink + '_>]) {
     let triples: Vec<&str> = links.iter().flat_map(|link| link.triples()).collect();
     for (triple, word) in &request.options.device_linker {
@@ -289,7 +290,7 @@ fn warn_of_unused_arguments(request: &Request<'_>, links: &[Box<dyn DeviceLink +
     }
 }
 
-/// What this version cannot do is said before any work is done.
+/// Rejects options that this version does not support, before anything is compiled.
 fn reject_unsupported(options: &Options) -> Result<(), Errors> {
     let mut errors = Errors::default();
     if options.embed_bitcode {
@@ -303,14 +304,14 @@ fn reject_unsupported(options: &Options) -> Result<(), Errors> {
     errors.or(())
 }
 
-/// LLVM cannot go on ("Cannot select", say): a fresh copy of this program looks for the reason.
+/// Handles a fatal error of LLVM such as "Cannot select": replaces the process by a copy that looks for the cause.
 fn restart_to_diagnose(reason: &str) {
     temp_files::clean_up();
     crash_report::restart(reason);
     exit_with_fatal_error(reason);
 }
 
-/// LLVM cannot go on: say so, leave nothing behind.
+/// Handles a fatal error of LLVM: prints it and removes the temporary files.
 #[expect(clippy::exit, reason = "LLVM does not return from its error handler")]
 fn exit_with_fatal_error(reason: &str) {
     messages::print_errors("fatlink", &crash_report::fatal_error(reason));
@@ -318,25 +319,25 @@ fn exit_with_fatal_error(reason: &str) {
     std::process::exit(1);
 }
 
-/// What a link leaves behind for the messages at its end.
+/// The results of a link that its final messages report.
 #[derive(Default)]
 struct Outcome {
     /// Exit code of the host linker.
     code: u8,
     /// The report on the fatbin.
     report: Option<ImageReport>,
-    /// Entries that the cache had, and had not.
+    /// Numbers of cache hits and misses.
     cached: Option<(u64, u64)>,
 }
 
-/// A registration object with the images of one platform in it.
+/// The registration object of one platform, with its images inside.
 struct Registered {
     object: PathBuf,
     report: Option<ImageReport>,
     cached: Option<(u64, u64)>,
 }
 
-/// A link under way.
+/// A link whose inputs are open and whose device links are planned.
 struct Link<'a> {
     context: &'a LinkContext<'a>,
     inputs: &'a InputFiles,
@@ -344,7 +345,7 @@ struct Link<'a> {
 }
 
 impl Link<'_> {
-    /// The usual link: the device code of all platforms, and the host's code with it.
+    /// Links the device code of all platforms, then the host's code with it. This is the usual link.
     fn all(&self, links: &[Box<dyn DeviceLink + '_>]) -> Result<Outcome, Errors> {
         let host_linker = self.context.host_linker()?;
         let device = span::traced("Handle all device input", String::new);
@@ -367,7 +368,7 @@ impl Link<'_> {
         self.register(&*products?, template?)
     }
 
-    /// Bundles the images and writes the object that registers them. `template` is its code, if that is compiled already.
+    /// Bundles the images and writes the object that registers them. `template` is the object's code, if already compiled.
     fn register(
         &self,
         products: &dyn Products,
@@ -390,7 +391,7 @@ impl Link<'_> {
         Ok(Registered { object, report, cached: products.cache_counts() })
     }
 
-    /// `--override-image`: bundles, registers and links an image that is finished.
+    /// Bundles, registers and links the finished image of `--override-image=`.
     fn wrap(&self, finished: &dyn Products) -> Result<Outcome, Errors> {
         if self.context.request.options.emit_fatbin_only {
             return self.write_bundle(finished);
@@ -400,7 +401,7 @@ impl Link<'_> {
         Ok(Outcome { code, report, cached: None })
     }
 
-    /// `--emit-fatbin-only`: the bundle itself is the output.
+    /// Writes the bundle itself as the output (`--emit-fatbin-only`).
     fn emit_bundle(&self, links: &[Box<dyn DeviceLink + '_>]) -> Result<Outcome, Errors> {
         match links {
             [] => Err(Error::NothingToEmit.into()),
@@ -434,8 +435,8 @@ impl Link<'_> {
         registration_object::template(triple, registration, show)
     }
 
-    /// The host link, with the registration object in it. A relocatable link (`-r`) is a final device
-    /// link: what it makes must link with other such objects and without any wrapper.
+    /// Runs the host linker, with the registration objects among its inputs. A relocatable link (`-r`) is a final device link:
+    /// its output must link with other such objects, and without a wrapper.
     fn host(&self, linker: &Path, objects: &[PathBuf]) -> Result<u8, Errors> {
         let LinkContext { request: Request { program, options, output, mode, .. }, temp_files, .. } = *self.context;
         let raw = temp_files.file("relocatable.o");
@@ -449,7 +450,7 @@ impl Link<'_> {
         self.check_unchanged()?;
         let before = FileState::of(output);
         let code = host_linker::run(linker, &line, written, temp_files, mode)?;
-        // The host linker has opened the inputs once more.
+        // The host linker has read the inputs again.
         if let Err(changed) = self.check_unchanged() {
             temp_files::remove_if_changed(output, &before);
             return Err(changed);

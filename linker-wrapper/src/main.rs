@@ -1,6 +1,6 @@
 //! fatlink: the device link of a host link, under the names `fatlink`, `clang-linker-wrapper`, `ld.fatlink` and `ld`.
 //! [`link`] lists the phases of a link.
-#![deny(clippy::print_stdout, clippy::print_stderr)] // messages.rs alone prints.
+#![deny(clippy::print_stdout, clippy::print_stderr)] // only diag/messages.rs prints
 
 mod cli;
 mod codegen;

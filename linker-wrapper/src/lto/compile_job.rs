@@ -1,5 +1,4 @@
-//! The compilation of one partition as a value: what goes in, with which options, and what comes out. Any thread or worker
-//! process can run it.
+//! The description of a compilation: its inputs, options and outputs. Any thread or worker process can run it.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -29,21 +28,21 @@ pub struct CompileJob {
     pub level: OptLevel,
     /// LLVM's own options.
     pub llvm_options: Vec<String>,
-    /// The file that holds all bitcode units of the target. Empty: the modules are open in this process.
+    /// The file that holds all bitcode units of the target; empty if the modules are open in this process.
     pub units: PathBuf,
-    /// The units that `parts` takes from, by their place there.
+    /// The units that `parts` refers to, and where they are in the file.
     pub ranges: Vec<UnitRange>,
-    /// What is compiled; empty: all of all units.
+    /// The parts of units that are compiled; empty for all code of all units.
     pub parts: Vec<UnitPart>,
-    /// Linkonce definitions that become weak before the merge, with their unit.
+    /// Linkonce definitions, with their units, that are made weak before the merge.
     pub promoted: Vec<(usize, String)>,
     /// Names that stay visible.
     pub keep: BTreeSet<String>,
     /// libdevice's bitcode.
     pub libdevice: Option<PathBuf>,
-    /// The PTX that is emitted.
+    /// The PTX texts that are emitted.
     pub emissions: Vec<Emission>,
-    /// Where the merged and the optimized module are kept, if anyone is to look at them.
+    /// The files that keep the merged and the optimized module, if they are kept.
     pub keep_stages: Option<(PathBuf, PathBuf)>,
 }
 
@@ -52,11 +51,11 @@ pub struct CompileJob {
 pub struct UnitRange {
     /// Its name in messages.
     pub name: String,
-    /// Hash of its bytes, for keys of the cache.
+    /// Hash of its bytes, for cache keys.
     pub hash: String,
-    /// First byte.
+    /// Offset of its first byte.
     pub start: usize,
-    /// Bytes.
+    /// Length in bytes.
     pub length: usize,
 }
 
@@ -67,7 +66,7 @@ pub struct Emission {
     pub arch: GpuArch,
     /// The PTX version.
     pub version: PtxVersion,
-    /// Local functions become visible, for which ptxas uses fewer registers.
+    /// Whether local functions become visible, since ptxas uses fewer registers for visible ones.
     pub visible_functions: bool,
     /// The file that a worker writes.
     pub path: PathBuf,
@@ -77,7 +76,7 @@ impl CompileJob {
     /// Compiles modules that are open in `session`, in the order of the units. Returns the PTX of each emission.
     ///
     /// # Errors
-    /// What LLVM reports.
+    /// Errors of LLVM.
     pub fn compile<'s>(
         &self,
         session: &'s Session,
@@ -98,10 +97,10 @@ impl CompileJob {
         self.emit(session, merged)
     }
 
-    /// Reads and compiles the units in `content`, which is that of [`CompileJob::units`].
+    /// Reads and compiles the units in `content`, the bytes of [`CompileJob::units`].
     ///
     /// # Errors
-    /// As [`CompileJob::compile`], and units that are not in there.
+    /// As [`CompileJob::compile`], and units that are outside of `content`.
     pub fn compile_units<'s>(
         &'s self,
         session: &'s Session,
@@ -119,7 +118,7 @@ impl CompileJob {
         self.emit(session, merged)
     }
 
-    /// Makes all names internal but those that stay visible, and adds what is referenced of libdevice.
+    /// Makes all names internal except those that stay visible, and adds the functions of libdevice that are referenced.
     fn internalize<'s>(
         &self,
         session: &'s Session,
@@ -155,7 +154,7 @@ impl CompileJob {
         let mut optimized = Some(merged);
         for (index, emission) in self.emissions.iter().enumerate() {
             let target = CodeTarget { arch: emission.arch, ptx: emission.version, level: self.level };
-            // Generating code changes the module; the last emission may have it.
+            // Code generation changes the module, so all emissions but the last work on a copy.
             let is_last = index + 1 == self.emissions.len();
             let module = if is_last { optimized.take() } else { optimized.clone() };
             let Some(module) = module else { break };
@@ -168,15 +167,15 @@ impl CompileJob {
         Ok(texts)
     }
 
-    /// What the code is optimized for.
+    /// Returns the target that the code is optimized for.
     pub fn target(&self) -> CodeTarget {
         CodeTarget { arch: self.arch, ptx: self.version, level: self.level }
     }
 
-    /// The units, in the content of [`CompileJob::units`].
+    /// Finds the units in `content`, the bytes of [`CompileJob::units`].
     ///
     /// # Errors
-    /// One is not in there.
+    /// A unit is outside of `content`.
     pub fn unit_list<'a>(&'a self, content: &'a [u8]) -> Result<Vec<NamedBitcode<'a>>, Errors> {
         let unit = |range: &'a UnitRange| {
             let bitcode = range.start.checked_add(range.length).and_then(|end| content.get(range.start..end));

@@ -1,4 +1,4 @@
-//! The libraries of CUDA that device code may reference.
+//! The CUDA libraries that device code may reference.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -18,22 +18,22 @@ pub struct CudaLibraries {
 }
 
 impl CudaLibraries {
-    /// The libraries in these files.
+    /// Creates the libraries of these files, without opening them.
     pub fn new(libdevice: Option<PathBuf>, device_runtime: Option<PathBuf>) -> Self {
         CudaLibraries { libdevice, device_runtime, content: OnceLock::new() }
     }
 
-    /// The file of libdevice.
+    /// Returns the path of libdevice.
     pub fn libdevice_path(&self) -> Option<&Path> {
         self.libdevice.as_deref()
     }
 
-    /// The file of the device runtime.
+    /// Returns the path of the device runtime.
     pub fn device_runtime_path(&self) -> Option<&Path> {
         self.device_runtime.as_deref()
     }
 
-    /// The bitcode of libdevice.
+    /// Returns the bitcode of libdevice, or `None` if it is missing or unreadable.
     pub fn libdevice(&self) -> Option<NamedBitcode<'_>> {
         let open = || Mapped::open(self.libdevice.as_deref()?).ok();
         let content = self.content.get_or_init(open);
@@ -42,7 +42,7 @@ impl CudaLibraries {
 }
 
 impl Libraries for CudaLibraries {
-    /// Its names all begin alike; ptxas reports a wrong one.
+    /// All functions of libdevice begin with `__nv_`; ptxas reports those that do not exist.
     fn libdevice_defines(&self, name: &str) -> bool {
         name.starts_with("__nv_") && self.libdevice().is_some()
     }

@@ -1,5 +1,5 @@
-//! After LLVM gave up or crashed: finds the function that it cannot compile, by compiling halves of the job again, each in a
-//! process of its own, and names it with its file. A link that goes well pays nothing for this.
+//! Finds the function that LLVM cannot compile, after a fatal error or a crash, and names it with its file. Halves of the job's
+//! functions are compiled again, each in a process of its own, until one function is left. A link that succeeds pays nothing for this.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -18,30 +18,30 @@ use crate::lto::error::Error;
 use crate::lto::worker::{self, Failure, Reply};
 use crate::sys::temp_files::TempFiles;
 
-/// First argument of a process that compiles some functions; behind it the file with the [`Trial`].
+/// The first argument of a process that compiles some functions; the file with the [`Trial`] follows.
 const FLAG: &str = "--try-compile";
 
 static FOUND: AtomicBool = AtomicBool::new(false);
 
-/// Whether a function was found in this process that LLVM cannot compile.
+/// Whether this process has found a function that LLVM cannot compile.
 pub fn was_found() -> bool {
     FOUND.load(Ordering::Relaxed)
 }
 
-/// One attempt.
+/// One attempt to compile some functions of a job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Trial {
-    /// The job; its target and options count.
+    /// The job, for its target and options.
     job: CompileJob,
-    /// Bitcode of the merged code, or of the optimized code.
+    /// The bitcode file of the merged or the optimized code.
     module: PathBuf,
-    /// It is not optimized yet.
+    /// Whether the attempt optimizes the code; else it emits PTX.
     optimize: bool,
     /// The functions that keep their bodies.
     functions: BTreeSet<String>,
 }
 
-/// Does the attempt, if that is what this process was started for. The exit code comes back.
+/// Runs the attempt if this process was started for one, and returns the exit code.
 pub fn run_if_requested(arguments: &[OsString]) -> Option<u8> {
     worker::run_if_flagged(arguments, FLAG, Trial::run)
 }
@@ -64,30 +64,33 @@ impl Trial {
     }
 }
 
-/// What to say of a job that failed: where LLVM is to blame, the function that it cannot compile.
+/// Returns the errors of a failed job: if LLVM failed, the function that it cannot compile.
 pub fn explain(failure: Failure, job: &CompileJob, stem: &str, temp_files: &TempFiles) -> Errors {
     let found = failure.llvm_reason.as_ref().and_then(|_| Search::new(job, stem, temp_files)?.find());
     found.unwrap_or(failure.errors)
 }
 
-/// The errors of a job that is run once more, to see what LLVM cannot compile; none if nothing is wrong with it.
+/// Runs a job again to find a function that LLVM cannot compile. The job may succeed this time.
+///
+/// # Errors
+/// The function that was found.
 pub fn search(job: &CompileJob, stem: &str, temp_files: &TempFiles) -> Result<(), Errors> {
     Search::new(job, stem, temp_files).and_then(|search| search.find()).map_or(Ok(()), Err)
 }
 
-/// A search in the code of one job.
+/// A search for the function in the code of one job.
 struct Search<'j> {
     job: &'j CompileJob,
     stem: &'j str,
     temp_files: &'j TempFiles,
-    /// The code.
+    /// The bitcode file of the code.
     module: PathBuf,
-    /// LLVM fails when it optimizes; else when it generates code.
+    /// Whether LLVM fails during optimization; else it fails during code generation.
     optimize: bool,
 }
 
 impl<'j> Search<'j> {
-    /// Runs the job up to the generation of code, to see where it fails. `None`: before there is anything to search in.
+    /// Runs the job up to code generation, to see where it fails. Returns `None` if it fails before there is merged code.
     fn new(job: &'j CompileJob, stem: &'j str, temp_files: &'j TempFiles) -> Option<Self> {
         let file = |name: &str| temp_files.file(&format!("{stem}.search.{name}"));
         let (merged, optimized) = (file("merged.bc"), file("opt.bc"));
@@ -113,7 +116,7 @@ impl<'j> Search<'j> {
         Some(reference_graph::of_module(&session.read("the merged code", content.bytes()).ok()?))
     }
 
-    /// The functions one of which is at fault. What a kernel calls is optimized with it.
+    /// Returns the functions to search. A kernel is optimized with the functions that it calls, so then the kernels suffice.
     fn candidates(&self, graph: &ReferenceGraph) -> Vec<String> {
         let functions = graph.globals.iter().filter(|global| global.is_definition());
         let (kernels, others): (Vec<_>, Vec<_>) = functions
@@ -123,7 +126,7 @@ impl<'j> Search<'j> {
         all.map(|global| global.name.clone()).collect()
     }
 
-    /// The one function that fails by itself, and LLVM's words.
+    /// Finds one function that fails by itself, with LLVM's text.
     fn bisect(&self, mut names: Vec<String>) -> Option<(String, String)> {
         let mut reason = self.fails(&names)?;
         while names.len() > 1 {
@@ -138,6 +141,7 @@ impl<'j> Search<'j> {
         Some((names.pop()?, reason))
     }
 
+    /// Compiles these functions, and returns LLVM's text if it fails.
     fn fails(&self, names: &[String]) -> Option<String> {
         let mut functions: BTreeSet<String> = names.iter().cloned().collect();
         if self.optimize {
@@ -148,7 +152,7 @@ impl<'j> Search<'j> {
         worker::run_copy(FLAG, &trial, &spec, "code that LLVM failed on").err()?.llvm_reason
     }
 
-    /// What kernels call, which is optimized with any of them.
+    /// Returns the functions that are not kernels; each kernel is optimized with them.
     fn callees(&self) -> Vec<String> {
         let graph = self.graph().unwrap_or_default();
         let functions = graph.globals.into_iter().filter(|global| global.role == Role::Function);
@@ -162,13 +166,13 @@ impl<'j> Search<'j> {
             Some(caller) if !kernel => format!(", which the kernel {} calls,", self.described(&caller)),
             _ => String::new(),
         };
-        // What follows are the lines of LLVM's own representation.
+        // The lines after the first print LLVM's internal representation.
         let reason = reason.lines().next().unwrap_or_default().trim();
         let function = format!("{noun} {}{caller}", self.described(function));
         Error::Culprit { function, arch: self.job.arch, reason: reason.to_owned() }
     }
 
-    /// `'k(int)' (_Z1ki) of a.o`.
+    /// Describes a function with its file: `'k(int)' (_Z1ki) of a.o`.
     fn described(&self, function: &str) -> String {
         match self.unit_of(function) {
             Some((name, unit)) => format!("{} of {unit}", named(&name)),
@@ -176,7 +180,7 @@ impl<'j> Search<'j> {
         }
     }
 
-    /// The unit that defines the function, and the name that it has there.
+    /// Finds the unit that defines the function, and the function's name there.
     fn unit_of(&self, function: &str) -> Option<(String, String)> {
         let content = worker::open(&self.job.units).ok()?;
         let units = self.job.unit_list(content.bytes()).ok()?;
@@ -193,7 +197,8 @@ impl<'j> Search<'j> {
     }
 }
 
-/// What a function of the merged code may be called in its unit: without what was put behind the name to keep it apart.
+/// Returns the names that a function of the merged code may have in its unit: its own, and those without a suffix that made it
+/// unique.
 fn names_in_units(function: &str) -> Vec<String> {
     let mut names = vec![function.to_owned()];
     let marks = [".fatlink.copy", "__fatlink_"];
@@ -203,7 +208,7 @@ fn names_in_units(function: &str) -> Vec<String> {
     names
 }
 
-/// The first kernel from which the function is reached.
+/// Returns the first kernel that reaches the function.
 fn calling_kernel(graph: &ReferenceGraph, function: &str) -> Option<String> {
     let reaches = |start: usize| {
         let (mut open, mut seen) = (VecDeque::from([start]), BTreeSet::from([start]));
@@ -225,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issue_11_23_names_lose_what_keeps_them_apart() {
+    fn issue_11_23_names_lose_the_suffix_that_made_them_unique() {
         assert_eq!(names_in_units("_Z1fi.fatlink.copy"), ["_Z1fi.fatlink.copy", "_Z1fi"]);
         assert_eq!(names_in_units("helper__fatlink_0123_7"), ["helper__fatlink_0123_7", "helper"]);
         assert_eq!(names_in_units("helper.12"), ["helper.12", "helper"]);

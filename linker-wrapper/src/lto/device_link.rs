@@ -1,5 +1,5 @@
-//! The device links of all targets: each is planned, the partitions of all of them run as jobs of one queue, the longest
-//! first, and then each is joined.
+//! Links the device code of all targets: plans each link, compiles the partitions of all targets as jobs of one queue, the longest
+//! first, and joins each target.
 
 use llvm_passes::unit::Unit;
 use rayon::prelude::*;
@@ -21,10 +21,10 @@ use crate::plan::target_link;
 use crate::profile::span;
 use crate::sys::job_queue;
 
-/// Links all targets; the results come in their order.
+/// Links all targets; the results are in their order.
 ///
 /// # Errors
-/// All that is wrong with the images, and what the tools report.
+/// All errors in the images, and those that tools report.
 pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Vec<LinkedTarget>, Errors> {
     let cached: Vec<Option<LinkedTarget>> = targets.iter().map(|target| cached(target, context)).collect();
     let copies = private_copies(targets, &cached, context)?;
@@ -37,12 +37,12 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
         .filter(|place| cached[*place].is_none())
         .map(|place| Uncached { images: &targets[place], private: copies[place].as_ref() })
         .collect();
-    // Of the copies: an input may have changed since it was looked up.
+    // Compute the keys from the copies: an input may have changed since the lookup.
     let keys: Vec<_> =
         uncached.iter().map(|one| context.result_cache.target_key(one.images, &context.key_inputs())).collect();
     let linked = link_uncached(&uncached, &targets, context)?;
     for (key, linked) in keys.iter().zip(&linked) {
-        // Messages of tools are not part of what is kept: the tools print them when they run.
+        // A target with tool messages is not cached: only the tools themselves can print them again.
         if linked.diagnostics.is_empty() && !context.is_dry_run() {
             context.result_cache.put(key.as_ref(), &CachedTarget::of(linked));
         }
@@ -58,14 +58,14 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
     Ok(all.collect())
 }
 
-/// A target that no earlier link has left the result of.
+/// A target that is not in the cache.
 struct Uncached<'a> {
     images: &'a TargetImages<'a>,
-    /// The copy that the images are in, if results are kept.
+    /// The private copy of the images, if the cache is on.
     private: Option<&'a PrivateImages>,
 }
 
-/// Plans, compiles and joins targets. `all` targets of the link are checked for differences between their units meanwhile.
+/// Plans, compiles and joins targets. Meanwhile, the compatibility checks run on `all` targets of the link.
 fn link_uncached<'a>(
     uncached: &'a [Uncached<'a>],
     all: &[TargetImages<'_>],
@@ -74,7 +74,7 @@ fn link_uncached<'a>(
     let recorder = context.link.recorder;
     let plan = |one: &'a Uncached<'a>| PlannedTarget::plan(one.images, one.private, context);
     let planned = recorder.phase("symbols and partitions", || uncached.par_iter().map(plan).collect::<Vec<_>>());
-    // What the check reads of the units is known by now, unless a unit could not be read.
+    // If planning fails, run the compatibility checks now and report their errors, too.
     let planned = match collect(planned) {
         Ok(planned) => planned,
         Err(errors) => both(Err(errors), check(all, context)).map(|(planned, ())| planned)?,
@@ -91,10 +91,10 @@ fn link_uncached<'a>(
     collect(recorder.phase("joining", || partitions.into_par_iter().map(join).collect::<Vec<_>>()))
 }
 
-/// Compares how the units were compiled, and prints the warnings.
+/// Runs the compatibility checks and prints their warnings.
 ///
 /// # Errors
-/// The differences that are errors.
+/// Those of checks whose level is `error`.
 fn check(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<(), Errors> {
     let _checking = span::traced("Compare translation units", String::new);
     let request = context.link.request;
@@ -103,7 +103,7 @@ fn check(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<(), E
     Ok(())
 }
 
-/// One partition of a target, by its number.
+/// One partition of a target, by its index.
 struct Job<'j> {
     target: &'j PlannedTarget<'j>,
     partition: usize,
@@ -114,7 +114,7 @@ fn jobs_of<'j>(target: &'j PlannedTarget<'j>) -> impl Iterator<Item = Job<'j>> {
 }
 
 impl Job<'_> {
-    /// Its first kernel, or its target.
+    /// Names the job by its first kernel, or by its target.
     fn label(&self) -> String {
         let kernels = &self.target.plan.partitions[self.partition].kernels;
         kernels.first().cloned().unwrap_or_else(|| self.target.plan.arch.to_string())
@@ -131,7 +131,7 @@ impl job_queue::Job for Job<'_> {
     }
 }
 
-/// Runs all jobs, with a line on a terminal that shows how far they are.
+/// Runs all jobs, with a progress line on a terminal.
 fn run_all(jobs: &[Job<'_>], context: &LtoContext<'_>) -> Result<Vec<CompiledPartition>, Errors> {
     let labels: Vec<(String, u64)> = jobs.iter().map(|job| (job.label(), job_queue::Job::cost(job))).collect();
     let progress = Progress::new(&labels);
@@ -150,17 +150,17 @@ fn print_diagnostics(target: &TargetImages<'_>, linked: &LinkedTarget, context: 
     }
 }
 
-/// What an earlier link left of the same target.
+/// Looks up the target in the cache.
 fn cached(target: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<LinkedTarget> {
     let key = context.result_cache.target_key(target, &context.key_inputs());
     let linked = context.result_cache.get::<CachedTarget>(key.as_ref()).map(CachedTarget::into_linked)?;
-    // The key was made for this backend, so choosing it again cannot fail: it is for the report.
+    // The report names the backend. The key depends on it, so choosing it again cannot fail.
     let _ = context.backends.choose(&target_link::most_needs(target, context.options()));
     Some(linked)
 }
 
-/// Copies of the targets whose results will be kept: these are compiled from a copy that nobody else writes to, and kept under
-/// a key of the copy.
+/// Copies the images of targets whose results will be cached. They are compiled from the copy, which no other program writes to, and
+/// the key is computed from it.
 fn private_copies(
     targets: &[TargetImages<'_>],
     cached: &[Option<LinkedTarget>],
@@ -172,8 +172,8 @@ fn private_copies(
     }))
 }
 
-/// The units of a copied target, with what earlier links have read of them if it may be cut into partitions: a program that is
-/// compiled in one piece is read anyway.
+/// Returns the units of a copied target. If it may be cut into partitions, they have the facts that earlier links cached; a program
+/// that is compiled in one piece is read anyway.
 fn known_units<'c>(
     target: &TargetImages<'c>,
     copy: Option<&'c PrivateImages>,
@@ -187,7 +187,7 @@ fn known_units<'c>(
     target.images.iter().enumerate().map(unit).collect()
 }
 
-/// The target with its images in the copy, and with these units.
+/// Returns the target with the images of the copy and with these units.
 fn with_copied_images<'c>(
     target: &TargetImages<'c>,
     copy: Option<&'c PrivateImages>,

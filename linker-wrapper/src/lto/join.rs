@@ -1,4 +1,4 @@
-//! The end of a target's device link: one finished cubin, and one PTX module, of all that its partitions were compiled to.
+//! The last step of a target's device link: joins its compiled partitions into one finished cubin and one PTX module.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::plan::image_policy::{Entry, ImageEntries};
 use crate::plan::target_link::TargetLink;
 use crate::profile::span;
 
-/// Joins what the partitions of a target were compiled to.
+/// Joins the compiled partitions of a target.
 ///
 /// # Errors
-/// What the linker of the chosen backend reports.
+/// Errors of the backend's linker.
 pub fn join(
     target: &PlannedTarget<'_>,
     partitions: Vec<CompiledPartition>,
@@ -55,8 +55,8 @@ pub fn join(
     Ok(linked)
 }
 
-/// The one cubin of the target, or of another one that is generated from its code. A linker runs only if there is more than
-/// one object, or one that is not finished.
+/// Links the cubin of the target, or of another target that is generated from its code. A linker runs only if there are several
+/// objects, or one that is not finished.
 fn join_objects(
     target: &PlannedTarget<'_>,
     arch: GpuArch,
@@ -65,7 +65,7 @@ fn join_objects(
 ) -> Result<Vec<u8>, Errors> {
     let TargetLink { needs, device_library, arch: own, .. } = &target.plan;
     let mut objects = Vec::new();
-    // Objects that were compiled for the target are not linked with code that is generated for another one.
+    // Objects that were compiled for the target cannot be linked with code that is generated for another target.
     let images = target.images.images.iter().enumerate().filter(|_| arch == *own);
     for (place, image) in images.filter(|(_, image)| image.code != Code::Bitcode) {
         objects.push(input_object(target, image, place, context)?);
@@ -85,7 +85,7 @@ fn join_objects(
     context.backends.choose(needs)?.link_all(arch, &objects, context.temp_files())
 }
 
-/// An image that is not bitcode, ready to be linked. A single cubin is used as it is.
+/// Prepares an image that is not bitcode for the link. A single cubin is used as it is.
 fn input_object(
     target: &PlannedTarget<'_>,
     image: &DeviceImage<'_>,
@@ -111,20 +111,21 @@ fn input_object(
     Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, image.bytes.to_vec(), unlinked) })
 }
 
-/// One PTX module of those of all partitions. `None`: these cannot be joined, because they carry full debug information.
+/// Joins the PTX modules of all partitions into one. Returns `None` if they carry full debug information: such modules cannot be
+/// joined.
 fn join_ptx(mut texts: Vec<Vec<u8>>) -> Option<Vec<u8>> {
     if texts.len() == 1 {
         return texts.pop();
     }
     let _joining = span::traced("Join PTX", String::new);
-    // Each has the lowest version that it needs; the module needs the highest of these.
+    // Each text has the lowest version that it needs; the joined module needs the highest of them.
     let version = texts.iter().filter_map(|text| ptx::version(text)).max()?;
     let texts: Vec<Vec<u8>> = texts.into_iter().map(|text| ptx::with_version(&text, version).unwrap_or(text)).collect();
     let parts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
     ptx::join::join(&parts).ok()
 }
 
-/// PTX for these targets alone, of the program compiled once more in one piece.
+/// Compiles the program again, in one piece, to the PTX of these targets alone.
 fn monolithic_ptx(
     target: &PlannedTarget<'_>,
     archs: &[GpuArch],

@@ -1,4 +1,4 @@
-//! LLVM's warnings for people: each once, with the kernel and the source line, however many places have it.
+//! Formats LLVM's warnings: each text once, with a kernel, a source line and the number of further places.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use crate::diag::demangle;
 /// Longest name of a kernel in a warning, in characters.
 const NAME_WIDTH: usize = 100;
 
-/// Where one text came from: (place, function).
+/// The places and functions that one text was reported for.
 type Places = BTreeSet<(Option<String>, Option<String>)>;
 
-/// One line for each text: the first place, by name, and how many more there are. The order is the same whatever
-/// order the warnings came in.
+/// Formats one line for each text: the first place by name, and the number of further ones. The result does not depend on the order
+/// of the warnings.
 pub fn lines(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
     let mut places: BTreeMap<String, Places> = BTreeMap::new();
     for warning in warnings {
@@ -25,7 +25,7 @@ pub fn lines(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
 fn line(text: &str, places: &Places) -> String {
     let known: BTreeSet<&str> = places.iter().filter_map(|(place, _)| place.as_deref()).collect();
     let functions: BTreeSet<&str> = places.iter().filter_map(|(_, function)| function.as_deref()).collect();
-    // Warnings with a place come last in the set: one of those says most.
+    // Prefer a warning with a place: those without one sort first.
     let Some((place, function)) = places.iter().find(|(place, _)| place.is_some()).or(places.first()) else {
         return text.to_owned();
     };
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn each_text_comes_once() {
+    fn each_text_is_reported_once() {
         for (warnings, expected) in [
             (vec![("t", "", "")], vec!["t"]),
             (vec![("t", "_Z1ki", "a.cu:1:2"), ("t", "_Z1ki", "a.cu:1:2")], vec!["t: in k(int) at a.cu:1:2"]),

@@ -1,9 +1,9 @@
 //! Link-time optimization and code generation.
 //!
-//! [`link`] takes the targets of a platform through three steps. [`target`] reads the code of each target and plans its link;
-//! the partitions of all targets are the jobs of one queue, the longest first ([`partition`]); [`join`] links what they
-//! leave into finished machine code. A small program is one partition, compiled in this process; the partitions of a large one
-//! are compiled by [`worker`] processes. The [`result_cache`] replaces steps whose results it has.
+//! [`device_link`] links the targets of a platform in three steps. [`target`] reads the code of each target and plans its link;
+//! the partitions of all targets are compiled as jobs of one queue, the longest first ([`partition`]); [`join`] links the compiled
+//! partitions into finished machine code. A small program is one partition, compiled in this process; the partitions of a large
+//! one are compiled by [`worker`] processes. Steps whose results are in the [`result_cache`] are skipped.
 
 pub mod compile_job;
 pub mod context;

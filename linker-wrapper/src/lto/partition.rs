@@ -1,5 +1,5 @@
-//! One partition of a target: PTX from LLVM, in a worker process or in this one, and machine code from ptxas; or both out of
-//! the cache.
+//! Compiles one partition of a target: LLVM emits PTX, in a worker process or in this one, and ptxas assembles it. The cache may
+//! have the result already.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -24,41 +24,42 @@ use crate::profile::span;
 use crate::profile::stats::JobStat;
 use crate::sys::temp_files;
 
-/// Kernels that are named in messages about a partition, and the longest name.
+/// Maximum number of kernels that messages about a partition name.
 const KERNELS_SHOWN: usize = 3;
+/// Maximum length of a kernel's name in messages, in characters.
 const NAME_WIDTH: usize = 100;
 
 /// PTX that LLVM emitted.
 struct Emitted {
     debug_info: DebugInfo,
-    /// Bytes of the text.
+    /// Length of the text in bytes.
     size: u64,
-    /// The text; `None`: it is in the emission's file.
+    /// The text; `None` if a worker wrote it to the emission's file.
     text: Option<Vec<u8>>,
 }
 
-/// A partition with everything that is known before it is compiled.
+/// The compilation of one partition, ready to run.
 struct PartitionJob<'j> {
     context: LtoContext<'j>,
     target: &'j PlannedTarget<'j>,
     /// The prefix of the names of its files.
     stem: String,
-    /// What messages call it.
+    /// The partition's name in messages.
     described: String,
     label: String,
     codegen: Codegen<'j>,
     instructions: u64,
     job: CompileJob,
-    /// The emission of each machine code target.
+    /// Each machine code target, with the index of its emission.
     sass: Vec<(GpuArch, usize)>,
-    /// The emission of each PTX target.
+    /// Each PTX target, with the index of its emission.
     ptx: Vec<(GpuArch, usize)>,
 }
 
 /// Compiles one partition of a target.
 ///
 /// # Errors
-/// What LLVM or ptxas reports.
+/// Errors of LLVM or ptxas.
 pub fn compile(
     target: &PlannedTarget<'_>,
     index: usize,
@@ -68,7 +69,7 @@ pub fn compile(
     if target.plan.is_monolithic() { job.run_here() } else { job.run_cached() }
 }
 
-/// "the kernels 'a', 'b', 'c' and 4 more for sm_90".
+/// Describes a partition in messages: "the kernels a, b, c and 4 more for sm_90".
 pub fn described(partition: &Partition, arch: GpuArch) -> String {
     if partition.parts.is_empty() {
         return format!("the linked code for {arch}");
@@ -127,7 +128,7 @@ impl<'j> PartitionJob<'j> {
     /// Compiles the program that is open in this process.
     fn run_here(&self) -> Result<CompiledPartition, Errors> {
         if self.context.link.request.options.diagnosing {
-            // Not in this process, which LLVM would end. No thread of rayon's may be needed for it: all may wait for this one.
+            // LLVM would end this process, so others compile. Do not use rayon here: all of its threads may wait for this job.
             return culprit::search(&self.job, &self.job.arch.to_string(), self.context.temp_files())
                 .map(|()| CompiledPartition::default());
         }
@@ -154,7 +155,7 @@ impl<'j> PartitionJob<'j> {
 
     fn run_cached(&self) -> Result<CompiledPartition, Errors> {
         let cache = self.context.result_cache;
-        // The key of a library's result would have to cover the library.
+        // Only results of ptxas are cached: the key of a library's result would have to cover the library.
         let key =
             self.codegen.is_toolkit().then(|| cache.partition_key(&self.job, &self.context.key_inputs())).flatten();
         let found = cache.get::<CachedPartition>(key.as_ref()).and_then(|found| self.unpack(found));
@@ -224,8 +225,8 @@ impl<'j> PartitionJob<'j> {
         };
         let input = self.job.emissions[emission].path.clone();
         if let Some(text) = &emitted.text {
-            // ptxas inlines functions of finished code far more than is good for registers and size. A program that has any is
-            // assembled like a larger one and finished by nvlink, as all other linkers do.
+            // In finished code, ptxas inlines functions so much that registers and size suffer. So a program with functions is
+            // assembled as relocatable code and finished by nvlink, as all other linkers do.
             relocatable |= self.codegen.can_finish() && ptx::defines_functions(text);
             temp_files::write_file(&input, text)?;
         }
@@ -235,7 +236,7 @@ impl<'j> PartitionJob<'j> {
         self.codegen.assemble(source, self.context.temp_files())
     }
 
-    /// PTX for the image, each text with the lowest version that it needs.
+    /// Returns the PTX for the image, each text with the lowest version that it needs.
     fn image_ptx(&self, emitted: &mut [Emitted]) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
         collect(self.ptx.iter().map(|(arch, emission)| {
             let text = match emitted[*emission].text.take() {
@@ -248,7 +249,7 @@ impl<'j> PartitionJob<'j> {
 
     fn lowered(&self, text: Vec<u8>, arch: GpuArch) -> Result<Vec<u8>, Errors> {
         match self.context.link.request.options.ptx_version {
-            // A dry run has nothing to try the text with.
+            // A dry run cannot run ptxas to try a lower version.
             _ if self.context.is_dry_run() => Ok(text),
             Some(version) => Ok(ptx::with_version(&text, version).unwrap_or(text)),
             None => {
@@ -258,7 +259,7 @@ impl<'j> PartitionJob<'j> {
         }
     }
 
-    /// A cached partition, with its machine code in files for nvlink. `None`: it makes no sense.
+    /// Writes the machine code of a cached partition to files for nvlink. Returns `None` if the entry does not fit the job.
     fn unpack(&self, found: CachedPartition) -> Option<Result<CompiledPartition, Errors>> {
         let CachedPartition { cubins, ptx, warnings, diagnostics } = found;
         let mut compiled = CompiledPartition { warnings, diagnostics, ..CompiledPartition::default() };
@@ -275,7 +276,7 @@ impl<'j> PartitionJob<'j> {
     }
 }
 
-/// The emissions of a partition, and which of them each target of machine code and of PTX uses.
+/// The emissions of a partition; each machine code target with the index of its emission; each PTX target with its own.
 type Emissions = (Vec<Emission>, Vec<(GpuArch, usize)>, Vec<(GpuArch, usize)>);
 
 fn emissions(
@@ -292,7 +293,7 @@ fn emissions(
     };
     let mut all = Vec::new();
     if plan.is_monolithic() {
-        // PTX for the image keeps its functions local. The target's own code comes last: it may have the module itself.
+        // Functions stay local in PTX for the image. The target's own code is emitted last, from the module itself instead of a copy.
         for arch in &plan.ptx {
             all.push(emission(*arch, format!("{stem}.image.{arch}.ptx"), false)?);
         }
@@ -305,7 +306,7 @@ fn emissions(
         }
         for arch in own {
             sass.insert(0, (arch, all.len()));
-            // The names of functions could be those of other objects.
+            // Functions that become visible must not collide with those of other objects.
             let visible = !plan.needs.joins && codegen.can_finish();
             all.push(emission(arch, format!("{stem}.ptx"), visible)?);
         }

@@ -1,4 +1,4 @@
-//! The plan of the device links for `--offload-plan`.
+//! Describes the planned device links for `--offload-plan`.
 
 use crate::device::targets::{DeviceImage, TargetImages};
 use crate::lto::context::LtoContext;
@@ -6,7 +6,7 @@ use crate::lto::target::PlannedTarget;
 use crate::plan::report::{BackendReport, ImageReport, JobReport, SymbolReport, TargetReport};
 use crate::plan::target_link::TargetLink;
 
-/// The plans of all targets. Those that are not among the `planned` ones are in the cache.
+/// Describes all targets. Those that are not among `planned` were found in the cache.
 pub fn of(targets: &[TargetImages<'_>], planned: &[PlannedTarget<'_>], context: &LtoContext<'_>) -> Vec<TargetReport> {
     let report = |target: &TargetImages<'_>| {
         let planned = planned.iter().find(|planned| planned.plan.arch == target.arch);

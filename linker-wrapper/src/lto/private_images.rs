@@ -1,8 +1,8 @@
-//! The images of a target in a file of this link's own, which no other program writes to.
+//! A private copy of a target's images, which no other program writes to.
 //!
-//! Results are kept under a hash of the images, and the images are mapped files of the user's: one that is rewritten between
-//! hashing and compiling would leave wrong code under that hash for good. So what is hashed and compiled for the cache is a
-//! copy. It is a file and no memory, because the code may be large and the jobs that compile it read files anyway.
+//! Cache entries are found by a hash of the images, which are mapped from the user's files. A file that is rewritten between hashing
+//! and compiling would leave wrong code under that hash permanently, so the copy is hashed and compiled instead. The copy is a file
+//! rather than memory, because the code may be large and workers read files anyway.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ impl PrivateImages {
     /// Copies the images.
     ///
     /// # Errors
-    /// The disk is full, say.
+    /// The copy cannot be written, for example because the disk is full.
     pub fn of(target: &TargetImages<'_>, temp_files: &TempFiles) -> Result<Self, Errors> {
         let images: Vec<&[u8]> = target.images.iter().map(|image| image.bytes).collect();
         let (path, ranges) = write(&images, target.arch, temp_files)?;
@@ -40,26 +40,26 @@ impl PrivateImages {
         Ok(copied)
     }
 
-    /// The bytes of an image, by its place.
+    /// Returns the bytes of an image, by its index.
     pub fn bytes(&self, place: usize) -> &[u8] {
         self.ranges.get(place).map_or(&[], |range| &self.content.bytes()[range.clone()])
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where each image is in it.
+    /// Returns the range of each image in the file.
     pub fn ranges(&self) -> &[Range<usize>] {
         &self.ranges
     }
 }
 
-/// Writes all images into one file, and tells where each is.
+/// Writes all images into one file, and returns its path and the range of each image.
 ///
 /// # Errors
-/// Those of the file system.
+/// The file cannot be written.
 pub fn write(images: &[&[u8]], arch: GpuArch, temp_files: &TempFiles) -> Result<(PathBuf, Vec<Range<usize>>), Errors> {
     let mut end = 0;
     let ranges = images.iter().map(|image| {

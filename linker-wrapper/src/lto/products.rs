@@ -1,16 +1,16 @@
-//! What the jobs of a device link produce.
+//! The results of a device link: compiled partitions and linked targets.
 
 use llvm_passes::session::Warning;
 use offload_bundle::arch::GpuArch;
 
 use crate::codegen::DeviceObject;
 
-/// What a partition was compiled to.
+/// A compiled partition.
 #[derive(Debug, Default)]
 pub struct CompiledPartition {
-    /// Machine code, or PTX for a library that compiles all of it at once.
+    /// Machine code, or PTX for a backend that compiles all of it at once.
     pub objects: Vec<DeviceObject>,
-    /// PTX for the image, of the lowest version that it needs.
+    /// PTX for the image, each text with the lowest version that it needs.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
     /// LLVM's warnings.
     pub warnings: Vec<Warning>,
@@ -19,12 +19,12 @@ pub struct CompiledPartition {
 }
 
 impl CompiledPartition {
-    /// Size of the machine code.
+    /// Returns the size of the objects in bytes.
     pub fn object_bytes(&self) -> u64 {
         self.objects.iter().map(|object| object.bytes.len() as u64).sum()
     }
 
-    /// Adds an object, with the messages about it.
+    /// Adds an object and its diagnostics.
     pub fn add(&mut self, object: DeviceObject) {
         self.diagnostics.extend(object.diagnostics.clone());
         self.objects.push(object);
@@ -36,7 +36,7 @@ impl CompiledPartition {
 pub struct LinkedTarget {
     /// Finished cubins: the target's own, and those generated for other targets.
     pub sass: Vec<(GpuArch, Vec<u8>)>,
-    /// PTX of the same code: one module for each target.
+    /// PTX of the same code, one module for each target.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
     /// LLVM's warnings.
     pub warnings: Vec<Warning>,

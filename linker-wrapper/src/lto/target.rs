@@ -1,4 +1,4 @@
-//! One target of a device link: its code is read, its link is planned, and its partitions are run and joined.
+//! Reads the code of one target and plans its device link.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,34 +25,34 @@ use crate::lto::private_images::{self, PrivateImages};
 use crate::plan::target_link::{References, TargetFacts, TargetLink};
 use crate::profile::span;
 
-/// A program with less bitcode than this, in bytes, is compiled in one piece without a look at its references.
+/// A program with less bitcode than this, in bytes, is compiled in one piece; its references are not read.
 const MIN_PARTITIONED_BYTES: usize = 192 << 10;
 
 /// A target whose device link is planned.
 pub struct PlannedTarget<'a> {
     /// The code.
     pub images: &'a TargetImages<'a>,
-    /// What is done with it.
+    /// The plan of its link.
     pub plan: TargetLink,
-    /// The open program, if it is compiled in this process. The job takes it.
+    /// The open program, if it is compiled in this process. The job that compiles it takes it.
     program: Mutex<Option<OwnedProgram>>,
     /// The file of the units, if workers compile them.
     pub unit_file: Option<UnitFile>,
 }
 
-/// All bitcode of a target, one unit behind the other, for workers.
+/// A file with all bitcode units of a target, one after the other, for workers.
 pub struct UnitFile {
     /// The file.
     pub path: PathBuf,
-    /// Where each unit is in it.
+    /// The range of each unit in the file.
     pub ranges: Vec<UnitRange>,
 }
 
 impl<'a> PlannedTarget<'a> {
-    /// Reads the code and plans its link. `private` is the copy that the images are in, if there is one.
+    /// Reads the code and plans its link. `private` is the private copy of the images, if there is one.
     ///
     /// # Errors
-    /// What is wrong with the images or their symbols, or no backend that supports them.
+    /// Errors in the images or their symbols, or no backend supports the link.
     pub fn plan(
         images: &'a TargetImages<'a>,
         private: Option<&PrivateImages>,
@@ -65,7 +65,7 @@ impl<'a> PlannedTarget<'a> {
         cut.map_or_else(|| Self::plan_monolithic(images, context), Ok)
     }
 
-    /// Plans a link in partitions. `None`: the program is compiled in one piece.
+    /// Plans a link in partitions. Returns `None` if the program must be compiled in one piece.
     fn plan_partitioned(
         images: &'a TargetImages<'a>,
         grain: Grain,
@@ -85,7 +85,7 @@ impl<'a> PlannedTarget<'a> {
         let plan = TargetLink::plan(&facts, context.request())?;
         if plan.is_monolithic() {
             if let Some(reason) = plan.not_cut.as_ref().filter(|_| context.link.request.mode.show) {
-                // A comment to the shell that the commands are pasted into.
+                // Printed as a shell comment, so that the output can be pasted into a shell.
                 let name = reason.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name()));
                 messages::show(format_args!(" # {}: not cut into jobs: {name}{}", images.arch, reason.reason));
             }
@@ -96,7 +96,7 @@ impl<'a> PlannedTarget<'a> {
         }
         keep_inputs(images, context)?;
         let unit_file = Some(unit_file(images, private, context)?);
-        // An error about the backend comes before the long work.
+        // Choose the backend now, so that an error is reported before the long compilation.
         context.backends.choose(&plan.needs)?;
         Ok(Some(PlannedTarget { images, plan, program: Mutex::default(), unit_file }))
     }
@@ -132,18 +132,18 @@ impl<'a> PlannedTarget<'a> {
         Ok(PlannedTarget { images, plan, program: Mutex::new(Some(program)), unit_file })
     }
 
-    /// The open program; `None` if workers compile it, or a job has taken it.
+    /// Takes the open program. Returns `None` if workers compile it, or if a job has taken it already.
     pub fn take_program(&self) -> Option<OwnedProgram> {
         self.program.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// Whether the program may be cut into partitions, as far as its size tells.
+/// Whether the program is large enough to be cut into partitions.
 pub fn may_be_cut(images: &TargetImages<'_>, context: &LtoContext<'_>) -> bool {
     grain(images, context).is_some()
 }
 
-/// How large partitions are, in LLVM instructions; `None`: the program is compiled in one piece.
+/// Returns the size of partitions, or `None` if the program is compiled in one piece.
 fn grain(images: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<Grain> {
     let bytes: usize = images.of_code(Code::Bitcode).map(|(_, image)| image.bytes.len()).sum();
     match context.link.request.options.partitioning {
@@ -158,7 +158,7 @@ fn references<'u>(unit: &'u Unit<'_>) -> Result<&'u ReferenceGraph, Errors> {
     Ok(unit.references()?)
 }
 
-/// The symbols of every image, in link order; `of_unit` returns those of a bitcode unit, by its place among the units.
+/// Returns the symbols of every image, in link order. `of_unit` reads those of a bitcode unit, by its index among the units.
 ///
 /// # Errors
 /// A damaged cubin, or one that cannot be linked with others.
@@ -178,7 +178,7 @@ fn all_symbols(
     }))
 }
 
-/// The symbols of a cubin, which must be relocatable if it is to be linked with anything.
+/// Returns the symbols of a cubin, which must be relocatable unless it is the only image.
 fn cubin_symbols(image: &DeviceImage<'_>, target: &TargetImages<'_>) -> Result<UnitSymbols, Errors> {
     let symbols = symbols::of_cubin(&image.origin, image.bytes)?;
     let relocatable = cubin::parse(image.bytes).is_ok_and(|cubin| cubin.is_relocatable());
@@ -188,7 +188,7 @@ fn cubin_symbols(image: &DeviceImage<'_>, target: &TargetImages<'_>) -> Result<U
     Ok(symbols)
 }
 
-/// Different names of units that depend on nothing but their content.
+/// Names the units by their content alone, each differently.
 fn tags(units: &[&Unit<'_>]) -> Vec<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let hashes: Vec<String> = units.par_iter().map(|unit| unit.content_hash().to_hex()[..16].to_owned()).collect();
@@ -228,7 +228,7 @@ fn unit_file(
     Ok(UnitFile { path, ranges: ranges.collect() })
 }
 
-/// With `--save-temps`: the device images as they were found.
+/// Keeps the device images of the inputs (`--save-temps`).
 fn keep_inputs(images: &TargetImages<'_>, context: &LtoContext<'_>) -> Result<(), Errors> {
     for (index, image) in images.images.iter().enumerate() {
         context.temp_files().keep(&image.file_name(images.arch, index), || image.bytes.to_vec())?;

@@ -1,8 +1,8 @@
-//! A process of its own for the code generation of one partition: LLVM may crash there without harm to the
-//! link, and all its memory goes back at the end.
+//! Compiles one partition in a process of its own. A crash of LLVM there does not end the link, and all memory is freed when the
+//! process ends.
 //!
-//! The link starts a copy of this program with a file that says what to do ([`CompileJob`]); the copy writes PTX
-//! and says on stdout how it went ([`Reply`]).
+//! The link starts a copy of this program with a file that describes the job ([`CompileJob`]); the copy writes the PTX to files and
+//! its result to standard output ([`Reply`]).
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -24,35 +24,35 @@ use crate::sys::process;
 use crate::sys::temp_files;
 use offload_bundle::ptx::DebugInfo;
 
-/// First argument of the copy; behind it the file.
+/// The first argument of the copy; the file follows.
 pub const FLAG: &str = "--compile-partition";
 
-/// How it went.
+/// The result of a worker.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Reply {
-    /// Empty: well.
+    /// The texts of all errors; empty if the job succeeded.
     pub errors: Vec<String>,
-    /// LLVM gave up for this reason, which is among the errors.
+    /// LLVM's text, if it ended with a fatal error. `errors` has it, too.
     #[serde(default)]
     pub fatal: Option<String>,
-    /// What LLVM warns about.
+    /// LLVM's warnings.
     pub warnings: Vec<Warning>,
-    /// What each emission carries for debuggers, in order.
+    /// The debug information in each emission, in order.
     pub debug_info: Vec<DebugInfo>,
-    /// Of each emission, in bytes.
+    /// The size of each emission in bytes.
     pub sizes: Vec<u64>,
-    /// Wall time in the process.
+    /// Wall time of the job.
     pub seconds: f64,
-    /// The most memory that the process had, in bytes.
+    /// Peak memory of the process in bytes.
     pub peak: u64,
 }
 
-/// Why there is no result.
+/// The failure of a worker.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// For the user.
+    /// The errors to report.
     pub errors: Errors,
-    /// LLVM's own words, where it gave up or crashed: some function is too much for it.
+    /// LLVM's text if it ended with a fatal error or crashed: there is a function that it cannot compile.
     pub llvm_reason: Option<String>,
 }
 
@@ -65,12 +65,12 @@ impl<E: Into<Errors>> From<E> for Failure {
 /// Runs the job in a process of its own. `what` names it in errors: "the kernels a, b for sm_90".
 ///
 /// # Errors
-/// What the worker says, or how it died.
+/// The errors that the worker reports, or how it ended.
 pub fn compile(job: &CompileJob, spec: &Path, what: &str) -> Result<Reply, Failure> {
     run_copy(FLAG, job, spec, what)
 }
 
-/// Starts a copy of this program with a flag and a description of its task, and reads its answer.
+/// Runs a copy of this program with a flag and a file that describes its task, and reads its reply.
 ///
 /// # Errors
 /// As [`compile`].
@@ -102,18 +102,18 @@ fn died(what: &str, status: ExitStatus, output: &[u8]) -> Failure {
     }
 }
 
-/// Whether a process died by a signal that its own code raises; others are somebody else's.
+/// Whether a process was killed by a signal that shows a defect in its code. Others, such as SIGKILL, have other causes.
 fn is_crash(status: ExitStatus) -> bool {
-    const OWN: [Signal; 4] = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE];
-    status.signal().is_some_and(|signal| OWN.iter().any(|own| own.as_raw() == signal))
+    const DEFECTS: [Signal; 4] = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE];
+    status.signal().is_some_and(|signal| DEFECTS.iter().any(|defect| defect.as_raw() == signal))
 }
 
-/// Does the job, if that is what this process was started for. The exit code comes back.
+/// Runs the job if this process was started as a worker, and returns the exit code.
 pub fn run_if_requested(arguments: &[OsString]) -> Option<u8> {
     run_if_flagged(arguments, FLAG, run)
 }
 
-/// Answers [`run_copy`], if this process was started with its flag. The exit code comes back.
+/// Runs a task of [`run_copy`] if this process was started with its flag, and returns the exit code.
 pub fn run_if_flagged<T: DeserializeOwned>(
     arguments: &[OsString],
     flag: &str,
@@ -142,16 +142,16 @@ fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Errors> {
 }
 
 fn print(reply: &Reply) {
-    // Should this fail, the reader sees that the answer is missing.
+    // If this fails, the reader reports that the reply is missing.
     let _ = serde_json::to_writer(std::io::stdout().lock(), reply);
 }
 
-/// Answers in the place of a worker that cannot any more.
+/// Replies in place of a worker that crashed.
 pub fn reply_with_errors(errors: &Errors) {
     print(&Reply { errors: errors.messages(), ..Reply::default() });
 }
 
-/// LLVM cannot go on ("Cannot select", say).
+/// Handles a fatal error of LLVM, such as "Cannot select".
 #[expect(clippy::exit, reason = "LLVM does not return from its error handler")]
 fn give_up(reason: &str) {
     let errors = vec![Error::GaveUp { reason: reason.to_owned() }.to_string()];
@@ -159,7 +159,7 @@ fn give_up(reason: &str) {
     std::process::exit(1);
 }
 
-/// `VmHWM` of /proc/self/status, in bytes; 0: the system does not say.
+/// Returns the peak memory of this process in bytes (`VmHWM` in /proc/self/status), or 0 if it is unknown.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -167,10 +167,10 @@ fn peak_memory() -> u64 {
     kilobytes.map_or(0, |number| number << 10)
 }
 
-/// Makes LLVM ready, with its own options.
+/// Initializes LLVM with its own options.
 ///
 /// # Errors
-/// LLVM does not take the options.
+/// LLVM rejects the options.
 pub fn prepare_llvm(options: &[String]) -> Result<(), Errors> {
     llvm_passes::initialize();
     if !options.is_empty() && !llvm_passes::parse_llvm_options("fatlink", options) {
@@ -182,7 +182,7 @@ pub fn prepare_llvm(options: &[String]) -> Result<(), Errors> {
 /// Maps a file of the job.
 ///
 /// # Errors
-/// Those of the file system.
+/// The file cannot be opened.
 pub fn open(path: &Path) -> Result<Mapped, Errors> {
     Ok(Mapped::open(path).map_err(|source| Error::Read { file: path.to_owned(), source })?)
 }

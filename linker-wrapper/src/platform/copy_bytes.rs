@@ -1,7 +1,7 @@
-//! A platform for tests: the smallest that the story of a link can run. Its code generation copies bytes.
+//! A platform for tests, the smallest that can be linked. Its code generation copies bytes.
 //!
-//! "Add a platform" in CONTRIBUTING.md was followed for it. It has an offload kind of the wrapper's own choice, so it needs
-//! neither a registration in llvm-passes nor a container in offload-bundle of its own: both are those of OpenMP.
+//! It follows "Add a platform" in CONTRIBUTING.md, but uses the registration (llvm-passes) and the container (offload-bundle) of
+//! OpenMP instead of its own.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use crate::sys::mapped_file::Mapped;
 /// The triple of its images.
 const TRIPLE: &str = "copy-test-none";
 
-/// The platform.
+/// The platform for triple `copy-test-none`.
 pub struct CopyBytes;
 
 impl Platform for CopyBytes {

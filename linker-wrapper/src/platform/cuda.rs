@@ -1,5 +1,5 @@
-//! CUDA on nvptx64: the device code of every GPU target becomes machine code and PTX in one fatbin, which the CUDA runtime
-//! registers.
+//! CUDA on nvptx64: the device code of all GPU targets becomes machine code and PTX in one fatbin, which the program registers with
+//! the CUDA runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ use crate::sys::memory::estimates::Estimates;
 use crate::sys::stamp::Stamp;
 use crate::toolchain::Toolchain;
 
-/// The platform.
+/// CUDA on nvptx64.
 pub struct Cuda;
 
 impl Platform for Cuda {
@@ -75,7 +75,7 @@ impl Platform for Cuda {
 struct CudaLink<'a> {
     /// Highest first, as clang-linker-wrapper orders them.
     targets: Vec<TargetImages<'a>>,
-    /// What the fatbin gets.
+    /// The entries of the fatbin.
     entries: ImageEntries,
     /// The PTX flags that the files record, or those of the link line.
     flags: Vec<RecordedFlags>,
@@ -105,7 +105,7 @@ impl<'a> CudaLink<'a> {
         let cuda_path = options.cuda_path.as_deref().or(device.cuda_path.as_deref());
         let toolchain = Toolchain::find(cuda_path, &options.parts);
         let backends = Backends::new(&toolchain, options.backend, device, mode, program);
-        // What is to be looked at must be made, and a dry run makes nothing.
+        // No cache: --save-temps and a search for a function need the intermediate files, and a dry run has no results.
         let unused = options.save_temps || options.diagnosing || mode.dry;
         let library = cudadevrt::path(options, &toolchain);
         let result_cache =
@@ -114,7 +114,8 @@ impl<'a> CudaLink<'a> {
                 parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok()).collect()
             });
         let linked = std::thread::scope(|scope| {
-            // ptxas needs 2 ms to say its version: ask while LLVM reads and optimizes. Without a thread it is asked later.
+            // ptxas takes 2 ms to print its version: run it while LLVM reads and optimizes. If no thread can be started, it runs
+            // when it is needed.
             let _ = std::thread::Builder::new().spawn_scoped(scope, || backends.probe_early());
             let lto = LtoContext {
                 link: context,
@@ -128,7 +129,7 @@ impl<'a> CudaLink<'a> {
             device_link::link(&self.targets, &lto)
         });
         if mode.show {
-            // Comments to the shell that the commands are pasted into.
+            // Printed as shell comments, so that the output can be pasted into a shell.
             backends.decisions().iter().for_each(|choice| messages::show(format_args!(" # {choice}")));
             let notes = result_cache.notes();
             notes
@@ -140,7 +141,7 @@ impl<'a> CudaLink<'a> {
             cache.trim();
             cache.hits_and_misses()
         });
-        // What goes wrong with a tool or library that is being exchanged is best explained by that.
+        // If a tool or library was replaced during the link, that may be the cause of the other errors: it comes first.
         let ((), linked) = both(result_cache.check_tools(), linked)?;
         Ok(CudaProducts { plan: self, linked, choices: backends.decisions(), cached })
     }
@@ -188,7 +189,7 @@ impl Products for CudaProducts<'_> {
     }
 }
 
-/// A cubin that somebody else has linked, from where it is: it may be large.
+/// The cubin of `--override-image=`. It stays mapped, since it may be large.
 struct FinishedCubin {
     arch: GpuArch,
     content: Mapped,
@@ -200,11 +201,11 @@ impl Products for FinishedCubin {
     }
 }
 
-/// The fatbin of these parts, checked as a driver would.
+/// Bundles these parts into a fatbin, and validates it as a driver would.
 fn bundle<'p>(parts: &Parts<'p>, linked: Linked<'_>, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
     let _bundling = span::traced("Bundle linked output", || "cuda".to_owned());
     let Request { program, options, device, output, .. } = context.request;
-    // What the user gave ptxas counts for the driver's compiler too.
+    // The fatbin records the user's options for ptxas, so that the driver's compiler uses them too.
     let ptx_options = device.ptxas_arguments.join(" ");
     let fatbin = parts.bundle(compression::options(options.compress, device.debug), &ptx_options)?;
     let checked = fatbin::check(&fatbin, program)?;

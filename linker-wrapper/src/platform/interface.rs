@@ -1,4 +1,4 @@
-//! What a platform is: the traits that it implements, and the values that pass between it and the story of a link.
+//! The traits that a platform implements, and the values that it exchanges with `link.rs`.
 
 use std::collections::BTreeSet;
 
@@ -21,18 +21,18 @@ pub trait Platform: Sync {
     /// The name of the offload kind in `--override-image=KIND=FILE`.
     fn kind(&self) -> &'static str;
 
-    /// The images that the platform takes, for the error about those that none takes: "OpenMP images for x86_64".
+    /// Describes the images that the platform takes, for errors: "OpenMP images for x86_64".
     fn accepts(&self) -> &'static str;
 
     /// Whether the platform links this image.
     fn takes(&self, image: &OffloadImage<'_>) -> bool;
 
-    /// The GPU targets that device files on the command line (`-Xoffload-linker dev.o`) are linked for.
+    /// Returns the GPU targets that device files on the command line (`-Xoffload-linker dev.o`) are linked for.
     fn line_targets(&self, _images: &[FoundImage<'_>]) -> BTreeSet<GpuArch> {
         BTreeSet::new()
     }
 
-    /// Decides which device links there are, and what the image gets. Runs nothing.
+    /// Plans the device links and the contents of the image. Runs no tool and compiles nothing.
     ///
     /// # Errors
     /// Images that cannot be linked, and options that cannot be satisfied.
@@ -41,11 +41,11 @@ pub trait Platform: Sync {
     /// Wraps the finished image of `--override-image=`; `file` names it in errors.
     ///
     /// # Errors
-    /// The file is no image of this platform.
+    /// The file is not an image of this platform.
     fn finished(&self, file: &str, content: Mapped) -> Result<Box<dyn Products>, Errors>;
 }
 
-/// What a platform plans from.
+/// The inputs of [`Platform::plan`].
 pub struct Setup<'a> {
     /// The platform's images, in link order.
     pub images: Vec<&'a FoundImage<'a>>,
@@ -73,13 +73,13 @@ pub trait DeviceLink: Sync {
     /// Runs the device links.
     ///
     /// # Errors
-    /// All that is wrong with the code, and what the tools report.
+    /// All errors in the code, and those that tools report.
     fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors>;
 
-    /// Runs the device links again after LLVM failed in one of them, to find out which function it cannot compile.
+    /// Runs the device links again after LLVM failed in one of them, to find the function that it cannot compile.
     ///
     /// # Errors
-    /// What was found.
+    /// The function that LLVM cannot compile.
     fn diagnose(&self, _context: &LinkContext<'_>) -> Result<(), Errors> {
         Ok(())
     }
@@ -87,25 +87,25 @@ pub trait DeviceLink: Sync {
 
 /// The linked code of one platform.
 pub trait Products: Send + Sync {
-    /// Puts the images into their container, and checks it as the platform's driver would.
+    /// Puts the images into their container, and validates it as the platform's driver would.
     ///
     /// # Errors
-    /// A container that its driver would reject.
+    /// The driver would reject the container.
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors>;
 
-    /// Entries that the cache had, and had not; `None`: no cache was used.
+    /// Returns the numbers of cache hits and misses, or `None` if no cache was used.
     fn cache_counts(&self) -> Option<(u64, u64)> {
         None
     }
 }
 
-/// A container of images, ready to be carried by a registration object.
+/// A container of images, ready to be put into a registration object.
 pub struct Bundle<'p> {
     /// The container.
     pub image: Box<dyn Image + 'p>,
     /// How the host program registers it.
     pub registration: Box<dyn Registration + 'p>,
-    /// Where in the program it goes, if that is the user's choice (`--offload-fatbin-section=`).
+    /// The section that it goes into, if the user can choose it (`--offload-fatbin-section=`).
     pub section: Option<FatbinSection>,
     /// The name under which `--save-temps` keeps it.
     pub kept_as: Option<&'static str>,

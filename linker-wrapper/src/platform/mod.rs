@@ -1,9 +1,9 @@
 //! The platforms that device code is linked for. A platform is an offload kind with a target triple: CUDA on nvptx64,
 //! OpenMP on the host's own kind of processor.
 //!
-//! The story of a link knows no platform by name. It gives each one the images that it [takes](interface::Platform::takes), and takes back
-//! [products](interface::Products) and the [bundle](interface::Bundle) that a registration object carries into the program. A new platform is a file
-//! beside this one and a line in [`PLATFORMS`]; CONTRIBUTING.md lists the steps.
+//! `link.rs` knows no platform by name. It hands each platform the images that it [takes](interface::Platform::takes); the platform
+//! returns [products](interface::Products) and the [bundle](interface::Bundle) that a registration object carries into the program.
+//! A new platform is a file beside this one and a line in [`PLATFORMS`]; CONTRIBUTING.md lists the steps.
 
 #[cfg(test)]
 mod copy_bytes;
@@ -29,7 +29,7 @@ pub const PLATFORMS: &[&dyn Platform] = &[
 /// The images of one platform, in link order.
 pub type Assigned<'a> = (&'static dyn Platform, Vec<&'a FoundImage<'a>>);
 
-/// Gives each platform its images.
+/// Distributes the images among the platforms.
 ///
 /// # Errors
 /// One for each image that no platform takes.

@@ -1,4 +1,4 @@
-//! OpenMP on the host's own kind of processor: one shared image per target, registered with libomptarget.
+//! OpenMP offloading to the host's own kind of processor: one shared library per target, registered with libomptarget.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ use crate::platform::error::Error;
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::sys::mapped_file::Mapped;
 
-/// The platform.
+/// OpenMP on x86-64.
 pub struct OpenMpHost;
 
 impl Platform for OpenMpHost {
@@ -61,11 +61,11 @@ struct HostLink<'a> {
 /// What the host linker links for one target.
 #[derive(Debug, Clone)]
 struct HostTarget<'a> {
-    /// As the images name it: "x86_64-pc-linux-gnu".
+    /// The triple, as the images spell it: "x86_64-pc-linux-gnu".
     triple: &'a str,
-    /// As the images name it: "generic".
+    /// The processor, as the images spell it: "generic".
     arch: &'a str,
-    /// All its images, in link order.
+    /// The images, in link order.
     images: Vec<(&'a Origin, &'a [u8])>,
 }
 
@@ -86,11 +86,11 @@ impl DeviceLink for HostLink<'_> {
     }
 }
 
-/// All images as offload binaries, and where in them, put back to back, the images proper lie.
+/// All images as offload binaries, with the place of each image in the concatenation of these.
 struct HostImages {
     /// One offload binary per image.
     blobs: Vec<Vec<u8>>,
-    /// Bytes of each image in the blobs.
+    /// The range of each image in the concatenated blobs.
     images: Vec<Range<u64>>,
     relocatable: bool,
 }
@@ -124,8 +124,8 @@ impl Products for HostImages {
     }
 }
 
-/// Groups the images by target. Code for the `generic` processor runs on every other of its triple and
-/// so belongs to each of those targets; it is a target of its own only where there is no other.
+/// Groups the images by target. Code for the `generic` processor runs on every processor of its triple, so it is added to all
+/// targets of that triple; it is a target of its own only if there is no other.
 fn group<'a>(images: &[&'a FoundImage<'a>]) -> Vec<HostTarget<'a>> {
     let mut targets: Vec<HostTarget<'a>> = Vec::new();
     for image in images.iter().map(|found| &found.image) {
@@ -151,7 +151,7 @@ fn is_generic(arch: &str) -> bool {
 }
 
 impl HostTarget<'_> {
-    /// The device link for `--offload-plan`.
+    /// Describes the device link for `--offload-plan`.
     fn report(&self, context: &LinkContext<'_>) -> TargetReport {
         let image = |(origin, bytes): &(&Origin, &[u8])| ImageReport {
             file: origin.file.clone(),
@@ -191,7 +191,8 @@ impl HostTarget<'_> {
         image_linker::link_shared(context.host_linker()?, self.triple, &inputs, &short, &output, context.request.mode)
     }
 
-    /// Optimizes all bitcode images (`-foffload-lto`) across units into one object: not every host linker can.
+    /// Optimizes all bitcode images (`-foffload-lto`) together and compiles them to one object, because not every host linker supports
+    /// LTO.
     fn link_bitcode(&self, level: OptLevel) -> Result<Option<Vec<u8>>, Errors> {
         let images = self.images.iter().filter(|(_, bytes)| bitcode::is_bitcode(bytes));
         let images: Vec<(String, &[u8])> = images.map(|(origin, bytes)| (origin.to_string(), *bytes)).collect();

@@ -1,5 +1,5 @@
-//! `--override-image=KIND=FILE`: somebody else has linked the device code. The inputs are not read; the file is bundled and
-//! registered.
+//! `--override-image=KIND=FILE`: the device code is linked already. The file is bundled and registered, and the inputs are not
+//! searched for device code.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use crate::platform::interface::Products;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::Stamp;
 
-/// Reads the file, with its stamp. What it is made for is read from it.
+/// Reads the file and its stamp. The target is found in the file.
 ///
 /// # Errors
-/// The file cannot be read, is no image of that kind, or no platform has the kind.
+/// The file cannot be read or is not an image of that kind, or no platform has the kind.
 pub fn read(kind: &str, file: &Path) -> Result<(Box<dyn Products>, Stamp), Errors> {
     let (content, stamp) =
         Mapped::open_stamped(file).map_err(|source| Error::Read { file: file.to_owned(), source })?;

@@ -1,21 +1,21 @@
-//! Which options and variables a result's key covers completely. What a tool reads beside its input must not be found under
-//! a key that does not know it, so everything that is not known to be harmless counts as a file that a tool may read.
+//! Decides whether a cache key covers everything that a tool reads. An option or a variable may make a tool read a file that is not
+//! part of the key, so a step is cached only if all of them are known to be harmless.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use crate::cli::device_options::DeviceOptions;
 
-/// A step of the device link, as far as what it reads is concerned.
+/// A step of the device link that is cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// LLVM and ptxas.
+    /// The compilation of a partition, by LLVM and ptxas.
     Compile,
-    /// These, and nvlink.
+    /// The link of a target, by LLVM, ptxas and nvlink.
     Link,
 }
 
-/// Options of ptxas without a value that change or report the code and read nothing (`ptxas --help` of CUDA 12 and 13).
+/// Options of ptxas without a value that read no files (`ptxas --help` of CUDA 12 and 13).
 const PTXAS_FLAGS: [&str; 42] = [
     "c",
     "compile-only",
@@ -61,7 +61,7 @@ const PTXAS_FLAGS: [&str; 42] = [
     "gno-tmem-access-check",
 ];
 
-/// Options of ptxas with a value.
+/// Options of ptxas with a value that is not a file.
 const PTXAS_VALUES: [&str; 32] = [
     "O",
     "opt-level",
@@ -97,7 +97,7 @@ const PTXAS_VALUES: [&str; 32] = [
     "gpu-name",
 ];
 
-/// Options of nvlink without a value. Those that make it print are missing: what nvlink says is not kept.
+/// Options of nvlink without a value that read no files. Those that make it print are left out, because its output is not cached.
 const NVLINK_FLAGS: [&str; 13] = [
     "w",
     "disable-warnings",
@@ -114,7 +114,7 @@ const NVLINK_FLAGS: [&str; 13] = [
     "debug",
 ];
 
-/// Options of nvlink with a value.
+/// Options of nvlink with a value that is not a file.
 const NVLINK_VALUES: [&str; 9] = [
     "maxrregcount",
     "m",
@@ -127,16 +127,16 @@ const NVLINK_VALUES: [&str; 9] = [
     "cpu-arch",
 ];
 
-/// How the names of LLVM's options begin that print or write something, which an earlier link's result would not do again.
+/// Prefixes of LLVM's options that print or write something, which a cached result would not do again.
 const LLVM_OUTPUTS: [&str; 8] = ["print", "dump", "view", "dot", "stats", "time", "debug", "pass-remarks"];
 
-/// Variables that the tools of CUDA 13 read (each call of getenv was looked at), the beginnings of names of their kind, and those
-/// that put other code into every program. nvlink reads LIBRARY_PATH too, and looks there for the libraries of `-l` alone, which
-/// is an option that is not known.
+/// Prefixes of environment variables that change the tools: those that the tools of CUDA 13 read (found at their calls of `getenv`)
+/// and those that load other code into every program. nvlink also reads `LIBRARY_PATH`, but only for the libraries of `-l`, an option
+/// that is not among the known ones.
 const VARIABLES: [&str; 8] =
     ["CAN_FINALIZE_", "DUMP_KNOBS_", "PTXAS", "NVLINK", "NVVM", "CICC", "LD_PRELOAD", "LD_AUDIT"];
 
-/// Why the results of a step cannot be kept under a key of the options: a sentence without its full stop. `None`: they can.
+/// Returns why a step cannot be cached, as a sentence without a full stop, or `None` if it can.
 pub fn unknown_input(step: Step, options: &DeviceOptions, variables: &[OsString]) -> Option<String> {
     let of = |word: Option<&String>, tool: &str| word.map(|word| format!("what {tool} reads for {word} is not known"));
     let variable = variables.iter().find(|name| {
@@ -153,7 +153,7 @@ pub fn unknown_input(step: Step, options: &DeviceOptions, variables: &[OsString]
         })
 }
 
-/// The first word that is neither a known option nor the value of one.
+/// Returns the first argument that is neither a known option nor the value of one.
 fn unknown_word<'w>(words: &'w [String], flags: &[&str], values: &[&str]) -> Option<&'w String> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -173,19 +173,20 @@ fn unknown_word<'w>(words: &'w [String], flags: &[&str], values: &[&str]) -> Opt
     None
 }
 
-/// LLVM has thousands of options; those that name files have a value that is neither a number nor one of a few words.
+/// Returns the first option of LLVM that may name a file or print something. LLVM has thousands of options, so a value is harmless if
+/// it is a number or one of a few words.
 fn unknown_llvm_word(words: &[String]) -> Option<&String> {
     words.iter().find(|word| match word.strip_prefix("--").or_else(|| word.strip_prefix('-')) {
         Some(option) => {
             let (name, value) = option.split_once('=').unwrap_or((option, "true"));
             LLVM_OUTPUTS.iter().any(|start| name.starts_with(start)) || !is_setting(value)
         }
-        // The value of the word before it.
+        // The value of the argument before it.
         None => !is_setting(word),
     })
 }
 
-/// A value that can mean a file to nobody, least of all where there is a file of that name.
+/// Whether a value cannot name a file: a number or a well-known word, with no file of that name.
 fn is_setting(value: &str) -> bool {
     const WORDS: [&str; 14] = [
         "true", "false", "TRUE", "FALSE", "True", "False", "on", "off", "fast", "strict", "none", "all", "default",
@@ -198,7 +199,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.parse::<f64>().is_ok()
 }
 
-/// A number, a word, or names of functions in a row.
+/// Whether a value is a number, a word or a list of function names.
 fn is_plain(value: &str) -> bool {
     !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "_,$".contains(c))
 }
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_03_known_words_of_ptxas_is_enabled_and_no_others() {
+    fn issue_11_03_known_options_of_ptxas_are_cached_and_no_others() {
         for (list, known) in [
             (&["-O2"][..], true),
             (&["-O", "2", "--opt-level=3", "-m64"], true),
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_03_words_of_nvlink_count_for_the_link_alone() {
+    fn issue_11_03_options_of_nvlink_matter_only_to_the_link() {
         for (list, known) in [
             (&["-w", "--suppress-stack-size-warning", "-maxrregcount=32"][..], true),
             (&["--kernels-used", "_Z1av,_Z1bv"], true),
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_03_llvm_options_with_files_are_not_kept() {
+    fn issue_11_03_llvm_options_with_files_are_not_cached() {
         for (list, known) in [
             (&["-inline-threshold=100", "-unroll-runtime", "--fp-contract=fast", "-x=-1.5"][..], true),
             (&["-unroll-count", "4"], true),
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_03_variables_that_tools_read_count() {
+    fn issue_11_03_variables_that_tools_read_prevent_caching() {
         for (name, known) in [
             ("CAN_FINALIZE_DEBUG", false),
             ("DUMP_KNOBS_TO_FILE", false),

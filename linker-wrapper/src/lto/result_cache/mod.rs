@@ -1,5 +1,4 @@
-//! What earlier links made and this one can use again: what units say of themselves, compiled partitions, whole
-//! linked targets. The keys are made here and nowhere else.
+//! Caches results of links: facts about units, compiled partitions, and linked targets. All keys are built here.
 
 mod complete;
 #[cfg(test)]
@@ -34,32 +33,32 @@ use crate::toolchain::identity::{self, Identity};
 use crate::toolchain::ptxas::version_text;
 use complete::Step;
 
-/// Results of earlier links, if there is a cache.
+/// The results of earlier links, if the cache is on.
 #[derive(Debug, Default)]
 pub struct ResultCache {
     cache: Option<Cache>,
     program: OnceLock<Option<[u8; 32]>>,
     tools: OnceLock<Option<KnownTools>>,
-    /// Of the tools and libraries, from before anything was read of them.
+    /// Stamps of the tools and libraries, taken before any of them was read.
     stamps: Vec<Stamp>,
-    /// Why results are not kept.
+    /// Reasons why results are not cached.
     notes: Mutex<BTreeSet<String>>,
 }
 
-/// What keys depend on beside the code.
+/// Everything besides the code that keys depend on.
 #[derive(Clone, Copy)]
 pub struct KeyInputs<'a> {
-    /// What the user requested, and the names that the host registers.
+    /// The request, and the names that the host registers.
     pub link: &'a LinkContext<'a>,
-    /// What generates machine code.
+    /// The backends that generate machine code.
     pub backends: &'a Backends<'a>,
     /// CUDA's libraries of device code.
     pub libraries: &'a CudaLibraries,
-    /// What the image gets, of all targets.
+    /// The entries of the image, for all targets.
     pub entries: &'a ImageEntries,
 }
 
-/// What the machine code depends on beside the code.
+/// Hashes of the tools and libraries that the machine code depends on.
 #[derive(Debug, Clone)]
 struct Tools {
     ptxas: [u8; 32],
@@ -68,12 +67,12 @@ struct Tools {
     device_library: Option<[u8; 32]>,
 }
 
-/// The tools, as far as they are known.
+/// The identified tools.
 #[derive(Debug)]
 struct KnownTools {
     tools: Tools,
     stamps: Vec<Stamp>,
-    /// Why it is not known what nvlink makes, if so.
+    /// Why nvlink cannot be identified, if so.
     unknown_nvlink: Option<String>,
 }
 
@@ -99,17 +98,17 @@ pub struct CachedTarget {
 }
 
 impl ResultCache {
-    /// Those in a cache; `stamps` are of all files beside the inputs that results depend on.
+    /// Wraps a cache. `stamps` are those of all files besides the inputs that results depend on.
     pub fn new(cache: Option<Cache>, stamps: Vec<Stamp>) -> Self {
         ResultCache { cache, stamps, ..ResultCache::default() }
     }
 
-    /// Whether results are looked for and kept at all.
+    /// Whether the cache is on.
     pub fn is_enabled(&self) -> bool {
         self.cache.is_some()
     }
 
-    /// Why results of this link are not kept, as sentences without a full stop.
+    /// Returns the reasons why results of this link are not cached, as sentences without a full stop.
     pub fn notes(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
@@ -121,48 +120,48 @@ impl ResultCache {
     /// Checks that no tool and no library has changed since the link began.
     ///
     /// # Errors
-    /// One for each that has.
+    /// One for each that has changed.
     pub fn check_tools(&self) -> Result<(), Errors> {
         let known = self.tools.get().and_then(Option::as_ref).map_or(&[][..], |known| &known.stamps);
         stamp::check(self.stamps.iter().chain(known))
     }
 
-    /// The cache, for what is said of it at the end.
+    /// Returns the cache itself.
     pub fn cache(&self) -> Option<&Cache> {
         self.cache.as_ref()
     }
 
-    /// What was kept under the key. What cannot be read is none.
+    /// Looks up a key. An entry that cannot be decoded is treated as a miss.
     pub fn get<T: DeserializeOwned>(&self, key: Option<&Key>) -> Option<T> {
         postcard::from_bytes(&self.cache.as_ref()?.get(key?)?).ok()
     }
 
-    /// Keeps it, unless a tool has changed since it was identified for the key.
+    /// Stores a value, unless a tool has changed since it was identified for the key.
     pub fn put<T: Serialize>(&self, key: Option<&Key>, value: &T) {
         if key.is_some() && self.check_tools().is_ok() {
-            self.keep(key, value);
+            self.store(key, value);
         }
     }
 
-    fn keep<T: Serialize>(&self, key: Option<&Key>, value: &T) {
+    fn store<T: Serialize>(&self, key: Option<&Key>, value: &T) {
         if let (Some(cache), Some(key), Ok(bytes)) = (&self.cache, key, postcard::to_allocvec(value)) {
             cache.put(key, &bytes);
         }
     }
 
-    /// The start of every key: this very program, with its LLVM.
+    /// Begins a key with a hash of this program, which covers its LLVM.
     fn key(&self, kind: &str) -> Option<KeyBuilder> {
         self.cache.as_ref()?;
         let program = self.program.get_or_init(|| identity_of(Path::new("/proc/self/exe")).ok());
         Some(KeyBuilder::new(kind).field("program", program.as_ref()?))
     }
 
-    /// The key of what is read of a unit. No tool is involved.
+    /// Returns the key of the facts about a unit, which depend on no tool.
     fn facts_key(&self, unit: &Unit<'_>) -> Option<Key> {
         Some(self.key("unit facts")?.field("bitcode", unit.content_hash().as_bytes()).finish())
     }
 
-    /// The unit with what earlier links have read of it.
+    /// Returns the unit with the facts that earlier links cached.
     pub fn with_facts<'a>(&self, unit: Unit<'a>) -> Unit<'a> {
         match self.get::<UnitFacts>(self.facts_key(&unit).as_ref()) {
             Some(facts) => unit.with_facts(facts),
@@ -170,10 +169,10 @@ impl ResultCache {
         }
     }
 
-    /// Keeps what was read of a unit, unless it is what [`ResultCache::with_facts`] found.
+    /// Stores the facts about a unit, unless [`ResultCache::with_facts`] found the same ones.
     pub fn keep_facts(&self, unit: &Unit<'_>) {
         if unit.has_new_facts() {
-            self.keep(self.facts_key(unit).as_ref(), &unit.facts());
+            self.store(self.facts_key(unit).as_ref(), &unit.facts());
         }
     }
 
@@ -182,14 +181,14 @@ impl ResultCache {
         self.tools.get_or_init(probe).as_ref()
     }
 
-    /// Whether the keys cover everything that a step reads.
+    /// Whether keys cover everything that a step reads; if not, notes why.
     fn is_complete(&self, step: Step, options: &DeviceOptions) -> bool {
         let variables: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
         let unknown = complete::unknown_input(step, options, &variables);
         unknown.map(|why| self.note(why)).is_none()
     }
 
-    /// The key of one partition: all that its PTX and machine code depend on.
+    /// Returns the key of a partition: everything that its PTX and machine code depend on.
     pub fn partition_key(&self, job: &CompileJob, inputs: &KeyInputs<'_>) -> Option<Key> {
         self.cache.as_ref()?;
         let KnownTools { tools, .. } = self.tools(inputs)?;
@@ -206,11 +205,11 @@ impl ResultCache {
             .flatten()
     }
 
-    /// The key of a whole target.
+    /// Returns the key of a linked target.
     pub fn target_key(&self, target: &TargetImages<'_>, inputs: &KeyInputs<'_>) -> Option<Key> {
         let key = self.key("target")?;
         let KnownTools { tools, unknown_nvlink, .. } = self.tools(inputs)?;
-        // What a library made is not kept: the key would have to know the library.
+        // Results of a library are not cached: the key would have to cover the library.
         if !self.is_complete(Step::Link, inputs.link.request.device)
             || !inputs.backends.is_toolkit(&target_link::most_needs(target, inputs.link.request.device))
         {
@@ -244,7 +243,7 @@ impl KnownTools {
     /// Identifies the tools.
     ///
     /// # Errors
-    /// Why it is not known what they make.
+    /// Why a tool cannot be identified.
     fn probe(inputs: &KeyInputs<'_>) -> Result<Self, String> {
         let backend = "only what ptxas and nvlink make is kept";
         let (ptxas, nvlink) = inputs.backends.toolkit_files().ok_or(backend)?;
@@ -252,7 +251,7 @@ impl KnownTools {
         let ptxas_version =
             || inputs.backends.ptxas().map(|ptxas| &*ptxas.version).map_err(|errors| errors.to_string());
         let of_nvlink = |path: &Path| identity::of_program(path, &version_text(path).unwrap_or_default());
-        // Not by rayon: its threads may all wait for the jobs that ask this.
+        // Do not use rayon here: all of its threads may wait for the jobs that need this key.
         let (ptxas, nvlink, libdevice, device_library) = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new;
             let ptxas = thread().spawn_scoped(scope, || identity::of_program(&ptxas, ptxas_version()?));
@@ -279,7 +278,7 @@ impl KnownTools {
     }
 }
 
-/// Every option that the code depends on.
+/// Prints every option that the code depends on.
 fn options_text(options: &DeviceOptions) -> String {
     let DeviceOptions { level, ptxas_level, debug, lto, ptxas_arguments, nvlink_arguments, llvm_options, .. } = options;
     format!("{level:?} {ptxas_level} {debug} {lto:?} {ptxas_arguments:?} {nvlink_arguments:?} {llvm_options:?}")
@@ -319,10 +318,10 @@ impl PartitionFields<'_> {
     }
 }
 
-/// All fields of a whole target's key.
+/// All fields of a linked target's key.
 struct TargetFields<'f> {
     arch: GpuArch,
-    /// Of each image its form and a hash.
+    /// The form and hash of each image.
     images: Vec<u8>,
     registered: &'f HashSet<String>,
     sass: &'f [Entry],
@@ -357,7 +356,7 @@ impl TargetFields<'_> {
 }
 
 impl CachedPartition {
-    /// What is kept of a partition.
+    /// Returns what is cached of a partition.
     pub fn of(compiled: &CompiledPartition) -> Self {
         let objects = compiled.objects.iter();
         CachedPartition {
@@ -370,12 +369,12 @@ impl CachedPartition {
 }
 
 impl CachedTarget {
-    /// What is kept of a target.
+    /// Returns what is cached of a target.
     pub fn of(linked: &LinkedTarget) -> Self {
         CachedTarget { sass: linked.sass.clone(), ptx: linked.ptx.clone(), warnings: linked.warnings.clone() }
     }
 
-    /// The target.
+    /// Returns the linked target.
     pub fn into_linked(self) -> LinkedTarget {
         LinkedTarget { sass: self.sass, ptx: self.ptx, warnings: self.warnings, diagnostics: Vec::new() }
     }

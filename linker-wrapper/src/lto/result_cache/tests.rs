@@ -17,7 +17,7 @@ fn entry(arch: u32, from: u32) -> Entry {
     Entry { arch: GpuArch::plain(arch), from: GpuArch::plain(from) }
 }
 
-/// Every option that the code depends on, changed alone.
+/// Returns every option that the code depends on, each changed alone.
 fn other_options() -> Vec<(&'static str, DeviceOptions)> {
     let usual = DeviceOptions::default;
     let words = |word: &str| vec![word.to_owned()];
@@ -32,12 +32,12 @@ fn other_options() -> Vec<(&'static str, DeviceOptions)> {
     ]
 }
 
-/// All keys differ, and the same fields give the same key again.
+/// Asserts that all keys differ, and that the same fields give the same key again.
 fn all_differ(keys: &[(&str, Key)], again: Key) {
     assert_eq!(keys[0].1, again);
     for (index, (what, key)) in keys.iter().enumerate() {
         let same = keys[..index].iter().find(|(_, other)| other == key);
-        assert!(same.is_none(), "{what} counts for nothing: the key is that of {same:?}");
+        assert!(same.is_none(), "{what} does not change the key: it is that of {same:?}");
     }
 }
 
@@ -72,7 +72,7 @@ fn changed(change: impl FnOnce(&mut CompileJob)) -> CompileJob {
 }
 
 #[test]
-fn every_field_of_a_partition_counts() {
+fn every_field_of_a_partition_changes_the_key() {
     let usual = DeviceOptions::default();
     let key = |fields: &PartitionFields<'_>| fields.key(KeyBuilder::new("partition")).expect("a key");
     let base = job();
@@ -110,7 +110,7 @@ fn every_field_of_a_partition_counts() {
     keys.push(("PTX", key(&PartitionFields { ptx: &[], ..fields })));
     keys.push(("other PTX", key(&PartitionFields { ptx: &other_ptx, ..fields })));
     keys.push(("kind", fields.key(KeyBuilder::new("other")).expect("a key")));
-    // Where files lie, and what messages call them, makes no other code.
+    // Paths and names in messages do not affect the code.
     let elsewhere = changed(|job| {
         job.units = "/b/units".into();
         job.libdevice = Some("/b/libdevice.bc".into());
@@ -123,7 +123,7 @@ fn every_field_of_a_partition_counts() {
 }
 
 #[test]
-fn every_field_of_a_target_counts() {
+fn every_field_of_a_target_changes_the_key() {
     let usual = DeviceOptions::default();
     let key = |fields: &TargetFields<'_>| fields.key(KeyBuilder::new("target"));
     let registered = HashSet::from(["a".to_owned(), "b".to_owned()]);
@@ -156,7 +156,7 @@ fn every_field_of_a_target_counts() {
         ("no registered names", key(&TargetFields { registered: &none, ..fields() })),
         ("SASS", key(&TargetFields { sass: &[], ..fields() })),
         ("PTX", key(&TargetFields { ptx: &[], ..fields() })),
-        ("SASS and PTX changed over", key(&TargetFields { sass: &ptx, ptx: &sass, ..fields() })),
+        ("SASS and PTX swapped", key(&TargetFields { sass: &ptx, ptx: &sass, ..fields() })),
         ("PTX version", key(&TargetFields { ptx_version: Some(PTX_8_4), ..fields() })),
         ("size of partitions", key(&TargetFields { partitioning: Partitioning::Size(7), ..fields() })),
         ("whole", key(&TargetFields { partitioning: Partitioning::Whole, ..fields() })),
@@ -169,7 +169,7 @@ fn every_field_of_a_target_counts() {
 }
 
 #[test]
-fn what_says_nothing_about_the_code_is_no_field() {
+fn options_that_do_not_affect_the_code_are_not_in_the_key() {
     let (usual, cuda_path) = (DeviceOptions::default(), Some("/b".into()));
     let others = DeviceOptions { cuda_path, verbose: true, unknown: vec!["-x".to_owned()], ..usual.clone() };
     assert_eq!(options_text(&usual), options_text(&others));

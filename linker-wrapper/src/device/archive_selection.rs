@@ -1,8 +1,7 @@
-//! Which archive members are part of the link: those that the host linker takes, and those whose device
-//! symbols are wanted, to a fixed point.
+//! Selects the archive members that are part of the link: those that the host linker extracts, and those that define device
+//! symbols which selected files reference, to a fixed point.
 //!
-//! In doubt a member is taken: a kernel that the host registers and no image holds is worse than one too
-//! many.
+//! In doubt a member is selected, because a superfluous kernel is better than a registered one that no image holds.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,50 +11,50 @@ use offload_bundle::host_object::host_symbols;
 use rayon::prelude::*;
 
 use crate::device::device_files::DeviceCode;
-use crate::device::symbols;
+use crate::device::symbols::CandidateSymbols;
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
 use crate::host::error::damaged;
 use crate::host::input_files::{InputFile, InputFiles, Place};
 use crate::sys::threads;
 
-/// The outcome, by index of the file.
+/// The selected files, by index of the file.
 pub struct Selection {
     /// Whether the host linker links the file.
     pub host: Vec<bool>,
-    /// Why the file's device images are linked; `None`: they are not.
+    /// Why the file's device images are linked; `None` if they are not.
     pub device: Vec<Option<Reason>>,
 }
 
-/// Why a file belongs to the link.
+/// Why the device images of a file are linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// It is on the line, or in an archive that is linked whole.
+    /// The file is on the line, or in an archive that is linked whole.
     OnLine,
-    /// It is the first member that defines this host symbol.
+    /// The file is the first member that defines this undefined host symbol.
     HostSymbol(String),
-    /// It is the first member that defines this device symbol.
+    /// The file is the first member that defines this undefined device symbol.
     DeviceSymbol(String),
 }
 
 /// Why the host linker links a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken<'a> {
+enum HostReason<'a> {
     OnLine,
     Defines(&'a [u8]),
 }
 
-impl Taken<'_> {
+impl HostReason<'_> {
     fn reason(self) -> Reason {
         match self {
-            Taken::OnLine => Reason::OnLine,
-            Taken::Defines(name) => Reason::HostSymbol(String::from_utf8_lossy(name).into_owned()),
+            HostReason::OnLine => Reason::OnLine,
+            HostReason::Defines(name) => Reason::HostSymbol(String::from_utf8_lossy(name).into_owned()),
         }
     }
 }
 
-/// Selects the files of a link. `roots` are symbols that the line itself wants, and `code` is device code that it links in
-/// any case.
+/// Selects the files of a link. `roots` are symbols that the line itself references, and `code` is device code that is always
+/// linked.
 ///
 /// # Errors
 /// Damaged symbol tables.
@@ -69,19 +68,19 @@ pub fn select(
     let in_archives = images.iter().any(|found| files[found.input].place != Place::Line);
     let on_line: Vec<bool> = files.iter().map(|file| file.place == Place::Line).collect();
     if !in_archives {
-        // No member carries device code: what the host linker takes of them does not matter.
+        // No member carries device code, so it does not matter which ones the host linker extracts.
         let device = on_line.iter().map(|on_line| on_line.then_some(Reason::OnLine)).collect();
         return Ok(Selection { host: on_line, device });
     }
     let units = host_units(inputs)?;
-    let taken = resolve_host(&units, roots);
-    let host = taken.iter().map(Option::is_some).collect();
-    let device = taken.into_iter().map(|taken| taken.map(Taken::reason)).collect();
+    let linked = resolve_host(&units, roots);
+    let host = linked.iter().map(Option::is_some).collect();
+    let device = linked.into_iter().map(|reason| reason.map(HostReason::reason)).collect();
     let device = add_referenced_devices(images, device, code)?;
     Ok(Selection { host, device })
 }
 
-/// The files that the host linker links.
+/// Determines the files that the host linker links.
 ///
 /// # Errors
 /// Damaged symbol tables.
@@ -99,7 +98,7 @@ fn host_units(inputs: &InputFiles) -> Result<Vec<HostUnit<'_>>, Errors> {
 struct HostUnit<'a> {
     archive: Option<usize>,
     defines: Vec<&'a [u8]>,
-    wants: Vec<&'a [u8]>,
+    references: Vec<&'a [u8]>,
 }
 
 fn host_unit<'a>(inputs: &'a InputFiles, file: &'a InputFile) -> Result<HostUnit<'a>, Errors> {
@@ -107,7 +106,7 @@ fn host_unit<'a>(inputs: &'a InputFiles, file: &'a InputFile) -> Result<HostUnit
     if let Some(bitcode) = &file.bitcode {
         for symbol in &bitcode.symbols {
             let list = match symbol.strength {
-                Strength::Undefined => &mut unit.wants,
+                Strength::Undefined => &mut unit.references,
                 Strength::WeakUndefined => continue,
                 _ => &mut unit.defines,
             };
@@ -125,7 +124,7 @@ fn host_unit<'a>(inputs: &'a InputFiles, file: &'a InputFile) -> Result<HostUnit
         if symbol.defined {
             unit.defines.push(symbol.name);
         } else if !symbol.weak {
-            unit.wants.push(symbol.name);
+            unit.references.push(symbol.name);
         }
     }
     Ok(unit)
@@ -138,53 +137,53 @@ fn archive_of(file: &InputFile) -> Option<usize> {
     }
 }
 
-/// Walks the line as a linker does, an archive at a time, again and again until nothing more is taken: as
-/// if all archives stood in one `--start-group`. A link that needs less order than this fails in the host
-/// linker, and one that needs more takes the same members.
-fn resolve_host<'a>(units: &[HostUnit<'a>], roots: &'a [String]) -> Vec<Option<Taken<'a>>> {
+/// Resolves undefined host symbols from the archives until no more members are extracted, as if all archives stood in one
+/// `--start-group`. A link whose archives are in the wrong order fails later, in the host linker; with archives in the right order,
+/// the host linker extracts the same members.
+fn resolve_host<'a>(units: &[HostUnit<'a>], roots: &'a [String]) -> Vec<Option<HostReason<'a>>> {
     let mut state = HostState::default();
-    state.wanted.extend(roots.iter().map(String::as_bytes));
-    let mut taken: Vec<_> = units.iter().map(|unit| unit.archive.is_none().then_some(Taken::OnLine)).collect();
-    units.iter().filter(|unit| unit.archive.is_none()).for_each(|unit| state.take(unit));
-    // Who offers a symbol, in the order of the line.
-    let mut offers: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    state.undefined.extend(roots.iter().map(String::as_bytes));
+    let mut linked: Vec<_> = units.iter().map(|unit| unit.archive.is_none().then_some(HostReason::OnLine)).collect();
+    units.iter().filter(|unit| unit.archive.is_none()).for_each(|unit| state.add(unit));
+    // The members that define each symbol, in the order of the line.
+    let mut definitions: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (index, unit) in units.iter().enumerate().filter(|(_, unit)| unit.archive.is_some()) {
-        unit.defines.iter().for_each(|name| offers.entry(name).or_default().push(index));
+        unit.defines.iter().for_each(|name| definitions.entry(name).or_default().push(index));
     }
-    while let Some(name) = state.wanted.pop() {
+    while let Some(name) = state.undefined.pop() {
         if state.defined.contains(name) {
             continue;
         }
-        if let Some(index) = offers.get(name).and_then(|members| members.first()).copied()
-            && taken[index].is_none()
+        if let Some(index) = definitions.get(name).and_then(|members| members.first()).copied()
+            && linked[index].is_none()
         {
-            taken[index] = Some(Taken::Defines(name));
-            state.take(&units[index]);
+            linked[index] = Some(HostReason::Defines(name));
+            state.add(&units[index]);
         }
     }
-    taken
+    linked
 }
 
 #[derive(Default)]
 struct HostState<'a> {
     defined: HashSet<&'a [u8]>,
-    wanted: Vec<&'a [u8]>,
+    undefined: Vec<&'a [u8]>,
 }
 
 impl<'a> HostState<'a> {
-    fn take(&mut self, unit: &HostUnit<'a>) {
+    fn add(&mut self, unit: &HostUnit<'a>) {
         self.defined.extend(unit.defines.iter().copied());
-        self.wanted.extend(unit.wants.iter().copied());
+        self.undefined.extend(unit.references.iter().copied());
     }
 }
 
-/// Adds members that the host linker leaves out and that define device symbols which the selected ones reference.
+/// Adds members that the host linker does not extract but that define device symbols which selected files reference.
 fn add_referenced_devices(
     images: &[FoundImage<'_>],
     mut selected: Vec<Option<Reason>>,
     code: &DeviceCode<'_>,
 ) -> Result<Vec<Option<Reason>>, Errors> {
-    let mut symbols = symbols::Cache::new(images, code.symbols()?);
+    let mut symbols = CandidateSymbols::new(images, code.symbols()?);
     while images.iter().any(|found| selected[found.input].is_none()) {
         let is_selected: Vec<bool> = selected.iter().map(Option::is_some).collect();
         let files = symbols.referenced_inputs(&is_selected)?;
@@ -200,34 +199,34 @@ fn add_referenced_devices(
 mod tests {
     use super::*;
 
-    fn unit<'a>(archive: Option<usize>, defines: &[&'a str], wants: &[&'a str]) -> HostUnit<'a> {
+    fn unit<'a>(archive: Option<usize>, defines: &[&'a str], references: &[&'a str]) -> HostUnit<'a> {
         let bytes = |names: &[&'a str]| names.iter().map(|name| name.as_bytes()).collect();
-        HostUnit { archive, defines: bytes(defines), wants: bytes(wants) }
+        HostUnit { archive, defines: bytes(defines), references: bytes(references) }
     }
 
-    fn taken(units: &[HostUnit<'_>], roots: &[&str]) -> Vec<bool> {
+    fn linked(units: &[HostUnit<'_>], roots: &[&str]) -> Vec<bool> {
         let roots: Vec<String> = roots.iter().map(|root| (*root).to_owned()).collect();
         resolve_host(units, &roots).iter().map(Option::is_some).collect()
     }
 
     #[test]
-    fn members_are_taken_as_they_are_needed() {
+    fn members_that_define_undefined_symbols_are_extracted() {
         let units = [
             unit(None, &["_start"], &["main"]),
             unit(Some(1), &["main"], &["helper"]),
             unit(Some(1), &["unused"], &["far"]),
             unit(Some(2), &["far"], &[]),
-            // Behind the archive that wants it, and in front of it.
+            // Defined both behind the archive with the reference and in front of it.
             unit(Some(0), &["helper"], &["main"]),
             unit(Some(3), &["helper"], &[]),
         ];
-        assert_eq!(taken(&units, &[]), [true, true, false, false, true, false]);
-        assert_eq!(taken(&units, &["unused"]), [true, true, true, true, true, false]);
+        assert_eq!(linked(&units, &[]), [true, true, false, false, true, false]);
+        assert_eq!(linked(&units, &["unused"]), [true, true, true, true, true, false]);
     }
 
     #[test]
-    fn a_definition_on_the_line_keeps_members_out() {
+    fn a_definition_on_the_line_prevails_over_members() {
         let units = [unit(None, &["main"], &["f"]), unit(Some(0), &["f"], &[]), unit(None, &["f"], &[])];
-        assert_eq!(taken(&units, &[]), [true, false, true]);
+        assert_eq!(linked(&units, &[]), [true, false, true]);
     }
 }

@@ -1,5 +1,5 @@
-//! NVIDIA's device runtime, `libcudadevrt.a`: what kernels call that launch kernels. Its device code comes
-//! as nvcc leaves it, relocatable cubins in a fatbin, and is joined to the program's by nvlink.
+//! NVIDIA's device runtime, `libcudadevrt.a`, which kernels that launch kernels call. Its device code, relocatable cubins in
+//! nvcc's fatbins, is linked with the program's by the backend.
 
 use std::path::{Path, PathBuf};
 
@@ -16,23 +16,24 @@ use crate::sys::mapped_file::Mapped;
 use crate::toolchain::Toolchain;
 
 const NAME: &str = "cudadevrt";
+
 /// The library's cubin for one target.
 pub struct DeviceLibrary {
     /// The relocatable cubin.
     pub cubin: Vec<u8>,
-    /// What it defines for others.
+    /// The visible names that it defines.
     pub defines: Vec<String>,
 }
 
-/// The library that was named, else the one on the line, else the toolkit's.
+/// Finds the library: the one that `--cudadevrt-path=` names, else the one on the line, else the toolkit's.
 pub fn path(options: &Options, toolchain: &Toolchain) -> Option<PathBuf> {
     let library = Input::Library { name: NAME.to_owned(), archive_only: true, whole: false };
     let named = options.parts.get(Part::Cudadevrt).map(Path::to_owned);
     named.or_else(|| input_files::locate(&library, options)).or_else(|| toolchain.path(Part::Cudadevrt))
 }
 
-/// Reads the code for `arch` out of the library. `None`: it has none, or is no such library; what is
-/// undefined then stays so and is reported.
+/// Reads the code for `arch` from the library. Returns `None` if it has none or is not such a library; the names that it would
+/// define are then reported as undefined.
 pub fn read(path: &Path, arch: GpuArch) -> Option<DeviceLibrary> {
     let content = Mapped::open(path).ok()?;
     let members = archive::members(content.bytes()).ok()?;
@@ -44,23 +45,23 @@ pub fn read(path: &Path, arch: GpuArch) -> Option<DeviceLibrary> {
     })
 }
 
-/// The relocatable cubin that fits `arch` best, recorded as made for it: its own, else that of the nearest earlier target
-/// of its generation.
+/// Selects the relocatable cubin that fits `arch` best: its own, else that of the nearest earlier target of its generation,
+/// relabelled for `arch`.
 ///
-/// nvlink gives an image the lowest virtual architecture of its parts, and libraries that ask the runtime for that of a
-/// kernel then find no code of theirs. nvlink before CUDA 13.2 refuses such a cubin altogether.
+/// Without the new label, nvlink gives the image the lowest virtual architecture of its inputs, and libraries that query it for a
+/// kernel then find no matching code of their own. nvlink before CUDA 13.2 even rejects such a cubin.
 fn best_cubin(object: &[u8], arch: GpuArch) -> Option<Vec<u8>> {
     let section = host_object::section(object, b"__nv_relfatbin")?.1;
     let entries = fatbin::read(section).ok()?;
-    let fitting = entries.iter().filter(|entry| entry.kind == EntryKind::Elf && serves(entry.arch, arch));
+    let fitting = entries.iter().filter(|entry| entry.kind == EntryKind::Elf && runs_on(entry.arch, arch));
     let best = fitting.max_by_key(|entry| entry.arch)?;
     let code = best.payload().ok()?.into_owned();
     if best.arch.number == arch.number { Some(code) } else { cubin::retargeted(&code, arch).ok() }
 }
 
-/// Whether the library's machine code for `entry` serves `arch`. NVIDIA's libraries have none for the GPUs of Tegra
-/// (sm_87, sm_88), and its linker since CUDA 13.2 takes that of the same generation for them, too.
-fn serves(entry: GpuArch, arch: GpuArch) -> bool {
+/// Whether the library's machine code for `entry` runs on `arch`. NVIDIA's libraries have none for the GPUs of Tegra (sm_87,
+/// sm_88); nvlink since CUDA 13.2 uses that of the same generation for them, too.
+fn runs_on(entry: GpuArch, arch: GpuArch) -> bool {
     entry.number == arch.number
         || (entry.feature == ArchFeature::Plain && entry.major() == arch.major() && entry.number < arch.number)
 }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issue_11_08_the_nearest_earlier_target_of_the_generation_serves() {
+    fn issue_11_08_the_nearest_earlier_target_of_the_generation_runs_on() {
         let arch = |name: &str| name.parse::<GpuArch>().unwrap();
         for (entry, target, expected) in [
             ("sm_86", "sm_87", true),
@@ -86,7 +87,7 @@ mod tests {
             ("sm_75", "sm_80", false),
             ("sm_100a", "sm_103", false),
         ] {
-            assert_eq!(serves(arch(entry), arch(target)), expected, "{entry} for {target}");
+            assert_eq!(runs_on(arch(entry), arch(target)), expected, "{entry} for {target}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Device code that the line gives to the device link itself (`-Xoffload-linker dev.o`, `-ldev`): bitcode, cubins and what
-//! carries them, in files and archives. It joins the images of every target that it can be linked for: files always,
-//! members of archives if a device symbol of theirs is wanted.
+//! Device code that the line gives to the device link itself (`-Xoffload-linker dev.o`, `-ldev`): bitcode, cubins, PTX and
+//! containers of these, in files and archives. Files are linked for every target that their code fits; members of archives
+//! only if they define a device symbol that is undefined without them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -16,6 +16,7 @@ use offload_bundle::offload_binary::OffloadKinds;
 use offload_bundle::{FormatError, cubin, ltoir, offload_binary, ptx};
 
 use crate::cli::device_options::{CUDA_TRIPLE, DeviceInput};
+use crate::device::error::Error;
 use crate::device::symbols;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
@@ -23,10 +24,10 @@ use crate::host::embedded_images::{FoundImage, Origin};
 use crate::host::error::damaged;
 use crate::host::input_files::{InputFile, InputFiles, Place};
 
-/// Device code, and what form it has.
+/// Device code with its form.
 type Codes<'f> = Vec<(Code, Cow<'f, [u8]>)>;
 
-/// Device code of one form that a file holds.
+/// One image that a file holds.
 struct LineImage<'f> {
     code: Code,
     bytes: Cow<'f, [u8]>,
@@ -37,7 +38,7 @@ struct LineImage<'f> {
 impl<'f> LineImage<'f> {
     fn new(origin: &Origin, code: Code, bytes: Cow<'f, [u8]>) -> Self {
         let unit = match &bytes {
-            // Containers that compress their entries hold no bitcode.
+            // Bitcode is always borrowed: containers that compress their entries hold none.
             Cow::Borrowed(bitcode) if code == Code::Bitcode => Some(Unit::new(origin.to_string(), bitcode)),
             _ => None,
         };
@@ -45,13 +46,14 @@ impl<'f> LineImage<'f> {
     }
 }
 
-/// The files and archives, mapped.
+/// The mapped files and archives.
 pub struct DeviceFiles {
     inputs: InputFiles,
 }
 
 impl DeviceFiles {
-    /// Opens what the line names; libraries are in these folders. NVIDIA's device runtime is found without being named.
+    /// Opens the files and libraries that the line names, and searches libraries in `folders`. NVIDIA's device runtime may be missing
+    /// there; the link finds it by itself.
     ///
     /// # Errors
     /// Files that cannot be read, libraries that are in no `-L` folder.
@@ -61,7 +63,7 @@ impl DeviceFiles {
             DeviceInput::Library { name, whole } => match locate(name, folders) {
                 Some(path) => Some(Ok((path, *whole))),
                 None if name == "cudadevrt" => None,
-                None => Some(Err(not_found(name, folders))),
+                None => Some(Err(Error::NoLibrary { name: name.clone(), folders: folders.to_vec() }.into())),
             },
         });
         InputFiles::of_device_link(&collect(files)?).map(|inputs| DeviceFiles { inputs })
@@ -70,20 +72,20 @@ impl DeviceFiles {
     /// Checks that no file has changed since it was opened.
     ///
     /// # Errors
-    /// One for each that has.
+    /// One for each changed file.
     pub fn check_unchanged(&self, output: &Path) -> Result<(), Errors> {
         self.inputs.check_unchanged(output)
     }
 
-    /// The file that the output would overwrite.
+    /// Returns the file that the output would overwrite.
     pub fn overwritten_by(&self, output: &Path) -> Option<&Path> {
         self.inputs.overwritten_by(output)
     }
 
-    /// What there is for each of these targets, ready to be linked.
+    /// Reads the code for each of these targets.
     ///
     /// # Errors
-    /// Damaged files, and files that are no device code.
+    /// Damaged files, and files without device code.
     pub fn code_for(&self, archs: BTreeSet<GpuArch>) -> Result<DeviceCode<'_>, Errors> {
         let mut targets = BTreeMap::new();
         for arch in archs {
@@ -99,33 +101,30 @@ impl DeviceFiles {
         Ok(DeviceCode { targets })
     }
 
-    /// Rejects files on the line that are nothing a device link reads. In archives they are left alone.
+    /// Rejects files on the line without device code. Such members of archives are ignored.
     fn require_device_code(&self) -> Result<(), Errors> {
         let alone = self.inputs.files().iter().filter(|file| !file.in_archive);
         collect(alone.map(|file| match is_device_file(self.inputs.bytes(file), file.kind) {
             true => Ok(()),
-            false => Err(Errors::one(format_args!(
-                "{}, which --device-linker= names, holds no device code: it is neither LLVM bitcode, nor a cubin, nor PTX, nor an \
-                 object or archive with these",
-                file.name
-            ))),
+            false => Err(Error::NoDeviceCode { file: file.name.clone() }.into()),
         }))
         .map(drop)
     }
 }
 
-/// What the files hold for each target.
+/// The code of the files for each target.
 pub struct DeviceCode<'f> {
     targets: BTreeMap<GpuArch, Vec<Part<'f>>>,
 }
 
-/// What one file or member holds for one target.
+/// The code of one file or member for one target.
 struct Part<'f> {
     file: &'f InputFile,
     images: Vec<LineImage<'f>>,
 }
 
 impl Part<'_> {
+    /// Whether the part is a member that is linked only if it is needed.
     fn is_lazy(&self) -> bool {
         self.file.place != Place::Line
     }
@@ -140,8 +139,8 @@ impl Part<'_> {
 }
 
 impl<'f> DeviceCode<'f> {
-    /// The symbols of what is linked in any case, by target as images name it: archive members among the host's files may be
-    /// wanted by them, or not be needed beside them.
+    /// Returns the symbols of the files that are always linked, by target in the spelling of images. They may reference symbols of
+    /// archive members among the host's files, or define symbols for which such members would be selected.
     ///
     /// # Errors
     /// Unreadable code.
@@ -153,8 +152,8 @@ impl<'f> DeviceCode<'f> {
         collect(self.targets.iter().map(of_target)).map(|all| all.into_iter().collect())
     }
 
-    /// Adds to each target what belongs to it, behind its images; `roots` are symbols that members are taken for, too. The
-    /// warnings come back with the targets.
+    /// Adds the code for each target behind its images. `roots` are further symbols that members are selected for. Returns the
+    /// targets with warnings.
     ///
     /// # Errors
     /// A file on the line that has no code for one of the targets. Unreadable code.
@@ -168,11 +167,7 @@ impl<'f> DeviceCode<'f> {
             let Some(parts) = self.targets.get(&target.arch) else { continue };
             let missing = parts.iter().filter(|part| part.images.is_empty() && !part.file.in_archive);
             missing.for_each(|part| {
-                errors.push(format_args!(
-                    "{}, which --device-linker= names, has no code that can be linked for {}; compile it for that target, too, or \
-                     give a library with code for both",
-                    part.file.name, target.arch
-                ));
+                errors.extend(Error::NotForTarget { file: part.file.name.clone(), arch: target.arch });
             });
             let selected = select(target, parts, roots)?;
             for part in parts.iter().zip(selected).filter(|(_, selected)| *selected).map(|(part, _)| part) {
@@ -187,29 +182,29 @@ impl<'f> DeviceCode<'f> {
                 target.images.extend(images);
             }
         }
-        let warnings = self.useless(&targets);
+        let warnings = self.without_code(&targets);
         errors.or((targets, warnings))
     }
 
-    /// Members of archives that were to be linked whole and have nothing for any target.
-    fn useless(&self, targets: &[TargetImages<'_>]) -> Vec<String> {
+    /// Warns about members of whole archives (`--whole-archive`) that have no code for any target.
+    fn without_code(&self, targets: &[TargetImages<'_>]) -> Vec<String> {
         let parts: Vec<_> = targets.iter().filter_map(|target| self.targets.get(&target.arch)).collect();
         let Some(first) = parts.first() else { return Vec::new() };
         let whole = first.iter().enumerate().filter(|(_, part)| !part.is_lazy() && part.file.in_archive);
-        let useless = whole.filter(|(index, _)| parts.iter().all(|parts| parts[*index].images.is_empty()));
-        useless
+        let without_code = whole.filter(|(index, _)| parts.iter().all(|parts| parts[*index].images.is_empty()));
+        without_code
             .map(|(_, part)| format!("{} has no code for any target of this link and is left out", part.file.name))
             .collect()
     }
 }
 
-/// The CUDA targets of the images.
+/// Returns the CUDA targets of the images.
 pub fn archs_of(images: &[FoundImage<'_>]) -> BTreeSet<GpuArch> {
     let cuda = images.iter().map(|found| &found.image).filter(|image| image.offload_kinds.contains(OffloadKinds::CUDA));
     cuda.filter_map(|image| image.arch().parse().ok()).collect()
 }
 
-/// Files, and members that define what is wanted and what nobody has defined so far, to a fixed point.
+/// Selects all files, and to a fixed point the members that define undefined symbols.
 fn select(target: &TargetImages<'_>, parts: &[Part<'_>], roots: &[String]) -> Result<Vec<bool>, Errors> {
     let mut selected: Vec<bool> = parts.iter().map(|part| !part.is_lazy() && !part.images.is_empty()).collect();
     let candidates = |part: &Part<'_>| part.is_lazy() && !part.images.is_empty();
@@ -217,44 +212,47 @@ fn select(target: &TargetImages<'_>, parts: &[Part<'_>], roots: &[String]) -> Re
         return Ok(selected);
     }
     let symbols = collect(parts.iter().map(Part::symbols))?;
-    let mut state = State { wanted: roots.iter().cloned().collect(), defined: HashSet::new() };
+    let mut state = State { referenced: roots.iter().cloned().collect(), defined: HashSet::new() };
     for image in &target.images {
-        state.take(&symbols::of_image(image.unit, &image.origin, image.bytes)?);
+        state.add(&symbols::of_image(image.unit, &image.origin, image.bytes)?);
     }
     let on_line = selected.iter().zip(&symbols).filter(|(selected, _)| **selected);
-    on_line.for_each(|(_, symbols)| state.take(symbols));
+    on_line.for_each(|(_, symbols)| state.add(symbols));
     loop {
-        let wanted = |index: &usize| !selected[*index] && candidates(&parts[*index]) && state.wants(&symbols[*index]);
-        let Some(index) = (0..parts.len()).find(wanted) else { return Ok(selected) };
+        let is_needed =
+            |index: &usize| !selected[*index] && candidates(&parts[*index]) && state.lacks_any(&symbols[*index]);
+        let Some(index) = (0..parts.len()).find(is_needed) else { return Ok(selected) };
         selected[index] = true;
-        state.take(&symbols[index]);
+        state.add(&symbols[index]);
     }
 }
 
-/// Device symbols of what is selected.
+/// The device symbols of the selected code.
 struct State {
-    wanted: HashSet<String>,
+    referenced: HashSet<String>,
     defined: HashSet<String>,
 }
 
 impl State {
-    fn take(&mut self, symbols: &[Symbol]) {
+    fn add(&mut self, symbols: &[Symbol]) {
         for symbol in symbols {
             match symbol.strength {
-                Strength::Undefined => self.wanted.insert(symbol.name.clone()),
+                Strength::Undefined => self.referenced.insert(symbol.name.clone()),
                 Strength::WeakUndefined => false,
                 _ => self.defined.insert(symbol.name.clone()),
             };
         }
     }
 
-    fn wants(&self, symbols: &[Symbol]) -> bool {
+    /// Whether any of these symbols is a definition that resolves an undefined symbol.
+    fn lacks_any(&self, symbols: &[Symbol]) -> bool {
         let defines = symbols.iter().filter(|symbol| symbol.strength.is_definition());
-        defines.map(|symbol| &symbol.name).any(|name| self.wanted.contains(name) && !self.defined.contains(name))
+        defines.map(|symbol| &symbol.name).any(|name| self.referenced.contains(name) && !self.defined.contains(name))
     }
 }
 
-/// The device code in a file that can be linked for a target. `None`: the file is no device code at all.
+/// Finds the device code in a file that can be linked for a target. Returns `None` if the file is of no kind that holds device
+/// code.
 fn codes(bytes: &[u8], arch: GpuArch) -> Result<Option<Codes<'_>>, FormatError> {
     let one = |code, fits: bool| Ok(Some(fits.then_some((code, Cow::Borrowed(bytes))).into_iter().collect()));
     if bitcode::is_bitcode(bytes) {
@@ -284,7 +282,7 @@ fn codes(bytes: &[u8], arch: GpuArch) -> Result<Option<Codes<'_>>, FormatError> 
     }
 }
 
-/// clang's images for the very target.
+/// Reads clang's images for exactly this target.
 fn of_images(images: Vec<offload_binary::OffloadImage<'_>>, arch: GpuArch) -> Result<Codes<'_>, FormatError> {
     let ours = images.into_iter().filter(|image| {
         image.offload_kinds.contains(OffloadKinds::CUDA) && image.arch().parse::<GpuArch>().is_ok_and(|own| own == arch)
@@ -293,8 +291,8 @@ fn of_images(images: Vec<offload_binary::OffloadImage<'_>>, arch: GpuArch) -> Re
     Ok(found.into_iter().flatten().flatten().collect())
 }
 
-/// The entry of a fatbin that fits a target best: the newest machine code of its own generation that is not newer, else the
-/// newest PTX.
+/// Reads the entry of a fatbin that fits a target best: the newest machine code that runs on it, else the newest PTX that can
+/// be assembled for it.
 fn of_fatbin(data: &[u8], arch: GpuArch) -> Result<Codes<'_>, FormatError> {
     let containers = fatbin::read_containers(data)?;
     let entries: Vec<&FatbinEntry<'_>> = containers.iter().flat_map(|container| &container.entries).collect();
@@ -326,13 +324,4 @@ fn origin(file: &InputFile) -> Origin {
 fn locate(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     let file = name.strip_prefix(':').map_or_else(|| format!("lib{name}.a"), str::to_owned);
     folders.iter().map(|folder| folder.join(&file)).find(|path| path.is_file())
-}
-
-fn not_found(name: &str, folders: &[PathBuf]) -> Errors {
-    let shown: Vec<String> = folders.iter().map(|folder: &PathBuf| Path::display(folder).to_string()).collect();
-    let places =
-        if shown.is_empty() { "no -L is given there".to_owned() } else { format!("not in {}", shown.join(", ")) };
-    Errors::one(format_args!(
-        "cannot find the library of --device-linker=-l{name}: {places}; name its folder with -Xoffload-linker -L<dir>"
-    ))
 }

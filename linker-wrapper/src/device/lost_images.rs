@@ -1,11 +1,12 @@
-//! Host code that registers kernels and variables, and no device image to find them in: device code was lost on the way to
-//! this link. Such a program starts, and its first launch fails.
+//! Diagnoses host code that registers kernels and variables although no device image holds them: the device code was lost
+//! before this link. Such a program starts, and its first launch fails.
 
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::OffloadKinds;
 use rayon::prelude::*;
 
 use crate::device::archive_selection;
+use crate::device::error::Error;
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::{FEW, FoundImage};
 use crate::host::error::damaged;
@@ -15,16 +16,16 @@ use crate::host::input_files::{InputFile, InputFiles, Place};
 struct Registered<'a> {
     /// The host file, by index.
     input: usize,
-    /// What messages call the file.
+    /// Name of the file, for messages.
     file: &'a str,
-    /// The programming model; none: bitcode does not say.
+    /// The programming model; `None` for bitcode, which does not record it.
     kind: Option<OffloadKinds>,
     is_kernel: bool,
     name: String,
 }
 
-/// Rejects a final link in which host code registers kernels or variables of a programming model that no device image is
-/// of. An object that registers the entries of the whole program brings the images along.
+/// Rejects a final link in which host code registers kernels or variables of a programming model that has no device image. An
+/// object that registers the entries of the whole program carries the images itself.
 ///
 /// # Errors
 /// One for each programming model. Damaged entry tables.
@@ -49,21 +50,19 @@ pub fn check(inputs: &InputFiles, images: &[FoundImage<'_>], roots: &[String]) -
     for kind in [Some("CUDA"), Some("HIP"), Some("OpenMP"), Some("SYCL"), None] {
         let of_kind: Vec<_> = lost.iter().filter(|one| one.kind.and_then(name_of) == kind).collect();
         if let [first, others @ ..] = &of_kind[..] {
-            let kind = kind.map_or_else(String::new, |kind| format!("{kind} "));
-            let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-            errors.push(format_args!(
-                "{}: the host code registers {}{more}, and no input of the link carries a {kind}device image: the program \
-                 would start and fail at its first launch; rebuild the file with its device code, which \
-                 --offload-host-only leaves out and removing .llvm.offloading throws away",
-                first.file, first.name
-            ));
+            errors.extend(Error::LostImages {
+                file: first.file.to_owned(),
+                name: first.name.clone(),
+                others: others.len(),
+                kind: kind.map_or_else(String::new, |kind| format!("{kind} ")),
+            });
         }
     }
     errors.or(())
 }
 
 impl Registered<'_> {
-    /// A variable alone counts where nothing has a device image: its host code may well never use it.
+    /// A registered variable counts only if the link has no device images at all, because its host code may never use it.
     fn is_lost(&self, images: &[FoundImage<'_>]) -> bool {
         let fits = |found: &FoundImage<'_>| self.kind.is_none_or(|kind| found.image.offload_kinds.contains(kind));
         images.is_empty() || (self.is_kernel && !images.iter().any(fits))
@@ -94,13 +93,13 @@ fn registered_by<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) 
     }
 }
 
-/// Shared libraries on the line that register kernels or variables and carry no device image: they were linked by another
-/// linker, which threw the device code away.
+/// Warns about shared libraries on the line that register kernels or variables and carry no device image, because another
+/// linker dropped the device code.
 pub fn libraries(inputs: &InputFiles) -> Vec<String> {
     let shared = inputs.files().iter().filter(|file| file.kind == FileKind::ElfShared);
     let lost = shared.filter(|file| {
         let bytes = inputs.bytes(file);
-        // What is damaged is the host linker's to report.
+        // The host linker reports damaged libraries.
         host_object::section(bytes, b"llvm_offload_entries").is_some_and(|(_, entries)| !entries.is_empty())
             && host_object::carriers(bytes).is_ok_and(|carriers| carriers.is_empty())
     });

@@ -1,9 +1,10 @@
-//! The device side of the inputs: which members belong to the link, how units were compiled, what they define.
+//! The device side of the inputs: selects archive members, resolves symbols and checks how units were compiled.
 
 pub mod archive_selection;
 pub mod compat_checks;
 pub mod cudadevrt;
 pub mod device_files;
+pub mod error;
 pub mod lost_images;
 pub mod recorded_ptx_flags;
 pub mod symbol_errors;

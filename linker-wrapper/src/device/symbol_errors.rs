@@ -1,22 +1,23 @@
-//! What is said about device symbols that do not resolve: all of them in one report, by the names that
-//! people know, with the files and functions concerned and what usually helps.
+//! Diagnoses device symbols that do not resolve, all in one link: by their demangled names, with the files and functions
+//! concerned and advice.
 
 use llvm_passes::resolve::{Duplicate, Resolution, Undefined};
 
+use crate::device::error::Error;
 use crate::device::targets::TargetImages;
 use crate::diag::demangle;
 use crate::diag::error::Errors;
 
-/// More places than these say nothing new.
+/// Maximum number of places that a message lists.
 const PLACES_SHOWN: usize = 5;
 
-/// Bytes of the name of a function that is no more than a place.
-const PLACE_WIDTH: usize = 120;
+/// Maximum length in bytes of a referencing function's name.
+const FUNCTION_WIDTH: usize = 120;
 
-/// Every duplicate and undefined symbol of one target. `users` says which functions of an image want a name.
+/// Reports the duplicate and undefined symbols of one target. `users` finds the functions of an image that reference a name.
 ///
 /// # Errors
-/// There is one.
+/// One for each such symbol.
 pub fn unresolved(
     resolution: &Resolution,
     target: &TargetImages<'_>,
@@ -24,43 +25,31 @@ pub fn unresolved(
 ) -> Result<(), Errors> {
     let mut errors = Errors::default();
     for symbol in &resolution.duplicates {
-        errors.push(duplicate(symbol, target));
+        errors.extend(duplicate(symbol, target));
     }
     for symbol in &resolution.undefined {
-        errors.push(undefined(symbol, target, users));
+        errors.extend(undefined(symbol, target, users));
     }
     errors.or(())
 }
 
-fn duplicate(symbol: &Duplicate, target: &TargetImages<'_>) -> String {
+fn duplicate(symbol: &Duplicate, target: &TargetImages<'_>) -> Error {
     let places = symbol.units.iter().map(|unit| target.images[*unit].origin.to_string());
-    format!(
-        "duplicate device symbol {} for {}: defined in {}; make one of them static or inline, or link only one of the files",
-        named(&symbol.name),
-        target.arch,
-        joined(places, " and in ")
-    )
+    Error::Duplicate { symbol: named(&symbol.name), arch: target.arch, definitions: joined(places, " and in ") }
 }
 
-fn undefined(symbol: &Undefined, target: &TargetImages<'_>, users: &dyn Fn(usize, &str) -> Vec<String>) -> String {
+fn undefined(symbol: &Undefined, target: &TargetImages<'_>, users: &dyn Fn(usize, &str) -> Vec<String>) -> Error {
     let places = symbol.referenced_by.iter().map(|unit| {
-        let users = using(users(*unit, &symbol.name));
-        format!("{}{users}", target.images[*unit].origin)
+        let functions = in_functions(users(*unit, &symbol.name));
+        format!("{}{functions}", target.images[*unit].origin)
     });
-    format!(
-        "undefined device symbol {} for {}: wanted by {}; add the object or library that defines it, \
-         and compile that with -fgpu-rdc and --offload-arch={}",
-        named(&symbol.name),
-        target.arch,
-        joined(places, " and by "),
-        target.arch
-    )
+    Error::Undefined { symbol: named(&symbol.name), arch: target.arch, references: joined(places, " and by ") }
 }
 
-/// `'helper(int)' (_Z6helperi)`, or just `'name'` where there is nothing to demangle.
+/// Formats a symbol as `'helper(int)' (_Z6helperi)`, or as `'name'` if it is not mangled.
 pub fn named(name: &str) -> String {
     match demangle::demangled(name) {
-        // What stands behind the name of a static one goes too, and is no other name.
+        // Demangling also drops the suffix of a static symbol; the remaining prefix is not a different name.
         demangled if !name.starts_with(&demangled) => format!("'{demangled}' ({name})"),
         _ => format!("'{name}'"),
     }
@@ -75,18 +64,18 @@ fn joined(places: impl ExactSizeIterator<Item = String>, separator: &str) -> Str
     text
 }
 
-/// ` (in f, g)` for a bitcode unit; a cubin does not say who uses what.
-fn using(users: Vec<String>) -> String {
-    if users.is_empty() {
+/// Formats the functions of a bitcode unit as ` (in f, g)`. Those of a cubin are unknown.
+fn in_functions(functions: Vec<String>) -> String {
+    if functions.is_empty() {
         return String::new();
     }
-    format!(" (in {})", joined(users.iter().map(|user| place(user)), ", "))
+    format!(" (in {})", joined(functions.iter().map(|name| function(name)), ", "))
 }
 
-/// As [`named`], but a name of many lines, as templates have them, is cut: it only says where to look.
-fn place(function: &str) -> String {
-    let full = named(function);
-    if full.len() <= PLACE_WIDTH { full } else { format!("'{}'", demangle::shortened(function, PLACE_WIDTH)) }
+/// As [`named`], but shortens long names, such as those of templates.
+fn function(name: &str) -> String {
+    let full = named(name);
+    if full.len() <= FUNCTION_WIDTH { full } else { format!("'{}'", demangle::shortened(name, FUNCTION_WIDTH)) }
 }
 
 #[cfg(test)]
@@ -94,10 +83,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_of_long_names_are_named_shortly() {
-        assert_eq!(using(vec!["_Z5twicei".into(), "first".into()]), " (in 'twice(int)' (_Z5twicei), 'first')");
+    fn long_function_names_are_shortened() {
+        assert_eq!(in_functions(vec!["_Z5twicei".into(), "first".into()]), " (in 'twice(int)' (_Z5twicei), 'first')");
         let argument = "x".repeat(200);
         let long = format!("_Z4sortI{}{argument}EvT_", argument.len());
-        assert_eq!(using(vec![long]), " (in 'void sort<…>')");
+        assert_eq!(in_functions(vec![long]), " (in 'void sort<…>')");
     }
 }

@@ -1,4 +1,4 @@
-//! The device symbols of images that are not being linked yet, to find out which of them are wanted.
+//! Reads the symbols of device images, and finds the images that define symbols which the selected ones reference.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -9,56 +9,57 @@ use llvm_passes::unit::Unit;
 use offload_bundle::cubin::{self, CubinSymbol, Memory, SymbolBinding, SymbolKind as CubinSymbolKind};
 use offload_bundle::{ltoir, ptx};
 
+use crate::device::error::Error;
 use crate::diag::error::Errors;
 use crate::host::embedded_images::{FoundImage, Origin};
 
-/// Symbols of all images, each read once.
-pub struct Cache<'i, 'a> {
+/// The symbols of candidate images, each read at most once.
+pub struct CandidateSymbols<'i, 'a> {
     images: &'i [FoundImage<'a>],
-    /// Of images that are not bitcode, whose units keep their own.
+    /// Symbols by image, except for bitcode, whose units keep their own.
     symbols: HashMap<usize, Vec<Symbol>>,
-    /// Symbols, by target, of code that is linked in any case.
+    /// Symbols, by target, of code that is always linked.
     others: HashMap<String, Vec<Symbol>>,
 }
 
-impl<'i, 'a> Cache<'i, 'a> {
-    /// Nothing is read yet. `others` are symbols, by target, of code that is linked in any case.
+impl<'i, 'a> CandidateSymbols<'i, 'a> {
+    /// Creates the collection without reading any image. `others` are the symbols, by target, of code that is always linked.
     pub fn new(images: &'i [FoundImage<'a>], others: HashMap<String, Vec<Symbol>>) -> Self {
-        Cache { images, symbols: HashMap::new(), others }
+        CandidateSymbols { images, symbols: HashMap::new(), others }
     }
 
-    /// The files that are not selected and are the first to define a device symbol that a selected one of the same target
-    /// references and none defines, each with such a symbol.
+    /// Finds the unselected files that are the first to define a symbol which is undefined among the selected images of the same
+    /// target. Returns each file with such a symbol.
     ///
     /// # Errors
     /// Unreadable images.
     pub fn referenced_inputs(&mut self, selected: &[bool]) -> Result<Vec<(usize, String)>, Errors> {
-        let mut wanted = self.wanted(selected)?;
+        let mut undefined = self.undefined(selected)?;
         let mut files = Vec::new();
         for index in 0..self.images.len() {
             let file = self.images[index].input;
-            if wanted.is_empty() || selected[file] {
+            if undefined.is_empty() || selected[file] {
                 continue;
             }
             let target = target_of(&self.images[index]);
             let defined = self.of(index)?.iter().filter(|symbol| symbol.strength.is_definition());
-            // All are struck off, so that a second file is not taken for the same name.
-            let mut offered = defined.filter(|symbol| wanted.remove(&(target.clone(), symbol.name.clone())));
-            let first = offered.next().map(|symbol| symbol.name.clone());
-            offered.for_each(drop);
+            // Removes all names that this file defines, so that no second file is selected for one of them.
+            let mut resolved = defined.filter(|symbol| undefined.remove(&(target.clone(), symbol.name.clone())));
+            let first = resolved.next().map(|symbol| symbol.name.clone());
+            resolved.for_each(drop);
             files.extend(first.map(|symbol| (file, symbol)));
         }
         Ok(files)
     }
 
-    /// (target, name) that selected images want and do not define.
-    fn wanted(&mut self, selected: &[bool]) -> Result<HashSet<(String, String)>, Errors> {
-        let mut wanted = HashSet::new();
+    /// The targets and names of symbols that selected images reference and do not define.
+    fn undefined(&mut self, selected: &[bool]) -> Result<HashSet<(String, String)>, Errors> {
+        let mut undefined = HashSet::new();
         let mut defined = HashSet::new();
         let mut note = |target: &str, symbols: &[Symbol]| {
             for symbol in symbols {
                 let list = match symbol.strength {
-                    Strength::Undefined => &mut wanted,
+                    Strength::Undefined => &mut undefined,
                     Strength::WeakUndefined => continue,
                     _ => &mut defined,
                 };
@@ -71,8 +72,8 @@ impl<'i, 'a> Cache<'i, 'a> {
                 note(&target_of(&self.images[index]), self.of(index)?);
             }
         }
-        wanted.retain(|name| !defined.contains(name));
-        Ok(wanted)
+        undefined.retain(|name| !defined.contains(name));
+        Ok(undefined)
     }
 
     fn of(&mut self, index: usize) -> Result<&[Symbol], Errors> {
@@ -91,7 +92,7 @@ fn target_of(found: &FoundImage<'_>) -> String {
     format!("{} {}", found.image.triple(), found.image.arch())
 }
 
-/// The visible symbols of device code of any form but bitcode. `origin` is what messages call it.
+/// Reads the visible symbols of device code of any form but bitcode. `origin` is its place for messages.
 ///
 /// # Errors
 /// Unreadable code.
@@ -103,13 +104,13 @@ fn of_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
         return Ok(of_ptx(bytes).symbols);
     }
     if ltoir::version(bytes).is_some() {
-        // Nothing is known of its inside.
+        // Only NVIDIA's linkers can read LTO-IR.
         return Ok(Vec::new());
     }
     of_host_code(origin, bytes)
 }
 
-/// The visible symbols of a device image. Those of bitcode are read from its open unit.
+/// Returns the visible symbols of a device image; those of bitcode come from its open unit.
 ///
 /// # Errors
 /// Unreadable code.
@@ -120,15 +121,15 @@ pub fn of_image<'u>(unit: Option<&'u Unit<'_>>, origin: &Origin, bytes: &[u8]) -
     }
 }
 
-/// The visible symbols of PTX.
+/// Reads the visible symbols of PTX.
 pub fn of_ptx(bytes: &[u8]) -> UnitSymbols {
     UnitSymbols { symbols: ptx::symbols(bytes).iter().filter_map(symbol_of_cubin).collect() }
 }
 
-/// Device code for the host's own kind of processor (OpenMP).
+/// Reads the visible symbols of an ELF object: device code for the host's own architecture (OpenMP).
 fn of_host_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
     let symbols = offload_bundle::host_object::host_symbols(bytes, false)
-        .map_err(|error| Errors::one(format_args!("{origin}: damaged device image: {error}; rebuild the file")))?;
+        .map_err(|source| Error::DamagedImage { origin: origin.clone(), source })?;
     let symbol = |symbol: offload_bundle::host_object::HostSymbol<'_>| Symbol {
         name: String::from_utf8_lossy(symbol.name).into_owned(),
         strength: match (symbol.defined, symbol.weak) {
@@ -142,15 +143,15 @@ fn of_host_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
     Ok(symbols.into_iter().map(symbol).collect())
 }
 
-/// The visible symbols of a cubin.
+/// Reads the visible symbols of a cubin.
 ///
 /// # Errors
-/// It is damaged.
+/// A damaged cubin.
 pub fn of_cubin(origin: &Origin, bytes: &[u8]) -> Result<UnitSymbols, Errors> {
     let cubin = cubin::parse(bytes).map_err(|error| {
         let place =
             Origin { offset: origin.offset.map(|offset| offset.saturating_add(error.offset)), ..origin.clone() };
-        Errors::one(format_args!("{place}: damaged cubin: {}; rebuild the file", error.kind))
+        Error::DamagedCubin { place, what: error.kind }
     })?;
     Ok(UnitSymbols { symbols: cubin.symbols().iter().filter_map(symbol_of_cubin).collect() })
 }
@@ -169,7 +170,7 @@ fn symbol_of_cubin(symbol: &CubinSymbol) -> Option<Symbol> {
         CubinSymbolKind::Object => SymbolKind::Variable,
         CubinSymbolKind::Other => return None,
     };
-    // `extern __shared__`: its size comes with the launch, nobody defines it.
+    // The size of `extern __shared__` comes with the launch; it has no definition.
     let dynamic_shared = !symbol.defined && symbol.memory == Some(Memory::Shared);
     (!dynamic_shared).then(|| Symbol { name: symbol.name.clone(), strength, kind })
 }

@@ -1,11 +1,11 @@
-//! The device code of one target.
+//! The device images of one target.
 
 use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 
 use crate::host::embedded_images::Origin;
 
-/// What is linked for one GPU target.
+/// The device images that are linked for one GPU target.
 #[derive(Clone)]
 pub struct TargetImages<'a> {
     /// The target.
@@ -15,17 +15,17 @@ pub struct TargetImages<'a> {
 }
 
 impl<'a> TargetImages<'a> {
-    /// The images of one form, with their place among all images.
+    /// Returns the images of one form, with their indices among all images.
     pub fn of_code(&self, code: Code) -> impl Iterator<Item = (usize, &DeviceImage<'a>)> {
         self.images.iter().enumerate().filter(move |(_, image)| image.code == code)
     }
 
-    /// The bitcode units, in link order.
+    /// Returns the bitcode units, in link order.
     pub fn units(&self) -> Vec<&'a Unit<'a>> {
         self.images.iter().filter_map(|image| image.unit).collect()
     }
 
-    /// The place of an image among the bitcode units, if it is one.
+    /// Returns the index of an image among the bitcode units, if it is bitcode.
     pub fn unit_of(&self, image: usize) -> Option<usize> {
         let is_bitcode = |image: &&DeviceImage<'_>| image.code == Code::Bitcode;
         let place = self.images[..image].iter().filter(is_bitcode).count();
@@ -36,11 +36,11 @@ impl<'a> TargetImages<'a> {
 /// One image of a target.
 #[derive(Clone)]
 pub struct DeviceImage<'a> {
-    /// Where it came from.
+    /// The file and offset that it was read from.
     pub origin: Origin,
-    /// It was found in a host file; otherwise the line gives it to the device link itself.
+    /// Whether it was found in a host file; otherwise the line gives it to the device link itself.
     pub from_host: bool,
-    /// What it is.
+    /// Its form.
     pub code: Code,
     /// Its bytes.
     pub bytes: &'a [u8],
@@ -62,7 +62,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// What messages call it.
+    /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Code::Bitcode => "LLVM bitcode",
@@ -72,7 +72,7 @@ impl Code {
         }
     }
 
-    /// How its files end.
+    /// The extension of its files.
     pub fn ending(self) -> &'static str {
         match self {
             Code::Bitcode => "bc",
@@ -84,7 +84,7 @@ impl Code {
 }
 
 impl DeviceImage<'_> {
-    /// What the image is called as a file, by its place among those of its target.
+    /// The name of the image as an intermediate file; `place` is its index among the images of its target.
     pub fn file_name(&self, arch: GpuArch, place: usize) -> String {
         format!("{arch}.input.{place}.{}", self.code.ending())
     }

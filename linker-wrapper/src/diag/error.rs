@@ -10,22 +10,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub struct Errors(Vec<Arc<dyn Error + Send + Sync>>);
 
-/// The text of an error that has no type yet. Goes away once every folder defines its errors.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Text(String);
-
 impl Errors {
-    /// An error that has no type yet. Goes away once every folder defines its errors; use `Errors::from` or `?` instead.
-    pub fn one(message: impl fmt::Display) -> Self {
-        Errors::from(Text(message.to_string()))
-    }
-
-    /// Adds an error that has no type yet. Goes away once every folder defines its errors; use [`Errors::extend`] instead.
-    pub fn push(&mut self, message: impl fmt::Display) {
-        self.extend(Text(message.to_string()));
-    }
-
     /// The text of each error, in order.
     pub fn messages(&self) -> Vec<String> {
         self.0.iter().map(ToString::to_string).collect()
@@ -125,7 +110,7 @@ mod tests {
 
     #[test]
     fn errors_are_equal_if_their_texts_are() {
-        assert_eq!(open("a"), Err(Errors::one("a: no such file")));
+        assert_eq!(open("a"), Err(std::io::Error::other("a: no such file").into()));
         assert_ne!(open("a"), open("b"));
     }
 }

@@ -104,9 +104,9 @@ mod tests {
         let started = Mutex::new(Vec::new());
         let result = longest_first(&[1_u64, 30, 20], &Limit::of(1), |_, job| -> Result<(), Errors> {
             started.lock().unwrap().push(*job);
-            if *job == 30 { Err(Errors::one("no")) } else { Ok(()) }
+            if *job == 30 { Err(std::io::Error::other("no").into()) } else { Ok(()) }
         });
-        assert_eq!(result, Err(Errors::one("no")));
+        assert_eq!(result, Err(std::io::Error::other("no").into()));
         assert_eq!(*started.lock().unwrap(), [30, 20]);
     }
 

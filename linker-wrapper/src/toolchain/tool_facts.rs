@@ -86,7 +86,7 @@ pub mod testing {
         pub fn facts(self) -> ToolFacts {
             fn known<T: Send + 'static>(name: &str, value: Option<T>) -> Fact<T> {
                 let missing = format!("{name} not found");
-                Fact::new(Box::new(move || value.ok_or_else(|| Errors::one(missing))))
+                Fact::new(Box::new(move || value.ok_or_else(|| std::io::Error::other(missing).into())))
             }
             let library = |path: &str, release| LibraryFacts { path: path.into(), release };
             let ptxas = |release| Ptxas { path: "ptxas".into(), release, version: String::new() };

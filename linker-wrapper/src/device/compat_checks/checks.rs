@@ -1,48 +1,48 @@
-//! What files may differ in, and why that matters.
+//! The texts of the compatibility checks.
 
 use crate::cli::values::Check;
 
-/// The words of a check's message. The reasons stand at length in docs/checks.md.
-pub struct Words {
-    /// What files differ in.
+/// The texts of a check's message. docs/checks.md explains the reasons in full.
+pub struct Texts {
+    /// The property that files differ in.
     pub what: &'static str,
-    /// Why that matters, and what to do.
+    /// Why the difference matters, and what to do.
     pub advice: &'static str,
 }
 
-/// The words for one check.
-pub fn words(check: Check) -> Words {
+/// Returns the texts of one check.
+pub fn texts(check: Check) -> Texts {
     match check {
-        Check::MissingTarget => Words {
+        Check::MissingTarget => Texts {
             what: "the targets that they were compiled for",
             advice: "on such a GPU the kernels of a file without code for it are missing; compile all files with the same --offload-arch",
         },
-        Check::Producer => Words {
+        Check::Producer => Texts {
             what: "the LLVM that wrote their bitcode",
             advice: "bitcode of an older LLVM is upgraded, with a loss of attributes; compile all files with one compiler",
         },
-        Check::Features => Words {
+        Check::Features => Texts {
             what: "the PTX version that they were compiled for",
-            advice: "headers may choose other code by it, of which one copy prevails; compile all files with one CUDA toolkit and \
+            advice: "headers may select code by it, and one definition of an inline function in several files prevails; compile all files with one CUDA toolkit and \
                      the same --cuda-feature",
         },
-        Check::FastMath => Words {
+        Check::FastMath => Texts {
             what: "fast floating-point arithmetic",
-            advice: "of an inline function in several files one copy prevails, fast or not; compile all files with or without -ffast-math",
+            advice: "one definition of an inline function in several files prevails, fast or not; compile all files with or without -ffast-math",
         },
-        Check::Denormals => Words {
+        Check::Denormals => Texts {
             what: "denormal numbers",
-            advice: "of an inline function in several files one copy prevails, and CUDA's mathematical functions follow one of the files; \
+            advice: "one definition of an inline function in several files prevails, and CUDA's mathematical functions follow one of the files; \
                      compile all files with or without -fgpu-flush-denormals-to-zero",
         },
-        Check::Debug => Words {
+        Check::Debug => Texts {
             what: "debug information",
-            advice: "a debugger and a profiler will see a part of the code alone, and full debug information of one file keeps ptxas \
+            advice: "debuggers and profilers see only part of the code, and full debug information of one file keeps ptxas \
                      from optimizing the others; compile all files with the same -g",
         },
-        Check::Toolkit => Words {
+        Check::Toolkit => Texts {
             what: "the major version of the CUDA toolkit that made their machine code",
-            advice: "NVIDIA promises compatibility within a major version alone; compile all files with one CUDA toolkit",
+            advice: "NVIDIA promises compatibility only within a major version; compile all files with one CUDA toolkit",
         },
     }
 }

@@ -1,12 +1,13 @@
-//! Do the files of a link agree? What differs between them works, more or less, and is seldom meant.
+//! Compares how the files of a link were compiled. Files that differ still link, but the difference is seldom intended.
 //!
-//! [`checks`] has the table of what is looked for. Each device image says how it was compiled, a line for each check;
-//! files that say different things are grouped by what they say.
+//! Each check reads one property of every device image, such as its debug information, and groups the files by its value.
+//! [`checks`] has the texts of the messages.
 
 mod checks;
 
 use std::collections::BTreeMap;
 
+use checks::Texts;
 use llvm_passes::module_flags::{DebugKind, ModuleFlags};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
@@ -18,39 +19,49 @@ use crate::device::recorded_ptx_flags;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 
-/// What one image says for a check.
+/// The property of one image that a check compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Saying {
+struct Property {
     check: Check,
     file: String,
-    says: String,
+    value: String,
 }
 
-/// Files by what they say, for one check.
+/// The files with each value of a property.
 type Groups = BTreeMap<String, Vec<String>>;
 
-/// Checks the files of all device links. The warnings come back.
+/// A property in which files differ.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", message(self))]
+struct Difference {
+    check: Check,
+    /// The targets with these groups; empty for [`Check::MissingTarget`], which compares the targets themselves.
+    targets: Vec<GpuArch>,
+    groups: Groups,
+}
+
+/// Checks the files of all device links, and returns the warnings.
 ///
 /// # Errors
-/// Every disagreement that is to be one.
+/// Each difference that the user raised to an error.
 pub fn check(targets: &[TargetImages<'_>], levels: &Levels) -> Result<Vec<String>, Errors> {
     let mut errors = Errors::default();
     let mut warnings = Vec::new();
-    for (check, text) in disagreements(targets, levels) {
-        match levels.of(check) {
-            Level::Error => errors.push(text),
-            Level::Warn => warnings.push(text),
+    for difference in differences(targets, levels) {
+        match levels.of(difference.check) {
+            Level::Error => errors.extend(difference),
+            Level::Warn => warnings.push(difference.to_string()),
             Level::Off => {}
         }
     }
     errors.or(warnings)
 }
 
-/// All disagreements, in the order of the checks and targets.
-fn disagreements(targets: &[TargetImages<'_>], levels: &Levels) -> Vec<(Check, String)> {
+/// Finds all differences, in the order of the checks and targets.
+fn differences(targets: &[TargetImages<'_>], levels: &Levels) -> Vec<Difference> {
     let is_on = |check: &Check| levels.of(*check) != Level::Off;
     let of_code: Vec<Check> = Check::all().filter(is_on).filter(|check| *check != Check::MissingTarget).collect();
-    // The same files usually say the same for all targets: that is said once.
+    // The groups are usually the same for all targets, and are then reported once.
     let mut found: BTreeMap<(Check, Groups), Vec<GpuArch>> = BTreeMap::new();
     for target in targets {
         for (check, groups) in of_target(target, &of_code) {
@@ -58,41 +69,41 @@ fn disagreements(targets: &[TargetImages<'_>], levels: &Levels) -> Vec<(Check, S
         }
     }
     let missing = Some(Check::MissingTarget).filter(is_on).and_then(|_| missing_targets(targets));
-    let rest = found.into_iter().map(|((check, groups), archs)| (check, differing(check, &archs, &groups)));
-    missing.into_iter().map(|text| (Check::MissingTarget, text)).chain(rest).collect()
+    let others = found.into_iter().map(|((check, groups), targets)| Difference { check, targets, groups });
+    missing.into_iter().chain(others).collect()
 }
 
-/// What the images of one target say differently.
+/// Groups the images of one target by the properties in which they differ.
 fn of_target(target: &TargetImages<'_>, checks: &[Check]) -> BTreeMap<Check, Groups> {
-    // A single image agrees with itself, and need not be looked into.
+    // A single image need not be read.
     if target.images.len() < 2 || checks.is_empty() {
         return BTreeMap::new();
     }
-    let said: Vec<Vec<Saying>> = target.images.par_iter().map(of_image).collect();
+    let properties: Vec<Vec<Property>> = target.images.par_iter().map(of_image).collect();
     let mut all: BTreeMap<Check, Groups> = BTreeMap::new();
-    for saying in said.into_iter().flatten().filter(|saying| checks.contains(&saying.check)) {
-        let files = all.entry(saying.check).or_default().entry(saying.says).or_default();
-        if files.last() != Some(&saying.file) {
-            files.push(saying.file);
+    for property in properties.into_iter().flatten().filter(|property| checks.contains(&property.check)) {
+        let files = all.entry(property.check).or_default().entry(property.value).or_default();
+        if files.last() != Some(&property.file) {
+            files.push(property.file);
         }
     }
     all.retain(|_, groups| groups.len() > 1);
     all
 }
 
-/// How an image was compiled. What cannot be read is reported where it is linked.
-fn of_image(image: &DeviceImage<'_>) -> Vec<Saying> {
-    let says = match image.code {
+/// Reads how an image was compiled. An unreadable image has no properties; the link reports it.
+fn of_image(image: &DeviceImage<'_>) -> Vec<Property> {
+    let values = match image.code {
         Code::Bitcode => {
             let flags = image.unit.and_then(|unit| unit.module_flags().ok());
             flags.map(of_bitcode).unwrap_or_default()
         }
         Code::Cubin => of_cubin(image.bytes),
         Code::Ptx => vec![(Check::Debug, debug(of_ptx(image.bytes)).to_owned())],
-        // Only its version is known.
+        // LTO-IR records none of the properties.
         Code::LtoIr => Vec::new(),
     };
-    says.into_iter().map(|(check, says)| Saying { check, file: image.origin.file.clone(), says }).collect()
+    values.into_iter().map(|(check, value)| Property { check, file: image.origin.file.clone(), value }).collect()
 }
 
 fn of_bitcode(flags: &ModuleFlags) -> Vec<(Check, String)> {
@@ -112,11 +123,11 @@ fn of_bitcode(flags: &ModuleFlags) -> Vec<(Check, String)> {
         (Check::Debug, Some(debug(flags.debug).to_owned())),
     ]
     .into_iter()
-    .filter_map(|(check, says)| Some((check, says?)))
+    .filter_map(|(check, value)| Some((check, value?)))
     .collect()
 }
 
-/// "+ptx88" as "PTX 8.8".
+/// Formats the feature `+ptx88` as `PTX 8.8`.
 fn ptx_version(feature: &str) -> String {
     let digits = feature.trim_start_matches("+ptx");
     match digits.split_at_checked(digits.len().saturating_sub(1)) {
@@ -152,9 +163,9 @@ fn debug(kind: DebugKind) -> &'static str {
     }
 }
 
-/// Files without code for a target that other files have code for. What the line gives to the device link itself need not be
-/// for all.
-fn missing_targets(targets: &[TargetImages<'_>]) -> Option<String> {
+/// Groups the files by their targets, if some lack a target that others have. Files that the line gives to the device link itself
+/// need not have code for all targets.
+fn missing_targets(targets: &[TargetImages<'_>]) -> Option<Difference> {
     let mut files: Vec<(&str, Vec<GpuArch>)> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for target in targets {
@@ -173,18 +184,16 @@ fn missing_targets(targets: &[TargetImages<'_>]) -> Option<String> {
     for (file, archs) in files {
         groups.entry(names(&archs)).or_default().push(file.to_owned());
     }
-    (groups.len() > 1).then(|| message(Check::MissingTarget, "the files", &groups))
+    (groups.len() > 1).then_some(Difference { check: Check::MissingTarget, targets: Vec::new(), groups })
 }
 
-fn differing(check: Check, archs: &[GpuArch], groups: &Groups) -> String {
-    message(check, &format!("the files for {}", names(archs)), groups)
-}
-
-fn message(check: Check, who: &str, groups: &Groups) -> String {
-    let said: Vec<String> =
-        groups.iter().map(|(says, files)| format!("{says} in {}", recorded_ptx_flags::shown(files))).collect();
-    let words = checks::words(check);
-    format!("{who} differ in {}: {}; {} [--offload-check={}]", words.what, said.join("; "), words.advice, check.name())
+fn message(difference: &Difference) -> String {
+    let Difference { check, targets, groups } = difference;
+    let files = if targets.is_empty() { "the files".to_owned() } else { format!("the files for {}", names(targets)) };
+    let values: Vec<String> =
+        groups.iter().map(|(value, files)| format!("{value} in {}", recorded_ptx_flags::shown(files))).collect();
+    let Texts { what, advice } = checks::texts(*check);
+    format!("{files} differ in {what}: {}; {advice} [--offload-check={}]", values.join("; "), check.name())
 }
 
 fn names(archs: &[GpuArch]) -> String {
@@ -208,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn files_without_a_target_are_grouped_by_what_they_have() {
+    fn files_that_lack_a_target_are_grouped_by_their_targets() {
         let targets = [target("sm_90", &["a.o", "b.o", "c.o", "d.o", "e.o"]), target("sm_80", &["a.o", "e.o"])];
-        let text = missing_targets(&targets).unwrap();
+        let text = missing_targets(&targets).unwrap().to_string();
         assert!(text.contains("sm_90 in b.o, c.o, d.o; sm_90 and sm_80 in a.o, e.o;"), "{text}");
         assert_eq!(missing_targets(&targets[..1]), None);
         let levels = Levels::default();
@@ -218,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn ptx_features_are_versions() {
+    fn ptx_features_are_formatted_as_versions() {
         for (feature, version) in
             [("+ptx88", "PTX 8.8"), ("+ptx90", "PTX 9.0"), ("+ptx100", "PTX 10.0"), ("+ptx", "+ptx")]
         {

@@ -1,0 +1,64 @@
+//! Errors in the device code of a link.
+
+use std::path::PathBuf;
+
+use offload_bundle::arch::GpuArch;
+use offload_bundle::{FormatError, FormatErrorKind};
+
+use crate::host::embedded_images::Origin;
+
+/// Device code that cannot be read or found, or symbols that do not resolve.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("{origin}: damaged device image: {source}; rebuild the file")]
+    DamagedImage { origin: Origin, source: FormatError },
+    #[error("{place}: damaged cubin: {what}; rebuild the file")]
+    DamagedCubin { place: Origin, what: FormatErrorKind },
+    #[error(
+        "{file}, which --device-linker= names, holds no device code: it is neither LLVM bitcode, nor a cubin, nor PTX, nor an \
+         object or archive with these"
+    )]
+    NoDeviceCode { file: String },
+    #[error(
+        "{file}, which --device-linker= names, has no code that can be linked for {arch}; compile it for that target, too, or \
+         give a library with code for both"
+    )]
+    NotForTarget { file: String, arch: GpuArch },
+    #[error(
+        "cannot find the library of --device-linker=-l{name}: {}; name its folder with -Xoffload-linker -L<dir>",
+        searched(.folders)
+    )]
+    NoLibrary { name: String, folders: Vec<PathBuf> },
+    /// `kind` is the programming model with a blank behind it, or empty if it is unknown.
+    #[error(
+        "{file}: the host code registers {name}{}, and no input of the link carries a {kind}device image: the program \
+         would start and fail at its first launch; rebuild the file with its device code, which \
+         --offload-host-only leaves out and removing .llvm.offloading throws away",
+        more(*.others)
+    )]
+    LostImages { file: String, name: String, others: usize, kind: String },
+    /// `symbol` and `definitions` are formatted for the message.
+    #[error(
+        "duplicate device symbol {symbol} for {arch}: defined in {definitions}; make one of them static or inline, or link \
+         only one of the files"
+    )]
+    Duplicate { symbol: String, arch: GpuArch, definitions: String },
+    /// `symbol` and `references` are formatted for the message.
+    #[error(
+        "undefined device symbol {symbol} for {arch}: referenced by {references}; add the object or library that defines it, \
+         and compile that with -fgpu-rdc and --offload-arch={arch}"
+    )]
+    Undefined { symbol: String, arch: GpuArch, references: String },
+}
+
+fn searched(folders: &[PathBuf]) -> String {
+    if folders.is_empty() {
+        return "no -L is given there".to_owned();
+    }
+    let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    format!("not in {}", folders.join(", "))
+}
+
+fn more(others: usize) -> String {
+    if others == 0 { String::new() } else { format!(" and {others} more") }
+}

@@ -10,20 +10,20 @@ use crate::error::{Error, Result};
 use crate::output::CommandOutput;
 use crate::{files, input};
 
-/// The string that records the requested PTX for linkers.
+/// The key of the string that records the requested PTX for linkers.
 const KEY: &str = "cuda-include-ptx";
 
 #[derive(Args)]
 pub struct AnnotateArguments {
     /// An ELF object with device code, an offload binary, or an archive of those
     file: PathBuf,
-    /// Request PTX of this target, or of all
+    /// Request PTX for this target, or for all
     #[arg(long, value_name = "all|ARCH", value_parser = target, required_unless_present = "no_cuda_include_ptx")]
     cuda_include_ptx: Vec<String>,
-    /// Request no PTX of this target, or of all
+    /// Request no PTX for this target, or for all
     #[arg(long, value_name = "all|ARCH", value_parser = target)]
     no_cuda_include_ptx: Vec<String>,
-    /// Write to this file; without, FILE is replaced
+    /// Write to this file; by default, FILE is replaced
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -47,7 +47,7 @@ pub fn run(arguments: &AnnotateArguments) -> Result<CommandOutput> {
     Ok(CommandOutput::success(text))
 }
 
-/// The string's value: words about all targets come first, since the last word about a target counts.
+/// Builds the string's value. `all` comes first, since the last word that applies to a target prevails.
 fn value(arguments: &AnnotateArguments) -> Result<String> {
     let requests = arguments.cuda_include_ptx.iter().map(|target| (target, String::new()));
     let refusals = arguments.no_cuda_include_ptx.iter().map(|target| (target, "no-".to_owned()));

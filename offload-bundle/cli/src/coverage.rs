@@ -39,22 +39,22 @@ impl From<PtxJit> for Jit {
 pub struct ExplainArguments {
     /// A fatbin, or an ELF object, executable or library with a section .nv_fatbin or __nv_relfatbin, or an archive of those
     file: PathBuf,
-    /// Only this GPU, such as sm_86; without, all from sm_75 to sm_121
+    /// Only this GPU, such as sm_86; by default, all from sm_75 to sm_121
     #[arg(long)]
     gpu: Option<GpuArch>,
-    /// The driver's version, such as 580 or 580.159.04; without, one that is new enough
+    /// The driver's version, such as 580 or 580.159.04; by default, one that is new enough
     #[arg(long)]
     driver: Option<Driver>,
-    /// The driver's compiler of PTX, as CUDA_FORCE_PTX_JIT=1 (forced) or CUDA_DISABLE_PTX_JIT=1 (disabled) has it
+    /// Whether the driver compiles PTX, as with CUDA_FORCE_PTX_JIT=1 (forced) or CUDA_DISABLE_PTX_JIT=1 (disabled)
     #[arg(long, value_enum, default_value = "allowed")]
     ptx_jit: PtxJit,
-    /// Only fatbins of this section, .nv_fatbin or __nv_relfatbin, each as if it were all of a program
+    /// Only fatbins in this section, .nv_fatbin or __nv_relfatbin, each as if the program contained no other
     #[arg(long, value_name = "SECTION")]
     section: Vec<String>,
     /// Print the outcome alone: `sass 90a`, `ptx 80`, `link ptx 80`, `no-binary`
     #[arg(long, requires = "gpu", conflicts_with = "json")]
     brief: bool,
-    /// Print an object instead of tables
+    /// Print a JSON object instead of tables
     #[arg(long)]
     json: bool,
 }
@@ -63,13 +63,13 @@ pub struct ExplainArguments {
 pub struct CheckArguments {
     /// A fatbin, or an ELF object, executable or library with a section .nv_fatbin or __nv_relfatbin, or an archive of those
     file: PathBuf,
-    /// The oldest driver that is to load it, such as 580; without, one that is new enough
+    /// The oldest driver that must be able to load it, such as 580; by default, one that is new enough
     #[arg(long)]
     driver: Option<Driver>,
-    /// The CUDA toolkit that it is meant to be of, such as 12.9
+    /// The CUDA toolkit that the file should come from, such as 12.9; by default, that of its oldest machine code
     #[arg(long)]
     toolkit: Option<CudaRelease>,
-    /// Print an object instead of text
+    /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
 }

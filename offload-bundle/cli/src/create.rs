@@ -18,7 +18,7 @@ use crate::output::{self, CommandOutput};
 pub use error::ImageError;
 use spec::{BundledImage, FatbinImage, FatbinImageKind, ImageSpec, PlainImage};
 
-/// The containers that can be made.
+/// The container formats that `create` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// NVIDIA's fatbin, as fatbinary of CUDA 13.0 writes it
@@ -35,14 +35,14 @@ enum Format {
     HipBundle,
 }
 
-/// How to compress: fatbinary's modes.
+/// The compression modes of fatbinary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// Zstandard, level 5
     Default,
     /// Zstandard, level 19; machine code too
     Size,
-    /// LZ4, which every driver knows
+    /// LZ4, which every driver supports
     Speed,
     /// Zstandard, level 5
     Balance,
@@ -58,13 +58,13 @@ pub struct CreateArguments {
     /// The kind of container
     #[arg(long, value_enum, default_value = "fatbin")]
     format: Format,
-    /// An image: `kind=KIND,arch=ARCH,file=FILE`; repeat it for more, which are stored in this order
+    /// An image: `kind=KIND,arch=ARCH,file=FILE`; repeat it for more images, which are stored in the order given
     #[arg(long, visible_aliases = ["image3", "gencode"], value_name = "SPEC", value_parser = spec::parse)]
     image: Vec<ImageSpec>,
     /// A name for the images of a fatbin, usually that of the source file
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     ident: String,
-    /// Options of ptxas, put beside PTX and LTO-IR
+    /// Options of ptxas to record with PTX and LTO-IR
     #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     cmdline: String,
     /// Whether PTX, LTO-IR, and machine code with debug information or of more than 10,000,000 bytes are compressed
@@ -79,7 +79,7 @@ pub struct CreateArguments {
     /// The device code has debug information
     #[arg(short = 'g', long)]
     debug: bool,
-    /// The device code is to be linked; machine code is compressed
+    /// The device code is relocatable; machine code is compressed
     #[arg(short = 'c', long)]
     device_c: bool,
     /// For a 32-bit host
@@ -88,12 +88,12 @@ pub struct CreateArguments {
     /// For a 64-bit host, which is the default
     #[arg(long = "64")]
     bits_64: bool,
-    /// Print what was made as an array of objects, as `offload-bundle list --json` does
+    /// Print a JSON object with the images as in `offload-bundle list --json`
     #[arg(long)]
     json: bool,
 }
 
-/// What was made. The field names are the keys of the JSON output.
+/// The JSON output. The field names are its keys.
 #[derive(Serialize)]
 struct Created {
     file: String,
@@ -109,7 +109,7 @@ pub fn run(arguments: &CreateArguments) -> Result<CommandOutput> {
         Format::OffloadBinary3 => offload_binary(arguments, Form::Version3(Packing::Zstd(ZSTD_LEVEL)))?,
         Format::HipBundle => hip_bundle(arguments)?,
     };
-    // What we would not read ourselves is not handed on.
+    // Reject a container that this program could not read, before it is written.
     let rows = listing::list(&bytes, offload_bundle::archive::reject_thin_members)
         .map_err(|source| Error::ReadBack { output: arguments.output.clone(), source })?;
     files::write(&arguments.output, &bytes)?;
@@ -142,7 +142,7 @@ fn fatbin(arguments: &CreateArguments) -> Result<Vec<u8>> {
     builder.finish().map_err(|source| Error::BuildFatbin { output: arguments.output.clone(), source })
 }
 
-/// What LLVM compresses with.
+/// The level at which LLVM compresses.
 const ZSTD_LEVEL: i32 = 5;
 
 fn offload_binary(arguments: &CreateArguments, form: Form) -> Result<Vec<u8>> {
@@ -161,7 +161,7 @@ fn offload_binary(arguments: &CreateArguments, form: Form) -> Result<Vec<u8>> {
         .map_err(|source| Error::BuildOffloadBinary { output: arguments.output.clone(), source })
 }
 
-/// The host has an entry of its own without an image, as clang writes it.
+/// Bundles the images behind an empty entry for the host, as clang does.
 fn hip_bundle(arguments: &CreateArguments) -> Result<Vec<u8>> {
     let images = collect(arguments, BundledImage::read)?;
     let host = ("host-x86_64-unknown-linux-gnu-", &[][..]);
@@ -170,7 +170,7 @@ fn hip_bundle(arguments: &CreateArguments) -> Result<Vec<u8>> {
     Ok(hip_bundle::write(&entries, hip_bundle::HIP_ALIGNMENT))
 }
 
-/// Reads every image, or reports all that cannot be read.
+/// Reads all images, or fails with an error for each image that cannot be read.
 fn collect<T>(arguments: &CreateArguments, read: impl Fn(&ImageSpec) -> Result<T>) -> Result<Vec<T>> {
     let (mut images, mut errors) = (Vec::new(), Vec::new());
     for spec in &arguments.image {

@@ -16,15 +16,15 @@ pub struct DiffArguments {
     left: PathBuf,
     /// The file to compare it with
     right: PathBuf,
-    /// Compare what the images hold, and not how they are compressed, named and labelled
+    /// Compare the contents of the images, not how they are compressed, named and labelled
     #[arg(long)]
     contents: bool,
-    /// Print an object instead of lines
+    /// Print a JSON object instead of lines
     #[arg(long)]
     json: bool,
 }
 
-/// The field names are the keys of the JSON output.
+/// The JSON output. The field names are its keys.
 #[derive(Serialize)]
 struct DiffReport {
     left: String,

@@ -17,7 +17,7 @@ pub enum Error {
     Io { path: PathBuf, source: io::Error },
     #[error("{path}: cannot be written: {source}")]
     Write { path: PathBuf, source: io::Error },
-    #[error("{path}: cannot be made: {source}")]
+    #[error("{path}: cannot be created: {source}")]
     CreateFolder { path: PathBuf, source: io::Error },
     #[error("{path}: is a folder; name a file")]
     OutputIsFolder { path: PathBuf },
@@ -35,14 +35,12 @@ pub enum Error {
     NoFatbin { file: PathBuf },
     #[error("{file}: no fatbin in section {}", sections.join(", "))]
     NoFatbinInSection { file: PathBuf, sections: Vec<String> },
-    #[error(
-        "{file}: none of the {count} device images is meant by the options; `offload-bundle list` shows what there is"
-    )]
+    #[error("{file}: the options select none of the {count} device images; `offload-bundle list` shows what there is")]
     NothingSelected { file: PathBuf, count: usize },
     #[error("{file}: the options drop none of the {count} device images; `offload-bundle list` shows what there is")]
     NothingDropped { file: PathBuf, count: usize },
     #[error(
-        "{file}: {} images are meant (lines {}), and -o names one file; choose one, or name a folder (`-o DIR/`)",
+        "{file}: the options select {} images (lines {}), but -o names one file; select one, or name a folder (`-o DIR/`)",
         lines.len(), joined(lines, ", ")
     )]
     SeveralImagesForOneFile { file: PathBuf, lines: Vec<usize> },
@@ -56,7 +54,7 @@ pub enum Error {
     BuildFatbin { output: PathBuf, source: FatbinError },
     #[error("{output}: {source}")]
     BuildOffloadBinary { output: PathBuf, source: FormatError },
-    #[error("{output}: what was made cannot be read back: {source}")]
+    #[error("{output}: the new container cannot be read back: {source}")]
     ReadBack { output: PathBuf, source: FileError },
     #[error(transparent)]
     Json(#[from] serde_json::Error),
@@ -67,7 +65,7 @@ pub enum Error {
 
 /// A thin archive's member that is a pipe, a device or a folder.
 #[derive(Debug, thiserror::Error)]
-#[error("is no regular file, as the members of a thin archive are; build the archive again")]
+#[error("is not a regular file, as the members of a thin archive must be; rebuild the archive")]
 pub struct NotARegularFile;
 
 impl Error {
@@ -77,7 +75,7 @@ impl Error {
     }
 }
 
-/// `libx.a(a.o): <error>`, with the names from the file escaped.
+/// Formats `libx.a(a.o): <error>` with the names from the file escaped.
 fn with_member(file: &Path, error: &FileError) -> String {
     let member = error.member().map(|member| format!("({member})")).unwrap_or_default();
     printable::name(&format!("{}{member}: {error}", file.display())).into_owned()

@@ -25,27 +25,28 @@ pub struct ExtractArguments {
     /// The image on this line of `offload-bundle list`, the first line below the headings being 1
     #[arg(long, value_name = "NUMBER")]
     index: Vec<usize>,
-    /// Images with this name of a source file in the container
+    /// Images whose source file has this name in the container
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
     /// Images in this section, such as .nv_fatbin (linked ones) or __nv_relfatbin (those of nvcc's objects)
     #[arg(long, value_name = "SECTION")]
     section: Vec<String>,
-    /// Images of this archive member
+    /// Images in this archive member
     #[arg(long, value_name = "NAME")]
     member: Vec<String>,
-    /// Where to: a file (`-` is standard output) for one image, or a folder, which is made if it is missing; without, the working folder
+    /// Where to write: a file (`-` is standard output) for one image, or a folder, which is created if it is
+    /// missing; by default, the working folder
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// The bytes as stored: still compressed, with the container's padding, PTX with its final NUL
     #[arg(long)]
     raw: bool,
-    /// Print an array of objects, one for each file written
+    /// Print a JSON array of objects, one for each file written
     #[arg(long)]
     json: bool,
 }
 
-/// A file written. The field names are the keys of the JSON output.
+/// A file that was written. The field names are the keys of the JSON output.
 #[derive(Serialize)]
 struct Extracted {
     /// The image's line of `offload-bundle list`, from 1.
@@ -54,29 +55,30 @@ struct Extracted {
     file: String,
     /// Its size in bytes.
     size: u64,
-    /// What `offload-bundle list` shows of the image.
+    /// The image's row of `offload-bundle list`.
     image: Row,
 }
 
-/// An image that was chosen.
-struct Chosen {
+/// An image that the options select.
+struct SelectedImage {
     index: usize,
     row: Row,
     bytes: Vec<u8>,
 }
 
 pub fn run(arguments: &ExtractArguments) -> Result<CommandOutput> {
-    let chosen = choose(arguments)?;
+    let selected = select(arguments)?;
     if arguments.output.as_deref() == Some(Path::new("-")) {
-        return to_standard_output(arguments, &chosen);
+        return to_standard_output(arguments, &selected);
     }
-    let paths = places(arguments, &chosen)?;
+    let paths = output_paths(arguments, &selected)?;
     let mut outputs = OutputFiles::default();
-    for (chosen, path) in chosen.iter().zip(&paths) {
-        outputs.add(path, &chosen.bytes, None)?;
+    for (selected, path) in selected.iter().zip(&paths) {
+        outputs.add(path, &selected.bytes, None)?;
     }
     outputs.keep()?;
-    let written: Vec<Extracted> = chosen.into_iter().zip(&paths).map(|(chosen, path)| describe(chosen, path)).collect();
+    let written: Vec<Extracted> =
+        selected.into_iter().zip(&paths).map(|(selected, path)| describe(selected, path)).collect();
     let text = if arguments.json {
         output::json(&written)?
     } else {
@@ -85,21 +87,21 @@ pub fn run(arguments: &ExtractArguments) -> Result<CommandOutput> {
     Ok(CommandOutput::success(text))
 }
 
-fn describe(chosen: Chosen, path: &Path) -> Extracted {
-    let size = chosen.bytes.len() as u64;
-    Extracted { index: chosen.index, file: path.display().to_string(), size, image: chosen.row }
+fn describe(selected: SelectedImage, path: &Path) -> Extracted {
+    let size = selected.bytes.len() as u64;
+    Extracted { index: selected.index, file: path.display().to_string(), size, image: selected.row }
 }
 
-/// The images wanted, with their bytes. All are read before any is written.
-fn choose(arguments: &ExtractArguments) -> Result<Vec<Chosen>> {
-    let mut chosen = Vec::new();
+/// Reads the selected images, all of them before any is written.
+fn select(arguments: &ExtractArguments) -> Result<Vec<SelectedImage>> {
+    let mut selected = Vec::new();
     let mut count = 0;
     input::read(&arguments.file, |data, read_thin| {
         listing::visit(data, read_thin, |found| {
             count += 1;
-            if arguments.wants(count, &found.row) {
+            if arguments.selects(count, &found.row) {
                 let bytes = if arguments.raw { found.stored().to_vec() } else { found.payload()?.into_owned() };
-                chosen.push(Chosen { index: count, row: found.row.clone(), bytes });
+                selected.push(SelectedImage { index: count, row: found.row.clone(), bytes });
             }
             Ok(())
         })
@@ -108,14 +110,14 @@ fn choose(arguments: &ExtractArguments) -> Result<Vec<Chosen>> {
     if count == 0 {
         return Err(Error::NoImages { file: file() });
     }
-    if chosen.is_empty() {
+    if selected.is_empty() {
         return Err(Error::NothingSelected { file: file(), count });
     }
-    Ok(chosen)
+    Ok(selected)
 }
 
 impl ExtractArguments {
-    fn wants(&self, index: usize, row: &Row) -> bool {
+    fn selects(&self, index: usize, row: &Row) -> bool {
         let any =
             |wanted: &[String], has: Option<&String>| wanted.is_empty() || has.is_some_and(|has| wanted.contains(has));
         any(&self.target, Some(&row.target))
@@ -127,9 +129,9 @@ impl ExtractArguments {
     }
 }
 
-fn to_standard_output(arguments: &ExtractArguments, chosen: &[Chosen]) -> Result<CommandOutput> {
-    let [one] = chosen else {
-        return Err(several(arguments, chosen));
+fn to_standard_output(arguments: &ExtractArguments, selected: &[SelectedImage]) -> Result<CommandOutput> {
+    let [one] = selected else {
+        return Err(several_images(arguments, selected));
     };
     if arguments.json {
         return Err(Error::JsonAndImageOnStandardOutput);
@@ -138,35 +140,35 @@ fn to_standard_output(arguments: &ExtractArguments, chosen: &[Chosen]) -> Result
     Ok(CommandOutput::success(String::new()))
 }
 
-fn several(arguments: &ExtractArguments, chosen: &[Chosen]) -> Error {
-    let lines = chosen.iter().map(|one| one.index).collect();
+fn several_images(arguments: &ExtractArguments, selected: &[SelectedImage]) -> Error {
+    let lines = selected.iter().map(|one| one.index).collect();
     Error::SeveralImagesForOneFile { file: arguments.file.clone(), lines }
 }
 
-/// The file of each image; creates the folders.
-fn places(arguments: &ExtractArguments, chosen: &[Chosen]) -> Result<Vec<PathBuf>> {
+/// Returns the path of each image's file, and creates the folder.
+fn output_paths(arguments: &ExtractArguments, selected: &[SelectedImage]) -> Result<Vec<PathBuf>> {
     let output = arguments.output.as_deref().unwrap_or(Path::new("."));
     let is_folder = output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/");
     if !is_folder {
-        if chosen.len() == 1 {
+        if selected.len() == 1 {
             return Ok(vec![output.to_owned()]);
         }
-        return Err(several(arguments, chosen));
+        return Err(several_images(arguments, selected));
     }
     std::fs::create_dir_all(output).map_err(|source| Error::CreateFolder { path: output.to_owned(), source })?;
-    Ok(chosen.iter().map(|one| output.join(file_name(&arguments.file, one))).collect())
+    Ok(selected.iter().map(|one| output.join(file_name(&arguments.file, one))).collect())
 }
 
-/// `app.3.sm_90.ptx`. Words of the file may hold anything, `../` too, so only harmless characters of them are used.
-fn file_name(file: &Path, chosen: &Chosen) -> String {
+/// Builds a name such as `app.3.sm_90.ptx`. Names in a file can contain anything, even `../`, so all but harmless characters are replaced.
+fn file_name(file: &Path, selected: &SelectedImage) -> String {
     let stem = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let target = if chosen.row.target.is_empty() { "" } else { &chosen.row.target };
-    let words = [stem.as_str(), &chosen.index.to_string(), target].map(harmless);
+    let target = if selected.row.target.is_empty() { "" } else { &selected.row.target };
+    let words = [stem.as_str(), &selected.index.to_string(), target].map(sanitized);
     let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
-    format!("{}.{}", words.join("."), extension(&chosen.row))
+    format!("{}.{}", words.join("."), extension(&selected.row))
 }
 
-fn harmless(word: &str) -> String {
+fn sanitized(word: &str) -> String {
     let harmless = |c: char| if c.is_ascii_alphanumeric() || "_-+.:".contains(c) { c } else { '_' };
     word.chars().map(harmless).take(100).collect::<String>().trim_matches('.').to_owned()
 }

@@ -1,4 +1,4 @@
-//! Files that commands write: whole or not at all.
+//! Writes output files completely or not at all.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,22 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 
-/// Bytes that only wait to be seen in their place.
+/// An output that is complete, but not yet visible at its path.
 enum Prepared {
-    /// A file that is complete beside its final place, and vanishes if it is never put there.
+    /// A temporary file in the folder of `path`, which is removed unless it is renamed to `path`.
     Beside { temporary: NamedTempFile, path: PathBuf },
-    /// For a pipe or a device, which must not be replaced by a file.
+    /// The bytes for a pipe or a device, which must not be replaced by a file.
     Direct { bytes: Vec<u8>, path: PathBuf },
 }
 
-/// Files that are all put in place, or none of them.
+/// Files that become visible together, once all of them are complete.
 #[derive(Default)]
 pub struct OutputFiles {
     prepared: Vec<Prepared>,
 }
 
 impl OutputFiles {
-    /// Writes `bytes` beside `path`. A file that replaces another keeps its permissions, one given in `like` or that at `path`.
+    /// Writes `bytes` to a temporary file beside `path`. It gets the permissions of `like`, or else of the file that it replaces.
     pub fn add(&mut self, path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<()> {
         let failed = |source| Error::Write { path: path.to_owned(), source };
         if path.is_dir() {
@@ -32,7 +32,7 @@ impl OutputFiles {
             self.prepared.push(Prepared::Direct { bytes: bytes.to_vec(), path: path.to_owned() });
             return Ok(());
         }
-        // A link is followed, as every tool that writes through its name does.
+        // Follow symbolic links, as tools that open the path for writing do.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
@@ -51,7 +51,7 @@ impl OutputFiles {
         Ok(())
     }
 
-    /// Puts all files in their places.
+    /// Renames all temporary files to their paths.
     pub fn keep(self) -> Result<()> {
         for prepared in self.prepared {
             let (path, written) = match prepared {
@@ -70,21 +70,21 @@ impl OutputFiles {
     }
 }
 
-/// What a new file has before the umask takes its share.
+/// The permissions of a new file before the umask is applied.
 #[cfg(unix)]
 fn readable() -> std::fs::Permissions {
     use std::os::unix::fs::PermissionsExt;
     std::fs::Permissions::from_mode(0o666)
 }
 
-/// One file, by way of [`OutputFiles`].
+/// Writes one file.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut outputs = OutputFiles::default();
     outputs.add(path, bytes, None)?;
     outputs.keep()
 }
 
-/// One file that takes the permissions of `like`.
+/// Writes one file with the permissions of `like`.
 pub fn replace(path: &Path, bytes: &[u8], like: &Path) -> Result<()> {
     let mut outputs = OutputFiles::default();
     outputs.add(path, bytes, Some(like))?;

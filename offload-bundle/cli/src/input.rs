@@ -7,7 +7,8 @@ use offload_bundle::FileError;
 
 use crate::error::{Error, NotARegularFile, Result};
 
-/// Reads a file, and finds with `find` what the command needs of it. Thin archives name their members relative to their own folder.
+/// Reads a file and passes its bytes to `find`, with a function that reads the members of a thin archive, whose paths are relative to
+/// the archive's folder.
 pub fn read<T>(
     file: &Path,
     find: impl FnOnce(&[u8], &mut dyn FnMut(&str) -> io::Result<Vec<u8>>) -> std::result::Result<T, FileError>,
@@ -23,7 +24,7 @@ pub fn bytes(file: &Path) -> Result<Vec<u8>> {
     std::fs::read(file).map_err(|source| Error::Io { path: file.to_owned(), source })
 }
 
-/// Reads the file of a thin archive's member. An archive may name anything, so opening a pipe or a device must not block.
+/// Reads the file of a thin archive's member. It may be a pipe or a device, so opening it must not block.
 fn thin_member(path: &Path) -> io::Result<Vec<u8>> {
     let mut options = std::fs::OpenOptions::new();
     #[cfg(unix)]

@@ -16,7 +16,7 @@ pub struct ListArguments {
     /// Only images in this section, such as .nv_fatbin (linked ones) or __nv_relfatbin (those of nvcc's objects)
     #[arg(long, value_name = "SECTION")]
     section: Vec<String>,
-    /// Print an array of objects instead of columns
+    /// Print a JSON array of objects instead of columns
     #[arg(long)]
     json: bool,
 }

@@ -34,55 +34,55 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the device images of a file, one a line
+    /// List the device images of a file, one per line
     List(list::ListArguments),
     /// Write device images of a file into files of their own, decompressed
     ///
-    /// Images are chosen by what `offload-bundle list` shows of them; an image is written if it fits all the options given, of each option
-    /// any of its values.
+    /// The options select images by the columns of `offload-bundle list`. An image is written if it matches all options given; of an
+    /// option that is given several times, one value has to match.
     Extract(extract::ExtractArguments),
-    /// Make a container of device images
+    /// Create a container of device images
     ///
-    /// `--image=kind=KIND,arch=ARCH,file=FILE` adds an image. For a fatbin KIND is cubin (or elf), ptx or ltoir (or nvvm), and ARCH is
-    /// such as sm_90a; both may be left out where the file itself says it. Kind reloc takes the relocatable PTX out of an object of nvcc.
-    /// For an offload binary KIND is the programming model (cuda, openmp, hip, sycl), triple= names the target, other keys are recorded
-    /// as they are, and what the image is follows from the file's extension, as with llvm-offload-binary. What fatbinary and nvcc write
-    /// is understood too: `--image3=kind=elf,sm=90,file=FILE`, and `--gencode=arch=compute_90,code=sm_90,file=FILE`, where a code of
-    /// sm_90 is machine code, compute_90 PTX and lto_90 LTO-IR.
+    /// `--image=kind=KIND,arch=ARCH,file=FILE` adds an image. For a fatbin, KIND is cubin (or elf), ptx or ltoir (or nvvm), and ARCH is a
+    /// target such as sm_90a; both can be omitted if the file itself records them. The kind reloc adds the relocatable PTX of an object of
+    /// nvcc. For an offload binary, KIND is the programming model (cuda, openmp, hip, sycl), triple= names the target triple, other keys
+    /// are recorded unchanged, and the file's extension determines the kind of image, as with llvm-offload-binary. The syntax of fatbinary
+    /// and nvcc is accepted, too: `--image3=kind=elf,sm=90,file=FILE`, and `--gencode=arch=compute_90,code=sm_90,file=FILE`, where the code
+    /// sm_90 stands for machine code, compute_90 for PTX and lto_90 for LTO-IR.
     Create(create::CreateArguments),
-    /// Drop device images from a file that is linked already
+    /// Drop device images from a file without linking it again
     ///
     /// IMAGES is a target (sm_80), a kind (ptx, cubin, ltoir, bitcode), or both (ptx:sm_80); compute_80 is the PTX of sm_80. A target alone
-    /// means all of its images.
+    /// selects all of its images.
     ///
-    /// In a program or shared library nothing moves in memory, so it runs as before; the room is taken out of the file in whole pages. The
-    /// result is read back before it takes the file's place.
+    /// In a program or shared library nothing moves in memory, so it runs as before; the freed space is removed from the file in whole
+    /// pages. The result is read back before it replaces the file.
     Strip(strip::StripArguments),
     /// Compare the device images of two files
     ///
     /// Exit code: 0 if they are the same, 1 if not, 2 if a file cannot be read.
     ///
-    /// Images are matched by archive member, target and kind. `-` stands before an image that only the first file has, `+` before one that
-    /// only the second has, `!` before one that differs.
+    /// Images are matched by archive member, target and kind. `-` marks an image that only the first file has, `+` one that only the
+    /// second has, and `!` one that differs.
     Diff(diff::DiffArguments),
-    /// Tell what each kernel takes of a GPU, and what makes a cubin large
+    /// Show what each kernel needs, and what makes a cubin large
     ///
-    /// For each cubin: what its bytes are, and a line for each kernel, and each function with code of its own, the largest first. % is a
-    /// function's share of the machine code. SPILLS are bytes stored and loaded by each thread. STACK counts the functions that are
-    /// called, too.
+    /// For each cubin, prints how its bytes are divided, and a line for each kernel and each function with code of its own, the largest
+    /// first. % is a function's share of the machine code. SPILLS are bytes stored and loaded by each thread. STACK includes the functions
+    /// that are called.
     Resources(resources::ResourcesArguments),
     /// Write man pages and shell completions
     #[command(hide = true)]
     GeneratePages(pages::PagesArguments),
-    /// Tell what the CUDA driver will run on each GPU, and why
+    /// Show what the CUDA driver will run on each GPU, and why
     ///
     /// Exit code: 0 if every fatbin runs (on the GPU given, else on at least one), 2 if one does not, 1 if the file cannot be read.
     Explain(coverage::ExplainArguments),
-    /// Find faults of a fatbin before it ships
+    /// Find faults in a fatbin before it ships
     ///
     /// Exit code: 0 without errors (warnings are printed), 2 with errors, 1 if the file cannot be read.
     Check(coverage::CheckArguments),
-    /// Record in an object which PTX the link includes, after the compilation
+    /// Record in a compiled object which PTX the link includes
     Annotate(annotate::AnnotateArguments),
 }
 

@@ -1,4 +1,4 @@
-//! `offload-bundle generate-pages`: man pages and shell completions, for whoever packs this program.
+//! `offload-bundle generate-pages`: writes man pages and shell completions for packages.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use crate::output::CommandOutput;
 
 #[derive(Args)]
 pub struct PagesArguments {
-    /// The folder that becomes part of /usr/share
+    /// The folder to write to, which is laid out like /usr/share
     folder: PathBuf,
 }
 
-/// Where each shell looks for completions.
+/// The path at which each shell looks for completions.
 const SHELLS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash-completion/completions/offload-bundle"),
     (Shell::Zsh, "zsh/site-functions/_offload-bundle"),
@@ -31,7 +31,7 @@ pub fn run(arguments: &PagesArguments, mut command: Command) -> Result<CommandOu
         create_folder(path.parent().unwrap_or(Path::new("")))?;
         std::fs::write(&path, script).map_err(|source| Error::Io { path, source })?;
     }
-    // The shells' scripts are made first: this names the commands for their pages.
+    // After the completions, since it renames the commands to the names of their pages.
     clap_mangen::generate_to(command, &man).map_err(|source| Error::Io { path: man, source })?;
     Ok(CommandOutput::success(String::new()))
 }

@@ -15,7 +15,7 @@ enum Sort {
     Code,
     /// Registers of each thread
     Registers,
-    /// Bytes that were spilled for want of registers
+    /// Bytes of spilled registers
     Spills,
     /// Local memory of each thread
     Stack,
@@ -41,7 +41,7 @@ pub struct ResourcesArguments {
     /// Print names as the compiler mangled them
     #[arg(long)]
     no_demangle: bool,
-    /// Print an array of objects instead of tables; names are mangled there
+    /// Print a JSON array of objects instead of tables; its names stay mangled
     #[arg(long)]
     json: bool,
 }
@@ -65,9 +65,9 @@ pub fn run(arguments: &ResourcesArguments) -> Result<CommandOutput> {
     Ok(CommandOutput::success(text))
 }
 
-/// The name as in the source, if it is one of C++.
+/// Demangles a C++ name, and returns other names unchanged.
 fn demangled(name: &str) -> String {
-    // A name that a device link made unique starts with the original name.
+    // The suffix with which a device link made a name unique does not demangle.
     let plain = name.split("__intern__").next().unwrap_or(name);
     let symbol = cpp_demangle::Symbol::new(plain).ok();
     symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())

@@ -29,18 +29,18 @@ pub struct StripArguments {
     /// Drop even the last image of a container
     #[arg(long)]
     allow_empty: bool,
-    /// The file to write; without, FILE is replaced
+    /// The file to write; by default, FILE is replaced
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print an object instead of text
+    /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// What was done. The field names are the keys of the JSON output.
+/// The JSON output. The field names are its keys.
 #[derive(Serialize)]
 struct StripReport {
-    /// The path of the file written.
+    /// The path of the file that was written.
     file: String,
     #[serde(flatten)]
     summary: Summary,
@@ -52,7 +52,7 @@ pub fn run(arguments: &StripArguments) -> Result<CommandOutput> {
         Choice { drop: drop.clone(), keep: keep.clone(), sections: section.clone(), allow_empty: *allow_empty };
     let (bytes, summary) = input::read(&arguments.file, |data, _| {
         let stripped = strip::strip(data, &choice)?;
-        // What did not change is not written, either.
+        // An unchanged file is not written, so its bytes need not be copied.
         let bytes = if stripped.summary.dropped.is_empty() { Vec::new() } else { stripped.bytes.into_owned() };
         Ok((bytes, stripped.summary))
     })?;
@@ -70,21 +70,21 @@ pub fn run(arguments: &StripArguments) -> Result<CommandOutput> {
     Ok(CommandOutput::success(text))
 }
 
-const WORTH_A_WORD: u64 = 16 * 1024;
+/// The fewest zeros that are reported. Up to two pages of each container are common.
+const REPORTED_ZEROS: u64 = 16 * 1024;
 
 fn text(report: &StripReport) -> String {
     let Summary { size_before, size_after, zeroed, dropped, kept } = &report.summary;
     let mut out: String = dropped.iter().map(|row| format!("dropped {}\n", name(row))).collect();
     let plural = if *kept == 1 { "" } else { "s" };
     out += &format!("{}: {size_before} -> {size_after} bytes, {kept} image{plural} left\n", report.file);
-    // Up to two pages of each container are a matter of course.
-    if *zeroed >= WORTH_A_WORD {
+    if *zeroed >= REPORTED_ZEROS {
         out += &format!("{zeroed} bytes that are no longer used stay as zeros, since nothing behind them may move\n");
     }
     out
 }
 
-/// `ptx sm_90 (a.o)`.
+/// Formats an image as `ptx sm_90 (a.o)`.
 fn name(row: &Row) -> String {
     let member = row.member.as_ref().map(|member| format!(" ({member})")).unwrap_or_default();
     let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };

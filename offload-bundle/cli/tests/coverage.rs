@@ -12,7 +12,7 @@ fn command(args: &[&str]) -> Output {
     command.current_dir(folder()).args(args).output().expect("the command starts")
 }
 
-/// Exit code and standard output; standard error is as empty as it should be.
+/// Returns the exit code and standard output, and checks that only failures print errors.
 fn answer(args: &[&str]) -> (i32, String) {
     let output = command(args);
     let code = output.status.code().expect("no signal");
@@ -101,7 +101,7 @@ fn what_cannot_be_read_is_one_error() {
     std::fs::write(&cut, &data[..data.len() - 8]).expect("written");
     let text = dir.path().join("text");
     std::fs::write(&text, "no fatbin").expect("written");
-    for (args, complaint) in [
+    for (args, message) in [
         (["explain", cut.to_str().expect("a path")], "the body of the fatbin goes beyond the end of the data"),
         (["check", cut.to_str().expect("a path")], "the body of the fatbin goes beyond the end of the data"),
         (
@@ -113,8 +113,8 @@ fn what_cannot_be_read_is_one_error() {
     ] {
         let output = command(&args);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{args:?}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains(complaint), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains(message), "{stderr}");
     }
 }
 

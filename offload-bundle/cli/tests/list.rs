@@ -15,7 +15,7 @@ fn list(dir: &Path, args: &[&str]) -> Output {
     command.current_dir(dir).arg("list").args(args).output().expect("the command starts")
 }
 
-/// What a successful run prints.
+/// Returns the standard output of a successful run.
 fn listed(dir: &Path, args: &[&str]) -> String {
     let output = list(dir, args);
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
@@ -23,8 +23,8 @@ fn listed(dir: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What a failed run complains about.
-fn complaint(dir: &Path, args: &[&str]) -> String {
+/// Returns the standard error of a failed run.
+fn error_of(dir: &Path, args: &[&str]) -> String {
     let output = list(dir, args);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
@@ -45,7 +45,7 @@ fn sample_fatbin(dir: &Path) -> Vec<u8> {
     writer.finish()
 }
 
-/// An object with one offload binary, made by the real assembler.
+/// Assembles an object whose offload section holds `payload`.
 fn object_with(dir: &Path, name: &str, payload: &[u8]) {
     save(dir, "payload.bin", payload);
     let source = ".section .llvm.offloading,\"e\",@llvm_offloading\n.p2align 3\n.incbin \"payload.bin\"\n";
@@ -151,7 +151,7 @@ fn archives_regular_and_thin() {
     assert_eq!(&archive[at..at + 8], b"BC\xc0\xde1234");
 
     std::fs::remove_file(dir.path().join("none.o")).expect("the member goes");
-    let text = complaint(dir.path(), &["thin.a"]);
+    let text = error_of(dir.path(), &["thin.a"]);
     assert!(text.starts_with("offload-bundle: error: thin.a(none.o): No such file"), "{text}");
 }
 
@@ -172,7 +172,7 @@ fn damage_is_one_error_with_its_place() {
     let dir = tempfile::tempdir().expect("a folder");
     let fatbin = sample_fatbin(dir.path());
     save(dir.path(), "x.fatbin", &fatbin[..fatbin.len() - 8]);
-    let text = complaint(dir.path(), &["x.fatbin"]);
+    let text = error_of(dir.path(), &["x.fatbin"]);
     assert_eq!(
         text,
         "offload-bundle: error: x.fatbin: the body of the fatbin goes beyond the end of the data at offset 0x10\n"
@@ -182,17 +182,17 @@ fn damage_is_one_error_with_its_place() {
     damaged[0] = 0;
     object_with(dir.path(), "bad.o", &damaged);
     archive(dir.path(), "rcs", "bad.a", &["bad.o"]);
-    let text = complaint(dir.path(), &["bad.a"]);
+    let text = error_of(dir.path(), &["bad.a"]);
     let start =
         "offload-bundle: error: bad.a(bad.o): section .llvm.offloading: no offload binary (wrong magic) at offset 0x";
     assert!(text.starts_with(start), "{text}");
     assert_eq!(text.lines().count(), 1);
 
-    let text = complaint(dir.path(), &["missing"]);
+    let text = error_of(dir.path(), &["missing"]);
     assert!(text.starts_with("offload-bundle: error: missing: No such file"), "{text}");
 }
 
-/// LLVM's wrapper leaves the images in other sections than the compiler does.
+/// LLVM's linker wrapper puts the images into other sections than the compiler.
 #[test]
 fn a_device_link_of_llvm() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Who reads what the program prints makes no difference to what it does: a full disk is an error, a closed pipe is the end of printing.
+//! The output streams: a full disk is an error, a closed pipe ends the printing without one.
 
 #[path = "../../tests/tools/mod.rs"]
 mod tools;
@@ -11,7 +11,7 @@ use offload_bundle::GpuArch;
 use offload_bundle::fatbin::{CompressPolicy, FatbinWriter, Options};
 use offload_bundle::offload_binary::{ImageKind, ImageToWrite, OffloadKinds, write};
 
-/// Each subcommand on files of [`prepare`], each with something to print; then what is asked for in place of work, and what fails.
+/// Command lines for the files of [`prepare`]: each subcommand with output, then help and version, then failures.
 const LINES: [&[&str]; 20] = [
     &["list", "a.fatbin"],
     &["list", "--json", "a.fatbin"],
@@ -60,7 +60,7 @@ fn full() -> Stdio {
     File::options().write(true).open("/dev/full").expect("the device").into()
 }
 
-/// A pipe that nobody reads.
+/// A pipe without a reader.
 fn unread() -> Stdio {
     let (_, writer) = std::io::pipe().expect("a pipe");
     writer.into()

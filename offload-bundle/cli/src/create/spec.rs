@@ -10,20 +10,20 @@ use super::error::{ImageError, SpecError};
 use crate::error::{Error, Result};
 use crate::input;
 
-/// `key=value,key=value` with its keys once each and a file among them.
+/// A parsed `key=value,key=value`: `file` is present, and no key is repeated.
 #[derive(Debug, Clone)]
 pub struct ImageSpec {
     pairs: Vec<(String, String)>,
     file: PathBuf,
 }
 
-/// The kinds of images that a fatbin is made of.
+/// The kinds of images that can be added to a fatbin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FatbinImageKind {
     Cubin,
     Ptx,
     LtoIr,
-    /// Has no architecture: it is for all GPUs.
+    /// Has no architecture, since it runs on all GPUs.
     TileIr,
     /// A host object, whose entries record their own targets.
     Relocatable,
@@ -47,12 +47,12 @@ pub struct PlainImage {
 
 /// An image for HIP's bundle.
 pub struct BundledImage {
-    /// `hipv4-amdgcn-amd-amdhsa--gfx90a`.
+    /// Identifies the entry: `hipv4-amdgcn-amd-amdhsa--gfx90a`.
     pub id: String,
     pub bytes: Vec<u8>,
 }
 
-/// Takes a specification apart; a comma in a file's name cannot be written, as with fatbinary.
+/// Parses a specification. As with fatbinary, a file name cannot contain a comma.
 pub fn parse(text: &str) -> StdResult<ImageSpec, SpecError> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for pair in text.split(',') {
@@ -82,7 +82,7 @@ impl ImageSpec {
 }
 
 impl FatbinImage {
-    /// Reads the file, and derives from it what the specification leaves out.
+    /// Reads the file, and derives from it the kind and the architecture that the specification omits.
     pub fn read(spec: &ImageSpec) -> Result<Self> {
         if let Some((key, _)) =
             spec.pairs.iter().find(|(key, _)| !matches!(key.as_str(), "kind" | "arch" | "sm" | "code"))
@@ -101,7 +101,7 @@ impl FatbinImage {
     }
 }
 
-/// `kind=ptx,arch=sm_90`, both optional.
+/// Parses `kind=ptx,arch=sm_90`, both optional.
 fn by_kind(spec: &ImageSpec) -> StdResult<(Option<FatbinImageKind>, Option<GpuArch>), ImageError> {
     let kind = match spec.get("kind") {
         None => None,
@@ -116,7 +116,7 @@ fn by_kind(spec: &ImageSpec) -> StdResult<(Option<FatbinImageKind>, Option<GpuAr
     Ok((kind, arch))
 }
 
-/// nvcc's pair: `arch=compute_90,code=sm_90`. The architecture that counts is that of the code.
+/// Parses nvcc's pair `arch=compute_90,code=sm_90`, of which `code` determines the architecture of the image.
 fn by_code(code: &str, virtual_arch: Option<&str>) -> StdResult<(FatbinImageKind, GpuArch), ImageError> {
     if let Some(text) = virtual_arch {
         arch(text)?;
@@ -130,7 +130,7 @@ fn by_code(code: &str, virtual_arch: Option<&str>) -> StdResult<(FatbinImageKind
     Ok((kind, arch(code)?))
 }
 
-/// `sm_90a`, `compute_90a`, `lto_90a`, `90a`.
+/// Parses `sm_90a`, `compute_90a`, `lto_90a` or `90a`.
 fn arch(text: &str) -> StdResult<GpuArch, ImageError> {
     let bare = ["sm_", "compute_", "lto_"].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
     format!("sm_{bare}").parse().map_err(|source| ImageError::Arch { text: text.to_owned(), source })
@@ -157,13 +157,13 @@ fn arch_of(kind: FatbinImageKind, bytes: &[u8]) -> Option<GpuArch> {
             std::str::from_utf8(bytes).ok()?.lines().find_map(target)
         }
         FatbinImageKind::LtoIr => None,
-        // The builder needs none.
+        // The builder ignores the architecture of these kinds.
         FatbinImageKind::TileIr | FatbinImageKind::Relocatable => Some(GpuArch::plain(80)),
     }
 }
 
 impl PlainImage {
-    /// Reads the file; what it is follows from its extension.
+    /// Reads the file, whose extension determines the kind of image.
     pub fn read(spec: &ImageSpec) -> Result<Self> {
         let kinds = match spec.get("kind") {
             None => OffloadKinds::default(),
@@ -174,7 +174,7 @@ impl PlainImage {
             Some(other) => return Err(spec.error(ImageError::OffloadKind(other.to_owned()))),
         };
         let mut strings: Vec<_> = spec.pairs.iter().filter(|(key, _)| key != "kind").cloned().collect();
-        // The two that every image has come first, in the order in which llvm-offload-binary's hash table has them.
+        // The keys of every image come first, in the order of llvm-offload-binary's hash table.
         strings.sort_by_key(|(key, _)| ["arch", "triple"].iter().position(|first| first == key).unwrap_or(2));
         let bytes = input::bytes(&spec.file)?;
         Ok(Self { image_kind: image_kind(&spec.file), offload_kinds: kinds, strings, bytes })
@@ -194,7 +194,7 @@ fn image_kind(file: &Path) -> ImageKind {
 }
 
 impl BundledImage {
-    /// Reads the file; the kind is hipv4 and the triple amdgcn-amd-amdhsa unless others are named.
+    /// Reads the file. The kind defaults to hipv4, the triple to amdgcn-amd-amdhsa.
     pub fn read(spec: &ImageSpec) -> Result<Self> {
         if let Some((key, _)) = spec.pairs.iter().find(|(key, _)| !matches!(key.as_str(), "kind" | "triple" | "arch")) {
             return Err(spec.error(ImageError::BundleKey(key.clone())));

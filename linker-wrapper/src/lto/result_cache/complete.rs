@@ -138,36 +138,40 @@ const VARIABLES: [&str; 8] =
 
 /// Returns why a step cannot be cached, as a sentence without a full stop, or `None` if it can.
 pub fn unknown_input(step: Step, options: &DeviceOptions, variables: &[OsString]) -> Option<String> {
-    let of = |word: Option<&String>, tool: &str| word.map(|word| format!("what {tool} reads for {word} is not known"));
+    let of = |argument: Option<&String>, tool: &str| {
+        argument.map(|argument| format!("{tool} may read or write files for {argument}"))
+    };
     let variable = variables.iter().find(|name| {
         let name = name.to_string_lossy();
         VARIABLES.iter().any(|start| name.starts_with(start))
     });
     variable
-        .map(|name| format!("what the tools do for the variable {} is not known", name.display()))
-        .or_else(|| of(unknown_llvm_word(&options.llvm_options), "LLVM"))
-        .or_else(|| of(unknown_word(&options.ptxas_arguments, &PTXAS_FLAGS, &PTXAS_VALUES), "ptxas"))
+        .map(|name| format!("the variable {} may change what the tools do", name.display()))
+        .or_else(|| of(unknown_llvm_option(&options.llvm_options), "LLVM"))
+        .or_else(|| of(unknown_argument(&options.ptxas_arguments, &PTXAS_FLAGS, &PTXAS_VALUES), "ptxas"))
         .or_else(|| {
-            let word = unknown_word(&options.nvlink_arguments, &NVLINK_FLAGS, &NVLINK_VALUES);
-            of(word.filter(|_| step == Step::Link), "nvlink")
+            let argument = unknown_argument(&options.nvlink_arguments, &NVLINK_FLAGS, &NVLINK_VALUES);
+            of(argument.filter(|_| step == Step::Link), "nvlink")
         })
 }
 
 /// Returns the first argument that is neither a known option nor the value of one.
-fn unknown_word<'w>(words: &'w [String], flags: &[&str], values: &[&str]) -> Option<&'w String> {
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let Some(option) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')) else { return Some(word) };
+fn unknown_argument<'w>(arguments: &'w [String], flags: &[&str], values: &[&str]) -> Option<&'w String> {
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let Some(option) = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')) else {
+            return Some(argument);
+        };
         let level = option.strip_prefix('O').filter(|level| values.contains(&"O") && is_number(level));
         if flags.contains(&option) || level.is_some() || (option == "m64" && values.contains(&"m")) {
             continue;
         }
         let known = match option.split_once('=') {
             Some((name, value)) => values.contains(&name) && is_plain(value),
-            None => values.contains(&option) && words.next().is_some_and(|value| is_plain(value)),
+            None => values.contains(&option) && arguments.next().is_some_and(|value| is_plain(value)),
         };
         if !known {
-            return Some(word);
+            return Some(argument);
         }
     }
     None
@@ -175,14 +179,14 @@ fn unknown_word<'w>(words: &'w [String], flags: &[&str], values: &[&str]) -> Opt
 
 /// Returns the first option of LLVM that may name a file or print something. LLVM has thousands of options, so a value is harmless if
 /// it is a number or one of a few words.
-fn unknown_llvm_word(words: &[String]) -> Option<&String> {
-    words.iter().find(|word| match word.strip_prefix("--").or_else(|| word.strip_prefix('-')) {
+fn unknown_llvm_option(arguments: &[String]) -> Option<&String> {
+    arguments.iter().find(|argument| match argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')) {
         Some(option) => {
             let (name, value) = option.split_once('=').unwrap_or((option, "true"));
             LLVM_OUTPUTS.iter().any(|start| name.starts_with(start)) || !is_setting(value)
         }
         // The value of the argument before it.
-        None => !is_setting(word),
+        None => !is_setting(argument),
     })
 }
 

@@ -245,7 +245,7 @@ impl KnownTools {
     /// # Errors
     /// Why a tool cannot be identified.
     fn probe(inputs: &KeyInputs<'_>) -> Result<Self, String> {
-        let backend = "only what ptxas and nvlink make is kept";
+        let backend = "only results of ptxas and nvlink are cached";
         let (ptxas, nvlink) = inputs.backends.toolkit_files().ok_or(backend)?;
         let file = |path: Option<&Path>| path.map(identity::of_file).transpose();
         let ptxas_version =

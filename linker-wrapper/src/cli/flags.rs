@@ -208,7 +208,7 @@ pub const ALWAYS: &[Row] = &[
         Joined,
         Meaning::OffloadCheck,
         "<name>=error|warn|off",
-        "What a disagreement between files is (default: warn); an unknown name lists the checks",
+        "Severity of a difference between files (default: warn); an unknown name lists the checks",
     ),
     Row(&["--wrapper-time-trace="], Joined, Meaning::TimeTrace, "<file>", "Write a time trace for Chrome's viewer"),
     Row(

@@ -5,7 +5,7 @@ use crate::arch::LtoIrVersion;
 
 const MAGIC: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
 
-/// The version of LTO-IR; `None`: it is none.
+/// The version of LTO-IR; `None`: the bytes are not LTO-IR.
 pub fn version(data: &[u8]) -> Option<LtoIrVersion> {
     let [a, b, c, d, major, minor] = *data.first_chunk()?;
     ([a, b, c, d] == MAGIC).then_some(LtoIrVersion { major, minor })

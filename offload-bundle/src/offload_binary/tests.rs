@@ -118,7 +118,7 @@ fn compressed_blobs_among_others() {
                 || packed[len..].iter().all(|&byte| byte == 0)
         );
     }
-    // A size that lies, a start that is none.
+    // A wrong size, and a start outside the file.
     for (at, number) in [(32, 1u64 << 40), (32, 39), (32, plain.len() as u64 + 8), (16, 48), (24, 1 << 40)] {
         let mut damaged = packed.clone();
         damaged[at..at + 8].copy_from_slice(&number.to_le_bytes());

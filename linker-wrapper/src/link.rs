@@ -194,6 +194,10 @@ fn link_inputs(
     warning.into_iter().for_each(|text| warn(program, text));
     let recorder = Recorder::new();
     let plan = PlanReport { output: output.display().to_string(), members, targets: Vec::new() };
+    if let Some(requested) = options.plan.as_ref().filter(|_| finished.is_some()) {
+        // A finished image has no device links, whose plans would be waited for.
+        plan_report::print(program, requested, &plan)?;
+    }
     let plan = PlanPrinter::new(program, options.plan.as_ref(), plan, links.len());
     let context = LinkContext {
         request,

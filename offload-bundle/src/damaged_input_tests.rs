@@ -81,6 +81,8 @@ fn read_all_ways(data: &[u8]) {
     let _ = host_object::carriers(data);
     let _ = host_object::offload_entries(data);
     let _ = host_object::registration_symbol(data);
+    let _ = host_object::rdc_objects(data);
+    let _ = host_object::host_references(data);
     let _ = archive::members(data);
     if let Ok(cubin) = cubin::parse(data) {
         let _ = (cubin.arch(), cubin.toolkit(), cubin.kernels(), cubin.nv_compat(), cubin.resources());
@@ -138,6 +140,7 @@ fn files() -> Vec<Vec<u8>> {
         cubin,
         object,
         archive,
+        samples::rdc_object(&["_0_a"], &[&samples::fatbin(CompressPolicy::Never)]),
     ]
 }
 
@@ -145,7 +148,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn damaged_files(which in 0usize..6, damages in prop::collection::vec(damage(), 1..6)) {
+    fn damaged_files(which in 0usize..7, damages in prop::collection::vec(damage(), 1..6)) {
         thread_local!(static FILES: Vec<Vec<u8>> = files());
         FILES.with(|files| read_all_ways(&apply(&damages, &files[which])));
     }

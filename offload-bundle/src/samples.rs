@@ -219,3 +219,48 @@ pub(crate) fn fatbin(compress: CompressPolicy) -> Vec<u8> {
     writer.add_ptx(GpuArch::plain(90), ptx, "", "-O3").expect("sound PTX");
     writer.finish()
 }
+
+/// An object of nvcc's units, one for each id with its fatbin. Host code refers to the kernel `first` and the variable `counter`.
+pub(crate) fn rdc_object(ids: &[&str], fatbins: &[&[u8]]) -> Vec<u8> {
+    use object::write::{Object, Relocation, Symbol, SymbolSection};
+    use object::{
+        RelocationEncoding, RelocationFlags, RelocationKind, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
+    };
+
+    let mut object = Object::new(object::BinaryFormat::Elf, object::Architecture::X86_64, object::Endianness::Little);
+    let mut section = |name: &str, kind| object.add_section(Vec::new(), name.as_bytes().to_vec(), kind);
+    let carrier = section("__nv_relfatbin", SectionKind::ReadOnlyData);
+    let wrappers = section(".nvFatBinSegment", SectionKind::Data);
+    let kernels = section(".nvHRKE", SectionKind::ReadOnlyData);
+    let variables = section(".nvHRDE", SectionKind::ReadOnlyData);
+    object.append_section_data(kernels, b"_Z5first*\0", 1);
+    object.append_section_data(variables, b"counter\0", 1);
+    let carrier_symbol = object.section_symbol(carrier);
+    for (id, fatbin) in ids.iter().zip(fatbins) {
+        let at = object.append_section_data(carrier, fatbin, 8);
+        let record = object.append_section_data(wrappers, &[0; 24], 8);
+        let flags = RelocationFlags::Generic {
+            kind: RelocationKind::Absolute,
+            encoding: RelocationEncoding::Generic,
+            size: 64,
+        };
+        let relocation = Relocation { offset: record + 8, symbol: carrier_symbol, addend: at.cast_signed(), flags };
+        object.add_relocation(wrappers, relocation).expect("a relocation of x86-64");
+        let mut add = |name: String, value, section| {
+            let (name, scope, flags) = (name.into_bytes(), SymbolScope::Dynamic, SymbolFlags::None);
+            object.add_symbol(Symbol {
+                name,
+                value,
+                size: 0,
+                kind: SymbolKind::Data,
+                scope,
+                weak: false,
+                section,
+                flags,
+            })
+        };
+        add(format!("__fatbinwrap{id}"), record, SymbolSection::Section(wrappers));
+        add(format!("__cudaRegisterLinkedBinary{id}"), 0, SymbolSection::Undefined);
+    }
+    object.write().expect("a sound object")
+}

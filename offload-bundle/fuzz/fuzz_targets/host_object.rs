@@ -10,4 +10,6 @@ fuzz_target!(|data: &[u8]| {
     let _ = host_object::carriers(data);
     let _ = host_object::offload_entries(data);
     let _ = host_object::registration_symbol(data);
+    let _ = host_object::rdc_objects(data);
+    let _ = host_object::host_references(data);
 });

@@ -40,6 +40,7 @@ pub use builder_options::{BuilderOptions, CompressMode, Producer, Validation};
 pub use entry::{Compression, EntryKind, FatbinEntry};
 pub use error::FatbinError;
 pub use ptx_squeeze::squeeze;
+pub(crate) use read::container_at;
 pub use read::{Container, read, read_containers};
 pub use write::{CompressPolicy, FatbinWriter, Host, Options};
 

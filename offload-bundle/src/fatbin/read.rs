@@ -39,6 +39,15 @@ pub fn read_containers(data: &[u8]) -> Result<Vec<Container<'_>>, FormatError> {
     Ok(containers)
 }
 
+/// The bytes of the container at `start`.
+///
+/// # Errors
+/// Those of [`read`].
+pub(crate) fn container_at(data: &[u8], start: u64) -> Result<&[u8], FormatError> {
+    let (_, end) = read_container(data, start)?;
+    slice(data, start, end.saturating_sub(start), "the fatbin")
+}
+
 /// The container at `start`, and where it ends.
 fn read_container(data: &[u8], start: u64) -> Result<(Container<'_>, u64), FormatError> {
     let header = slice(data, start, FILE_HEADER_SIZE, "the header of the fatbin")?;

@@ -11,6 +11,8 @@ use crate::offload_binary::{self, OffloadImage};
 mod carriers;
 mod device_links;
 mod entries;
+mod host_references;
+mod rdc_objects;
 mod symbols;
 
 pub use crate::file_kind::{FileKind, file_kind};
@@ -18,6 +20,8 @@ pub use carriers::{Carrier, CarrierKind, carriers};
 pub(crate) use device_links::{ModuleId, module_ids, module_name, wrappers};
 pub(crate) use entries::offload_entry_count;
 pub use entries::{HostEntry, offload_entries, registration_symbol};
+pub use host_references::{HostReferences, host_references};
+pub use rdc_objects::{REGISTER_PREFIX, RdcObject, RdcRegistration, WRAPPER_PREFIX, rdc_objects, registered_id};
 pub use symbols::{HostSymbol, host_symbols};
 
 /// `SHT_LLVM_OFFLOADING` of LLVM's `BinaryFormat/ELF.h`: the section holds offload binaries.

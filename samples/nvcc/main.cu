@@ -18,7 +18,7 @@ constexpr int exit_no_gpu = 77;
 
 template <typename Kernel> void print_attributes(const char *name, Kernel *kernel) {
   cudaFuncAttributes attributes;
-  check_cuda(cudaFuncGetAttributes(&attributes, kernel), name);
+  check_cuda(cudaFuncGetAttributes(&attributes, kernel), "read the attributes of a kernel");
   std::printf("kernel %s: %d registers, %zu shared, %zu local, binary %d, ptx %d\n", name, attributes.numRegs,
               attributes.sharedSizeBytes, attributes.localSizeBytes, attributes.binaryVersion, attributes.ptxVersion);
 }

@@ -74,11 +74,17 @@ pub fn template(
     if let Some(show) = show {
         show(&registration::print(&module));
     }
-    let object = registration::compile(&session, &module, host_triple)?;
-    let Slot { section, symbol } = registration.slot();
+    let mut object = registration::compile(&session, &module, host_triple)?;
+    if let Some((slot, image)) = registration.second_image() {
+        object = find(object, slot, host_triple)?.in_front_of(image.len() as u64);
+        object.extend_from_slice(image);
+    }
+    Ok(Template { slot: find(object, registration.slot(), host_triple)? })
+}
+
+fn find(object: Vec<u8>, Slot { section, symbol }: Slot, host_triple: &str) -> Result<SectionSlot, Error> {
     let slot = SectionSlot::find(object, section, symbol);
-    let slot = slot.map_err(|_| Error::RegistrationFormat { triple: host_triple.to_owned() })?;
-    Ok(Template { slot })
+    slot.map_err(|_| Error::RegistrationFormat { triple: host_triple.to_owned() })
 }
 
 impl Template {

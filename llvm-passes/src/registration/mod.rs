@@ -33,7 +33,7 @@ use crate::session::Session;
 use crate::structors;
 use crate::{CodegenError, IrError, LlvmError, Stage};
 
-pub use cuda::Cuda;
+pub use cuda::{ClangUnits, Cuda, CudaUnits};
 pub use openmp::OpenMp;
 
 /// How the images of one offload kind are registered.
@@ -43,6 +43,11 @@ pub trait Registration: Send + Sync {
 
     /// Where the images go.
     fn slot(&self) -> Slot;
+
+    /// A second image, which the program hands to the runtime beside the first, and where it goes.
+    fn second_image(&self) -> Option<(Slot, &[u8])> {
+        None
+    }
 
     /// Adds the tables and the start-up code to an empty module.
     ///

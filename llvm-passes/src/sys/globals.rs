@@ -1,11 +1,12 @@
 //! Functions, variables and aliases.
 
+use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::ptr;
 
 use inkwell::llvm_sys::core as llvm;
 use inkwell::llvm_sys::prelude::LLVMValueRef;
-use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, comdat};
+use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMVisibility, comdat};
 use inkwell::module::Module;
 use inkwell::values::{AsValueRef, FunctionValue, GlobalValue, PointerValue};
 
@@ -57,6 +58,17 @@ pub(crate) fn indirects<'m>(module: &'m Module<'_>) -> Vec<Indirect<'m>> {
         }
     }
     found
+}
+
+/// Adds a hidden alias of a function: a second name of the same address, which this output file alone sees.
+pub(crate) fn add_hidden_alias<'ctx>(module: &Module<'ctx>, name: &CStr, function: FunctionValue<'ctx>) {
+    let aliasee = function.as_value_ref();
+    // SAFETY: the function lives in the live module; the name ends with a NUL and is copied.
+    unsafe {
+        let kind = llvm::LLVMGlobalGetValueType(aliasee);
+        let alias = llvm::LLVMAddAlias2(module.as_mut_ptr(), kind, 0, aliasee, name.as_ptr());
+        llvm::LLVMSetVisibility(alias, LLVMVisibility::LLVMHiddenVisibility);
+    }
 }
 
 /// Takes a global out of its comdat: an internal symbol may not stay in one that others can drop.

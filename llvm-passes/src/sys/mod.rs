@@ -46,7 +46,9 @@ use inkwell::llvm_sys::core as llvm;
 
 pub(crate) use copies::{begin_copies, end_copies};
 pub(crate) use diagnostics::{DiagnosticSink, collect_diagnostics};
-pub(crate) use globals::{Indirect, indirects, is_used, leave_comdat, replace_reflect_calls, take_structors};
+pub(crate) use globals::{
+    Indirect, add_hidden_alias, indirects, is_used, leave_comdat, replace_reflect_calls, take_structors,
+};
 pub(crate) use metadata::{embedded_objects, metadata_strings};
 pub(crate) use module_slot::{LockedSlot, ModuleSlot};
 pub(crate) use modules::{debug_information, integer_module_flag, link_modules, read_lazily, set_module_flag};

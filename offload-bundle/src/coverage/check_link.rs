@@ -10,7 +10,7 @@ use super::findings::{Finding, FindingCode, Severity};
 use super::relink::{link, objects, outcome_in};
 use super::select::{choose, judge};
 use crate::arch::{ArchFeature, GpuArch, TargetTable};
-use crate::host_object::{self, ModuleId};
+use crate::host_object::{self, CLANG_ID_PREFIX, ModuleId};
 
 /// Checks one of the fatbins of a file; returns the worst findings first.
 pub(super) fn check_in(found: &FoundContainer, all: &[FoundContainer], options: &CheckOptions) -> Vec<Finding> {
@@ -150,15 +150,18 @@ pub fn forgotten_link(data: &[u8]) -> Option<Finding> {
     Some(Finding::new(FindingCode::ForgottenLink, Severity::Error, Vec::new(), message))
 }
 
-/// Whether a device link other than nvcc's has added images. nvcc's own have an id each for those that are not linked.
+/// Whether a device link other than nvcc's has added images. nvcc's own have an id each for those that are not linked; a link of units of
+/// both compilers registers an id for clang's.
 fn registers_images(data: &[u8]) -> bool {
     let carriers = host_object::carriers(data).unwrap_or_default();
     let is_of_fatbins = |carrier: &host_object::Carrier<'_>| {
         use host_object::CarrierKind::{Fatbins, RelocatableFatbins};
         matches!(carrier.kind, Fatbins | RelocatableFatbins)
     };
-    let whole = host_object::module_ids(data).iter().filter(|id| **id == ModuleId::Whole).count();
+    let ids = host_object::module_ids(data);
+    let whole = ids.iter().filter(|id| **id == ModuleId::Whole).count();
+    let with_units = |id: &ModuleId<'_>| matches!(id, ModuleId::Registered(id) if id.starts_with(CLANG_ID_PREFIX));
     let registered = host_object::wrappers(data).iter().filter(|wrapper| !wrapper.linked).count();
-    let objects = host_object::module_ids(data).iter().filter(|id| matches!(id, ModuleId::Object(_))).count();
-    registered > whole + objects || carriers.iter().any(|carrier| !is_of_fatbins(carrier))
+    let objects = ids.iter().filter(|id| matches!(id, ModuleId::Object(_))).count();
+    registered > whole + objects || ids.iter().any(with_units) || carriers.iter().any(|carrier| !is_of_fatbins(carrier))
 }

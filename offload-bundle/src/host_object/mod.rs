@@ -12,6 +12,7 @@ mod carriers;
 mod device_links;
 mod entries;
 mod host_references;
+mod kernel_stubs;
 mod rdc_objects;
 mod symbols;
 
@@ -21,7 +22,10 @@ pub(crate) use device_links::{ModuleId, module_ids, module_name, wrappers};
 pub(crate) use entries::offload_entry_count;
 pub use entries::{HostEntry, offload_entries, registration_symbol};
 pub use host_references::{HostReferences, host_references};
-pub use rdc_objects::{REGISTER_PREFIX, RdcObject, RdcRegistration, WRAPPER_PREFIX, rdc_objects, registered_id};
+pub use kernel_stubs::{StubAlias, stub_aliases};
+pub use rdc_objects::{
+    CLANG_ID_PREFIX, REGISTER_PREFIX, RdcObject, RdcRegistration, WRAPPER_PREFIX, rdc_objects, registered_id,
+};
 pub use symbols::{HostSymbol, host_symbols};
 
 /// `SHT_LLVM_OFFLOADING` of LLVM's `BinaryFormat/ELF.h`: the section holds offload binaries.

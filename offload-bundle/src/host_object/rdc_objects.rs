@@ -19,6 +19,11 @@ pub const WRAPPER_PREFIX: &str = "__fatbinwrap";
 /// The function that registers a unit, in front of its id.
 pub const REGISTER_PREFIX: &str = "__cudaRegisterLinkedBinary";
 
+/// What the id of clang's units together starts with, where fatlink links them with units of nvcc; the id of one of those follows.
+///
+/// `clang` stands where nvcc has the name of the source file, behind its length.
+pub const CLANG_ID_PREFIX: &str = "_0_5_clang";
+
 const FATBINS: &str = "__nv_relfatbin";
 const WRAPPERS: &str = ".nvFatBinSegment";
 /// Where a wrapper record has the pointer to its fatbin.

@@ -1,25 +1,12 @@
-//! CUDA: the fatbin's wrapper record and the constructor that registers it, its kernels and its
-//! variables, as LLVM 22's linker wrapper lays them out (names, sections, priorities, calls).
-
-use std::ops::Deref;
+//! Registers the kernels and variables of clang's units: a walk over the offload entries of the program.
 
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::BuilderError;
-use inkwell::module::Module;
 use inkwell::types::{BasicMetadataTypeEnum, BasicType};
-use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FunctionValue, GlobalValue, IntValue, PointerValue};
+use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FunctionValue, IntValue, PointerValue};
 
-use super::common::RegistrationModule;
-use super::{Registration, Slot};
-
-/// Where the CUDA tools look for a fatbin in a host file.
-const SLOT: Slot = Slot { section: ".nv_fatbin", symbol: ".fatbin_image" };
-
-/// `__fatBinC_Wrapper_t`: its section, its magic number and its version for one whole fatbin.
-const WRAPPER_SECTION: &str = ".nvFatBinSegment";
-const WRAPPER_MAGIC: u64 = 0x4662_43b1;
-const WRAPPER_VERSION: u64 = 1;
+use super::Code;
 
 /// `__tgt_offload_entry` kinds and flags, as clang writes them.
 const KIND_CUDA: u64 = 2;
@@ -43,66 +30,10 @@ mod field {
     pub const AUX: u32 = 8;
 }
 
-/// One fatbin, registered with the CUDA runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cuda;
-
-impl Registration for Cuda {
-    fn name(&self) -> &'static str {
-        "cuda"
-    }
-
-    fn slot(&self) -> Slot {
-        SLOT
-    }
-
-    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
-        let code = Code(RegistrationModule::new(module));
-        let (begin, end) = code.entry_bounds();
-        let wrapper = code.wrapper();
-        let handle = code.variable(".cuda.binary_handle", code.pointer.const_null());
-        let globals = code.register_globals(begin, end)?;
-        let unregister = code.unregister(handle)?;
-        let register = code.register(wrapper, handle, globals, unregister)?;
-        code.add_constructor(register);
-        Ok(())
-    }
-}
-
-/// The registration module under construction.
-struct Code<'m, 'ctx>(RegistrationModule<'m, 'ctx>);
-
-impl<'m, 'ctx> Deref for Code<'m, 'ctx> {
-    type Target = RegistrationModule<'m, 'ctx>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
 impl<'ctx> Code<'_, 'ctx> {
-    /// `__fatBinC_Wrapper_t`, which points at the (still empty) image.
-    fn wrapper(&self) -> GlobalValue<'ctx> {
-        let image = self.context.i8_type().array_type(0).const_zero();
-        let image = self.constant(SLOT.symbol, image, SLOT.section);
-        let record = self.context.const_struct(
-            &[
-                self.i32.const_int(WRAPPER_MAGIC, false).into(),
-                self.i32.const_int(WRAPPER_VERSION, false).into(),
-                image.as_pointer_value().into(),
-                self.pointer.const_null().into(),
-            ],
-            false,
-        );
-        self.constant(".fatbin_wrapper", record, WRAPPER_SECTION)
-    }
-
     /// `.cuda.globals_reg(handle)`: walks all entries of the program and registers those of CUDA.
-    fn register_globals(
-        &self,
-        begin: GlobalValue<'ctx>,
-        end: GlobalValue<'ctx>,
-    ) -> Result<FunctionValue<'ctx>, BuilderError> {
+    pub(super) fn register_globals(&self) -> Result<FunctionValue<'ctx>, BuilderError> {
+        let (begin, end) = self.entry_bounds();
         let (begin, end) = (begin.as_pointer_value(), end.as_pointer_value());
         let function = self.startup_function(".cuda.globals_reg", &[self.pointer.into()]);
         let block = |name| self.context.append_basic_block(function, name);
@@ -214,42 +145,6 @@ impl<'ctx> Code<'_, 'ctx> {
         Ok(())
     }
 
-    /// `.cuda.fatbin_unreg()`, run at exit.
-    fn unregister(&self, handle: GlobalValue<'ctx>) -> Result<FunctionValue<'ctx>, BuilderError> {
-        let function = self.startup_function(".cuda.fatbin_unreg", &[]);
-        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
-        let value = self.builder.build_load(self.pointer, handle.as_pointer_value(), "")?;
-        let signature = self.context.void_type().fn_type(&[self.pointer.into()], false);
-        self.call("__cudaUnregisterFatBinary", signature, &[value.into()])?;
-        self.builder.build_return(None)?;
-        Ok(function)
-    }
-
-    /// `.cuda.fatbin_reg()`, the constructor.
-    fn register(
-        &self,
-        wrapper: GlobalValue<'ctx>,
-        handle: GlobalValue<'ctx>,
-        globals: FunctionValue<'ctx>,
-        unregister: FunctionValue<'ctx>,
-    ) -> Result<FunctionValue<'ctx>, BuilderError> {
-        let function = self.startup_function(".cuda.fatbin_reg", &[]);
-        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
-        let p: BasicMetadataTypeEnum<'ctx> = self.pointer.into();
-        let signature = self.pointer.fn_type(&[p], false);
-        let wrapper = wrapper.as_pointer_value().into();
-        let call = self.builder.build_call(self.declare("__cudaRegisterFatBinary", signature), &[wrapper], "")?;
-        let value = call.try_as_basic_value().expect_basic("it returns a handle");
-        self.builder.build_store(handle.as_pointer_value(), value)?;
-        self.builder.build_call(globals, &[value.into()], "")?;
-        let signature = self.context.void_type().fn_type(&[p], false);
-        self.call("__cudaRegisterFatBinaryEnd", signature, &[value.into()])?;
-        let unregister = unregister.as_global_value().as_pointer_value().into();
-        self.call("atexit", self.i32.fn_type(&[p], false), &[unregister])?;
-        self.builder.build_return(None)?;
-        Ok(function)
-    }
-
     fn load(
         &self,
         entry: PointerValue<'ctx>,
@@ -267,11 +162,11 @@ impl<'ctx> Code<'_, 'ctx> {
         self.builder.build_int_to_ptr(address, self.pointer, "")
     }
 
-    fn address(&self, pointer: PointerValue<'ctx>) -> Result<IntValue<'ctx>, BuilderError> {
+    pub(super) fn address(&self, pointer: PointerValue<'ctx>) -> Result<IntValue<'ctx>, BuilderError> {
         self.builder.build_ptr_to_int(pointer, self.i64, "")
     }
 
-    fn equals(&self, value: IntValue<'ctx>, number: u64) -> Result<IntValue<'ctx>, BuilderError> {
+    pub(super) fn equals(&self, value: IntValue<'ctx>, number: u64) -> Result<IntValue<'ctx>, BuilderError> {
         self.builder.build_int_compare(IntPredicate::EQ, value, value.get_type().const_int(number, false), "")
     }
 

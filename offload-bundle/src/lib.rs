@@ -50,8 +50,9 @@
 //!
 //! Lower layers come first; none uses one behind it.
 //!
-//! 1. [`arch`] holds the rules of GPUs: which runs which code, and which PTX version and CUDA release it takes. Its [`arch::table`] has one
-//!    row per GPU and release. [`printable`] escapes what files call themselves.
+//! 1. [`arch`] holds the rules of NVIDIA's GPUs: which runs which code, and which PTX version and CUDA release it takes. Its
+//!    [`arch::table`] has one row per GPU and release. [`amdgpu`] reads the names and headers of code for AMD's GPUs. [`printable`]
+//!    escapes what files call themselves.
 //! 2. [`archive`] reads archives. [`offload_binary`] and [`hip_bundle`] read and write the containers of LLVM and of HIP.
 //! 3. [`host_object`] determines the kind of a file, and finds the sections with device code and the offload entries of a host object.
 //!    [`elf_edit`] edits ELF files in place.
@@ -72,6 +73,7 @@
 //! those of the real tools.
 #![forbid(unsafe_code)]
 
+pub mod amdgpu;
 pub mod annotate;
 pub mod arch;
 pub mod archive;

@@ -1,0 +1,162 @@
+//! The processors of code objects, from the flags of their ELF headers (LLVM's "User Guide for AMDGPU Backend", "ELF Header").
+
+use super::{FeatureSetting, TargetId};
+use crate::FormatError;
+use crate::bytes::{slice, u16_at, u32_at};
+
+/// `e_machine` of AMD GPUs.
+pub const EM_AMDGPU: u16 = 224;
+
+/// `e_ident[EI_OSABI]` of HSA, for which HIP's code is.
+const ELFOSABI_AMDGPU_HSA: u8 = 64;
+
+/// `EF_AMDGPU_MACH`, the bits of `e_flags` with the processor.
+const MACHINE: u32 = 0xff;
+
+/// `e_type` of relocatable objects and of code objects.
+const ET_REL: u16 = 1;
+const ET_DYN: u16 = 3;
+
+/// The header of a device object or code object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeHeader {
+    /// The version of the code object: 2 to 6.
+    pub version: u8,
+    /// The processor with its features. `None`: a processor that the table does not list.
+    pub target: Option<TargetId>,
+    /// The object is one of several that ld.lld links to a code object.
+    pub relocatable: bool,
+}
+
+/// Whether the data starts as an ELF file for AMD GPUs does.
+pub fn is_code(data: &[u8]) -> bool {
+    data.starts_with(b"\x7fELF\x02\x01") && u16_at(data, 18, "e_machine") == Ok(EM_AMDGPU)
+}
+
+/// Reads the header.
+///
+/// # Errors
+/// Data that is no ELF file for AMD GPUs, or of an unknown type or version.
+pub fn header(data: &[u8]) -> Result<CodeHeader, FormatError> {
+    const WHAT: &str = "the ELF header";
+    if !is_code(data) {
+        return Err(FormatError::wrong_format(0, "no ELF file for AMD GPUs"));
+    }
+    slice(data, 0, 64, WHAT)?;
+    let [os, abi] = [7, 8].map(|at| data.get(at).copied().unwrap_or_default());
+    if os != ELFOSABI_AMDGPU_HSA || abi > 4 {
+        let what = format!("AMD GPU code of unknown ABI (OS ABI {os}, version {abi})");
+        return Err(FormatError::unsupported(7, what));
+    }
+    let relocatable = match u16_at(data, 16, WHAT)? {
+        ET_REL => true,
+        ET_DYN => false,
+        kind => return Err(FormatError::unsupported(16, format!("AMD GPU code of ELF type {kind}"))),
+    };
+    // ABI versions count from code object version 2.
+    let version = abi + 2;
+    let flags = u32_at(data, 48, WHAT)?;
+    Ok(CodeHeader { version, target: target(flags, version), relocatable })
+}
+
+fn target(flags: u32, version: u8) -> Option<TargetId> {
+    let (_, name) = PROCESSORS.iter().find(|(number, _)| u32::from(*number) == flags & MACHINE)?;
+    // Before version 4 a single bit said that the feature is on.
+    let setting = |shift: u32| match (version, flags >> shift & 3) {
+        (..4, _) | (_, 0 | 1) => FeatureSetting::Any,
+        (_, 2) => FeatureSetting::Off,
+        _ => FeatureSetting::On,
+    };
+    Some(TargetId { processor: (*name).to_owned(), xnack: setting(8), sramecc: setting(10) })
+}
+
+/// The values of `EF_AMDGPU_MACH`.
+const PROCESSORS: &[(u8, &str)] = &[
+    (0x20, "gfx600"),
+    (0x21, "gfx601"),
+    (0x22, "gfx700"),
+    (0x23, "gfx701"),
+    (0x24, "gfx702"),
+    (0x25, "gfx703"),
+    (0x26, "gfx704"),
+    (0x28, "gfx801"),
+    (0x29, "gfx802"),
+    (0x2a, "gfx803"),
+    (0x2b, "gfx810"),
+    (0x2c, "gfx900"),
+    (0x2d, "gfx902"),
+    (0x2e, "gfx904"),
+    (0x2f, "gfx906"),
+    (0x30, "gfx908"),
+    (0x31, "gfx909"),
+    (0x32, "gfx90c"),
+    (0x33, "gfx1010"),
+    (0x34, "gfx1011"),
+    (0x35, "gfx1012"),
+    (0x36, "gfx1030"),
+    (0x37, "gfx1031"),
+    (0x38, "gfx1032"),
+    (0x39, "gfx1033"),
+    (0x3a, "gfx602"),
+    (0x3b, "gfx705"),
+    (0x3c, "gfx805"),
+    (0x3d, "gfx1035"),
+    (0x3e, "gfx1034"),
+    (0x3f, "gfx90a"),
+    (0x41, "gfx1100"),
+    (0x42, "gfx1013"),
+    (0x43, "gfx1150"),
+    (0x44, "gfx1103"),
+    (0x45, "gfx1036"),
+    (0x46, "gfx1101"),
+    (0x47, "gfx1102"),
+    (0x48, "gfx1200"),
+    (0x49, "gfx1250"),
+    (0x4a, "gfx1151"),
+    (0x4c, "gfx942"),
+    (0x4e, "gfx1201"),
+    (0x4f, "gfx950"),
+    (0x51, "gfx9-generic"),
+    (0x52, "gfx10-1-generic"),
+    (0x53, "gfx10-3-generic"),
+    (0x54, "gfx11-generic"),
+    (0x55, "gfx1152"),
+    (0x58, "gfx1153"),
+    (0x59, "gfx12-generic"),
+    (0x5a, "gfx1251"),
+    (0x5f, "gfx9-4-generic"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elf(kind: u16, abi: u8, flags: u32) -> Vec<u8> {
+        let mut data = vec![0; 64];
+        data[..9].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 64, abi]);
+        data[16..18].copy_from_slice(&kind.to_le_bytes());
+        data[18..20].copy_from_slice(&EM_AMDGPU.to_le_bytes());
+        data[48..52].copy_from_slice(&flags.to_le_bytes());
+        data
+    }
+
+    #[test]
+    fn flags_name_processor_and_features() {
+        let read = |abi, flags| header(&elf(3, abi, flags)).unwrap();
+        let target = |abi, flags| read(abi, flags).target.map(|target| target.to_string());
+        assert_eq!(target(4, 0x53f).as_deref(), Some("gfx90a"));
+        assert_eq!(target(4, 0xb3f).as_deref(), Some("gfx90a:sramecc-:xnack+"));
+        assert_eq!(target(4, 0x041).as_deref(), Some("gfx1100"));
+        assert_eq!(target(4, 0x0100_0051).as_deref(), Some("gfx9-generic"));
+        assert_eq!(target(4, 0x0ff), None);
+        assert_eq!((read(3, 0x53f).version, read(3, 0x53f).relocatable), (5, false));
+        assert!(header(&elf(1, 4, 0x53f)).unwrap().relocatable);
+    }
+
+    #[test]
+    fn other_files_are_rejected() {
+        for data in [elf(2, 4, 0x3f), elf(3, 5, 0x3f), elf(3, 4, 0x3f)[..40].to_vec(), b"\x7fELF".to_vec()] {
+            assert!(header(&data).is_err());
+        }
+    }
+}

@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const COMPONENTS: [&str; 8] = ["nvptx", "x86", "passes", "ipo", "linker", "bitreader", "bitwriter", "executionengine"];
+const COMPONENTS: [&str; 9] =
+    ["nvptx", "amdgpu", "x86", "passes", "ipo", "linker", "bitreader", "bitwriter", "executionengine"];
 
 /// The C++ files in `src/sys`.
-const SHIM: [&str; 6] = ["copies", "diagnostics", "modules", "mover", "process", "references"];
+const SHIM: [&str; 7] = ["amdgpu", "copies", "diagnostics", "modules", "mover", "process", "references"];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=LLVM_SYS_221_PREFIX");
@@ -15,9 +16,13 @@ fn main() {
     let prefix = std::env::var_os("LLVM_SYS_221_PREFIX").unwrap_or_else(|| "/usr/lib/llvm-22".into());
     let llvm_config = PathBuf::from(prefix).join("bin/llvm-config");
     compile_shim(&llvm_config);
+    println!("cargo::rustc-link-search=native={}", archives().display());
     println!("cargo::rustc-link-search=native={}", query(&llvm_config, &["--libdir"]).trim());
     for library in query(&llvm_config, &with_components("--libnames")).split_whitespace() {
         let name = library.trim_start_matches("lib").trim_end_matches(".a");
+        if name.starts_with("LLVMAMDGPU") {
+            defer_constructors(&llvm_config, library);
+        }
         println!("cargo::rustc-link-lib=static:-bundle={name}");
     }
     // Code for these targets needs few of the system libraries that `--system-libs` lists; z3 and libxml2, which many systems
@@ -27,6 +32,27 @@ fn main() {
     // The C++ library, as an archive if the compiler has one.
     link_archive("stdc++");
     provide_newer_glibc();
+}
+
+/// Copies an archive whose static constructors are to run when they are needed, not when the program starts: hundreds of options that
+/// most links never use. Only their section gets another name, for which the linker defines bounds. The copy is found first.
+fn defer_constructors(llvm_config: &Path, library: &str) {
+    let folder = archives();
+    let source = Path::new(query(llvm_config, &["--libdir"]).trim()).join(library);
+    let objcopy = llvm_config.with_file_name("llvm-objcopy");
+    let status = Command::new(&objcopy)
+        .arg("--rename-section=.init_array=fatlink_amdgpu_init")
+        .args([&source, &folder.join(library)])
+        .status()
+        .unwrap_or_else(|error| panic!("{}: {error}", objcopy.display()));
+    assert!(status.success(), "{} failed for {}", objcopy.display(), source.display());
+}
+
+/// A folder of archives that is searched before LLVM's and the system's.
+fn archives() -> PathBuf {
+    let folder = out_dir().join("archives");
+    std::fs::create_dir_all(&folder).expect("cargo's output folder");
+    folder
 }
 
 /// The C++ files, compiled as LLVM itself is: without exceptions and run-time types.
@@ -52,12 +78,10 @@ fn link_archive(name: &str) {
         println!("cargo::rustc-link-lib=dylib={name}");
         return;
     };
-    let folder = out_dir().join("archives");
-    std::fs::create_dir_all(&folder).expect("cargo's output folder");
+    let folder = archives();
     let link = folder.join(file);
     let _ = std::fs::remove_file(&link);
     std::os::unix::fs::symlink(&path, &link).expect("a link in cargo's output folder");
-    println!("cargo::rustc-link-search=native={}", folder.display());
     println!("cargo::rustc-link-lib=static:-bundle={name}");
 }
 

@@ -65,10 +65,12 @@ pub enum BitcodeError {
         index: u64,
     },
     /// The code is for another kind of processor.
-    #[error("it holds code for {triple}, not for nvptx64")]
+    #[error("it holds code for {triple}, not for {wanted}")]
     Triple {
         /// The module's target triple.
         triple: String,
+        /// The processor of the link's target.
+        wanted: &'static str,
     },
     /// LLVM's reader failed.
     #[error(transparent)]

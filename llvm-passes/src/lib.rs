@@ -14,6 +14,7 @@
 //! 4. For a partition, [`extract`](extract::extract) loads the chosen definitions into one module, in a [`session::Session`]; for a
 //!    monolithic program [`OwnedProgram`] loads all units and [`pipeline::merge`] merges them.
 //! 5. [`pipeline`] makes definitions internal, adds libdevice, optimizes, and emits PTX. ptxas takes over from there.
+//!    For AMD GPUs, [`amdgpu`] does the same and emits an object, from which ld.lld makes the code object.
 //! 6. [`registration`] builds the host object that hands the images to the runtime when the program starts.
 //!
 //! Steps 2 and 3 are pure functions of plain values, without LLVM. [`crash`] and [`out_of_memory`] turn a crash of LLVM into an
@@ -73,6 +74,7 @@
 //!   or *folded*: each partition has it and the final link keeps one.
 //! - To *internalize* is to give a definition internal linkage, so that the optimizer may change or remove it.
 
+pub mod amdgpu;
 pub mod bitcode;
 mod command_lines;
 pub mod crash;

@@ -61,7 +61,7 @@ impl OptLevel {
 
     /// LLVM's pass pipeline for full LTO. There is none for size: as in LLVM's linkers, the functions' own attributes `optsize`
     /// and `minsize` decide.
-    fn pipeline(self) -> &'static str {
+    pub(crate) fn pipeline(self) -> &'static str {
         match self {
             OptLevel::O0 => "lto<O0>",
             OptLevel::O1 => "lto<O1>",
@@ -132,7 +132,7 @@ pub(crate) fn require_nvptx_module(module: &Module<'_>, unit: &str) -> Result<()
     if triple.is_empty() || triple.starts_with("nvptx") {
         return Ok(());
     }
-    Err(IrError::Bitcode { unit: unit.to_owned(), cause: BitcodeError::Triple { triple } })
+    Err(IrError::Bitcode { unit: unit.to_owned(), cause: BitcodeError::Triple { triple, wanted: "nvptx64" } })
 }
 
 /// The visible symbols of a module whose bodies are loaded.
@@ -354,16 +354,19 @@ pub fn bitcode_of(module: &Module<'_>) -> Vec<u8> {
     module.write_bitcode_to_memory().as_slice().to_vec()
 }
 
+fn check<T>(session: &Session, stage: Stage, target: CodeTarget, result: Result<T, LLVMString>) -> Result<T, IrError> {
+    joined(session, result).map_err(|message| IrError::codegen(stage, target.arch, LlvmError(message)))
+}
+
 /// Joins LLVM's result and the session's diagnostics into one result. LLVM reports some errors by one of the two alone, and an
 /// error that is overlooked would mean wrong code.
-fn check<T>(session: &Session, stage: Stage, target: CodeTarget, result: Result<T, LLVMString>) -> Result<T, IrError> {
-    let failed = |message: String| IrError::codegen(stage, target.arch, LlvmError(message));
+pub(crate) fn joined<T>(session: &Session, result: Result<T, LLVMString>) -> Result<T, String> {
     let diagnosed = session.take_errors();
     match result {
         Ok(value) if diagnosed.is_empty() => Ok(value),
-        Ok(_) => Err(failed(diagnosed)),
-        Err(message) if diagnosed.is_empty() => Err(failed(message.to_string_lossy().into_owned())),
-        Err(message) => Err(failed(format!("{}: {diagnosed}", message.to_string_lossy()))),
+        Ok(_) => Err(diagnosed),
+        Err(message) if diagnosed.is_empty() => Err(message.to_string_lossy().into_owned()),
+        Err(message) => Err(format!("{}: {diagnosed}", message.to_string_lossy())),
     }
 }
 

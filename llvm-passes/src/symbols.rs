@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
-/// LLVM's calling convention of a CUDA kernel.
-const PTX_KERNEL: u32 = 71;
+/// LLVM's calling conventions of kernels, for NVPTX and AMDGPU.
+const KERNELS: [u32; 2] = [71, 91];
 
-/// NVPTX's address space of `__shared__` variables.
+/// The address space of `__shared__` variables, of NVPTX and AMDGPU alike.
 const SHARED: u16 = 3;
 
 /// How a symbol is defined or referenced, by the rules of ELF.
@@ -119,9 +119,9 @@ fn indirect_symbol(indirect: sys::Indirect<'_>) -> Option<Symbol> {
     Some(Symbol { name: indirect.name(), strength, kind: SymbolKind::Function })
 }
 
-/// Whether the function is a CUDA kernel. LLVM's reader turns old `nvvm.annotations` into the calling convention.
+/// Whether the function is a kernel. LLVM's reader turns old `nvvm.annotations` into the calling convention.
 pub fn is_kernel(function: FunctionValue<'_>) -> bool {
-    function.get_call_conventions() == PTX_KERNEL
+    KERNELS.contains(&function.get_call_conventions())
 }
 
 fn strength(linkage: Linkage, defined: bool) -> Option<Strength> {

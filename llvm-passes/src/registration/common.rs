@@ -27,7 +27,7 @@ impl<'m, 'ctx> RegistrationModule<'m, 'ctx> {
         let context = module.get_context();
         let (pointer, i32, i64) = (context.ptr_type(AddressSpace::default()), context.i32_type(), context.i64_type());
         let i16 = context.i16_type();
-        let entry = context.opaque_struct_type("__tgt_offload_entry");
+        let entry = context.opaque_struct_type("struct.__tgt_offload_entry");
         entry.set_body(
             &[
                 i64.into(),

@@ -22,6 +22,7 @@
 
 mod common;
 mod cuda;
+mod hip;
 mod openmp;
 
 use inkwell::OptimizationLevel;
@@ -34,6 +35,7 @@ use crate::structors;
 use crate::{CodegenError, IrError, LlvmError, Stage};
 
 pub use cuda::{ClangUnits, Cuda, CudaUnits};
+pub use hip::Hip;
 pub use openmp::OpenMp;
 
 /// How the images of one offload kind are registered.

@@ -15,6 +15,8 @@
 //! | [`metadata`] | named metadata | |
 //! | [`references`] | reading the reference graph of a module | yes |
 //! | [`mover`] | moving chosen definitions into another module | yes |
+//! | [`addresses`] | addresses of elements in code under construction | |
+//! | [`amdgpu`] | AMD GPUs: which processors LLVM knows, sections of objects | yes |
 //! | [`copies`] | a partition's own copies of functions that it shares | yes |
 //!
 //! # Safety
@@ -28,6 +30,8 @@
 //! - A module that LLVM consumes is forgotten on our side, even if the call fails.
 #![allow(unsafe_code)]
 
+mod addresses;
+mod amdgpu;
 mod copies;
 mod diagnostics;
 mod globals;
@@ -44,6 +48,8 @@ use std::ffi::{CStr, c_char};
 
 use inkwell::llvm_sys::core as llvm;
 
+pub(crate) use addresses::element;
+pub(crate) use amdgpu::{initialize as initialize_amdgpu, is_amd_processor, use_sections};
 pub(crate) use copies::{begin_copies, end_copies};
 pub(crate) use diagnostics::{DiagnosticSink, collect_diagnostics};
 pub(crate) use globals::{

@@ -6,6 +6,8 @@ use std::sync::{Once, OnceLock};
 use inkwell::llvm_sys::error_handling;
 use inkwell::targets::{InitializationConfig, Target};
 
+use super::amdgpu;
+
 unsafe extern "C" {
     fn fatlink_parse_llvm_options(count: i32, words: *const *const c_char) -> bool;
     fn fatlink_on_out_of_memory(report: extern "C" fn());
@@ -23,9 +25,12 @@ pub fn initialize() {
     });
 }
 
-/// Passes options to LLVM's own command line (`-mllvm`). They are global to the process: call this once, before any thread
-/// starts. Returns false if LLVM rejected them, in which case it has printed the reason to stderr.
+/// Passes options to LLVM's own command line (`-mllvm`). They are global to the process: call this before any thread starts.
+/// Returns false if LLVM rejected them, in which case it has printed the reason to stderr.
 pub fn parse_llvm_options(program: &str, options: &[String]) -> bool {
+    initialize();
+    // Its options are unknown before.
+    amdgpu::initialize();
     let words: Vec<CString> = std::iter::once(program)
         .chain(options.iter().map(String::as_str))
         .filter_map(|word| CString::new(word).ok())

@@ -4,6 +4,7 @@
 #   eval "$(cargo xtask env)"; FATLINK_DIST=$PWD/dist lit -v lit-tests/tests
 
 import os
+import sys
 import tempfile
 
 import lit.formats
@@ -38,7 +39,7 @@ cuda = folder("CUDA_PATH")
 sysroot = folder("FATLINK_SYSROOT")
 llvm = "/usr/lib/llvm-22"
 
-for tool in ["FileCheck", "not", "split-file", "opt", "llvm-as", "llc", "llvm-ar", "llvm-nm", "llvm-objcopy",
+for tool in ["ld.lld", "clang-linker-wrapper", "clang-offload-bundler", "FileCheck", "not", "split-file", "opt", "llvm-as", "llc", "llvm-ar", "llvm-nm", "llvm-objcopy",
              "llvm-objdump", "llvm-readelf"]:
     program(llvm, "bin", tool)
 for tool in ["ptxas", "nvlink", "cuobjdump", "nvdisasm"]:
@@ -67,6 +68,9 @@ substitutions = {
     "%samples": samples,
     # The two command lines that most CUDA tests begin and end with.
     "%compile-cuda": f"{clangxx} -x cuda --cuda-path={cuda} -Wno-unknown-cuda-version -fgpu-rdc -O2 -c",
+    # Without HIP's headers, device libraries and runtime, which these tests do not need.
+    "%compile-hip": f"{clangxx} -x hip --offload-new-driver -fgpu-rdc -nogpuinc -nogpulib -O2 -c",
+    "%python": sys.executable,
     "%cudart": f"-L{cuda}/lib -lcudart_static -ldl -lrt -lpthread",
 }
 # lit replaces one after the other: %clang must not take the first half of %clangxx.

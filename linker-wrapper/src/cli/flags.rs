@@ -37,6 +37,7 @@ pub enum Meaning {
     SaveTemps,
     Compress,
     CompressionLevel,
+    LlvmRules,
     Jobs,
     ShouldExtract,
     EmitFatbinOnly,
@@ -101,6 +102,7 @@ pub const ALWAYS: &[Row] = &[
     Row(&["--cudadevrt-path="], Joined, Meaning::PartPath(Part::Cudadevrt), "<file>", "The libcudadevrt.a to use"),
     Row(&["--nvjitlink-path="], Joined, Meaning::PartPath(Part::NvJitLink), "<file>", "The libnvJitLink.so to use"),
     Row(&["--libcuda-path="], Joined, Meaning::PartPath(Part::Driver), "<file>", "The driver's libcuda.so.1 to use"),
+    Row(&["--lld-path="], Joined, Meaning::PartPath(Part::Lld), "<file>", "The ld.lld to use for AMD GPUs"),
     Row(
         &["--print-toolchain"],
         Flag,
@@ -130,6 +132,13 @@ pub const ALWAYS: &[Row] = &[
     Row(&["--save-temps"], Flag, Meaning::SaveTemps, "", "Keep intermediate files beside the output"),
     Row(&["--compress"], Flag, Meaning::Compress, "", "Compress HIP images"),
     Row(&["--compression-level="], Joined, Meaning::CompressionLevel, "<n>", "Compression level of HIP images"),
+    Row(
+        &["--offload-llvm-rules="],
+        Joined,
+        Meaning::LlvmRules,
+        "22|23",
+        "Link target ids together, and name HIP images, as this LLVM does (default: 22)",
+    ),
     Row(
         &["--wrapper-jobs="],
         Joined,

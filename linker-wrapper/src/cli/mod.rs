@@ -1,5 +1,6 @@
 //! The command line: the table of options, response files, and the values of options.
 
+pub mod amd_options;
 mod device_linker_words;
 pub mod device_options;
 pub mod device_words;

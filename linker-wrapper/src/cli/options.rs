@@ -8,8 +8,8 @@ use offload_bundle::arch::PtxVersion;
 use offload_bundle::fatbin::CompressMode;
 
 use crate::cli::values::{
-    BackendChoice, CacheChoice, FatbinSection, Jobs, Levels, MemoryChoice, NamedParts, Partitioning, PtxPolicy,
-    ReportRequest, SassPolicy, StatsFormat,
+    BackendChoice, CacheChoice, FatbinSection, Jobs, Levels, LlvmRules, MemoryChoice, NamedParts, Partitioning,
+    PtxPolicy, ReportRequest, SassPolicy, StatsFormat,
 };
 
 /// The options of a link, and the host linker's command line in its original order.
@@ -21,6 +21,14 @@ pub struct Options {
     pub cuda_path: Option<PathBuf>,
     /// Paths of single parts of CUDA.
     pub parts: NamedParts,
+    /// HIP bundles are compressed.
+    pub compress_hip: bool,
+    /// With which level.
+    pub compression_level: Option<i32>,
+    /// Targets that are taken out of archives even if no object has them.
+    pub should_extract: Vec<String>,
+    /// Which LLVM's rules decide about target ids.
+    pub llvm_rules: LlvmRules,
     /// Which backend generates machine code.
     pub backend: BackendChoice,
     pub print_toolchain: bool,

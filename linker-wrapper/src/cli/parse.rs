@@ -11,8 +11,8 @@ use crate::cli::flags::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
 use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
 use crate::cli::values::{
-    self, BackendChoice, CacheChoice, FatbinSection, Jobs, MemoryChoice, Partitioning, PtxPolicy, ReportRequest,
-    SassPolicy, StatsFormat,
+    self, BackendChoice, CacheChoice, FatbinSection, Jobs, LlvmRules, MemoryChoice, Partitioning, PtxPolicy,
+    ReportRequest, SassPolicy, StatsFormat,
 };
 use crate::diag::error::Errors;
 
@@ -256,8 +256,13 @@ impl Parser {
             Meaning::LlvmOption => options.llvm_options.push(text),
             Meaning::PartitionSize => store(&mut options.partitioning, Partitioning::parse(&text), errors),
             Meaning::Jobs => store(&mut options.jobs, Jobs::parse(&text), errors),
-            // Only HIP images are compressed with these, and every archive member is considered: accepted, without effect on CUDA.
-            Meaning::Compress | Meaning::CompressionLevel | Meaning::ShouldExtract => {}
+            Meaning::Compress => options.compress_hip = true,
+            Meaning::CompressionLevel => {
+                store(&mut options.compression_level, values::compression_level(&text).map(Some), errors);
+            }
+            Meaning::LlvmRules => store(&mut options.llvm_rules, LlvmRules::parse(&text), errors),
+            // For CUDA, every archive member is considered anyway.
+            Meaning::ShouldExtract => options.should_extract.extend(text.split(',').map(str::to_owned)),
             _ => return false,
         }
         true

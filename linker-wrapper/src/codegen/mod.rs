@@ -10,6 +10,7 @@ mod device_object;
 mod error;
 pub mod image_linker;
 mod library_link;
+pub mod llvm_programs;
 mod nvjitlink;
 mod nvlink;
 mod ptxas;

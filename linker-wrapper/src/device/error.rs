@@ -42,13 +42,19 @@ pub enum Error {
         "duplicate device symbol {symbol} for {arch}: defined in {definitions}; make one of them static or inline, or link \
          only one of the files"
     )]
-    Duplicate { symbol: String, arch: GpuArch, definitions: String },
+    Duplicate { symbol: String, arch: String, definitions: String },
     /// `symbol` and `references` are formatted for the message.
     #[error(
         "undefined device symbol {symbol} for {arch}: referenced by {references}; add the object or library that defines it, \
          and compile that with -fgpu-rdc and --offload-arch={arch}"
     )]
-    Undefined { symbol: String, arch: GpuArch, references: String },
+    Undefined { symbol: String, arch: String, references: String },
+    /// `symbol` and `references` are formatted for the message.
+    #[error(
+        "undefined device symbol {symbol} for {arch}: referenced by {references}; AMD's device libraries define it, and clang \
+         links them into each unit: compile without -nogpulib, or name their folder with --rocm-device-lib-path="
+    )]
+    DeviceLibrary { symbol: String, arch: String, references: String },
 }
 
 fn searched(folders: &[PathBuf]) -> String {

@@ -1,5 +1,6 @@
 //! The device side of the inputs: selects archive members, resolves symbols and checks how units were compiled.
 
+pub mod amd_targets;
 pub mod archive_selection;
 pub mod compat_checks;
 pub mod cudadevrt;

@@ -1,12 +1,14 @@
 //! Diagnoses device symbols that do not resolve, all in one link: by their demangled names, with the files and functions
 //! concerned and advice.
 
+use std::fmt::Display;
+
 use llvm_passes::resolve::{Duplicate, Resolution, Undefined};
 
 use crate::device::error::Error;
-use crate::device::targets::TargetImages;
 use crate::diag::demangle;
 use crate::diag::error::Errors;
+use crate::host::embedded_images::Origin;
 
 /// Maximum number of places that a message lists.
 const PLACES_SHOWN: usize = 5;
@@ -14,36 +16,52 @@ const PLACES_SHOWN: usize = 5;
 /// Maximum length in bytes of a referencing function's name.
 const FUNCTION_WIDTH: usize = 120;
 
-/// Reports the duplicate and undefined symbols of one target. `users` finds the functions of an image that reference a name.
+/// The prefixes of functions that AMD's device libraries define.
+const AMD_LIBRARIES: [&str; 3] = ["__ockl_", "__ocml_", "__oclc_"];
+
+/// Reports the duplicate and undefined symbols of one target. `origins` are the places of its images, and `users` finds the
+/// functions of an image that reference a name.
 ///
 /// # Errors
 /// One for each such symbol.
 pub fn unresolved(
     resolution: &Resolution,
-    target: &TargetImages<'_>,
+    arch: &dyn Display,
+    origins: &[&Origin],
     users: &dyn Fn(usize, &str) -> Vec<String>,
 ) -> Result<(), Errors> {
     let mut errors = Errors::default();
     for symbol in &resolution.duplicates {
-        errors.extend(duplicate(symbol, target));
+        errors.extend(duplicate(symbol, arch, origins));
     }
     for symbol in &resolution.undefined {
-        errors.extend(undefined(symbol, target, users));
+        errors.extend(undefined(symbol, arch, origins, users));
     }
     errors.or(())
 }
 
-fn duplicate(symbol: &Duplicate, target: &TargetImages<'_>) -> Error {
-    let places = symbol.units.iter().map(|unit| target.images[*unit].origin.to_string());
-    Error::Duplicate { symbol: named(&symbol.name), arch: target.arch, definitions: joined(places, " and in ") }
+fn duplicate(symbol: &Duplicate, arch: &dyn Display, origins: &[&Origin]) -> Error {
+    let places = symbol.units.iter().map(|unit| origins[*unit].to_string());
+    Error::Duplicate { symbol: named(&symbol.name), arch: arch.to_string(), definitions: joined(places, " and in ") }
 }
 
-fn undefined(symbol: &Undefined, target: &TargetImages<'_>, users: &dyn Fn(usize, &str) -> Vec<String>) -> Error {
+fn undefined(
+    symbol: &Undefined,
+    arch: &dyn Display,
+    origins: &[&Origin],
+    users: &dyn Fn(usize, &str) -> Vec<String>,
+) -> Error {
     let places = symbol.referenced_by.iter().map(|unit| {
         let functions = in_functions(users(*unit, &symbol.name));
-        format!("{}{functions}", target.images[*unit].origin)
+        format!("{}{functions}", origins[*unit])
     });
-    Error::Undefined { symbol: named(&symbol.name), arch: target.arch, references: joined(places, " and by ") }
+    let (references, arch) = (joined(places, " and by "), arch.to_string());
+    let is_of_library = AMD_LIBRARIES.iter().any(|prefix| symbol.name.starts_with(prefix));
+    let symbol = named(&symbol.name);
+    if is_of_library {
+        return Error::DeviceLibrary { symbol, arch, references };
+    }
+    Error::Undefined { symbol, arch, references }
 }
 
 /// Formats a symbol as `'helper(int)' (_Z6helperi)`, or as `'name'` if it is not mangled.

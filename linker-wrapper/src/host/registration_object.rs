@@ -3,6 +3,7 @@
 //! LLVM compiles the registration code with an empty image section. The image is appended to that object, and the section's
 //! header and the image's symbol are changed to cover it, so that an image of any size is written once.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -43,7 +44,19 @@ impl Image for FatbinWriter<'_> {
 }
 
 /// Containers that are written one after the other.
-pub struct Blobs<'b>(pub &'b [Vec<u8>]);
+pub struct Blobs<'b>(pub Cow<'b, [Vec<u8>]>);
+
+impl<'b> Blobs<'b> {
+    /// Containers that the platform keeps.
+    pub fn borrowed(blobs: &'b [Vec<u8>]) -> Self {
+        Blobs(Cow::Borrowed(blobs))
+    }
+
+    /// Containers that are made for this.
+    pub fn owned(blobs: Vec<Vec<u8>>) -> Self {
+        Blobs(Cow::Owned(blobs))
+    }
+}
 
 impl Image for Blobs<'_> {
     fn size(&self) -> u64 {

@@ -5,6 +5,7 @@
 //! partitions into finished machine code. A small program is one partition, compiled in this process; the partitions of a large
 //! one are compiled by [`worker`] processes. Steps whose results are in the [`result_cache`] are skipped.
 
+pub mod code_object;
 pub mod compile_job;
 pub mod context;
 pub mod cuda_libraries;

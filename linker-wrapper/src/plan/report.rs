@@ -40,7 +40,7 @@ pub struct MemberReport {
 /// The device link of one target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TargetReport {
-    /// `cuda` or `openmp`.
+    /// `cuda`, `hip` or `openmp`.
     pub platform: &'static str,
     /// `sm_90`, or the triple of a host target.
     pub target: String,

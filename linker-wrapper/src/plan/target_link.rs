@@ -182,7 +182,8 @@ fn resolve_names(
         // Only NVIDIA's linkers can read the symbols of LTO-IR; they report undefined ones.
         resolution.undefined.clear();
     }
-    symbol_errors::unresolved(&resolution, target, facts.users)?;
+    let origins: Vec<_> = target.images.iter().map(|image| &image.origin).collect();
+    symbol_errors::unresolved(&resolution, &arch, &origins, facts.users)?;
     if library.is_some() && entries.has_more_than_own(arch) {
         return Err(Error::DeviceRuntime { arch }.into());
     }

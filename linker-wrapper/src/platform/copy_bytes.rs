@@ -76,7 +76,7 @@ impl Copied {
 impl Products for Copied {
     fn bundle<'p>(&'p self, _context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
         Ok(Bundle {
-            image: Box::new(Blobs(&self.blobs)),
+            image: Box::new(Blobs::borrowed(&self.blobs)),
             registration: Box::new(registration::OpenMp { images: &self.images, relocatable: false }),
             section: None,
             kept_as: None,

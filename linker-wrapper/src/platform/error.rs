@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use offload_bundle::FormatError;
+use offload_bundle::amdgpu::TargetIdError;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::offload_binary::{ImageKind, OffloadKinds};
 
@@ -20,6 +21,19 @@ pub enum Error {
     NotShared { file: String },
     #[error("{file}: {source}; --override-image=cuda= takes a cubin")]
     NotCubin { file: String, source: FormatError },
+    #[error("{file}: {reason}; --override-image=hip= takes an AMD GPU code object")]
+    NotCodeObject { file: String, reason: String },
+    #[error("{name}: {source}; compile with --offload-arch=")]
+    TargetId { name: String, source: TargetIdError },
+    #[error(
+        "{name}: the device image is for '{processor}', a processor that LLVM {llvm} does not know; compile for another with \
+         --offload-arch=, or use a fatlink built with a newer LLVM"
+    )]
+    UnknownProcessor { name: String, processor: String, llvm: String },
+    #[error("the HIP bundle cannot be compressed: {source}; link without --compress")]
+    CompressBundle { source: FormatError },
+    #[error("LLVM rejects these options of --device-linker= for AMD GPUs: {options}")]
+    LlvmOptions { options: String },
     #[error("--offload-sass=none without PTX leaves the image empty; add --offload-ptx=")]
     EmptyImage,
     #[error(

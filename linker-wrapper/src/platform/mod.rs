@@ -9,6 +9,7 @@
 mod copy_bytes;
 pub mod cuda;
 pub mod error;
+pub mod hip;
 pub mod interface;
 pub mod openmp_host;
 pub mod override_image;
@@ -22,6 +23,7 @@ use interface::Platform;
 pub const PLATFORMS: &[&dyn Platform] = &[
     &openmp_host::OpenMpHost,
     &cuda::Cuda,
+    &hip::Hip,
     #[cfg(test)]
     &copy_bytes::CopyBytes,
 ];

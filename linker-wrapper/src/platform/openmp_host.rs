@@ -115,7 +115,7 @@ impl HostImages {
 impl Products for HostImages {
     fn bundle<'p>(&'p self, _context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
         Ok(Bundle {
-            image: Box::new(Blobs(&self.blobs)),
+            image: Box::new(Blobs::borrowed(&self.blobs)),
             registration: Box::new(registration::OpenMp { images: &self.images, relocatable: self.relocatable }),
             section: None,
             kept_as: None,

@@ -37,6 +37,17 @@ pub enum Error {
     NoToolkit,
     #[error("libcuda.so.1 not found: {}; it comes with NVIDIA's driver", Part::Driver.purpose())]
     NoDriver,
+    #[error(
+        "ld.lld not found: {}; install LLVM's lld, or name it with {}<file>", Part::Lld.purpose(), Part::Lld.option()
+    )]
+    NoLld,
+    #[error(
+        "llvm-spirv not found: it translates images for amdgcnspirv to SPIR-V; put it on PATH, or let LLVM's own backend do it with \
+         --device-compiler=-use-spirv-backend"
+    )]
+    NoLlvmSpirv,
+    #[error("clang not found: with -use-spirv-backend it compiles images for amdgcnspirv; put it on PATH")]
+    NoClang,
     #[error("{path} cannot be used as nvJitLink: {reason}; name another with --nvjitlink-path=<file>")]
     NvJitLink { path: PathBuf, reason: String },
     #[error("{path} cannot be used as the CUDA driver: {reason}")]

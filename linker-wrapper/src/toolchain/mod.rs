@@ -7,6 +7,7 @@
 mod error;
 pub mod identity;
 pub mod libraries;
+pub mod llvm_tools;
 pub mod print;
 pub mod ptxas;
 mod search;
@@ -61,6 +62,7 @@ impl Toolchain {
         match part {
             Part::NvJitLink => self.nvjitlink(),
             Part::Driver => search::driver(),
+            Part::Lld => llvm_tools::lld(&self.named),
             Part::Nvlink => self.nvlink(),
             _ => {
                 let tree = self.tree.as_ref().map_err(Clone::clone)?;

@@ -37,7 +37,9 @@ fn line(text: &mut String, name: &str, version: &str, path: &Path, how: &str) {
 
 fn missing(text: &mut String, part: Part, toolchain: &Toolchain) {
     let place = match &toolchain.tree {
-        Ok(tree) if part != Part::Driver => format!("not in {} ({})", tree.root.display(), tree.how),
+        Ok(tree) if !matches!(part, Part::Driver | Part::Lld) => {
+            format!("not in {} ({})", tree.root.display(), tree.how)
+        }
         _ => "not found".to_owned(),
     };
     let (name, purpose, option) = (part.name(), part.purpose(), part.option());
@@ -61,6 +63,7 @@ fn version(part: Part, found: &Found) -> Option<String> {
         Part::NvJitLink => versions::of_nvjitlink(&found.path).map(|release| release.to_string()),
         // nvvm/libdevice/libdevice.10.bc, lib/libcudadevrt.a
         Part::Libdevice | Part::Cudadevrt => found.path.ancestors().skip(2).take(4).find_map(versions::of_tree),
+        Part::Lld => None,
         Part::Driver => {
             let cuda = CudaDriver::open(&found.path).ok().and_then(|driver| driver.release());
             match (versions::of_driver(&found.path), cuda) {

@@ -73,7 +73,7 @@ impl Tree {
                 self.libraries("cuda_runtime").map(|folder| folder.join("libcudadevrt.a")).find(|path| path.is_file())
             }
             Part::NvJitLink => self.libraries("nvjitlink").find_map(|folder| library_in(&folder)),
-            Part::Driver => None,
+            Part::Driver | Part::Lld => None,
         };
         path.map(|path| Found { path, how: self.how.clone() })
     }

@@ -1,8 +1,8 @@
-//! The parts of CUDA that options name one by one.
+//! The tools and libraries that options name one by one.
 
 use std::path::{Path, PathBuf};
 
-/// A part of CUDA.
+/// A part of CUDA, or a program of LLVM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The assembler.
@@ -17,11 +17,13 @@ pub enum Part {
     NvJitLink,
     /// The driver, `libcuda.so.1`.
     Driver,
+    /// LLVM's linker, `ld.lld`, which makes the code objects of AMD GPUs.
+    Lld,
 }
 
 /// All parts, in the order in which they are shown.
-pub const PARTS: [Part; 6] =
-    [Part::Ptxas, Part::Nvlink, Part::Libdevice, Part::Cudadevrt, Part::NvJitLink, Part::Driver];
+pub const PARTS: [Part; 7] =
+    [Part::Ptxas, Part::Nvlink, Part::Libdevice, Part::Cudadevrt, Part::NvJitLink, Part::Driver, Part::Lld];
 
 impl Part {
     /// The name that messages use.
@@ -33,6 +35,7 @@ impl Part {
             Part::Cudadevrt => "libcudadevrt",
             Part::NvJitLink => "nvJitLink",
             Part::Driver => "driver",
+            Part::Lld => "ld.lld",
         }
     }
 
@@ -45,6 +48,7 @@ impl Part {
             Part::Cudadevrt => "--cudadevrt-path=",
             Part::NvJitLink => "--nvjitlink-path=",
             Part::Driver => "--libcuda-path=",
+            Part::Lld => "--lld-path=",
         }
     }
 
@@ -59,16 +63,17 @@ impl Part {
             Part::Cudadevrt => "kernels that launch kernels need it",
             Part::NvJitLink => "--offload-backend=nvjitlink and NVIDIA's LTO-IR need it",
             Part::Driver => "--offload-backend=driver alone needs it",
+            Part::Lld => "it links code objects for AMD GPUs",
         }
     }
 
     /// Whether the part is a program, which must be executable.
     pub fn is_program(self) -> bool {
-        matches!(self, Part::Ptxas | Part::Nvlink)
+        matches!(self, Part::Ptxas | Part::Nvlink | Part::Lld)
     }
 }
 
-/// The parts of CUDA that options name one by one.
+/// The tools and libraries that options name one by one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamedParts(Vec<(Part, PathBuf)>);
 

@@ -138,6 +138,15 @@ pub fn compress_mode(text: &str) -> Result<CompressMode, Error> {
     })
 }
 
+/// Reads the value of `--compression-level=`, Zstandard's level for HIP bundles.
+///
+/// # Errors
+/// No level of Zstandard.
+pub fn compression_level(text: &str) -> Result<i32, Error> {
+    let level = text.parse().ok().filter(|level| (-7..=22).contains(level));
+    level.ok_or_else(|| Error::value("--compression-level=", "a level of Zstandard from -7 to 22", text))
+}
+
 /// `--offload-fatbin-section=`: where in the program the fatbin goes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FatbinSection {

@@ -4,10 +4,14 @@ mod backend_choice;
 mod checks;
 mod cuda_parts;
 mod image;
+mod llvm_rules;
 mod resources;
 
 pub use backend_choice::{BACKENDS, Backend, BackendChoice};
 pub use checks::{Check, Level, Levels};
 pub use cuda_parts::{NamedParts, PARTS, Part};
-pub use image::{FatbinSection, PtxPolicy, ReportForm, ReportRequest, SassPolicy, compress_mode, ptx_version};
+pub use image::{
+    FatbinSection, PtxPolicy, ReportForm, ReportRequest, SassPolicy, compress_mode, compression_level, ptx_version,
+};
+pub use llvm_rules::LlvmRules;
 pub use resources::{CacheChoice, Jobs, MemoryChoice, Partitioning, StatsFormat, cache_size, granularity};

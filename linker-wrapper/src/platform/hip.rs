@@ -1,0 +1,276 @@
+//! HIP on amdgcn: the device code of every target becomes a code object in one HIP bundle, which the program registers with the HIP
+//! runtime.
+
+use llvm_passes::amdgpu::{self, AmdTarget};
+use llvm_passes::bitcode;
+use llvm_passes::registration::{self, Registration};
+use offload_bundle::amdgpu::TargetId;
+use offload_bundle::hip_bundle::{self, BundleId, CompressedMethod, CompressedVersion, HIP_ALIGNMENT};
+use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
+
+use crate::cli::amd_options::{self, AmdOptions};
+use crate::cli::options::Options;
+use crate::cli::values::LlvmRules;
+use crate::device::amd_targets::{self, Candidate, Group};
+use crate::diag::error::Errors;
+use crate::diag::messages::warn;
+use crate::host::embedded_images::FoundImage;
+use crate::host::input_files::{InputFiles, Place};
+use crate::host::registration_object::Blobs;
+use crate::lto::code_object::{self, AmdImage, AmdImages, CodeObject};
+use crate::lto::llvm_warnings;
+use crate::plan::link_context::{LinkContext, Request};
+use crate::plan::report::{BackendReport, ImageReport, TargetReport};
+use crate::platform::error::Error;
+use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
+use crate::profile::span;
+use crate::sys::job_queue::{self, Job};
+use crate::sys::mapped_file::Mapped;
+
+/// The target of images that are finished as SPIR-V, which the runtime compiles.
+const SPIRV: &str = "amdgcnspirv";
+
+/// Zstandard's level of clang-offload-bundler.
+const BUNDLER_LEVEL: i32 = 3;
+
+/// HIP on amdgcn.
+pub struct Hip;
+
+impl Platform for Hip {
+    fn kind(&self) -> &'static str {
+        "hip"
+    }
+
+    fn accepts(&self) -> &'static str {
+        "HIP images for amdgcn-amd-amdhsa"
+    }
+
+    fn takes(&self, image: &OffloadImage<'_>) -> bool {
+        image.offload_kinds.contains(OffloadKinds::HIP) && amd_options::is_amd(image.triple())
+    }
+
+    fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors> {
+        Ok(Box::new(HipLink::plan(setup)?))
+    }
+
+    fn finished(&self, file: &str, content: Mapped) -> Result<Box<dyn Products>, Errors> {
+        let no_code_object = |reason: String| Error::NotCodeObject { file: file.to_owned(), reason };
+        let header = offload_bundle::amdgpu::header(content.bytes());
+        let header = header.map_err(|error| no_code_object(error.to_string()))?;
+        let target = header.target.filter(|_| !header.relocatable);
+        let target =
+            target.ok_or_else(|| no_code_object("a relocatable object, or for an unknown processor".into()))?;
+        let object = CodeObject { bytes: content.bytes().to_vec(), warnings: Vec::new() };
+        Ok(Box::new(HipProducts { images: vec![(amdgpu::TRIPLE.to_owned(), target.to_string(), object)] }))
+    }
+}
+
+/// The device links of all targets.
+struct HipLink<'a> {
+    /// In the order of the bundle.
+    targets: Vec<HipTarget<'a>>,
+    warnings: Vec<String>,
+}
+
+/// One target.
+struct HipTarget<'a> {
+    triple: &'a str,
+    link: AmdImages<'a>,
+}
+
+impl<'a> HipLink<'a> {
+    fn plan(setup: &Setup<'a>) -> Result<Self, Errors> {
+        let Request { program, options, .. } = setup.request;
+        let llvm_options: Vec<String> = amd_options::llvm_options(options).collect();
+        if !llvm_options.is_empty() && !llvm_passes::parse_llvm_options(program, &llvm_options) {
+            return Err(Error::LlvmOptions { options: llvm_options.join(" ") }.into());
+        }
+        let candidates = setup.images.iter().map(|found| candidate(found, setup.inputs)).collect::<Vec<_>>();
+        let mut groups = amd_targets::group(&candidates, &options.should_extract, options.llvm_rules);
+        amd_targets::sort(&mut groups);
+        let mut errors = Errors::default();
+        let mut targets = Vec::new();
+        for group in &groups {
+            match HipTarget::new(group, &setup.images, options) {
+                Ok(target) => targets.push(target),
+                Err(error) => errors.extend(error),
+            }
+        }
+        let mut warnings: Vec<String> = targets.iter().flat_map(|target| target.link.options.unknown.clone()).collect();
+        warnings.sort();
+        warnings.dedup();
+        let warnings = warnings.iter().map(|word| format!("{word} has no effect on this device link")).collect();
+        errors.or(HipLink { targets, warnings })
+    }
+}
+
+fn candidate<'a>(found: &'a FoundImage<'a>, inputs: &InputFiles) -> Candidate<'a> {
+    let in_archive = inputs.files().get(found.input).is_some_and(|file| file.place != Place::Line);
+    let arch = if found.image.arch().is_empty() { "generic" } else { found.image.arch() };
+    Candidate { triple: found.image.triple(), arch, in_archive }
+}
+
+impl<'a> HipTarget<'a> {
+    fn new(group: &Group<'a>, images: &[&'a FoundImage<'a>], options: &Options) -> Result<Self, Error> {
+        let own: Vec<&FoundImage<'_>> = group.images.iter().filter_map(|index| images.get(*index).copied()).collect();
+        let origin = || own.first().map_or_else(String::new, |found| found.origin.to_string());
+        let amd = AmdOptions::read(options, group.triple);
+        let (processor, features) = match group.arch {
+            "generic" | SPIRV => (String::new(), String::new()),
+            arch => {
+                let id = arch.parse::<TargetId>().map_err(|source| Error::TargetId { name: origin(), source })?;
+                if !amdgpu::knows_processor(&id.processor) {
+                    let (processor, llvm) = (id.processor, bitcode::our_version());
+                    return Err(Error::UnknownProcessor { name: origin(), processor, llvm });
+                }
+                let features = id.llvm_features();
+                (id.processor, features)
+            }
+        };
+        let target = AmdTarget { processor, features, level: amd.level };
+        let images = own.iter().map(|found| AmdImage { origin: &found.origin, bytes: found.image.image });
+        let link = AmdImages { name: group.arch.to_owned(), target, options: amd, images: images.collect() };
+        Ok(HipTarget { triple: group.triple, link })
+    }
+
+    fn is_spirv(&self) -> bool {
+        self.triple.starts_with("spirv64")
+    }
+
+    fn run(&self, context: &LinkContext<'_>) -> Result<CodeObject, Errors> {
+        if self.is_spirv() { self.link.link_spirv(self.triple, context) } else { self.link.link(context) }
+    }
+
+    /// Describes the device link for `--offload-plan`.
+    fn report(&self, context: &LinkContext<'_>) -> TargetReport {
+        let image = |image: &AmdImage<'_>| ImageReport {
+            file: image.origin.file.clone(),
+            offset: image.origin.offset,
+            code: if image.is_bitcode() { "LLVM bitcode" } else { "machine code" },
+        };
+        let linker = code_object::linker(context).filter(|_| !self.is_spirv());
+        let backend = linker.map(|linker| BackendReport {
+            name: "ld.lld",
+            file: linker.display().to_string(),
+            reason: "LLVM generates the code in this process, and ld.lld links it".to_owned(),
+        });
+        TargetReport {
+            platform: "hip",
+            target: self.link.name.clone(),
+            images: self.link.images.iter().map(image).collect(),
+            backend,
+            ..TargetReport::default()
+        }
+    }
+}
+
+impl Job for HipTarget<'_> {
+    fn cost(&self) -> u64 {
+        self.link.images.iter().map(|image| image.bytes.len() as u64).sum()
+    }
+
+    fn is_one_of_many(&self) -> bool {
+        false
+    }
+}
+
+impl DeviceLink for HipLink<'_> {
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn triples(&self) -> Vec<&str> {
+        self.targets.iter().map(|target| target.triple).collect()
+    }
+
+    fn early_registration(&self) -> Option<&'static dyn Registration> {
+        Some(&registration::Hip)
+    }
+
+    fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
+        context.plan.add(|| self.targets.iter().map(|target| target.report(context)).collect())?;
+        let run = || job_queue::longest_first(&self.targets, context.limit, |_, target| target.run(context));
+        let linked = context.recorder.phase("device code", run)?;
+        for (target, object) in self.targets.iter().zip(&linked) {
+            for text in llvm_warnings::lines(object.warnings.iter().cloned()) {
+                warn(context.request.program, format_args!("{}: {text}", target.link.name));
+            }
+        }
+        let images = self.targets.iter().zip(linked);
+        let images = images.map(|(target, object)| (target.triple.to_owned(), target.link.name.clone(), object));
+        Ok(Box::new(HipProducts { images: images.collect() }))
+    }
+}
+
+/// The linked code of all targets: triple, target id and code object of each, in the order of the bundle.
+struct HipProducts {
+    images: Vec<(String, String, CodeObject)>,
+}
+
+impl Products for HipProducts {
+    fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
+        let _bundling = span::traced("Bundle linked output", || "hip".to_owned());
+        let options = context.request.options;
+        let mut entries = vec![(host_id(options), &[][..])];
+        let images = self.images.iter();
+        entries
+            .extend(images.map(|(triple, arch, object)| (image_id(triple, arch, options.llvm_rules), &*object.bytes)));
+        let entries: Vec<(&str, &[u8])> = entries.iter().map(|(id, image)| (&**id, *image)).collect();
+        let bundle = hip_bundle::write(&entries, HIP_ALIGNMENT);
+        let bundle = if options.compress_hip { compressed(&bundle, options)? } else { bundle };
+        Ok(Bundle {
+            image: Box::new(Blobs::owned(vec![bundle])),
+            registration: Box::new(registration::Hip),
+            section: Some(options.fatbin_section),
+            kept_as: Some("hipfb"),
+            report: None,
+        })
+    }
+}
+
+/// The id of the host's entry, which has no image. LLVM 22 writes the same for every host.
+fn host_id(options: &Options) -> String {
+    let triple = match options.llvm_rules {
+        LlvmRules::Llvm22 => "x86_64-unknown-linux-gnu",
+        LlvmRules::Llvm23 => options.host_triple.as_deref().unwrap_or("x86_64-pc-linux-gnu"),
+    };
+    bundle_id("host", triple, "")
+}
+
+fn image_id(triple: &str, arch: &str, rules: LlvmRules) -> String {
+    let triple = match rules {
+        // SPIR-V alone has another triple than the rest.
+        LlvmRules::Llvm22 if arch == SPIRV => "spirv64-amd-amdhsa",
+        LlvmRules::Llvm22 => amdgpu::TRIPLE,
+        LlvmRules::Llvm23 => triple,
+    };
+    bundle_id("hip", triple, arch)
+}
+
+fn bundle_id(kind: &str, triple: &str, target: &str) -> String {
+    let mut parts = triple.splitn(4, '-');
+    let mut next = || parts.next().unwrap_or_default();
+    let (arch, vendor, os, environment) = (next(), next(), next(), next());
+    BundleId { kind, arch, vendor, os, environment, target }.to_string()
+}
+
+fn compressed(bundle: &[u8], options: &Options) -> Result<Vec<u8>, Error> {
+    let level = options.compression_level.unwrap_or(BUNDLER_LEVEL);
+    // Version 2 has no room for 4 GiB.
+    let version = if u32::try_from(bundle.len()).is_ok() { CompressedVersion::V2 } else { CompressedVersion::V3 };
+    let packed = hip_bundle::compress(bundle, version, CompressedMethod::Zstd(level));
+    packed.map_err(|source| Error::CompressBundle { source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_those_of_the_bundler() {
+        assert_eq!(host_id(&Options::default()), "host-x86_64-unknown-linux-gnu-");
+        let id = |triple, arch| image_id(triple, arch, LlvmRules::Llvm22);
+        assert_eq!(id("amdgcn-amd-amdhsa", "gfx90a:xnack+"), "hip-amdgcn-amd-amdhsa--gfx90a:xnack+");
+        assert_eq!(id("spirv64-amd-amdhsa", "amdgcnspirv"), "hip-spirv64-amd-amdhsa--amdgcnspirv");
+    }
+}

@@ -1,0 +1,3 @@
+#include "hip.h"
+__device__ int scaled(int value) { return value * 7 + 1; }
+__global__ void scale(float *values) { values[__builtin_amdgcn_workitem_id_x()] *= 2.0f; }

@@ -178,6 +178,11 @@ impl FormatError {
         Self { offset, kind: FormatErrorKind::Damaged(what.into()) }
     }
 
+    /// The container that is written from the data at this offset cannot be written.
+    pub fn unwritable(offset: u64, cause: &dyn std::error::Error) -> Self {
+        Self::unsupported(offset, cause.to_string())
+    }
+
     pub(crate) fn unsupported(offset: u64, what: impl Into<Cow<'static, str>>) -> Self {
         Self { offset, kind: FormatErrorKind::Unsupported(what.into()) }
     }

@@ -1,6 +1,6 @@
 //! Runs the backend that was chosen for a target.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use offload_bundle::arch::{CudaRelease, GpuArch, PtxVersion};
 
@@ -10,7 +10,7 @@ use crate::codegen::cuda_driver;
 use crate::codegen::device_object::{DeviceObject, Form, PtxSource};
 use crate::codegen::error::Error;
 use crate::codegen::library_link::{LinkInput, LinkOptions};
-use crate::codegen::{nvjitlink, nvlink, ptxas};
+use crate::codegen::{nvjitlink, nvlink, nvlink_inputs, ptxas};
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::plan::backend::BackendDecision;
@@ -132,7 +132,7 @@ impl<'b> Codegen<'b> {
         if relocatable {
             return Ok(ptx);
         }
-        let bytes = self.link_all(arch, std::slice::from_ref(&ptx), temp_files)?;
+        let bytes = self.link_all(arch, std::slice::from_ref(&ptx), None, temp_files)?;
         Ok(DeviceObject { bytes, form: Form::Cubin, unlinked: false, ..ptx })
     }
 
@@ -141,17 +141,22 @@ impl<'b> Codegen<'b> {
         self.is_toolkit() && self.tools.nvlink().is_ok()
     }
 
-    /// Links all objects of a target, in order, to one finished cubin.
+    /// Links all objects of a target, in order, to one finished cubin. `device_runtime` is NVIDIA's library, which nvlink requires
+    /// for LTO-IR.
     ///
     /// # Errors
     /// The linker rejects the objects or cannot be started.
-    pub fn link_all(self, arch: GpuArch, objects: &[DeviceObject], temp_files: &TempFiles) -> Result<Vec<u8>, Errors> {
+    pub fn link_all(
+        self,
+        arch: GpuArch,
+        objects: &[DeviceObject],
+        device_runtime: Option<&Path>,
+        temp_files: &TempFiles,
+    ) -> Result<Vec<u8>, Errors> {
         let library = match self.linker {
             Linker::Nvlink => {
-                let nvlink = self.tools.nvlink()?;
-                let files: Vec<PathBuf> = objects.iter().map(|object| object.path.clone()).collect();
                 let output = temp_files.file(&format!("{arch}.linked.cubin"));
-                return nvlink::link(&nvlink, arch, &files, &output, self.options, self.mode);
+                return self.run_nvlink(arch, objects, device_runtime, nvlink::Product::Cubin, &output, temp_files);
             }
             Linker::Library(library) => library,
         };
@@ -169,6 +174,44 @@ impl<'b> Codegen<'b> {
         let cubin = library.link(arch, &inputs, &options)?;
         temp_files.keep(&format!("{arch}.linked.cubin"), || cubin.clone())?;
         Ok(cubin)
+    }
+
+    /// Links LTO-IR to PTX.
+    ///
+    /// # Errors
+    /// As [`Codegen::link_all`]. Only nvlink links to PTX.
+    pub fn link_ptx(
+        self,
+        arch: GpuArch,
+        objects: &[DeviceObject],
+        device_runtime: Option<&Path>,
+        temp_files: &TempFiles,
+    ) -> Result<Vec<u8>, Errors> {
+        match self.linker {
+            Linker::Nvlink => {
+                let output = temp_files.file(&format!("{}.linked.ptx", arch.virtual_name()));
+                self.run_nvlink(arch, objects, device_runtime, nvlink::Product::Ptx, &output, temp_files)
+            }
+            Linker::Library(_) => Err(Error::PtxOfLtoIr { arch }.into()),
+        }
+    }
+
+    fn run_nvlink(
+        self,
+        arch: GpuArch,
+        objects: &[DeviceObject],
+        device_runtime: Option<&Path>,
+        result: nvlink::Product,
+        output: &Path,
+        temp_files: &TempFiles,
+    ) -> Result<Vec<u8>, Errors> {
+        let nvlink = self.tools.nvlink()?;
+        let inputs = nvlink_inputs::files(objects, temp_files, self.mode.dry)?;
+        let is_lto = objects.iter().any(|object| object.form == Form::LtoIr);
+        let lto =
+            is_lto.then(|| Ok::<_, Errors>(nvlink::Lto { nvvm: self.tools.nvvm()?, device_runtime })).transpose()?;
+        let link = nvlink::Link { nvlink: &nvlink, arch, inputs: &inputs, output, lto, product: result };
+        nvlink::link(&link, self.options, self.mode)
     }
 }
 

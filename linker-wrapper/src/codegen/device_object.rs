@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use offload_bundle::arch::GpuArch;
+use offload_bundle::host_object::ReferenceLists;
 use offload_bundle::ptx::DebugInfo;
 
 /// The form of device code in a [`DeviceObject`].
@@ -12,7 +13,7 @@ pub enum Form {
     Ptx,
     /// A cubin, relocatable or finished.
     Cubin,
-    /// NVIDIA's LTO-IR.
+    /// NVIDIA's LTO-IR, as it is or as a fatbin with one entry.
     LtoIr,
 }
 
@@ -29,6 +30,8 @@ pub struct DeviceObject {
     pub bytes: Vec<u8>,
     /// The form of the content.
     pub form: Form,
+    /// The id of the unit that nvcc compiled, if it is one, and what its host code refers to, if that is known.
+    pub unit: Option<(String, Option<ReferenceLists>)>,
     /// A linker has to run before the object can be loaded.
     pub unlinked: bool,
     /// What ptxas printed.
@@ -40,7 +43,17 @@ pub struct DeviceObject {
 impl DeviceObject {
     /// A cubin without diagnostics.
     pub fn cubin(name: String, arch: GpuArch, path: PathBuf, bytes: Vec<u8>, unlinked: bool) -> Self {
-        DeviceObject { name, arch, path, bytes, form: Form::Cubin, unlinked, diagnostics: Vec::new(), peak: 0 }
+        DeviceObject {
+            name,
+            arch,
+            path,
+            bytes,
+            form: Form::Cubin,
+            unit: None,
+            unlinked,
+            diagnostics: Vec::new(),
+            peak: 0,
+        }
     }
 }
 

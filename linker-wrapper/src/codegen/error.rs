@@ -27,6 +27,11 @@ pub enum Error {
         .limit.as_secs()
     )]
     NvlinkLate { program: PathBuf, arch: GpuArch, limit: Duration },
+    #[error(
+        "--offload-ptx: only nvlink links LTO-IR to PTX for {}; choose --offload-backend=ptxas, or compile the files to PTX, too",
+        .arch.virtual_name()
+    )]
+    PtxOfLtoIr { arch: GpuArch },
     #[error("{program} left no cubin for {arch}: {source}")]
     NoCubin { program: PathBuf, arch: GpuArch, source: io::Error },
     #[error("{}", process::failure(.program, &format!("the device image of {target}"), *.status, .output))]

@@ -13,6 +13,7 @@ mod library_link;
 pub mod llvm_programs;
 mod nvjitlink;
 mod nvlink;
+mod nvlink_inputs;
 mod ptxas;
 
 pub use backends::Backends;

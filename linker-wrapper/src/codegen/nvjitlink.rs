@@ -3,6 +3,7 @@
 use std::ffi::{CString, c_int};
 
 use offload_bundle::arch::{CudaRelease, GpuArch};
+use offload_bundle::fatbin;
 use offload_bundle::ptx::DebugInfo;
 
 use crate::codegen::device_object::Form;
@@ -54,7 +55,7 @@ pub fn link(
         failed(code, format!("it does not take these options: {words}"))
     })?;
     for input in inputs {
-        let added = linking.add(kind(input.form), &input.text(), &c_string(input.name)?);
+        let added = linking.add(kind(input), &input.text(), &c_string(input.name)?);
         let hint = if input.form == Form::Cubin { " (is it of a newer CUDA than the library?)" } else { "" };
         added.map_err(|code| failed(code, format!("{}{hint}: {}", input.name, linking.error_log())))?;
     }
@@ -71,10 +72,11 @@ fn failure(library: &NvJitLink, arch: GpuArch, code: c_int, log: String) -> Erro
 }
 
 /// `nvJitLinkInputType`.
-fn kind(form: Form) -> c_int {
-    match form {
+fn kind(input: &LinkInput<'_>) -> c_int {
+    match input.form {
         Form::Cubin => 1,
         Form::Ptx => 2,
+        Form::LtoIr if fatbin::read(input.bytes).is_ok() => 4,
         Form::LtoIr => 3,
     }
 }

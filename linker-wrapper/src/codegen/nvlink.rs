@@ -1,4 +1,4 @@
-//! Links relocatable cubins with nvlink.
+//! Links relocatable cubins and LTO-IR with nvlink.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,25 +13,48 @@ use crate::diag::messages;
 use crate::sys::process::{self, Mode};
 use crate::sys::temp_files;
 
-/// Links cubins to a finished one and returns its bytes.
+/// One run of nvlink.
+#[derive(Debug)]
+pub struct Link<'a> {
+    /// The program.
+    pub nvlink: &'a Path,
+    /// The target.
+    pub arch: GpuArch,
+    /// Cubins, or host objects that carry code.
+    pub inputs: &'a [PathBuf],
+    /// The file to write.
+    pub output: &'a Path,
+    /// What link-time optimization requires, if there is LTO-IR among the inputs.
+    pub lto: Option<Lto<'a>>,
+    /// What the output is.
+    pub product: Product,
+}
+
+/// What nvlink requires for LTO-IR.
+#[derive(Debug)]
+pub struct Lto<'a> {
+    /// The folder that holds NVIDIA's optimizer as `lib64/libnvvm.so`.
+    pub nvvm: PathBuf,
+    /// NVIDIA's device runtime, which the optimizer knows by its name.
+    pub device_runtime: Option<&'a Path>,
+}
+
+/// What nvlink writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Product {
+    /// A finished cubin.
+    Cubin,
+    /// PTX of LTO-IR.
+    Ptx,
+}
+
+/// Links to a finished cubin, or to PTX, and returns its bytes.
 ///
 /// # Errors
 /// nvlink cannot be started or fails; the error contains its messages.
-pub fn link(
-    nvlink: &Path,
-    arch: GpuArch,
-    inputs: &[PathBuf],
-    output: &Path,
-    options: &DeviceOptions,
-    mode: Mode,
-) -> Result<Vec<u8>, Errors> {
-    let mut arguments: Vec<OsString> = vec!["-m64".into(), "-arch".into(), arch.to_string().into()];
-    if options.debug {
-        arguments.push("-g".into());
-    }
-    arguments.extend(["-o".into(), output.into()]);
-    arguments.extend(options.nvlink_arguments.iter().map(OsString::from));
-    arguments.extend(inputs.iter().map(|path| path.clone().into_os_string()));
+pub fn link(link: &Link<'_>, options: &DeviceOptions, mode: Mode) -> Result<Vec<u8>, Errors> {
+    let Link { nvlink, arch, inputs, output, .. } = *link;
+    let mut arguments = arguments(link, options);
     process::show(mode, nvlink, &arguments);
     if mode.dry {
         return Ok(Vec::new());
@@ -44,7 +67,11 @@ pub fn link(
         arguments = vec!["--options-file".into(), file.into()];
     }
     let limit = process::limit(inputs);
-    let captured = process::capture_within(nvlink, &arguments, limit);
+    // Optimization takes as long as it takes.
+    let captured = match link.lto {
+        Some(_) => process::capture(nvlink, &arguments).map(|output| (output, false)),
+        None => process::capture_within(nvlink, &arguments, limit),
+    };
     let (result, late) = captured.map_err(|source| Error::Start { program: program(), source })?;
     if late {
         return Err(Error::NvlinkLate { program: program(), arch, limit }.into());
@@ -55,8 +82,36 @@ pub fn link(
     if !result.status.success() {
         return Err(Error::Nvlink { program: program(), arch, status: result.status, output: messages }.into());
     }
-    if !messages.is_empty() {
-        messages::show(messages);
+    let shown: Vec<&str> = messages.lines().filter(|line| !is_partial_lto(line)).collect();
+    if !shown.is_empty() {
+        messages::show(shown.join("\n"));
     }
     Ok(std::fs::read(output).map_err(|source| Error::NoCubin { program: program(), arch, source })?)
+}
+
+/// Whether a message only says that machine code is among the inputs of link-time optimization, in a file that the user does not know.
+fn is_partial_lto(line: &str) -> bool {
+    line.starts_with("nvlink info") && line.contains("doing partial LTO")
+}
+
+fn arguments(link: &Link<'_>, options: &DeviceOptions) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec!["-m64".into(), "-arch".into(), link.arch.to_string().into()];
+    if options.debug {
+        arguments.push("-g".into());
+    }
+    if let Some(Lto { nvvm, device_runtime }) = &link.lto {
+        arguments.push("-dlto".into());
+        arguments.extend(["-nvvmpath".into(), nvvm.into()]);
+        if let Some(folder) = device_runtime.and_then(Path::parent) {
+            arguments.extend(["-L".into(), folder.into(), "-lcudadevrt".into()]);
+        }
+        arguments.extend(options.ptxas_arguments.iter().map(|word| format!("-Xptxas={word}").into()));
+    }
+    if link.product == Product::Ptx {
+        arguments.push("-emit-ptx".into());
+    }
+    arguments.extend(["-o".into(), link.output.into()]);
+    arguments.extend(options.nvlink_arguments.iter().map(OsString::from));
+    arguments.extend(link.inputs.iter().map(|path| path.clone().into_os_string()));
+    arguments
 }

@@ -178,6 +178,7 @@ impl<'f> DeviceCode<'f> {
                     code: image.code,
                     bytes: &image.bytes,
                     unit: image.unit.as_ref(),
+                    rdc: None,
                 });
                 target.images.extend(images);
             }

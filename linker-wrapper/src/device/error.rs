@@ -24,6 +24,25 @@ pub enum Error {
          give a library with code for both"
     )]
     NotForTarget { file: String, arch: GpuArch },
+    /// A unit of nvcc.
+    #[error(
+        "{file} has nothing that can be linked for {arch}, only {has}; compile it with -gencode for {arch} too, or add PTX of an \
+             architecture at or below it"
+    )]
+    NoCodeFor { file: String, arch: GpuArch, has: String },
+    /// A unit of nvcc.
+    #[error("{file} has {has}; compile it with -gencode for the targets of this link")]
+    NoRdcCode { file: String, has: String },
+    #[error(
+        "{file} has only LTO-IR for {arch}, and -fno-lto is on the line: leave that out, or compile the file to machine code or PTX"
+    )]
+    LtoOff { file: String, arch: GpuArch },
+    /// Units of nvcc and of clang are linked together.
+    #[error(
+        "--offload-sass: {arch} is no target of the objects of clang, which are for {}; compile them with --offload-arch={arch} too",
+        archs(.linked)
+    )]
+    NotOfClang { arch: GpuArch, linked: Vec<GpuArch> },
     #[error(
         "cannot find the library of --device-linker=-l{name}: {}; name its folder with -Xoffload-linker -L<dir>",
         searched(.folders)
@@ -63,6 +82,10 @@ fn searched(folders: &[PathBuf]) -> String {
     }
     let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
     format!("not in {}", folders.join(", "))
+}
+
+fn archs(archs: &[GpuArch]) -> String {
+    archs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn more(others: usize) -> String {

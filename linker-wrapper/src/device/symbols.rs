@@ -7,11 +7,13 @@ use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::symbols::{Strength, Symbol, SymbolKind};
 use llvm_passes::unit::Unit;
 use offload_bundle::cubin::{self, CubinSymbol, Memory, SymbolBinding, SymbolKind as CubinSymbolKind};
-use offload_bundle::{ltoir, ptx};
+use offload_bundle::ptx;
 
 use crate::device::error::Error;
 use crate::diag::error::Errors;
 use crate::host::embedded_images::{FoundImage, Origin};
+use crate::host::error::damaged;
+use crate::host::rdc_image::{self, RdcForm, RdcImage};
 
 /// The symbols of candidate images, each read at most once.
 pub struct CandidateSymbols<'i, 'a> {
@@ -44,7 +46,7 @@ impl<'i, 'a> CandidateSymbols<'i, 'a> {
             let target = target_of(&self.images[index]);
             let defined = self.of(index)?.iter().filter(|symbol| symbol.strength.is_definition());
             // Removes all names that this file defines, so that no second file is selected for one of them.
-            let mut resolved = defined.filter(|symbol| undefined.remove(&(target.clone(), symbol.name.clone())));
+            let mut resolved = defined.filter(|symbol| undefined.resolve(&target, &symbol.name));
             let first = resolved.next().map(|symbol| symbol.name.clone());
             resolved.for_each(drop);
             files.extend(first.map(|symbol| (file, symbol)));
@@ -53,7 +55,7 @@ impl<'i, 'a> CandidateSymbols<'i, 'a> {
     }
 
     /// The targets and names of symbols that selected images reference and do not define.
-    fn undefined(&mut self, selected: &[bool]) -> Result<HashSet<(String, String)>, Errors> {
+    fn undefined(&mut self, selected: &[bool]) -> Result<Undefined, Errors> {
         let mut undefined = HashSet::new();
         let mut defined = HashSet::new();
         let mut note = |target: &str, symbols: &[Symbol]| {
@@ -73,7 +75,14 @@ impl<'i, 'a> CandidateSymbols<'i, 'a> {
             }
         }
         undefined.retain(|name| !defined.contains(name));
-        Ok(undefined)
+        let of_any: HashSet<&str> =
+            defined.iter().filter(|(target, _)| target == ANY_TARGET).map(|(_, name)| name.as_str()).collect();
+        undefined.retain(|(_, name)| !of_any.contains(name.as_str()));
+        if undefined.iter().any(|(target, _)| target == ANY_TARGET) {
+            let all: HashSet<&str> = defined.iter().map(|(_, name)| name.as_str()).collect();
+            undefined.retain(|(target, name)| target != ANY_TARGET || !all.contains(name.as_str()));
+        }
+        Ok(Undefined { names: undefined })
     }
 
     fn of(&mut self, index: usize) -> Result<&[Symbol], Errors> {
@@ -82,13 +91,54 @@ impl<'i, 'a> CandidateSymbols<'i, 'a> {
             return Ok(unit.symbols()?);
         }
         if let std::collections::hash_map::Entry::Vacant(entry) = self.symbols.entry(index) {
-            entry.insert(of_code(&found.origin, found.image.image)?);
+            let symbols = match &found.rdc {
+                Some(rdc) => of_rdc(&found.origin, rdc)?,
+                None => of_code(&found.origin, found.image.image)?,
+            };
+            entry.insert(symbols);
         }
         Ok(&self.symbols[&index])
     }
 }
 
+/// Targets and names of undefined symbols. Units of nvcc are linked for every target and have [`ANY_TARGET`].
+struct Undefined {
+    names: HashSet<(String, String)>,
+}
+
+/// Stands for all targets.
+const ANY_TARGET: &str = "";
+
+impl Undefined {
+    fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Removes the references that a definition for this target resolves; returns whether there are any.
+    fn resolve(&mut self, target: &str, name: &str) -> bool {
+        let before = self.names.len();
+        if target == ANY_TARGET {
+            self.names.retain(|(_, undefined)| undefined != name);
+        } else {
+            self.names.remove(&(target.to_owned(), name.to_owned()));
+            self.names.remove(&(ANY_TARGET.to_owned(), name.to_owned()));
+        }
+        self.names.len() < before
+    }
+}
+
+/// The visible symbols of a unit of nvcc, read from machine code or else PTX. Only NVIDIA's linkers can read those of LTO-IR.
+fn of_rdc(origin: &Origin, rdc: &RdcImage<'_>) -> Result<Vec<Symbol>, Errors> {
+    let readable = |form: RdcForm| rdc.entries().iter().find(|entry| entry.form() == form);
+    let Some(entry) = readable(RdcForm::Cubin).or_else(|| readable(RdcForm::Ptx)) else { return Ok(Vec::new()) };
+    let offset = origin.offset.unwrap_or_default();
+    of_code(origin, entry.code().map_err(|error| damaged(&origin.file, offset, &error))?)
+}
+
 fn target_of(found: &FoundImage<'_>) -> String {
+    if found.rdc.is_some() {
+        return ANY_TARGET.to_owned();
+    }
     format!("{} {}", found.image.triple(), found.image.arch())
 }
 
@@ -103,7 +153,7 @@ fn of_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
     if ptx::is_ptx(bytes) {
         return Ok(of_ptx(bytes).symbols);
     }
-    if ltoir::version(bytes).is_some() {
+    if rdc_image::lto_ir_version(bytes).is_some() {
         // Only NVIDIA's linkers can read LTO-IR.
         return Ok(Vec::new());
     }

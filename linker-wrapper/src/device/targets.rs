@@ -4,6 +4,7 @@ use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 
 use crate::host::embedded_images::Origin;
+use crate::host::rdc_image::RdcImage;
 
 /// The device images that are linked for one GPU target.
 #[derive(Clone)]
@@ -46,6 +47,8 @@ pub struct DeviceImage<'a> {
     pub bytes: &'a [u8],
     /// The bitcode as a unit that is opened once, if it is bitcode.
     pub unit: Option<&'a Unit<'a>>,
+    /// The unit of nvcc whose code this is, if it is one.
+    pub rdc: Option<&'a RdcImage<'a>>,
 }
 
 /// The forms of device code that can be linked.
@@ -57,7 +60,7 @@ pub enum Code {
     Cubin,
     /// PTX.
     Ptx,
-    /// NVIDIA's LTO-IR.
+    /// NVIDIA's LTO-IR, as it is or as a fatbin with one entry.
     LtoIr,
 }
 

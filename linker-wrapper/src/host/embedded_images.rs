@@ -5,14 +5,17 @@ use std::fmt;
 
 use llvm_passes::bitcode;
 use llvm_passes::unit::Unit;
-use offload_bundle::host_object::{self, FileKind};
-use offload_bundle::offload_binary::{self, OffloadImage};
+use offload_bundle::FormatError;
+use offload_bundle::host_object::{self, FileKind, RdcObject, RdcRegistration, ReferenceLists};
+use offload_bundle::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
 use rayon::prelude::*;
 
+use crate::cli::device_options::CUDA_TRIPLE;
 use crate::diag::error::{Errors, collect};
 use crate::host::coff;
 use crate::host::error::{Error, damaged};
 use crate::host::input_files::{InputFile, InputFiles};
+use crate::host::rdc_image::RdcImage;
 use crate::sys::threads;
 
 /// So few files are looked through faster than threads start.
@@ -46,13 +49,37 @@ pub struct FoundImage<'a> {
     pub image: OffloadImage<'a>,
     /// The bitcode as a unit that is opened once, if it is bitcode.
     pub unit: Option<Unit<'a>>,
+    /// The entries of the fatbin, if nvcc compiled the unit; `image` then is that fatbin, and has no target.
+    pub rdc: Option<RdcImage<'a>>,
 }
 
 impl<'a> FoundImage<'a> {
     /// Opens nothing yet.
     pub fn new(input: usize, origin: Origin, image: OffloadImage<'a>) -> Self {
         let unit = bitcode::is_bitcode(image.image).then(|| Unit::new(origin.to_string(), image.image));
-        FoundImage { input, origin, image, unit }
+        FoundImage { input, origin, image, unit, rdc: None }
+    }
+
+    /// A unit of nvcc's relocatable device code.
+    ///
+    /// # Errors
+    /// A damaged fatbin.
+    fn of_rdc(
+        input: usize,
+        origin: Origin,
+        object: &RdcObject<'a>,
+        references: Option<ReferenceLists>,
+    ) -> Result<Self, FormatError> {
+        let image = OffloadImage {
+            image_kind: ImageKind::Fatbin,
+            offload_kinds: OffloadKinds::CUDA,
+            flags: 0,
+            strings: vec![("triple", CUDA_TRIPLE), ("arch", "")],
+            image: object.fatbin,
+            image_offset: object.offset,
+        };
+        let rdc = Some(RdcImage::new(object, references)?);
+        Ok(FoundImage { input, origin, image, unit: None, rdc })
     }
 }
 
@@ -69,7 +96,20 @@ pub fn find(inputs: &InputFiles) -> Result<Vec<FoundImage<'_>>, Errors> {
     } else {
         files.iter().enumerate().map(look).collect()
     };
-    Ok(collect(images)?.into_iter().flatten().collect())
+    let mut images: Vec<FoundImage<'_>> = collect(images)?.into_iter().flatten().collect();
+    remove_linked(inputs, &mut images);
+    Ok(images)
+}
+
+/// Removes the units of nvcc that another object of the link registers: the result of a device link that was made before, as in an
+/// archive whose device symbols are resolved. They stay a device program of their own.
+fn remove_linked(inputs: &InputFiles, images: &mut Vec<FoundImage<'_>>) {
+    if images.iter().all(|found| found.rdc.is_none()) {
+        return;
+    }
+    let objects = inputs.files().iter().filter(|file| file.kind == FileKind::ElfRelocatable);
+    let linked: HashSet<&str> = objects.flat_map(|file| host_object::linked_ids(inputs.bytes(file))).collect();
+    images.retain(|found| found.rdc.as_ref().is_none_or(|rdc| !linked.contains(rdc.id)));
 }
 
 fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Result<Vec<FoundImage<'a>>, Errors> {
@@ -87,7 +127,9 @@ fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Res
         FileKind::ElfRelocatable | FileKind::ElfExecutable => {
             let images = host_object::device_images(data).map_err(|error| damaged(&file.name, base, &error))?;
             let open = images.into_iter().filter(|device| !device.finished);
-            Ok(open.map(|device| found(Some(device.offset), device.image)).collect())
+            let mut images: Vec<_> = open.map(|device| found(Some(device.offset), device.image)).collect();
+            images.extend(rdc_images(index, file, data).map_err(|error| damaged(&file.name, base, &error))?);
+            Ok(images)
         }
         FileKind::Coff => coff::reject_device_code(&file.name, data, base).map(|()| Vec::new()),
         FileKind::Bitcode => {
@@ -105,6 +147,21 @@ fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Res
         // Shared libraries are linked already.
         _ => Ok(Vec::new()),
     }
+}
+
+/// The units of nvcc in an object that no device link has registered yet.
+fn rdc_images<'a>(index: usize, file: &InputFile, data: &'a [u8]) -> Result<Vec<FoundImage<'a>>, FormatError> {
+    let objects = host_object::rdc_objects(data)?;
+    // A unit that its own object registers has been linked; the device runtime is linked as a library.
+    let is_open = |object: &&RdcObject<'_>| {
+        object.registration != RdcRegistration::Defined
+            && host_object::module_name(object.id) != "cuda_device_runtime_cu"
+    };
+    let image = |object: &RdcObject<'a>| {
+        let origin = Origin { file: file.name.clone(), offset: Some(file.base() + object.offset) };
+        FoundImage::of_rdc(index, origin, object, ReferenceLists::of_object(data))
+    };
+    objects.iter().filter(is_open).map(image).collect()
 }
 
 /// The names of the kernels and variables that the host objects of the link register.

@@ -8,5 +8,6 @@ pub mod fatbin_section;
 pub mod host_linker;
 pub mod input_files;
 pub mod linker_script;
+pub mod rdc_image;
 pub mod registration_object;
 pub mod relocatable;

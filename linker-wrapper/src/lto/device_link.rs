@@ -4,12 +4,14 @@
 use llvm_passes::unit::Unit;
 use rayon::prelude::*;
 
+use crate::codegen::DeviceObject;
 use crate::device::compat_checks;
 use crate::device::targets::{DeviceImage, TargetImages};
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::{self, warn};
 use crate::diag::progress::Progress;
 use crate::lto::context::LtoContext;
+use crate::lto::input_objects;
 use crate::lto::join;
 use crate::lto::partition;
 use crate::lto::private_images::PrivateImages;
@@ -85,10 +87,19 @@ fn link_uncached<'a>(
     let (compiled, checked) = rayon::join(compile, || check(all, context));
     let (compiled, ()) = both(compiled, checked)?;
     let mut compiled = compiled.into_iter();
-    let partitions: Vec<(&PlannedTarget<'_>, Vec<CompiledPartition>)> =
-        planned.iter().map(|target| (target, compiled.by_ref().take(target.plan.partitions.len()).collect())).collect();
-    let join = |(target, partitions)| join::join(target, partitions, context);
-    collect(recorder.phase("joining", || partitions.into_par_iter().map(join).collect::<Vec<_>>()))
+    let of_target = |target| {
+        let (mut partitions, mut assembled) = (Vec::new(), Vec::new());
+        for done in compiled.by_ref().take(jobs_of(target).count()) {
+            match done {
+                Done::Partition(partition) => partitions.push(partition),
+                Done::Assembly(object) => assembled.push(object),
+            }
+        }
+        (target, partitions, assembled)
+    };
+    let targets: Vec<(&PlannedTarget<'_>, _, _)> = planned.iter().map(of_target).collect();
+    let join = |(target, partitions, assembled)| join::join(target, partitions, assembled, context);
+    collect(recorder.phase("joining", || targets.into_par_iter().map(join).collect::<Vec<_>>()))
 }
 
 /// Runs the compatibility checks and prints their warnings.
@@ -103,41 +114,74 @@ fn check(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<(), E
     Ok(())
 }
 
-/// One partition of a target, by its index.
+/// One step of a target's link that depends on no other.
 struct Job<'j> {
     target: &'j PlannedTarget<'j>,
-    partition: usize,
+    work: Work,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    /// A partition to compile, by its index.
+    Partition(usize),
+    /// An image of PTX to assemble, by its index.
+    Assembly(usize),
+}
+
+/// The result of a job.
+enum Done {
+    Partition(CompiledPartition),
+    Assembly(DeviceObject),
 }
 
 fn jobs_of<'j>(target: &'j PlannedTarget<'j>) -> impl Iterator<Item = Job<'j>> {
-    (0..target.plan.partitions.len()).map(move |partition| Job { target, partition })
+    let partitions = (0..target.plan.partitions.len()).map(Work::Partition);
+    let assemblies = input_objects::assemblies(target).into_iter().map(Work::Assembly);
+    partitions.chain(assemblies).map(move |work| Job { target, work })
 }
 
 impl Job<'_> {
-    /// Names the job by its first kernel, or by its target.
+    /// Names the job by its first kernel, or by its file or target.
     fn label(&self) -> String {
-        let kernels = &self.target.plan.partitions[self.partition].kernels;
-        kernels.first().cloned().unwrap_or_else(|| self.target.plan.arch.to_string())
+        match self.work {
+            Work::Partition(index) => {
+                let kernels = &self.target.plan.partitions[index].kernels;
+                kernels.first().cloned().unwrap_or_else(|| self.target.plan.arch.to_string())
+            }
+            Work::Assembly(place) => self.target.images.images[place].origin.file.clone(),
+        }
+    }
+
+    fn run(&self, context: &LtoContext<'_>) -> Result<Done, Errors> {
+        match self.work {
+            Work::Partition(index) => partition::compile(self.target, index, context).map(Done::Partition),
+            Work::Assembly(place) => input_objects::assemble(self.target, place, context).map(Done::Assembly),
+        }
     }
 }
 
 impl job_queue::Job for Job<'_> {
+    /// In instructions of LLVM.
     fn cost(&self) -> u64 {
-        self.target.plan.partitions[self.partition].instructions
+        match self.work {
+            Work::Partition(index) => self.target.plan.partitions[index].instructions,
+            // An instruction of LLVM becomes a line of PTX, of some thirty bytes.
+            Work::Assembly(place) => self.target.images.images[place].bytes.len() as u64 / 32,
+        }
     }
 
     fn is_one_of_many(&self) -> bool {
-        !self.target.plan.is_monolithic()
+        matches!(self.work, Work::Assembly(_)) || !self.target.plan.is_monolithic()
     }
 }
 
 /// Runs all jobs, with a progress line on a terminal.
-fn run_all(jobs: &[Job<'_>], context: &LtoContext<'_>) -> Result<Vec<CompiledPartition>, Errors> {
+fn run_all(jobs: &[Job<'_>], context: &LtoContext<'_>) -> Result<Vec<Done>, Errors> {
     let labels: Vec<(String, u64)> = jobs.iter().map(|job| (job.label(), job_queue::Job::cost(job))).collect();
     let progress = Progress::new(&labels);
     job_queue::longest_first(jobs, context.link.limit, |index, job| {
         progress.started(index);
-        let done = partition::compile(job.target, job.partition, context);
+        let done = job.run(context);
         progress.finished(index);
         done
     })

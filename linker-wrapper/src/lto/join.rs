@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use offload_bundle::arch::GpuArch;
-use offload_bundle::ptx::{self, DebugInfo};
+use offload_bundle::ptx;
 
-use crate::codegen::{DeviceObject, Form, PtxSource};
-use crate::device::targets::{Code, DeviceImage};
+use crate::codegen::DeviceObject;
 use crate::diag::error::{Errors, collect};
 use crate::lto::context::LtoContext;
+use crate::lto::input_objects;
 use crate::lto::partition;
 use crate::lto::products::{CompiledPartition, LinkedTarget};
 use crate::lto::target::PlannedTarget;
@@ -16,13 +16,14 @@ use crate::plan::image_policy::{Entry, ImageEntries};
 use crate::plan::target_link::TargetLink;
 use crate::profile::span;
 
-/// Joins the compiled partitions of a target.
+/// Joins the compiled partitions of a target, and the objects that were assembled from the PTX among its images.
 ///
 /// # Errors
 /// Errors of the backend's linker.
 pub fn join(
     target: &PlannedTarget<'_>,
     partitions: Vec<CompiledPartition>,
+    mut assembled: Vec<DeviceObject>,
     context: &LtoContext<'_>,
 ) -> Result<LinkedTarget, Errors> {
     let mut objects: BTreeMap<GpuArch, Vec<DeviceObject>> = BTreeMap::new();
@@ -34,9 +35,11 @@ pub fn join(
         linked.warnings.extend(partition.warnings);
         linked.diagnostics.extend(partition.diagnostics);
     }
+    linked.diagnostics.extend(assembled.iter().flat_map(|object| object.diagnostics.clone()));
     let joined = target.plan.sass.iter().map(|arch| {
         let objects = objects.remove(arch).unwrap_or_default();
-        Ok((*arch, join_objects(target, *arch, objects, context)?))
+        let assembled = if *arch == target.plan.arch { std::mem::take(&mut assembled) } else { Vec::new() };
+        Ok((*arch, join_objects(target, *arch, objects, assembled, context)?))
     });
     linked.sass = collect(joined)?;
     let mut not_joined = Vec::new();
@@ -48,6 +51,9 @@ pub fn join(
     }
     if !not_joined.is_empty() {
         linked.ptx.extend(monolithic_ptx(target, &not_joined, context)?);
+    }
+    if target.plan.partitions.is_empty() {
+        linked.ptx = collect(target.plan.ptx.iter().map(|arch| Ok((*arch, link_ptx(target, *arch, context)?))))?;
     }
     for (arch, text) in &linked.ptx {
         context.temp_files().keep(&format!("{}.ptx", arch.virtual_name()), || text.clone())?;
@@ -61,15 +67,11 @@ fn join_objects(
     target: &PlannedTarget<'_>,
     arch: GpuArch,
     compiled: Vec<DeviceObject>,
+    assembled: Vec<DeviceObject>,
     context: &LtoContext<'_>,
 ) -> Result<Vec<u8>, Errors> {
     let TargetLink { needs, device_library, arch: own, .. } = &target.plan;
-    let mut objects = Vec::new();
-    // Objects that were compiled for the target cannot be linked with code that is generated for another target.
-    let images = target.images.images.iter().enumerate().filter(|_| arch == *own);
-    for (place, image) in images.filter(|(_, image)| image.code != Code::Bitcode) {
-        objects.push(input_object(target, image, place, context)?);
-    }
+    let mut objects = input_objects::all(target, arch, assembled, context)?;
     objects.extend(compiled);
     if let Some(library) = device_library {
         let path = context.temp_files().write(&format!("{own}.library.cubin"), &library.cubin)?;
@@ -82,33 +84,27 @@ fn join_objects(
         return Ok(std::mem::take(&mut only.bytes));
     }
     let _joining = span::traced("nvlink", || arch.to_string());
-    context.backends.choose(needs)?.link_all(arch, &objects, context.temp_files())
+    context.backends.choose(needs)?.link_all(
+        arch,
+        &objects,
+        context.libraries.device_runtime_path(),
+        context.temp_files(),
+    )
 }
 
-/// Prepares an image that is not bitcode for the link. A single cubin is used as it is.
-fn input_object(
-    target: &PlannedTarget<'_>,
-    image: &DeviceImage<'_>,
-    place: usize,
-    context: &LtoContext<'_>,
-) -> Result<DeviceObject, Errors> {
-    let TargetLink { needs, arch, .. } = &target.plan;
-    let (name, file) = (image.origin.to_string(), image.file_name(*arch, place));
-    if image.code == Code::Ptx {
-        // The padding that CUDA's containers put behind the text is not part of it.
-        let text = image.bytes.trim_ascii_end();
-        let text = text.strip_suffix(b"\0").unwrap_or(text);
-        let input = context.temp_files().write(&file, text)?;
-        let (debug_info, relocatable) = (DebugInfo::of(text), needs.joins);
-        let _assembling = span::traced("ptxas", || input.display().to_string());
-        let source = PtxSource { arch: *arch, input, debug_info, relocatable, name };
-        return context.backends.choose(needs)?.assemble(source, context.temp_files());
+/// Links LTO-IR to PTX for the image.
+fn link_ptx(target: &PlannedTarget<'_>, arch: GpuArch, context: &LtoContext<'_>) -> Result<Vec<u8>, Errors> {
+    let objects = input_objects::all(target, target.plan.arch, Vec::new(), context)?;
+    let _linking = span::traced("nvlink", || arch.virtual_name());
+    let codegen = context.backends.choose(&target.plan.needs)?;
+    let text = codegen.link_ptx(arch, &objects, context.libraries.device_runtime_path(), context.temp_files())?;
+    if context.is_dry_run() {
+        return Ok(text);
     }
-    let form = if image.code == Code::LtoIr { Form::LtoIr } else { Form::Cubin };
-    let unlinked = needs.joins || form == Form::LtoIr;
-    let path =
-        if unlinked { context.temp_files().write(&file, image.bytes)? } else { context.temp_files().file(&file) };
-    Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, image.bytes.to_vec(), unlinked) })
+    match context.link.request.options.ptx_version {
+        Some(version) => Ok(ptx::with_version(&text, version).unwrap_or(text)),
+        None => codegen.lower_version(text, arch, &format!("{arch}.linked"), context.temp_files()),
+    }
 }
 
 /// Joins the PTX modules of all partitions into one. Returns `None` if they carry full debug information: such modules cannot be

@@ -12,6 +12,7 @@ pub mod cuda_libraries;
 pub mod culprit;
 pub mod device_link;
 pub mod error;
+pub mod input_objects;
 pub mod join;
 pub mod llvm_warnings;
 pub mod partition;

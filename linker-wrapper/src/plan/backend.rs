@@ -148,6 +148,7 @@ impl Abilities<'_> {
         let reasons: Vec<String> = rejected.iter().map(|rejected| rejected.reason.text(rejected.backend)).collect();
         match (reasons.is_empty(), self.needs.has_ptx()) {
             (false, _) => reasons.join("; "),
+            (true, _) if self.needs.lto_ir.is_some() => "it links LTO-IR with NVIDIA's optimizer".to_owned(),
             (true, true) => "it can do the whole link and needs no driver".to_owned(),
             (true, false) => "only machine code has to be linked".to_owned(),
         }
@@ -179,14 +180,34 @@ impl Abilities<'_> {
 
     /// As [`Abilities::unsupported`]. A ptxas that exists and does not work is an error; it is never silently replaced.
     fn unsupported_by_toolkit(&self) -> Result<Option<Unsupported>, Errors> {
+        if let Some(reason) = self.unsupported_lto_by_toolkit()? {
+            return Ok(Some(reason));
+        }
         let assembler = match self.facts_of_ptxas()? {
-            _ if self.needs.lto_ir.is_some() => Some(Unsupported::NoLtoIr),
             Assembler::NotNeeded => None,
             Assembler::Absent(reason) => Some(Unsupported::Absent(reason)),
             Assembler::Release(release) => self.unsupported_version(release, true),
         };
         let no_nvlink = || (self.needs.joins && self.facts.nvlink.is_err()).then_some(Unsupported::NoNvlink);
         Ok(assembler.or_else(no_nvlink))
+    }
+
+    /// nvlink reads LTO-IR if it finds NVIDIA's optimizer, of the release that its ptxas has.
+    fn unsupported_lto_by_toolkit(&self) -> Result<Option<Unsupported>, Errors> {
+        let Some(version) = self.needs.lto_ir else { return Ok(None) };
+        if !self.needs.lto {
+            return Ok(Some(Unsupported::LtoOff));
+        }
+        if self.facts.nvlink.is_err() || self.facts.nvvm.is_err() || self.facts.ptxas_path.is_err() {
+            return Ok(Some(Unsupported::NoLtoIr));
+        }
+        let release = self.facts.ptxas.as_ref().map_err(Clone::clone)?.release;
+        Ok(self.newer_lto_ir(version, release))
+    }
+
+    fn newer_lto_ir(&self, version: LtoIrVersion, release: CudaRelease) -> Option<Unsupported> {
+        let known = self.targets.lto_ir(release).filter(|known| version > *known)?;
+        Some(Unsupported::LtoIrNewer { version, known, release })
     }
 
     fn facts_of_ptxas(&self) -> Result<Assembler, Errors> {
@@ -208,13 +229,8 @@ impl Abilities<'_> {
             return Some(Unsupported::LtoOff);
         }
         let release = library.release?;
-        if let Some(version) = self.needs.lto_ir {
-            let known = self.targets.lto_ir(release).filter(|known| version > *known);
-            if let Some(known) = known {
-                return Some(Unsupported::LtoIrNewer { version, known, release });
-            }
-        }
-        self.unsupported_version(release, true)
+        let newer = self.needs.lto_ir.and_then(|version| self.newer_lto_ir(version, release));
+        newer.or_else(|| self.unsupported_version(release, true))
     }
 
     fn unsupported_by_driver(&self) -> Option<Unsupported> {

@@ -23,7 +23,7 @@ const DRIVERS: [Option<Option<CudaRelease>>; 4] =
     [None, Some(None), Some(Some(CudaRelease::new(12, 4))), Some(Some(CudaRelease::new(13, 0)))];
 
 const fn toolkit(ptxas: Option<CudaRelease>, nvlink: bool) -> KnownTools {
-    KnownTools { ptxas, nvlink, nvjitlink: None, driver: None }
+    KnownTools { ptxas, nvlink, nvvm: false, nvjitlink: None, driver: None }
 }
 
 fn needs(kind: &str) -> CodegenNeeds {
@@ -140,6 +140,19 @@ fn a_toolkit_that_supports_the_link_is_always_preferred() {
 }
 
 #[test]
+fn nvlink_links_lto_ir_if_it_has_its_optimizer() {
+    let complete = KnownTools { nvvm: true, nvjitlink: Some(CudaRelease::new(13, 0)), ..TOOLKIT };
+    assert_eq!(letter(&needs("lto-ir 13.0"), complete, BackendChoice::Auto), 'p');
+    assert_eq!(letter(&needs("mixed, lto-ir 12.9"), complete, BackendChoice::Auto), 'p');
+    let older = KnownTools { ptxas: Some(CudaRelease::new(12, 9)), ..complete };
+    assert_eq!(letter(&needs("lto-ir 13.0"), older, BackendChoice::Auto), 'n');
+    let off = CodegenNeeds { lto: false, ..needs("lto-ir 13.0") };
+    assert_eq!(letter(&off, complete, BackendChoice::Auto), '-');
+    let without_ptxas = KnownTools { ptxas: None, ..complete };
+    assert_eq!(letter(&needs("lto-ir 13.0"), without_ptxas, BackendChoice::Auto), 'n');
+}
+
+#[test]
 fn the_choice_depends_on_the_target() {
     let of = |major, minor| Some(CudaRelease::new(major, minor));
     for (arch, ptxas, nvjitlink, driver, expected) in [
@@ -152,7 +165,7 @@ fn the_choice_depends_on_the_target() {
         ("sm_70", of(13, 0), of(13, 0), None, '-'),
     ] {
         let needs = CodegenNeeds { arch: arch.parse().unwrap(), ..needs("bitcode") };
-        let tools = KnownTools { ptxas, nvlink: true, nvjitlink, driver };
+        let tools = KnownTools { ptxas, nvlink: true, nvvm: false, nvjitlink, driver };
         assert_eq!(letter(&needs, tools, BackendChoice::Auto), expected, "{arch} {tools:?}");
     }
 }

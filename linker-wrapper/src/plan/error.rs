@@ -56,6 +56,8 @@ pub enum NoSource {
     Incompatible { arch: GpuArch, linked: Vec<GpuArch> },
     /// Some of the target's code is not IR but of the form `code`, from these files.
     NotIr { target: GpuArch, code: Code, files: Vec<String> },
+    /// These files of nvcc have no PTX that can be compiled for the architecture.
+    UnitsWithoutPtx { arch: GpuArch, files: Vec<String> },
 }
 
 impl fmt::Display for NoSource {
@@ -73,6 +75,12 @@ impl fmt::Display for NoSource {
                 "the code for {target} comes as {} from {}; compile with -foffload-lto",
                 code.name(),
                 recorded_ptx_flags::shown(files)
+            ),
+            NoSource::UnitsWithoutPtx { arch, files } => write!(
+                formatter,
+                "there is no PTX for it in {}; compile with -gencode arch={name},code={name} too",
+                recorded_ptx_flags::shown(files),
+                name = arch.virtual_name()
             ),
         }
     }

@@ -8,7 +8,7 @@ use offload_bundle::arch::{ArchFeature, GpuArch};
 
 use crate::cli::values::{PtxPolicy, SassPolicy};
 use crate::device::recorded_ptx_flags::{self, RecordedFlags};
-use crate::device::targets::{Code, TargetImages};
+use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::plan::error::{Error, NoSource};
 
@@ -69,7 +69,8 @@ pub fn ptx(
         PtxPolicy::Objects | PtxPolicy::Line => archs.iter().copied().filter(is_recorded).collect(),
     };
     let mut warnings = check_flags(policy, &archs, files)?;
-    let entries = entries(requested, |arch| match source(arch, targets).and_then(ir_of) {
+    let source = |arch| source(arch, targets).and_then(|target| ptx_source(arch, target));
+    let entries = entries(requested, |arch| match source(arch) {
         // A recorded flag is only a request, which clang itself ignores for machine code.
         Err(reason) if *policy == PtxPolicy::Objects => {
             let name = arch.virtual_name();
@@ -77,7 +78,7 @@ pub fn ptx(
             Ok(None)
         }
         Err(reason) => Err(Error::Ptx { arch, reason }),
-        Ok(from) => Ok(Some(from)),
+        Ok(from) => Ok(from),
     })?;
     Ok((entries, warnings))
 }
@@ -156,12 +157,34 @@ fn source<'t, 'a>(arch: GpuArch, targets: &'t [TargetImages<'a>]) -> Result<&'t 
     best.ok_or_else(|| NoSource::Incompatible { arch, linked: linked() })
 }
 
+/// Returns the target if PTX for `arch` can be generated from its code. Units of nvcc bring their own PTX, which the driver links with
+/// that of the rest, so that all of them must have some; of LTO-IR alone, a linker generates it. Returns `None` if the units' own PTX is
+/// all that there is.
+fn ptx_source(arch: GpuArch, target: &TargetImages<'_>) -> Result<Option<GpuArch>, NoSource> {
+    let (units, others): (Vec<_>, Vec<_>) = target.images.iter().partition(|image| image.rdc.is_some());
+    if let Some(first) = others.iter().find(|image| image.code != Code::Bitcode) {
+        return Err(not_ir(target.arch, first.code, others.iter().filter(|image| image.code != Code::Bitcode)));
+    }
+    let without_ptx = || units.iter().filter(|image| !image.rdc.is_some_and(|rdc| rdc.has_ptx_for(arch)));
+    match without_ptx().next() {
+        None => Ok((!others.is_empty()).then_some(target.arch)),
+        Some(_) if others.is_empty() && units.iter().all(|image| image.code == Code::LtoIr) => Ok(Some(target.arch)),
+        Some(_) => Err(NoSource::UnitsWithoutPtx {
+            arch,
+            files: without_ptx().map(|image| image.origin.file.clone()).collect(),
+        }),
+    }
+}
+
+fn not_ir<'i>(target: GpuArch, code: Code, images: impl Iterator<Item = &'i &'i DeviceImage<'i>>) -> NoSource {
+    NoSource::NotIr { target, code, files: images.map(|image| image.origin.file.clone()).collect() }
+}
+
 /// Returns the target if all its code is IR.
 fn ir_of(target: &TargetImages<'_>) -> Result<GpuArch, NoSource> {
     let other: Vec<_> = target.images.iter().filter(|image| image.code != Code::Bitcode).collect();
     let Some(first) = other.first() else { return Ok(target.arch) };
-    let files = other.iter().map(|image| image.origin.file.clone()).collect();
-    Err(NoSource::NotIr { target: target.arch, code: first.code, files })
+    Err(not_ir(target.arch, first.code, other.iter()))
 }
 
 #[cfg(test)]
@@ -174,7 +197,7 @@ mod tests {
         let origin = Origin { file: "a.o".into(), offset: Some(64) };
         TargetImages {
             arch: arch.parse().unwrap(),
-            images: vec![DeviceImage { origin, from_host: true, code, bytes: b"", unit: None }],
+            images: vec![DeviceImage { origin, from_host: true, code, bytes: b"", unit: None, rdc: None }],
         }
     }
 

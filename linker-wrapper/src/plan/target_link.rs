@@ -8,13 +8,14 @@ use llvm_passes::reference_graph::ReferenceGraph;
 use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
 use llvm_passes::symbols::SymbolKind;
 use offload_bundle::arch::GpuArch;
-use offload_bundle::{cubin, ltoir, ptx};
+use offload_bundle::{cubin, ptx};
 
 use crate::cli::device_options::DeviceOptions;
 use crate::device::cudadevrt::DeviceLibrary;
 use crate::device::symbol_errors;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
+use crate::host::rdc_image;
 use crate::plan::backend::CodegenNeeds;
 use crate::plan::error::Error;
 use crate::plan::image_policy::ImageEntries;
@@ -220,7 +221,7 @@ pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, option
     CodegenNeeds {
         bitcode: partitions > 0,
         ptx: target.of_code(Code::Ptx).filter_map(|(_, image)| ptx::version(image.bytes)).max(),
-        lto_ir: target.of_code(Code::LtoIr).filter_map(|(_, image)| ltoir::version(image.bytes)).max(),
+        lto_ir: target.of_code(Code::LtoIr).filter_map(|(_, image)| rdc_image::lto_ir_version(image.bytes)).max(),
         joins: others + partitions + usize::from(library) > 1
             || !options.nvlink_arguments.is_empty()
             // The driver does not run a relocatable cubin.

@@ -15,7 +15,7 @@ use crate::cli::values::{Part, PtxPolicy};
 use crate::codegen::Backends;
 use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
-use crate::device::{cudadevrt, device_files, recorded_ptx_flags};
+use crate::device::{cudadevrt, device_files, rdc_targets, recorded_ptx_flags};
 use crate::diag::error::{Errors, both};
 use crate::diag::messages::{self, warn};
 use crate::host::embedded_images::FoundImage;
@@ -86,6 +86,9 @@ impl<'a> CudaLink<'a> {
     fn plan(setup: &Setup<'a>) -> Result<Self, Errors> {
         let Request { options, device, .. } = setup.request;
         let (targets, mut warnings) = setup.line_code.add_to(group(&setup.images)?, &device.roots)?;
+        let units = rdc_targets::units(&setup.images);
+        let (targets, left_out) = rdc_targets::add_to(targets, &units, &options.sass_policy, device.lto)?;
+        warnings.extend(left_out);
         warnings.extend(device.unknown.iter().map(|word| format!("{word} has no effect on this device link")));
         let flags = match options.ptx_policy {
             PtxPolicy::Line => recorded_ptx_flags::of_link_line(&options.include_ptx),
@@ -94,7 +97,9 @@ impl<'a> CudaLink<'a> {
         let sass = image_policy::sass(&options.sass_policy, &targets);
         let (sass, (ptx, notes)) = both(sass, image_policy::ptx(&options.ptx_policy, &targets, &flags))?;
         warnings.extend(notes);
-        if sass.is_empty() && ptx.is_empty() {
+        // Without machine code in the image, the driver links the PTX of nvcc's units at run time.
+        let has_own_ptx = !units.is_empty() && units.iter().all(|(_, rdc)| rdc.has_ptx());
+        if sass.is_empty() && ptx.is_empty() && !has_own_ptx {
             return Err(Error::EmptyImage.into());
         }
         Ok(CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, warnings })
@@ -227,7 +232,7 @@ fn bundle<'p>(parts: &Parts<'p>, linked: Linked<'_>, context: &LinkContext<'_>) 
 fn group<'a>(images: &[&'a FoundImage<'a>]) -> Result<Vec<TargetImages<'a>>, Errors> {
     let mut targets: BTreeMap<GpuArch, Vec<DeviceImage<'a>>> = BTreeMap::new();
     let mut errors = Errors::default();
-    for found in images {
+    for found in images.iter().filter(|found| found.rdc.is_none()) {
         match classify(found) {
             Ok((arch, image)) => targets.entry(arch).or_default().push(image),
             Err(error) => errors.extend(error),
@@ -250,7 +255,7 @@ fn classify<'a>(found: &'a FoundImage<'a>) -> Result<(GpuArch, DeviceImage<'a>),
         _ => return Err(Error::UnknownForm { name: origin.to_string(), arch, kind: image.image_kind }),
     };
     let unit = found.unit.as_ref();
-    Ok((arch, DeviceImage { origin: origin.clone(), from_host: true, code, bytes: image.image, unit }))
+    Ok((arch, DeviceImage { origin: origin.clone(), from_host: true, code, bytes: image.image, unit, rdc: None }))
 }
 
 /// PTX becomes machine code for its own target and for later ones.

@@ -22,6 +22,11 @@ pub enum Error {
     )]
     NoNvlink { ptxas: Option<PathBuf> },
     #[error(
+        "{library} not found in the folder nvvm beside {nvlink}: nvlink links LTO-IR with it; install the whole CUDA toolkit, or \
+         choose --offload-backend=nvjitlink"
+    )]
+    NoNvvm { nvlink: PathBuf, library: &'static str },
+    #[error(
         "{} not found{}: {}; install it or name it with {}<file>",
         .part.name(), place(" in", .root.as_deref()), .part.purpose(), .part.option()
     )]

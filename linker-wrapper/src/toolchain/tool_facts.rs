@@ -30,6 +30,8 @@ pub struct ToolFacts {
     pub ptxas: Fact<Ptxas>,
     /// Where nvlink is.
     pub nvlink: Fact<PathBuf>,
+    /// The folder of the optimizer that nvlink loads for LTO-IR.
+    pub nvvm: Fact<PathBuf>,
     /// libnvJitLink, which can be loaded.
     pub nvjitlink: Fact<LibraryFacts>,
     /// The CUDA driver, which can be loaded. A build container has none.
@@ -53,6 +55,7 @@ impl ToolFacts {
             ptxas_path: fact(tools, |tools| Ok(tools.toolchain().part(Part::Ptxas)?.path)),
             ptxas: fact(tools, |tools| tools.ptxas().cloned()),
             nvlink: fact(tools, Tools::nvlink),
+            nvvm: fact(tools, Tools::nvvm),
             nvjitlink: fact(tools, nvjitlink),
             driver: fact(tools, driver),
             named: tools.toolchain().named_parts().clone(),
@@ -76,6 +79,8 @@ pub mod testing {
     pub struct KnownTools {
         pub ptxas: Option<CudaRelease>,
         pub nvlink: bool,
+        /// nvlink has its optimizer.
+        pub nvvm: bool,
         pub nvjitlink: Option<CudaRelease>,
         /// The driver, with the release that it reports.
         pub driver: Option<Option<CudaRelease>>,
@@ -94,6 +99,7 @@ pub mod testing {
                 ptxas_path: known("ptxas", self.ptxas.map(|_| "ptxas".into())),
                 ptxas: known("ptxas", self.ptxas.map(ptxas)),
                 nvlink: known("nvlink", self.nvlink.then(|| "nvlink".into())),
+                nvvm: known("libnvvm", self.nvvm.then(|| "nvvm".into())),
                 nvjitlink: known("nvJitLink", self.nvjitlink.map(|release| library("libnvJitLink.so", Some(release)))),
                 driver: known("driver", self.driver.map(|release| library("libcuda.so.1", release))),
                 named: NamedParts::default(),

@@ -6,8 +6,12 @@ use std::sync::OnceLock;
 use crate::cli::values::Part;
 use crate::diag::error::Errors;
 use crate::toolchain::Toolchain;
+use crate::toolchain::error::Error;
 use crate::toolchain::libraries::{CudaDriver, NvJitLink};
 use crate::toolchain::ptxas::{self, Ptxas};
+
+/// NVIDIA's optimizer in its folder.
+const NVVM: &str = "lib64/libnvvm.so";
 
 /// Programs and libraries that generate code.
 pub struct Tools {
@@ -43,6 +47,18 @@ impl Tools {
     /// It was not found.
     pub fn nvlink(&self) -> Result<PathBuf, Errors> {
         self.toolchain.part(Part::Nvlink).map(|part| part.path)
+    }
+
+    /// The folder of NVIDIA's optimizer, which nvlink loads for LTO-IR.
+    ///
+    /// # Errors
+    /// There is none beside nvlink.
+    pub fn nvvm(&self) -> Result<PathBuf, Errors> {
+        let nvlink = self.nvlink()?;
+        let real = nvlink.canonicalize().unwrap_or_else(|_| nvlink.clone());
+        let candidates = [&nvlink, &real].into_iter().filter_map(|path| Some(path.parent()?.parent()?.join("nvvm")));
+        let found = candidates.into_iter().find(|folder| folder.join(NVVM).is_file());
+        found.ok_or_else(|| Error::NoNvvm { nvlink, library: NVVM }.into())
     }
 
     /// libnvJitLink, loaded.

@@ -13,11 +13,11 @@ use object::{File, ObjectKind};
 use super::section;
 use crate::bytes::{u32_at, u64_at};
 
-const MODULE_IDS: &[u8] = b"__nv_module_id";
-const WRAPPERS: &str = ".nvFatBinSegment";
-const WRAPPER_SIZE: u64 = 24;
+pub(super) const MODULE_IDS: &[u8] = b"__nv_module_id";
+pub(super) const WRAPPERS: &str = ".nvFatBinSegment";
+pub(super) const WRAPPER_SIZE: u64 = 24;
 /// `__fatBinC_Wrapper_t::magic`.
-const WRAPPER_MAGIC: u32 = 0x4662_43b1;
+pub(super) const WRAPPER_MAGIC: u32 = 0x4662_43b1;
 /// `__fatBinC_Wrapper_t::version` of a device link.
 const LINKED: u32 = 2;
 
@@ -48,6 +48,14 @@ pub(crate) fn module_ids(elf: &[u8]) -> Vec<ModuleId<'_>> {
     words.filter(|word| !word.is_empty()).map(module_id).collect()
 }
 
+/// The ids of the objects that the device links in an ELF file register.
+pub fn linked_ids(elf: &[u8]) -> impl Iterator<Item = &str> {
+    module_ids(elf).into_iter().filter_map(|id| match id {
+        ModuleId::Registered(id) => Some(id),
+        _ => None,
+    })
+}
+
 fn module_id(word: &str) -> ModuleId<'_> {
     match word.strip_prefix("def ") {
         Some(id) => ModuleId::Registered(id),
@@ -57,7 +65,7 @@ fn module_id(word: &str) -> ModuleId<'_> {
 }
 
 /// The name of the source file in an id: `a_cu` of `_c775ddbe_4_a_cu_45f7178e`, where 4 is its length.
-pub(crate) fn module_name(id: &str) -> &str {
+pub fn module_name(id: &str) -> &str {
     let name = || {
         let (_, rest) = id.strip_prefix('_')?.split_once('_')?;
         let (length, rest) = rest.split_once('_')?;

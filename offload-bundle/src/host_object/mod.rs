@@ -14,11 +14,13 @@ mod entries;
 mod host_references;
 mod kernel_stubs;
 mod rdc_objects;
+mod rdc_writer;
 mod symbols;
 
 pub use crate::file_kind::{FileKind, file_kind};
 pub use carriers::{Carrier, CarrierKind, carriers};
-pub(crate) use device_links::{ModuleId, module_ids, module_name, wrappers};
+pub(crate) use device_links::{ModuleId, module_ids, wrappers};
+pub use device_links::{linked_ids, module_name};
 pub(crate) use entries::offload_entry_count;
 pub use entries::{HostEntry, offload_entries, registration_symbol};
 pub use host_references::{HostReferences, host_references};
@@ -26,6 +28,7 @@ pub use kernel_stubs::{StubAlias, stub_aliases};
 pub use rdc_objects::{
     CLANG_ID_PREFIX, REGISTER_PREFIX, RdcObject, RdcRegistration, WRAPPER_PREFIX, rdc_objects, registered_id,
 };
+pub use rdc_writer::{REFERENCE_SECTIONS, ReferenceLists, write_rdc_object};
 pub use symbols::{HostSymbol, host_symbols};
 
 /// `SHT_LLVM_OFFLOADING` of LLVM's `BinaryFormat/ELF.h`: the section holds offload binaries.

@@ -10,6 +10,7 @@ use object::read::{Object, ObjectSection, ObjectSymbol, Relocation, RelocationTa
 use object::{File, ObjectKind, SectionIndex};
 
 use super::Section;
+use super::device_links::MODULE_IDS;
 use crate::FormatError;
 use crate::bytes::utf8;
 use crate::fatbin;
@@ -71,6 +72,10 @@ pub fn rdc_objects(elf: &[u8]) -> Result<Vec<RdcObject<'_>>, FormatError> {
     let headers = super::sections(elf)?;
     let is_carrier = |section: &&Section<'_>| section.name == FATBINS.as_bytes();
     let carriers: Vec<&Section<'_>> = headers.iter().filter(is_carrier).collect();
+    // Most objects are none of nvcc's: their symbols are not read.
+    if carriers.is_empty() && !headers.iter().any(|section| section.name == MODULE_IDS) {
+        return Ok(Vec::new());
+    }
     let file = File::parse(elf).map_err(|e| FormatError::parser(0, "damaged ELF file", e))?;
     if file.kind() != ObjectKind::Relocatable {
         return Ok(Vec::new());

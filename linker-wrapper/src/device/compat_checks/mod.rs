@@ -212,6 +212,7 @@ mod tests {
             code: Code::Cubin,
             bytes: b"",
             unit: None,
+            rdc: None,
         };
         TargetImages { arch: arch.parse().unwrap(), images: files.iter().map(image).collect() }
     }

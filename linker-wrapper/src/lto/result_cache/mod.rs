@@ -89,6 +89,15 @@ pub struct CachedPartition {
     pub diagnostics: Vec<String>,
 }
 
+/// A relocatable or finished cubin that ptxas assembled from PTX among the images.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CachedAssembly {
+    /// The cubin.
+    pub cubin: Vec<u8>,
+    /// Messages of ptxas.
+    pub diagnostics: Vec<String>,
+}
+
 /// A linked target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CachedTarget {
@@ -205,6 +214,21 @@ impl ResultCache {
             .flatten()
     }
 
+    /// Returns the key of what ptxas makes of PTX among the images.
+    pub fn assembly_key(&self, text: &[u8], arch: GpuArch, relocatable: bool, inputs: &KeyInputs<'_>) -> Option<Key> {
+        self.cache.as_ref()?;
+        let KnownTools { tools, .. } = self.tools(inputs)?;
+        let options = inputs.link.request.device;
+        let key = self
+            .key("assembly")?
+            .field("text", text)
+            .field("arch", arch.to_string().as_bytes())
+            .field("relocatable", &[u8::from(relocatable)])
+            .field("options", options_text(options).as_bytes())
+            .field("ptxas", &tools.ptxas);
+        self.is_complete(Step::Compile, options).then(|| key.finish())
+    }
+
     /// Returns the key of a linked target.
     pub fn target_key(&self, target: &TargetImages<'_>, inputs: &KeyInputs<'_>) -> Option<Key> {
         let key = self.key("target")?;
@@ -221,7 +245,9 @@ impl ResultCache {
         }
         let hash = |image: &DeviceImage<'_>| {
             let content = image.unit.map_or_else(|| blake3::hash(image.bytes), Unit::content_hash);
-            [image.code.ending().as_bytes(), content.as_bytes()].concat()
+            let references = image.rdc.map(|rdc| blake3::hash(&rdc.reference_bytes()));
+            let references = references.as_ref().map_or(&[][..], |hash| hash.as_bytes());
+            [image.code.ending().as_bytes(), content.as_bytes(), references].concat()
         };
         let images: Vec<Vec<u8>> = target.images.par_iter().map(hash).collect();
         let fields = TargetFields {

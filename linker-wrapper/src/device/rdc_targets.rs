@@ -1,0 +1,125 @@
+//! Decides for which targets units of nvcc are linked, and takes the code of each unit for each of them.
+//!
+//! A unit comes with several entries; like nvlink, a target takes one of them: see [`RdcImage::entry_for`].
+
+use std::collections::BTreeSet;
+
+use offload_bundle::arch::GpuArch;
+
+use crate::cli::values::SassPolicy;
+use crate::device::error::Error;
+use crate::device::targets::{Code, DeviceImage, TargetImages};
+use crate::diag::error::{Errors, collect};
+use crate::host::embedded_images::FoundImage;
+use crate::host::error::damaged;
+use crate::host::rdc_image::{RdcEntry, RdcForm, RdcImage};
+
+/// A unit of nvcc with its place in the link.
+type Unit<'a> = (&'a FoundImage<'a>, &'a RdcImage<'a>);
+
+/// The units of nvcc among the images, in link order.
+pub fn units<'a>(images: &[&'a FoundImage<'a>]) -> Vec<Unit<'a>> {
+    images.iter().filter_map(|found| Some((*found, found.rdc.as_ref()?))).collect()
+}
+
+/// Adds the code of the units to the targets of clang's code, or to targets of their own if there is none of clang's. By default, these
+/// are the targets for which every unit has code; warnings name the others. `lto` is whether LTO-IR may be linked.
+///
+/// # Errors
+/// No target for which all units have code. A unit without code for a target that the user requests. Damaged code.
+pub fn add_to<'a>(
+    targets: Vec<TargetImages<'a>>,
+    units: &[Unit<'a>],
+    policy: &SassPolicy,
+    lto: bool,
+) -> Result<(Vec<TargetImages<'a>>, Vec<String>), Errors> {
+    if units.is_empty() {
+        return Ok((targets, Vec::new()));
+    }
+    let (archs, warnings) = choose(&targets, units, policy, lto)?;
+    let mut targets: Vec<_> = targets.into_iter().filter(|target| archs.contains(&target.arch)).collect();
+    for arch in &archs {
+        if !targets.iter().any(|target| target.arch == *arch) {
+            targets.push(TargetImages { arch: *arch, images: Vec::new() });
+        }
+    }
+    targets.sort_by_key(|target| std::cmp::Reverse(target.arch));
+    for target in &mut targets {
+        let images = units.iter().map(|unit| image(unit, target.arch, lto));
+        target.images.extend(collect(images)?);
+    }
+    Ok((targets, warnings))
+}
+
+/// Chooses the targets.
+fn choose(
+    targets: &[TargetImages<'_>],
+    units: &[Unit<'_>],
+    policy: &SassPolicy,
+    lto: bool,
+) -> Result<(BTreeSet<GpuArch>, Vec<String>), Errors> {
+    let of_clang: BTreeSet<GpuArch> = targets.iter().map(|target| target.arch).collect();
+    if let SassPolicy::List(list) = policy {
+        let requested: BTreeSet<GpuArch> = list.iter().copied().collect();
+        let lacking =
+            requested.iter().flat_map(|arch| lacking(units, *arch, lto).map(|unit| no_code(unit, *arch, lto)));
+        let other = requested.iter().filter(|arch| !of_clang.is_empty() && !of_clang.contains(arch));
+        let other = other.map(|arch| Error::NotOfClang { arch: *arch, linked: of_clang.iter().copied().collect() });
+        return lacking.chain(other).collect::<Errors>().or((requested, Vec::new()));
+    }
+    let candidates = if of_clang.is_empty() { candidates(units, lto) } else { of_clang };
+    let (common, dropped): (BTreeSet<_>, BTreeSet<_>) =
+        candidates.into_iter().partition(|arch| lacking(units, *arch, lto).next().is_none());
+    let explained = |arch: &GpuArch| lacking(units, *arch, lto).next().map(|unit| no_code(unit, *arch, lto));
+    if common.is_empty() {
+        let errors: Errors = dropped.iter().filter_map(explained).collect();
+        let nothing = units
+            .iter()
+            .filter(|(_, rdc)| rdc.entries().is_empty())
+            .map(|(found, rdc)| Error::NoRdcCode { file: found.origin.file.clone(), has: rdc.described() });
+        return Err(errors.or(()).err().unwrap_or_else(|| nothing.collect()));
+    }
+    let linked: Vec<String> = common.iter().map(ToString::to_string).collect();
+    let left_out = |arch: &GpuArch| {
+        let why = explained(arch)?;
+        Some(format!("{arch} is left out, the link is for {}: {why}", linked.join(", ")))
+    };
+    Ok((common, dropped.iter().filter_map(left_out).collect()))
+}
+
+/// The targets that the units were compiled for: of machine code and LTO-IR, or of PTX if there is nothing else.
+fn candidates(units: &[Unit<'_>], lto: bool) -> BTreeSet<GpuArch> {
+    let entries = || units.iter().flat_map(|(_, rdc)| rdc.entries());
+    let archs = |forms: &[RdcForm]| -> BTreeSet<GpuArch> {
+        entries().filter(|entry| forms.contains(&entry.form())).map(RdcEntry::arch).collect()
+    };
+    let code = archs(if lto { &[RdcForm::Cubin, RdcForm::LtoIr] } else { &[RdcForm::Cubin] });
+    if code.is_empty() { archs(&[RdcForm::Ptx]) } else { code }
+}
+
+/// The units without code for a target.
+fn lacking<'u, 'a>(units: &'u [Unit<'a>], arch: GpuArch, lto: bool) -> impl Iterator<Item = &'u Unit<'a>> {
+    units.iter().filter(move |(_, rdc)| rdc.entry_for(arch, lto).is_none())
+}
+
+fn no_code((found, rdc): &Unit<'_>, arch: GpuArch, lto: bool) -> Error {
+    let (file, has) = (found.origin.file.clone(), rdc.described());
+    if !lto && rdc.entry_for(arch, true).is_some() {
+        Error::LtoOff { file, arch }
+    } else {
+        Error::NoCodeFor { file, arch, has }
+    }
+}
+
+/// Takes the code of a unit for a target.
+fn image<'a>((found, rdc): &Unit<'a>, arch: GpuArch, lto: bool) -> Result<DeviceImage<'a>, Errors> {
+    let entry = rdc.entry_for(arch, lto).ok_or_else(|| no_code(&(found, rdc), arch, lto))?;
+    let offset = found.origin.offset.unwrap_or_default();
+    let bytes = entry.code().map_err(|error| damaged(&found.origin.file, offset, &error))?;
+    let code = match entry.form() {
+        RdcForm::LtoIr => Code::LtoIr,
+        RdcForm::Cubin => Code::Cubin,
+        RdcForm::Ptx => Code::Ptx,
+    };
+    Ok(DeviceImage { origin: found.origin.clone(), from_host: true, code, bytes, unit: None, rdc: Some(rdc) })
+}

@@ -1,0 +1,95 @@
+//! Prepares the code of a target that is not bitcode for the target's link: ptxas assembles PTX, each text as a job of its own; the rest
+//! is linked as it is.
+
+use offload_bundle::arch::GpuArch;
+use offload_bundle::ptx::DebugInfo;
+
+use crate::codegen::{DeviceObject, Form, PtxSource};
+use crate::device::targets::{Code, DeviceImage};
+use crate::diag::error::{Errors, collect};
+use crate::lto::context::LtoContext;
+use crate::lto::result_cache::CachedAssembly;
+use crate::lto::target::PlannedTarget;
+use crate::plan::target_link::TargetLink;
+use crate::profile::span;
+
+/// The images of a target that ptxas assembles, by index.
+pub fn assemblies(target: &PlannedTarget<'_>) -> Vec<usize> {
+    // Machine code for another target is generated from bitcode alone.
+    let own = target.plan.sass.contains(&target.plan.arch);
+    target.images.of_code(Code::Ptx).filter(|_| own).map(|(place, _)| place).collect()
+}
+
+/// Assembles the PTX of one image, by its index. The cache may have the result already.
+///
+/// # Errors
+/// ptxas rejects the PTX or cannot be started.
+pub fn assemble(target: &PlannedTarget<'_>, place: usize, context: &LtoContext<'_>) -> Result<DeviceObject, Errors> {
+    let TargetLink { needs, arch, .. } = &target.plan;
+    let image = &target.images.images[place];
+    let (name, file) = (image.origin.to_string(), image.file_name(*arch, place));
+    // The padding that CUDA's containers put behind the text is not part of it.
+    let text = image.bytes.trim_ascii_end();
+    let text = text.strip_suffix(b"\0").unwrap_or(text);
+    let codegen = context.backends.choose(needs)?;
+    let cache = context.result_cache;
+    let key =
+        codegen.is_toolkit().then(|| cache.assembly_key(text, *arch, needs.joins, &context.key_inputs())).flatten();
+    if let Some(CachedAssembly { cubin, diagnostics }) = cache.get(key.as_ref()) {
+        let path = context.temp_files().write(&format!("{file}.cubin"), &cubin)?;
+        return Ok(DeviceObject { diagnostics, ..DeviceObject::cubin(name, *arch, path, cubin, needs.joins) });
+    }
+    let input = context.temp_files().write(&file, text)?;
+    let (debug_info, relocatable) = (DebugInfo::of(text), needs.joins);
+    let _assembling = span::traced("ptxas", || input.display().to_string());
+    let _permit = context.budget.admit(context.estimates.ptxas(text.len() as u64));
+    let source = PtxSource { arch: *arch, input, debug_info, relocatable, name };
+    let object = codegen.assemble(source, context.temp_files())?;
+    context.estimates.learn(text.len() as u64, object.peak);
+    if key.is_some() && !context.is_dry_run() {
+        cache.put(
+            key.as_ref(),
+            &CachedAssembly { cubin: object.bytes.clone(), diagnostics: object.diagnostics.clone() },
+        );
+    }
+    Ok(object)
+}
+
+/// Collects the objects of a target that are not compiled from bitcode, in link order. `assembled` are those of [`assemblies`].
+///
+/// # Errors
+/// A temporary file cannot be written.
+pub fn all(
+    target: &PlannedTarget<'_>,
+    arch: GpuArch,
+    assembled: Vec<DeviceObject>,
+    context: &LtoContext<'_>,
+) -> Result<Vec<DeviceObject>, Errors> {
+    // Objects that were compiled for the target cannot be linked with code that is generated for another target.
+    let images = target.images.images.iter().enumerate().filter(|_| arch == target.plan.arch);
+    let mut assembled = assembled.into_iter();
+    collect(images.filter(|(_, image)| image.code != Code::Bitcode).map(|(place, image)| {
+        let object = match image.code {
+            Code::Ptx => assembled.next().map_or_else(|| assemble(target, place, context), Ok),
+            _ => finished(target, image, place, context),
+        };
+        let references = image.rdc.map(|rdc| (rdc.id.to_owned(), rdc.references.clone()));
+        object.map(|object| DeviceObject { unit: references, ..object })
+    }))
+}
+
+/// A cubin or LTO-IR. A single cubin is used as it is.
+fn finished(
+    target: &PlannedTarget<'_>,
+    image: &DeviceImage<'_>,
+    place: usize,
+    context: &LtoContext<'_>,
+) -> Result<DeviceObject, Errors> {
+    let TargetLink { needs, arch, .. } = &target.plan;
+    let (name, file) = (image.origin.to_string(), image.file_name(*arch, place));
+    let form = if image.code == Code::LtoIr { Form::LtoIr } else { Form::Cubin };
+    let unlinked = needs.joins || form == Form::LtoIr;
+    let path =
+        if unlinked { context.temp_files().write(&file, image.bytes)? } else { context.temp_files().file(&file) };
+    Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, image.bytes.to_vec(), unlinked) })
+}

@@ -13,6 +13,9 @@ use crate::diag::messages;
 use crate::sys::process::{self, Mode};
 use crate::sys::temp_files;
 
+/// The level that ptxas optimizes at by itself.
+const DEFAULT_LEVEL: u8 = 3;
+
 /// One run of nvlink.
 #[derive(Debug)]
 pub struct Link<'a> {
@@ -104,6 +107,9 @@ fn arguments(link: &Link<'_>, options: &DeviceOptions) -> Vec<OsString> {
         arguments.extend(["-nvvmpath".into(), nvvm.into()]);
         if let Some(folder) = device_runtime.and_then(Path::parent) {
             arguments.extend(["-L".into(), folder.into(), "-lcudadevrt".into()]);
+        }
+        if options.ptxas_level != DEFAULT_LEVEL {
+            arguments.push(format!("-Xptxas=-O{}", options.ptxas_level).into());
         }
         arguments.extend(options.ptxas_arguments.iter().map(|word| format!("-Xptxas={word}").into()));
     }

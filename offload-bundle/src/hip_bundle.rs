@@ -223,9 +223,9 @@ pub fn write(entries: &[(&str, &[u8])], alignment: u64) -> Vec<u8> {
 pub enum CompressedVersion {
     /// Without its own size, so that nothing can follow it.
     V1,
-    /// Up to 4 GiB; the default of LLVM 22's bundler.
+    /// Up to 4 GiB.
     V2,
-    /// Of any size.
+    /// Of any size; the default of LLVM 22's bundler.
     V3,
 }
 

@@ -135,11 +135,13 @@ fn of_rdc(origin: &Origin, rdc: &RdcImage<'_>) -> Result<Vec<Symbol>, Errors> {
     of_code(origin, entry.code().map_err(|error| damaged(&origin.file, offset, &error))?)
 }
 
+/// The target for which symbols are shared. Code of target ids with other features may be linked with it.
 fn target_of(found: &FoundImage<'_>) -> String {
     if found.rdc.is_some() {
         return ANY_TARGET.to_owned();
     }
-    format!("{} {}", found.image.triple(), found.image.arch())
+    let processor = found.image.arch().split(':').next().unwrap_or_default();
+    format!("{} {processor}", found.image.triple())
 }
 
 /// Reads the visible symbols of device code of any form but bitcode. `origin` is its place for messages.

@@ -131,7 +131,10 @@ impl AmdImages<'_> {
             if image.is_bitcode() {
                 context.temp_files.keep(&format!("{stem}.input.{index}.bc"), || image.bytes.to_vec())?;
             } else {
-                self.require_object(image)?;
+                // A dry run links nothing.
+                if !context.request.mode.dry {
+                    self.require_object(image)?;
+                }
                 inputs.push(context.temp_files.write(&format!("{stem}.input.{index}.o"), image.bytes)?);
             }
         }

@@ -256,9 +256,7 @@ fn bundle_id(kind: &str, triple: &str, target: &str) -> String {
 
 fn compressed(bundle: &[u8], options: &Options) -> Result<Vec<u8>, Error> {
     let level = options.compression_level.unwrap_or(BUNDLER_LEVEL);
-    // Version 2 has no room for 4 GiB.
-    let version = if u32::try_from(bundle.len()).is_ok() { CompressedVersion::V2 } else { CompressedVersion::V3 };
-    let packed = hip_bundle::compress(bundle, version, CompressedMethod::Zstd(level));
+    let packed = hip_bundle::compress(bundle, CompressedVersion::V3, CompressedMethod::Zstd(level));
     packed.map_err(|source| Error::CompressBundle { source })
 }
 

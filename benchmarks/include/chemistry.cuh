@@ -56,4 +56,5 @@ __global__ void __launch_bounds__(128) react(double *mass, const double *tempera
 }
 
 #define REACT(SPECIES, REACTIONS)                                                                                      \
-  template __global__ void react<SPECIES, REACTIONS>(double *, const double *, double, int);
+  template __global__ void react<SPECIES, REACTIONS>(double *, const double *, double, int);                           \
+  KEEP(react<SPECIES, REACTIONS>)

@@ -102,4 +102,5 @@ __global__ void advance(Grid grid, const T *old_fields, T *new_fields, int limit
 } // namespace flow
 
 #define ADVANCE(T, ORDER, FIELDS, DIRECTIONS)                                                                          \
-  template __global__ void flow::advance<T, ORDER, FIELDS, DIRECTIONS>(flow::Grid, const T *, T *, int);
+  template __global__ void flow::advance<T, ORDER, FIELDS, DIRECTIONS>(flow::Grid, const T *, T *, int);               \
+  KEEP(flow::advance<T, ORDER, FIELDS, DIRECTIONS>)

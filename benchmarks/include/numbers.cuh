@@ -40,6 +40,9 @@ __global__ void sample(T *sums, int samples, unsigned seed) {
   sums[thread] = sum;
 }
 
-#define ITERATE(T, MAP, STEPS) template __global__ void iterate<T, MAP, STEPS>(thrust::complex<T> *, int);
+#define ITERATE(T, MAP, STEPS)                                                                                         \
+  template __global__ void iterate<T, MAP, STEPS>(thrust::complex<T> *, int);                                          \
+  KEEP(iterate<T, MAP, STEPS>)
 #define SAMPLE(ENGINE, DISTRIBUTION, T)                                                                                \
-  template __global__ void sample<thrust::ENGINE, thrust::DISTRIBUTION, T>(T *, int, unsigned);
+  template __global__ void sample<thrust::ENGINE, thrust::DISTRIBUTION, T>(T *, int, unsigned);                        \
+  KEEP(sample<thrust::ENGINE, thrust::DISTRIBUTION, T>)

@@ -43,5 +43,7 @@ __global__ void __launch_bounds__(THREADS) reduce_range(const T *in, T *out, int
 
 #define REDUCE(T, OPERATOR, THREADS, ITEMS, ALGORITHM)                                                                 \
   template __global__ void reduce_tile<T, OPERATOR, THREADS, ITEMS, cub::BLOCK_REDUCE_##ALGORITHM>(const T *, T *,     \
-                                                                                                   int);              \
-  template __global__ void reduce_range<T, OPERATOR, THREADS, ITEMS>(const T *, T *, int);
+                                                                                                   int);               \
+  template __global__ void reduce_range<T, OPERATOR, THREADS, ITEMS>(const T *, T *, int);                             \
+  KEEP(reduce_tile<T, OPERATOR, THREADS, ITEMS, cub::BLOCK_REDUCE_##ALGORITHM>)                                        \
+  KEEP(reduce_range<T, OPERATOR, THREADS, ITEMS>)

@@ -21,4 +21,6 @@ template <int FORM> __global__ void relax_form(const float *in, float *out, int 
   out[i] = value;
 }
 
-#define RELAX(FORM) template __global__ void relax_form<FORM>(const float *, float *, int, int);
+#define RELAX(FORM)                                                                                                    \
+  template __global__ void relax_form<FORM>(const float *, float *, int, int);                                         \
+  KEEP(relax_form<FORM>)

@@ -42,5 +42,7 @@ __global__ void __launch_bounds__(THREADS) scan_range(const T *in, T *out, cub::
 
 #define SCAN(T, OPERATOR, THREADS, ITEMS, ALGORITHM)                                                                   \
   template __global__ void scan_tile<T, OPERATOR, THREADS, ITEMS, cub::BLOCK_SCAN_##ALGORITHM>(const T *, T *, T *,    \
-                                                                                               int);                  \
-  template __global__ void scan_range<T, OPERATOR, THREADS, ITEMS>(const T *, T *, cub::ScanTileState<T>, int);
+                                                                                               int);                   \
+  template __global__ void scan_range<T, OPERATOR, THREADS, ITEMS>(const T *, T *, cub::ScanTileState<T>, int);        \
+  KEEP(scan_tile<T, OPERATOR, THREADS, ITEMS, cub::BLOCK_SCAN_##ALGORITHM>)                                            \
+  KEEP(scan_range<T, OPERATOR, THREADS, ITEMS>)

@@ -92,7 +92,11 @@ __global__ void __launch_bounds__(THREADS) decode_runs(const T *values, const un
 
 #define HISTOGRAM(T, THREADS, ITEMS, BINS, ALGORITHM)                                                                  \
   template __global__ void histogram_tile<T, THREADS, ITEMS, BINS, cub::BLOCK_HISTO_##ALGORITHM>(const T *,            \
-                                                                                                 unsigned *);
-#define COMPACT(T, THREADS, ITEMS) template __global__ void compact_tile<T, THREADS, ITEMS>(const T *, T *, int *, T);
+                                                                                                 unsigned *);          \
+  KEEP(histogram_tile<T, THREADS, ITEMS, BINS, cub::BLOCK_HISTO_##ALGORITHM>)
+#define COMPACT(T, THREADS, ITEMS)                                                                                     \
+  template __global__ void compact_tile<T, THREADS, ITEMS>(const T *, T *, int *, T);                                  \
+  KEEP(compact_tile<T, THREADS, ITEMS>)
 #define DECODE(T, THREADS, RUNS, ITEMS)                                                                                \
-  template __global__ void decode_runs<T, THREADS, RUNS, ITEMS>(const T *, const unsigned *, T *);
+  template __global__ void decode_runs<T, THREADS, RUNS, ITEMS>(const T *, const unsigned *, T *);                     \
+  KEEP(decode_runs<T, THREADS, RUNS, ITEMS>)

@@ -29,3 +29,13 @@ __device__ float uniform_noise(unsigned counter, unsigned stream);
 /// Closure models, called through pointers and virtual functions (library/closures.cu).
 __device__ double closed(int model, double a, double b);
 __device__ double limited(int limiter, double left, double right);
+
+/// nvcc's device link drops the kernels that no host code refers to; nothing here launches most of them. clang keeps them.
+#if defined(__NVCC__) && !defined(__CUDA_ARCH__)
+#define KEEP_NAMED(NAME, ...) __attribute__((used)) static const void *const NAME = (const void *)(__VA_ARGS__);
+#define KEEP_NUMBERED(NUMBER, ...) KEEP_NAMED(kept_##NUMBER, __VA_ARGS__)
+#define KEEP_AT(NUMBER, ...) KEEP_NUMBERED(NUMBER, __VA_ARGS__)
+#define KEEP(...) KEEP_AT(__COUNTER__, __VA_ARGS__)
+#else
+#define KEEP(...)
+#endif

@@ -40,6 +40,8 @@ __global__ void __launch_bounds__(THREADS) merge_sort_tile(Key *keys, Value *val
 }
 
 #define RADIX_SORT(KEY, VALUE, THREADS, ITEMS, BITS)                                                                   \
-  template __global__ void radix_sort_tile<KEY, VALUE, THREADS, ITEMS, BITS>(KEY *, VALUE *, int, int);
+  template __global__ void radix_sort_tile<KEY, VALUE, THREADS, ITEMS, BITS>(KEY *, VALUE *, int, int);                \
+  KEEP(radix_sort_tile<KEY, VALUE, THREADS, ITEMS, BITS>)
 #define MERGE_SORT(KEY, VALUE, THREADS, ITEMS)                                                                         \
-  template __global__ void merge_sort_tile<KEY, VALUE, THREADS, ITEMS>(KEY *, VALUE *, int);
+  template __global__ void merge_sort_tile<KEY, VALUE, THREADS, ITEMS>(KEY *, VALUE *, int);                           \
+  KEEP(merge_sort_tile<KEY, VALUE, THREADS, ITEMS>)

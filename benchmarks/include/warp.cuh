@@ -48,5 +48,8 @@ template <class Key, int LANES, int ITEMS> __global__ void warp_sort(Key *keys) 
 }
 
 #define WARP(T, OPERATOR, LANES, ITEMS)                                                                                \
-  template __global__ void warp_rows<T, OPERATOR, LANES, ITEMS>(const T *, T *, const int *, int);
-#define WARP_SORT(KEY, LANES, ITEMS) template __global__ void warp_sort<KEY, LANES, ITEMS>(KEY *);
+  template __global__ void warp_rows<T, OPERATOR, LANES, ITEMS>(const T *, T *, const int *, int);                     \
+  KEEP(warp_rows<T, OPERATOR, LANES, ITEMS>)
+#define WARP_SORT(KEY, LANES, ITEMS)                                                                                   \
+  template __global__ void warp_sort<KEY, LANES, ITEMS>(KEY *);                                                        \
+  KEEP(warp_sort<KEY, LANES, ITEMS>)

@@ -36,4 +36,6 @@ template <class T, int SIZE> __global__ void windows(const T *in, T *out, int co
   out[i] = dot + T(place - sums);
 }
 
-#define WINDOWS(T, SIZE) template __global__ void windows<T, SIZE>(const T *, T *, int);
+#define WINDOWS(T, SIZE)                                                                                               \
+  template __global__ void windows<T, SIZE>(const T *, T *, int);                                                      \
+  KEEP(windows<T, SIZE>)

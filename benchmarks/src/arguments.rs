@@ -12,7 +12,7 @@ use crate::corpus::NamedCorpus;
 /// Time fatlink against clang-linker-wrapper, nvcc or another build of fatlink
 ///
 /// Without --brief and --against the results go to docs/benchmarks.md. Exits with 1 when a case misses its goal. All cases
-/// together take about an hour on two cores.
+/// together take about two hours on two cores.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench", bin_name = "cargo xtask bench", after_help = cases::help())]
 #[command(args_conflicts_with_subcommands = true)]
@@ -24,6 +24,9 @@ pub struct Arguments {
     /// Compile a corpus, print where its objects are, and measure nothing
     #[arg(long, value_name = "CORPUS", conflicts_with_all = ["cases", "pack"])]
     pub objects: Option<NamedCorpus>,
+    /// Write the sources of the large corpus into this folder, for benchmarks/nvcc/times.py, and measure nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["cases", "pack", "objects"])]
+    pub sources: Option<PathBuf>,
     /// Write an archive for measuring on a machine without compilers
     #[arg(long, value_name = "FILE", conflicts_with = "cases")]
     pub pack: Option<PathBuf>,

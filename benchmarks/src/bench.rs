@@ -122,7 +122,6 @@ impl Bench {
 
     /// Keeps the contents of the cache for [`Bench::restore_cache`].
     pub fn keep_cache(&self, side: Side) -> Result<()> {
-        self.cache_is_used()?;
         remove(&self.kept_cache(side))?;
         copy_folder(&self.cache(), &self.kept_cache(side))
     }

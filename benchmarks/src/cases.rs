@@ -1,5 +1,6 @@
 //! What is measured, and the goals.
 
+mod figures;
 mod memory;
 mod no_device_code;
 mod phases;
@@ -13,7 +14,7 @@ pub use no_device_code::link_without_device_code;
 pub use timed::{Cache, Timed};
 
 use crate::bench::Bench;
-use crate::corpus::{Corpus, Targets};
+use crate::corpus::{Corpus, Form, Producer, Targets};
 use crate::link::{Host, Link};
 use xtask::failure::Result;
 use xtask::step::Progress;
@@ -50,17 +51,24 @@ pub struct Outcome {
 
 const ONE_TARGET: Timed = Timed {
     corpus: Corpus::Large,
+    producer: Producer::Clang,
     targets: Targets::One,
     cache: Cache::None,
     host_program: true,
     rounds: 3,
     is_long: true,
     peer_jobs: 1,
-    goal: 0.55,
+    goal: Some(0.55),
 };
 
+/// fatlink and nvcc link nvcc's objects.
+const fn of_nvcc(form: Form, cache: Cache, goal: Option<f64>) -> Measure {
+    let peer_jobs = if matches!(form, Form::Lto) { 2 } else { 1 };
+    Measure::Timed(Timed { producer: Producer::Nvcc(form), cache, host_program: false, peer_jobs, goal, ..ONE_TARGET })
+}
+
 /// In the order of the report.
-pub const CASES: [Case; 11] = [
+pub const CASES: [Case; 17] = [
     Case {
         name: "no-device-code",
         describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
@@ -74,30 +82,66 @@ pub const CASES: [Case; 11] = [
             host_program: false,
             rounds: 10,
             is_long: false,
-            goal: 0.35,
+            goal: Some(0.35),
             ..ONE_TARGET
         }),
     },
     Case {
         name: "medium",
         describe: "24 units, to a program that runs",
-        measure: Measure::Timed(Timed { corpus: Corpus::Medium, rounds: 10, is_long: false, goal: 0.6, ..ONE_TARGET }),
+        measure: Measure::Timed(Timed {
+            corpus: Corpus::Medium,
+            rounds: 10,
+            is_long: false,
+            goal: Some(0.6),
+            ..ONE_TARGET
+        }),
     },
     Case { name: "large", describe: "96 units, to a program that runs", measure: Measure::Timed(ONE_TARGET) },
     Case {
         name: "large-two",
         describe: "the same for sm_80 and sm_90; the peer with --wrapper-jobs=2",
-        measure: Measure::Timed(Timed { targets: Targets::Two, peer_jobs: 2, goal: 0.75, ..ONE_TARGET }),
+        measure: Measure::Timed(Timed { targets: Targets::Two, peer_jobs: 2, goal: Some(0.75), ..ONE_TARGET }),
     },
     Case {
         name: "large-changed",
         describe: "large again after one unit of 96 changed, fatlink's cache warm",
-        measure: Measure::Timed(Timed { cache: Cache::Changed, goal: 0.08, ..ONE_TARGET }),
+        measure: Measure::Timed(Timed { cache: Cache::Changed, goal: Some(0.08), ..ONE_TARGET }),
     },
     Case {
         name: "large-unchanged",
         describe: "large again after no change, fatlink's cache warm",
-        measure: Measure::Timed(Timed { cache: Cache::Unchanged, goal: 0.03, ..ONE_TARGET }),
+        measure: Measure::Timed(Timed { cache: Cache::Unchanged, goal: Some(0.03), ..ONE_TARGET }),
+    },
+    Case {
+        name: "nvcc-sass",
+        describe: "large compiled by nvcc to SASS, the device link alone; the peer is nvcc -dlink",
+        measure: of_nvcc(Form::Sass, Cache::None, Some(0.6)),
+    },
+    Case {
+        name: "nvcc-ptx",
+        describe: "large compiled by nvcc to PTX; the peer is nvcc -dlink",
+        measure: of_nvcc(Form::Ptx, Cache::None, Some(0.6)),
+    },
+    Case {
+        name: "nvcc-lto",
+        describe: "large compiled by nvcc to LTO-IR; the peer is nvcc -dlink -dlto -split-compile-extended=0",
+        measure: of_nvcc(Form::Lto, Cache::None, Some(1.05)),
+    },
+    Case {
+        name: "nvcc-sass-changed",
+        describe: "nvcc-sass again after one unit of 96 changed, fatlink's cache warm",
+        measure: of_nvcc(Form::Sass, Cache::Changed, None),
+    },
+    Case {
+        name: "nvcc-ptx-changed",
+        describe: "nvcc-ptx again after one unit of 96 changed, fatlink's cache warm",
+        measure: of_nvcc(Form::Ptx, Cache::Changed, Some(0.3)),
+    },
+    Case {
+        name: "nvcc-lto-changed",
+        describe: "nvcc-lto again after one unit of 96 changed, fatlink's cache warm",
+        measure: of_nvcc(Form::Lto, Cache::Changed, None),
     },
     Case {
         name: "memory",
@@ -146,13 +190,13 @@ pub fn chosen(names: &[String]) -> Vec<&'static Case> {
 
 /// The list of cases for the help text.
 pub fn help() -> String {
-    let lines = CASES.iter().map(|case| format!("  {:16} {}\n", case.name, case.describe));
+    let lines = CASES.iter().map(|case| format!("  {:18} {}\n", case.name, case.describe));
     format!("Cases:\n{}", lines.collect::<String>())
 }
 
 /// A link by fatlink alone.
 fn link_of(objects: Vec<PathBuf>, host: Host, options: Vec<String>) -> Link {
-    Link { objects, nvcc_objects: None, targets: Targets::One, host, ours: options, theirs: Vec::new() }
+    Link { objects, nvcc: None, targets: Targets::One, host, ours: options, theirs: Vec::new() }
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 mod objects;
 mod sources;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-pub use objects::{Compiler, Targets};
+pub use objects::{Compiler, Form, Producer, Targets};
 pub use sources::{SCALE_STEP, scale, shared};
 use sources::{SMALL, Unit, VERSION};
-use xtask::failure::Result;
+use xtask::failure::{Failure, Result};
+use xtask::repository::create_folder;
 use xtask::step::Progress;
 
 /// The programs of the timed cases.
@@ -22,12 +23,18 @@ pub enum Corpus {
 impl Corpus {
     /// The objects that clang makes of it.
     pub fn objects(self, compiler: &Compiler, progress: &Progress, targets: Targets) -> Result<Vec<PathBuf>> {
-        compiler.objects(progress, &self.units(), targets, self.variant())
+        self.objects_of(Producer::Clang, compiler, progress, targets)
     }
 
-    /// The same of nvcc.
-    pub fn nvcc_objects(self, compiler: &Compiler, progress: &Progress, targets: Targets) -> Result<Vec<PathBuf>> {
-        compiler.nvcc_objects(progress, &self.units(), targets, self.variant())
+    /// The objects that a compiler makes of it.
+    pub fn objects_of(
+        self,
+        producer: Producer,
+        compiler: &Compiler,
+        progress: &Progress,
+        targets: Targets,
+    ) -> Result<Vec<PathBuf>> {
+        compiler.objects(progress, &self.units(), targets, producer, self.variant())
     }
 
     fn units(self) -> Vec<Unit> {
@@ -52,13 +59,26 @@ pub fn with_change(
     progress: &Progress,
     objects: &[PathBuf],
     targets: Targets,
+    producer: Producer,
 ) -> Result<Vec<PathBuf>> {
-    let changed = compiler.objects(progress, &[sources::changed()], targets, VERSION)?;
+    let changed = compiler.objects(progress, &[sources::changed()], targets, producer, VERSION)?;
     let replaced = |object: &PathBuf| {
         let same = |changed: &&PathBuf| changed.file_name() == object.file_name();
         changed.iter().find(same).unwrap_or(object).clone()
     };
     Ok(objects.iter().map(replaced).collect())
+}
+
+/// Writes the sources of the large corpus, and those of its changed unit into a folder of their own.
+pub fn write_sources(folder: &Path) -> Result<()> {
+    for (folder, units) in [(folder.to_owned(), sources::large()), (folder.join("changed"), vec![sources::changed()])] {
+        create_folder(&folder)?;
+        for unit in units {
+            let path = folder.join(unit.name).with_extension("cu");
+            std::fs::write(&path, unit.source).map_err(|error| Failure::file("write", &path, &error))?;
+        }
+    }
+    Ok(())
 }
 
 /// What `--objects` compiles.
@@ -90,6 +110,6 @@ impl NamedCorpus {
             Self::Changed => (vec![sources::changed()], Targets::One, VERSION),
             Self::Scale => ([shared(), scale()].concat(), Targets::One, ""),
         };
-        compiler.objects(progress, &units, targets, variant)
+        compiler.objects(progress, &units, targets, Producer::Clang, variant)
     }
 }

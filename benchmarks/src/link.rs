@@ -45,14 +45,21 @@ pub enum Host {
 #[derive(Clone, Debug)]
 pub struct Link {
     pub objects: Vec<PathBuf>,
-    /// nvcc's objects of the same sources, where it is the peer.
-    pub nvcc_objects: Option<Vec<PathBuf>>,
+    /// What nvcc links, where it is the peer.
+    pub nvcc: Option<NvccLink>,
     pub targets: Targets,
     pub host: Host,
     /// Further options for fatlink.
     pub ours: Vec<String>,
     /// Further options for the peer.
     pub theirs: Vec<String>,
+}
+
+/// nvcc's device link.
+#[derive(Clone, Debug)]
+pub struct NvccLink {
+    pub objects: Vec<PathBuf>,
+    pub options: Vec<String>,
 }
 
 /// Where the programs are.
@@ -115,8 +122,8 @@ impl Linkers {
 
     /// The line by which clang calls its linker wrapper, or a replacement of it.
     pub fn command(&self, side: Side, link: &Link, output: &Path) -> Command {
-        if let (Side::Theirs, Some(objects)) = (side, &link.nvcc_objects) {
-            return self.nvcc(link.targets, objects, output);
+        if let (Side::Theirs, Some(nvcc)) = (side, &link.nvcc) {
+            return self.nvcc(link.targets, nvcc, output);
         }
         let cuda = self.cuda.display();
         let mut command = Command::new(self.folder(side).join("clang-linker-wrapper"));
@@ -143,14 +150,13 @@ impl Linkers {
     }
 
     /// nvcc's device link, which writes an object with the fatbin.
-    fn nvcc(&self, targets: Targets, objects: &[PathBuf], output: &Path) -> Command {
+    fn nvcc(&self, targets: Targets, link: &NvccLink, output: &Path) -> Command {
         let mut command = Command::new(self.cuda.join("bin/nvcc"));
-        // By default nvlink drops the kernels that no host code of the object launches.
-        command.args(["-dlink", "-dlto", "-Xnvlink", "-ignore-host-info"]);
+        command.arg("-dlink").args(&link.options);
         for name in targets.numbers() {
             command.arg(format!("-gencode=arch=compute_{name},code=sm_{name}"));
         }
-        command.args(objects).arg("-o").arg(output);
+        command.args(&link.objects).arg("-o").arg(output);
         command
     }
 }

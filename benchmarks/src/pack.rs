@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::bench::{Bench, remove};
-use crate::corpus::{self, Corpus, Targets};
+use crate::corpus::{self, Corpus, Producer, Targets};
 use crate::link::{Host, Link, Side};
 use crate::measure::Memory;
 use xtask::failure::{Failure, Result};
@@ -31,7 +31,10 @@ pub fn write(bench: &Bench, progress: &Progress, file: &Path) -> Result<u64> {
     strip(progress, &bench.linkers.dist.join("bin/fatlink"), &fatlink)?;
     replace_link("fatlink", &folder.join("bin/clang-linker-wrapper"))?;
     copy_all(&Corpus::Large.objects(&bench.compiler, progress, Targets::One)?, &folder.join("large"))?;
-    copy_all(&bench.compiler.objects(progress, &corpus::scale(), Targets::One, "")?, &folder.join("scale"))?;
+    copy_all(
+        &bench.compiler.objects(progress, &corpus::scale(), Targets::One, Producer::Clang, "")?,
+        &folder.join("scale"),
+    )?;
     programs(bench, progress, &folder)?;
     archive(progress, &folder, file)?;
     std::fs::metadata(file).map(|file| file.len()).map_err(|error| Failure::file("read", file, &error))
@@ -41,7 +44,7 @@ pub fn write(bench: &Bench, progress: &Progress, file: &Path) -> Result<u64> {
 fn programs(bench: &Bench, progress: &Progress, folder: &Path) -> Result<()> {
     let link = Link {
         objects: Corpus::Medium.objects(&bench.compiler, progress, Targets::One)?,
-        nvcc_objects: None,
+        nvcc: None,
         targets: Targets::One,
         host: Host::Program,
         ours: Vec::new(),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Outcome, link_of};
 use crate::bench::Bench;
-use crate::corpus::{self, SCALE_STEP, Targets};
+use crate::corpus::{self, Producer, SCALE_STEP, Targets};
 use crate::link::{Host, Side};
 use crate::measure::{Memory, Sample, mebibytes, peak};
 use crate::statistics::Spread;
@@ -17,8 +17,8 @@ const GOAL: f64 = 1.25;
 
 /// Links 100 to 2,000 kernels of one size.
 pub fn run(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
-    let shared = bench.compiler.objects(progress, &corpus::shared(), Targets::One, "")?;
-    let units = bench.compiler.objects(progress, &corpus::scale(), Targets::One, "")?;
+    let shared = bench.compiler.objects(progress, &corpus::shared(), Targets::One, Producer::Clang, "")?;
+    let units = bench.compiler.objects(progress, &corpus::scale(), Targets::One, Producer::Clang, "")?;
     let mut details =
         String::from("| kernels | wall, s | for each, ms | CPU for each, ms | peak, MiB |\n|---|---|---|---|---|\n");
     let mut each = Vec::new();

@@ -1,15 +1,15 @@
 //! fatlink and the peer link the same objects in turn.
 
-use std::fmt::Write;
+use std::path::PathBuf;
 
 use super::Outcome;
+use super::figures::Figures;
 use crate::arguments::Peer;
 use crate::bench::Bench;
 use crate::code::{Code, Comparison};
-use crate::corpus::{self, Corpus, Targets};
-use crate::link::{Host, Link, Side};
-use crate::measure::{Memory, Sample, mebibytes, peak};
-use crate::statistics::Spread;
+use crate::corpus::{self, Corpus, Form, Producer, Targets};
+use crate::link::{Host, Link, NvccLink, Side};
+use crate::measure::{Memory, Sample};
 use xtask::failure::{Failure, Result};
 use xtask::step::Progress;
 
@@ -28,6 +28,8 @@ pub enum Cache {
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
     pub corpus: Corpus,
+    /// What fatlink links. The peer of nvcc's objects is nvcc.
+    pub producer: Producer,
     pub targets: Targets,
     pub cache: Cache,
     /// Whether the host code is linked as well.
@@ -38,8 +40,8 @@ pub struct Timed {
     pub is_long: bool,
     /// Jobs of the peer; its memory is compared with fatlink's at the same number.
     pub peer_jobs: usize,
-    /// Largest median of fatlink's time over the peer's.
-    pub goal: f64,
+    /// Largest median of fatlink's time over the peer's; without one the result is only reported.
+    pub goal: Option<f64>,
 }
 
 /// Measures both and compares their machine code.
@@ -65,24 +67,52 @@ fn jobs(count: usize) -> String {
 impl Timed {
     /// What is timed, and the link that fills the cache before it.
     pub fn links(&self, bench: &Bench, progress: &Progress) -> Result<(Link, Link)> {
-        let objects = self.corpus.objects(&bench.compiler, progress, self.targets)?;
-        let nvcc_objects = match bench.peer {
-            Peer::Clang => None,
-            Peer::Nvcc => Some(self.corpus.nvcc_objects(&bench.compiler, progress, self.targets)?),
-        };
-        let ours = match self.cache {
-            Cache::None => Vec::new(),
-            Cache::Changed | Cache::Unchanged => vec![format!("--offload-cache={}", bench.cache().display())],
-        };
+        let objects = self.corpus.objects_of(self.producer, &bench.compiler, progress, self.targets)?;
+        let nvcc = self.nvcc(bench, progress, &objects)?;
         let theirs = if self.peer_jobs > 1 { vec![jobs(self.peer_jobs)] } else { Vec::new() };
         // nvcc's device link is a step of its own.
-        let host = if self.host_program && bench.peer == Peer::Clang { Host::Program } else { Host::None };
-        let before = Link { objects, nvcc_objects, targets: self.targets, host, ours, theirs };
-        let objects = match self.cache {
-            Cache::Changed => corpus::with_change(&bench.compiler, progress, &before.objects, self.targets)?,
-            Cache::None | Cache::Unchanged => before.objects.clone(),
+        let host = if self.host_program && nvcc.is_none() { Host::Program } else { Host::None };
+        let before = Link { objects, nvcc, targets: self.targets, host, ours: self.options(bench), theirs };
+        if self.cache != Cache::Changed {
+            return Ok((before.clone(), before));
+        }
+        let mut link = before.clone();
+        link.objects = corpus::with_change(&bench.compiler, progress, &before.objects, self.targets, self.producer)?;
+        if let (Producer::Nvcc(_), Some(nvcc)) = (self.producer, &mut link.nvcc) {
+            nvcc.objects.clone_from(&link.objects);
+        }
+        Ok((link, before))
+    }
+
+    /// What nvcc links, where it is the peer.
+    fn nvcc(&self, bench: &Bench, progress: &Progress, objects: &[PathBuf]) -> Result<Option<NvccLink>> {
+        let link = |objects: Vec<PathBuf>, options: &[&str]| {
+            Ok(Some(NvccLink { objects, options: options.iter().map(|&option| option.to_owned()).collect() }))
         };
-        Ok((Link { objects, ..before.clone() }, before))
+        match (self.producer, bench.peer) {
+            (Producer::Clang, Peer::Clang) => Ok(None),
+            (Producer::Clang, Peer::Nvcc) => {
+                let producer = Producer::Nvcc(Form::Lto);
+                let objects = self.corpus.objects_of(producer, &bench.compiler, progress, self.targets)?;
+                // By default nvlink drops the kernels that no host code of the object launches.
+                link(objects, &["-dlto", "-Xnvlink", "-ignore-host-info"])
+            }
+            (Producer::Nvcc(Form::Sass | Form::Ptx), _) => link(objects.to_owned(), &[]),
+            // As many threads as there are cores.
+            (Producer::Nvcc(Form::Lto), _) => link(objects.to_owned(), &["-dlto", "-split-compile-extended=0"]),
+        }
+    }
+
+    /// fatlink's own options.
+    fn options(&self, bench: &Bench) -> Vec<String> {
+        let mut options = Vec::new();
+        if self.cache != Cache::None {
+            options.push(format!("--offload-cache={}", bench.cache().display()));
+        }
+        if self.producer != Producer::Clang {
+            options.push(format!("--offload-sass={}", self.targets.architectures().join(",")));
+        }
+        options
     }
 
     /// Fills the cache with which a build's runs begin, by a link before the change.
@@ -92,6 +122,10 @@ impl Timed {
         }
         bench.empty_cache()?;
         bench.link(side, before, Memory::Ignored)?;
+        // Of machine code there is nothing to compile, and perhaps nothing to keep.
+        if self.producer != Producer::Nvcc(Form::Sass) {
+            bench.cache_is_used()?;
+        }
         bench.keep_cache(side)
     }
 
@@ -103,7 +137,11 @@ impl Timed {
     /// A B A B …; where the peer has linked the same objects in the same way before, those runs count. Sampling the memory
     /// takes an eighth of two cores, which would slow down only the linker that uses both, and is done in runs of its own.
     fn rounds(&self, bench: &mut Bench, progress: &Progress, link: &Link) -> Result<(Vec<Sample>, Vec<Sample>)> {
-        let key = format!("{:?} {:?} {:?} {:?}", self.corpus, self.targets, link.host, link.theirs);
+        let options = link.nvcc.as_ref().map(|nvcc| &nvcc.options);
+        let key = format!(
+            "{:?} {:?} {:?} {:?} {:?} {options:?}",
+            self.corpus, self.targets, link.host, link.theirs, self.producer
+        );
         let known = bench.peer_samples.get(&key).filter(|samples| samples.len() >= self.rounds).cloned();
         let is_known = known.is_some();
         let (mut our_peak, mut their_peak) = (0, 0);
@@ -145,176 +183,5 @@ impl Timed {
         let compare =
             |name: &String| Comparison::of(ours.get(name).unwrap_or(&none), theirs.get(name).unwrap_or(&none));
         Ok(architectures.map(|name| (name.clone(), compare(name))).collect())
-    }
-}
-
-/// All measurements of one case.
-struct Figures<'a> {
-    timed: &'a Timed,
-    peer: Peer,
-    at_peer_jobs: Sample,
-    ours: Vec<Sample>,
-    theirs: Vec<Sample>,
-    comparisons: Vec<(String, Comparison)>,
-}
-
-impl Figures<'_> {
-    fn outcome(&self) -> Outcome {
-        let ratios = self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| seconds(ours) / seconds(theirs));
-        let Some(wall) = Spread::of(ratios) else { return Outcome::default() };
-        let memory = self.memory();
-        let code = self.comparisons.iter().map(|(_, comparison)| comparison.size).fold(f64::NAN, f64::max);
-        let mut brief = format!("wall {wall} memory {memory:.2}");
-        if !code.is_nan() {
-            let _ = write!(brief, " code {code:.2}");
-        }
-        let missed = match self.peer {
-            Peer::Clang => self.missed(wall, memory),
-            Peer::Nvcc => self.lost_kernels(),
-        };
-        let code_cell = if code.is_nan() { "-".to_owned() } else { format!("{code:.3}") };
-        let cells = format!(
-            "{} | {} | **{wall}** | {:.2} | {} | {} | {memory:.2} | {code_cell}",
-            median(&self.ours, seconds),
-            median(&self.theirs, seconds),
-            self.timed.goal,
-            median(&self.ours, processor),
-            median(&self.theirs, processor),
-        );
-        Outcome { brief, cells, details: self.details(), missed }
-    }
-
-    /// Peak of ours over the peer's, at the same number of jobs.
-    fn memory(&self) -> f64 {
-        #[allow(clippy::cast_precision_loss)]
-        let ratio = self.at_peer_jobs.peak as f64 / peak(&self.theirs).max(1) as f64;
-        ratio
-    }
-
-    /// Diagnoses different numbers of kernels. Against another compiler there are no other goals, and it may give kernels other
-    /// names.
-    fn lost_kernels(&self) -> Vec<String> {
-        let uneven = |comparison: &Comparison| comparison.only_ours.len() != comparison.only_theirs.len();
-        let uneven = self.comparisons.iter().filter(|(_, comparison)| uneven(comparison));
-        let count = |comparison: &Comparison, more: &[String]| comparison.kernels + more.len();
-        let message = |(architecture, comparison): &(String, Comparison)| {
-            let ours = count(comparison, &comparison.only_ours);
-            format!("{architecture}: {ours} kernels, the peer {}", count(comparison, &comparison.only_theirs))
-        };
-        uneven.map(message).collect()
-    }
-
-    fn missed(&self, wall: Spread, memory: f64) -> Vec<String> {
-        let mut missed = Vec::new();
-        if wall.median > self.timed.goal {
-            missed.push(format!("wall {:.3}, goal {}", wall.median, self.timed.goal));
-        }
-        if memory > 1.0 {
-            missed.push(format!("memory {memory:.2} times the peer's at --wrapper-jobs={}", self.timed.peer_jobs));
-        }
-        for (architecture, comparison) in &self.comparisons {
-            missed.extend(comparison.problems().into_iter().map(|problem| format!("{architecture}: {problem}")));
-        }
-        missed
-    }
-
-    fn details(&self) -> String {
-        let mut text = format!(
-            "- peak memory of all processes: {} MiB with --wrapper-jobs={}, the peer {} MiB",
-            mebibytes(self.at_peer_jobs.peak),
-            self.timed.peer_jobs,
-            mebibytes(peak(&self.theirs)),
-        );
-        if self.timed.is_long {
-            let _ = write!(text, "; {} MiB with a job for each core", mebibytes(peak(&self.ours)));
-        }
-        text.push('\n');
-        for (architecture, comparison) in &self.comparisons {
-            let _ = writeln!(
-                text,
-                "- {architecture}: {} kernels in both, {:.3} times the code, {} spill more, registers within 2 for \
-                 {:.1} %; {} functions spill more and {} less; {} spills in all, the peer {}",
-                comparison.kernels,
-                comparison.size,
-                comparison.more_spills.len(),
-                100.0 * comparison.close_registers(),
-                comparison.functions.0,
-                comparison.functions.1,
-                comparison.all_spills.0,
-                comparison.all_spills.1,
-            );
-            list(&mut text, "more spills", &comparison.more_spills);
-            list(&mut text, "other registers", &comparison.other_registers);
-            let names = |names: &[String]| names.iter().map(|name| (name.clone(), 1, 0)).collect::<Vec<_>>();
-            list(&mut text, "only in ours", &names(&comparison.only_ours));
-            list(&mut text, "only in the peer's", &names(&comparison.only_theirs));
-        }
-        text
-    }
-}
-
-fn list(text: &mut String, title: &str, kernels: &[(String, u32, u32)]) {
-    for (name, ours, theirs) in kernels {
-        let _ = writeln!(text, "  - {title}: `{name}` {ours}, the peer {theirs}");
-    }
-}
-
-fn seconds(sample: &Sample) -> f64 {
-    sample.wall.as_secs_f64()
-}
-
-fn processor(sample: &Sample) -> f64 {
-    sample.processor.as_secs_f64()
-}
-
-fn median(samples: &[Sample], figure: fn(&Sample) -> f64) -> String {
-    let digits = if samples.iter().map(figure).all(|figure| figure < 1.0) { 3 } else { 1 };
-    Spread::of(samples.iter().map(figure)).map_or(String::new(), |spread| format!("{:.digits$}", spread.median))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    fn sample(milliseconds: u64, peak: u64) -> Sample {
-        Sample { wall: Duration::from_millis(milliseconds), processor: Duration::ZERO, peak }
-    }
-
-    fn outcome(ours: u64, comparison: Comparison) -> Outcome {
-        let timed = Timed {
-            corpus: Corpus::Small,
-            targets: Targets::One,
-            cache: Cache::None,
-            host_program: false,
-            rounds: 3,
-            is_long: true,
-            peer_jobs: 1,
-            goal: 0.35,
-        };
-        let figures = Figures {
-            timed: &timed,
-            peer: Peer::Clang,
-            at_peer_jobs: sample(ours, 80),
-            ours: [ours, ours - 2, ours + 2].map(|wall| sample(wall, 90)).to_vec(),
-            theirs: [100, 100, 100].map(|wall| sample(wall, 100)).to_vec(),
-            comparisons: vec![("sm_90".into(), comparison)],
-        };
-        figures.outcome()
-    }
-
-    #[test]
-    fn the_brief_line_has_all_figures() {
-        let good = outcome(31, Comparison { size: 1.01, kernels: 5, ..Comparison::default() });
-        assert_eq!(good.brief, "wall 0.31 (0.29-0.33) memory 0.80 code 1.01");
-        assert_eq!(good.missed, [""; 0]);
-    }
-
-    #[test]
-    fn slow_links_and_lost_kernels_miss_the_goal() {
-        let lost = Comparison { size: 1.0, kernels: 5, only_theirs: vec!["k".into()], ..Comparison::default() };
-        assert_eq!(outcome(31, lost).missed.len(), 1);
-        let slow = outcome(40, Comparison { size: 1.0, kernels: 5, ..Comparison::default() });
-        assert_eq!(slow.missed, ["wall 0.400, goal 0.35"]);
     }
 }

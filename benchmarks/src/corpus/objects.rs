@@ -44,6 +44,36 @@ impl Targets {
     }
 }
 
+/// What nvcc leaves in an object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Form {
+    /// Machine code.
+    Sass,
+    /// PTX, which the device link assembles.
+    Ptx,
+    /// LTO-IR, which the device link optimizes.
+    Lto,
+}
+
+impl Form {
+    /// As nvcc's `code=` takes it.
+    fn code(self) -> &'static str {
+        match self {
+            Form::Sass => "sm",
+            Form::Ptx => "compute",
+            Form::Lto => "lto",
+        }
+    }
+}
+
+/// The compiler of an object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Producer {
+    /// clang 22, which leaves bitcode for device LTO.
+    Clang,
+    Nvcc(Form),
+}
+
 /// Compiles units into one folder, each at most once.
 pub struct Compiler {
     folder: PathBuf,
@@ -71,22 +101,22 @@ impl Compiler {
         progress: &Progress,
         units: &[Unit],
         targets: Targets,
+        producer: Producer,
         variant: &str,
     ) -> Result<Vec<PathBuf>> {
-        let folder = self.folder.join(format!("{}{variant}", targets.folder()));
-        self.compile_all(progress, units, &folder, |unit, source, object| self.clang(unit, source, object, targets))
-    }
-
-    /// Does the same by nvcc, whose objects hold LTO-IR for -dlto.
-    pub fn nvcc_objects(
-        &self,
-        progress: &Progress,
-        units: &[Unit],
-        targets: Targets,
-        variant: &str,
-    ) -> Result<Vec<PathBuf>> {
-        let folder = self.folder.join(format!("{}-nvcc{variant}", targets.folder()));
-        self.compile_all(progress, units, &folder, |_, source, object| self.nvcc(source, object, targets))
+        let folder = targets.folder();
+        match producer {
+            Producer::Clang => {
+                let folder = self.folder.join(format!("{folder}{variant}"));
+                let command = |unit: &Unit, source: &Path, object: &Path| self.clang(unit, source, object, targets);
+                self.compile_all(progress, units, &folder, command)
+            }
+            Producer::Nvcc(form) => {
+                let folder = self.folder.join(format!("{folder}-nvcc-{}{variant}", form.code()));
+                let command = |_: &Unit, source: &Path, object: &Path| self.nvcc(source, object, targets, form);
+                self.compile_all(progress, units, &folder, command)
+            }
+        }
     }
 
     fn compile_all(
@@ -128,10 +158,10 @@ impl Compiler {
         command
     }
 
-    fn nvcc(&self, source: &Path, object: &Path, targets: Targets) -> Command {
+    fn nvcc(&self, source: &Path, object: &Path, targets: Targets, form: Form) -> Command {
         let mut command = Command::new(self.cuda.join("bin/nvcc"));
         command.args(["-std=c++17", "-O2", "-dc", "-w"]);
-        command.args(targets.numbers().map(|name| format!("-gencode=arch=compute_{name},code=lto_{name}")));
+        command.args(targets.numbers().map(|name| format!("-gencode=arch=compute_{name},code={}_{name}", form.code())));
         command.arg(format!("-I{}", self.cuda.join("include/cccl").display()));
         command.arg(format!("-I{}", self.include.display()));
         command.arg(source).arg("-o").arg(object);

@@ -65,7 +65,12 @@ pub fn stand_still_if_ending() {
 /// Starts a child and records it under one lock, so that no signal comes in between.
 fn spawn(command: &mut Command) -> std::io::Result<(Child, Running)> {
     let mut children = children();
-    let child = command.spawn()?;
+    let child = command.spawn().inspect_err(|error| {
+        if error.kind() == std::io::ErrorKind::OutOfMemory {
+            // Nothing works without memory, not even the removal of temporary files. A fresh copy of the program has enough.
+            llvm_passes::crash::out_of_memory();
+        }
+    })?;
     children.running.insert(child.id());
     let running = Running(child.id());
     Ok((child, running))

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use cli::persona;
 use diag::messages;
-use lto::{culprit, worker};
+use lto::{culprit, run_job};
 use sys::process;
 
 #[global_allocator]
@@ -29,7 +29,7 @@ static ALLOCATOR: llvm_passes::out_of_memory::Allocator = llvm_passes::out_of_me
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    if let Some(code) = worker::run_if_requested(&arguments).or_else(|| culprit::run_if_requested(&arguments)) {
+    if let Some(code) = run_job::run_if_requested(&arguments).or_else(|| culprit::run_if_requested(&arguments)) {
         return ExitCode::from(code);
     }
     let outcome =

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use crate::cli::device_options::DeviceOptions;
 use crate::cli::values::{Backend, BackendChoice};
 use crate::codegen::code_generator::Codegen;
 use crate::codegen::cuda_driver;
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::plan::backend::{self, BackendDecision, CodegenNeeds};
-use crate::sys::process::Mode;
+use crate::plan::link_context::{LinkContext, Request};
+use crate::sys::temp_files::TempFiles;
 use crate::toolchain::Toolchain;
 use crate::toolchain::ptxas::Ptxas;
 use crate::toolchain::tool_facts::ToolFacts;
@@ -21,24 +21,18 @@ pub struct Backends<'a> {
     tools: Arc<Tools>,
     facts: ToolFacts,
     choice: BackendChoice,
-    options: &'a DeviceOptions,
-    mode: Mode,
-    program: &'a str,
+    request: Request<'a>,
+    temp_files: &'a TempFiles,
     decisions: Mutex<Vec<BackendDecision>>,
 }
 
 impl<'a> Backends<'a> {
     /// Looks nothing up yet.
-    pub fn new(
-        toolchain: &Toolchain,
-        choice: BackendChoice,
-        options: &'a DeviceOptions,
-        mode: Mode,
-        program: &'a str,
-    ) -> Self {
+    pub fn new(toolchain: &Toolchain, link: &LinkContext<'a>) -> Self {
         let tools = Arc::new(Tools::new(toolchain.clone()));
         let facts = ToolFacts::of(&tools);
-        Backends { tools, facts, choice, options, mode, program, decisions: Mutex::default() }
+        let LinkContext { request, temp_files, .. } = *link;
+        Backends { tools, facts, choice: request.options.backend, request, temp_files, decisions: Mutex::default() }
     }
 
     /// Runs `ptxas --version`, which takes 2 ms, so that its result is there when LLVM is done. Does nothing if the user selected
@@ -82,7 +76,7 @@ impl<'a> Backends<'a> {
     /// No backend that may be used supports the link.
     pub fn choose(&self, needs: &CodegenNeeds) -> Result<Codegen<'_>, Errors> {
         let decision = backend::choose(needs, &self.facts, self.choice)?;
-        let codegen = Codegen::new(&decision, &self.tools, self.options, self.mode)?;
+        let codegen = Codegen::new(&decision, &self.tools, self.request, self.temp_files)?;
         let backend = decision.backend;
         if self.record(decision) {
             self.warn_about_arguments(backend);
@@ -102,12 +96,13 @@ impl<'a> Backends<'a> {
 
     /// Warns about arguments for ptxas and nvlink that have no effect on the chosen backend.
     fn warn_about_arguments(&self, backend: Backend) {
+        let Request { program, device: options, .. } = self.request;
         if backend == Backend::Driver {
-            cuda_driver::warn_about(self.program, &self.options.ptxas_arguments);
+            cuda_driver::warn_about(program, &options.ptxas_arguments);
         }
         if backend != Backend::Ptxas {
-            for word in &self.options.nvlink_arguments {
-                warn(self.program, format_args!("{word} is for nvlink and has no effect on {backend}"));
+            for word in &options.nvlink_arguments {
+                warn(program, format_args!("{word} is for nvlink and has no effect on {backend}"));
             }
         }
     }

@@ -10,14 +10,17 @@ use crate::codegen::cuda_driver;
 use crate::codegen::device_object::{DeviceObject, Form, PtxSource};
 use crate::codegen::error::Error;
 use crate::codegen::library_link::{LinkInput, LinkOptions};
-use crate::codegen::{nvjitlink, nvlink, nvlink_inputs, ptxas};
+use crate::codegen::ptx_backend::{Attempted, PtxBackend};
+use crate::codegen::ptxas::Assembler;
+use crate::codegen::{nvjitlink, nvlink, nvlink_inputs};
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::plan::backend::BackendDecision;
+use crate::plan::link_context::Request;
 use crate::sys::process::{Mode, quoted};
 use crate::sys::temp_files::TempFiles;
 use crate::toolchain::libraries::{CudaDriver, NvJitLink};
-use crate::toolchain::ptxas::{self as toolkit_ptxas, Ptxas};
+use crate::toolchain::ptxas::{self, Ptxas};
 use crate::toolchain::tools::Tools;
 
 /// Generates code with the backend that was chosen for a target.
@@ -27,6 +30,7 @@ pub struct Codegen<'b> {
     tools: &'b Tools,
     options: &'b DeviceOptions,
     mode: Mode,
+    temp_files: &'b TempFiles,
 }
 
 /// What links device objects.
@@ -53,15 +57,15 @@ impl<'b> Codegen<'b> {
     pub fn new(
         decision: &BackendDecision,
         tools: &'b Tools,
-        options: &'b DeviceOptions,
-        mode: Mode,
+        request: Request<'b>,
+        temp_files: &'b TempFiles,
     ) -> Result<Self, Errors> {
         let linker = match decision.backend {
             Backend::Ptxas => Linker::Nvlink,
             Backend::NvJitLink => Linker::Library(Library::NvJitLink(tools.nvjitlink()?)),
             Backend::Driver => Linker::Library(Library::Driver(tools.driver()?)),
         };
-        Ok(Codegen { linker, tools, options, mode })
+        Ok(Codegen { linker, tools, options: request.device, mode: request.mode, temp_files })
     }
 
     /// Whether this is ptxas with nvlink.
@@ -83,57 +87,19 @@ impl<'b> Codegen<'b> {
         };
         // A driver that reports no release is assumed to be new; if it is not, its own error message will tell.
         let release = release.unwrap_or(CudaRelease { major: u32::MAX, minor: 0 });
-        toolkit_ptxas::ptx_version(arch, path, release)
+        ptxas::ptx_version(arch, path, release)
     }
 
-    /// Lowers the version of PTX to the lowest that its target and code need; see [`ptxas::lower_version`]. `stem` is the prefix of
-    /// the names of this job's files.
+    /// Returns ptxas as a value, or `None` if a library generates the code.
     ///
     /// # Errors
-    /// The tool could not be started.
-    pub fn lower_version(
-        self,
-        text: Vec<u8>,
-        arch: GpuArch,
-        stem: &str,
-        temp_files: &TempFiles,
-    ) -> Result<Vec<u8>, Errors> {
-        let own = self.ptx_version(arch)?;
-        match self.linker {
-            Linker::Nvlink => {
-                let ptxas = &self.tools.ptxas()?.path;
-                ptxas::lower_version(text, arch, own, &|text| ptxas::attempt(ptxas, text, arch, stem, temp_files))
-            }
-            Linker::Library(library) => ptxas::lower_version(text, arch, own, &|text| {
-                let input = LinkInput { name: "the PTX", form: Form::Ptx, bytes: text };
-                let options = LinkOptions { level: 0, debug: false, ptxas_arguments: &[] };
-                Ok(library.link(arch, &[input], &options).err().map(|errors| errors.to_string()))
-            }),
-        }
+    /// ptxas was not found.
+    pub fn assembler(self) -> Result<Option<Assembler>, Errors> {
+        self.is_toolkit().then(|| self.ptxas()).transpose()
     }
 
-    /// Turns a file of PTX into a device object: ptxas assembles it now. A library compiles all PTX of a target when it links, so
-    /// PTX that will be linked with other objects stays PTX.
-    ///
-    /// # Errors
-    /// The tool rejects the PTX or cannot be started.
-    pub fn assemble(self, source: PtxSource, temp_files: &TempFiles) -> Result<DeviceObject, Errors> {
-        let PtxSource { arch, input, debug_info, relocatable, name } = source;
-        if self.is_toolkit() {
-            let path = input.with_extension("cubin");
-            let (ptxas, output) = (&self.tools.ptxas()?.path, path.clone());
-            let assembly = ptxas::Assembly { ptxas, arch, input, output, relocatable, debug_info };
-            let ptxas::Cubin { bytes, diagnostics, peak } = ptxas::assemble(&assembly, self.options, self.mode)?;
-            let diagnostics = if diagnostics.is_empty() { Vec::new() } else { vec![diagnostics] };
-            return Ok(DeviceObject { diagnostics, peak, ..DeviceObject::cubin(name, arch, path, bytes, relocatable) });
-        }
-        let bytes = std::fs::read(&input).map_err(|source| Error::Read { file: input.clone(), source })?;
-        let ptx = DeviceObject { form: Form::Ptx, ..DeviceObject::cubin(name, arch, input, bytes, true) };
-        if relocatable {
-            return Ok(ptx);
-        }
-        let bytes = self.link_all(arch, std::slice::from_ref(&ptx), None, temp_files)?;
-        Ok(DeviceObject { bytes, form: Form::Cubin, unlinked: false, ..ptx })
+    fn ptxas(self) -> Result<Assembler, Errors> {
+        Ok(Assembler::new(&self.tools.ptxas()?.path, self.options, self.mode))
     }
 
     /// Whether nvlink is there to finish a relocatable cubin that needs no other.
@@ -151,12 +117,11 @@ impl<'b> Codegen<'b> {
         arch: GpuArch,
         objects: &[DeviceObject],
         device_runtime: Option<&Path>,
-        temp_files: &TempFiles,
     ) -> Result<Vec<u8>, Errors> {
         let library = match self.linker {
             Linker::Nvlink => {
-                let output = temp_files.file(&format!("{arch}.linked.cubin"));
-                return self.run_nvlink(arch, objects, device_runtime, nvlink::Product::Cubin, &output, temp_files);
+                let output = self.temp_files.file(&format!("{arch}.linked.cubin"));
+                return self.run_nvlink(arch, objects, device_runtime, nvlink::Product::Cubin, &output);
             }
             Linker::Library(library) => library,
         };
@@ -172,7 +137,7 @@ impl<'b> Codegen<'b> {
             return Ok(Vec::new());
         }
         let cubin = library.link(arch, &inputs, &options)?;
-        temp_files.keep(&format!("{arch}.linked.cubin"), || cubin.clone())?;
+        self.temp_files.keep(&format!("{arch}.linked.cubin"), || cubin.clone())?;
         Ok(cubin)
     }
 
@@ -185,12 +150,11 @@ impl<'b> Codegen<'b> {
         arch: GpuArch,
         objects: &[DeviceObject],
         device_runtime: Option<&Path>,
-        temp_files: &TempFiles,
     ) -> Result<Vec<u8>, Errors> {
         match self.linker {
             Linker::Nvlink => {
-                let output = temp_files.file(&format!("{}.linked.ptx", arch.virtual_name()));
-                self.run_nvlink(arch, objects, device_runtime, nvlink::Product::Ptx, &output, temp_files)
+                let output = self.temp_files.file(&format!("{}.linked.ptx", arch.virtual_name()));
+                self.run_nvlink(arch, objects, device_runtime, nvlink::Product::Ptx, &output)
             }
             Linker::Library(_) => Err(Error::PtxOfLtoIr { arch }.into()),
         }
@@ -203,15 +167,44 @@ impl<'b> Codegen<'b> {
         device_runtime: Option<&Path>,
         result: nvlink::Product,
         output: &Path,
-        temp_files: &TempFiles,
     ) -> Result<Vec<u8>, Errors> {
         let nvlink = self.tools.nvlink()?;
-        let inputs = nvlink_inputs::files(objects, temp_files, self.mode.dry)?;
+        let inputs = nvlink_inputs::files(objects, self.temp_files, self.mode.dry)?;
         let is_lto = objects.iter().any(|object| object.form == Form::LtoIr);
         let lto =
             is_lto.then(|| Ok::<_, Errors>(nvlink::Lto { nvvm: self.tools.nvvm()?, device_runtime })).transpose()?;
         let link = nvlink::Link { nvlink: &nvlink, arch, inputs: &inputs, output, lto, product: result };
         nvlink::link(&link, self.options, self.mode)
+    }
+}
+
+impl PtxBackend for Codegen<'_> {
+    /// ptxas assembles the PTX now. A library compiles all PTX of a target when it links, so PTX that will be linked with other
+    /// objects stays PTX.
+    fn assemble(&self, source: PtxSource) -> Result<DeviceObject, Errors> {
+        if self.is_toolkit() {
+            let ptxas = self.ptxas()?;
+            return ptxas.read(ptxas.assemble(source, &|command| messages::show(command))?);
+        }
+        let PtxSource { arch, input, relocatable, name, .. } = source;
+        let bytes = std::fs::read(&input).map_err(|source| Error::Read { file: input.clone(), source })?;
+        let ptx = DeviceObject { form: Form::Ptx, ..DeviceObject::cubin(name, arch, input, bytes, true) };
+        if relocatable {
+            return Ok(ptx);
+        }
+        let bytes = self.link_all(arch, std::slice::from_ref(&ptx), None)?;
+        Ok(DeviceObject { bytes, form: Form::Cubin, unlinked: false, ..ptx })
+    }
+
+    fn attempt(&self, ptx: &[u8], arch: GpuArch, file: &Path) -> Attempted {
+        match self.linker {
+            Linker::Nvlink => self.ptxas()?.attempt(ptx, arch, file),
+            Linker::Library(library) => {
+                let input = LinkInput { name: "the PTX", form: Form::Ptx, bytes: ptx };
+                let options = LinkOptions { level: 0, debug: false, ptxas_arguments: &[] };
+                Ok(library.link(arch, &[input], &options).err().map(|errors| errors.to_string()))
+            }
+        }
     }
 }
 

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object::ReferenceLists;
 use offload_bundle::ptx::DebugInfo;
+use serde::{Deserialize, Serialize};
 
 /// The form of device code in a [`DeviceObject`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Form {
     /// PTX, which a library compiles when it links.
     Ptx,
@@ -17,8 +18,9 @@ pub enum Form {
     LtoIr,
 }
 
-/// One input of the last step of a device link, or its result if [`DeviceObject::unlinked`] is false.
-#[derive(Debug, Clone)]
+/// One input of the last step of a device link, or its result if [`DeviceObject::unlinked`] is false. A worker hands it on
+/// without its content, which is in the file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeviceObject {
     /// The name for messages: the user's file if the object came from one.
     pub name: String,
@@ -26,11 +28,14 @@ pub struct DeviceObject {
     pub arch: GpuArch,
     /// The file that nvlink reads.
     pub path: PathBuf,
-    /// The content; empty in a dry run.
+    /// The content; empty in a dry run, and until [`Assembler::read`](crate::codegen::Assembler::read) has read the file.
+    #[serde(skip)]
     pub bytes: Vec<u8>,
     /// The form of the content.
     pub form: Form,
-    /// The id of the unit that nvcc compiled, if it is one, and what its host code refers to, if that is known.
+    /// The id of the unit that nvcc compiled, if it is one, and what its host code refers to, if that is known. Workers
+    /// compile no such unit.
+    #[serde(skip)]
     pub unit: Option<(String, Option<ReferenceLists>)>,
     /// A linker has to run before the object can be loaded.
     pub unlinked: bool,

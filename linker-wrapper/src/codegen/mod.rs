@@ -1,7 +1,8 @@
 //! Code generation: from PTX, relocatable cubins and LTO-IR to one finished cubin per target.
 //!
 //! The plan decides which backend does it ([`crate::plan::backend`]). [`Codegen`] is that backend as a value: it runs ptxas and
-//! nvlink, or calls a library. [`Backends`] holds the tools of a link and makes one [`Codegen`] per target.
+//! nvlink, or calls a library. [`Backends`] holds the tools of a link and makes one [`Codegen`] per target. In a worker process,
+//! [`Assembler`] alone is the [`PtxBackend`].
 
 mod backends;
 mod code_generator;
@@ -14,8 +15,11 @@ pub mod llvm_programs;
 mod nvjitlink;
 mod nvlink;
 mod nvlink_inputs;
+mod ptx_backend;
 mod ptxas;
 
 pub use backends::Backends;
 pub use code_generator::Codegen;
 pub use device_object::{DeviceObject, Form, PtxSource};
+pub use ptx_backend::{Attempted, PtxBackend, lower_version};
+pub use ptxas::Assembler;

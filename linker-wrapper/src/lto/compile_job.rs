@@ -1,4 +1,5 @@
-//! The description of a compilation: its inputs, options and outputs. Any thread or worker process can run it.
+//! The description of a compilation, from bitcode to machine code: its inputs, options and outputs. Any thread or worker process can
+//! run it. The part of LLVM is here; [`generate`](crate::lto::generate) is the rest.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,8 +11,10 @@ use llvm_passes::{Module, visible_functions};
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use serde::{Deserialize, Serialize};
 
+use crate::codegen::Assembler;
 use crate::diag::error::Errors;
 use crate::lto::error::Error;
+use crate::lto::outputs::{Emission, Outputs};
 use crate::profile::span;
 use crate::sys::temp_files;
 
@@ -40,10 +43,16 @@ pub struct CompileJob {
     pub keep: BTreeSet<String>,
     /// libdevice's bitcode.
     pub libdevice: Option<PathBuf>,
-    /// The PTX texts that are emitted.
+    /// The PTX texts that LLVM emits.
     pub emissions: Vec<Emission>,
+    /// What is made of the emissions.
+    pub outputs: Outputs,
+    /// ptxas, if it generates the outputs. Otherwise a library does it in the process of the link.
+    pub assembler: Option<Assembler>,
     /// The files that keep the merged and the optimized module, if they are kept.
     pub keep_stages: Option<(PathBuf, PathBuf)>,
+    /// Whether a worker reports its spans, for the time trace of the link.
+    pub traced: bool,
 }
 
 /// Where a unit is in the file of units.
@@ -57,19 +66,6 @@ pub struct UnitRange {
     pub start: usize,
     /// Length in bytes.
     pub length: usize,
-}
-
-/// One PTX text.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Emission {
-    /// The target.
-    pub arch: GpuArch,
-    /// The PTX version.
-    pub version: PtxVersion,
-    /// Whether local functions become visible, since ptxas uses fewer registers for visible ones.
-    pub visible_functions: bool,
-    /// The file that a worker writes.
-    pub path: PathBuf,
 }
 
 impl CompileJob {

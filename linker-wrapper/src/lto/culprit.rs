@@ -15,6 +15,7 @@ use crate::device::symbol_errors::named;
 use crate::diag::error::Errors;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::error::Error;
+use crate::lto::outputs::Outputs;
 use crate::lto::worker::{self, Failure, Reply};
 use crate::sys::temp_files::TempFiles;
 
@@ -95,8 +96,9 @@ impl<'j> Search<'j> {
         let file = |name: &str| temp_files.file(&format!("{stem}.search.{name}"));
         let (merged, optimized) = (file("merged.bc"), file("opt.bc"));
         let stages = Some((merged.clone(), optimized.clone()));
-        let first = CompileJob { emissions: Vec::new(), keep_stages: stages, ..job.clone() };
-        let (module, optimize) = match worker::compile(&first, &file("json"), "code that LLVM failed on") {
+        let (emissions, outputs) = (Vec::new(), Outputs::default());
+        let first = CompileJob { emissions, outputs, assembler: None, keep_stages: stages, ..job.clone() };
+        let (module, optimize) = match worker::compile(&first, &file("json"), "code that LLVM failed on", &mut |_| {}) {
             Ok(_) => (optimized, false),
             Err(failure) => (failure.llvm_reason.map(|_| merged)?, true),
         };
@@ -149,7 +151,7 @@ impl<'j> Search<'j> {
         }
         let trial = Trial { job: self.job.clone(), module: self.module.clone(), optimize: self.optimize, functions };
         let spec = self.temp_files.file(&format!("{}.search.json", self.stem));
-        worker::run_copy(FLAG, &trial, &spec, "code that LLVM failed on").err()?.llvm_reason
+        worker::run_copy(FLAG, &trial, &spec, "code that LLVM failed on", &mut |_| {}).err()?.llvm_reason
     }
 
     /// Returns the functions that are not kernels; each kernel is optimized with them.

@@ -30,6 +30,8 @@ pub enum Error {
         process::ending(*.status), if .output.is_empty() { "" } else { ": " }
     )]
     WorkerDied { what: String, status: ExitStatus, output: String },
+    #[error("cannot report to the link that started this process: {source}")]
+    NotRead { source: io::Error },
     /// The text of an error in a worker.
     #[error("{0}")]
     InWorker(String),

@@ -2,10 +2,9 @@
 //! is linked as it is.
 
 use offload_bundle::arch::GpuArch;
-use offload_bundle::cubin;
 use offload_bundle::ptx::DebugInfo;
 
-use crate::codegen::{DeviceObject, Form, PtxSource};
+use crate::codegen::{DeviceObject, Form, PtxBackend, PtxSource};
 use crate::device::targets::{Code, DeviceImage};
 use crate::diag::error::{Errors, collect};
 use crate::lto::context::LtoContext;
@@ -45,7 +44,7 @@ pub fn assemble(target: &PlannedTarget<'_>, place: usize, context: &LtoContext<'
     let _assembling = span::traced("ptxas", || input.display().to_string());
     let _permit = context.budget.admit(context.estimates.ptxas(text.len() as u64));
     let source = PtxSource { arch: *arch, input, debug_info, relocatable, name };
-    let object = codegen.assemble(source, context.temp_files())?;
+    let object = codegen.assemble(source)?;
     context.estimates.learn(text.len() as u64, object.peak);
     if key.is_some() && !context.is_dry_run() {
         cache.put(
@@ -90,13 +89,7 @@ fn finished(
     let (name, file) = (image.origin.to_string(), image.file_name(*arch, place));
     let form = if image.code == Code::LtoIr { Form::LtoIr } else { Form::Cubin };
     let unlinked = needs.joins || form == Form::LtoIr;
-    if !unlinked {
-        let path = context.temp_files().file(&file);
-        return Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, image.bytes.to_vec(), unlinked) });
-    }
-    // The linker reports what is wrong with a damaged cubin.
-    let declared = cubin::with_declared_kernels(image.bytes).ok().flatten();
-    let bytes = declared.unwrap_or_else(|| image.bytes.to_vec());
-    let path = context.temp_files().write(&file, &bytes)?;
-    Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, bytes, unlinked) })
+    let path =
+        if unlinked { context.temp_files().write(&file, image.bytes)? } else { context.temp_files().file(&file) };
+    Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, image.bytes.to_vec(), unlinked) })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::ptx;
 
-use crate::codegen::DeviceObject;
+use crate::codegen::{self, DeviceObject, PtxBackend};
 use crate::diag::error::{Errors, collect};
 use crate::lto::context::LtoContext;
 use crate::lto::input_objects;
@@ -84,12 +84,7 @@ fn join_objects(
         return Ok(std::mem::take(&mut only.bytes));
     }
     let _joining = span::traced("nvlink", || arch.to_string());
-    context.backends.choose(needs)?.link_all(
-        arch,
-        &objects,
-        context.libraries.device_runtime_path(),
-        context.temp_files(),
-    )
+    context.backends.choose(needs)?.link_all(arch, &objects, context.libraries.device_runtime_path())
 }
 
 /// Links LTO-IR to PTX for the image.
@@ -97,13 +92,17 @@ fn link_ptx(target: &PlannedTarget<'_>, arch: GpuArch, context: &LtoContext<'_>)
     let objects = input_objects::all(target, target.plan.arch, Vec::new(), context)?;
     let _linking = span::traced("nvlink", || arch.virtual_name());
     let codegen = context.backends.choose(&target.plan.needs)?;
-    let text = codegen.link_ptx(arch, &objects, context.libraries.device_runtime_path(), context.temp_files())?;
+    let text = codegen.link_ptx(arch, &objects, context.libraries.device_runtime_path())?;
     if context.is_dry_run() {
         return Ok(text);
     }
     match context.link.request.options.ptx_version {
         Some(version) => Ok(ptx::with_version(&text, version).unwrap_or(text)),
-        None => codegen.lower_version(text, arch, &format!("{arch}.linked"), context.temp_files()),
+        None => {
+            let probe = context.temp_files().file(&format!("{arch}.linked.{}.probe.ptx", arch.virtual_name()));
+            let own = codegen.ptx_version(arch)?;
+            codegen::lower_version(text, arch, own, &|text| codegen.attempt(text, arch, &probe))
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! [`device_link`] links the targets of a platform in three steps. [`target`] reads the code of each target and plans its link;
 //! the partitions of all targets are compiled as jobs of one queue, the longest first ([`partition`]); [`join`] links the compiled
 //! partitions into finished machine code. A small program is one partition, compiled in this process; the partitions of a large
-//! one are compiled by [`worker`] processes. Steps whose results are in the [`result_cache`] are skipped.
+//! one are compiled by [`worker`] processes. Both run a [`compile_job`], with LLVM and then ptxas ([`generate`]). Steps whose
+//! results are in the [`result_cache`] are skipped.
 
 pub mod code_object;
 pub mod compile_job;
@@ -12,13 +13,16 @@ pub mod cuda_libraries;
 pub mod culprit;
 pub mod device_link;
 pub mod error;
+pub mod generate;
 pub mod input_objects;
 pub mod join;
 pub mod llvm_warnings;
+pub mod outputs;
 pub mod partition;
 pub mod plan_report;
 pub mod private_images;
 pub mod products;
 pub mod result_cache;
+pub mod run_job;
 pub mod target;
 pub mod worker;

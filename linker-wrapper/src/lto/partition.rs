@@ -9,34 +9,28 @@ use llvm_passes::extract::UnitPart;
 use llvm_passes::partition::Partition;
 use llvm_passes::pipeline::NamedBitcode;
 use offload_bundle::arch::GpuArch;
-use offload_bundle::ptx::{self, DebugInfo};
+use offload_bundle::ptx::DebugInfo;
 
-use crate::codegen::{Codegen, DeviceObject, PtxSource};
+use crate::codegen::{Assembler, Codegen, DeviceObject};
 use crate::diag::demangle;
 use crate::diag::error::{Errors, collect};
-use crate::lto::compile_job::{CompileJob, Emission};
+use crate::lto::compile_job::CompileJob;
 use crate::lto::context::LtoContext;
+use crate::lto::generate::{Emitted, Generated, generate};
+use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Outputs, Relocatable};
 use crate::lto::products::CompiledPartition;
 use crate::lto::result_cache::CachedPartition;
 use crate::lto::target::PlannedTarget;
+use crate::lto::worker::{EmittedPtx, Reply};
 use crate::lto::{culprit, worker};
-use crate::profile::span;
 use crate::profile::stats::JobStat;
+use crate::profile::{span, time_trace};
 use crate::sys::temp_files;
 
 /// Maximum number of kernels that messages about a partition name.
 const KERNELS_SHOWN: usize = 3;
 /// Maximum length of a kernel's name in messages, in characters.
 const NAME_WIDTH: usize = 100;
-
-/// PTX that LLVM emitted.
-struct Emitted {
-    debug_info: DebugInfo,
-    /// Length of the text in bytes.
-    size: u64,
-    /// The text; `None` if a worker wrote it to the emission's file.
-    text: Option<Vec<u8>>,
-}
 
 /// The compilation of one partition, ready to run.
 struct PartitionJob<'j> {
@@ -50,10 +44,6 @@ struct PartitionJob<'j> {
     codegen: Codegen<'j>,
     instructions: u64,
     job: CompileJob,
-    /// Each machine code target, with the index of its emission.
-    sass: Vec<(GpuArch, usize)>,
-    /// Each PTX target, with the index of its emission.
-    ptx: Vec<(GpuArch, usize)>,
 }
 
 /// Compiles one partition of a target.
@@ -92,7 +82,8 @@ impl<'j> PartitionJob<'j> {
         let partition = &plan.partitions[index];
         let codegen = context.backends.choose(&plan.needs)?;
         let stem = format!("{own}.{index}");
-        let (emissions, sass, ptx) = emissions(target, &stem, codegen, &context)?;
+        let described = described(partition, own);
+        let (emissions, outputs) = outputs(target, &stem, &described, codegen, &context)?;
         let version = codegen.ptx_version(own)?;
         let stage = |stage: &str| context.temp_files().file(&format!("{stem}.{stage}.bc"));
         let keep_stages = context.temp_files().folder().is_none().then(|| (stage("merged"), stage("opt")));
@@ -118,11 +109,14 @@ impl<'j> PartitionJob<'j> {
             keep: partition.keep.clone(),
             libdevice: context.libraries.libdevice_path().map(Into::into),
             emissions,
+            outputs,
+            assembler: codegen.assembler()?,
             keep_stages,
+            traced: time_trace::is_on(),
         };
         let label = partition.kernels.first().cloned().unwrap_or_else(|| stem.clone());
-        let (described, instructions) = (described(partition, own), partition.instructions);
-        Ok(PartitionJob { context, target, stem, described, label, codegen, instructions, job, sass, ptx })
+        let instructions = partition.instructions;
+        Ok(PartitionJob { context, target, stem, described, label, codegen, instructions, job })
     }
 
     /// Compiles the program that is open in this process.
@@ -142,15 +136,11 @@ impl<'j> PartitionJob<'j> {
             let texts = this.job.compile(session, modules, &names, &|| this.context.libraries.libdevice());
             texts.map(|texts| (texts, session.take_warnings()))
         })?;
-        let emitted =
-            |text: Vec<u8>| Emitted { debug_info: DebugInfo::of(&text), size: text.len() as u64, text: Some(text) };
-        let mut emitted: Vec<Emitted> = texts.into_iter().map(emitted).collect();
-        let mut compiled = CompiledPartition { warnings, ..CompiledPartition::default() };
-        compiled.ptx = self.image_ptx(&mut emitted)?;
-        for (arch, emission) in &self.sass {
-            compiled.add(self.assemble(*arch, *emission, &mut emitted[*emission])?);
+        for code in &self.job.outputs.machine_code {
+            temp_files::write_file(&self.job.emissions[code.emission].path, &texts[code.emission])?;
         }
-        Ok(compiled)
+        let mut emitted: Vec<Emitted> = texts.into_iter().map(Emitted::of).collect();
+        Ok(CompiledPartition::of(generate(&self.job, &mut emitted, &self.codegen)?, warnings))
     }
 
     fn run_cached(&self) -> Result<CompiledPartition, Errors> {
@@ -176,87 +166,58 @@ impl<'j> PartitionJob<'j> {
     fn run_in_worker(&self) -> Result<CompiledPartition, Errors> {
         let LtoContext { budget, estimates, link, .. } = self.context;
         let mut permit = budget.admit(estimates.llvm(self.instructions));
-        let compiling = span::traced("Compile partition", || format!("{}: {}", self.stem, self.described));
-        let begun = Instant::now();
+        let mut compiling = Some(span::traced("Compile partition", || format!("{}: {}", self.stem, self.described)));
+        let (mut begun, mut llvm_seconds) = (Instant::now(), 0.0);
+        let mut emitted = |ptx: &EmittedPtx| {
+            compiling = None;
+            link.recorder.process(begun, ptx.peak);
+            (llvm_seconds, begun) = (begun.elapsed().as_secs_f64(), Instant::now());
+            permit.adjust(estimates.ptxas(ptx.sizes.iter().copied().max().unwrap_or_default()));
+        };
         let spec = link.temp_files.file(&format!("{}.json", self.stem));
-        let reply = worker::compile(&self.job, &spec, &self.described)
+        let reply = worker::compile(&self.job, &spec, &self.described, &mut emitted)
             .map_err(|failure| culprit::explain(failure, &self.job, &self.stem, link.temp_files))?;
-        drop(compiling);
-        link.recorder.process(begun, reply.peak);
-        let (llvm_seconds, begun) = (begun.elapsed().as_secs_f64(), Instant::now());
-        let in_file =
-            |(debug_info, size): (&DebugInfo, &u64)| Emitted { debug_info: *debug_info, size: *size, text: None };
-        let mut emitted: Vec<Emitted> = reply.debug_info.iter().zip(&reply.sizes).map(in_file).collect();
-        permit.adjust(estimates.ptxas(reply.sizes.iter().copied().max().unwrap_or_default()));
-        let mut compiled = CompiledPartition { warnings: reply.warnings, ..CompiledPartition::default() };
-        let mut ptxas_peak = 0;
-        for (arch, emission) in &self.sass {
-            let object = self.assemble(*arch, *emission, &mut emitted[*emission])?;
-            estimates.learn(emitted[*emission].size, object.peak);
-            ptxas_peak = ptxas_peak.max(object.peak);
-            compiled.add(object);
+        let Reply { warnings, emitted, objects, .. } = reply;
+        let generated = match &self.job.assembler {
+            Some(assembler) => self.read(assembler, objects)?,
+            None => self.generate_from_files(&emitted)?,
+        };
+        for (code, object) in self.job.outputs.machine_code.iter().zip(&generated.objects) {
+            estimates.learn(emitted.sizes[code.emission], object.peak);
         }
-        compiled.ptx = self.image_ptx(&mut emitted)?;
         drop(permit);
+        let ptxas_peak = generated.objects.iter().map(|object| object.peak).max().unwrap_or_default();
+        let compiled = CompiledPartition::of(generated, warnings);
         link.recorder.process(begun, ptxas_peak);
         link.recorder.job(JobStat {
             llvm_seconds,
             ptxas_seconds: begun.elapsed().as_secs_f64(),
-            llvm_peak: reply.peak,
+            llvm_peak: emitted.peak,
             ptxas_peak,
-            ptx_bytes: reply.sizes.iter().sum(),
+            ptx_bytes: emitted.sizes.iter().sum(),
             cubin_bytes: compiled.object_bytes(),
             ..self.stat()
         });
         Ok(compiled)
     }
 
+    /// Reads what a worker has left in files.
+    fn read(&self, assembler: &Assembler, objects: Vec<DeviceObject>) -> Result<Generated, Errors> {
+        let CompileJob { emissions, outputs, .. } = &self.job;
+        let objects = objects.into_iter().map(|object| assembler.read(object)).collect::<Result<_, _>>()?;
+        let ptx = outputs.ptx.iter().map(|ptx| Ok((emissions[ptx.emission].arch, temp_files::read_file(&ptx.path)?)));
+        Ok(Generated { objects, ptx: collect(ptx)? })
+    }
+
+    /// Generates the outputs with the library that is loaded in this process, from the PTX that a worker has left in files.
+    fn generate_from_files(&self, emitted: &EmittedPtx) -> Result<Generated, Errors> {
+        let in_file = |debug_info: &DebugInfo| Emitted { debug_info: *debug_info, text: None };
+        let mut emitted: Vec<Emitted> = emitted.debug_info.iter().map(in_file).collect();
+        generate(&self.job, &mut emitted, &self.codegen)
+    }
+
     fn stat(&self) -> JobStat {
         JobStat { label: self.label.clone(), target: self.job.arch.to_string(), ..JobStat::default() }
-    }
-
-    /// Turns emitted PTX into machine code.
-    fn assemble(&self, arch: GpuArch, emission: usize, emitted: &mut Emitted) -> Result<DeviceObject, Errors> {
-        let (is_monolithic, own) = (self.target.plan.is_monolithic(), arch == self.target.plan.arch);
-        let mut relocatable = match (is_monolithic, own) {
-            (false, _) => true,
-            (true, true) => self.target.plan.needs.joins,
-            (true, false) => !self.context.options().nvlink_arguments.is_empty(),
-        };
-        let input = self.job.emissions[emission].path.clone();
-        if let Some(text) = &emitted.text {
-            // In finished code, ptxas inlines functions so much that registers and size suffer. So a program with functions is
-            // assembled as relocatable code and finished by nvlink, as all other linkers do.
-            relocatable |= self.codegen.can_finish() && ptx::defines_functions(text);
-            temp_files::write_file(&input, text)?;
-        }
-        let name = if is_monolithic { format!("the linked code for {arch}") } else { self.described.clone() };
-        let source = PtxSource { arch, input, debug_info: emitted.debug_info, relocatable, name };
-        let _assembling = span::traced("ptxas", || source.input.display().to_string());
-        self.codegen.assemble(source, self.context.temp_files())
-    }
-
-    /// Returns the PTX for the image, each text with the lowest version that it needs.
-    fn image_ptx(&self, emitted: &mut [Emitted]) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
-        collect(self.ptx.iter().map(|(arch, emission)| {
-            let text = match emitted[*emission].text.take() {
-                Some(text) => text,
-                None => temp_files::read_file(&self.job.emissions[*emission].path)?,
-            };
-            Ok((*arch, self.lowered(text, *arch)?))
-        }))
-    }
-
-    fn lowered(&self, text: Vec<u8>, arch: GpuArch) -> Result<Vec<u8>, Errors> {
-        match self.context.link.request.options.ptx_version {
-            // A dry run cannot run ptxas to try a lower version.
-            _ if self.context.is_dry_run() => Ok(text),
-            Some(version) => Ok(ptx::with_version(&text, version).unwrap_or(text)),
-            None => {
-                let _probing = span::traced("Find lowest PTX version", || format!("{} {arch}", self.stem));
-                self.codegen.lower_version(text, arch, &self.stem, self.context.temp_files())
-            }
-        }
     }
 
     /// Writes the machine code of a cached partition to files for nvlink. Returns `None` if the entry does not fit the job.
@@ -272,51 +233,70 @@ impl<'j> PartitionJob<'j> {
         }
         compiled.ptx = ptx;
         let found = compiled.objects.iter().map(|object| object.arch);
-        found.eq(self.sass.iter().map(|(arch, _)| *arch)).then_some(Ok(compiled))
+        let expected = self.job.outputs.machine_code.iter().map(|code| self.job.emissions[code.emission].arch);
+        found.eq(expected).then_some(Ok(compiled))
     }
 }
 
-/// The emissions of a partition; each machine code target with the index of its emission; each PTX target with its own.
-type Emissions = (Vec<Emission>, Vec<(GpuArch, usize)>, Vec<(GpuArch, usize)>);
-
-fn emissions(
+/// Returns the emissions of a partition, and what is made of them.
+fn outputs(
     target: &PlannedTarget<'_>,
     stem: &str,
+    described: &str,
     codegen: Codegen<'_>,
     context: &LtoContext<'_>,
-) -> Result<Emissions, Errors> {
+) -> Result<(Vec<Emission>, Outputs), Errors> {
     let plan = &target.plan;
     let emission = |arch: GpuArch, file: String, visible_functions: bool| {
         let version = codegen.ptx_version(arch)?;
         let path = context.temp_files().file(&file);
         Ok::<_, Errors>(Emission { arch, version, visible_functions, path })
     };
-    let mut all = Vec::new();
+    let image_ptx = |arch: &GpuArch, emission: usize| ImagePtx {
+        emission,
+        probe: context.temp_files().file(&format!("{stem}.{}.probe.ptx", arch.virtual_name())),
+        path: context.temp_files().file(&format!("{stem}.{}.image.ptx", arch.virtual_name())),
+    };
+    let ptx_version = match context.link.request.options.ptx_version {
+        _ if context.is_dry_run() => ImagePtxVersion::Unchanged,
+        Some(version) => ImagePtxVersion::Fixed(version),
+        None => ImagePtxVersion::Lowest,
+    };
+    let (mut all, mut outputs) = (Vec::new(), Outputs { ptx_version, ..Outputs::default() });
     if plan.is_monolithic() {
         // Functions stay local in PTX for the image. The target's own code is emitted last, from the module itself instead of a copy.
         for arch in &plan.ptx {
+            outputs.ptx.push(image_ptx(arch, all.len()));
             all.push(emission(*arch, format!("{stem}.image.{arch}.ptx"), false)?);
         }
-        let ptx = plan.ptx.iter().copied().enumerate().map(|(place, arch)| (arch, place)).collect();
-        let mut sass = Vec::new();
+        let finished = || if codegen.can_finish() { Relocatable::WithFunctions } else { Relocatable::Never };
+        let code = |arch: GpuArch, emission: usize, is_joined: bool| MachineCode {
+            emission,
+            relocatable: if is_joined { Relocatable::Always } else { finished() },
+            name: format!("the linked code for {arch}"),
+        };
         let (own, others): (Vec<GpuArch>, Vec<GpuArch>) = plan.sass.iter().partition(|arch| **arch == plan.arch);
         for arch in others {
-            sass.push((arch, all.len()));
+            outputs.machine_code.push(code(arch, all.len(), !context.options().nvlink_arguments.is_empty()));
             all.push(emission(arch, format!("{arch}.from.{}.ptx", plan.arch), false)?);
         }
         for arch in own {
-            sass.insert(0, (arch, all.len()));
+            outputs.machine_code.insert(0, code(arch, all.len(), plan.needs.joins));
             // Functions that become visible must not collide with those of other objects.
             let visible = !plan.needs.joins && codegen.can_finish();
             all.push(emission(arch, format!("{stem}.ptx"), visible)?);
         }
-        return Ok((all, sass, ptx));
+        return Ok((all, outputs));
     }
     let more = plan.ptx.iter().filter(|arch| !plan.sass.contains(arch));
     let archs: Vec<GpuArch> = plan.sass.iter().chain(more).copied().collect();
     for arch in &archs {
         all.push(emission(*arch, format!("{stem}.{arch}.ptx"), false)?);
     }
-    let place = |arch: &GpuArch| archs.iter().position(|other| other == arch).map(|place| (*arch, place));
-    Ok((all, plan.sass.iter().filter_map(place).collect(), plan.ptx.iter().filter_map(place).collect()))
+    let places =
+        |of: &[GpuArch]| of.iter().filter_map(|arch| archs.iter().position(|other| other == arch)).collect::<Vec<_>>();
+    let code = |emission| MachineCode { emission, relocatable: Relocatable::Always, name: described.to_owned() };
+    outputs.machine_code = places(&plan.sass).into_iter().map(code).collect();
+    outputs.ptx = places(&plan.ptx).into_iter().map(|place| image_ptx(&archs[place], place)).collect();
+    Ok((all, outputs))
 }

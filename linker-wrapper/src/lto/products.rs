@@ -4,6 +4,7 @@ use llvm_passes::session::Warning;
 use offload_bundle::arch::GpuArch;
 
 use crate::codegen::DeviceObject;
+use crate::lto::generate::Generated;
 
 /// A compiled partition.
 #[derive(Debug, Default)]
@@ -24,10 +25,11 @@ impl CompiledPartition {
         self.objects.iter().map(|object| object.bytes.len() as u64).sum()
     }
 
-    /// Adds an object and its diagnostics.
-    pub fn add(&mut self, object: DeviceObject) {
-        self.diagnostics.extend(object.diagnostics.clone());
-        self.objects.push(object);
+    /// The outputs of a job, with LLVM's warnings.
+    pub fn of(generated: Generated, warnings: Vec<Warning>) -> Self {
+        let Generated { objects, ptx } = generated;
+        let diagnostics = objects.iter().flat_map(|object| object.diagnostics.clone()).collect();
+        CompiledPartition { objects, ptx, warnings, diagnostics }
     }
 }
 

@@ -1,31 +1,57 @@
-//! Compiles one partition in a process of its own. A crash of LLVM there does not end the link, and all memory is freed when the
-//! process ends.
+//! Processes that run the jobs of a link. A crash of LLVM there does not end the link, and all memory is freed when the process
+//! ends.
 //!
-//! The link starts a copy of this program with a file that describes the job ([`CompileJob`]); the copy writes the PTX to files and
-//! its result to standard output ([`Reply`]).
+//! The link starts a copy of this program with a file that describes the task. The copy writes lines of JSON ([`Line`]) to standard
+//! output: what the link has to know at once, and its result at the end. [`run_job`](crate::lto::run_job) is what it does.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
-use std::time::Instant;
 
-use llvm_passes::pipeline::NamedBitcode;
-use llvm_passes::session::{Session, Warning};
-use rustix::process::Signal;
+use llvm_passes::session::Warning;
+use offload_bundle::ptx::DebugInfo;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::codegen::DeviceObject;
 use crate::diag::error::Errors;
+use crate::diag::messages;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::error::Error;
+use crate::profile::forwarding::{Boundary, Repeated};
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process;
 use crate::sys::temp_files;
-use offload_bundle::ptx::DebugInfo;
 
 /// The first argument of the copy; the file follows.
 pub const FLAG: &str = "--compile-partition";
+
+/// One line of a worker's output.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Line {
+    /// LLVM has emitted the PTX, and its memory is free again.
+    Emitted(EmittedPtx),
+    /// The worker is about to run this command, and commands are shown.
+    Command(String),
+    /// A span of the time trace begins or ends.
+    Span(Boundary),
+    /// The result, which is the last line.
+    Done(Reply),
+}
+
+/// The PTX that LLVM has emitted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct EmittedPtx {
+    /// The debug information in each emission, in order.
+    pub debug_info: Vec<DebugInfo>,
+    /// The size of each emission in bytes.
+    pub sizes: Vec<u64>,
+    /// Peak memory of the process so far, in bytes.
+    pub peak: u64,
+}
 
 /// The result of a worker.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -37,14 +63,10 @@ pub struct Reply {
     pub fatal: Option<String>,
     /// LLVM's warnings.
     pub warnings: Vec<Warning>,
-    /// The debug information in each emission, in order.
-    pub debug_info: Vec<DebugInfo>,
-    /// The size of each emission in bytes.
-    pub sizes: Vec<u64>,
-    /// Wall time of the job.
-    pub seconds: f64,
-    /// Peak memory of the process in bytes.
-    pub peak: u64,
+    /// The emissions.
+    pub emitted: EmittedPtx,
+    /// The machine code, in files; empty if a library generates it.
+    pub objects: Vec<DeviceObject>,
 }
 
 /// The failure of a worker.
@@ -62,25 +84,46 @@ impl<E: Into<Errors>> From<E> for Failure {
     }
 }
 
-/// Runs the job in a process of its own. `what` names it in errors: "the kernels a, b for sm_90".
+/// Runs the job in a process of its own. `what` names it in errors: "the kernels a, b for sm_90". `emitted` is called when LLVM is
+/// done, before ptxas runs.
 ///
 /// # Errors
 /// The errors that the worker reports, or how it ended.
-pub fn compile(job: &CompileJob, spec: &Path, what: &str) -> Result<Reply, Failure> {
-    run_copy(FLAG, job, spec, what)
+pub fn compile(
+    job: &CompileJob,
+    spec: &Path,
+    what: &str,
+    emitted: &mut dyn FnMut(&EmittedPtx),
+) -> Result<Reply, Failure> {
+    run_copy(FLAG, job, spec, what, emitted)
 }
 
-/// Runs a copy of this program with a flag and a file that describes its task, and reads its reply.
+/// Runs a copy of this program with a flag and a file that describes its task, and reads its lines.
 ///
 /// # Errors
 /// As [`compile`].
-pub fn run_copy(flag: &str, task: &impl Serialize, spec: &Path, what: &str) -> Result<Reply, Failure> {
+pub fn run_copy(
+    flag: &str,
+    task: &impl Serialize,
+    spec: &Path,
+    what: &str,
+    emitted: &mut dyn FnMut(&EmittedPtx),
+) -> Result<Reply, Failure> {
     let text = serde_json::to_vec(task).map_err(|source| Error::Describe { what: what.to_owned(), source })?;
     temp_files::write_file(spec, &text)?;
     let arguments = [OsString::from(flag), spec.into()];
-    let output = process::capture(&process::itself(), &arguments)
+    let (mut spans, mut reply, mut readable) = (Repeated::default(), None, true);
+    let mut read = |line: &[u8]| match serde_json::from_slice(line) {
+        Ok(Line::Emitted(ptx)) => emitted(&ptx),
+        Ok(Line::Command(command)) => messages::show(command),
+        Ok(Line::Span(boundary)) => spans.repeat(&boundary),
+        Ok(Line::Done(result)) => reply = Some(result),
+        Err(_) => readable = false,
+    };
+    let output = process::capture_lines(&process::itself(), &arguments, &mut read)
         .map_err(|source| Error::WorkerStart { what: what.to_owned(), source })?;
-    let reply: Reply = serde_json::from_slice(&output.stdout).map_err(|_| died(what, output.status, &output.stderr))?;
+    let reply: Option<Reply> = reply.filter(|_| readable && output.stdout.is_empty());
+    let reply = reply.ok_or_else(|| died(what, output.status, &output.stderr))?;
     if !reply.errors.is_empty() {
         return Err(Failure {
             errors: reply.errors.into_iter().map(Error::InWorker).collect(),
@@ -108,11 +151,6 @@ fn is_crash(status: ExitStatus) -> bool {
     status.signal().is_some_and(|signal| DEFECTS.iter().any(|defect| defect.as_raw() == signal))
 }
 
-/// Runs the job if this process was started as a worker, and returns the exit code.
-pub fn run_if_requested(arguments: &[OsString]) -> Option<u8> {
-    run_if_flagged(arguments, FLAG, run)
-}
-
 /// Runs a task of [`run_copy`] if this process was started with its flag, and returns the exit code.
 pub fn run_if_flagged<T: DeserializeOwned>(
     arguments: &[OsString],
@@ -123,17 +161,18 @@ pub fn run_if_flagged<T: DeserializeOwned>(
     if given != flag {
         return None;
     }
+    // Nobody needs the result of a worker whose link was killed. Where this fails, the worker notices it when it writes.
+    let _ = set_parent_process_death_signal(Some(Signal::TERM));
     llvm_passes::on_fatal_error(give_up);
     llvm_passes::crash::prepare_for_mappings("fatlink", FLAG);
-    let start = Instant::now();
-    let mut reply = match read(Path::new(file)).and_then(|task| run(&task)) {
+    let reply = match read(Path::new(file)).and_then(|task| run(&task)) {
         Ok(reply) => reply,
         Err(errors) => Reply { errors: errors.messages(), ..Reply::default() },
     };
-    reply.seconds = start.elapsed().as_secs_f64();
-    reply.peak = peak_memory();
-    print(&reply);
-    Some(u8::from(!reply.errors.is_empty()))
+    let code = u8::from(!reply.errors.is_empty());
+    // If this fails, the reader reports that the reply is missing.
+    let _ = say(&Line::Done(reply));
+    Some(code)
 }
 
 fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Errors> {
@@ -141,30 +180,31 @@ fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Errors> {
     Ok(serde_json::from_slice(&text).map_err(|source| Error::Description { file: file.to_owned(), source })?)
 }
 
-fn print(reply: &Reply) {
-    // If this fails, the reader reports that the reply is missing.
-    let _ = serde_json::to_writer(std::io::stdout().lock(), reply);
+/// Writes a line.
+///
+/// # Errors
+/// Nobody reads it.
+pub fn say(line: &Line) -> Result<(), Errors> {
+    let cannot = |source| Error::NotRead { source };
+    let mut text = serde_json::to_vec(line).map_err(|error| cannot(error.into()))?;
+    text.push(b'\n');
+    // A single write, so that a crash leaves no half of a line.
+    Ok(std::io::stdout().lock().write_all(&text).map_err(cannot)?)
 }
 
 /// Replies in place of a worker that crashed.
 pub fn reply_with_errors(errors: &Errors) {
-    print(&Reply { errors: errors.messages(), ..Reply::default() });
+    // If this fails, the reader reports that the reply is missing.
+    let _ = say(&Line::Done(Reply { errors: errors.messages(), ..Reply::default() }));
 }
 
 /// Handles a fatal error of LLVM, such as "Cannot select".
 #[expect(clippy::exit, reason = "LLVM does not return from its error handler")]
 fn give_up(reason: &str) {
     let errors = vec![Error::GaveUp { reason: reason.to_owned() }.to_string()];
-    print(&Reply { errors, fatal: Some(reason.to_owned()), ..Reply::default() });
+    // If this fails, the reader reports that the reply is missing.
+    let _ = say(&Line::Done(Reply { errors, fatal: Some(reason.to_owned()), ..Reply::default() }));
     std::process::exit(1);
-}
-
-/// Returns the peak memory of this process in bytes (`VmHWM` in /proc/self/status), or 0 if it is unknown.
-fn peak_memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kilobytes.map_or(0, |number| number << 10)
 }
 
 /// Initializes LLVM with its own options.
@@ -185,20 +225,4 @@ pub fn prepare_llvm(options: &[String]) -> Result<(), Errors> {
 /// The file cannot be opened.
 pub fn open(path: &Path) -> Result<Mapped, Errors> {
     Ok(Mapped::open(path).map_err(|source| Error::Read { file: path.to_owned(), source })?)
-}
-
-fn run(job: &CompileJob) -> Result<Reply, Errors> {
-    prepare_llvm(&job.llvm_options)?;
-    let content = open(&job.units)?;
-    let libdevice = job.libdevice.as_deref().map(open).transpose()?;
-    let libdevice = || Some(NamedBitcode { name: "libdevice", bitcode: libdevice.as_ref()?.bytes() });
-    let session = Session::new();
-    let mut reply = Reply::default();
-    for (text, emission) in job.compile_units(&session, content.bytes(), &libdevice)?.iter().zip(&job.emissions) {
-        reply.debug_info.push(DebugInfo::of(text));
-        reply.sizes.push(text.len() as u64);
-        temp_files::write_file(&emission.path, text)?;
-    }
-    reply.warnings = session.take_warnings();
-    Ok(reply)
 }

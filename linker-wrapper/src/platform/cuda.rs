@@ -2,12 +2,10 @@
 //! the CUDA runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
 
 use llvm_passes::bitcode;
-use llvm_passes::registration::{self, ClangUnits, CudaUnits, Registration};
+use llvm_passes::registration::{self, Registration};
 use offload_bundle::arch::GpuArch;
-use offload_bundle::fatbin::FatbinWriter;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 use offload_bundle::{cubin, ltoir, ptx};
@@ -81,12 +79,6 @@ struct CudaLink<'a> {
     entries: ImageEntries,
     /// The PTX flags that the files record, or those of the link line.
     flags: Vec<RecordedFlags>,
-    /// The ids of nvcc's units that the link has to register.
-    ids: Vec<String>,
-    /// Whether units of nvcc are linked.
-    has_units: bool,
-    /// Whether units of clang are linked.
-    has_clang: bool,
     warnings: Vec<String>,
 }
 
@@ -110,17 +102,14 @@ impl<'a> CudaLink<'a> {
         if sass.is_empty() && ptx.is_empty() && !has_own_ptx {
             return Err(Error::EmptyImage.into());
         }
-        let registered = units.iter().filter(|(_, rdc)| rdc.is_registered);
-        let ids = registered.map(|(_, rdc)| rdc.id.to_owned()).collect();
-        let (has_units, has_clang) = (!units.is_empty(), setup.images.len() > units.len());
-        Ok(CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, ids, has_units, has_clang, warnings })
+        Ok(CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, warnings })
     }
 
     fn run(&self, context: &LinkContext<'_>) -> Result<CudaProducts<'_>, Errors> {
         let Request { program, options, device, mode, .. } = context.request;
         let cuda_path = options.cuda_path.as_deref().or(device.cuda_path.as_deref());
         let toolchain = Toolchain::find(cuda_path, &options.parts);
-        let backends = Backends::new(&toolchain, options.backend, device, mode, program);
+        let backends = Backends::new(&toolchain, context);
         // No cache: --save-temps and a search for a function need the intermediate files, and a dry run has no results.
         let unused = options.save_temps || options.diagnosing || mode.dry;
         let library = cudadevrt::path(options, &toolchain);
@@ -159,8 +148,7 @@ impl<'a> CudaLink<'a> {
         });
         // If a tool or library was replaced during the link, that may be the cause of the other errors: it comes first.
         let ((), linked) = both(result_cache.check_tools(), linked)?;
-        let clang_ptx = OnceLock::new();
-        Ok(CudaProducts { plan: self, linked, choices: backends.decisions(), cached, clang_ptx })
+        Ok(CudaProducts { plan: self, linked, choices: backends.decisions(), cached })
     }
 }
 
@@ -174,8 +162,7 @@ impl DeviceLink for CudaLink<'_> {
     }
 
     fn early_registration(&self) -> Option<&'static dyn Registration> {
-        // That of nvcc's units depends on the PTX.
-        (!self.has_units).then_some(&registration::Cuda)
+        Some(&registration::Cuda)
     }
 
     fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
@@ -193,26 +180,13 @@ struct CudaProducts<'p> {
     linked: Vec<LinkedTarget>,
     choices: Vec<BackendDecision>,
     cached: Option<(u64, u64)>,
-    /// A fatbin with the PTX of clang's units, if it goes beside the PTX of nvcc's units instead of into the image.
-    clang_ptx: OnceLock<Vec<u8>>,
 }
 
 impl Products for CudaProducts<'_> {
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
-        let CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, ids, has_units, has_clang, .. } = self.plan;
+        let CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, .. } = self.plan;
         let linked = Linked { targets, sass, ptx, flags, choices: &self.choices };
-        let mut parts = Parts::of_targets(&self.linked);
-        if !has_units {
-            return bundle(&parts, linked, context, Box::new(registration::Cuda));
-        }
-        let mut clang = ClangUnits::None;
-        if *has_clang {
-            let ptx = parts.take_ptx();
-            let written = (!ptx.is_empty()).then(|| fatbin_of(&ptx, context)).transpose()?;
-            let ptx = written.map(|fatbin| &**self.clang_ptx.get_or_init(|| fatbin.finish()));
-            clang = ClangUnits::Linked { ptx };
-        }
-        bundle(&parts, linked, context, Box::new(CudaUnits { ids, clang }))
+        bundle(&Parts::of_targets(&self.linked), linked, context)
     }
 
     fn cache_counts(&self) -> Option<(u64, u64)> {
@@ -228,38 +202,27 @@ struct FinishedCubin {
 
 impl Products for FinishedCubin {
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
-        let parts = Parts::of_cubin(self.arch, self.content.bytes());
-        bundle(&parts, Linked::default(), context, Box::new(registration::Cuda))
+        bundle(&Parts::of_cubin(self.arch, self.content.bytes()), Linked::default(), context)
     }
 }
 
 /// Bundles these parts into a fatbin, and validates it as a driver would.
-fn bundle<'p>(
-    parts: &Parts<'p>,
-    linked: Linked<'_>,
-    context: &LinkContext<'_>,
-    registration: Box<dyn Registration + 'p>,
-) -> Result<Bundle<'p>, Errors> {
+fn bundle<'p>(parts: &Parts<'p>, linked: Linked<'_>, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
     let _bundling = span::traced("Bundle linked output", || "cuda".to_owned());
-    let Request { program, options, output, .. } = context.request;
-    let fatbin = fatbin_of(parts, context)?;
+    let Request { program, options, device, output, .. } = context.request;
+    // The fatbin records the user's options for ptxas, so that the driver's compiler uses them too.
+    let ptx_options = device.ptxas_arguments.join(" ");
+    let fatbin = parts.bundle(compression::options(options.compress, device.debug), &ptx_options)?;
     let checked = fatbin::check(&fatbin, program)?;
     let report = options.report.is_some();
     let report = report.then(|| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
     Ok(Bundle {
         image: Box::new(fatbin),
-        registration,
+        registration: Box::new(registration::Cuda),
         section: Some(options.fatbin_section),
         kept_as: Some("fatbin"),
         report,
     })
-}
-
-/// Puts the parts into a fatbin. It records the user's options for ptxas, so that the driver's compiler uses them too.
-fn fatbin_of<'p>(parts: &Parts<'p>, context: &LinkContext<'_>) -> Result<FatbinWriter<'p>, Errors> {
-    let Request { options, device, .. } = context.request;
-    let ptx_options = device.ptxas_arguments.join(" ");
-    parts.bundle(compression::options(options.compress, device.debug), &ptx_options)
 }
 
 /// Groups the images by target.

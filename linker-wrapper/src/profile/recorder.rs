@@ -64,7 +64,7 @@ impl Recorder {
     /// time.
     pub fn stats(&self, cache: Option<(u64, u64)>) -> Stats {
         let notes = self.notes();
-        let own = memory::peak_of("self").unwrap_or_default();
+        let own = memory::own_peak();
         let (cache_hits, cache_misses) = cache.unwrap_or_default();
         let peak_memory = own + most_together(&notes.processes);
         let units_opened = llvm_passes::unit::opened() as u64;

@@ -9,7 +9,7 @@ pub const TIME_TRACE: &str = "fatlink::time_trace";
 pub const STATISTICS: &str = "fatlink::statistics";
 
 /// Measures the time until the result is dropped, for the time trace. `detail` is called only if there is a trace.
-pub fn traced(name: &'static str, detail: impl FnOnce() -> String) -> EnteredSpan {
+pub fn traced(name: &str, detail: impl FnOnce() -> String) -> EnteredSpan {
     tracing::info_span!(target: TIME_TRACE, "phase", name, detail = detail()).entered()
 }
 

@@ -102,6 +102,11 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for TimeTrace {
     }
 }
 
+/// Whether this link has a trace.
+pub fn is_on() -> bool {
+    FILE.get().is_some()
+}
+
 fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

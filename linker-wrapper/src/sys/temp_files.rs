@@ -5,7 +5,7 @@ use std::fs::{File, Permissions};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use llvm_passes::crash;
@@ -15,7 +15,7 @@ use crate::diag::error::Errors;
 use crate::diag::progress;
 use crate::sys::error::Error;
 use crate::sys::process;
-use crate::sys::{jobserver, threads};
+use crate::sys::{jobserver, signals};
 
 /// Prefix of temporary folders.
 const PREFIX: &str = "fatlink-";
@@ -60,7 +60,7 @@ impl TempFiles {
     /// # Errors
     /// The folder cannot be created.
     pub fn new(kept: Option<&Path>) -> Result<Self, Errors> {
-        watch_signals()?;
+        signals::before_end(clean_up)?;
         if let Some(output) = kept {
             return Ok(TempFiles::Kept(output.to_owned()));
         }
@@ -283,22 +283,4 @@ fn remove_busy_folder(folder: &Path) {
 
 fn lock() -> std::sync::MutexGuard<'static, Leftovers> {
     LEFTOVERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Starts a thread that waits for signals that end the process, cleans up, and then lets the signal take effect.
-fn watch_signals() -> Result<(), Errors> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
-    let cannot = |source| Error::Signals { source };
-    let ending = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU];
-    let mut signals = signal_hook::iterator::Signals::new(ending).map_err(cannot)?;
-    // With any handler for SIGXFSZ, exceeding the file size limit (ulimit -f) is an error of the write.
-    signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(cannot)?;
-    let watch = move || {
-        if let Some(signal) = signals.forever().next() {
-            clean_up();
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-        }
-    };
-    std::thread::Builder::new().spawn(watch).map_err(|error| threads::cannot_start(&error))?;
-    Ok(())
 }

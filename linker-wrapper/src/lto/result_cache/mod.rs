@@ -328,6 +328,8 @@ impl PartitionFields<'_> {
         let version = |version: PtxVersion| (version.major, version.minor);
         let emissions = job.emissions.iter().map(|emission| (emission.arch.to_string(), version(emission.version)));
         let emissions: Vec<_> = emissions.collect();
+        let machine_code = job.outputs.machine_code.iter().map(|code| (code.emission, code.relocatable));
+        let machine_code = postcard::to_allocvec(&machine_code.collect::<Vec<_>>()).ok()?;
         let key = key
             .field("units", units.as_bytes())
             .field("parts", &postcard::to_allocvec(&job.parts).ok()?)
@@ -335,6 +337,7 @@ impl PartitionFields<'_> {
             .field("arch", job.arch.to_string().as_bytes())
             .field("version", &[job.version.major, job.version.minor])
             .field("emissions", format!("{emissions:?}").as_bytes())
+            .field("machine code", &machine_code)
             .field("ptx", format!("{:?}", self.ptx).as_bytes())
             .field("ptx version", format!("{:?}", self.ptx_version).as_bytes())
             .field("options", options_text(self.options).as_bytes())

@@ -6,7 +6,8 @@ use offload_bundle::arch::{GpuArch, PtxVersion};
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::values::Partitioning;
-use crate::lto::compile_job::{CompileJob, Emission, UnitRange};
+use crate::lto::compile_job::{CompileJob, UnitRange};
+use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Outputs, Relocatable};
 use crate::lto::result_cache::{PartitionFields, TargetFields, Tools, options_text};
 use crate::plan::image_policy::Entry;
 use crate::sys::cache::{Key, KeyBuilder};
@@ -61,7 +62,18 @@ fn job() -> CompileJob {
             visible_functions: false,
             path: "/a/1.ptx".into(),
         }],
+        outputs: Outputs {
+            machine_code: vec![MachineCode {
+                emission: 0,
+                relocatable: Relocatable::Always,
+                name: "the kernel a".to_owned(),
+            }],
+            ptx: vec![ImagePtx { emission: 0, probe: "/a/1.probe.ptx".into(), path: "/a/1.image.ptx".into() }],
+            ptx_version: ImagePtxVersion::Lowest,
+        },
+        assembler: None,
         keep_stages: None,
+        traced: false,
     }
 }
 
@@ -98,6 +110,9 @@ fn every_field_of_a_partition_changes_the_key() {
         ("target of an emission", changed(|job| job.emissions[0].arch = GpuArch::plain(100))),
         ("version of an emission", changed(|job| job.emissions[0].version = PtxVersion { major: 9, minor: 0 })),
         ("one more emission", changed(|job| job.emissions.push(job.emissions[0].clone()))),
+        ("no machine code", changed(|job| job.outputs.machine_code.clear())),
+        ("emission of machine code", changed(|job| job.outputs.machine_code[0].emission = 1)),
+        ("finished machine code", changed(|job| job.outputs.machine_code[0].relocatable = Relocatable::Never)),
     ];
     let options = other_options();
     let other_ptx = [entry(100, 90)];
@@ -118,6 +133,10 @@ fn every_field_of_a_partition_changes_the_key() {
         job.ranges[0].name = "b.o".to_owned();
         job.ranges[0].start = 16;
         job.keep_stages = Some(("/b/1.bc".into(), "/b/2.bc".into()));
+        job.outputs.machine_code[0].name = "the kernel b".to_owned();
+        job.outputs.ptx[0].path = "/b/1.image.ptx".into();
+        job.outputs.ptx[0].probe = "/b/1.probe.ptx".into();
+        job.traced = true;
     });
     all_differ(&keys, key(&PartitionFields { job: &elsewhere, ..fields }));
 }

@@ -17,6 +17,16 @@ pub fn peak_of(process: &str) -> Option<u64> {
     field(&fs::read_to_string(format!("/proc/{process}/status")).ok()?, "VmHWM:")
 }
 
+/// Peak memory of this process in bytes; 0 if it is unknown.
+pub fn own_peak() -> u64 {
+    peak_of("self").unwrap_or_default()
+}
+
+/// Starts the peak of this process anew, from its present size. Where the system does not allow this, the old peak stays.
+pub fn forget_own_peak() {
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}
+
 /// Parses a line such as `MemAvailable:   123 kB`, in bytes.
 fn field(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;

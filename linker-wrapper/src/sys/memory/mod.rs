@@ -5,7 +5,7 @@ pub mod estimates;
 
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-pub use available::peak_of;
+pub use available::{forget_own_peak, own_peak, peak_of};
 
 use crate::cli::values::MemoryChoice;
 

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
 use wait4::Wait4;
 
 use crate::diag::messages;
@@ -18,7 +19,7 @@ use crate::sys::memory;
 use watch::Watched;
 
 /// Whether commands are shown, and whether they are run.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Mode {
     /// Print every command on standard error.
     pub show: bool,
@@ -76,16 +77,17 @@ fn spawn(command: &mut Command) -> std::io::Result<(Child, Running)> {
     Ok((child, running))
 }
 
-/// Shows the command if `mode` requests it: one line, quoted for a POSIX shell.
+/// Shows the command if `mode` requests it.
 pub fn show(mode: Mode, program: &Path, arguments: &[OsString]) {
     if mode.show {
-        let mut line = quoted(program.as_os_str());
-        for argument in arguments {
-            line.push(' ');
-            line.push_str(&quoted(argument));
-        }
-        messages::show(format_args!(" {line}"));
+        messages::show(command_line(program, arguments));
     }
+}
+
+/// The command as `-v` shows it: one line, quoted for a POSIX shell.
+pub fn command_line(program: &Path, arguments: &[OsString]) -> String {
+    let words = std::iter::once(program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str));
+    words.map(|word| format!(" {}", quoted(word))).collect()
 }
 
 /// The result of a tool.
@@ -123,11 +125,36 @@ pub fn limit(inputs: &[PathBuf]) -> Duration {
 /// # Errors
 /// The program could not be started.
 pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -> std::io::Result<(Finished, bool)> {
+    watched(program, arguments, limit, &mut |_| {})
+}
+
+/// As [`capture`], but passes each line of standard output, without its line break, to `line` as soon as the tool has
+/// written it. What follows the last line break is the standard output of the result.
+///
+/// # Errors
+/// The program could not be started.
+pub fn capture_lines(program: &Path, arguments: &[OsString], line: &mut dyn FnMut(&[u8])) -> std::io::Result<Finished> {
+    let mut pass_on = |output: &mut Vec<u8>| {
+        while let Some(end) = memchr::memchr(b'\n', output) {
+            line(&output[..end]);
+            output.drain(..=end);
+        }
+    };
+    watched(program, arguments, Duration::MAX, &mut pass_on).map(|(finished, _)| finished)
+}
+
+/// Runs a tool to its end, at most for `limit`. After each read, `output` may take what it needs of the standard output so far.
+fn watched(
+    program: &Path,
+    arguments: &[OsString],
+    limit: Duration,
+    output: &mut dyn FnMut(&mut Vec<u8>),
+) -> std::io::Result<(Finished, bool)> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut child, running) = spawn(&mut command)?;
-    let own_peak = memory::peak_of("self").unwrap_or_default();
-    let watched = watch::until_the_end(&mut child, limit);
+    let own_peak = memory::own_peak();
+    let watched = watch::until_the_end(&mut child, limit, output);
     // The child is reaped afterwards, so that its number is not reused while others may use it.
     drop(running);
     let used = child.wait4()?;
@@ -219,6 +246,27 @@ mod tests {
         let (finished, late) = shell(script, Duration::MAX);
         assert_eq!((finished.status.code(), late), (Some(3), false));
         assert!(finished.stdout.ends_with(b"out19999\n") && finished.stderr.ends_with(b"err19999\n"));
+    }
+
+    #[test]
+    fn lines_come_as_they_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let seen = folder.path().join("seen");
+        // The tool goes on only when its first line has arrived.
+        let script = format!(
+            "echo one; for i in $(seq 1000); do [ -e {0} ] && break; sleep 0.01; done; [ -e {0} ] || exit 1
+             printf 'two\\nth'; printf 'ree\\n\\nrest'",
+            seen.display()
+        );
+        let mut lines = Vec::new();
+        let mut line = |line: &[u8]| {
+            std::fs::write(&seen, line).unwrap();
+            lines.push(String::from_utf8_lossy(line).into_owned());
+        };
+        let finished = capture_lines(Path::new("/bin/sh"), &["-c".into(), script.into()], &mut line).unwrap();
+        assert!(finished.status.success());
+        assert_eq!(lines, ["one", "two", "three", ""]);
+        assert_eq!(finished.stdout, b"rest");
     }
 
     #[test]

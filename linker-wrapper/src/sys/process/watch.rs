@@ -27,8 +27,9 @@ pub struct Watched {
     pub late: bool,
 }
 
-/// Waits until the child has ended and its pipes are closed.
-pub fn until_the_end(child: &mut Child, limit: Duration) -> Watched {
+/// Waits until the child has ended and its pipes are closed. `output` sees the standard output so far after each read, and may
+/// take some of it.
+pub fn until_the_end(child: &mut Child, limit: Duration, output: &mut dyn FnMut(&mut Vec<u8>)) -> Watched {
     let (start, mut pause) = (Instant::now(), Duration::from_millis(4));
     let mut look = start + pause;
     let mut watched = Watched::default();
@@ -38,6 +39,7 @@ pub fn until_the_end(child: &mut Child, limit: Duration) -> Watched {
         let left = if watched.late { Duration::MAX } else { limit.saturating_sub(start.elapsed()) };
         tool.wait(left.min(look.saturating_duration_since(Instant::now())));
         tool.read(&mut watched);
+        output(&mut watched.stdout);
         if !watched.late && start.elapsed() >= limit {
             watched.late = true;
             tool.kill();

@@ -38,7 +38,7 @@ if kind == "memory":
     first = next(mib for mib in range(20, 500, 5) if run(limit, mib * MIB, [command[0], "--version"]).returncode == 0)
     amounts = [mib * MIB for mib in range(first + 5, first + 405, 25)]
 else:
-    limit, amounts = resource.RLIMIT_NPROC, range(1, 12)
+    limit, amounts = resource.RLIMIT_NPROC, range(1, 16)
     if os.geteuid() == 0:
         # The limit does not hold for root. Nobody else may read what root can.
         keep = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]

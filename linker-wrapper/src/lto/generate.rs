@@ -1,0 +1,90 @@
+//! Generates the outputs of a job from the PTX that LLVM emitted. A thread does this with the backend of the link, a worker with ptxas.
+
+use offload_bundle::arch::GpuArch;
+use offload_bundle::ptx::{self, DebugInfo};
+
+use crate::codegen::{self, DeviceObject, PtxBackend, PtxSource};
+use crate::diag::error::{Errors, collect};
+use crate::lto::compile_job::CompileJob;
+use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Relocatable};
+use crate::profile::span;
+use crate::sys::temp_files;
+
+/// The text of an emission.
+#[derive(Debug)]
+pub struct Emitted {
+    /// The debug information in the text.
+    pub debug_info: DebugInfo,
+    /// The text; `None` if only its file has it.
+    pub text: Option<Vec<u8>>,
+}
+
+/// The outputs of a job.
+#[derive(Debug, Default)]
+pub struct Generated {
+    /// Machine code, or PTX for a backend that compiles all of it at once.
+    pub objects: Vec<DeviceObject>,
+    /// PTX for the image.
+    pub ptx: Vec<(GpuArch, Vec<u8>)>,
+}
+
+/// Generates all outputs of a job. The files of emissions that become machine code have been written.
+///
+/// # Errors
+/// Errors of the backend.
+pub fn generate(job: &CompileJob, emitted: &mut [Emitted], backend: &dyn PtxBackend) -> Result<Generated, Errors> {
+    let mut objects = Vec::with_capacity(job.outputs.machine_code.len());
+    for code in &job.outputs.machine_code {
+        objects.push(assemble(code, &job.emissions[code.emission], &emitted[code.emission], backend)?);
+    }
+    let ptx = collect(job.outputs.ptx.iter().map(|ptx| {
+        let emission = &job.emissions[ptx.emission];
+        let text = emitted[ptx.emission].text.take();
+        let text = text.map_or_else(|| temp_files::read_file(&emission.path), Ok)?;
+        Ok((emission.arch, with_image_version(text, ptx, job, backend)?))
+    }))?;
+    Ok(Generated { objects, ptx })
+}
+
+/// Turns emitted PTX into machine code.
+fn assemble(
+    code: &MachineCode,
+    emission: &Emission,
+    emitted: &Emitted,
+    backend: &dyn PtxBackend,
+) -> Result<DeviceObject, Errors> {
+    let relocatable = match (code.relocatable, &emitted.text) {
+        (Relocatable::Always, _) => true,
+        (Relocatable::Never, _) => false,
+        (Relocatable::WithFunctions, Some(text)) => ptx::defines_functions(text),
+        (Relocatable::WithFunctions, None) => ptx::defines_functions(&temp_files::read_file(&emission.path)?),
+    };
+    let (arch, input, name) = (emission.arch, emission.path.clone(), code.name.clone());
+    let _assembling = span::traced("ptxas", || input.display().to_string());
+    backend.assemble(PtxSource { arch, input, debug_info: emitted.debug_info, relocatable, name })
+}
+
+/// Gives PTX the version that it has in the image.
+fn with_image_version(
+    text: Vec<u8>,
+    ptx: &ImagePtx,
+    job: &CompileJob,
+    backend: &dyn PtxBackend,
+) -> Result<Vec<u8>, Errors> {
+    let Emission { arch, version: own, .. } = job.emissions[ptx.emission];
+    match job.outputs.ptx_version {
+        ImagePtxVersion::Unchanged => Ok(text),
+        ImagePtxVersion::Fixed(version) => Ok(ptx::with_version(&text, version).unwrap_or(text)),
+        ImagePtxVersion::Lowest => {
+            let _probing = span::traced("Find lowest PTX version", || format!("{} {arch}", job.name));
+            codegen::lower_version(text, arch, own, &|text| backend.attempt(text, arch, &ptx.probe))
+        }
+    }
+}
+
+impl Emitted {
+    /// A text in memory.
+    pub fn of(text: Vec<u8>) -> Self {
+        Emitted { debug_info: DebugInfo::of(&text), text: Some(text) }
+    }
+}

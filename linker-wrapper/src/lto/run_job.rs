@@ -1,0 +1,94 @@
+//! Runs a whole job in a worker process: LLVM, then ptxas.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use llvm_passes::pipeline::NamedBitcode;
+use llvm_passes::session::{Session, Warning};
+use offload_bundle::arch::GpuArch;
+
+use crate::codegen::{Assembler, Attempted, DeviceObject, PtxBackend, PtxSource};
+use crate::diag::error::Errors;
+use crate::lto::compile_job::CompileJob;
+use crate::lto::generate::{self, Emitted};
+use crate::lto::worker::{self, EmittedPtx, Line, Reply};
+use crate::profile;
+use crate::sys::{memory, process, signals, temp_files};
+
+/// Runs the job if this process was started as a worker, and returns the exit code.
+pub fn run_if_requested(arguments: &[OsString]) -> Option<u8> {
+    worker::run_if_flagged(arguments, worker::FLAG, run)
+}
+
+fn run(job: &CompileJob) -> Result<Reply, Errors> {
+    if job.traced {
+        profile::forward(|boundary| {
+            // The link reports a worker whose lines are missing.
+            let _ = worker::say(&Line::Span(boundary));
+        });
+    }
+    let (mut texts, warnings, mut ptx) = emit(job)?;
+    ptx.peak = memory::own_peak();
+    if job.assembler.is_some() {
+        // ptxas needs the memory that LLVM had. The system's figure for its peak includes that of this process.
+        llvm_passes::out_of_memory::return_free_memory();
+        memory::forget_own_peak();
+    }
+    worker::say(&Line::Emitted(ptx.clone()))?;
+    let objects = match &job.assembler {
+        Some(ptxas) => generate(job, &mut texts, ptxas)?,
+        None => Vec::new(),
+    };
+    Ok(Reply { warnings, emitted: ptx, objects, ..Reply::default() })
+}
+
+/// Runs LLVM, and writes the files of all emissions. LLVM's memory is free afterwards.
+fn emit(job: &CompileJob) -> Result<(Vec<Emitted>, Vec<Warning>, EmittedPtx), Errors> {
+    worker::prepare_llvm(&job.llvm_options)?;
+    let content = worker::open(&job.units)?;
+    let libdevice = job.libdevice.as_deref().map(worker::open).transpose()?;
+    let libdevice = || Some(NamedBitcode { name: "libdevice", bitcode: libdevice.as_ref()?.bytes() });
+    let session = Session::new();
+    let (mut texts, mut ptx) = (Vec::new(), EmittedPtx::default());
+    let emitted = job.compile_units(&session, content.bytes(), &libdevice)?;
+    for (index, (text, emission)) in emitted.into_iter().zip(&job.emissions).enumerate() {
+        temp_files::write_file(&emission.path, &text)?;
+        ptx.sizes.push(text.len() as u64);
+        let mut text = Emitted::of(text);
+        ptx.debug_info.push(text.debug_info);
+        if !job.outputs.has_ptx_of(index) {
+            text.text = None;
+        }
+        texts.push(text);
+    }
+    Ok((texts, session.take_warnings(), ptx))
+}
+
+/// Generates the outputs, all of them in files.
+fn generate(job: &CompileJob, texts: &mut [Emitted], ptxas: &Assembler) -> Result<Vec<DeviceObject>, Errors> {
+    // A signal that ends this process ends ptxas, too.
+    signals::before_end(process::end_children)?;
+    let generated = generate::generate(job, texts, &InWorker { ptxas })?;
+    for (ptx, (_, text)) in job.outputs.ptx.iter().zip(&generated.ptx) {
+        temp_files::write_file(&ptx.path, text)?;
+    }
+    Ok(generated.objects)
+}
+
+/// ptxas as the backend of a worker. The link shows the commands and reads the machine code.
+struct InWorker<'j> {
+    ptxas: &'j Assembler,
+}
+
+impl PtxBackend for InWorker<'_> {
+    fn assemble(&self, source: PtxSource) -> Result<DeviceObject, Errors> {
+        self.ptxas.assemble(source, &|command| {
+            // The link reports a worker whose lines are missing.
+            let _ = worker::say(&Line::Command(command));
+        })
+    }
+
+    fn attempt(&self, ptx: &[u8], arch: GpuArch, file: &Path) -> Attempted {
+        self.ptxas.attempt(ptx, arch, file)
+    }
+}

@@ -15,7 +15,7 @@ use crate::cli::{device_words, parse, persona, response_file};
 use crate::crash_report;
 use crate::device::archive_selection::{self, Reason};
 use crate::device::device_files::DeviceFiles;
-use crate::device::lost_images;
+use crate::device::{lost_images, rdc_targets, stub_aliases};
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::{self, warn};
 use crate::host::embedded_images::FoundImage;
@@ -137,7 +137,11 @@ fn link_inputs(
     let Request { program, options, device, output, mode } = request;
     // Find the device images in the inputs. A link without any is left to the host linker.
     let handled = options.linker_query || inputs.already_registered(options);
-    let images = if handled { Vec::new() } else { embedded_images::find(inputs)? };
+    let mut images = if handled { Vec::new() } else { embedded_images::find(inputs)? };
+    if options.relocatable && images.iter().all(|found| found.rdc.is_some()) {
+        // The output of a relocatable link still holds nvcc's units, for the link of the program.
+        images.clear();
+    }
     // The output of a relocatable link (-r) is not a program yet: its final link checks this.
     if !handled && finished.is_none() && !options.relocatable && !options.emit_fatbin_only {
         lost_images::check(inputs, &images, &options.roots)?;
@@ -165,6 +169,12 @@ fn link_inputs(
     let line_code = line_files.code_for(line_targets)?;
     let selection = archive_selection::select(inputs, &images, &options.roots, &line_code)?;
     let members = members(inputs, &images, &selection.device);
+    let stub_aliases = match stub_aliases::are_mixed(&images) {
+        true => stub_aliases::find(inputs, &selection.host)?,
+        false => Vec::new(),
+    };
+    let mut host_words: Vec<OsString> = stub_aliases::linker_words(&stub_aliases).collect();
+    host_words.extend(rdc_targets::words_for_members(&images, &selection));
     let selected: Vec<_> = images.into_iter().filter(|found| selection.device[found.input].is_some()).collect();
 
     // Let each platform plan the device links of its images.
@@ -208,7 +218,7 @@ fn link_inputs(
         recorder: &recorder,
         plan: &plan,
     };
-    let link = Link { context: &context, inputs, line_files: &line_files };
+    let link = Link { context: &context, inputs, line_files: &line_files, host_words: &host_words };
     let outcome = recorder.phase("the whole link", || match finished {
         Some(finished) => link.wrap(&*finished),
         None if options.diagnosing => {
@@ -230,11 +240,12 @@ fn members(inputs: &InputFiles, images: &[FoundImage<'_>], reasons: &[Option<Rea
     let member = |found: &FoundImage<'_>| {
         let (symbol, of) = match reasons[found.input].as_ref()? {
             Reason::OnLine => return None,
-            Reason::HostSymbol(symbol) => (symbol, "host"),
-            Reason::DeviceSymbol(symbol) => (symbol, "device"),
+            Reason::HostSymbol(symbol) => (symbol.as_str(), "host"),
+            Reason::DeviceSymbol(symbol) => (symbol.as_str(), "device"),
+            Reason::UnreadableSymbols => ("any symbol, because LTO-IR hides its own", "device"),
         };
         let file = inputs.files()[found.input].name.clone();
-        Some(MemberReport { file, symbol: symbol.clone(), of })
+        Some(MemberReport { file, symbol: symbol.to_owned(), of })
     };
     carriers.filter_map(member).collect()
 }
@@ -346,6 +357,8 @@ struct Link<'a> {
     context: &'a LinkContext<'a>,
     inputs: &'a InputFiles,
     line_files: &'a DeviceFiles,
+    /// Options that the units of nvcc require of the host linker.
+    host_words: &'a [OsString],
 }
 
 impl Link<'_> {
@@ -447,6 +460,7 @@ impl Link<'_> {
         let replaced = options.relocatable.then_some(&*raw);
         let mut line = host_linker::line_with(options, objects, replaced);
         line.extend(host_linker::keeping_entries(linker, &line));
+        line.extend_from_slice(self.host_words);
         let arguments = fatbin_section::linker_words(linker, options, temp_files, mode, program)?;
         line.extend(arguments.iter().cloned());
         let _linking = span::traced("Execute host linker", || linker.display().to_string());

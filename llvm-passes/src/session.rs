@@ -57,11 +57,13 @@ impl Session {
         let buffer = MemoryBuffer::create_from_memory_range(bytes, "bitcode");
         let parsed =
             crash::during(&format!("reading {unit}"), || Module::parse_bitcode_from_buffer(&buffer, &self.context));
-        parsed.map_err(|error| {
+        let module = parsed.map_err(|error| {
             let described = self.take_errors();
             let message = if described.is_empty() { error.to_string_lossy().into_owned() } else { described };
             IrError::unreadable(unit, message)
-        })
+        })?;
+        sys::drop_host_uses(&module);
+        Ok(module)
     }
 
     /// Reads bitcode whose function bodies are loaded when they are first needed.
@@ -71,8 +73,10 @@ impl Session {
     pub fn read_lazily<'a>(&'a self, unit: &str, bytes: &'a [u8]) -> Result<Module<'a>, IrError> {
         bitcode::check(unit, bytes)?;
         let buffer = MemoryBuffer::create_from_memory_range(bytes, "bitcode");
-        crash::during(&format!("reading {unit}"), || sys::read_lazily(&self.context, buffer))
-            .map_err(|()| IrError::unreadable(unit, self.take_errors()))
+        let module = crash::during(&format!("reading {unit}"), || sys::read_lazily(&self.context, buffer))
+            .map_err(|()| IrError::unreadable(unit, self.take_errors()))?;
+        sys::drop_host_uses(&module);
+        Ok(module)
     }
 
     /// Merges `source` into `destination`; `unit` names `source` in errors.

@@ -84,6 +84,7 @@ fn read_all_ways(data: &[u8]) {
     let _ = host_object::rdc_objects(data);
     let _ = host_object::host_references(data);
     let _ = archive::members(data);
+    let _ = cubin::with_declared_kernels(data);
     if let Ok(cubin) = cubin::parse(data) {
         let _ = (cubin.arch(), cubin.toolkit(), cubin.kernels(), cubin.nv_compat(), cubin.resources());
     }

@@ -131,6 +131,33 @@ pub(crate) fn cubin(arch: GpuArch, relocatable: bool) -> Vec<u8> {
     )
 }
 
+/// A relocatable cubin that clang's list of host uses refers to the kernel `launched` in, and that calls the function `called`.
+pub(crate) fn cubin_with_host_uses(arch: GpuArch) -> Vec<u8> {
+    let mut strings = vec![0];
+    let names = ["__clang_gpu_used_external", "launched", "called"].map(|name| add_name(&mut strings, name));
+    let mut list = symbol(names[0], 0x0d, 0x20, 4);
+    list[16] = 8;
+    let symbols = [vec![0; 24], list, symbol(names[1], 0x12, 0, 0), symbol(names[2], 0x12, 0, 0)];
+    let mut relocations = Vec::new();
+    for (offset, index) in [(0u64, 2u64), (8, 3)] {
+        for number in [offset, index << 32 | 0x66, 0] {
+            relocations.extend(number.to_le_bytes());
+        }
+    }
+    let identity =
+        Identity { os_abi: 0x41, abi_version: 8, file_type: ET_REL, machine: 190, flags: arch.number << 8 | 4 };
+    elf(
+        &identity,
+        vec![
+            SampleSection::new(".symtab", SHT_SYMTAB, symbols.concat()).table(2, 2, 24),
+            SampleSection::new(".strtab", SHT_STRTAB, strings),
+            SampleSection::new(".note.nv.cuinfo", 7, cuinfo(arch)),
+            SampleSection::new(".nv.global.init", SHT_PROGBITS, vec![0; 16]),
+            SampleSection::new(".rela.nv.global.init", SHT_RELA, relocations).table(1, 4, 24),
+        ],
+    )
+}
+
 fn cuinfo(arch: GpuArch) -> Vec<u8> {
     let mut note = Vec::new();
     for number in [13u32, 8, 1000] {

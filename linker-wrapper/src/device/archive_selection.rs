@@ -7,15 +7,17 @@ use std::collections::{HashMap, HashSet};
 
 use llvm_passes::symbols::Strength;
 use offload_bundle::host_object::FileKind;
-use offload_bundle::host_object::host_symbols;
+use offload_bundle::host_object::{self, host_symbols};
 use rayon::prelude::*;
 
 use crate::device::device_files::DeviceCode;
+use crate::device::stub_aliases;
 use crate::device::symbols::CandidateSymbols;
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
 use crate::host::error::damaged;
 use crate::host::input_files::{InputFile, InputFiles, Place};
+use crate::host::rdc_image::RdcImage;
 use crate::sys::threads;
 
 /// The selected files, by index of the file.
@@ -35,6 +37,8 @@ pub enum Reason {
     HostSymbol(String),
     /// The file is the first member that defines this undefined device symbol.
     DeviceSymbol(String),
+    /// The symbols of a unit of nvcc in the link cannot be read, so that this unit of nvcc may be needed.
+    UnreadableSymbols,
 }
 
 /// Why the host linker links a file.
@@ -73,7 +77,7 @@ pub fn select(
         return Ok(Selection { host: on_line, device });
     }
     let units = host_units(inputs)?;
-    let linked = resolve_host(&units, roots);
+    let linked = resolve_host(&units, roots, stub_aliases::are_mixed(images));
     let host = linked.iter().map(Option::is_some).collect();
     let device = linked.into_iter().map(|reason| reason.map(HostReason::reason)).collect();
     let device = add_referenced_devices(images, device, code)?;
@@ -85,7 +89,7 @@ pub fn select(
 /// # Errors
 /// Damaged symbol tables.
 pub fn host_files(inputs: &InputFiles, roots: &[String]) -> Result<Vec<bool>, Errors> {
-    Ok(resolve_host(&host_units(inputs)?, roots).iter().map(Option::is_some).collect())
+    Ok(resolve_host(&host_units(inputs)?, roots, false).iter().map(Option::is_some).collect())
 }
 
 fn host_units(inputs: &InputFiles) -> Result<Vec<HostUnit<'_>>, Errors> {
@@ -139,8 +143,8 @@ fn archive_of(file: &InputFile) -> Option<usize> {
 
 /// Resolves undefined host symbols from the archives until no more members are extracted, as if all archives stood in one
 /// `--start-group`. A link whose archives are in the wrong order fails later, in the host linker; with archives in the right order,
-/// the host linker extracts the same members.
-fn resolve_host<'a>(units: &[HostUnit<'a>], roots: &'a [String]) -> Vec<Option<HostReason<'a>>> {
+/// the host linker extracts the same members. If units of nvcc and clang are `mixed`, a kernel is found under the name of either.
+fn resolve_host<'a>(units: &[HostUnit<'a>], roots: &'a [String], mixed: bool) -> Vec<Option<HostReason<'a>>> {
     let mut state = HostState::default();
     state.undefined.extend(roots.iter().map(String::as_bytes));
     let mut linked: Vec<_> = units.iter().map(|unit| unit.archive.is_none().then_some(HostReason::OnLine)).collect();
@@ -150,9 +154,13 @@ fn resolve_host<'a>(units: &[HostUnit<'a>], roots: &'a [String]) -> Vec<Option<H
     for (index, unit) in units.iter().enumerate().filter(|(_, unit)| unit.archive.is_some()) {
         unit.defines.iter().for_each(|name| definitions.entry(name).or_default().push(index));
     }
-    while let Some(name) = state.undefined.pop() {
+    let mut missing = HashSet::new();
+    while let Some(name) = state.undefined.pop().or_else(|| state.other_name(&definitions, &mut missing)) {
         if state.defined.contains(name) {
             continue;
+        }
+        if mixed && !definitions.contains_key(name) {
+            missing.insert(name);
         }
         if let Some(index) = definitions.get(name).and_then(|members| members.first()).copied()
             && linked[index].is_none()
@@ -175,6 +183,26 @@ impl<'a> HostState<'a> {
         self.defined.extend(unit.defines.iter().copied());
         self.undefined.extend(unit.references.iter().copied());
     }
+
+    /// The name in an archive of a kernel whose own name is `missing`, because the other compiler made the unit that references it.
+    fn other_name(
+        &self,
+        definitions: &HashMap<&'a [u8], Vec<usize>>,
+        missing: &mut HashSet<&'a [u8]>,
+    ) -> Option<&'a [u8]> {
+        if missing.is_empty() {
+            return None;
+        }
+        let text = |name: &&'a [u8]| std::str::from_utf8(name).ok();
+        let undefined = missing.iter().filter_map(text).collect();
+        let aliases = host_object::stub_aliases(&definitions.keys().filter_map(text).collect(), &undefined);
+        let targets = aliases.iter().filter_map(|alias| definitions.get_key_value(alias.target.as_bytes()));
+        let found = targets.map(|(name, _)| *name).find(|name| !self.defined.contains(name));
+        if found.is_none() {
+            missing.clear();
+        }
+        found
+    }
 }
 
 /// Adds members that the host linker does not extract but that define device symbols which selected files reference.
@@ -183,6 +211,13 @@ fn add_referenced_devices(
     mut selected: Vec<Option<Reason>>,
     code: &DeviceCode<'_>,
 ) -> Result<Vec<Option<Reason>>, Errors> {
+    // nvlink takes every unit of an archive. Where LTO-IR hides what units define and reference, that is the only sound choice.
+    let is_linked = selected.iter().any(Option::is_some);
+    if is_linked && images.iter().filter_map(|found| found.rdc.as_ref()).any(RdcImage::has_unreadable_symbols) {
+        for found in images.iter().filter(|found| found.rdc.is_some()) {
+            selected[found.input].get_or_insert(Reason::UnreadableSymbols);
+        }
+    }
     let mut symbols = CandidateSymbols::new(images, code.symbols()?);
     while images.iter().any(|found| selected[found.input].is_none()) {
         let is_selected: Vec<bool> = selected.iter().map(Option::is_some).collect();
@@ -206,7 +241,7 @@ mod tests {
 
     fn linked(units: &[HostUnit<'_>], roots: &[&str]) -> Vec<bool> {
         let roots: Vec<String> = roots.iter().map(|root| (*root).to_owned()).collect();
-        resolve_host(units, &roots).iter().map(Option::is_some).collect()
+        resolve_host(units, &roots, false).iter().map(Option::is_some).collect()
     }
 
     #[test]
@@ -222,6 +257,20 @@ mod tests {
         ];
         assert_eq!(linked(&units, &[]), [true, true, false, false, true, false]);
         assert_eq!(linked(&units, &["unused"]), [true, true, true, true, true, false]);
+    }
+
+    #[test]
+    fn a_kernel_in_an_archive_is_found_under_the_other_compilers_name() {
+        let units = [
+            unit(None, &["main"], &["_Z16__device_stub__ki", "_Z1li"]),
+            unit(Some(0), &["_Z1ki"], &[]),
+            unit(Some(0), &["_Z16__device_stub__li"], &[]),
+            unit(Some(0), &["_Z1mi"], &[]),
+        ];
+        let linked = resolve_host(&units, &[], true).iter().map(Option::is_some).collect::<Vec<_>>();
+        assert_eq!(linked, [true, true, true, false]);
+        let linked = resolve_host(&units, &[], false).iter().map(Option::is_some).collect::<Vec<_>>();
+        assert_eq!(linked, [true, false, false, false]);
     }
 
     #[test]

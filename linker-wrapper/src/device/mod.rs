@@ -9,6 +9,7 @@ pub mod error;
 pub mod lost_images;
 pub mod rdc_targets;
 pub mod recorded_ptx_flags;
+pub mod stub_aliases;
 pub mod symbol_errors;
 pub mod symbols;
 pub mod targets;

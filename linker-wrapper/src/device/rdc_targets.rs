@@ -3,10 +3,13 @@
 //! A unit comes with several entries; like nvlink, a target takes one of them: see [`RdcImage::entry_for`].
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 use offload_bundle::arch::GpuArch;
+use offload_bundle::host_object::WRAPPER_PREFIX;
 
 use crate::cli::values::SassPolicy;
+use crate::device::archive_selection::Selection;
 use crate::device::error::Error;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
@@ -49,6 +52,17 @@ pub fn add_to<'a>(
         target.images.extend(collect(images)?);
     }
     Ok((targets, warnings))
+}
+
+/// The host linker's options that extract the archive members whose units are linked for their device code alone: the driver can only link
+/// the program again from units that are in it.
+pub fn words_for_members(images: &[FoundImage<'_>], selection: &Selection) -> Vec<OsString> {
+    let only_device = |input: usize| selection.device[input].is_some() && !selection.host[input];
+    let units = images.iter().filter(|found| only_device(found.input)).filter_map(|found| found.rdc.as_ref());
+    let words = units
+        .filter(|rdc| rdc.is_registered && rdc.has_ptx())
+        .flat_map(|rdc| ["-u".to_owned(), format!("{WRAPPER_PREFIX}{}", rdc.id)]);
+    words.map(OsString::from).collect()
 }
 
 /// Chooses the targets.

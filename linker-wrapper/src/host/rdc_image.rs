@@ -7,12 +7,14 @@ use std::sync::OnceLock;
 use offload_bundle::FormatError;
 use offload_bundle::arch::{GpuArch, LtoIrVersion};
 use offload_bundle::fatbin::{self, BuilderOptions, EntryKind, FatbinBuilder, FatbinEntry};
-use offload_bundle::host_object::{RdcObject, ReferenceLists};
+use offload_bundle::host_object::{RdcObject, RdcRegistration, ReferenceLists};
 
 /// One unit that nvcc compiled with `-rdc=true`.
 pub struct RdcImage<'a> {
     /// The id that nvcc gave it, which its registration function and its fatbin's record are named after.
     pub id: &'a str,
+    /// Whether its host code calls the registration function that a device link has to define.
+    pub is_registered: bool,
     /// What its host code refers to; `None` if the object does not record that.
     pub references: Option<ReferenceLists>,
     /// The entries of its fatbin that can be linked.
@@ -47,7 +49,8 @@ impl<'a> RdcImage<'a> {
         let entries = fatbin::read(object.fatbin).map_err(|error| error.shifted(object.offset))?;
         let entry = |entry| RdcEntry { entry, copied: OnceLock::new() };
         let entries = entries.into_iter().filter(|entry| form_of(entry).is_some()).map(entry).collect();
-        Ok(RdcImage { id: object.id, references, entries })
+        let is_registered = object.registration == RdcRegistration::Undefined;
+        Ok(RdcImage { id: object.id, is_registered, references, entries })
     }
 
     /// The entries that can be linked.
@@ -71,6 +74,11 @@ impl<'a> RdcImage<'a> {
     /// Whether the unit has PTX that the driver or ptxas can compile for `arch`.
     pub fn has_ptx_for(&self, arch: GpuArch) -> bool {
         self.entries.iter().any(|entry| entry.form() == RdcForm::Ptx && arch.assembles_ptx_of(entry.arch()))
+    }
+
+    /// Whether only NVIDIA's tools can read the unit's symbols: it has nothing but LTO-IR.
+    pub fn has_unreadable_symbols(&self) -> bool {
+        !self.entries.is_empty() && self.entries.iter().all(|entry| entry.form() == RdcForm::LtoIr)
     }
 
     /// Whether the unit has PTX, which the driver can compile for GPUs that the link has no machine code for.

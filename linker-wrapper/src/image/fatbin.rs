@@ -25,6 +25,16 @@ impl<'l> Parts<'l> {
         Parts { sass: highest_first(sass), ptx: highest_first(ptx) }
     }
 
+    /// Takes the PTX out, for a fatbin of its own.
+    pub fn take_ptx(&mut self) -> Self {
+        Parts { sass: Vec::new(), ptx: std::mem::take(&mut self.ptx) }
+    }
+
+    /// Whether there is no code.
+    pub fn is_empty(&self) -> bool {
+        self.sass.is_empty() && self.ptx.is_empty()
+    }
+
     /// Wraps a finished cubin from outside this link.
     pub fn of_cubin(arch: GpuArch, bytes: &'l [u8]) -> Self {
         Parts { sass: vec![(arch, bytes)], ptx: Vec::new() }

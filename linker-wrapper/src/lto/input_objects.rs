@@ -2,6 +2,7 @@
 //! is linked as it is.
 
 use offload_bundle::arch::GpuArch;
+use offload_bundle::cubin;
 use offload_bundle::ptx::DebugInfo;
 
 use crate::codegen::{DeviceObject, Form, PtxBackend, PtxSource};
@@ -89,7 +90,13 @@ fn finished(
     let (name, file) = (image.origin.to_string(), image.file_name(*arch, place));
     let form = if image.code == Code::LtoIr { Form::LtoIr } else { Form::Cubin };
     let unlinked = needs.joins || form == Form::LtoIr;
-    let path =
-        if unlinked { context.temp_files().write(&file, image.bytes)? } else { context.temp_files().file(&file) };
-    Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, image.bytes.to_vec(), unlinked) })
+    if !unlinked {
+        let path = context.temp_files().file(&file);
+        return Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, image.bytes.to_vec(), unlinked) });
+    }
+    // The linker reports what is wrong with a damaged cubin.
+    let declared = cubin::with_declared_kernels(image.bytes).ok().flatten();
+    let bytes = declared.unwrap_or_else(|| image.bytes.to_vec());
+    let path = context.temp_files().write(&file, &bytes)?;
+    Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, bytes, unlinked) })
 }

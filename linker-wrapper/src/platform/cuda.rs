@@ -2,10 +2,12 @@
 //! the CUDA runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use llvm_passes::bitcode;
-use llvm_passes::registration::{self, Registration};
+use llvm_passes::registration::{self, ClangUnits, CudaUnits, Registration};
 use offload_bundle::arch::GpuArch;
+use offload_bundle::fatbin::FatbinWriter;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 use offload_bundle::{cubin, ltoir, ptx};
@@ -79,6 +81,12 @@ struct CudaLink<'a> {
     entries: ImageEntries,
     /// The PTX flags that the files record, or those of the link line.
     flags: Vec<RecordedFlags>,
+    /// The ids of nvcc's units that the link has to register.
+    ids: Vec<String>,
+    /// Whether units of nvcc are linked.
+    has_units: bool,
+    /// Whether units of clang are linked.
+    has_clang: bool,
     warnings: Vec<String>,
 }
 
@@ -102,7 +110,10 @@ impl<'a> CudaLink<'a> {
         if sass.is_empty() && ptx.is_empty() && !has_own_ptx {
             return Err(Error::EmptyImage.into());
         }
-        Ok(CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, warnings })
+        let registered = units.iter().filter(|(_, rdc)| rdc.is_registered);
+        let ids = registered.map(|(_, rdc)| rdc.id.to_owned()).collect();
+        let (has_units, has_clang) = (!units.is_empty(), setup.images.len() > units.len());
+        Ok(CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, ids, has_units, has_clang, warnings })
     }
 
     fn run(&self, context: &LinkContext<'_>) -> Result<CudaProducts<'_>, Errors> {
@@ -148,7 +159,8 @@ impl<'a> CudaLink<'a> {
         });
         // If a tool or library was replaced during the link, that may be the cause of the other errors: it comes first.
         let ((), linked) = both(result_cache.check_tools(), linked)?;
-        Ok(CudaProducts { plan: self, linked, choices: backends.decisions(), cached })
+        let clang_ptx = OnceLock::new();
+        Ok(CudaProducts { plan: self, linked, choices: backends.decisions(), cached, clang_ptx })
     }
 }
 
@@ -162,7 +174,8 @@ impl DeviceLink for CudaLink<'_> {
     }
 
     fn early_registration(&self) -> Option<&'static dyn Registration> {
-        Some(&registration::Cuda)
+        // That of nvcc's units depends on the PTX.
+        (!self.has_units).then_some(&registration::Cuda)
     }
 
     fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
@@ -180,13 +193,26 @@ struct CudaProducts<'p> {
     linked: Vec<LinkedTarget>,
     choices: Vec<BackendDecision>,
     cached: Option<(u64, u64)>,
+    /// A fatbin with the PTX of clang's units, if it goes beside the PTX of nvcc's units instead of into the image.
+    clang_ptx: OnceLock<Vec<u8>>,
 }
 
 impl Products for CudaProducts<'_> {
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
-        let CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, .. } = self.plan;
+        let CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, ids, has_units, has_clang, .. } = self.plan;
         let linked = Linked { targets, sass, ptx, flags, choices: &self.choices };
-        bundle(&Parts::of_targets(&self.linked), linked, context)
+        let mut parts = Parts::of_targets(&self.linked);
+        if !has_units {
+            return bundle(&parts, linked, context, Box::new(registration::Cuda));
+        }
+        let mut clang = ClangUnits::None;
+        if *has_clang {
+            let ptx = parts.take_ptx();
+            let written = (!ptx.is_empty()).then(|| fatbin_of(&ptx, context)).transpose()?;
+            let ptx = written.map(|fatbin| &**self.clang_ptx.get_or_init(|| fatbin.finish()));
+            clang = ClangUnits::Linked { ptx };
+        }
+        bundle(&parts, linked, context, Box::new(CudaUnits { ids, clang }))
     }
 
     fn cache_counts(&self) -> Option<(u64, u64)> {
@@ -202,27 +228,38 @@ struct FinishedCubin {
 
 impl Products for FinishedCubin {
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
-        bundle(&Parts::of_cubin(self.arch, self.content.bytes()), Linked::default(), context)
+        let parts = Parts::of_cubin(self.arch, self.content.bytes());
+        bundle(&parts, Linked::default(), context, Box::new(registration::Cuda))
     }
 }
 
 /// Bundles these parts into a fatbin, and validates it as a driver would.
-fn bundle<'p>(parts: &Parts<'p>, linked: Linked<'_>, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
+fn bundle<'p>(
+    parts: &Parts<'p>,
+    linked: Linked<'_>,
+    context: &LinkContext<'_>,
+    registration: Box<dyn Registration + 'p>,
+) -> Result<Bundle<'p>, Errors> {
     let _bundling = span::traced("Bundle linked output", || "cuda".to_owned());
-    let Request { program, options, device, output, .. } = context.request;
-    // The fatbin records the user's options for ptxas, so that the driver's compiler uses them too.
-    let ptx_options = device.ptxas_arguments.join(" ");
-    let fatbin = parts.bundle(compression::options(options.compress, device.debug), &ptx_options)?;
+    let Request { program, options, output, .. } = context.request;
+    let fatbin = fatbin_of(parts, context)?;
     let checked = fatbin::check(&fatbin, program)?;
     let report = options.report.is_some();
     let report = report.then(|| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
     Ok(Bundle {
         image: Box::new(fatbin),
-        registration: Box::new(registration::Cuda),
+        registration,
         section: Some(options.fatbin_section),
         kept_as: Some("fatbin"),
         report,
     })
+}
+
+/// Puts the parts into a fatbin. It records the user's options for ptxas, so that the driver's compiler uses them too.
+fn fatbin_of<'p>(parts: &Parts<'p>, context: &LinkContext<'_>) -> Result<FatbinWriter<'p>, Errors> {
+    let Request { options, device, .. } = context.request;
+    let ptx_options = device.ptxas_arguments.join(" ");
+    parts.bundle(compression::options(options.compress, device.debug), &ptx_options)
 }
 
 /// Groups the images by target.

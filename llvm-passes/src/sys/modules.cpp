@@ -5,6 +5,7 @@
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
 
 using namespace llvm;
 
@@ -31,4 +32,18 @@ extern "C" void fatlink_set_module_flag(LLVMModuleRef raw, const char *name, siz
   Module &module = *unwrap(raw);
   Metadata *number = ConstantAsMetadata::get(ConstantInt::get(Type::getInt32Ty(module.getContext()), value));
   module.setModuleFlag(Module::Override, StringRef(name, length), number);
+}
+
+// Removes clang's list of what only host code of the unit uses and another unit defines. It is there to make archive members
+// that define them part of the link, for which the declarations are enough. In code it would be a reference to a kernel as if that
+// were a function, which device linkers reject.
+extern "C" void fatlink_drop_host_uses(LLVMModuleRef raw) {
+  Module &module = *unwrap(raw);
+  GlobalVariable *list = module.getGlobalVariable("__clang_gpu_used_external", true);
+  if (!list || !list->hasLocalLinkage())
+    return;
+  removeFromUsedLists(module, [list](Constant *used) { return used->stripPointerCasts() == list; });
+  list->removeDeadConstantUsers();
+  if (list->use_empty())
+    list->eraseFromParent();
 }

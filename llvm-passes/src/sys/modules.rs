@@ -16,6 +16,7 @@ use crate::module_flags::DebugKind;
 unsafe extern "C" {
     fn fatlink_load_bodies(module: LLVMModuleRef) -> *mut c_char;
     fn fatlink_debug_information(module: LLVMModuleRef) -> i32;
+    fn fatlink_drop_host_uses(module: LLVMModuleRef);
     fn fatlink_set_module_flag(module: LLVMModuleRef, name: *const c_char, length: usize, value: u32);
 }
 
@@ -41,6 +42,12 @@ pub(super) fn load_bodies(module: &Module<'_>) -> Result<(), String> {
         None => Ok(()),
         Some(message) => Err(message),
     }
+}
+
+/// Removes clang's list of what only host code uses and another unit defines.
+pub(crate) fn drop_host_uses(module: &Module<'_>) {
+    // SAFETY: the module is alive, and nothing else holds the list.
+    unsafe { fatlink_drop_host_uses(module.as_mut_ptr()) }
 }
 
 /// Merges `source` into `destination`. On `Err(())` the context's sink holds the reason.

@@ -16,6 +16,9 @@ fuzz_target!(|data: &[u8]| {
             cubin.resources(),
         );
     }
+    if let Ok(Some(copy)) = cubin::with_declared_kernels(data) {
+        assert_eq!(copy.len(), data.len());
+    }
     let target = GpuArch::plain(87);
     if let Ok(copy) = cubin::retargeted(data, target) {
         assert_eq!(copy.len(), data.len());

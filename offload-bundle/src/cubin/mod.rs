@@ -12,10 +12,12 @@ use crate::FormatError;
 use crate::arch::{ArchFeature, CudaRelease, GpuArch};
 use crate::bytes::{c_str, slice, u16_at, u32_at};
 
+mod declared_kernels;
 mod loading;
 mod resources;
 mod retarget;
 
+pub use declared_kernels::with_declared_kernels;
 pub use loading::Fault;
 pub use resources::{ConstantBank, CubinResources, FunctionResources, Spills};
 pub use retarget::retargeted;

@@ -247,9 +247,10 @@ def needed_units(builds):
 
 
 def first_error(output):
-    lines = [line for line in output.splitlines() if line.strip()]
-    found = [line for line in lines if "error" in line.lower() or "fatal" in line.lower()] or lines or ["(silent)"]
-    return found[0].strip()[:160]
+    """The first line that gives a reason; collect2, g++'s caller of the linker, gives none."""
+    lines = [line for line in output.splitlines() if line.strip() and not line.startswith("collect2:")]
+    found = [line for line in lines if re.search("error|fatal|undefined reference", line)] or lines or ["(silent)"]
+    return found[0].strip()[:200]
 
 
 def code_sizes(tools, program):

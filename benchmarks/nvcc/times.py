@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times device links of nvcc's objects by fatlink and by nvcc, for machines with many cores: see README.md beside this."""
+"""Times device links of nvcc's objects by fatlink and nvcc, where there are many cores: see README.md beside this."""
 
 import argparse
 import concurrent.futures

@@ -83,25 +83,23 @@ def nvcc_at_its_best(tools, form, objects, cores):
     if form != "lto":
         return []
     times = {}
-    for threads in sorted({1, 2, 4, 8, cores, 0} - {n for n in (2, 4, 8) if n > cores}):
+    for threads in {max(1, cores // 2), cores}:
         times[threads] = tools.time(tools.nvcc(objects, ["-dlto", f"-split-compile-extended={threads}"]))[0]
     shown = ", ".join(f"{threads}: {seconds:.1f} s" for threads, seconds in times.items())
     print(f"  nvcc -dlto with -split-compile-extended= {shown}")
     return ["-dlto", f"-split-compile-extended={min(times, key=times.get)}"]
 
 
-def in_turn(name, rounds, theirs, ours, prepare=lambda: None):
-    """A B A B …"""
-    walls, processors = {"nvcc": [], "fatlink": []}, {"nvcc": [], "fatlink": []}
-    for _ in range(rounds):
-        prepare()
-        for side, measure in (("nvcc", theirs), ("fatlink", ours)):
-            wall, processor = measure()
-            walls[side].append(wall)
-            processors[side].append(processor)
-    ratios = [ours / theirs for ours, theirs in zip(walls["fatlink"], walls["nvcc"])]
-    middle = {side: (statistics.median(walls[side]), statistics.median(processors[side])) for side in walls}
-    figures = [f"{side} {wall:.2f} s, {processor:.2f} s of processor" for side, (wall, processor) in middle.items()]
+def in_turn(rounds, theirs, ours):
+    """A B A B …; the runs of both."""
+    return zip(*((theirs(), ours()) for _ in range(rounds)))
+
+
+def report(name, theirs, ours):
+    ratios = [our_wall / their_wall for (our_wall, _), (their_wall, _) in zip(ours, theirs)]
+    figures = [f"{side} {statistics.median(wall for wall, _ in runs):.2f} s, "
+               f"{statistics.median(processor for _, processor in runs):.2f} s of processor"
+               for side, runs in (("fatlink", ours), ("nvcc", theirs))]
     print(f"{name}: fatlink over nvcc {spread(ratios)}; {'; '.join(figures)}", flush=True)
 
 
@@ -114,21 +112,27 @@ def measure(tools, form, objects, changed, arguments):
               f"{statistics.median(processor for _, processor in times):.2f} s of processor, "
               f"{len(tools.kernels(tools.folder / 'nvcc.o'))} kernels", flush=True)
         return
-    in_turn(form, arguments.rounds, lambda: tools.time(theirs), lambda: tools.time(tools.fatlink_line(objects)))
+    line = tools.fatlink_line(objects)
+    theirs, ours = in_turn(arguments.rounds, lambda: tools.time(theirs), lambda: tools.time(line))
+    report(form, theirs, ours)
     compare_kernels(tools, objects)
+    # nvcc keeps nothing: its runs count for this, too.
+    report(f"{form}, one unit changed", theirs, relinks(tools, objects, changed, arguments.rounds))
+
+
+def relinks(tools, objects, changed, rounds):
+    """fatlink's links of the changed objects, each with the cache that a link before the change left."""
     cache, kept = tools.folder / "cache", tools.folder / "cache-kept"
-    for folder in (cache, kept):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir()
     tools.run(*tools.fatlink_line(objects, f"--offload-cache={kept}"))
-
-    def restore():
+    others = [changed if path.name == changed.name else path for path in objects]
+    runs = []
+    for _ in range(rounds):
         shutil.rmtree(cache, ignore_errors=True)
         shutil.copytree(kept, cache)
-
-    others = [changed if path.name == changed.name else path for path in objects]
-    in_turn(f"{form}, one unit changed", arguments.rounds, lambda: tools.time(tools.nvcc(others, options)),
-            lambda: tools.time(tools.fatlink_line(others, f"--offload-cache={cache}")), restore)
+        runs.append(tools.time(tools.fatlink_line(others, f"--offload-cache={cache}")))
+    return runs
 
 
 def compare_kernels(tools, objects):

@@ -11,7 +11,7 @@ use tracing::span::EnteredSpan;
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
 use crate::cli::values::{FatbinSection, Jobs};
-use crate::cli::{device_words, parse, persona, response_file};
+use crate::cli::{device_words, dlink, parse, persona, response_file};
 use crate::crash_report;
 use crate::device::archive_selection::{self, Reason};
 use crate::device::device_files::DeviceFiles;
@@ -63,6 +63,7 @@ enum Error {
 pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     let persona = persona::of(arguments);
     let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
+    let line = dlink::translate(&line)?.unwrap_or(line);
     let options = parse::parse(&line, persona)?;
     let program = persona::program_name(arguments);
     profile::begin(options.time_trace.as_deref(), options.time_trace_granularity, options.stats.is_some());
@@ -81,6 +82,7 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
 /// The function that LLVM cannot compile, or any other error of the link.
 pub fn diagnose(arguments: &[OsString]) -> Result<u8, Errors> {
     let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
+    let line = dlink::translate(&line)?.unwrap_or(line);
     let requested = parse::parse(&line, persona::of(arguments))?;
     let options =
         Options { stats: None, report: None, plan: None, time_trace: None, jobs: Jobs::Number(1), ..requested };
@@ -138,7 +140,7 @@ fn link_inputs(
     // Find the device images in the inputs. A link without any is left to the host linker.
     let handled = options.linker_query || inputs.already_registered(options);
     let mut images = if handled { Vec::new() } else { embedded_images::find(inputs)? };
-    if options.relocatable && images.iter().all(|found| found.rdc.is_some()) {
+    if options.relocatable && !options.dlink && images.iter().all(|found| found.rdc.is_some()) {
         // The output of a relocatable link still holds nvcc's units, for the link of the program.
         images.clear();
     }
@@ -157,6 +159,10 @@ fn link_inputs(
         if let Some(requested) = options.plan.as_ref().filter(|_| !options.linker_query) {
             let plan = PlanReport { output: output.display().to_string(), ..PlanReport::default() };
             plan_report::print(program, requested, &plan)?;
+        }
+        if options.dlink {
+            // Build systems run a device link for targets without device code, too.
+            return registration_object::write_empty(output, mode).map(|()| 0);
         }
         return host_linker::become_linker(&host_linker::find(options, program)?, &options.host_line, mode);
     }
@@ -225,6 +231,7 @@ fn link_inputs(
             collect(links.iter().map(|link| link.diagnose(&context))).map(|_| Outcome::default())
         }
         None if options.emit_fatbin_only => link.emit_bundle(&links),
+        None if options.dlink => link.emit_object(&links),
         None => link.all(&links),
     })?;
     if let Some(format) = options.stats {
@@ -425,6 +432,18 @@ impl Link<'_> {
             [only] => self.write_bundle(&*only.link(self.context)?),
             _ => Err(Error::SeveralToEmit.into()),
         }
+    }
+
+    /// Writes the registration object as the output (`--dlink`).
+    fn emit_object(&self, links: &[Box<dyn DeviceLink + '_>]) -> Result<Outcome, Errors> {
+        let [only] = links else { return Err(Error::SeveralToEmit.into()) };
+        let Registered { object, report, cached } = self.link_platform(&**only)?;
+        if !self.context.request.mode.dry {
+            self.check_unchanged()?;
+            let bytes = temp_files::read_file(&object)?;
+            temp_files::write_output_by(self.context.request.output, |file| file.write_all(&bytes))?;
+        }
+        Ok(Outcome { code: 0, report, cached })
     }
 
     fn write_bundle(&self, products: &dyn Products) -> Result<Outcome, Errors> {

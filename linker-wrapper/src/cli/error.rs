@@ -1,6 +1,7 @@
 //! Errors in a command line.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use offload_bundle::arch::UnknownArch;
 
@@ -9,6 +10,10 @@ use offload_bundle::arch::UnknownArch;
 pub enum Error {
     #[error("{option} needs a value: {option} {expected}")]
     MissingValue { option: &'static str, expected: &'static str },
+    #[error("{option} needs a value behind it")]
+    NoValue { option: String },
+    #[error("cannot read the file of --options-file {}: {reason}", .file.display())]
+    OptionsFile { file: PathBuf, reason: String },
     #[error("{option}: expected {expected}, got '{value}'")]
     Value { option: &'static str, expected: Cow<'static, str>, value: String },
     #[error("{option}: expected {expected}: {source}")]

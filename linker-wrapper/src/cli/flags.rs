@@ -1,5 +1,8 @@
 //! The table of options: spellings, shapes and meanings, and the help text generated from it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use crate::cli::values::Part;
 
 /// How an option takes its value.
@@ -41,6 +44,7 @@ pub enum Meaning {
     Jobs,
     ShouldExtract,
     EmitFatbinOnly,
+    Dlink,
     OverrideImage,
     OffloadPtx,
     IncludePtx,
@@ -147,6 +151,13 @@ pub const ALWAYS: &[Row] = &[
         "Number of device link jobs at a time (default: one per core)",
     ),
     Row(&["--should-extract="], Joined, Meaning::ShouldExtract, "<arch>,...", "Targets to take out of archives"),
+    Row(
+        &["--dlink"],
+        Flag,
+        Meaning::Dlink,
+        "",
+        "Link the device code of objects to an object for the host linker; takes the command line of nvcc -dlink",
+    ),
     Row(
         &["--emit-fatbin-only"],
         Flag,
@@ -258,6 +269,15 @@ pub const ALWAYS: &[Row] = &[
         "Use the file as the linked device image instead of what the inputs hold",
     ),
 ];
+
+/// Whether a word is an option of this program itself.
+pub fn is_own(word: &OsStr) -> bool {
+    let spellings = ALWAYS.iter().flat_map(|row| row.0.iter().map(move |spelling| (row.1, spelling.as_bytes())));
+    let bytes = word.as_bytes();
+    spellings
+        .into_iter()
+        .any(|(shape, spelling)| if shape == Flag { bytes == spelling } else { bytes.starts_with(spelling) })
+}
 
 /// Options of the host linker that matter to the device link. They stay on its command line.
 pub const HOST: &[Row] = &[

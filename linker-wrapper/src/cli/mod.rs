@@ -4,6 +4,7 @@ pub mod amd_options;
 mod device_linker_words;
 pub mod device_options;
 pub mod device_words;
+pub mod dlink;
 mod error;
 mod flags;
 pub mod options;

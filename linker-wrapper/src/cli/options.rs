@@ -45,6 +45,8 @@ pub struct Options {
     pub print_wrapped_module: bool,
     pub save_temps: bool,
     pub emit_fatbin_only: bool,
+    /// The output is the registration object itself, which a later host link takes.
+    pub dlink: bool,
     /// Machine code in the image.
     pub sass_policy: SassPolicy,
     /// PTX beside the machine code.

@@ -227,6 +227,7 @@ impl Parser {
             Meaning::PrintWrappedModule => options.print_wrapped_module = true,
             Meaning::SaveTemps => options.save_temps = true,
             Meaning::EmitFatbinOnly => options.emit_fatbin_only = true,
+            Meaning::Dlink => options.dlink = true,
             Meaning::OffloadPtx => store(&mut options.ptx_policy, PtxPolicy::parse(&text), errors),
             Meaning::IncludePtx => self.include_ptx(format!("--cuda-include-ptx={text}")),
             Meaning::NoIncludePtx => self.include_ptx(format!("--no-cuda-include-ptx={text}")),

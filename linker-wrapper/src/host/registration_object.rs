@@ -10,12 +10,16 @@ use std::path::Path;
 
 use llvm_passes::registration::{self, Registration, Slot};
 use llvm_passes::session::Session;
+use object::write::Object;
+use object::{Architecture, BinaryFormat, Endianness};
 use offload_bundle::elf_edit::SectionSlot;
 use offload_bundle::fatbin::FatbinWriter;
 
 use crate::diag::error::Errors;
 use crate::host::error::Error;
 use crate::sys;
+use crate::sys::process::Mode;
+use crate::sys::temp_files;
 
 /// `e_machine` of x86-64, the only host whose code model knows large sections.
 const EM_X86_64: u64 = 62;
@@ -71,6 +75,19 @@ impl Image for Blobs<'_> {
 /// The registration object before the image is added.
 pub struct Template {
     slot: SectionSlot,
+}
+
+/// Writes an object that registers nothing.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write_empty(path: &Path, mode: Mode) -> Result<(), Errors> {
+    if mode.dry {
+        return Ok(());
+    }
+    let object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    let bytes = object.write().unwrap_or_default();
+    temp_files::write_output_by(path, |file| file.write_all(&bytes))
 }
 
 /// Compiles registration code. `show` receives the module's text, if the user requested it.

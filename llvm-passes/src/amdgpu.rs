@@ -5,15 +5,18 @@
 
 use std::collections::BTreeSet;
 
+use inkwell::attributes::AttributeLoc;
+use inkwell::builder::BuilderError;
 use inkwell::module::{Linkage, Module};
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetMachine, TargetTriple};
 use inkwell::values::{FunctionValue, GlobalValue, UnnamedAddress};
-use inkwell::{GlobalVisibility, OptimizationLevel};
+use inkwell::{AddressSpace, GlobalVisibility, OptimizationLevel};
 
+use crate::extract::{self, UnitPart, Visibility};
 use crate::pipeline::{self, NamedBitcode, OptLevel};
 use crate::session::Session;
-use crate::{BitcodeError, CodegenError, IrError, LlvmError, Stage, crash, sys};
+use crate::{BitcodeError, CodegenError, IrError, LlvmError, Stage, crash, symbols, sys};
 
 /// The triple of HIP's code.
 pub const TRIPLE: &str = "amdgcn-amd-amdhsa";
@@ -72,13 +75,19 @@ pub fn code_object_version(module: &Module<'_>) -> Option<u64> {
 /// Makes every definition internal that the code object does not export, as ld.lld decides it for a shared library: kernels, what is not
 /// hidden, and `keep`, the names that other objects define or reference, stay.
 pub fn internalize(module: &Module<'_>, keep: &BTreeSet<String>) {
-    let functions = module.get_functions().map(FunctionValue::as_global_value);
-    let exported = functions.chain(module.get_globals()).filter(|value| is_exported(*value));
     let mut visible = keep.clone();
-    visible.extend(exported.map(|value| value.get_name().to_string_lossy().into_owned()));
+    visible.extend(exported(module));
     // The optimizer may drop linkonce definitions; those of exported names must stay.
     visible.iter().for_each(|name| pipeline::make_weak(module, name));
     pipeline::internalize(module, &visible);
+}
+
+/// The names of the definitions that the code object exports.
+pub fn exported(module: &Module<'_>) -> BTreeSet<String> {
+    let functions = module.get_functions().map(FunctionValue::as_global_value);
+    let exported = functions.chain(module.get_globals()).filter(|value| is_exported(*value));
+    let names = exported.map(|value| value.get_name().to_string_lossy().into_owned());
+    names.filter(|name| !name.starts_with("llvm.")).collect()
 }
 
 fn is_exported(value: GlobalValue<'_>) -> bool {
@@ -108,6 +117,73 @@ pub fn optimize(session: &Session, module: &Module<'_>, target: &AmdTarget) -> R
         check(session, Stage::MergedIr, target, module.verify())?;
         check(session, Stage::Optimization, target, module.run_passes(target.level.pipeline(), &machine, options))
     })
+}
+
+/// How the names of probes begin: kernels that call an unknown function and do nothing else. The registers of a probe are the most that a
+/// function of its partition needs whose address other partitions may have.
+pub const PROBE: &str = "__fatlink_register_probe";
+
+/// The code of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartitionCode {
+    /// A relocatable object. It defines a probe if other partitions may call functions of it through pointers.
+    Object(Vec<u8>),
+    /// The optimized code calls these functions of other partitions by name, so that LLVM cannot know what their kernels need.
+    Calls(Vec<String>),
+}
+
+/// Compiles one of several partitions; `keep` are the names that stay visible, and `number` tells its probe from others.
+///
+/// # Errors
+/// Unreadable bitcode, and [`IrError::Codegen`].
+pub fn compile_partition<'s>(
+    session: &'s Session,
+    units: &[NamedBitcode<'s>],
+    parts: &[UnitPart],
+    keep: &BTreeSet<String>,
+    number: usize,
+    target: &AmdTarget,
+) -> Result<PartitionCode, IrError> {
+    let module = extract::extract(session, units, parts, Visibility::Kept)?;
+    pipeline::internalize(&module, keep);
+    sys::begin_copies(&module);
+    optimize(session, &module, target)?;
+    sys::end_copies(&module);
+    let cleaned = module.run_passes("elim-avail-extern,globaldce", &machine(target)?, PassBuilderOptions::create());
+    check(session, Stage::Optimization, target, cleaned)?;
+    let called = sys::called_declarations(&module);
+    if !called.is_empty() {
+        return Ok(PartitionCode::Calls(called));
+    }
+    add_probe(&module, number).map_err(|error| IrError::codegen(Stage::CodeGeneration, target.name(), error))?;
+    emit_object(session, &module, target).map(PartitionCode::Object)
+}
+
+/// Adds a probe if the module defines functions whose address other partitions may have.
+fn add_probe(module: &Module<'_>, number: usize) -> Result<(), BuilderError> {
+    let is_shared = |function: &FunctionValue<'_>| {
+        function.count_basic_blocks() > 0
+            && !symbols::is_kernel(*function)
+            && !matches!(function.get_linkage(), Linkage::Internal | Linkage::Private)
+    };
+    let Some(shared) = module.get_functions().find(is_shared) else { return Ok(()) };
+    let context = module.get_context();
+    let (void, pointer) = (context.void_type(), context.ptr_type(AddressSpace::default()));
+    let name = format!("{PROBE}.{number}");
+    let probe = module.add_function(&name, void.fn_type(&[pointer.into()], false), None);
+    probe.as_global_value().set_visibility(GlobalVisibility::Hidden);
+    probe.set_call_conventions(symbols::AMDGPU_KERNEL);
+    for name in ["target-cpu", "target-features"] {
+        if let Some(attribute) = shared.get_string_attribute(AttributeLoc::Function, name) {
+            probe.add_attribute(AttributeLoc::Function, attribute);
+        }
+    }
+    let builder = context.create_builder();
+    builder.position_at_end(context.append_basic_block(probe, ""));
+    let Some(function) = probe.get_nth_param(0) else { return Ok(()) };
+    builder.build_indirect_call(void.fn_type(&[], false), function.into_pointer_value(), &[], "")?;
+    builder.build_return(None)?;
+    Ok(())
 }
 
 /// Emits a relocatable object.

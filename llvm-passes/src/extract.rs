@@ -45,6 +45,15 @@ pub enum How {
     Owned = 4,
 }
 
+/// The visibility of definitions that partitions share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visibility {
+    /// They are visible to everything, as PTX requires.
+    All,
+    /// Local ones become hidden, and all others keep theirs.
+    Kept,
+}
+
 /// Builds the module.
 ///
 /// # Errors
@@ -53,9 +62,10 @@ pub fn extract<'s>(
     session: &'s Session,
     units: &[NamedBitcode<'s>],
     parts: &[UnitPart],
+    visibility: Visibility,
 ) -> Result<Module<'s>, IrError> {
     let merged = session.context().create_module("partition");
-    let mut mover = Mover::new(&merged);
+    let mut mover = Mover::new(&merged, visibility);
     for part in parts {
         let Some(unit) = units.get(part.unit) else { continue };
         let module = session.read_lazily(unit.name, unit.bitcode)?;

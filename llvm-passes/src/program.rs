@@ -30,8 +30,18 @@ pub enum Class {
     Owned,
 }
 
+/// What the machine that the program runs on allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine {
+    /// Constant memory is small, and shared memory has names for the assembler.
+    Nvptx,
+    /// Constant memory is like any other, and LLVM lays out the shared memory (LDS) of the kernels that it sees.
+    Amdgpu,
+}
+
 /// A program: its units, and how their names resolve.
 pub struct Program<'p> {
+    machine: Machine,
     units: Vec<&'p ReferenceGraph>,
     /// A distinct name for each unit that depends on its content alone, for local definitions that are shared by name.
     tags: Vec<String>,
@@ -74,6 +84,17 @@ impl<'p> Program<'p> {
         prevailing: &dyn Fn(&str) -> Option<usize>,
         keep: &'p BTreeSet<String>,
     ) -> Self {
+        Self::on(Machine::Nvptx, units, tags, prevailing, keep)
+    }
+
+    /// As [`Program::new`], for a machine.
+    pub fn on(
+        machine: Machine,
+        units: Vec<&'p ReferenceGraph>,
+        tags: Vec<String>,
+        prevailing: &dyn Fn(&str) -> Option<usize>,
+        keep: &'p BTreeSet<String>,
+    ) -> Self {
         let mut definitions = HashMap::new();
         for (unit, graph) in units.iter().enumerate() {
             for (index, global) in graph.globals.iter().enumerate() {
@@ -83,7 +104,7 @@ impl<'p> Program<'p> {
                 }
             }
         }
-        let mut program = Program { units, tags, definitions, keep, facts: Vec::new() };
+        let mut program = Program { machine, units, tags, definitions, keep, facts: Vec::new() };
         let mut identities = HashMap::new();
         program.facts = (0..program.units.len()).map(|unit| program.facts_of(unit, &mut identities)).collect();
         program
@@ -168,9 +189,9 @@ impl<'p> Program<'p> {
         }
         match (variable.address_space, &variable.content) {
             (SHARED, _) => Class::Copied,
-            (CONSTANT, Some(_)) => Class::Folded,
+            (CONSTANT, Some(_)) if self.machine == Machine::Nvptx => Class::Folded,
             // Constant memory is small; copies could exceed it.
-            (CONSTANT, None) => Class::Owned,
+            (CONSTANT, None) if self.machine == Machine::Nvptx => Class::Owned,
             _ if variable.constant && !variable.address_matters => Class::Copied,
             _ => Class::Owned,
         }
@@ -269,10 +290,25 @@ impl<'p> Program<'p> {
             roots.iter().copied().filter(|root| self.global(*root).role == Role::Function).collect();
         let closure = self.closure(&by_pointer);
         let is_shared_memory = |node: &Node| matches!(&self.global(*node).role, Role::Variable(variable) if variable.address_space == SHARED);
-        let shared = closure.nodes().filter(is_shared_memory).min()?;
+        let declared = closure.nodes().flat_map(|node| self.shared_declarations(node));
+        let shared = closure.nodes().filter(is_shared_memory).chain(declared).min()?;
         let name = &self.global(shared).name;
         let reason = format!("functions that are called through pointers use the shared variable {name}");
         Some(Monolithic { unit: Some(shared.unit), reason })
+    }
+}
+
+impl Program<'_> {
+    /// The shared memory without a definition that a function references: its size comes with the launch. On AMD GPUs its place depends
+    /// on the kernel.
+    fn shared_declarations(&self, node: Node) -> Vec<Node> {
+        if self.machine == Machine::Nvptx {
+            return Vec::new();
+        }
+        let references = self.global(node).references.iter();
+        let referenced = references.map(|reference| Node { unit: node.unit, index: reference.to });
+        let is_shared = |node: &Node| matches!(&self.global(*node).role, Role::Variable(variable) if variable.address_space == SHARED);
+        referenced.filter(is_shared).collect()
     }
 }
 

@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
-/// LLVM's calling conventions of kernels, for NVPTX and AMDGPU.
-const KERNELS: [u32; 2] = [71, 91];
+/// LLVM's calling convention of kernels for AMD GPUs.
+pub(crate) const AMDGPU_KERNEL: u32 = 91;
+
+/// LLVM's calling conventions of kernels, the first for NVPTX.
+const KERNELS: [u32; 2] = [71, AMDGPU_KERNEL];
 
 /// The address space of `__shared__` variables, of NVPTX and AMDGPU alike.
 const SHARED: u16 = 3;

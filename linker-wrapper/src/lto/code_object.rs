@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use llvm_passes::amdgpu::{self, AmdTarget};
+use llvm_passes::bitcode;
 use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::reference_graph;
 use llvm_passes::resolve::{self, Resolution, UnitSymbols};
 use llvm_passes::session::{Session, Warning};
-use llvm_passes::{Module, bitcode};
+use llvm_passes::symbols::Symbol;
 
 use crate::cli::amd_options::AmdOptions;
 use crate::codegen::llvm_programs;
@@ -59,28 +60,34 @@ impl AmdImage<'_> {
 }
 
 impl AmdImages<'_> {
-    /// Links the target.
+    /// Compiles the bitcode in one piece, if there is any.
     ///
     /// # Errors
-    /// All errors in the images, and those that LLVM and ld.lld report.
-    pub fn link(&self, context: &LinkContext<'_>) -> Result<CodeObject, Errors> {
-        let _linking = span::traced("Link device input", || self.name.clone());
-        // Fails before the long work.
+    /// All errors in the images, and those that LLVM reports.
+    pub fn compile_whole(&self, context: &LinkContext<'_>) -> Result<(Vec<Vec<u8>>, Vec<Warning>), Errors> {
+        if !self.images.iter().any(AmdImage::is_bitcode) {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let (object, warnings) = self.compile(context)?;
+        Ok((vec![object], warnings))
+    }
+
+    /// Links the compiled objects with those among the images.
+    ///
+    /// # Errors
+    /// Those that ld.lld reports.
+    pub fn join(&self, objects: &[Vec<u8>], context: &LinkContext<'_>) -> Result<Vec<u8>, Errors> {
+        let _joining = span::traced("ld.lld", || self.name.clone());
         let lld = llvm_tools::lld(&context.request.options.parts)?.path;
         let stem = self.stem();
         let mut inputs = self.write_objects(&stem, context)?;
-        let mut warnings = Vec::new();
-        if self.images.iter().any(AmdImage::is_bitcode) {
-            let (object, found) = self.compile(&stem, context)?;
-            warnings = found;
-            inputs.push(context.temp_files.write(&format!("{stem}.lto.o"), &object)?);
+        for (number, object) in objects.iter().enumerate() {
+            let number = if objects.len() > 1 { format!(".{number}") } else { String::new() };
+            inputs.push(context.temp_files.write(&format!("{stem}.lto{number}.o"), object)?);
         }
         let output = context.temp_files.file(&format!("{stem}.img"));
         let arguments = self.linker_arguments();
-        let _linking = span::traced("ld.lld", || self.name.clone());
-        let mode = context.request.mode;
-        let bytes = llvm_programs::link_code_object(&lld, &self.name, &inputs, &arguments, &output, mode)?;
-        Ok(CodeObject { bytes, warnings })
+        llvm_programs::link_code_object(&lld, &self.name, &inputs, &arguments, &output, context.request.mode)
     }
 
     /// Merges the bitcode and translates it to SPIR-V, without optimizing it: the runtime compiles it for its GPU.
@@ -110,16 +117,28 @@ impl AmdImages<'_> {
         Ok(CodeObject { bytes, warnings: session.take_warnings() })
     }
 
+    /// Size of the bitcode in bytes.
+    pub fn bitcode_bytes(&self) -> usize {
+        self.images.iter().filter(|image| image.is_bitcode()).map(|image| image.bytes.len()).sum()
+    }
+
+    /// Whether any image is machine code.
+    pub fn has_objects(&self) -> bool {
+        self.images.iter().any(|image| !image.is_bitcode())
+    }
+
     /// The beginning of the names of intermediate files.
-    fn stem(&self) -> String {
+    pub fn stem(&self) -> String {
         format!("amdgcn.{}", self.name)
     }
 
-    fn names(&self) -> Vec<String> {
+    /// The names of the bitcode units in messages.
+    pub fn names(&self) -> Vec<String> {
         self.images.iter().filter(|image| image.is_bitcode()).map(|image| image.origin.to_string()).collect()
     }
 
-    fn units<'n>(&'n self, names: &'n [String]) -> Vec<NamedBitcode<'n>> {
+    /// The bitcode units, with these names.
+    pub fn units<'n>(&'n self, names: &'n [String]) -> Vec<NamedBitcode<'n>> {
         let images = self.images.iter().filter(|image| image.is_bitcode());
         images.zip(names).map(|(image, name)| NamedBitcode { name, bitcode: image.bytes }).collect()
     }
@@ -171,7 +190,8 @@ impl AmdImages<'_> {
     }
 
     /// Compiles all bitcode images to one object.
-    fn compile(&self, stem: &str, context: &LinkContext<'_>) -> Result<(Vec<u8>, Vec<Warning>), Errors> {
+    fn compile(&self, context: &LinkContext<'_>) -> Result<(Vec<u8>, Vec<Warning>), Errors> {
+        let stem = self.stem();
         let session = Session::new();
         let names = self.names();
         let units = self.units(&names);
@@ -179,9 +199,12 @@ impl AmdImages<'_> {
             let _reading = span::traced("Read symbols", || self.name.clone());
             amdgpu::read_units(&session, &units).map_err(Errors::from_iter)?
         };
-        same_version(&modules, &names)?;
-        let symbols = self.symbols(&modules)?;
-        let resolution = self.resolve(&symbols, &modules)?;
+        let versions = modules.iter().map(amdgpu::code_object_version).collect::<Vec<_>>();
+        same_version(&versions, &names)?;
+        let symbols = self.symbols(&mut modules.iter().map(pipeline::symbols_of))?;
+        let users =
+            |unit: usize, name: &str| reference_graph::users_of(&reference_graph::of_module(&modules[unit]), name);
+        let resolution = self.resolve(&symbols, &users)?;
         for (name, image) in &resolution.linkonce_over_weak {
             self.unit_of(*image).iter().for_each(|unit| pipeline::make_weak(&modules[*unit], name));
         }
@@ -199,40 +222,42 @@ impl AmdImages<'_> {
         Ok((object, session.take_warnings()))
     }
 
-    /// The symbols of every image, in link order.
-    fn symbols(&self, modules: &[Module<'_>]) -> Result<Vec<UnitSymbols>, Errors> {
-        let mut modules = modules.iter();
+    /// The symbols of every image, in link order. `of_units` has those of the bitcode units.
+    ///
+    /// # Errors
+    /// A damaged object.
+    pub fn symbols(&self, of_units: &mut dyn Iterator<Item = Vec<Symbol>>) -> Result<Vec<UnitSymbols>, Errors> {
         collect(self.images.iter().map(|image| {
-            if image.is_bitcode() {
-                let symbols = modules.next().map(pipeline::symbols_of).unwrap_or_default();
-                return Ok(UnitSymbols { symbols });
-            }
-            let symbols = symbols::of_image(None, image.origin, image.bytes)?.into_owned();
+            let symbols = match image.is_bitcode() {
+                true => of_units.next().unwrap_or_default(),
+                false => symbols::of_image(None, image.origin, image.bytes)?.into_owned(),
+            };
             Ok(UnitSymbols { symbols })
         }))
     }
 
-    /// Decides which definitions prevail.
+    /// Decides which definitions prevail. `users` finds the functions of a unit that reference a name.
     ///
     /// # Errors
     /// Duplicate and undefined symbols.
-    fn resolve(&self, symbols: &[UnitSymbols], modules: &[Module<'_>]) -> Result<Resolution, Errors> {
+    pub fn resolve(
+        &self,
+        symbols: &[UnitSymbols],
+        users: &dyn Fn(usize, &str) -> Vec<String>,
+    ) -> Result<Resolution, Errors> {
         let mut resolution = resolve::resolve(symbols, &|_| false);
         if self.options.names_inputs() {
             // ld.lld reports what these files do not define, either.
             resolution.undefined.clear();
         }
         let origins: Vec<&Origin> = self.images.iter().map(|image| image.origin).collect();
-        let users = |image: usize, name: &str| {
-            let graph = self.unit_of(image).map(|unit| reference_graph::of_module(&modules[unit]));
-            graph.map(|graph| reference_graph::users_of(&graph, name)).unwrap_or_default()
-        };
+        let users = |image: usize, name: &str| self.unit_of(image).map(|unit| users(unit, name)).unwrap_or_default();
         symbol_errors::unresolved(&resolution, &self.name, &origins, &users)?;
         Ok(resolution)
     }
 
     /// Returns the index of an image among those of bitcode, if it is one.
-    fn unit_of(&self, image: usize) -> Option<usize> {
+    pub fn unit_of(&self, image: usize) -> Option<usize> {
         self.images.get(image).filter(|image| image.is_bitcode())?;
         Some(self.images[..image].iter().filter(|image| image.is_bitcode()).count())
     }
@@ -245,9 +270,11 @@ impl AmdImages<'_> {
 }
 
 /// Rejects units that were compiled for different versions of the code object: LLVM's merge would name neither file.
-fn same_version(modules: &[Module<'_>], names: &[String]) -> Result<(), Errors> {
-    let versions = modules.iter().zip(names);
-    let mut versions = versions.filter_map(|(module, name)| Some((name, amdgpu::code_object_version(module)?)));
+///
+/// # Errors
+/// One for every unit that differs from the first.
+pub fn same_version(versions: &[Option<u64>], names: &[String]) -> Result<(), Errors> {
+    let mut versions = versions.iter().zip(names).filter_map(|(version, name)| Some((name, (*version)?)));
     let Some((first, first_version)) = versions.next() else { return Ok(()) };
     let others = versions.filter(|(_, version)| *version != first_version);
     let errors = others.map(|(unit, version)| Error::MixedVersions {

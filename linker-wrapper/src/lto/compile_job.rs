@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use llvm_passes::extract::{self, UnitPart};
+use llvm_passes::extract::{self, UnitPart, Visibility};
 use llvm_passes::pipeline::{self, CodeTarget, NamedBitcode, OptLevel};
 use llvm_passes::session::Session;
 use llvm_passes::{Module, visible_functions};
@@ -108,7 +108,7 @@ impl CompileJob {
             let modules = pipeline::read_units(session, &units).map_err(Errors::from_iter)?;
             return self.compile(session, modules, &units, libdevice);
         }
-        let merged = extract::extract(session, &units, &self.parts)?;
+        let merged = extract::extract(session, &units, &self.parts, Visibility::All)?;
         self.internalize(session, &merged, libdevice)?;
         self.optimize(session, &merged)?;
         self.emit(session, merged)

@@ -62,6 +62,8 @@ pub enum Error {
         "{name}: the device image for {target} is neither LLVM bitcode nor an AMD GPU object; compile with -fgpu-rdc"
     )]
     NoAmdCode { name: String, target: String },
+    #[error("{unit}: no module was read of it")]
+    NoModule { unit: String },
     #[error("{name}: the device image names the target {target} and is an object for {found}; rebuild the file")]
     OtherTarget { name: String, target: String, found: String },
 }

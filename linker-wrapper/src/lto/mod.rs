@@ -6,6 +6,7 @@
 //! one are compiled by [`worker`] processes. Both run a [`compile_job`], with LLVM and then ptxas ([`generate`]). Steps whose
 //! results are in the [`result_cache`] are skipped.
 
+pub mod amd_link;
 pub mod code_object;
 pub mod compile_job;
 pub mod context;

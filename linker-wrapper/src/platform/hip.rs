@@ -12,11 +12,12 @@ use crate::cli::amd_options::{self, AmdOptions};
 use crate::cli::options::Options;
 use crate::cli::values::LlvmRules;
 use crate::device::amd_targets::{self, Candidate, Group};
-use crate::diag::error::Errors;
+use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::warn;
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::{InputFiles, Place};
 use crate::host::registration_object::Blobs;
+use crate::lto::amd_link;
 use crate::lto::code_object::{self, AmdImage, AmdImages, CodeObject};
 use crate::lto::llvm_warnings;
 use crate::plan::link_context::{LinkContext, Request};
@@ -24,7 +25,6 @@ use crate::plan::report::{BackendReport, ImageReport, TargetReport};
 use crate::platform::error::Error;
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::profile::span;
-use crate::sys::job_queue::{self, Job};
 use crate::sys::mapped_file::Mapped;
 
 /// The target of images that are finished as SPIR-V, which the runtime compiles.
@@ -137,10 +137,6 @@ impl<'a> HipTarget<'a> {
         self.triple.starts_with("spirv64")
     }
 
-    fn run(&self, context: &LinkContext<'_>) -> Result<CodeObject, Errors> {
-        if self.is_spirv() { self.link.link_spirv(self.triple, context) } else { self.link.link(context) }
-    }
-
     /// Describes the device link for `--offload-plan`.
     fn report(&self, context: &LinkContext<'_>) -> TargetReport {
         let image = |image: &AmdImage<'_>| ImageReport {
@@ -164,16 +160,6 @@ impl<'a> HipTarget<'a> {
     }
 }
 
-impl Job for HipTarget<'_> {
-    fn cost(&self) -> u64 {
-        self.link.images.iter().map(|image| image.bytes.len() as u64).sum()
-    }
-
-    fn is_one_of_many(&self) -> bool {
-        false
-    }
-}
-
 impl DeviceLink for HipLink<'_> {
     fn warnings(&self) -> &[String] {
         &self.warnings
@@ -189,8 +175,15 @@ impl DeviceLink for HipLink<'_> {
 
     fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
         context.plan.add(|| self.targets.iter().map(|target| target.report(context)).collect())?;
-        let run = || job_queue::longest_first(&self.targets, context.limit, |_, target| target.run(context));
-        let linked = context.recorder.phase("device code", run)?;
+        let (spirv, machine): (Vec<_>, Vec<_>) = self.targets.iter().partition(|target| target.is_spirv());
+        let machine: Vec<_> = machine.iter().map(|target| &target.link).collect();
+        let spirv = || spirv.iter().map(|target| target.link.link_spirv(target.triple, context)).collect::<Vec<_>>();
+        let (spirv, machine) =
+            rayon::join(spirv, || if machine.is_empty() { Ok(Vec::new()) } else { amd_link::link(&machine, context) });
+        let (spirv, machine) = both(collect(spirv), machine)?;
+        let (mut spirv, mut machine) = (spirv.into_iter(), machine.into_iter());
+        let next = |target: &HipTarget<'_>| if target.is_spirv() { spirv.next() } else { machine.next() };
+        let linked: Vec<CodeObject> = self.targets.iter().map(next).map(Option::unwrap_or_default).collect();
         for (target, object) in self.targets.iter().zip(&linked) {
             for text in llvm_warnings::lines(object.warnings.iter().cloned()) {
                 warn(context.request.program, format_args!("{}: {text}", target.link.name));

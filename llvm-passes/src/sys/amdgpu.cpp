@@ -1,6 +1,9 @@
 // What code generation for AMD GPUs needs beside LLVM-C. Declared in amdgpu.rs.
 
+#include "llvm-c/Core.h"
 #include "llvm-c/TargetMachine.h"
+#include "llvm/IR/InstrTypes.h"
+#include "llvm/IR/Module.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Target/TargetMachine.h"
@@ -18,6 +21,19 @@ extern "C" Constructor __start_fatlink_amdgpu_init[], __stop_fatlink_amdgpu_init
 extern "C" void fatlink_construct_amdgpu() {
   for (Constructor *each = __start_fatlink_amdgpu_init; each != __stop_fatlink_amdgpu_init; ++each)
     (*each)();
+}
+
+// Passes the name of every declared function that the module calls directly to `visit`.
+extern "C" void fatlink_called_declarations(LLVMModuleRef raw, void *visitor,
+                                            void (*visit)(void *, const char *, size_t)) {
+  for (const Function &function : *unwrap(raw)) {
+    const auto isCall = [](const Use &use) {
+      const auto *call = dyn_cast<CallBase>(use.getUser());
+      return call && call->isCallee(&use);
+    };
+    if (function.isDeclaration() && !function.isIntrinsic() && any_of(function.uses(), isCall))
+      visit(visitor, function.getName().data(), function.getName().size());
+  }
 }
 
 // For an unknown processor, LLVM prints a warning and emits code for another one.

@@ -27,7 +27,8 @@ extern "C" void fatlink_begin_copies(LLVMModuleRef raw) {
   SmallVector<Function *, 16> shared;
   for (Function &function : *unwrap(raw))
     if (!function.isDeclaration() && !function.hasLocalLinkage() &&
-        function.getCallingConv() != CallingConv::PTX_Kernel)
+        function.getCallingConv() != CallingConv::PTX_Kernel &&
+        function.getCallingConv() != CallingConv::AMDGPU_KERNEL)
       shared.push_back(&function);
   for (Function *function : shared) {
     Function *copy = function;

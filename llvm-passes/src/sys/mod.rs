@@ -49,7 +49,7 @@ use std::ffi::{CStr, c_char};
 use inkwell::llvm_sys::core as llvm;
 
 pub(crate) use addresses::element;
-pub(crate) use amdgpu::{initialize as initialize_amdgpu, is_amd_processor, use_sections};
+pub(crate) use amdgpu::{called_declarations, initialize as initialize_amdgpu, is_amd_processor, use_sections};
 pub(crate) use copies::{begin_copies, end_copies};
 pub(crate) use diagnostics::{DiagnosticSink, collect_diagnostics};
 pub(crate) use globals::{

@@ -52,7 +52,15 @@ GlobalValue::LinkageTypes owned(const GlobalValue &global) {
   return global.hasLinkOnceLinkage() ? GlobalValue::WeakAnyLinkage : global.getLinkage();
 }
 
-void prepare(GlobalValue &global, const RawTake &take) {
+// The module that definitions move into, and what becomes of their visibility.
+struct MoverState {
+  IRMover mover;
+  // Names that partitions share are visible to them alone, and all others keep their visibility. Otherwise they are visible to all.
+  bool keepsVisibility;
+};
+
+void prepare(GlobalValue &global, const RawTake &take, bool keepsVisibility) {
+  const bool wasLocal = global.hasLocalLinkage();
   if (take.how == Declaration)
     declare(global);
   else if (auto *object = dyn_cast<GlobalObject>(&global))
@@ -65,9 +73,13 @@ void prepare(GlobalValue &global, const RawTake &take) {
     global.setLinkage(owned(global));
   if (take.name)
     global.setName(take.name);
-  if (take.how != Copy) {
+  if (take.how == Copy)
+    return;
+  if (!keepsVisibility) {
     global.setVisibility(GlobalValue::DefaultVisibility);
     global.setDSOLocal(false);
+  } else if (wasLocal) {
+    global.setVisibility(GlobalValue::HiddenVisibility);
   }
 }
 
@@ -75,13 +87,16 @@ void prepare(GlobalValue &global, const RawTake &take) {
 
 extern "C" void fatlink_delete_body(LLVMValueRef function) { declare(*unwrap<Function>(function)); }
 
-extern "C" void *fatlink_mover_new(LLVMModuleRef destination) { return new IRMover(*unwrap(destination)); }
+extern "C" void *fatlink_mover_new(LLVMModuleRef destination, bool keepsVisibility) {
+  return new MoverState{IRMover(*unwrap(destination)), keepsVisibility};
+}
 
-extern "C" void fatlink_mover_delete(void *mover) { delete static_cast<IRMover *>(mover); }
+extern "C" void fatlink_mover_delete(void *mover) { delete static_cast<MoverState *>(mover); }
 
 // Moves the chosen definitions of `source` into the mover's module and consumes `source`. Of all other globals, only those that
 // are referenced arrive, as declarations. Returns a message for LLVMDisposeMessage, or null on success.
 extern "C" char *fatlink_mover_move(void *mover, LLVMModuleRef source, const RawTake *takes, size_t count) {
+  auto &state = *static_cast<MoverState *>(mover);
   std::unique_ptr<Module> module(unwrap(source));
   std::vector<GlobalValue *> all = fatlink::numberedGlobals(*module);
   std::vector<GlobalValue *> moved;
@@ -89,11 +104,11 @@ extern "C" char *fatlink_mover_move(void *mover, LLVMModuleRef source, const Raw
     const RawTake &take = takes[at];
     if (take.index >= all.size())
       return LLVMCreateMessage("the unit has changed since its symbols were read");
-    prepare(*all[take.index], take);
+    prepare(*all[take.index], take, state.keepsVisibility);
     if (take.how != Declaration)
       moved.push_back(all[take.index]);
   }
   auto nothingMore = [](GlobalValue &, IRMover::ValueAdder) {};
-  Error error = static_cast<IRMover *>(mover)->move(std::move(module), moved, nothingMore, false);
+  Error error = state.mover.move(std::move(module), moved, nothingMore, false);
   return error ? LLVMCreateMessage(toString(std::move(error)).c_str()) : nullptr;
 }

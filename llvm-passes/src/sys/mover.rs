@@ -10,7 +10,7 @@ use inkwell::module::Module;
 use inkwell::values::{AsValueRef, FunctionValue};
 
 use super::take_message;
-use crate::extract::How;
+use crate::extract::{How, Visibility};
 
 /// What becomes of one global of a unit; mirrored in mover.cpp.
 #[repr(C)]
@@ -32,7 +32,7 @@ const _: () = {
 
 unsafe extern "C" {
     fn fatlink_delete_body(function: LLVMValueRef);
-    fn fatlink_mover_new(destination: LLVMModuleRef) -> *mut c_void;
+    fn fatlink_mover_new(destination: LLVMModuleRef, keeps_visibility: bool) -> *mut c_void;
     fn fatlink_mover_delete(mover: *mut c_void);
     fn fatlink_mover_move(
         mover: *mut c_void,
@@ -56,9 +56,9 @@ pub(crate) struct Mover<'m, 'ctx> {
 }
 
 impl<'m, 'ctx> Mover<'m, 'ctx> {
-    pub(crate) fn new(destination: &'m Module<'ctx>) -> Self {
+    pub(crate) fn new(destination: &'m Module<'ctx>, visibility: Visibility) -> Self {
         // SAFETY: the lifetimes make the module outlive the mover.
-        let raw = unsafe { fatlink_mover_new(destination.as_mut_ptr()) };
+        let raw = unsafe { fatlink_mover_new(destination.as_mut_ptr(), visibility == Visibility::Kept) };
         Mover { raw, destination: PhantomData }
     }
 

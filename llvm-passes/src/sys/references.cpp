@@ -210,7 +210,8 @@ const char *reasonForMonolithic(const Module &module) {
 
 void describeFunction(const Function &function, RawGlobal &raw) {
   raw.is_function = 1;
-  raw.is_kernel = function.getCallingConv() == CallingConv::PTX_Kernel;
+  const auto convention = function.getCallingConv();
+  raw.is_kernel = convention == CallingConv::PTX_Kernel || convention == CallingConv::AMDGPU_KERNEL;
   raw.is_intrinsic = function.isIntrinsic();
   // Any code that takes the address of a function may compare it; only variables are analyzed.
   raw.address_matters = 1;

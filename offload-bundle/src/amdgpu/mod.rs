@@ -1,7 +1,13 @@
-//! AMD's GPUs: the names of their targets, and which code runs on which.
+//! Code for AMD's GPUs: the names of targets, and objects and code objects with their kernels.
 
+mod code;
+mod descriptor;
 mod machine;
+mod metadata;
 mod target_id;
 
+pub use code::{Code, Kernel, PartObject, ResourceSymbols, metadata_object};
+pub use descriptor::{Descriptor, RegisterFile, Registers};
 pub use machine::{CodeHeader, EM_AMDGPU, header, is_code};
+pub use metadata::{KernelMetadata, Metadata};
 pub use target_id::{FeatureSetting, TargetId, TargetIdError};

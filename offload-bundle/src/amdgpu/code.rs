@@ -1,0 +1,321 @@
+//! Objects and code objects: their kernels, with metadata and descriptors, and the changes that make objects of one program fit together.
+
+use std::collections::BTreeMap;
+
+use object::elf::{SHF_EXCLUDE, SHT_NOTE};
+use object::read::elf::{ElfFile64, SectionHeader};
+use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolIndex};
+
+use super::descriptor::{self, Descriptor, RegisterFile, Registers};
+use super::metadata::{KernelMetadata, Metadata, NOTE_NAME, NOTE_TYPE};
+use super::{header, is_code};
+use crate::FormatError;
+use crate::bytes::{slice, u32_at};
+
+/// The file of an object or code object.
+pub struct Code<'d> {
+    data: &'d [u8],
+    elf: ElfFile64<'d, LittleEndian>,
+    processor: Option<String>,
+}
+
+/// A kernel of an object or code object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernel {
+    /// What the metadata records.
+    pub metadata: KernelMetadata,
+    /// Its descriptor.
+    pub descriptor: Descriptor,
+    /// Offset of the descriptor in the file.
+    pub offset: u64,
+    /// What the symbols of the assembler tell, in objects that LLVM writes.
+    pub symbols: Option<ResourceSymbols>,
+}
+
+impl Kernel {
+    /// Its registers: the symbols have those that the metadata adds up.
+    fn registers(&self) -> Option<Registers> {
+        let ResourceSymbols { vgprs, agprs, .. } = self.symbols?;
+        Some(Registers { vgprs, agprs, sgprs: self.metadata.registers.sgprs })
+    }
+}
+
+/// The symbols that LLVM's assembler defines for each kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceSymbols {
+    /// `.num_vgpr`
+    pub vgprs: u32,
+    /// `.num_agpr`
+    pub agprs: u32,
+    /// `.has_recursion`, which also calls of unknown functions set.
+    pub recursion: bool,
+    /// `.has_dyn_sized_stack`, the same.
+    pub dynamic_stack: bool,
+}
+
+impl ResourceSymbols {
+    /// Whether the kernel may call functions that are not known.
+    pub fn calls_unknown(&self) -> bool {
+        self.recursion && self.dynamic_stack
+    }
+}
+
+impl<'d> Code<'d> {
+    /// Reads the tables of the file.
+    ///
+    /// # Errors
+    /// Data that is no sound ELF file for AMD GPUs.
+    pub fn parse(data: &'d [u8]) -> Result<Self, FormatError> {
+        let target = header(data)?.target;
+        debug_assert!(is_code(data));
+        let elf = ElfFile64::parse(data).map_err(|error| FormatError::parser(0, "AMD GPU code", error))?;
+        Ok(Code { data, elf, processor: target.map(|target| target.processor) })
+    }
+
+    /// The metadata; `None` if the file has none.
+    ///
+    /// # Errors
+    /// A damaged note.
+    pub fn metadata(&self) -> Result<Option<Metadata>, FormatError> {
+        for section in self.elf.sections() {
+            if section.elf_section_header().sh_type(LittleEndian) != SHT_NOTE {
+                continue;
+            }
+            let Some((offset, size)) = section.file_range() else { continue };
+            if let Some(document) = find_note(self.data, offset, size)? {
+                return Metadata::parse(document).map(Some).map_err(|error| error.shifted(offset));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The kernels of the metadata, with their descriptors.
+    ///
+    /// # Errors
+    /// Damaged metadata, or a kernel without a descriptor.
+    pub fn kernels(&self) -> Result<Vec<Kernel>, FormatError> {
+        let Some(metadata) = self.metadata()? else { return Ok(Vec::new()) };
+        let places = self.symbol_places();
+        let values = self.resource_values();
+        let kernel = |metadata: KernelMetadata| {
+            let missing = || FormatError::damaged(0, format!("no kernel descriptor {}", metadata.descriptor));
+            let offset = places.get(metadata.descriptor.as_str()).copied().ok_or_else(missing)?;
+            let descriptor = Descriptor::read(self.data, offset)?;
+            let symbols = resource_symbols(&metadata.name, &values);
+            Ok(Kernel { metadata, descriptor, offset, symbols })
+        };
+        metadata.kernels().into_iter().map(kernel).collect()
+    }
+
+    /// The file offsets of defined symbols with content, by name.
+    fn symbol_places(&self) -> BTreeMap<&str, u64> {
+        let place = |symbol: &object::read::elf::ElfSymbol64<'d, '_, LittleEndian>| {
+            let section = self.elf.section_by_index(symbol.section_index()?).ok()?;
+            let (offset, _) = section.file_range()?;
+            let within = symbol.address().checked_sub(section.address())?;
+            Some((symbol.name().ok()?, offset.checked_add(within)?))
+        };
+        let symbols = self.elf.symbols().chain(self.elf.dynamic_symbols());
+        symbols.filter_map(|symbol| place(&symbol)).collect()
+    }
+
+    /// The values of absolute symbols, by name.
+    fn resource_values(&self) -> BTreeMap<&str, u64> {
+        let absolute = self
+            .elf
+            .symbols()
+            .filter(|symbol| symbol.index() != SymbolIndex(0) && symbol.section() == object::SymbolSection::Absolute);
+        absolute.filter_map(|symbol| Some((symbol.name().ok()?, symbol.address()))).collect()
+    }
+
+    /// How the GPU counts registers.
+    pub fn register_file(&self) -> Option<RegisterFile> {
+        RegisterFile::of(self.processor.as_deref()?)
+    }
+}
+
+fn resource_symbols(kernel: &str, values: &BTreeMap<&str, u64>) -> Option<ResourceSymbols> {
+    let value = |what: &str| values.get(format!("{kernel}.{what}").as_str()).copied();
+    let count = |what: &str| value(what).and_then(|value| u32::try_from(value).ok());
+    Some(ResourceSymbols {
+        vgprs: count("num_vgpr")?,
+        agprs: count("num_agpr")?,
+        recursion: value("has_recursion")? != 0,
+        dynamic_stack: value("has_dyn_sized_stack")? != 0,
+    })
+}
+
+/// Finds the note with the metadata in a section of notes, and returns its content.
+fn find_note(data: &[u8], offset: u64, size: u64) -> Result<Option<&[u8]>, FormatError> {
+    const WHAT: &str = "the note";
+    let section = slice(data, offset, size, "the section of notes")?;
+    let mut at = 0;
+    while at < size {
+        let [name_size, content_size, kind] = [0, 4, 8].map(|field| u32_at(section, at + field, WHAT));
+        let (name_size, content_size) = (u64::from(name_size?), u64::from(content_size?));
+        let name = slice(section, at + 12, name_size, WHAT)?;
+        let content_at = at + 12 + name_size.next_multiple_of(4);
+        let content = slice(section, content_at, content_size, WHAT)?;
+        if kind? == NOTE_TYPE && name == NOTE_NAME {
+            return Ok(Some(content));
+        }
+        at = content_at + content_size.next_multiple_of(4);
+    }
+    Ok(None)
+}
+
+/// An object that is linked with others of the same program.
+pub struct PartObject {
+    bytes: Vec<u8>,
+    metadata: Metadata,
+    kernels: Vec<Kernel>,
+    file: RegisterFile,
+    /// A kernel that only measures what functions of the object need.
+    probe: Option<String>,
+}
+
+impl PartObject {
+    /// Reads an object of LLVM. `probe` is the name of a kernel that calls an unknown function and does nothing else: its registers are the
+    /// most that a function of the object needs. Nothing else may reference it.
+    ///
+    /// # Errors
+    /// A file that is no sound relocatable object of LLVM for a known processor, or one with formats of printf.
+    pub fn new(bytes: Vec<u8>, probe: &str) -> Result<Self, FormatError> {
+        let code = Code::parse(&bytes)?;
+        let file = code.register_file();
+        let file = file.ok_or_else(|| FormatError::unsupported(48, "registers of this processor"))?;
+        let metadata = code.metadata()?;
+        let mut metadata = metadata.ok_or_else(|| FormatError::damaged(0, "an object without metadata"))?;
+        if metadata.has_printf() {
+            return Err(FormatError::unsupported(0, "formats of printf in an object of several"));
+        }
+        let kernels = code.kernels()?;
+        // What cannot be recomputed cannot be raised.
+        if let Some(kernel) = kernels.iter().find(|kernel| !is_understood(kernel, file)) {
+            let name = &kernel.metadata.name;
+            return Err(FormatError::unsupported(kernel.offset, format!("register counts of the kernel {name}")));
+        }
+        let probe = kernels.iter().any(|kernel| kernel.metadata.name == probe).then(|| probe.to_owned());
+        if let Some(probe) = &probe {
+            metadata.remove(probe);
+        }
+        Ok(PartObject { bytes, metadata, kernels, file, probe })
+    }
+
+    /// The error for objects whose metadata differs in more than kernels.
+    pub fn different() -> FormatError {
+        FormatError::damaged(0, "objects of one program with different metadata")
+    }
+
+    /// The most registers that a function needs whose address is taken in this object; nothing if the object has no probe.
+    pub fn function_registers(&self) -> Registers {
+        let probe = self.kernels.iter().find(|kernel| Some(&kernel.metadata.name) == self.probe.as_ref());
+        probe.and_then(Kernel::registers).unwrap_or_default()
+    }
+
+    /// Gives kernels that call unknown functions at least these registers.
+    pub fn raise(&mut self, functions: Registers) {
+        let probe = self.probe.as_deref();
+        let real = self.kernels.iter().filter(|kernel| Some(kernel.metadata.name.as_str()) != probe);
+        let calling = real.filter(|kernel| kernel.symbols.is_some_and(|symbols| symbols.calls_unknown()));
+        for kernel in calling {
+            let Some(own) = kernel.registers() else { continue };
+            let registers = own.max(functions);
+            if registers == own {
+                continue;
+            }
+            self.metadata.set_registers(&kernel.metadata.name, registers);
+            let raised = kernel.descriptor.with_registers(registers, self.file);
+            for (field, word) in raised.words() {
+                // The descriptor was read from there.
+                let place = usize::try_from(kernel.offset + field).unwrap_or(usize::MAX);
+                if let Some(bytes) = self.bytes.get_mut(place..place.saturating_add(4)) {
+                    bytes.copy_from_slice(&word.to_le_bytes());
+                }
+            }
+        }
+    }
+
+    /// Takes the metadata out of the object: the linker leaves out the section of its note.
+    ///
+    /// # Errors
+    /// Damaged tables.
+    pub fn split(mut self) -> Result<(Vec<u8>, Metadata), FormatError> {
+        for place in note_headers(&self.bytes)? {
+            // sh_flags
+            let flags = self.bytes.get_mut(place + 8..place + 16);
+            if let Some(flags) = flags {
+                flags.copy_from_slice(&SHF_EXCLUDE.0.to_le_bytes());
+            }
+        }
+        Ok((self.bytes, self.metadata))
+    }
+}
+
+/// Whether the descriptor and the metadata of a kernel follow from its symbols.
+fn is_understood(kernel: &Kernel, file: RegisterFile) -> bool {
+    let Some(registers) = kernel.registers() else { return false };
+    let total = file.total_vgprs(registers);
+    kernel.descriptor.with_registers(registers, file) == kernel.descriptor
+        && (total, registers.agprs) == (kernel.metadata.total_vgprs, kernel.metadata.registers.agprs)
+}
+
+/// The places of the headers of sections of notes.
+fn note_headers(data: &[u8]) -> Result<Vec<usize>, FormatError> {
+    const WHAT: &str = "a section header";
+    let start = crate::bytes::u64_at(data, 40, WHAT)?;
+    let count = crate::bytes::u16_at(data, 60, WHAT)?;
+    let mut found = Vec::new();
+    for index in 0..u64::from(count) {
+        let place = start.checked_add(index * 64).ok_or_else(|| FormatError::truncated(start, WHAT))?;
+        slice(data, place, 64, WHAT)?;
+        if u32_at(data, place + 4, WHAT)? == SHT_NOTE.0 {
+            found.push(usize::try_from(place).map_err(|_| FormatError::truncated(place, WHAT))?);
+        }
+    }
+    Ok(found)
+}
+
+/// Writes an object that holds nothing but metadata. `like` is another object of the program, whose header it takes.
+///
+/// # Errors
+/// `like` has no header.
+pub fn metadata_object(metadata: &Metadata, like: &[u8]) -> Result<Vec<u8>, FormatError> {
+    let document = metadata.bytes();
+    let mut note = Vec::new();
+    for number in [NOTE_NAME.len() as u32, document.len() as u32, NOTE_TYPE] {
+        note.extend(number.to_le_bytes());
+    }
+    note.extend(NOTE_NAME);
+    note.resize(note.len().next_multiple_of(4), 0);
+    note.extend(&document);
+    note.resize(note.len().next_multiple_of(4), 0);
+    const NAMES: &[u8] = b"\0.note\0.shstrtab\0";
+    let header = slice(like, 0, 64, "the ELF header")?;
+    let mut out = header.to_vec();
+    let names_at = out.len() + note.len();
+    let sections_at = (names_at + NAMES.len()).next_multiple_of(8);
+    // No program headers; three sections, the names in the last.
+    for (place, number, size) in
+        [(32, 0, 8), (40, sections_at as u64, 8), (54, 0, 4), (58, 64, 2), (60, 3, 2), (62, 2, 2)]
+    {
+        out[place..place + size].copy_from_slice(&number.to_le_bytes()[..size]);
+    }
+    out.extend(&note);
+    out.extend(NAMES);
+    out.resize(sections_at, 0);
+    out.extend([0; 64]);
+    const ALLOCATED: u64 = 2;
+    const SHT_STRTAB: u32 = 3;
+    for (name, kind, flags, offset, size, alignment) in
+        [(1_u32, SHT_NOTE.0, ALLOCATED, 64, note.len(), 4_u64), (7, SHT_STRTAB, 0, names_at, NAMES.len(), 1)]
+    {
+        out.extend(name.to_le_bytes());
+        out.extend(kind.to_le_bytes());
+        for number in [flags, 0, offset as u64, size as u64, 0, alignment, 0] {
+            out.extend(number.to_le_bytes());
+        }
+    }
+    debug_assert_eq!(descriptor::SIZE, 64);
+    Ok(out)
+}

@@ -1,0 +1,154 @@
+//! Kernel descriptors: 64 bytes for each kernel that tell the hardware how many registers, how much scratch memory and how much LDS to
+//! allocate (LLVM's "User Guide for AMDGPU Backend", "Kernel Descriptor").
+
+use crate::FormatError;
+use crate::bytes::{slice, u16_at, u32_at};
+
+/// Size of a descriptor in bytes.
+pub const SIZE: u64 = 64;
+
+/// Offsets of its fields.
+const GROUP_SEGMENT: u64 = 0;
+const PRIVATE_SEGMENT: u64 = 4;
+const RSRC3: u64 = 44;
+const RSRC1: u64 = 48;
+const PROPERTIES: u64 = 56;
+
+/// `KERNEL_CODE_PROPERTIES`: the kernel runs with 32 lanes; the stack's size is not known.
+const WAVE32: u16 = 1 << 10;
+const DYNAMIC_STACK: u16 = 1 << 11;
+
+/// `COMPUTE_PGM_RSRC1`: the registers, in units of the hardware.
+const VGPRS: u32 = 0x3f;
+const SGPRS_SHIFT: u32 = 6;
+const SGPRS: u32 = 0xf;
+
+/// `COMPUTE_PGM_RSRC3` of gfx90a and its successors: where accumulation registers start, in units of four.
+const ACCUM_OFFSET: u32 = 0x3f;
+
+/// A descriptor's fields that depend on the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptor {
+    /// LDS in bytes.
+    pub group_segment: u32,
+    /// Scratch memory of a lane in bytes.
+    pub private_segment: u32,
+    /// `COMPUTE_PGM_RSRC1`.
+    pub rsrc1: u32,
+    /// `COMPUTE_PGM_RSRC3`.
+    pub rsrc3: u32,
+    /// `KERNEL_CODE_PROPERTIES`.
+    pub properties: u16,
+}
+
+/// The registers of a kernel with everything that it calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// Vector registers, without accumulation registers.
+    pub vgprs: u32,
+    /// Accumulation registers.
+    pub agprs: u32,
+    /// Scalar registers, with those that the hardware adds: VCC, the flat scratch address, the XNACK mask.
+    pub sgprs: u32,
+}
+
+impl Registers {
+    /// The larger number of each kind.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Registers {
+            vgprs: self.vgprs.max(other.vgprs),
+            agprs: self.agprs.max(other.agprs),
+            sgprs: self.sgprs.max(other.sgprs),
+        }
+    }
+}
+
+/// How a generation of GPUs counts registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegisterFile {
+    /// Accumulation registers follow the vector registers in one file.
+    unified: bool,
+    /// Vector registers are allocated in these units, by waves of 64 and of 32.
+    vgpr_units: [u32; 2],
+    /// Scalar registers are allocated by the kernel.
+    counts_sgprs: bool,
+}
+
+impl RegisterFile {
+    /// The rules for a processor; `None` for one whose rules are not known.
+    pub fn of(processor: &str) -> Option<Self> {
+        let generation = processor.strip_prefix("gfx")?;
+        let unified = ["90a", "940", "941", "942", "950", "9-4-generic"].contains(&generation);
+        let is_later = |first: &str| generation.starts_with(first) && generation.len() >= first.len() + 2;
+        if unified {
+            return Some(RegisterFile { unified, vgpr_units: [8, 8], counts_sgprs: true });
+        }
+        if is_later("125") || generation.starts_with("13") {
+            return None;
+        }
+        if ["10", "11", "12"].into_iter().any(is_later) {
+            return Some(RegisterFile { unified, vgpr_units: [4, 8], counts_sgprs: false });
+        }
+        let old = ["6", "7", "8", "9"].iter().any(|first| generation.starts_with(first));
+        old.then_some(RegisterFile { unified, vgpr_units: [4, 4], counts_sgprs: true })
+    }
+
+    /// All vector registers, as the metadata of a kernel counts them.
+    pub fn total_vgprs(self, registers: Registers) -> u32 {
+        match (self.unified, registers.agprs) {
+            (true, 1..) => registers.vgprs.next_multiple_of(4) + registers.agprs,
+            (true, 0) => registers.vgprs,
+            (false, agprs) => registers.vgprs.max(agprs),
+        }
+    }
+}
+
+impl Descriptor {
+    /// Reads the descriptor at an offset.
+    ///
+    /// # Errors
+    /// It goes beyond the data.
+    pub fn read(data: &[u8], offset: u64) -> Result<Self, FormatError> {
+        const WHAT: &str = "the kernel descriptor";
+        let bytes = slice(data, offset, SIZE, WHAT)?;
+        let number = |at: u64| u32_at(bytes, at, WHAT).map_err(|error| error.shifted(offset));
+        Ok(Descriptor {
+            group_segment: number(GROUP_SEGMENT)?,
+            private_segment: number(PRIVATE_SEGMENT)?,
+            rsrc1: number(RSRC1)?,
+            rsrc3: number(RSRC3)?,
+            properties: u16_at(bytes, PROPERTIES, WHAT)?,
+        })
+    }
+
+    /// Whether the kernel runs with 32 lanes.
+    pub fn is_wave32(&self) -> bool {
+        self.properties & WAVE32 != 0
+    }
+
+    /// Whether the runtime decides about the size of the stack.
+    pub fn has_dynamic_stack(&self) -> bool {
+        self.properties & DYNAMIC_STACK != 0
+    }
+
+    /// The same descriptor for these registers.
+    #[must_use]
+    pub fn with_registers(self, registers: Registers, file: RegisterFile) -> Self {
+        let units = |count: u32, unit: u32| count.max(1).div_ceil(unit) - 1;
+        let vgprs = units(file.total_vgprs(registers), file.vgpr_units[usize::from(self.is_wave32())]);
+        let sgprs = if file.counts_sgprs { units(registers.sgprs, 8) } else { 0 };
+        let rsrc1 = self.rsrc1 & !(VGPRS | SGPRS << SGPRS_SHIFT);
+        let rsrc1 = rsrc1 | (vgprs & VGPRS) | (sgprs & SGPRS) << SGPRS_SHIFT;
+        let rsrc3 = match file.unified {
+            true => self.rsrc3 & !ACCUM_OFFSET | units(registers.vgprs, 4) & ACCUM_OFFSET,
+            false => self.rsrc3,
+        };
+        Descriptor { rsrc1, rsrc3, ..self }
+    }
+
+    /// The words that depend on registers, with their offsets.
+    pub(super) fn words(&self) -> [(u64, u32); 2] {
+        [(RSRC1, self.rsrc1), (RSRC3, self.rsrc3)]
+    }
+}

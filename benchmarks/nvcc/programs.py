@@ -95,7 +95,7 @@ PROGRAMS = [
     Program("ptx75+lto80", "sm_80", RUNS, lto=True),
     Program("ptx75+lto80,86+sass80,86", "sm_80 sm_86", RUNS, lto=True),
     Program("all", "sm_90", RUNS, lto=True, launches=True),
-    Program("all", "sm_80 sm_90", RUNS),
+    Program("all", "sm_80 sm_90", RUNS, lto=True),
     Program("sass90", "sm_90", RUNS, but={"develop": "ptx80", "gamma": "ptx90", "grain": "sass90+ptx90"}),
     Program("sass90", "sm_90", RUNS, but={"main": "lto90", "develop": "lto90", "gamma": "lto80"}, lto=True),
     Program("sass80+ptx80", "sm_80", RUN_FAILS, but={"gamma": "sass80"}),

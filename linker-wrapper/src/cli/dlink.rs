@@ -103,8 +103,7 @@ const WITH_VALUE: [(&[&str], Meaning); 12] = [
 ];
 
 /// Flags of nvcc without a value, and the options that they become.
-const FLAGS: [(&[&str], &[&str]); 5] = [
-    (&["-dlto", "--dlink-time-opt"], &[]),
+const FLAGS: [(&[&str], &[&str]); 4] = [
     (&["-G", "--device-debug"], &["--device-compiler=-g"]),
     (&["-v", "--verbose"], &["--wrapper-verbose"]),
     (&["-dryrun", "--dryrun"], &["--dry-run"]),
@@ -119,24 +118,28 @@ pub fn translate(words: &[OsString]) -> Result<Option<Vec<OsString>>, Errors> {
     if !words.iter().any(|word| word == OPTION) {
         return Ok(None);
     }
-    let mut line =
-        Line { words: vec![OPTION.into(), "--whole-archive".into()], targets: Vec::new(), errors: Errors::default() };
+    let words_before = vec![OPTION.into(), "--whole-archive".into()];
+    let mut line = Line { words: words_before, targets: Vec::new(), lto: false, errors: Errors::default() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         if word != OPTION {
             line.add(word, &mut rest);
         }
     }
-    let Line { mut words, mut targets, errors } = line;
+    let Line { mut words, mut targets, lto, errors } = line;
     targets.sort();
     targets.dedup();
     words.extend((!targets.is_empty()).then(|| format!("--offload-sass={}", targets.join(",")).into()));
+    // Like nvcc, without -dlto the step takes machine code or PTX of objects that have LTO-IR, too.
+    words.extend((!lto).then(|| "--device-compiler=-fno-lto".into()));
     errors.or(Some(words))
 }
 
 struct Line {
     words: Vec<OsString>,
     targets: Vec<String>,
+    /// LTO-IR is linked: `-dlto`, or a target `lto_NN`.
+    lto: bool,
     errors: Errors,
 }
 
@@ -146,7 +149,9 @@ impl Line {
             self.words.push(word.clone());
             return;
         };
-        if flags::is_own(word) {
+        if matches!(text, "-dlto" | "--dlink-time-opt") {
+            self.lto = true;
+        } else if flags::is_own(word) {
             self.words.push(word.clone());
         } else if let Some((_, options)) = FLAGS.iter().find(|(names, _)| names.contains(&text)) {
             self.words.extend(options.iter().map(OsString::from));
@@ -164,7 +169,10 @@ impl Line {
         let pieces = || text.split(',').filter(|piece| !piece.is_empty());
         match meaning {
             Meaning::Ignored => {}
-            Meaning::Targets => self.targets.extend(targets(&text)),
+            Meaning::Targets => {
+                self.lto |= text.contains("lto_");
+                self.targets.extend(targets(&text));
+            }
             Meaning::Nvlink => self.words.extend(pieces().map(|piece| format!("--device-linker={piece}").into())),
             Meaning::Ptxas => pieces().for_each(|piece| self.ptxas(piece)),
             Meaning::MaxRegisters => self.ptxas(&format!("--maxrregcount={text}")),
@@ -236,20 +244,20 @@ mod tests {
             (
                 "--dlink -O3 -DNDEBUG --generate-code=arch=compute_90,code=[compute_90,sm_90] -Xcompiler=-fPIC \
                  -Wno-deprecated-gpu-targets -shared -dlink a.o b.o -o dlink.o -L/usr/lib libk.a -lcudadevrt -lrt",
-                "a.o b.o -o dlink.o -L /usr/lib libk.a -l cudadevrt -l rt --offload-sass=sm_90",
+                "a.o b.o -o dlink.o -L /usr/lib libk.a -l cudadevrt -l rt --offload-sass=sm_90 --device-compiler=-fno-lto",
             ),
-            ("--dlink a.o -arch=sm_80 -o d.o", "a.o -o d.o --offload-sass=sm_80"),
+            ("--dlink a.o -arch=sm_80 -o d.o", "a.o -o d.o --offload-sass=sm_80 --device-compiler=-fno-lto"),
             (
                 "--dlink -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=lto_90 -dlto a.o",
                 "a.o --offload-sass=sm_80,sm_90",
             ),
             (
                 "--dlink a.o -Xnvlink -v,--warn -ccbin gcc -Xptxas -v",
-                "a.o --device-linker=-v --device-linker=--warn --device-compiler=-Xcuda-ptxas --device-compiler=-v",
+                "a.o --device-linker=-v --device-linker=--warn --device-compiler=-Xcuda-ptxas --device-compiler=-v --device-compiler=-fno-lto",
             ),
             (
                 "a.o --dlink --offload-report=text -maxrregcount=32",
-                "a.o --offload-report=text --device-compiler=-Xcuda-ptxas --device-compiler=--maxrregcount=32",
+                "a.o --offload-report=text --device-compiler=-Xcuda-ptxas --device-compiler=--maxrregcount=32 --device-compiler=-fno-lto",
             ),
         ] {
             assert_eq!(translated(line), Some(format!("{begin} {expected}")), "{line}");

@@ -34,7 +34,8 @@ pub enum Error {
     #[error("{file} has {has}; compile it with -gencode for the targets of this link")]
     NoRdcCode { file: String, has: String },
     #[error(
-        "{file} has only LTO-IR for {arch}, and -fno-lto is on the line: leave that out, or compile the file to machine code or PTX"
+        "{file} has only LTO-IR for {arch}, and link-time optimization is off: leave out -fno-lto, or with --dlink add -dlto, or \
+         compile the file to machine code or PTX, too"
     )]
     LtoOff { file: String, arch: GpuArch },
     /// Units of nvcc and of clang are linked together.

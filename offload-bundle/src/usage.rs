@@ -5,19 +5,22 @@ use std::io;
 use serde::Serialize;
 
 use crate::FormatError;
+use crate::amdgpu;
 use crate::cubin::{self, Cubin, CubinResources, FunctionResources};
 use crate::error::FileError;
 use crate::listing;
 use crate::printable;
 
-/// One cubin of a file. The field names are the keys of the JSON output.
+/// One cubin or code object of a file. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CubinUsage {
     /// Its line of `offload-bundle list`, from 1.
     pub index: usize,
+    /// `cubin`, or `code object` for AMD's GPUs.
+    pub form: &'static str,
     /// The archive member that holds it.
     pub member: Option<String>,
-    /// `sm_90a`.
+    /// `sm_90a`, `gfx90a:xnack+`.
     pub target: String,
     /// Its size in bytes, decompressed.
     pub size: u64,
@@ -103,6 +106,15 @@ pub fn usage(
     let mut index = 0;
     listing::visit(data, read_thin, |found| {
         index += 1;
+        if found.row.image == "object" {
+            let payload = found.payload()?;
+            if amdgpu::is_code(&payload) {
+                let (member, target) = (found.row.member.clone(), found.row.target.clone());
+                let usage =
+                    code_object(&payload, order).map_err(|error| FormatError::new(found.row.offset, error.kind))?;
+                cubins.push(CubinUsage { index, member, target, ..usage });
+            }
+        }
         if found.row.image == "cubin" {
             let payload = found.payload()?;
             let cubin = cubin::parse(&payload).map_err(|e| FormatError::new(found.row.offset, e.kind))?;
@@ -110,6 +122,7 @@ pub fn usage(
             let CubinResources { global, constants, .. } = cubin.resources();
             cubins.push(CubinUsage {
                 index,
+                form: "cubin",
                 member: found.row.member.clone(),
                 target: found.row.target.clone(),
                 size: payload.len() as u64,
@@ -124,8 +137,23 @@ pub fn usage(
     Ok(cubins)
 }
 
+/// The usage of a code object for AMD's GPUs, by its metadata.
+fn code_object(data: &[u8], order: Order) -> Result<CubinUsage, FormatError> {
+    let code = amdgpu::Code::parse(data)?;
+    let functions = sorted(code.kernels()?.iter().map(FunctionUsage::of_amd_kernel).collect(), order);
+    let size = data.len() as u64;
+    let parts = shares(code.section_sizes().into_iter(), size);
+    let global = parts.iter().filter(|part| part.name == "variables").map(|part| part.bytes).sum();
+    let member = None;
+    let target = String::new();
+    Ok(CubinUsage { index: 0, form: "code object", member, target, size, parts, global, constant: 0, functions })
+}
+
 fn functions(cubin: &Cubin<'_>, order: Order) -> Vec<FunctionUsage> {
-    let mut functions: Vec<FunctionUsage> = cubin.resources().functions.iter().map(FunctionUsage::new).collect();
+    sorted(cubin.resources().functions.iter().map(FunctionUsage::new).collect(), order)
+}
+
+fn sorted(mut functions: Vec<FunctionUsage>, order: Order) -> Vec<FunctionUsage> {
     functions.sort_by(|a, b| a.name.cmp(&b.name));
     // The sort is stable: equals stay sorted by name.
     match order {
@@ -155,6 +183,37 @@ impl FunctionUsage {
             max_threads: function.max_threads,
             code: function.code_size,
             notes: notes(function),
+        }
+    }
+
+    /// A kernel for AMD's GPUs: the registers are vector registers, of which a thread of a GPU has its own.
+    fn of_amd_kernel(kernel: &amdgpu::Kernel) -> Self {
+        let amdgpu::KernelMetadata { name, registers, total_vgprs, spills, wavefront, .. } = &kernel.metadata;
+        let mut notes = vec![format!("{} scalar registers, {wavefront} lanes", registers.sgprs)];
+        if registers.agprs > 0 {
+            notes.push(format!("{} accumulation registers", registers.agprs));
+        }
+        let (vectors, scalars) = *spills;
+        if vectors > 0 || scalars > 0 {
+            notes.push(format!("spills {vectors} vector and {scalars} scalar registers"));
+        }
+        if kernel.metadata.dynamic_stack {
+            notes.push("dynamic stack".to_owned());
+        }
+        Self {
+            name: name.clone(),
+            kernel: true,
+            registers: Some(*total_vgprs),
+            spill_stores: None,
+            spill_loads: None,
+            stack: Some(kernel.metadata.private_segment),
+            shared: kernel.metadata.group_segment.into(),
+            constant: 0,
+            parameters: Some(kernel.metadata.arguments),
+            barriers: None,
+            max_threads: None,
+            code: kernel.code_size,
+            notes,
         }
     }
 
@@ -191,6 +250,11 @@ fn notes(function: &FunctionResources) -> Vec<String> {
 
 /// What the bytes of a cubin are.
 fn parts(cubin: &Cubin<'_>, size: u64) -> Vec<CubinPart> {
+    shares(cubin.section_sizes(), size)
+}
+
+/// What the bytes of a file are, by its sections.
+fn shares<'n>(sections: impl Iterator<Item = (&'n str, u64)>, size: u64) -> Vec<CubinPart> {
     const REST: &str = "headers and the rest";
     let mut parts: Vec<CubinPart> = Vec::new();
     let mut add = |name: &'static str, bytes: u64| match parts.iter_mut().find(|part| part.name == name) {
@@ -198,7 +262,7 @@ fn parts(cubin: &Cubin<'_>, size: u64) -> Vec<CubinPart> {
         None => parts.push(CubinPart { name, bytes }),
     };
     let mut left = size;
-    for (name, bytes) in cubin.section_sizes() {
+    for (name, bytes) in sections {
         // Sections of a damaged cubin may share their bytes.
         let bytes = bytes.min(left);
         if let Some(part) = part_of(name) {
@@ -213,8 +277,12 @@ fn parts(cubin: &Cubin<'_>, size: u64) -> Vec<CubinPart> {
 }
 
 fn part_of(section: &str) -> Option<&'static str> {
-    const PREFIXES: [(&str, &str); 13] = [
-        (".text.", "code"),
+    const PREFIXES: [(&str, &str); 17] = [
+        (".text", "code"),
+        (".rodata", "constants"),
+        (".data", "variables"),
+        (".dyn", "symbols"),
+        (".note", "attributes"),
         (".nv.constant", "constants"),
         (".nv.global", "variables"),
         (".nv.shared", "variables"),
@@ -234,7 +302,7 @@ fn part_of(section: &str) -> Option<&'static str> {
 /// The cubins as tables under headings; `shown` turns the name of a function into what is printed.
 pub fn text(cubins: &[CubinUsage], shown: impl Fn(&str) -> String) -> String {
     if cubins.is_empty() {
-        return "no cubins\n".to_owned();
+        return "no cubins and no code objects\n".to_owned();
     }
     let blocks: Vec<String> = cubins.iter().map(|cubin| block(cubin, &shown)).collect();
     blocks.join("\n")
@@ -242,7 +310,7 @@ pub fn text(cubins: &[CubinUsage], shown: impl Fn(&str) -> String) -> String {
 
 fn block(cubin: &CubinUsage, shown: &impl Fn(&str) -> String) -> String {
     let member = cubin.member.as_ref().map(|member| format!(" ({})", printable::name(member))).unwrap_or_default();
-    let mut out = format!("{}: cubin {}{member}, {} bytes: ", cubin.index, cubin.target, cubin.size);
+    let mut out = format!("{}: {} {}{member}, {} bytes: ", cubin.index, cubin.form, cubin.target, cubin.size);
     let part = |part: &CubinPart| format!("{} {} ({} %)", part.name, part.bytes, percent(part.bytes, cubin.size));
     out += &cubin.parts.iter().map(part).collect::<Vec<_>>().join(", ");
     out.push('\n');
@@ -311,6 +379,6 @@ mod tests {
         assert_eq!((found.len(), total), (1, data.len() as u64));
         assert_eq!((found[0].functions[0].name.as_str(), found[0].functions[0].code), ("first", 16));
         assert!(text(&found, str::to_owned).contains("CODE    %  REGISTERS"));
-        assert_eq!(text(&[], str::to_owned), "no cubins\n");
+        assert_eq!(text(&[], str::to_owned), "no cubins and no code objects\n");
     }
 }

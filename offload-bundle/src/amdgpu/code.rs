@@ -28,6 +28,8 @@ pub struct Kernel {
     pub descriptor: Descriptor,
     /// Offset of the descriptor in the file.
     pub offset: u64,
+    /// Size of its machine code in bytes, without the functions that it calls.
+    pub code_size: u64,
     /// What the symbols of the assembler tell, in objects that LLVM writes.
     pub symbols: Option<ResourceSymbols>,
 }
@@ -97,12 +99,16 @@ impl<'d> Code<'d> {
         let Some(metadata) = self.metadata()? else { return Ok(Vec::new()) };
         let places = self.symbol_places();
         let values = self.resource_values();
+        let symbols = self.elf.symbols().chain(self.elf.dynamic_symbols());
+        let sizes: BTreeMap<&str, u64> =
+            symbols.filter_map(|symbol| Some((symbol.name().ok()?, symbol.size()))).collect();
         let kernel = |metadata: KernelMetadata| {
             let missing = || FormatError::damaged(0, format!("no kernel descriptor {}", metadata.descriptor));
             let offset = places.get(metadata.descriptor.as_str()).copied().ok_or_else(missing)?;
             let descriptor = Descriptor::read(self.data, offset)?;
             let symbols = resource_symbols(&metadata.name, &values);
-            Ok(Kernel { metadata, descriptor, offset, symbols })
+            let code_size = sizes.get(metadata.name.as_str()).copied().unwrap_or(0);
+            Ok(Kernel { metadata, descriptor, offset, code_size, symbols })
         };
         metadata.kernels().into_iter().map(kernel).collect()
     }
@@ -126,6 +132,12 @@ impl<'d> Code<'d> {
             .symbols()
             .filter(|symbol| symbol.index() != SymbolIndex(0) && symbol.section() == object::SymbolSection::Absolute);
         absolute.filter_map(|symbol| Some((symbol.name().ok()?, symbol.address()))).collect()
+    }
+
+    /// The sections with their sizes in the file.
+    pub fn section_sizes(&self) -> Vec<(&str, u64)> {
+        let sections = self.elf.sections();
+        sections.filter_map(|section| Some((section.name().ok()?, section.file_range()?.1))).collect()
     }
 
     /// How the GPU counts registers.

@@ -107,8 +107,8 @@ impl<'b> Codegen<'b> {
         self.is_toolkit() && self.tools.nvlink().is_ok()
     }
 
-    /// Links all objects of a target, in order, to one finished cubin. `device_runtime` is NVIDIA's library, which nvlink requires
-    /// for LTO-IR.
+    /// Links all objects of a target, in order, to one finished cubin. `device_runtime` is NVIDIA's library, which LTO-IR
+    /// is linked with.
     ///
     /// # Errors
     /// The linker rejects the objects or cannot be started.
@@ -129,7 +129,9 @@ impl<'b> Codegen<'b> {
             objects.iter().map(|object| LinkInput { name: &object.name, form: object.form, bytes: &object.bytes });
         let inputs: Vec<LinkInput<'_>> = inputs.collect();
         let DeviceOptions { ptxas_level: level, debug, ptxas_arguments, .. } = self.options;
-        let options = LinkOptions { level: *level, debug: *debug, ptxas_arguments };
+        let is_lto = inputs.iter().any(|input| input.form == Form::LtoIr);
+        let device_runtime = device_runtime.filter(|_| is_lto);
+        let options = LinkOptions { level: *level, debug: *debug, ptxas_arguments, device_runtime };
         if self.mode.show {
             messages::show(format_args!(" # {}", library.shown(arch, objects, &inputs, &options)));
         }
@@ -173,7 +175,7 @@ impl<'b> Codegen<'b> {
         let is_lto = objects.iter().any(|object| object.form == Form::LtoIr);
         let lto =
             is_lto.then(|| Ok::<_, Errors>(nvlink::Lto { nvvm: self.tools.nvvm()?, device_runtime })).transpose()?;
-        let link = nvlink::Link { nvlink: &nvlink, arch, inputs: &inputs, output, lto, product: result };
+        let link = nvlink::Link { nvlink: &nvlink, arch, inputs: &inputs, objects, output, lto, product: result };
         nvlink::link(&link, self.options, self.mode)
     }
 }
@@ -201,7 +203,7 @@ impl PtxBackend for Codegen<'_> {
             Linker::Nvlink => self.ptxas()?.attempt(ptx, arch, file),
             Linker::Library(library) => {
                 let input = LinkInput { name: "the PTX", form: Form::Ptx, bytes: ptx };
-                let options = LinkOptions { level: 0, debug: false, ptxas_arguments: &[] };
+                let options = LinkOptions { level: 0, debug: false, ptxas_arguments: &[], device_runtime: None };
                 Ok(library.link(arch, &[input], &options).err().map(|errors| errors.to_string()))
             }
         }
@@ -245,7 +247,9 @@ impl<'b> Library<'b> {
             Library::Driver(_) => vec![format!("-arch={arch}")],
         };
         let names = objects.iter().map(|object| object.path.display().to_string());
-        let words: Vec<String> = words.into_iter().chain(names).map(|word| quoted(word.as_ref())).collect();
+        let library = options.device_runtime.map(|path| path.display().to_string());
+        let words: Vec<String> =
+            words.into_iter().chain(names).chain(library).map(|word| quoted(word.as_ref())).collect();
         format!("in this process: {} {}", quoted(self.path().as_os_str()), words.join(" "))
     }
 }

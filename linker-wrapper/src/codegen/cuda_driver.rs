@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn options_as_numbers() {
         let words = ["-v", "--maxrregcount=32", "--other"].map(str::to_owned);
-        let options = LinkOptions { level: 3, debug: false, ptxas_arguments: &words };
+        let options = LinkOptions { level: 3, debug: false, ptxas_arguments: &words, device_runtime: None };
         let full = LinkInput { name: "a", form: Form::Ptx, bytes: b".version 8.0\n.target sm_90, debug\n" };
         for (arch, inputs, expected) in [
             ("sm_90", &[][..], vec![(TARGET, 90), (OPTIMIZATION_LEVEL, 4), (LOG_VERBOSE, 1), (MAX_REGISTERS, 32)]),

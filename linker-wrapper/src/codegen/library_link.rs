@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::CString;
+use std::path::Path;
 
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
@@ -42,6 +43,8 @@ pub struct LinkOptions<'a> {
     pub debug: bool,
     /// Arguments for ptxas.
     pub ptxas_arguments: &'a [String],
+    /// NVIDIA's device runtime, an archive, if LTO-IR is linked: its kernels may launch kernels.
+    pub device_runtime: Option<&'a Path>,
 }
 
 impl LinkOptions<'_> {

@@ -15,6 +15,7 @@ pub mod llvm_programs;
 mod nvjitlink;
 mod nvlink;
 mod nvlink_inputs;
+mod nvlink_messages;
 mod ptx_backend;
 mod ptxas;
 

@@ -11,6 +11,7 @@ use crate::codegen::error::Error;
 use crate::codegen::library_link;
 use crate::codegen::library_link::{LinkInput, LinkOptions, c_string};
 use crate::diag::error::Errors;
+use crate::sys::mapped_file::Mapped;
 use crate::toolchain::libraries::NvJitLink;
 
 /// The names of `nvJitLinkResult`, in order (nvJitLink.h of 13.0).
@@ -36,6 +37,9 @@ const RESULTS: [&str; 19] = [
     "ERROR_LTO_NOT_ENABLED",
 ];
 
+/// `NVJITLINK_INPUT_LIBRARY`.
+const LIBRARY: c_int = 6;
+
 /// Links to a finished cubin.
 ///
 /// # Errors
@@ -55,9 +59,15 @@ pub fn link(
         failed(code, format!("it does not take these options: {words}"))
     })?;
     for input in inputs {
-        let added = linking.add(kind(input), &input.text(), &c_string(input.name)?);
+        let added = linking.add(kind(input), &input.text(), c_string(input.name)?);
         let hint = if input.form == Form::Cubin { " (is it of a newer CUDA than the library?)" } else { "" };
         added.map_err(|code| failed(code, format!("{}{hint}: {}", input.name, linking.error_log())))?;
+    }
+    if let Some(library) = options.device_runtime {
+        let name = library.display().to_string();
+        let content = Mapped::open(library).map_err(|source| Error::Read { file: library.to_owned(), source })?;
+        let added = linking.add(LIBRARY, content.bytes(), c_string(&name)?);
+        added.map_err(|code| failed(code, format!("{name}: {}", linking.error_log())))?;
     }
     linking.complete().map_err(|code| failed(code, linking.error_log()))?;
     library_link::show_log(&linking.info_log());
@@ -129,7 +139,7 @@ mod tests {
             (&lto, 0, CudaRelease::new(12, 2), "-arch=sm_90 -lto -Xptxas=-O0 -Xptxas=--maxrregcount=32"),
             (&lto, 0, CudaRelease::new(13, 0), "-arch=sm_90 -lto -O0 -Xptxas=-O0 -Xptxas=--maxrregcount=32"),
         ] {
-            let options = LinkOptions { level, debug: false, ptxas_arguments: &registers };
+            let options = LinkOptions { level, debug: false, ptxas_arguments: &registers, device_runtime: None };
             assert_eq!(arguments(GpuArch::plain(90), inputs, &options, release).join(" "), expected);
         }
     }

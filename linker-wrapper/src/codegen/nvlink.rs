@@ -7,7 +7,9 @@ use offload_bundle::arch::GpuArch;
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::response_file;
+use crate::codegen::device_object::DeviceObject;
 use crate::codegen::error::Error;
+use crate::codegen::nvlink_messages;
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::sys::process::{self, Mode};
@@ -25,6 +27,8 @@ pub struct Link<'a> {
     pub arch: GpuArch,
     /// Cubins, or host objects that carry code.
     pub inputs: &'a [PathBuf],
+    /// The objects that the inputs were made of, in the same order.
+    pub objects: &'a [DeviceObject],
     /// The file to write.
     pub output: &'a Path,
     /// What link-time optimization requires, if there is LTO-IR among the inputs.
@@ -56,7 +60,7 @@ pub enum Product {
 /// # Errors
 /// nvlink cannot be started or fails; the error contains its messages.
 pub fn link(link: &Link<'_>, options: &DeviceOptions, mode: Mode) -> Result<Vec<u8>, Errors> {
-    let Link { nvlink, arch, inputs, output, .. } = *link;
+    let Link { nvlink, arch, inputs, objects, output, .. } = *link;
     let mut arguments = arguments(link, options);
     process::show(mode, nvlink, &arguments);
     if mode.dry {
@@ -81,20 +85,14 @@ pub fn link(link: &Link<'_>, options: &DeviceOptions, mode: Mode) -> Result<Vec<
     }
     // nvlink reports some errors on stdout.
     let messages = [&result.stdout[..], &result.stderr[..]].concat();
-    let messages = String::from_utf8_lossy(&messages).trim().to_owned();
+    let messages = nvlink_messages::for_user(&String::from_utf8_lossy(&messages), objects, inputs);
     if !result.status.success() {
         return Err(Error::Nvlink { program: program(), arch, status: result.status, output: messages }.into());
     }
-    let shown: Vec<&str> = messages.lines().filter(|line| !is_partial_lto(line)).collect();
-    if !shown.is_empty() {
-        messages::show(shown.join("\n"));
+    if !messages.is_empty() {
+        messages::show(messages);
     }
     Ok(std::fs::read(output).map_err(|source| Error::NoCubin { program: program(), arch, source })?)
-}
-
-/// Whether a message only says that machine code is among the inputs of link-time optimization, in a file that the user does not know.
-fn is_partial_lto(line: &str) -> bool {
-    line.starts_with("nvlink info") && line.contains("doing partial LTO")
 }
 
 fn arguments(link: &Link<'_>, options: &DeviceOptions) -> Vec<OsString> {

@@ -87,11 +87,7 @@ fn choose(
     let explained = |arch: &GpuArch| lacking(units, *arch, lto).next().map(|unit| no_code(unit, *arch, lto));
     if common.is_empty() {
         let errors: Errors = dropped.iter().filter_map(explained).collect();
-        let nothing = units
-            .iter()
-            .filter(|(_, rdc)| rdc.entries().is_empty())
-            .map(|(found, rdc)| Error::NoRdcCode { file: found.origin.file.clone(), has: rdc.described() });
-        return Err(errors.or(()).err().unwrap_or_else(|| nothing.collect()));
+        return Err(errors.or(()).err().unwrap_or_else(|| units.iter().map(no_code_at_all).collect()));
     }
     let linked: Vec<String> = common.iter().map(ToString::to_string).collect();
     let left_out = |arch: &GpuArch| {
@@ -114,6 +110,15 @@ fn candidates(units: &[Unit<'_>], lto: bool) -> BTreeSet<GpuArch> {
 /// The units without code for a target.
 fn lacking<'u, 'a>(units: &'u [Unit<'a>], arch: GpuArch, lto: bool) -> impl Iterator<Item = &'u Unit<'a>> {
     units.iter().filter(move |(_, rdc)| rdc.entry_for(arch, lto).is_none())
+}
+
+/// The error for a unit of a link without any target to choose from: it has nothing but LTO-IR, which may not be linked, or nothing.
+fn no_code_at_all((found, rdc): &Unit<'_>) -> Error {
+    let file = found.origin.file.clone();
+    match rdc.entries().iter().map(RdcEntry::arch).max() {
+        Some(arch) => Error::LtoOff { file, arch },
+        None => Error::NoRdcCode { file, has: rdc.described() },
+    }
 }
 
 fn no_code((found, rdc): &Unit<'_>, arch: GpuArch, lto: bool) -> Error {

@@ -27,6 +27,10 @@ pub struct CodegenNeeds {
     pub ptx: Option<PtxVersion>,
     /// The highest version of the LTO-IR among the inputs, if there is any.
     pub lto_ir: Option<LtoIrVersion>,
+    /// The lowest version of the LTO-IR among the inputs.
+    pub oldest_lto_ir: Option<LtoIrVersion>,
+    /// Whether there is other code beside LTO-IR, which refers to what the optimizer sees and is not seen by it.
+    pub partial_lto: bool,
     /// Whether there is more than one object, so that a linker has to run.
     pub joins: bool,
     /// Whether link-time optimization is enabled.
@@ -36,7 +40,16 @@ pub struct CodegenNeeds {
 impl CodegenNeeds {
     /// Requires nothing but code for `arch`.
     pub fn none(arch: GpuArch) -> Self {
-        CodegenNeeds { arch, bitcode: false, ptx: None, lto_ir: None, joins: false, lto: true }
+        CodegenNeeds {
+            arch,
+            bitcode: false,
+            ptx: None,
+            lto_ir: None,
+            oldest_lto_ir: None,
+            partial_lto: false,
+            joins: false,
+            lto: true,
+        }
     }
 
     /// Whether there is PTX to assemble, read from an input or emitted by LLVM.
@@ -112,7 +125,9 @@ impl Abilities<'_> {
     /// the tool would help, as with LTO-IR or a missing nvlink, the next backend is tried.
     fn check_named(&self, rejected: &Rejected) -> Result<(), Error> {
         let part = match (rejected.backend, &rejected.reason) {
-            (_, Unsupported::NoNvlink | Unsupported::NoLtoIr | Unsupported::LtoOff) => return Ok(()),
+            (_, Unsupported::NoNvlink | Unsupported::NoLtoIr | Unsupported::LtoOff | Unsupported::PartialLto) => {
+                return Ok(());
+            }
             (Backend::Ptxas, _) => Part::Ptxas,
             (Backend::NvJitLink, _) => Part::NvJitLink,
             // The driver is the last backend, so nothing replaces it.
@@ -202,12 +217,18 @@ impl Abilities<'_> {
             return Ok(Some(Unsupported::NoLtoIr));
         }
         let release = self.facts.ptxas.as_ref().map_err(Clone::clone)?.release;
-        Ok(self.newer_lto_ir(version, release))
+        Ok(self.unsupported_lto_ir(version, release))
     }
 
-    fn newer_lto_ir(&self, version: LtoIrVersion, release: CudaRelease) -> Option<Unsupported> {
-        let known = self.targets.lto_ir(release).filter(|known| version > *known)?;
-        Some(Unsupported::LtoIrNewer { version, known, release })
+    /// Tools read LTO-IR of their own release and of earlier ones of the same major version. Later ones read it, too, and NVIDIA does
+    /// not promise what they make of it.
+    fn unsupported_lto_ir(&self, version: LtoIrVersion, release: CudaRelease) -> Option<Unsupported> {
+        if let Some(known) = self.targets.lto_ir(release).filter(|known| version > *known) {
+            return Some(Unsupported::LtoIrNewer { version, known, release });
+        }
+        let oldest = self.needs.oldest_lto_ir.unwrap_or(version);
+        let major = self.targets.major_of_lto_ir(oldest).filter(|major| *major < release.major)?;
+        Some(Unsupported::LtoIrOfOlderMajor { version: oldest, major, release })
     }
 
     fn facts_of_ptxas(&self) -> Result<Assembler, Errors> {
@@ -228,9 +249,12 @@ impl Abilities<'_> {
         if self.needs.lto_ir.is_some() && !self.needs.lto {
             return Some(Unsupported::LtoOff);
         }
+        if self.needs.partial_lto {
+            return Some(Unsupported::PartialLto);
+        }
         let release = library.release?;
-        let newer = self.needs.lto_ir.and_then(|version| self.newer_lto_ir(version, release));
-        newer.or_else(|| self.unsupported_version(release, true))
+        let lto_ir = self.needs.lto_ir.and_then(|version| self.unsupported_lto_ir(version, release));
+        lto_ir.or_else(|| self.unsupported_version(release, true))
     }
 
     fn unsupported_by_driver(&self) -> Option<Unsupported> {

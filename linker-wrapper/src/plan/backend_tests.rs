@@ -22,25 +22,32 @@ const LIBRARIES: [Option<CudaRelease>; 5] = [
 const DRIVERS: [Option<Option<CudaRelease>>; 4] =
     [None, Some(None), Some(Some(CudaRelease::new(12, 4))), Some(Some(CudaRelease::new(13, 0)))];
 
+/// A row without any backend.
+const NOTHING: &str = "---- ---- ---- ---- ----";
+
 const fn toolkit(ptxas: Option<CudaRelease>, nvlink: bool) -> KnownTools {
     KnownTools { ptxas, nvlink, nvvm: false, nvjitlink: None, driver: None }
 }
 
 fn needs(kind: &str) -> CodegenNeeds {
     let base = CodegenNeeds::none(GpuArch::plain(90));
-    let lto_ir = |minor| Some(LtoIrVersion { major: 1, minor });
+    let of_lto_ir = |minor| {
+        let version = Some(LtoIrVersion { major: 1, minor });
+        CodegenNeeds { lto_ir: version, oldest_lto_ir: version, joins: true, ..base }
+    };
     match kind {
         "bitcode" => CodegenNeeds { bitcode: true, ..base },
         "partitions" => CodegenNeeds { bitcode: true, joins: true, ..base },
         "ptx 8.0" => CodegenNeeds { ptx: Some(PTX_8_0), ..base },
         "ptx 9.0" => CodegenNeeds { ptx: Some(PtxVersion { major: 9, minor: 0 }), ..base },
         "cubins" => CodegenNeeds { joins: true, ..base },
-        "lto-ir 12.2" => CodegenNeeds { lto_ir: lto_ir(59), joins: true, ..base },
-        "lto-ir 13.0" => CodegenNeeds { lto_ir: lto_ir(65), joins: true, ..base },
+        "lto-ir 12.2" => of_lto_ir(59),
+        "lto-ir 12.9" => of_lto_ir(64),
+        "lto-ir 13.0" => of_lto_ir(65),
+        "lto-ir 12.9 and 13.0" => CodegenNeeds { lto_ir: of_lto_ir(65).lto_ir, ..of_lto_ir(64) },
+        "lto-ir 13.0 and cubins" => CodegenNeeds { partial_lto: true, ..of_lto_ir(65) },
         "mixed" => CodegenNeeds { bitcode: true, ptx: Some(PTX_8_0), joins: true, ..base },
-        "mixed, lto-ir 12.9" => {
-            CodegenNeeds { bitcode: true, ptx: Some(PTX_8_0), lto_ir: lto_ir(64), joins: true, ..base }
-        }
+        "mixed, lto-ir 12.9" => CodegenNeeds { bitcode: true, ptx: Some(PTX_8_0), partial_lto: true, ..of_lto_ir(64) },
         _ => panic!("{kind}"),
     }
 }
@@ -74,26 +81,19 @@ fn every_combination_of_inputs_and_tools() {
         ("ptx 8.0", false, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
         ("ptx 9.0", true, "-d-d -d-d -d-d nnnn nnnn", "---- ---- ---- nnnn nnnn", "-d-d -d-d -d-d -d-d -d-d"),
         ("ptx 9.0", false, "-d-d -d-d -d-d nnnn nnnn", "---- ---- ---- nnnn nnnn", "-d-d -d-d -d-d -d-d -d-d"),
-        ("lto-ir 12.2", true, "---- nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "---- ---- ---- ---- ----"),
+        // Only with tools of its own major version of CUDA.
+        ("lto-ir 12.2", true, "---- nnnn nnnn ---- ----", "---- nnnn nnnn ---- ----", "---- ---- ---- ---- ----"),
         ("lto-ir 12.2", false, "---- ---- ---- ---- ----", "---- ---- ---- ---- ----", "---- ---- ---- ---- ----"),
+        ("lto-ir 12.9", true, "---- ---- nnnn ---- ----", "---- ---- nnnn ---- ----", "---- ---- ---- ---- ----"),
+        ("lto-ir 12.9 and 13.0", true, NOTHING, NOTHING, NOTHING),
+        // nvJitLink loses functions that only the cubins call.
+        ("lto-ir 13.0 and cubins", true, NOTHING, NOTHING, NOTHING),
         ("lto-ir 13.0", true, "---- ---- ---- nnnn nnnn", "---- ---- ---- nnnn nnnn", "---- ---- ---- ---- ----"),
         ("lto-ir 13.0", false, "---- ---- ---- ---- ----", "---- ---- ---- ---- ----", "---- ---- ---- ---- ----"),
         ("mixed", true, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
         ("mixed", false, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
-        (
-            "mixed, lto-ir 12.9",
-            true,
-            "---- ---- nnnn nnnn nnnn",
-            "---- ---- nnnn nnnn nnnn",
-            "---- ---- ---- ---- ----",
-        ),
-        (
-            "mixed, lto-ir 12.9",
-            false,
-            "---- ---- ---- ---- ----",
-            "---- ---- ---- ---- ----",
-            "---- ---- ---- ---- ----",
-        ),
+        ("mixed, lto-ir 12.9", true, NOTHING, NOTHING, NOTHING),
+        ("mixed, lto-ir 12.9", false, NOTHING, NOTHING, NOTHING),
         // Linking machine code needs only nvlink, which is absent, too.
         ("cubins", true, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
         ("cubins", false, "-ddd nnnn nnnn nnnn nnnn", "---- nnnn nnnn nnnn nnnn", "-ddd -ddd -ddd -ddd -ddd"),
@@ -143,8 +143,12 @@ fn a_toolkit_that_supports_the_link_is_always_preferred() {
 fn nvlink_links_lto_ir_if_it_has_its_optimizer() {
     let complete = KnownTools { nvvm: true, nvjitlink: Some(CudaRelease::new(13, 0)), ..TOOLKIT };
     assert_eq!(letter(&needs("lto-ir 13.0"), complete, BackendChoice::Auto), 'p');
-    assert_eq!(letter(&needs("mixed, lto-ir 12.9"), complete, BackendChoice::Auto), 'p');
+    assert_eq!(letter(&needs("lto-ir 13.0 and cubins"), complete, BackendChoice::Auto), 'p');
+    assert_eq!(letter(&needs("lto-ir 12.9"), complete, BackendChoice::Auto), '-');
+    assert_eq!(letter(&needs("lto-ir 12.9 and 13.0"), complete, BackendChoice::Auto), '-');
     let older = KnownTools { ptxas: Some(CudaRelease::new(12, 9)), ..complete };
+    assert_eq!(letter(&needs("lto-ir 12.9"), older, BackendChoice::Auto), 'p');
+    assert_eq!(letter(&needs("mixed, lto-ir 12.9"), older, BackendChoice::Auto), 'p');
     assert_eq!(letter(&needs("lto-ir 13.0"), older, BackendChoice::Auto), 'n');
     let off = CodegenNeeds { lto: false, ..needs("lto-ir 13.0") };
     assert_eq!(letter(&off, complete, BackendChoice::Auto), '-');
@@ -245,6 +249,18 @@ fn errors_name_what_each_backend_lacks_and_give_advice() {
     ] {
         assert!(all.contains(part), "{part}: {all}");
     }
+    let complete = KnownTools { nvvm: true, ..TOOLKIT };
+    assert_eq!(
+        error("lto-ir 12.9", complete, BackendChoice::Only(Backend::Ptxas)),
+        "--offload-backend=ptxas cannot link the code for sm_90: LTO-IR 1.64 is of CUDA 12, and ptxas 13.0 links only that of its \
+         own major version: compile the files with the toolkit of this link, or name a tool of theirs"
+    );
+    assert_eq!(
+        error("lto-ir 13.0 and cubins", library(of(13, 0)), BackendChoice::Only(Backend::NvJitLink)),
+        "--offload-backend=nvjitlink cannot link the code for sm_90: there is other code beside the LTO-IR, for which nvJitLink \
+         loses functions that it calls: name a toolkit whose nvlink has NVIDIA's optimizer with --cuda-path=<dir>, or compile all \
+         files to LTO-IR or none"
+    );
     // A tool that was not found has an error of its own.
     assert_eq!(error("bitcode", NO_TOOLKIT, BackendChoice::Auto), "ptxas not found");
     let driver = error("bitcode", TOOLKIT, BackendChoice::Only(Backend::Driver));

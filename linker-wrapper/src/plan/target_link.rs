@@ -218,10 +218,14 @@ pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, option
     let others = target.images.iter().filter(|image| image.code != Code::Bitcode).count();
     let unlinked =
         |(_, image): (usize, &DeviceImage<'_>)| cubin::parse(image.bytes).is_ok_and(|cubin| cubin.unlinked().is_some());
+    let lto_ir = || target.of_code(Code::LtoIr).filter_map(|(_, image)| rdc_image::lto_ir_version(image.bytes));
     CodegenNeeds {
         bitcode: partitions > 0,
         ptx: target.of_code(Code::Ptx).filter_map(|(_, image)| ptx::version(image.bytes)).max(),
-        lto_ir: target.of_code(Code::LtoIr).filter_map(|(_, image)| rdc_image::lto_ir_version(image.bytes)).max(),
+        lto_ir: lto_ir().max(),
+        oldest_lto_ir: lto_ir().min(),
+        partial_lto: target.of_code(Code::LtoIr).next().is_some()
+            && (partitions > 0 || target.images.iter().any(|image| image.code != Code::LtoIr)),
         joins: others + partitions + usize::from(library) > 1
             || !options.nvlink_arguments.is_empty()
             // The driver does not run a relocatable cubin.

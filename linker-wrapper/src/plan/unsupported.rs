@@ -19,6 +19,10 @@ pub enum Unsupported {
     LtoOff,
     /// LTO-IR newer than the tool.
     LtoIrNewer { version: LtoIrVersion, known: LtoIrVersion, release: CudaRelease },
+    /// LTO-IR of an earlier major version of CUDA than the tool.
+    LtoIrOfOlderMajor { version: LtoIrVersion, major: u32, release: CudaRelease },
+    /// There is other code beside the LTO-IR. nvJitLink 13.0 and 13.5 lose functions that only the other code calls.
+    PartialLto,
     /// PTX newer than the tool.
     PtxNewer { version: PtxVersion, known: PtxVersion, release: CudaRelease },
     /// The target needs newer PTX than the tool knows.
@@ -61,6 +65,15 @@ impl Unsupported {
             Unsupported::LtoIrNewer { version, known, release } => {
                 format!("LTO-IR {version} is newer than {}, which knows {known}", tool(release))
             }
+            Unsupported::LtoIrOfOlderMajor { version, major, release } => {
+                format!(
+                    "LTO-IR {version} is of CUDA {major}, and {} links only that of its own major version",
+                    tool(release)
+                )
+            }
+            Unsupported::PartialLto => {
+                format!("there is other code beside the LTO-IR, for which {backend} loses functions that it calls")
+            }
             Unsupported::PtxNewer { version, known, release } => {
                 format!("PTX {version} is newer than {}, which knows {known}", tool(release))
             }
@@ -90,6 +103,12 @@ impl Unsupported {
             }
             (Unsupported::LtoIrNewer { .. } | Unsupported::PtxNewer { .. }, _) => {
                 "name a newer one, or compile with an older CUDA"
+            }
+            (Unsupported::LtoIrOfOlderMajor { .. }, _) => {
+                "compile the files with the toolkit of this link, or name a tool of theirs"
+            }
+            (Unsupported::PartialLto, _) => {
+                "name a toolkit whose nvlink has NVIDIA's optimizer with --cuda-path=<dir>, or compile all files to LTO-IR or none"
             }
             (Unsupported::TargetNewer { .. }, Backend::Driver) => {
                 "update the driver, or choose another --offload-backend"

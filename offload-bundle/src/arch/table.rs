@@ -249,6 +249,13 @@ impl<'a> TargetTable<'a> {
         self.releases.iter().filter(|row| row.release >= release).find_map(|row| row.lto_ir)
     }
 
+    /// The major version of the CUDA that compiled LTO-IR of this version: that of the first examined release which knows it. `None` if it is
+    /// newer than all of these.
+    pub fn major_of_lto_ir(self, version: LtoIrVersion) -> Option<u32> {
+        let knows = |row: &&KnownRelease| row.lto_ir.is_some_and(|known| known >= version);
+        self.releases.iter().find(knows).map(|row| row.release.major)
+    }
+
     fn gpu(self, number: u32) -> Option<&'a KnownGpu> {
         self.gpus.iter().find(|gpu| gpu.number == number)
     }
@@ -291,6 +298,15 @@ mod tests {
         let newest = |major, minor| KNOWN.lto_ir(CudaRelease { major, minor }).map(|version| version.minor);
         let seen = [newest(12, 0), newest(12, 2), newest(12, 5), newest(12, 9), newest(13, 0), newest(13, 5)];
         assert_eq!(seen, [Some(59), Some(59), Some(64), Some(64), Some(65), None]);
+    }
+
+    #[test]
+    fn the_cuda_of_lto_ir() {
+        let major = |minor| KNOWN.major_of_lto_ir(LtoIrVersion { major: 1, minor });
+        assert_eq!(
+            [major(59), major(60), major(64), major(65), major(66)],
+            [Some(12), Some(12), Some(12), Some(13), None]
+        );
     }
 
     #[test]

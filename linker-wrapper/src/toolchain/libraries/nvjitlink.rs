@@ -1,7 +1,7 @@
 //! libnvJitLink.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -112,7 +112,7 @@ impl NvJitLink {
         let mut handle = ptr::null_mut();
         // SAFETY: `count` strings end in NUL and outlive the call.
         match unsafe { (self.create)(&raw mut handle, count, pointers.as_ptr()) } {
-            0 => Ok(NvJitLinking { library: self, handle }),
+            0 => Ok(NvJitLinking { library: self, handle, names: Vec::new() }),
             code => Err(code),
         }
     }
@@ -122,6 +122,8 @@ impl NvJitLink {
 pub struct NvJitLinking<'l> {
     library: &'l NvJitLink,
     handle: Handle,
+    /// The names of the inputs: the library copies the bytes of an input, and of its name no more than the address.
+    names: Vec<CString>,
 }
 
 impl NvJitLinking<'_> {
@@ -129,11 +131,12 @@ impl NvJitLinking<'_> {
     ///
     /// # Errors
     /// The library's code; the error log has details.
-    pub fn add(&mut self, kind: c_int, bytes: &[u8], name: &CStr) -> Result<(), Code> {
-        // SAFETY: the bytes and the name outlive the call, and the library copies what it keeps.
-        succeeded(unsafe {
-            (self.library.add_data)(self.handle, kind, bytes.as_ptr().cast(), bytes.len(), name.as_ptr())
-        })
+    pub fn add(&mut self, kind: c_int, bytes: &[u8], name: CString) -> Result<(), Code> {
+        // Moving the string into the list does not move its bytes.
+        let text = name.as_ptr();
+        self.names.push(name);
+        // SAFETY: the bytes outlive the call, which copies them; the name lives as long as the handle.
+        succeeded(unsafe { (self.library.add_data)(self.handle, kind, bytes.as_ptr().cast(), bytes.len(), text) })
     }
 
     /// Links.

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use llvm_passes::registration::Registration;
+use offload_bundle::host_object::StubAlias;
 use rayon::prelude::*;
 use tracing::span::EnteredSpan;
 
@@ -224,7 +225,13 @@ fn link_inputs(
         recorder: &recorder,
         plan: &plan,
     };
-    let link = Link { context: &context, inputs, line_files: &line_files, host_words: &host_words };
+    let link = Link {
+        context: &context,
+        inputs,
+        line_files: &line_files,
+        host_words: &host_words,
+        stub_aliases: &stub_aliases,
+    };
     let outcome = recorder.phase("the whole link", || match finished {
         Some(finished) => link.wrap(&*finished),
         None if options.diagnosing => {
@@ -247,12 +254,12 @@ fn members(inputs: &InputFiles, images: &[FoundImage<'_>], reasons: &[Option<Rea
     let member = |found: &FoundImage<'_>| {
         let (symbol, of) = match reasons[found.input].as_ref()? {
             Reason::OnLine => return None,
-            Reason::HostSymbol(symbol) => (symbol.as_str(), "host"),
-            Reason::DeviceSymbol(symbol) => (symbol.as_str(), "device"),
-            Reason::UnreadableSymbols => ("any symbol, because LTO-IR hides its own", "device"),
+            Reason::HostSymbol(symbol) => (Some(symbol.clone()), "host"),
+            Reason::DeviceSymbol(symbol) => (Some(symbol.clone()), "device"),
+            Reason::UnreadableSymbols => (None, "device"),
         };
         let file = inputs.files()[found.input].name.clone();
-        Some(MemberReport { file, symbol: symbol.to_owned(), of })
+        Some(MemberReport { file, symbol, of })
     };
     carriers.filter_map(member).collect()
 }
@@ -366,6 +373,8 @@ struct Link<'a> {
     line_files: &'a DeviceFiles,
     /// Options that the units of nvcc require of the host linker.
     host_words: &'a [OsString],
+    /// Names of kernels that these options define.
+    stub_aliases: &'a [StubAlias],
 }
 
 impl Link<'_> {
@@ -500,7 +509,7 @@ impl Link<'_> {
             dependency_file::clean(&file, &ours, (written, output))?;
         }
         if code == 0 && options.relocatable && !mode.dry {
-            relocatable::seal(&raw, output)?;
+            relocatable::seal(&raw, output, linker, self.stub_aliases)?;
         }
         Ok(code)
     }

@@ -6,6 +6,7 @@ use std::process::ExitStatus;
 
 use offload_bundle::{FormatError, FormatErrorKind};
 
+use crate::diag::demangle::demangled;
 use crate::diag::error::Errors;
 use crate::sys::process;
 
@@ -28,6 +29,12 @@ pub enum Error {
     NoLargeSections,
     #[error("cannot seal the relocatable object for {output}: {reason}")]
     Seal { output: PathBuf, reason: String },
+    #[error(
+        "{linker} ignores --defsym in a relocatable link and leaves {} undefined, a kernel that nvcc and clang name differently; make \
+         this link with GNU ld, gold or lld (-fuse-ld=)",
+        demangled(.name)
+    )]
+    AliasIgnored { linker: PathBuf, name: String },
     #[error("cannot run the linker '{name}' that {named_by} names: no such program")]
     NamedLinker { name: String, named_by: &'static str },
     #[error(

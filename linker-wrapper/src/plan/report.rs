@@ -31,8 +31,8 @@ pub struct PlanReport {
 pub struct MemberReport {
     /// `archive(member)`.
     pub file: String,
-    /// A referenced symbol that it defines.
-    pub symbol: String,
+    /// A referenced symbol that it defines; none if it may define one that LTO-IR references, whose symbols cannot be read.
+    pub symbol: Option<String>,
     /// Whether that is a `host` or a `device` symbol.
     pub of: &'static str,
 }
@@ -112,7 +112,10 @@ impl PlanReport {
     fn text(&self) -> String {
         let mut out = format!("offload plan: {}\n", self.output);
         for MemberReport { file, symbol, of } in &self.members {
-            let _ = writeln!(out, "member {file}: defines the {of} symbol {}", named(symbol));
+            let _ = match symbol {
+                Some(symbol) => writeln!(out, "member {file}: defines the {of} symbol {}", named(symbol)),
+                None => writeln!(out, "member {file}: may define a {of} symbol that LTO-IR references"),
+            };
         }
         self.targets.iter().for_each(|target| target.print(&mut out));
         if self.targets.is_empty() {

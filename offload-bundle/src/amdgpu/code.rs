@@ -6,9 +6,9 @@ use object::elf::{SHF_EXCLUDE, SHT_NOTE};
 use object::read::elf::{ElfFile64, SectionHeader};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolIndex};
 
-use super::descriptor::{self, Descriptor, RegisterFile, Registers};
+use super::descriptor::{Descriptor, RegisterFile, Registers};
+use super::header;
 use super::metadata::{KernelMetadata, Metadata, NOTE_NAME, NOTE_TYPE};
-use super::{header, is_code};
 use crate::FormatError;
 use crate::bytes::{slice, u32_at};
 
@@ -69,7 +69,6 @@ impl<'d> Code<'d> {
     /// Data that is no sound ELF file for AMD GPUs.
     pub fn parse(data: &'d [u8]) -> Result<Self, FormatError> {
         let target = header(data)?.target;
-        debug_assert!(is_code(data));
         let elf = ElfFile64::parse(data).map_err(|error| FormatError::parser(0, "AMD GPU code", error))?;
         Ok(Code { data, elf, processor: target.map(|target| target.processor) })
     }
@@ -328,6 +327,85 @@ pub fn metadata_object(metadata: &Metadata, like: &[u8]) -> Result<Vec<u8>, Form
             out.extend(number.to_le_bytes());
         }
     }
-    debug_assert_eq!(descriptor::SIZE, 64);
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amdgpu::EM_AMDGPU;
+    use rmpv::Value;
+
+    fn document(names: &[&str]) -> Metadata {
+        let kernel = |name: &&str| {
+            let text = |key: &str, value: String| (Value::from(key), Value::from(value));
+            let number = |key: &str, value: u32| (Value::from(key), Value::from(value));
+            Value::Map(vec![
+                text(".name", (*name).to_owned()),
+                text(".symbol", format!("{name}.kd")),
+                number(".vgpr_count", 41),
+                number(".agpr_count", 0),
+                number(".sgpr_count", 42),
+            ])
+        };
+        let kernels = Value::Array(names.iter().map(kernel).collect());
+        let target = Value::from("amdgcn-amd-amdhsa--gfx90a");
+        let entries = vec![(Value::from("amdhsa.kernels"), kernels), (Value::from("amdhsa.target"), target)];
+        let mut bytes = Vec::new();
+        rmpv::encode::write_value(&mut bytes, &Value::Map(entries)).unwrap();
+        Metadata::parse(&bytes).unwrap()
+    }
+
+    /// The header of an object for gfx90a.
+    fn like() -> Vec<u8> {
+        let mut data = vec![0; 64];
+        data[..9].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 64, 4]);
+        data[16] = 1;
+        data[18..20].copy_from_slice(&EM_AMDGPU.to_le_bytes());
+        data[20] = 1;
+        data[48..52].copy_from_slice(&0x53f_u32.to_le_bytes());
+        data[52] = 64;
+        data
+    }
+
+    #[test]
+    fn metadata_of_several_objects_becomes_one() {
+        let joined = Metadata::join(vec![document(&["second"]), document(&["third", "first"])]).unwrap();
+        let names: Vec<_> = joined.kernels().into_iter().map(|kernel| kernel.name).collect();
+        assert_eq!(names, ["first", "second", "third"]);
+        let object = metadata_object(&joined, &like()).unwrap();
+        assert_eq!(Code::parse(&object).unwrap().metadata().unwrap(), Some(joined.clone()));
+        // A kernel without a descriptor.
+        assert!(Code::parse(&object).unwrap().kernels().is_err());
+        let (split, metadata) = (note_headers(&object).unwrap(), joined);
+        assert_eq!((split.len(), metadata.target()), (1, Some("amdgcn-amd-amdhsa--gfx90a")));
+    }
+
+    #[test]
+    fn registers_are_recorded() {
+        let mut metadata = document(&["kernel", "other"]);
+        metadata.set_registers("kernel", Registers { vgprs: 5, agprs: 3, sgprs: 50 });
+        metadata.remove("other");
+        let [kernel] = &metadata.kernels()[..] else { panic!("one kernel") };
+        assert_eq!((kernel.total_vgprs, kernel.registers.agprs, kernel.registers.sgprs), (11, 3, 50));
+    }
+
+    #[test]
+    fn damaged_files_are_errors() {
+        let object = metadata_object(&document(&["kernel"]), &like()).unwrap();
+        let read = |data: &[u8]| Code::parse(data).and_then(|code| code.kernels().map(drop));
+        for length in 0..object.len() {
+            let _ = read(&object[..length]);
+            let _ = note_headers(&object[..length]);
+        }
+        for place in 0..object.len() {
+            for value in [0, 0x7f, 0x80, 0xff] {
+                let mut damaged = object.clone();
+                damaged[place] = value;
+                let _ = read(&damaged);
+                let _ = PartObject::new(damaged, "probe");
+            }
+        }
+        assert!(read(&object[..100]).is_err());
+    }
 }

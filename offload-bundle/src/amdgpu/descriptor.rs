@@ -84,7 +84,7 @@ impl RegisterFile {
         if unified {
             return Some(RegisterFile { unified, vgpr_units: [8, 8], counts_sgprs: true });
         }
-        if is_later("125") || generation.starts_with("13") {
+        if generation.starts_with("125") || generation.starts_with("13") {
             return None;
         }
         if ["10", "11", "12"].into_iter().any(is_later) {
@@ -97,7 +97,7 @@ impl RegisterFile {
     /// All vector registers, as the metadata of a kernel counts them.
     pub fn total_vgprs(self, registers: Registers) -> u32 {
         match (self.unified, registers.agprs) {
-            (true, 1..) => registers.vgprs.next_multiple_of(4) + registers.agprs,
+            (true, 1..) => registers.vgprs.div_ceil(4).saturating_mul(4).saturating_add(registers.agprs),
             (true, 0) => registers.vgprs,
             (false, agprs) => registers.vgprs.max(agprs),
         }
@@ -150,5 +150,39 @@ impl Descriptor {
     /// The words that depend on registers, with their offsets.
     pub(super) fn words(&self) -> [(u64, u32); 2] {
         [(RSRC1, self.rsrc1), (RSRC3, self.rsrc3)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Descriptor = Descriptor { group_segment: 0, private_segment: 0, rsrc1: 0, rsrc3: 0, properties: 0 };
+
+    fn fields(processor: &str, properties: u16, vgprs: u32, agprs: u32, sgprs: u32) -> (u32, u32, u32) {
+        let file = RegisterFile::of(processor).unwrap();
+        let Descriptor { rsrc1, rsrc3, .. } =
+            Descriptor { properties, ..NONE }.with_registers(Registers { vgprs, agprs, sgprs }, file);
+        (rsrc1 & VGPRS, rsrc1 >> SGPRS_SHIFT & SGPRS, rsrc3 & ACCUM_OFFSET)
+    }
+
+    #[test]
+    fn registers_are_counted_as_the_hardware_allocates_them() {
+        // Seen in objects of LLVM 22.
+        assert_eq!(fields("gfx90a", 0, 41, 0, 42), (5, 5, 10));
+        assert_eq!(fields("gfx90a", 0, 85, 0, 42), (10, 5, 21));
+        assert_eq!(fields("gfx1100", WAVE32, 85, 0, 38), (10, 0, 0));
+        assert_eq!(fields("gfx906", 0, 1, 0, 1), (0, 0, 0));
+        // Accumulation registers follow at a multiple of four.
+        assert_eq!(fields("gfx942", 0, 5, 3, 1), (1, 0, 1));
+        assert_eq!(fields("gfx908", 0, 5, 9, 1), (2, 0, 0));
+    }
+
+    #[test]
+    fn unknown_rules_are_none() {
+        for processor in ["gfx1250", "gfx1310", "sm_90", ""] {
+            assert_eq!(RegisterFile::of(processor), None, "{processor}");
+        }
+        assert!(RegisterFile::of("gfx10-3-generic").is_some() && RegisterFile::of("gfx9-generic").is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Places the fatbin in the program: `--offload-fatbin-section=`.
+//! Places the fatbin, or the HIP bundle, in the program: `--offload-fatbin-section=`.
 //!
 //! With a fatbin of more than 2 GiB between them, code and data are out of each other's 32-bit reach, and the host link
 //! fails. lld, mold and gold place a section that is marked `SHF_X86_64_LARGE` away from the others; only 64-bit addresses
@@ -23,6 +23,7 @@ SECTIONS
 {
   __fatlink_near_end = .;
   .nv_fatbin ALIGN(CONSTANT (MAXPAGESIZE)) + (. & (CONSTANT (MAXPAGESIZE) - 1)) : { *(.nv_fatbin) }
+  .hip_fatbin ALIGN(CONSTANT (MAXPAGESIZE)) : { *(.hip_fatbin) }
   . = __fatlink_near_end;
 }
 INSERT AFTER .ldata;
@@ -35,6 +36,7 @@ SECTIONS
 {
   __libc_freeres_ptrs : { *(__libc_freeres_ptrs) PROVIDE(_end = .); PROVIDE(end = .); }
   .nv_fatbin : { *(.nv_fatbin) }
+  .hip_fatbin : { *(.hip_fatbin) }
 }
 INSERT AFTER .bss;
 ";
@@ -76,7 +78,7 @@ pub fn linker_words(
         warn(
             program,
             "--offload-fatbin-section=large: the host link has a linker script of its own, and none is added to it; \
-             place .nv_fatbin behind .bss in it",
+             place .nv_fatbin and .hip_fatbin behind .bss in it",
         );
         return Ok(Vec::new());
     }

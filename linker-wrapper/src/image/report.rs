@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use offload_bundle::coverage::{Driver, ExplainReport, Finding, FoundContainer, GpuReport};
+use offload_bundle::coverage::{CheckOptions, CheckReport, Driver, ExplainReport, Finding, FoundContainer, GpuReport};
 use offload_bundle::fatbin::{Compression, FatbinEntry, FatbinWriter};
 use serde::Serialize;
 
@@ -31,6 +31,8 @@ pub struct ImageReport {
     pub bytes: u64,
     /// The entries of the fatbin, in order.
     pub entries: Vec<EntryReport>,
+    /// Number of fatbins that the driver can link again: of nvcc's units, and one with clang's PTX.
+    pub prelinked: usize,
     /// The entry that a driver runs on each GPU, if the driver is new enough for all entries.
     pub gpus: Vec<GpuReport>,
     /// Findings of the check of the finished fatbin.
@@ -137,6 +139,8 @@ pub struct Linked<'a> {
     pub flags: &'a [RecordedFlags],
     /// The backend of each target.
     pub choices: &'a [BackendDecision],
+    /// The fatbins that the driver can link again, if units of nvcc are linked.
+    pub prelinked: &'a [&'a [u8]],
 }
 
 impl ImageReport {
@@ -176,8 +180,11 @@ impl ImageReport {
         self.bytes = fatbin.size();
         self.entries =
             stored.iter().zip(&checked.codes).map(|(stored, code)| entry(stored, code.name(), linked)).collect();
-        self.gpus = gpus(&checked);
-        self.findings = checked.findings;
+        let program =
+            if linked.prelinked.is_empty() { None } else { FoundContainer::linked(&stored, linked.prelinked).ok() };
+        self.prelinked = linked.prelinked.len();
+        self.gpus = gpus(program.as_deref().unwrap_or(&[FoundContainer::whole(checked.codes)]));
+        self.findings = program.map_or(checked.findings, |program| findings(&program));
         self
     }
 
@@ -187,11 +194,14 @@ impl ImageReport {
         let mut out = format!("offload report: {}\n", self.output);
         let _ = writeln!(out, "policy: machine code {sass}, PTX {ptx}, compression {compress}, section {section}");
         self.targets.iter().for_each(|target| target.print(&mut out));
-        if self.entries.is_empty() {
+        if self.entries.is_empty() && self.prelinked == 0 {
             return out + "image: none, there is no CUDA code\n";
         }
         let _ = writeln!(out, "image: {} bytes", self.bytes);
         self.entries.iter().for_each(|entry| entry.print(&mut out));
+        if self.prelinked > 0 {
+            let _ = writeln!(out, "with {} fatbins that the driver can link again", self.prelinked);
+        }
         let width = self.gpus.iter().map(|gpu| gpu.outcome.len()).max().unwrap_or(0);
         for gpu in &self.gpus {
             let _ = writeln!(out, "{:6} runs {:width$}  {}", gpu.gpu, gpu.outcome, gpu.reason);
@@ -204,10 +214,15 @@ impl ImageReport {
 }
 
 /// Determines the entry that each GPU runs.
-fn gpus(checked: &Checked) -> Vec<GpuReport> {
-    let found = FoundContainer::whole(checked.codes.clone());
-    let report = ExplainReport::new(&[found], None, Driver::default());
-    report.containers.into_iter().flat_map(|container| container.gpus).collect()
+fn gpus(containers: &[FoundContainer]) -> Vec<GpuReport> {
+    let report = ExplainReport::new(containers, None, Driver::default());
+    report.containers.into_iter().take(1).flat_map(|container| container.gpus).collect()
+}
+
+/// Checks a fatbin that the driver can link again.
+fn findings(containers: &[FoundContainer]) -> Vec<Finding> {
+    let report = CheckReport::new(containers, &CheckOptions::default());
+    report.containers.into_iter().take(1).flat_map(|container| container.findings).collect()
 }
 
 fn entry(stored: &FatbinEntry<'_>, name: String, linked: Linked<'_>) -> EntryReport {

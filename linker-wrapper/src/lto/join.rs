@@ -128,7 +128,7 @@ fn monolithic_ptx(
 ) -> Result<Vec<(GpuArch, Vec<u8>)>, Errors> {
     let from = target.plan.arch;
     let ptx = archs.iter().map(|arch| Entry { arch: *arch, from }).collect();
-    let entries = ImageEntries { sass: Vec::new(), ptx };
+    let entries = ImageEntries { ptx, ..ImageEntries::default() };
     let context = LtoContext { entries: &entries, ..*context };
     let whole = PlannedTarget::plan_monolithic(target.images, &context)?;
     let compiled = collect((0..whole.plan.partitions.len()).map(|index| partition::compile(&whole, index, &context)))?;

@@ -28,6 +28,8 @@ pub struct ImageEntries {
     pub sass: Vec<Entry>,
     /// PTX.
     pub ptx: Vec<Entry>,
+    /// Nothing requests the PTX: see [`implied_ptx`]. It is left out if it cannot be made.
+    pub ptx_is_implied: bool,
 }
 
 impl ImageEntries {
@@ -43,8 +45,9 @@ impl ImageEntries {
 
     /// Whether anything but the target's own machine code is generated from its code.
     pub fn has_more_than_own(&self, arch: GpuArch) -> bool {
-        let mut others = self.sass.iter().filter(|entry| entry.arch != arch);
-        self.ptx.iter().chain(others.by_ref()).any(|entry| entry.from == arch)
+        let others = self.sass.iter().filter(|entry| entry.arch != arch);
+        let ptx = self.ptx.iter().filter(|_| !self.ptx_is_implied);
+        ptx.chain(others).any(|entry| entry.from == arch)
     }
 }
 
@@ -81,6 +84,24 @@ pub fn ptx(
         Ok(from) => Ok(from),
     })?;
     Ok((entries, warnings))
+}
+
+/// PTX of clang's units that the program needs beside units of nvcc, if nothing requests any. Where all of nvcc's units have PTX, the
+/// driver links it for GPUs that no machine code is for, and fails if clang's is missing. That of the lowest target suits most GPUs.
+pub fn implied_ptx(policy: &PtxPolicy, targets: &[TargetImages<'_>], requested: &[Entry]) -> Option<Entry> {
+    if *policy != PtxPolicy::Objects || !requested.is_empty() {
+        return None;
+    }
+    let is_mixed = |target: &TargetImages<'_>| {
+        let units = target.images.iter().filter(|image| image.rdc.is_some()).count();
+        (1..target.images.len()).contains(&units)
+    };
+    let is_fit = |target: &&TargetImages<'_>| {
+        let is_plain = target.arch.feature == ArchFeature::Plain;
+        is_plain && is_mixed(target) && matches!(ptx_source(target.arch, target), Ok(Some(_)))
+    };
+    let lowest = targets.iter().filter(is_fit).map(|target| target.arch).min()?;
+    Some(Entry { arch: lowest, from: lowest })
 }
 
 /// Diagnoses conflicting and missing flags. A conflict is an error if the policy follows the flags, and a warning otherwise.
@@ -234,6 +255,19 @@ mod tests {
         ] {
             assert_eq!(decided(policy, archs), expected, "{policy} {archs:?}");
         }
+    }
+
+    #[test]
+    fn ptx_is_implied_for_no_target_without_units_of_nvcc() {
+        let targets = [target("sm_90", Code::Bitcode), target("sm_80", Code::Bitcode)];
+        assert_eq!(implied_ptx(&PtxPolicy::Objects, &targets, &[]), None);
+        assert!(!ImageEntries { ptx_is_implied: true, ..all_ptx("sm_90") }.has_more_than_own(GpuArch::plain(90)));
+        assert!(all_ptx("sm_90").has_more_than_own(GpuArch::plain(90)));
+    }
+
+    fn all_ptx(arch: &str) -> ImageEntries {
+        let arch: GpuArch = arch.parse().unwrap();
+        ImageEntries { ptx: vec![Entry { arch, from: arch }], ..ImageEntries::default() }
     }
 
     #[test]

@@ -118,7 +118,11 @@ impl TargetLink {
         let needs = needs(target, partitions.len(), device_library.is_some(), request.options);
         let mut sass = request.entries.sass_from(arch);
         sass.sort_by_key(|other| *other != arch);
-        let ptx = request.entries.ptx_from(arch);
+        let mut ptx = request.entries.ptx_from(arch);
+        if request.entries.ptx_is_implied && device_library.is_some() {
+            // The driver could not link it: NVIDIA's device runtime is machine code.
+            ptx.clear();
+        }
         let prevailing = resolution.prevailing;
         let kernels = if request.is_printed { kernels(&facts.symbols) } else { BTreeSet::new() };
         let not_cut = cut.monolithic;

@@ -83,6 +83,8 @@ struct CudaLink<'a> {
     flags: Vec<RecordedFlags>,
     /// The ids of nvcc's units that the link has to register.
     ids: Vec<String>,
+    /// Their fatbins.
+    fatbins: Vec<&'a [u8]>,
     /// Whether units of nvcc are linked.
     has_units: bool,
     /// Whether units of clang are linked.
@@ -103,17 +105,29 @@ impl<'a> CudaLink<'a> {
             _ => recorded_ptx_flags::read(setup.inputs, &setup.images),
         };
         let sass = image_policy::sass(&options.sass_policy, &targets);
-        let (sass, (ptx, notes)) = both(sass, image_policy::ptx(&options.ptx_policy, &targets, &flags))?;
+        let (sass, (mut ptx, notes)) = both(sass, image_policy::ptx(&options.ptx_policy, &targets, &flags))?;
         warnings.extend(notes);
+        let implied = image_policy::implied_ptx(&options.ptx_policy, &targets, &ptx);
+        ptx.extend(implied);
         // Without machine code in the image, the driver links the PTX of nvcc's units at run time.
         let has_own_ptx = !units.is_empty() && units.iter().all(|(_, rdc)| rdc.has_ptx());
         if sass.is_empty() && ptx.is_empty() && !has_own_ptx {
             return Err(Error::EmptyImage.into());
         }
-        let registered = units.iter().filter(|(_, rdc)| rdc.is_registered);
-        let ids = registered.map(|(_, rdc)| rdc.id.to_owned()).collect();
+        let registered = || units.iter().filter(|(_, rdc)| rdc.is_registered);
+        let ids = registered().map(|(_, rdc)| rdc.id.to_owned()).collect();
+        let fatbins = registered().map(|(found, _)| found.image.image).collect();
         let (has_units, has_clang) = (!units.is_empty(), setup.images.len() > units.len());
-        Ok(CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, ids, has_units, has_clang, warnings })
+        Ok(CudaLink {
+            targets,
+            entries: ImageEntries { sass, ptx, ptx_is_implied: implied.is_some() },
+            flags,
+            ids,
+            fatbins,
+            has_units,
+            has_clang,
+            warnings,
+        })
     }
 
     fn run(&self, context: &LinkContext<'_>) -> Result<CudaProducts<'_>, Errors> {
@@ -199,8 +213,17 @@ struct CudaProducts<'p> {
 
 impl Products for CudaProducts<'_> {
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
-        let CudaLink { targets, entries: ImageEntries { sass, ptx }, flags, ids, has_units, has_clang, .. } = self.plan;
-        let linked = Linked { targets, sass, ptx, flags, choices: &self.choices };
+        let CudaLink {
+            targets,
+            entries: ImageEntries { sass, ptx, .. },
+            flags,
+            ids,
+            fatbins,
+            has_units,
+            has_clang,
+            ..
+        } = self.plan;
+        let linked = Linked { targets, sass, ptx, flags, choices: &self.choices, prelinked: fatbins };
         let mut parts = Parts::of_targets(&self.linked);
         if !has_units {
             return bundle(&parts, linked, context, Box::new(registration::Cuda));
@@ -212,6 +235,11 @@ impl Products for CudaProducts<'_> {
             let ptx = written.map(|fatbin| &**self.clang_ptx.get_or_init(|| fatbin.finish()));
             clang = ClangUnits::Linked { ptx };
         }
+        let ClangUnits::Linked { ptx: Some(ptx) } = clang else {
+            return bundle(&parts, linked, context, Box::new(CudaUnits { ids, clang }));
+        };
+        let prelinked = [&fatbins[..], &[ptx]].concat();
+        let linked = Linked { prelinked: &prelinked, ..linked };
         bundle(&parts, linked, context, Box::new(CudaUnits { ids, clang }))
     }
 

@@ -10,7 +10,7 @@ use super::links;
 use crate::FormatError;
 use crate::archive::{self, MemberData};
 use crate::error::FileError;
-use crate::fatbin;
+use crate::fatbin::{self, FatbinEntry};
 use crate::host_object::{self, FileKind};
 
 /// Where the fatbins that a program registers are.
@@ -109,6 +109,23 @@ impl FoundContainer {
     pub fn whole(codes: Vec<Code>) -> Self {
         let place = ContainerPlace { container: 1, member: None, section: None, offset: 0 };
         Self { place, role: Role::Whole, codes, symbols: Vec::new() }
+    }
+
+    /// A fatbin that a device link makes, with the fatbins that it is linked of behind it: what [`containers`] will find in the program.
+    ///
+    /// # Errors
+    /// A damaged fatbin.
+    pub fn linked(entries: &[FatbinEntry<'_>], objects: &[&[u8]]) -> Result<Vec<Self>, FormatError> {
+        let place = |container| ContainerPlace { container, member: None, section: None, offset: 0 };
+        let of = |(index, (role, entries)): (usize, (Role, Vec<FatbinEntry<'_>>))| {
+            let codes = if index == 0 { inspect(&entries) } else { inspect_parts(&entries) };
+            let symbols = entries.iter().map(link_symbols).collect();
+            Self { place: place(index + 1), role, codes, symbols }
+        };
+        let whole = Ok((Role::Linked((2..objects.len() + 2).collect()), entries.to_vec()));
+        let objects = objects.iter().map(|object| Ok((Role::Object(None), fatbin::read(object)?)));
+        let read = std::iter::once(whole).chain(objects).collect::<Result<Vec<_>, FormatError>>()?;
+        Ok(read.into_iter().enumerate().map(of).collect())
     }
 
     /// The same seen from the archive, in which `before` fatbins stand in front of the member's.

@@ -55,6 +55,10 @@ enum Error {
     NothingToEmit,
     #[error("--emit-fatbin-only: the inputs hold CUDA and OpenMP code; link them one at a time")]
     SeveralToEmit,
+    #[error(
+        "--dlink: the inputs hold device code of {kinds}, and a device link is for one of them; link them one at a time"
+    )]
+    SeveralToLink { kinds: String },
 }
 
 /// Runs the command line and returns the exit code.
@@ -445,7 +449,10 @@ impl Link<'_> {
 
     /// Writes the registration object as the output (`--dlink`).
     fn emit_object(&self, links: &[Box<dyn DeviceLink + '_>]) -> Result<Outcome, Errors> {
-        let [only] = links else { return Err(Error::SeveralToEmit.into()) };
+        let [only] = links else {
+            let kinds = links.iter().flat_map(|link| link.triples()).collect::<Vec<_>>().join(" and ");
+            return Err(Error::SeveralToLink { kinds }.into());
+        };
         let Registered { object, report, cached } = self.link_platform(&**only)?;
         if !self.context.request.mode.dry {
             self.check_unchanged()?;

@@ -30,6 +30,8 @@ const HELPER: &str = r#"
 __attribute__((device)) int helper(int value) { return value * 3 + 1; }
 __attribute__((device)) int table[4] = {1, 2, 3, 4};
 "#;
+const NVCC_KERNEL: &str = "extern __device__ int helper(int);\n\
+    __global__ void kernel(int *out) { out[0] = helper(out[1]); }\nvoid launch() { kernel<<<1, 1>>>(0); }\n";
 const OPENMP: &str = "int main() { int x = 0;\n#pragma omp target map(tofrom: x)\n  x = 1;\n  return x; }\n";
 
 /// Objects as clang leaves them, made once.
@@ -49,6 +51,7 @@ impl Samples {
             samples.compile(&format!("{name}.cubin.o"), source, &cuda);
             samples.compile(&format!("{name}.host.o"), source, &[&lto[..], &["-flto"]].concat());
         }
+        samples.compile_with_nvcc();
         samples.compile("openmp.o", OPENMP, &["-x", "c", "-fopenmp", "-fopenmp-targets=x86_64-pc-linux-gnu"]);
         run(Command::new(format!("{LLVM}/llvm-ar")).current_dir(samples.folder.path()).args([
             "rcs",
@@ -68,6 +71,21 @@ impl Samples {
             .arg("-c")
             .arg(&input)
             .args(["-o", output]));
+    }
+
+    /// Units in each form of code that nvcc's objects have, and what they call.
+    fn compile_with_nvcc(&self) {
+        std::fs::write(self.folder.path().join("kernel.cu"), NVCC_KERNEL).unwrap();
+        std::fs::write(self.folder.path().join("helper.cu"), HELPER).unwrap();
+        for (unit, kind, code) in [
+            ("helper", "nvcc", "[sm_90,compute_90]"),
+            ("kernel", "nvcc", "[sm_90,compute_90]"),
+            ("kernel", "ltoir", "lto_90"),
+        ] {
+            let mut nvcc = Command::new(cuda().join("bin/nvcc"));
+            nvcc.current_dir(self.folder.path()).args(["-gencode", &format!("arch=compute_90,code={code}"), "-dc"]);
+            run(nvcc.args([&format!("{unit}.cu"), "-o", &format!("{unit}.{kind}.o")]));
+        }
     }
 
     fn bytes(&self, name: &str) -> Vec<u8> {
@@ -159,6 +177,9 @@ fn sound_samples_link() {
         ("kernel.lto.o", "helper.lto.o"),
         ("kernel.cubin.o", "helper.cubin.o"),
         ("kernel.host.o", "helper.lto.o"),
+        ("kernel.nvcc.o", "helper.nvcc.o"),
+        ("kernel.nvcc.o", "helper.lto.o"),
+        ("kernel.ltoir.o", "helper.nvcc.o"),
         ("openmp.o", "openmp.o.source"),
     ] {
         check(sample, beside, &none).unwrap();
@@ -194,6 +215,16 @@ proptest! {
     #[test]
     fn bitcode_hosts(damage in damage()) {
         check("kernel.host.o", "helper.lto.o", &damage)?;
+    }
+
+    #[test]
+    fn objects_of_nvcc(damage in damage()) {
+        check("kernel.nvcc.o", "helper.nvcc.o", &damage)?;
+    }
+
+    #[test]
+    fn lto_ir_of_nvcc(damage in damage()) {
+        check("kernel.ltoir.o", "helper.lto.o", &damage)?;
     }
 
     #[test]

@@ -119,14 +119,14 @@ pub fn translate(words: &[OsString]) -> Result<Option<Vec<OsString>>, Errors> {
         return Ok(None);
     }
     let words_before = vec![OPTION.into(), "--whole-archive".into()];
-    let mut line = Line { words: words_before, targets: Vec::new(), lto: false, errors: Errors::default() };
+    let mut line = Line { words: words_before, ..Line::default() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         if word != OPTION {
             line.add(word, &mut rest);
         }
     }
-    let Line { mut words, mut targets, lto, errors } = line;
+    let Line { mut words, mut targets, lto, errors, .. } = line;
     targets.sort();
     targets.dedup();
     words.extend((!targets.is_empty()).then(|| format!("--offload-sass={}", targets.join(",")).into()));
@@ -135,11 +135,14 @@ pub fn translate(words: &[OsString]) -> Result<Option<Vec<OsString>>, Errors> {
     errors.or(Some(words))
 }
 
+#[derive(Default)]
 struct Line {
     words: Vec<OsString>,
     targets: Vec<String>,
     /// LTO-IR is linked: `-dlto`, or a target `lto_NN`.
     lto: bool,
+    /// The options files that are being read, the innermost last.
+    options_files: Vec<OsString>,
     errors: Errors,
 }
 
@@ -160,6 +163,8 @@ impl Line {
                 Some(value) => self.value(meaning, &value),
                 None => self.errors.extend(Error::NoValue { option: text.to_owned() }),
             }
+        } else if text.starts_with("--offload-") || text.starts_with("--wrapper-") {
+            self.errors.extend(Error::UnknownOption { option: text.to_owned() });
         }
         // Everything else concerns other steps of nvcc, or the host: -O3, -shared, -fPIC, -Wno-deprecated-gpu-targets.
     }
@@ -188,6 +193,11 @@ impl Line {
     }
 
     fn options_file(&mut self, file: &OsString) {
+        if self.options_files.contains(file) {
+            self.errors.extend(Error::OptionsFileLoop { file: file.into() });
+            return;
+        }
+        self.options_files.push(file.clone());
         match std::fs::read(file) {
             Ok(text) => {
                 let words = crate::cli::response_file::split(&text);
@@ -198,6 +208,7 @@ impl Line {
             }
             Err(source) => self.errors.extend(Error::OptionsFile { file: file.into(), reason: source.to_string() }),
         }
+        self.options_files.pop();
     }
 }
 

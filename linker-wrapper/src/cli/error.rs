@@ -14,6 +14,10 @@ pub enum Error {
     NoValue { option: String },
     #[error("cannot read the file of --options-file {}: {reason}", .file.display())]
     OptionsFile { file: PathBuf, reason: String },
+    #[error("the file {} of --options-file includes itself", .file.display())]
+    OptionsFileLoop { file: PathBuf },
+    #[error("--dlink: there is no option {option}; --help lists those that begin like this")]
+    UnknownOption { option: String },
     #[error("{option}: expected {expected}, got '{value}'")]
     Value { option: &'static str, expected: Cow<'static, str>, value: String },
     #[error("{option}: expected {expected}: {source}")]

@@ -190,7 +190,9 @@ impl InputFiles {
 
     fn add_file(&mut self, path: &Path, whole: bool, options: &Options) -> Result<(), Errors> {
         if !path.is_file() {
-            return Ok(());
+            // Where no host linker runs, nothing else reports a missing file.
+            let missing = path.metadata().err().filter(|_| options.dlink);
+            return missing.map_or(Ok(()), |error| Err(cannot_read(path, error)));
         }
         let content = self.map(path).map_err(|error| cannot_read(path, error))?;
         let kind = host_object::file_kind(content.bytes());

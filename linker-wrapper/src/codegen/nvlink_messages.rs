@@ -1,6 +1,6 @@
 //! Rewrites what nvlink prints for the user: it reads temporary files, and the user knows the files that they were made of.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use offload_bundle::cubin;
@@ -11,8 +11,8 @@ use crate::diag::demangle::demangled;
 /// Returns the messages with the names of the objects in place of those of the files that nvlink read, in the same order. Functions that
 /// have too many registers for the kernel that calls them are explained.
 pub fn for_user(messages: &str, objects: &[DeviceObject], files: &[PathBuf]) -> String {
-    let paths = files.iter().map(|file| file.to_string_lossy().into_owned());
-    let names: HashMap<String, &str> = paths.zip(objects.iter().map(|object| object.name.as_str())).collect();
+    let paths = files.iter().map(|file| file.to_string_lossy());
+    let names: Vec<(Cow<'_, str>, &str)> = paths.zip(objects.iter().map(|object| object.name.as_str())).collect();
     let lines = messages.trim().lines().filter(|line| !is_partial_lto(line));
     lines.map(|line| renamed(line, &names) + &too_many_registers(line, objects)).collect::<Vec<_>>().join("\n")
 }
@@ -22,9 +22,10 @@ fn is_partial_lto(line: &str) -> bool {
     line.starts_with("nvlink info") && line.contains("doing partial LTO")
 }
 
-/// nvlink quotes the names of files.
-fn renamed(line: &str, names: &HashMap<String, &str>) -> String {
-    line.split('\'').map(|piece| names.get(piece).copied().unwrap_or(piece)).collect::<Vec<_>>().join("'")
+/// nvlink quotes the names of files, its optimizer does not.
+fn renamed(line: &str, names: &[(Cow<'_, str>, &str)]) -> String {
+    let mentioned = names.iter().filter(|(path, _)| line.contains(&**path));
+    mentioned.fold(line.to_owned(), |line, (path, name)| line.replace(&**path, name))
 }
 
 /// Says where a kernel and the function are of which nvlink says "entry function 'K' with max regcount of N calls function 'F' with
@@ -66,9 +67,9 @@ mod tests {
         let files = ["/tmp/x/sm_90.0.o", "/tmp/x/sm_90.1.o"].map(PathBuf::from);
         let messages = "nvlink info    : requested LTO but '/tmp/x/sm_90.1.o' not built for LTO so doing partial LTO\n\
                         nvlink error   : Multiple definition of 'f' in '/tmp/x/sm_90.1.o', first defined in '/tmp/x/sm_90.0.o'\n\
-                        nvlink error   : it's something else\n";
+                        nvlink info    : /tmp/x/sm_90.1.o: link error: symbol multiply defined!\n";
         let expected = "nvlink error   : Multiple definition of 'f' in 'libk.a(b.o)', first defined in 'a.o'\n\
-                        nvlink error   : it's something else";
+                        nvlink info    : libk.a(b.o): link error: symbol multiply defined!";
         assert_eq!(for_user(messages, &objects, &files), expected);
     }
 }

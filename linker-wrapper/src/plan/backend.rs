@@ -125,7 +125,14 @@ impl Abilities<'_> {
     /// the tool would help, as with LTO-IR or a missing nvlink, the next backend is tried.
     fn check_named(&self, rejected: &Rejected) -> Result<(), Error> {
         let part = match (rejected.backend, &rejected.reason) {
-            (_, Unsupported::NoNvlink | Unsupported::NoLtoIr | Unsupported::LtoOff | Unsupported::PartialLto) => {
+            (
+                _,
+                Unsupported::NoNvlink
+                | Unsupported::NoLtoIr
+                | Unsupported::NoOptimizer
+                | Unsupported::LtoOff
+                | Unsupported::PartialLto,
+            ) => {
                 return Ok(());
             }
             (Backend::Ptxas, _) => Part::Ptxas,
@@ -213,8 +220,11 @@ impl Abilities<'_> {
         if !self.needs.lto {
             return Ok(Some(Unsupported::LtoOff));
         }
-        if self.facts.nvlink.is_err() || self.facts.nvvm.is_err() || self.facts.ptxas_path.is_err() {
+        if self.facts.nvlink.is_err() || self.facts.ptxas_path.is_err() {
             return Ok(Some(Unsupported::NoLtoIr));
+        }
+        if self.facts.nvvm.is_err() {
+            return Ok(Some(Unsupported::NoOptimizer));
         }
         let release = self.facts.ptxas.as_ref().map_err(Clone::clone)?.release;
         Ok(self.unsupported_lto_ir(version, release))
@@ -309,7 +319,9 @@ fn is_helpful(one: &Rejected, all: &[Rejected]) -> bool {
         Backend::Ptxas => true,
         // The library would help if ptxas exists and does not support the link.
         Backend::NvJitLink => {
-            let replaceable = |other: &Rejected| matches!(other.reason, Unsupported::NoLtoIr | Unsupported::NoNvlink);
+            let replaceable = |other: &Rejected| {
+                matches!(other.reason, Unsupported::NoLtoIr | Unsupported::NoOptimizer | Unsupported::NoNvlink)
+            };
             !is_absent(one) || all.iter().any(|other| other.backend == Backend::Ptxas && replaceable(other))
         }
         Backend::Driver => !all.iter().any(is_absent),

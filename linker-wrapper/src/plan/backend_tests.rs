@@ -243,7 +243,7 @@ fn errors_name_what_each_backend_lacks_and_give_advice() {
     let all = error("lto-ir 13.0", tools, BackendChoice::Auto);
     assert!(all.starts_with("no available backend can link the code for sm_90: "), "{all}");
     for part in [
-        "LTO-IR to link, which ptxas does not read",
+        "LTO-IR to link, and NVIDIA's optimizer is not beside nvlink",
         "LTO-IR 1.65 is newer than nvJitLink 12.2, which knows 1.59",
         "which the driver's linker does not read",
     ] {
@@ -292,7 +292,7 @@ fn decisions_give_their_reason() {
             library(TOOLKIT),
             BackendChoice::Auto,
             Backend::NvJitLink,
-            "there is LTO-IR to link, which ptxas does not read",
+            "there is LTO-IR to link, and NVIDIA's optimizer is not beside nvlink (nvvm/lib64/libnvvm.so)",
         ),
         ("bitcode", with_driver, only_driver, Backend::Driver, "--offload-backend=driver selects it"),
     ] {

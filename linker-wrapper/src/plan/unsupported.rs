@@ -15,6 +15,8 @@ pub enum Unsupported {
     NoNvlink,
     /// The tool does not read LTO-IR.
     NoLtoIr,
+    /// nvlink lacks NVIDIA's optimizer, without which it does not link LTO-IR.
+    NoOptimizer,
     /// There is LTO-IR, and link-time optimization is disabled.
     LtoOff,
     /// LTO-IR newer than the tool.
@@ -61,6 +63,10 @@ impl Unsupported {
             Unsupported::Absent(_) => format!("{backend} was not found"),
             Unsupported::NoNvlink => "several objects must be linked, and there is no nvlink".to_owned(),
             Unsupported::NoLtoIr => format!("there is LTO-IR to link, which {backend} does not read"),
+            Unsupported::NoOptimizer => {
+                "there is LTO-IR to link, and NVIDIA's optimizer is not beside nvlink (nvvm/lib64/libnvvm.so)"
+                    .to_owned()
+            }
             Unsupported::LtoOff => "there is LTO-IR to link, and link-time optimization is off (-fno-lto)".to_owned(),
             Unsupported::LtoIrNewer { version, known, release } => {
                 format!("LTO-IR {version} is newer than {}, which knows {known}", tool(release))
@@ -96,6 +102,9 @@ impl Unsupported {
             }
             (Unsupported::NoLtoIr, _) => {
                 "choose --offload-backend=nvjitlink, or compile with clang -foffload-lto, or to PTX or machine code"
+            }
+            (Unsupported::NoOptimizer, _) => {
+                "name a whole toolkit with --cuda-path=<dir>, or compile the files to PTX or machine code"
             }
             (Unsupported::LtoOff, _) => "leave out -fno-lto, or compile the files to PTX or machine code",
             (Unsupported::LtoIrNewer { .. } | Unsupported::PtxNewer { .. }, Backend::Driver) => {

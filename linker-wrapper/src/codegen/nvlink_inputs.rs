@@ -8,6 +8,7 @@ use offload_bundle::cubin;
 use offload_bundle::cubin::{SymbolBinding, SymbolKind};
 use offload_bundle::fatbin::{self, CompressPolicy, FatbinWriter, Options};
 use offload_bundle::host_object::{ReferenceLists, write_rdc_object};
+use rayon::prelude::*;
 
 use crate::codegen::device_object::{DeviceObject, Form};
 use crate::codegen::error::Error;
@@ -20,13 +21,11 @@ use crate::sys::temp_files::TempFiles;
 /// Damaged code, or a file that cannot be written.
 pub fn files(objects: &[DeviceObject], temp_files: &TempFiles, dry: bool) -> Result<Vec<PathBuf>, Errors> {
     let bare = objects.iter().all(|object| object.unit.is_none() && object.form == Form::Cubin);
-    let place =
-        |(place, object)| if bare || dry { Ok(bare_file(object)) } else { host_object(place, object, temp_files) };
-    collect(objects.iter().enumerate().map(place))
-}
-
-fn bare_file(object: &DeviceObject) -> PathBuf {
-    object.path.clone()
+    if bare || dry {
+        return Ok(objects.iter().map(|object| object.path.clone()).collect());
+    }
+    let files = objects.par_iter().enumerate().map(|(place, object)| host_object(place, object, temp_files));
+    collect(files.collect::<Vec<_>>())
 }
 
 fn host_object(place: usize, object: &DeviceObject, temp_files: &TempFiles) -> Result<PathBuf, Errors> {

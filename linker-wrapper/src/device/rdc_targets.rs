@@ -7,6 +7,7 @@ use std::ffi::OsString;
 
 use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object::WRAPPER_PREFIX;
+use rayon::prelude::*;
 
 use crate::cli::values::SassPolicy;
 use crate::device::archive_selection::Selection;
@@ -48,8 +49,8 @@ pub fn add_to<'a>(
     }
     targets.sort_by_key(|target| std::cmp::Reverse(target.arch));
     for target in &mut targets {
-        let images = units.iter().map(|unit| image(unit, target.arch, lto));
-        target.images.extend(collect(images)?);
+        let images = units.par_iter().map(|unit| image(unit, target.arch, lto));
+        target.images.extend(collect(images.collect::<Vec<_>>())?);
     }
     Ok((targets, warnings))
 }

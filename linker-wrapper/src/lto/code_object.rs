@@ -93,7 +93,7 @@ impl AmdImages<'_> {
     /// Merges the bitcode and translates it to SPIR-V, without optimizing it: the runtime compiles it for its GPU.
     ///
     /// # Errors
-    /// As [`AmdImages::link`].
+    /// As [`AmdImages::join`].
     pub fn link_spirv(&self, triple: &str, context: &LinkContext<'_>) -> Result<CodeObject, Errors> {
         let _linking = span::traced("Link device input", || self.name.clone());
         let stem = self.stem();

@@ -97,6 +97,12 @@ fn finished(
     // The linker reports what is wrong with a damaged cubin.
     let declared = cubin::with_declared_kernels(image.bytes).ok().flatten();
     let bytes = declared.unwrap_or_else(|| image.bytes.to_vec());
-    let path = context.temp_files().write(&file, &bytes)?;
+    let files = context.temp_files();
+    let path = if is_linked_bare(target) { files.write(&file, &bytes)? } else { files.file(&file) };
     Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, bytes, unlinked) })
+}
+
+/// Whether nvlink reads the cubins as they are; otherwise it gets host objects that carry them, and the cubins need no files.
+fn is_linked_bare(target: &PlannedTarget<'_>) -> bool {
+    target.images.images.iter().all(|image| image.rdc.is_none() && image.code != Code::LtoIr)
 }

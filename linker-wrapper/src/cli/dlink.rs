@@ -113,7 +113,8 @@ const FLAGS: [(&[&str], &[&str]); 4] = [
 /// Translates the line if it is one of `--dlink`: to options of this program, whose archives are linked whole.
 ///
 /// # Errors
-/// One for each word that neither nvcc nor this program knows.
+/// One for each option without its value, options file that cannot be read, misspelt option of this program, and for `-r`, whose
+/// relocatable result this program does not write.
 pub fn translate(words: &[OsString]) -> Result<Option<Vec<OsString>>, Errors> {
     if !words.iter().any(|word| word == OPTION) {
         return Ok(None);
@@ -154,6 +155,8 @@ impl Line {
         };
         if matches!(text, "-dlto" | "--dlink-time-opt") {
             self.lto = true;
+        } else if text == "-r" {
+            self.errors.extend(Error::RelocatableDlink);
         } else if flags::is_own(word) {
             self.words.push(word.clone());
         } else if let Some((_, options)) = FLAGS.iter().find(|(names, _)| names.contains(&text)) {
@@ -274,6 +277,12 @@ mod tests {
             assert_eq!(translated(line), Some(format!("{begin} {expected}")), "{line}");
         }
         assert_eq!(translated("a.o -o a.out"), None);
+    }
+
+    #[test]
+    fn a_relocatable_result_is_refused() {
+        let words: Vec<OsString> = ["--dlink", "-r", "a.o"].map(OsString::from).to_vec();
+        assert_eq!(translate(&words).unwrap_err().to_string(), Error::RelocatableDlink.to_string());
     }
 
     #[test]

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use offload_bundle::host_object::{self, FileKind};
 
 use crate::cli::parse;
-use crate::codegen::error::Error;
+use crate::codegen::llvm_programs;
 use crate::diag::error::Errors;
-use crate::diag::messages;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process::{self, Mode};
 
@@ -48,25 +47,7 @@ pub fn link_shared(
     mode: Mode,
 ) -> Result<Vec<u8>, Errors> {
     process::show(mode, linker, line);
-    if mode.dry {
-        return Ok(Vec::new());
-    }
-    let (program, target) = (|| linker.to_owned(), || target.to_owned());
-    let limit = process::limit(inputs);
-    let captured = process::capture_within(linker, line, limit);
-    let (result, late) = captured.map_err(|source| Error::Start { program: program(), source })?;
-    if late {
-        return Err(Error::ImageLinkerLate { program: program(), target: target(), limit }.into());
-    }
-    let messages = String::from_utf8_lossy(&result.stderr).trim().to_owned();
-    if !result.status.success() {
-        let (program, target, status) = (program(), target(), result.status);
-        return Err(Error::ImageLinker { program, target, status, output: messages }.into());
-    }
-    if !messages.is_empty() {
-        messages::show(messages);
-    }
-    Ok(std::fs::read(output).map_err(|source| Error::NoImage { program: program(), target: target(), source })?)
+    llvm_programs::finish(linker, target, inputs, line, output, mode)
 }
 
 /// The linker's command line: start files, inputs, and the libraries of the host's command line.

@@ -75,8 +75,11 @@ pub fn compile_spirv(clang: &Path, triple: &str, input: PathBuf, output: &Path, 
     finish(clang, triple, &[input], &line, output, mode)
 }
 
-/// Runs the program and reads its output.
-fn finish(
+/// Runs a program that was shown, within a time limit, and reads its output. A dry run gives nothing.
+///
+/// # Errors
+/// The program cannot be started, fails, does not end or leaves no output.
+pub fn finish(
     program: &Path,
     target: &str,
     inputs: &[PathBuf],

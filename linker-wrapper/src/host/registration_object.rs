@@ -86,8 +86,7 @@ pub fn write_empty(path: &Path, mode: Mode) -> Result<(), Errors> {
         return Ok(());
     }
     let object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
-    let bytes = object.write().unwrap_or_default();
-    temp_files::write_output_by(path, |file| file.write_all(&bytes))
+    temp_files::write_output_by(path, |file| file.write_all(&object.write().map_err(std::io::Error::other)?))
 }
 
 /// Compiles registration code. `show` receives the module's text, if the user requested it.

@@ -4,11 +4,42 @@ use inkwell::builder::{Builder, BuilderError};
 use inkwell::context::ContextRef;
 use inkwell::module::{Linkage, Module};
 use inkwell::types::{BasicMetadataTypeEnum, FunctionType, IntType, PointerType, StructType};
-use inkwell::values::{BasicMetadataValueEnum, BasicValue, FunctionValue, GlobalValue};
-use inkwell::{AddressSpace, GlobalVisibility};
+use inkwell::values::{BasicMetadataValueEnum, BasicValue, FunctionValue, GlobalValue, IntValue, PointerValue};
+use inkwell::{AddressSpace, GlobalVisibility, IntPredicate};
 
 /// Priority of the constructors: before the user's own.
 const CONSTRUCTOR_PRIORITY: u64 = 101;
+
+/// Fields of `__tgt_offload_entry` by index.
+pub(super) mod field {
+    pub const KIND: u32 = 2;
+    pub const FLAGS: u32 = 3;
+    pub const ADDRESS: u32 = 4;
+    pub const NAME: u32 = 5;
+    pub const SIZE: u32 = 6;
+    pub const DATA: u32 = 7;
+    pub const AUX: u32 = 8;
+}
+
+/// Flags of `__tgt_offload_entry`, as clang writes them for CUDA and HIP.
+pub(super) mod flag {
+    pub const TYPE: u64 = 0x7;
+    pub const EXTERN: u64 = 0x8;
+    pub const CONSTANT: u64 = 0x10;
+    pub const NORMALIZED: u64 = 0x20;
+}
+
+/// The functions of CUDA's runtime or HIP's that register the binary of a device link.
+pub(super) struct Runtime {
+    /// Takes the binary's wrapper and returns a handle.
+    pub(super) register: &'static str,
+    /// Takes the handle, once everything in the binary is registered.
+    pub(super) end: Option<&'static str>,
+    /// Takes the handle at exit.
+    pub(super) unregister: &'static str,
+    /// Takes the handle and a kernel.
+    pub(super) kernel: &'static str,
+}
 
 /// A module under construction, with the types that all registration code uses.
 pub(super) struct RegistrationModule<'m, 'ctx> {
@@ -119,5 +150,80 @@ impl<'m, 'ctx> RegistrationModule<'m, 'ctx> {
         arguments: &[BasicMetadataValueEnum<'ctx>],
     ) -> Result<(), BuilderError> {
         self.builder.build_call(self.declare(name, signature), arguments, "").map(|_| ())
+    }
+
+    /// The body of the function that registers a binary, and has each of `parts` register what is in it with its handle.
+    pub(super) fn register_binary(
+        &self,
+        function: FunctionValue<'ctx>,
+        runtime: &Runtime,
+        wrapper: GlobalValue<'ctx>,
+        handle: GlobalValue<'ctx>,
+        parts: &[FunctionValue<'ctx>],
+        unregister: FunctionValue<'ctx>,
+    ) -> Result<(), BuilderError> {
+        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
+        let p: BasicMetadataTypeEnum<'ctx> = self.pointer.into();
+        let signature = self.pointer.fn_type(&[p], false);
+        let wrapper = wrapper.as_pointer_value().into();
+        let call = self.builder.build_call(self.declare(runtime.register, signature), &[wrapper], "")?;
+        let value = call.try_as_basic_value().expect_basic("it returns a handle");
+        self.builder.build_store(handle.as_pointer_value(), value)?;
+        for part in parts {
+            self.builder.build_call(*part, &[value.into()], "")?;
+        }
+        if let Some(end) = runtime.end {
+            self.call(end, self.context.void_type().fn_type(&[p], false), &[value.into()])?;
+        }
+        let unregister = unregister.as_global_value().as_pointer_value().into();
+        self.call("atexit", self.i32.fn_type(&[p], false), &[unregister])?;
+        self.builder.build_return(None)?;
+        Ok(())
+    }
+
+    /// The body of the function that runs at exit.
+    pub(super) fn unregister_binary(
+        &self,
+        function: FunctionValue<'ctx>,
+        runtime: &Runtime,
+        handle: GlobalValue<'ctx>,
+    ) -> Result<(), BuilderError> {
+        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
+        let value = self.builder.build_load(self.pointer, handle.as_pointer_value(), "")?;
+        let signature = self.context.void_type().fn_type(&[self.pointer.into()], false);
+        self.call(runtime.unregister, signature, &[value.into()])?;
+        self.builder.build_return(None)?;
+        Ok(())
+    }
+
+    /// `register(handle, stub, name, name, -1, no thread and block bounds)`.
+    pub(super) fn register_kernel(
+        &self,
+        runtime: &Runtime,
+        handle: PointerValue<'ctx>,
+        stub: BasicMetadataValueEnum<'ctx>,
+        name: BasicMetadataValueEnum<'ctx>,
+    ) -> Result<(), BuilderError> {
+        let (p, null) = (self.pointer.into(), self.pointer.const_null().into());
+        let signature = self.i32.fn_type(&[p, p, p, p, self.i32.into(), p, p, p, p, p], false);
+        let no_limit = self.i32.const_all_ones().into();
+        let arguments = [handle.into(), stub, name, name, no_limit, null, null, null, null, null];
+        self.call(runtime.kernel, signature, &arguments)
+    }
+
+    pub(super) fn equals(&self, value: IntValue<'ctx>, number: u64) -> Result<IntValue<'ctx>, BuilderError> {
+        self.builder.build_int_compare(IntPredicate::EQ, value, value.get_type().const_int(number, false), "")
+    }
+
+    /// One flag as 0 or 1.
+    pub(super) fn flag(
+        &self,
+        flags: IntValue<'ctx>,
+        mask: u64,
+        name: &str,
+    ) -> Result<BasicMetadataValueEnum<'ctx>, BuilderError> {
+        let bit = self.builder.build_and(flags, self.i32.const_int(mask, false), "")?;
+        let shift = self.i32.const_int(u64::from(mask.trailing_zeros()), false);
+        Ok(self.builder.build_right_shift(bit, shift, false, name)?.into())
     }
 }

@@ -10,7 +10,7 @@ use inkwell::module::Module;
 use inkwell::types::{BasicMetadataTypeEnum, BasicType};
 use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FunctionValue, GlobalValue, IntValue, PointerValue};
 
-use super::common::RegistrationModule;
+use super::common::{RegistrationModule, Runtime, field, flag};
 use super::{Registration, Slot};
 use crate::sys;
 
@@ -25,23 +25,15 @@ const WRAPPER_SECTION: &str = ".hipFatBinSegment";
 const WRAPPER_MAGIC: u64 = 0x4849_5046;
 const WRAPPER_VERSION: u64 = 1;
 
-/// `__tgt_offload_entry` kinds and flags, as clang writes them.
+/// The kind of `__tgt_offload_entry`.
 const KIND_HIP: u64 = 4;
-const FLAG_TYPE: u64 = 0x7;
-const FLAG_EXTERN: u64 = 0x8;
-const FLAG_CONSTANT: u64 = 0x10;
-const FLAG_NORMALIZED: u64 = 0x20;
 
-/// Fields of `__tgt_offload_entry` by index.
-mod field {
-    pub const KIND: u64 = 2;
-    pub const FLAGS: u64 = 3;
-    pub const ADDRESS: u64 = 4;
-    pub const NAME: u64 = 5;
-    pub const SIZE: u64 = 6;
-    pub const DATA: u64 = 7;
-    pub const AUX: u64 = 8;
-}
+const RUNTIME: Runtime = Runtime {
+    register: "__hipRegisterFatBinary",
+    end: None,
+    unregister: "__hipUnregisterFatBinary",
+    kernel: "__hipRegisterFunction",
+};
 
 /// One HIP bundle, registered with the HIP runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +55,9 @@ impl Registration for Hip {
         let handle = code.variable(".hip.binary_handle", code.pointer.const_null());
         let register = code.startup_function(".hip.fatbin_reg", &[]);
         let unregister = code.startup_function(".hip.fatbin_unreg", &[]);
-        code.unregister(unregister, handle)?;
+        code.unregister_binary(unregister, &RUNTIME, handle)?;
         let globals = code.startup_function(".hip.globals_reg", &[code.pointer.into()]);
-        code.register(register, wrapper, handle, globals, unregister)?;
+        code.register_binary(register, &RUNTIME, wrapper, handle, &[globals], unregister)?;
         code.register_globals(globals, begin.as_pointer_value(), end.as_pointer_value())?;
         code.add_constructor(register);
         Ok(())
@@ -115,39 +107,6 @@ impl<'ctx> Code<'_, 'ctx> {
         self.constant(".fatbin_wrapper", record, WRAPPER_SECTION)
     }
 
-    /// `.hip.fatbin_reg()`, the constructor.
-    fn register(
-        &self,
-        function: FunctionValue<'ctx>,
-        wrapper: GlobalValue<'ctx>,
-        handle: GlobalValue<'ctx>,
-        globals: FunctionValue<'ctx>,
-        unregister: FunctionValue<'ctx>,
-    ) -> Result<(), BuilderError> {
-        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
-        let p: BasicMetadataTypeEnum<'ctx> = self.pointer.into();
-        let signature = self.pointer.fn_type(&[p], false);
-        let wrapper = wrapper.as_pointer_value().into();
-        let call = self.builder.build_call(self.declare("__hipRegisterFatBinary", signature), &[wrapper], "")?;
-        let value = call.try_as_basic_value().expect_basic("it returns a handle");
-        self.builder.build_store(handle.as_pointer_value(), value)?;
-        self.builder.build_call(globals, &[value.into()], "")?;
-        let unregister = unregister.as_global_value().as_pointer_value().into();
-        self.call("atexit", self.i32.fn_type(&[p], false), &[unregister])?;
-        self.builder.build_return(None)?;
-        Ok(())
-    }
-
-    /// `.hip.fatbin_unreg()`, run at exit.
-    fn unregister(&self, function: FunctionValue<'ctx>, handle: GlobalValue<'ctx>) -> Result<(), BuilderError> {
-        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
-        let value = self.builder.build_load(self.pointer, handle.as_pointer_value(), "")?;
-        let signature = self.context.void_type().fn_type(&[self.pointer.into()], false);
-        self.call("__hipUnregisterFatBinary", signature, &[value.into()])?;
-        self.builder.build_return(None)?;
-        Ok(())
-    }
-
     /// `.hip.globals_reg(handle)`: walks all entries of the program and registers those of HIP.
     fn register_globals(
         &self,
@@ -177,7 +136,7 @@ impl<'ctx> Code<'_, 'ctx> {
         let is_kernel = self.equals(entry.size, 0)?;
         self.builder.build_conditional_branch(is_kernel, kernel, variable)?;
         self.builder.position_at_end(kernel);
-        self.register_kernel(&entry)?;
+        self.register_kernel(&RUNTIME, handle, entry.address, entry.name)?;
         self.builder.build_unconditional_branch(next)?;
         self.builder.position_at_end(variable);
         let numbered =
@@ -212,20 +171,11 @@ impl<'ctx> Code<'_, 'ctx> {
             name: name.into(),
             size,
             data: self.builder.build_int_truncate(data, self.i32, "")?.into(),
-            variable_type: self.builder.build_and(flags, self.i32.const_int(FLAG_TYPE, false), "type")?,
-            is_extern: self.flag(flags, FLAG_EXTERN, "extern")?,
-            is_constant: self.flag(flags, FLAG_CONSTANT, "constant")?,
-            is_normalized: self.flag(flags, FLAG_NORMALIZED, "normalized")?,
+            variable_type: self.builder.build_and(flags, self.i32.const_int(flag::TYPE, false), "type")?,
+            is_extern: self.flag(flags, flag::EXTERN, "extern")?,
+            is_constant: self.flag(flags, flag::CONSTANT, "constant")?,
+            is_normalized: self.flag(flags, flag::NORMALIZED, "normalized")?,
         })
-    }
-
-    /// `__hipRegisterFunction(handle, stub, name, name, -1, no thread and block bounds)`.
-    fn register_kernel(&self, entry: &Entry<'ctx>) -> Result<(), BuilderError> {
-        let (p, null) = (self.pointer.into(), self.pointer.const_null().into());
-        let signature = self.i32.fn_type(&[p, p, p, p, self.i32.into(), p, p, p, p, p], false);
-        let (no_limit, name) = (self.i32.const_all_ones().into(), entry.name);
-        let arguments = [entry.handle.into(), entry.address, name, name, no_limit, null, null, null, null, null];
-        self.call("__hipRegisterFunction", signature, &arguments)
     }
 
     /// Variables, managed variables, surfaces and textures, a block for each.
@@ -266,23 +216,12 @@ impl<'ctx> Code<'_, 'ctx> {
     fn load(
         &self,
         entry: PointerValue<'ctx>,
-        field: u64,
+        field: u32,
         kind: impl BasicType<'ctx>,
         name: &str,
     ) -> Result<BasicValueEnum<'ctx>, BuilderError> {
-        let indices = [self.i32.const_zero(), self.i32.const_int(field, false)];
+        let indices = [self.i32.const_zero(), self.i32.const_int(field.into(), false)];
         let place = sys::element(&self.builder, self.entry, entry, &indices)?;
         self.builder.build_load(kind, place, name)
-    }
-
-    fn equals(&self, value: IntValue<'ctx>, number: u64) -> Result<IntValue<'ctx>, BuilderError> {
-        self.builder.build_int_compare(IntPredicate::EQ, value, value.get_type().const_int(number, false), "")
-    }
-
-    /// One flag as 0 or 1.
-    fn flag(&self, flags: IntValue<'ctx>, mask: u64, name: &str) -> Result<BasicMetadataValueEnum<'ctx>, BuilderError> {
-        let bit = self.builder.build_and(flags, self.i32.const_int(mask, false), "")?;
-        let shift = self.i32.const_int(u64::from(mask.trailing_zeros()), false);
-        Ok(self.builder.build_right_shift(bit, shift, false, name)?.into())
     }
 }

@@ -6,29 +6,16 @@ use inkwell::builder::BuilderError;
 use inkwell::types::{BasicMetadataTypeEnum, BasicType};
 use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FunctionValue, IntValue, PointerValue};
 
-use super::Code;
+use super::super::common::{field, flag};
+use super::{Code, RUNTIME};
 
-/// `__tgt_offload_entry` kinds and flags, as clang writes them.
+/// The kind of `__tgt_offload_entry`, and the types of variables in its flags.
 const KIND_CUDA: u64 = 2;
-const FLAG_TYPE: u64 = 0x7;
-const FLAG_EXTERN: u64 = 0x8;
-const FLAG_CONSTANT: u64 = 0x10;
 const TYPE_VARIABLE: u64 = 0;
 const TYPE_MANAGED: u64 = 1;
 
 /// Bytes of one `__tgt_offload_entry`.
 const ENTRY_SIZE: u64 = 56;
-
-/// Fields of `__tgt_offload_entry` by index.
-mod field {
-    pub const KIND: u32 = 2;
-    pub const FLAGS: u32 = 3;
-    pub const ADDRESS: u32 = 4;
-    pub const NAME: u32 = 5;
-    pub const SIZE: u32 = 6;
-    pub const DATA: u32 = 7;
-    pub const AUX: u32 = 8;
-}
 
 impl<'ctx> Code<'_, 'ctx> {
     /// `.cuda.globals_reg(handle)`: walks all entries of the program and registers those of CUDA.
@@ -67,7 +54,11 @@ impl<'ctx> Code<'_, 'ctx> {
         self.builder.build_conditional_branch(is_kernel, kernel, variable)?;
 
         let handle = function.get_nth_param(0).expect("one parameter").into_pointer_value();
-        self.register_kernel(kernel, handle, entry, next)?;
+        self.builder.position_at_end(kernel);
+        let name = self.load(entry, field::NAME, self.pointer)?.into();
+        let stub = self.load(entry, field::ADDRESS, self.pointer)?.into();
+        self.register_kernel(&RUNTIME, handle, stub, name)?;
+        self.builder.build_unconditional_branch(next)?;
         self.register_variable(variable, (plain, managed), handle, entry, next)?;
 
         self.builder.position_at_end(next);
@@ -82,26 +73,6 @@ impl<'ctx> Code<'_, 'ctx> {
         Ok(function)
     }
 
-    /// `__cudaRegisterFunction(handle, stub, name, name, -1, no thread and block bounds)`.
-    fn register_kernel(
-        &self,
-        block: BasicBlock<'ctx>,
-        handle: PointerValue<'ctx>,
-        entry: PointerValue<'ctx>,
-        next: BasicBlock<'ctx>,
-    ) -> Result<(), BuilderError> {
-        self.builder.position_at_end(block);
-        let (p, null) = (self.pointer.into(), self.pointer.const_null().into());
-        let signature = self.i32.fn_type(&[p, p, p, p, self.i32.into(), p, p, p, p, p], false);
-        let name = self.load(entry, field::NAME, self.pointer)?.into();
-        let stub = self.load(entry, field::ADDRESS, self.pointer)?.into();
-        let no_limit = self.i32.const_all_ones().into();
-        let arguments = [handle.into(), stub, name, name, no_limit, null, null, null, null, null];
-        self.call("__cudaRegisterFunction", signature, &arguments)?;
-        self.builder.build_unconditional_branch(next)?;
-        Ok(())
-    }
-
     /// `__cudaRegisterVar` and `__cudaRegisterManagedVar`. Surfaces and textures are not registered,
     /// as in clang-linker-wrapper: CUDA 12 removed their references.
     fn register_variable(
@@ -114,7 +85,7 @@ impl<'ctx> Code<'_, 'ctx> {
     ) -> Result<(), BuilderError> {
         self.builder.position_at_end(block);
         let flags = self.load(entry, field::FLAGS, self.i32)?.into_int_value();
-        let kind = self.builder.build_and(flags, self.i32.const_int(FLAG_TYPE, false), "type")?;
+        let kind = self.builder.build_and(flags, self.i32.const_int(flag::TYPE, false), "type")?;
         let address: BasicMetadataValueEnum<'ctx> = self.load(entry, field::ADDRESS, self.pointer)?.into();
         let name: BasicMetadataValueEnum<'ctx> = self.load(entry, field::NAME, self.pointer)?.into();
         let size: BasicMetadataValueEnum<'ctx> = self.load(entry, field::SIZE, self.i64)?.into();
@@ -126,11 +97,11 @@ impl<'ctx> Code<'_, 'ctx> {
             (self.pointer.into(), self.i32.into(), self.i64.into());
         let void = self.context.void_type();
         self.builder.position_at_end(plain);
-        let external = self.flag(flags, FLAG_EXTERN, 3)?;
-        let constant = self.flag(flags, FLAG_CONSTANT, 4)?;
+        let external = self.flag(flags, flag::EXTERN, "")?;
+        let constant = self.flag(flags, flag::CONSTANT, "")?;
         let signature = void.fn_type(&[p, p, p, p, i32, i64, i32, i32], false);
         let zero = self.i32.const_zero().into();
-        let arguments = [handle.into(), address, name, name, external.into(), size, constant.into(), zero];
+        let arguments = [handle.into(), address, name, name, external, size, constant, zero];
         self.call("__cudaRegisterVar", signature, &arguments)?;
         self.builder.build_unconditional_branch(next)?;
 
@@ -164,15 +135,5 @@ impl<'ctx> Code<'_, 'ctx> {
 
     pub(super) fn address(&self, pointer: PointerValue<'ctx>) -> Result<IntValue<'ctx>, BuilderError> {
         self.builder.build_ptr_to_int(pointer, self.i64, "")
-    }
-
-    pub(super) fn equals(&self, value: IntValue<'ctx>, number: u64) -> Result<IntValue<'ctx>, BuilderError> {
-        self.builder.build_int_compare(IntPredicate::EQ, value, value.get_type().const_int(number, false), "")
-    }
-
-    /// One flag as 0 or 1.
-    fn flag(&self, flags: IntValue<'ctx>, mask: u64, shift: u64) -> Result<IntValue<'ctx>, BuilderError> {
-        let bit = self.builder.build_and(flags, self.i32.const_int(mask, false), "")?;
-        self.builder.build_right_shift(bit, self.i32.const_int(shift, false), false, "")
     }
 }

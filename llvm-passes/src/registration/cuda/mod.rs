@@ -8,10 +8,9 @@ use std::ops::Deref;
 
 use inkwell::builder::BuilderError;
 use inkwell::module::Module;
-use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{FunctionValue, GlobalValue, PointerValue, StructValue};
 
-use super::common::RegistrationModule;
+use super::common::{RegistrationModule, Runtime};
 use super::{Registration, Slot};
 
 pub use units::{ClangUnits, CudaUnits};
@@ -25,6 +24,13 @@ const WRAPPER_SECTION: &str = ".nvFatBinSegment";
 const WRAPPER_MAGIC: u64 = 0x4662_43b1;
 const WHOLE: u64 = 1;
 const LINKED: u64 = 2;
+
+const RUNTIME: Runtime = Runtime {
+    register: "__cudaRegisterFatBinary",
+    end: Some("__cudaRegisterFatBinaryEnd"),
+    unregister: "__cudaUnregisterFatBinary",
+    kernel: "__cudaRegisterFunction",
+};
 
 /// One fatbin, registered with the CUDA runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,17 +90,6 @@ impl<'ctx> Code<'_, 'ctx> {
         self.constant(slot.symbol, self.context.i8_type().array_type(0).const_zero(), slot.section)
     }
 
-    /// `.cuda.fatbin_unreg()`, run at exit.
-    fn unregister(&self, handle: GlobalValue<'ctx>) -> Result<FunctionValue<'ctx>, BuilderError> {
-        let function = self.startup_function(".cuda.fatbin_unreg", &[]);
-        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
-        let value = self.builder.build_load(self.pointer, handle.as_pointer_value(), "")?;
-        let signature = self.context.void_type().fn_type(&[self.pointer.into()], false);
-        self.call("__cudaUnregisterFatBinary", signature, &[value.into()])?;
-        self.builder.build_return(None)?;
-        Ok(function)
-    }
-
     /// `.cuda.fatbin_reg()`: registers the fatbin, and has each of `parts` register what is in it with its handle.
     fn register(
         &self,
@@ -102,23 +97,10 @@ impl<'ctx> Code<'_, 'ctx> {
         parts: &[FunctionValue<'ctx>],
     ) -> Result<FunctionValue<'ctx>, BuilderError> {
         let handle = self.variable(".cuda.binary_handle", self.pointer.const_null());
-        let unregister = self.unregister(handle)?;
+        let unregister = self.startup_function(".cuda.fatbin_unreg", &[]);
+        self.unregister_binary(unregister, &RUNTIME, handle)?;
         let function = self.startup_function(".cuda.fatbin_reg", &[]);
-        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
-        let p: BasicMetadataTypeEnum<'ctx> = self.pointer.into();
-        let signature = self.pointer.fn_type(&[p], false);
-        let wrapper = wrapper.as_pointer_value().into();
-        let call = self.builder.build_call(self.declare("__cudaRegisterFatBinary", signature), &[wrapper], "")?;
-        let value = call.try_as_basic_value().expect_basic("it returns a handle");
-        self.builder.build_store(handle.as_pointer_value(), value)?;
-        for part in parts {
-            self.builder.build_call(*part, &[value.into()], "")?;
-        }
-        let signature = self.context.void_type().fn_type(&[p], false);
-        self.call("__cudaRegisterFatBinaryEnd", signature, &[value.into()])?;
-        let unregister = unregister.as_global_value().as_pointer_value().into();
-        self.call("atexit", self.i32.fn_type(&[p], false), &[unregister])?;
-        self.builder.build_return(None)?;
+        self.register_binary(function, &RUNTIME, wrapper, handle, parts, unregister)?;
         Ok(function)
     }
 }

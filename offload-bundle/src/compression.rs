@@ -63,6 +63,15 @@ pub(crate) fn zstd(data: &[u8], level: i32) -> Result<Vec<u8>, CompressionError>
     zstd::bulk::compress(data, level).map_err(|e| CompressionError::Compressor(e.to_string()))
 }
 
+/// Compresses as a Zstandard frame with matches far apart, as LLVM does for HIP's bundles: code objects of several GPUs resemble each other.
+pub(crate) fn zstd_long(data: &[u8], level: i32) -> Result<Vec<u8>, CompressionError> {
+    let failed = |e: std::io::Error| CompressionError::Compressor(e.to_string());
+    let mut compressor = zstd::bulk::Compressor::new(level).map_err(failed)?;
+    let long = zstd::zstd_safe::CParameter::EnableLongDistanceMatching(true);
+    compressor.set_parameter(long).map_err(failed)?;
+    compressor.compress(data).map_err(failed)
+}
+
 /// The same bytes as [`zstd`], in a smaller buffer: text such as PTX shrinks to a tenth.
 ///
 /// With room for incompressible text, though never touched, the heap outgrows what allocators keep: when fatbins are built one

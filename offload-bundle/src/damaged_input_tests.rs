@@ -98,6 +98,9 @@ fn read_all_ways(data: &[u8]) {
         let _ = coverage::ExplainReport::new(&found, None, Driver::Branch(580)).text();
         let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text();
     }
+    if let Ok(bundles) = coverage::hip_bundles(data, crate::archive::reject_thin_members) {
+        let _ = coverage::ExplainReport::new(&[], None, Driver::NewEnough).with_bundles(&bundles, None, &[]).text();
+    }
     if let Ok(annotated) = annotate::annotate(data, "key", "value") {
         // A file that can be annotated is sound, and so is the result.
         let again = annotate::annotate(&annotated.bytes, "key", "value");
@@ -111,7 +114,7 @@ fn read_all_ways(data: &[u8]) {
     if let Ok(cubins) = usage::usage(data, crate::archive::reject_thin_members, Order::Code) {
         let _ = usage::text(&cubins, str::to_owned);
     }
-    let drop = vec!["sm_90".parse().expect("a selector")];
+    let drop = ["sm_90", "gfx90a"].map(|word| word.parse().expect("a selector")).to_vec();
     let _ = strip::strip(data, &Choice { drop, allow_empty: true, ..Choice::default() });
 }
 
@@ -142,6 +145,8 @@ fn files() -> Vec<Vec<u8>> {
         object,
         archive,
         samples::rdc_object(&["_0_a"], &[&samples::fatbin(CompressPolicy::Never)]),
+        samples::hip_bundle(false),
+        samples::hip_bundle(true),
     ]
 }
 
@@ -149,7 +154,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn damaged_files(which in 0usize..7, damages in prop::collection::vec(damage(), 1..6)) {
+    fn damaged_files(which in 0usize..9, damages in prop::collection::vec(damage(), 1..6)) {
         thread_local!(static FILES: Vec<Vec<u8>> = files());
         FILES.with(|files| read_all_ways(&apply(&damages, &files[which])));
     }

@@ -116,17 +116,19 @@ pub enum EditError {
         /// Its target.
         target: String,
     },
-    /// An image of a HIP bundle was to be dropped.
+    /// A HIP bundle takes more room with fewer images, because its images overlap, or because it was compressed better than is possible here.
     #[error(
-        "the image {id} cannot be dropped: HIP's bundles cannot be stripped; build the file again without this target"
+        "the bundle would take {size} bytes without these images, and there is only room for {most}; build the file again"
     )]
-    HipBundle {
-        /// The id of the image in its bundle.
-        id: String,
+    LargerBundle {
+        /// Bytes that it would take.
+        size: u64,
+        /// Bytes that it takes.
+        most: u64,
     },
     /// An image of a container that cannot be rewritten was to be dropped.
     #[error(
-        "the {image} for {target} cannot be dropped: only fatbins and offload binaries can be stripped, by themselves or in ELF files and archives"
+        "the {image} for {target} cannot be dropped: only fatbins, HIP bundles and offload binaries can be stripped, by themselves or in ELF files and archives"
     )]
     NotStrippable {
         /// The kind of the image.

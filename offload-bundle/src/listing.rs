@@ -231,10 +231,12 @@ fn visit_bundles(data: &[u8], base: u64, see: &mut See<'_>) -> Result<(), Format
     Ok(())
 }
 
-fn bundle_row(entry: &BundleEntry<'_>, base: u64) -> Row {
+/// Describes an image of the bundles that start at `base` of the file.
+pub(crate) fn bundle_row(entry: &BundleEntry<'_>, base: u64) -> Row {
     let image = match host_object::file_kind(entry.image) {
         FileKind::Bitcode => "bitcode",
         FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => "object",
+        _ if hip_bundle::is_spirv(entry.image) => "spirv",
         _ => "unknown",
     };
     let offset = base.saturating_add(entry.offset);

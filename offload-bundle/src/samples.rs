@@ -235,6 +235,76 @@ pub(crate) fn offload_binaries() -> Vec<u8> {
     [write(&image("sm_80")), write(&image("sm_90"))].concat()
 }
 
+/// A code object for gfx90a with the kernel `first`: its machine code, its descriptor, and metadata that says how many vector registers it
+/// takes, of which two are accumulation registers.
+pub(crate) fn amd_code(vgprs: u32, code: &[u8]) -> Vec<u8> {
+    use rmpv::Value;
+
+    let number = |key: &str, value: u32| (Value::from(key), Value::from(value));
+    let kernel = Value::Map(vec![
+        (Value::from(".name"), Value::from("first")),
+        (Value::from(".symbol"), Value::from("first.kd")),
+        number(".vgpr_count", vgprs),
+        number(".agpr_count", 2),
+        number(".sgpr_count", 12),
+        number(".group_segment_fixed_size", 256),
+        number(".private_segment_fixed_size", 16),
+        number(".wavefront_size", 64),
+    ]);
+    let metadata = Value::Map(vec![
+        (Value::from("amdhsa.kernels"), Value::Array(vec![kernel])),
+        (Value::from("amdhsa.target"), Value::from("amdgcn-amd-amdhsa--gfx90a")),
+    ]);
+    let mut document = Vec::new();
+    rmpv::encode::write_value(&mut document, &metadata).expect("a vector has room");
+    let mut note = Vec::new();
+    for number in [7u32, document.len() as u32, 32] {
+        note.extend(number.to_le_bytes());
+    }
+    note.extend(b"AMDGPU\0\0");
+    note.extend(document);
+    note.resize(note.len().next_multiple_of(4), 0);
+    let mut descriptor = vec![0; 64];
+    descriptor[0..2].copy_from_slice(&256u16.to_le_bytes());
+    descriptor[4] = 16;
+    let sized = |mut symbol: Vec<u8>, size: usize| {
+        symbol[16..24].copy_from_slice(&(size as u64).to_le_bytes());
+        symbol
+    };
+    let symbols =
+        [vec![0; 24], sized(symbol(1, 0x12, 0, 1), code.len()), sized(symbol(7, 0x11, 0, 2), descriptor.len())];
+    let identity = Identity { os_abi: 64, abi_version: 4, file_type: 3, machine: 224, flags: 0x53f };
+    elf(
+        &identity,
+        vec![
+            SampleSection::new(".text", SHT_PROGBITS, code.to_vec()),
+            SampleSection::new(".rodata", SHT_PROGBITS, descriptor),
+            SampleSection::new(".note", 7, note),
+            SampleSection::new(".symtab", SHT_SYMTAB, symbols.concat()).table(5, 1, 24),
+            SampleSection::new(".strtab", SHT_STRTAB, b"\0first\0first.kd\0".to_vec()),
+        ],
+    )
+}
+
+/// A bundle with a code object for gfx90a and one that is labelled gfx1100, plain or compressed.
+pub(crate) fn hip_bundle(is_compressed: bool) -> Vec<u8> {
+    use crate::hip_bundle::{CompressedMethod, CompressedVersion, compress};
+
+    let code = amd_code(8, &[7; 32]);
+    let plain = crate::hip_bundle::write(
+        &[
+            ("host-x86_64-unknown-linux-gnu-", b""),
+            ("hip-amdgcn-amd-amdhsa--gfx90a", &code),
+            ("hip-amdgcn-amd-amdhsa--gfx1100", &code),
+        ],
+        256,
+    );
+    match is_compressed {
+        true => compress(&plain, CompressedVersion::V3, CompressedMethod::Zstd(3)).expect("a small bundle"),
+        false => plain,
+    }
+}
+
 /// A fatbin with two cubins, one of which the driver may finalize, and PTX.
 pub(crate) fn fatbin(compress: CompressPolicy) -> Vec<u8> {
     let mut writer = FatbinWriter::new(Options { compress, ..Options::default() });

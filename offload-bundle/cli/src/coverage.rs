@@ -1,10 +1,12 @@
 //! `offload-bundle explain` and `offload-bundle check`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use offload_bundle::arch::UnknownArch;
 use offload_bundle::coverage::{
-    self, CheckOptions, CheckReport, Driver, ExplainReport, FoundContainer, Jit, Runtime, Severity,
+    self, AmdGpu, CheckOptions, CheckReport, Driver, ExplainReport, Jit, Runtime, Severity, UnknownAmdGpu,
 };
 use offload_bundle::{CudaRelease, GpuArch};
 
@@ -35,23 +37,42 @@ impl From<PtxJit> for Jit {
     }
 }
 
+/// A GPU of either vendor.
+#[derive(Debug, Clone)]
+enum Gpu {
+    Nvidia(GpuArch),
+    Amd(AmdGpu),
+}
+
+impl FromStr for Gpu {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.starts_with("gfx") {
+            true => text.parse().map(Gpu::Amd).map_err(|error: UnknownAmdGpu| error.to_string()),
+            false => text.parse().map(Gpu::Nvidia).map_err(|error: UnknownArch| error.to_string()),
+        }
+    }
+}
+
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// A fatbin, or an ELF object, executable or library with a section .nv_fatbin or __nv_relfatbin, or an archive of those
+    /// A fatbin, a HIP bundle, or an ELF object, executable or library with a section .nv_fatbin, __nv_relfatbin or .hip_fatbin, or an
+    /// archive of those
     file: PathBuf,
-    /// Only this GPU, such as sm_86; by default, all from sm_75 to sm_121
+    /// Only this GPU, such as sm_86, gfx90a or gfx90a:xnack+; by default, all from sm_75 to sm_121 and all of AMD's
     #[arg(long)]
-    gpu: Option<GpuArch>,
+    gpu: Option<Gpu>,
     /// The driver's version, such as 580 or 580.159.04; by default, one that is new enough
     #[arg(long)]
     driver: Option<Driver>,
     /// Whether the driver compiles PTX, as with CUDA_FORCE_PTX_JIT=1 (forced) or CUDA_DISABLE_PTX_JIT=1 (disabled)
     #[arg(long, value_enum, default_value = "allowed")]
     ptx_jit: PtxJit,
-    /// Only fatbins in this section, .nv_fatbin or __nv_relfatbin, each as if the program contained no other
+    /// Only containers in this section, .nv_fatbin, __nv_relfatbin or .hip_fatbin, each as if the program contained no other
     #[arg(long, value_name = "SECTION")]
     section: Vec<String>,
-    /// Print the outcome alone: `sass 90a`, `ptx 80`, `link ptx 80`, `no-binary`
+    /// Print the outcome alone: `sass 90a`, `ptx 80`, `link ptx 80`, `code gfx90a`, `spirv amdgcnspirv`, `no-binary`
     #[arg(long, requires = "gpu", conflicts_with = "json")]
     brief: bool,
     /// Print a JSON object instead of tables
@@ -75,12 +96,29 @@ pub struct CheckArguments {
 }
 
 pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
-    let containers = containers(&arguments.file)?;
+    let (fatbins, bundles) = input::read(&arguments.file, |data, read_thin| {
+        Ok((coverage::containers(data, &mut *read_thin)?, coverage::hip_bundles(data, read_thin)?))
+    })?;
+    let file = arguments.file.clone();
+    if fatbins.is_empty() && bundles.is_empty() {
+        return Err(Error::NoContainer { file });
+    }
+    // A GPU loads the containers of its vendor.
+    let (nvidia, amd) = match &arguments.gpu {
+        None => (Some(None), Some(None)),
+        Some(Gpu::Nvidia(gpu)) => (Some(Some(*gpu)), None),
+        Some(Gpu::Amd(gpu)) => (None, Some(Some(gpu))),
+    };
     let runtime = Runtime { driver: arguments.driver.unwrap_or_default(), jit: arguments.ptx_jit.into() };
-    let report = ExplainReport::of_sections(&containers, arguments.gpu, runtime, &arguments.section);
+    let fatbins = if nvidia.is_some() { fatbins.as_slice() } else { &[] };
+    let bundles = if amd.is_some() { bundles.as_slice() } else { &[] };
+    let report = ExplainReport::of_sections(fatbins, nvidia.flatten(), runtime, &arguments.section);
+    let report = report.with_bundles(bundles, amd.flatten(), &arguments.section);
     if report.containers.is_empty() {
-        let (file, sections) = (arguments.file.clone(), arguments.section.clone());
-        return Err(Error::NoFatbinInSection { file, sections });
+        if !arguments.section.is_empty() {
+            return Err(Error::NoFatbinInSection { file, sections: arguments.section.clone() });
+        }
+        return Err(Error::NoContainerFor { file, vendor: if amd.is_some() { "AMD" } else { "NVIDIA" } });
     }
     let text = match (arguments.json, arguments.brief) {
         (true, _) => output::json(&report)?,
@@ -103,13 +141,4 @@ pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
     let text = if arguments.json { output::json(&report)? } else { report.text() };
     let is_unfit = report.worst() == Some(Severity::Error);
     Ok(CommandOutput { text, exit_code: if is_unfit { UNFIT } else { 0 } })
-}
-
-/// Reads the fatbins of a file, of which there must be at least one.
-fn containers(file: &Path) -> Result<Vec<FoundContainer>> {
-    let found = input::read(file, |data, read_thin| coverage::containers(data, read_thin))?;
-    if found.is_empty() {
-        return Err(Error::NoFatbin { file: file.to_owned() });
-    }
-    Ok(found)
 }

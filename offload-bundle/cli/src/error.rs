@@ -33,7 +33,11 @@ pub enum Error {
     NoImages { file: PathBuf },
     #[error("{file}: no fatbin, and no section .nv_fatbin or __nv_relfatbin with one")]
     NoFatbin { file: PathBuf },
-    #[error("{file}: no fatbin in section {}", sections.join(", "))]
+    #[error("{file}: no fatbin, no HIP bundle, and no section .nv_fatbin, __nv_relfatbin or .hip_fatbin with one")]
+    NoContainer { file: PathBuf },
+    #[error("{file}: no images for GPUs of {vendor}; `offload-bundle list` shows what there is")]
+    NoContainerFor { file: PathBuf, vendor: &'static str },
+    #[error("{file}: no fatbin and no HIP bundle in section {}", sections.join(", "))]
     NoFatbinInSection { file: PathBuf, sections: Vec<String> },
     #[error("{file}: the options select none of the {count} device images; `offload-bundle list` shows what there is")]
     NothingSelected { file: PathBuf, count: usize },

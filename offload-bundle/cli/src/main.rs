@@ -74,9 +74,9 @@ enum Command {
     /// Write man pages and shell completions
     #[command(hide = true)]
     GeneratePages(pages::PagesArguments),
-    /// Show what the CUDA driver will run on each GPU, and why
+    /// Show what the CUDA driver or HIP's runtime will run on each GPU, and why
     ///
-    /// Exit code: 0 if every fatbin runs (on the GPU given, else on at least one), 2 if one does not, 1 if the file cannot be read.
+    /// Exit code: 0 if every fatbin and bundle runs (on the GPU given, else on at least one), 2 if one does not, 1 if the file cannot be read.
     Explain(coverage::ExplainArguments),
     /// Find faults in a fatbin before it ships
     ///

@@ -1,9 +1,9 @@
-//! Predicts what a driver does with fatbins and with nvcc's device links, in all files that hold them.
+//! Predicts what a driver does with fatbins and with nvcc's device links, and HIP's runtime with bundles, in all files that hold them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use offload_bundle::coverage::{
-    CheckOptions, CheckReport, Driver, Jit, ExplainReport, Runtime, containers, forgotten_link,
+    CheckOptions, CheckReport, Driver, ExplainReport, Jit, Runtime, containers, forgotten_link, hip_bundles,
 };
 
 fuzz_target!(|data: &[u8]| {
@@ -11,6 +11,10 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(found) = containers(data, offload_bundle::archive::reject_thin_members) {
         for jit in [Jit::Allowed, Jit::Forced, Jit::Disabled] {
             let _ = ExplainReport::new(&found, None, Runtime { driver: Driver::Branch(580), jit }).text();
+        }
+        if let Ok(bundles) = hip_bundles(data, offload_bundle::archive::reject_thin_members) {
+            let report = ExplainReport::new(&found, None, Driver::NewEnough).with_bundles(&bundles, None, &[]);
+            let _ = (report.text(), report.runs());
         }
         let _ = CheckReport::new(&found, &CheckOptions::default()).text();
     }

@@ -7,7 +7,7 @@ use offload_bundle::selection::Selector;
 use offload_bundle::strip::{Choice, strip};
 
 fuzz_target!(|data: &[u8]| {
-    let drop: Vec<Selector> = ["ptx", "sm_80"].iter().map(|word| word.parse().expect("a selector")).collect();
+    let drop: Vec<Selector> = ["ptx", "sm_80", "gfx90a"].iter().map(|word| word.parse().expect("a selector")).collect();
     for choice in
         [Choice { drop: drop.clone(), ..Choice::default() }, Choice { drop, allow_empty: true, ..Choice::default() }]
     {

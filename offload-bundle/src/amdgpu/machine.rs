@@ -1,6 +1,6 @@
 //! The processors of code objects, from the flags of their ELF headers (LLVM's "User Guide for AMDGPU Backend", "ELF Header").
 
-use super::{FeatureSetting, TargetId};
+use super::{FeatureSetting, Gpu, TargetId};
 use crate::FormatError;
 use crate::bytes::{slice, u16_at, u32_at};
 
@@ -13,6 +13,10 @@ const ELFOSABI_AMDGPU_HSA: u8 = 64;
 /// `EF_AMDGPU_MACH`, the bits of `e_flags` with the processor.
 const MACHINE: u32 = 0xff;
 
+/// The versions of code objects whose features can have no setting, and whose processors can be generic.
+const FIRST_WITH_ANY: u8 = 4;
+const FIRST_WITH_GENERIC: u8 = 6;
+
 /// `e_type` of relocatable objects and of code objects.
 const ET_REL: u16 = 1;
 const ET_DYN: u16 = 3;
@@ -24,6 +28,8 @@ pub struct CodeHeader {
     pub version: u8,
     /// The processor with its features. `None`: a processor that the table does not list.
     pub target: Option<TargetId>,
+    /// The version of code for a generic processor; 0 for other code.
+    pub generic_version: u8,
     /// The object is one of several that ld.lld links to a code object.
     pub relocatable: bool,
 }
@@ -56,18 +62,28 @@ pub fn header(data: &[u8]) -> Result<CodeHeader, FormatError> {
     // ABI versions count from code object version 2.
     let version = abi + 2;
     let flags = u32_at(data, 48, WHAT)?;
-    Ok(CodeHeader { version, target: target(flags, version), relocatable })
+    let generic_version = if version >= FIRST_WITH_GENERIC { flags.to_be_bytes()[0] } else { 0 };
+    Ok(CodeHeader { version, target: target(flags, version), generic_version, relocatable })
 }
 
 fn target(flags: u32, version: u8) -> Option<TargetId> {
     let (_, name) = PROCESSORS.iter().find(|(number, _)| u32::from(*number) == flags & MACHINE)?;
-    // Before version 4 a single bit said that the feature is on.
-    let setting = |shift: u32| match (version, flags >> shift & 3) {
-        (..4, _) | (_, 0 | 1) => FeatureSetting::Any,
-        (_, 2) => FeatureSetting::Off,
+    let processor = (*name).to_owned();
+    if version < FIRST_WITH_ANY {
+        // A single bit says that a feature of the processor is on.
+        let bit = |bit: u32| if flags & bit != 0 { FeatureSetting::On } else { FeatureSetting::Off };
+        let gpu = Gpu::find(name);
+        let setting = |has: Option<bool>, at| if has == Some(true) { bit(at) } else { FeatureSetting::Any };
+        let xnack = setting(gpu.map(|gpu| gpu.has_xnack), 0x100);
+        let sramecc = setting(gpu.map(|gpu| gpu.has_sramecc), 0x200);
+        return Some(TargetId { processor, xnack, sramecc });
+    }
+    let setting = |shift: u32| match flags >> shift & 3 {
+        0 | 1 => FeatureSetting::Any,
+        2 => FeatureSetting::Off,
         _ => FeatureSetting::On,
     };
-    Some(TargetId { processor: (*name).to_owned(), xnack: setting(8), sramecc: setting(10) })
+    Some(TargetId { processor, xnack: setting(8), sramecc: setting(10) })
 }
 
 /// The values of `EF_AMDGPU_MACH`.
@@ -149,6 +165,8 @@ mod tests {
         assert_eq!(target(4, 0x041).as_deref(), Some("gfx1100"));
         assert_eq!(target(4, 0x0100_0051).as_deref(), Some("gfx9-generic"));
         assert_eq!(target(4, 0x0ff), None);
+        assert_eq!(target(1, 0x13f).as_deref(), Some("gfx90a:sramecc-:xnack+"));
+        assert_eq!((read(4, 0x0100_0051).generic_version, read(3, 0x0100_0051).generic_version), (1, 0));
         assert_eq!((read(3, 0x53f).version, read(3, 0x53f).relocatable), (5, false));
         assert!(header(&elf(1, 4, 0x53f)).unwrap().relocatable);
     }

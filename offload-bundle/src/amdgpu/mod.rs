@@ -2,12 +2,14 @@
 
 mod code;
 mod descriptor;
+mod gpus;
 mod machine;
 mod metadata;
 mod target_id;
 
 pub use code::{Code, Kernel, PartObject, ResourceSymbols, metadata_object};
 pub use descriptor::{Descriptor, RegisterFile, Registers};
+pub use gpus::{Fit, GPUS, Gpu, Misfit, SPIRV_PROCESSOR};
 pub use machine::{CodeHeader, EM_AMDGPU, header, is_code};
 pub use metadata::{KernelMetadata, Metadata};
 pub use target_id::{FeatureSetting, TargetId, TargetIdError};

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::code::{Code, LinkSymbols, inspect, inspect_parts, link_symbols};
 use super::links;
 use crate::FormatError;
-use crate::archive::{self, MemberData};
+use crate::archive::{self, Member, MemberData};
 use crate::error::FileError;
 use crate::fatbin::{self, FatbinEntry};
 use crate::host_object::{self, FileKind};
@@ -27,7 +27,7 @@ pub struct ContainerPlace {
     /// The archive member that holds it.
     pub member: Option<String>,
     /// The section that holds it.
-    pub section: Option<&'static str>,
+    pub section: Option<Cow<'static, str>>,
     /// Where it starts in the file; for a thin archive, in the member's own file.
     pub offset: u64,
 }
@@ -35,7 +35,17 @@ pub struct ContainerPlace {
 impl ContainerPlace {
     /// Whether it is in one of these sections; any place is, if there are none.
     pub fn is_in(&self, sections: &[String]) -> bool {
-        sections.is_empty() || sections.iter().any(|section| self.section == Some(section))
+        sections.is_empty() || sections.iter().any(|section| self.section.as_deref() == Some(section))
+    }
+
+    /// The same seen from the archive, in which `before` containers stand in front of the member's.
+    pub(super) fn within(self, member: &str, base: u64, before: usize) -> Self {
+        Self {
+            container: self.container + before,
+            member: Some(member.to_owned()),
+            offset: self.offset.saturating_add(base),
+            ..self
+        }
     }
 }
 
@@ -75,15 +85,23 @@ pub fn containers(
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
 ) -> Result<Vec<FoundContainer>, FileError> {
     match host_object::file_kind(data) {
-        FileKind::Archive | FileKind::ThinArchive => of_archive(data, read_thin),
+        FileKind::Archive | FileKind::ThinArchive => {
+            in_members(data, read_thin, of_file, |container, member, before| {
+                container.within(&member.name, member.offset, before)
+            })
+        }
         _ => of_file(data).map_err(FileError::from),
     }
 }
 
-fn of_archive(
+/// What `of_file` finds in the members of an archive. `within` turns what was found in a member into what the archive has, given how many
+/// stand in front of the member's.
+pub(super) fn in_members<T>(
     data: &[u8],
     mut read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
-) -> Result<Vec<FoundContainer>, FileError> {
+    of_file: impl Fn(&[u8]) -> Result<Vec<T>, FormatError>,
+    within: impl Fn(T, &Member<'_>, usize) -> T,
+) -> Result<Vec<T>, FileError> {
     let mut found = Vec::new();
     let members = archive::members(data).map_err(FileError::from)?;
     for member in members {
@@ -99,7 +117,7 @@ fn of_archive(
         };
         let of_member = of_file(&bytes).map_err(damaged)?;
         let before = found.len();
-        found.extend(of_member.into_iter().map(|container| container.within(&member.name, member.offset, before)));
+        found.extend(of_member.into_iter().map(|container| within(container, &member, before)));
     }
     Ok(found)
 }
@@ -130,12 +148,7 @@ impl FoundContainer {
 
     /// The same seen from the archive, in which `before` fatbins stand in front of the member's.
     fn within(self, member: &str, base: u64, before: usize) -> Self {
-        let place = ContainerPlace {
-            container: self.place.container + before,
-            member: Some(member.to_owned()),
-            offset: self.place.offset.saturating_add(base),
-            ..self.place
-        };
+        let place = self.place.within(member, base, before);
         let role = match self.role {
             Role::Linked(objects) => Role::Linked(objects.into_iter().map(|number| number + before).collect()),
             role => role,
@@ -186,8 +199,12 @@ fn of_bytes(
 ) -> Result<Vec<FoundContainer>, FormatError> {
     let read = fatbin::read_containers(data).map_err(|e| e.shifted(base))?;
     let found = read.into_iter().map(|container| {
-        let place =
-            ContainerPlace { container: 0, member: None, section, offset: base.saturating_add(container.offset) };
+        let place = ContainerPlace {
+            container: 0,
+            member: None,
+            section: section.map(Cow::Borrowed),
+            offset: base.saturating_add(container.offset),
+        };
         let (role, codes) = match section {
             Some(OBJECTS_SECTION) => (Role::Object(None), inspect_parts(&container.entries)),
             _ => (Role::Whole, inspect(&container.entries)),

@@ -1,4 +1,5 @@
-//! Predicts what the CUDA driver does with a fatbin: which entry it runs on which GPU, and which faults the fatbin has.
+//! Predicts what the CUDA driver does with a fatbin: which entry it runs on which GPU, and which faults the fatbin has; and what HIP's
+//! runtime does with a bundle (`hip`).
 //!
 //! NVIDIA does not document how the driver chooses. The rules of [`outcome`] are those that a driver of branch 580 was seen to follow on
 //! a GPU of sm_90, with fatbins in which every entry's kernel stored its own number (`tests/driver-truth/` has them, with what ran). 27
@@ -21,6 +22,7 @@ mod code;
 mod containers;
 mod driver;
 mod findings;
+mod hip;
 mod links;
 mod needs;
 mod relink;
@@ -36,8 +38,12 @@ pub use code::{Code, Content, LinkSymbols, Twins, inspect};
 pub use containers::{ContainerPlace, FoundContainer, Role, containers};
 pub use driver::{Driver, Jit, Runtime, UnknownDriver};
 pub use findings::{Finding, FindingCode, Severity};
+pub use hip::{
+    AmdGpu, BundledCode, Form, FoundBundle, HipOutcome, HipVerdict, UnknownAmdGpu, hip_bundles, hip_outcome,
+};
 pub use needs::{DriverNeeds, EntryNeed, driver_needs, too_new_for};
 pub use report::{
-    CheckReport, CheckedContainer, ContainerReport, ExplainReport, GpuReport, PartReport, PassedOverReport, RoleReport,
+    Basis, CheckReport, CheckedContainer, ContainerReport, ExplainReport, GpuReport, PartReport, PassedOverReport,
+    Platform, RoleReport,
 };
 pub use select::{LinkPart, Outcome, PassedOver, Verdict, WhyNot, outcome};

@@ -8,6 +8,7 @@ use super::code::Code;
 use super::containers::{ContainerPlace, FoundContainer, Role};
 use super::driver::Runtime;
 use super::findings::{Finding, Severity};
+use super::hip::{self, AmdGpu, FoundBundle};
 use super::needs::{DriverNeeds, driver_needs};
 use super::relink::outcome_in;
 use super::select::{LinkPart, Outcome};
@@ -15,12 +16,12 @@ use super::text;
 use crate::GpuArch;
 use crate::arch::table::KNOWN;
 
-/// What a driver does with each fatbin of a file. The field names are the keys of the JSON output.
+/// What a driver does with each fatbin of a file, and HIP's runtime with each bundle. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExplainReport {
     /// The driver that was named, and what it supports.
     pub driver: String,
-    /// One for each fatbin.
+    /// One for each fatbin and bundle.
     pub containers: Vec<ContainerReport>,
 }
 
@@ -30,6 +31,10 @@ pub struct ContainerReport {
     /// Where it is.
     #[serde(flatten)]
     pub place: ContainerPlace,
+    /// Whose runtime loads it.
+    pub platform: Platform,
+    /// What the prediction rests on.
+    pub basis: Basis,
     /// What it is for.
     #[serde(flatten)]
     pub role: RoleReport,
@@ -37,6 +42,26 @@ pub struct ContainerReport {
     pub entries: Vec<String>,
     /// One for each GPU; none of a part of a device link of this file, as the driver does not load that by itself.
     pub gpus: Vec<GpuReport>,
+}
+
+/// Whose runtime loads a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Platform {
+    /// CUDA's driver: the container is a fatbin.
+    Cuda,
+    /// HIP's runtime: the container is a bundle.
+    Hip,
+}
+
+/// What a prediction rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// What was seen on a GPU.
+    Observed,
+    /// What is documented.
+    Documented,
 }
 
 /// What a fatbin is for.
@@ -120,6 +145,8 @@ impl ExplainReport {
         let row = |found: &FoundContainer, gpu: &GpuArch| GpuReport::new(&outcome_in(found, containers, *gpu, runtime));
         let report = |found: &FoundContainer| ContainerReport {
             place: found.place.clone(),
+            platform: Platform::Cuda,
+            basis: Basis::Observed,
             role: RoleReport::new(&found.role),
             entries: found.codes.iter().map(Code::name).collect(),
             gpus: match sections.is_empty() && is_part(found, containers) {
@@ -129,6 +156,17 @@ impl ExplainReport {
         };
         let shown = containers.iter().filter(|found| found.place.is_in(sections));
         Self { driver: runtime.driver.description(), containers: shown.map(report).collect() }
+    }
+
+    /// The same with the outcomes for HIP bundles, on one GPU or on all that are known; for those in these sections alone, unless there are
+    /// none.
+    #[must_use]
+    pub fn with_bundles(mut self, bundles: &[FoundBundle], gpu: Option<&AmdGpu>, sections: &[String]) -> Self {
+        let gpus = gpu.map_or_else(AmdGpu::all, |gpu| vec![gpu.clone()]);
+        let before = self.containers.len();
+        let shown = bundles.iter().filter(|bundle| bundle.place.is_in(sections));
+        self.containers.extend(shown.map(|bundle| hip::report::container(bundle, &gpus, before)));
+        self
     }
 
     /// Whether each fatbin runs on at least one of the selected GPUs.

@@ -3,29 +3,58 @@
 use super::containers::ContainerPlace;
 use super::findings::{Finding, Severity};
 use super::needs::DriverNeeds;
-use super::report::{CheckReport, ContainerReport, ExplainReport, GpuReport, RoleReport};
+use super::report::{CheckReport, ContainerReport, ExplainReport, GpuReport, Platform, RoleReport};
 use crate::printable;
 
 pub(super) fn report(report: &ExplainReport) -> String {
-    let mut out = format!("driver: {}\n", report.driver);
+    let has = |platform| report.containers.iter().any(|container| container.platform == platform);
+    let mut out = String::new();
+    if has(Platform::Cuda) {
+        out += &format!("driver: {}\n", report.driver);
+    }
+    if has(Platform::Hip) {
+        out += "HIP's runtime: as LLVM and ROCm document it, not seen on a GPU\n";
+    }
     for container in &report.containers {
         out += &format!("\n{}: {}\n", place_and_role(container), entries(container));
-        out += &table(&container.gpus);
+        let (shown, without_code) = folded(container);
+        out += &table(&shown);
+        if !without_code.is_empty() {
+            out += &format!("no code for {}\n", without_code.join(", "));
+        }
     }
     out
 }
 
+/// The rows to show one by one, and the GPUs that a bundle has nothing for, if there are many of them.
+fn folded(container: &ContainerReport) -> (Vec<&GpuReport>, Vec<&str>) {
+    const MANY: usize = 8;
+    let all = container.gpus.iter();
+    if container.platform == Platform::Cuda || container.gpus.len() < MANY {
+        return (all.collect(), Vec::new());
+    }
+    // A GPU that runs something with other settings of its features is shown.
+    let processor = |row: &GpuReport| row.gpu.split(':').next().map(str::to_owned);
+    let running: Vec<Option<String>> = container.gpus.iter().filter(|row| row.entry.is_some()).map(processor).collect();
+    let (shown, others): (Vec<&GpuReport>, Vec<&GpuReport>) = all.partition(|row| running.contains(&processor(row)));
+    (shown, others.into_iter().map(|row| row.gpu.as_str()).collect())
+}
+
 /// `fatbin 2 (member a.o, section .nv_fatbin, offset 0x40)`.
-fn heading(place: &ContainerPlace) -> String {
+fn heading(platform: Platform, place: &ContainerPlace) -> String {
+    let word = match platform {
+        Platform::Cuda => "fatbin",
+        Platform::Hip => "bundle",
+    };
     let member =
         place.member.as_ref().map(|member| format!("member {}, ", printable::name(member))).unwrap_or_default();
-    let section = place.section.map(|section| format!("section {section}, ")).unwrap_or_default();
-    format!("fatbin {} ({member}{section}offset {:#x})", place.container, place.offset)
+    let section = place.section.as_ref().map(|section| format!("section {section}, ")).unwrap_or_default();
+    format!("{word} {} ({member}{section}offset {:#x})", place.container, place.offset)
 }
 
 /// The same with what it is: `fatbin 1 (section .nv_fatbin, offset 0x40, linked of fatbins 2, 3)`.
 fn place_and_role(container: &ContainerReport) -> String {
-    let heading = heading(&container.place);
+    let heading = heading(container.platform, &container.place);
     let RoleReport { module, objects, .. } = &container.role;
     let numbers: Vec<String> = objects.iter().map(usize::to_string).collect();
     let role = match (module, numbers.as_slice()) {
@@ -41,10 +70,10 @@ fn entries(container: &ContainerReport) -> String {
     if container.entries.is_empty() {
         return "no entries".to_owned();
     }
-    container.entries.join(", ")
+    printable::name(&container.entries.join(", ")).into_owned()
 }
 
-fn table(gpus: &[GpuReport]) -> String {
+fn table(gpus: &[&GpuReport]) -> String {
     if gpus.is_empty() {
         return String::new();
     }
@@ -67,7 +96,7 @@ pub(super) fn brief(report: &ExplainReport) -> String {
     let is_only = loaded().count() == 1;
     let line = |container: &ContainerReport| {
         let outcomes: Vec<&str> = container.gpus.iter().map(|gpu| gpu.outcome.as_str()).collect();
-        let place = if is_only { String::new() } else { heading(&container.place) + ": " };
+        let place = if is_only { String::new() } else { heading(container.platform, &container.place) + ": " };
         format!("{place}{}\n", outcomes.join(", "))
     };
     loaded().map(line).collect()
@@ -80,7 +109,7 @@ pub(super) fn check_report(report: &CheckReport) -> String {
         out.extend(report.findings.iter().map(paragraph));
     }
     for container in &report.containers {
-        let heading = heading(&container.place);
+        let heading = heading(Platform::Cuda, &container.place);
         if container.findings.is_empty() {
             out += &format!("\n{heading}: nothing to say\n");
         } else {

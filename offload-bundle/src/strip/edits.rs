@@ -81,7 +81,7 @@ pub(super) fn of_elf(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> 
         let found = match kind_of(&section) {
             SectionKind::Other => continue,
             SectionKind::Fatbins => of_fatbins(contents, section.offset, choice),
-            SectionKind::Bundles => refuse_bundles(contents, section.offset, choice).map(|()| Plan::default()),
+            SectionKind::Bundles => of_bundles(contents, section.offset, choice),
             SectionKind::OffloadBinaries => of_offload_binaries(contents, section.offset, choice),
             SectionKind::Registered => refuse_registered(contents, section.offset, choice),
         };
@@ -103,7 +103,6 @@ enum SectionKind {
     Other,
     Fatbins,
     OffloadBinaries,
-    /// HIP bundles, which cannot be rewritten.
     Bundles,
     /// Images that the program finds by address.
     Registered,
@@ -131,16 +130,38 @@ fn refuse_registered(data: &[u8], base: u64, choice: &Choice) -> Result<Plan, Fo
     Ok(plan)
 }
 
-/// Rejects a choice that drops images of HIP bundles. Reads the ids alone, since whole bundles take gigabytes.
-pub(super) fn refuse_bundles(data: &[u8], base: u64, choice: &Choice) -> Result<(), FormatError> {
-    let ids = hip_bundle::ids(data).map_err(|e| e.shifted(base))?;
-    match ids.iter().find(|found| choice.drops(&listing::row_of_id(&found.id, base.saturating_add(found.offset)))) {
-        Some(found) => {
-            let error = EditError::HipBundle { id: found.id.clone() };
-            Err(FormatError::new(base.saturating_add(found.offset), error))
+/// Finds the edits of the HIP bundles in `data`, which starts at `base` of the file.
+pub(super) fn of_bundles(data: &[u8], base: u64, choice: &Choice) -> Result<Plan, FormatError> {
+    let mut plan = Plan::default();
+    for bundle in hip_bundle::bundles(data).map_err(|e| e.shifted(base))? {
+        let at = base.saturating_add(bundle.offset);
+        let plain = bundle.plain().map_err(|e| e.shifted(base))?;
+        let entries = hip_bundle::read_all(&plain).map_err(|e| e.shifted(at))?;
+        let before = (plan.dropped.len(), plan.kept);
+        // The empty image of the host stays.
+        let mut goes = Vec::with_capacity(entries.len());
+        for entry in &entries {
+            let drops = !entry.image.is_empty() && plan.decide(&listing::bundle_row(entry, at), choice);
+            goes.push(drops);
         }
-        None => Ok(()),
+        if plan.dropped.len() == before.0 {
+            continue;
+        }
+        refuse_empty(plan.kept == before.1, choice, "HIP bundle", at)?;
+        let parts = bundle.without(&goes, base).map_err(|e| e.shifted(base))?;
+        plan.edits.push(Replacement { offset: at, len: bundle.bytes.len() as u64, parts });
     }
+    Ok(plan)
+}
+
+/// The same for a file of nothing but bundles. What lies behind one moves up by a multiple of the alignment that HIP requires.
+pub(super) fn of_bundle_file(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> {
+    let mut plan = of_bundles(data, 0, choice)?;
+    for edit in plan.edits.iter_mut().filter(|edit| edit.end() < data.len() as u64) {
+        let padding = edit.len.saturating_sub(edit.size()) % hip_bundle::HIP_ALIGNMENT;
+        edit.parts.push(ReplacementPart::Bytes(vec![0; usize::try_from(padding).unwrap_or(0)]));
+    }
+    Ok(plan)
 }
 
 /// Finds the edits of the fatbins in `data`, which starts at `base` of the file.

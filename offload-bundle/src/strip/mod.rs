@@ -89,7 +89,7 @@ impl<'a> EditedFile<'a> {
     }
 }
 
-/// Drops device images from a fatbin, an offload binary, an ELF object, executable or shared library, or an archive of those.
+/// Drops device images from a fatbin, a HIP bundle, an offload binary, an ELF object, executable or shared library, or an archive of those.
 ///
 /// # Errors
 /// A damaged file, one of a kind or layout that cannot be stripped, and a choice that would leave a container empty.
@@ -129,7 +129,8 @@ fn strip_file<'a>(data: &'a [u8], choice: &Choice) -> Result<EditedFile<'a>, For
         }
         _ => {
             if hip_bundle::is_bundle(data) {
-                edits::refuse_bundles(data, 0, choice)?;
+                let plan = edits::of_bundle_file(data, choice)?;
+                return Ok(plan.spliced(Cow::Borrowed(data)));
             }
             Ok(EditedFile::unchanged(data))
         }

@@ -30,6 +30,25 @@ fn what_is_to_be_kept() {
 }
 
 #[test]
+fn hip_bundles() {
+    for is_compressed in [false, true] {
+        let bundle = samples::hip_bundle(is_compressed);
+        let stripped = strip(&bundle, &choice(&["gfx90a"])).expect("a sound bundle");
+        assert_eq!(images(&stripped.bytes), ["object gfx1100"]);
+        assert!(stripped.bytes.len() < bundle.len());
+        let error = strip(&bundle, &choice(&["object"])).expect_err("an empty bundle");
+        assert!(error.to_string().starts_with("nothing would be left of this HIP bundle"), "{error}");
+    }
+    // What follows a smaller bundle stays at a multiple of what HIP requires.
+    let mut two = samples::hip_bundle(false);
+    two.resize(two.len().next_multiple_of(4096), 0);
+    two.extend(samples::hip_bundle(true));
+    let stripped = strip(&two, &choice(&["gfx90a"])).expect("sound bundles").bytes;
+    let offsets: Vec<u64> = crate::hip_bundle::bundles(&stripped).unwrap().iter().map(|bundle| bundle.offset).collect();
+    assert_eq!((offsets.len(), offsets[1] % 4096), (2, 0));
+}
+
+#[test]
 fn nothing_left() {
     let mut all = choice(&["ptx", "cubin"]);
     let fatbin = samples::fatbin(CompressPolicy::Never);

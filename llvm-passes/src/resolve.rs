@@ -49,7 +49,19 @@ pub struct Resolution {
 
 /// What ptxas and the driver define themselves: the system calls of the CUDA C++ programming guide (printf, malloc, free,
 /// assert).
-pub const SYSTEM_CALLS: [&str; 5] = ["vprintf", "malloc", "free", "__assertfail", "__nvvm_reflect"];
+const SYSTEM_CALLS: [&str; 5] = ["vprintf", "malloc", "free", "__assertfail", "__nvvm_reflect"];
+
+/// The tables of functions and data that nvlink defines in a finished image. The results of relocatable links reference them.
+const TABLES: [&str; 8] =
+    ["__UFT", "__UFT_END", "__UFT_OFFSET", "__UFT_CANONICAL", "__UDT", "__UDT_END", "__UDT_OFFSET", "__UDT_CANONICAL"];
+
+/// Whether a name is defined outside of the units, by ptxas, nvlink or the driver.
+pub fn is_provided(name: &str) -> bool {
+    // The system calls of NVIDIA's device runtime, which the result of a relocatable link of nvcc contains.
+    let is_syscall = name.starts_with("__cuda_syscall_")
+        || name.strip_prefix("cnp").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+    is_syscall || name.starts_with(".nv.") || SYSTEM_CALLS.contains(&name) || TABLES.contains(&name)
+}
 
 /// Resolves all names over all units. Names that are `provided` come from outside (libdevice, the driver).
 pub fn resolve(units: &[UnitSymbols], provided: &dyn Fn(&str) -> bool) -> Resolution {
@@ -118,7 +130,18 @@ mod tests {
     }
 
     fn resolved(units: &[UnitSymbols]) -> Resolution {
-        resolve(units, &|name| SYSTEM_CALLS.contains(&name))
+        resolve(units, &is_provided)
+    }
+
+    #[test]
+    fn names_that_nvlink_and_the_driver_define() {
+        for name in ["malloc", ".nv.reservedSmem.offset0", "__UFT", "__UDT_END", "__cuda_syscall_CGS_sync", "cnpMalloc"]
+        {
+            assert!(is_provided(name), "{name}");
+        }
+        for name in ["cnp", "cnpm", "__UFTx", "__cuda", "nv", "mallocate"] {
+            assert!(!is_provided(name), "{name}");
+        }
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct DeviceOptions {
     /// False for `-fno-lto`, which disables link-time optimization of NVIDIA's LTO-IR. LLVM bitcode is always linked with
     /// LTO.
     pub lto: bool,
+    /// The result is relocatable code for a later device link (`--dlink -r`).
+    pub relocatable: bool,
     /// Further arguments for ptxas (`-Xcuda-ptxas`).
     pub ptxas_arguments: Vec<String>,
     /// Arguments for nvlink (`-Xoffload-linker`).
@@ -65,6 +67,7 @@ impl Default for DeviceOptions {
             ptxas_level: 3,
             debug: false,
             lto: true,
+            relocatable: false,
             ptxas_arguments: Vec::new(),
             nvlink_arguments: Vec::new(),
             inputs: Vec::new(),

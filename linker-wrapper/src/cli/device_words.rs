@@ -11,7 +11,11 @@ use crate::cli::options::Options;
 
 /// Parses the arguments for CUDA targets.
 pub fn read(options: &Options) -> DeviceOptions {
-    let mut device = DeviceOptions { llvm_options: options.llvm_options.clone(), ..DeviceOptions::default() };
+    let mut device = DeviceOptions {
+        llvm_options: options.llvm_options.clone(),
+        relocatable: options.dlink && options.relocatable,
+        ..DeviceOptions::default()
+    };
     let mut words = for_cuda(&options.device_compiler);
     while let Some(word) = words.next() {
         if word == "-Xcuda-ptxas" {

@@ -113,8 +113,7 @@ const FLAGS: [(&[&str], &[&str]); 4] = [
 /// Translates the line if it is one of `--dlink`: to options of this program, whose archives are linked whole.
 ///
 /// # Errors
-/// One for each option without its value, options file that cannot be read, misspelt option of this program, and for `-r`, whose
-/// relocatable result this program does not write.
+/// One for each option without its value, options file that cannot be read, and misspelt option of this program.
 pub fn translate(words: &[OsString]) -> Result<Option<Vec<OsString>>, Errors> {
     if !words.iter().any(|word| word == OPTION) {
         return Ok(None);
@@ -155,8 +154,8 @@ impl Line {
         };
         if matches!(text, "-dlto" | "--dlink-time-opt") {
             self.lto = true;
-        } else if text == "-r" {
-            self.errors.extend(Error::RelocatableDlink);
+        } else if matches!(text, "-r" | "--relocatable-link") {
+            self.words.push("-r".into());
         } else if flags::is_own(word) {
             self.words.push(word.clone());
         } else if let Some((_, options)) = FLAGS.iter().find(|(names, _)| names.contains(&text)) {
@@ -260,6 +259,7 @@ mod tests {
                  -Wno-deprecated-gpu-targets -shared -dlink a.o b.o -o dlink.o -L/usr/lib libk.a -lcudadevrt -lrt",
                 "a.o b.o -o dlink.o -L /usr/lib libk.a -l cudadevrt -l rt --offload-sass=sm_90 --device-compiler=-fno-lto",
             ),
+            ("--dlink -r a.o --relocatable-link", "-r a.o -r --device-compiler=-fno-lto"),
             ("--dlink a.o -arch=sm_80 -o d.o", "a.o -o d.o --offload-sass=sm_80 --device-compiler=-fno-lto"),
             (
                 "--dlink -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=lto_90 -dlto a.o",
@@ -277,12 +277,6 @@ mod tests {
             assert_eq!(translated(line), Some(format!("{begin} {expected}")), "{line}");
         }
         assert_eq!(translated("a.o -o a.out"), None);
-    }
-
-    #[test]
-    fn a_relocatable_result_is_refused() {
-        let words: Vec<OsString> = ["--dlink", "-r", "a.o"].map(OsString::from).to_vec();
-        assert_eq!(translate(&words).unwrap_err().to_string(), Error::RelocatableDlink.to_string());
     }
 
     #[test]

@@ -10,11 +10,6 @@ use offload_bundle::arch::UnknownArch;
 pub enum Error {
     #[error("{option} needs a value: {option} {expected}")]
     MissingValue { option: &'static str, expected: &'static str },
-    #[error(
-        "--dlink -r: a relocatable device link as a step of its own is not supported; leave out the step, and link the objects with \
-         ld -r or in the link of the program"
-    )]
-    RelocatableDlink,
     #[error("{option} needs a value behind it")]
     NoValue { option: String },
     #[error("cannot read the file of --options-file {}: {reason}", .file.display())]

@@ -104,9 +104,14 @@ fn arguments(link: &Link<'_>, options: &DeviceOptions) -> Vec<OsString> {
     if options.debug {
         arguments.push("-g".into());
     }
+    if options.relocatable {
+        arguments.push("-r".into());
+    }
     if let Some(Lto { nvvm, device_runtime }) = &link.lto {
         arguments.push("-dlto".into());
         arguments.extend(["-nvvmpath".into(), nvvm.into()]);
+        // A relocatable result would hold the whole library.
+        let device_runtime = device_runtime.filter(|_| !options.relocatable);
         if let Some(folder) = device_runtime.and_then(Path::parent) {
             arguments.extend(["-L".into(), folder.into(), "-lcudadevrt".into()]);
         }

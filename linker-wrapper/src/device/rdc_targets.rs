@@ -2,7 +2,7 @@
 //!
 //! A unit comes with several entries; like nvlink, a target takes one of them: see [`RdcImage::entry_for`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 
 use offload_bundle::arch::GpuArch;
@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use crate::cli::values::SassPolicy;
 use crate::device::archive_selection::Selection;
 use crate::device::error::Error;
+use crate::device::symbols;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
@@ -24,6 +25,29 @@ type Unit<'a> = (&'a FoundImage<'a>, &'a RdcImage<'a>);
 /// The units of nvcc among the images, in link order.
 pub fn units<'a>(images: &[&'a FoundImage<'a>]) -> Vec<Unit<'a>> {
     images.iter().filter_map(|found| Some((*found, found.rdc.as_ref()?))).collect()
+}
+
+/// The units whose code is linked. An object that holds the result of a relocatable device link (`nvcc -r`) also holds the units that it was
+/// made of, for their registration; nvlink ignores the code of these, too. A unit with anything of its own is linked.
+///
+/// # Errors
+/// Unreadable code.
+pub fn with_code<'a>(units: &[Unit<'a>]) -> Result<Vec<Unit<'a>>, Errors> {
+    let prelinked = units.iter().filter(|(_, rdc)| rdc.is_prelinked);
+    let prelinked = prelinked.map(|(found, rdc)| Ok((found.input, defined_by(found, rdc)?)));
+    let prelinked: HashMap<usize, HashSet<String>> = collect(prelinked)?.into_iter().collect();
+    let is_linked = |(found, rdc): &Unit<'a>| match prelinked.get(&found.input) {
+        Some(names) if !rdc.is_prelinked => Ok(!defined_by(found, rdc)?.is_subset(names)),
+        _ => Ok(true),
+    };
+    let linked = collect(units.iter().map(is_linked))?;
+    Ok(units.iter().zip(linked).filter(|(_, linked)| *linked).map(|(unit, _)| *unit).collect())
+}
+
+/// The visible names that a unit defines.
+fn defined_by(found: &FoundImage<'_>, rdc: &RdcImage<'_>) -> Result<HashSet<String>, Errors> {
+    let symbols = symbols::of_rdc(&found.origin, rdc)?.into_iter();
+    Ok(symbols.filter(|symbol| symbol.strength.is_definition()).map(|symbol| symbol.name).collect())
 }
 
 /// Adds the code of the units to the targets of clang's code, or to targets of their own if there is none of clang's. By default, these

@@ -128,7 +128,10 @@ impl Undefined {
 }
 
 /// The visible symbols of a unit of nvcc, read from machine code or else PTX. Only NVIDIA's linkers can read those of LTO-IR.
-fn of_rdc(origin: &Origin, rdc: &RdcImage<'_>) -> Result<Vec<Symbol>, Errors> {
+///
+/// # Errors
+/// Unreadable code.
+pub fn of_rdc(origin: &Origin, rdc: &RdcImage<'_>) -> Result<Vec<Symbol>, Errors> {
     let readable = |form: RdcForm| rdc.entries().iter().find(|entry| entry.form() == form);
     let Some(entry) = readable(RdcForm::Cubin).or_else(|| readable(RdcForm::Ptx)) else { return Ok(Vec::new()) };
     let offset = origin.offset.unwrap_or_default();

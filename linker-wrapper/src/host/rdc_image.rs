@@ -15,6 +15,8 @@ pub struct RdcImage<'a> {
     pub id: &'a str,
     /// Whether its host code calls the registration function that a device link has to define.
     pub is_registered: bool,
+    /// Whether it is the result of a relocatable device link, made of other units of its object.
+    pub is_prelinked: bool,
     /// What its host code refers to; `None` if the object does not record that.
     pub references: Option<ReferenceLists>,
     /// The entries of its fatbin that can be linked.
@@ -50,7 +52,7 @@ impl<'a> RdcImage<'a> {
         let entry = |entry| RdcEntry { entry, copied: OnceLock::new() };
         let entries = entries.into_iter().filter(|entry| form_of(entry).is_some()).map(entry).collect();
         let is_registered = object.registration == RdcRegistration::Undefined;
-        Ok(RdcImage { id: object.id, is_registered, references, entries })
+        Ok(RdcImage { id: object.id, is_registered, is_prelinked: object.is_prelinked, references, entries })
     }
 
     /// The entries that can be linked.

@@ -35,6 +35,8 @@ pub struct CodegenNeeds {
     pub joins: bool,
     /// Whether link-time optimization is enabled.
     pub lto: bool,
+    /// Whether the result is relocatable code.
+    pub relocatable: bool,
 }
 
 impl CodegenNeeds {
@@ -49,6 +51,7 @@ impl CodegenNeeds {
             partial_lto: false,
             joins: false,
             lto: true,
+            relocatable: false,
         }
     }
 
@@ -256,6 +259,9 @@ impl Abilities<'_> {
             Ok(library) => library,
             Err(errors) => return Some(Unsupported::Absent(errors.to_string())),
         };
+        if self.needs.relocatable {
+            return Some(Unsupported::Relocatable);
+        }
         if self.needs.lto_ir.is_some() && !self.needs.lto {
             return Some(Unsupported::LtoOff);
         }
@@ -272,6 +278,9 @@ impl Abilities<'_> {
             Ok(driver) => driver,
             Err(errors) => return Some(Unsupported::Absent(errors.to_string())),
         };
+        if self.needs.relocatable {
+            return Some(Unsupported::Relocatable);
+        }
         // CU_JIT_INPUT_NVVM took the IR of CUDA 11.4 to 11.8 and has been withdrawn.
         if self.needs.lto_ir.is_some() {
             return Some(Unsupported::NoLtoIr);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use llvm_passes::partition::{self, Grain, Partition};
 use llvm_passes::program::{Monolithic, Program};
 use llvm_passes::reference_graph::ReferenceGraph;
-use llvm_passes::resolve::{self, Resolution, SYSTEM_CALLS, UnitSymbols};
+use llvm_passes::resolve::{self, Resolution, UnitSymbols};
 use llvm_passes::symbols::SymbolKind;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::{cubin, ptx};
@@ -103,7 +103,7 @@ impl TargetLink {
     /// Duplicate and undefined symbols.
     pub fn plan(facts: &TargetFacts<'_>, request: LinkRequest<'_>) -> Result<Self, Errors> {
         let (target, arch) = (facts.target, facts.target.arch);
-        let (resolution, device_library) = resolve_names(facts, request.entries)?;
+        let (resolution, device_library) = resolve_names(facts, request)?;
         let mut visible = visible_names(target, &facts.symbols, request.registered);
         visible.extend(device_library.iter().flat_map(|library| library.defines.iter().cloned()));
         let promoted = resolution.linkonce_over_weak.iter();
@@ -177,11 +177,15 @@ fn whole(target: &TargetImages<'_>, visible: &BTreeSet<String>) -> Vec<Partition
 
 fn resolve_names(
     facts: &TargetFacts<'_>,
-    entries: &ImageEntries,
+    request: LinkRequest<'_>,
 ) -> Result<(Resolution, Option<DeviceLibrary>), Errors> {
     let (target, arch) = (facts.target, facts.target.arch);
-    let provided = |name: &str| SYSTEM_CALLS.contains(&name) || facts.libraries.libdevice_defines(name);
+    let provided = |name: &str| resolve::is_provided(name) || facts.libraries.libdevice_defines(name);
     let mut resolution = resolve::resolve(&facts.symbols, &provided);
+    if request.options.relocatable {
+        // The link of the program defines them, and adds the device runtime.
+        resolution.undefined.clear();
+    }
     let library = device_library(&mut resolution, arch, facts.libraries);
     if target.of_code(Code::LtoIr).next().is_some() {
         // Only NVIDIA's linkers can read the symbols of LTO-IR; they report undefined ones.
@@ -189,7 +193,7 @@ fn resolve_names(
     }
     let origins: Vec<_> = target.images.iter().map(|image| &image.origin).collect();
     symbol_errors::unresolved(&resolution, &arch, &origins, facts.users)?;
-    if library.is_some() && entries.has_more_than_own(arch) {
+    if library.is_some() && request.entries.has_more_than_own(arch) {
         return Err(Error::DeviceRuntime { arch }.into());
     }
     Ok((resolution, library))
@@ -231,10 +235,12 @@ pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, option
         partial_lto: target.of_code(Code::LtoIr).next().is_some()
             && (partitions > 0 || target.images.iter().any(|image| image.code != Code::LtoIr)),
         joins: others + partitions + usize::from(library) > 1
+            || options.relocatable
             || !options.nvlink_arguments.is_empty()
             // The driver does not run a relocatable cubin.
             || target.of_code(Code::Cubin).any(unlinked),
         lto: options.lto,
+        relocatable: options.relocatable,
         ..CodegenNeeds::none(target.arch)
     }
 }

@@ -25,6 +25,8 @@ pub enum Unsupported {
     LtoIrOfOlderMajor { version: LtoIrVersion, major: u32, release: CudaRelease },
     /// There is other code beside the LTO-IR. nvJitLink 13.0 and 13.5 lose functions that only the other code calls.
     PartialLto,
+    /// The result is relocatable code, which only nvlink makes.
+    Relocatable,
     /// PTX newer than the tool.
     PtxNewer { version: PtxVersion, known: PtxVersion, release: CudaRelease },
     /// The target needs newer PTX than the tool knows.
@@ -80,6 +82,7 @@ impl Unsupported {
             Unsupported::PartialLto => {
                 format!("there is other code beside the LTO-IR, for which {backend} loses functions that it calls")
             }
+            Unsupported::Relocatable => format!("--dlink -r leaves relocatable code, which {backend} does not make"),
             Unsupported::PtxNewer { version, known, release } => {
                 format!("PTX {version} is newer than {}, which knows {known}", tool(release))
             }
@@ -118,6 +121,9 @@ impl Unsupported {
             }
             (Unsupported::PartialLto, _) => {
                 "name a toolkit whose nvlink has NVIDIA's optimizer with --cuda-path=<dir>, or compile all files to LTO-IR or none"
+            }
+            (Unsupported::Relocatable, _) => {
+                "install the whole CUDA toolkit, or name its nvlink with --nvlink-path=<file>, and leave out --offload-backend"
             }
             (Unsupported::TargetNewer { .. }, Backend::Driver) => {
                 "update the driver, or choose another --offload-backend"

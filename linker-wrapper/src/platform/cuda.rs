@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use llvm_passes::bitcode;
-use llvm_passes::registration::{self, ClangUnits, CudaUnits, Registration};
+use llvm_passes::registration::{self, ClangUnits, CudaPrelinked, CudaUnits, Registration};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::fatbin::FatbinWriter;
 use offload_bundle::host_object::{self, FileKind};
@@ -34,6 +34,7 @@ use crate::plan::image_policy::{self, ImageEntries};
 use crate::plan::link_context::{LinkContext, Request};
 use crate::platform::error::Error;
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
+use crate::platform::relocatable_link;
 use crate::profile::span;
 use crate::sys::cache;
 use crate::sys::mapped_file::Mapped;
@@ -89,6 +90,8 @@ struct CudaLink<'a> {
     has_units: bool,
     /// Whether units of clang are linked.
     has_clang: bool,
+    /// The id of the result, if it is relocatable.
+    prelinked_id: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -97,7 +100,8 @@ impl<'a> CudaLink<'a> {
         let Request { options, device, .. } = setup.request;
         let (targets, mut warnings) = setup.line_code.add_to(group(&setup.images)?, &device.roots)?;
         let units = rdc_targets::units(&setup.images);
-        let (targets, left_out) = rdc_targets::add_to(targets, &units, &options.sass_policy, device.lto)?;
+        let linked = rdc_targets::with_code(&units)?;
+        let (targets, left_out) = rdc_targets::add_to(targets, &linked, &options.sass_policy, device.lto)?;
         warnings.extend(left_out);
         warnings.extend(device.unknown.iter().map(|word| format!("{word} has no effect on this device link")));
         let flags = match options.ptx_policy {
@@ -114,6 +118,10 @@ impl<'a> CudaLink<'a> {
         if sass.is_empty() && ptx.is_empty() && !has_own_ptx {
             return Err(Error::EmptyImage.into());
         }
+        if device.relocatable {
+            relocatable_link::require(setup, &sass, &ptx)?;
+        }
+        let prelinked_id = device.relocatable.then(|| relocatable_link::id(units.iter().map(|(_, rdc)| rdc.id)));
         let registered = || units.iter().filter(|(_, rdc)| rdc.is_registered);
         let ids = registered().map(|(_, rdc)| rdc.id.to_owned()).collect();
         let fatbins = registered().map(|(found, _)| found.image.image).collect();
@@ -126,6 +134,7 @@ impl<'a> CudaLink<'a> {
             fatbins,
             has_units,
             has_clang,
+            prelinked_id,
             warnings,
         })
     }
@@ -225,6 +234,9 @@ impl Products for CudaProducts<'_> {
         } = self.plan;
         let linked = Linked { targets, sass, ptx, flags, choices: &self.choices, prelinked: fatbins };
         let mut parts = Parts::of_targets(&self.linked);
+        if let Some(id) = &self.plan.prelinked_id {
+            return bundle(&parts, linked, context, Box::new(CudaPrelinked { id }));
+        }
         if !has_units {
             return bundle(&parts, linked, context, Box::new(registration::Cuda));
         }
@@ -269,11 +281,12 @@ fn bundle<'p>(
     registration: Box<dyn Registration + 'p>,
 ) -> Result<Bundle<'p>, Errors> {
     let _bundling = span::traced("Bundle linked output", || "cuda".to_owned());
-    let Request { program, options, output, .. } = context.request;
+    let Request { program, options, device, output, .. } = context.request;
     let fatbin = fatbin_of(parts, context)?;
-    let checked = fatbin::check(&fatbin, program)?;
-    let report = options.report.is_some();
-    let report = report.then(|| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
+    // No driver loads relocatable code.
+    let checked = (!device.relocatable).then(|| fatbin::check(&fatbin, program)).transpose()?;
+    let checked = checked.filter(|_| options.report.is_some());
+    let report = checked.map(|checked| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
     Ok(Bundle {
         image: Box::new(fatbin),
         registration,

@@ -37,6 +37,12 @@ pub enum Error {
     #[error("--offload-sass=none without PTX leaves the image empty; add --offload-ptx=")]
     EmptyImage,
     #[error(
+        "--dlink -r links objects of nvcc, and {file} is none; leave it to the link of the program, or link the objects with ld -r"
+    )]
+    RelocatableOther { file: String },
+    #[error("--dlink -r leaves relocatable machine code, and no PTX; leave out {option}, the objects keep their PTX")]
+    RelocatablePtx { option: &'static str },
+    #[error(
         "{name}: the device image names the target '{target}', which is not a GPU target such as sm_90; compile with \
          --offload-arch="
     )]

@@ -13,6 +13,7 @@ pub mod hip;
 pub mod interface;
 pub mod openmp_host;
 pub mod override_image;
+pub mod relocatable_link;
 
 use crate::diag::error::Errors;
 use crate::host::embedded_images::FoundImage;

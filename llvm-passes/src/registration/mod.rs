@@ -34,7 +34,7 @@ use crate::session::Session;
 use crate::structors;
 use crate::{CodegenError, IrError, LlvmError, Stage};
 
-pub use cuda::{ClangUnits, Cuda, CudaUnits};
+pub use cuda::{ClangUnits, Cuda, CudaPrelinked, CudaUnits};
 pub use hip::Hip;
 pub use openmp::OpenMp;
 

@@ -26,7 +26,8 @@ pub use entries::{HostEntry, offload_entries, registration_symbol};
 pub use host_references::{HostReferences, host_references};
 pub use kernel_stubs::{StubAlias, stub_aliases};
 pub use rdc_objects::{
-    CLANG_ID_PREFIX, REGISTER_PREFIX, RdcObject, RdcRegistration, WRAPPER_PREFIX, rdc_objects, registered_id,
+    CLANG_ID_PREFIX, PRELINKED_MARK, REGISTER_PREFIX, RdcObject, RdcRegistration, WRAPPER_PREFIX, rdc_objects,
+    registered_id,
 };
 pub use rdc_writer::{REFERENCE_SECTIONS, ReferenceLists, write_rdc_object};
 pub use symbols::{HostSymbol, host_symbols};

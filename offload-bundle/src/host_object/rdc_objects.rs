@@ -25,6 +25,10 @@ pub const REGISTER_PREFIX: &str = "__cudaRegisterLinkedBinary";
 /// `clang` stands where nvcc has the name of the source file, behind its length.
 pub const CLANG_ID_PREFIX: &str = "_0_5_clang";
 
+/// A pointer that the result of a relocatable device link (`nvcc -dlink -r`) defines, weakly, to its record (`crt/prelink.stub` of CUDA
+/// 13.0). Such a result is like a unit: its code is that of other units, which are in the same object then, behind it.
+pub const PRELINKED_MARK: &str = "__nv__fatDeviceText_dummy";
+
 const FATBINS: &str = "__nv_relfatbin";
 const WRAPPERS: &str = ".nvFatBinSegment";
 /// Where a wrapper record has the pointer to its fatbin.
@@ -41,6 +45,8 @@ pub struct RdcObject<'a> {
     pub offset: u64,
     /// Who registers it.
     pub registration: RdcRegistration,
+    /// Whether it is the result of a relocatable device link.
+    pub is_prelinked: bool,
 }
 
 /// Whether a file has the function that registers a unit.
@@ -89,6 +95,7 @@ pub fn rdc_objects(elf: &[u8]) -> Result<Vec<RdcObject<'_>>, FormatError> {
     let symbols = Symbols::of(&file)?;
     symbols.reject_lost(&headers)?;
     let targets = wrapper_targets(&file);
+    let prelinked = symbols.mark.and_then(|mark| target_at(&file, mark));
     let mut objects = Vec::with_capacity(symbols.wrappers.len());
     for wrapper in &symbols.wrappers {
         let missing = || {
@@ -101,7 +108,9 @@ pub fn rdc_objects(elf: &[u8]) -> Result<Vec<RdcObject<'_>>, FormatError> {
         let data = section.data(elf).map_err(|e| e.within(FATBINS))?;
         let fatbin = fatbin::container_at(data, at).map_err(|e| e.shifted(section.offset).within(FATBINS))?;
         let registration = symbols.registration(wrapper.id);
-        objects.push(RdcObject { id: wrapper.id, fatbin, offset: section.offset.saturating_add(at), registration });
+        let is_prelinked = prelinked == Some((wrapper.section, wrapper.address));
+        let offset = section.offset.saturating_add(at);
+        objects.push(RdcObject { id: wrapper.id, fatbin, offset, registration, is_prelinked });
     }
     objects.sort_by_key(|object| object.offset);
     reject_unowned(elf, &carriers, &objects)?;
@@ -120,11 +129,13 @@ struct Symbols<'a> {
     wrappers: Vec<Wrapper<'a>>,
     defined: HashSet<&'a str>,
     undefined: Vec<&'a str>,
+    /// Where [`PRELINKED_MARK`] is.
+    mark: Option<(SectionIndex, u64)>,
 }
 
 impl<'a> Symbols<'a> {
     fn of(file: &File<'a>) -> Result<Self, FormatError> {
-        let mut found = Symbols { wrappers: Vec::new(), defined: HashSet::new(), undefined: Vec::new() };
+        let mut found = Symbols { wrappers: Vec::new(), defined: HashSet::new(), undefined: Vec::new(), mark: None };
         for symbol in file.symbols() {
             let name = symbol.name_bytes().map_err(|e| FormatError::parser(0, "damaged symbol table", e))?;
             if let Some(id) = registered_id(name) {
@@ -138,6 +149,8 @@ impl<'a> Symbols<'a> {
             {
                 let id = utf8(&name[WRAPPER_PREFIX.len()..], 0, "the name of a fatbin's record")?;
                 found.wrappers.push(Wrapper { id, section, address: symbol.address() });
+            } else if name == PRELINKED_MARK.as_bytes() {
+                found.mark = symbol.section_index().map(|section| (section, symbol.address()));
             }
         }
         Ok(found)
@@ -177,6 +190,12 @@ fn wrapper_targets(file: &File<'_>) -> HashMap<(SectionIndex, u64), (SectionInde
         }
     }
     targets
+}
+
+/// Section and offset that the pointer at a place leads to.
+fn target_at(file: &File<'_>, (section, address): (SectionIndex, u64)) -> Option<(SectionIndex, u64)> {
+    let mut relocations = file.section_by_index(section).ok()?.relocations();
+    relocations.find_map(|(offset, relocation)| (offset == address).then(|| target(file, &relocation))).flatten()
 }
 
 fn target(file: &File<'_>, relocation: &Relocation) -> Option<(SectionIndex, u64)> {

@@ -306,8 +306,11 @@ impl KnownTools {
 
 /// Prints every option that the code depends on.
 fn options_text(options: &DeviceOptions) -> String {
-    let DeviceOptions { level, ptxas_level, debug, lto, ptxas_arguments, nvlink_arguments, llvm_options, .. } = options;
-    format!("{level:?} {ptxas_level} {debug} {lto:?} {ptxas_arguments:?} {nvlink_arguments:?} {llvm_options:?}")
+    let DeviceOptions { level, ptxas_level, debug, lto, relocatable, .. } = options;
+    let DeviceOptions { ptxas_arguments, nvlink_arguments, llvm_options, .. } = options;
+    format!(
+        "{level:?} {ptxas_level} {debug} {lto:?} {relocatable} {ptxas_arguments:?} {nvlink_arguments:?} {llvm_options:?}"
+    )
 }
 
 /// All fields of a partition's key.

@@ -2,6 +2,7 @@
 //! variables, as LLVM 22's linker wrapper lays them out (names, sections, priorities, calls).
 
 mod entries;
+mod prelinked;
 mod units;
 
 use std::ops::Deref;
@@ -13,6 +14,7 @@ use inkwell::values::{FunctionValue, GlobalValue, PointerValue, StructValue};
 use super::common::{RegistrationModule, Runtime};
 use super::{Registration, Slot};
 
+pub use prelinked::CudaPrelinked;
 pub use units::{ClangUnits, CudaUnits};
 
 /// Where the CUDA tools look for a fatbin in a host file.

@@ -28,7 +28,7 @@ use crate::sys;
 const PTX_SLOT: Slot = Slot { section: "__nv_relfatbin", symbol: ".cuda.linked_ptx" };
 
 /// Where the ids of units are recorded: those of objects, and behind `def ` those that a device link registers.
-const MODULE_IDS: &str = "__nv_module_id";
+pub(super) const MODULE_IDS: &str = "__nv_module_id";
 
 const POINTER_SIZE: u64 = 8;
 /// Where a wrapper has the pointer to its fatbin.

@@ -1,10 +1,7 @@
 """Compares two code objects: sections, symbols, notes, kernel descriptors and instructions."""
-import subprocess
 import sys
 
-
-def output(*words):
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()
+from code_object import output
 
 
 def without_numbers(lines):
@@ -25,8 +22,13 @@ def views(file):
     yield "instructions", disassembled(file)
 
 
-theirs, ours = sys.argv[1:]
-for (name, one), (_, other) in zip(views(theirs), views(ours)):
-    print(name, "equal" if one == other else "differ")
-    for line in set(one) ^ set(other) if one != other else []:
-        print("  ", "theirs" if line in one else "ours", line)
+def main():
+    theirs, ours = sys.argv[1:]
+    for (name, one), (_, other) in zip(views(theirs), views(ours)):
+        print(name, "equal" if one == other else "differ")
+        for line in set(one) ^ set(other) if one != other else []:
+            print("  ", "theirs" if line in one else "ours", line)
+
+
+if __name__ == "__main__":
+    main()

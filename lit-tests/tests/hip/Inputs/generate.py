@@ -31,8 +31,10 @@ for number in range(functions):
     if dice.random() < 0.5:
         body.append(f"  y ^= unrolled<{dice.choice([4, 12, 30, 60])}>(y);")
     if shared_behind_calls and number not in listed and dice.random() < 0.4:
-        file.append(f"__shared__ int lds{number}[{dice.randint(1, 300)}];")
-        body.append(f"  lds{number}[y & 0] += y; y = lds{number}[0];")
+        size = dice.randint(1, 300)
+        file.append(f"__shared__ int lds{number}[{size}];")
+        # The last element has a constant address, which the checker compares with the size.
+        body.append(f"  lds{number}[y % {size}u] += y; lds{number}[{size - 1}] += 1; y = lds{number}[0];")
     if dice.random() < 0.3:
         body.append(f"  volatile int stack[{dice.randint(2, 40)}]; stack[y & 1] = y; y = stack[0];")
     if dice.random() < 0.3:
@@ -48,7 +50,8 @@ for number in range(kernels):
     bounds = f"__attribute__((amdgpu_flat_work_group_size(1, {dice.choice([64, 256, 1024])}))) " if dice.random() < 0.4 else ""
     body = [f"  int y = values[{number}];"]
     if dice.random() < 0.5:
-        body.append(f"  __shared__ int tile[{dice.randint(1, 500)}]; tile[y & 0] = y; y += tile[0];")
+        size = dice.randint(1, 500)
+        body.append(f"  __shared__ int tile[{size}]; tile[y % {size}u] = y; tile[{size - 1}] += 1; y += tile[0];")
     if dice.random() < 0.3:
         file.append(f"__constant__ int table{number}[4] = {{1, 2, 3, {number}}};")
         body.append(f"  y += table{number}[y & 3];")

@@ -1,10 +1,11 @@
 //! Compares two files image by image, for `offload-bundle diff`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 
 use serde::Serialize;
 
+use crate::amdgpu;
 use crate::cubin::{self, Cubin, SymbolKind};
 use crate::error::FileError;
 use crate::fatbin::FatbinEntry;
@@ -68,14 +69,15 @@ pub struct Change {
     pub right: Option<Row>,
     /// What differs, if both have it.
     pub fields: Vec<Field>,
-    /// Of cubins that differ: the functions that do.
+    /// Of cubins and code objects that differ: the functions that do.
     pub functions: Vec<Function>,
 }
 
 /// A property in which two images of the same kind and target differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// `name`, `version`, `compression`, `stored size`, `options`, `flags`, `size` or `contents`.
+    /// `name`, `version`, `compression`, `stored size`, `options`, `flags`, `size` or `contents`; of a kernel `registers`, `stack`, `shared` and so
+    /// on.
     pub name: &'static str,
     /// In the first file; empty for contents.
     pub left: String,
@@ -83,13 +85,15 @@ pub struct Field {
     pub right: String,
 }
 
-/// A function of a cubin that is not the same in both.
+/// A function of a cubin or code object that is not the same in both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Function {
     /// Mangled.
     pub name: String,
     /// `removed`, `added` or `changed`.
     pub change: &'static str,
+    /// Of a kernel in two code objects for AMD's GPUs: what it takes more or less of. Empty if only its machine code differs.
+    pub fields: Vec<Field>,
 }
 
 /// The key by which an image is found in the other file; the last field tells images apart that are otherwise equal.
@@ -198,29 +202,49 @@ fn field(name: &'static str, left: String, right: String) -> Option<Field> {
     (left != right).then_some(Field { name, left, right })
 }
 
-/// The functions of two cubins that differ, by name.
+/// The functions of two cubins or code objects that differ, by name.
 fn functions(left: &[u8], right: &[u8]) -> Vec<Function> {
-    let (Ok(left), Ok(right)) = (cubin::parse(left), cubin::parse(right)) else {
+    if let (Ok(left), Ok(right)) = (cubin::parse(left), cubin::parse(right)) {
+        return changed(&code(&left), &code(&right), |_| Vec::new());
+    }
+    let (Ok(left), Ok(right)) = (amdgpu::Code::parse(left), amdgpu::Code::parse(right)) else {
         return Vec::new();
     };
-    let (ours, theirs) = (code(&left), code(&right));
-    let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
-    let function = |name: &&String| {
-        let change = match (ours.get(*name), theirs.get(*name)) {
-            (Some(a), Some(b)) if a == b => return None,
+    let (ours, theirs) = (left.resources().unwrap_or_default(), right.resources().unwrap_or_default());
+    let resources = |name: &str| match (ours.get(name), theirs.get(name)) {
+        (Some(ours), Some(theirs)) => {
+            let pairs = ours.iter().zip(theirs);
+            pairs.filter_map(|((name, one), (_, two))| field(name, one.to_string(), two.to_string())).collect()
+        }
+        _ => Vec::new(),
+    };
+    changed(&left.functions(), &right.functions(), resources)
+}
+
+/// Compares functions by their code, and by what else `fields` finds to differ.
+fn changed<C: PartialEq>(
+    ours: &BTreeMap<&str, C>,
+    theirs: &BTreeMap<&str, C>,
+    fields: impl Fn(&str) -> Vec<Field>,
+) -> Vec<Function> {
+    let names: BTreeSet<&str> = ours.keys().chain(theirs.keys()).copied().collect();
+    let function = |name: &&str| {
+        let fields = fields(name);
+        let change = match (ours.get(name), theirs.get(name)) {
+            (Some(a), Some(b)) if a == b && fields.is_empty() => return None,
             (Some(_), Some(_)) => "changed",
             (Some(_), None) => "removed",
             _ => "added",
         };
-        Some(Function { name: (*name).clone(), change })
+        Some(Function { name: (*name).to_owned(), change, fields })
     };
     names.iter().filter_map(function).collect()
 }
 
-fn code<'a>(cubin: &Cubin<'a>) -> HashMap<String, Option<&'a [u8]>> {
+fn code<'c, 'a>(cubin: &'c Cubin<'a>) -> BTreeMap<&'c str, Option<&'a [u8]>> {
     let is_code = |kind| matches!(kind, SymbolKind::Kernel | SymbolKind::Function);
     let functions = cubin.symbols().iter().filter(|symbol| symbol.defined && is_code(symbol.kind));
-    functions.map(|symbol| (symbol.name.clone(), cubin.section(&format!(".text.{}", symbol.name)))).collect()
+    functions.map(|symbol| (symbol.name.as_str(), cubin.section(&format!(".text.{}", symbol.name)))).collect()
 }
 
 fn line(change: &Change) -> String {
@@ -228,16 +252,24 @@ fn line(change: &Change) -> String {
         (Some(left), None) => format!("- {}\n", name(left)),
         (None, Some(right)) => format!("+ {}\n", name(right)),
         (Some(row), Some(_)) => {
-            let field = |field: &Field| match field.name {
-                "contents" => "contents differ".to_owned(),
-                name => format!("{name} {} -> {}", printable::name(&field.left), printable::name(&field.right)),
+            let fields = change.fields.iter().map(words);
+            let function = |function: &Function| {
+                let fields: Vec<String> = function.fields.iter().map(words).collect();
+                let fields = if fields.is_empty() { String::new() } else { format!(" ({})", fields.join(", ")) };
+                format!("{} {}{fields}", printable::name(&function.name), function.change)
             };
-            let fields = change.fields.iter().map(field);
-            let function = |function: &Function| format!("{} {}", printable::name(&function.name), function.change);
             let functions = change.functions.iter().map(function);
             format!("! {}: {}\n", name(row), fields.chain(functions).collect::<Vec<_>>().join(", "))
         }
         (None, None) => String::new(),
+    }
+}
+
+/// `size 3432 -> 3560`.
+fn words(field: &Field) -> String {
+    match field.name {
+        "contents" => "contents differ".to_owned(),
+        name => format!("{name} {} -> {}", printable::name(&field.left), printable::name(&field.right)),
     }
 }
 
@@ -273,6 +305,22 @@ mod tests {
         assert_eq!(difference.images.len(), 3);
         assert!(difference.text().starts_with("! cubin sm_90: compression none -> zstd, "), "{}", difference.text());
         assert!(Difference::new(&plain, &packed, true).equal);
+    }
+
+    #[test]
+    fn kernels_of_code_objects() {
+        let bundle = |vgprs, code: &[u8]| {
+            let code = samples::amd_code(vgprs, code);
+            read(&crate::hip_bundle::write(&[("hip-amdgcn-amd-amdhsa--gfx90a", &code)], 256))
+        };
+        let text = |one: &[ComparedImage], two: &[ComparedImage]| Difference::new(one, two, false).text();
+        let one = bundle(8, &[7; 32]);
+        assert_eq!(
+            text(&one, &bundle(12, &[7; 32])),
+            "! object gfx90a: contents differ, first changed (registers 8 -> 12)\n"
+        );
+        assert_eq!(text(&one, &bundle(8, &[8; 32])), "! object gfx90a: contents differ, first changed\n");
+        assert_eq!(text(&one, &one), "");
     }
 
     #[test]

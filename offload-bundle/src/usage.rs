@@ -51,8 +51,14 @@ pub struct FunctionUsage {
     pub name: String,
     /// Whether the host can launch it.
     pub kernel: bool,
-    /// Registers of each thread.
+    /// Registers of each thread: vector registers with accumulation registers of AMD's GPUs.
     pub registers: Option<u32>,
+    /// Accumulation registers of AMD's GPUs among them.
+    pub accumulation_registers: Option<u32>,
+    /// Registers of each wave of AMD's GPUs.
+    pub scalar_registers: Option<u32>,
+    /// Threads of a wave of AMD's GPUs: 32 or 64.
+    pub lanes: Option<u32>,
     /// Bytes that each thread spills to local memory.
     pub spill_stores: Option<u64>,
     /// Bytes that each thread reloads.
@@ -173,6 +179,9 @@ impl FunctionUsage {
             name: function.name.clone(),
             kernel: function.is_kernel,
             registers: function.registers,
+            accumulation_registers: None,
+            scalar_registers: None,
+            lanes: None,
             spill_stores: function.spills.map(|spills| spills.store_bytes),
             spill_loads: function.spills.map(|spills| spills.load_bytes),
             stack: function.stack,
@@ -200,11 +209,16 @@ impl FunctionUsage {
         if kernel.metadata.dynamic_stack {
             notes.push("dynamic stack".to_owned());
         }
+        notes.extend(of_descriptor(kernel));
         Self {
             name: name.clone(),
             kernel: true,
             registers: Some(*total_vgprs),
-            spill_stores: None,
+            accumulation_registers: Some(registers.agprs),
+            scalar_registers: Some(registers.sgprs),
+            lanes: Some(*wavefront),
+            // Each lane stores 4 bytes of a register.
+            spill_stores: Some(u64::from(vectors) * 4),
             spill_loads: None,
             stack: Some(kernel.metadata.private_segment),
             shared: kernel.metadata.group_segment.into(),
@@ -220,6 +234,21 @@ impl FunctionUsage {
     fn spilled(&self) -> u64 {
         self.spill_stores.unwrap_or(0).saturating_add(self.spill_loads.unwrap_or(0))
     }
+}
+
+/// What the descriptor of a kernel says, which the GPU follows, if the metadata says otherwise.
+fn of_descriptor(kernel: &amdgpu::Kernel) -> Option<String> {
+    let amdgpu::Kernel { metadata, descriptor, .. } = kernel;
+    let lanes = if descriptor.is_wave32() { 32 } else { 64 };
+    let differing = [
+        (descriptor.group_segment != metadata.group_segment)
+            .then(|| format!("{} bytes of shared memory", descriptor.group_segment)),
+        (descriptor.private_segment != metadata.private_segment)
+            .then(|| format!("{} bytes of stack", descriptor.private_segment)),
+        (lanes != metadata.wavefront).then(|| format!("{lanes} lanes")),
+    ];
+    let differing: Vec<String> = differing.into_iter().flatten().collect();
+    (!differing.is_empty()).then(|| format!("descriptor: {}", differing.join(", ")))
 }
 
 /// What a reader should see first.
@@ -357,6 +386,8 @@ fn cells(function: &FunctionUsage, code: u64, shown: &impl Fn(&str) -> String) -
         number(function.registers),
         match (function.spill_stores, function.spill_loads) {
             (None, None) => "0".to_owned(),
+            // AMD's metadata does not count loads.
+            (Some(stores), None) => stores.to_string(),
             (stores, loads) => format!("{}+{}", stores.unwrap_or(0), loads.unwrap_or(0)),
         },
         number(function.stack),

@@ -139,6 +139,14 @@ impl<'d> Code<'d> {
         sections.filter_map(|section| Some((section.name().ok()?, section.file_range()?.1))).collect()
     }
 
+    pub(super) fn elf(&self) -> &ElfFile64<'d, LittleEndian> {
+        &self.elf
+    }
+
+    pub(super) fn data(&self) -> &'d [u8] {
+        self.data
+    }
+
     /// How the GPU counts registers.
     pub fn register_file(&self) -> Option<RegisterFile> {
         RegisterFile::of(self.processor.as_deref()?)

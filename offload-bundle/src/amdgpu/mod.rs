@@ -2,6 +2,7 @@
 
 mod code;
 mod descriptor;
+mod functions;
 mod gpus;
 mod machine;
 mod metadata;
@@ -9,6 +10,7 @@ mod target_id;
 
 pub use code::{Code, Kernel, PartObject, ResourceSymbols, metadata_object};
 pub use descriptor::{Descriptor, RegisterFile, Registers};
+pub use functions::Resources;
 pub use gpus::{Fit, GPUS, Gpu, Misfit, SPIRV_PROCESSOR};
 pub use machine::{CodeHeader, EM_AMDGPU, header, is_code};
 pub use metadata::{KernelMetadata, Metadata};

@@ -155,10 +155,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--only", default="", help="units whose names contain this")
+    parser.add_argument("--without", action="append", default=[], help="no units whose names contain this")
     arguments = parser.parse_args()
     tools = Tools(arguments)
     root = arguments.sources.resolve()
-    sources = sorted(path for path in root.glob("*.cu") if arguments.only in path.name)
+    sources = sorted(path for path in root.glob("*.cu") if arguments.only in path.name
+                     and not any(word in path.name for word in arguments.without))
     changed = next((root / "changed").glob("*.cu"))
     print(f"{len(sources)} units, {arguments.jobs} cores", flush=True)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:

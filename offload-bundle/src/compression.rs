@@ -1,8 +1,10 @@
 //! Compresses payloads as the containers do, and decompresses them without trusting recorded sizes.
 
 use std::io::Read;
+use std::num::NonZero;
 
 use miniz_oxide::inflate::TINFLStatus;
+use zstd::zstd_safe::CParameter;
 
 /// The four bytes that a Zstandard frame starts with.
 pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -67,9 +69,27 @@ pub(crate) fn zstd(data: &[u8], level: i32) -> Result<Vec<u8>, CompressionError>
 pub(crate) fn zstd_long(data: &[u8], level: i32) -> Result<Vec<u8>, CompressionError> {
     let failed = |e: std::io::Error| CompressionError::Compressor(e.to_string());
     let mut compressor = zstd::bulk::Compressor::new(level).map_err(failed)?;
-    let long = zstd::zstd_safe::CParameter::EnableLongDistanceMatching(true);
+    let long = CParameter::EnableLongDistanceMatching(true);
     compressor.set_parameter(long).map_err(failed)?;
     compressor.compress(data).map_err(failed)
+}
+
+/// The least size in bytes of a piece that a thread compresses.
+const PIECE: usize = 1 << 20;
+/// The largest number of pieces.
+const PIECES: u32 = 16;
+
+/// Compresses as a Zstandard frame in pieces, by up to `threads` threads. The pieces, and so the bytes, depend on the content alone, not on
+/// the number of threads.
+pub(crate) fn zstd_in_pieces(data: &[u8], level: i32, threads: NonZero<u32>) -> Result<Vec<u8>, CompressionError> {
+    let piece = u32::try_from((data.len() / PIECES as usize).max(PIECE)).unwrap_or(u32::MAX);
+    let compress = || {
+        let mut compressor = zstd::bulk::Compressor::new(level)?;
+        compressor.set_parameter(CParameter::NbWorkers(threads.get().min(PIECES)))?;
+        compressor.set_parameter(CParameter::JobSize(piece))?;
+        compressor.compress(data)
+    };
+    compress().map_err(|e: std::io::Error| CompressionError::Compressor(e.to_string()))
 }
 
 /// The same bytes as [`zstd`], in a smaller buffer: text such as PTX shrinks to a tenth.
@@ -212,6 +232,23 @@ fn inflate(stored: &[u8], size: u64) -> Result<Vec<u8>, CompressionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_of_threads_does_not_change_the_bytes() {
+        let mut state = 1_u32;
+        let mut noise = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 28) as u8
+        };
+        let data: Vec<u8> = (0..5 << 20).map(|_| noise()).collect();
+        let by = |threads| zstd_in_pieces(&data, 1, NonZero::new(threads).unwrap()).unwrap();
+        let packed = by(1);
+        assert_eq!(decompress(Method::Zstd, &packed, data.len() as u64).unwrap(), data);
+        for threads in [2, 16, u32::MAX] {
+            assert!(by(threads) == packed, "{threads} threads");
+        }
+        assert_eq!(zstd_in_pieces(b"short", 5, NonZero::<u32>::MIN), zstd(b"short", 5));
+    }
 
     #[test]
     fn the_start_of_every_form() {

@@ -300,7 +300,7 @@ fn bundle<'p>(
 fn fatbin_of<'p>(parts: &Parts<'p>, context: &LinkContext<'_>) -> Result<FatbinWriter<'p>, Errors> {
     let Request { options, device, .. } = context.request;
     let ptx_options = device.ptxas_arguments.join(" ");
-    parts.bundle(compression::options(options.compress, device.debug), &ptx_options)
+    parts.bundle(compression::options(options.compress, device.debug, context.limit.own_threads()), &ptx_options)
 }
 
 /// Groups the images by target.

@@ -58,6 +58,11 @@ impl Limit {
         self.workers
     }
 
+    /// Number of threads that can run without a token of the jobserver.
+    pub fn own_threads(&self) -> usize {
+        if self.server.is_some() { 1 } else { self.workers }
+    }
+
     /// Slots for the workers of one queue of jobs.
     pub fn slots(&self) -> Slots<'_> {
         let server = self.server.as_ref();

@@ -1,6 +1,7 @@
 //! Encodes one entry: its header with name and options, and its stored payload.
 
 use std::borrow::Cow;
+use std::num::NonZero;
 
 use super::{Compression, ENTRY_HEADER_SIZE, EntryKind, flag, ptx_squeeze};
 use crate::FormatError;
@@ -97,6 +98,8 @@ pub(super) enum Store {
     Plain,
     /// As a Zstandard frame of this level.
     Zstd(i32),
+    /// As a Zstandard frame of this level, in pieces by up to that many threads.
+    ZstdInPieces(i32, NonZero<u32>),
     /// As an LZ4 block.
     Lz4,
 }
@@ -137,6 +140,10 @@ pub(super) fn encode<'a>(
             let compress =
                 if description.kind == EntryKind::Ptx { compression::zstd_of_text } else { compression::zstd };
             Some((compress(&payload, level).map_err(EncodeError::Compression)?, flag::ZSTD))
+        }
+        Store::ZstdInPieces(level, threads) => {
+            let packed = compression::zstd_in_pieces(&payload, level, threads).map_err(EncodeError::Compression)?;
+            Some((packed, flag::ZSTD))
         }
         Store::Lz4 => Some((compression::lz4(&payload), flag::LZ4)),
     };

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::num::NonZero;
 
 use super::encode::{self, Description, Store, WrittenEntry, encode, ltoir_version, ptx_version};
 use super::{EntryKind, FILE_HEADER_SIZE, FatbinEntry, file_header, flag, read};
@@ -59,6 +60,9 @@ pub struct Options {
     pub level: i32,
     /// LZ4 instead of Zstandard, as in the mode `speed`: drivers before 550 read no Zstandard.
     pub lz4: bool,
+    /// Threads that compress machine code with Zstandard, in pieces. The bytes are the same for every number of threads, but a little more than
+    /// those of `None`, which are `fatbinary`'s.
+    pub threads: Option<NonZero<u32>>,
 }
 
 impl Default for Options {
@@ -70,6 +74,7 @@ impl Default for Options {
             compress: CompressPolicy::Default,
             level: 5,
             lz4: false,
+            threads: None,
         }
     }
 }
@@ -208,10 +213,14 @@ impl<'a> FatbinWriter<'a> {
 
     fn push(&mut self, description: Description, payload: Cow<'a, [u8]>, compressed: bool) -> Result<(), FormatError> {
         let description = Description { flags: description.flags | self.common_flags(), ..description };
-        let store = match (compressed, self.options.lz4) {
-            (false, _) => Store::Plain,
-            (true, false) => Store::Zstd(self.options.level),
-            (true, true) => Store::Lz4,
+        let Options { lz4, level, threads, .. } = self.options;
+        // PTX shrinks to a tenth in one pass, and its bytes stay those of `fatbinary`.
+        let threads = threads.filter(|_| description.kind != EntryKind::Ptx);
+        let store = match (compressed, lz4, threads) {
+            (false, ..) => Store::Plain,
+            (true, true, _) => Store::Lz4,
+            (true, false, None) => Store::Zstd(level),
+            (true, false, Some(threads)) => Store::ZstdInPieces(level, threads),
         };
         self.entries.push(encode(&description, payload, store)?);
         Ok(())

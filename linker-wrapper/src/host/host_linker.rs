@@ -21,7 +21,7 @@ const LINKERS: [&str; 3] = ["ld.lld", "mold", "ld"];
 /// by, else the first of [`LINKERS`]. Programs that have led to this link are skipped, this one included.
 ///
 /// # Errors
-/// No linker was found, or the named one does not exist.
+/// No linker was found, or the named one does not exist and this is no dry run.
 pub fn find(options: &Options, program: &str) -> Result<PathBuf, Errors> {
     let started = Started::read();
     let named = [
@@ -34,6 +34,8 @@ pub fn find(options: &Options, program: &str) -> Result<PathBuf, Errors> {
             // clang -fuse-ld=fatlink names fatlink as the linker of its own wrapper.
             Some(path) if started.contains(&path) => {}
             Some(path) => return Ok(path),
+            // It is shown, and not started.
+            None if options.dry_run => return Ok(PathBuf::from(name)),
             None => {
                 let name = Path::new(&name).display().to_string();
                 return Err(Error::NamedLinker { name, named_by }.into());

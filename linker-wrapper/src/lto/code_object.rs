@@ -110,9 +110,9 @@ impl AmdImages<'_> {
         let output = context.temp_files.file(&format!("{stem}.img"));
         let mode = context.request.mode;
         let bytes = if self.options.spirv_backend {
-            llvm_programs::compile_spirv(&llvm_tools::clang()?, triple, input, &output, mode)?
+            llvm_programs::compile_spirv(&llvm_tools::clang(mode)?, triple, input, &output, mode)?
         } else {
-            llvm_programs::translate(&llvm_tools::llvm_spirv()?, &self.name, input, &output, mode)?
+            llvm_programs::translate(&llvm_tools::llvm_spirv(mode)?, &self.name, input, &output, mode)?
         };
         Ok(CodeObject { bytes, warnings: session.take_warnings() })
     }

@@ -26,6 +26,7 @@ use crate::platform::error::Error;
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::profile::span;
 use crate::sys::mapped_file::Mapped;
+use crate::sys::process;
 
 /// The target of images that are finished as SPIR-V, which the runtime compiles.
 const SPIRV: &str = "amdgcnspirv";
@@ -61,7 +62,10 @@ impl Platform for Hip {
         let target =
             target.ok_or_else(|| no_code_object("a relocatable object, or for an unknown processor".into()))?;
         let object = CodeObject { bytes: content.bytes().to_vec(), warnings: Vec::new() };
-        Ok(Box::new(HipProducts { images: vec![(amdgpu::TRIPLE.to_owned(), target.to_string(), object)] }))
+        Ok(Box::new(HipProducts {
+            linked: false,
+            images: vec![(amdgpu::TRIPLE.to_owned(), target.to_string(), object)],
+        }))
     }
 }
 
@@ -191,12 +195,14 @@ impl DeviceLink for HipLink<'_> {
         }
         let images = self.targets.iter().zip(linked);
         let images = images.map(|(target, object)| (target.triple.to_owned(), target.link.name.clone(), object));
-        Ok(Box::new(HipProducts { images: images.collect() }))
+        Ok(Box::new(HipProducts { linked: true, images: images.collect() }))
     }
 }
 
 /// The linked code of all targets: triple, target id and code object of each, in the order of the bundle.
 struct HipProducts {
+    /// Whether this link made them, and not the user.
+    linked: bool,
     images: Vec<(String, String, CodeObject)>,
 }
 
@@ -209,6 +215,9 @@ impl Products for HipProducts {
         entries
             .extend(images.map(|(triple, arch, object)| (image_id(triple, arch, options.llvm_rules), &*object.bytes)));
         let entries: Vec<(&str, &[u8])> = entries.iter().map(|(id, image)| (&**id, *image)).collect();
+        if self.linked {
+            self.show(&entries, context);
+        }
         let bundle = hip_bundle::write(&entries, HIP_ALIGNMENT);
         let bundle = if options.compress_hip { compressed(&bundle, options)? } else { bundle };
         Ok(Bundle {
@@ -218,6 +227,27 @@ impl Products for HipProducts {
             kept_as: Some("hipfb"),
             report: None,
         })
+    }
+}
+
+impl HipProducts {
+    /// Shows the command by which LLVM's own tool bundles.
+    fn show(&self, entries: &[(&str, &[u8])], context: &LinkContext<'_>) {
+        let Request { options, mode, .. } = context.request;
+        let file = |name: &str| context.temp_files.file(name).display().to_string();
+        let mut line = vec!["-type=o".to_owned(), format!("-bundle-align={HIP_ALIGNMENT}")];
+        if options.compress_hip {
+            line.push("-compress".to_owned());
+            line.extend(options.compression_level.map(|level| format!("-compression-level={level}")));
+        }
+        let ids: Vec<&str> = entries.iter().map(|(id, _)| id.trim_end_matches('-')).collect();
+        line.push(format!("-targets={}", ids.join(",")));
+        line.push("-input=/dev/null".to_owned());
+        line.extend(self.images.iter().map(|(_, arch, _)| format!("-input={}", file(&format!("amdgcn.{arch}.img")))));
+        let output =
+            if options.emit_fatbin_only { context.request.output.display().to_string() } else { file("hipfb") };
+        line.push(format!("-output={output}"));
+        process::show_equivalent(mode, "clang-offload-bundler", &line);
     }
 }
 

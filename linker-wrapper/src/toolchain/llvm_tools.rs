@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::values::{NamedParts, Part};
 use crate::diag::error::Errors;
-use crate::sys::process;
+use crate::sys::process::{self, Mode};
 use crate::toolchain::error::Error;
 use crate::toolchain::search::Found;
 
@@ -24,20 +24,25 @@ pub fn lld(named: &NamedParts) -> Result<Found, Errors> {
     find(&["ld.lld", "ld.lld-22"]).ok_or_else(|| Error::NoLld.into())
 }
 
-/// Finds llvm-spirv, the translator from bitcode to SPIR-V.
+/// Finds llvm-spirv, the translator from bitcode to SPIR-V. A dry run, which does not start it, shows the bare name if it is nowhere.
 ///
 /// # Errors
 /// It is nowhere.
-pub fn llvm_spirv() -> Result<PathBuf, Errors> {
-    find(&["llvm-spirv", "llvm-spirv-22"]).map(|found| found.path).ok_or_else(|| Error::NoLlvmSpirv.into())
+pub fn llvm_spirv(mode: Mode) -> Result<PathBuf, Errors> {
+    find(&["llvm-spirv", "llvm-spirv-22"])
+        .map_or_else(|| missing("llvm-spirv", mode, Error::NoLlvmSpirv), |found| Ok(found.path))
 }
 
-/// Finds clang.
+/// Finds clang, as [`llvm_spirv`].
 ///
 /// # Errors
 /// It is nowhere.
-pub fn clang() -> Result<PathBuf, Errors> {
-    find(&["clang", "clang-22"]).map(|found| found.path).ok_or_else(|| Error::NoClang.into())
+pub fn clang(mode: Mode) -> Result<PathBuf, Errors> {
+    find(&["clang", "clang-22"]).map_or_else(|| missing("clang", mode, Error::NoClang), |found| Ok(found.path))
+}
+
+fn missing(name: &str, mode: Mode, error: Error) -> Result<PathBuf, Errors> {
+    if mode.dry { Ok(name.into()) } else { Err(error.into()) }
 }
 
 /// Finds the first of these names. This program may bear the name of a linker itself.

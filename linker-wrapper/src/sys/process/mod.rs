@@ -84,6 +84,20 @@ pub fn show(mode: Mode, program: &Path, arguments: &[OsString]) {
     }
 }
 
+/// Shows a step of this process as the command of LLVM that does the same: a comment in a shell that the output is pasted into.
+pub fn show_equivalent(mode: Mode, program: &str, arguments: &[String]) {
+    if mode.show {
+        let words: String = arguments.iter().map(|word| format!(" {}", word_of_shell(word))).collect();
+        messages::show(format_args!(" # in this process: \"{program}\"{words}"));
+    }
+}
+
+/// A word with quotes if a POSIX shell would take it for something else without them.
+fn word_of_shell(word: &str) -> String {
+    let quoted = quoted(OsStr::new(word));
+    quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).map_or(quoted.clone(), str::to_owned)
+}
+
 /// The command as `-v` shows it: one line, quoted for a POSIX shell.
 pub fn command_line(program: &Path, arguments: &[OsString]) -> String {
     let words = std::iter::once(program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str));

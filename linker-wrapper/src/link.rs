@@ -26,7 +26,7 @@ use crate::host::{coff, dependency_file, embedded_images, fatbin_section, host_l
 use crate::image::report::ImageReport;
 use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::report::{self as plan_report, MemberReport, PlanPrinter, PlanReport};
-use crate::platform::interface::{Bundle, DeviceLink, Products, Setup};
+use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::platform::{self, PLATFORMS, override_image};
 use crate::profile::recorder::Recorder;
 use crate::profile::{self, span, time_trace};
@@ -59,6 +59,11 @@ enum Error {
         "--dlink: the inputs hold device code of {kinds}, and a device link is for one of them; link them one at a time"
     )]
     SeveralToLink { kinds: String },
+    #[error(
+        "--dlink: there is device code in {file}, and no object with host code that could use it; link it with nvlink, or put it \
+         into a fatbin with offload-bundle create"
+    )]
+    OnlyDeviceFiles { file: String },
 }
 
 /// Runs the command line and returns the exit code.
@@ -155,6 +160,9 @@ fn link_inputs(
         lost_images::libraries(inputs).iter().for_each(|text| warn(program, text));
     }
     if images.is_empty() && finished.is_none() && !options.emit_fatbin_only {
+        if let Some(file) = device.inputs.first().filter(|_| options.dlink) {
+            return Err(Error::OnlyDeviceFiles { file: file.to_string() }.into());
+        }
         drop(extraction);
         time_trace::end()?;
         if !handled {
@@ -174,7 +182,8 @@ fn link_inputs(
     threads::start()?;
 
     // Read the device files that the command line names, and select the archive members that belong to the link.
-    let line_targets = PLATFORMS.iter().flat_map(|platform| platform.line_targets(&images)).collect::<BTreeSet<_>>();
+    let targets = |platform: &&dyn Platform| platform.line_targets(&images, options);
+    let line_targets = PLATFORMS.iter().flat_map(targets).collect::<BTreeSet<_>>();
     let line_inputs = if line_targets.is_empty() { &[][..] } else { &device.inputs };
     let line_files = DeviceFiles::open(line_inputs, &device.library_paths)?;
     let line_code = line_files.code_for(line_targets)?;
@@ -203,7 +212,8 @@ fn link_inputs(
 
     // From here on there are temporary files to remove.
     llvm_passes::on_fatal_error(if options.diagnosing { exit_with_fatal_error } else { restart_to_diagnose });
-    let temp_files = TempFiles::new((options.save_temps && !mode.dry).then_some(output))?;
+    let kept = kept_files(options, output).filter(|_| !mode.dry);
+    let temp_files = TempFiles::new(kept.as_deref())?;
     llvm_passes::crash::prepare(program, &temp_files.folder().unwrap_or(Path::new("")).to_string_lossy());
     if !options.diagnosing {
         llvm_passes::crash::remember_line(&std::env::args_os().collect::<Vec<_>>());
@@ -250,6 +260,12 @@ fn link_inputs(
     }
     // There is no program to report on if the host link failed.
     if outcome.code == 0 { report(&request, outcome.report).map(|()| 0) } else { Ok(outcome.code) }
+}
+
+/// What the names of kept intermediate files begin with: the output's path, or its name in the folder of `--save-temps=`.
+fn kept_files(options: &Options, output: &Path) -> Option<PathBuf> {
+    let in_folder = |folder: &PathBuf| folder.join(output.file_name().unwrap_or_default());
+    options.save_temps.then(|| options.temps_folder.as_ref().map_or_else(|| output.to_owned(), in_folder))
 }
 
 /// Lists the selected archive members with device code for the plan.

@@ -1,5 +1,6 @@
 //! The options of the device link, as values alone.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use llvm_passes::pipeline::OptLevel;
@@ -24,6 +25,15 @@ pub enum DeviceInput {
         /// See `File`.
         whole: bool,
     },
+}
+
+impl fmt::Display for DeviceInput {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceInput::File { path, .. } => write!(formatter, "{}", path.display()),
+            DeviceInput::Library { name, .. } => write!(formatter, "-l{name}"),
+        }
+    }
 }
 
 /// The device link's own options.

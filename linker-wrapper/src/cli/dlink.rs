@@ -1,119 +1,38 @@
 //! `--dlink`: the command line of a device link, as `nvcc -dlink` takes it.
 //!
-//! Build systems that make the device link a step of its own, such as CMake, put nvcc's flags on its line: those of the compiler and of
-//! the host linker, too. The flags that concern device code become options of this program, and all others of nvcc's are ignored as
-//! nvcc ignores them in this step. Like nvlink, the step takes every unit of an archive.
+//! Build systems that make the device link a step of its own, such as CMake, put nvcc's options on its line: those of the compiler and of
+//! the host linker, too. Options that concern device code become options of this program, those of other steps are left out as nvcc's device
+//! link leaves them out, and all others are errors. Like nvlink, the step takes every unit of an archive.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
+use offload_bundle::arch::GpuArch;
+
+use crate::cli::device_options::CUDA_TRIPLE;
 use crate::cli::error::Error;
 use crate::cli::flags;
+use crate::cli::nvcc_options::{self, Found, Meaning};
 use crate::diag::error::Errors;
 
 /// The option that begins such a line.
 pub const OPTION: &str = "--dlink";
 
-/// What a flag of nvcc becomes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
-    /// Nothing.
-    Ignored,
-    /// Targets, of which `sm_` and `lto_` ones get machine code.
-    Targets,
-    /// Options of nvlink, separated by commas.
-    Nvlink,
-    /// Options of ptxas, separated by commas.
-    Ptxas,
-    /// One option of ptxas with this value.
-    MaxRegisters,
-    Output,
-    LibraryPath,
-    Library,
-    OptionsFile,
-}
+/// Files of device code without host code, which nvcc takes beside objects.
+const DEVICE_FILES: [&str; 4] = ["cubin", "fatbin", "ltoir", "ptx"];
 
-/// The flags of nvcc with a value, behind `=` or a blank, or behind a single letter at once (nvcc 13.0 `--help`).
-const WITH_VALUE: [(&[&str], Meaning); 12] = [
-    (&["-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code"], Meaning::Targets),
-    (&["-Xnvlink", "--nvlink-options"], Meaning::Nvlink),
-    (&["-Xptxas", "--ptxas-options"], Meaning::Ptxas),
-    (&["-maxrregcount", "--maxrregcount"], Meaning::MaxRegisters),
-    (&["-o", "--output-file"], Meaning::Output),
-    (&["-L", "--library-path"], Meaning::LibraryPath),
-    (&["-l", "--library"], Meaning::Library),
-    (&["-optf", "--options-file"], Meaning::OptionsFile),
-    (
-        &["-Xcompiler", "--compiler-options", "-Xlinker", "--linker-options", "-Xarchive", "--archive-options"],
-        Meaning::Ignored,
-    ),
-    (
-        &["-Xfatbin", "--fatbin-options", "-Xcudafe", "-Xnvvm", "-ccbin", "--compiler-bindir", "-std", "--std"],
-        Meaning::Ignored,
-    ),
-    (
-        &[
-            "-I",
-            "--include-path",
-            "-D",
-            "--define-macro",
-            "-U",
-            "--undefine-macro",
-            "-isystem",
-            "--system-include",
-            "-include",
-        ],
-        Meaning::Ignored,
-    ),
-    (
-        &[
-            "-x",
-            "--x",
-            "-t",
-            "--threads",
-            "-cudart",
-            "--cudart",
-            "-cudadevrt",
-            "--cudadevrt",
-            "-rdc",
-            "--relocatable-device-code",
-            "-m",
-            "--machine",
-            "-arbin",
-            "--archiver-binary",
-            "-diag-suppress",
-            "--diag-suppress",
-            "-odir",
-            "--output-directory",
-            "-MF",
-            "-MT",
-            "-idp",
-            "-ldir",
-            "--libdevice-directory",
-            "-target-dir",
-            "--target-directory",
-            "-Ofc",
-            "--Ofast-compile",
-            "-split-compile",
-            "--split-compile",
-            "-split-compile-extended",
-            "--split-compile-extended",
-        ],
-        Meaning::Ignored,
-    ),
-];
+/// Files that nvcc would compile first.
+const SOURCES: [&str; 8] = ["c", "cc", "cpp", "cu", "cxx", "gpu", "i", "ii"];
 
-/// Flags of nvcc without a value, and the options that they become.
-const FLAGS: [(&[&str], &[&str]); 4] = [
-    (&["-G", "--device-debug"], &["--device-compiler=-g"]),
-    (&["-v", "--verbose"], &["--wrapper-verbose"]),
-    (&["-dryrun", "--dryrun"], &["--dry-run"]),
-    (&["-keep", "--keep"], &["--save-temps"]),
-];
+/// The names that nvcc gives its output if there is no `-o`.
+const OBJECT: &str = "a_dlink.o";
+const FATBIN: &str = "a_dlink.fatbin";
 
 /// Translates the line if it is one of `--dlink`: to options of this program, whose archives are linked whole.
 ///
 /// # Errors
-/// One for each option without its value, options file that cannot be read, and misspelt option of this program.
+/// One for each option that is unknown, cannot be followed or lacks its value, for each options file that cannot be read, and for each
+/// source file.
 pub fn translate(words: &[OsString]) -> Result<Option<Vec<OsString>>, Errors> {
     if !words.iter().any(|word| word == OPTION) {
         return Ok(None);
@@ -126,21 +45,32 @@ pub fn translate(words: &[OsString]) -> Result<Option<Vec<OsString>>, Errors> {
             line.add(word, &mut rest);
         }
     }
-    let Line { mut words, mut targets, lto, errors, .. } = line;
-    targets.sort();
-    targets.dedup();
-    words.extend((!targets.is_empty()).then(|| format!("--offload-sass={}", targets.join(",")).into()));
-    // Like nvcc, without -dlto the step takes machine code or PTX of objects that have LTO-IR, too.
-    words.extend((!lto).then(|| "--device-compiler=-fno-lto".into()));
-    errors.or(Some(words))
+    line.finished().map(Some)
 }
 
+/// What the line says so far.
 #[derive(Default)]
 struct Line {
     words: Vec<OsString>,
-    targets: Vec<String>,
+    targets: Targets,
     /// LTO-IR is linked: `-dlto`, or a target `lto_NN`.
     lto: bool,
+    /// Options of nvlink for link-time optimization.
+    optimizer: Vec<String>,
+    /// `-G`.
+    debug: bool,
+    /// `-dopt`: `-G` leaves the code optimized.
+    optimized: bool,
+    /// The spelling of an option that link-time optimization excludes.
+    excluded: Option<String>,
+    keep: bool,
+    keep_folder: Option<OsString>,
+    output: Option<OsString>,
+    output_folder: PathBuf,
+    fatbin: bool,
+    /// nvcc would pass unknown options on.
+    forwards: bool,
+    unknown: Vec<String>,
     /// The options files that are being read, the innermost last.
     options_files: Vec<OsString>,
     errors: Errors,
@@ -149,49 +79,117 @@ struct Line {
 impl Line {
     fn add(&mut self, word: &OsString, rest: &mut std::slice::Iter<'_, OsString>) {
         let Some(text) = word.to_str().filter(|text| text.starts_with('-') && text.len() > 1) else {
-            self.words.push(word.clone());
+            self.file(word);
             return;
         };
-        if matches!(text, "-dlto" | "--dlink-time-opt") {
-            self.lto = true;
-        } else if matches!(text, "-r" | "--relocatable-link") {
-            self.words.push("-r".into());
-        } else if flags::is_own(word) {
+        if flags::is_own(word) {
             self.words.push(word.clone());
-        } else if let Some((_, options)) = FLAGS.iter().find(|(names, _)| names.contains(&text)) {
-            self.words.extend(options.iter().map(OsString::from));
-        } else if let Some((meaning, joined)) = with_value(text) {
-            match joined.map(OsString::from).or_else(|| rest.next().cloned()) {
-                Some(value) => self.value(meaning, &value),
-                None => self.errors.extend(Error::NoValue { option: text.to_owned() }),
-            }
-        } else if text.starts_with("--offload-") || text.starts_with("--wrapper-") {
-            self.errors.extend(Error::UnknownOption { option: text.to_owned() });
+            return;
         }
-        // Everything else concerns other steps of nvcc, or the host: -O3, -shared, -fPIC, -Wno-deprecated-gpu-targets.
+        match nvcc_options::find(text) {
+            Some(Found::Alone(meaning)) => self.alone(text, meaning),
+            Some(Found::Joined(meaning, value)) => self.value(text, meaning, &value.into()),
+            Some(Found::Separate(meaning)) => match rest.next() {
+                Some(value) => self.value(text, meaning, value),
+                None => self.errors.extend(Error::NoValue { option: text.to_owned() }),
+            },
+            None if text.starts_with("--offload-") || text.starts_with("--wrapper-") => {
+                self.errors.extend(Error::UnknownOption { option: text.to_owned() });
+            }
+            None => self.unknown.push(text.to_owned()),
+        }
     }
 
-    fn value(&mut self, meaning: Meaning, value: &OsString) {
+    fn file(&mut self, file: &OsString) {
+        let ending = Path::new(file).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        if SOURCES.contains(&ending) {
+            self.errors.extend(Error::DlinkSource { file: file.into() });
+        } else if DEVICE_FILES.contains(&ending) {
+            let mut word = OsString::from(format!("--device-linker={CUDA_TRIPLE}="));
+            word.push(file);
+            self.words.push(word);
+        } else {
+            self.words.push(file.clone());
+        }
+    }
+
+    fn alone(&mut self, option: &str, meaning: Meaning) {
+        match meaning {
+            Meaning::Dlto => self.lto = true,
+            Meaning::Relocatable => self.words.push("-r".into()),
+            Meaning::DeviceDebug => self.debug = true,
+            Meaning::WholeProgram => self.excluded = Some(option.to_owned()),
+            Meaning::Fatbin => self.fatbin = true,
+            Meaning::Keep => self.keep = true,
+            Meaning::Forward => self.forwards = true,
+            Meaning::Own(own) => self.words.push(own.into()),
+            Meaning::OwnNvlink(own) => self.nvlink(own),
+            Meaning::Refused(why) => self.refuse(option, why),
+            _ => {}
+        }
+    }
+
+    fn value(&mut self, option: &str, meaning: Meaning, value: &OsString) {
         let text = value.to_string_lossy();
         let pieces = || text.split(',').filter(|piece| !piece.is_empty());
         match meaning {
-            Meaning::Ignored => {}
             Meaning::Targets => {
                 self.lto |= text.contains("lto_");
-                self.targets.extend(targets(&text));
+                self.targets.add(&text).unwrap_or_else(|error| self.errors.extend(error));
             }
-            Meaning::Nvlink => self.words.extend(pieces().map(|piece| format!("--device-linker={piece}").into())),
+            Meaning::Nvlink => pieces().for_each(|piece| self.nvlink(piece)),
             Meaning::Ptxas => pieces().for_each(|piece| self.ptxas(piece)),
+            Meaning::Fatbinary => pieces().for_each(|piece| self.fatbinary(piece)),
             Meaning::MaxRegisters => self.ptxas(&format!("--maxrregcount={text}")),
-            Meaning::Output => self.words.extend(["-o".into(), value.clone()]),
-            Meaning::LibraryPath => self.words.extend(["-L".into(), value.clone()]),
-            Meaning::Library => self.words.extend(["-l".into(), value.clone()]),
-            Meaning::OptionsFile => self.options_file(value),
+            Meaning::Optimizer(name) => self.optimizer.push(format!("{name}={text}")),
+            Meaning::OptimizedDebug => self.optimized = true,
+            Meaning::CompressMode => self.words.push(format!("--offload-compress={text}").into()),
+            Meaning::Output => self.output = Some(value.clone()),
+            Meaning::OutputFolder => self.output_folder = value.into(),
+            Meaning::LibraryPath => pieces().for_each(|piece| self.words.extend(["-L".into(), piece.into()])),
+            Meaning::Library => pieces().for_each(|piece| self.words.extend(["-l".into(), piece.into()])),
+            Meaning::OptionsFile => pieces().for_each(|piece| self.options_file(&piece.into())),
+            // nvcc's meaning of 0 is the default here, and it ignores 1.
+            Meaning::Threads if !matches!(&*text, "0" | "1") => {
+                self.words.push(format!("--wrapper-jobs={text}").into());
+            }
+            Meaning::KeepFolder => self.keep_folder = Some(value.clone()),
+            Meaning::WarningsAsErrors if pieces().any(|piece| piece == "all-warnings") => {
+                self.nvlink("--warning-as-error");
+            }
+            Meaning::HostLinkerScript if text == "gen-lcs" => {
+                self.refuse(option, "writes a linker script and links nothing; leave it out");
+            }
+            Meaning::Refused(why) => self.refuse(option, why),
+            _ => {}
         }
+    }
+
+    fn refuse(&mut self, option: &str, why: &'static str) {
+        self.errors.extend(Error::DlinkRefused { option: option.to_owned(), why });
+    }
+
+    fn nvlink(&mut self, argument: &str) {
+        self.words.push(format!("--device-linker={argument}").into());
     }
 
     fn ptxas(&mut self, argument: &str) {
         self.words.extend(["-Xcuda-ptxas", argument].map(|word| format!("--device-compiler={word}").into()));
+    }
+
+    /// fatbinary itself is not run.
+    fn fatbinary(&mut self, argument: &str) {
+        let name = argument.trim_start_matches('-');
+        let mode = match name {
+            "compress-all" => "size",
+            "compress=false" => "none",
+            "compress=true" => "default",
+            _ => match name.strip_prefix("compress-mode=") {
+                Some(mode) => mode,
+                None => return self.refuse(argument, "is an option of fatbinary, which is not run; leave it out"),
+            },
+        };
+        self.words.push(format!("--offload-compress={mode}").into());
     }
 
     fn options_file(&mut self, file: &OsString) {
@@ -212,76 +210,89 @@ impl Line {
         }
         self.options_files.pop();
     }
-}
 
-/// The meaning of a flag with a value, and the value if it is in the same word.
-fn with_value(text: &str) -> Option<(Meaning, Option<&str>)> {
-    let flags = WITH_VALUE.iter().flat_map(|(names, meaning)| names.iter().map(move |name| (*name, *meaning)));
-    let matching = flags.filter_map(|(name, meaning)| {
-        let behind = text.strip_prefix(name)?;
-        let is_letter = name.len() == 2;
-        match behind.strip_prefix('=') {
-            _ if behind.is_empty() => Some((name, meaning, None)),
-            Some(value) => Some((name, meaning, Some(value))),
-            None if is_letter && "-L-l-o-I-D-U".contains(name) => Some((name, meaning, Some(behind))),
-            None => None,
+    /// The whole line, with what depends on more than one of its options.
+    fn finished(mut self) -> Result<Vec<OsString>, Errors> {
+        if !self.forwards {
+            let unknown = std::mem::take(&mut self.unknown);
+            let unknown = unknown.into_iter().map(|option| Error::NoNvccOption { option });
+            self.errors.extend(unknown.collect::<Errors>());
         }
-    });
-    matching.max_by_key(|(name, ..)| name.len()).map(|(_, meaning, value)| (meaning, value))
+        let debug = self.debug && !self.optimized;
+        if self.lto {
+            let debug = debug.then(|| "-G".to_owned());
+            let excluded = debug.into_iter().chain(self.excluded.take());
+            self.errors.extend(excluded.map(|option| Error::NotWithDlto { option }).collect::<Errors>());
+            // Without LTO-IR, nvcc's device link has no use for these.
+            std::mem::take(&mut self.optimizer).iter().for_each(|word| self.nvlink(word));
+        } else {
+            // Like nvcc, without -dlto the step takes machine code or PTX of objects that have LTO-IR, too.
+            self.words.push("--device-compiler=-fno-lto".into());
+        }
+        self.words.extend(debug.then(|| "--device-compiler=-g".into()));
+        self.words.extend(self.targets.word().map(Into::into));
+        if self.keep {
+            let mut word = OsString::from("--save-temps");
+            if let Some(folder) = &self.keep_folder {
+                word.push("=");
+                word.push(folder);
+            }
+            self.words.push(word);
+        }
+        self.words.extend(self.fatbin.then(|| "--emit-fatbin-only".into()));
+        let name = if self.fatbin { FATBIN } else { OBJECT };
+        let output = self.output.unwrap_or_else(|| self.output_folder.join(name).into());
+        self.words.extend(["-o".into(), output]);
+        self.errors.or(self.words)
+    }
 }
 
-/// The targets of machine code in `sm_90`, `arch=compute_90,code=[sm_90,compute_90]` and the like. Objects carry their PTX themselves.
-fn targets(value: &str) -> Vec<String> {
-    let code = value.split_once("code=").map_or(value, |(_, code)| code);
-    let words = code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let real = words.filter_map(|word| word.strip_prefix("sm_").or_else(|| word.strip_prefix("lto_")));
-    real.map(|number| format!("sm_{number}")).collect()
+/// The targets on the line.
+#[derive(Default)]
+struct Targets {
+    /// Those of machine code, `sm_NN` and `lto_NN`.
+    real: Vec<GpuArch>,
+    /// Whether any is virtual: the objects carry their PTX themselves.
+    is_virtual: bool,
+    /// `all`, `all-major` and `native` stand for what the objects were compiled for.
+    of_objects: bool,
+}
+
+impl Targets {
+    /// Adds those in `sm_90`, `arch=compute_90,code=[sm_90,compute_90]` and the like.
+    fn add(&mut self, value: &str) -> Result<(), Error> {
+        let code = value.split_once("code=").map_or(value, |(_, code)| code);
+        let code = code.trim_matches(|c| "[]\"\\'".contains(c));
+        for word in code.split(',').map(|word| word.trim_matches(|c| "[]\"\\'".contains(c))) {
+            let unknown = || Error::DlinkTarget { value: word.to_owned() };
+            let number = |name: &str| format!("sm_{name}").parse::<GpuArch>().map_err(|_| unknown());
+            if matches!(word, "all" | "all-major" | "native") {
+                self.of_objects = true;
+            } else if let Some(name) = word.strip_prefix("sm_").or_else(|| word.strip_prefix("lto_")) {
+                self.real.push(number(name)?);
+            } else if let Some(name) = word.strip_prefix("compute_") {
+                number(name)?;
+                self.is_virtual = true;
+            } else {
+                return Err(unknown());
+            }
+        }
+        Ok(())
+    }
+
+    /// The option that requests them; `None` requests those that the objects have code for.
+    fn word(&mut self) -> Option<String> {
+        self.real.sort();
+        self.real.dedup();
+        let names: Vec<String> = self.real.iter().map(ToString::to_string).collect();
+        match names.is_empty() {
+            _ if self.of_objects => None,
+            false => Some(format!("--offload-sass={}", names.join(","))),
+            true => self.is_virtual.then(|| "--offload-sass=none".to_owned()),
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn translated(line: &str) -> Option<String> {
-        let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        let words = translate(&words).unwrap()?;
-        let shown: Vec<_> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        Some(shown.join(" "))
-    }
-
-    #[test]
-    fn the_lines_of_build_systems() {
-        let begin = "--dlink --whole-archive";
-        for (line, expected) in [
-            // CMake 3.25 and 4.4 with Ninja.
-            (
-                "--dlink -O3 -DNDEBUG --generate-code=arch=compute_90,code=[compute_90,sm_90] -Xcompiler=-fPIC \
-                 -Wno-deprecated-gpu-targets -shared -dlink a.o b.o -o dlink.o -L/usr/lib libk.a -lcudadevrt -lrt",
-                "a.o b.o -o dlink.o -L /usr/lib libk.a -l cudadevrt -l rt --offload-sass=sm_90 --device-compiler=-fno-lto",
-            ),
-            ("--dlink -r a.o --relocatable-link", "-r a.o -r --device-compiler=-fno-lto"),
-            ("--dlink a.o -arch=sm_80 -o d.o", "a.o -o d.o --offload-sass=sm_80 --device-compiler=-fno-lto"),
-            (
-                "--dlink -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=lto_90 -dlto a.o",
-                "a.o --offload-sass=sm_80,sm_90",
-            ),
-            (
-                "--dlink a.o -Xnvlink -v,--warn -ccbin gcc -Xptxas -v",
-                "a.o --device-linker=-v --device-linker=--warn --device-compiler=-Xcuda-ptxas --device-compiler=-v --device-compiler=-fno-lto",
-            ),
-            (
-                "a.o --dlink --offload-report=text -maxrregcount=32",
-                "a.o --offload-report=text --device-compiler=-Xcuda-ptxas --device-compiler=--maxrregcount=32 --device-compiler=-fno-lto",
-            ),
-        ] {
-            assert_eq!(translated(line), Some(format!("{begin} {expected}")), "{line}");
-        }
-        assert_eq!(translated("a.o -o a.out"), None);
-    }
-
-    #[test]
-    fn a_missing_value_is_an_error() {
-        let words: Vec<OsString> = ["--dlink", "a.o", "-arch"].map(OsString::from).to_vec();
-        assert!(translate(&words).unwrap_err().to_string().contains("-arch"));
-    }
-}
+#[path = "dlink_tests.rs"]
+mod tests;

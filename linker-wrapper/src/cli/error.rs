@@ -18,6 +18,20 @@ pub enum Error {
     OptionsFileLoop { file: PathBuf },
     #[error("--dlink: there is no option {option}; --help lists those that begin like this")]
     UnknownOption { option: String },
+    #[error(
+        "--dlink: nvcc 13.0 has no option {option}; options of the host's compiler and linker go behind -Xcompiler and -Xlinker"
+    )]
+    NoNvccOption { option: String },
+    #[error("--dlink: {option} {why}")]
+    DlinkRefused { option: String, why: &'static str },
+    #[error("--dlink: {option} cannot be combined with -dlto; leave out one of them")]
+    NotWithDlto { option: String },
+    #[error(
+        "--dlink: '{value}' is no target; expected sm_90, lto_90, compute_90 or another of these forms, all, all-major or native"
+    )]
+    DlinkTarget { value: String },
+    #[error("--dlink: {} is source code; compile it with nvcc -dc, and link the object", .file.display())]
+    DlinkSource { file: PathBuf },
     #[error("{option}: expected {expected}, got '{value}'")]
     Value { option: &'static str, expected: Cow<'static, str>, value: String },
     #[error("{option}: expected {expected}: {source}")]

@@ -38,6 +38,7 @@ pub enum Meaning {
     EmbedBitcode,
     PrintWrappedModule,
     SaveTemps,
+    SaveTempsIn,
     Compress,
     CompressionLevel,
     LlvmRules,
@@ -134,6 +135,7 @@ pub const ALWAYS: &[Row] = &[
     Row(&["--embed-bitcode"], Flag, Meaning::EmbedBitcode, "", ""),
     Row(&["--print-wrapped-module"], Flag, Meaning::PrintWrappedModule, "", "Print the registration module's IR"),
     Row(&["--save-temps"], Flag, Meaning::SaveTemps, "", "Keep intermediate files beside the output"),
+    Row(&["--save-temps="], Joined, Meaning::SaveTempsIn, "<dir>", "Keep intermediate files in this folder"),
     Row(&["--compress"], Flag, Meaning::Compress, "", "Compress HIP images"),
     Row(&["--compression-level="], Joined, Meaning::CompressionLevel, "<n>", "Compression level of HIP images"),
     Row(

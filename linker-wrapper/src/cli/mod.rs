@@ -7,6 +7,7 @@ pub mod device_words;
 pub mod dlink;
 mod error;
 mod flags;
+mod nvcc_options;
 pub mod options;
 pub mod parse;
 pub mod persona;

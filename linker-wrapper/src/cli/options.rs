@@ -44,6 +44,8 @@ pub struct Options {
     pub embed_bitcode: bool,
     pub print_wrapped_module: bool,
     pub save_temps: bool,
+    /// Where to keep intermediate files, instead of beside the output.
+    pub temps_folder: Option<PathBuf>,
     pub emit_fatbin_only: bool,
     /// The output is the registration object itself, which a later host link takes.
     pub dlink: bool,

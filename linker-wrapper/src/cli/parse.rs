@@ -226,6 +226,10 @@ impl Parser {
             Meaning::EmbedBitcode => options.embed_bitcode = true,
             Meaning::PrintWrappedModule => options.print_wrapped_module = true,
             Meaning::SaveTemps => options.save_temps = true,
+            Meaning::SaveTempsIn => {
+                options.save_temps = true;
+                options.temps_folder = Some(value.into());
+            }
             Meaning::EmitFatbinOnly => options.emit_fatbin_only = true,
             Meaning::Dlink => options.dlink = true,
             Meaning::OffloadPtx => store(&mut options.ptx_policy, PtxPolicy::parse(&text), errors),

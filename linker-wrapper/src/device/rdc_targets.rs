@@ -27,6 +27,16 @@ pub fn units<'a>(images: &[&'a FoundImage<'a>]) -> Vec<Unit<'a>> {
     images.iter().filter_map(|found| Some((*found, found.rdc.as_ref()?))).collect()
 }
 
+/// The targets that units of nvcc may be linked for.
+pub fn archs_of(images: &[FoundImage<'_>], policy: &SassPolicy) -> BTreeSet<GpuArch> {
+    let units = images.iter().filter_map(|found| found.rdc.as_ref());
+    let own: BTreeSet<GpuArch> = units.flat_map(|rdc| rdc.entries().iter().map(RdcEntry::arch)).collect();
+    match policy {
+        SassPolicy::List(list) if !own.is_empty() => own.into_iter().chain(list.iter().copied()).collect(),
+        _ => own,
+    }
+}
+
 /// The units whose code is linked. An object that holds the result of a relocatable device link (`nvcc -r`) also holds the units that it was
 /// made of, for their registration; nvlink ignores the code of these, too. A unit with anything of its own is linked.
 ///

@@ -13,6 +13,7 @@ use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 use offload_bundle::{cubin, ltoir, ptx};
 
 use crate::cli::device_options::CUDA_TRIPLE;
+use crate::cli::options::Options;
 use crate::cli::values::{Part, PtxPolicy};
 use crate::codegen::Backends;
 use crate::device::recorded_ptx_flags::RecordedFlags;
@@ -59,8 +60,8 @@ impl Platform for Cuda {
         image.offload_kinds.contains(OffloadKinds::CUDA) && image.triple().starts_with("nvptx")
     }
 
-    fn line_targets(&self, images: &[FoundImage<'_>]) -> BTreeSet<GpuArch> {
-        device_files::archs_of(images)
+    fn line_targets(&self, images: &[FoundImage<'_>], options: &Options) -> BTreeSet<GpuArch> {
+        device_files::archs_of(images).into_iter().chain(rdc_targets::archs_of(images, &options.sass_policy)).collect()
     }
 
     fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors> {
@@ -98,10 +99,11 @@ struct CudaLink<'a> {
 impl<'a> CudaLink<'a> {
     fn plan(setup: &Setup<'a>) -> Result<Self, Errors> {
         let Request { options, device, .. } = setup.request;
-        let (targets, mut warnings) = setup.line_code.add_to(group(&setup.images)?, &device.roots)?;
         let units = rdc_targets::units(&setup.images);
         let linked = rdc_targets::with_code(&units)?;
+        let targets = group(&setup.images)?;
         let (targets, left_out) = rdc_targets::add_to(targets, &linked, &options.sass_policy, device.lto)?;
+        let (targets, mut warnings) = setup.line_code.add_to(targets, &device.roots)?;
         warnings.extend(left_out);
         warnings.extend(device.unknown.iter().map(|word| format!("{word} has no effect on this device link")));
         let flags = match options.ptx_policy {

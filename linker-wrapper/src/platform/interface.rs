@@ -6,6 +6,7 @@ use llvm_passes::registration::Registration;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::offload_binary::OffloadImage;
 
+use crate::cli::options::Options;
 use crate::cli::values::FatbinSection;
 use crate::device::device_files::DeviceCode;
 use crate::diag::error::Errors;
@@ -28,7 +29,7 @@ pub trait Platform: Sync {
     fn takes(&self, image: &OffloadImage<'_>) -> bool;
 
     /// Returns the GPU targets that device files on the command line (`-Xoffload-linker dev.o`) are linked for.
-    fn line_targets(&self, _images: &[FoundImage<'_>]) -> BTreeSet<GpuArch> {
+    fn line_targets(&self, _images: &[FoundImage<'_>], _options: &Options) -> BTreeSet<GpuArch> {
         BTreeSet::new()
     }
 

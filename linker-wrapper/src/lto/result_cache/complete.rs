@@ -115,7 +115,10 @@ const NVLINK_FLAGS: [&str; 13] = [
 ];
 
 /// Options of nvlink with a value that is not a file.
-const NVLINK_VALUES: [&str; 9] = [
+const NVLINK_VALUES: [&str; 12] = [
+    "Ofc",
+    "Ofast-compile",
+    "device-stack-protector",
     "maxrregcount",
     "m",
     "machine",

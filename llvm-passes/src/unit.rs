@@ -301,7 +301,11 @@ impl<'a> Unit<'a> {
     }
 
     fn read_module_flags(&self, module: &OwnedModule<'_>) -> ModuleFlags {
-        module.with(|module| self.module_flags_of(module))
+        module.with(|module| {
+            let mut flags = self.module_flags_of(module);
+            flags.amd.relaxed_atomics = module_flags::relaxed_atomics(module);
+            flags
+        })
     }
 
     fn module_flags_of(&self, module: &Module<'_>) -> ModuleFlags {

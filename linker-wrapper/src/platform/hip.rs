@@ -12,6 +12,7 @@ use crate::cli::amd_options::{self, AmdOptions};
 use crate::cli::options::Options;
 use crate::cli::values::LlvmRules;
 use crate::device::amd_targets::{self, Candidate, Group};
+use crate::device::compat_checks::{self, ComparedImage, ComparedTarget, Source};
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::warn;
 use crate::host::embedded_images::FoundImage;
@@ -80,6 +81,8 @@ struct HipLink<'a> {
 struct HipTarget<'a> {
     triple: &'a str,
     link: AmdImages<'a>,
+    /// The same images, as the compatibility checks see them.
+    compared: ComparedTarget<'a>,
 }
 
 impl<'a> HipLink<'a> {
@@ -116,7 +119,8 @@ fn candidate<'a>(found: &'a FoundImage<'a>, inputs: &InputFiles) -> Candidate<'a
 
 impl<'a> HipTarget<'a> {
     fn new(group: &Group<'a>, images: &[&'a FoundImage<'a>], options: &Options) -> Result<Self, Error> {
-        let own: Vec<&FoundImage<'_>> = group.images.iter().filter_map(|index| images.get(*index).copied()).collect();
+        let own: Vec<&'a FoundImage<'a>> =
+            group.images.iter().filter_map(|index| images.get(*index).copied()).collect();
         let origin = || own.first().map_or_else(String::new, |found| found.origin.to_string());
         let amd = AmdOptions::read(options, group.triple);
         let (processor, features) = match group.arch {
@@ -132,9 +136,15 @@ impl<'a> HipTarget<'a> {
             }
         };
         let target = AmdTarget { processor, features, level: amd.level };
+        let compared = own.iter().map(|found| ComparedImage {
+            file: &found.origin.file,
+            from_host: true,
+            source: found.unit.as_ref().map_or(Source::AmdObject(found.image.image), Source::Unit),
+        });
+        let compared = ComparedTarget { name: group.arch.to_owned(), is_amd: true, images: compared.collect() };
         let images = own.iter().map(|found| AmdImage { origin: &found.origin, bytes: found.image.image });
         let link = AmdImages { name: group.arch.to_owned(), target, options: amd, images: images.collect() };
-        Ok(HipTarget { triple: group.triple, link })
+        Ok(HipTarget { triple: group.triple, link, compared })
     }
 
     fn is_spirv(&self) -> bool {
@@ -164,6 +174,18 @@ impl<'a> HipTarget<'a> {
     }
 }
 
+impl HipLink<'_> {
+    /// Runs the compatibility checks and prints their warnings.
+    fn check(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
+        let _checking = span::traced("Compare translation units", String::new);
+        let Request { program, options, .. } = context.request;
+        let compared: Vec<&ComparedTarget<'_>> = self.targets.iter().map(|target| &target.compared).collect();
+        let warnings = compat_checks::compare(&compared, &options.checks)?;
+        warnings.iter().for_each(|text| warn(program, text));
+        Ok(())
+    }
+}
+
 impl DeviceLink for HipLink<'_> {
     fn warnings(&self) -> &[String] {
         &self.warnings
@@ -182,9 +204,9 @@ impl DeviceLink for HipLink<'_> {
         let (spirv, machine): (Vec<_>, Vec<_>) = self.targets.iter().partition(|target| target.is_spirv());
         let machine: Vec<_> = machine.iter().map(|target| &target.link).collect();
         let spirv = || spirv.iter().map(|target| target.link.link_spirv(target.triple, context)).collect::<Vec<_>>();
-        let (spirv, machine) =
-            rayon::join(spirv, || if machine.is_empty() { Ok(Vec::new()) } else { amd_link::link(&machine, context) });
-        let (spirv, machine) = both(collect(spirv), machine)?;
+        let machine = || if machine.is_empty() { Ok(Vec::new()) } else { amd_link::link(&machine, context) };
+        let ((spirv, machine), checked) = rayon::join(|| rayon::join(spirv, machine), || self.check(context));
+        let ((spirv, machine), ()) = both(both(collect(spirv), machine), checked)?;
         let (mut spirv, mut machine) = (spirv.into_iter(), machine.into_iter());
         let next = |target: &HipTarget<'_>| if target.is_spirv() { spirv.next() } else { machine.next() };
         let linked: Vec<CodeObject> = self.targets.iter().map(next).map(Option::unwrap_or_default).collect();

@@ -19,10 +19,18 @@ pub enum Check {
     Debug,
     /// CUDA toolkit that made the machine code.
     Toolkit,
+    /// Lanes of a wave of AMD's GPUs.
+    WaveSize,
+    /// Whether waves of a workgroup share a compute unit.
+    WorkgroupMode,
+    /// Signaling NaNs on AMD's GPUs.
+    IeeeMode,
+    /// Atomic operations of floating-point numbers on AMD's GPUs.
+    Atomics,
 }
 
 /// All checks with their names, in the order of their reports, which is that of the enum.
-const NAMES: [(Check, &str); 7] = [
+const NAMES: [(Check, &str); 11] = [
     (Check::MissingTarget, "missing-target"),
     (Check::Producer, "producer"),
     (Check::Features, "features"),
@@ -30,6 +38,10 @@ const NAMES: [(Check, &str); 7] = [
     (Check::Denormals, "denormals"),
     (Check::Debug, "debug"),
     (Check::Toolkit, "toolkit"),
+    (Check::WaveSize, "wave-size"),
+    (Check::WorkgroupMode, "workgroup-mode"),
+    (Check::IeeeMode, "ieee-mode"),
+    (Check::Atomics, "atomics"),
 ];
 
 impl Check {
@@ -60,9 +72,9 @@ pub enum Level {
 pub struct Levels([Level; NAMES.len()]);
 
 impl Default for Levels {
-    /// All warn: no difference is wrong in itself, and few are intended.
+    /// Most warn: no difference is wrong in itself, and few are intended. Waves of different sizes cannot call each other's functions.
     fn default() -> Self {
-        Levels([Level::Warn; NAMES.len()])
+        Levels(NAMES.map(|(check, _)| if check == Check::WaveSize { Level::Error } else { Level::Warn }))
     }
 }
 

@@ -10,9 +10,18 @@ pub struct Texts {
     pub advice: &'static str,
 }
 
-/// Returns the texts of one check.
-pub fn texts(check: Check) -> Texts {
+/// Returns the texts of one check of code for NVIDIA's or AMD's GPUs.
+pub fn texts(check: Check, is_amd: bool) -> Texts {
     match check {
+        Check::Denormals if is_amd => Texts {
+            what: "denormal numbers",
+            advice: "one definition of an inline function in several files prevails, and a function runs in the mode of the kernel that calls it; \
+                     compile all files with or without -fgpu-flush-denormals-to-zero",
+        },
+        Check::Debug if is_amd => Texts {
+            what: "debug information",
+            advice: "debuggers and profilers see only part of the code; compile all files with the same -g",
+        },
         Check::MissingTarget => Texts {
             what: "the targets that they were compiled for",
             advice: "on such a GPU the kernels of a file without code for it are missing; compile all files with the same --offload-arch",
@@ -43,6 +52,25 @@ pub fn texts(check: Check) -> Texts {
         Check::Toolkit => Texts {
             what: "the major version of the CUDA toolkit that made their machine code",
             advice: "NVIDIA promises compatibility only within a major version; compile all files with one CUDA toolkit",
+        },
+        Check::WaveSize => Texts {
+            what: "the size of their waves",
+            advice: "a kernel cannot call a function for another size, and one definition of an inline function in several files prevails; compile \
+                     all files with or without -mwavefrontsize64",
+        },
+        Check::WorkgroupMode => Texts {
+            what: "where the waves of a workgroup run",
+            advice: "code for one compute unit leaves out what others need to see its memory, and one definition of an inline function in several \
+                     files prevails; compile all files with the same -mcumode and -mtgsplit",
+        },
+        Check::IeeeMode => Texts {
+            what: "the treatment of signaling NaNs",
+            advice: "a function runs in the mode of the kernel that calls it; compile all files with or without -mno-amdgpu-ieee",
+        },
+        Check::Atomics => Texts {
+            what: "atomic operations on floating-point numbers",
+            advice: "one definition of an inline function in several files prevails, and those of the hardware may ignore the mode of denormal \
+                     numbers; compile all files with or without -munsafe-fp-atomics",
         },
     }
 }

@@ -1,8 +1,11 @@
 //! The command line of `cargo xtask`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Parser;
+
+use crate::upstream::Release;
 
 const AFTER_HELP: &str = "\
 FATLINK_TOOLCHAIN names the folder in which CUDA and the C library are installed, instead of .toolchain/;
@@ -49,6 +52,15 @@ pub enum Subcommand {
     },
     /// Rebuild every container of the installed CUDA and LLVM
     Roundtrip,
+    /// Run LLVM's own tests of clang-linker-wrapper on dist/, with Debian's source package
+    UpstreamTests {
+        /// The release: 22, or 23 with --offload-llvm-rules=23
+        #[arg(long, value_name = "RELEASE", default_value = "22")]
+        llvm: Release,
+        /// The folder of the tests, instead of those that apt downloads
+        #[arg(long, value_name = "FOLDER")]
+        tests: Option<PathBuf>,
+    },
     /// Build the programs and lay them out in dist/
     Dist {
         /// Also write an archive with documentation, licenses and checksums into the target folder

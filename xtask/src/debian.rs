@@ -48,11 +48,20 @@ pub fn install_packages(with_pip: bool) -> Result<()> {
 
 /// The Debian mirrors among this machine's apt sources.
 pub fn mirrors(progress: &Progress) -> Result<Vec<String>> {
-    let mut found = known_mirrors(progress)?;
+    mirrors_of(progress, "Label: Debian")
+}
+
+/// The same with those of its security archive.
+pub fn source_mirrors(progress: &Progress) -> Result<Vec<String>> {
+    Ok([mirrors(progress)?, mirrors_of(progress, "Label: Debian-Security").unwrap_or_default()].concat())
+}
+
+fn mirrors_of(progress: &Progress, label: &str) -> Result<Vec<String>> {
+    let mut found = known_mirrors(progress, label)?;
     if found.is_empty() {
         // Only the package lists tell which archive is Debian's, and container images come without them.
         update(progress)?;
-        found = known_mirrors(progress)?;
+        found = known_mirrors(progress, label)?;
     }
     if found.is_empty() {
         return Err(Failure::new(format!(
@@ -64,16 +73,10 @@ pub fn mirrors(progress: &Progress) -> Result<Vec<String>> {
     Ok(found)
 }
 
-fn known_mirrors(progress: &Progress) -> Result<Vec<String>> {
+fn known_mirrors(progress: &Progress, label: &str) -> Result<Vec<String>> {
     let mut command = apt_get();
-    command.args([
-        "indextargets",
-        "--format",
-        "$(REPO_URI)",
-        "Created-By: Packages",
-        "Origin: Debian",
-        "Label: Debian",
-    ]);
+    command.args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian"]);
+    command.arg(label);
     let listing = progress.run(&mut command)?;
     let mut mirrors: Vec<String> = listing.lines().filter(|line| line.contains(":/")).map(str::to_owned).collect();
     mirrors.sort();

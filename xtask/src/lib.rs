@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "commands for a developer's terminal")]
 
+mod apt;
 mod arguments;
 mod bench;
 mod big;
@@ -22,6 +23,7 @@ pub mod step;
 mod sysroot;
 mod test;
 pub mod toolchain;
+mod upstream;
 
 use std::process::ExitCode;
 
@@ -53,6 +55,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Bench { arguments } => return bench::run(repository, arguments),
         Subcommand::Fuzz { seconds, targets } => fuzz::run(repository, *seconds, targets)?,
         Subcommand::Roundtrip => roundtrip::run(repository)?,
+        Subcommand::UpstreamTests { llvm, tests } => upstream::run(repository, *llvm, tests.as_deref())?,
         Subcommand::Dist { archive } => dist::run(repository, *archive)?,
     }
     Ok(ExitCode::SUCCESS)

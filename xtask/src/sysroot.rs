@@ -1,15 +1,15 @@
 //! Debian 11's C library, which dist/ is linked against, so that its programs run on every system with glibc 2.31 or newer.
 //!
-//! The packages come from the Debian mirror among this machine's apt sources. apt works in a folder of its own, needs no root, and
-//! leaves the machine's package lists and packages alone.
+//! The packages come from the Debian mirror among this machine's apt sources. apt works in a folder of its own.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::debian::{self, apt_get};
+use crate::apt::{Apt, KEYRING};
+use crate::debian;
 use crate::failure::{Failure, Result};
-use crate::repository::{create_folder, replace_link};
+use crate::repository::replace_link;
 use crate::step::{Progress, step};
 use crate::toolchain::{LLVM, Toolchain, remove_folder};
 
@@ -17,9 +17,6 @@ use crate::toolchain::{LLVM, Toolchain, remove_folder};
 const PACKAGES: [&str; 4] = ["libc6", "libc6-dev", "libgcc-s1", "libgcc-10-dev"];
 
 const SUITE: &str = "bullseye";
-
-/// In every Debian; other distributions have it as a package of this name.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The file that records what is installed.
 const STAMP: &str = "packages.txt";
@@ -62,10 +59,10 @@ fn contents() -> String {
 
 /// Downloads the packages and unpacks them into `root`.
 fn unpack(progress: &Progress, root: &Path) -> Result<()> {
-    let apt = Apt::new(&root.join("apt"), &debian::mirrors(progress)?)?;
+    let apt = Apt::new(&root.join("apt"), &sources(&debian::mirrors(progress)?))?;
     // A mirror of several may lack the suite: what counts is whether the packages come.
-    let updated = progress.run(apt.command().args(["update", "--error-on=any"]));
-    progress.run(apt.command().arg("download").args(PACKAGES)).map_err(|failure| {
+    let updated = progress.run(apt.get().args(["update", "--error-on=any"]));
+    progress.run(apt.get().arg("download").args(PACKAGES)).map_err(|failure| {
         let cause = updated.err().unwrap_or(failure);
         let message = format!(
             "cannot get Debian 11's C library: apt-get says: {}\nCheck the network, and that a Debian mirror in apt's sources \
@@ -109,47 +106,6 @@ fn files(folder: &Path) -> Result<impl Iterator<Item = PathBuf>> {
     Ok(entries.flatten().map(|entry| entry.path()))
 }
 
-/// An apt whose only source is the suite.
-struct Apt {
-    folder: PathBuf,
-}
-
-impl Apt {
-    fn new(folder: &Path, mirrors: &[String]) -> Result<Self> {
-        create_folder(&folder.join("state/lists/partial"))?;
-        create_folder(&folder.join("cache/archives/partial"))?;
-        let write = |name: &str, text: &str| {
-            let path = folder.join(name);
-            std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))
-        };
-        write("status", "")?;
-        write("sources.list", &sources(mirrors))?;
-        // What the machine does after an update of its own lists.
-        write("apt.conf", "#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n")?;
-        Ok(Self { folder: folder.to_owned() })
-    }
-
-    fn command(&self) -> Command {
-        let mut command = apt_get();
-        command.current_dir(&self.folder).arg("--config-file").arg(self.folder.join("apt.conf"));
-        let options = [
-            ("Dir::State", "state"),
-            ("Dir::State::status", "status"),
-            ("Dir::Cache", "cache"),
-            ("Dir::Etc::SourceList", "sources.list"),
-            ("Dir::Etc::SourceParts", "/dev/null"),
-            ("Dir::Etc::Preferences", "/dev/null"),
-            ("Dir::Etc::PreferencesParts", "/dev/null"),
-        ];
-        for (name, file) in options {
-            let mut option = OsString::from(format!("{name}="));
-            option.push(self.folder.join(file));
-            command.arg("--option").arg(option);
-        }
-        command
-    }
-}
-
 fn sources(mirrors: &[String]) -> String {
     let line =
         |mirror: &String| format!("deb [arch=amd64 target=Packages signed-by={KEYRING}] {mirror} {SUITE} main\n");
@@ -159,6 +115,7 @@ fn sources(mirrors: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::repository::create_folder;
 
     #[test]
     fn every_mirror_is_a_source_of_the_suite() {

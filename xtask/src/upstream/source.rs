@@ -1,0 +1,86 @@
+//! LLVM's tests of the linker wrapper, out of Debian's source package.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Release;
+use crate::apt::{Apt, KEYRING};
+use crate::debian;
+use crate::failure::{Failure, Result};
+use crate::step::{Progress, step};
+use crate::toolchain::{Toolchain, remove_folder};
+
+/// The folder with the tests of a release, which is downloaded once.
+pub fn install(toolchain: &Toolchain, release: Release) -> Result<PathBuf> {
+    let place = toolchain.folder().join(format!("llvm-tests-{}", release.version()));
+    if !place.is_dir() {
+        let _lock = toolchain.lock()?;
+        let title = format!("get LLVM {}'s tests from Debian's source package", release.version());
+        step(&title, |progress| {
+            let folder = toolchain.begin(&place)?;
+            unpack(progress, &folder, release)?;
+            toolchain.finish(&folder, &place).map(|()| "")
+        })?;
+    }
+    Ok(place.join(release.folder()))
+}
+
+fn unpack(progress: &Progress, folder: &Path, release: Release) -> Result<()> {
+    let apt = Apt::new(&folder.join("apt"), &sources(&debian::source_mirrors(progress)?, release))?;
+    // Not every mirror has every suite: what counts is whether the archive comes.
+    let updated = progress.run(apt.get().arg("update"));
+    let listing = progress.run(apt.cache().args(["showsrc", "--only-source", release.package()])).unwrap_or_default();
+    let got = versions(&listing, release.version()).any(|version| {
+        let package = format!("{}={version}", release.package());
+        // LLVM's own archive is the same in all of Debian's versions of it, and a mirror may lack one of them.
+        let _ = progress.run(apt.get().args(["source", "--download-only", "--tar-only", &package]));
+        archive(&apt, release).is_file()
+    });
+    if !got {
+        let output = updated.err().map(|failure| failure.output).unwrap_or_default();
+        let message = format!(
+            "apt-get cannot download the source of {} {}: check the network and apt's sources, or name a folder with the \
+             tests by --tests=",
+            release.package(),
+            release.version()
+        );
+        return Err(Failure { message, output });
+    }
+    let mut tar = Command::new("tar");
+    tar.current_dir(folder).arg("--extract").arg("--file").arg(archive(&apt, release));
+    tar.args(["--strip-components=1", "--wildcards"]).arg(format!("*/{}/linker-wrapper*.c", release.folder()));
+    progress.run(&mut tar)?;
+    remove_folder(&apt.folder)
+}
+
+fn archive(apt: &Apt, release: Release) -> PathBuf {
+    apt.folder.join(format!("{}_{}.orig.tar.xz", release.package(), release.version()))
+}
+
+fn sources(mirrors: &[String], release: Release) -> String {
+    let lines = |mirror: &String| {
+        let line = |suite| format!("deb-src [signed-by={KEYRING}] {mirror} {suite} main\n");
+        release.suites().map(line).concat()
+    };
+    mirrors.iter().map(lines).collect()
+}
+
+/// Debian's versions of this one, in `apt-cache showsrc`.
+fn versions<'l>(listing: &'l str, upstream: &'l str) -> impl Iterator<Item = &'l str> {
+    let of_upstream = move |version: &&str| {
+        let own = version.split_once(':').map_or(*version, |(_, rest)| rest);
+        own.rsplit_once('-').is_some_and(|(before, _)| before == upstream)
+    };
+    listing.lines().filter_map(|line| line.strip_prefix("Version: ")).filter(of_upstream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debian_has_several_versions_of_one_of_llvm() {
+        let listing = "Package: x\nVersion: 1:22.1.8-3\nx\nVersion: 1:22.1.7-1\nVersion: 1:22.1.8-1~deb12u1\n";
+        assert_eq!(versions(listing, "22.1.8").collect::<Vec<_>>(), ["1:22.1.8-3", "1:22.1.8-1~deb12u1"]);
+    }
+}

@@ -32,6 +32,10 @@ pub enum Error {
     DlinkTarget { value: String },
     #[error("--dlink: {} is source code; compile it with nvcc -dc, and link the object", .file.display())]
     DlinkSource { file: PathBuf },
+    #[error("there is no option {option}; did you mean {meant}?")]
+    Mistyped { option: String, meant: String },
+    #[error("there is no option {option}; --help lists those that begin like this")]
+    NoOption { option: String },
     #[error("{option}: expected {expected}, got '{value}'")]
     Value { option: &'static str, expected: Cow<'static, str>, value: String },
     #[error("{option}: expected {expected}: {source}")]

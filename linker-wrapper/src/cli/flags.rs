@@ -87,11 +87,11 @@ pub const WRAPPER: &[Row] = &[
     Row(&["--help-hidden"], Flag, Meaning::HelpHidden, "", ""),
     Row(&["--version", "-version"], Flag, Meaning::Version, "", "Display the version number and exit"),
     Row(&["-mllvm"], Separate, Meaning::LlvmOption, "<arg>", "Arguments passed to LLVM"),
-    Row(&["--offload-opt=", "-offload-opt="], Joined, Meaning::LlvmOption, "<arg>", "Arguments passed to LLVM"),
 ];
 
 /// Options of the wrapper that every name of the program accepts.
 pub const ALWAYS: &[Row] = &[
+    Row(&["--offload-opt=", "-offload-opt="], Joined, Meaning::LlvmOption, "<arg>", "Arguments passed to LLVM"),
     Row(&["--linker-path="], Joined, Meaning::LinkerPath, "<path>", "The host linker to run"),
     Row(&["--cuda-path="], Joined, Meaning::CudaPath, "<dir>", "The CUDA toolkit to use"),
     Row(

@@ -7,6 +7,7 @@ pub mod device_words;
 pub mod dlink;
 mod error;
 mod flags;
+mod mistyped;
 mod nvcc_options;
 pub mod options;
 pub mod parse;

@@ -4,10 +4,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::slice;
 
 use crate::cli::error::Error;
 use crate::cli::flags::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
 use crate::cli::flags::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
+use crate::cli::mistyped;
 use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
 use crate::cli::values::{
@@ -37,12 +39,23 @@ pub fn parse(words: &[OsString], persona: Persona) -> Result<Options, Errors> {
                     None if found.row.1 == Flag => None,
                     None => rest.next().cloned(),
                 };
+                let value = value.map(|value| with_split_targets(value, found.row.2, &mut rest));
                 parser.option(word, &found, value);
             }
             None => parser.plain(word),
         }
     }
     parser.errors.or(parser.options)
+}
+
+/// Adds the arguments that clang made of the rest of a list of targets.
+fn with_split_targets(mut value: OsString, meaning: Meaning, rest: &mut slice::Iter<'_, OsString>) -> OsString {
+    while let Some(word) = rest.as_slice().first().filter(|word| mistyped::continues(meaning, word)) {
+        value.push(",");
+        value.push(word);
+        rest.next();
+    }
+    value
 }
 
 /// A row that an argument matches.
@@ -130,6 +143,9 @@ impl Parser {
         if !is_option {
             self.options.inputs.push(Input::File { path: word.into(), whole: self.state.whole });
         } else {
+            if let Some(error) = mistyped::error(word) {
+                self.errors.extend(error);
+            }
             self.state.switch(word.as_bytes(), &mut self.pushed);
             self.roots(word);
         }

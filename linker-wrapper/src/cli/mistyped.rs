@@ -1,0 +1,89 @@
+//! Finds options of this program that a user mistyped. Passed on to the host linker, they would end in an error that does not name the right
+//! one, or in a link without them.
+
+use std::ffi::OsStr;
+
+use offload_bundle::arch::GpuArch;
+
+use crate::cli::error::Error;
+use crate::cli::flags::{ALWAYS, Meaning};
+
+/// No host linker has options that begin like this.
+const OWN: [&str; 3] = ["--offload-", "-offload-", "--wrapper-"];
+/// The most letters that a mistyped option differs in.
+const NEAR: usize = 2;
+/// The least length of an option for such a comparison: short ones resemble those of host linkers.
+const LONG: usize = 10;
+
+/// The error of a word that is no option, but resembles one of this program.
+pub fn error(word: &OsStr) -> Option<Error> {
+    let text = word.to_str()?;
+    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    let is_own = OWN.iter().any(|prefix| name.starts_with(prefix));
+    let spellings = ALWAYS.iter().flat_map(|row| row.0.iter().copied());
+    let candidates = spellings.map(|spelling| (distance(name, spelling), spelling));
+    let near = |(far, spelling): &(usize, &str)| *far <= NEAR && (is_own || spelling.len() > LONG);
+    let meant = candidates.filter(near).min_by_key(|(far, _)| *far).map(|(_, spelling)| spelling);
+    if !is_own && (meant.is_none() || !name.starts_with("--")) {
+        return None;
+    }
+    let option = text.to_owned();
+    Some(match (meant, value) {
+        (Some(meant), Some(value)) if meant.ends_with('=') => {
+            Error::Mistyped { option, meant: format!("{meant}{value}") }
+        }
+        (Some(meant), _) => Error::Mistyped { option, meant: meant.to_owned() },
+        (None, _) => Error::NoOption { option },
+    })
+}
+
+/// The number of letters in which two names differ. The `=` that precedes a value does not count.
+fn distance(name: &str, spelling: &str) -> usize {
+    strsim::osa_distance(name, spelling.trim_end_matches('='))
+}
+
+/// Whether `word` continues the list of targets that the option before it began: clang splits `-Wl,--offload-ptx=sm_80,sm_90` at its commas.
+pub fn continues(meaning: Meaning, word: &OsStr) -> bool {
+    let lists = matches!(meaning, Meaning::OffloadPtx | Meaning::OffloadSass | Meaning::ShouldExtract);
+    let is_target = |text: &str| {
+        let amd = meaning == Meaning::ShouldExtract && text.starts_with("gfx");
+        amd || text.parse::<GpuArch>().is_ok() && text.contains('_')
+    };
+    lists && word.to_str().is_some_and(is_target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(word: &str) -> Option<String> {
+        error(OsStr::new(word)).map(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_of_host_linkers_are_not_mistyped_ones() {
+        for word in
+            ["--library-path=x", "--compress-debug-sections=zlib", "--print-map", "--output=x", "-omagic", "--versions"]
+        {
+            assert_eq!(message(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_option_is_named_with_the_value() {
+        let meant = |word: &str, meant: &str| {
+            let message = message(word).unwrap_or_default();
+            assert!(message.ends_with(&format!("did you mean {meant}?")), "{message}");
+        };
+        meant("--offload-ptxx=all", "--offload-ptx=all");
+        meant("--ptxas-pth=/bin/ptxas", "--ptxas-path=/bin/ptxas");
+        meant("--wrapper-verbos", "--wrapper-verbose");
+        assert!(message("--offload-everything").unwrap().contains("--help"));
+    }
+
+    #[test]
+    fn only_targets_continue_a_list() {
+        let continues = |word: &str| continues(Meaning::OffloadPtx, OsStr::new(word));
+        assert!(continues("sm_90") && continues("compute_90a") && !continues("90") && !continues("sm_90.o"));
+    }
+}

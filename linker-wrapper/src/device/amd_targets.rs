@@ -1,7 +1,7 @@
 //! Groups the images for AMD GPUs by target, as LLVM's linker wrapper does: which target ids are targets of their own, and which code is
 //! linked for several.
 
-use offload_bundle::amdgpu::TargetId;
+use offload_bundle::amdgpu::{FeatureSetting, TargetId};
 
 use crate::cli::values::LlvmRules;
 
@@ -87,6 +87,21 @@ fn are_compatible(one: &str, other: &str) -> bool {
     }
 }
 
+/// Two targets of one processor of which one has a setting that the other lacks, by their indices: both would fit the same GPUs, and code
+/// without the setting gets it from what joins it. LLVM's bundler rejects them, too.
+pub fn conflict(groups: &[Group<'_>]) -> Option<(usize, usize)> {
+    let ids: Vec<(usize, TargetId)> =
+        groups.iter().enumerate().filter_map(|(index, group)| Some((index, group.arch.parse().ok()?))).collect();
+    let has = |setting| setting != FeatureSetting::Any;
+    let differ = |one: &TargetId, other: &TargetId| {
+        one.processor == other.processor
+            && (has(one.xnack) != has(other.xnack) || has(one.sramecc) != has(other.sramecc))
+    };
+    let pairs = ids.iter().flat_map(|one| ids.iter().map(move |other| (one, other)));
+    let mut pairs = pairs.filter(|((one, _), (other, _))| one < other && groups[*one].triple == groups[*other].triple);
+    pairs.find(|((_, one), (_, other))| differ(one, other)).map(|((one, _), (other, _))| (*one, *other))
+}
+
 /// Sorts targets as LLVM's linker wrapper orders the images of a bundle: by triple and target id, the last first.
 pub fn sort(groups: &mut [Group<'_>]) {
     groups.sort_by(|one, other| (other.triple, other.arch).cmp(&(one.triple, one.arch)));
@@ -121,6 +136,17 @@ mod tests {
             grouped(&["gfx90a", "gfx908", "generic"], &[], rules),
             ["gfx90a[0, 2]", "gfx908[1, 2]", "generic[2]"]
         );
+    }
+
+    #[test]
+    fn targets_with_and_without_a_setting_conflict() {
+        let found = |archs: &[&'static str]| {
+            let group = |arch: &&'static str| Group { triple: TRIPLE, arch, images: Vec::new() };
+            conflict(&archs.iter().map(group).collect::<Vec<_>>())
+        };
+        assert_eq!(found(&["gfx1100", "gfx90a", "gfx90a:xnack+"]), Some((1, 2)));
+        assert_eq!(found(&["gfx90a:sramecc+", "gfx90a:xnack+"]), Some((0, 1)));
+        assert_eq!(found(&["gfx90a:xnack-", "gfx90a:xnack+", "gfx908", "generic"]), None);
     }
 
     #[test]

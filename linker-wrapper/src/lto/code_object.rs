@@ -11,6 +11,7 @@ use llvm_passes::reference_graph;
 use llvm_passes::resolve::{self, Resolution, UnitSymbols};
 use llvm_passes::session::{Session, Warning};
 use llvm_passes::symbols::Symbol;
+use offload_bundle::amdgpu::{FeatureSetting, TargetId};
 
 use crate::cli::amd_options::AmdOptions;
 use crate::codegen::llvm_programs;
@@ -80,6 +81,7 @@ impl AmdImages<'_> {
         let _joining = span::traced("ld.lld", || self.name.clone());
         let lld = llvm_tools::lld(&context.request.options.parts)?.path;
         let stem = self.stem();
+        self.require_version(objects)?;
         let mut inputs = self.write_objects(&stem, context)?;
         for (number, object) in objects.iter().enumerate() {
             let number = if objects.len() > 1 { format!(".{number}") } else { String::new() };
@@ -169,11 +171,29 @@ impl AmdImages<'_> {
             return Err(Error::FinishedCodeObject { name, target });
         }
         match header.target {
-            Some(found) if found.processor != self.target.processor && !self.target.processor.is_empty() => {
-                Err(Error::OtherTarget { name, target, found: found.to_string() })
-            }
+            Some(found) if !self.takes(&found) => Err(Error::OtherTarget { name, target, found: found.to_string() }),
             _ => Ok(()),
         }
+    }
+
+    /// Whether an object for that target can be linked: one with a setting would give it to the whole code object.
+    fn takes(&self, found: &TargetId) -> bool {
+        let own = self.name.parse::<TargetId>().ok().filter(|_| !self.target.processor.is_empty());
+        let fits = |own, found| found == FeatureSetting::Any || found == own;
+        own.is_none_or(|own| {
+            found.processor == own.processor && fits(own.sramecc, found.sramecc) && fits(own.xnack, found.xnack)
+        })
+    }
+
+    /// Rejects objects of another version than the code that was compiled, or than each other.
+    fn require_version(&self, compiled: &[Vec<u8>]) -> Result<(), Errors> {
+        let compiled = compiled.first().and_then(|object| Some((self.names().into_iter().next()?, object.as_slice())));
+        let objects = self.images.iter().filter(|image| !image.is_bitcode());
+        let all = compiled.into_iter().chain(objects.map(|image| (image.origin.to_string(), image.bytes)));
+        let version = |bytes| offload_bundle::amdgpu::header(bytes).ok().map(|header| u64::from(header.version) * 100);
+        let (names, versions): (Vec<String>, Vec<Option<u64>>) =
+            all.map(|(name, bytes)| (name, version(bytes))).unzip();
+        same_version(&versions, &names)
     }
 
     /// The arguments of ld.lld. Archives that the user names may hold bitcode, which ld.lld compiles for this target, too.

@@ -30,6 +30,11 @@ pub enum Error {
          --offload-arch=, or use a fatlink built with a newer LLVM"
     )]
     UnknownProcessor { name: String, processor: String, llvm: String },
+    #[error(
+        "{first_file} is for {first} and {second_file} for {second}, which cannot both be targets of one program, since GPUs would fit both; \
+         compile all files with or without the setting, or link with --offload-llvm-rules=23, by which code without it joins the target with it"
+    )]
+    ConflictingTargets { first: String, first_file: String, second: String, second_file: String },
     #[error("the HIP bundle cannot be compressed: {source}; link without --compress")]
     CompressBundle { source: FormatError },
     #[error("LLVM rejects these options of --device-linker= for AMD GPUs: {options}")]

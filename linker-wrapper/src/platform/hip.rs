@@ -96,6 +96,10 @@ impl<'a> HipLink<'a> {
         let mut groups = amd_targets::group(&candidates, &options.should_extract, options.llvm_rules);
         amd_targets::sort(&mut groups);
         let mut errors = Errors::default();
+        // A dry run bundles nothing.
+        if let Some((one, other)) = amd_targets::conflict(&groups).filter(|_| !setup.request.mode.dry) {
+            errors.extend(conflict(&groups[one], &groups[other], &setup.images));
+        }
         let mut targets = Vec::new();
         for group in &groups {
             match HipTarget::new(group, &setup.images, options) {
@@ -108,6 +112,20 @@ impl<'a> HipLink<'a> {
         warnings.dedup();
         let warnings = warnings.iter().map(|word| format!("{word} has no effect on this device link")).collect();
         errors.or(HipLink { targets, warnings })
+    }
+}
+
+fn conflict(one: &Group<'_>, other: &Group<'_>, images: &[&FoundImage<'_>]) -> Error {
+    // The image that opened the group is one of its own.
+    let file = |group: &Group<'_>| {
+        let own = group.images.iter().filter_map(|index| images.get(*index));
+        own.filter(|found| found.image.arch() == group.arch).map(|found| found.origin.to_string()).next()
+    };
+    Error::ConflictingTargets {
+        first: one.arch.to_owned(),
+        first_file: file(one).unwrap_or_default(),
+        second: other.arch.to_owned(),
+        second_file: file(other).unwrap_or_default(),
     }
 }
 

@@ -6,7 +6,7 @@ import re
 import struct
 import sys
 
-from code_object import descriptors, header_flags, output, symbols_of
+from code_object import descriptors, header_flags, metadata, output, symbols_of
 from lds import Lds
 
 NUMBER = r"(0x[0-9a-f]+|-?\d+)"
@@ -16,6 +16,9 @@ FLAT_SCRATCH = (0x4c, 0x4f, 0x5f, 0x41, 0x43, 0x44, 0x46, 0x47, 0x48, 0x4a, 0x4e
 
 # Processors on which one file holds both kinds of vector registers.
 UNIFIED = (0x3f, 0x40, 0x4b, 0x4c, 0x4f, 0x5f)
+
+# Processors with half as many vector registers again.
+LARGE_FILE = (0x41, 0x46, 0x48, 0x4a, 0x4e)
 
 # The first processor on which a kernel does not choose the number of its scalar registers.
 GFX10 = 0x33
@@ -72,6 +75,11 @@ class Function:
             self.indirect = True
 
 
+def largest_group(lines):
+    """The largest group that the metadata of a kernel allows."""
+    return next(int(line.split()[-1]) for line in lines if ".max_flat_workgroup_size" in line)
+
+
 def registers(text, letter):
     """One more than the highest number of a register in an instruction."""
     single = [int(number) + 1 for number in re.findall(rf"\b{letter}(\d+)\b", text)]
@@ -125,6 +133,7 @@ class Checker:
         self.taken -= set(self.kernels.values())
         self.reached = {name: self.reach(kernel) for name, kernel in self.kernels.items()}
         self.tables = self.lds_tables()
+        self.largest_groups = {name: largest_group(lines) for name, lines in metadata(file)[0].items()}
         self.wrong = self.dynamic = 0
 
     def error(self, text):
@@ -180,6 +189,7 @@ class Checker:
         unified = self.processor in UNIFIED
         vgprs = ((rsrc1 & 0x3f) + 1) * (8 if unified or wave32 else 4)
         vector = max(function.vgprs for function in reached)
+        self.check_group(name, vgprs, wave32, is_workgroup_mode=rsrc1 >> 29 & 1)
         accumulation = max(function.agprs for function in reached)
         first = ((rsrc3 & 0x3f) + 1) * 4
         limits = [("vector registers", vector, min(vgprs, first) if unified else vgprs),
@@ -196,6 +206,17 @@ class Checker:
         for what, needed, has in limits:
             if needed > has:
                 self.error(f"{name} has {has} {what} and needs {needed}")
+
+    def check_group(self, name, vgprs, wave32, is_workgroup_mode):
+        """Checks that all waves of the largest group of a kernel find their registers."""
+        if self.processor < GFX10 or self.processor in UNIFIED:
+            registers, units = (512 if self.processor in UNIFIED else 256), 4
+        else:
+            registers = (1024 if wave32 else 512) * (3 if self.processor in LARGE_FILE else 2) // 2
+            units = 4 if is_workgroup_mode else 2
+        waves = -(-self.largest_groups[name] // (32 if wave32 else 64))
+        if -(-waves // units) * vgprs > registers:
+            self.error(f"{name} has {vgprs} vector registers, too many for groups of {self.largest_groups[name]}")
 
     def lds_needed(self, kernel, reached, group):
         """Bytes up to the last that is accessed at a known address, in the part of fixed size."""

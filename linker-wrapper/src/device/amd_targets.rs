@@ -87,6 +87,13 @@ fn are_compatible(one: &str, other: &str) -> bool {
     }
 }
 
+/// The targets of AMD's GPUs among those that `--should-extract=` names for which there is no code, in an archive or elsewhere.
+pub fn without_code<'e>(candidates: &[Candidate<'_>], extracted: &'e [String]) -> Vec<&'e str> {
+    let is_amd = |arch: &str| arch.starts_with("gfx");
+    let has_code = |arch: &str| candidates.iter().any(|found| found.arch == arch || are_compatible(found.arch, arch));
+    extracted.iter().map(String::as_str).filter(|arch| is_amd(arch) && !has_code(arch)).collect()
+}
+
 /// Two targets of one processor of which one has a setting that the other lacks, by their indices: both would fit the same GPUs, and code
 /// without the setting gets it from what joins it. LLVM's bundler rejects them, too.
 pub fn conflict(groups: &[Group<'_>]) -> Option<(usize, usize)> {
@@ -136,6 +143,13 @@ mod tests {
             grouped(&["gfx90a", "gfx908", "generic"], &[], rules),
             ["gfx90a[0, 2]", "gfx908[1, 2]", "generic[2]"]
         );
+    }
+
+    #[test]
+    fn targets_to_extract_need_code() {
+        let candidates = [Candidate { triple: TRIPLE, arch: "gfx90a", in_archive: true }];
+        let extracted = ["gfx90a", "gfx90a:xnack+", "gfx1100", "sm_90"].map(str::to_owned);
+        assert_eq!(without_code(&candidates, &extracted), ["gfx1100"]);
     }
 
     #[test]

@@ -110,7 +110,11 @@ impl<'a> HipLink<'a> {
         let mut warnings: Vec<String> = targets.iter().flat_map(|target| target.link.options.unknown.clone()).collect();
         warnings.sort();
         warnings.dedup();
-        let warnings = warnings.iter().map(|word| format!("{word} has no effect on this device link")).collect();
+        let mut warnings: Vec<String> =
+            warnings.iter().map(|word| format!("{word} has no effect on this device link")).collect();
+        warnings.extend(amd_targets::without_code(&candidates, &options.should_extract).iter().map(|arch| {
+            format!("--should-extract={arch}: no device image of the link is for {arch}; compile a file with --offload-arch={arch}")
+        }));
         errors.or(HipLink { targets, warnings })
     }
 }

@@ -99,6 +99,7 @@ pub mod ptx;
 mod samples;
 pub mod selection;
 pub mod strip;
+pub mod summary;
 pub mod usage;
 
 pub use arch::{ArchFeature, CudaRelease, GpuArch, PtxVersion};

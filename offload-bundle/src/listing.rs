@@ -380,18 +380,23 @@ pub fn table(rows: &[Row]) -> String {
     let mut is_shown = [true; COLUMNS];
     is_shown[0] = rows.iter().any(|row| row.member.is_some());
     is_shown[1] = rows.iter().any(|row| row.section.is_some());
-    let mut widths = [0; COLUMNS];
-    for line in &cells {
+    aligned(&cells, is_shown, &[SIZE_COLUMN])
+}
+
+/// Formats lines of cells as columns, without those that are not shown. Columns of numbers are aligned to the right, words to the left.
+pub(crate) fn aligned<const N: usize>(lines: &[[String; N]], is_shown: [bool; N], numbers: &[usize]) -> String {
+    let mut widths = [0; N];
+    for line in lines {
         for (width, cell) in widths.iter_mut().zip(line) {
             *width = cell.chars().count().max(*width);
         }
     }
     let mut out = String::new();
-    for line in &cells {
+    for line in lines {
         let mut text = String::new();
         for (column, (cell, width)) in line.iter().zip(widths).enumerate().filter(|(column, _)| is_shown[*column]) {
-            // Numbers are aligned to the right, words to the left.
-            text += &if column == SIZE_COLUMN { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
+            let is_number = numbers.contains(&column);
+            text += &if is_number { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
         }
         out += text.trim_end();
         out.push('\n');

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::step::{Progress, step};
 
-const PACKAGES: [&str; 15] = [
+const PACKAGES: [&str; 16] = [
     "clang-22",
     "lld-22",
     "llvm-22-dev",
@@ -20,6 +20,8 @@ const PACKAGES: [&str; 15] = [
     "g++",
     // The host linker that is not part of LLVM or of g++.
     "mold",
+    // For a test that makes conda's packages.
+    "zstd",
     // The build system of most CUDA programs.
     "cmake",
     // lit, and what it needs to stop a test that runs too long.

@@ -125,7 +125,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
         (_, true) => report.brief(),
         _ => report.text(),
     };
-    Ok(CommandOutput { text, exit_code: if report.runs() { 0 } else { UNFIT } })
+    Ok(CommandOutput { text, exit_code: if report.runs() { 0 } else { UNFIT }, errors: Vec::new() })
 }
 
 pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
@@ -140,5 +140,5 @@ pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
     let report = CheckReport::new(&containers, &options).with_findings(Vec::from_iter(forgotten));
     let text = if arguments.json { output::json(&report)? } else { report.text() };
     let is_unfit = report.worst() == Some(Severity::Error);
-    Ok(CommandOutput { text, exit_code: if is_unfit { UNFIT } else { 0 } })
+    Ok(CommandOutput { text, exit_code: if is_unfit { UNFIT } else { 0 }, errors: Vec::new() })
 }

@@ -43,7 +43,7 @@ pub fn run(arguments: &DiffArguments) -> Result<CommandOutput> {
     let path = |path: &Path| path.display().to_string();
     let report = DiffReport { left: path(&arguments.left), right: path(&arguments.right), difference };
     let text = if arguments.json { output::json(&report)? } else { text(&report) };
-    Ok(CommandOutput { text, exit_code })
+    Ok(CommandOutput { text, exit_code, errors: Vec::new() })
 }
 
 fn images(file: &Path) -> Result<Vec<ComparedImage>> {

@@ -15,6 +15,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
+    #[error("{name}: {error}")]
+    Package { name: String, error: String },
+    #[error("{path}: cannot be read: {error}")]
+    Folder { path: PathBuf, error: String },
     #[error("{path}: cannot be written: {source}")]
     Write { path: PathBuf, source: io::Error },
     #[error("{path}: cannot be created: {source}")]

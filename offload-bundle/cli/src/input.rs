@@ -6,6 +6,7 @@ use std::path::Path;
 use offload_bundle::FileError;
 
 use crate::error::{Error, NotARegularFile, Result};
+use crate::packages::Content;
 
 /// Reads a file and passes its bytes to `find`, with a function that reads the members of a thin archive, whose paths are relative to
 /// the archive's folder.
@@ -17,6 +18,15 @@ pub fn read<T>(
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut read_thin = |path: &str| thin_member(&folder.join(path));
     find(&data, &mut read_thin).map_err(|source| Error::Parse { file: file.to_owned(), source })
+}
+
+/// Passes the bytes of a file to `find`, as [`read`] does.
+pub fn parse<T>(
+    content: &Content<'_>,
+    find: impl FnOnce(&[u8], &mut dyn FnMut(&str) -> io::Result<Vec<u8>>) -> std::result::Result<T, FileError>,
+) -> Result<T> {
+    let mut read_thin = |path: &str| thin_member(&content.folder.join(path));
+    find(content.data, &mut read_thin).map_err(|source| Error::Parse { file: content.name.clone().into(), source })
 }
 
 /// Reads all bytes of a file.

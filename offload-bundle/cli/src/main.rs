@@ -11,6 +11,7 @@ mod files;
 mod input;
 mod list;
 mod output;
+mod packages;
 mod pages;
 mod resources;
 mod strip;
@@ -129,6 +130,7 @@ fn main() -> ExitCode {
 /// Prints the text of a command, and returns its exit code.
 fn print_output(output: CommandOutput) -> Result<u8> {
     output::print(printable::lines(&output.text).as_bytes())?;
+    Error::all(output.errors)?;
     Ok(output.exit_code)
 }
 

@@ -12,12 +12,14 @@ pub struct CommandOutput {
     pub text: String,
     /// The program's exit code.
     pub exit_code: u8,
+    /// Files of several that could not be read. They are reported behind the text, and the exit code is that of errors.
+    pub errors: Vec<Error>,
 }
 
 impl CommandOutput {
     /// The output of a command that has only one exit code besides that of errors.
     pub fn success(text: String) -> Self {
-        Self { text, exit_code: 0 }
+        Self { text, exit_code: 0, errors: Vec::new() }
     }
 }
 

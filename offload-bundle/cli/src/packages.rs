@@ -1,0 +1,214 @@
+//! Finds the files that a command inspects: those that the user names, those in folders, and those in packages (wheels, conda and Debian
+//! packages, zip and tar files), which are read without being unpacked to disk.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use offload_bundle::FileError;
+use offload_bundle::archive::{self, MemberData};
+use offload_bundle::hip_bundle;
+use offload_bundle::host_object::{self, FileKind};
+use walkdir::WalkDir;
+
+use crate::error::{Error, Result};
+
+/// Packages in packages deeper than this are not read.
+const DEPTH: usize = 4;
+/// The largest size in bytes that a file in a package may have, whatever the package records.
+const LARGEST: u64 = 16 << 30;
+/// How many bytes tell whether a file in a package may hold device images.
+const HEAD: usize = 64;
+
+/// A file with its bytes.
+pub struct Content<'c> {
+    /// How messages name it: `x.whl:torch/lib/libtorch_cuda.so`.
+    pub name: String,
+    /// Its bytes.
+    pub data: &'c [u8],
+    /// The folder that thin archives refer to.
+    pub folder: &'c Path,
+    /// Whether the user named it, so that it must be of a kind that the command reads.
+    pub is_named: bool,
+}
+
+/// Handles one file.
+type See<'s> = dyn FnMut(&Content<'_>) -> Result<()> + 's;
+
+/// Calls `see` for every file that `paths` name or hold. Of folders and packages, only files that may hold device images are seen. Goes on after an
+/// error, and returns all.
+pub fn visit(paths: &[PathBuf], see: &mut See<'_>) -> Vec<Error> {
+    let mut errors = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            errors.extend(read_file(path, true, see).err());
+            continue;
+        }
+        for entry in WalkDir::new(path).sort_by_file_name() {
+            let seen = match entry {
+                Ok(entry) if entry.file_type().is_file() => read_file(entry.path(), false, see),
+                Ok(_) => Ok(()),
+                Err(error) => Err(Error::Folder { path: path.clone(), error: error.to_string() }),
+            };
+            errors.extend(seen.err());
+        }
+    }
+    errors
+}
+
+/// Whether the paths may be several files.
+pub fn are_several(paths: &[PathBuf]) -> bool {
+    let is_package = |path: &PathBuf| {
+        let mut head = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(512).read_to_end(&mut head));
+        read.is_ok() && Package::of(&head).is_some()
+    };
+    paths.len() != 1 || paths.iter().any(|path| path.is_dir() || path.is_file() && is_package(path))
+}
+
+fn read_file(path: &Path, is_named: bool, see: &mut See<'_>) -> Result<()> {
+    let failed = |source| Error::Io { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(failed)?;
+    let mut data = Vec::new();
+    if !is_named {
+        file.by_ref().take(512).read_to_end(&mut data).map_err(failed)?;
+        if Package::of(&data).is_none() && !may_hold_images(&data) {
+            return Ok(());
+        }
+    }
+    file.read_to_end(&mut data).map_err(failed)?;
+    let place = Place { name: path.display().to_string(), folder: path.parent().unwrap_or(Path::new("")), depth: 0 };
+    place.visit(&data, is_named, see)
+}
+
+/// Where a file is.
+struct Place<'p> {
+    name: String,
+    folder: &'p Path,
+    /// How many packages it is in.
+    depth: usize,
+}
+
+/// The kind of a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Package {
+    Zip,
+    Tar,
+    Deb,
+    Gzip,
+    Xz,
+    Zstd,
+}
+
+impl Package {
+    /// Decides by the first 512 bytes, or by all.
+    fn of(head: &[u8]) -> Option<Self> {
+        const MAGICS: [(&[u8], Package); 5] = [
+            (b"PK\x03\x04", Package::Zip),
+            (b"!<arch>\ndebian-binary", Package::Deb),
+            (b"\x1f\x8b\x08", Package::Gzip),
+            (b"\xfd7zXZ\0", Package::Xz),
+            (b"\x28\xb5\x2f\xfd", Package::Zstd),
+        ];
+        let by_magic = MAGICS.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, package)| *package);
+        by_magic.or_else(|| (head.get(257..262)? == b"ustar").then_some(Package::Tar))
+    }
+}
+
+/// Whether a file that begins like this may hold device images.
+fn may_hold_images(head: &[u8]) -> bool {
+    let kind = host_object::file_kind(head);
+    !matches!(kind, FileKind::Unknown | FileKind::Bitcode | FileKind::Coff) || hip_bundle::is_bundle(head)
+}
+
+impl Place<'_> {
+    fn visit(&self, data: &[u8], is_named: bool, see: &mut See<'_>) -> Result<()> {
+        match Package::of(data) {
+            Some(package) if self.depth < DEPTH => self.visit_package(package, data, see),
+            Some(_) => Err(self.damaged("packages in packages in packages: unpack it")),
+            None => see(&Content { name: self.name.clone(), data, folder: self.folder, is_named }),
+        }
+    }
+
+    fn visit_package(&self, package: Package, data: &[u8], see: &mut See<'_>) -> Result<()> {
+        let mut errors = Vec::new();
+        let mut member = |name: &str, reader: &mut dyn Read| {
+            if let Err(error) = self.visit_member(name, reader, see) {
+                errors.push(error);
+            }
+        };
+        let read = match package {
+            Package::Zip => zip_members(data, &mut member),
+            Package::Tar => tar_members(data, &mut member),
+            Package::Deb => deb_members(data, &mut member),
+            // A compressed file is the file: its name stays.
+            Package::Gzip => {
+                member("", &mut flate2::read::MultiGzDecoder::new(data));
+                Ok(())
+            }
+            Package::Xz => {
+                member("", &mut liblzma::read::XzDecoder::new_multi_decoder(data));
+                Ok(())
+            }
+            Package::Zstd => zstd::Decoder::new(data).map(|mut decoder| member("", &mut decoder)),
+        };
+        errors.extend(read.err().map(|error| self.damaged(error)));
+        Error::all(errors)
+    }
+
+    fn visit_member(&self, name: &str, reader: &mut dyn Read, see: &mut See<'_>) -> Result<()> {
+        let name = if name.is_empty() { self.name.clone() } else { format!("{}:{name}", self.name) };
+        let place = Place { name, folder: self.folder, depth: self.depth + 1 };
+        let mut data = Vec::new();
+        // The magic of a tar file is behind the first bytes.
+        reader.take(512).read_to_end(&mut data).map_err(|error| place.damaged(error))?;
+        if Package::of(&data).is_none() && !may_hold_images(data.get(..HEAD).unwrap_or(&data)) {
+            return Ok(());
+        }
+        reader.take(LARGEST).read_to_end(&mut data).map_err(|error| place.damaged(error))?;
+        if data.len() as u64 > LARGEST {
+            return Err(place.damaged("larger than 16 GiB: unpack it"));
+        }
+        place.visit(&data, false, see)
+    }
+
+    fn damaged(&self, error: impl std::fmt::Display) -> Error {
+        Error::Package { name: self.name.clone(), error: error.to_string() }
+    }
+}
+
+type Member<'m> = dyn FnMut(&str, &mut dyn Read) + 'm;
+
+fn zip_members(data: &[u8], member: &mut Member<'_>) -> io::Result<()> {
+    let mut zip = zip::ZipArchive::new(Cursor::new(data))?;
+    for index in 0..zip.len() {
+        let mut file = zip.by_index(index)?;
+        if file.is_file() {
+            let name = file.name()?.into_owned();
+            member(&name, &mut file);
+        }
+    }
+    Ok(())
+}
+
+fn tar_members(data: &[u8], member: &mut Member<'_>) -> io::Result<()> {
+    for entry in tar::Archive::new(data).entries()? {
+        let mut entry = entry?;
+        if entry.header().entry_type().is_file() {
+            let name = entry.path()?.display().to_string();
+            member(name.trim_start_matches("./"), &mut entry);
+        }
+    }
+    Ok(())
+}
+
+/// The files of a Debian package are in its member `data.tar.xz` or `data.tar.zst`.
+fn deb_members(data: &[u8], member: &mut Member<'_>) -> io::Result<()> {
+    let other = |error: offload_bundle::FormatError| io::Error::other(FileError::from(error).to_string());
+    for file in archive::members(data).map_err(other)? {
+        if let (MemberData::Inline(mut bytes), true) = (file.data, file.name.starts_with("data.tar")) {
+            member("", &mut bytes);
+        }
+    }
+    Ok(())
+}

@@ -31,6 +31,7 @@ use crate::platform::{self, PLATFORMS, override_image};
 use crate::profile::recorder::Recorder;
 use crate::profile::{self, span, time_trace};
 use crate::sys::jobserver::{self, Limit};
+use crate::sys::memory::Budget;
 use crate::sys::process::Mode;
 use crate::sys::temp_files::{self, FileState, TempFiles};
 use crate::sys::threads;
@@ -235,6 +236,7 @@ fn link_inputs(
         temp_files: &temp_files,
         host_linker: &host_linker,
         limit: &limit,
+        budget: &Budget::new(options.memory),
         registered: &registered,
         recorder: &recorder,
         plan: &plan,
@@ -379,6 +381,14 @@ struct Outcome {
     cached: Option<(u64, u64)>,
 }
 
+/// Adds numbers of cache hits and misses.
+fn sum(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (one, other) {
+        (Some((hits, misses)), Some((more_hits, more_misses))) => Some((hits + more_hits, misses + more_misses)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// The registration object of one platform, with its images inside.
 struct Registered {
     object: PathBuf,
@@ -408,8 +418,11 @@ impl Link<'_> {
         let code = self.host(host_linker, &objects)?;
         let (mut report, mut cached) = (None, None);
         for one in registered {
-            report = report.or(one.report);
-            cached = cached.or(one.cached);
+            report = match (report, one.report) {
+                (Some(report), Some(other)) => Some(ImageReport::and(report, other)),
+                (report, other) => report.or(other),
+            };
+            cached = sum(cached, one.cached);
         }
         Ok(Outcome { code, report, cached })
     }

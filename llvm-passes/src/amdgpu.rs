@@ -12,9 +12,10 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetMachine, TargetTriple};
 use inkwell::values::{FunctionValue, GlobalValue, UnnamedAddress};
 use inkwell::{AddressSpace, GlobalVisibility, OptimizationLevel};
+use serde::{Deserialize, Serialize};
 
-use crate::extract::{self, UnitPart, Visibility};
 use crate::pipeline::{self, NamedBitcode, OptLevel};
+use crate::reference_graph::{self, ReferenceGraph};
 use crate::session::Session;
 use crate::{BitcodeError, CodegenError, IrError, LlvmError, Stage, crash, symbols, sys};
 
@@ -25,7 +26,7 @@ pub const TRIPLE: &str = "amdgcn-amd-amdhsa";
 const VERSION_FLAG: &str = "amdhsa_code_object_version";
 
 /// What code is compiled for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmdTarget {
     /// `gfx90a`; empty for code whose functions name their processors.
     pub processor: String,
@@ -37,7 +38,7 @@ pub struct AmdTarget {
 
 impl AmdTarget {
     /// The name in messages.
-    fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         if self.processor.is_empty() { TRIPLE } else { &self.processor }
     }
 }
@@ -58,13 +59,35 @@ pub fn read_units<'s>(session: &'s Session, units: &[NamedBitcode<'_>]) -> Resul
     if wrong.is_empty() { Ok(modules) } else { Err(wrong) }
 }
 
-fn require_amdgcn(module: &Module<'_>, unit: &str) -> Result<(), IrError> {
+pub(crate) fn require_amdgcn(module: &Module<'_>, unit: &str) -> Result<(), IrError> {
     let triple = module.get_triple().as_str().to_string_lossy().into_owned();
     if triple.is_empty() || triple.starts_with("amdgcn") {
         return Ok(());
     }
     let cause = BitcodeError::Triple { triple, wanted: "amdgcn" };
     Err(IrError::Bitcode { unit: unit.to_owned(), cause })
+}
+
+/// What a program is cut by, of one unit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AmdFacts {
+    /// The references within the unit.
+    pub graph: ReferenceGraph,
+    /// The names of the definitions that the code object exports.
+    pub exported: BTreeSet<String>,
+    /// The version of the code object that the unit was compiled for, times 100, if it names one.
+    pub version: Option<u64>,
+}
+
+impl AmdFacts {
+    /// Reads a module whose bodies are loaded.
+    pub(crate) fn of_module(module: &Module<'_>) -> Self {
+        AmdFacts {
+            graph: reference_graph::of_module(module),
+            exported: exported(module),
+            version: code_object_version(module),
+        }
+    }
 }
 
 /// The version of the code object that the unit was compiled for, times 100, if it names one.
@@ -121,7 +144,7 @@ pub fn optimize(session: &Session, module: &Module<'_>, target: &AmdTarget) -> R
 
 /// How the names of probes begin: kernels that call an unknown function and do nothing else. The registers of a probe are the most that a
 /// function of its partition needs whose address other partitions may have.
-pub const PROBE: &str = "__fatlink_register_probe";
+const PROBE: &str = "__fatlink_register_probe";
 
 /// The code of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,35 +155,44 @@ pub enum PartitionCode {
     Calls(Vec<String>),
 }
 
-/// Compiles one of several partitions; `keep` are the names that stay visible, and `number` tells its probe from others.
+/// Optimizes one of several partitions. The optimizer uses the bodies of functions that other partitions own, which become
+/// declarations at the end.
 ///
 /// # Errors
-/// Unreadable bitcode, and [`IrError::Codegen`].
-pub fn compile_partition<'s>(
-    session: &'s Session,
-    units: &[NamedBitcode<'s>],
-    parts: &[UnitPart],
-    keep: &BTreeSet<String>,
-    number: usize,
+/// [`IrError::Codegen`].
+pub fn optimize_partition(session: &Session, module: &Module<'_>, target: &AmdTarget) -> Result<(), IrError> {
+    sys::begin_copies(module);
+    optimize(session, module, target)?;
+    sys::end_copies(module);
+    let cleaned = module.run_passes("elim-avail-extern,globaldce", &machine(target)?, PassBuilderOptions::create());
+    check(session, Stage::Optimization, target, cleaned)
+}
+
+/// Generates the code of an optimized partition. `tag` tells its probe from those of others.
+///
+/// # Errors
+/// [`IrError::Codegen`].
+pub fn emit_partition(
+    session: &Session,
+    module: &Module<'_>,
+    tag: &str,
     target: &AmdTarget,
 ) -> Result<PartitionCode, IrError> {
-    let module = extract::extract(session, units, parts, Visibility::Kept)?;
-    pipeline::internalize(&module, keep);
-    sys::begin_copies(&module);
-    optimize(session, &module, target)?;
-    sys::end_copies(&module);
-    let cleaned = module.run_passes("elim-avail-extern,globaldce", &machine(target)?, PassBuilderOptions::create());
-    check(session, Stage::Optimization, target, cleaned)?;
-    let called = sys::called_declarations(&module);
+    let called = sys::called_declarations(module);
     if !called.is_empty() {
         return Ok(PartitionCode::Calls(called));
     }
-    add_probe(&module, number).map_err(|error| IrError::codegen(Stage::CodeGeneration, target.name(), error))?;
-    emit_object(session, &module, target).map(PartitionCode::Object)
+    add_probe(module, tag).map_err(|error| IrError::codegen(Stage::CodeGeneration, target.name(), error))?;
+    emit_object(session, module, target).map(PartitionCode::Object)
+}
+
+/// The name of a partition's probe.
+pub fn probe_name(tag: &str) -> String {
+    format!("{PROBE}.{tag}")
 }
 
 /// Adds a probe if the module defines functions whose address other partitions may have.
-fn add_probe(module: &Module<'_>, number: usize) -> Result<(), BuilderError> {
+fn add_probe(module: &Module<'_>, tag: &str) -> Result<(), BuilderError> {
     let is_shared = |function: &FunctionValue<'_>| {
         function.count_basic_blocks() > 0
             && !symbols::is_kernel(*function)
@@ -169,8 +201,7 @@ fn add_probe(module: &Module<'_>, number: usize) -> Result<(), BuilderError> {
     let Some(shared) = module.get_functions().find(is_shared) else { return Ok(()) };
     let context = module.get_context();
     let (void, pointer) = (context.void_type(), context.ptr_type(AddressSpace::default()));
-    let name = format!("{PROBE}.{number}");
-    let probe = module.add_function(&name, void.fn_type(&[pointer.into()], false), None);
+    let probe = module.add_function(&probe_name(tag), void.fn_type(&[pointer.into()], false), None);
     probe.as_global_value().set_visibility(GlobalVisibility::Hidden);
     probe.set_call_conventions(symbols::AMDGPU_KERNEL);
     for name in ["target-cpu", "target-features"] {
@@ -184,6 +215,14 @@ fn add_probe(module: &Module<'_>, number: usize) -> Result<(), BuilderError> {
     builder.build_indirect_call(void.fn_type(&[], false), function.into_pointer_value(), &[], "")?;
     builder.build_return(None)?;
     Ok(())
+}
+
+/// Makes every function visible, so that code generation does not leave out those that nothing calls.
+pub fn expose_functions(module: &Module<'_>) {
+    let local = module.get_functions().filter(|function| {
+        function.count_basic_blocks() > 0 && matches!(function.get_linkage(), Linkage::Internal | Linkage::Private)
+    });
+    local.for_each(|function| function.set_linkage(Linkage::External));
 }
 
 /// Emits a relocatable object.

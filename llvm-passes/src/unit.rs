@@ -11,6 +11,7 @@
 //! | how it was compiled | [`Unit::module_flags`] | the module without bodies |
 //! | recorded command lines | [`Unit::command_lines_with`] | nothing, unless the bytes contain the option |
 //! | reference graph | [`Unit::references`] | the module and its bodies |
+//! | what a program for AMD GPUs is cut by | [`Unit::amd_facts`] | the module and its bodies |
 //!
 //! # Use in a link
 //!
@@ -53,7 +54,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
 
+use crate::amdgpu::{self, AmdFacts};
 use crate::module_flags::{self, ModuleFlags};
+use crate::program::Machine;
 use crate::reference_graph::{self, ReferenceGraph};
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
@@ -81,6 +84,7 @@ pub struct Unit<'a> {
     module_flags: Cell<ModuleFlags>,
     command_lines: Cell<Vec<String>>,
     references: Cell<ReferenceGraph>,
+    amd_facts: Cell<AmdFacts>,
     /// The open module. A thread that fills one of the cells above holds this lock; otherwise two threads could each wait for
     /// what the other holds.
     opened: OpenUnit<'a>,
@@ -98,6 +102,8 @@ pub struct UnitFacts {
     pub command_lines: Option<Vec<String>>,
     /// [`Unit::references`].
     pub references: Option<ReferenceGraph>,
+    /// [`Unit::amd_facts`].
+    pub amd_facts: Option<AmdFacts>,
 }
 
 impl<'a> Unit<'a> {
@@ -111,6 +117,7 @@ impl<'a> Unit<'a> {
             module_flags: Cell::new(),
             command_lines: Cell::new(),
             references: Cell::new(),
+            amd_facts: Cell::new(),
             opened: OpenUnit::new(bitcode, &BUDGET),
             times_opened: AtomicUsize::new(0),
         }
@@ -127,6 +134,7 @@ impl<'a> Unit<'a> {
             module_flags: cell(facts.module_flags, self.module_flags),
             command_lines: cell(facts.command_lines, self.command_lines),
             references: cell(facts.references, self.references),
+            amd_facts: cell(facts.amd_facts, self.amd_facts),
             ..self
         }
     }
@@ -141,6 +149,7 @@ impl<'a> Unit<'a> {
             module_flags: known(&self.module_flags),
             command_lines: known(&self.command_lines),
             references: known(&self.references),
+            amd_facts: known(&self.amd_facts),
         }
     }
 
@@ -211,30 +220,34 @@ impl<'a> Unit<'a> {
     /// # Errors
     /// As [`Unit::symbols`], and code that is not for NVIDIA GPUs.
     pub fn references(&self) -> Result<&ReferenceGraph, IrError> {
-        if self.references.get().is_none() {
-            let mut opened = self.opened.lock();
-            if self.references.get().is_none() {
-                let graph = self.read(&mut opened, |module| self.read_references(module)).flatten();
-                let _ = self.references.set(graph);
-                opened.close();
-            }
-        }
-        value(&self.references)
+        self.fact_of_bodies(&self.references, pipeline::require_nvptx_module, reference_graph::of_module)
     }
 
-    /// Loads the unit into the session that compiles it. Fills in [`Unit::used_symbols`] and [`Unit::module_flags`].
+    /// What a program for AMD GPUs is cut by. Loads the bodies, like [`Unit::references`], which it contains.
+    ///
+    /// # Errors
+    /// As [`Unit::symbols`], and code that is not for AMD GPUs.
+    pub fn amd_facts(&self) -> Result<&AmdFacts, IrError> {
+        self.fact_of_bodies(&self.amd_facts, amdgpu::require_amdgcn, AmdFacts::of_module)
+    }
+
+    /// Loads the unit into the session that compiles it. Fills in [`Unit::used_symbols`], and [`Unit::module_flags`] for NVIDIA GPUs.
     ///
     /// # Errors
     /// As [`Unit::references`].
-    pub fn load_into<'s>(&self, session: &'s Session) -> Result<Module<'s>, IrError> {
+    pub fn load_into<'s>(&self, session: &'s Session, machine: Machine) -> Result<Module<'s>, IrError> {
         let module = session.read(&self.name, self.bitcode())?;
-        self.require_nvptx(&module)?;
+        match machine {
+            Machine::Nvptx => pipeline::require_nvptx_module(&module, &self.name)?,
+            Machine::Amdgpu => amdgpu::require_amdgcn(&module, &self.name)?,
+        }
         let mut opened = self.opened.lock();
         opened.close();
         if self.used_symbols.get().is_none() {
             let _ = self.used_symbols.set(Ok(symbols::of_module(&module)));
         }
-        if self.module_flags.get().is_none() {
+        // Those for AMD GPUs can be read only of a module that is alone in its context.
+        if machine == Machine::Nvptx && self.module_flags.get().is_none() {
             let _ = self.module_flags.set(Ok(self.module_flags_of(&module)));
         }
         Ok(module)
@@ -270,6 +283,29 @@ impl<'a> Unit<'a> {
         value(cell)
     }
 
+    /// The value of a cell, which `of_module` computes with the bodies if it is empty; the unit is closed afterwards.
+    fn fact_of_bodies<'u, T>(
+        &self,
+        cell: &'u Cell<T>,
+        require_machine: impl FnOnce(&Module<'_>, &str) -> Result<(), IrError>,
+        of_module: impl FnOnce(&Module<'_>) -> T,
+    ) -> Result<&'u T, IrError> {
+        if cell.get().is_none() {
+            let mut opened = self.opened.lock();
+            if cell.get().is_none() {
+                let read = |module: &mut OwnedModule<'_>| {
+                    module.with(|module| require_machine(module, &self.name))?;
+                    self.read_cheap_facts(module);
+                    module.load_bodies(&self.name)?;
+                    Ok(module.with(of_module))
+                };
+                let _ = cell.set(self.read(&mut opened, read).flatten());
+                opened.close();
+            }
+        }
+        value(cell)
+    }
+
     /// Opens the unit, unless it is open, and reads something of it.
     fn read<T>(
         &self,
@@ -281,13 +317,6 @@ impl<'a> Unit<'a> {
             self.times_opened.fetch_add(1, Ordering::Relaxed);
         }
         opened.with(&self.name, read)
-    }
-
-    fn read_references(&self, module: &mut OwnedModule<'_>) -> Result<ReferenceGraph, IrError> {
-        module.with(|module| self.require_nvptx(module))?;
-        self.read_cheap_facts(module);
-        module.load_bodies(&self.name)?;
-        Ok(module.with(reference_graph::of_module))
     }
 
     /// Reads of a unit that is about to be closed what would otherwise open it again.
@@ -311,10 +340,6 @@ impl<'a> Unit<'a> {
     fn module_flags_of(&self, module: &Module<'_>) -> ModuleFlags {
         let read = || ModuleFlags { producer: self.producer(), ..module_flags::of_module(module) };
         crash::during(&format!("looking into {}", self.name), read)
-    }
-
-    fn require_nvptx(&self, module: &Module<'_>) -> Result<(), IrError> {
-        pipeline::require_nvptx_module(module, &self.name)
     }
 }
 

@@ -1,4 +1,5 @@
-//! `--offload-report`: the inputs of each device link, the entries of the fatbin, and the entry that each GPU will run.
+//! `--offload-report`: the inputs of each device link, the entries of the fatbin and of the HIP bundle, and the entry that each of
+//! NVIDIA's GPUs will run.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -27,9 +28,9 @@ pub struct ImageReport {
     pub policy: PolicyReport,
     /// The device links, highest target first.
     pub targets: Vec<TargetReport>,
-    /// Size of the fatbin in bytes.
+    /// Size of the fatbin or the bundle in bytes.
     pub bytes: u64,
-    /// The entries of the fatbin, in order.
+    /// The entries of the fatbin or the bundle, in order.
     pub entries: Vec<EntryReport>,
     /// Number of fatbins that the driver can link again: of nvcc's units, and one with clang's PTX.
     pub prelinked: usize,
@@ -114,9 +115,9 @@ impl BackendReport {
 /// One entry of the fatbin.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EntryReport {
-    /// Kind and target, such as `sass 90a`.
+    /// Kind and target, such as `sass 90a` or `code object gfx90a`.
     pub name: String,
-    /// Size in bytes as stored.
+    /// Size in bytes as stored; in a bundle, which is compressed as a whole, the size before compression.
     pub bytes: u64,
     /// `none`, `zstd` or `lz4`.
     pub compression: String,
@@ -144,7 +145,7 @@ pub struct Linked<'a> {
 }
 
 impl ImageReport {
-    /// Creates the report of a link without CUDA code.
+    /// Creates the report of a link without an image.
     pub fn empty(output: &Path, options: &Options) -> Self {
         let policy = PolicyReport {
             ptx: options.ptx_policy.to_string(),
@@ -188,6 +189,18 @@ impl ImageReport {
         self
     }
 
+    /// Adds the images of another platform.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.targets.extend(other.targets);
+        self.bytes += other.bytes;
+        self.entries.extend(other.entries);
+        self.prelinked += other.prelinked;
+        self.gpus.extend(other.gpus);
+        self.findings.extend(other.findings);
+        self
+    }
+
     /// Formats the report for people.
     fn text(&self) -> String {
         let PolicyReport { ptx, sass, compress, section } = &self.policy;
@@ -195,7 +208,7 @@ impl ImageReport {
         let _ = writeln!(out, "policy: machine code {sass}, PTX {ptx}, compression {compress}, section {section}");
         self.targets.iter().for_each(|target| target.print(&mut out));
         if self.entries.is_empty() && self.prelinked == 0 {
-            return out + "image: none, there is no CUDA code\n";
+            return out + "image: none, there is no CUDA or HIP code\n";
         }
         let _ = writeln!(out, "image: {} bytes", self.bytes);
         self.entries.iter().for_each(|entry| entry.print(&mut out));

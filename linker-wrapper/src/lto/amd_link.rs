@@ -1,188 +1,178 @@
 //! Links the code of AMD GPU targets: plans each, compiles the parts of all targets as jobs of one queue, the longest first, and joins
-//! each target.
+//! each target as soon as its last part is compiled.
 
-use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
-use llvm_passes::amdgpu::{self, PartitionCode};
-use llvm_passes::partition::{self, Cut, Grain, Partition};
-use llvm_passes::pipeline::NamedBitcode;
-use llvm_passes::program::{Machine, Program};
-use llvm_passes::reference_graph::{self, ReferenceGraph};
-use llvm_passes::session::{Session, Warning};
+use llvm_passes::amdgpu;
+use llvm_passes::session::Warning;
+use llvm_passes::unit::Unit;
 use offload_bundle::FormatError;
 use offload_bundle::amdgpu::{Metadata, PartObject, Registers, metadata_object};
 use rayon::prelude::*;
 
-use crate::cli::values::Partitioning;
 use crate::diag::error::{Errors, collect};
-use crate::diag::messages;
-use crate::lto::code_object::{AmdImages, CodeObject, same_version};
-use crate::lto::error::Error;
-use crate::plan::link_context::LinkContext;
-use crate::profile::span;
+use crate::diag::progress::Progress;
+use crate::lto::amd_partition::{self, Compiled};
+use crate::lto::amd_target::{self, PlannedTarget, note};
+use crate::lto::code_object::{AmdImage, AmdImages, CodeObject};
+use crate::lto::job_run::Resources;
+use crate::lto::private_images::PrivateImages;
+use crate::plan::report::TargetReport;
 use crate::sys::job_queue;
 use crate::toolchain::llvm_tools;
 
-/// A program with less bitcode than this, in bytes, is compiled in one piece; its references are not read.
-const MIN_PARTITIONED_BYTES: usize = 192 << 10;
-
-/// A target and how it is compiled.
-struct Planned<'a> {
-    images: &'a AmdImages<'a>,
-    names: Vec<String>,
-    /// Empty for a program that is compiled in one piece.
-    partitions: Vec<Partition>,
-}
+/// Describes planned targets for `--offload-plan`.
+pub type Reports<'r> = &'r dyn Fn(&[PlannedTarget<'_>]) -> Result<Vec<TargetReport>, Errors>;
 
 /// Links all targets; the results are in their order.
 ///
 /// # Errors
 /// All errors in the images, and those that LLVM and ld.lld report.
-pub fn link(targets: &[&AmdImages<'_>], context: &LinkContext<'_>) -> Result<Vec<CodeObject>, Errors> {
-    // Fails before the long work.
-    llvm_tools::lld(&context.request.options.parts)?;
-    let plan = || targets.par_iter().map(|images| Planned::new(images, context)).collect::<Vec<_>>();
+pub fn link(
+    targets: &[&AmdImages<'_>],
+    resources: Resources<'_>,
+    reports: Reports<'_>,
+) -> Result<Vec<CodeObject>, Errors> {
+    let context = resources.link;
+    if !targets.is_empty() {
+        // Fails before the long work.
+        llvm_tools::lld(&context.request.options.parts)?;
+    }
+    let copies = collect(targets.iter().map(|target| private_copy(target, resources)))?;
+    let units: Vec<Vec<Option<Unit<'_>>>> =
+        targets.iter().zip(&copies).map(|(target, copy)| known_units(target, copy.as_ref(), resources)).collect();
+    let targets: Vec<AmdImages<'_>> = targets
+        .iter()
+        .zip(&copies)
+        .zip(&units)
+        .map(|((target, copy), units)| with_copied_images(target, copy.as_ref(), units))
+        .collect();
+    let plan = || {
+        let planned = targets.par_iter().zip(&copies);
+        planned.map(|(target, copy)| PlannedTarget::plan(target, copy.as_ref(), resources)).collect::<Vec<_>>()
+    };
     let planned = collect(context.recorder.phase("symbols and partitions", plan))?;
-    let jobs: Vec<Job<'_>> = planned.iter().flat_map(Planned::jobs).collect();
-    let run = || job_queue::longest_first(&jobs, context.limit, |_, job| job.run(context));
-    let mut compiled = context.recorder.phase("device code", run)?.into_iter();
-    let parts: Vec<(&Planned<'_>, Vec<Compiled>)> =
-        planned.iter().map(|target| (target, compiled.by_ref().take(target.job_count()).collect())).collect();
-    let join = |(target, parts): (&Planned<'_>, Vec<Compiled>)| target.join(parts, context);
-    collect(context.recorder.phase("joining", || parts.into_par_iter().map(join).collect::<Vec<_>>()))
+    if context.request.options.plan.is_some() {
+        let described = reports(&planned)?;
+        context.plan.add(|| described)?;
+    }
+    let linked = context.recorder.phase("device code", || run_all(&planned, resources))?;
+    let cut = targets.iter().filter(|target| amd_target::may_be_cut(target, context));
+    cut.flat_map(AmdImages::units).for_each(|unit| resources.result_cache.keep_facts(unit));
+    Ok(linked)
 }
 
-/// One partition, or a whole program.
-struct Job<'j> {
-    target: &'j Planned<'j>,
-    partition: Option<&'j Partition>,
-    /// Its index among the partitions of the target.
-    number: usize,
+/// A target whose parts are compiled.
+struct Open<'p> {
+    planned: &'p PlannedTarget<'p>,
+    /// The results so far, in the order of the parts.
+    parts: Mutex<Vec<Option<Compiled>>>,
 }
 
-/// The result of a job.
-struct Compiled {
-    /// `None`: the partition needs functions of others.
-    objects: Option<Vec<Vec<u8>>>,
-    warnings: Vec<Warning>,
+/// One part of a target: a partition, or a whole program.
+struct Job<'p> {
+    target: &'p Open<'p>,
+    index: usize,
 }
 
 impl job_queue::Job for Job<'_> {
     fn cost(&self) -> u64 {
-        // An instruction takes about eight bytes of bitcode.
-        self.partition.map_or_else(|| self.target.images.bitcode_bytes() as u64 / 8, |partition| partition.instructions)
+        let PlannedTarget { partitions, .. } = self.target.planned;
+        partitions
+            .get(self.index)
+            .map_or_else(|| self.target.planned.estimated_instructions(), |partition| partition.instructions)
     }
 
     fn is_one_of_many(&self) -> bool {
-        self.partition.is_some()
+        !self.target.planned.partitions.is_empty()
     }
 }
 
 impl Job<'_> {
-    fn run(&self, context: &LinkContext<'_>) -> Result<Compiled, Errors> {
-        let images = self.target.images;
-        let Some(partition) = self.partition else {
-            let (objects, warnings) = images.compile_whole(context)?;
-            return Ok(Compiled { objects: Some(objects), warnings });
-        };
-        let _compiling = span::traced("Compile partition", || partition.kernels.first().cloned().unwrap_or_default());
-        let session = Session::new();
-        let units: Vec<NamedBitcode<'_>> = images.units(&self.target.names);
-        let (parts, keep) = (&partition.parts, &partition.keep);
-        let objects = match amdgpu::compile_partition(&session, &units, parts, keep, self.number, &images.target)? {
-            PartitionCode::Object(object) => Some(vec![object]),
-            PartitionCode::Calls(functions) => {
-                note(images, &format!("a partition calls {} of another one", functions.join(", ")), context);
-                None
+    /// Names the job by its first kernel, or by its target.
+    fn label(&self) -> String {
+        let planned = self.target.planned;
+        let kernels = planned.partitions.get(self.index).map(|partition| &partition.kernels);
+        kernels.and_then(|kernels| kernels.first()).unwrap_or(&planned.images.name).clone()
+    }
+
+    /// Compiles the part. The job that compiles the last part of a target also joins all of them.
+    fn run(&self, resources: Resources<'_>) -> Result<Option<CodeObject>, Errors> {
+        let compiled = amd_partition::compile(self.target.planned, self.index, resources)?;
+        let parts = {
+            let mut parts = self.target.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(place) = parts.get_mut(self.index) {
+                *place = Some(compiled);
             }
+            if parts.iter().any(Option::is_none) {
+                return Ok(None);
+            }
+            parts.drain(..).flatten().collect()
         };
-        Ok(Compiled { objects, warnings: session.take_warnings() })
+        join(self.target.planned, parts, resources).map(Some)
     }
 }
 
-/// Prints why a program is compiled in one piece. As a shell comment, so that the output can be pasted into a shell.
-fn note(images: &AmdImages<'_>, reason: &str, context: &LinkContext<'_>) {
-    if context.request.mode.show {
-        messages::show(format_args!(" # {}: not cut into jobs: {reason}", images.name));
+/// Runs the jobs of all targets, with a progress line on a terminal.
+fn run_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Result<Vec<CodeObject>, Errors> {
+    let open = |planned| Open { planned, parts: Mutex::new(vec![None; PlannedTarget::job_count(planned)]) };
+    let targets: Vec<Open<'_>> = planned.iter().map(open).collect();
+    let jobs = |target| (0..Open::planned(target).job_count()).map(move |index| Job { target, index });
+    let jobs: Vec<Job<'_>> = targets.iter().flat_map(jobs).collect();
+    let labels: Vec<(String, u64)> = jobs.iter().map(|job| (job.label(), job_queue::Job::cost(job))).collect();
+    let progress = Progress::new(&labels);
+    let linked = job_queue::longest_first(&jobs, resources.link.limit, |index, job| {
+        progress.started(index);
+        let done = job.run(resources);
+        progress.finished(index);
+        done
+    })?;
+    let mut linked = linked.into_iter();
+    // One of its jobs has the result; all of them are consumed.
+    let of_target = |target: &PlannedTarget<'_>| linked.by_ref().take(target.job_count()).flatten().last();
+    Ok(planned.iter().map(of_target).map(Option::unwrap_or_default).collect())
+}
+
+impl<'p> Open<'p> {
+    fn planned(&self) -> &'p PlannedTarget<'p> {
+        self.planned
     }
 }
 
-impl<'a> Planned<'a> {
-    fn new(images: &'a AmdImages<'a>, context: &LinkContext<'_>) -> Result<Self, Errors> {
-        let names = images.names();
-        let partitions = match grain(images, context) {
-            Some(grain) => Self::cut(images, &names, grain, context)?,
-            None => Vec::new(),
-        };
-        Ok(Planned { images, names, partitions })
+/// Makes the code object. A program whose partitions do not fit together is compiled in one piece.
+fn join(target: &PlannedTarget<'_>, parts: Vec<Compiled>, resources: Resources<'_>) -> Result<CodeObject, Errors> {
+    let (images, context) = (target.images, resources.link);
+    if context.request.options.diagnosing && target.partitions.is_empty() {
+        return Ok(CodeObject::default());
     }
-
-    fn cut(
-        images: &AmdImages<'_>,
-        names: &[String],
-        grain: Grain,
-        context: &LinkContext<'_>,
-    ) -> Result<Vec<Partition>, Errors> {
-        let units = images.units(names);
-        let facts = collect(units.par_iter().map(UnitFacts::read).collect::<Vec<_>>())?;
-        same_version(&facts.iter().map(|unit| unit.version).collect::<Vec<_>>(), names)?;
-        let symbols = images.symbols(&mut facts.iter().map(|unit| reference_graph::symbols(&unit.graph)))?;
-        let users = |unit: usize, name: &str| reference_graph::users_of(&facts[unit].graph, name);
-        let resolution = images.resolve(&symbols, &users)?;
-        let exported: BTreeSet<String> = facts.iter().flat_map(|unit| unit.exported.iter().cloned()).collect();
-        let prevailing = |name: &str| images.unit_of(*resolution.prevailing.get(name)?);
-        let graphs = facts.iter().map(|unit| &unit.graph).collect();
-        let program = Program::on(Machine::Amdgpu, graphs, tags(&units), &prevailing, &exported);
-        let Cut { partitions, distinct, monolithic } = partition::cut(&program, grain);
-        if let Some(reason) = &monolithic {
-            let unit = reason.unit.map_or_else(String::new, |unit| format!("{}: ", names[unit]));
-            note(images, &format!("{unit}{}", reason.reason), context);
+    let (objects, warnings) = match fitted(target, parts) {
+        Ok(fitted) => fitted,
+        Err(reason) => {
+            note(images, &reason, context);
+            let whole = PlannedTarget::plan_whole(images, None, None, resources)?;
+            let Compiled { object, warnings, .. } = amd_partition::compile(&whole, 0, resources)?;
+            (object.into_iter().collect(), warnings)
         }
-        if !partitions.is_empty() {
-            let placed: u64 = partitions.iter().map(|partition| partition.instructions).sum();
-            context.recorder.cut(partitions.len(), distinct, placed.saturating_sub(distinct));
-        }
-        Ok(partitions)
-    }
+    };
+    Ok(CodeObject { bytes: images.join(&objects, context)?, warnings })
+}
 
-    fn jobs(&self) -> Vec<Job<'_>> {
-        if self.partitions.is_empty() {
-            return vec![Job { target: self, partition: None, number: 0 }];
-        }
-        let job = |(number, partition)| Job { target: self, partition: Some(partition), number };
-        self.partitions.iter().enumerate().map(job).collect()
+/// The objects that ld.lld links, with LLVM's warnings.
+///
+/// # Errors
+/// Why the partitions cannot be linked.
+fn fitted(target: &PlannedTarget<'_>, parts: Vec<Compiled>) -> Result<(Vec<Vec<u8>>, Vec<Warning>), String> {
+    let calls: Vec<String> = parts.iter().flat_map(|part| part.calls.clone()).collect();
+    if !calls.is_empty() {
+        return Err(format!("a partition calls {} of another one", calls.join(", ")));
     }
-
-    fn job_count(&self) -> usize {
-        self.partitions.len().max(1)
+    let warnings = parts.iter().flat_map(|part| part.warnings.clone()).collect();
+    let objects: Vec<Vec<u8>> = parts.into_iter().filter_map(|part| part.object).collect();
+    if target.partitions.is_empty() {
+        return Ok((objects, warnings));
     }
-
-    /// Makes the code object. A program whose partitions do not fit together is compiled in one piece.
-    fn join(&self, parts: Vec<Compiled>, context: &LinkContext<'_>) -> Result<CodeObject, Errors> {
-        let mut warnings: Vec<Warning> = parts.iter().flat_map(|part| part.warnings.clone()).collect();
-        let objects: Option<Vec<Vec<u8>>> =
-            parts.into_iter().map(|part| part.objects).collect::<Option<Vec<_>>>().map(|all| all.concat());
-        let fitted = match objects {
-            Some(objects) if self.partitions.is_empty() => Some(objects),
-            Some(objects) => match fit_together(objects) {
-                Ok(objects) => Some(objects),
-                Err(reason) => {
-                    note(self.images, &reason.to_string(), context);
-                    None
-                }
-            },
-            None => None,
-        };
-        let objects = match fitted {
-            Some(objects) => objects,
-            None => {
-                let (objects, found) = self.images.compile_whole(context)?;
-                warnings = found;
-                objects
-            }
-        };
-        Ok(CodeObject { bytes: self.images.join(&objects, context)?, warnings })
-    }
+    let tags: Vec<String> = target.partitions.iter().map(amd_partition::tag).collect();
+    fit_together(objects, &tags).map(|objects| (objects, warnings)).map_err(|error| error.to_string())
 }
 
 /// Makes objects of one program fit together: kernels that call unknown functions get the registers of all functions that they may call,
@@ -190,9 +180,9 @@ impl<'a> Planned<'a> {
 ///
 /// # Errors
 /// Objects that cannot be joined soundly.
-fn fit_together(objects: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, FormatError> {
-    let read = |(number, bytes)| PartObject::new(bytes, &format!("{}.{number}", amdgpu::PROBE));
-    let mut parts = objects.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+fn fit_together(objects: Vec<Vec<u8>>, tags: &[String]) -> Result<Vec<Vec<u8>>, FormatError> {
+    let read = |(bytes, tag): (Vec<u8>, &String)| PartObject::new(bytes, &amdgpu::probe_name(tag));
+    let mut parts = objects.into_iter().zip(tags).map(read).collect::<Result<Vec<_>, _>>()?;
     let functions = parts.iter().map(PartObject::function_registers).fold(Registers::default(), Registers::max);
     parts.iter_mut().for_each(|part| part.raise(functions));
     let split = parts.into_iter().map(PartObject::split).collect::<Result<Vec<_>, _>>()?;
@@ -203,47 +193,39 @@ fn fit_together(objects: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, FormatError> {
     Ok(objects)
 }
 
-/// What is read of a unit before the program is cut.
-struct UnitFacts {
-    graph: ReferenceGraph,
-    exported: BTreeSet<String>,
-    version: Option<u64>,
+/// Copies the images if results will be cached. They are compiled from the copy, which no other program writes to, and the keys are
+/// computed from it.
+fn private_copy(images: &AmdImages<'_>, resources: Resources<'_>) -> Result<Option<PrivateImages>, Errors> {
+    let bytes: Vec<&[u8]> = images.images.iter().map(|image| image.bytes).collect();
+    let copy = || PrivateImages::of(&bytes, &images.stem(), resources.link.temp_files);
+    resources.result_cache.is_enabled().then(copy).transpose()
 }
 
-impl UnitFacts {
-    fn read(unit: &NamedBitcode<'_>) -> Result<Self, Errors> {
-        let _reading = span::traced("Read symbols", || unit.name.to_owned());
-        let session = Session::new();
-        let modules = amdgpu::read_units(&session, std::slice::from_ref(unit)).map_err(Errors::from_iter)?;
-        let module = modules.first().ok_or_else(|| Error::NoModule { unit: unit.name.to_owned() })?;
-        Ok(UnitFacts {
-            graph: reference_graph::of_module(module),
-            exported: amdgpu::exported(module),
-            version: amdgpu::code_object_version(module),
-        })
-    }
-}
-
-/// How large partitions are; `None` for a program that is compiled in one piece anyway.
-fn grain(images: &AmdImages<'_>, context: &LinkContext<'_>) -> Option<Grain> {
-    if images.options.names_inputs() || images.has_objects() || context.request.options.diagnosing {
-        return None;
-    }
-    match context.request.options.partitioning {
-        Partitioning::Usual => (images.bitcode_bytes() >= MIN_PARTITIONED_BYTES).then_some(Grain::Usual),
-        Partitioning::Size(size) => Some(Grain::Exactly(size)),
-        Partitioning::Whole => None,
-    }
-}
-
-/// Names the units by their content alone, each differently.
-fn tags(units: &[NamedBitcode<'_>]) -> Vec<String> {
-    let hashes: Vec<String> =
-        units.par_iter().map(|unit| blake3::hash(unit.bitcode).to_hex()[..16].to_owned()).collect();
-    let before = |place: usize| hashes[..place].iter().filter(|hash| **hash == hashes[place]).count();
-    let tag = |place: usize| match before(place) {
-        0 => hashes[place].clone(),
-        count => format!("{}_{}", hashes[place], count + 1),
+/// The units of a copied target. If it may be cut into partitions, they have the facts that earlier links cached.
+fn known_units<'c>(
+    target: &AmdImages<'_>,
+    copy: Option<&'c PrivateImages>,
+    resources: Resources<'_>,
+) -> Vec<Option<Unit<'c>>> {
+    let may_be_cut = amd_target::may_be_cut(target, resources.link);
+    let unit = |(place, image): (usize, &AmdImage<'_>)| {
+        let unit = Unit::new(image.unit?.name(), copy?.bytes(place));
+        Some(if may_be_cut { resources.result_cache.with_facts(unit) } else { unit })
     };
-    (0..hashes.len()).map(tag).collect()
+    target.images.iter().enumerate().map(unit).collect()
+}
+
+/// Returns the target with the images of the copy and with these units.
+fn with_copied_images<'c>(
+    target: &AmdImages<'c>,
+    copy: Option<&'c PrivateImages>,
+    units: &'c [Option<Unit<'c>>],
+) -> AmdImages<'c> {
+    let images = target.images.iter().zip(units).enumerate().map(|(place, (image, unit))| AmdImage {
+        bytes: copy.map_or(image.bytes, |copy| copy.bytes(place)),
+        unit: unit.as_ref().or(image.unit),
+        ..*image
+    });
+    let AmdImages { name, target, options, .. } = target;
+    AmdImages { name: name.clone(), target: target.clone(), options: options.clone(), images: images.collect() }
 }

@@ -1,16 +1,15 @@
-//! Links the code of one AMD GPU target: LLVM merges, optimizes and compiles the bitcode in this process, and ld.lld makes the code
-//! object.
+//! The code of one AMD GPU target: its images and their symbols, and the link of all objects by ld.lld.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use llvm_passes::amdgpu::{self, AmdTarget};
-use llvm_passes::bitcode;
+use llvm_passes::amdgpu::AmdTarget;
 use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::reference_graph;
 use llvm_passes::resolve::{self, Resolution, UnitSymbols};
 use llvm_passes::session::{Session, Warning};
 use llvm_passes::symbols::Symbol;
+use llvm_passes::unit::Unit;
 use offload_bundle::amdgpu::{FeatureSetting, TargetId};
 
 use crate::cli::amd_options::AmdOptions;
@@ -36,12 +35,14 @@ pub struct AmdImages<'a> {
 }
 
 /// A device image.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct AmdImage<'a> {
     /// Where it was found.
     pub origin: &'a Origin,
     /// Its bytes.
     pub bytes: &'a [u8],
+    /// The bitcode as a unit that is opened once, if it is bitcode.
+    pub unit: Option<&'a Unit<'a>>,
 }
 
 /// A linked code object.
@@ -56,23 +57,11 @@ pub struct CodeObject {
 impl AmdImage<'_> {
     /// Whether it is bitcode.
     pub fn is_bitcode(&self) -> bool {
-        bitcode::is_bitcode(self.bytes)
+        self.unit.is_some()
     }
 }
 
-impl AmdImages<'_> {
-    /// Compiles the bitcode in one piece, if there is any.
-    ///
-    /// # Errors
-    /// All errors in the images, and those that LLVM reports.
-    pub fn compile_whole(&self, context: &LinkContext<'_>) -> Result<(Vec<Vec<u8>>, Vec<Warning>), Errors> {
-        if !self.images.iter().any(AmdImage::is_bitcode) {
-            return Ok((Vec::new(), Vec::new()));
-        }
-        let (object, warnings) = self.compile(context)?;
-        Ok((vec![object], warnings))
-    }
-
+impl<'a> AmdImages<'a> {
     /// Links the compiled objects with those among the images.
     ///
     /// # Errors
@@ -100,8 +89,9 @@ impl AmdImages<'_> {
         let _linking = span::traced("Link device input", || self.name.clone());
         let stem = self.stem();
         let session = Session::new();
-        let names = self.names();
-        let units = self.units(&names);
+        let units = self.units();
+        let units: Vec<NamedBitcode<'_>> =
+            units.iter().map(|unit| NamedBitcode { name: unit.name(), bitcode: unit.bitcode() }).collect();
         if let Some(other) = self.images.iter().find(|image| !image.is_bitcode()) {
             let (name, target) = (other.origin.to_string(), self.name.clone());
             return Err(Error::NoAmdCode { name, target }.into());
@@ -134,15 +124,9 @@ impl AmdImages<'_> {
         format!("amdgcn.{}", self.name)
     }
 
-    /// The names of the bitcode units in messages.
-    pub fn names(&self) -> Vec<String> {
-        self.images.iter().filter(|image| image.is_bitcode()).map(|image| image.origin.to_string()).collect()
-    }
-
-    /// The bitcode units, with these names.
-    pub fn units<'n>(&'n self, names: &'n [String]) -> Vec<NamedBitcode<'n>> {
-        let images = self.images.iter().filter(|image| image.is_bitcode());
-        images.zip(names).map(|(image, name)| NamedBitcode { name, bitcode: image.bytes }).collect()
+    /// The bitcode units, in link order.
+    pub fn units(&self) -> Vec<&'a Unit<'a>> {
+        self.images.iter().filter_map(|image| image.unit).collect()
     }
 
     /// Writes the images that are objects already, for ld.lld.
@@ -152,14 +136,19 @@ impl AmdImages<'_> {
             if image.is_bitcode() {
                 context.temp_files.keep(&format!("{stem}.input.{index}.bc"), || image.bytes.to_vec())?;
             } else {
-                // A dry run links nothing.
-                if !context.request.mode.dry {
-                    self.require_object(image)?;
-                }
                 inputs.push(context.temp_files.write(&format!("{stem}.input.{index}.o"), image.bytes)?);
             }
         }
         Ok(inputs)
+    }
+
+    /// Checks that every image that is no bitcode is an object for this target.
+    ///
+    /// # Errors
+    /// One for each that is not.
+    pub fn require_objects(&self) -> Result<(), Errors> {
+        let objects = self.images.iter().filter(|image| !image.is_bitcode());
+        collect(objects.map(|image| Ok(self.require_object(image)?))).map(|_| ())
     }
 
     fn require_object(&self, image: &AmdImage<'_>) -> Result<(), Error> {
@@ -187,13 +176,14 @@ impl AmdImages<'_> {
 
     /// Rejects objects of another version than the code that was compiled, or than each other.
     fn require_version(&self, compiled: &[Vec<u8>]) -> Result<(), Errors> {
-        let compiled = compiled.first().and_then(|object| Some((self.names().into_iter().next()?, object.as_slice())));
+        let unit = self.images.iter().find_map(|image| image.unit);
+        let compiled = compiled.first().and_then(|object| Some((unit?.name().to_owned(), object.as_slice())));
         let objects = self.images.iter().filter(|image| !image.is_bitcode());
         let all = compiled.into_iter().chain(objects.map(|image| (image.origin.to_string(), image.bytes)));
         let version = |bytes| offload_bundle::amdgpu::header(bytes).ok().map(|header| u64::from(header.version) * 100);
         let (names, versions): (Vec<String>, Vec<Option<u64>>) =
             all.map(|(name, bytes)| (name, version(bytes))).unzip();
-        same_version(&versions, &names)
+        same_version(&versions, &names.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// The arguments of ld.lld. Archives that the user names may hold bitcode, which ld.lld compiles for this target, too.
@@ -209,69 +199,38 @@ impl AmdImages<'_> {
         arguments
     }
 
-    /// Compiles all bitcode images to one object.
-    fn compile(&self, context: &LinkContext<'_>) -> Result<(Vec<u8>, Vec<Warning>), Errors> {
-        let stem = self.stem();
-        let session = Session::new();
-        let names = self.names();
-        let units = self.units(&names);
-        let modules = {
-            let _reading = span::traced("Read symbols", || self.name.clone());
-            amdgpu::read_units(&session, &units).map_err(Errors::from_iter)?
-        };
-        let versions = modules.iter().map(amdgpu::code_object_version).collect::<Vec<_>>();
-        same_version(&versions, &names)?;
-        let symbols = self.symbols(&mut modules.iter().map(pipeline::symbols_of))?;
-        let users =
-            |unit: usize, name: &str| reference_graph::users_of(&reference_graph::of_module(&modules[unit]), name);
-        let resolution = self.resolve(&symbols, &users)?;
-        for (name, image) in &resolution.linkonce_over_weak {
-            self.unit_of(*image).iter().for_each(|unit| pipeline::make_weak(&modules[*unit], name));
-        }
-        let merged = pipeline::merge(&session, modules, &units)?;
-        if !self.options.names_inputs() {
-            amdgpu::internalize(&merged, &self.names_of_objects(&symbols));
-        }
-        {
-            let _optimizing = span::traced("Optimize", || self.name.clone());
-            amdgpu::optimize(&session, &merged, &self.target)?;
-        }
-        context.temp_files.keep(&format!("{stem}.opt.bc"), || pipeline::bitcode_of(&merged))?;
-        let _emitting = span::traced("Generate code", || self.name.clone());
-        let object = amdgpu::emit_object(&session, &merged, &self.target)?;
-        Ok((object, session.take_warnings()))
-    }
-
-    /// The symbols of every image, in link order. `of_units` has those of the bitcode units.
+    /// The symbols of every image, in link order. `of_unit` reads those of a bitcode unit.
     ///
     /// # Errors
-    /// A damaged object.
-    pub fn symbols(&self, of_units: &mut dyn Iterator<Item = Vec<Symbol>>) -> Result<Vec<UnitSymbols>, Errors> {
+    /// Unreadable bitcode, or a damaged object.
+    pub fn symbols(
+        &self,
+        of_unit: &dyn Fn(&Unit<'_>) -> Result<Vec<Symbol>, Errors>,
+    ) -> Result<Vec<UnitSymbols>, Errors> {
         collect(self.images.iter().map(|image| {
-            let symbols = match image.is_bitcode() {
-                true => of_units.next().unwrap_or_default(),
-                false => symbols::of_image(None, image.origin, image.bytes)?.into_owned(),
+            let symbols = match image.unit {
+                Some(unit) => of_unit(unit)?,
+                None => symbols::of_image(None, image.origin, image.bytes)?.into_owned(),
             };
             Ok(UnitSymbols { symbols })
         }))
     }
 
-    /// Decides which definitions prevail. `users` finds the functions of a unit that reference a name.
+    /// Decides which definitions prevail.
     ///
     /// # Errors
     /// Duplicate and undefined symbols.
-    pub fn resolve(
-        &self,
-        symbols: &[UnitSymbols],
-        users: &dyn Fn(usize, &str) -> Vec<String>,
-    ) -> Result<Resolution, Errors> {
+    pub fn resolve(&self, symbols: &[UnitSymbols]) -> Result<Resolution, Errors> {
         let mut resolution = resolve::resolve(symbols, &|_| false);
         if self.options.names_inputs() {
             // ld.lld reports what these files do not define, either.
             resolution.undefined.clear();
         }
         let origins: Vec<&Origin> = self.images.iter().map(|image| image.origin).collect();
-        let users = |image: usize, name: &str| self.unit_of(image).map(|unit| users(unit, name)).unwrap_or_default();
+        let users = |image: usize, name: &str| {
+            let facts = self.images[image].unit.and_then(|unit| unit.amd_facts().ok());
+            facts.map(|facts| reference_graph::users_of(&facts.graph, name)).unwrap_or_default()
+        };
         symbol_errors::unresolved(&resolution, &self.name, &origins, &users)?;
         Ok(resolution)
     }
@@ -283,7 +242,7 @@ impl AmdImages<'_> {
     }
 
     /// The names that objects define or reference: these stay visible.
-    fn names_of_objects(&self, symbols: &[UnitSymbols]) -> BTreeSet<String> {
+    pub fn names_of_objects(&self, symbols: &[UnitSymbols]) -> BTreeSet<String> {
         let objects = self.images.iter().zip(symbols).filter(|(image, _)| !image.is_bitcode());
         objects.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone())).collect()
     }
@@ -293,14 +252,14 @@ impl AmdImages<'_> {
 ///
 /// # Errors
 /// One for every unit that differs from the first.
-pub fn same_version(versions: &[Option<u64>], names: &[String]) -> Result<(), Errors> {
-    let mut versions = versions.iter().zip(names).filter_map(|(version, name)| Some((name, (*version)?)));
+pub fn same_version(versions: &[Option<u64>], names: &[&str]) -> Result<(), Errors> {
+    let mut versions = versions.iter().zip(names).filter_map(|(version, name)| Some((*name, (*version)?)));
     let Some((first, first_version)) = versions.next() else { return Ok(()) };
     let others = versions.filter(|(_, version)| *version != first_version);
     let errors = others.map(|(unit, version)| Error::MixedVersions {
-        unit: unit.clone(),
+        unit: unit.to_owned(),
         version: version / 100,
-        first: first.clone(),
+        first: first.to_owned(),
         first_version: first_version / 100,
     });
     errors.collect::<Errors>().or(())

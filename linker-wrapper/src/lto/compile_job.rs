@@ -1,20 +1,18 @@
 //! The description of a compilation, from bitcode to machine code: its inputs, options and outputs. Any thread or worker process can
-//! run it. The part of LLVM is here; [`generate`](crate::lto::generate) is the rest.
+//! run it. The part of LLVM up to the optimized module is here, what follows depends on the [`TargetCode`].
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use llvm_passes::extract::{self, UnitPart, Visibility};
-use llvm_passes::pipeline::{self, CodeTarget, NamedBitcode, OptLevel};
+use llvm_passes::Module;
+use llvm_passes::extract::{self, UnitPart};
+use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::session::Session;
-use llvm_passes::{Module, visible_functions};
-use offload_bundle::arch::{GpuArch, PtxVersion};
 use serde::{Deserialize, Serialize};
 
-use crate::codegen::Assembler;
 use crate::diag::error::Errors;
 use crate::lto::error::Error;
-use crate::lto::outputs::{Emission, Outputs};
+use crate::lto::target_code::{Libdevice, TargetCode};
 use crate::profile::span;
 use crate::sys::temp_files;
 
@@ -23,12 +21,6 @@ use crate::sys::temp_files;
 pub struct CompileJob {
     /// "sm_90.0": the target and the number of the partition.
     pub name: String,
-    /// The target.
-    pub arch: GpuArch,
-    /// The PTX version that optimizations may assume.
-    pub version: PtxVersion,
-    /// Optimization level.
-    pub level: OptLevel,
     /// LLVM's own options.
     pub llvm_options: Vec<String>,
     /// The file that holds all bitcode units of the target; empty if the modules are open in this process.
@@ -41,14 +33,8 @@ pub struct CompileJob {
     pub promoted: Vec<(usize, String)>,
     /// Names that stay visible.
     pub keep: BTreeSet<String>,
-    /// libdevice's bitcode.
-    pub libdevice: Option<PathBuf>,
-    /// The PTX texts that LLVM emits.
-    pub emissions: Vec<Emission>,
-    /// What is made of the emissions.
-    pub outputs: Outputs,
-    /// ptxas, if it generates the outputs. Otherwise a library does it in the process of the link.
-    pub assembler: Option<Assembler>,
+    /// What is generated.
+    pub code: TargetCode,
     /// The files that keep the merged and the optimized module, if they are kept.
     pub keep_stages: Option<(PathBuf, PathBuf)>,
     /// Whether a worker reports its spans, for the time trace of the link.
@@ -69,17 +55,22 @@ pub struct UnitRange {
 }
 
 impl CompileJob {
-    /// Compiles modules that are open in `session`, in the order of the units. Returns the PTX of each emission.
+    /// Whether the job compiles all code of all units.
+    pub fn is_whole(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Merges and optimizes modules that are open in `session`, in the order of the units.
     ///
     /// # Errors
     /// Errors of LLVM.
-    pub fn compile<'s>(
+    pub fn optimize<'s>(
         &self,
         session: &'s Session,
         modules: Vec<Module<'s>>,
         units: &[NamedBitcode<'_>],
-        libdevice: &dyn Fn() -> Option<NamedBitcode<'s>>,
-    ) -> Result<Vec<Vec<u8>>, Errors> {
+        libdevice: Libdevice<'_, 's>,
+    ) -> Result<Module<'s>, Errors> {
         let merging = span::traced("Merge", || self.name.clone());
         for (unit, name) in &self.promoted {
             if let Some(module) = modules.get(*unit) {
@@ -87,85 +78,42 @@ impl CompileJob {
             }
         }
         let merged = pipeline::merge(session, modules, units)?;
-        self.internalize(session, &merged, libdevice)?;
+        self.code.internalize(session, &merged, &self.keep, self.is_whole(), libdevice)?;
         drop(merging);
-        self.optimize(session, &merged)?;
-        self.emit(session, merged)
+        self.optimize_merged(session, merged)
     }
 
-    /// Reads and compiles the units in `content`, the bytes of [`CompileJob::units`].
+    /// Reads, merges and optimizes the units in `content`, the bytes of [`CompileJob::units`].
     ///
     /// # Errors
-    /// As [`CompileJob::compile`], and units that are outside of `content`.
-    pub fn compile_units<'s>(
+    /// As [`CompileJob::optimize`], and units that are outside of `content`.
+    pub fn optimize_units<'s>(
         &'s self,
         session: &'s Session,
         content: &'s [u8],
-        libdevice: &dyn Fn() -> Option<NamedBitcode<'s>>,
-    ) -> Result<Vec<Vec<u8>>, Errors> {
+        libdevice: Libdevice<'_, 's>,
+    ) -> Result<Module<'s>, Errors> {
         let units = self.unit_list(content)?;
-        if self.parts.is_empty() {
-            let modules = pipeline::read_units(session, &units).map_err(Errors::from_iter)?;
-            return self.compile(session, modules, &units, libdevice);
+        if self.is_whole() {
+            let modules = self.code.read_units(session, &units).map_err(Errors::from_iter)?;
+            return self.optimize(session, modules, &units, libdevice);
         }
-        let merged = extract::extract(session, &units, &self.parts, Visibility::All)?;
-        self.internalize(session, &merged, libdevice)?;
-        self.optimize(session, &merged)?;
-        self.emit(session, merged)
+        let merged = extract::extract(session, &units, &self.parts, self.code.visibility())?;
+        self.code.internalize(session, &merged, &self.keep, false, libdevice)?;
+        self.optimize_merged(session, merged)
     }
 
-    /// Makes all names internal except those that stay visible, and adds the functions of libdevice that are referenced.
-    fn internalize<'s>(
-        &self,
-        session: &'s Session,
-        merged: &Module<'s>,
-        libdevice: &dyn Fn() -> Option<NamedBitcode<'s>>,
-    ) -> Result<(), Errors> {
-        pipeline::internalize(merged, &self.keep);
-        if pipeline::needs_libdevice(merged)
-            && let Some(library) = libdevice()
-        {
-            pipeline::add_libdevice(session, merged, library)?;
-            pipeline::internalize(merged, &self.keep);
-        }
-        Ok(())
-    }
-
-    fn optimize(&self, session: &Session, merged: &Module<'_>) -> Result<(), Errors> {
+    fn optimize_merged<'s>(&self, session: &Session, merged: Module<'s>) -> Result<Module<'s>, Errors> {
         if let Some((path, _)) = &self.keep_stages {
-            temp_files::write_file(path, &pipeline::bitcode_of(merged))?;
+            temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
         }
         let optimizing = span::traced("Optimize", || self.name.clone());
-        let optimize = if self.parts.is_empty() { pipeline::optimize } else { pipeline::optimize_partition };
-        optimize(session, merged, self.target())?;
+        self.code.optimize(session, &merged, self.is_whole())?;
         drop(optimizing);
         if let Some((_, path)) = &self.keep_stages {
-            temp_files::write_file(path, &pipeline::bitcode_of(merged))?;
+            temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
         }
-        Ok(())
-    }
-
-    fn emit(&self, session: &Session, merged: Module<'_>) -> Result<Vec<Vec<u8>>, Errors> {
-        let mut texts = Vec::with_capacity(self.emissions.len());
-        let mut optimized = Some(merged);
-        for (index, emission) in self.emissions.iter().enumerate() {
-            let target = CodeTarget { arch: emission.arch, ptx: emission.version, level: self.level };
-            // Code generation changes the module, so all emissions but the last work on a copy.
-            let is_last = index + 1 == self.emissions.len();
-            let module = if is_last { optimized.take() } else { optimized.clone() };
-            let Some(module) = module else { break };
-            if emission.visible_functions {
-                visible_functions::expose(&module, target.arch);
-            }
-            let _emitting = span::traced("Generate PTX", || emission.arch.to_string());
-            texts.push(pipeline::emit_ptx(session, &module, target)?);
-        }
-        Ok(texts)
-    }
-
-    /// Returns the target that the code is optimized for.
-    pub fn target(&self) -> CodeTarget {
-        CodeTarget { arch: self.arch, ptx: self.version, level: self.level }
+        Ok(merged)
     }
 
     /// Finds the units in `content`, the bytes of [`CompileJob::units`].

@@ -3,11 +3,11 @@
 use crate::cli::device_options::DeviceOptions;
 use crate::codegen::Backends;
 use crate::lto::cuda_libraries::CudaLibraries;
+use crate::lto::job_run::Resources;
 use crate::lto::result_cache::{KeyInputs, ResultCache};
 use crate::plan::image_policy::ImageEntries;
 use crate::plan::link_context::LinkContext;
 use crate::plan::target_link::LinkRequest;
-use crate::sys::memory::Budget;
 use crate::sys::memory::estimates::Estimates;
 use crate::sys::temp_files::TempFiles;
 
@@ -24,8 +24,6 @@ pub struct LtoContext<'a> {
     pub entries: &'a ImageEntries,
     /// Results of earlier links.
     pub result_cache: &'a ResultCache,
-    /// The memory that jobs may use.
-    pub budget: &'a Budget,
     /// Estimates of the memory that a job needs.
     pub estimates: &'a Estimates,
 }
@@ -44,6 +42,12 @@ impl<'a> LtoContext<'a> {
     /// Whether commands are shown instead of run.
     pub fn is_dry_run(&self) -> bool {
         self.link.request.mode.dry
+    }
+
+    /// Returns what the jobs share.
+    pub fn resources(&self) -> Resources<'a> {
+        let LtoContext { link, result_cache, estimates, .. } = *self;
+        Resources { link, result_cache, estimates }
     }
 
     /// Returns what cache keys depend on besides the code.

@@ -15,7 +15,6 @@ use crate::device::symbol_errors::named;
 use crate::diag::error::Errors;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::error::Error;
-use crate::lto::outputs::Outputs;
 use crate::lto::worker::{self, Failure, Reply};
 use crate::sys::temp_files::TempFiles;
 
@@ -36,7 +35,7 @@ struct Trial {
     job: CompileJob,
     /// The bitcode file of the merged or the optimized code.
     module: PathBuf,
-    /// Whether the attempt optimizes the code; else it emits PTX.
+    /// Whether the attempt optimizes the code; else it generates machine code or PTX.
     optimize: bool,
     /// The functions that keep their bodies.
     functions: BTreeSet<String>,
@@ -55,11 +54,10 @@ impl Trial {
         let session = Session::new();
         let module = session.read("the merged code", content.bytes())?;
         pipeline::keep_bodies(&module, &self.functions);
-        let target = job.target();
         if self.optimize {
-            pipeline::optimize(&session, &module, target)?;
+            job.code.optimize(&session, &module, true)?;
         } else {
-            pipeline::emit_ptx(&session, &module, target)?;
+            job.code.try_to_emit(&session, &module)?;
         }
         Ok(Reply::default())
     }
@@ -96,8 +94,7 @@ impl<'j> Search<'j> {
         let file = |name: &str| temp_files.file(&format!("{stem}.search.{name}"));
         let (merged, optimized) = (file("merged.bc"), file("opt.bc"));
         let stages = Some((merged.clone(), optimized.clone()));
-        let (emissions, outputs) = (Vec::new(), Outputs::default());
-        let first = CompileJob { emissions, outputs, assembler: None, keep_stages: stages, ..job.clone() };
+        let first = CompileJob { code: job.code.without_outputs(), keep_stages: stages, ..job.clone() };
         let (module, optimize) = match worker::compile(&first, &file("json"), "code that LLVM failed on", &mut |_| {}) {
             Ok(_) => (optimized, false),
             Err(failure) => (failure.llvm_reason.map(|_| merged)?, true),
@@ -171,7 +168,7 @@ impl<'j> Search<'j> {
         // The lines after the first print LLVM's internal representation.
         let reason = reason.lines().next().unwrap_or_default().trim();
         let function = format!("{noun} {}{caller}", self.described(function));
-        Error::Culprit { function, arch: self.job.arch, reason: reason.to_owned() }
+        Error::Culprit { function, target: self.job.code.target(), reason: reason.to_owned() }
     }
 
     /// Describes a function with its file: `'k(int)' (_Z1ki) of a.o`.

@@ -212,7 +212,8 @@ fn private_copies(
 ) -> Result<Vec<Option<PrivateImages>>, Errors> {
     collect(targets.iter().zip(cached).map(|(target, cached)| {
         let is_copied = context.result_cache.is_enabled() && cached.is_none();
-        is_copied.then(|| PrivateImages::of(target, context.temp_files())).transpose()
+        let images: Vec<&[u8]> = target.images.iter().map(|image| image.bytes).collect();
+        is_copied.then(|| PrivateImages::of(&images, &target.arch, context.temp_files())).transpose()
     }))
 }
 

@@ -40,10 +40,10 @@ pub enum Error {
     #[error("LLVM cannot compile this device code: {reason}")]
     GaveUp { reason: String },
     #[error(
-        "LLVM cannot compile the {function} for {arch}: {reason}; this is a defect of LLVM: change the code or the -O level, and \
+        "LLVM cannot compile the {function} for {target}: {reason}; this is a defect of LLVM: change the code or the -O level, and \
          report it with the files that --save-temps keeps"
     )]
-    Culprit { function: String, arch: GpuArch, reason: String },
+    Culprit { function: String, target: String, reason: String },
     #[error(
         "{name}: the cubin for {arch} is finished and cannot be linked with others; compile the file with -fgpu-rdc"
     )]
@@ -62,8 +62,6 @@ pub enum Error {
         "{name}: the device image for {target} is neither LLVM bitcode nor an AMD GPU object; compile with -fgpu-rdc"
     )]
     NoAmdCode { name: String, target: String },
-    #[error("{unit}: no module was read of it")]
-    NoModule { unit: String },
     #[error("{name}: the device image names the target {target} and is an object for {found}; rebuild the file")]
     OtherTarget { name: String, target: String, found: String },
 }

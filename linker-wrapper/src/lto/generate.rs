@@ -1,12 +1,12 @@
-//! Generates the outputs of a job from the PTX that LLVM emitted. A thread does this with the backend of the link, a worker with ptxas.
+//! Generates the outputs of a job for NVIDIA's GPUs from the PTX that LLVM emitted. A thread does this with the backend of the link, a worker with ptxas.
 
 use offload_bundle::arch::GpuArch;
 use offload_bundle::ptx::{self, DebugInfo};
 
 use crate::codegen::{self, DeviceObject, PtxBackend, PtxSource};
 use crate::diag::error::{Errors, collect};
-use crate::lto::compile_job::CompileJob;
 use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Relocatable};
+use crate::lto::target_code::NvptxCode;
 use crate::profile::span;
 use crate::sys::temp_files;
 
@@ -28,20 +28,26 @@ pub struct Generated {
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
 }
 
-/// Generates all outputs of a job. The files of emissions that become machine code have been written.
+/// Generates all outputs of the job of this name. The files of emissions that become machine code have been written.
 ///
 /// # Errors
 /// Errors of the backend.
-pub fn generate(job: &CompileJob, emitted: &mut [Emitted], backend: &dyn PtxBackend) -> Result<Generated, Errors> {
-    let mut objects = Vec::with_capacity(job.outputs.machine_code.len());
-    for code in &job.outputs.machine_code {
-        objects.push(assemble(code, &job.emissions[code.emission], &emitted[code.emission], backend)?);
+pub fn generate(
+    name: &str,
+    code: &NvptxCode,
+    emitted: &mut [Emitted],
+    backend: &dyn PtxBackend,
+) -> Result<Generated, Errors> {
+    let mut objects = Vec::with_capacity(code.outputs.machine_code.len());
+    for machine_code in &code.outputs.machine_code {
+        let emission = machine_code.emission;
+        objects.push(assemble(machine_code, &code.emissions[emission], &emitted[emission], backend)?);
     }
-    let ptx = collect(job.outputs.ptx.iter().map(|ptx| {
-        let emission = &job.emissions[ptx.emission];
+    let ptx = collect(code.outputs.ptx.iter().map(|ptx| {
+        let emission = &code.emissions[ptx.emission];
         let text = emitted[ptx.emission].text.take();
         let text = text.map_or_else(|| temp_files::read_file(&emission.path), Ok)?;
-        Ok((emission.arch, with_image_version(text, ptx, job, backend)?))
+        Ok((emission.arch, with_image_version(text, ptx, name, code, backend)?))
     }))?;
     Ok(Generated { objects, ptx })
 }
@@ -68,15 +74,16 @@ fn assemble(
 fn with_image_version(
     text: Vec<u8>,
     ptx: &ImagePtx,
-    job: &CompileJob,
+    name: &str,
+    code: &NvptxCode,
     backend: &dyn PtxBackend,
 ) -> Result<Vec<u8>, Errors> {
-    let Emission { arch, version: own, .. } = job.emissions[ptx.emission];
-    match job.outputs.ptx_version {
+    let Emission { arch, version: own, .. } = code.emissions[ptx.emission];
+    match code.outputs.ptx_version {
         ImagePtxVersion::Unchanged => Ok(text),
         ImagePtxVersion::Fixed(version) => Ok(ptx::with_version(&text, version).unwrap_or(text)),
         ImagePtxVersion::Lowest => {
-            let _probing = span::traced("Find lowest PTX version", || format!("{} {arch}", job.name));
+            let _probing = span::traced("Find lowest PTX version", || format!("{name} {arch}"));
             codegen::lower_version(text, arch, own, &|text| backend.attempt(text, arch, &ptx.probe))
         }
     }

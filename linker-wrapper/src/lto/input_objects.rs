@@ -43,7 +43,7 @@ pub fn assemble(target: &PlannedTarget<'_>, place: usize, context: &LtoContext<'
     let input = context.temp_files().write(&file, text)?;
     let (debug_info, relocatable) = (DebugInfo::of(text), needs.joins);
     let _assembling = span::traced("ptxas", || input.display().to_string());
-    let _permit = context.budget.admit(context.estimates.ptxas(text.len() as u64));
+    let _permit = context.link.budget.admit(context.estimates.ptxas(text.len() as u64));
     let source = PtxSource { arch: *arch, input, debug_info, relocatable, name };
     let object = codegen.assemble(source)?;
     context.estimates.learn(text.len() as u64, object.peak);

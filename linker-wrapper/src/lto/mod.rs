@@ -7,6 +7,8 @@
 //! results are in the [`result_cache`] are skipped.
 
 pub mod amd_link;
+pub mod amd_partition;
+pub mod amd_target;
 pub mod code_object;
 pub mod compile_job;
 pub mod context;
@@ -16,6 +18,7 @@ pub mod device_link;
 pub mod error;
 pub mod generate;
 pub mod input_objects;
+pub mod job_run;
 pub mod join;
 pub mod llvm_warnings;
 pub mod outputs;
@@ -26,4 +29,6 @@ pub mod products;
 pub mod result_cache;
 pub mod run_job;
 pub mod target;
+pub mod target_code;
+pub mod unit_file;
 pub mod worker;

@@ -1,13 +1,13 @@
 //! Compiles one partition of a target: LLVM emits PTX, in a worker process or in this one, and ptxas assembles it. The cache may
 //! have the result already.
 
+use std::fmt::Display;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use llvm_passes::OwnedProgram;
-use llvm_passes::extract::UnitPart;
 use llvm_passes::partition::Partition;
 use llvm_passes::pipeline::NamedBitcode;
+use llvm_passes::program::Machine;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::ptx::DebugInfo;
 
@@ -16,14 +16,16 @@ use crate::diag::demangle;
 use crate::diag::error::{Errors, collect};
 use crate::lto::compile_job::CompileJob;
 use crate::lto::context::LtoContext;
+use crate::lto::culprit;
 use crate::lto::generate::{Emitted, Generated, generate};
+use crate::lto::job_run::{Finished, NamedJob};
 use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Outputs, Relocatable};
 use crate::lto::products::CompiledPartition;
 use crate::lto::result_cache::CachedPartition;
 use crate::lto::target::PlannedTarget;
+use crate::lto::target_code::{NvptxCode, TargetCode};
+use crate::lto::unit_file;
 use crate::lto::worker::{EmittedPtx, Reply};
-use crate::lto::{culprit, worker};
-use crate::profile::stats::JobStat;
 use crate::profile::{span, time_trace};
 use crate::sys::temp_files;
 
@@ -43,6 +45,7 @@ struct PartitionJob<'j> {
     label: String,
     codegen: Codegen<'j>,
     instructions: u64,
+    code: NvptxCode,
     job: CompileJob,
 }
 
@@ -60,20 +63,20 @@ pub fn compile(
 }
 
 /// Describes a partition in messages: "the kernels a, b, c and 4 more for sm_90".
-pub fn described(partition: &Partition, arch: GpuArch) -> String {
+pub fn described(partition: &Partition, target: &dyn Display) -> String {
     if partition.parts.is_empty() {
-        return format!("the linked code for {arch}");
+        return format!("the linked code for {target}");
     }
     let kernels = &partition.kernels;
     if kernels.is_empty() {
-        return format!("functions and variables that kernels share for {arch}");
+        return format!("functions and variables that kernels share for {target}");
     }
     let names = kernels.iter().take(KERNELS_SHOWN).map(|name| demangle::shortened(name, NAME_WIDTH));
     let shown: Vec<String> = names.collect();
     let more = kernels.len().saturating_sub(KERNELS_SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let noun = if kernels.len() == 1 { "kernel" } else { "kernels" };
-    format!("the {noun} {}{more} for {arch}", shown.join(", "))
+    format!("the {noun} {}{more} for {target}", shown.join(", "))
 }
 
 impl<'j> PartitionJob<'j> {
@@ -82,77 +85,81 @@ impl<'j> PartitionJob<'j> {
         let partition = &plan.partitions[index];
         let codegen = context.backends.choose(&plan.needs)?;
         let stem = format!("{own}.{index}");
-        let described = described(partition, own);
+        let described = described(partition, &own);
         let (emissions, outputs) = outputs(target, &stem, &described, codegen, &context)?;
         let version = codegen.ptx_version(own)?;
         let stage = |stage: &str| context.temp_files().file(&format!("{stem}.{stage}.bc"));
         let keep_stages = context.temp_files().folder().is_none().then(|| (stage("merged"), stage("opt")));
         let (units, ranges) = match &target.unit_file {
-            Some(file) if partition.parts.is_empty() => (file.path.clone(), file.ranges.clone()),
-            Some(file) => {
-                let ranges = partition.parts.iter().map(|part| file.ranges[part.unit].clone());
-                (file.path.clone(), ranges.collect())
-            }
+            Some(file) => (file.path.clone(), file.ranges_of(&partition.parts)),
             None => (PathBuf::new(), Vec::new()),
         };
-        let parts = partition.parts.iter().enumerate();
-        let job = CompileJob {
-            name: stem.clone(),
+        let code = NvptxCode {
             arch: own,
             version,
             level: context.options().level,
-            llvm_options: context.options().llvm_options.clone(),
-            units,
-            ranges,
-            parts: parts.map(|(place, part)| UnitPart { unit: place, takes: part.takes.clone() }).collect(),
-            promoted: if partition.parts.is_empty() { plan.promoted.clone() } else { Vec::new() },
-            keep: partition.keep.clone(),
             libdevice: context.libraries.libdevice_path().map(Into::into),
             emissions,
             outputs,
             assembler: codegen.assembler()?,
+        };
+        let job = CompileJob {
+            name: stem.clone(),
+            llvm_options: context.options().llvm_options.clone(),
+            units,
+            ranges,
+            parts: unit_file::renumbered(&partition.parts),
+            promoted: if partition.parts.is_empty() { plan.promoted.clone() } else { Vec::new() },
+            keep: partition.keep.clone(),
+            code: TargetCode::Nvptx(code.clone()),
             keep_stages,
             traced: time_trace::is_on(),
         };
         let label = partition.kernels.first().cloned().unwrap_or_else(|| stem.clone());
         let instructions = partition.instructions;
-        Ok(PartitionJob { context, target, stem, described, label, codegen, instructions, job })
+        Ok(PartitionJob { context, target, stem, described, label, codegen, instructions, code, job })
     }
 
     /// Compiles the program that is open in this process.
     fn run_here(&self) -> Result<CompiledPartition, Errors> {
         if self.context.link.request.options.diagnosing {
             // LLVM would end this process, so others compile. Do not use rayon here: all of its threads may wait for this job.
-            return culprit::search(&self.job, &self.job.arch.to_string(), self.context.temp_files())
+            return culprit::search(&self.job, &self.code.arch.to_string(), self.context.temp_files())
                 .map(|()| CompiledPartition::default());
         }
-        let _linking = span::traced("Link device input", || self.job.arch.to_string());
+        let _linking = span::traced("Link device input", || self.code.arch.to_string());
         let units = self.target.images.units();
-        let program =
-            self.target.take_program().map_or_else(|| OwnedProgram::load(&units), Ok).map_err(Errors::from_iter)?;
+        let program = self
+            .target
+            .take_program()
+            .map_or_else(|| OwnedProgram::load(&units, Machine::Nvptx), Ok)
+            .map_err(Errors::from_iter)?;
         let names: Vec<_> =
             units.iter().map(|unit| NamedBitcode { name: unit.name(), bitcode: unit.bitcode() }).collect();
         let (texts, warnings) = program.compile(self, |session, modules, this| {
-            let texts = this.job.compile(session, modules, &names, &|| this.context.libraries.libdevice());
-            texts.map(|texts| (texts, session.take_warnings()))
+            let libdevice = || this.context.libraries.libdevice();
+            let texts = this.code.emit(session, this.job.optimize(session, modules, &names, &libdevice)?)?;
+            Ok::<_, Errors>((texts, session.take_warnings()))
         })?;
-        for code in &self.job.outputs.machine_code {
-            temp_files::write_file(&self.job.emissions[code.emission].path, &texts[code.emission])?;
+        for code in &self.code.outputs.machine_code {
+            temp_files::write_file(&self.code.emissions[code.emission].path, &texts[code.emission])?;
         }
         let mut emitted: Vec<Emitted> = texts.into_iter().map(Emitted::of).collect();
-        Ok(CompiledPartition::of(generate(&self.job, &mut emitted, &self.codegen)?, warnings))
+        Ok(CompiledPartition::of(generate(&self.job.name, &self.code, &mut emitted, &self.codegen)?, warnings))
     }
 
     fn run_cached(&self) -> Result<CompiledPartition, Errors> {
         let cache = self.context.result_cache;
         // Only results of ptxas are cached: the key of a library's result would have to cover the library.
-        let key =
-            self.codegen.is_toolkit().then(|| cache.partition_key(&self.job, &self.context.key_inputs())).flatten();
+        let key = self
+            .codegen
+            .is_toolkit()
+            .then(|| cache.partition_key(&self.job, &self.code, &self.context.key_inputs()))
+            .flatten();
         let found = cache.get::<CachedPartition>(key.as_ref()).and_then(|found| self.unpack(found));
         if let Some(compiled) = found {
             if let Ok(compiled) = &compiled {
-                let stat = JobStat { cached: true, cubin_bytes: compiled.object_bytes(), ..self.stat() };
-                self.context.link.recorder.job(stat);
+                self.named().was_cached(compiled.object_bytes(), self.context.resources());
             }
             return compiled;
         }
@@ -164,46 +171,28 @@ impl<'j> PartitionJob<'j> {
     }
 
     fn run_in_worker(&self) -> Result<CompiledPartition, Errors> {
-        let LtoContext { budget, estimates, link, .. } = self.context;
-        let mut permit = budget.admit(estimates.llvm(self.instructions));
-        let mut compiling = Some(span::traced("Compile partition", || format!("{}: {}", self.stem, self.described)));
-        let (mut begun, mut llvm_seconds) = (Instant::now(), 0.0);
-        let mut emitted = |ptx: &EmittedPtx| {
-            compiling = None;
-            link.recorder.process(begun, ptx.peak);
-            (llvm_seconds, begun) = (begun.elapsed().as_secs_f64(), Instant::now());
-            permit.adjust(estimates.ptxas(ptx.sizes.iter().copied().max().unwrap_or_default()));
-        };
-        let spec = link.temp_files.file(&format!("{}.json", self.stem));
-        let reply = worker::compile(&self.job, &spec, &self.described, &mut emitted)
-            .map_err(|failure| culprit::explain(failure, &self.job, &self.stem, link.temp_files))?;
-        let Reply { warnings, emitted, objects, .. } = reply;
-        let generated = match &self.job.assembler {
-            Some(assembler) => self.read(assembler, objects)?,
-            None => self.generate_from_files(&emitted)?,
-        };
-        for (code, object) in self.job.outputs.machine_code.iter().zip(&generated.objects) {
-            estimates.learn(emitted.sizes[code.emission], object.peak);
-        }
-        drop(permit);
-        let ptxas_peak = generated.objects.iter().map(|object| object.peak).max().unwrap_or_default();
-        let compiled = CompiledPartition::of(generated, warnings);
-        link.recorder.process(begun, ptxas_peak);
-        link.recorder.job(JobStat {
-            llvm_seconds,
-            ptxas_seconds: begun.elapsed().as_secs_f64(),
-            llvm_peak: emitted.peak,
-            ptxas_peak,
-            ptx_bytes: emitted.sizes.iter().sum(),
-            cubin_bytes: compiled.object_bytes(),
-            ..self.stat()
-        });
-        Ok(compiled)
+        self.named().run_in_worker(self.context.resources(), |reply| {
+            let Reply { warnings, emitted, objects, .. } = reply;
+            let generated = match &self.code.assembler {
+                Some(assembler) => self.read(assembler, objects)?,
+                None => self.generate_from_files(&emitted)?,
+            };
+            for (code, object) in self.code.outputs.machine_code.iter().zip(&generated.objects) {
+                self.context.estimates.learn(emitted.sizes[code.emission], object.peak);
+            }
+            let tools_peak = generated.objects.iter().map(|object| object.peak).max().unwrap_or_default();
+            let value = CompiledPartition::of(generated, warnings);
+            Ok(Finished { code_bytes: value.object_bytes(), value, tools_peak })
+        })
+    }
+
+    fn named(&self) -> NamedJob<'_> {
+        NamedJob { job: &self.job, described: &self.described, label: &self.label, instructions: self.instructions }
     }
 
     /// Reads what a worker has left in files.
     fn read(&self, assembler: &Assembler, objects: Vec<DeviceObject>) -> Result<Generated, Errors> {
-        let CompileJob { emissions, outputs, .. } = &self.job;
+        let NvptxCode { emissions, outputs, .. } = &self.code;
         let objects = objects.into_iter().map(|object| assembler.read(object)).collect::<Result<_, _>>()?;
         let ptx = outputs.ptx.iter().map(|ptx| Ok((emissions[ptx.emission].arch, temp_files::read_file(&ptx.path)?)));
         Ok(Generated { objects, ptx: collect(ptx)? })
@@ -213,11 +202,7 @@ impl<'j> PartitionJob<'j> {
     fn generate_from_files(&self, emitted: &EmittedPtx) -> Result<Generated, Errors> {
         let in_file = |debug_info: &DebugInfo| Emitted { debug_info: *debug_info, text: None };
         let mut emitted: Vec<Emitted> = emitted.debug_info.iter().map(in_file).collect();
-        generate(&self.job, &mut emitted, &self.codegen)
-    }
-
-    fn stat(&self) -> JobStat {
-        JobStat { label: self.label.clone(), target: self.job.arch.to_string(), ..JobStat::default() }
+        generate(&self.job.name, &self.code, &mut emitted, &self.codegen)
     }
 
     /// Writes the machine code of a cached partition to files for nvlink. Returns `None` if the entry does not fit the job.
@@ -233,7 +218,7 @@ impl<'j> PartitionJob<'j> {
         }
         compiled.ptx = ptx;
         let found = compiled.objects.iter().map(|object| object.arch);
-        let expected = self.job.outputs.machine_code.iter().map(|code| self.job.emissions[code.emission].arch);
+        let expected = self.code.outputs.machine_code.iter().map(|code| self.code.emissions[code.emission].arch);
         found.eq(expected).then_some(Ok(compiled))
     }
 }

@@ -4,12 +4,10 @@
 //! and compiling would leave wrong code under that hash permanently, so the copy is hashed and compiled instead. The copy is a file
 //! rather than memory, because the code may be large and workers read files anyway.
 
+use std::fmt::Display;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use offload_bundle::arch::GpuArch;
-
-use crate::device::targets::TargetImages;
 use crate::diag::error::Errors;
 use crate::lto::error::Error;
 use crate::sys::mapped_file::Mapped;
@@ -23,13 +21,12 @@ pub struct PrivateImages {
 }
 
 impl PrivateImages {
-    /// Copies the images.
+    /// Copies the images of this target.
     ///
     /// # Errors
     /// The copy cannot be written, for example because the disk is full.
-    pub fn of(target: &TargetImages<'_>, temp_files: &TempFiles) -> Result<Self, Errors> {
-        let images: Vec<&[u8]> = target.images.iter().map(|image| image.bytes).collect();
-        let (path, ranges) = write(&images, target.arch, temp_files)?;
+    pub fn of(images: &[&[u8]], target: &dyn Display, temp_files: &TempFiles) -> Result<Self, Errors> {
+        let (path, ranges) = write(images, target, temp_files)?;
         let content = Mapped::open(&path).map_err(|source| Error::Read { file: path.clone(), source })?;
         let copied = PrivateImages { path, content, ranges };
         let end = copied.ranges.last().map_or(0, |range| range.end);
@@ -60,7 +57,11 @@ impl PrivateImages {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write(images: &[&[u8]], arch: GpuArch, temp_files: &TempFiles) -> Result<(PathBuf, Vec<Range<usize>>), Errors> {
+pub fn write(
+    images: &[&[u8]],
+    target: &dyn Display,
+    temp_files: &TempFiles,
+) -> Result<(PathBuf, Vec<Range<usize>>), Errors> {
     let mut end = 0;
     let ranges = images.iter().map(|image| {
         let start = end;
@@ -69,6 +70,6 @@ pub fn write(images: &[&[u8]], arch: GpuArch, temp_files: &TempFiles) -> Result<
     });
     let ranges = ranges.collect();
     let path = temp_files
-        .write_by(&format!("{arch}.units"), |file| images.iter().try_for_each(|image| file.write_all(image)))?;
+        .write_by(&format!("{target}.units"), |file| images.iter().try_for_each(|image| file.write_all(image)))?;
     Ok((path, ranges))
 }

@@ -1,8 +1,9 @@
-//! Runs a whole job in a worker process: LLVM, then ptxas.
+//! Runs a whole job in a worker process: LLVM, and then ptxas for NVIDIA's GPUs.
 
 use std::ffi::OsString;
 use std::path::Path;
 
+use llvm_passes::amdgpu::PartitionCode;
 use llvm_passes::pipeline::NamedBitcode;
 use llvm_passes::session::{Session, Warning};
 use offload_bundle::arch::GpuArch;
@@ -11,6 +12,7 @@ use crate::codegen::{Assembler, Attempted, DeviceObject, PtxBackend, PtxSource};
 use crate::diag::error::Errors;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::generate::{self, Emitted};
+use crate::lto::target_code::{AmdCode, NvptxCode, TargetCode};
 use crate::lto::worker::{self, EmittedPtx, Line, Reply};
 use crate::profile;
 use crate::sys::{memory, process, signals, temp_files};
@@ -27,36 +29,61 @@ fn run(job: &CompileJob) -> Result<Reply, Errors> {
             let _ = worker::say(&Line::Span(boundary));
         });
     }
-    let (mut texts, warnings, mut ptx) = emit(job)?;
+    worker::prepare_llvm(&job.llvm_options)?;
+    match &job.code {
+        TargetCode::Nvptx(code) => run_nvptx(job, code),
+        TargetCode::Amdgpu(code) => run_amdgpu(job, code),
+    }
+}
+
+fn run_nvptx(job: &CompileJob, code: &NvptxCode) -> Result<Reply, Errors> {
+    let (mut texts, warnings, mut ptx) = emit(job, code)?;
     ptx.peak = memory::own_peak();
-    if job.assembler.is_some() {
+    if code.assembler.is_some() {
         // ptxas needs the memory that LLVM had. The system's figure for its peak includes that of this process.
         llvm_passes::out_of_memory::return_free_memory();
         memory::forget_own_peak();
     }
     worker::say(&Line::Emitted(ptx.clone()))?;
-    let objects = match &job.assembler {
-        Some(ptxas) => generate(job, &mut texts, ptxas)?,
+    let objects = match &code.assembler {
+        Some(ptxas) => generate(&job.name, code, &mut texts, ptxas)?,
         None => Vec::new(),
     };
     Ok(Reply { warnings, emitted: ptx, objects, ..Reply::default() })
 }
 
-/// Runs LLVM, and writes the files of all emissions. LLVM's memory is free afterwards.
-fn emit(job: &CompileJob) -> Result<(Vec<Emitted>, Vec<Warning>, EmittedPtx), Errors> {
-    worker::prepare_llvm(&job.llvm_options)?;
+/// Writes the object. It needs no other tool before the link of all objects.
+fn run_amdgpu(job: &CompileJob, code: &AmdCode) -> Result<Reply, Errors> {
     let content = worker::open(&job.units)?;
-    let libdevice = job.libdevice.as_deref().map(worker::open).transpose()?;
+    let session = Session::new();
+    let module = job.optimize_units(&session, content.bytes(), &|| None)?;
+    // A search for code that LLVM cannot compile stops here.
+    let is_emitted = !code.object.as_os_str().is_empty();
+    let emitted = is_emitted.then(|| code.emit(&session, &module, job.is_whole())).transpose()?;
+    let mut reply = Reply { warnings: session.take_warnings(), ..Reply::default() };
+    match emitted {
+        Some(PartitionCode::Object(object)) => temp_files::write_file(&code.object, &object)?,
+        Some(PartitionCode::Calls(functions)) => reply.calls = functions,
+        None => {}
+    }
+    reply.emitted.peak = memory::own_peak();
+    Ok(reply)
+}
+
+/// Runs LLVM, and writes the files of all emissions. LLVM's memory is free afterwards.
+fn emit(job: &CompileJob, code: &NvptxCode) -> Result<(Vec<Emitted>, Vec<Warning>, EmittedPtx), Errors> {
+    let content = worker::open(&job.units)?;
+    let libdevice = code.libdevice.as_deref().map(worker::open).transpose()?;
     let libdevice = || Some(NamedBitcode { name: "libdevice", bitcode: libdevice.as_ref()?.bytes() });
     let session = Session::new();
     let (mut texts, mut ptx) = (Vec::new(), EmittedPtx::default());
-    let emitted = job.compile_units(&session, content.bytes(), &libdevice)?;
-    for (index, (text, emission)) in emitted.into_iter().zip(&job.emissions).enumerate() {
+    let emitted = code.emit(&session, job.optimize_units(&session, content.bytes(), &libdevice)?)?;
+    for (index, (text, emission)) in emitted.into_iter().zip(&code.emissions).enumerate() {
         temp_files::write_file(&emission.path, &text)?;
         ptx.sizes.push(text.len() as u64);
         let mut text = Emitted::of(text);
         ptx.debug_info.push(text.debug_info);
-        if !job.outputs.has_ptx_of(index) {
+        if !code.outputs.has_ptx_of(index) {
             text.text = None;
         }
         texts.push(text);
@@ -65,11 +92,16 @@ fn emit(job: &CompileJob) -> Result<(Vec<Emitted>, Vec<Warning>, EmittedPtx), Er
 }
 
 /// Generates the outputs, all of them in files.
-fn generate(job: &CompileJob, texts: &mut [Emitted], ptxas: &Assembler) -> Result<Vec<DeviceObject>, Errors> {
+fn generate(
+    name: &str,
+    code: &NvptxCode,
+    texts: &mut [Emitted],
+    ptxas: &Assembler,
+) -> Result<Vec<DeviceObject>, Errors> {
     // A signal that ends this process ends ptxas, too.
     signals::before_end(process::end_children)?;
-    let generated = generate::generate(job, texts, &InWorker { ptxas })?;
-    for (ptx, (_, text)) in job.outputs.ptx.iter().zip(&generated.ptx) {
+    let generated = generate::generate(name, code, texts, &InWorker { ptxas })?;
+    for (ptx, (_, text)) in code.outputs.ptx.iter().zip(&generated.ptx) {
         temp_files::write_file(&ptx.path, text)?;
     }
     Ok(generated.objects)

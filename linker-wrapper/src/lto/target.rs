@@ -1,11 +1,10 @@
 //! Reads the code of one target and plans its device link.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use llvm_passes::OwnedProgram;
 use llvm_passes::partition::Grain;
+use llvm_passes::program::Machine;
 use llvm_passes::reference_graph::{self, ReferenceGraph};
 use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::symbols::Symbol;
@@ -18,10 +17,10 @@ use crate::device::symbols;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
 use crate::diag::messages;
-use crate::lto::compile_job::UnitRange;
 use crate::lto::context::LtoContext;
 use crate::lto::error::Error;
-use crate::lto::private_images::{self, PrivateImages};
+use crate::lto::private_images::PrivateImages;
+use crate::lto::unit_file::{self, UnitFile};
 use crate::plan::target_link::{References, TargetFacts, TargetLink};
 use crate::profile::span;
 
@@ -38,14 +37,6 @@ pub struct PlannedTarget<'a> {
     program: Mutex<Option<OwnedProgram>>,
     /// The file of the units, if workers compile them.
     pub unit_file: Option<UnitFile>,
-}
-
-/// A file with all bitcode units of a target, one after the other, for workers.
-pub struct UnitFile {
-    /// The file.
-    pub path: PathBuf,
-    /// The range of each unit in the file.
-    pub ranges: Vec<UnitRange>,
 }
 
 impl<'a> PlannedTarget<'a> {
@@ -75,7 +66,7 @@ impl<'a> PlannedTarget<'a> {
         let units = images.units();
         let graphs = collect(units.par_iter().map(|unit| references(unit)).collect::<Vec<_>>())?;
         let symbols = all_symbols(images, &|unit| Ok(reference_graph::symbols(graphs[unit])))?;
-        let references = Some(References { graphs: graphs.clone(), tags: tags(&units), grain });
+        let references = Some(References { graphs: graphs.clone(), tags: unit_file::tags(&units), grain });
         let users = |image: usize, name: &str| {
             let unit = images.unit_of(image);
             unit.map(|unit| reference_graph::users_of(graphs[unit], name)).unwrap_or_default()
@@ -110,7 +101,7 @@ impl<'a> PlannedTarget<'a> {
         keep_inputs(images, context)?;
         let program = {
             let _reading = span::traced("Read symbols", || images.arch.to_string());
-            OwnedProgram::load(&units).map_err(Errors::from_iter)?
+            OwnedProgram::load(&units, Machine::Nvptx).map_err(Errors::from_iter)?
         };
         let symbols = all_symbols(images, &|unit| Ok(units[unit].used_symbols()?.to_vec()))?;
         let users = |image: usize, name: &str| {
@@ -188,44 +179,15 @@ fn cubin_symbols(image: &DeviceImage<'_>, target: &TargetImages<'_>) -> Result<U
     Ok(symbols)
 }
 
-/// Names the units by their content alone, each differently.
-fn tags(units: &[&Unit<'_>]) -> Vec<String> {
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let hashes: Vec<String> = units.par_iter().map(|unit| unit.content_hash().to_hex()[..16].to_owned()).collect();
-    let tag = |hash: String| {
-        let count = seen.entry(hash.clone()).or_default();
-        *count += 1;
-        if *count == 1 { hash } else { format!("{hash}_{count}") }
-    };
-    hashes.into_iter().map(tag).collect()
-}
-
 /// Writes the file that holds the bitcode units of a target for the workers, unless the private copy is one.
 fn unit_file(
     images: &TargetImages<'_>,
     private: Option<&PrivateImages>,
     context: &LtoContext<'_>,
 ) -> Result<UnitFile, Errors> {
-    let units = images.units();
-    let (path, places) = match private {
-        Some(private) => {
-            let all = private.ranges().iter().zip(&images.images);
-            let of_units = all.filter(|(_, image)| image.code == Code::Bitcode).map(|(range, _)| range.clone());
-            (private.path().to_owned(), of_units.collect())
-        }
-        None => {
-            let bitcode: Vec<&[u8]> = units.iter().map(|unit| unit.bitcode()).collect();
-            private_images::write(&bitcode, images.arch, context.temp_files())?
-        }
-    };
-    let hashes: Vec<_> = units.par_iter().map(|unit| unit.content_hash().to_hex().to_string()).collect();
-    let ranges = units.iter().zip(hashes).zip(places).map(|((unit, hash), place)| UnitRange {
-        name: unit.name().to_owned(),
-        hash,
-        start: place.start,
-        length: place.len(),
-    });
-    Ok(UnitFile { path, ranges: ranges.collect() })
+    let is_unit: Vec<bool> = images.images.iter().map(|image| image.code == Code::Bitcode).collect();
+    let private = private.map(|private| (private, &*is_unit));
+    UnitFile::of(&images.units(), &images.arch, private, context.temp_files())
 }
 
 /// Keeps the device images of the inputs (`--save-temps`).

@@ -65,8 +65,11 @@ pub struct Reply {
     pub warnings: Vec<Warning>,
     /// The emissions.
     pub emitted: EmittedPtx,
-    /// The machine code, in files; empty if a library generates it.
+    /// The machine code for NVIDIA's GPUs, in files; empty if a library generates it.
     pub objects: Vec<DeviceObject>,
+    /// Functions of other partitions that the code for an AMD GPU calls by name; it has no object then.
+    #[serde(default)]
+    pub calls: Vec<String>,
 }
 
 /// The failure of a worker.

@@ -9,6 +9,7 @@ use crate::diag::error::Errors;
 use crate::plan::report::PlanPrinter;
 use crate::profile::recorder::Recorder;
 use crate::sys::jobserver::Limit;
+use crate::sys::memory::Budget;
 use crate::sys::process::Mode;
 use crate::sys::temp_files::TempFiles;
 
@@ -37,6 +38,8 @@ pub struct LinkContext<'a> {
     pub host_linker: &'a Result<PathBuf, Errors>,
     /// The number of jobs that may run at a time.
     pub limit: &'a Limit,
+    /// The memory that the jobs of all platforms may use.
+    pub budget: &'a Budget,
     /// Names that the host program registers with the runtime.
     pub registered: &'a HashSet<String>,
     /// Records measurements for `--offload-stats`.

@@ -20,7 +20,7 @@ use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::device::{cudadevrt, device_files, rdc_targets, recorded_ptx_flags};
 use crate::diag::error::{Errors, both};
-use crate::diag::messages::{self, warn};
+use crate::diag::messages;
 use crate::host::embedded_images::FoundImage;
 use crate::image::compression;
 use crate::image::fatbin::{self, Parts};
@@ -37,9 +37,7 @@ use crate::platform::error::Error;
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::platform::relocatable_link;
 use crate::profile::span;
-use crate::sys::cache;
 use crate::sys::mapped_file::Mapped;
-use crate::sys::memory::Budget;
 use crate::sys::memory::estimates::Estimates;
 use crate::sys::stamp::Stamp;
 use crate::toolchain::Toolchain;
@@ -142,18 +140,14 @@ impl<'a> CudaLink<'a> {
     }
 
     fn run(&self, context: &LinkContext<'_>) -> Result<CudaProducts<'_>, Errors> {
-        let Request { program, options, device, mode, .. } = context.request;
+        let Request { options, device, mode, .. } = context.request;
         let cuda_path = options.cuda_path.as_deref().or(device.cuda_path.as_deref());
         let toolchain = Toolchain::find(cuda_path, &options.parts);
         let backends = Backends::new(&toolchain, context);
-        // No cache: --save-temps and a search for a function need the intermediate files, and a dry run has no results.
-        let unused = options.save_temps || options.diagnosing || mode.dry;
         let library = cudadevrt::path(options, &toolchain);
-        let result_cache =
-            ResultCache::new(if unused { None } else { cache::of(options.cache.as_ref(), options.cache_size)? }, {
-                let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
-                parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok()).collect()
-            });
+        let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
+        let stamps = parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok());
+        let result_cache = ResultCache::open(context.request, stamps.collect())?;
         let linked = std::thread::scope(|scope| {
             // ptxas takes 2 ms to print its version: run it while LLVM reads and optimizes. If no thread can be started, it runs
             // when it is needed.
@@ -164,7 +158,6 @@ impl<'a> CudaLink<'a> {
                 libraries: &CudaLibraries::new(toolchain.path(Part::Libdevice), library.clone()),
                 entries: &self.entries,
                 result_cache: &result_cache,
-                budget: &Budget::new(options.memory),
                 estimates: &Estimates::default(),
             };
             device_link::link(&self.targets, &lto)
@@ -172,16 +165,8 @@ impl<'a> CudaLink<'a> {
         if mode.show {
             // Printed as shell comments, so that the output can be pasted into a shell.
             backends.decisions().iter().for_each(|choice| messages::show(format_args!(" # {choice}")));
-            let notes = result_cache.notes();
-            notes
-                .iter()
-                .for_each(|why| messages::show(format_args!(" # the cache is not used for all of this link: {why}")));
         }
-        let cached = result_cache.cache().map(|cache| {
-            cache.warning().into_iter().for_each(|text| warn(program, text));
-            cache.trim();
-            cache.hits_and_misses()
-        });
+        let cached = result_cache.finish(context.request);
         // If a tool or library was replaced during the link, that may be the cause of the other errors: it comes first.
         let ((), linked) = both(result_cache.check_tools(), linked)?;
         let clang_ptx = OnceLock::new();

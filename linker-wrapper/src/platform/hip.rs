@@ -1,6 +1,8 @@
 //! HIP on amdgcn: the device code of every target becomes a code object in one HIP bundle, which the program registers with the HIP
 //! runtime.
 
+use std::path::PathBuf;
+
 use llvm_passes::amdgpu::{self, AmdTarget};
 use llvm_passes::bitcode;
 use llvm_passes::registration::{self, Registration};
@@ -18,19 +20,28 @@ use crate::diag::messages::warn;
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::{InputFiles, Place};
 use crate::host::registration_object::Blobs;
+use crate::image::report;
 use crate::lto::amd_link;
+use crate::lto::amd_target::PlannedTarget;
 use crate::lto::code_object::{self, AmdImage, AmdImages, CodeObject};
+use crate::lto::job_run::Resources;
 use crate::lto::llvm_warnings;
+use crate::lto::result_cache::ResultCache;
 use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::report::{BackendReport, ImageReport, TargetReport};
 use crate::platform::error::Error;
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::profile::span;
 use crate::sys::mapped_file::Mapped;
+use crate::sys::memory::estimates::Estimates;
 use crate::sys::process;
 
 /// The target of images that are finished as SPIR-V, which the runtime compiles.
 const SPIRV: &str = "amdgcnspirv";
+
+/// What links code objects, in plans and reports, and why.
+const LLD: &str = "ld.lld";
+const WHY_LLD: &str = "LLVM generates the code, and ld.lld links it";
 
 /// Zstandard's level of clang-offload-bundler.
 const BUNDLER_LEVEL: i32 = 3;
@@ -63,10 +74,8 @@ impl Platform for Hip {
         let target =
             target.ok_or_else(|| no_code_object("a relocatable object, or for an unknown processor".into()))?;
         let object = CodeObject { bytes: content.bytes().to_vec(), warnings: Vec::new() };
-        Ok(Box::new(HipProducts {
-            linked: false,
-            images: vec![(amdgpu::TRIPLE.to_owned(), target.to_string(), object)],
-        }))
+        let images = vec![(amdgpu::TRIPLE.to_owned(), target.to_string(), object)];
+        Ok(Box::new(HipProducts { targets: &[], images, cached: None }))
     }
 }
 
@@ -164,7 +173,12 @@ impl<'a> HipTarget<'a> {
             source: found.unit.as_ref().map_or(Source::AmdObject(found.image.image), Source::Unit),
         });
         let compared = ComparedTarget { name: group.arch.to_owned(), is_amd: true, images: compared.collect() };
-        let images = own.iter().map(|found| AmdImage { origin: &found.origin, bytes: found.image.image });
+        let image = |found: &&'a FoundImage<'a>| AmdImage {
+            origin: &found.origin,
+            bytes: found.image.image,
+            unit: found.unit.as_ref(),
+        };
+        let images = own.iter().map(image);
         let link = AmdImages { name: group.arch.to_owned(), target, options: amd, images: images.collect() };
         Ok(HipTarget { triple: group.triple, link, compared })
     }
@@ -174,25 +188,53 @@ impl<'a> HipTarget<'a> {
     }
 
     /// Describes the device link for `--offload-plan`.
-    fn report(&self, context: &LinkContext<'_>) -> TargetReport {
+    fn plan_report(
+        &self,
+        planned: Option<&PlannedTarget<'_>>,
+        context: &LinkContext<'_>,
+    ) -> Result<TargetReport, Errors> {
         let image = |image: &AmdImage<'_>| ImageReport {
             file: image.origin.file.clone(),
             offset: image.origin.offset,
             code: if image.is_bitcode() { "LLVM bitcode" } else { "machine code" },
         };
-        let linker = code_object::linker(context).filter(|_| !self.is_spirv());
-        let backend = linker.map(|linker| BackendReport {
-            name: "ld.lld",
+        let backend = self.linker(context).map(|linker| BackendReport {
+            name: LLD,
             file: linker.display().to_string(),
-            reason: "LLVM generates the code in this process, and ld.lld links it".to_owned(),
+            reason: WHY_LLD.to_owned(),
         });
-        TargetReport {
+        Ok(TargetReport {
             platform: "hip",
             target: self.link.name.clone(),
             images: self.link.images.iter().map(image).collect(),
+            symbols: planned.map(PlannedTarget::symbol_reports).transpose()?.unwrap_or_default(),
+            not_cut: planned.and_then(PlannedTarget::not_cut).map(str::to_owned),
+            jobs: planned.map(PlannedTarget::job_reports).unwrap_or_default(),
             backend,
             ..TargetReport::default()
-        }
+        })
+    }
+
+    /// Describes the device link for `--offload-report`.
+    fn image_report(&self, context: &LinkContext<'_>) -> report::TargetReport {
+        let image = |image: &AmdImage<'_>| report::InputReport {
+            file: image.origin.file.clone(),
+            offset: image.origin.offset,
+            code: if image.is_bitcode() { "bitcode" } else { "object" },
+        };
+        let backend = self.linker(context).map(|linker| report::BackendReport {
+            name: LLD,
+            file: linker.display().to_string(),
+            cuda: None,
+            reason: WHY_LLD.to_owned(),
+        });
+        let images = self.link.images.iter().map(image).collect();
+        report::TargetReport { target: self.link.name.clone(), images, ptx_flags: Vec::new(), backend }
+    }
+
+    /// Finds ld.lld, if it links this target.
+    fn linker(&self, context: &LinkContext<'_>) -> Option<PathBuf> {
+        code_object::linker(context).filter(|_| !self.is_spirv())
     }
 }
 
@@ -222,16 +264,21 @@ impl DeviceLink for HipLink<'_> {
     }
 
     fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
-        context.plan.add(|| self.targets.iter().map(|target| target.report(context)).collect())?;
-        let (spirv, machine): (Vec<_>, Vec<_>) = self.targets.iter().partition(|target| target.is_spirv());
-        let machine: Vec<_> = machine.iter().map(|target| &target.link).collect();
-        let spirv = || spirv.iter().map(|target| target.link.link_spirv(target.triple, context)).collect::<Vec<_>>();
-        let machine = || if machine.is_empty() { Ok(Vec::new()) } else { amd_link::link(&machine, context) };
-        let ((spirv, machine), checked) = rayon::join(|| rayon::join(spirv, machine), || self.check(context));
-        let ((spirv, machine), ()) = both(both(collect(spirv), machine), checked)?;
-        let (mut spirv, mut machine) = (spirv.into_iter(), machine.into_iter());
-        let next = |target: &HipTarget<'_>| if target.is_spirv() { spirv.next() } else { machine.next() };
-        let linked: Vec<CodeObject> = self.targets.iter().map(next).map(Option::unwrap_or_default).collect();
+        Ok(Box::new(self.run(context)?))
+    }
+
+    fn diagnose(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
+        self.run(context).map(drop)
+    }
+}
+
+impl HipLink<'_> {
+    fn run(&self, context: &LinkContext<'_>) -> Result<HipProducts<'_>, Errors> {
+        let result_cache = ResultCache::open(context.request, Vec::new())?;
+        let resources = Resources { link: context, result_cache: &result_cache, estimates: &Estimates::default() };
+        let linked = self.link_targets(resources);
+        let cached = result_cache.finish(context.request);
+        let linked = linked?;
         for (target, object) in self.targets.iter().zip(&linked) {
             for text in llvm_warnings::lines(object.warnings.iter().cloned()) {
                 warn(context.request.program, format_args!("{}: {text}", target.link.name));
@@ -239,18 +286,67 @@ impl DeviceLink for HipLink<'_> {
         }
         let images = self.targets.iter().zip(linked);
         let images = images.map(|(target, object)| (target.triple.to_owned(), target.link.name.clone(), object));
-        Ok(Box::new(HipProducts { linked: true, images: images.collect() }))
+        Ok(HipProducts { targets: &self.targets, images: images.collect(), cached })
+    }
+
+    /// Links all targets. SPIR-V is not compiled, so it needs no jobs.
+    fn link_targets(&self, resources: Resources<'_>) -> Result<Vec<CodeObject>, Errors> {
+        let context = resources.link;
+        let (spirv, machine): (Vec<_>, Vec<_>) = self.targets.iter().partition(|target| target.is_spirv());
+        let machine: Vec<_> = machine.iter().map(|target| &target.link).collect();
+        let reports = |planned: &[PlannedTarget<'_>]| self.plan_reports(planned, context);
+        let spirv = || spirv.iter().map(|target| target.link.link_spirv(target.triple, context)).collect::<Vec<_>>();
+        let machine = || amd_link::link(&machine, resources, &reports);
+        let ((spirv, machine), checked) = rayon::join(|| rayon::join(spirv, machine), || self.check(context));
+        let ((spirv, machine), ()) = both(both(collect(spirv), machine), checked)?;
+        let (mut spirv, mut machine) = (spirv.into_iter(), machine.into_iter());
+        let next = |target: &HipTarget<'_>| if target.is_spirv() { spirv.next() } else { machine.next() };
+        Ok(self.targets.iter().map(next).map(Option::unwrap_or_default).collect())
+    }
+
+    /// Describes the device links for `--offload-plan`. `planned` are those that are not for SPIR-V, in order.
+    fn plan_reports(
+        &self,
+        planned: &[PlannedTarget<'_>],
+        context: &LinkContext<'_>,
+    ) -> Result<Vec<TargetReport>, Errors> {
+        let mut planned = planned.iter();
+        let mut next = |target: &HipTarget<'_>| if target.is_spirv() { None } else { planned.next() };
+        self.targets.iter().map(|target| target.plan_report(next(target), context)).collect()
     }
 }
 
-/// The linked code of all targets: triple, target id and code object of each, in the order of the bundle.
-struct HipProducts {
-    /// Whether this link made them, and not the user.
-    linked: bool,
+/// The linked code of all targets.
+struct HipProducts<'p> {
+    /// The device links; none of a finished image.
+    targets: &'p [HipTarget<'p>],
+    /// Triple, target id and code object of each target, in the order of the bundle.
     images: Vec<(String, String, CodeObject)>,
+    /// Numbers of cache hits and misses.
+    cached: Option<(u64, u64)>,
 }
 
-impl Products for HipProducts {
+impl HipProducts<'_> {
+    /// What `--offload-report` prints about a bundle of this size.
+    fn report(&self, bytes: usize, context: &LinkContext<'_>) -> report::ImageReport {
+        let Request { options, output, .. } = context.request;
+        let entry = |(triple, arch, object): &(String, String, CodeObject)| report::EntryReport {
+            name: format!("{} {arch}", if triple.starts_with("spirv") { "spirv" } else { "code object" }),
+            bytes: object.bytes.len() as u64,
+            compression: if options.compress_hip { "zstd" } else { "none" }.to_owned(),
+            uncompressed_bytes: None,
+            made_of: self.targets.iter().any(|target| target.link.name == *arch).then(|| arch.clone()),
+        };
+        report::ImageReport {
+            targets: self.targets.iter().map(|target| target.image_report(context)).collect(),
+            bytes: bytes as u64,
+            entries: self.images.iter().map(entry).collect(),
+            ..report::ImageReport::empty(output, options)
+        }
+    }
+}
+
+impl Products for HipProducts<'_> {
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
         let _bundling = span::traced("Bundle linked output", || "hip".to_owned());
         let options = context.request.options;
@@ -259,22 +355,26 @@ impl Products for HipProducts {
         entries
             .extend(images.map(|(triple, arch, object)| (image_id(triple, arch, options.llvm_rules), &*object.bytes)));
         let entries: Vec<(&str, &[u8])> = entries.iter().map(|(id, image)| (&**id, *image)).collect();
-        if self.linked {
+        if !self.targets.is_empty() {
             self.show(&entries, context);
         }
         let bundle = hip_bundle::write(&entries, HIP_ALIGNMENT);
         let bundle = if options.compress_hip { compressed(&bundle, options)? } else { bundle };
         Ok(Bundle {
+            report: options.report.is_some().then(|| self.report(bundle.len(), context)),
             image: Box::new(Blobs::owned(vec![bundle])),
             registration: Box::new(registration::Hip),
             section: Some(options.fatbin_section),
             kept_as: Some("hipfb"),
-            report: None,
         })
+    }
+
+    fn cache_counts(&self) -> Option<(u64, u64)> {
+        self.cached
     }
 }
 
-impl HipProducts {
+impl HipProducts<'_> {
     /// Shows the command by which LLVM's own tool bundles.
     fn show(&self, entries: &[(&str, &[u8])], context: &LinkContext<'_>) {
         let Request { options, mode, .. } = context.request;

@@ -3,6 +3,7 @@
 use inkwell::module::Module;
 
 use crate::IrError;
+use crate::program::Machine;
 use crate::session::Session;
 use crate::unit::Unit;
 
@@ -19,15 +20,15 @@ pub struct OwnedProgram {
 unsafe impl Send for OwnedProgram {}
 
 impl OwnedProgram {
-    /// Loads every unit; see [`Unit::load_into`].
+    /// Loads every unit of a program for this machine; see [`Unit::load_into`].
     ///
     /// # Errors
     /// One for every unit that cannot be read.
-    pub fn load(units: &[&Unit<'_>]) -> Result<Self, Vec<IrError>> {
+    pub fn load(units: &[&Unit<'_>], machine: Machine) -> Result<Self, Vec<IrError>> {
         let session = Session::new();
         let (mut modules, mut errors) = (Vec::with_capacity(units.len()), Vec::new());
         for unit in units {
-            match unit.load_into(&session) {
+            match unit.load_into(&session, machine) {
                 // SAFETY: only the lifetime changes. The module refers to the LLVM context by its own pointer, not by the
                 // address of `session`, which may therefore move; the session outlives the modules by the order of the
                 // fields. `compile` never lets the lifetime out.

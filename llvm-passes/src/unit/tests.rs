@@ -90,7 +90,7 @@ fn loading_for_the_compilation_fills_in_the_facts() {
     let bytes = bitcode();
     let (loaded, read) = (Unit::new("a.o", &bytes), Unit::new("a.o", &bytes));
     let session = Session::new();
-    loaded.load_into(&session).unwrap();
+    loaded.load_into(&session, Machine::Nvptx).unwrap();
     assert_eq!(loaded.used_symbols(), read.used_symbols());
     assert_eq!(loaded.module_flags(), read.module_flags());
     assert_eq!(loaded.times_opened(), 0);

@@ -133,29 +133,41 @@ const NVLINK_VALUES: [&str; 12] = [
 /// Prefixes of LLVM's options that print or write something, which a cached result would not do again.
 const LLVM_OUTPUTS: [&str; 8] = ["print", "dump", "view", "dot", "stats", "time", "debug", "pass-remarks"];
 
-/// Prefixes of environment variables that change the tools: those that the tools of CUDA 13 read (found at their calls of `getenv`)
-/// and those that load other code into every program. nvlink also reads `LIBRARY_PATH`, but only for the libraries of `-l`, an option
+/// Prefixes of environment variables that load other code into every program.
+const LOADERS: [&str; 2] = ["LD_PRELOAD", "LD_AUDIT"];
+
+/// Prefixes of environment variables that change the tools of CUDA 13 (found at their calls of `getenv`). nvlink also reads `LIBRARY_PATH`, but only for the libraries of `-l`, an option
 /// that is not among the known ones.
-const VARIABLES: [&str; 8] =
-    ["CAN_FINALIZE_", "DUMP_KNOBS_", "PTXAS", "NVLINK", "NVVM", "CICC", "LD_PRELOAD", "LD_AUDIT"];
+const VARIABLES: [&str; 6] = ["CAN_FINALIZE_", "DUMP_KNOBS_", "PTXAS", "NVLINK", "NVVM", "CICC"];
 
 /// Returns why a step cannot be cached, as a sentence without a full stop, or `None` if it can.
 pub fn unknown_input(step: Step, options: &DeviceOptions, variables: &[OsString]) -> Option<String> {
     let of = |argument: Option<&String>, tool: &str| {
         argument.map(|argument| format!("{tool} may read or write files for {argument}"))
     };
-    let variable = variables.iter().find(|name| {
-        let name = name.to_string_lossy();
-        VARIABLES.iter().any(|start| name.starts_with(start))
-    });
-    variable
-        .map(|name| format!("the variable {} may change what the tools do", name.display()))
+    unknown_variable(variables, &VARIABLES)
+        .or_else(|| unknown_variable(variables, &LOADERS))
         .or_else(|| of(unknown_llvm_option(&options.llvm_options), "LLVM"))
         .or_else(|| of(unknown_argument(&options.ptxas_arguments, &PTXAS_FLAGS, &PTXAS_VALUES), "ptxas"))
         .or_else(|| {
             let argument = unknown_argument(&options.nvlink_arguments, &NVLINK_FLAGS, &NVLINK_VALUES);
             of(argument.filter(|_| step == Step::Link), "nvlink")
         })
+}
+
+/// Returns why a step that LLVM alone does cannot be cached, as [`unknown_input`] does.
+pub fn unknown_llvm_input(llvm_options: &[String], variables: &[OsString]) -> Option<String> {
+    unknown_variable(variables, &LOADERS).or_else(|| {
+        unknown_llvm_option(llvm_options).map(|argument| format!("LLVM may read or write files for {argument}"))
+    })
+}
+
+fn unknown_variable(variables: &[OsString], starts: &[&str]) -> Option<String> {
+    let variable = variables.iter().find(|name| {
+        let name = name.to_string_lossy();
+        starts.iter().any(|start| name.starts_with(start))
+    });
+    variable.map(|name| format!("the variable {} may change what the tools do", name.display()))
 }
 
 /// Returns the first argument that is neither a known option nor the value of one.

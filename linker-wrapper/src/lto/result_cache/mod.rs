@@ -1,6 +1,7 @@
 //! Caches results of links: facts about units, compiled partitions, and linked targets. All keys are built here.
 
 mod complete;
+mod objects;
 #[cfg(test)]
 mod tests;
 
@@ -21,13 +22,15 @@ use crate::cli::values::Partitioning;
 use crate::codegen::Backends;
 use crate::device::targets::{DeviceImage, TargetImages};
 use crate::diag::error::Errors;
+use crate::diag::messages::{self, warn};
 use crate::lto::compile_job::CompileJob;
 use crate::lto::cuda_libraries::CudaLibraries;
 use crate::lto::products::{CompiledPartition, LinkedTarget};
+use crate::lto::target_code::NvptxCode;
 use crate::plan::image_policy::{Entry, ImageEntries};
-use crate::plan::link_context::LinkContext;
+use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::target_link;
-use crate::sys::cache::{Cache, Key, KeyBuilder, identity_of};
+use crate::sys::cache::{self, Cache, Key, KeyBuilder, identity_of};
 use crate::sys::stamp::{self, Stamp};
 use crate::toolchain::identity::{self, Identity};
 use crate::toolchain::ptxas::version_text;
@@ -108,8 +111,35 @@ pub struct CachedTarget {
 
 impl ResultCache {
     /// Wraps a cache. `stamps` are those of all files besides the inputs that results depend on.
-    pub fn new(cache: Option<Cache>, stamps: Vec<Stamp>) -> Self {
+    fn new(cache: Option<Cache>, stamps: Vec<Stamp>) -> Self {
         ResultCache { cache, stamps, ..ResultCache::default() }
+    }
+
+    /// Opens the cache of this link, if it uses one. `stamps` are those of all files besides the inputs that results depend on.
+    ///
+    /// # Errors
+    /// The folder cannot be used.
+    pub fn open(request: Request<'_>, stamps: Vec<Stamp>) -> Result<Self, Errors> {
+        let Request { options, mode, .. } = request;
+        // --save-temps and a search for a function need the intermediate files, and a dry run has no results.
+        let unused = options.save_temps || options.diagnosing || mode.dry;
+        let cache = if unused { None } else { cache::of(options.cache.as_ref(), options.cache_size)? };
+        Ok(Self::new(cache, stamps))
+    }
+
+    /// Prints why the cache was not used for all of the link, warns if it could not be written, and removes old entries. Returns
+    /// the numbers of hits and misses.
+    pub fn finish(&self, request: Request<'_>) -> Option<(u64, u64)> {
+        if request.mode.show {
+            // Printed as shell comments, so that the output can be pasted into a shell.
+            for why in self.notes() {
+                messages::show(format_args!(" # the cache is not used for all of this link: {why}"));
+            }
+        }
+        let cache = self.cache.as_ref()?;
+        cache.warning().into_iter().for_each(|text| warn(request.program, text));
+        cache.trim();
+        Some(cache.hits_and_misses())
     }
 
     /// Whether the cache is on.
@@ -118,7 +148,7 @@ impl ResultCache {
     }
 
     /// Returns the reasons why results of this link are not cached, as sentences without a full stop.
-    pub fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
@@ -133,11 +163,6 @@ impl ResultCache {
     pub fn check_tools(&self) -> Result<(), Errors> {
         let known = self.tools.get().and_then(Option::as_ref).map_or(&[][..], |known| &known.stamps);
         stamp::check(self.stamps.iter().chain(known))
-    }
-
-    /// Returns the cache itself.
-    pub fn cache(&self) -> Option<&Cache> {
-        self.cache.as_ref()
     }
 
     /// Looks up a key. An entry that cannot be decoded is treated as a miss.
@@ -198,11 +223,12 @@ impl ResultCache {
     }
 
     /// Returns the key of a partition: everything that its PTX and machine code depend on.
-    pub fn partition_key(&self, job: &CompileJob, inputs: &KeyInputs<'_>) -> Option<Key> {
+    pub fn partition_key(&self, job: &CompileJob, code: &NvptxCode, inputs: &KeyInputs<'_>) -> Option<Key> {
         self.cache.as_ref()?;
         let KnownTools { tools, .. } = self.tools(inputs)?;
         let fields = PartitionFields {
             job,
+            code,
             ptxas: &tools.ptxas,
             libdevice: tools.libdevice.as_ref().map_or(&[], |hash| &hash[..]),
             options: inputs.link.request.device,
@@ -304,6 +330,11 @@ impl KnownTools {
     }
 }
 
+/// The hashes of the units that a job reads.
+fn unit_hashes(job: &CompileJob) -> String {
+    job.ranges.iter().map(|range| format!("{}\n", range.hash)).collect()
+}
+
 /// Prints every option that the code depends on.
 fn options_text(options: &DeviceOptions) -> String {
     let DeviceOptions { level, ptxas_level, debug, lto, relocatable, .. } = options;
@@ -317,6 +348,7 @@ fn options_text(options: &DeviceOptions) -> String {
 #[derive(Clone, Copy)]
 struct PartitionFields<'f> {
     job: &'f CompileJob,
+    code: &'f NvptxCode,
     ptxas: &'f [u8],
     libdevice: &'f [u8],
     options: &'f DeviceOptions,
@@ -326,19 +358,19 @@ struct PartitionFields<'f> {
 
 impl PartitionFields<'_> {
     fn key(&self, key: KeyBuilder) -> Option<Key> {
-        let job = self.job;
-        let units: String = job.ranges.iter().map(|range| format!("{}\n", range.hash)).collect();
+        let PartitionFields { job, code, .. } = self;
+        let units = unit_hashes(job);
         let version = |version: PtxVersion| (version.major, version.minor);
-        let emissions = job.emissions.iter().map(|emission| (emission.arch.to_string(), version(emission.version)));
+        let emissions = code.emissions.iter().map(|emission| (emission.arch.to_string(), version(emission.version)));
         let emissions: Vec<_> = emissions.collect();
-        let machine_code = job.outputs.machine_code.iter().map(|code| (code.emission, code.relocatable));
+        let machine_code = code.outputs.machine_code.iter().map(|code| (code.emission, code.relocatable));
         let machine_code = postcard::to_allocvec(&machine_code.collect::<Vec<_>>()).ok()?;
         let key = key
             .field("units", units.as_bytes())
             .field("parts", &postcard::to_allocvec(&job.parts).ok()?)
             .field("keep", &postcard::to_allocvec(&job.keep).ok()?)
-            .field("arch", job.arch.to_string().as_bytes())
-            .field("version", &[job.version.major, job.version.minor])
+            .field("arch", code.arch.to_string().as_bytes())
+            .field("version", &[code.version.major, code.version.minor])
             .field("emissions", format!("{emissions:?}").as_bytes())
             .field("machine code", &machine_code)
             .field("ptx", format!("{:?}", self.ptx).as_bytes())

@@ -9,6 +9,7 @@ use crate::cli::values::Partitioning;
 use crate::lto::compile_job::{CompileJob, UnitRange};
 use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Outputs, Relocatable};
 use crate::lto::result_cache::{PartitionFields, TargetFields, Tools, options_text};
+use crate::lto::target_code::{NvptxCode, TargetCode};
 use crate::plan::image_policy::Entry;
 use crate::sys::cache::{Key, KeyBuilder};
 
@@ -46,15 +47,23 @@ fn job() -> CompileJob {
     let take = Take { index: 3, how: How::Copy, name: None };
     CompileJob {
         name: "sm_90.0".to_owned(),
-        arch: GpuArch::plain(90),
-        version: PTX_8_4,
-        level: OptLevel::O2,
         llvm_options: Vec::new(),
         units: "/a/units".into(),
         ranges: vec![UnitRange { name: "a.o".to_owned(), hash: "aa".to_owned(), start: 0, length: 9 }],
         parts: vec![UnitPart { unit: 0, takes: vec![take] }],
         promoted: Vec::new(),
         keep: BTreeSet::from(["kernel".to_owned()]),
+        code: TargetCode::Nvptx(code()),
+        keep_stages: None,
+        traced: false,
+    }
+}
+
+fn code() -> NvptxCode {
+    NvptxCode {
+        arch: GpuArch::plain(90),
+        version: PTX_8_4,
+        level: OptLevel::O2,
         libdevice: Some("/a/libdevice.bc".into()),
         emissions: vec![Emission {
             arch: GpuArch::plain(90),
@@ -72,9 +81,13 @@ fn job() -> CompileJob {
             ptx_version: ImagePtxVersion::Lowest,
         },
         assembler: None,
-        keep_stages: None,
-        traced: false,
     }
+}
+
+fn changed_code(change: impl FnOnce(&mut NvptxCode)) -> NvptxCode {
+    let mut code = code();
+    change(&mut code);
+    code
 }
 
 fn changed(change: impl FnOnce(&mut CompileJob)) -> CompileJob {
@@ -87,10 +100,11 @@ fn changed(change: impl FnOnce(&mut CompileJob)) -> CompileJob {
 fn every_field_of_a_partition_changes_the_key() {
     let usual = DeviceOptions::default();
     let key = |fields: &PartitionFields<'_>| fields.key(KeyBuilder::new("partition")).expect("a key");
-    let base = job();
+    let (base, base_code) = (job(), code());
     let ptx = [entry(90, 90)];
     let fields = PartitionFields {
         job: &base,
+        code: &base_code,
         ptxas: &[1; 32],
         libdevice: &[2; 32],
         options: &usual,
@@ -98,8 +112,6 @@ fn every_field_of_a_partition_changes_the_key() {
         ptx: &ptx,
     };
     let jobs = [
-        ("arch", changed(|job| job.arch = GpuArch::plain(80))),
-        ("version", changed(|job| job.version = PtxVersion { major: 8, minor: 5 })),
         ("unit", changed(|job| job.ranges[0].hash = "ab".to_owned())),
         ("one more unit", changed(|job| job.ranges.push(job.ranges[0].clone()))),
         ("what is taken", changed(|job| job.parts[0].takes[0].index = 4)),
@@ -107,17 +119,22 @@ fn every_field_of_a_partition_changes_the_key() {
         ("its name", changed(|job| job.parts[0].takes[0].name = Some("x".to_owned()))),
         ("of which unit", changed(|job| job.parts[0].unit = 1)),
         ("keep", changed(|job| job.keep.extend(["other".to_owned()]))),
-        ("target of an emission", changed(|job| job.emissions[0].arch = GpuArch::plain(100))),
-        ("version of an emission", changed(|job| job.emissions[0].version = PtxVersion { major: 9, minor: 0 })),
-        ("one more emission", changed(|job| job.emissions.push(job.emissions[0].clone()))),
-        ("no machine code", changed(|job| job.outputs.machine_code.clear())),
-        ("emission of machine code", changed(|job| job.outputs.machine_code[0].emission = 1)),
-        ("finished machine code", changed(|job| job.outputs.machine_code[0].relocatable = Relocatable::Never)),
+    ];
+    let codes = [
+        ("arch", changed_code(|code| code.arch = GpuArch::plain(80))),
+        ("version", changed_code(|code| code.version = PtxVersion { major: 8, minor: 5 })),
+        ("target of an emission", changed_code(|code| code.emissions[0].arch = GpuArch::plain(100))),
+        ("version of an emission", changed_code(|code| code.emissions[0].version = PtxVersion { major: 9, minor: 0 })),
+        ("one more emission", changed_code(|code| code.emissions.push(code.emissions[0].clone()))),
+        ("no machine code", changed_code(|code| code.outputs.machine_code.clear())),
+        ("emission of machine code", changed_code(|code| code.outputs.machine_code[0].emission = 1)),
+        ("finished machine code", changed_code(|code| code.outputs.machine_code[0].relocatable = Relocatable::Never)),
     ];
     let options = other_options();
     let other_ptx = [entry(100, 90)];
     let mut keys = vec![("nothing", key(&fields))];
     keys.extend(jobs.iter().map(|(what, job)| (*what, key(&PartitionFields { job, ..fields }))));
+    keys.extend(codes.iter().map(|(what, code)| (*what, key(&PartitionFields { code, ..fields }))));
     keys.extend(options.iter().map(|(what, options)| (*what, key(&PartitionFields { options, ..fields }))));
     keys.push(("ptxas", key(&PartitionFields { ptxas: &[3; 32], ..fields })));
     keys.push(("libdevice", key(&PartitionFields { libdevice: &[], ..fields })));
@@ -128,17 +145,19 @@ fn every_field_of_a_partition_changes_the_key() {
     // Paths and names in messages do not affect the code.
     let elsewhere = changed(|job| {
         job.units = "/b/units".into();
-        job.libdevice = Some("/b/libdevice.bc".into());
-        job.emissions[0].path = "/b/2.ptx".into();
         job.ranges[0].name = "b.o".to_owned();
         job.ranges[0].start = 16;
         job.keep_stages = Some(("/b/1.bc".into(), "/b/2.bc".into()));
-        job.outputs.machine_code[0].name = "the kernel b".to_owned();
-        job.outputs.ptx[0].path = "/b/1.image.ptx".into();
-        job.outputs.ptx[0].probe = "/b/1.probe.ptx".into();
         job.traced = true;
     });
-    all_differ(&keys, key(&PartitionFields { job: &elsewhere, ..fields }));
+    let code_elsewhere = changed_code(|code| {
+        code.libdevice = Some("/b/libdevice.bc".into());
+        code.emissions[0].path = "/b/2.ptx".into();
+        code.outputs.machine_code[0].name = "the kernel b".to_owned();
+        code.outputs.ptx[0].path = "/b/1.image.ptx".into();
+        code.outputs.ptx[0].probe = "/b/1.probe.ptx".into();
+    });
+    all_differ(&keys, key(&PartitionFields { job: &elsewhere, code: &code_elsewhere, ..fields }));
 }
 
 #[test]

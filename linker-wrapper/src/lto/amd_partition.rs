@@ -1,0 +1,169 @@
+//! Compiles the code of an AMD GPU target to objects: a partition in a worker process, a whole program in this process. The cache may
+//! have the result already.
+
+use llvm_passes::OwnedProgram;
+use llvm_passes::amdgpu::{self, PartitionCode};
+use llvm_passes::partition::Partition;
+use llvm_passes::pipeline::NamedBitcode;
+use llvm_passes::program::Machine;
+use llvm_passes::session::Warning;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::amd_options;
+use crate::diag::error::Errors;
+use crate::lto::amd_target::{PlannedTarget, names_of};
+use crate::lto::code_object::same_version;
+use crate::lto::compile_job::CompileJob;
+use crate::lto::culprit;
+use crate::lto::job_run::{Finished, NamedJob, Resources};
+use crate::lto::partition::described;
+use crate::lto::target_code::{AmdCode, TargetCode};
+use crate::lto::unit_file;
+use crate::profile::{span, time_trace};
+use crate::sys::temp_files;
+
+/// The result of a job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Compiled {
+    /// The object; none of a program without bitcode, or of a partition that needs functions of others.
+    pub object: Option<Vec<u8>>,
+    /// Functions of other partitions that the code calls by name.
+    pub calls: Vec<String>,
+    /// LLVM's warnings.
+    pub warnings: Vec<Warning>,
+}
+
+/// Compiles a partition, or the whole program without one.
+///
+/// # Errors
+/// Errors of LLVM.
+pub fn compile(target: &PlannedTarget<'_>, index: usize, resources: Resources<'_>) -> Result<Compiled, Errors> {
+    match target.partitions.get(index) {
+        Some(partition) => compile_partition(target, index, partition, resources),
+        None => compile_whole(target, resources),
+    }
+}
+
+/// The probe of a partition is named by what the partition alone defines: results in the cache must not depend on its number.
+pub fn tag(partition: &Partition) -> String {
+    let mut names = blake3::Hasher::new();
+    for name in &partition.keep {
+        names.update(name.as_bytes());
+        names.update(&[0]);
+    }
+    names.finalize().to_hex()[..16].to_owned()
+}
+
+fn compile_partition(
+    target: &PlannedTarget<'_>,
+    index: usize,
+    partition: &Partition,
+    resources: Resources<'_>,
+) -> Result<Compiled, Errors> {
+    let name = format!("{}.{index}", target.images.stem());
+    let code = code(target, &name, tag(partition), resources);
+    let job = job(target, Some(partition), name, &code, resources);
+    let described = described(partition, &target.images.name);
+    let label = partition.kernels.first().unwrap_or(&job.name);
+    let named = NamedJob { job: &job, described: &described, label, instructions: partition.instructions };
+    let cache = resources.result_cache;
+    let key = cache.object_key(&job, &code);
+    if let Some(found) = cache.get::<Compiled>(key.as_ref()) {
+        named.was_cached(found.code_bytes(), resources);
+        return Ok(found);
+    }
+    let compiled = named.run_in_worker(resources, |reply| {
+        let object = reply.calls.is_empty().then(|| temp_files::read_file(&code.object)).transpose()?;
+        let value = Compiled { object, calls: reply.calls, warnings: reply.warnings };
+        Ok(Finished { code_bytes: value.code_bytes(), value, tools_peak: 0 })
+    })?;
+    if !resources.link.request.mode.dry {
+        cache.put(key.as_ref(), &compiled);
+    }
+    Ok(compiled)
+}
+
+/// Compiles all bitcode, if there is any.
+fn compile_whole(target: &PlannedTarget<'_>, resources: Resources<'_>) -> Result<Compiled, Errors> {
+    let (images, temp_files) = (target.images, resources.link.temp_files);
+    let units = images.units();
+    if units.is_empty() {
+        return Ok(Compiled::default());
+    }
+    let code = code(target, &images.stem(), String::new(), resources);
+    let job = job(target, None, images.stem(), &code, resources);
+    if resources.link.request.options.diagnosing {
+        // LLVM would end this process, so others compile.
+        return culprit::search(&job, &images.stem(), temp_files).map(|()| Compiled::default());
+    }
+    let cache = resources.result_cache;
+    let key = cache.object_key(&job, &code);
+    if let Some(found) = cache.get::<Compiled>(key.as_ref()) {
+        return Ok(found);
+    }
+    let _linking = span::traced("Link device input", || images.name.clone());
+    let program = target
+        .take_program()
+        .map_or_else(|| OwnedProgram::load(&units, Machine::Amdgpu), Ok)
+        .map_err(Errors::from_iter)?;
+    let names: Vec<_> = units.iter().map(|unit| NamedBitcode { name: unit.name(), bitcode: unit.bitcode() }).collect();
+    let compiled: Result<Compiled, Errors> = program.compile(&(), |session, modules, ()| {
+        let versions = modules.iter().map(amdgpu::code_object_version).collect::<Vec<_>>();
+        same_version(&versions, &names_of(&units))?;
+        let module = job.optimize(session, modules, &names, &|| None)?;
+        let object = match code.emit(session, &module, true)? {
+            PartitionCode::Object(object) => Some(object),
+            PartitionCode::Calls(_) => None,
+        };
+        Ok(Compiled { object, calls: Vec::new(), warnings: session.take_warnings() })
+    });
+    let compiled = compiled?;
+    if !resources.link.request.mode.dry {
+        cache.put(key.as_ref(), &compiled);
+    }
+    Ok(compiled)
+}
+
+fn code(target: &PlannedTarget<'_>, name: &str, tag: String, resources: Resources<'_>) -> AmdCode {
+    let images = target.images;
+    AmdCode {
+        target: images.target.clone(),
+        internalizes: !images.options.names_inputs(),
+        tag,
+        object: resources.link.temp_files.file(&format!("{name}.o")),
+    }
+}
+
+fn job(
+    target: &PlannedTarget<'_>,
+    partition: Option<&Partition>,
+    name: String,
+    code: &AmdCode,
+    resources: Resources<'_>,
+) -> CompileJob {
+    let temp_files = resources.link.temp_files;
+    let parts = partition.map_or(&[][..], |partition| &partition.parts);
+    let file = target.unit_file.as_ref();
+    let stage = |stage: &str| temp_files.file(&format!("{name}.{stage}.bc"));
+    let request = resources.link.request;
+    let llvm_options = request.device.llvm_options.iter().cloned().chain(amd_options::llvm_options(request.options));
+    CompileJob {
+        llvm_options: llvm_options.collect(),
+        units: file.map(|file| file.path.clone()).unwrap_or_default(),
+        ranges: file.map(|file| file.ranges_of(parts)).unwrap_or_default(),
+        parts: unit_file::renumbered(parts),
+        promoted: target.promoted.clone(),
+        keep: partition.map_or_else(|| target.keep.clone(), |partition| partition.keep.clone()),
+        code: TargetCode::Amdgpu(code.clone()),
+        keep_stages: temp_files.folder().is_none().then(|| (stage("merged"), stage("opt"))),
+        traced: time_trace::is_on(),
+        name,
+    }
+}
+
+impl Compiled {
+    /// Size of the object in bytes.
+    fn code_bytes(&self) -> u64 {
+        self.object.as_ref().map_or(0, |object| object.len() as u64)
+    }
+}

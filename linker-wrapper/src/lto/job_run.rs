@@ -1,0 +1,102 @@
+//! Runs a job in a worker process: waits until the memory permits it, explains a failure, and records what it took.
+
+use std::time::Instant;
+
+use crate::diag::error::Errors;
+use crate::lto::compile_job::CompileJob;
+use crate::lto::result_cache::ResultCache;
+use crate::lto::worker::{EmittedPtx, Reply};
+use crate::lto::{culprit, worker};
+use crate::plan::link_context::LinkContext;
+use crate::profile::span;
+use crate::profile::stats::JobStat;
+use crate::sys::memory::estimates::Estimates;
+
+/// What the jobs of a link share.
+#[derive(Clone, Copy)]
+pub struct Resources<'a> {
+    /// The request and the resources of the link.
+    pub link: &'a LinkContext<'a>,
+    /// Results of earlier links.
+    pub result_cache: &'a ResultCache,
+    /// Estimates of the memory that a job needs.
+    pub estimates: &'a Estimates,
+}
+
+/// A job with its names.
+#[derive(Clone, Copy)]
+pub struct NamedJob<'j> {
+    /// The job.
+    pub job: &'j CompileJob,
+    /// Its name in messages: "the kernels a, b for sm_90".
+    pub described: &'j str,
+    /// Its largest kernel, for statistics.
+    pub label: &'j str,
+    /// Instructions before optimization.
+    pub instructions: u64,
+}
+
+/// What was made of a worker's reply.
+pub struct Finished<T> {
+    /// The result.
+    pub value: T,
+    /// Size of the machine code in bytes.
+    pub code_bytes: u64,
+    /// Peak memory of the tools that ran after LLVM, in bytes.
+    pub tools_peak: u64,
+}
+
+impl NamedJob<'_> {
+    /// Runs the job. `finish` reads what the worker has left, and generates what it did not.
+    ///
+    /// # Errors
+    /// Errors of LLVM or of a tool.
+    pub fn run_in_worker<T>(
+        &self,
+        resources: Resources<'_>,
+        finish: impl FnOnce(Reply) -> Result<Finished<T>, Errors>,
+    ) -> Result<T, Errors> {
+        let Resources { link, estimates, .. } = resources;
+        let name = &self.job.name;
+        let mut permit = link.budget.admit(estimates.llvm(self.instructions));
+        let mut compiling = Some(span::traced("Compile partition", || format!("{name}: {}", self.described)));
+        let mut llvm = None;
+        let mut begun = Instant::now();
+        let mut emitted = |ptx: &EmittedPtx| {
+            compiling = None;
+            link.recorder.process(begun, ptx.peak);
+            llvm = Some(begun.elapsed());
+            begun = Instant::now();
+            permit.adjust(estimates.ptxas(ptx.sizes.iter().copied().max().unwrap_or_default()));
+        };
+        let spec = link.temp_files.file(&format!("{name}.json"));
+        let reply = worker::compile(self.job, &spec, self.described, &mut emitted)
+            .map_err(|failure| culprit::explain(failure, self.job, name, link.temp_files))?;
+        let (llvm_peak, ptx_bytes) = (reply.emitted.peak, reply.emitted.sizes.iter().sum());
+        // A job without a second step has no line for the end of the first.
+        let is_one_step = llvm.is_none();
+        let llvm_seconds = llvm.unwrap_or_else(|| begun.elapsed()).as_secs_f64();
+        let Finished { value, code_bytes, tools_peak } = finish(reply)?;
+        drop(permit);
+        link.recorder.process(begun, if is_one_step { llvm_peak } else { tools_peak });
+        link.recorder.job(JobStat {
+            llvm_seconds,
+            ptxas_seconds: if is_one_step { 0.0 } else { begun.elapsed().as_secs_f64() },
+            llvm_peak,
+            ptxas_peak: tools_peak,
+            ptx_bytes,
+            cubin_bytes: code_bytes,
+            ..self.stat()
+        });
+        Ok(value)
+    }
+
+    /// Records that the result was in the cache.
+    pub fn was_cached(&self, code_bytes: u64, resources: Resources<'_>) {
+        resources.link.recorder.job(JobStat { cached: true, cubin_bytes: code_bytes, ..self.stat() });
+    }
+
+    fn stat(&self) -> JobStat {
+        JobStat { label: self.label.to_owned(), target: self.job.code.target(), ..JobStat::default() }
+    }
+}

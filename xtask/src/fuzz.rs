@@ -156,6 +156,7 @@ fn seeds(repository: &Repository, folder: &Path, progress: &Progress) -> Result<
         let large = large_fatbin(&toolchain, folder, progress)?;
         by_tools(&large, "large-", folder, progress)?;
     }
+    for_hip(folder, progress)?;
     for path in files(folder)? {
         if std::fs::metadata(&path).is_ok_and(|data| data.len() > LARGEST_SEED) {
             std::fs::remove_file(&path).map_err(|error| Failure::file("remove", &path, &error))?;
@@ -214,6 +215,39 @@ fn by_tools(fatbin: &Path, prefix: &str, folder: &Path, progress: &Progress) -> 
         )?;
     }
     Ok(())
+}
+
+/// Objects and code objects for AMD's GPUs, bundles of them, and a library with bundles.
+fn for_hip(folder: &Path, progress: &Progress) -> Result<()> {
+    let llvm = Path::new("/usr/lib/llvm-22/bin");
+    let tool = |name: &str| {
+        let mut command = Command::new(llvm.join(name));
+        command.current_dir(folder);
+        command
+    };
+    let source = "extern \"C\" __attribute__((global)) void k(int *x) { __attribute__((shared)) int s[9]; s[*x] = 1; *x = s[1]; }\n";
+    let source_path = folder.join("k.hip");
+    std::fs::write(&source_path, source).map_err(|error| Failure::file("write", &source_path, &error))?;
+    let options =
+        ["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output", "-O1", "k.hip"];
+    for arch in ["gfx90a", "gfx1100"] {
+        let (code, assembly, object) = (format!("{arch}.elf"), format!("{arch}.s"), format!("{arch}.o"));
+        let target = format!("--offload-arch={arch}");
+        progress.run(tool("clang").args(options).args([&target, "-o", &code]))?;
+        progress.run(tool("clang").args(options).args([&target, "-S", "-o", &assembly]))?;
+        let assemble = ["-target", "amdgcn-amd-amdhsa", "-c", &assembly, "-o", &object];
+        progress.run(tool("clang").args(assemble).arg(format!("-mcpu={arch}")))?;
+    }
+    let targets =
+        "-targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx90a,hip-amdgcn-amd-amdhsa--gfx1100";
+    let inputs = ["-type=o", targets, "-input=/dev/null", "-input=gfx90a.elf", "-input=gfx1100.elf"];
+    progress.run(tool("clang-offload-bundler").args(inputs).args(["-bundle-align=4096", "-output=plain.hipfb"]))?;
+    progress.run(tool("clang-offload-bundler").args(inputs).args(["-compress", "-output=packed.hipfb"]))?;
+    let source =
+        ".section .hip_fatbin,\"a\"\n.p2align 12\n.incbin \"plain.hipfb\"\n.p2align 12\n.incbin \"packed.hipfb\"\n";
+    let source_path = folder.join("hip.s");
+    std::fs::write(&source_path, source).map_err(|error| Failure::file("write", &source_path, &error))?;
+    progress.run(tool("clang").args(["-shared", "-nostdlib", "-fuse-ld=lld", "hip.s", "-o", "hip.so"])).map(|_| ())
 }
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {

@@ -6,8 +6,7 @@ use offload_bundle::amdgpu::{Code, PartObject};
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(code) = Code::parse(data) {
-        let _ = code.kernels();
-        let _ = code.section_sizes();
+        let _ = (code.kernels(), code.resources(), code.functions(), code.section_sizes());
     }
     if let Ok(part) = PartObject::new(data.to_vec(), "probe") {
         let _ = part.split();

@@ -2,9 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use offload_bundle::hip_bundle::{inflate, read_all, write};
+use offload_bundle::hip_bundle::{bundles, inflate, read_all, write};
 
 fuzz_target!(|data: &[u8]| {
+    for bundle in bundles(data).unwrap_or_default() {
+        let _ = bundle.plain();
+    }
     let Ok(data) = inflate(data) else { return };
     let Ok(entries) = read_all(&data) else { return };
     let given: Vec<(&str, &[u8])> = entries.iter().map(|entry| (entry.id, entry.image)).collect();

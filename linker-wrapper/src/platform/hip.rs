@@ -187,6 +187,19 @@ impl<'a> HipTarget<'a> {
         self.triple.starts_with("spirv64")
     }
 
+    /// A warning of a code object with another target than the one that the bundle names: inputs of ld.lld's own may have a setting.
+    fn other_target(&self, object: &CodeObject) -> Option<String> {
+        let name = &self.link.name;
+        let own = name.parse::<TargetId>().ok().filter(|_| !self.link.target.processor.is_empty())?;
+        let found = offload_bundle::amdgpu::header(&object.bytes).ok()?.target?;
+        (found != own).then(|| {
+            format!(
+                "the code object for {name} is for {found} alone, because of what --device-linker= names: other GPUs of {name} cannot load it; \
+                 compile that for {name}, too"
+            )
+        })
+    }
+
     /// Describes the device link for `--offload-plan`.
     fn plan_report(
         &self,
@@ -283,6 +296,7 @@ impl HipLink<'_> {
             for text in llvm_warnings::lines(object.warnings.iter().cloned()) {
                 warn(context.request.program, format_args!("{}: {text}", target.link.name));
             }
+            target.other_target(object).iter().for_each(|text| warn(context.request.program, text));
         }
         let images = self.targets.iter().zip(linked);
         let images = images.map(|(target, object)| (target.triple.to_owned(), target.link.name.clone(), object));

@@ -75,6 +75,9 @@ pub struct ExplainArguments {
     /// Print the outcome alone: `sass 90a`, `ptx 80`, `link ptx 80`, `code gfx90a`, `spirv amdgcnspirv`, `no-binary`
     #[arg(long, requires = "gpu", conflicts_with = "json")]
     brief: bool,
+    /// A table for each container, also where they are equal
+    #[arg(long, conflicts_with_all = ["json", "brief"])]
+    full: bool,
     /// Print a JSON object instead of tables
     #[arg(long)]
     json: bool,
@@ -90,6 +93,9 @@ pub struct CheckArguments {
     /// The CUDA toolkit that the file should come from, such as 12.9; by default, that of its oldest machine code
     #[arg(long)]
     toolkit: Option<CudaRelease>,
+    /// The findings of each fatbin, also where they are equal
+    #[arg(long, conflicts_with = "json")]
+    full: bool,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -123,6 +129,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
     let text = match (arguments.json, arguments.brief) {
         (true, _) => output::json(&report)?,
         (_, true) => report.brief(),
+        _ if arguments.full => report.full_text(),
         _ => report.text(),
     };
     Ok(CommandOutput { text, exit_code: if report.runs() { 0 } else { UNFIT }, errors: Vec::new() })
@@ -138,7 +145,11 @@ pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
     let driver = arguments.driver.unwrap_or_default();
     let options = CheckOptions { driver, toolkit: arguments.toolkit, ..CheckOptions::default() };
     let report = CheckReport::new(&containers, &options).with_findings(Vec::from_iter(forgotten));
-    let text = if arguments.json { output::json(&report)? } else { report.text() };
+    let text = match (arguments.json, arguments.full) {
+        (true, _) => output::json(&report)?,
+        (_, true) => report.full_text(),
+        _ => report.text(),
+    };
     let is_unfit = report.worst() == Some(Severity::Error);
     Ok(CommandOutput { text, exit_code: if is_unfit { UNFIT } else { 0 }, errors: Vec::new() })
 }

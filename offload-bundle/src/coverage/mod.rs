@@ -22,6 +22,7 @@ mod code;
 mod containers;
 mod driver;
 mod findings;
+mod groups;
 mod hip;
 mod links;
 mod needs;

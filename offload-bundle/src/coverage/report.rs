@@ -12,7 +12,7 @@ use super::hip::{self, AmdGpu, FoundBundle};
 use super::needs::{DriverNeeds, driver_needs};
 use super::relink::outcome_in;
 use super::select::{LinkPart, Outcome};
-use super::text;
+use super::text::{self, Detail};
 use crate::GpuArch;
 use crate::arch::table::KNOWN;
 
@@ -175,9 +175,14 @@ impl ExplainReport {
         loaded.all(|container| container.gpus.iter().any(|gpu| gpu.runs))
     }
 
-    /// Formats the report as tables under headings.
+    /// Formats the report as tables under headings, one for all containers with the same outcomes.
     pub fn text(&self) -> String {
-        text::report(self)
+        text::report(self, Detail::Grouped)
+    }
+
+    /// The same with a table for each container.
+    pub fn full_text(&self) -> String {
+        text::report(self, Detail::Full)
     }
 
     /// Formats a line with the outcomes for each fatbin; if there are several, the line starts with the fatbin.
@@ -266,8 +271,13 @@ impl CheckReport {
         of_containers.chain(&self.findings).map(|finding| finding.severity).max()
     }
 
-    /// Formats a paragraph for each finding, or a note that there is none.
+    /// Formats a paragraph for each finding, or a note that there is none, once for all containers with the same findings.
     pub fn text(&self) -> String {
-        text::check_report(self)
+        text::check_report(self, Detail::Grouped)
+    }
+
+    /// The same for each container by itself.
+    pub fn full_text(&self) -> String {
+        text::check_report(self, Detail::Full)
     }
 }

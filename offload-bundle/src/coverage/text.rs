@@ -2,11 +2,22 @@
 
 use super::containers::ContainerPlace;
 use super::findings::{Finding, Severity};
+use super::groups::{grouped, ranges};
 use super::needs::DriverNeeds;
-use super::report::{CheckReport, ContainerReport, ExplainReport, GpuReport, Platform, RoleReport};
+use super::report::{CheckReport, CheckedContainer, ContainerReport, ExplainReport, GpuReport, Platform, RoleReport};
+use crate::listing::aligned;
 use crate::printable;
 
-pub(super) fn report(report: &ExplainReport) -> String {
+/// How much a report repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// Containers of which the same is to be said are one.
+    Grouped,
+    /// Each container by itself.
+    Full,
+}
+
+pub(super) fn report(report: &ExplainReport, detail: Detail) -> String {
     let has = |platform| report.containers.iter().any(|container| container.platform == platform);
     let mut out = String::new();
     if has(Platform::Cuda) {
@@ -15,8 +26,15 @@ pub(super) fn report(report: &ExplainReport) -> String {
     if has(Platform::Hip) {
         out += "HIP's runtime: as LLVM and ROCm document it, not seen on a GPU\n";
     }
-    for container in &report.containers {
-        out += &format!("\n{}: {}\n", place_and_role(container), entries(container));
+    let key = |container: &ContainerReport| key(container, detail);
+    let groups = grouped(&report.containers, key);
+    if detail == Detail::Grouped && groups.len() > 1 && groups.len() < report.containers.len() {
+        out += &matrix(&report.containers);
+    }
+    for group in &groups {
+        let [container, ..] = group.as_slice() else { continue };
+        let heading = if group.len() == 1 { place_and_role(container) } else { heading_of_group(group) };
+        out += &format!("\n{heading}: {}\n", entries(container));
         let (shown, without_code) = folded(container);
         out += &table(&shown);
         if !without_code.is_empty() {
@@ -24,6 +42,54 @@ pub(super) fn report(report: &ExplainReport) -> String {
         }
     }
     out
+}
+
+/// What is printed of a container, but for its number and offset.
+fn key(container: &ContainerReport, detail: Detail) -> String {
+    let ContainerReport { place, platform, role, entries, gpus, .. } = container;
+    match detail {
+        Detail::Grouped => format!("{platform:?} {:?} {} {entries:?} {gpus:?}", place.section, role.role),
+        Detail::Full => place.container.to_string(),
+    }
+}
+
+/// How many of the fatbins run on each GPU, and from what.
+fn matrix(containers: &[ContainerReport]) -> String {
+    let loaded: Vec<_> = containers.iter().filter(|container| container.platform == Platform::Cuda).collect();
+    let loaded: Vec<_> = loaded.into_iter().filter(|container| !container.gpus.is_empty()).collect();
+    let Some(first) = loaded.first() else { return String::new() };
+    let mut lines = vec![["GPU", "MACHINE CODE", "PTX", "NOTHING"].map(str::to_owned)];
+    for (place, gpu) in first.gpus.iter().enumerate() {
+        let rows: Vec<&GpuReport> = loaded.iter().filter_map(|container| container.gpus.get(place)).collect();
+        let runs = rows.iter().filter(|row| row.runs).count();
+        let code = rows.iter().filter(|row| row.runs && row.outcome.starts_with("sass")).count();
+        lines.push([gpu.gpu.clone(), code.to_string(), (runs - code).to_string(), (rows.len() - runs).to_string()]);
+    }
+    format!("\nwhat {} fatbins run from:\n{}", loaded.len(), aligned(&lines, [true; 4], &[1, 2, 3]))
+}
+
+/// `54 fatbins (1-54, section .nv_fatbin, first at offset 0x40)`.
+fn heading_of_group(group: &[&ContainerReport]) -> String {
+    let Some(first) = group.first() else { return String::new() };
+    let numbers: Vec<usize> = group.iter().map(|container| container.place.container).collect();
+    let role = match (first.role.role, first.gpus.is_empty()) {
+        ("linked", _) => ", linked",
+        ("object", true) => ", parts of a link above",
+        ("object", false) => ", objects",
+        _ => "",
+    };
+    format!("{}{role})", places(first.platform, &first.place, &numbers))
+}
+
+fn places(platform: Platform, first: &ContainerPlace, numbers: &[usize]) -> String {
+    let word = match platform {
+        Platform::Cuda => "fatbins",
+        Platform::Hip => "bundles",
+    };
+    let section = first.section.as_ref().map(|section| format!(", section {section}")).unwrap_or_default();
+    let member =
+        first.member.as_ref().map(|member| format!("in member {} ", printable::name(member))).unwrap_or_default();
+    format!("{} {word} ({}{section}, first {member}at offset {:#x}", numbers.len(), ranges(numbers), first.offset)
 }
 
 /// The rows to show one by one, and the GPUs that a bundle has nothing for, if there are many of them.
@@ -102,14 +168,23 @@ pub(super) fn brief(report: &ExplainReport) -> String {
     loaded().map(line).collect()
 }
 
-pub(super) fn check_report(report: &CheckReport) -> String {
+pub(super) fn check_report(report: &CheckReport, detail: Detail) -> String {
     let mut out = format!("driver: {}\n", report.driver);
     if !report.findings.is_empty() {
         out += "\n";
         out.extend(report.findings.iter().map(paragraph));
     }
-    for container in &report.containers {
-        let heading = heading(Platform::Cuda, &container.place);
+    let key = |container: &CheckedContainer| match detail {
+        Detail::Grouped => format!("{:?} {:?} {:?}", container.place.section, container.findings, container.needs),
+        Detail::Full => container.place.container.to_string(),
+    };
+    for group in grouped(&report.containers, key) {
+        let [container, others @ ..] = group.as_slice() else { continue };
+        let numbers: Vec<usize> = group.iter().map(|container| container.place.container).collect();
+        let heading = match others {
+            [] => heading(Platform::Cuda, &container.place),
+            _ => places(Platform::Cuda, &container.place, &numbers) + ")",
+        };
         if container.findings.is_empty() {
             out += &format!("\n{heading}: nothing to say\n");
         } else {

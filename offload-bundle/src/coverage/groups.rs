@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 /// Groups items with equal keys, in the order of their first ones.
-pub(super) fn grouped<'i, T>(items: &'i [T], key: impl Fn(&T) -> String) -> Vec<Vec<&'i T>> {
+pub(super) fn grouped<T>(items: &[T], key: impl Fn(&T) -> String) -> Vec<Vec<&T>> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut groups: Vec<Vec<&T>> = Vec::new();
     for item in items {

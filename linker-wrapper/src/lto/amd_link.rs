@@ -76,11 +76,18 @@ struct Job<'p> {
 }
 
 impl job_queue::Job for Job<'_> {
+    /// In instructions. LLVM takes more than linear time for large functions of AMD GPUs: a kernel of 7,000 instructions took five times
+    /// as long as 200 kernels together that have as many.
     fn cost(&self) -> u64 {
+        const LINEAR_UP_TO: u64 = 1500;
         let PlannedTarget { partitions, .. } = self.target.planned;
-        partitions
-            .get(self.index)
-            .map_or_else(|| self.target.planned.estimated_instructions(), |partition| partition.instructions)
+        partitions.get(self.index).map_or_else(
+            || self.target.planned.estimated_instructions(),
+            |partition| {
+                let squared = partition.largest.saturating_mul(partition.largest);
+                partition.instructions.saturating_add(squared / LINEAR_UP_TO)
+            },
+        )
     }
 
     fn is_one_of_many(&self) -> bool {

@@ -171,7 +171,9 @@ fn whole(target: &TargetImages<'_>, visible: &BTreeSet<String>) -> Vec<Partition
     let bytes: u64 = target.of_code(Code::Bitcode).map(|(_, image)| image.bytes.len() as u64).sum();
     let has_bitcode = target.of_code(Code::Bitcode).next().is_some();
     // An instruction takes about eight bytes of bitcode.
-    let whole = Partition { parts: Vec::new(), keep: visible.clone(), kernels: Vec::new(), instructions: bytes / 8 };
+    let instructions = bytes / 8;
+    let (parts, kernels) = (Vec::new(), Vec::new());
+    let whole = Partition { parts, keep: visible.clone(), kernels, instructions, largest: instructions };
     has_bitcode.then_some(whole).into_iter().collect()
 }
 

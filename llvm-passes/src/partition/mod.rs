@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use crate::extract::{How, Take, UnitPart};
 use crate::program::{Class, Monolithic, Need, Node, Program};
 use crate::reference_graph::{Role, Scope};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The usual size of a partition, in instructions before optimization: about half a second of work, enough to be worth processes
 /// of its own.
@@ -40,6 +40,8 @@ pub struct Partition {
     pub kernels: Vec<String>,
     /// Instructions before optimization: the estimated cost.
     pub instructions: u64,
+    /// Instructions of the kernel that reaches the most: LLVM may make one function of them.
+    pub largest: u64,
 }
 
 /// All partitions of a program.
@@ -112,7 +114,8 @@ impl Reached {
 
 fn cut_at(program: &Program<'_>, together: &[Vec<&Reached>], distinct: u64, size: u64) -> Cut {
     let groups = join(segments(program, together, size), program, size);
-    let partitions: Vec<_> = groups.iter().map(|roots| partition(program, roots)).collect();
+    let reached: FxHashMap<Node, u64> = together.iter().flatten().map(|one| (one.root, one.instructions)).collect();
+    let partitions: Vec<_> = groups.iter().map(|roots| partition(program, roots, &reached)).collect();
     if partitions.len() < 2 {
         return Cut { distinct, ..Cut::default() };
     }
@@ -208,7 +211,8 @@ fn is_boundary(program: &Program<'_>, segment: &Segment, grain: u64) -> bool {
     u64::from_le_bytes(head) % grain < size
 }
 
-fn partition(program: &Program<'_>, roots: &[Node]) -> Partition {
+/// Makes a partition with these roots; `reached` has the instructions that each root reaches.
+fn partition(program: &Program<'_>, roots: &[Node], reached: &FxHashMap<Node, u64>) -> Partition {
     let closure = program.closure(roots);
     let mut parts: Vec<UnitPart> = Vec::new();
     let mut keep = BTreeSet::new();
@@ -237,7 +241,8 @@ fn partition(program: &Program<'_>, roots: &[Node]) -> Partition {
             part.takes.push(Take { index: node.index, how, name });
         }
     }
-    Partition { parts, keep, kernels, instructions: closure.instructions() }
+    let largest = roots.iter().filter_map(|root| reached.get(root)).copied().max().unwrap_or_default();
+    Partition { parts, keep, kernels, instructions: closure.instructions(), largest }
 }
 
 fn how(program: &Program<'_>, node: Node, need: Need) -> How {

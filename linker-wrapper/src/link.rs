@@ -22,7 +22,7 @@ use crate::diag::messages::{self, warn};
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::InputFiles;
 use crate::host::registration_object;
-use crate::host::{coff, dependency_file, embedded_images, fatbin_section, host_linker, relocatable};
+use crate::host::{coff, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, relocatable};
 use crate::image::report::ImageReport;
 use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::report::{self as plan_report, MemberReport, PlanPrinter, PlanReport};
@@ -176,7 +176,8 @@ fn link_inputs(
         }
         if options.dlink {
             // Build systems run a device link for targets without device code, too.
-            return registration_object::write_empty(output, mode).map(|()| 0);
+            let triple = options.host_triple.as_deref().unwrap_or(HOST_TRIPLE);
+            return registration_object::write_empty(output, inputs.first_object(), triple, mode).map(|()| 0);
         }
         return host_linker::become_linker(&host_linker::find(options, program)?, &options.host_line, mode);
     }
@@ -510,7 +511,10 @@ impl Link<'_> {
     fn template(&self, registration: &dyn Registration) -> Result<registration_object::Template, Errors> {
         let _compiling = span::traced("Compile module", || format!("{:?}", registration.slot().section));
         let options = self.context.request.options;
-        let triple = options.host_triple.as_deref().unwrap_or(HOST_TRIPLE);
+        // Where a host linker runs, it compares the objects itself.
+        let object = self.inputs.first_object().filter(|_| options.dlink);
+        let triple = options.host_triple.as_deref().or_else(|| registration_object::triple_of(object?));
+        let triple = triple.unwrap_or(HOST_TRIPLE);
         let show = |text: &str| messages::show(text.trim_end());
         let show = options.print_wrapped_module.then_some(&show as &dyn Fn(&str));
         registration_object::template(triple, registration, show)
@@ -532,6 +536,9 @@ impl Link<'_> {
         self.check_unchanged()?;
         let before = FileState::of(output);
         let code = host_linker::run(linker, &line, written, temp_files, mode)?;
+        if let Some(hint) = (code != 0).then(|| host_lto::hint(self.inputs)).flatten() {
+            warn(program, hint);
+        }
         // The host linker has read the inputs again.
         if let Err(changed) = self.check_unchanged() {
             temp_files::remove_if_changed(output, &before);

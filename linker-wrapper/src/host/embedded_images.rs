@@ -14,6 +14,7 @@ use crate::cli::device_options::CUDA_TRIPLE;
 use crate::diag::error::{Errors, collect};
 use crate::host::coff;
 use crate::host::error::{Error, damaged};
+use crate::host::host_lto;
 use crate::host::input_files::{InputFile, InputFiles};
 use crate::host::rdc_image::RdcImage;
 use crate::sys::threads;
@@ -116,6 +117,7 @@ fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Res
     let data = inputs.bytes(file);
     let base = file.base();
     let found = |offset: Option<u64>, image| {
+    host_lto::check(file, data)?;
         let origin = Origin { file: file.name.clone(), offset: offset.map(|offset| base + offset) };
         FoundImage::new(index, origin, image)
     };

@@ -25,6 +25,13 @@ pub enum Error {
     WindowsHost { what: String },
     #[error("the registration object for {triple} is no 64-bit little-endian ELF file")]
     RegistrationFormat { triple: String },
+    #[error("--host-triple={triple}: no objects can be written for this machine")]
+    UnknownMachine { triple: String },
+    #[error(
+        "{file} holds device code of nvcc inside bytecode for link-time optimization of the host's code, where no device linker finds \
+         it; compile it with -Xcompiler -fno-lto, or with -Xcompiler -ffat-lto-objects and link with -fno-lto"
+    )]
+    InsideHostLto { file: String },
     #[error("--offload-fatbin-section=large is for x86-64 hosts: no other has such sections")]
     NoLargeSections,
     #[error("cannot seal the relocatable object for {output}: {reason}")]

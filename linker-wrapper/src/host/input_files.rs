@@ -161,6 +161,11 @@ impl InputFiles {
         &self.files
     }
 
+    /// The bytes of the first host object.
+    pub fn first_object(&self) -> Option<&[u8]> {
+        self.files.iter().find(|file| file.kind == FileKind::ElfRelocatable).map(|file| self.bytes(file))
+    }
+
     /// The bytes of a file.
     pub fn bytes(&self, file: &InputFile) -> &[u8] {
         &self.mapped[file.mapped].bytes()[file.range.clone()]

@@ -6,6 +6,7 @@ pub mod embedded_images;
 pub mod error;
 pub mod fatbin_section;
 pub mod host_linker;
+pub mod host_lto;
 pub mod input_files;
 pub mod linker_script;
 pub mod rdc_image;

@@ -10,8 +10,9 @@ use std::path::Path;
 
 use llvm_passes::registration::{self, Registration, Slot};
 use llvm_passes::session::Session;
+use object::read::Object as _;
 use object::write::Object;
-use object::{Architecture, BinaryFormat, Endianness};
+use object::{Architecture, BinaryFormat, Endianness, FileFlags};
 use offload_bundle::elf_edit::SectionSlot;
 use offload_bundle::fatbin::FatbinWriter;
 
@@ -77,16 +78,49 @@ pub struct Template {
     slot: SectionSlot,
 }
 
-/// Writes an object that registers nothing.
+/// Writes an object that registers nothing, for the machine of an object of the link, or else for that of the host triple.
 ///
 /// # Errors
-/// Those of the file system.
-pub fn write_empty(path: &Path, mode: Mode) -> Result<(), Errors> {
+/// Those of the file system. A host triple of an unknown machine.
+pub fn write_empty(path: &Path, like: Option<&[u8]>, triple: &str, mode: Mode) -> Result<(), Errors> {
+    let alike = like.and_then(|bytes| object::File::parse(bytes).ok());
+    let (architecture, endianness) = match &alike {
+        Some(file) => (file.architecture(), file.endianness()),
+        None => machine(triple).ok_or_else(|| Error::UnknownMachine { triple: triple.to_owned() })?,
+    };
     if mode.dry {
         return Ok(());
     }
-    let object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    let mut object = Object::new(BinaryFormat::Elf, architecture, endianness);
+    // Linkers compare what is recorded of the calling convention.
+    object.flags = alike.map_or(FileFlags::None, |file| file.flags());
     temp_files::write_output_by(path, |file| file.write_all(&object.write().map_err(std::io::Error::other)?))
+}
+
+/// The machine of a host triple.
+fn machine(triple: &str) -> Option<(Architecture, Endianness)> {
+    let architecture = match triple.split('-').next()? {
+        "x86_64" | "amd64" => Architecture::X86_64,
+        "aarch64" | "arm64" => Architecture::Aarch64,
+        "powerpc64le" | "ppc64le" => Architecture::PowerPc64,
+        "riscv64" => Architecture::Riscv64,
+        "loongarch64" => Architecture::LoongArch64,
+        "s390x" => return Some((Architecture::S390x, Endianness::Big)),
+        _ => return None,
+    };
+    Some((architecture, Endianness::Little))
+}
+
+/// The triple of the code in a host object, if it is not that of x86-64.
+pub fn triple_of(object: &[u8]) -> Option<&'static str> {
+    match object::File::parse(object).ok()?.architecture() {
+        Architecture::Aarch64 => Some("aarch64-unknown-linux-gnu"),
+        Architecture::PowerPc64 => Some("powerpc64le-unknown-linux-gnu"),
+        Architecture::Riscv64 => Some("riscv64-unknown-linux-gnu"),
+        Architecture::LoongArch64 => Some("loongarch64-unknown-linux-gnu"),
+        Architecture::S390x => Some("s390x-unknown-linux-gnu"),
+        _ => None,
+    }
 }
 
 /// Compiles registration code. `show` receives the module's text, if the user requested it.

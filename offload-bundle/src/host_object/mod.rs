@@ -106,6 +106,11 @@ impl Section<'_> {
     }
 }
 
+/// Whether an ELF file has a section whose name begins like this. False also for a file that is not a sound ELF file.
+pub fn has_section(elf: &[u8], prefix: &str) -> bool {
+    sections(elf).is_ok_and(|all| all.iter().any(|section| section.name.starts_with(prefix.as_bytes())))
+}
+
 /// The sections of an ELF file of any class and byte order.
 pub(crate) fn sections(elf: &[u8]) -> Result<Vec<Section<'_>>, FormatError> {
     match ObjectKind::parse(elf) {

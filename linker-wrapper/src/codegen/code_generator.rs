@@ -12,7 +12,7 @@ use crate::codegen::error::Error;
 use crate::codegen::library_link::{LinkInput, LinkOptions};
 use crate::codegen::ptx_backend::{Attempted, PtxBackend};
 use crate::codegen::ptxas::Assembler;
-use crate::codegen::{nvjitlink, nvlink, nvlink_inputs};
+use crate::codegen::{nvjitlink, nvlink, nvlink_inputs, symbol_messages};
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::plan::backend::BackendDecision;
@@ -138,7 +138,8 @@ impl<'b> Codegen<'b> {
         if self.mode.dry {
             return Ok(Vec::new());
         }
-        let cubin = library.link(arch, &inputs, &options)?;
+        let explain = |log: &str| symbol_messages::errors(log, &arch, objects);
+        let cubin = library.link(arch, &inputs, &options, &explain)?;
         self.temp_files.keep(&format!("{arch}.linked.cubin"), || cubin.clone())?;
         Ok(cubin)
     }
@@ -204,7 +205,7 @@ impl PtxBackend for Codegen<'_> {
             Linker::Library(library) => {
                 let input = LinkInput { name: "the PTX", form: Form::Ptx, bytes: ptx };
                 let options = LinkOptions { level: 0, debug: false, ptxas_arguments: &[], device_runtime: None };
-                Ok(library.link(arch, &[input], &options).err().map(|errors| errors.to_string()))
+                Ok(library.link(arch, &[input], &options, &|_| None).err().map(|errors| errors.to_string()))
             }
         }
     }
@@ -225,9 +226,16 @@ impl<'b> Library<'b> {
         }
     }
 
-    fn link(self, arch: GpuArch, inputs: &[LinkInput<'_>], options: &LinkOptions<'_>) -> Result<Vec<u8>, Errors> {
+    /// `explain` turns messages of nvJitLink into errors, if it knows them.
+    fn link(
+        self,
+        arch: GpuArch,
+        inputs: &[LinkInput<'_>],
+        options: &LinkOptions<'_>,
+        explain: &dyn Fn(&str) -> Option<Errors>,
+    ) -> Result<Vec<u8>, Errors> {
         let call = || match self {
-            Library::NvJitLink(library) => nvjitlink::link(library, arch, inputs, options),
+            Library::NvJitLink(library) => nvjitlink::link(library, arch, inputs, options, explain),
             Library::Driver(driver) => cuda_driver::link(driver, arch, inputs, options),
         };
         let activity = format!("{} links the code for {arch}", self.path().display());

@@ -37,6 +37,9 @@ pub struct DeviceObject {
     /// compile no such unit.
     #[serde(skip)]
     pub unit: Option<(String, Option<ReferenceLists>)>,
+    /// What the host code of a unit of LTO-IR defines: among it is what its device code defines, which only linkers can read.
+    #[serde(skip)]
+    pub host_definitions: Vec<String>,
     /// A linker has to run before the object can be loaded.
     pub unlinked: bool,
     /// What ptxas printed.
@@ -55,6 +58,7 @@ impl DeviceObject {
             bytes,
             form: Form::Cubin,
             unit: None,
+            host_definitions: Vec::new(),
             unlinked,
             diagnostics: Vec::new(),
             peak: 0,

@@ -18,6 +18,7 @@ mod nvlink_inputs;
 mod nvlink_messages;
 mod ptx_backend;
 mod ptxas;
+mod symbol_messages;
 
 pub use backends::Backends;
 pub use code_generator::Codegen;

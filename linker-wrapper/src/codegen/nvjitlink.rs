@@ -40,7 +40,7 @@ const RESULTS: [&str; 19] = [
 /// `NVJITLINK_INPUT_LIBRARY`.
 const LIBRARY: c_int = 6;
 
-/// Links to a finished cubin.
+/// Links to a finished cubin. `explain` turns messages of the library into errors, if it knows them.
 ///
 /// # Errors
 /// The library rejects an input or fails, or it would drop an input without a diagnostic.
@@ -49,6 +49,7 @@ pub fn link(
     arch: GpuArch,
     inputs: &[LinkInput<'_>],
     options: &LinkOptions<'_>,
+    explain: &dyn Fn(&str) -> Option<Errors>,
 ) -> Result<Vec<u8>, Errors> {
     library_link::require_relocatable(inputs, "nvJitLink")?;
     let words = arguments(arch, inputs, options, library.release());
@@ -69,7 +70,10 @@ pub fn link(
         let added = linking.add(LIBRARY, content.bytes(), c_string(&name)?);
         added.map_err(|code| failed(code, format!("{name}: {}", linking.error_log())))?;
     }
-    linking.complete().map_err(|code| failed(code, linking.error_log()))?;
+    linking.complete().map_err(|code| {
+        let log = linking.error_log();
+        explain(&log).unwrap_or_else(|| failed(code, log).into())
+    })?;
     library_link::show_log(&linking.info_log());
     let cubin = linking.cubin().map_err(|code| failed(code, linking.error_log()))?;
     Ok(library_link::require_cubin(cubin, "nvJitLink", arch)?)

@@ -10,6 +10,7 @@ use crate::cli::response_file;
 use crate::codegen::device_object::DeviceObject;
 use crate::codegen::error::Error;
 use crate::codegen::nvlink_messages;
+use crate::codegen::symbol_messages;
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::sys::process::{self, Mode};
@@ -91,6 +92,9 @@ pub fn link(link: &Link<'_>, options: &DeviceOptions, mode: Mode) -> Result<Vec<
     let messages = [&result.stdout[..], &result.stderr[..]].concat();
     let messages = nvlink_messages::for_user(&String::from_utf8_lossy(&messages), objects, inputs);
     if !result.status.success() {
+        if let Some(errors) = symbol_messages::errors(&messages, &arch, objects) {
+            return Err(errors);
+        }
         return Err(Error::Nvlink { program: program(), arch, status: result.status, output: messages }.into());
     }
     if !messages.is_empty() {

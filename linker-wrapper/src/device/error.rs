@@ -66,9 +66,9 @@ pub enum Error {
     /// `symbol` and `references` are formatted for the message.
     #[error(
         "undefined device symbol {symbol} for {arch}: referenced by {references}; add the object or library that defines it, \
-         and compile that with -fgpu-rdc and --offload-arch={arch}"
+         and compile that with {compile}"
     )]
-    Undefined { symbol: String, arch: String, references: String },
+    Undefined { symbol: String, arch: String, references: String, compile: String },
     /// `symbol` and `references` are formatted for the message.
     #[error(
         "undefined device symbol {symbol} for {arch}: referenced by {references}; AMD's device libraries define it, and clang \

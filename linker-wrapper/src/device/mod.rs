@@ -7,6 +7,7 @@ pub mod cudadevrt;
 pub mod device_files;
 pub mod error;
 pub mod lost_images;
+pub mod lto_definitions;
 pub mod rdc_targets;
 pub mod recorded_ptx_flags;
 pub mod stub_aliases;

@@ -19,15 +19,22 @@ const FUNCTION_WIDTH: usize = 120;
 /// The prefixes of functions that AMD's device libraries define.
 const AMD_LIBRARIES: [&str; 3] = ["__ockl_", "__ocml_", "__oclc_"];
 
-/// Reports the duplicate and undefined symbols of one target. `origins` are the places of its images, and `users` finds the
-/// functions of an image that reference a name.
+/// The compiler of a unit, whose options advice names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maker {
+    Clang,
+    Nvcc,
+}
+
+/// Reports the duplicate and undefined symbols of one target. `origins` are the places of its images with their compilers, and `users`
+/// finds the functions of an image that reference a name.
 ///
 /// # Errors
 /// One for each such symbol.
 pub fn unresolved(
     resolution: &Resolution,
     arch: &dyn Display,
-    origins: &[&Origin],
+    origins: &[(&Origin, Maker)],
     users: &dyn Fn(usize, &str) -> Vec<String>,
 ) -> Result<(), Errors> {
     let mut errors = Errors::default();
@@ -40,20 +47,42 @@ pub fn unresolved(
     errors.or(())
 }
 
-fn duplicate(symbol: &Duplicate, arch: &dyn Display, origins: &[&Origin]) -> Error {
-    let places = symbol.units.iter().map(|unit| origins[*unit].to_string());
-    Error::Duplicate { symbol: named(&symbol.name), arch: arch.to_string(), definitions: joined(places, " and in ") }
+fn duplicate(symbol: &Duplicate, arch: &dyn Display, origins: &[(&Origin, Maker)]) -> Error {
+    duplicate_in(&symbol.name, arch, symbol.units.iter().map(|unit| origins[*unit].0.to_string()))
+}
+
+/// The error for a symbol that is defined in all these places.
+pub fn duplicate_in(name: &str, arch: &dyn Display, places: impl ExactSizeIterator<Item = String>) -> Error {
+    Error::Duplicate { symbol: named(name), arch: arch.to_string(), definitions: joined(places, " and in ") }
+}
+
+/// The error for a symbol that code of nvcc references in these places, or in one of them alone.
+pub fn undefined_in(name: &str, arch: &dyn Display, places: Vec<String>, in_one: bool) -> Error {
+    let references = match in_one {
+        true => format!("one of {}", joined(places.into_iter(), ", ")),
+        false => joined(places.into_iter(), " and by "),
+    };
+    Error::Undefined { symbol: named(name), arch: arch.to_string(), references, compile: compile(&[Maker::Nvcc], arch) }
+}
+
+/// How a file with the missing definition is to be compiled.
+fn compile(makers: &[Maker], arch: &dyn Display) -> String {
+    let clang = makers.contains(&Maker::Clang).then(|| format!("-fgpu-rdc and --offload-arch={arch}"));
+    let nvcc = makers.contains(&Maker::Nvcc).then(|| format!("nvcc -dc and -gencode for {arch}"));
+    clang.into_iter().chain(nvcc).collect::<Vec<_>>().join(", or with ")
 }
 
 fn undefined(
     symbol: &Undefined,
     arch: &dyn Display,
-    origins: &[&Origin],
+    origins: &[(&Origin, Maker)],
     users: &dyn Fn(usize, &str) -> Vec<String>,
 ) -> Error {
+    let makers: Vec<Maker> = symbol.referenced_by.iter().map(|unit| origins[*unit].1).collect();
+    let compile = compile(&makers, arch);
     let places = symbol.referenced_by.iter().map(|unit| {
         let functions = in_functions(users(*unit, &symbol.name));
-        format!("{}{functions}", origins[*unit])
+        format!("{}{functions}", origins[*unit].0)
     });
     let (references, arch) = (joined(places, " and by "), arch.to_string());
     let is_of_library = AMD_LIBRARIES.iter().any(|prefix| symbol.name.starts_with(prefix));
@@ -61,7 +90,7 @@ fn undefined(
     if is_of_library {
         return Error::DeviceLibrary { symbol, arch, references };
     }
-    Error::Undefined { symbol, arch, references }
+    Error::Undefined { symbol, arch, references, compile }
 }
 
 /// Formats a symbol as `'helper(int)' (_Z6helperi)`, or as `'name'` if it is not mangled.

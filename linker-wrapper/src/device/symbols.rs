@@ -13,7 +13,7 @@ use crate::device::error::Error;
 use crate::diag::error::Errors;
 use crate::host::embedded_images::{FoundImage, Origin};
 use crate::host::error::damaged;
-use crate::host::rdc_image::{self, RdcForm, RdcImage};
+use crate::host::rdc_image::{self, RdcEntry, RdcForm, RdcImage};
 
 /// The symbols of candidate images, each read at most once.
 pub struct CandidateSymbols<'i, 'a> {
@@ -134,6 +134,19 @@ impl Undefined {
 pub fn of_rdc(origin: &Origin, rdc: &RdcImage<'_>) -> Result<Vec<Symbol>, Errors> {
     let readable = |form: RdcForm| rdc.entries().iter().find(|entry| entry.form() == form);
     let Some(entry) = readable(RdcForm::Cubin).or_else(|| readable(RdcForm::Ptx)) else { return Ok(Vec::new()) };
+    let offset = origin.offset.unwrap_or_default();
+    of_code(origin, entry.code().map_err(|error| damaged(&origin.file, offset, &error))?)
+}
+
+/// The visible symbols of a unit that has LTO-IR, read from machine code or PTX for the target of the LTO-IR; none if it has neither.
+///
+/// # Errors
+/// Unreadable code.
+pub fn of_same_target(origin: &Origin, rdc: &RdcImage<'_>) -> Result<Vec<Symbol>, Errors> {
+    let entries = rdc.entries();
+    let target = entries.iter().filter(|entry| entry.form() == RdcForm::LtoIr).map(RdcEntry::arch).max();
+    let readable = entries.iter().find(|entry| entry.form() != RdcForm::LtoIr && Some(entry.arch()) == target);
+    let Some(entry) = readable else { return Ok(Vec::new()) };
     let offset = origin.offset.unwrap_or_default();
     of_code(origin, entry.code().map_err(|error| damaged(&origin.file, offset, &error))?)
 }

@@ -70,6 +70,7 @@ impl<'a> FoundImage<'a> {
         origin: Origin,
         object: &RdcObject<'a>,
         references: Option<ReferenceLists>,
+        alone: Option<&'a [u8]>,
     ) -> Result<Self, FormatError> {
         let image = OffloadImage {
             image_kind: ImageKind::Fatbin,
@@ -79,7 +80,7 @@ impl<'a> FoundImage<'a> {
             image: object.fatbin,
             image_offset: object.offset,
         };
-        let rdc = Some(RdcImage::new(object, references)?);
+        let rdc = Some(RdcImage::new(object, references, alone)?);
         Ok(FoundImage { input, origin, image, unit: None, rdc })
     }
 }
@@ -116,8 +117,8 @@ fn remove_linked(inputs: &InputFiles, images: &mut Vec<FoundImage<'_>>) {
 fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Result<Vec<FoundImage<'a>>, Errors> {
     let data = inputs.bytes(file);
     let base = file.base();
-    let found = |offset: Option<u64>, image| {
     host_lto::check(file, data)?;
+    let found = |offset: Option<u64>, image| {
         let origin = Origin { file: file.name.clone(), offset: offset.map(|offset| base + offset) };
         FoundImage::new(index, origin, image)
     };
@@ -154,6 +155,7 @@ fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Res
 /// The units of nvcc in an object that no device link has registered yet.
 fn rdc_images<'a>(index: usize, file: &InputFile, data: &'a [u8]) -> Result<Vec<FoundImage<'a>>, FormatError> {
     let objects = host_object::rdc_objects(data)?;
+    let alone = (objects.len() == 1).then_some(data);
     // A unit that its own object registers has been linked; the device runtime is linked as a library.
     let is_open = |object: &&RdcObject<'_>| {
         object.registration != RdcRegistration::Defined
@@ -161,7 +163,7 @@ fn rdc_images<'a>(index: usize, file: &InputFile, data: &'a [u8]) -> Result<Vec<
     };
     let image = |object: &RdcObject<'a>| {
         let origin = Origin { file: file.name.clone(), offset: Some(file.base() + object.offset) };
-        FoundImage::of_rdc(index, origin, object, ReferenceLists::of_object(data))
+        FoundImage::of_rdc(index, origin, object, ReferenceLists::of_object(data), alone)
     };
     objects.iter().filter(is_open).map(image).collect()
 }

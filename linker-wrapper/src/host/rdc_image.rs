@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use offload_bundle::FormatError;
 use offload_bundle::arch::{GpuArch, LtoIrVersion};
 use offload_bundle::fatbin::{self, BuilderOptions, EntryKind, FatbinBuilder, FatbinEntry};
-use offload_bundle::host_object::{RdcObject, RdcRegistration, ReferenceLists};
+use offload_bundle::host_object::{RdcObject, RdcRegistration, ReferenceLists, host_symbols};
 
 /// One unit that nvcc compiled with `-rdc=true`.
 pub struct RdcImage<'a> {
@@ -19,6 +19,8 @@ pub struct RdcImage<'a> {
     pub is_prelinked: bool,
     /// What its host code refers to; `None` if the object does not record that.
     pub references: Option<ReferenceLists>,
+    /// Its object, unless that holds other units, too.
+    object: Option<&'a [u8]>,
     /// The entries of its fatbin that can be linked.
     entries: Vec<RdcEntry<'a>>,
 }
@@ -43,16 +45,34 @@ pub enum RdcForm {
 }
 
 impl<'a> RdcImage<'a> {
-    /// Reads the unit's fatbin, without its code. `references` are those of its object.
+    /// Reads the unit's fatbin, without its code. `references` are those of its object, and `alone` is the object if it holds no
+    /// other unit.
     ///
     /// # Errors
     /// A damaged fatbin; the offset is one in the file of the object.
-    pub fn new(object: &RdcObject<'a>, references: Option<ReferenceLists>) -> Result<Self, FormatError> {
+    pub fn new(
+        object: &RdcObject<'a>,
+        references: Option<ReferenceLists>,
+        alone: Option<&'a [u8]>,
+    ) -> Result<Self, FormatError> {
         let entries = fatbin::read(object.fatbin).map_err(|error| error.shifted(object.offset))?;
         let entry = |entry| RdcEntry { entry, copied: OnceLock::new() };
         let entries = entries.into_iter().filter(|entry| form_of(entry).is_some()).map(entry).collect();
         let is_registered = object.registration == RdcRegistration::Undefined;
-        Ok(RdcImage { id: object.id, is_registered, is_prelinked: object.is_prelinked, references, entries })
+        let RdcObject { id, is_prelinked, .. } = *object;
+        Ok(RdcImage { id, is_registered, is_prelinked, references, object: alone, entries })
+    }
+
+    /// The names that its host code defines, neither weak nor local. None if the object holds other units, too.
+    ///
+    /// # Errors
+    /// A damaged symbol table; the offset is one in the object.
+    pub fn host_definitions(&self) -> Result<Vec<String>, FormatError> {
+        let Some(object) = self.object else { return Ok(Vec::new()) };
+        let symbols = host_symbols(object, false)?;
+        let strong = symbols.iter().filter(|symbol| symbol.defined && !symbol.weak);
+        // Those of device code are UTF-8.
+        Ok(strong.filter_map(|symbol| Some(std::str::from_utf8(symbol.name).ok()?.to_owned())).collect())
     }
 
     /// The entries that can be linked.

@@ -14,6 +14,7 @@ use offload_bundle::amdgpu::{FeatureSetting, TargetId};
 
 use crate::cli::amd_options::AmdOptions;
 use crate::codegen::llvm_programs;
+use crate::device::symbol_errors::Maker;
 use crate::device::{symbol_errors, symbols};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::Origin;
@@ -226,7 +227,7 @@ impl<'a> AmdImages<'a> {
             // ld.lld reports what these files do not define, either.
             resolution.undefined.clear();
         }
-        let origins: Vec<&Origin> = self.images.iter().map(|image| image.origin).collect();
+        let origins: Vec<(&Origin, Maker)> = self.images.iter().map(|image| (image.origin, Maker::Clang)).collect();
         let users = |image: usize, name: &str| {
             let facts = self.images[image].unit.and_then(|unit| unit.amd_facts().ok());
             facts.map(|facts| reference_graph::users_of(&facts.graph, name)).unwrap_or_default()

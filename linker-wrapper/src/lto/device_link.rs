@@ -92,7 +92,7 @@ fn link_uncached<'a>(
         for done in compiled.by_ref().take(jobs_of(target).count()) {
             match done {
                 Done::Partition(partition) => partitions.push(partition),
-                Done::Assembly(object) => assembled.push(object),
+                Done::Assembly(object) => assembled.push(*object),
             }
         }
         (target, partitions, assembled)
@@ -131,7 +131,7 @@ enum Work {
 /// The result of a job.
 enum Done {
     Partition(CompiledPartition),
-    Assembly(DeviceObject),
+    Assembly(Box<DeviceObject>),
 }
 
 fn jobs_of<'j>(target: &'j PlannedTarget<'j>) -> impl Iterator<Item = Job<'j>> {
@@ -155,7 +155,10 @@ impl Job<'_> {
     fn run(&self, context: &LtoContext<'_>) -> Result<Done, Errors> {
         match self.work {
             Work::Partition(index) => partition::compile(self.target, index, context).map(Done::Partition),
-            Work::Assembly(place) => input_objects::assemble(self.target, place, context).map(Done::Assembly),
+            Work::Assembly(place) => {
+                let object = input_objects::assemble(self.target, place, context)?;
+                Ok(Done::Assembly(Box::new(object)))
+            }
         }
     }
 }

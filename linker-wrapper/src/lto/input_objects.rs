@@ -6,6 +6,7 @@ use offload_bundle::cubin;
 use offload_bundle::ptx::DebugInfo;
 
 use crate::codegen::{DeviceObject, Form, PtxBackend, PtxSource};
+use crate::device::lto_definitions;
 use crate::device::targets::{Code, DeviceImage};
 use crate::diag::error::{Errors, collect};
 use crate::lto::context::LtoContext;
@@ -13,6 +14,7 @@ use crate::lto::result_cache::CachedAssembly;
 use crate::lto::target::PlannedTarget;
 use crate::plan::target_link::TargetLink;
 use crate::profile::span;
+use crate::sys::temp_files;
 
 /// The images of a target that ptxas assembles, by index.
 pub fn assemblies(target: &PlannedTarget<'_>) -> Vec<usize> {
@@ -45,7 +47,13 @@ pub fn assemble(target: &PlannedTarget<'_>, place: usize, context: &LtoContext<'
     let _assembling = span::traced("ptxas", || input.display().to_string());
     let _permit = context.link.budget.admit(context.estimates.ptxas(text.len() as u64));
     let source = PtxSource { arch: *arch, input, debug_info, relocatable, name };
-    let object = codegen.assemble(source)?;
+    let mut object = codegen.assemble(source)?;
+    // A library has not assembled it yet.
+    let declared = cubin::with_declared_kernels(&object.bytes).ok().flatten().filter(|_| relocatable);
+    if let Some(bytes) = declared.filter(|_| codegen.is_toolkit()) {
+        temp_files::write_file(&object.path, &bytes)?;
+        object.bytes = bytes;
+    }
     context.estimates.learn(text.len() as u64, object.peak);
     if key.is_some() && !context.is_dry_run() {
         cache.put(
@@ -75,7 +83,9 @@ pub fn all(
             _ => finished(target, image, place, context),
         };
         let references = image.rdc.map(|rdc| (rdc.id.to_owned(), rdc.references.clone()));
-        object.map(|object| DeviceObject { unit: references, ..object })
+        // In case that the linker rejects them.
+        let hidden = (image.code == Code::LtoIr).then(|| lto_definitions::host_definitions(image)).transpose()?;
+        object.map(|object| DeviceObject { unit: references, host_definitions: hidden.unwrap_or_default(), ..object })
     }))
 }
 

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use llvm_passes::partition::{self, Grain, Partition};
 use llvm_passes::program::{Monolithic, Program};
 use llvm_passes::reference_graph::ReferenceGraph;
-use llvm_passes::resolve::{self, Resolution, UnitSymbols};
-use llvm_passes::symbols::SymbolKind;
+use llvm_passes::resolve::{self, Duplicate, Resolution, UnitSymbols};
+use llvm_passes::symbols::{Strength, SymbolKind};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::{cubin, ptx};
 
 use crate::cli::device_options::DeviceOptions;
 use crate::device::cudadevrt::DeviceLibrary;
-use crate::device::symbol_errors;
+use crate::device::symbol_errors::{self, Maker};
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::host::rdc_image;
@@ -27,6 +27,8 @@ pub struct TargetFacts<'f> {
     pub target: &'f TargetImages<'f>,
     /// The symbols of each image.
     pub symbols: Vec<UnitSymbols>,
+    /// What units of LTO-IR define, by image, as far as it is known.
+    pub lto_definitions: Vec<Vec<String>>,
     /// The references within each unit, if the program may be cut.
     pub references: Option<References<'f>>,
     /// Libraries that define device functions.
@@ -193,12 +195,37 @@ fn resolve_names(
         // Only NVIDIA's linkers can read the symbols of LTO-IR; they report undefined ones.
         resolution.undefined.clear();
     }
-    let origins: Vec<_> = target.images.iter().map(|image| &image.origin).collect();
+    add_duplicates(&mut resolution, facts);
+    let maker = |image: &DeviceImage<'_>| if image.rdc.is_some() { Maker::Nvcc } else { Maker::Clang };
+    let origins: Vec<_> = target.images.iter().map(|image| (&image.origin, maker(image))).collect();
     symbol_errors::unresolved(&resolution, &arch, &origins, facts.users)?;
     if library.is_some() && request.entries.has_more_than_own(arch) {
         return Err(Error::DeviceRuntime { arch }.into());
     }
     Ok((resolution, library))
+}
+
+/// Adds the duplicates of which LTO-IR holds a definition.
+fn add_duplicates(resolution: &mut Resolution, facts: &TargetFacts<'_>) {
+    let mut units: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+    for (image, names) in facts.lto_definitions.iter().enumerate() {
+        for name in names {
+            units.entry(name).or_default().insert(image);
+        }
+    }
+    for (image, symbols) in facts.symbols.iter().enumerate() {
+        for symbol in symbols.symbols.iter().filter(|symbol| symbol.strength == Strength::Strong) {
+            if let Some(units) = units.get_mut(symbol.name.as_str()) {
+                units.insert(image);
+            }
+        }
+    }
+    let known: HashSet<String> = resolution.duplicates.iter().map(|duplicate| duplicate.name.clone()).collect();
+    resolution.duplicates.retain(|duplicate| !units.contains_key(duplicate.name.as_str()));
+    let of_lto = units.into_iter().filter(|(name, units)| units.len() > 1 || known.contains(*name));
+    let of_lto = of_lto.map(|(name, units)| Duplicate { name: name.to_owned(), units: units.into_iter().collect() });
+    resolution.duplicates.extend(of_lto);
+    resolution.duplicates.sort_by(|one, other| one.name.cmp(&other.name));
 }
 
 /// Returns NVIDIA's device runtime if it defines undefined symbols, and removes these from the resolution's undefined ones.

@@ -51,6 +51,17 @@ fn kernel_names(stub: &str) -> Vec<String> {
     starts.filter_map(|start| shortened(&front[..start], &front[start..], rest)).collect()
 }
 
+/// The name of the kernel that a function of nvcc's host code launches: `_Z1ki` for `_Z21__device_stub__Z1kiPi`, and `ck` for
+/// `_Z17__device_stub__ckv`. Behind the prefix, without its last underscore, stands the kernel's mangled name, and `_ck` for a C name.
+pub fn kernel_of_stub(stub: &str) -> Option<String> {
+    let prefix = PREFIX.strip_suffix('_')?;
+    let (length, _) = stub.strip_prefix("_Z")?.split_once(prefix)?;
+    let start = "_Z".len().checked_add(length.len())?;
+    let end = start.checked_add(length.parse().ok()?)?;
+    let name = stub.get(start..end)?.strip_prefix(prefix)?;
+    Some(if name.starts_with("_Z") { name } else { name.strip_prefix('_')? }.to_owned())
+}
+
 /// `front` and `rest` with the identifier between them that is left of one of `length` characters without the prefix.
 fn shortened(front: &str, length: &str, rest: &str) -> Option<String> {
     let left = length.parse::<usize>().ok()?.checked_sub(PREFIX.len())?;
@@ -78,6 +89,26 @@ mod tests {
             ["_Z1ki", "", "_Z3__device_stub__k", "16__device_stub__k", "_Z999999999999999999999__device_stub__k"]
         {
             assert_eq!(kernel_names(other), Vec::<String>::new(), "{other}");
+        }
+    }
+
+    #[test]
+    fn kernels_of_nvccs_functions() {
+        for (stub, kernel) in [
+            ("_Z24__device_stub__Z5thingPiPi", Some("_Z5thingPi")),
+            ("_Z16__device_stub__kPi", Some("k")),
+            (
+                "_Z65__device_stub__ZN38_GLOBAL__N__733ba681_6_mix_cu_f36db39d4anonEPiPi",
+                Some("_ZN38_GLOBAL__N__733ba681_6_mix_cu_f36db39d4anonEPi"),
+            ),
+            ("_Z99__device_stub__Z5thingPiPi", None),
+            ("_Z18446744073709551615__device_stub__Z", None),
+            ("_Z16__device_stub__ki", Some("k")),
+            ("_Zx__device_stub__", None),
+            ("__device_stub__k", None),
+            ("_Z5thingPi", None),
+        ] {
+            assert_eq!(kernel_of_stub(stub).as_deref(), kernel, "{stub}");
         }
     }
 

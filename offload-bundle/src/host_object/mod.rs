@@ -24,7 +24,7 @@ pub use device_links::{linked_ids, module_name};
 pub(crate) use entries::offload_entry_count;
 pub use entries::{HostEntry, offload_entries, registration_symbol};
 pub use host_references::{HostReferences, host_references};
-pub use kernel_stubs::{StubAlias, stub_aliases};
+pub use kernel_stubs::{StubAlias, kernel_of_stub, stub_aliases};
 pub use rdc_objects::{
     CLANG_ID_PREFIX, PRELINKED_MARK, REGISTER_PREFIX, RdcObject, RdcRegistration, WRAPPER_PREFIX, rdc_objects,
     registered_id,

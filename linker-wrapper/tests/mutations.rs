@@ -81,11 +81,18 @@ impl Samples {
             ("helper", "nvcc", "[sm_90,compute_90]"),
             ("kernel", "nvcc", "[sm_90,compute_90]"),
             ("kernel", "ltoir", "lto_90"),
+            ("kernel", "ptx", "compute_90"),
         ] {
             let mut nvcc = Command::new(cuda().join("bin/nvcc"));
             nvcc.current_dir(self.folder.path()).args(["-gencode", &format!("arch=compute_90,code={code}"), "-dc"]);
             run(nvcc.args([&format!("{unit}.cu"), "-o", &format!("{unit}.{kind}.o")]));
         }
+        // What a relocatable device link leaves: its result with its unit behind it.
+        let mut nvcc = Command::new(cuda().join("bin/nvcc"));
+        nvcc.current_dir(self.folder.path()).args(["-arch=sm_90", "-r", "kernel.nvcc.o", "-o", "relinked.nvcc.o"]);
+        run(&mut nvcc);
+        let mut archiver = Command::new(format!("{LLVM}/llvm-ar"));
+        run(archiver.current_dir(self.folder.path()).args(["rcs", "nvcc.a", "kernel.nvcc.o", "kernel.ltoir.o"]));
     }
 
     fn bytes(&self, name: &str) -> Vec<u8> {
@@ -129,8 +136,12 @@ impl Damage {
     }
 }
 
-/// Links the damaged sample with a sound one and checks how that ends.
+/// Links the damaged sample with a sound one to a fatbin and checks how that ends.
 fn check(sample: &str, beside: &str, damage: &Damage) -> Result<(), TestCaseError> {
+    check_as("--emit-fatbin-only", sample, beside, damage)
+}
+
+fn check_as(mode: &str, sample: &str, beside: &str, damage: &Damage) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().unwrap();
     let temporary = folder.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
@@ -140,7 +151,7 @@ fn check(sample: &str, beside: &str, damage: &Damage) -> Result<(), TestCaseErro
     std::fs::write(&input, &bytes).unwrap();
     let mut link = Command::new(env!("CARGO_BIN_EXE_fatlink"));
     link.current_dir(folder.path()).env("TMPDIR", &temporary).arg(format!("--cuda-path={}", cuda().display()));
-    link.args(["--emit-fatbin-only", "-o", "out"]).arg(&input).arg(SAMPLES.folder.path().join(beside));
+    link.args([mode, "-o", "out"]).arg(&input).arg(SAMPLES.folder.path().join(beside));
     let (status, words) = ended(&mut link, folder.path());
     prop_assert!(matches!(status.code(), Some(0 | 1)), "{status}: {words}");
     prop_assert!(status.success() || words.contains("error: "), "no reason given: {words}");
@@ -180,6 +191,9 @@ fn sound_samples_link() {
         ("kernel.nvcc.o", "helper.nvcc.o"),
         ("kernel.nvcc.o", "helper.lto.o"),
         ("kernel.ltoir.o", "helper.nvcc.o"),
+        ("kernel.ptx.o", "helper.nvcc.o"),
+        ("relinked.nvcc.o", "helper.nvcc.o"),
+        ("nvcc.a", "helper.nvcc.o"),
         ("openmp.o", "openmp.o.source"),
     ] {
         check(sample, beside, &none).unwrap();
@@ -225,6 +239,26 @@ proptest! {
     #[test]
     fn lto_ir_of_nvcc(damage in damage()) {
         check("kernel.ltoir.o", "helper.lto.o", &damage)?;
+    }
+
+    #[test]
+    fn ptx_of_nvcc(damage in damage()) {
+        check("kernel.ptx.o", "helper.nvcc.o", &damage)?;
+    }
+
+    #[test]
+    fn archives_of_nvcc(damage in damage()) {
+        check("nvcc.a", "helper.nvcc.o", &damage)?;
+    }
+
+    #[test]
+    fn relocatable_links_of_nvcc(damage in damage()) {
+        check("relinked.nvcc.o", "helper.nvcc.o", &damage)?;
+    }
+
+    #[test]
+    fn device_links_of_nvcc(damage in damage()) {
+        check_as("--dlink", "kernel.nvcc.o", "helper.nvcc.o", &damage)?;
     }
 
     #[test]

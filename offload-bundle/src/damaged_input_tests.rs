@@ -100,6 +100,7 @@ fn read_all_ways(data: &[u8]) {
     }
     if let Ok(bundles) = coverage::hip_bundles(data, crate::archive::reject_thin_members) {
         let _ = coverage::ExplainReport::new(&[], None, Driver::NewEnough).with_bundles(&bundles, None, &[]).text();
+        let _ = coverage::CheckReport::new(&[], &CheckOptions::default()).with_bundles(&bundles).text();
     }
     if let Ok(annotated) = annotate::annotate(data, "key", "value") {
         // A file that can be annotated is sound, and so is the result.

@@ -85,7 +85,8 @@ pub struct ExplainArguments {
 
 #[derive(Args)]
 pub struct CheckArguments {
-    /// A fatbin, or an ELF object, executable or library with a section .nv_fatbin or __nv_relfatbin, or an archive of those
+    /// A fatbin, a HIP bundle, or an ELF object, executable or library with a section .nv_fatbin, __nv_relfatbin or .hip_fatbin, or an
+    /// archive of those
     file: PathBuf,
     /// The oldest driver that must be able to load it, such as 580; by default, one that is new enough
     #[arg(long)]
@@ -136,15 +137,17 @@ pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
 }
 
 pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
-    let (containers, forgotten) = input::read(&arguments.file, |data, read_thin| {
-        Ok((coverage::containers(data, read_thin)?, coverage::forgotten_link(data)))
+    let (containers, bundles, forgotten) = input::read(&arguments.file, |data, read_thin| {
+        let containers = coverage::containers(data, &mut *read_thin)?;
+        Ok((containers, coverage::hip_bundles(data, read_thin)?, coverage::forgotten_link(data)))
     })?;
-    if containers.is_empty() && forgotten.is_none() {
-        return Err(Error::NoFatbin { file: arguments.file.clone() });
+    if containers.is_empty() && bundles.is_empty() && forgotten.is_none() {
+        return Err(Error::NoContainer { file: arguments.file.clone() });
     }
     let driver = arguments.driver.unwrap_or_default();
     let options = CheckOptions { driver, toolkit: arguments.toolkit, ..CheckOptions::default() };
-    let report = CheckReport::new(&containers, &options).with_findings(Vec::from_iter(forgotten));
+    let report =
+        CheckReport::new(&containers, &options).with_bundles(&bundles).with_findings(Vec::from_iter(forgotten));
     let text = match (arguments.json, arguments.full) {
         (true, _) => output::json(&report)?,
         (_, true) => report.full_text(),

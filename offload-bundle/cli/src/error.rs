@@ -35,8 +35,6 @@ pub enum Error {
     ContradictingFlags { target: String },
     #[error("{file}: no device images")]
     NoImages { file: PathBuf },
-    #[error("{file}: no fatbin, and no section .nv_fatbin or __nv_relfatbin with one")]
-    NoFatbin { file: PathBuf },
     #[error("{file}: no fatbin, no HIP bundle, and no section .nv_fatbin, __nv_relfatbin or .hip_fatbin with one")]
     NoContainer { file: PathBuf },
     #[error("{file}: no images for GPUs of {vendor}; `offload-bundle list` shows what there is")]

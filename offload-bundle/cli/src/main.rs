@@ -79,7 +79,7 @@ enum Command {
     ///
     /// Exit code: 0 if every fatbin and bundle runs (on the GPU given, else on at least one), 2 if one does not, 1 if the file cannot be read.
     Explain(coverage::ExplainArguments),
-    /// Find faults in a fatbin before it ships
+    /// Find faults in a fatbin or HIP bundle before it ships
     ///
     /// Exit code: 0 without errors (warnings are printed), 2 with errors, 1 if the file cannot be read.
     Check(coverage::CheckArguments),

@@ -15,6 +15,7 @@ fuzz_target!(|data: &[u8]| {
         if let Ok(bundles) = hip_bundles(data, offload_bundle::archive::reject_thin_members) {
             let report = ExplainReport::new(&found, None, Driver::NewEnough).with_bundles(&bundles, None, &[]);
             let _ = (report.text(), report.runs());
+            let _ = CheckReport::new(&found, &CheckOptions::default()).with_bundles(&bundles).text();
         }
         let _ = CheckReport::new(&found, &CheckOptions::default()).text();
     }

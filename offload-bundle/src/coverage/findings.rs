@@ -108,7 +108,9 @@ impl FindingCode {
                 ("FB011", "compress with --compress-mode=speed (LZ4) or not at all, or ask for a newer driver")
             }
             FindingCode::UnknownKind => ("FB012", "remove it, or check on a GPU what becomes of it"),
-            FindingCode::RunsNowhere => ("FB013", "add machine code or PTX for the GPUs that it is for"),
+            FindingCode::RunsNowhere => {
+                ("FB013", "add code for the GPUs that it is for: machine code, or PTX for NVIDIA's")
+            }
             FindingCode::PartsWithoutPtx => (
                 "FB014",
                 "compile all objects with the same -gencode options: the driver links the program again for other GPUs, as far as each object has an image for them",

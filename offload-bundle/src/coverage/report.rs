@@ -221,23 +221,25 @@ impl PartReport {
     }
 }
 
-/// What [`super::check()`] found in each fatbin of a file. The field names are the keys of the JSON output.
+/// What [`super::check()`] found in each fatbin and bundle of a file. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckReport {
     /// The driver that was named, and what it supports.
     pub driver: String,
-    /// One for each fatbin.
+    /// One for each fatbin and bundle.
     pub containers: Vec<CheckedContainer>,
     /// What is wrong with the file beside its fatbins.
     pub findings: Vec<Finding>,
 }
 
-/// What [`super::check()`] found in one fatbin.
+/// What [`super::check()`] found in one fatbin or bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckedContainer {
     /// Where it is.
     #[serde(flatten)]
     pub place: ContainerPlace,
+    /// Whose runtime loads it.
+    pub platform: Platform,
     /// What was found, the worst first.
     pub findings: Vec<Finding>,
     /// The drivers that load all of it.
@@ -249,6 +251,7 @@ impl CheckReport {
     pub fn new(containers: &[FoundContainer], options: &CheckOptions) -> Self {
         let report = |found: &FoundContainer| CheckedContainer {
             place: found.place.clone(),
+            platform: Platform::Cuda,
             findings: check_in(found, containers, options),
             needs: driver_needs(&found.codes),
         };
@@ -257,6 +260,20 @@ impl CheckReport {
             containers: containers.iter().map(report).collect(),
             findings: Vec::new(),
         }
+    }
+
+    /// The same with what was found in HIP bundles.
+    #[must_use]
+    pub fn with_bundles(mut self, bundles: &[FoundBundle]) -> Self {
+        let before = self.containers.len();
+        let checked = bundles.iter().map(|bundle| CheckedContainer {
+            place: ContainerPlace { container: bundle.place.container + before, ..bundle.place.clone() },
+            platform: Platform::Hip,
+            findings: hip::check::findings(bundle),
+            needs: DriverNeeds { branch: None, entries: Vec::new() },
+        });
+        self.containers.extend(checked);
+        self
     }
 
     /// The same with what was found in the file beside its fatbins.

@@ -19,13 +19,7 @@ pub(super) enum Detail {
 
 pub(super) fn report(report: &ExplainReport, detail: Detail) -> String {
     let has = |platform| report.containers.iter().any(|container| container.platform == platform);
-    let mut out = String::new();
-    if has(Platform::Cuda) {
-        out += &format!("driver: {}\n", report.driver);
-    }
-    if has(Platform::Hip) {
-        out += "HIP's runtime: as LLVM and ROCm document it, not seen on a GPU\n";
-    }
+    let mut out = basis(&report.driver, has);
     let key = |container: &ContainerReport| key(container, detail);
     let groups = grouped(&report.containers, key);
     if detail == Detail::Grouped && groups.len() > 1 && groups.len() < report.containers.len() {
@@ -40,6 +34,18 @@ pub(super) fn report(report: &ExplainReport, detail: Detail) -> String {
         if !without_code.is_empty() {
             out += &format!("no code for {}\n", without_code.join(", "));
         }
+    }
+    out
+}
+
+/// What the predictions rest on, for each runtime.
+fn basis(driver: &str, has: impl Fn(Platform) -> bool) -> String {
+    let mut out = String::new();
+    if has(Platform::Cuda) {
+        out += &format!("driver: {driver}\n");
+    }
+    if has(Platform::Hip) {
+        out += "HIP's runtime: as LLVM and ROCm document it, not seen on a GPU\n";
     }
     out
 }
@@ -169,21 +175,29 @@ pub(super) fn brief(report: &ExplainReport) -> String {
 }
 
 pub(super) fn check_report(report: &CheckReport, detail: Detail) -> String {
-    let mut out = format!("driver: {}\n", report.driver);
+    // What was forgotten concerns CUDA's driver or any.
+    let has = |platform| {
+        let of_platform = report.containers.iter().any(|container| container.platform == platform);
+        of_platform || (report.containers.is_empty() && platform == Platform::Cuda)
+    };
+    let mut out = basis(&report.driver, has);
     if !report.findings.is_empty() {
         out += "\n";
         out.extend(report.findings.iter().map(paragraph));
     }
     let key = |container: &CheckedContainer| match detail {
-        Detail::Grouped => format!("{:?} {:?} {:?}", container.place.section, container.findings, container.needs),
+        Detail::Grouped => format!(
+            "{:?} {:?} {:?} {:?}",
+            container.platform, container.place.section, container.findings, container.needs
+        ),
         Detail::Full => container.place.container.to_string(),
     };
     for group in grouped(&report.containers, key) {
         let [container, others @ ..] = group.as_slice() else { continue };
         let numbers: Vec<usize> = group.iter().map(|container| container.place.container).collect();
         let heading = match others {
-            [] => heading(Platform::Cuda, &container.place),
-            _ => places(Platform::Cuda, &container.place, &numbers) + ")",
+            [] => heading(container.platform, &container.place),
+            _ => places(container.platform, &container.place, &numbers) + ")",
         };
         if container.findings.is_empty() {
             out += &format!("\n{heading}: nothing to say\n");

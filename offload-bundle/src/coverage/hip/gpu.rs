@@ -42,6 +42,11 @@ impl AmdGpu {
         GPUS.iter().map(|gpu| AmdGpu { settings: any(gpu), modes: gpu.modes() }).collect()
     }
 
+    /// The settings that its features can have.
+    pub(crate) fn modes(&self) -> &[TargetId] {
+        &self.modes
+    }
+
     /// The settings for which `outcome` differs, each with the outcome: one if it is the same for all.
     pub(crate) fn distinct<T: PartialEq>(&self, outcome: impl Fn(&TargetId) -> T) -> Vec<(TargetId, T)> {
         let outcomes: Vec<(&TargetId, T)> = self.modes.iter().map(|mode| (mode, outcome(mode))).collect();

@@ -12,6 +12,7 @@
 //!    `hipErrorInvalidDeviceFunction` in its place.
 
 mod bundles;
+pub(super) mod check;
 mod code;
 mod gpu;
 pub(super) mod report;

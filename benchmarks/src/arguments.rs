@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, ValueEnum};
 
 use crate::cases::{self, CASES};
-use crate::corpus::NamedCorpus;
+use crate::corpus::{NamedCorpus, Targets};
 
 /// Time fatlink against clang-linker-wrapper, nvcc or another build of fatlink
 ///
@@ -105,8 +105,10 @@ fn case_names() -> PossibleValuesParser {
     CASES.iter().map(|case| case.name).collect::<Vec<_>>().into()
 }
 
+/// Those that link a program: nothing here can link HIP's.
 fn timed_case_names() -> PossibleValuesParser {
-    CASES.iter().filter(|case| case.timed().is_some()).map(|case| case.name).collect::<Vec<_>>().into()
+    let is_linked = |case: &&cases::Case| case.timed().is_some_and(|timed| timed.targets != Targets::Amd);
+    CASES.iter().filter(is_linked).map(|case| case.name).collect::<Vec<_>>().into()
 }
 
 #[cfg(test)]

@@ -67,8 +67,14 @@ const fn of_nvcc(form: Form, cache: Cache, goal: Option<f64>) -> Measure {
     Measure::Timed(Timed { producer: Producer::Nvcc(form), cache, host_program: false, peer_jobs, goal, ..ONE_TARGET })
 }
 
+/// fatlink and clang's linker wrapper link HIP's objects; ld.lld's LTO is the peer.
+const fn of_hip(corpus: Corpus, cache: Cache, goal: f64) -> Measure {
+    let (targets, goal) = (Targets::Amd, Some(goal));
+    Measure::Timed(Timed { corpus, targets, cache, host_program: false, rounds: 2, goal, ..ONE_TARGET })
+}
+
 /// In the order of the report.
-pub const CASES: [Case; 17] = [
+pub const CASES: [Case; 20] = [
     Case {
         name: "no-device-code",
         describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
@@ -142,6 +148,21 @@ pub const CASES: [Case; 17] = [
         name: "nvcc-lto-changed",
         describe: "nvcc-lto again after one unit of 96 changed, fatlink's cache warm",
         measure: of_nvcc(Form::Lto, Cache::Changed, None),
+    },
+    Case {
+        name: "hip",
+        describe: "23 units of HIP for gfx90a, the device link alone; the peer is ld.lld's LTO with --lto-partitions=8",
+        measure: of_hip(Corpus::Hip, Cache::None, 0.65),
+    },
+    Case {
+        name: "hip-no-closures",
+        describe: "the same without calls through pointers, by which the peer can split the code",
+        measure: of_hip(Corpus::HipDirect, Cache::None, 1.0),
+    },
+    Case {
+        name: "hip-changed",
+        describe: "hip again after one unit changed, fatlink's cache warm",
+        measure: of_hip(Corpus::Hip, Cache::Changed, 0.05),
     },
     Case {
         name: "memory",

@@ -6,8 +6,8 @@ mod sources;
 use std::path::{Path, PathBuf};
 
 pub use objects::{Compiler, Form, Producer, Targets};
+use sources::{DIRECT, SMALL, Unit, VERSION};
 pub use sources::{SCALE_STEP, scale, shared};
-use sources::{SMALL, Unit, VERSION};
 use xtask::failure::{Failure, Result};
 use xtask::repository::create_folder;
 use xtask::step::Progress;
@@ -18,6 +18,10 @@ pub enum Corpus {
     Small,
     Medium,
     Large,
+    /// For an AMD GPU.
+    Hip,
+    /// The same without calls through pointers.
+    HipDirect,
 }
 
 impl Corpus {
@@ -42,13 +46,16 @@ impl Corpus {
             Corpus::Small => sources::small(),
             Corpus::Medium => sources::medium(),
             Corpus::Large => sources::large(),
+            Corpus::Hip => sources::hip(),
+            Corpus::HipDirect => sources::hip_direct(),
         }
     }
 
     fn variant(self) -> &'static str {
         match self {
             Corpus::Small => SMALL,
-            Corpus::Medium | Corpus::Large => "",
+            Corpus::HipDirect => DIRECT,
+            Corpus::Medium | Corpus::Large | Corpus::Hip => "",
         }
     }
 }
@@ -61,7 +68,8 @@ pub fn with_change(
     targets: Targets,
     producer: Producer,
 ) -> Result<Vec<PathBuf>> {
-    let changed = compiler.objects(progress, &[sources::changed()], targets, producer, VERSION)?;
+    let changed = if targets == Targets::Amd { sources::as_hip(sources::changed()) } else { sources::changed() };
+    let changed = compiler.objects(progress, &[changed], targets, producer, VERSION)?;
     let replaced = |object: &PathBuf| {
         let same = |changed: &&PathBuf| changed.file_name() == object.file_name();
         changed.iter().find(same).unwrap_or(object).clone()
@@ -95,6 +103,10 @@ pub enum NamedCorpus {
     Changed,
     /// kernels of one size
     Scale,
+    /// HIP for an AMD GPU
+    Hip,
+    /// the same without calls through pointers
+    HipDirect,
 }
 
 impl NamedCorpus {
@@ -109,6 +121,8 @@ impl NamedCorpus {
             Self::Flat => (sources::flat(), Targets::One, ""),
             Self::Changed => (vec![sources::changed()], Targets::One, VERSION),
             Self::Scale => ([shared(), scale()].concat(), Targets::One, ""),
+            Self::Hip => (sources::hip(), Targets::Amd, ""),
+            Self::HipDirect => (sources::hip_direct(), Targets::Amd, DIRECT),
         };
         compiler.objects(progress, &units, targets, Producer::Clang, variant)
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::step::{Progress, step};
 
-const PACKAGES: [&str; 16] = [
+const PACKAGES: [&str; 17] = [
     "clang-22",
     "lld-22",
     "llvm-22-dev",
@@ -22,6 +22,8 @@ const PACKAGES: [&str; 16] = [
     "mold",
     // For a test that makes conda's packages.
     "zstd",
+    // AMD's device libraries, for the benchmark.
+    "rocm-device-libs",
     // The build system of most CUDA programs.
     "cmake",
     // lit, and what it needs to stop a test that runs too long.

@@ -54,8 +54,9 @@ pub fn run(bench: &mut Bench, progress: &Progress, timed: &Timed) -> Result<Outc
     let at_peer_jobs = bench.link(Side::Ours, &limited, Memory::Sampled)?;
     let (ours, theirs) = timed.rounds(bench, progress, &link)?;
     let comparisons = match timed.cache {
-        Cache::None => timed.compare_code(bench, progress, &link)?,
-        Cache::Changed | Cache::Unchanged => Vec::new(),
+        // lit-tests/tests/hip compares code for AMD GPUs.
+        Cache::None if timed.targets != Targets::Amd => timed.compare_code(bench, progress, &link)?,
+        _ => Vec::new(),
     };
     Ok(Figures { timed, peer: bench.peer, at_peer_jobs, ours, theirs, comparisons }.outcome())
 }
@@ -90,6 +91,8 @@ impl Timed {
             Ok(Some(NvccLink { objects, options: options.iter().map(|&option| option.to_owned()).collect() }))
         };
         match (self.producer, bench.peer) {
+            // nvcc compiles no HIP.
+            _ if self.targets == Targets::Amd => Ok(None),
             (Producer::Clang, Peer::Clang) => Ok(None),
             (Producer::Clang, Peer::Nvcc) => {
                 let producer = Producer::Nvcc(Form::Lto);

@@ -13,6 +13,9 @@ use xtask::toolchain::{LLVM, Toolchain};
 /// silently drops hidden kernels in device LTO.
 const VISIBLE_KERNELS: &str = "-DCCCL_DETAIL_KERNEL_ATTRIBUTES=__global__ __attribute__((visibility(\"default\")))";
 
+/// AMD's device libraries: Debian's rocm-device-libs.
+const DEVICE_LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode";
+
 /// GPU architectures that objects are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Targets {
@@ -20,6 +23,8 @@ pub enum Targets {
     One,
     /// sm_80 and sm_90.
     Two,
+    /// gfx90a, by HIP.
+    Amd,
 }
 
 impl Targets {
@@ -28,6 +33,7 @@ impl Targets {
         match self {
             Targets::One => &["sm_90"],
             Targets::Two => &["sm_80", "sm_90"],
+            Targets::Amd => &["gfx90a"],
         }
     }
 
@@ -40,6 +46,7 @@ impl Targets {
         match self {
             Targets::One => "objects",
             Targets::Two => "objects-two",
+            Targets::Amd => "objects-hip",
         }
     }
 }
@@ -147,6 +154,15 @@ impl Compiler {
 
     fn clang(&self, unit: &Unit, source: &Path, object: &Path, targets: Targets) -> Command {
         let mut command = Command::new(Path::new(LLVM).join("bin/clang++"));
+        if targets == Targets::Amd {
+            command.args(["-x", "hip", "-std=c++17", "-O2", "-fgpu-rdc", "--offload-new-driver", "-w", "-nogpuinc"]);
+            command.args(targets.architectures().iter().map(|architecture| format!("--offload-arch={architecture}")));
+            // Debian's libraries are of that version.
+            command.arg(format!("--rocm-device-lib-path={DEVICE_LIBRARIES}")).arg("-mcode-object-version=5");
+            command.arg(format!("-I{}", self.include.display())).arg(format!("-cuid={}", unit.name));
+            command.arg("-c").arg(source).arg("-o").arg(object);
+            return command;
+        }
         command.args(["-x", "cuda", "-std=c++17", "-O2", "-fgpu-rdc", "-foffload-lto", "-w"]);
         command.args(targets.architectures().iter().map(|architecture| format!("--offload-arch={architecture}")));
         command.arg(format!("--cuda-path={}", self.cuda.display()));

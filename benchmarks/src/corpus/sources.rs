@@ -37,6 +37,8 @@ const LIBRARY: [(&str, &str); 5] = [
 
 /// Suffix of the folder with the objects of [`small`].
 pub const SMALL: &str = "-small";
+/// Suffix of the folder with the objects of [`hip_direct`].
+pub const DIRECT: &str = "-direct";
 /// Suffix of the folder with the object of [`changed`].
 pub const VERSION: &str = "-changed";
 
@@ -161,6 +163,24 @@ pub fn changed() -> Unit {
     let mut unit = large().into_iter().find(|unit| unit.name == CHANGED).expect("a unit of the large corpus");
     unit.source.insert_str(0, "#define FLOW_SAFETY 0.8\n");
     unit
+}
+
+/// Those units of [`large`] that use neither CUB nor Thrust, as HIP: shared functions, reactions and flows, for an AMD GPU.
+pub fn hip() -> Vec<Unit> {
+    let families = FAMILIES.iter().filter(|family| ["chemistry", "flow"].contains(&family.name));
+    shared().into_iter().chain(families.flat_map(Family::generate)).map(as_hip).collect()
+}
+
+/// [`hip`] without calls through pointers.
+pub fn hip_direct() -> Vec<Unit> {
+    let direct = include_str!("../../library/direct_closures.cu");
+    let direct = Unit { name: "closures".into(), source: direct.into() };
+    hip().into_iter().map(|unit| if unit.name == direct.name { as_hip(direct.clone()) } else { unit }).collect()
+}
+
+/// The unit with what it needs of HIP's headers.
+pub fn as_hip(unit: Unit) -> Unit {
+    Unit { source: format!("#include \"hip.h\"\n{}", unit.source), ..unit }
 }
 
 /// 2,000 kernels of one size in 20 units.

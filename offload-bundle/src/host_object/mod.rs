@@ -108,7 +108,24 @@ impl Section<'_> {
 
 /// Whether an ELF file has a section whose name begins like this. False also for a file that is not a sound ELF file.
 pub fn has_section(elf: &[u8], prefix: &str) -> bool {
-    sections(elf).is_ok_and(|all| all.iter().any(|section| section.name.starts_with(prefix.as_bytes())))
+    // Most files do not even have the text among their names.
+    let is_mentioned = match ObjectKind::parse(elf) {
+        Ok(ObjectKind::Elf32) => names_of::<object::elf::FileHeader32<Endianness>>(elf),
+        Ok(ObjectKind::Elf64) => names_of::<object::elf::FileHeader64<Endianness>>(elf),
+        _ => None,
+    };
+    let is_mentioned = is_mentioned.is_some_and(|names| memchr::memmem::find(names, prefix.as_bytes()).is_some());
+    let has_name = |section: &Section<'_>| section.name.starts_with(prefix.as_bytes());
+    is_mentioned && sections(elf).is_ok_and(|all| all.iter().any(has_name))
+}
+
+/// The names of all sections, one after the other.
+fn names_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Option<&[u8]> {
+    let header = H::parse(elf).ok()?;
+    let endian = header.endian().ok()?;
+    let index = header.section_strings_index(endian, elf).ok()?;
+    let headers = header.section_headers(endian, elf).ok()?;
+    headers.get(index.0)?.data(endian, elf).ok()
 }
 
 /// The sections of an ELF file of any class and byte order.
@@ -143,6 +160,13 @@ fn sections_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Result<Vec<Sec
 mod tests {
     use super::*;
     use crate::samples;
+
+    #[test]
+    fn sections_by_the_beginning_of_their_names() {
+        let object = samples::rdc_object(&["_1_a"], &[b"fatbin"]);
+        assert!(has_section(&object, "__nv_rel") && has_section(&object, ".nvHRKE") && !has_section(&object, "nvHRKE"));
+        assert!(!has_section(b"text", "t") && !has_section(&object[..100], ".nv"));
+    }
 
     #[test]
     fn images_and_entries_of_an_object() {

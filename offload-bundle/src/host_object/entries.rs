@@ -11,9 +11,11 @@ use crate::bytes::{c_str, u16_at, u32_at, u64_at};
 use crate::offload_binary::OffloadKinds;
 
 /// Section of the entries; the linker concatenates those of all objects.
-const SECTION: &str = "llvm_offload_entries";
+pub(super) const SECTION: &str = "llvm_offload_entries";
 /// Size of an entry with 64-bit pointers.
-const ENTRY_SIZE: u64 = 56;
+pub(super) const ENTRY_SIZE: u64 = 56;
+/// Offset of the address that stands for the kernel or variable.
+pub(super) const ADDRESS: u64 = 16;
 const KINDS: u64 = 10;
 const FLAGS: u64 = 12;
 const SYMBOL_NAME: u64 = 24;

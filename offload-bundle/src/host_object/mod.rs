@@ -13,8 +13,10 @@ mod device_links;
 mod entries;
 mod host_references;
 mod kernel_stubs;
+mod libraries;
 mod rdc_objects;
 mod rdc_writer;
+mod section_graph;
 mod symbols;
 
 pub use crate::file_kind::{FileKind, file_kind};
@@ -25,11 +27,13 @@ pub(crate) use entries::offload_entry_count;
 pub use entries::{HostEntry, offload_entries, registration_symbol};
 pub use host_references::{HostReferences, host_references};
 pub use kernel_stubs::{StubAlias, kernel_of_stub, stub_aliases};
+pub use libraries::{LibraryNeeds, library_needs};
 pub use rdc_objects::{
     CLANG_ID_PREFIX, PRELINKED_MARK, REGISTER_PREFIX, RdcObject, RdcRegistration, WRAPPER_PREFIX, rdc_objects,
     registered_id,
 };
 pub use rdc_writer::{REFERENCE_SECTIONS, ReferenceLists, write_rdc_object};
+pub use section_graph::{Definition, KernelHandle, Reference, SectionGraph, SectionNode, section_graph};
 pub use symbols::{HostSymbol, host_symbols};
 
 /// `SHT_LLVM_OFFLOADING` of LLVM's `BinaryFormat/ELF.h`: the section holds offload binaries.

@@ -11,7 +11,7 @@ use tracing::span::EnteredSpan;
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
-use crate::cli::values::{FatbinSection, Jobs};
+use crate::cli::values::{FatbinSection, Jobs, KernelGc};
 use crate::cli::{device_words, dlink, parse, persona, response_file};
 use crate::crash_report;
 use crate::device::archive_selection::{self, Reason};
@@ -19,13 +19,16 @@ use crate::device::device_files::DeviceFiles;
 use crate::device::{lost_images, rdc_targets, stub_aliases};
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::{self, warn};
+use crate::host::dead_kernels::KernelLiveness;
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::InputFiles;
 use crate::host::registration_object;
-use crate::host::{coff, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, relocatable};
+use crate::host::{
+    coff, dead_kernels, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, relocatable,
+};
 use crate::image::report::ImageReport;
 use crate::plan::link_context::{LinkContext, Request};
-use crate::plan::report::{self as plan_report, MemberReport, PlanPrinter, PlanReport};
+use crate::plan::report::{self as plan_report, KernelsReport, LiveKernel, MemberReport, PlanPrinter, PlanReport};
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::platform::{self, PLATFORMS, override_image};
 use crate::profile::recorder::Recorder;
@@ -197,6 +200,12 @@ fn link_inputs(
     };
     let mut host_words: Vec<OsString> = stub_aliases::linker_words(&stub_aliases).collect();
     host_words.extend(rdc_targets::words_for_members(&images, &selection));
+    let mut liveness = dead_kernels::find(inputs, &images, options)?;
+    liveness.dead.retain(|name| !device.roots.contains(name));
+    if let Some(why) = liveness.keeps_all.as_ref().filter(|_| mode.show) {
+        // As a shell comment, so that the output can be pasted into a shell.
+        messages::show(format_args!(" # --offload-gc=host keeps all kernels: {why}"));
+    }
     let selected: Vec<_> = images.into_iter().filter(|found| selection.device[found.input].is_some()).collect();
 
     // Let each platform plan the device links of its images.
@@ -220,13 +229,20 @@ fn link_inputs(
     if !options.diagnosing {
         llvm_passes::crash::remember_line(&std::env::args_os().collect::<Vec<_>>());
     }
+    let recorder = Recorder::new();
     let mut registered = embedded_images::registered_names(inputs, &selection.host)?;
+    registered.retain(|name| !liveness.dead.contains(name));
     registered.extend(device.roots.iter().cloned());
+    recorder.kernels(liveness.alive.len(), liveness.dead.len());
     let host_linker = host_linker::find(options, program);
     let (limit, warning) = Limit::new(options.jobs);
     warning.into_iter().for_each(|text| warn(program, text));
-    let recorder = Recorder::new();
-    let plan = PlanReport { output: output.display().to_string(), members, targets: Vec::new() };
+    let plan = PlanReport {
+        output: output.display().to_string(),
+        members,
+        kernels: kernels_report(options, &liveness),
+        targets: Vec::new(),
+    };
     if let Some(requested) = options.plan.as_ref().filter(|_| finished.is_some()) {
         // A finished image has no device links, whose plans would be waited for.
         plan_report::print(program, requested, &plan)?;
@@ -239,6 +255,7 @@ fn link_inputs(
         limit: &limit,
         budget: &Budget::new(options.memory),
         registered: &registered,
+        dead_kernels: &liveness.dead,
         recorder: &recorder,
         plan: &plan,
     };
@@ -285,6 +302,17 @@ fn members(inputs: &InputFiles, images: &[FoundImage<'_>], reasons: &[Option<Rea
         Some(MemberReport { file, symbol, of })
     };
     carriers.filter_map(member).collect()
+}
+
+/// Describes for the plan which kernels the program can launch, if that decides what is compiled.
+fn kernels_report(options: &Options, liveness: &KernelLiveness) -> Option<KernelsReport> {
+    let KernelLiveness { keeps_all, dead, alive } = liveness;
+    let alive = alive.iter().map(|(kernel, path)| LiveKernel { kernel: kernel.clone(), path: path.clone() });
+    (options.kernel_gc == KernelGc::Host).then(|| KernelsReport {
+        keeps_all: keeps_all.clone(),
+        dead: dead.iter().cloned().collect(),
+        alive: alive.collect(),
+    })
 }
 
 /// Writes the report of `--offload-report`. `report` is `None` for a link without CUDA code.

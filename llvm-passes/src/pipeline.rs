@@ -208,6 +208,37 @@ pub fn internalize(module: &Module<'_>, keep: &BTreeSet<String>) {
     }
 }
 
+/// Removes those of these kernels that nothing in the module refers to. The others stay as they are.
+///
+/// # Errors
+/// [`IrError::Codegen`].
+pub fn remove_kernels(
+    session: &Session,
+    module: &Module<'_>,
+    target: CodeTarget,
+    names: &BTreeSet<String>,
+) -> Result<(), IrError> {
+    let mut hidden = Vec::new();
+    for function in module.get_functions().filter(|function| symbols::is_kernel(*function)) {
+        let name = function.get_name().to_string_lossy().into_owned();
+        if function.count_basic_blocks() > 0 && names.contains(&name) {
+            hidden.push((name, function.get_linkage()));
+            make_internal(function.as_global_value(), function.get_linkage());
+        }
+    }
+    if hidden.is_empty() {
+        return Ok(());
+    }
+    let removed = module.run_passes("globaldce", &machine(target)?, PassBuilderOptions::create());
+    check(session, Stage::Optimization, target, removed)?;
+    for (name, linkage) in hidden {
+        if let Some(function) = module.get_function(&name) {
+            function.set_linkage(linkage);
+        }
+    }
+    Ok(())
+}
+
 fn make_internal(global: GlobalValue<'_>, linkage: Linkage) {
     let already = matches!(
         linkage,

@@ -228,7 +228,21 @@ impl<'p> Program<'p> {
     /// The definitions that have an owner: kernels, what must stay visible, and what is shared by name. Everything else is
     /// reached from them.
     pub fn roots(&self) -> BTreeSet<Node> {
-        let mut roots: BTreeSet<Node> = self.nodes().filter(|node| self.is_start(*node)).collect();
+        self.roots_without(&BTreeSet::new())
+    }
+
+    /// As [`Program::roots`], of a program without these kernels. Those that the rest refers to, to launch them or for their address, are
+    /// roots all the same.
+    pub fn roots_without(&self, dead: &BTreeSet<String>) -> BTreeSet<Node> {
+        let is_dead = |node: Node| {
+            let global = self.global(node);
+            global.is_kernel() && dead.contains(&global.name) && !self.is_kept(node)
+        };
+        self.roots_from(self.nodes().filter(|node| self.is_start(*node) && !is_dead(*node)).collect())
+    }
+
+    /// Adds the definitions with an owner that these roots reach.
+    pub fn roots_from(&self, mut roots: BTreeSet<Node>) -> BTreeSet<Node> {
         let mut open: Vec<Node> = roots.iter().copied().collect();
         let mut seen: BTreeSet<Node> = roots.clone();
         while let Some(node) = open.pop() {

@@ -58,6 +58,7 @@ pub enum Meaning {
     OffloadReport,
     OffloadPlan,
     OffloadCheck,
+    OffloadGc,
     TimeTrace,
     TimeTraceGranularity,
     OffloadCache,
@@ -231,6 +232,13 @@ pub const ALWAYS: &[Row] = &[
         Meaning::OffloadCheck,
         "<name>=error|warn|off",
         "Severity of a difference between files (default: warn); an unknown name lists the checks",
+    ),
+    Row(
+        &["--offload-gc="],
+        Joined,
+        Meaning::OffloadGc,
+        "off|host",
+        "host: compile no kernels whose launch the program's host code cannot reach (default: off)",
     ),
     Row(&["--wrapper-time-trace="], Joined, Meaning::TimeTrace, "<file>", "Write a time trace for Chrome's viewer"),
     Row(

@@ -8,8 +8,8 @@ use offload_bundle::arch::PtxVersion;
 use offload_bundle::fatbin::CompressMode;
 
 use crate::cli::values::{
-    BackendChoice, CacheChoice, FatbinSection, Jobs, Levels, LlvmRules, MemoryChoice, NamedParts, Partitioning,
-    PtxPolicy, ReportRequest, SassPolicy, StatsFormat,
+    BackendChoice, CacheChoice, FatbinSection, Jobs, KernelGc, Levels, LlvmRules, MemoryChoice, NamedParts,
+    Partitioning, PtxPolicy, ReportRequest, SassPolicy, StatsFormat,
 };
 
 /// The options of a link, and the host linker's command line in its original order.
@@ -77,6 +77,8 @@ pub struct Options {
     pub plan: Option<ReportRequest>,
     /// The level of each compatibility check.
     pub checks: Levels,
+    /// Which kernels are left out.
+    pub kernel_gc: KernelGc,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.

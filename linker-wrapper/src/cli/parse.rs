@@ -13,7 +13,7 @@ use crate::cli::mistyped;
 use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
 use crate::cli::values::{
-    self, BackendChoice, CacheChoice, FatbinSection, Jobs, LlvmRules, MemoryChoice, Partitioning, PtxPolicy,
+    self, BackendChoice, CacheChoice, FatbinSection, Jobs, KernelGc, LlvmRules, MemoryChoice, Partitioning, PtxPolicy,
     ReportRequest, SassPolicy, StatsFormat,
 };
 use crate::diag::error::Errors;
@@ -266,6 +266,7 @@ impl Parser {
                 store(&mut options.plan, ReportRequest::parse("--offload-plan=", &text).map(Some), errors);
             }
             Meaning::OffloadCheck => options.checks.set(&text).unwrap_or_else(|error| errors.extend(error)),
+            Meaning::OffloadGc => store(&mut options.kernel_gc, KernelGc::parse(&text), errors),
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => {
                 store(&mut options.time_trace_granularity, values::granularity(&text).map(Some), errors);

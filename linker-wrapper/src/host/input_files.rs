@@ -22,7 +22,7 @@ use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::{self, Stamp};
 
 /// Folders that GNU ld and lld search after every `-L`, on Debian and elsewhere.
-const SYSTEM_LIBRARY_PATHS: [&str; 6] =
+pub const SYSTEM_LIBRARY_PATHS: [&str; 6] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
 /// Maximum size of a linker script that stands for libraries.
@@ -34,6 +34,8 @@ pub struct InputFiles {
     mapped: Vec<Mapped>,
     files: Vec<InputFile>,
     warnings: Vec<String>,
+    /// What of the link is not known, as sentences without a full stop.
+    unread: Vec<String>,
     /// Stamps of all files that were opened, also of those without device code.
     stamps: Vec<Stamp>,
     /// Index of the input on the command line that is being opened.
@@ -90,11 +92,7 @@ impl InputFiles {
         for (index, input) in options.inputs.iter().enumerate() {
             inputs.input = index;
             let whole = matches!(input, Input::File { whole: true, .. } | Input::Library { whole: true, .. });
-            if let Some(path) = locate(input, options)
-                && let Err(error) = inputs.add_file(&path, whole, options)
-            {
-                errors.extend(error);
-            }
+            inputs.add_input(input, whole, options).unwrap_or_else(|error| errors.extend(error));
         }
         if options.host_triple.as_deref().is_some_and(coff::is_host) {
             for path in coff::libraries(&options.host_line, std::env::var_os("LIB")) {
@@ -139,6 +137,11 @@ impl InputFiles {
     /// Warnings about files that could not be read.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// What of the host link is not known here although the host linker may read it, as sentences without a full stop.
+    pub fn unread(&self) -> &[String] {
+        &self.unread
     }
 
     /// Checks that no file has changed since it was opened, except the link's own `output`.
@@ -193,8 +196,20 @@ impl InputFiles {
         }
     }
 
+    fn add_input(&mut self, input: &Input, whole: bool, options: &Options) -> Result<(), Errors> {
+        match (locate(input, options), input) {
+            (Some(path), _) => self.add_file(&path, whole, options),
+            (None, Input::Library { name, .. }) => {
+                self.unread.push(format!("the library -l{name} was not found"));
+                Ok(())
+            }
+            (None, Input::File { .. }) => Ok(()),
+        }
+    }
+
     fn add_file(&mut self, path: &Path, whole: bool, options: &Options) -> Result<(), Errors> {
         if !path.is_file() {
+            self.unread.push(format!("{} was not found", path.display()));
             // Where no host linker runs, nothing else reports a missing file.
             let missing = path.metadata().err().filter(|_| options.dlink);
             return missing.map_or(Ok(()), |error| Err(cannot_read(path, error)));
@@ -207,7 +222,7 @@ impl InputFiles {
         }
         match kind {
             FileKind::Archive | FileKind::ThinArchive => self.add_archive(path, content, whole),
-            FileKind::Unknown => self.add_script(&content, whole, options),
+            FileKind::Unknown => self.add_script(path, &content, whole, options),
             _ => {
                 let range = 0..content.bytes().len();
                 self.mapped.push(content);
@@ -263,11 +278,13 @@ impl InputFiles {
             .collect())
     }
 
-    fn add_script(&mut self, content: &Mapped, whole: bool, options: &Options) -> Result<(), Errors> {
+    fn add_script(&mut self, path: &Path, content: &Mapped, whole: bool, options: &Options) -> Result<(), Errors> {
         let bytes = content.bytes();
-        let Some(text) = (bytes.len() <= LONGEST_SCRIPT).then(|| std::str::from_utf8(bytes).ok()).flatten() else {
-            return Ok(());
-        };
+        let text = (bytes.len() <= LONGEST_SCRIPT).then(|| std::str::from_utf8(bytes).ok()).flatten();
+        if !text.is_some_and(linker_script::only_names_inputs) {
+            self.unread.push(format!("{} is a linker script with other commands than names of files", path.display()));
+        }
+        let Some(text) = text else { return Ok(()) };
         let mut errors = Errors::default();
         for name in linker_script::inputs(text) {
             let input = match name.strip_prefix("-l") {
@@ -275,9 +292,7 @@ impl InputFiles {
                 None if Path::new(&name).is_file() => Input::File { path: name.into(), whole },
                 None => Input::Library { name: format!(":{name}"), archive_only: false, whole },
             };
-            if let Some(path) = locate(&input, options) {
-                self.add_file(&path, whole, options).unwrap_or_else(|error| errors.extend(error));
-            }
+            self.add_input(&input, whole, options).unwrap_or_else(|error| errors.extend(error));
         }
         errors.or(())
     }
@@ -334,7 +349,7 @@ pub fn locate(input: &Input, options: &Options) -> Option<PathBuf> {
 }
 
 /// `-L=dir` and `-L$SYSROOT/dir` mean a folder in the sysroot.
-fn in_sysroot(folder: &Path, sysroot: Option<&Path>) -> PathBuf {
+pub fn in_sysroot(folder: &Path, sysroot: Option<&Path>) -> PathBuf {
     let text = folder.to_string_lossy();
     match (text.strip_prefix('=').or_else(|| text.strip_prefix("$SYSROOT")), sysroot) {
         (Some(rest), Some(root)) => root.join(rest.trim_start_matches('/')),

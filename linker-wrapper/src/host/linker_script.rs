@@ -20,6 +20,22 @@ pub fn inputs(text: &str) -> Vec<String> {
     names
 }
 
+/// Whether a script has no other commands than those that name files or the format of the output.
+pub fn only_names_inputs(text: &str) -> bool {
+    const KNOWN: [&str; 4] = ["INPUT", "GROUP", "OUTPUT_FORMAT", "SEARCH_DIR"];
+    let mut depth = 0_usize;
+    let mut is_known = true;
+    for token in tokens(text) {
+        match token.as_str() {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            ";" => {}
+            word => is_known &= depth > 0 || KNOWN.contains(&word),
+        }
+    }
+    is_known
+}
+
 /// Splits a script into words and parentheses, without comments.
 fn tokens(text: &str) -> Vec<String> {
     let mut plain = String::with_capacity(text.len());
@@ -36,7 +52,18 @@ fn tokens(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::inputs;
+    use super::{inputs, only_names_inputs};
+
+    #[test]
+    fn scripts_with_other_commands_are_told_apart() {
+        assert!(only_names_inputs(
+            "/* x = 1; */ OUTPUT_FORMAT(elf64-x86-64) GROUP ( /lib/libc.so.6 AS_NEEDED ( a.so ) )"
+        ));
+        assert!(only_names_inputs("INPUT(-lfoo)"));
+        for other in ["SECTIONS { .text : { *(.text) } }", "a = b;", "EXTERN(f)", "INPUT(a.o) PROVIDE(a = b)", "text"] {
+            assert!(!only_names_inputs(other), "{other}");
+        }
+    }
 
     #[test]
     fn scripts_name_their_inputs() {

@@ -1,6 +1,7 @@
 //! The host side of the link: its input files, its linker, and the object that registers device code.
 
 pub mod coff;
+pub mod dead_kernels;
 pub mod dependency_file;
 pub mod embedded_images;
 pub mod error;
@@ -8,7 +9,10 @@ pub mod fatbin_section;
 pub mod host_linker;
 pub mod host_lto;
 pub mod input_files;
+pub mod link_roots;
 pub mod linker_script;
+pub mod needed_libraries;
 pub mod rdc_image;
 pub mod registration_object;
 pub mod relocatable;
+pub mod section_reach;

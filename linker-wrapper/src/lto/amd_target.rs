@@ -87,7 +87,7 @@ impl<'a> PlannedTarget<'a> {
         let program = Program::on(Machine::Amdgpu, graphs, unit_file::tags(&units), &prevailing, &exported);
         let cut = partition::cut(&program, grain);
         let duplicated = cut.duplicated();
-        let Cut { partitions, distinct, monolithic } = cut;
+        let Cut { partitions, distinct, monolithic, .. } = cut;
         if partitions.is_empty() {
             let reason = monolithic.map(|reason| {
                 let unit = reason.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name()));

@@ -1,6 +1,7 @@
 //! Compiles one partition of a target: LLVM emits PTX, in a worker process or in this one, and ptxas assembles it. The cache may
 //! have the result already.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -98,6 +99,7 @@ impl<'j> PartitionJob<'j> {
             arch: own,
             version,
             level: context.options().level,
+            dead: if partition.parts.is_empty() { plan.dead.clone() } else { BTreeSet::new() },
             libdevice: context.libraries.libdevice_path().map(Into::into),
             emissions,
             outputs,

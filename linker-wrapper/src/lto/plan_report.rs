@@ -31,12 +31,12 @@ pub fn of(targets: &[TargetImages<'_>], planned: &[PlannedTarget<'_>], context: 
 }
 
 fn with_plan(report: TargetReport, target: &PlannedTarget<'_>) -> TargetReport {
-    let TargetLink { sass, ptx, prevailing, visible, kernels, partitions, not_cut, .. } = &target.plan;
+    let TargetLink { sass, ptx, prevailing, visible, dead, kernels, partitions, not_cut, .. } = &target.plan;
     let units = target.images.units();
     let symbols = prevailing.iter().map(|(symbol, image)| SymbolReport {
         symbol: symbol.clone(),
         image: *image,
-        visible: visible.contains(symbol) || kernels.contains(symbol),
+        visible: visible.contains(symbol) || (kernels.contains(symbol) && !dead.contains(symbol)),
     });
     let jobs = partitions.iter().map(|partition| {
         let is_monolithic = partition.parts.is_empty();

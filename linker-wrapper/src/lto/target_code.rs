@@ -35,6 +35,8 @@ pub struct NvptxCode {
     pub version: PtxVersion,
     /// Optimization level.
     pub level: OptLevel,
+    /// Kernels of a whole program that are left out if no other code refers to them.
+    pub dead: BTreeSet<String>,
     /// libdevice's bitcode.
     pub libdevice: Option<PathBuf>,
     /// The PTX texts that LLVM emits.
@@ -107,7 +109,7 @@ impl TargetCode {
         libdevice: Libdevice<'_, 's>,
     ) -> Result<(), Errors> {
         match self {
-            TargetCode::Nvptx(_) => {
+            TargetCode::Nvptx(code) => {
                 pipeline::internalize(module, keep);
                 if pipeline::needs_libdevice(module)
                     && let Some(library) = libdevice()
@@ -115,6 +117,7 @@ impl TargetCode {
                     pipeline::add_libdevice(session, module, library)?;
                     pipeline::internalize(module, keep);
                 }
+                pipeline::remove_kernels(session, module, code.code_target(), &code.dead)?;
             }
             TargetCode::Amdgpu(AmdCode { internalizes, .. }) if whole => {
                 if *internalizes {

@@ -1,6 +1,6 @@
 //! The request and the resources that the device links of all platforms share.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::cli::device_options::DeviceOptions;
@@ -42,6 +42,8 @@ pub struct LinkContext<'a> {
     pub budget: &'a Budget,
     /// Names that the host program registers with the runtime.
     pub registered: &'a HashSet<String>,
+    /// Registered kernels that the host program cannot launch.
+    pub dead_kernels: &'a BTreeSet<String>,
     /// Records measurements for `--offload-stats`.
     pub recorder: &'a Recorder,
     /// Prints the plan before it runs.

@@ -22,6 +22,9 @@ pub struct PlanReport {
     pub output: String,
     /// The archive members whose device code is linked.
     pub members: Vec<MemberReport>,
+    /// Which kernels the program can launch; none if all that are linked are compiled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<KernelsReport>,
     /// The device links, by platform.
     pub targets: Vec<TargetReport>,
 }
@@ -35,6 +38,26 @@ pub struct MemberReport {
     pub symbol: Option<String>,
     /// Whether that is a `host` or a `device` symbol.
     pub of: &'static str,
+}
+
+/// What `--offload-gc=host` found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct KernelsReport {
+    /// Why all kernels are kept, if that is so.
+    pub keeps_all: Option<String>,
+    /// Kernels that the program cannot launch. Those that other device code refers to are compiled all the same.
+    pub dead: Vec<String>,
+    /// The others that are registered.
+    pub alive: Vec<LiveKernel>,
+}
+
+/// A kernel that the program can launch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LiveKernel {
+    /// Its name.
+    pub kernel: String,
+    /// The way to its stub: what makes the first section part of the program, and sections with their files.
+    pub path: Vec<String>,
 }
 
 /// The device link of one target.
@@ -117,11 +140,26 @@ impl PlanReport {
                 None => writeln!(out, "member {file}: may define a {of} symbol that LTO-IR references"),
             };
         }
+        self.kernels.iter().for_each(|kernels| kernels.print(&mut out));
         self.targets.iter().for_each(|target| target.print(&mut out));
         if self.targets.is_empty() {
             out.push_str("no device links\n");
         }
         out
+    }
+}
+
+impl KernelsReport {
+    fn print(&self, out: &mut String) {
+        if let Some(why) = &self.keeps_all {
+            let _ = writeln!(out, "all kernels are kept: {why}");
+        }
+        for kernel in &self.dead {
+            let _ = writeln!(out, "dead kernel {}: no code that the program reaches launches it", named(kernel));
+        }
+        for LiveKernel { kernel, path } in &self.alive {
+            let _ = writeln!(out, "live kernel {}: {}", named(kernel), path.join(" -> "));
+        }
     }
 }
 

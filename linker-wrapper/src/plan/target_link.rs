@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use llvm_passes::partition::{self, Grain, Partition};
+use llvm_passes::partition::{self, DeadKernels, Grain, Partition};
 use llvm_passes::program::{Monolithic, Program};
 use llvm_passes::reference_graph::ReferenceGraph;
 use llvm_passes::resolve::{self, Duplicate, Resolution, UnitSymbols};
@@ -63,6 +63,8 @@ pub struct LinkRequest<'r> {
     pub entries: &'r ImageEntries,
     /// Names that the host program registers with the runtime.
     pub registered: &'r HashSet<String>,
+    /// Kernels that the host program cannot launch.
+    pub dead: DeadKernels<'r>,
     /// Options of the device link.
     pub options: &'r DeviceOptions,
     /// The plan will be printed.
@@ -84,6 +86,8 @@ pub struct TargetLink {
     pub promoted: Vec<(usize, String)>,
     /// Names that stay visible after the merge; all others become internal.
     pub visible: BTreeSet<String>,
+    /// Kernels that are left out if no other code refers to them.
+    pub dead: BTreeSet<String>,
     /// The kernels, which stay visible, too; empty unless the plan is printed.
     pub kernels: BTreeSet<String>,
     /// NVIDIA's device runtime, if the code references it.
@@ -110,14 +114,17 @@ impl TargetLink {
         visible.extend(device_library.iter().flat_map(|library| library.defines.iter().cloned()));
         let promoted = resolution.linkonce_over_weak.iter();
         let promoted = promoted.filter_map(|(name, image)| Some((target.unit_of(*image)?, name.clone()))).collect();
-        let cut = facts.references.as_ref().map(|references| cut(references, target, &resolution, &visible));
+        let dead: BTreeSet<String> = request.dead.names.difference(&visible).cloned().collect();
+        let dead_kernels = DeadKernels { names: &dead, ..request.dead };
+        let cut =
+            facts.references.as_ref().map(|references| cut(references, target, &resolution, &visible, dead_kernels));
         let instructions = cut.as_ref().map(|cut| (cut.distinct, cut.duplicated()));
         let cut = cut.unwrap_or_default();
         let partitions = match cut.partitions {
             none if none.is_empty() => whole(target, &visible),
             partitions => partitions,
         };
-        let needs = needs(target, partitions.len(), device_library.is_some(), request.options);
+        let needs = needs(target, object_count(&partitions), device_library.is_some(), request.options);
         let mut sass = request.entries.sass_from(arch);
         sass.sort_by_key(|other| *other != arch);
         let mut ptx = request.entries.ptx_from(arch);
@@ -135,6 +142,7 @@ impl TargetLink {
             prevailing,
             promoted,
             visible,
+            dead,
             kernels,
             device_library,
             needs,
@@ -155,11 +163,18 @@ fn cut(
     target: &TargetImages<'_>,
     resolution: &Resolution,
     visible: &BTreeSet<String>,
+    dead: DeadKernels<'_>,
 ) -> partition::Cut {
     let prevailing = |name: &str| target.unit_of(*resolution.prevailing.get(name)?);
     let program = Program::new(references.graphs.clone(), references.tags.clone(), &prevailing, visible);
     let _cutting = span::traced("Partition", || target.arch.to_string());
-    partition::cut(&program, references.grain)
+    partition::cut_live(&program, references.grain, dead)
+}
+
+/// Number of partitions for [`needs`]. Even a single one of a program that was cut may refer to nothing outside but is relocatable.
+fn object_count(partitions: &[Partition]) -> usize {
+    let is_cut = partitions.iter().any(|partition| !partition.parts.is_empty());
+    partitions.len().max(if is_cut { 2 } else { 0 })
 }
 
 /// The names of all kernels.

@@ -50,6 +50,12 @@ impl Recorder {
         stats.duplicate_instructions += duplicated;
     }
 
+    /// Sets how many registered kernels the program can launch, and how many it cannot.
+    pub fn kernels(&self, alive: usize, dead: usize) {
+        let stats = &mut self.notes().stats;
+        (stats.live_kernels, stats.dead_kernels) = (alive as u64, dead as u64);
+    }
+
     /// Adds a job that has ended.
     pub fn job(&self, job: JobStat) {
         self.notes().stats.jobs.push(job);

@@ -42,6 +42,10 @@ pub struct Stats {
     pub duplicate_instructions: u64,
     /// Number of LLVM instructions before partitioning.
     pub instructions: u64,
+    /// Number of registered kernels that the program can launch; 0 if that was not determined.
+    pub live_kernels: u64,
+    /// Number of those that it cannot launch.
+    pub dead_kernels: u64,
     /// How many times bitcode was parsed before its compilation: at most once for each unit.
     pub units_opened: u64,
     /// All jobs.
@@ -117,6 +121,10 @@ impl Stats {
             "duplicate code  {} of {} instructions ({percent:.1} %)",
             self.duplicate_instructions, self.instructions
         );
+        if self.live_kernels + self.dead_kernels > 0 {
+            let all = self.live_kernels + self.dead_kernels;
+            let _ = writeln!(out, "dead kernels    {} of {all}", self.dead_kernels);
+        }
         let slowest: Vec<_> = self.slowest().into_iter().filter(|job| !job.cached).take(JOBS_SHOWN).collect();
         if !slowest.is_empty() {
             let head = ["LLVM", "ptxas", "LLVM memory", "ptxas memory", "PTX", "code", "target", "slowest jobs"];
@@ -128,7 +136,9 @@ impl Stats {
     fn json(&self) -> StatsJson<'_> {
         StatsJson {
             cache: CacheJson { hits: self.cache_hits, misses: self.cache_misses },
+            dead_kernels: self.dead_kernels,
             duplicate_instructions: self.duplicate_instructions,
+            live_kernels: self.live_kernels,
             instructions: self.instructions,
             units_opened: self.units_opened,
             jobs: self.slowest().into_iter().map(JobJson::of).collect(),
@@ -143,9 +153,11 @@ impl Stats {
 #[derive(Serialize)]
 struct StatsJson<'s> {
     cache: CacheJson,
+    dead_kernels: u64,
     duplicate_instructions: u64,
     instructions: u64,
     jobs: Vec<JobJson<'s>>,
+    live_kernels: u64,
     partitions: u64,
     peak_memory_bytes: u64,
     phases: Vec<PhaseJson<'s>>,
@@ -260,6 +272,8 @@ mod tests {
         };
         Stats {
             units_opened: 2,
+            live_kernels: 4,
+            dead_kernels: 3,
             phases: vec![phase("read", second / 8, second / 4), phase("device link", second * 12, second * 20)],
             peak_memory: 3 << 30,
             cache_hits: 1,
@@ -282,6 +296,7 @@ peak memory     3.0 GiB
 cache           1 found, 2 not
 jobs            3 (1 from the cache), 3 partitions
 duplicate code  50 of 1000 instructions (5.0 %)
+dead kernels    3 of 7
 
    LLVM    ptxas  LLVM memory  ptxas memory      PTX   code  target  slowest jobs
 4.000 s  8.000 s    100.0 MiB       1.5 GiB  2.0 KiB  512 B  sm_90   large(int)
@@ -311,6 +326,7 @@ duplicate code  50 of 1000 instructions (5.0 %)
         assert_eq!(value["cache"]["misses"], 2);
         assert_eq!(value["jobs"][0]["name"], "large(int)");
         assert_eq!(value["jobs"][2]["cached"], true);
+        assert_eq!(value["dead_kernels"], 3);
         assert_eq!(value["peak_memory_bytes"], 3_u64 << 30);
     }
 }

@@ -49,6 +49,8 @@ pub struct Partition {
 pub struct Cut {
     /// In order of units.
     pub partitions: Vec<Partition>,
+    /// The definitions that each partition owns.
+    pub groups: Vec<Vec<Node>>,
     /// Instructions that the kernels reach, each counted once.
     pub distinct: u64,
     /// Why the program is compiled in one piece, if there is a reason beside its size.
@@ -63,10 +65,52 @@ impl Cut {
     }
 }
 
+/// Kernels that a program does not need.
+#[derive(Debug, Clone, Copy)]
+pub struct DeadKernels<'d> {
+    /// Their names.
+    pub names: &'d BTreeSet<String>,
+    /// Whether the program is cut as if it needed them, and only whole partitions are left out: then the others are the same in every program
+    /// that is made of these units.
+    pub keeps_cuts: bool,
+}
+
 /// Cuts the program into partitions of about that size. The result has no partitions if the program should be compiled in one
 /// piece.
 pub fn cut(program: &Program<'_>, grain: Grain) -> Cut {
-    let roots = program.roots();
+    cut_roots(program, program.roots(), grain)
+}
+
+/// As [`cut`], without kernels that are dead, unless other code refers to them.
+pub fn cut_live(program: &Program<'_>, grain: Grain, dead: DeadKernels<'_>) -> Cut {
+    let live = program.roots_without(dead.names);
+    if !dead.keeps_cuts || dead.names.is_empty() {
+        return cut_roots(program, live, grain);
+    }
+    let mut cut = cut(program, grain);
+    let is_kept = kept_groups(program, &cut.groups, live);
+    let mut places = is_kept.iter();
+    cut.partitions.retain(|_| places.next().is_none_or(|is_kept| *is_kept));
+    let mut places = is_kept.iter();
+    cut.groups.retain(|_| places.next().is_none_or(|is_kept| *is_kept));
+    cut
+}
+
+/// Which groups of roots are needed for the `live` ones: a group is compiled whole, so that everything in it needs what it reaches.
+fn kept_groups(program: &Program<'_>, groups: &[Vec<Node>], mut live: BTreeSet<Node>) -> Vec<bool> {
+    loop {
+        let is_kept: Vec<bool> = groups.iter().map(|group| group.iter().any(|root| live.contains(root))).collect();
+        let kept = groups.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept).flat_map(|(group, _)| group);
+        let more: Vec<Node> = kept.copied().filter(|root| !live.contains(root)).collect();
+        if more.is_empty() {
+            return is_kept;
+        }
+        live.extend(more);
+        live = program.roots_from(live);
+    }
+}
+
+fn cut_roots(program: &Program<'_>, roots: BTreeSet<Node>, grain: Grain) -> Cut {
     let all: Vec<Node> = roots.iter().copied().collect();
     let distinct = program.closure(&all).instructions();
     let mut size = match grain {
@@ -119,7 +163,7 @@ fn cut_at(program: &Program<'_>, together: &[Vec<&Reached>], distinct: u64, size
     if partitions.len() < 2 {
         return Cut { distinct, ..Cut::default() };
     }
-    Cut { partitions, distinct, monolithic: None }
+    Cut { partitions, groups, distinct, monolithic: None }
 }
 
 /// Roots of one group that go together.

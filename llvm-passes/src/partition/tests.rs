@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::{Cut, Grain, cut};
+use super::{Cut, DeadKernels, Grain, cut_live};
 use crate::extract::How;
 use crate::program::{Monolithic, Program};
 use crate::reference_graph::{self, CONSTANT, Global, Reference, ReferenceGraph, Role, SHARED, Scope, Variable};
@@ -40,13 +40,21 @@ fn cut_units(units: &[ReferenceGraph], keep: &[&str], grain: u64) -> Cut {
 }
 
 fn cut_as(units: &[ReferenceGraph], keep: &[&str], grain: Grain) -> Cut {
+    cut_program(units, keep, grain, DeadKernels { names: &BTreeSet::new(), keeps_cuts: false })
+}
+
+fn cut_without(units: &[ReferenceGraph], grain: u64, names: &BTreeSet<String>, keeps_cuts: bool) -> Cut {
+    cut_program(units, &[], Grain::Exactly(grain), DeadKernels { names, keeps_cuts })
+}
+
+fn cut_program(units: &[ReferenceGraph], keep: &[&str], grain: Grain, dead: DeadKernels<'_>) -> Cut {
     let symbols: Vec<UnitSymbols> =
         units.iter().map(|unit| UnitSymbols { symbols: reference_graph::symbols(unit) }).collect();
     let resolution = resolve::resolve(&symbols, &|_| true);
     let keep: BTreeSet<String> = keep.iter().map(|name| (*name).to_owned()).collect();
     let tags = (0..units.len()).map(|unit| format!("tag{unit}")).collect();
     let program = Program::new(units.iter().collect(), tags, &|name| resolution.prevailing.get(name).copied(), &keep);
-    cut(&program, grain)
+    cut_live(&program, grain, dead)
 }
 
 /// How a partition takes a global, by its name in the unit.
@@ -277,4 +285,41 @@ fn wanted_names_that_nobody_here_defines_stay_outside() {
         [unit(vec![kernel("a", 100, &[(2, true)]), kernel("b", 100, &[]), function("vprintf", WANTED, 0, &[])])];
     let cut = cut_units(&units, &[], 100);
     assert_eq!(how(&cut, &units, 0, "vprintf"), []);
+}
+
+#[test]
+fn dead_kernels_are_left_out_unless_live_code_refers_to_them() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+    // `launched` is a kernel that `a` refers to; `c` uses a variable that nobody else does.
+    let units = [unit(vec![
+        kernel("a", 100, &[(3, false)]),
+        kernel("b", 100, &[]),
+        kernel("c", 100, &[(4, false)]),
+        kernel("launched", 100, &[]),
+        variable("state", STRONG, 1, false),
+    ])];
+    let dead = names(&["b", "c", "launched"]);
+    for keeps_cuts in [false, true] {
+        let cut = cut_without(&units, 60, &dead, keeps_cuts);
+        let found: BTreeSet<String> = kernels(&cut).concat().into_iter().collect();
+        assert_eq!(found, names(&["a", "launched"]), "{keeps_cuts}");
+        assert!(how(&cut, &units, 0, "state").is_empty());
+    }
+    let kept: Vec<Vec<String>> = kernels(&cut_without(&units, 60, &dead, true));
+    assert!(kept.iter().all(|kept| kernels(&cut_units(&units, &[], 60)).contains(kept)), "{kept:?}");
+}
+
+#[test]
+fn a_partition_that_is_kept_for_one_kernel_keeps_what_its_dead_ones_need() {
+    // Both kernels of the first unit share a partition; the variable belongs to a kernel of the second one.
+    let units = [
+        unit(vec![kernel("a", 10, &[]), kernel("b", 10, &[(2, false)]), variable("state", WANTED, 1, false)]),
+        unit(vec![kernel("c", 200, &[(1, false)]), variable("state", STRONG, 1, false)]),
+    ];
+    let dead = BTreeSet::from(["b".to_owned(), "c".to_owned()]);
+    let cut = cut_without(&units, 50, &dead, true);
+    let owners = (0..cut.partitions.len()).flat_map(|place| how(&cut, &units, place, "state"));
+    let is_needed = kernels(&cut).concat().contains(&"b".to_owned());
+    assert_eq!(owners.filter(|(_, how, _)| *how == How::Owned).count(), usize::from(is_needed), "{:?}", kernels(&cut));
+    assert!(is_needed, "{:?}", kernels(&cut));
 }

@@ -4,6 +4,7 @@ mod backend_choice;
 mod checks;
 mod cuda_parts;
 mod image;
+mod kernel_gc;
 mod llvm_rules;
 mod resources;
 
@@ -13,5 +14,6 @@ pub use cuda_parts::{NamedParts, PARTS, Part};
 pub use image::{
     FatbinSection, PtxPolicy, ReportForm, ReportRequest, SassPolicy, compress_mode, compression_level, ptx_version,
 };
+pub use kernel_gc::KernelGc;
 pub use llvm_rules::LlvmRules;
 pub use resources::{CacheChoice, Jobs, MemoryChoice, Partitioning, StatsFormat, cache_size, granularity};

@@ -280,6 +280,7 @@ impl ResultCache {
             arch: target.arch,
             images: images.concat(),
             registered: inputs.link.registered,
+            dead: inputs.link.dead_kernels,
             sass: &inputs.entries.sass,
             ptx: &inputs.entries.ptx,
             ptx_version: inputs.link.request.options.ptx_version,
@@ -388,6 +389,7 @@ struct TargetFields<'f> {
     /// The form and hash of each image.
     images: Vec<u8>,
     registered: &'f HashSet<String>,
+    dead: &'f BTreeSet<String>,
     sass: &'f [Entry],
     ptx: &'f [Entry],
     ptx_version: Option<PtxVersion>,
@@ -406,6 +408,7 @@ impl TargetFields<'_> {
             .field("arch", self.arch.to_string().as_bytes())
             .field("images", &self.images)
             .field("registered", registered.join("\0").as_bytes())
+            .field("dead", self.dead.iter().map(String::as_str).collect::<Vec<_>>().join("\0").as_bytes())
             .field("sass", entries(self.sass).as_bytes())
             .field("ptx", entries(self.ptx).as_bytes())
             .field("ptx version", format!("{:?}", self.ptx_version).as_bytes())

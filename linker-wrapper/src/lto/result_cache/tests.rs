@@ -64,6 +64,7 @@ fn code() -> NvptxCode {
         arch: GpuArch::plain(90),
         version: PTX_8_4,
         level: OptLevel::O2,
+        dead: BTreeSet::new(),
         libdevice: Some("/a/libdevice.bc".into()),
         emissions: vec![Emission {
             arch: GpuArch::plain(90),
@@ -165,12 +166,14 @@ fn every_field_of_a_target_changes_the_key() {
     let usual = DeviceOptions::default();
     let key = |fields: &TargetFields<'_>| fields.key(KeyBuilder::new("target"));
     let registered = HashSet::from(["a".to_owned(), "b".to_owned()]);
+    let (alive, dead) = (BTreeSet::new(), BTreeSet::from(["c".to_owned()]));
     let (sass, ptx) = ([entry(90, 90)], [entry(80, 80)]);
     let tools = Tools { ptxas: [1; 32], nvlink: Some([2; 32]), libdevice: Some([3; 32]), device_library: None };
     let fields = || TargetFields {
         arch: GpuArch::plain(90),
         images: vec![1, 2],
         registered: &registered,
+        dead: &alive,
         sass: &sass,
         ptx: &ptx,
         ptx_version: None,
@@ -192,6 +195,7 @@ fn every_field_of_a_target_changes_the_key() {
         ("images", key(&TargetFields { images: vec![1, 3], ..fields() })),
         ("registered names joined", key(&TargetFields { registered: &joined, ..fields() })),
         ("no registered names", key(&TargetFields { registered: &none, ..fields() })),
+        ("dead kernels", key(&TargetFields { dead: &dead, ..fields() })),
         ("SASS", key(&TargetFields { sass: &[], ..fields() })),
         ("PTX", key(&TargetFields { ptx: &[], ..fields() })),
         ("SASS and PTX swapped", key(&TargetFields { sass: &ptx, ptx: &sass, ..fields() })),

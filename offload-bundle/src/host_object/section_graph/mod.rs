@@ -27,6 +27,8 @@ type Elf = FileHeader64<Endianness>;
 
 /// Prefixes of sections that run, or that the loader reads, without a reference.
 const KEPT_NAMES: [&[u8]; 6] = [b".init", b".fini", b".ctors", b".dtors", b".preinit_array", b".jcr"];
+/// What clang puts in front of a kernel's name for the symbol of its offload entry, which no code names.
+const ENTRY_SYMBOL: &[u8] = b".offloading.entry.";
 /// Prefixes of sections with code that a linker generates from the object later.
 const LTO_NAMES: [&[u8]; 2] = [b".gnu.lto_", b".llvm.lto"];
 
@@ -207,7 +209,7 @@ impl<'a> Reader<'a> {
             }
             let name = self.symbols.symbol_name(self.endian, symbol).map_err(|error| self.damaged(error))?;
             let is_exportable = matches!(symbol.st_visibility(), STV_DEFAULT | STV_PROTECTED);
-            if section.0 != 0 && !name.is_empty() {
+            if section.0 != 0 && !name.is_empty() && !name.starts_with(ENTRY_SYMBOL) {
                 definitions.push(Definition { name: unversioned(name), section: section.0, is_exportable });
             }
         }

@@ -84,3 +84,50 @@ pub fn extract<'s>(
     drop(mover);
     Ok(merged)
 }
+
+#[cfg(test)]
+mod tests {
+    use inkwell::context::Context;
+
+    use super::*;
+    use crate::unit::Unit;
+
+    /// A kernel, behind the declaration of an intrinsic as an earlier LLVM had it: without the second argument.
+    fn bitcode() -> Vec<u8> {
+        let context = Context::create();
+        let module = context.create_module("m");
+        let int = context.i32_type();
+        module.add_function("llvm.ctlz.i32", int.fn_type(&[int.into()], false), None);
+        let kernel = module.add_function("k", context.void_type().fn_type(&[], false), None);
+        let builder = context.create_builder();
+        builder.position_at_end(context.append_basic_block(kernel, ""));
+        builder.build_return(None).expect("a place to build at");
+        module.write_bitcode_to_memory().as_slice().to_vec()
+    }
+
+    fn part(index: usize) -> Vec<UnitPart> {
+        let index = u32::try_from(index).expect("a small module");
+        vec![UnitPart { unit: 0, takes: vec![Take { index, how: How::Copy, name: None }] }]
+    }
+
+    #[test]
+    fn intrinsics_that_llvm_replaces_do_not_count() {
+        let bytes = bitcode();
+        let unit = Unit::new("a.o", &bytes);
+        let graph = unit.references().unwrap();
+        let index = graph.globals.iter().position(|global| global.name == "k").unwrap();
+        let session = Session::new();
+        let units = [NamedBitcode { name: "a.o", bitcode: &bytes }];
+        let module = extract(&session, &units, &part(index), Visibility::All).unwrap();
+        assert_eq!(module.get_function("k").unwrap().count_basic_blocks(), 1);
+    }
+
+    #[test]
+    fn what_is_not_defined_cannot_be_taken() {
+        let bytes = bitcode();
+        let session = Session::new();
+        let units = [NamedBitcode { name: "a.o", bitcode: &bytes }];
+        let error = extract(&session, &units, &part(1), Visibility::All).unwrap_err().to_string();
+        assert!(error.contains("the unit does not define llvm.ctlz.i32"), "{error}");
+    }
+}

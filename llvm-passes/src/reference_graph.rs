@@ -15,7 +15,7 @@ pub const CONSTANT: u32 = 4;
 /// The references within one unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReferenceGraph {
-    /// Functions, then variables, in the module's order; [`crate::extract::Take::index`] counts in this list.
+    /// Functions, then variables, in the module's order, then intrinsics; [`crate::extract::Take::index`] counts in this list.
     pub globals: Vec<Global>,
     /// Why the unit cannot be partitioned, if that is so: "it has aliases".
     pub monolithic: Option<String>,

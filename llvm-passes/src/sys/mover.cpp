@@ -104,6 +104,8 @@ extern "C" char *fatlink_mover_move(void *mover, LLVMModuleRef source, const Raw
     const RawTake &take = takes[at];
     if (take.index >= all.size())
       return LLVMCreateMessage("the unit has changed since its symbols were read");
+    if (take.how != Declaration && all[take.index]->isDeclaration())
+      return LLVMCreateMessage(("the unit does not define " + all[take.index]->getName()).str().c_str());
     prepare(*all[take.index], take, state.keepsVisibility);
     if (take.how != Declaration)
       moved.push_back(all[take.index]);

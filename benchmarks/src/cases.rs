@@ -1,5 +1,6 @@
 //! What is measured, and the goals.
 
+mod dead;
 mod figures;
 mod memory;
 mod no_device_code;
@@ -74,7 +75,7 @@ const fn of_hip(corpus: Corpus, cache: Cache, goal: f64) -> Measure {
 }
 
 /// In the order of the report.
-pub const CASES: [Case; 20] = [
+pub const CASES: [Case; 21] = [
     Case {
         name: "no-device-code",
         describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
@@ -178,6 +179,11 @@ pub const CASES: [Case; 20] = [
         name: "scale",
         describe: "100 to 2,000 kernels of one size: the time for each does not grow",
         measure: Measure::Own(scale::run),
+    },
+    Case {
+        name: "dead",
+        describe: "a library of 600 kernels of which a program uses a third: --offload-gc=host against off",
+        measure: Measure::Own(dead::run),
     },
     Case {
         name: "phases",

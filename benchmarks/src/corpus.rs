@@ -6,8 +6,8 @@ mod sources;
 use std::path::{Path, PathBuf};
 
 pub use objects::{Compiler, Form, Producer, Targets};
+pub use sources::{DEAD_UNITS, SCALE_STEP, dead_program, scale, shared};
 use sources::{DIRECT, SMALL, Unit, VERSION};
-pub use sources::{SCALE_STEP, scale, shared};
 use xtask::failure::{Failure, Result};
 use xtask::repository::create_folder;
 use xtask::step::Progress;

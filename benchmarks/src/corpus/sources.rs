@@ -193,6 +193,36 @@ pub fn scale() -> Vec<Unit> {
     (0..20).map(unit).collect()
 }
 
+/// Units of [`scale`] that [`dead_program`] is linked with.
+pub const DEAD_UNITS: usize = 6;
+
+/// A program that launches every third kernel of the first units of [`scale`].
+pub fn dead_program() -> Unit {
+    let used = || (0..DEAD_UNITS * SCALE_STEP).step_by(3);
+    let declared: String = used()
+        .map(|form| format!("extern template __global__ void relax_form<{form}>(const float *, float *, int, int);\n"))
+        .collect();
+    let listed: String = used().map(|form| format!("  relax_form<{form}>,\n")).collect();
+    let source = format!(
+        "#include <cstdio>\n#include \"scale.cuh\"\n\n{declared}\n\
+         static void (*const kernels[])(const float *, float *, int, int) = {{\n{listed}}};\n\n{DEAD_MAIN}"
+    );
+    Unit { name: "dead_main".into(), source }
+}
+
+/// Launches all kernels; ends with 77 where there is no GPU.
+const DEAD_MAIN: &str = "int main() {
+  float *p;
+  if (cudaMallocManaged(&p, 1024) != cudaSuccess)
+    return 77;
+  for (auto kernel : kernels)
+    kernel<<<1, 32>>>(p, p + 32, 32, 1);
+  cudaError_t error = cudaDeviceSynchronize();
+  puts(error == cudaSuccess && cudaGetLastError() == cudaSuccess ? \"PASS\" : \"FAIL\");
+  return error != cudaSuccess;
+}
+";
+
 /// The units that only define what others use; the program is not among them.
 pub fn shared() -> Vec<Unit> {
     library().skip(1).collect()

@@ -3,7 +3,7 @@
 //!
 //! In doubt a member is selected, because a superfluous kernel is better than a registered one that no image holds.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use llvm_passes::symbols::Strength;
 use offload_bundle::host_object::FileKind;
@@ -11,6 +11,7 @@ use offload_bundle::host_object::{self, host_symbols};
 use rayon::prelude::*;
 
 use crate::device::device_files::DeviceCode;
+use crate::device::host_extraction::{self, Definition, HostUnit};
 use crate::device::stub_aliases;
 use crate::device::symbols::CandidateSymbols;
 use crate::diag::error::{Errors, collect};
@@ -97,24 +98,16 @@ fn host_units(inputs: &InputFiles) -> Result<Vec<HostUnit<'_>>, Errors> {
     collect(inputs.files().par_iter().map(|file| host_unit(inputs, file)).collect::<Vec<_>>())
 }
 
-/// The visible symbols of one host file.
-#[derive(Debug, Default)]
-struct HostUnit<'a> {
-    archive: Option<usize>,
-    defines: Vec<&'a [u8]>,
-    references: Vec<&'a [u8]>,
-}
-
 fn host_unit<'a>(inputs: &'a InputFiles, file: &'a InputFile) -> Result<HostUnit<'a>, Errors> {
     let mut unit = HostUnit { archive: archive_of(file), ..HostUnit::default() };
     if let Some(bitcode) = &file.bitcode {
         for symbol in &bitcode.symbols {
-            let list = match symbol.strength {
-                Strength::Undefined => &mut unit.references,
-                Strength::WeakUndefined => continue,
-                _ => &mut unit.defines,
-            };
-            list.push(symbol.name.as_bytes());
+            let name = symbol.name.as_bytes();
+            match symbol.strength {
+                Strength::Undefined => unit.references.push(name),
+                Strength::WeakUndefined => {}
+                strength => unit.defines.push(Definition { name, weak: strength != Strength::Strong }),
+            }
         }
         return Ok(unit);
     }
@@ -126,7 +119,7 @@ fn host_unit<'a>(inputs: &'a InputFiles, file: &'a InputFile) -> Result<HostUnit
     let symbols = host_symbols(inputs.bytes(file), dynamic);
     for symbol in symbols.map_err(|error| damaged(&file.name, file.base(), &error))? {
         if symbol.defined {
-            unit.defines.push(symbol.name);
+            unit.defines.push(Definition { name: symbol.name, weak: symbol.weak });
         } else if !symbol.weak {
             unit.references.push(symbol.name);
         }
@@ -141,68 +134,36 @@ fn archive_of(file: &InputFile) -> Option<usize> {
     }
 }
 
-/// Resolves undefined host symbols from the archives until no more members are extracted, as if all archives stood in one
-/// `--start-group`. A link whose archives are in the wrong order fails later, in the host linker; with archives in the right order,
-/// the host linker extracts the same members. If units of nvcc and clang are `mixed`, a kernel is found under the name of either.
+/// Determines the files that the host linker may link. A link whose archives are in the wrong order fails later, in the host linker. If units of
+/// nvcc and clang are `mixed`, a kernel is found under the name of either.
 fn resolve_host<'a>(units: &[HostUnit<'a>], roots: &'a [String], mixed: bool) -> Vec<Option<HostReason<'a>>> {
-    let mut state = HostState::default();
-    state.undefined.extend(roots.iter().map(String::as_bytes));
-    let mut linked: Vec<_> = units.iter().map(|unit| unit.archive.is_none().then_some(HostReason::OnLine)).collect();
-    units.iter().filter(|unit| unit.archive.is_none()).for_each(|unit| state.add(unit));
-    // The members that define each symbol, in the order of the line.
-    let mut definitions: HashMap<&[u8], Vec<usize>> = HashMap::new();
-    for (index, unit) in units.iter().enumerate().filter(|(_, unit)| unit.archive.is_some()) {
-        unit.defines.iter().for_each(|name| definitions.entry(name).or_default().push(index));
+    let mut roots: Vec<&[u8]> = roots.iter().map(String::as_bytes).collect();
+    loop {
+        let extracted = host_extraction::extracted(units, &roots);
+        let linked = |(unit, name): (&HostUnit<'a>, Option<&'a [u8]>)| match unit.archive {
+            None => Some(HostReason::OnLine),
+            Some(_) => name.map(HostReason::Defines),
+        };
+        let linked: Vec<_> = units.iter().zip(extracted).map(linked).collect();
+        let others = if mixed { other_names(units, &linked) } else { Vec::new() };
+        let others: Vec<&[u8]> = others.into_iter().filter(|name| !roots.contains(name)).collect();
+        if others.is_empty() {
+            return linked;
+        }
+        roots.extend(others);
     }
-    let mut missing = HashSet::new();
-    while let Some(name) = state.undefined.pop().or_else(|| state.other_name(&definitions, &mut missing)) {
-        if state.defined.contains(name) {
-            continue;
-        }
-        if mixed && !definitions.contains_key(name) {
-            missing.insert(name);
-        }
-        if let Some(index) = definitions.get(name).and_then(|members| members.first()).copied()
-            && linked[index].is_none()
-        {
-            linked[index] = Some(HostReason::Defines(name));
-            state.add(&units[index]);
-        }
-    }
-    linked
 }
 
-#[derive(Default)]
-struct HostState<'a> {
-    defined: HashSet<&'a [u8]>,
-    undefined: Vec<&'a [u8]>,
-}
-
-impl<'a> HostState<'a> {
-    fn add(&mut self, unit: &HostUnit<'a>) {
-        self.defined.extend(unit.defines.iter().copied());
-        self.undefined.extend(unit.references.iter().copied());
-    }
-
-    /// The name in an archive of a kernel whose own name is `missing`, because the other compiler made the unit that references it.
-    fn other_name(
-        &self,
-        definitions: &HashMap<&'a [u8], Vec<usize>>,
-        missing: &mut HashSet<&'a [u8]>,
-    ) -> Option<&'a [u8]> {
-        if missing.is_empty() {
-            return None;
-        }
-        let text = |name: &&'a [u8]| std::str::from_utf8(name).ok();
-        let undefined = missing.iter().filter_map(text).collect();
-        let aliases = host_object::stub_aliases(&definitions.keys().filter_map(text).collect(), &undefined);
-        let targets = aliases.iter().filter_map(|alias| definitions.get_key_value(alias.target.as_bytes()));
-        let found = targets.map(|(name, _)| *name).find(|name| !self.defined.contains(name));
-        if found.is_none() {
-            missing.clear();
-        }
-        found
-    }
+/// The names in archives of kernels that linked files reference and nothing defines, because the other compiler made those files.
+fn other_names<'a>(units: &[HostUnit<'a>], linked: &[Option<HostReason<'a>>]) -> Vec<&'a [u8]> {
+    let names = |unit: &HostUnit<'a>| unit.defines.iter().map(|definition| definition.name).collect::<Vec<_>>();
+    let defined: HashSet<&[u8]> = units.iter().flat_map(names).collect();
+    let of_linked = units.iter().zip(linked).filter(|(_, reason)| reason.is_some());
+    let missing = of_linked.flat_map(|(unit, _)| &unit.references).copied().filter(|name| !defined.contains(name));
+    let text = |name: &'a [u8]| std::str::from_utf8(name).ok();
+    let undefined = missing.filter_map(text).collect();
+    let aliases = host_object::stub_aliases(&defined.iter().copied().filter_map(text).collect(), &undefined);
+    aliases.iter().filter_map(|alias| defined.get(alias.target.as_bytes()).copied()).collect()
 }
 
 /// Adds members that the host linker does not extract but that define device symbols which selected files reference.
@@ -235,8 +196,9 @@ mod tests {
     use super::*;
 
     fn unit<'a>(archive: Option<usize>, defines: &[&'a str], references: &[&'a str]) -> HostUnit<'a> {
-        let bytes = |names: &[&'a str]| names.iter().map(|name| name.as_bytes()).collect();
-        HostUnit { archive, defines: bytes(defines), references: bytes(references) }
+        let definition = |name: &&'a str| Definition { name: name.as_bytes(), weak: false };
+        let references = references.iter().map(|name| name.as_bytes()).collect();
+        HostUnit { archive, defines: defines.iter().map(definition).collect(), references }
     }
 
     fn linked(units: &[HostUnit<'_>], roots: &[&str]) -> Vec<bool> {
@@ -274,8 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_on_the_line_prevails_over_members() {
-        let units = [unit(None, &["main"], &["f"]), unit(Some(0), &["f"], &[]), unit(None, &["f"], &[])];
-        assert_eq!(linked(&units, &[]), [true, false, true]);
+    fn a_definition_in_front_of_an_archive_prevails_over_its_members() {
+        let units = [unit(None, &["main"], &["f"]), unit(None, &["f"], &[]), unit(Some(0), &["f"], &[])];
+        assert_eq!(linked(&units, &[]), [true, true, false]);
     }
 }

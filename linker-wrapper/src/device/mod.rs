@@ -6,6 +6,7 @@ pub mod compat_checks;
 pub mod cudadevrt;
 pub mod device_files;
 pub mod error;
+mod host_extraction;
 pub mod lost_images;
 pub mod lto_definitions;
 pub mod rdc_targets;

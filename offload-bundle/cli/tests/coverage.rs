@@ -106,7 +106,7 @@ fn what_cannot_be_read_is_one_error() {
         (["check", cut.to_str().expect("a path")], "the body of the fatbin goes beyond the end of the data"),
         (
             ["explain", text.to_str().expect("a path")],
-            "no fatbin, and no section .nv_fatbin or __nv_relfatbin with one",
+            "no fatbin, no HIP bundle, and no section .nv_fatbin, __nv_relfatbin or .hip_fatbin with one",
         ),
         (["check", "missing"], "missing: No such file"),
         (["explain", "--brief"], "--gpu"),

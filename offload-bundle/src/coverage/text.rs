@@ -41,7 +41,7 @@ pub(super) fn report(report: &ExplainReport, detail: Detail) -> String {
 /// What the predictions rest on, for each runtime.
 fn basis(driver: &str, has: impl Fn(Platform) -> bool) -> String {
     let mut out = String::new();
-    if has(Platform::Cuda) {
+    if has(Platform::Cuda) || !has(Platform::Hip) {
         out += &format!("driver: {driver}\n");
     }
     if has(Platform::Hip) {

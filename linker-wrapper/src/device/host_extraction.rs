@@ -4,7 +4,7 @@
 //! they extract a second one. Each known way is followed, and a member that any of them extracts is taken: superfluous device code is better than
 //! kernels that are registered and in no image.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The visible symbols of one host file. Files come in the order of the line, the members of an archive in its place.
 #[derive(Debug, Default)]
@@ -77,31 +77,42 @@ impl<'u, 'a> State<'u, 'a> {
 /// As GNU ld and gold: passes over the members of an archive until none is extracted. Archives count as one group, as the ways of grouping
 /// them are not known here.
 fn in_passes<'a>(units: &[HostUnit<'a>], roots: &[&'a [u8]]) -> Vec<Option<&'a [u8]>> {
+    let mut definers: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    for (place, unit) in units.iter().enumerate().filter(|(_, unit)| unit.archive.is_some()) {
+        unit.defines.iter().for_each(|definition| definers.entry(definition.name).or_default().push(place));
+    }
+    let of_names = |names: &[&[u8]]| names.iter().filter_map(|name| definers.get(name)).flatten().copied().collect();
+    // Members that define a symbol which was undefined when it was referenced: a pass need not look at others.
+    let mut candidates: BTreeSet<usize> = of_names(roots);
     let mut state = State::new(units, roots);
-    let mut is_first = true;
-    loop {
-        let mut any = false;
+    for is_first in std::iter::once(true).chain(std::iter::repeat(false)) {
         let mut start = 0;
         while start < units.len() {
             let archive = units[start].archive;
             let same = units[start..].iter().take_while(|unit| archive.is_some() && unit.archive == archive).count();
+            let (mut cursor, end) = (start, start + same);
             if archive.is_none() && is_first {
                 state.link(start);
+                candidates.append(&mut of_names(&units[start].references));
             }
-            let mut again = true;
-            while std::mem::take(&mut again) {
-                for place in start..start + same {
-                    again |= state.extract_if_needed(place);
+            let next = |candidates: &BTreeSet<usize>, cursor: usize| {
+                candidates.range(cursor..end).next().or_else(|| candidates.range(start..cursor).next()).copied()
+            };
+            while let Some(place) = next(&candidates, cursor) {
+                candidates.remove(&place);
+                if state.extract_if_needed(place) {
+                    candidates.append(&mut of_names(&units[place].references));
                 }
-                any |= again;
+                cursor = place + 1;
             }
-            start += same.max(1);
+            start = end.max(start + 1);
         }
-        if !any && !is_first {
-            return state.extracted;
+        // What is left is in archives in front of those that reference it.
+        if candidates.is_empty() {
+            break;
         }
-        is_first = false;
     }
+    state.extracted
 }
 
 /// As lld: a member is extracted when the second of these two is seen, the symbol that it defines and a reference to it.
@@ -109,24 +120,20 @@ fn at_once<'a>(units: &[HostUnit<'a>], roots: &[&'a [u8]]) -> Vec<Option<&'a [u8
     let mut state = State::new(units, roots);
     let mut waiting: HashMap<&[u8], usize> = HashMap::new();
     for (place, unit) in units.iter().enumerate() {
-        let mut linked = vec![];
         if unit.archive.is_none() {
             state.link(place);
-            linked.push(place);
-        } else if state.extract_if_needed(place) {
-            linked.push(place);
-        } else {
+        } else if !state.extract_if_needed(place) {
             unit.defines.iter().for_each(|definition| {
                 waiting.entry(definition.name).or_insert(place);
             });
+            continue;
         }
-        // In the order of references, the members of a file's members first.
-        while let Some(next) = linked.pop() {
-            let members = units[next].references.iter().filter_map(|name| waiting.get(name).copied());
-            for member in members.collect::<Vec<_>>().into_iter().rev() {
-                if state.extract_if_needed(member) {
-                    linked.push(member);
-                }
+        // In the order of references; those of a member come before the next ones of the file that it is extracted for.
+        let mut references: Vec<&[u8]> = unit.references.iter().rev().copied().collect();
+        while let Some(name) = references.pop() {
+            let member = waiting.get(name).filter(|_| state.undefined.contains(name)).copied();
+            if let Some(member) = member.filter(|member| state.extract_if_needed(*member)) {
+                references.extend(units[member].references.iter().rev());
             }
         }
     }
@@ -198,5 +205,41 @@ mod tests {
             assert_eq!(places(way(&units, &[])), [1, 2, 3, 4]);
         }
         assert_eq!(places(in_passes(&units, &[b"unused"])), [1, 2, 3, 4, 5]);
+    }
+
+    /// The same as [`in_passes`], by looking at every member again and again.
+    fn in_slow_passes<'a>(units: &[HostUnit<'a>], roots: &[&'a [u8]]) -> Vec<Option<&'a [u8]>> {
+        let mut state = State::new(units, roots);
+        for pass in 0..=units.len() {
+            for group in units.chunk_by(|one, next| one.archive.is_some() && one.archive == next.archive) {
+                let start = units.iter().position(|unit| std::ptr::eq(unit, &group[0])).unwrap();
+                if group[0].archive.is_none() && pass == 0 {
+                    state.link(start);
+                }
+                while (start..start + group.len()).fold(false, |any, place| state.extract_in(place, any)) {}
+            }
+        }
+        state.extracted
+    }
+
+    impl State<'_, '_> {
+        fn extract_in(&mut self, place: usize, any: bool) -> bool {
+            self.units[place].archive.is_some() && self.extract_if_needed(place) || any
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn looking_at_candidates_alone_extracts_the_same(
+            files in proptest::collection::vec((0_usize..5, proptest::collection::vec(0_usize..10, 0..4), proptest::collection::vec(0_usize..10, 0..4)), 1..14)
+        ) {
+            const NAMES: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+            let names = |numbers: &[usize]| numbers.iter().map(|number| NAMES[*number]).collect::<Vec<_>>();
+            let mut archives: Vec<Option<usize>> = files.iter().map(|(archive, ..)| archive.checked_sub(1)).collect();
+            archives.sort_by_key(Option::is_some);
+            archives.rotate_left(files.len() / 3);
+            let units: Vec<_> = files.iter().zip(archives).map(|((_, defines, uses), archive)| unit(archive, &names(defines), &names(uses))).collect();
+            proptest::prop_assert_eq!(in_passes(&units, &[b"a"]), in_slow_passes(&units, &[b"a"]));
+        }
     }
 }

@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 const DEPTH: usize = 4;
 /// The largest size in bytes that a file in a package may have, whatever the package records.
 const LARGEST: u64 = 16 << 30;
-/// How many bytes tell whether a file in a package may hold device images.
-const HEAD: usize = 64;
+/// How many bytes tell what a file is: the magic of a tar file is behind the first ones.
+const HEAD: u64 = 512;
 
 /// A file with its bytes.
 pub struct Content<'c> {
@@ -60,7 +60,7 @@ pub fn visit(paths: &[PathBuf], see: &mut See<'_>) -> Vec<Error> {
 pub fn are_several(paths: &[PathBuf]) -> bool {
     let is_package = |path: &PathBuf| {
         let mut head = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(512).read_to_end(&mut head));
+        let read = File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
         read.is_ok() && Package::of(&head).is_some()
     };
     paths.len() != 1 || paths.iter().any(|path| path.is_dir() || path.is_file() && is_package(path))
@@ -71,7 +71,7 @@ fn read_file(path: &Path, is_named: bool, see: &mut See<'_>) -> Result<()> {
     let mut file = File::open(path).map_err(failed)?;
     let mut data = Vec::new();
     if !is_named {
-        file.by_ref().take(512).read_to_end(&mut data).map_err(failed)?;
+        file.by_ref().take(HEAD).read_to_end(&mut data).map_err(failed)?;
         if Package::of(&data).is_none() && !may_hold_images(&data) {
             return Ok(());
         }
@@ -101,7 +101,7 @@ enum Package {
 }
 
 impl Package {
-    /// Decides by the first 512 bytes, or by all.
+    /// Decides by the first [`HEAD`] bytes, or by all.
     fn of(head: &[u8]) -> Option<Self> {
         const MAGICS: [(&[u8], Package); 5] = [
             (b"PK\x03\x04", Package::Zip),
@@ -115,10 +115,15 @@ impl Package {
     }
 }
 
-/// Whether a file that begins like this may hold device images.
+/// Whether a file that begins like this may hold device images: one of Linux, Windows or macOS, or a container.
 fn may_hold_images(head: &[u8]) -> bool {
+    // The rest of a PE file's header may be anywhere, and Mach-O is no kind of its own.
+    const OTHERS: [&[u8]; 5] =
+        [b"MZ", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xfe\xed\xfa\xce"];
     let kind = host_object::file_kind(head);
-    !matches!(kind, FileKind::Unknown | FileKind::Bitcode | FileKind::Coff) || hip_bundle::is_bundle(head)
+    !matches!(kind, FileKind::Unknown | FileKind::Bitcode)
+        || hip_bundle::is_bundle(head)
+        || OTHERS.iter().any(|magic| head.starts_with(magic))
 }
 
 impl Place<'_> {
@@ -160,9 +165,8 @@ impl Place<'_> {
         let name = if name.is_empty() { self.name.clone() } else { format!("{}:{name}", self.name) };
         let place = Place { name, folder: self.folder, depth: self.depth + 1 };
         let mut data = Vec::new();
-        // The magic of a tar file is behind the first bytes.
-        reader.take(512).read_to_end(&mut data).map_err(|error| place.damaged(error))?;
-        if Package::of(&data).is_none() && !may_hold_images(data.get(..HEAD).unwrap_or(&data)) {
+        reader.take(HEAD).read_to_end(&mut data).map_err(|error| place.damaged(error))?;
+        if Package::of(&data).is_none() && !may_hold_images(&data) {
             return Ok(());
         }
         reader.take(LARGEST).read_to_end(&mut data).map_err(|error| place.damaged(error))?;

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 
 use cli::persona;
 use diag::messages;
+use lto::distribution::run_action;
 use lto::{culprit, run_job};
 use sys::process;
 
@@ -29,7 +30,10 @@ static ALLOCATOR: llvm_passes::out_of_memory::Allocator = llvm_passes::out_of_me
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    if let Some(code) = run_job::run_if_requested(&arguments).or_else(|| culprit::run_if_requested(&arguments)) {
+    if let Some(code) = run_job::run_if_requested(&arguments)
+        .or_else(|| culprit::run_if_requested(&arguments))
+        .or_else(|| run_action::run_if_requested(&arguments))
+    {
         return ExitCode::from(code);
     }
     let outcome =

@@ -42,6 +42,10 @@ pub enum Error {
     Targets { option: &'static str, expected: &'static str, source: UnknownArch },
     #[error("--offload-cache=: expected a folder, 'on' or 'off'")]
     EmptyCache,
+    #[error("--offload-distributor=: expected a program, such as fatlink-slurm")]
+    NoDistributor,
+    #[error("--offload-distributor-arg={}: there is no --offload-distributor= that it is for", .argument.display())]
+    LoneDistributorArgument { argument: PathBuf },
     #[error("--offload-check=: expected <name>=error|warn|off, got '{value}'; the checks are {known}")]
     CheckForm { value: String, known: String },
     #[error("--offload-check=: there is no check '{name}'; the checks are {known} (all stands for all)")]

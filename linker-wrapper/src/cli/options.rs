@@ -63,6 +63,10 @@ pub struct Options {
     pub cache: Option<CacheChoice>,
     /// Size of the cache in bytes.
     pub cache_size: Option<u64>,
+    /// The program that runs jobs on other machines.
+    pub distributor: Option<OsString>,
+    /// Its arguments.
+    pub distributor_arguments: Vec<OsString>,
     /// Memory that jobs may use.
     pub memory: Option<MemoryChoice>,
     /// Whether and how to print statistics.

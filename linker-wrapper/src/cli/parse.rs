@@ -45,6 +45,9 @@ pub fn parse(words: &[OsString], persona: Persona) -> Result<Options, Errors> {
             None => parser.plain(word),
         }
     }
+    if let (None, Some(argument)) = (&parser.options.distributor, parser.options.distributor_arguments.first()) {
+        parser.errors.extend(Error::LoneDistributorArgument { argument: argument.into() });
+    }
     parser.errors.or(parser.options)
 }
 
@@ -255,6 +258,9 @@ impl Parser {
             Meaning::OffloadPtxVersion => store(&mut options.ptx_version, values::ptx_version(&text).map(Some), errors),
             Meaning::OffloadCache => store(&mut options.cache, CacheChoice::parse(value).map(Some), errors),
             Meaning::OffloadCacheSize => store(&mut options.cache_size, values::cache_size(&text).map(Some), errors),
+            Meaning::OffloadDistributor if value.is_empty() => errors.extend(Error::NoDistributor),
+            Meaning::OffloadDistributor => options.distributor = Some(value.into()),
+            Meaning::OffloadDistributorArgument => options.distributor_arguments.push(value.into()),
             Meaning::OffloadMemory => store(&mut options.memory, MemoryChoice::parse(&text).map(Some), errors),
             Meaning::OffloadStats => store(&mut options.stats, StatsFormat::parse(&text).map(Some), errors),
             Meaning::OffloadCompress => store(&mut options.compress, values::compress_mode(&text), errors),

@@ -20,6 +20,9 @@ use crate::sys::temp_files;
 pub struct Assembler {
     /// The program.
     program: PathBuf,
+    /// The loader that runs it, with its options; none for the one that the program names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    loader: Option<(PathBuf, Vec<OsString>)>,
     /// `-O`.
     level: u8,
     /// Whether unoptimized code is debuggable.
@@ -33,7 +36,41 @@ impl Assembler {
     /// A ptxas with these options.
     pub fn new(program: &Path, options: &DeviceOptions, mode: Mode) -> Self {
         let (level, debug, arguments) = (options.ptxas_level, options.debug, options.ptxas_arguments.clone());
-        Assembler { program: program.to_owned(), level, debug, arguments, mode }
+        Assembler { program: program.to_owned(), loader: None, level, debug, arguments, mode }
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The same with the program at another place. Commands are not shown there.
+    #[must_use]
+    pub fn at(&self, program: PathBuf) -> Self {
+        Assembler { program, mode: Mode { show: false, ..self.mode }, ..self.clone() }
+    }
+
+    /// The same, run by this loader with the shared libraries of a folder.
+    #[must_use]
+    pub fn with_loader(self, loader: PathBuf, libraries: &Path) -> Self {
+        Assembler { loader: Some((loader, vec!["--library-path".into(), libraries.into()])), ..self }
+    }
+
+    /// Runs ptxas to its end.
+    fn run(&self, arguments: Vec<OsString>) -> Result<process::Finished, Error> {
+        let Some((loader, options)) = &self.loader else { return self.start(&self.program, &arguments) };
+        let words = options.iter().cloned().chain([self.program.clone().into()]).chain(arguments);
+        self.start(loader, &words.collect::<Vec<_>>())
+    }
+
+    fn start(&self, program: &Path, arguments: &[OsString]) -> Result<process::Finished, Error> {
+        let started = process::capture(program, arguments);
+        started.map_err(|source| Error::Start { program: self.program.clone(), source })
+    }
+
+    /// The file of the object that is made of this PTX.
+    pub fn output(ptx: &Path) -> PathBuf {
+        ptx.with_extension("cubin")
     }
 
     /// Runs ptxas on a file of PTX. The object's content stays in its file. `show` gets the command, if commands are shown.
@@ -41,7 +78,7 @@ impl Assembler {
     /// # Errors
     /// ptxas cannot be started or fails; the error contains its messages.
     pub fn assemble(&self, source: PtxSource, show: &dyn Fn(String)) -> Result<DeviceObject, Errors> {
-        let output = source.input.with_extension("cubin");
+        let output = Self::output(&source.input);
         let arguments = self.arguments(&source, &output);
         if self.mode.show {
             show(process::command_line(&self.program, &arguments));
@@ -52,8 +89,7 @@ impl Assembler {
             return Ok(object);
         }
         let program = || self.program.clone();
-        let started = process::capture(&self.program, &arguments);
-        let ended = started.map_err(|source| Error::Start { program: program(), source })?;
+        let ended = self.run(arguments)?;
         let output = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
         if !ended.status.success() {
             return Err(Error::Ptxas { program: program(), arch, status: ended.status, output }.into());
@@ -85,8 +121,7 @@ impl Assembler {
         // Without optimization: only the parser matters here.
         let mut words: Vec<OsString> = ["-m64", "-O0", "-arch"].map(OsString::from).to_vec();
         words.extend([arch.to_string().into(), file.into(), "-o".into(), "/dev/null".into()]);
-        let started = process::capture(&self.program, &words);
-        let output = started.map_err(|source| Error::Start { program: self.program.clone(), source })?;
+        let output = self.run(words)?;
         Ok((!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned()))
     }
 

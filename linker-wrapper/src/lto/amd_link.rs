@@ -76,18 +76,10 @@ struct Job<'p> {
 }
 
 impl job_queue::Job for Job<'_> {
-    /// In instructions. LLVM takes more than linear time for large functions of AMD GPUs: a kernel of 7,000 instructions took five times
-    /// as long as 200 kernels together that have as many.
+    /// In instructions.
     fn cost(&self) -> u64 {
-        const LINEAR_UP_TO: u64 = 1500;
         let PlannedTarget { partitions, .. } = self.target.planned;
-        partitions.get(self.index).map_or_else(
-            || self.target.planned.estimated_instructions(),
-            |partition| {
-                let squared = partition.largest.saturating_mul(partition.largest);
-                partition.instructions.saturating_add(squared / LINEAR_UP_TO)
-            },
-        )
+        partitions.get(self.index).map_or_else(|| self.target.planned.estimated_instructions(), amd_partition::cost)
     }
 
     fn is_one_of_many(&self) -> bool {
@@ -122,6 +114,8 @@ impl Job<'_> {
 
 /// Runs the jobs of all targets, with a progress line on a terminal.
 fn run_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Result<Vec<CodeObject>, Errors> {
+    let distribution = amd_partition::distribute(planned, resources)?;
+    let resources = Resources { distribution: &distribution, ..resources };
     let open = |planned| Open { planned, parts: Mutex::new(vec![None; PlannedTarget::job_count(planned)]) };
     let targets: Vec<Open<'_>> = planned.iter().map(open).collect();
     let jobs = |target| (0..Open::planned(target).job_count()).map(move |index| Job { target, index });

@@ -15,8 +15,10 @@ use crate::lto::amd_target::{PlannedTarget, names_of};
 use crate::lto::code_object::same_version;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::culprit;
+use crate::lto::distribution::{self, Candidate, Distribution};
 use crate::lto::job_run::{Finished, NamedJob, Resources};
 use crate::lto::partition::described;
+use crate::lto::result_cache::complete;
 use crate::lto::target_code::{AmdCode, TargetCode};
 use crate::lto::unit_file;
 use crate::profile::{span, time_trace};
@@ -54,15 +56,56 @@ pub fn tag(partition: &Partition) -> String {
     names.finalize().to_hex()[..16].to_owned()
 }
 
+/// Runs the partitions of all targets elsewhere if the link has a distributor, but for those in the cache.
+///
+/// # Errors
+/// The jobs cannot be written.
+pub fn distribute(targets: &[PlannedTarget<'_>], resources: Resources<'_>) -> Result<Distribution, Errors> {
+    if !distribution::is_on(resources.link) {
+        return Ok(Distribution::default());
+    }
+    let mut candidates = Vec::new();
+    for target in targets {
+        for (index, partition) in target.partitions.iter().enumerate() {
+            let (job, code) = partition_job(target, index, partition, resources);
+            if let Some(why) = complete::unknown_llvm_file(&job.llvm_options) {
+                distribution::note_jobs_here(resources.link, &why);
+                return Ok(Distribution::default());
+            }
+            if !resources.result_cache.contains(resources.result_cache.object_key(&job, &code).as_ref()) {
+                candidates.push(Candidate { job, cost: cost(partition) });
+            }
+        }
+    }
+    Distribution::run(candidates, "hip", resources.link)
+}
+
+/// What compiling a partition costs, in instructions. LLVM takes more than linear time for large functions of AMD GPUs: a kernel of 7,000
+/// instructions took five times as long as 200 kernels together that have as many.
+pub fn cost(partition: &Partition) -> u64 {
+    const LINEAR_UP_TO: u64 = 1500;
+    let squared = partition.largest.saturating_mul(partition.largest);
+    partition.instructions.saturating_add(squared / LINEAR_UP_TO)
+}
+
+fn partition_job(
+    target: &PlannedTarget<'_>,
+    index: usize,
+    partition: &Partition,
+    resources: Resources<'_>,
+) -> (CompileJob, AmdCode) {
+    let name = format!("{}.{index}", target.images.stem());
+    let code = code(target, &name, tag(partition), resources);
+    (job(target, Some(partition), name, &code, resources), code)
+}
+
 fn compile_partition(
     target: &PlannedTarget<'_>,
     index: usize,
     partition: &Partition,
     resources: Resources<'_>,
 ) -> Result<Compiled, Errors> {
-    let name = format!("{}.{index}", target.images.stem());
-    let code = code(target, &name, tag(partition), resources);
-    let job = job(target, Some(partition), name, &code, resources);
+    let (job, code) = partition_job(target, index, partition, resources);
     let described = described(partition, &target.images.name);
     let label = partition.kernels.first().unwrap_or(&job.name);
     let named = NamedJob { job: &job, described: &described, label, instructions: partition.instructions };

@@ -5,6 +5,7 @@ use llvm_passes::partition::DeadKernels;
 use crate::cli::device_options::DeviceOptions;
 use crate::codegen::Backends;
 use crate::lto::cuda_libraries::CudaLibraries;
+use crate::lto::distribution::Distribution;
 use crate::lto::job_run::Resources;
 use crate::lto::result_cache::{KeyInputs, ResultCache};
 use crate::plan::image_policy::ImageEntries;
@@ -28,6 +29,8 @@ pub struct LtoContext<'a> {
     pub result_cache: &'a ResultCache,
     /// Estimates of the memory that a job needs.
     pub estimates: &'a Estimates,
+    /// Results of jobs that ran elsewhere.
+    pub distribution: &'a Distribution,
 }
 
 impl<'a> LtoContext<'a> {
@@ -48,8 +51,8 @@ impl<'a> LtoContext<'a> {
 
     /// Returns what the jobs share.
     pub fn resources(&self) -> Resources<'a> {
-        let LtoContext { link, result_cache, estimates, .. } = *self;
-        Resources { link, result_cache, estimates }
+        let LtoContext { link, result_cache, estimates, distribution, .. } = *self;
+        Resources { link, result_cache, estimates, distribution }
     }
 
     /// Returns what cache keys depend on besides the code.

@@ -83,7 +83,7 @@ fn link_uncached<'a>(
     };
     context.link.plan.add(|| plan_report::of(all, &planned, context))?;
     let jobs: Vec<Job<'_>> = planned.iter().flat_map(jobs_of).collect();
-    let compile = || recorder.phase("device code", || run_all(&jobs, context));
+    let compile = || recorder.phase("device code", || run_all(&jobs, &planned, context));
     let (compiled, checked) = rayon::join(compile, || check(all, context));
     let (compiled, ()) = both(compiled, checked)?;
     let mut compiled = compiled.into_iter();
@@ -179,7 +179,9 @@ impl job_queue::Job for Job<'_> {
 }
 
 /// Runs all jobs, with a progress line on a terminal.
-fn run_all(jobs: &[Job<'_>], context: &LtoContext<'_>) -> Result<Vec<Done>, Errors> {
+fn run_all(jobs: &[Job<'_>], targets: &[PlannedTarget<'_>], context: &LtoContext<'_>) -> Result<Vec<Done>, Errors> {
+    let distribution = partition::distribute(targets, context)?;
+    let context = &LtoContext { distribution: &distribution, ..*context };
     let labels: Vec<(String, u64)> = jobs.iter().map(|job| (job.label(), job_queue::Job::cost(job))).collect();
     let progress = Progress::new(&labels);
     job_queue::longest_first(jobs, context.link.limit, |index, job| {

@@ -35,6 +35,26 @@ pub enum Error {
     /// The text of an error in a worker.
     #[error("{0}")]
     InWorker(String),
+    #[error("cannot encode the result of a job: {source}")]
+    EncodeResult { source: postcard::Error },
+    #[error("cannot make {folder}: {source}")]
+    Folder { folder: PathBuf, source: io::Error },
+    #[error(
+        "--offload-distributor=: there is no program {} beside fatlink or on PATH; name the path of one that runs jobs as LLVM's \
+         distributed ThinLTO does", .name.display()
+    )]
+    NoDistributor { name: PathBuf },
+    #[error("cannot start the distributor {program}: {source}")]
+    DistributorStart { program: PathBuf, source: io::Error },
+    #[error("usage: fatlink --run-job MANIFEST -o RESULT [--loader=LOADER,FOLDER]")]
+    RunJobUsage,
+    #[error(
+        "{manifest}: made by another build of fatlink ({expected}, this is {own}); all machines that run jobs of a link need the \
+         program that links"
+    )]
+    OtherProgram { manifest: PathBuf, expected: String, own: String },
+    #[error("{file}: is not the file that the link used; all machines need the same ptxas and libdevice")]
+    OtherContent { file: PathBuf },
     #[error("LLVM rejects its options")]
     LlvmOptions,
     #[error("LLVM cannot compile this device code: {reason}")]

@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use crate::diag::error::Errors;
 use crate::lto::compile_job::CompileJob;
+use crate::lto::distribution::Distribution;
+use crate::lto::distribution::result_file::JobResult;
 use crate::lto::result_cache::ResultCache;
 use crate::lto::worker::{EmittedPtx, Reply};
 use crate::lto::{culprit, worker};
@@ -21,6 +23,8 @@ pub struct Resources<'a> {
     pub result_cache: &'a ResultCache,
     /// Estimates of the memory that a job needs.
     pub estimates: &'a Estimates,
+    /// Results of jobs that ran elsewhere.
+    pub distribution: &'a Distribution,
 }
 
 /// A job with its names.
@@ -56,8 +60,11 @@ impl NamedJob<'_> {
         resources: Resources<'_>,
         finish: impl FnOnce(Reply) -> Result<Finished<T>, Errors>,
     ) -> Result<T, Errors> {
-        let Resources { link, estimates, .. } = resources;
+        let Resources { link, estimates, distribution, .. } = resources;
         let name = &self.job.name;
+        if let Some(result) = distribution.take(name) {
+            return self.finish_distributed(result, resources, finish);
+        }
         let mut permit = link.budget.admit(estimates.llvm(self.instructions));
         let mut compiling = Some(span::traced("Compile partition", || format!("{name}: {}", self.described)));
         let mut llvm = None;
@@ -82,6 +89,29 @@ impl NamedJob<'_> {
         link.recorder.job(JobStat {
             llvm_seconds,
             ptxas_seconds: if is_one_step { 0.0 } else { begun.elapsed().as_secs_f64() },
+            llvm_peak,
+            ptxas_peak: tools_peak,
+            ptx_bytes,
+            cubin_bytes: code_bytes,
+            ..self.stat()
+        });
+        Ok(value)
+    }
+
+    /// Uses the result of a job that ran elsewhere, as if a worker of this link had left it.
+    fn finish_distributed<T>(
+        &self,
+        result: JobResult,
+        resources: Resources<'_>,
+        finish: impl FnOnce(Reply) -> Result<Finished<T>, Errors>,
+    ) -> Result<T, Errors> {
+        let JobResult { llvm_seconds, ptxas_seconds, .. } = result;
+        let reply = result.unpack(self.job)?;
+        let (llvm_peak, ptx_bytes) = (reply.emitted.peak, reply.emitted.sizes.iter().sum());
+        let Finished { value, code_bytes, tools_peak } = finish(reply)?;
+        resources.link.recorder.job(JobStat {
+            llvm_seconds,
+            ptxas_seconds,
             llvm_peak,
             ptxas_peak: tools_peak,
             ptx_bytes,

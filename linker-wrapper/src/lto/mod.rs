@@ -3,7 +3,7 @@
 //! [`device_link`] links the targets of a platform in three steps. [`target`] reads the code of each target and plans its link;
 //! the partitions of all targets are compiled as jobs of one queue, the longest first ([`partition`]); [`join`] links the compiled
 //! partitions into finished machine code. A small program is one partition, compiled in this process; the partitions of a large
-//! one are compiled by [`worker`] processes. Both run a [`compile_job`], with LLVM and then ptxas ([`generate`]). Steps whose
+//! one are compiled by [`worker`] processes, or elsewhere ([`distribution`]). All run a [`compile_job`], with LLVM and then ptxas ([`generate`]). Steps whose
 //! results are in the [`result_cache`] are skipped.
 
 pub mod amd_link;
@@ -15,6 +15,7 @@ pub mod context;
 pub mod cuda_libraries;
 pub mod culprit;
 pub mod device_link;
+pub mod distribution;
 pub mod error;
 pub mod generate;
 pub mod input_objects;

@@ -18,16 +18,19 @@ use crate::diag::error::{Errors, collect};
 use crate::lto::compile_job::CompileJob;
 use crate::lto::context::LtoContext;
 use crate::lto::culprit;
+use crate::lto::distribution::{self, Candidate, Distribution};
 use crate::lto::generate::{Emitted, Generated, generate};
 use crate::lto::job_run::{Finished, NamedJob};
 use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Outputs, Relocatable};
 use crate::lto::products::CompiledPartition;
 use crate::lto::result_cache::CachedPartition;
+use crate::lto::result_cache::complete::{self, Step};
 use crate::lto::target::PlannedTarget;
 use crate::lto::target_code::{NvptxCode, TargetCode};
 use crate::lto::unit_file;
 use crate::lto::worker::{EmittedPtx, Reply};
 use crate::profile::{span, time_trace};
+use crate::sys::cache::Key;
 use crate::sys::temp_files;
 
 /// Maximum number of kernels that messages about a partition name.
@@ -61,6 +64,30 @@ pub fn compile(
 ) -> Result<CompiledPartition, Errors> {
     let job = PartitionJob::new(target, index, *context)?;
     if target.plan.is_monolithic() { job.run_here() } else { job.run_cached() }
+}
+
+/// Runs the partitions of all targets elsewhere if the link has a distributor, but for those in the cache.
+///
+/// # Errors
+/// No backend supports a target, or the jobs cannot be written.
+pub fn distribute(targets: &[PlannedTarget<'_>], context: &LtoContext<'_>) -> Result<Distribution, Errors> {
+    if !distribution::is_on(context.link) {
+        return Ok(Distribution::default());
+    }
+    if let Some(why) = complete::unknown_file(Step::Compile, context.options()) {
+        distribution::note_jobs_here(context.link, &why);
+        return Ok(Distribution::default());
+    }
+    let mut candidates = Vec::new();
+    for target in targets.iter().filter(|target| !target.plan.is_monolithic()) {
+        for index in 0..target.plan.partitions.len() {
+            let job = PartitionJob::new(target, index, *context)?;
+            if !context.result_cache.contains(job.key().as_ref()) {
+                candidates.push(Candidate { job: job.job, cost: job.instructions });
+            }
+        }
+    }
+    Distribution::run(candidates, "cuda", context.link)
 }
 
 /// Describes a partition in messages: "the kernels a, b, c and 4 more for sm_90".
@@ -152,12 +179,7 @@ impl<'j> PartitionJob<'j> {
 
     fn run_cached(&self) -> Result<CompiledPartition, Errors> {
         let cache = self.context.result_cache;
-        // Only results of ptxas are cached: the key of a library's result would have to cover the library.
-        let key = self
-            .codegen
-            .is_toolkit()
-            .then(|| cache.partition_key(&self.job, &self.code, &self.context.key_inputs()))
-            .flatten();
+        let key = self.key();
         let found = cache.get::<CachedPartition>(key.as_ref()).and_then(|found| self.unpack(found));
         if let Some(compiled) = found {
             if let Ok(compiled) = &compiled {
@@ -170,6 +192,13 @@ impl<'j> PartitionJob<'j> {
             cache.put(key.as_ref(), &CachedPartition::of(&compiled));
         }
         Ok(compiled)
+    }
+
+    /// Only results of ptxas are cached: the key of a library's result would have to cover the library.
+    fn key(&self) -> Option<Key> {
+        let cache = self.context.result_cache;
+        let key = || cache.partition_key(&self.job, &self.code, &self.context.key_inputs());
+        self.codegen.is_toolkit().then(key).flatten()
     }
 
     fn run_in_worker(&self) -> Result<CompiledPartition, Errors> {

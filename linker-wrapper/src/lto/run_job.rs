@@ -19,10 +19,17 @@ use crate::sys::{memory, process, signals, temp_files};
 
 /// Runs the job if this process was started as a worker, and returns the exit code.
 pub fn run_if_requested(arguments: &[OsString]) -> Option<u8> {
-    worker::run_if_flagged(arguments, worker::FLAG, run)
+    worker::run_if_flagged(arguments, worker::FLAG, |job| run(job, &worker::say))
 }
 
-fn run(job: &CompileJob) -> Result<Reply, Errors> {
+/// What a job reports while it runs.
+pub type Report<'r> = &'r dyn Fn(&Line) -> Result<(), Errors>;
+
+/// Runs the job in this process.
+///
+/// # Errors
+/// Errors of LLVM or ptxas.
+pub fn run(job: &CompileJob, report: Report<'_>) -> Result<Reply, Errors> {
     if job.traced {
         profile::forward(|boundary| {
             // The link reports a worker whose lines are missing.
@@ -31,12 +38,12 @@ fn run(job: &CompileJob) -> Result<Reply, Errors> {
     }
     worker::prepare_llvm(&job.llvm_options)?;
     match &job.code {
-        TargetCode::Nvptx(code) => run_nvptx(job, code),
+        TargetCode::Nvptx(code) => run_nvptx(job, code, report),
         TargetCode::Amdgpu(code) => run_amdgpu(job, code),
     }
 }
 
-fn run_nvptx(job: &CompileJob, code: &NvptxCode) -> Result<Reply, Errors> {
+fn run_nvptx(job: &CompileJob, code: &NvptxCode, report: Report<'_>) -> Result<Reply, Errors> {
     let (mut texts, warnings, mut ptx) = emit(job, code)?;
     ptx.peak = memory::own_peak();
     if code.assembler.is_some() {
@@ -44,9 +51,9 @@ fn run_nvptx(job: &CompileJob, code: &NvptxCode) -> Result<Reply, Errors> {
         llvm_passes::out_of_memory::return_free_memory();
         memory::forget_own_peak();
     }
-    worker::say(&Line::Emitted(ptx.clone()))?;
+    report(&Line::Emitted(ptx.clone()))?;
     let objects = match &code.assembler {
-        Some(ptxas) => generate(&job.name, code, &mut texts, ptxas)?,
+        Some(ptxas) => generate(&job.name, code, &mut texts, &InWorker { ptxas, report })?,
         None => Vec::new(),
     };
     Ok(Reply { warnings, emitted: ptx, objects, ..Reply::default() })
@@ -96,11 +103,11 @@ fn generate(
     name: &str,
     code: &NvptxCode,
     texts: &mut [Emitted],
-    ptxas: &Assembler,
+    ptxas: &InWorker<'_>,
 ) -> Result<Vec<DeviceObject>, Errors> {
     // A signal that ends this process ends ptxas, too.
     signals::before_end(process::end_children)?;
-    let generated = generate::generate(name, code, texts, &InWorker { ptxas })?;
+    let generated = generate::generate(name, code, texts, ptxas)?;
     for (ptx, (_, text)) in code.outputs.ptx.iter().zip(&generated.ptx) {
         temp_files::write_file(&ptx.path, text)?;
     }
@@ -110,13 +117,14 @@ fn generate(
 /// ptxas as the backend of a worker. The link shows the commands and reads the machine code.
 struct InWorker<'j> {
     ptxas: &'j Assembler,
+    report: Report<'j>,
 }
 
 impl PtxBackend for InWorker<'_> {
     fn assemble(&self, source: PtxSource) -> Result<DeviceObject, Errors> {
         self.ptxas.assemble(source, &|command| {
             // The link reports a worker whose lines are missing.
-            let _ = worker::say(&Line::Command(command));
+            let _ = (self.report)(&Line::Command(command));
         })
     }
 

@@ -28,6 +28,7 @@ use crate::image::report::{ImageReport, Linked};
 use crate::lto::context::LtoContext;
 use crate::lto::cuda_libraries::CudaLibraries;
 use crate::lto::device_link;
+use crate::lto::distribution::Distribution;
 use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
 use crate::plan::backend::BackendDecision;
@@ -159,6 +160,7 @@ impl<'a> CudaLink<'a> {
                 entries: &self.entries,
                 result_cache: &result_cache,
                 estimates: &Estimates::default(),
+                distribution: &Distribution::default(),
             };
             device_link::link(&self.targets, &lto)
         });

@@ -24,6 +24,7 @@ use crate::image::report;
 use crate::lto::amd_link;
 use crate::lto::amd_target::PlannedTarget;
 use crate::lto::code_object::{self, AmdImage, AmdImages, CodeObject};
+use crate::lto::distribution::Distribution;
 use crate::lto::job_run::Resources;
 use crate::lto::llvm_warnings;
 use crate::lto::result_cache::ResultCache;
@@ -288,7 +289,8 @@ impl DeviceLink for HipLink<'_> {
 impl HipLink<'_> {
     fn run(&self, context: &LinkContext<'_>) -> Result<HipProducts<'_>, Errors> {
         let result_cache = ResultCache::open(context.request, Vec::new())?;
-        let resources = Resources { link: context, result_cache: &result_cache, estimates: &Estimates::default() };
+        let (estimates, distribution) = (&Estimates::default(), &Distribution::default());
+        let resources = Resources { link: context, result_cache: &result_cache, estimates, distribution };
         let linked = self.link_targets(resources);
         let cached = result_cache.finish(context.request);
         let linked = linked?;

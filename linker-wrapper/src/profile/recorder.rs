@@ -61,6 +61,13 @@ impl Recorder {
         self.notes().stats.jobs.push(job);
     }
 
+    /// Adds jobs that a distributor was given: how many came back, and how many run here.
+    pub fn distributed(&self, elsewhere: usize, here: usize) {
+        let stats = &mut self.notes().stats;
+        stats.jobs_elsewhere += elsewhere as u64;
+        stats.jobs_returned += here as u64;
+    }
+
     /// Adds a process that ran from `from` until now.
     pub fn process(&self, from: Instant, peak: u64) {
         self.notes().processes.push(Process { from, to: Instant::now(), peak });

@@ -46,6 +46,10 @@ pub struct Stats {
     pub live_kernels: u64,
     /// Number of those that it cannot launch.
     pub dead_kernels: u64,
+    /// Number of jobs that a distributor ran.
+    pub jobs_elsewhere: u64,
+    /// Number of jobs that it was given, and that ran here after all.
+    pub jobs_returned: u64,
     /// How many times bitcode was parsed before its compilation: at most once for each unit.
     pub units_opened: u64,
     /// All jobs.
@@ -116,6 +120,10 @@ impl Stats {
             self.jobs.len(),
             self.partitions
         );
+        if self.jobs_elsewhere + self.jobs_returned > 0 {
+            let (elsewhere, here) = (self.jobs_elsewhere, self.jobs_returned);
+            let _ = writeln!(out, "distributor     {elsewhere} jobs run elsewhere, {here} here after all");
+        }
         let _ = writeln!(
             out,
             "duplicate code  {} of {} instructions ({percent:.1} %)",
@@ -141,6 +149,8 @@ impl Stats {
             live_kernels: self.live_kernels,
             instructions: self.instructions,
             units_opened: self.units_opened,
+            jobs_elsewhere: self.jobs_elsewhere,
+            jobs_returned: self.jobs_returned,
             jobs: self.slowest().into_iter().map(JobJson::of).collect(),
             partitions: self.partitions,
             peak_memory_bytes: self.peak_memory,
@@ -157,6 +167,8 @@ struct StatsJson<'s> {
     duplicate_instructions: u64,
     instructions: u64,
     jobs: Vec<JobJson<'s>>,
+    jobs_elsewhere: u64,
+    jobs_returned: u64,
     live_kernels: u64,
     partitions: u64,
     peak_memory_bytes: u64,
@@ -274,6 +286,8 @@ mod tests {
             units_opened: 2,
             live_kernels: 4,
             dead_kernels: 3,
+            jobs_elsewhere: 5,
+            jobs_returned: 1,
             phases: vec![phase("read", second / 8, second / 4), phase("device link", second * 12, second * 20)],
             peak_memory: 3 << 30,
             cache_hits: 1,
@@ -295,6 +309,7 @@ device link 12.000 s  20.000 s
 peak memory     3.0 GiB
 cache           1 found, 2 not
 jobs            3 (1 from the cache), 3 partitions
+distributor     5 jobs run elsewhere, 1 here after all
 duplicate code  50 of 1000 instructions (5.0 %)
 dead kernels    3 of 7
 

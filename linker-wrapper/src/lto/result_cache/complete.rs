@@ -155,6 +155,18 @@ pub fn unknown_input(step: Step, options: &DeviceOptions, variables: &[OsString]
         })
 }
 
+/// Returns why a step cannot run on another machine, or `None` if it can: only files that fatlink knows go there, and no environment
+/// variables.
+pub fn unknown_file(step: Step, options: &DeviceOptions) -> Option<String> {
+    let variables: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
+    unknown_input(step, options, &variables)
+}
+
+/// Returns why a step that LLVM alone does cannot run on another machine.
+pub fn unknown_llvm_file(llvm_options: &[String]) -> Option<String> {
+    unknown_llvm_input(llvm_options, &std::env::vars_os().map(|(name, _)| name).collect::<Vec<_>>())
+}
+
 /// Returns why a step that LLVM alone does cannot be cached, as [`unknown_input`] does.
 pub fn unknown_llvm_input(llvm_options: &[String], variables: &[OsString]) -> Option<String> {
     unknown_variable(variables, &LOADERS).or_else(|| {

@@ -1,6 +1,6 @@
 //! Caches results of links: facts about units, compiled partitions, and linked targets. All keys are built here.
 
-mod complete;
+pub mod complete;
 mod objects;
 #[cfg(test)]
 mod tests;
@@ -168,6 +168,11 @@ impl ResultCache {
     /// Looks up a key. An entry that cannot be decoded is treated as a miss.
     pub fn get<T: DeserializeOwned>(&self, key: Option<&Key>) -> Option<T> {
         postcard::from_bytes(&self.cache.as_ref()?.get(key?)?).ok()
+    }
+
+    /// Whether there seems to be an entry; [`ResultCache::get`] may still find that it is damaged.
+    pub fn contains(&self, key: Option<&Key>) -> bool {
+        self.cache.as_ref().zip(key).is_some_and(|(cache, key)| cache.contains(key))
     }
 
     /// Stores a value, unless a tool has changed since it was identified for the key.

@@ -71,6 +71,11 @@ impl Cache {
         found
     }
 
+    /// Whether there is a file for an entry. Counts as neither a hit nor a miss.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.path(key).is_file()
+    }
+
     fn read(&self, key: &Key) -> Option<Vec<u8>> {
         let path = self.path(key);
         // Another user's file is left alone: that user may be able to read it.

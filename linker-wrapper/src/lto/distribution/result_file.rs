@@ -1,0 +1,219 @@
+//! The result of a job as one file: its reply, and the files that it left. A checksum and the hash of the manifest are in front, so that a
+//! damaged result, or that of another job, is never used.
+
+use std::io::Read;
+use std::path::Path;
+
+use blake3::Hash;
+use offload_bundle::cubin;
+use serde::{Deserialize, Serialize};
+
+use crate::codegen::DeviceObject;
+use crate::diag::error::Errors;
+use crate::lto::compile_job::CompileJob;
+use crate::lto::distribution::action;
+use crate::lto::error::Error;
+use crate::lto::target_code::TargetCode;
+use crate::lto::worker::Reply;
+use crate::sys::temp_files;
+
+/// The first bytes.
+const MAGIC: &[u8; 16] = b"fatlink result 1";
+
+/// Length of the magic, the manifest's hash and the checksum.
+const HEADER: usize = 16 + 32 + 32;
+
+/// Size limit in bytes; no job's machine code comes near it.
+const LARGEST: u64 = 4 << 30;
+
+/// The result of a job that ran elsewhere.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct JobResult {
+    /// The reply.
+    pub reply: Reply,
+    /// The content of each file, in the order of [`action::products`].
+    pub files: Vec<Vec<u8>>,
+    /// Wall time of LLVM.
+    pub llvm_seconds: f64,
+    /// Wall time of ptxas.
+    pub ptxas_seconds: f64,
+}
+
+/// Why a result cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// There is no file.
+    Missing,
+    /// The content is not the result of this job.
+    Damaged(String),
+}
+
+impl JobResult {
+    /// Encodes the result of the job with this manifest.
+    ///
+    /// # Errors
+    /// The reply cannot be encoded.
+    pub fn encode(&self, manifest: &Hash) -> Result<Vec<u8>, Errors> {
+        let body = postcard::to_allocvec(self).map_err(|source| Error::EncodeResult { source })?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(manifest.as_bytes());
+        bytes.extend(blake3::hash(&body).as_bytes());
+        bytes.extend(body);
+        Ok(bytes)
+    }
+
+    /// Reads the result of a job with this manifest.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be used.
+    pub fn read(file: &Path, manifest: &Hash, job: &CompileJob) -> Result<Self, Unusable> {
+        let open = std::fs::File::open(file).map_err(|_| Unusable::Missing)?;
+        let mut bytes = Vec::new();
+        let read = open.take(LARGEST).read_to_end(&mut bytes);
+        read.map_err(|error| Unusable::Damaged(error.to_string()))?;
+        Self::decode(&bytes, manifest, job).map_err(|why| Unusable::Damaged(why.to_owned()))
+    }
+
+    /// Decodes the result of a job with this manifest.
+    ///
+    /// # Errors
+    /// Why it is not one.
+    pub fn decode(bytes: &[u8], manifest: &Hash, job: &CompileJob) -> Result<Self, &'static str> {
+        let header = bytes.get(..HEADER).ok_or("it is too short")?;
+        let (magic, header) = header.split_at(MAGIC.len());
+        let (of, checksum) = header.split_at(manifest.as_bytes().len());
+        let body = bytes.get(HEADER..).unwrap_or_default();
+        if magic != MAGIC {
+            return Err("it is no result of fatlink");
+        }
+        if of != manifest.as_bytes() {
+            return Err("it is the result of another job");
+        }
+        if checksum != blake3::hash(body).as_bytes() {
+            return Err("its checksum does not match");
+        }
+        let result: Self = postcard::from_bytes(body).map_err(|_| "it cannot be decoded")?;
+        if result.fits(job) { Ok(result) } else { Err("it does not have what the job makes") }
+    }
+
+    /// Whether the result has everything that the job makes.
+    fn fits(&self, job: &CompileJob) -> bool {
+        let calls = !self.reply.calls.is_empty();
+        if !self.reply.errors.is_empty() || self.files.len() != action::products(&job.code, calls).len() {
+            return false;
+        }
+        let TargetCode::Nvptx(code) = &job.code else { return true };
+        let emitted = &self.reply.emitted;
+        let all = code.emissions.len();
+        if emitted.sizes.len() != all || emitted.debug_info.len() != all {
+            return false;
+        }
+        let expected = if code.assembler.is_some() { code.outputs.machine_code.len() } else { 0 };
+        let mut objects = self.reply.objects.iter().zip(&code.outputs.machine_code).zip(&self.files);
+        self.reply.objects.len() == expected
+            && objects.all(|((object, machine_code), bytes)| {
+                let emission = code.emissions.get(machine_code.emission);
+                emission.is_some_and(|emission| emission.arch == object.arch) && cubin::parse(bytes).is_ok()
+            })
+    }
+
+    /// Writes the files where a worker of this link would have left them, and returns its reply.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn unpack(self, job: &CompileJob) -> Result<Reply, Errors> {
+        let JobResult { mut reply, files, .. } = self;
+        let paths = action::products(&job.code, !reply.calls.is_empty());
+        for (path, content) in paths.iter().zip(&files) {
+            temp_files::write_file(path, content)?;
+        }
+        if let TargetCode::Nvptx(code) = &job.code {
+            let objects = std::mem::take(&mut reply.objects).into_iter().zip(&code.outputs.machine_code).zip(paths);
+            let local = |((object, machine_code), path): ((DeviceObject, &crate::lto::outputs::MachineCode), _)| {
+                DeviceObject { name: machine_code.name.clone(), path, ..object }
+            };
+            reply.objects = objects.map(local).collect();
+        }
+        Ok(reply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use llvm_passes::amdgpu::AmdTarget;
+    use llvm_passes::pipeline::OptLevel;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::lto::target_code::AmdCode;
+
+    fn job() -> CompileJob {
+        let target = AmdTarget { processor: "gfx90a".to_owned(), features: String::new(), level: OptLevel::O2 };
+        let code = AmdCode { target, internalizes: true, tag: String::new(), object: "0.o".into() };
+        CompileJob {
+            name: "gfx90a.0".to_owned(),
+            llvm_options: Vec::new(),
+            units: "units".into(),
+            ranges: Vec::new(),
+            parts: Vec::new(),
+            promoted: Vec::new(),
+            keep: BTreeSet::new(),
+            code: TargetCode::Amdgpu(code),
+            keep_stages: None,
+            traced: false,
+        }
+    }
+
+    fn manifest() -> Hash {
+        blake3::hash(b"manifest")
+    }
+
+    fn result() -> JobResult {
+        JobResult { files: vec![b"object".to_vec()], llvm_seconds: 1.5, ..JobResult::default() }
+    }
+
+    #[test]
+    fn a_result_is_read_by_its_own_job_only() {
+        let bytes = result().encode(&manifest()).unwrap();
+        let read = JobResult::decode(&bytes, &manifest(), &job()).unwrap();
+        assert_eq!((read.files, read.llvm_seconds), (result().files, 1.5));
+        let other = JobResult::decode(&bytes, &blake3::hash(b"other"), &job());
+        assert_eq!(other.unwrap_err(), "it is the result of another job");
+    }
+
+    #[test]
+    fn a_result_has_what_the_job_makes() {
+        let failed = Reply { errors: vec!["no".to_owned()], ..Reply::default() };
+        let calling = Reply { calls: vec!["f".to_owned()], ..Reply::default() };
+        for (reply, files, fits) in [
+            (Reply::default(), 1, true),
+            (Reply::default(), 0, false),
+            (Reply::default(), 2, false),
+            (failed, 1, false),
+            (calling.clone(), 1, false),
+            (calling, 0, true),
+        ] {
+            let result = JobResult { reply, files: vec![Vec::new(); files], ..JobResult::default() };
+            let bytes = result.encode(&manifest()).unwrap();
+            assert_eq!(JobResult::decode(&bytes, &manifest(), &job()).is_ok(), fits, "{result:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_damaged_result_is_used(place in any::<prop::sample::Index>(), by in 1..=u8::MAX, cut in any::<bool>()) {
+            let mut bytes = result().encode(&manifest()).unwrap();
+            let place = place.index(bytes.len());
+            if cut { bytes.truncate(place) } else { bytes[place] ^= by }
+            prop_assert!(JobResult::decode(&bytes, &manifest(), &job()).is_err());
+        }
+
+        #[test]
+        fn any_bytes_with_a_right_checksum_are_a_result_or_an_error(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let header = [&MAGIC[..], manifest().as_bytes(), blake3::hash(&body).as_bytes()].concat();
+            let _ = JobResult::decode(&[header, body].concat(), &manifest(), &job());
+        }
+    }
+}

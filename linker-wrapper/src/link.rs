@@ -33,6 +33,7 @@ use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::platform::{self, PLATFORMS, override_image};
 use crate::profile::recorder::Recorder;
 use crate::profile::{self, span, time_trace};
+use crate::sys::cache;
 use crate::sys::jobserver::{self, Limit};
 use crate::sys::memory::Budget;
 use crate::sys::process::Mode;
@@ -248,12 +249,14 @@ fn link_inputs(
         plan_report::print(program, requested, &plan)?;
     }
     let plan = PlanPrinter::new(program, options.plan.as_ref(), plan, links.len());
+    let remote = if request.may_use_results() { cache::open_remote(&options.remote_cache)? } else { None };
     let context = LinkContext {
         request,
         temp_files: &temp_files,
         host_linker: &host_linker,
         limit: &limit,
         budget: &Budget::new(options.memory),
+        remote_cache: remote.as_ref(),
         registered: &registered,
         dead_kernels: &liveness.dead,
         recorder: &recorder,
@@ -274,9 +277,15 @@ fn link_inputs(
         None if options.emit_fatbin_only => link.emit_bundle(&links),
         None if options.dlink => link.emit_object(&links),
         None => link.all(&links),
-    })?;
+    });
+    // What a failed link has compiled is of use to the next one, too.
+    let shared = remote.map(|remote| {
+        recorder.phase("sending results", || remote.finish()).iter().for_each(|text| warn(program, text));
+        remote.counts()
+    });
+    let outcome = outcome?;
     if let Some(format) = options.stats {
-        messages::report(program, &recorder.stats(outcome.cached).render(format));
+        messages::report(program, &recorder.stats(outcome.cached, shared).render(format));
     }
     // There is no program to report on if the host link failed.
     if outcome.code == 0 { report(&request, outcome.report).map(|()| 0) } else { Ok(outcome.code) }

@@ -3,8 +3,17 @@
 use std::path::{Path, PathBuf};
 
 /// Folders whose files the documentation names by their paths from the root.
-const FOLDERS: [&str; 8] =
-    ["benchmarks", "docs", "linker-wrapper", "lit-tests", "llvm-passes", "offload-bundle", "samples", "xtask"];
+const FOLDERS: [&str; 9] = [
+    "benchmarks",
+    "docs",
+    "linker-wrapper",
+    "lit-tests",
+    "llvm-passes",
+    "offload-bundle",
+    "remote-cache",
+    "samples",
+    "xtask",
+];
 
 #[test]
 fn files_that_the_documentation_names_exist() {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use offload_bundle::arch::UnknownArch;
+use remote_cache::LocationError;
 
 /// An option or a response file that cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +43,8 @@ pub enum Error {
     Targets { option: &'static str, expected: &'static str, source: UnknownArch },
     #[error("--offload-cache=: expected a folder, 'on' or 'off'")]
     EmptyCache,
+    #[error("{option}: {reason}")]
+    RemoteCache { option: &'static str, reason: LocationError },
     #[error("--offload-distributor=: expected a program, such as fatlink-slurm")]
     NoDistributor,
     #[error("--offload-distributor-arg={}: there is no --offload-distributor= that it is for", .argument.display())]

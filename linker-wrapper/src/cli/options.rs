@@ -9,7 +9,7 @@ use offload_bundle::fatbin::CompressMode;
 
 use crate::cli::values::{
     BackendChoice, CacheChoice, FatbinSection, Jobs, KernelGc, Levels, LlvmRules, MemoryChoice, NamedParts,
-    Partitioning, PtxPolicy, ReportRequest, SassPolicy, StatsFormat,
+    Partitioning, PtxPolicy, RemoteOptions, ReportRequest, SassPolicy, StatsFormat,
 };
 
 /// The options of a link, and the host linker's command line in its original order.
@@ -63,6 +63,8 @@ pub struct Options {
     pub cache: Option<CacheChoice>,
     /// Size of the cache in bytes.
     pub cache_size: Option<u64>,
+    /// A store behind the cache, which other machines share.
+    pub remote_cache: RemoteOptions,
     /// The program that runs jobs on other machines.
     pub distributor: Option<OsString>,
     /// Its arguments.

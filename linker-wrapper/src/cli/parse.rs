@@ -14,7 +14,7 @@ use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
 use crate::cli::values::{
     self, BackendChoice, CacheChoice, FatbinSection, Jobs, KernelGc, LlvmRules, MemoryChoice, Partitioning, PtxPolicy,
-    ReportRequest, SassPolicy, StatsFormat,
+    RemoteChoice, ReportRequest, SassPolicy, StatsFormat,
 };
 use crate::diag::error::Errors;
 
@@ -258,6 +258,19 @@ impl Parser {
             Meaning::OffloadPtxVersion => store(&mut options.ptx_version, values::ptx_version(&text).map(Some), errors),
             Meaning::OffloadCache => store(&mut options.cache, CacheChoice::parse(value).map(Some), errors),
             Meaning::OffloadCacheSize => store(&mut options.cache_size, values::cache_size(&text).map(Some), errors),
+            Meaning::OffloadCacheRemote => {
+                let place = RemoteChoice::parse("--offload-cache-remote=", &text);
+                store(&mut options.remote_cache.place, place.map(Some), errors);
+            }
+            Meaning::OffloadCacheRemoteMode => {
+                let mode = values::remote_mode("--offload-cache-remote-mode=", &text);
+                store(&mut options.remote_cache.mode, mode.map(Some), errors);
+            }
+            Meaning::OffloadCacheRemoteTimeout => {
+                let limit = values::remote_timeout("--offload-cache-remote-timeout=", &text);
+                store(&mut options.remote_cache.limit, limit.map(Some), errors);
+            }
+            Meaning::OffloadCacheKeyFile => options.remote_cache.key_file = Some(value.into()),
             Meaning::OffloadDistributor if value.is_empty() => errors.extend(Error::NoDistributor),
             Meaning::OffloadDistributor => options.distributor = Some(value.into()),
             Meaning::OffloadDistributorArgument => options.distributor_arguments.push(value.into()),

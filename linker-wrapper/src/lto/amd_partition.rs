@@ -22,6 +22,7 @@ use crate::lto::result_cache::complete;
 use crate::lto::target_code::{AmdCode, TargetCode};
 use crate::lto::unit_file;
 use crate::profile::{span, time_trace};
+use crate::sys::cache::Key;
 use crate::sys::temp_files;
 
 /// The result of a job.
@@ -56,28 +57,37 @@ pub fn tag(partition: &Partition) -> String {
     names.finalize().to_hex()[..16].to_owned()
 }
 
-/// Runs the partitions of all targets elsewhere if the link has a distributor, but for those in the cache.
+/// Runs the partitions of all targets elsewhere if the link has a distributor, but for those in the cache. Begins to fetch those that
+/// may be in a remote cache.
 ///
 /// # Errors
 /// The jobs cannot be written.
 pub fn distribute(targets: &[PlannedTarget<'_>], resources: Resources<'_>) -> Result<Distribution, Errors> {
-    if !distribution::is_on(resources.link) {
+    let (cache, is_on) = (resources.result_cache, distribution::is_on(resources.link));
+    if !is_on && !cache.is_remote() {
         return Ok(Distribution::default());
     }
-    let mut candidates = Vec::new();
-    for target in targets {
-        for (index, partition) in target.partitions.iter().enumerate() {
-            let (job, code) = partition_job(target, index, partition, resources);
-            if let Some(why) = complete::unknown_llvm_file(&job.llvm_options) {
-                distribution::note_jobs_here(resources.link, &why);
-                return Ok(Distribution::default());
-            }
-            if !resources.result_cache.contains(resources.result_cache.object_key(&job, &code).as_ref()) {
-                candidates.push(Candidate { job, cost: cost(partition) });
-            }
-        }
+    let partitions = targets.iter().flat_map(|target| {
+        let indexed = target.partitions.iter().enumerate();
+        indexed.map(move |(index, partition)| (cost(partition), partition_job(target, index, partition, resources)))
+    });
+    let jobs: Vec<(u64, CompileJob, Option<Key>)> = partitions
+        .map(|(cost, (job, code))| {
+            let key = cache.object_key(&job, &code);
+            (cost, job, key)
+        })
+        .collect();
+    cache.prefetch(jobs.iter().map(|(cost, _, key)| (*cost, *key)));
+    if !is_on {
+        return Ok(Distribution::default());
     }
-    Distribution::run(candidates, "hip", resources.link)
+    if let Some(why) = jobs.iter().find_map(|(_, job, _)| complete::unknown_llvm_file(&job.llvm_options)) {
+        distribution::note_jobs_here(resources.link, &why);
+        return Ok(Distribution::default());
+    }
+    let wanted = jobs.into_iter().filter(|(_, _, key)| !cache.contains(key.as_ref()));
+    let candidates = wanted.map(|(cost, job, _)| Candidate { job, cost });
+    Distribution::run(candidates.collect(), "hip", resources.link)
 }
 
 /// What compiling a partition costs, in instructions. LLVM takes more than linear time for large functions of AMD GPUs: a kernel of 7,000

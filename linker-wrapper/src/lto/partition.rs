@@ -66,28 +66,31 @@ pub fn compile(
     if target.plan.is_monolithic() { job.run_here() } else { job.run_cached() }
 }
 
-/// Runs the partitions of all targets elsewhere if the link has a distributor, but for those in the cache.
+/// Runs the partitions of all targets elsewhere if the link has a distributor, but for those in the cache. Begins to fetch those that
+/// may be in a remote cache.
 ///
 /// # Errors
 /// No backend supports a target, or the jobs cannot be written.
 pub fn distribute(targets: &[PlannedTarget<'_>], context: &LtoContext<'_>) -> Result<Distribution, Errors> {
-    if !distribution::is_on(context.link) {
+    let (cache, is_on) = (context.result_cache, distribution::is_on(context.link));
+    if !is_on && !cache.is_remote() {
+        return Ok(Distribution::default());
+    }
+    let cut = targets.iter().filter(|target| !target.plan.is_monolithic());
+    let indices = cut.flat_map(|target| (0..target.plan.partitions.len()).map(move |index| (target, index)));
+    let jobs = collect(indices.map(|(target, index)| PartitionJob::new(target, index, *context)))?;
+    let keys: Vec<Option<Key>> = jobs.iter().map(PartitionJob::key).collect();
+    cache.prefetch(jobs.iter().map(|job| job.instructions).zip(keys.iter().copied()));
+    if !is_on {
         return Ok(Distribution::default());
     }
     if let Some(why) = complete::unknown_file(Step::Compile, context.options()) {
         distribution::note_jobs_here(context.link, &why);
         return Ok(Distribution::default());
     }
-    let mut candidates = Vec::new();
-    for target in targets.iter().filter(|target| !target.plan.is_monolithic()) {
-        for index in 0..target.plan.partitions.len() {
-            let job = PartitionJob::new(target, index, *context)?;
-            if !context.result_cache.contains(job.key().as_ref()) {
-                candidates.push(Candidate { job: job.job, cost: job.instructions });
-            }
-        }
-    }
-    Distribution::run(candidates, "cuda", context.link)
+    let wanted = jobs.into_iter().zip(keys).filter(|(_, key)| !cache.contains(key.as_ref()));
+    let candidates = wanted.map(|(job, _)| Candidate { job: job.job, cost: job.instructions });
+    Distribution::run(candidates.collect(), "cuda", context.link)
 }
 
 /// Describes a partition in messages: "the kernels a, b, c and 4 more for sm_90".

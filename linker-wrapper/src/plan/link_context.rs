@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
+use remote_cache::Tier;
+
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
 use crate::diag::error::Errors;
@@ -28,6 +30,14 @@ pub struct Request<'a> {
     pub mode: Mode,
 }
 
+impl Request<'_> {
+    /// Whether results of other links may be used, and this link's kept. `--save-temps` and a search for a function need the
+    /// intermediate files, and a dry run has no results.
+    pub fn may_use_results(&self) -> bool {
+        !self.options.save_temps && !self.options.diagnosing && !self.mode.dry
+    }
+}
+
 /// The resources of a link that runs.
 pub struct LinkContext<'a> {
     /// The user's request.
@@ -40,6 +50,8 @@ pub struct LinkContext<'a> {
     pub limit: &'a Limit,
     /// The memory that the jobs of all platforms may use.
     pub budget: &'a Budget,
+    /// The second tier of the cache, if there is one.
+    pub remote_cache: Option<&'a Tier>,
     /// Names that the host program registers with the runtime.
     pub registered: &'a HashSet<String>,
     /// Registered kernels that the host program cannot launch.

@@ -148,7 +148,7 @@ impl<'a> CudaLink<'a> {
         let library = cudadevrt::path(options, &toolchain);
         let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
         let stamps = parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok());
-        let result_cache = ResultCache::open(context.request, stamps.collect())?;
+        let result_cache = ResultCache::open(context, stamps.collect())?;
         let linked = std::thread::scope(|scope| {
             // ptxas takes 2 ms to print its version: run it while LLVM reads and optimizes. If no thread can be started, it runs
             // when it is needed.

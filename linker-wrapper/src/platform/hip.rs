@@ -288,7 +288,7 @@ impl DeviceLink for HipLink<'_> {
 
 impl HipLink<'_> {
     fn run(&self, context: &LinkContext<'_>) -> Result<HipProducts<'_>, Errors> {
-        let result_cache = ResultCache::open(context.request, Vec::new())?;
+        let result_cache = ResultCache::open(context, Vec::new())?;
         let (estimates, distribution) = (&Estimates::default(), &Distribution::default());
         let resources = Resources { link: context, result_cache: &result_cache, estimates, distribution };
         let linked = self.link_targets(resources);

@@ -3,6 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use remote_cache::Counts;
+
 use crate::profile::stats::{JobStat, Stats};
 use crate::profile::{phases, span};
 use crate::sys::memory;
@@ -75,13 +77,21 @@ impl Recorder {
 
     /// Returns the statistics. Their peak memory is an upper bound: the sum of the peaks of processes that ran at the same
     /// time.
-    pub fn stats(&self, cache: Option<(u64, u64)>) -> Stats {
+    pub fn stats(&self, cache: Option<(u64, u64)>, remote_cache: Option<Counts>) -> Stats {
         let notes = self.notes();
         let own = memory::own_peak();
         let (cache_hits, cache_misses) = cache.unwrap_or_default();
         let peak_memory = own + most_together(&notes.processes);
         let units_opened = llvm_passes::unit::opened() as u64;
-        Stats { phases: phases::take(), peak_memory, cache_hits, cache_misses, units_opened, ..notes.stats.clone() }
+        Stats {
+            phases: phases::take(),
+            peak_memory,
+            cache_hits,
+            cache_misses,
+            remote_cache,
+            units_opened,
+            ..notes.stats.clone()
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use remote_cache::Counts;
 use serde::Serialize;
 
 use crate::cli::values::StatsFormat;
@@ -36,6 +37,8 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Number of results not found in the cache.
     pub cache_misses: u64,
+    /// What was read from the remote cache and sent to it, if there is one.
+    pub remote_cache: Option<Counts>,
     /// Number of partitions of all targets.
     pub partitions: u64,
     /// Number of LLVM instructions that are compiled again in further partitions.
@@ -114,6 +117,9 @@ impl Stats {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{phases}\npeak memory     {}", byte_size::show(self.peak_memory));
         let _ = writeln!(out, "cache           {} found, {} not", self.cache_hits, self.cache_misses);
+        if let Some(remote) = &self.remote_cache {
+            let _ = writeln!(out, "remote cache    {}", remote_text(remote));
+        }
         let _ = writeln!(
             out,
             "jobs            {} ({cached} from the cache), {} partitions",
@@ -154,6 +160,7 @@ impl Stats {
             jobs: self.slowest().into_iter().map(JobJson::of).collect(),
             partitions: self.partitions,
             peak_memory_bytes: self.peak_memory,
+            remote_cache: self.remote_cache.as_ref().map(RemoteJson::of),
             phases: self.phases.iter().map(PhaseJson::of).collect(),
         }
     }
@@ -173,6 +180,8 @@ struct StatsJson<'s> {
     partitions: u64,
     peak_memory_bytes: u64,
     phases: Vec<PhaseJson<'s>>,
+    /// `null` without a remote cache.
+    remote_cache: Option<RemoteJson>,
     units_opened: u64,
 }
 
@@ -180,6 +189,52 @@ struct StatsJson<'s> {
 struct CacheJson {
     hits: u64,
     misses: u64,
+}
+
+#[derive(Serialize)]
+struct RemoteJson {
+    hits: u64,
+    misses: u64,
+    received_bytes: u64,
+    receiving_seconds: f64,
+    refused: u64,
+    sending_seconds: f64,
+    sent: u64,
+    sent_bytes: u64,
+    unsent: u64,
+}
+
+impl RemoteJson {
+    fn of(counts: &Counts) -> Self {
+        let Counts { hits, misses, refused, received_bytes, receiving, sent, sent_bytes, sending, unsent } = *counts;
+        RemoteJson {
+            hits,
+            misses,
+            received_bytes,
+            receiving_seconds: receiving.as_secs_f64(),
+            refused,
+            sending_seconds: sending.as_secs_f64(),
+            sent,
+            sent_bytes,
+            unsent,
+        }
+    }
+}
+
+/// "3 found (1.2 MiB in 0.120 s), 1 not; 1 sent (20 KiB in 0.050 s)".
+fn remote_text(counts: &Counts) -> String {
+    let Counts { hits, misses, refused, received_bytes, receiving, sent, sent_bytes, sending, unsent } = *counts;
+    let (received, sent_size) = (byte_size::show(received_bytes), byte_size::show(sent_bytes));
+    let (receiving, sending) = (receiving.as_secs_f64(), sending.as_secs_f64());
+    let mut text = format!(
+        "{hits} found ({received} in {receiving:.3} s), {misses} not; {sent} sent ({sent_size} in {sending:.3} s)"
+    );
+    for (count, what) in [(refused, "refused"), (unsent, "not sent")] {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
+        }
+    }
+    text
 }
 
 #[derive(Serialize)]
@@ -292,6 +347,17 @@ mod tests {
             peak_memory: 3 << 30,
             cache_hits: 1,
             cache_misses: 2,
+            remote_cache: Some(Counts {
+                hits: 3,
+                misses: 4,
+                refused: 1,
+                received_bytes: 2048,
+                receiving: second / 4,
+                sent: 5,
+                sent_bytes: 3 << 20,
+                sending: second / 8,
+                unsent: 0,
+            }),
             partitions: 3,
             duplicate_instructions: 50,
             instructions: 1000,
@@ -308,6 +374,7 @@ device link 12.000 s  20.000 s
 
 peak memory     3.0 GiB
 cache           1 found, 2 not
+remote cache    3 found (2.0 KiB in 0.250 s), 4 not; 5 sent (3.0 MiB in 0.125 s), 1 refused
 jobs            3 (1 from the cache), 3 partitions
 distributor     5 jobs run elsewhere, 1 here after all
 duplicate code  50 of 1000 instructions (5.0 %)
@@ -339,6 +406,11 @@ dead kernels    3 of 7
         let value: Value = serde_json::from_str(&stats().render(StatsFormat::Json)).unwrap();
         assert_eq!(value["phases"][1]["wall_seconds"], 12.0);
         assert_eq!(value["cache"]["misses"], 2);
+        assert_eq!(value["remote_cache"]["sent_bytes"], 3_u64 << 20);
+        assert!(
+            serde_json::from_str::<Value>(&Stats::default().render(StatsFormat::Json)).unwrap()["remote_cache"]
+                .is_null()
+        );
         assert_eq!(value["jobs"][0]["name"], "large(int)");
         assert_eq!(value["jobs"][2]["cached"], true);
         assert_eq!(value["dead_kernels"], 3);

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use remote_cache::LocationError;
+
 use crate::diag::error::reason;
 
 /// A request to the operating system that failed, or a file that changed under the link.
@@ -29,4 +31,6 @@ pub enum Error {
          --offload-cache=<dir> or FATLINK_CACHE"
     )]
     NoCacheFolder,
+    #[error(transparent)]
+    RemoteCache(#[from] LocationError),
 }

@@ -6,6 +6,7 @@ mod cuda_parts;
 mod image;
 mod kernel_gc;
 mod llvm_rules;
+mod remote;
 mod resources;
 
 pub use backend_choice::{BACKENDS, Backend, BackendChoice};
@@ -16,4 +17,5 @@ pub use image::{
 };
 pub use kernel_gc::KernelGc;
 pub use llvm_rules::LlvmRules;
+pub use remote::{RemoteChoice, RemoteOptions, remote_mode, remote_timeout};
 pub use resources::{CacheChoice, Jobs, MemoryChoice, Partitioning, StatsFormat, cache_size, granularity};

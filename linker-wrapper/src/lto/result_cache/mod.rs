@@ -5,6 +5,7 @@ mod objects;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,6 +15,7 @@ use llvm_passes::session::Warning;
 use llvm_passes::unit::{Unit, UnitFacts};
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use rayon::prelude::*;
+use remote_cache::Tier;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +41,9 @@ use complete::Step;
 /// The results of earlier links, if the cache is on.
 #[derive(Debug, Default)]
 pub struct ResultCache {
-    cache: Option<Cache>,
+    folder: Option<Cache>,
+    /// The second tier, behind the folder.
+    remote: Option<Tier>,
     program: OnceLock<Option<[u8; 32]>>,
     tools: OnceLock<Option<KnownTools>>,
     /// Stamps of the tools and libraries, taken before any of them was read.
@@ -110,25 +114,21 @@ pub struct CachedTarget {
 }
 
 impl ResultCache {
-    /// Wraps a cache. `stamps` are those of all files besides the inputs that results depend on.
-    fn new(cache: Option<Cache>, stamps: Vec<Stamp>) -> Self {
-        ResultCache { cache, stamps, ..ResultCache::default() }
-    }
-
     /// Opens the cache of this link, if it uses one. `stamps` are those of all files besides the inputs that results depend on.
     ///
     /// # Errors
     /// The folder cannot be used.
-    pub fn open(request: Request<'_>, stamps: Vec<Stamp>) -> Result<Self, Errors> {
-        let Request { options, mode, .. } = request;
-        // --save-temps and a search for a function need the intermediate files, and a dry run has no results.
-        let unused = options.save_temps || options.diagnosing || mode.dry;
-        let cache = if unused { None } else { cache::of(options.cache.as_ref(), options.cache_size)? };
-        Ok(Self::new(cache, stamps))
+    pub fn open(context: &LinkContext<'_>, stamps: Vec<Stamp>) -> Result<Self, Errors> {
+        let options = context.request.options;
+        let folder = match context.request.may_use_results() {
+            true => cache::of(options.cache.as_ref(), options.cache_size)?,
+            false => None,
+        };
+        Ok(ResultCache { folder, remote: context.remote_cache.cloned(), stamps, ..ResultCache::default() })
     }
 
-    /// Prints why the cache was not used for all of the link, warns if it could not be written, and removes old entries. Returns
-    /// the numbers of hits and misses.
+    /// Prints why the cache was not used for all of the link, warns if its folder could not be written, and removes old entries.
+    /// Returns the numbers of hits and misses in the folder.
     pub fn finish(&self, request: Request<'_>) -> Option<(u64, u64)> {
         if request.mode.show {
             // Printed as shell comments, so that the output can be pasted into a shell.
@@ -136,7 +136,7 @@ impl ResultCache {
                 messages::show(format_args!(" # the cache is not used for all of this link: {why}"));
             }
         }
-        let cache = self.cache.as_ref()?;
+        let cache = self.folder.as_ref()?;
         cache.warning().into_iter().for_each(|text| warn(request.program, text));
         cache.trim();
         Some(cache.hits_and_misses())
@@ -144,7 +144,7 @@ impl ResultCache {
 
     /// Whether the cache is on.
     pub fn is_enabled(&self) -> bool {
-        self.cache.is_some()
+        self.folder.is_some() || self.remote.is_some()
     }
 
     /// Returns the reasons why results of this link are not cached, as sentences without a full stop.
@@ -165,44 +165,83 @@ impl ResultCache {
         stamp::check(self.stamps.iter().chain(known))
     }
 
-    /// Looks up a key. An entry that cannot be decoded is treated as a miss.
+    /// Looks up a key in the folder, then in the remote cache. An entry that cannot be decoded is treated as a miss.
     pub fn get<T: DeserializeOwned>(&self, key: Option<&Key>) -> Option<T> {
-        postcard::from_bytes(&self.cache.as_ref()?.get(key?)?).ok()
+        if let Some(found) = self.get_from_folder(key) {
+            return Some(found);
+        }
+        let bytes = self.remote.as_ref()?.get(key?.bytes())?;
+        let value = postcard::from_bytes(&bytes).ok()?;
+        if let Some(folder) = &self.folder {
+            folder.put(key?, &bytes);
+        }
+        Some(value)
+    }
+
+    fn get_from_folder<T: DeserializeOwned>(&self, key: Option<&Key>) -> Option<T> {
+        postcard::from_bytes(&self.folder.as_ref()?.get(key?)?).ok()
     }
 
     /// Whether there seems to be an entry; [`ResultCache::get`] may still find that it is damaged.
     pub fn contains(&self, key: Option<&Key>) -> bool {
-        self.cache.as_ref().zip(key).is_some_and(|(cache, key)| cache.contains(key))
+        let Some(key) = key else { return false };
+        self.is_in_folder(key) || self.remote.as_ref().is_some_and(|remote| remote.contains(key.bytes()))
+    }
+
+    fn is_in_folder(&self, key: &Key) -> bool {
+        self.folder.as_ref().is_some_and(|folder| folder.contains(key))
+    }
+
+    /// Whether results may come from another machine.
+    pub fn is_remote(&self) -> bool {
+        self.remote.is_some()
+    }
+
+    /// Begins to fetch results from another machine. The keys have the costs of their jobs: the costliest job runs first.
+    pub fn prefetch(&self, keys: impl Iterator<Item = (u64, Option<Key>)>) {
+        let Some(remote) = &self.remote else { return };
+        let mut keys: Vec<(u64, Key)> = keys.filter_map(|(cost, key)| Some((cost, key?))).collect();
+        keys.retain(|(_, key)| !self.is_in_folder(key));
+        keys.sort_by_key(|(cost, _)| Reverse(*cost));
+        remote.prefetch(keys.iter().map(|(_, key)| *key.bytes()));
     }
 
     /// Stores a value, unless a tool has changed since it was identified for the key.
     pub fn put<T: Serialize>(&self, key: Option<&Key>, value: &T) {
-        if key.is_some() && self.check_tools().is_ok() {
-            self.store(key, value);
+        let Some(key) = key.filter(|_| self.check_tools().is_ok()) else { return };
+        let Ok(bytes) = postcard::to_allocvec(value) else { return };
+        if let Some(folder) = &self.folder {
+            folder.put(key, &bytes);
+        }
+        if let Some(remote) = &self.remote {
+            remote.put(key.bytes(), bytes);
         }
     }
 
-    fn store<T: Serialize>(&self, key: Option<&Key>, value: &T) {
-        if let (Some(cache), Some(key), Ok(bytes)) = (&self.cache, key, postcard::to_allocvec(value)) {
-            cache.put(key, &bytes);
+    fn put_in_folder<T: Serialize>(&self, key: Option<&Key>, value: &T) {
+        if let (Some(folder), Some(key), Ok(bytes)) = (&self.folder, key, postcard::to_allocvec(value)) {
+            folder.put(key, &bytes);
         }
     }
 
     /// Begins a key with a hash of this program, which covers its LLVM.
     fn key(&self, kind: &str) -> Option<KeyBuilder> {
-        self.cache.as_ref()?;
+        if !self.is_enabled() {
+            return None;
+        }
         let program = self.program.get_or_init(|| identity_of(Path::new("/proc/self/exe")).ok());
         Some(KeyBuilder::new(kind).field("program", program.as_ref()?))
     }
 
-    /// Returns the key of the facts about a unit, which depend on no tool.
+    /// Returns the key of the facts about a unit, which depend on no tool. They stay in the folder: to read a unit takes less time than
+    /// a request.
     fn facts_key(&self, unit: &Unit<'_>) -> Option<Key> {
         Some(self.key("unit facts")?.field("bitcode", unit.content_hash().as_bytes()).finish())
     }
 
     /// Returns the unit with the facts that earlier links cached.
     pub fn with_facts<'a>(&self, unit: Unit<'a>) -> Unit<'a> {
-        match self.get::<UnitFacts>(self.facts_key(&unit).as_ref()) {
+        match self.get_from_folder::<UnitFacts>(self.facts_key(&unit).as_ref()) {
             Some(facts) => unit.with_facts(facts),
             None => unit,
         }
@@ -211,7 +250,7 @@ impl ResultCache {
     /// Stores the facts about a unit, unless [`ResultCache::with_facts`] found the same ones.
     pub fn keep_facts(&self, unit: &Unit<'_>) {
         if unit.has_new_facts() {
-            self.store(self.facts_key(unit).as_ref(), &unit.facts());
+            self.put_in_folder(self.facts_key(unit).as_ref(), &unit.facts());
         }
     }
 
@@ -229,7 +268,7 @@ impl ResultCache {
 
     /// Returns the key of a partition: everything that its PTX and machine code depend on.
     pub fn partition_key(&self, job: &CompileJob, code: &NvptxCode, inputs: &KeyInputs<'_>) -> Option<Key> {
-        self.cache.as_ref()?;
+        let key = self.key("partition")?;
         let KnownTools { tools, .. } = self.tools(inputs)?;
         let fields = PartitionFields {
             job,
@@ -240,18 +279,15 @@ impl ResultCache {
             ptx_version: inputs.link.request.options.ptx_version,
             ptx: &inputs.entries.ptx,
         };
-        self.is_complete(Step::Compile, inputs.link.request.device)
-            .then(|| fields.key(self.key("partition")?))
-            .flatten()
+        self.is_complete(Step::Compile, inputs.link.request.device).then(|| fields.key(key)).flatten()
     }
 
     /// Returns the key of what ptxas makes of PTX among the images.
     pub fn assembly_key(&self, text: &[u8], arch: GpuArch, relocatable: bool, inputs: &KeyInputs<'_>) -> Option<Key> {
-        self.cache.as_ref()?;
+        let key = self.key("assembly")?;
         let KnownTools { tools, .. } = self.tools(inputs)?;
         let options = inputs.link.request.device;
-        let key = self
-            .key("assembly")?
+        let key = key
             .field("text", text)
             .field("arch", arch.to_string().as_bytes())
             .field("relocatable", &[u8::from(relocatable)])

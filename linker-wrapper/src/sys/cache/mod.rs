@@ -9,10 +9,12 @@ mod choice;
 mod entry;
 mod key;
 mod layout;
+mod remote;
 mod store;
 mod trim;
 mod trust;
 
 pub use choice::of;
 pub use key::{Key, KeyBuilder, identity_of};
+pub use remote::open as open_remote;
 pub use store::Cache;

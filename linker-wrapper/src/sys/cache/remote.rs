@@ -1,0 +1,109 @@
+//! The second tier of the cache, behind the folder: `--offload-cache-remote=`, else `FATLINK_CACHE_REMOTE`, else none.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use remote_cache::{Seal, Settings, Tier};
+
+use crate::cli::values::{self, RemoteChoice, RemoteOptions};
+use crate::diag::error::Errors;
+use crate::sys::error::Error;
+
+/// How long a request may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The environment.
+type Variables<'v> = dyn Fn(&str) -> Option<OsString> + 'v;
+
+/// Prepares the remote cache, if there is one, without connecting to it.
+///
+/// # Errors
+/// A variable has no such value, or the key file cannot be used.
+pub fn open(options: &RemoteOptions) -> Result<Option<Tier>, Errors> {
+    let settings = settings(options, &|name| std::env::var_os(name))?;
+    Ok(settings.map(Tier::open).transpose().map_err(Error::from)?)
+}
+
+fn settings(options: &RemoteOptions, variable: &Variables<'_>) -> Result<Option<Settings>, Errors> {
+    let place = of(options.place.as_ref(), "FATLINK_CACHE_REMOTE", variable, RemoteChoice::parse)?;
+    let Some(RemoteChoice::At(location)) = place else { return Ok(None) };
+    let mode = of(options.mode.as_ref(), "FATLINK_CACHE_REMOTE_MODE", variable, values::remote_mode)?;
+    let limit = of(options.limit.as_ref(), "FATLINK_CACHE_REMOTE_TIMEOUT", variable, values::remote_timeout)?;
+    let named = || variable("FATLINK_CACHE_KEY_FILE").filter(|file| !file.is_empty()).map(PathBuf::from);
+    let seal = match options.key_file.clone().or_else(named) {
+        Some(file) => Seal::of_file(&file).map_err(Error::from)?,
+        None => Seal::Checksum,
+    };
+    Ok(Some(Settings { location, seal, mode: mode.unwrap_or_default(), limit: limit.unwrap_or(LIMIT) }))
+}
+
+/// The value of an option, else of a variable.
+fn of<T: Clone, E>(
+    option: Option<&T>,
+    name: &'static str,
+    variable: &Variables<'_>,
+    parse: impl FnOnce(&'static str, &str) -> Result<T, E>,
+) -> Result<Option<T>, E> {
+    match option {
+        Some(value) => Ok(Some(value.clone())),
+        None => {
+            let text = variable(name).filter(|text| !text.is_empty());
+            text.map(|text| parse(name, &text.to_string_lossy())).transpose()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remote_cache::Mode;
+
+    fn of_variables(options: &RemoteOptions, variables: &[(&str, &str)]) -> Result<Option<Settings>, String> {
+        let variable =
+            |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, value)| OsString::from(*value));
+        settings(options, &variable).map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn options_prevail_over_variables() {
+        let at = |text| RemoteChoice::parse("", text).ok();
+        let variables = [
+            ("FATLINK_CACHE_REMOTE", "redis://there"),
+            ("FATLINK_CACHE_REMOTE_MODE", "read-only"),
+            ("FATLINK_CACHE_REMOTE_TIMEOUT", "3"),
+        ];
+        let found = of_variables(&RemoteOptions::default(), &variables).unwrap().unwrap();
+        let seconds = Duration::from_secs;
+        assert_eq!(
+            (found.location.to_string(), found.mode, found.limit),
+            ("redis://there".to_owned(), Mode::ReadOnly, seconds(3))
+        );
+        let options = RemoteOptions {
+            place: at("http://here"),
+            mode: Some(Mode::ReadWrite),
+            limit: Some(seconds(4)),
+            key_file: None,
+        };
+        let found = of_variables(&options, &variables).unwrap().unwrap();
+        assert_eq!(
+            (found.location.to_string(), found.mode, found.limit),
+            ("http://here".to_owned(), Mode::ReadWrite, seconds(4))
+        );
+        let off = RemoteOptions { place: at("off"), ..RemoteOptions::default() };
+        assert!(of_variables(&off, &variables).unwrap().is_none());
+        assert!(of_variables(&RemoteOptions::default(), &[("FATLINK_CACHE_REMOTE", "")]).unwrap().is_none());
+    }
+
+    #[test]
+    fn wrong_values_of_variables_are_errors() {
+        let none = RemoteOptions::default();
+        let error = of_variables(&none, &[("FATLINK_CACHE_REMOTE", "there")]).unwrap_err();
+        assert!(error.contains("FATLINK_CACHE_REMOTE: expected http(s)://"), "{error}");
+        let at = ("FATLINK_CACHE_REMOTE", "http://there");
+        let error = of_variables(&none, &[at, ("FATLINK_CACHE_REMOTE_MODE", "ro")]).unwrap_err();
+        assert!(error.contains("FATLINK_CACHE_REMOTE_MODE: expected 'read-write' or 'read-only', got 'ro'"), "{error}");
+        let error = of_variables(&none, &[at, ("FATLINK_CACHE_KEY_FILE", "/nowhere")]).unwrap_err();
+        assert!(error.contains("cannot use the key file /nowhere: No such file or directory"), "{error}");
+    }
+}

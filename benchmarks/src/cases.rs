@@ -172,7 +172,7 @@ pub const CASES: [Case; 21] = [
     },
     Case {
         name: "same-bytes",
-        describe: "medium with --wrapper-jobs=1, 2 and 16, twice each, and from the cache: the same program",
+        describe: "medium with --wrapper-jobs=1, 2 and 16, twice each: the same program; so with a cache, cold and warm",
         measure: Measure::Own(same_bytes::run),
     },
     Case {

@@ -263,7 +263,8 @@ impl<'p> Program<'p> {
         (0..self.units.len()).flat_map(indices).map(|(unit, index)| Node { unit, index: index as u32 })
     }
 
-    fn is_start(&self, node: Node) -> bool {
+    /// Whether a definition is in the program whoever refers to it: a kernel, or what must stay visible.
+    pub fn is_start(&self, node: Node) -> bool {
         let global = self.global(node);
         let prevails = || match global.scope {
             Scope::Local => true,

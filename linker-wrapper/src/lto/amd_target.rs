@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use llvm_passes::OwnedProgram;
 use llvm_passes::amdgpu::AmdFacts;
-use llvm_passes::partition::{self, Cut, Grain, Partition};
+use llvm_passes::partition::{self, Cut, Grain, Grouping, Partition, Rules};
 use llvm_passes::program::{Machine, Program};
 use llvm_passes::reference_graph;
 use llvm_passes::unit::Unit;
@@ -85,7 +85,7 @@ impl<'a> PlannedTarget<'a> {
         let prevailing = |name: &str| images.unit_of(*resolution.prevailing.get(name)?);
         let graphs = facts.iter().map(|facts| &facts.graph).collect();
         let program = Program::on(Machine::Amdgpu, graphs, unit_file::tags(&units), &prevailing, &exported);
-        let cut = partition::cut(&program, grain);
+        let cut = partition::cut(&program, Rules { grain, grouping: Grouping::Program }, &BTreeSet::new());
         let duplicated = cut.duplicated();
         let Cut { partitions, distinct, monolithic, .. } = cut;
         if partitions.is_empty() {

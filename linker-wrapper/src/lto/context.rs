@@ -1,7 +1,5 @@
 //! The context that the device links of all targets share.
 
-use llvm_passes::partition::DeadKernels;
-
 use crate::cli::device_options::DeviceOptions;
 use crate::codegen::Backends;
 use crate::lto::cuda_libraries::CudaLibraries;
@@ -64,11 +62,10 @@ impl<'a> LtoContext<'a> {
     /// Returns what the plan of a target depends on besides its code.
     pub fn request(&self) -> LinkRequest<'a> {
         let is_printed = self.link.request.options.plan.is_some();
-        let dead = DeadKernels { names: self.link.dead_kernels, keeps_cuts: self.result_cache.is_enabled() };
         LinkRequest {
             entries: self.entries,
             registered: self.link.registered,
-            dead,
+            dead: self.link.dead_kernels,
             options: self.options(),
             is_printed,
         }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use llvm_passes::OwnedProgram;
-use llvm_passes::partition::Grain;
+use llvm_passes::partition::{Grain, Grouping, Rules};
 use llvm_passes::program::Machine;
 use llvm_passes::reference_graph::{self, ReferenceGraph};
 use llvm_passes::resolve::UnitSymbols;
@@ -27,6 +27,8 @@ use crate::profile::span;
 
 /// A program with less bitcode than this, in bytes, is compiled in one piece; its references are not read.
 const MIN_PARTITIONED_BYTES: usize = 192 << 10;
+/// The same if units are cut by themselves for later links.
+const MIN_SHARED_BYTES: usize = 48 << 10;
 
 /// A target whose device link is planned.
 pub struct PlannedTarget<'a> {
@@ -50,8 +52,8 @@ impl<'a> PlannedTarget<'a> {
         private: Option<&PrivateImages>,
         context: &LtoContext<'_>,
     ) -> Result<Self, Errors> {
-        let cut = grain(images, context)
-            .map(|grain| Self::plan_partitioned(images, grain, private, context))
+        let cut = rules(images, context)
+            .map(|rules| Self::plan_partitioned(images, rules, private, context))
             .transpose()?
             .flatten();
         cut.map_or_else(|| Self::plan_monolithic(images, context), Ok)
@@ -60,14 +62,14 @@ impl<'a> PlannedTarget<'a> {
     /// Plans a link in partitions. Returns `None` if the program must be compiled in one piece.
     fn plan_partitioned(
         images: &'a TargetImages<'a>,
-        grain: Grain,
+        rules: Rules,
         private: Option<&PrivateImages>,
         context: &LtoContext<'_>,
     ) -> Result<Option<Self>, Errors> {
         let units = images.units();
         let graphs = collect(units.par_iter().map(|unit| references(unit)).collect::<Vec<_>>())?;
         let symbols = all_symbols(images, &|unit| Ok(reference_graph::symbols(graphs[unit])))?;
-        let references = Some(References { graphs: graphs.clone(), tags: unit_file::tags(&units), grain });
+        let references = Some(References { graphs: graphs.clone(), tags: unit_file::tags(&units), rules });
         let users = |image: usize, name: &str| {
             let unit = images.unit_of(image);
             unit.map(|unit| reference_graph::users_of(graphs[unit], name)).unwrap_or_default()
@@ -135,17 +137,20 @@ impl<'a> PlannedTarget<'a> {
 
 /// Whether the program is large enough to be cut into partitions.
 pub fn may_be_cut(images: &TargetImages<'_>, context: &LtoContext<'_>) -> bool {
-    grain(images, context).is_some()
+    rules(images, context).is_some()
 }
 
-/// Returns the size of partitions, or `None` if the program is compiled in one piece.
-fn grain(images: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<Grain> {
+/// Returns how the program is cut, or `None` if it is compiled in one piece.
+fn rules(images: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<Rules> {
     let bytes: usize = images.of_code(Code::Bitcode).map(|(_, image)| image.bytes.len()).sum();
-    match context.link.request.options.partitioning {
-        Partitioning::Usual => (bytes >= MIN_PARTITIONED_BYTES).then_some(Grain::Usual),
+    let grouping = context.result_cache.grouping();
+    let least = if grouping == Grouping::Units { MIN_SHARED_BYTES } else { MIN_PARTITIONED_BYTES };
+    let grain = match context.link.request.options.partitioning {
+        Partitioning::Usual => (bytes >= least).then_some(Grain::Usual),
         Partitioning::Size(size) => Some(Grain::Exactly(size)),
         Partitioning::Whole => None,
-    }
+    };
+    grain.map(|grain| Rules { grain, grouping })
 }
 
 fn references<'u>(unit: &'u Unit<'_>) -> Result<&'u ReferenceGraph, Errors> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use llvm_passes::partition::{self, DeadKernels, Grain, Partition};
+use llvm_passes::partition::{self, Partition, Rules};
 use llvm_passes::program::{Monolithic, Program};
 use llvm_passes::reference_graph::ReferenceGraph;
 use llvm_passes::resolve::{self, Duplicate, Resolution, UnitSymbols};
@@ -43,8 +43,8 @@ pub struct References<'f> {
     pub graphs: Vec<&'f ReferenceGraph>,
     /// Unique names of the units, derived only from their content.
     pub tags: Vec<String>,
-    /// The desired size of partitions.
-    pub grain: Grain,
+    /// How the program is cut.
+    pub rules: Rules,
 }
 
 /// The CUDA libraries that define device functions.
@@ -64,7 +64,7 @@ pub struct LinkRequest<'r> {
     /// Names that the host program registers with the runtime.
     pub registered: &'r HashSet<String>,
     /// Kernels that the host program cannot launch.
-    pub dead: DeadKernels<'r>,
+    pub dead: &'r BTreeSet<String>,
     /// Options of the device link.
     pub options: &'r DeviceOptions,
     /// The plan will be printed.
@@ -114,10 +114,8 @@ impl TargetLink {
         visible.extend(device_library.iter().flat_map(|library| library.defines.iter().cloned()));
         let promoted = resolution.linkonce_over_weak.iter();
         let promoted = promoted.filter_map(|(name, image)| Some((target.unit_of(*image)?, name.clone()))).collect();
-        let dead: BTreeSet<String> = request.dead.names.difference(&visible).cloned().collect();
-        let dead_kernels = DeadKernels { names: &dead, ..request.dead };
-        let cut =
-            facts.references.as_ref().map(|references| cut(references, target, &resolution, &visible, dead_kernels));
+        let dead: BTreeSet<String> = request.dead.difference(&visible).cloned().collect();
+        let cut = facts.references.as_ref().map(|references| cut(references, target, &resolution, &visible, &dead));
         let instructions = cut.as_ref().map(|cut| (cut.distinct, cut.duplicated()));
         let cut = cut.unwrap_or_default();
         let partitions = match cut.partitions {
@@ -163,12 +161,12 @@ fn cut(
     target: &TargetImages<'_>,
     resolution: &Resolution,
     visible: &BTreeSet<String>,
-    dead: DeadKernels<'_>,
+    dead: &BTreeSet<String>,
 ) -> partition::Cut {
     let prevailing = |name: &str| target.unit_of(*resolution.prevailing.get(name)?);
     let program = Program::new(references.graphs.clone(), references.tags.clone(), &prevailing, visible);
     let _cutting = span::traced("Partition", || target.arch.to_string());
-    partition::cut_live(&program, references.grain, dead)
+    partition::cut(&program, references.rules, dead)
 }
 
 /// Number of partitions for [`needs`]. Even a single one of a program that was cut may refer to nothing outside but is relocatable.

@@ -2,6 +2,7 @@
 //! grouped by that function, so that it is compiled once.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use super::Reached;
 use crate::program::{Identity, Node, Program};
@@ -10,31 +11,37 @@ use rustc_hash::FxHashMap;
 
 /// A smaller shared function does not regroup kernels: copies of it cost less than the cache entries that stay valid when units
 /// are kept apart.
-const LEAST_SHARED: u64 = 500;
+pub const LEAST_SHARED: u64 = 500;
 
 /// Functions that roots of several units reach, by identity number, each with the instructions of it and of everything that it
 /// reaches.
 type Shared = FxHashMap<u32, u64>;
 
-/// Groups the roots, by index. A group keeps their order, and groups come in the order of their first roots.
-pub fn groups(program: &Program<'_>, roots: &[Reached]) -> Vec<Vec<usize>> {
+/// Groups the roots: by a shared function of at least `least_shared` instructions, or by what `apart` returns. A group keeps their order,
+/// and groups come in the order of their first roots.
+pub fn groups<'r, K: Eq + Hash>(
+    program: &Program<'_>,
+    roots: &'r [Reached],
+    least_shared: u64,
+    apart: impl Fn(&Reached) -> K,
+) -> Vec<Vec<&'r Reached>> {
     let shared = shared_functions(program, roots);
-    let mut places: HashMap<Result<Identity<'_>, usize>, usize> = HashMap::new();
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (number, reached) in roots.iter().enumerate() {
-        let group = anchor(program, reached, &shared).ok_or(reached.root.unit);
+    let mut places: HashMap<Result<Identity<'_>, K>, usize> = HashMap::new();
+    let mut groups: Vec<Vec<&Reached>> = Vec::new();
+    for reached in roots {
+        let group = anchor(program, reached, &shared, least_shared).ok_or_else(|| apart(reached));
         let place = *places.entry(group).or_insert(groups.len());
         if place == groups.len() {
             groups.push(Vec::new());
         }
-        groups[place].push(number);
+        groups[place].push(reached);
     }
     groups
 }
 
 /// The largest function that makes up at least half of what a root reaches and that roots of other units reach, too.
-fn anchor<'p>(program: &Program<'p>, reached: &Reached, shared: &Shared) -> Option<Identity<'p>> {
-    let half = reached.instructions.div_ceil(2).max(LEAST_SHARED);
+fn anchor<'p>(program: &Program<'p>, reached: &Reached, shared: &Shared, least_shared: u64) -> Option<Identity<'p>> {
+    let half = reached.instructions.div_ceil(2).max(least_shared);
     let candidates = reached.nodes.iter().filter(|node| **node != reached.root).filter_map(|node| {
         let instructions = *shared.get(&program.identity_number(*node))?;
         (instructions >= half).then(|| (instructions, program.identity(*node)))

@@ -2,16 +2,20 @@
 //!
 //! A partition is some kernels with everything that they reach. The cuts depend on the code alone, never on cores or memory, and
 //! a changed unit moves only the cuts next to it: kernels of one unit, or with one large function in common, stay together up to
-//! a size, and a hash of their names decides whether a small group is joined with the next one.
+//! a size, and a hash of their names decides whether a small group is joined with the next one. For a link whose results are kept
+//! for other programs ([`Grouping::Units`]), each unit is cut by itself.
 
 mod affinity;
+mod segments;
+mod units;
 
 use std::collections::BTreeSet;
 
 use crate::extract::{How, Take, UnitPart};
 use crate::program::{Class, Monolithic, Need, Node, Program};
 use crate::reference_graph::{Role, Scope};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
+use segments::{join, segments};
 
 /// The usual size of a partition, in instructions before optimization: about half a second of work, enough to be worth processes
 /// of its own.
@@ -20,6 +24,9 @@ const USUAL_GRAIN: u64 = 12_000;
 /// With [`Grain::Usual`], partitions become larger rather than having more of the program than this compiled more than once.
 const MOST_DUPLICATED_PERCENT: u64 = 50;
 
+/// With [`Grouping::Units`], programs of this part of the usual size are cut.
+const LEAST_OF_UNITS: u64 = 4;
+
 /// How large partitions are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grain {
@@ -27,6 +34,24 @@ pub enum Grain {
     Usual,
     /// About this many instructions before optimization, however much code is compiled more than once.
     Exactly(u64),
+}
+
+/// Which kernels may share a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grouping {
+    /// Those of all units, for the least work in this program.
+    Program,
+    /// Those of one unit, so that every program with these units has the same partitions, and smaller programs are cut, too.
+    Units,
+}
+
+/// How a program is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// How large partitions are.
+    pub grain: Grain,
+    /// Which kernels may share one.
+    pub grouping: Grouping,
 }
 
 /// What is compiled together.
@@ -65,29 +90,15 @@ impl Cut {
     }
 }
 
-/// Kernels that a program does not need.
-#[derive(Debug, Clone, Copy)]
-pub struct DeadKernels<'d> {
-    /// Their names.
-    pub names: &'d BTreeSet<String>,
-    /// Whether the program is cut as if it needed them, and only whole partitions are left out: then the others are the same in every program
-    /// that is made of these units.
-    pub keeps_cuts: bool,
-}
-
-/// Cuts the program into partitions of about that size. The result has no partitions if the program should be compiled in one
-/// piece.
-pub fn cut(program: &Program<'_>, grain: Grain) -> Cut {
-    cut_roots(program, program.roots(), grain)
-}
-
-/// As [`cut`], without kernels that are dead, unless other code refers to them.
-pub fn cut_live(program: &Program<'_>, grain: Grain, dead: DeadKernels<'_>) -> Cut {
-    let live = program.roots_without(dead.names);
-    if !dead.keeps_cuts || dead.names.is_empty() {
-        return cut_roots(program, live, grain);
+/// Cuts the program into partitions, without kernels that are `dead`, unless other code refers to them. With [`Grouping::Units`] the
+/// program is cut as if it needed all kernels, and only whole partitions are left out. The result has no partitions if the program
+/// should be compiled in one piece.
+pub fn cut(program: &Program<'_>, rules: Rules, dead: &BTreeSet<String>) -> Cut {
+    let live = program.roots_without(dead);
+    if rules.grouping == Grouping::Program || dead.is_empty() {
+        return cut_roots(program, live, rules);
     }
-    let mut cut = cut(program, grain);
+    let mut cut = cut_roots(program, program.roots(), rules);
     let is_kept = kept_groups(program, &cut.groups, live);
     let mut places = is_kept.iter();
     cut.partitions.retain(|_| places.next().is_none_or(|is_kept| *is_kept));
@@ -110,34 +121,58 @@ fn kept_groups(program: &Program<'_>, groups: &[Vec<Node>], mut live: BTreeSet<N
     }
 }
 
-fn cut_roots(program: &Program<'_>, roots: BTreeSet<Node>, grain: Grain) -> Cut {
+fn cut_roots(program: &Program<'_>, roots: BTreeSet<Node>, rules: Rules) -> Cut {
+    let Rules { grain, grouping } = rules;
     let all: Vec<Node> = roots.iter().copied().collect();
     let distinct = program.closure(&all).instructions();
-    let mut size = match grain {
+    let size = match grain {
         Grain::Usual => USUAL_GRAIN,
         Grain::Exactly(size) => size,
     };
-    if distinct <= size.saturating_mul(3) / 2 {
+    let whole = match grouping {
+        Grouping::Program => size.saturating_mul(3) / 2,
+        Grouping::Units => size / LEAST_OF_UNITS,
+    };
+    if distinct <= whole {
         return Cut { distinct, ..Cut::default() };
     }
     if let Some(monolithic) = program.monolithic(&roots) {
         return Cut { distinct, monolithic: Some(monolithic), ..Cut::default() };
     }
     let all: Vec<Reached> = all.into_iter().map(|root| Reached::new(program, root)).collect();
-    let together: Vec<Vec<&Reached>> = affinity::groups(program, &all)
-        .into_iter()
-        .map(|group| group.into_iter().map(|number| &all[number]).collect())
-        .collect();
     let bound = distinct.saturating_mul(MOST_DUPLICATED_PERCENT) / 100;
-    while size <= distinct || grain != Grain::Usual {
-        let cut = cut_at(program, &together, distinct, size);
-        if cut.duplicated() <= bound || grain != Grain::Usual {
+    let is_good = |cut: &Cut| cut.duplicated() <= bound || grain != Grain::Usual;
+    if grouping == Grouping::Units {
+        let mut cut = cut_into(program, units::groups(program, &all, size), &all, distinct);
+        cut.partitions.iter_mut().for_each(|partition| units::order(program, partition));
+        if is_good(&cut) {
+            return cut;
+        }
+    }
+    cut_by_program(program, &all, distinct, size, is_good)
+}
+
+/// Cuts with larger and larger partitions until `is_good`.
+fn cut_by_program(
+    program: &Program<'_>,
+    all: &[Reached],
+    distinct: u64,
+    mut size: u64,
+    is_good: impl Fn(&Cut) -> bool,
+) -> Cut {
+    let together = affinity::groups(program, all, affinity::LEAST_SHARED, |reached| reached.root.unit);
+    loop {
+        let groups = join(segments(program, &together, size), program, size);
+        let cut = cut_into(program, groups, all, distinct);
+        if is_good(&cut) {
             return cut;
         }
         size = size.saturating_mul(2);
+        if size > distinct {
+            // In one piece nothing is duplicated.
+            return Cut { distinct, ..Cut::default() };
+        }
     }
-    // In one piece nothing is duplicated.
-    Cut { distinct, ..Cut::default() }
 }
 
 /// A root with everything that it reaches, which is computed once.
@@ -156,103 +191,14 @@ impl Reached {
     }
 }
 
-fn cut_at(program: &Program<'_>, together: &[Vec<&Reached>], distinct: u64, size: u64) -> Cut {
-    let groups = join(segments(program, together, size), program, size);
-    let reached: FxHashMap<Node, u64> = together.iter().flatten().map(|one| (one.root, one.instructions)).collect();
-    let partitions: Vec<_> = groups.iter().map(|roots| partition(program, roots, &reached)).collect();
-    if partitions.len() < 2 {
+/// The cut with these groups of roots.
+fn cut_into(program: &Program<'_>, groups: Vec<Vec<Node>>, all: &[Reached], distinct: u64) -> Cut {
+    if groups.len() < 2 {
         return Cut { distinct, ..Cut::default() };
     }
+    let reached: FxHashMap<Node, u64> = all.iter().map(|one| (one.root, one.instructions)).collect();
+    let partitions = groups.iter().map(|roots| partition(program, roots, &reached)).collect();
     Cut { partitions, groups, distinct, monolithic: None }
-}
-
-/// Roots of one group that go together.
-#[derive(Default)]
-struct Segment {
-    roots: Vec<Node>,
-    /// What the roots reach, by identity number.
-    reached: FxHashSet<u32>,
-    instructions: u64,
-}
-
-impl Segment {
-    fn add(&mut self, program: &Program<'_>, root: &Reached) {
-        self.roots.push(root.root);
-        for node in &root.nodes {
-            if self.reached.insert(program.identity_number(*node)) {
-                self.instructions += u64::from(program.global(*node).instructions);
-            }
-        }
-    }
-
-    /// Instructions that a root would add.
-    fn more(&self, program: &Program<'_>, root: &Reached) -> u64 {
-        let new = root.nodes.iter().filter(|node| !self.reached.contains(&program.identity_number(**node)));
-        new.map(|node| u64::from(program.global(*node).instructions)).sum()
-    }
-
-    /// Whether a root should begin a new segment.
-    fn is_full_for(&self, more: u64, whole: u64, grain: u64) -> bool {
-        let together = self.instructions + more;
-        // A root that shares most of its code stays, up to a limit, for the shared code may be larger than any partition.
-        let limit = if more * 4 <= whole { grain.saturating_mul(2).max(whole.saturating_add(grain)) } else { grain };
-        !self.roots.is_empty() && together > limit
-    }
-}
-
-/// The roots of every group, in segments of bounded size.
-fn segments(program: &Program<'_>, together: &[Vec<&Reached>], grain: u64) -> Vec<Segment> {
-    let mut segments: Vec<Segment> = Vec::new();
-    for group in together {
-        let mut current = Segment::default();
-        for root in group {
-            let more = current.more(program, root);
-            if current.is_full_for(more, root.instructions, grain) {
-                segments.push(std::mem::take(&mut current));
-            }
-            current.add(program, root);
-        }
-        segments.push(current);
-    }
-    segments
-}
-
-/// Joins small segments with their neighbours.
-fn join(segments: Vec<Segment>, program: &Program<'_>, grain: u64) -> Vec<Vec<Node>> {
-    let mut groups: Vec<Vec<Node>> = Vec::new();
-    let (mut group, mut instructions) = (Vec::new(), 0);
-    for segment in segments {
-        let big = segment.instructions.saturating_mul(2) >= grain;
-        if !group.is_empty() && (big || instructions + segment.instructions > grain.saturating_mul(2)) {
-            groups.push(std::mem::take(&mut group));
-            instructions = 0;
-        }
-        let ends = big || is_boundary(program, &segment, grain);
-        instructions += segment.instructions;
-        group.extend(segment.roots);
-        if ends {
-            groups.push(std::mem::take(&mut group));
-            instructions = 0;
-        }
-    }
-    groups.push(group);
-    groups.retain(|group| !group.is_empty());
-    groups
-}
-
-/// Whether a group ends behind this segment. A hash of the names of its roots decides, more often so for larger segments: groups
-/// have about the size of the grain, and no change elsewhere moves their ends.
-fn is_boundary(program: &Program<'_>, segment: &Segment, grain: u64) -> bool {
-    let mut names = blake3::Hasher::new();
-    for root in &segment.roots {
-        names.update(program.global(*root).name.as_bytes());
-        names.update(&[0]);
-    }
-    let mut head = [0; 8];
-    head.copy_from_slice(&names.finalize().as_bytes()[..8]);
-    // Rounded, so that a small change of the size changes nothing.
-    let size = segment.instructions.max(1).next_power_of_two();
-    u64::from_le_bytes(head) % grain < size
 }
 
 /// Makes a partition with these roots; `reached` has the instructions that each root reaches.
@@ -305,3 +251,5 @@ fn how(program: &Program<'_>, node: Node, need: Need) -> How {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod units_tests;

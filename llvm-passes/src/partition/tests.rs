@@ -1,37 +1,37 @@
 use std::collections::BTreeSet;
 
-use super::{Cut, DeadKernels, Grain, cut_live};
+use super::{Cut, Grain, Grouping, Rules, cut};
 use crate::extract::How;
 use crate::program::{Monolithic, Program};
 use crate::reference_graph::{self, CONSTANT, Global, Reference, ReferenceGraph, Role, SHARED, Scope, Variable};
 use crate::resolve::{self, UnitSymbols};
 use crate::symbols::Strength;
 
-const STRONG: Scope = Scope::Visible { strength: Strength::Strong, odr: false };
-const ODR: Scope = Scope::Visible { strength: Strength::LinkOnce, odr: true };
-const WANTED: Scope = Scope::Visible { strength: Strength::Undefined, odr: false };
+pub const STRONG: Scope = Scope::Visible { strength: Strength::Strong, odr: false };
+pub const ODR: Scope = Scope::Visible { strength: Strength::LinkOnce, odr: true };
+pub const WANTED: Scope = Scope::Visible { strength: Strength::Undefined, odr: false };
 
-fn global(name: &str, scope: Scope, role: Role, instructions: u32, references: &[(u32, bool)]) -> Global {
+pub fn global(name: &str, scope: Scope, role: Role, instructions: u32, references: &[(u32, bool)]) -> Global {
     let reference = |(to, called): &(u32, bool)| Reference { to: *to, called: *called };
     let references = references.iter().map(reference).collect();
     Global { name: name.to_owned(), scope, role, instructions, references, retained: false, referenced: true }
 }
 
-fn kernel(name: &str, instructions: u32, references: &[(u32, bool)]) -> Global {
+pub fn kernel(name: &str, instructions: u32, references: &[(u32, bool)]) -> Global {
     global(name, STRONG, Role::Kernel, instructions, references)
 }
 
-fn function(name: &str, scope: Scope, instructions: u32, references: &[(u32, bool)]) -> Global {
+pub fn function(name: &str, scope: Scope, instructions: u32, references: &[(u32, bool)]) -> Global {
     global(name, scope, Role::Function, instructions, references)
 }
 
-fn variable(name: &str, scope: Scope, address_space: u32, constant: bool) -> Global {
+pub fn variable(name: &str, scope: Scope, address_space: u32, constant: bool) -> Global {
     let content = (address_space == CONSTANT && constant && scope == Scope::Local).then(|| "00ff".to_owned());
     let variable = Variable { address_space, constant, address_matters: !constant, size: 8, content };
     global(name, scope, Role::Variable(variable), 0, &[])
 }
 
-fn unit(globals: Vec<Global>) -> ReferenceGraph {
+pub fn unit(globals: Vec<Global>) -> ReferenceGraph {
     ReferenceGraph { globals, monolithic: None }
 }
 
@@ -40,21 +40,21 @@ fn cut_units(units: &[ReferenceGraph], keep: &[&str], grain: u64) -> Cut {
 }
 
 fn cut_as(units: &[ReferenceGraph], keep: &[&str], grain: Grain) -> Cut {
-    cut_program(units, keep, grain, DeadKernels { names: &BTreeSet::new(), keeps_cuts: false })
+    cut_program(units, keep, Rules { grain, grouping: Grouping::Program }, &BTreeSet::new())
 }
 
-fn cut_without(units: &[ReferenceGraph], grain: u64, names: &BTreeSet<String>, keeps_cuts: bool) -> Cut {
-    cut_program(units, &[], Grain::Exactly(grain), DeadKernels { names, keeps_cuts })
+fn cut_without(units: &[ReferenceGraph], grain: u64, names: &BTreeSet<String>, grouping: Grouping) -> Cut {
+    cut_program(units, &[], Rules { grain: Grain::Exactly(grain), grouping }, names)
 }
 
-fn cut_program(units: &[ReferenceGraph], keep: &[&str], grain: Grain, dead: DeadKernels<'_>) -> Cut {
+pub fn cut_program(units: &[ReferenceGraph], keep: &[&str], rules: Rules, dead: &BTreeSet<String>) -> Cut {
     let symbols: Vec<UnitSymbols> =
         units.iter().map(|unit| UnitSymbols { symbols: reference_graph::symbols(unit) }).collect();
     let resolution = resolve::resolve(&symbols, &|_| true);
     let keep: BTreeSet<String> = keep.iter().map(|name| (*name).to_owned()).collect();
     let tags = (0..units.len()).map(|unit| format!("tag{unit}")).collect();
     let program = Program::new(units.iter().collect(), tags, &|name| resolution.prevailing.get(name).copied(), &keep);
-    cut_live(&program, grain, dead)
+    cut(&program, rules, dead)
 }
 
 /// How a partition takes a global, by its name in the unit.
@@ -252,7 +252,7 @@ fn kernels_of_several_units_that_are_mostly_one_function_share_it() {
 }
 
 /// Kernels with `own` instructions, each in a unit of its own, that all call one function.
-fn around_an_engine(kernels: usize, own: u32, engine: u32) -> Vec<ReferenceGraph> {
+pub fn around_an_engine(kernels: usize, own: u32, engine: u32) -> Vec<ReferenceGraph> {
     let of = |number: usize| {
         let name = format!("kernel_{number:04}");
         unit(vec![kernel(&name, own, &[(1, true)]), function("engine", ODR, engine, &[])])
@@ -299,14 +299,17 @@ fn dead_kernels_are_left_out_unless_live_code_refers_to_them() {
         variable("state", STRONG, 1, false),
     ])];
     let dead = names(&["b", "c", "launched"]);
-    for keeps_cuts in [false, true] {
-        let cut = cut_without(&units, 60, &dead, keeps_cuts);
+    for grouping in [Grouping::Program, Grouping::Units] {
+        let cut = cut_without(&units, 60, &dead, grouping);
         let found: BTreeSet<String> = kernels(&cut).concat().into_iter().collect();
-        assert_eq!(found, names(&["a", "launched"]), "{keeps_cuts}");
+        assert_eq!(found, names(&["a", "launched"]), "{grouping:?}");
         assert!(how(&cut, &units, 0, "state").is_empty());
     }
-    let kept: Vec<Vec<String>> = kernels(&cut_without(&units, 60, &dead, true));
-    assert!(kept.iter().all(|kept| kernels(&cut_units(&units, &[], 60)).contains(kept)), "{kept:?}");
+    let kept: Vec<Vec<String>> = kernels(&cut_without(&units, 60, &dead, Grouping::Units));
+    assert!(
+        kept.iter().all(|kept| kernels(&cut_without(&units, 60, &BTreeSet::new(), Grouping::Units)).contains(kept)),
+        "{kept:?}"
+    );
 }
 
 #[test]
@@ -317,7 +320,7 @@ fn a_partition_that_is_kept_for_one_kernel_keeps_what_its_dead_ones_need() {
         unit(vec![kernel("c", 200, &[(1, false)]), variable("state", STRONG, 1, false)]),
     ];
     let dead = BTreeSet::from(["b".to_owned(), "c".to_owned()]);
-    let cut = cut_without(&units, 50, &dead, true);
+    let cut = cut_without(&units, 50, &dead, Grouping::Units);
     let owners = (0..cut.partitions.len()).flat_map(|place| how(&cut, &units, place, "state"));
     let is_needed = kernels(&cut).concat().contains(&"b".to_owned());
     assert_eq!(owners.filter(|(_, how, _)| *how == How::Owned).count(), usize::from(is_needed), "{:?}", kernels(&cut));

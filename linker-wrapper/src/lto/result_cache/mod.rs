@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use llvm_passes::partition::Grouping;
 use llvm_passes::session::Warning;
 use llvm_passes::unit::{Unit, UnitFacts};
 use offload_bundle::arch::{GpuArch, PtxVersion};
@@ -44,6 +45,8 @@ pub struct ResultCache {
     folder: Option<Cache>,
     /// The second tier, behind the folder.
     remote: Option<Tier>,
+    /// Whether the link uses a cache if it runs: a dry run shows what such a link does.
+    is_requested: bool,
     program: OnceLock<Option<[u8; 32]>>,
     tools: OnceLock<Option<KnownTools>>,
     /// Stamps of the tools and libraries, taken before any of them was read.
@@ -120,11 +123,16 @@ impl ResultCache {
     /// The folder cannot be used.
     pub fn open(context: &LinkContext<'_>, stamps: Vec<Stamp>) -> Result<Self, Errors> {
         let options = context.request.options;
-        let folder = match context.request.may_use_results() {
-            true => cache::of(options.cache.as_ref(), options.cache_size)?,
-            false => None,
-        };
-        Ok(ResultCache { folder, remote: context.remote_cache.cloned(), stamps, ..ResultCache::default() })
+        let folder = cache::of(options.cache.as_ref(), options.cache_size)?;
+        let is_requested = folder.is_some() || cache::is_remote_requested(&options.remote_cache);
+        let folder = folder.filter(|_| context.request.may_use_results());
+        Ok(ResultCache {
+            folder,
+            remote: context.remote_cache.cloned(),
+            is_requested,
+            stamps,
+            ..ResultCache::default()
+        })
     }
 
     /// Prints why the cache was not used for all of the link, warns if its folder could not be written, and removes old entries.
@@ -145,6 +153,11 @@ impl ResultCache {
     /// Whether the cache is on.
     pub fn is_enabled(&self) -> bool {
         self.folder.is_some() || self.remote.is_some()
+    }
+
+    /// Returns how programs are cut into partitions: those of a unit are kept for every program that has it.
+    pub fn grouping(&self) -> Grouping {
+        if self.is_requested { Grouping::Units } else { Grouping::Program }
     }
 
     /// Returns the reasons why results of this link are not cached, as sentences without a full stop.

@@ -25,6 +25,12 @@ pub fn open(options: &RemoteOptions) -> Result<Option<Tier>, Errors> {
     Ok(settings.map(Tier::open).transpose().map_err(Error::from)?)
 }
 
+/// Whether the link uses one if it runs.
+pub fn is_requested(options: &RemoteOptions) -> bool {
+    let place = of(options.place.as_ref(), "FATLINK_CACHE_REMOTE", &|name| std::env::var_os(name), RemoteChoice::parse);
+    matches!(place, Ok(Some(RemoteChoice::At(_))))
+}
+
 fn settings(options: &RemoteOptions, variable: &Variables<'_>) -> Result<Option<Settings>, Errors> {
     let place = of(options.place.as_ref(), "FATLINK_CACHE_REMOTE", variable, RemoteChoice::parse)?;
     let Some(RemoteChoice::At(location)) = place else { return Ok(None) };

@@ -1,0 +1,68 @@
+use std::collections::BTreeSet;
+
+use super::tests::{ODR, STRONG, WANTED, around_an_engine, cut_program, function, global, kernel, unit, variable};
+use super::{Cut, Grain, Grouping, Rules};
+use crate::extract::{How, Take, UnitPart};
+use crate::reference_graph::{ReferenceGraph, Role};
+
+/// A library of units with several kernels each, which call functions of two more units and use a template kernel that each defines.
+fn library(count: usize) -> Vec<ReferenceGraph> {
+    let of = |number: usize| {
+        let kernels =
+            (0..6).map(|index| kernel(&format!("kernel_{number}_{index}"), 200 + 40 * index, &[(6, true), (7, true)]));
+        let helper = function("helper", WANTED, 0, &[]);
+        let template = function("template", ODR, 600, &[]);
+        let common = global("common_kernel", ODR, Role::Kernel, 90, &[(9, false)]);
+        unit(kernels.chain([helper, template, common, variable("state", WANTED, 1, false)]).collect())
+    };
+    let helpers =
+        unit(vec![function("helper", STRONG, 70, &[]), variable("state", STRONG, 1, false), kernel("own", 50, &[])]);
+    std::iter::once(helpers).chain((0..count).map(of)).collect()
+}
+
+/// What each partition has of which units, by the names of its kernels.
+fn contents(cut: &Cut, units: &[ReferenceGraph]) -> BTreeSet<Vec<(String, How)>> {
+    let of_part = |part: &UnitPart| -> Vec<(String, How)> {
+        let name = |take: &Take| units[part.unit].globals[take.index as usize].name.clone();
+        part.takes.iter().map(|take| (name(take), take.how)).collect()
+    };
+    cut.partitions.iter().map(|partition| partition.parts.iter().flat_map(of_part).collect()).collect()
+}
+
+#[test]
+fn a_library_has_the_same_partitions_in_every_program() {
+    let rules = Rules { grain: Grain::Exactly(2000), grouping: Grouping::Units };
+    let of = |units: &[ReferenceGraph]| contents(&cut_program(units, &[], rules, &BTreeSet::new()), units);
+    let all = library(12);
+    let whole = of(&all);
+    assert!((13..=48).contains(&whole.len()), "{}", whole.len());
+    for skipped in 1..all.len() {
+        let some: Vec<_> =
+            all.iter().enumerate().filter(|(unit, _)| unit % skipped != 1).map(|(_, unit)| unit.clone()).collect();
+        let new = of(&some).difference(&whole).count();
+        // Another unit's definition of the template kernel prevails if the first is not linked.
+        assert!(new <= 1, "{skipped}: {new}");
+        let turned: Vec<_> = some.iter().rev().cloned().collect();
+        assert!(of(&turned).difference(&whole).count() <= 1, "{skipped}");
+    }
+}
+
+#[test]
+fn what_only_other_units_refer_to_is_apart_from_what_a_unit_always_has() {
+    let rules = Rules { grain: Grain::Exactly(100), grouping: Grouping::Units };
+    let owner = unit(vec![kernel("own", 150, &[]), variable("state", STRONG, 1, false)]);
+    let user = unit(vec![kernel("user", 100, &[(1, false)]), variable("state", WANTED, 1, false)]);
+    let other = unit(vec![kernel("other", 100, &[])]);
+    let cut = |units: &[ReferenceGraph]| contents(&cut_program(units, &[], rules, &BTreeSet::new()), units);
+    let (with, without) = (cut(&[owner.clone(), user]), cut(&[owner, other]));
+    assert!(with.contains(&vec![("own".to_owned(), How::Owned)]), "{with:?}");
+    assert!(with.contains(&vec![("state".to_owned(), How::Owned)]), "{with:?}");
+    assert!(without.contains(&vec![("own".to_owned(), How::Owned)]), "{without:?}");
+}
+
+#[test]
+fn too_much_shared_code_is_compiled_once_though_programs_then_differ() {
+    let rules = Rules { grain: Grain::Usual, grouping: Grouping::Units };
+    let cut = cut_program(&around_an_engine(100, 300, 5000), &[], rules, &BTreeSet::new());
+    assert!(cut.partitions.len() > 1 && cut.duplicated() * 2 <= cut.distinct, "{} jobs", cut.partitions.len());
+}

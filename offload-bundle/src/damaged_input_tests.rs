@@ -79,6 +79,7 @@ fn read_all_ways(data: &[u8]) {
     }
     let _ = host_object::device_images(data);
     let _ = host_object::carriers(data);
+    let _ = host_object::scattered_fatbins(data);
     let _ = host_object::offload_entries(data);
     let _ = host_object::registration_symbol(data);
     let _ = host_object::rdc_objects(data);
@@ -96,7 +97,8 @@ fn read_all_ways(data: &[u8]) {
     if let Ok(rows) = listing::list(data, crate::archive::reject_thin_members) {
         let _ = listing::table(&rows);
     }
-    if let Ok(found) = coverage::containers(data, crate::archive::reject_thin_members) {
+    let search = host_object::Search::AllBytes;
+    if let Ok(found) = coverage::containers_in(data, crate::archive::reject_thin_members, search) {
         let _ = coverage::ExplainReport::new(&found, None, Driver::Branch(580)).text();
         let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text();
     }
@@ -115,7 +117,7 @@ fn read_all_ways(data: &[u8]) {
         assert!(Difference::new(&images, &images, false).equal);
     }
     if let Ok(cubins) = usage::usage(data, crate::archive::reject_thin_members, Order::Code) {
-        let _ = usage::text(&cubins, str::to_owned);
+        let _ = usage::text(&[(None, &cubins)], &usage::Layout::new(&|name, _| name.to_owned()));
     }
     let drop = ["sm_90", "gfx90a"].map(|word| word.parse().expect("a selector")).to_vec();
     let _ = strip::strip(data, &Choice { drop, allow_empty: true, ..Choice::default() });

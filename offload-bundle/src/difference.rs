@@ -122,13 +122,48 @@ impl Difference {
         Self { equal: images.is_empty() && !reordered, reordered, images }
     }
 
-    /// Formats a line for each image that differs: `-` only in the first file, `+` only in the second, `!` changed.
-    pub fn text(&self) -> String {
-        let mut out: String = self.images.iter().map(line).collect();
+    /// Formats a line for each image that differs: `-` only in the first file, `+` only in the second, `!` changed. If they are many, a line
+    /// is for all of one kind and target, unless all is to be printed. `shown` turns the name of a function into what is printed.
+    pub fn text(&self, is_full: bool, shown: &dyn Fn(&str) -> String) -> String {
+        /// What fits a screen.
+        const MOST_LINES: usize = 40;
+        let mut out: String = match is_full || self.images.len() <= MOST_LINES {
+            true => self.images.iter().map(|change| line(change, is_full, shown)).collect(),
+            false => self.groups(),
+        };
         if self.reordered {
             out += "! the images come in another order\n";
         }
         out
+    }
+}
+
+impl Difference {
+    /// `! 54 cubin sm_90: contents 54, size 30`.
+    fn groups(&self) -> String {
+        /// Their number, and that of each field that differs.
+        type Counts<'f> = (usize, BTreeMap<&'f str, usize>);
+        let mut groups: BTreeMap<(char, String), Counts<'_>> = BTreeMap::new();
+        for change in &self.images {
+            let (sign, row) = match (&change.left, &change.right) {
+                (Some(row), Some(_)) => ('!', row),
+                (Some(row), None) => ('-', row),
+                (None, Some(row)) => ('+', row),
+                (None, None) => continue,
+            };
+            let (count, fields) = groups.entry((sign, kind_and_target(row))).or_default();
+            *count += 1;
+            for field in &change.fields {
+                *fields.entry(field.name).or_default() += 1;
+            }
+        }
+        let mut out = String::new();
+        for ((sign, name), (count, fields)) in groups {
+            let fields: Vec<String> = fields.into_iter().map(|(name, number)| format!("{name} {number}")).collect();
+            let fields = if fields.is_empty() { String::new() } else { format!(": {}", fields.join(", ")) };
+            out += &format!("{sign} {count} {name}{fields}\n");
+        }
+        out + &format!("{} images differ; --full has a line for each\n", self.images.len())
     }
 }
 
@@ -247,7 +282,9 @@ fn code<'c, 'a>(cubin: &'c Cubin<'a>) -> BTreeMap<&'c str, Option<&'a [u8]>> {
     functions.map(|symbol| (symbol.name.as_str(), cubin.section(&format!(".text.{}", symbol.name)))).collect()
 }
 
-fn line(change: &Change) -> String {
+fn line(change: &Change, is_full: bool, shown: &dyn Fn(&str) -> String) -> String {
+    /// More functions are counted.
+    const MOST_FUNCTIONS: usize = 8;
     match (&change.left, &change.right) {
         (Some(left), None) => format!("- {}\n", name(left)),
         (None, Some(right)) => format!("+ {}\n", name(right)),
@@ -256,10 +293,13 @@ fn line(change: &Change) -> String {
             let function = |function: &Function| {
                 let fields: Vec<String> = function.fields.iter().map(words).collect();
                 let fields = if fields.is_empty() { String::new() } else { format!(" ({})", fields.join(", ")) };
-                format!("{} {}{fields}", printable::name(&function.name), function.change)
+                format!("{} {}{fields}", printable::name(&shown(&function.name)), function.change)
             };
-            let functions = change.functions.iter().map(function);
-            format!("! {}: {}\n", name(row), fields.chain(functions).collect::<Vec<_>>().join(", "))
+            let most = if is_full { usize::MAX } else { MOST_FUNCTIONS };
+            let functions = change.functions.iter().take(most).map(function);
+            let others = change.functions.len().saturating_sub(most);
+            let others = (others > 0).then(|| format!("and {others} functions more (--full)"));
+            format!("! {}: {}\n", name(row), fields.chain(functions).chain(others).collect::<Vec<_>>().join(", "))
         }
         (None, None) => String::new(),
     }
@@ -276,8 +316,13 @@ fn words(field: &Field) -> String {
 /// `ptx sm_90 (a.o)`.
 fn name(row: &Row) -> String {
     let member = row.member.as_ref().map(|member| format!(" ({member})")).unwrap_or_default();
+    kind_and_target(row) + &printable::name(&member)
+}
+
+/// `ptx sm_90`.
+fn kind_and_target(row: &Row) -> String {
     let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
-    printable::name(&format!("{} {target}{member}", row.image)).into_owned()
+    printable::name(&format!("{} {target}", row.image)).into_owned()
 }
 
 #[cfg(test)]
@@ -294,7 +339,18 @@ mod tests {
     fn the_same() {
         let images = read(&samples::fatbin(CompressPolicy::All));
         let difference = Difference::new(&images, &images, false);
-        assert!(difference.equal && difference.text().is_empty());
+        assert!(difference.equal && difference.text(false, &str::to_owned).is_empty());
+    }
+
+    #[test]
+    fn many_are_counted() {
+        let images = read(&samples::fatbin(CompressPolicy::All).repeat(20));
+        let difference = Difference::new(&images, &[], false);
+        let text = difference.text(false, &str::to_owned);
+        assert!(
+            text.contains("- 20 cubin sm_90\n") && text.ends_with("60 images differ; --full has a line for each\n")
+        );
+        assert_eq!(difference.text(true, &str::to_owned).lines().count(), 60);
     }
 
     #[test]
@@ -303,7 +359,11 @@ mod tests {
         let (plain, packed) = (read(&plain), read(&packed));
         let difference = Difference::new(&plain, &packed, false);
         assert_eq!(difference.images.len(), 3);
-        assert!(difference.text().starts_with("! cubin sm_90: compression none -> zstd, "), "{}", difference.text());
+        assert!(
+            difference.text(false, &str::to_owned).starts_with("! cubin sm_90: compression none -> zstd, "),
+            "{}",
+            difference.text(false, &str::to_owned)
+        );
         assert!(Difference::new(&plain, &packed, true).equal);
     }
 
@@ -313,7 +373,8 @@ mod tests {
             let code = samples::amd_code(vgprs, code);
             read(&crate::hip_bundle::write(&[("hip-amdgcn-amd-amdhsa--gfx90a", &code)], 256))
         };
-        let text = |one: &[ComparedImage], two: &[ComparedImage]| Difference::new(one, two, false).text();
+        let text =
+            |one: &[ComparedImage], two: &[ComparedImage]| Difference::new(one, two, false).text(false, &str::to_owned);
         let one = bundle(8, &[7; 32]);
         assert_eq!(
             text(&one, &bundle(12, &[7; 32])),
@@ -327,8 +388,11 @@ mod tests {
     fn images_that_one_file_lacks_and_their_order() {
         let images = read(&samples::fatbin(CompressPolicy::All));
         let backwards: Vec<ComparedImage> = images.iter().rev().cloned().collect();
-        assert_eq!(Difference::new(&images, &backwards, false).text(), "! the images come in another order\n");
-        assert_eq!(Difference::new(&images, &images[1..], false).text(), "- cubin sm_90\n");
-        assert_eq!(Difference::new(&images[..2], &images, false).text(), "+ ptx sm_90\n");
+        assert_eq!(
+            Difference::new(&images, &backwards, false).text(false, &str::to_owned),
+            "! the images come in another order\n"
+        );
+        assert_eq!(Difference::new(&images, &images[1..], false).text(false, &str::to_owned), "- cubin sm_90\n");
+        assert_eq!(Difference::new(&images[..2], &images, false).text(false, &str::to_owned), "+ ptx sm_90\n");
     }
 }

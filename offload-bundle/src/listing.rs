@@ -10,7 +10,7 @@ use crate::cubin;
 use crate::error::{FileError, FormatError, FormatErrorKind};
 use crate::fatbin::{self, Compression, EntryKind, FatbinEntry};
 use crate::hip_bundle::{self, BundleEntry, BundleId};
-use crate::host_object::{self, CarrierKind, FileKind};
+use crate::host_object::{self, CarrierKind, FileKind, Search};
 use crate::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
 use crate::printable;
 
@@ -126,8 +126,20 @@ impl<'a> Found<'a> {
 /// # Errors
 /// A damaged container, a thin member that cannot be read, or a kind of file that is not supported.
 pub fn list(data: &[u8], read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>) -> Result<Vec<Row>, FileError> {
+    list_in(data, read_thin, Search::Sections)
+}
+
+/// The same for the device images that a search finds.
+///
+/// # Errors
+/// Those of [`list`].
+pub fn list_in(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    search: Search,
+) -> Result<Vec<Row>, FileError> {
     let mut rows = Vec::new();
-    visit(data, read_thin, |found| {
+    visit_in(data, read_thin, search, |found| {
         found.check()?;
         rows.push(found.row.clone());
         Ok(())
@@ -142,18 +154,32 @@ pub fn list(data: &[u8], read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>) -> 
 pub fn visit(
     data: &[u8],
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
+) -> Result<(), FileError> {
+    visit_in(data, read_thin, Search::Sections, see)
+}
+
+/// The same for the device images that a search finds.
+///
+/// # Errors
+/// Those of [`visit`].
+pub fn visit_in(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    search: Search,
     mut see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
 ) -> Result<(), FileError> {
     match host_object::file_kind(data) {
-        FileKind::Archive | FileKind::ThinArchive => visit_archive(data, read_thin, see),
+        FileKind::Archive | FileKind::ThinArchive => visit_archive(data, read_thin, search, see),
         FileKind::Bitcode => Err(FileError::from(FormatError::unsupported(0, "LLVM bitcode files are not supported"))),
-        _ => visit_file(data, &mut see).map_err(FileError::from),
+        _ => visit_file(data, search, &mut see).map_err(FileError::from),
     }
 }
 
 fn visit_archive(
     data: &[u8],
     mut read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    search: Search,
     mut see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
 ) -> Result<(), FileError> {
     for member in archive::members(data).map_err(FileError::from)? {
@@ -173,7 +199,7 @@ fn visit_archive(
             // The offset counts from the start of the archive now, and is shifted once more below.
             see(&found).map_err(|e| FormatError { offset: e.offset.saturating_sub(member.offset), ..e })
         };
-        visit_file(&bytes, &mut see_member).map_err(|e| damaged(e.shifted(member.offset)))?;
+        visit_file(&bytes, search, &mut see_member).map_err(|e| damaged(e.shifted(member.offset)))?;
     }
     Ok(())
 }
@@ -181,7 +207,7 @@ fn visit_archive(
 type See<'s> = dyn FnMut(&Found<'_>) -> Result<(), FormatError> + 's;
 
 /// Visits a file that is not an archive. Members of other kinds carry no device images.
-fn visit_file(data: &[u8], see: &mut See<'_>) -> Result<(), FormatError> {
+fn visit_file(data: &[u8], search: Search, see: &mut See<'_>) -> Result<(), FormatError> {
     match host_object::file_kind(data) {
         FileKind::OffloadBinary => return visit_offload_binaries(data, 0, see),
         FileKind::Fatbin => return images_of_fatbin(data, 0, OffloadKinds::CUDA)?.iter().try_for_each(see),
@@ -208,6 +234,12 @@ fn visit_file(data: &[u8], see: &mut See<'_>) -> Result<(), FormatError> {
             CarrierKind::HipBundles => visit_bundles(carrier.data, carrier.offset, &mut see_in),
         };
         visited.map_err(|e| e.within(&format!("section {}", carrier.section)))?;
+    }
+    let scattered = if search == Search::AllBytes { host_object::scattered_fatbins(data)? } else { Vec::new() };
+    for found in scattered {
+        for image in images_of_fatbin(found.data, found.offset, OffloadKinds::CUDA)? {
+            see(&if found.section.is_empty() { image } else { image.in_section(&found.section) })?;
+        }
     }
     Ok(())
 }
@@ -367,6 +399,21 @@ fn of_cubin(entry: &FatbinEntry<'_>, error: FormatError) -> FormatError {
         return FormatError::new(entry.payload_offset, what).within(&place);
     }
     error.shifted(entry.payload_offset)
+}
+
+/// Why a file that can be read has no device images.
+pub fn why_none(data: &[u8]) -> &'static str {
+    let has_carriers = || host_object::carriers(data).is_ok_and(|carriers| !carriers.is_empty());
+    match host_object::file_kind(data) {
+        FileKind::Archive | FileKind::ThinArchive => "no member of the archive has any",
+        FileKind::Fatbin | FileKind::OffloadBinary => "the container is empty",
+        FileKind::Unknown if hip_bundle::is_bundle(data) => "the container is empty",
+        _ if has_carriers() => "its containers are empty",
+        FileKind::Unknown | FileKind::Bitcode if object::FileKind::parse(data).is_err() => {
+            "not an object, library, program, archive or container of device images"
+        }
+        _ => "it has no section that holds any; --scan looks for fatbins elsewhere in it",
+    }
 }
 
 /// Formats the rows as aligned columns under a line of headings, or a note if there are none.

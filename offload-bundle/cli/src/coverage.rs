@@ -6,13 +6,15 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use offload_bundle::arch::UnknownArch;
 use offload_bundle::coverage::{
-    self, AmdGpu, CheckOptions, CheckReport, Driver, ExplainReport, Jit, Runtime, Severity, UnknownAmdGpu,
+    self, AmdGpu, CheckOptions, CheckReport, Detail, Driver, ExplainReport, FoundBundle, FoundContainer, Jit, OfFile,
+    Runtime, Severity, UnknownAmdGpu,
 };
-use offload_bundle::{CudaRelease, GpuArch};
+use offload_bundle::{CudaRelease, GpuArch, printable};
 
 use crate::error::{Error, Result};
-use crate::input;
-use crate::output::{self, CommandOutput};
+use crate::input::{self, search};
+use crate::output::CommandOutput;
+use crate::reports::Reports;
 
 /// Exit code for a file whose fatbins can be read, but do not run or have errors.
 const UNFIT: u8 = 2;
@@ -57,9 +59,10 @@ impl FromStr for Gpu {
 
 #[derive(Args)]
 pub struct ExplainArguments {
-    /// A fatbin, a HIP bundle, or an ELF object, executable or library with a section .nv_fatbin, __nv_relfatbin or .hip_fatbin, or an
-    /// archive of those
-    file: PathBuf,
+    /// Fatbins, HIP bundles, and ELF objects, executables or libraries with a section .nv_fatbin, __nv_relfatbin or .hip_fatbin; archives,
+    /// folders and packages (.whl, .deb, .conda, .zip, .tar.*) of those
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
     /// Only this GPU, such as sm_86, gfx90a or gfx90a:xnack+; by default, all from sm_75 to sm_121 and all of AMD's
     #[arg(long)]
     gpu: Option<Gpu>,
@@ -72,43 +75,76 @@ pub struct ExplainArguments {
     /// Only containers in this section, .nv_fatbin, __nv_relfatbin or .hip_fatbin, each as if the program contained no other
     #[arg(long, value_name = "SECTION")]
     section: Vec<String>,
+    /// Also look for fatbins outside of the sections for device code, among the data of a program or library (as in libcufft)
+    #[arg(long)]
+    scan: bool,
     /// Print the outcome alone: `sass 90a`, `ptx 80`, `link ptx 80`, `code gfx90a`, `spirv amdgcnspirv`, `no-binary`
     #[arg(long, requires = "gpu", conflicts_with = "json")]
     brief: bool,
-    /// A table for each container, also where they are equal
+    /// A table for each container, also where they are equal or many
     #[arg(long, conflicts_with_all = ["json", "brief"])]
     full: bool,
-    /// Print a JSON object instead of tables
+    /// Print a JSON object instead of tables; for several files an array of them, with the key `file`
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
 pub struct CheckArguments {
-    /// A fatbin, a HIP bundle, or an ELF object, executable or library with a section .nv_fatbin, __nv_relfatbin or .hip_fatbin, or an
-    /// archive of those
-    file: PathBuf,
+    /// Fatbins, HIP bundles, and ELF objects, executables or libraries with a section .nv_fatbin, __nv_relfatbin or .hip_fatbin; archives,
+    /// folders and packages (.whl, .deb, .conda, .zip, .tar.*) of those
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
     /// The oldest driver that must be able to load it, such as 580; by default, one that is new enough
     #[arg(long)]
     driver: Option<Driver>,
     /// The CUDA toolkit that the file should come from, such as 12.9; by default, that of its oldest machine code
     #[arg(long)]
     toolkit: Option<CudaRelease>,
-    /// The findings of each fatbin, also where they are equal
+    /// Also look for fatbins outside of the sections for device code, among the data of a program or library (as in libcufft)
+    #[arg(long)]
+    scan: bool,
+    /// The findings of each fatbin, also where they are equal or many
     #[arg(long, conflicts_with = "json")]
     full: bool,
-    /// Print a JSON object instead of text
+    /// Print a JSON object instead of text; for several files an array of them, with the key `file`
     #[arg(long)]
     json: bool,
 }
 
 pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
-    let (fatbins, bundles) = input::read(&arguments.file, |data, read_thin| {
-        Ok((coverage::containers(data, &mut *read_thin)?, coverage::hip_bundles(data, read_thin)?))
+    let explained = Reports::of_each(&arguments.files, "no fatbin and no HIP bundle", |content| {
+        let (fatbins, bundles) = input::parse(content, |data, read_thin| {
+            Ok((
+                coverage::containers_in(data, &mut *read_thin, search(arguments.scan))?,
+                coverage::hip_bundles(data, read_thin)?,
+            ))
+        })?;
+        explain_one(arguments, &fatbins, &bundles, &content.name, content.is_named)
     })?;
-    let file = arguments.file.clone();
+    let runs = explained.reports.iter().all(|of| of.report.runs());
+    let text = match (arguments.json, arguments.brief) {
+        (true, _) => explained.json()?,
+        (_, true) => explained.reports.iter().map(|of| brief(of, explained.are_several)).collect(),
+        _ => match explained.one() {
+            Some(report) if arguments.full => report.full_text(),
+            Some(report) => report.text(),
+            None => coverage::explain_text(&explained.reports, detail(arguments.full)),
+        },
+    };
+    Ok(CommandOutput { text, exit_code: if runs { 0 } else { UNFIT }, errors: explained.errors })
+}
+
+/// The report on one file; `None` if it has no containers and need not have any.
+fn explain_one(
+    arguments: &ExplainArguments,
+    fatbins: &[FoundContainer],
+    bundles: &[FoundBundle],
+    file: &str,
+    is_named: bool,
+) -> Result<Option<ExplainReport>> {
     if fatbins.is_empty() && bundles.is_empty() {
-        return Err(Error::NoContainer { file });
+        return if is_named { Err(Error::NoContainer { file: file.into() }) } else { Ok(None) };
     }
     // A GPU loads the containers of its vendor.
     let (nvidia, amd) = match &arguments.gpu {
@@ -117,42 +153,58 @@ pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
         Some(Gpu::Amd(gpu)) => (None, Some(Some(gpu))),
     };
     let runtime = Runtime { driver: arguments.driver.unwrap_or_default(), jit: arguments.ptx_jit.into() };
-    let fatbins = if nvidia.is_some() { fatbins.as_slice() } else { &[] };
-    let bundles = if amd.is_some() { bundles.as_slice() } else { &[] };
+    let fatbins = if nvidia.is_some() { fatbins } else { &[] };
+    let bundles = if amd.is_some() { bundles } else { &[] };
     let report = ExplainReport::of_sections(fatbins, nvidia.flatten(), runtime, &arguments.section);
     let report = report.with_bundles(bundles, amd.flatten(), &arguments.section);
-    if report.containers.is_empty() {
-        if !arguments.section.is_empty() {
-            return Err(Error::NoFatbinInSection { file, sections: arguments.section.clone() });
-        }
-        return Err(Error::NoContainerFor { file, vendor: if amd.is_some() { "AMD" } else { "NVIDIA" } });
+    if !report.containers.is_empty() {
+        return Ok(Some(report));
     }
-    let text = match (arguments.json, arguments.brief) {
-        (true, _) => output::json(&report)?,
-        (_, true) => report.brief(),
-        _ if arguments.full => report.full_text(),
-        _ => report.text(),
-    };
-    Ok(CommandOutput { text, exit_code: if report.runs() { 0 } else { UNFIT }, errors: Vec::new() })
+    match (is_named, arguments.section.is_empty()) {
+        (false, _) => Ok(None),
+        (true, false) => Err(Error::NoFatbinInSection { file: file.into(), sections: arguments.section.clone() }),
+        (true, true) => {
+            Err(Error::NoContainerFor { file: file.into(), vendor: if amd.is_some() { "AMD" } else { "NVIDIA" } })
+        }
+    }
+}
+
+/// The outcomes in one file; of several, each line begins with the file's name.
+fn brief(of: &OfFile<ExplainReport>, are_several: bool) -> String {
+    let text = of.report.brief();
+    match are_several {
+        true => text.lines().map(|line| format!("{}: {line}\n", printable::name(&of.file))).collect(),
+        false => text,
+    }
+}
+
+fn detail(is_full: bool) -> Detail {
+    if is_full { Detail::Full } else { Detail::Grouped }
 }
 
 pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
-    let (containers, bundles, forgotten) = input::read(&arguments.file, |data, read_thin| {
-        let containers = coverage::containers(data, &mut *read_thin)?;
-        Ok((containers, coverage::hip_bundles(data, read_thin)?, coverage::forgotten_link(data)))
-    })?;
-    if containers.is_empty() && bundles.is_empty() && forgotten.is_none() {
-        return Err(Error::NoContainer { file: arguments.file.clone() });
-    }
     let driver = arguments.driver.unwrap_or_default();
     let options = CheckOptions { driver, toolkit: arguments.toolkit, ..CheckOptions::default() };
-    let report =
-        CheckReport::new(&containers, &options).with_bundles(&bundles).with_findings(Vec::from_iter(forgotten));
-    let text = match (arguments.json, arguments.full) {
-        (true, _) => output::json(&report)?,
-        (_, true) => report.full_text(),
-        _ => report.text(),
+    let checked = Reports::of_each(&arguments.files, "no fatbin and no HIP bundle", |content| {
+        let (containers, bundles, forgotten) = input::parse(content, |data, read_thin| {
+            let containers = coverage::containers_in(data, &mut *read_thin, search(arguments.scan))?;
+            Ok((containers, coverage::hip_bundles(data, read_thin)?, coverage::forgotten_link(data)))
+        })?;
+        if containers.is_empty() && bundles.is_empty() && forgotten.is_none() {
+            return match content.is_named {
+                true => Err(Error::NoContainer { file: content.name.clone().into() }),
+                false => Ok(None),
+            };
+        }
+        let report = CheckReport::new(&containers, &options).with_bundles(&bundles);
+        Ok(Some(report.with_findings(Vec::from_iter(forgotten))))
+    })?;
+    let is_unfit = checked.reports.iter().any(|of| of.report.worst() == Some(Severity::Error));
+    let text = match checked.one() {
+        _ if arguments.json => checked.json()?,
+        Some(report) if arguments.full => report.full_text(),
+        Some(report) => report.text(),
+        None => coverage::check_text(&checked.reports, detail(arguments.full)),
     };
-    let is_unfit = report.worst() == Some(Severity::Error);
-    Ok(CommandOutput { text, exit_code: if is_unfit { UNFIT } else { 0 }, errors: Vec::new() })
+    Ok(CommandOutput { text, exit_code: if is_unfit { UNFIT } else { 0 }, errors: checked.errors })
 }

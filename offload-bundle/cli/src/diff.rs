@@ -1,25 +1,35 @@
 //! `offload-bundle diff`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use offload_bundle::difference::{self, ComparedImage, Difference};
+use offload_bundle::printable;
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::input;
+use crate::names;
 use crate::output::{self, CommandOutput};
+use crate::packages;
 
 #[derive(Args)]
 pub struct DiffArguments {
-    /// A file with device images
+    /// A file with device images, or a folder or package (.whl, .deb, .conda, .zip, .tar.*) of such files
     left: PathBuf,
-    /// The file to compare it with
+    /// What to compare it with: the files in two folders or packages are compared by their names in there
     right: PathBuf,
     /// Compare the contents of the images, not how they are compressed, named and labelled
     #[arg(long)]
     contents: bool,
-    /// Print a JSON object instead of lines
+    /// A line for each image that differs, however many there are, with all functions that do
+    #[arg(long)]
+    full: bool,
+    /// Print the names of functions as the compiler mangled them
+    #[arg(long)]
+    no_demangle: bool,
+    /// Print a JSON object instead of lines; for folders and packages an array of them
     #[arg(long)]
     json: bool,
 }
@@ -38,21 +48,76 @@ pub fn run(arguments: &DiffArguments) -> Result<CommandOutput> {
         (Ok(left), Ok(right)) => (left, right),
         (left, right) => return Err(Error::Several([left.err(), right.err()].into_iter().flatten().collect())),
     };
-    let difference = Difference::new(&left, &right, arguments.contents);
-    let exit_code = u8::from(!difference.equal);
-    let path = |path: &Path| path.display().to_string();
-    let report = DiffReport { left: path(&arguments.left), right: path(&arguments.right), difference };
-    let text = if arguments.json { output::json(&report)? } else { text(&report) };
-    Ok(CommandOutput { text, exit_code, errors: Vec::new() })
+    let are_several =
+        [&arguments.left, &arguments.right].iter().any(|path| packages::are_several(std::slice::from_ref(*path)));
+    let reports = match are_several {
+        true => by_name(&left, &right, arguments),
+        false => Vec::from_iter(left.values().zip(right.values()).map(|(left, right)| report(left, right, arguments))),
+    };
+    let is_equal = reports.iter().all(|report| report.difference.equal);
+    let text = match (arguments.json, reports.first()) {
+        (true, Some(report)) if !are_several => output::json(report)?,
+        (true, _) => output::json(&reports)?,
+        _ => reports.iter().map(|report| text(report, arguments)).collect(),
+    };
+    Ok(CommandOutput { text, exit_code: u8::from(!is_equal), errors: Vec::new() })
 }
 
-fn images(file: &Path) -> Result<Vec<ComparedImage>> {
-    input::read(file, |data, read_thin| difference::images(data, read_thin))
+/// The images of a file, which is called so.
+struct Images {
+    file: String,
+    images: Vec<ComparedImage>,
 }
 
-fn text(report: &DiffReport) -> String {
+/// The images of the files that a path names or holds, by the names that the files have in there. Those without images are left out of
+/// folders and packages.
+fn images(path: &Path) -> Result<BTreeMap<String, Images>> {
+    let mut found = BTreeMap::new();
+    let errors = packages::visit(&[path.to_path_buf()], &mut |content| {
+        let images = input::parse(content, |data, read_thin| difference::images(data, read_thin))?;
+        if content.is_named || !images.is_empty() {
+            let file = content.name.clone();
+            let inside = file.strip_prefix(&path.display().to_string()).unwrap_or(&file);
+            found.insert(inside.trim_start_matches([':', '/']).to_owned(), Images { file, images });
+        }
+        Ok(())
+    });
+    Error::all(errors)?;
+    Ok(found)
+}
+
+/// Compares files of the same name, and each other one with nothing. Files that are equal have no report.
+fn by_name(
+    left: &BTreeMap<String, Images>,
+    right: &BTreeMap<String, Images>,
+    arguments: &DiffArguments,
+) -> Vec<DiffReport> {
+    let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+    let none = || Images { file: "nothing".to_owned(), images: Vec::new() };
+    let compared = names.into_iter().map(|name| match (left.get(name), right.get(name)) {
+        (Some(left), Some(right)) => report(left, right, arguments),
+        (Some(left), None) => report(left, &none(), arguments),
+        (None, right) => {
+            right.map_or_else(|| report(&none(), &none(), arguments), |right| report(&none(), right, arguments))
+        }
+    });
+    compared.filter(|report| !report.difference.equal).collect()
+}
+
+fn report(left: &Images, right: &Images, arguments: &DiffArguments) -> DiffReport {
+    let difference = Difference::new(&left.images, &right.images, arguments.contents);
+    DiffReport { left: left.file.clone(), right: right.file.clone(), difference }
+}
+
+fn text(report: &DiffReport, arguments: &DiffArguments) -> String {
     if report.difference.equal {
         return String::new();
     }
-    format!("--- {}\n+++ {}\n{}", report.left, report.right, report.difference.text())
+    /// Several names share a line.
+    const ROOM: usize = 60;
+    let room = names::terminal_width().filter(|_| !arguments.full).map(|_| ROOM);
+    let shown = |name: &str| if arguments.no_demangle { name.to_owned() } else { names::demangled(name, room) };
+    let name = |name: &str| printable::name(name).into_owned();
+    let changes = report.difference.text(arguments.full, &shown);
+    format!("--- {}\n+++ {}\n{changes}", name(&report.left), name(&report.right))
 }

@@ -35,8 +35,12 @@ pub enum Error {
     ContradictingFlags { target: String },
     #[error("{file}: no device images")]
     NoImages { file: PathBuf },
-    #[error("{file}: no fatbin, no HIP bundle, and no section .nv_fatbin, __nv_relfatbin or .hip_fatbin with one")]
+    #[error(
+        "{file}: no fatbin, no HIP bundle, and no section .nv_fatbin, __nv_relfatbin or .hip_fatbin with one; --scan looks elsewhere in the file, too"
+    )]
     NoContainer { file: PathBuf },
+    #[error("{file}{}: {nothing}", and_others(*others))]
+    NothingInside { file: PathBuf, others: usize, nothing: &'static str },
     #[error("{file}: no images for GPUs of {vendor}; `offload-bundle list` shows what there is")]
     NoContainerFor { file: PathBuf, vendor: &'static str },
     #[error("{file}: no fatbin and no HIP bundle in section {}", sections.join(", "))]
@@ -85,6 +89,15 @@ impl Error {
 fn with_member(file: &Path, error: &FileError) -> String {
     let member = error.member().map(|member| format!("({member})")).unwrap_or_default();
     printable::name(&format!("{}{member}: {error}", file.display())).into_owned()
+}
+
+/// ` and 2 others`.
+fn and_others(number: usize) -> String {
+    match number {
+        0 => String::new(),
+        1 => " and another".to_owned(),
+        number => format!(" and {number} others"),
+    }
 }
 
 fn joined(values: &[impl ToString], separator: &str) -> String {

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use offload_bundle::FileError;
+use offload_bundle::host_object::Search;
 
 use crate::error::{Error, NotARegularFile, Result};
 use crate::packages::Content;
@@ -27,6 +28,11 @@ pub fn parse<T>(
 ) -> Result<T> {
     let mut read_thin = |path: &str| thin_member(&content.folder.join(path));
     find(content.data, &mut read_thin).map_err(|source| Error::Parse { file: content.name.clone().into(), source })
+}
+
+/// Where the option --scan makes a command look.
+pub fn search(is_scan: bool) -> Search {
+    if is_scan { Search::AllBytes } else { Search::Sections }
 }
 
 /// Reads all bytes of a file.

@@ -10,9 +10,11 @@ mod extract;
 mod files;
 mod input;
 mod list;
+mod names;
 mod output;
 mod packages;
 mod pages;
+mod reports;
 mod resources;
 mod strip;
 

@@ -2,7 +2,7 @@
 //! packages, zip and tar files), which are read without being unpacked to disk.
 
 use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use offload_bundle::FileError;
@@ -70,16 +70,25 @@ fn read_file(path: &Path, is_named: bool, see: &mut See<'_>) -> Result<()> {
     let failed = |source| Error::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
     let mut data = Vec::new();
-    if !is_named {
-        file.by_ref().take(HEAD).read_to_end(&mut data).map_err(failed)?;
-        if Package::of(&data).is_none() && !may_hold_images(&data) {
-            return Ok(());
-        }
+    file.by_ref().take(HEAD).read_to_end(&mut data).map_err(failed)?;
+    let place = Place { name: path.display().to_string(), folder: path.parent().unwrap_or(Path::new("")), depth: 0 };
+    if let Some(package) = Package::of(&data)
+        && file.rewind().is_ok()
+    {
+        // Packages of gigabytes are not read into memory.
+        return place.visit_package(package, &mut BufReader::new(file), see);
+    }
+    if !is_named && !may_hold_images(&data) {
+        return Ok(());
     }
     file.read_to_end(&mut data).map_err(failed)?;
-    let place = Place { name: path.display().to_string(), folder: path.parent().unwrap_or(Path::new("")), depth: 0 };
     place.visit(&data, is_named, see)
 }
+
+/// The bytes of a package.
+trait Source: Read + Seek {}
+
+impl<S: Read + Seek> Source for S {}
 
 /// Where a file is.
 struct Place<'p> {
@@ -129,13 +138,13 @@ fn may_hold_images(head: &[u8]) -> bool {
 impl Place<'_> {
     fn visit(&self, data: &[u8], is_named: bool, see: &mut See<'_>) -> Result<()> {
         match Package::of(data) {
-            Some(package) if self.depth < DEPTH => self.visit_package(package, data, see),
+            Some(package) if self.depth < DEPTH => self.visit_package(package, &mut Cursor::new(data), see),
             Some(_) => Err(self.damaged("packages in packages in packages: unpack it")),
             None => see(&Content { name: self.name.clone(), data, folder: self.folder, is_named }),
         }
     }
 
-    fn visit_package(&self, package: Package, data: &[u8], see: &mut See<'_>) -> Result<()> {
+    fn visit_package(&self, package: Package, source: &mut dyn Source, see: &mut See<'_>) -> Result<()> {
         let mut errors = Vec::new();
         let mut member = |name: &str, reader: &mut dyn Read| {
             if let Err(error) = self.visit_member(name, reader, see) {
@@ -143,19 +152,19 @@ impl Place<'_> {
             }
         };
         let read = match package {
-            Package::Zip => zip_members(data, &mut member),
-            Package::Tar => tar_members(data, &mut member),
-            Package::Deb => deb_members(data, &mut member),
+            Package::Zip => zip_members(source, &mut member),
+            Package::Tar => tar_members(source, &mut member),
+            Package::Deb => deb_members(source, &mut member),
             // A compressed file is the file: its name stays.
             Package::Gzip => {
-                member("", &mut flate2::read::MultiGzDecoder::new(data));
+                member("", &mut flate2::read::MultiGzDecoder::new(source));
                 Ok(())
             }
             Package::Xz => {
-                member("", &mut liblzma::read::XzDecoder::new_multi_decoder(data));
+                member("", &mut liblzma::read::XzDecoder::new_multi_decoder(source));
                 Ok(())
             }
-            Package::Zstd => zstd::Decoder::new(data).map(|mut decoder| member("", &mut decoder)),
+            Package::Zstd => zstd::Decoder::new(source).map(|mut decoder| member("", &mut decoder)),
         };
         errors.extend(read.err().map(|error| self.damaged(error)));
         Error::all(errors)
@@ -183,8 +192,8 @@ impl Place<'_> {
 
 type Member<'m> = dyn FnMut(&str, &mut dyn Read) + 'm;
 
-fn zip_members(data: &[u8], member: &mut Member<'_>) -> io::Result<()> {
-    let mut zip = zip::ZipArchive::new(Cursor::new(data))?;
+fn zip_members(source: &mut dyn Source, member: &mut Member<'_>) -> io::Result<()> {
+    let mut zip = zip::ZipArchive::new(source)?;
     for index in 0..zip.len() {
         let mut file = zip.by_index(index)?;
         if file.is_file() {
@@ -195,8 +204,8 @@ fn zip_members(data: &[u8], member: &mut Member<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn tar_members(data: &[u8], member: &mut Member<'_>) -> io::Result<()> {
-    for entry in tar::Archive::new(data).entries()? {
+fn tar_members(source: &mut dyn Source, member: &mut Member<'_>) -> io::Result<()> {
+    for entry in tar::Archive::new(source).entries()? {
         let mut entry = entry?;
         if entry.header().entry_type().is_file() {
             let name = entry.path()?.display().to_string();
@@ -207,9 +216,11 @@ fn tar_members(data: &[u8], member: &mut Member<'_>) -> io::Result<()> {
 }
 
 /// The files of a Debian package are in its member `data.tar.xz` or `data.tar.zst`.
-fn deb_members(data: &[u8], member: &mut Member<'_>) -> io::Result<()> {
+fn deb_members(source: &mut dyn Source, member: &mut Member<'_>) -> io::Result<()> {
+    let mut data = Vec::new();
+    source.read_to_end(&mut data)?;
     let other = |error: offload_bundle::FormatError| io::Error::other(FileError::from(error).to_string());
-    for file in archive::members(data).map_err(other)? {
+    for file in archive::members(&data).map_err(other)? {
         if let (MemberData::Inline(mut bytes), true) = (file.data, file.name.starts_with("data.tar")) {
             member("", &mut bytes);
         }

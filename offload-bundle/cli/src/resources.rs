@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use offload_bundle::usage::{self, Order};
+use offload_bundle::usage::{self, CubinUsage, Layout, Order};
+use serde::Serialize;
 
 use crate::error::Result;
-use crate::input;
+use crate::input::{self, search};
+use crate::names;
 use crate::output::{self, CommandOutput};
+use crate::packages;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sort {
@@ -27,21 +30,29 @@ enum Sort {
 
 #[derive(Args)]
 pub struct ResourcesArguments {
-    /// An ELF object, executable or library, an archive, a fatbin, a cubin or an offload binary
-    file: PathBuf,
+    /// ELF objects, executables or libraries, archives, fatbins, cubins or offload binaries; folders and packages (.whl, .deb, .conda, .zip,
+    /// .tar.*) that hold such files
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Also look for fatbins outside of the sections for device code, among the data of a program or library (as in libcufft)
+    #[arg(long)]
+    scan: bool,
     /// What to sort by
     #[arg(long, value_enum, default_value = "code")]
     sort: Sort,
     /// Only cubins for this target, such as sm_90
     #[arg(long, value_name = "TARGET")]
     target: Vec<String>,
-    /// Only this many functions of each cubin
+    /// Only this many functions of each table
     #[arg(long, value_name = "NUMBER")]
     top: Option<usize>,
     /// Print names as the compiler mangled them
     #[arg(long)]
     no_demangle: bool,
-    /// Print a JSON array of objects instead of tables; its names stay mangled
+    /// A table for each cubin, however many there are, and names that are not cut to the terminal's width
+    #[arg(long)]
+    full: bool,
+    /// Print a JSON array of objects instead of tables; its names stay mangled. For several files, each object has the key `file`
     #[arg(long)]
     json: bool,
 }
@@ -55,20 +66,49 @@ pub fn run(arguments: &ResourcesArguments) -> Result<CommandOutput> {
         Sort::Shared => Order::Shared,
         Sort::Name => Order::Name,
     };
-    let mut cubins = input::read(&arguments.file, |data, read_thin| usage::usage(data, read_thin, order))?;
-    cubins.retain(|cubin| arguments.target.is_empty() || arguments.target.contains(&cubin.target));
-    for cubin in &mut cubins {
-        cubin.functions.truncate(arguments.top.unwrap_or(usize::MAX));
+    let mut files: Vec<(String, Vec<CubinUsage>)> = Vec::new();
+    let mut errors = packages::visit(&arguments.files, &mut |content| {
+        let mut cubins =
+            input::parse(content, |data, read_thin| usage::usage_in(data, read_thin, search(arguments.scan), order))?;
+        cubins.retain(|cubin| arguments.target.is_empty() || arguments.target.contains(&cubin.target));
+        files.push((content.name.clone(), cubins));
+        Ok(())
+    });
+    let are_several = packages::are_several(&arguments.files);
+    if !are_several && let Some(error) = errors.pop() {
+        return Err(error);
     }
-    let shown = |name: &str| if arguments.no_demangle { name.to_owned() } else { demangled(name) };
-    let text = if arguments.json { output::json(&cubins)? } else { usage::text(&cubins, shown) };
-    Ok(CommandOutput::success(text))
+    let shown = |name: &str, room: Option<usize>| match arguments.no_demangle {
+        true => names::cut(name, room),
+        false => names::demangled(name, room),
+    };
+    let width = names::terminal_width().filter(|_| !arguments.full);
+    let layout = Layout { shown: &shown, width, order, top: arguments.top, full: arguments.full };
+    let text = if arguments.json {
+        json(&mut files, arguments.top, are_several)?
+    } else {
+        let files: Vec<_> =
+            files.iter().map(|(file, cubins)| (are_several.then_some(file.as_str()), cubins.as_slice())).collect();
+        usage::text(&files, &layout)
+    };
+    Ok(CommandOutput { errors, ..CommandOutput::success(text) })
 }
 
-/// Demangles a C++ name, and returns other names unchanged.
-fn demangled(name: &str) -> String {
-    // The suffix with which a device link made a name unique does not demangle.
-    let plain = name.split("__intern__").next().unwrap_or(name);
-    let symbol = cpp_demangle::Symbol::new(plain).ok();
-    symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
+/// A cubin of one of several files.
+#[derive(Serialize)]
+struct FileUsage<'u> {
+    file: &'u str,
+    #[serde(flatten)]
+    usage: &'u CubinUsage,
+}
+
+fn json(files: &mut [(String, Vec<CubinUsage>)], top: Option<usize>, are_several: bool) -> Result<String> {
+    for cubin in files.iter_mut().flat_map(|(_, cubins)| cubins) {
+        cubin.functions.truncate(top.unwrap_or(usize::MAX));
+    }
+    if are_several {
+        let cubins = files.iter().flat_map(|(file, cubins)| cubins.iter().map(move |usage| FileUsage { file, usage }));
+        return output::json(&cubins.collect::<Vec<_>>());
+    }
+    output::json(&files.first().map_or(&[][..], |(_, cubins)| cubins))
 }

@@ -161,8 +161,9 @@ fn no_device_images() {
     object_with(dir.path(), "none.o", &[]);
     save(dir.path(), "text", b"INPUT(libx.a)\n");
     save(dir.path(), "empty", b"");
-    for name in ["none.o", "text", "empty"] {
-        assert_eq!(listed(dir.path(), &[name]), "no device images\n");
+    let other = "not an object, library, program, archive or container of device images";
+    for (name, why) in [("none.o", "its containers are empty"), ("text", other), ("empty", other)] {
+        assert_eq!(listed(dir.path(), &[name]), format!("no device images: {why}\n"));
         assert_eq!(listed(dir.path(), &[name, "--json"]), "[]\n");
     }
 }

@@ -8,9 +8,9 @@ use offload_bundle::usage::{self, Order};
 fuzz_target!(|data: &[u8]| {
     if let Ok(images) = images(data, offload_bundle::archive::reject_thin_members) {
         assert!(Difference::new(&images, &images, false).equal);
-        let _ = Difference::new(&images, images.get(1..).unwrap_or_default(), true).text();
+        let _ = Difference::new(&images, images.get(1..).unwrap_or_default(), true).text(false, &str::to_owned);
     }
     if let Ok(cubins) = usage::usage(data, offload_bundle::archive::reject_thin_members, Order::Code) {
-        let _ = usage::text(&cubins, str::to_owned);
+        let _ = usage::text(&[(None, &cubins)], &usage::Layout::new(&|name, _| name.to_owned()));
     }
 });

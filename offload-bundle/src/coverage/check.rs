@@ -232,7 +232,9 @@ fn toolkits(codes: &[Code], named_toolkit: Option<CudaRelease>) -> Vec<Finding> 
 
 pub(super) fn runs_nowhere(codes: &[Code], options: &CheckOptions) -> Option<Finding> {
     let runs = |gpu| choose(codes, gpu).is_some_and(|code| judge(code, gpu, options.driver.into()).0.runs());
-    if options.targets.all_gpus().any(runs) {
+    // Code for a GPU that no table has runs there.
+    let own = codes.iter().map(|code| GpuArch::plain(code.arch.number));
+    if options.targets.all_gpus().any(runs) || own.filter(|gpu| !options.targets.knows(*gpu)).any(runs) {
         return None;
     }
     let message = match codes {

@@ -16,7 +16,7 @@ use crate::host_object::{self, CLANG_ID_PREFIX, ModuleId};
 pub(super) fn check_in(found: &FoundContainer, all: &[FoundContainer], options: &CheckOptions) -> Vec<Finding> {
     let numbers = match &found.role {
         Role::Whole => return check(&found.codes, options),
-        Role::Object(_) => {
+        Role::Object(_) | Role::Data => {
             let mut findings = check_entries(&found.codes, options);
             sort(&mut findings);
             return findings;
@@ -122,7 +122,8 @@ fn no_forward_ptx(found: &FoundContainer, parts: &[&FoundContainer]) -> Option<F
 
 fn runs_nowhere(found: &FoundContainer, all: &[FoundContainer], options: &CheckOptions) -> Option<Finding> {
     let runs = |gpu| outcome_in(found, all, gpu, options.driver.into()).verdict.runs();
-    if options.targets.all_gpus().any(runs) {
+    let own = found.codes.iter().map(|code| GpuArch::plain(code.arch.number));
+    if options.targets.all_gpus().any(runs) || own.filter(|gpu| !options.targets.knows(*gpu)).any(runs) {
         return None;
     }
     let gpus = range(options.targets);

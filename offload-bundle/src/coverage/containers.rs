@@ -11,7 +11,7 @@ use crate::FormatError;
 use crate::archive::{self, Member, MemberData};
 use crate::error::FileError;
 use crate::fatbin::{self, FatbinEntry};
-use crate::host_object::{self, FileKind};
+use crate::host_object::{self, FileKind, Search};
 
 /// Where the fatbins that a program registers are.
 const SECTION: &str = ".nv_fatbin";
@@ -72,6 +72,8 @@ pub enum Role {
     Linked(Vec<usize>),
     /// A part of a device link, with the name of its source file if that is recorded.
     Object(Option<String>),
+    /// It is among the data of a program or library, whose code decides what is loaded or linked of it.
+    Data,
 }
 
 /// The fatbins of a fatbin file, or of an ELF object, executable or library, or of an archive of those; none in other files.
@@ -84,6 +86,20 @@ pub fn containers(
     data: &[u8],
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
 ) -> Result<Vec<FoundContainer>, FileError> {
+    containers_in(data, read_thin, Search::Sections)
+}
+
+/// The same for the fatbins that a search finds. Those outside of the sections for device code come last, and nothing is known to be
+/// linked of them.
+///
+/// # Errors
+/// Those of [`containers`].
+pub fn containers_in(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    search: Search,
+) -> Result<Vec<FoundContainer>, FileError> {
+    let of_file = |data: &[u8]| of_file(data, search);
     match host_object::file_kind(data) {
         FileKind::Archive | FileKind::ThinArchive => {
             in_members(data, read_thin, of_file, |container, member, before| {
@@ -162,12 +178,19 @@ impl FoundContainer {
     }
 }
 
-fn of_file(data: &[u8]) -> Result<Vec<FoundContainer>, FormatError> {
+fn of_file(data: &[u8], search: Search) -> Result<Vec<FoundContainer>, FormatError> {
     let mut found = match host_object::file_kind(data) {
         FileKind::Fatbin => of_bytes(data, None, 0, false)?,
         FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => of_elf(data)?,
         _ => Vec::new(),
     };
+    if search == Search::AllBytes && host_object::file_kind(data) != FileKind::Fatbin {
+        for scattered in host_object::scattered_fatbins(data)? {
+            let section = Some(scattered.section).filter(|section| !section.is_empty()).map(Cow::Owned);
+            let containers = of_bytes(scattered.data, section, scattered.offset, false)?;
+            found.extend(containers.into_iter().map(|container| FoundContainer { role: Role::Data, ..container }));
+        }
+    }
     for (index, container) in found.iter_mut().enumerate() {
         container.place.container = index + 1;
     }
@@ -184,7 +207,10 @@ fn of_elf(data: &[u8]) -> Result<Vec<FoundContainer>, FormatError> {
         for section in sections.iter().filter(|section| section.name == name.as_bytes()) {
             let place = format!("section {name}");
             let contents = section.data(data).map_err(|e| e.within(&place))?;
-            found.extend(of_bytes(contents, Some(name), section.offset, is_linked).map_err(|e| e.within(&place))?);
+            found.extend(
+                of_bytes(contents, Some(Cow::Borrowed(name)), section.offset, is_linked)
+                    .map_err(|e| e.within(&place))?,
+            );
         }
     }
     Ok(found)
@@ -193,7 +219,7 @@ fn of_elf(data: &[u8]) -> Result<Vec<FoundContainer>, FormatError> {
 /// Reads the fatbins of `data`, which starts at `base` of the file. `is_linked`: their symbols are needed.
 fn of_bytes(
     data: &[u8],
-    section: Option<&'static str>,
+    section: Option<Cow<'static, str>>,
     base: u64,
     is_linked: bool,
 ) -> Result<Vec<FoundContainer>, FormatError> {
@@ -202,10 +228,10 @@ fn of_bytes(
         let place = ContainerPlace {
             container: 0,
             member: None,
-            section: section.map(Cow::Borrowed),
+            section: section.clone(),
             offset: base.saturating_add(container.offset),
         };
-        let (role, codes) = match section {
+        let (role, codes) = match section.as_deref() {
             Some(OBJECTS_SECTION) => (Role::Object(None), inspect_parts(&container.entries)),
             _ => (Role::Whole, inspect(&container.entries)),
         };

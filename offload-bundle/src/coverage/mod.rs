@@ -36,7 +36,7 @@ mod text;
 pub use check::{CheckOptions, check};
 pub use check_link::forgotten_link;
 pub use code::{Code, Content, LinkSymbols, Twins, inspect};
-pub use containers::{ContainerPlace, FoundContainer, Role, containers};
+pub use containers::{ContainerPlace, FoundContainer, Role, containers, containers_in};
 pub use driver::{Driver, Jit, Runtime, UnknownDriver};
 pub use findings::{Finding, FindingCode, Severity};
 pub use hip::{
@@ -48,3 +48,4 @@ pub use report::{
     Platform, RoleReport,
 };
 pub use select::{LinkPart, Outcome, PassedOver, Verdict, WhyNot, outcome};
+pub use text::{Detail, OfFile, check_text, explain_text};

@@ -1,5 +1,7 @@
 //! The reports of `offload-bundle explain` and `offload-bundle check`, for JSON and for [text](super::text).
 
+use std::collections::{BTreeSet, HashSet};
+
 use serde::Serialize;
 
 use super::check::CheckOptions;
@@ -67,7 +69,7 @@ pub enum Basis {
 /// What a fatbin is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RoleReport {
-    /// `whole`, `linked` (by nvcc's device link) or `object` (a part of one).
+    /// `whole`, `linked` (by nvcc's device link), `object` (a part of one) or `data` (outside of the sections for device code).
     pub role: &'static str,
     /// Of an object: the name of its source file, if its id has it.
     pub module: Option<String>,
@@ -81,6 +83,7 @@ impl RoleReport {
             Role::Whole => ("whole", None, Vec::new()),
             Role::Linked(objects) => ("linked", None, objects.clone()),
             Role::Object(module) => ("object", module.clone(), Vec::new()),
+            Role::Data => ("data", None, Vec::new()),
         };
         Self { role: word, module, objects }
     }
@@ -141,7 +144,8 @@ impl ExplainReport {
         sections: &[String],
     ) -> Self {
         let runtime = runtime.into();
-        let gpus = gpu.map_or_else(|| KNOWN.current_gpus().collect(), |gpu| vec![gpu]);
+        let gpus = gpu.map_or_else(|| gpus(containers), |gpu| vec![gpu]);
+        let parts = parts_of_links(containers);
         let row = |found: &FoundContainer, gpu: &GpuArch| GpuReport::new(&outcome_in(found, containers, *gpu, runtime));
         let report = |found: &FoundContainer| ContainerReport {
             place: found.place.clone(),
@@ -149,7 +153,7 @@ impl ExplainReport {
             basis: Basis::Observed,
             role: RoleReport::new(&found.role),
             entries: found.codes.iter().map(Code::name).collect(),
-            gpus: match sections.is_empty() && is_part(found, containers) {
+            gpus: match sections.is_empty() && parts.contains(&found.place.container) {
                 true => Vec::new(),
                 false => gpus.iter().map(|gpu| row(found, gpu)).collect(),
             },
@@ -169,20 +173,21 @@ impl ExplainReport {
         self
     }
 
-    /// Whether each fatbin runs on at least one of the selected GPUs.
+    /// Whether each fatbin runs on at least one of the selected GPUs, but for those that the program's own code chooses among.
     pub fn runs(&self) -> bool {
-        let mut loaded = self.containers.iter().filter(|container| !container.gpus.is_empty());
+        let is_loaded = |container: &&ContainerReport| !container.gpus.is_empty() && container.role.role != "data";
+        let mut loaded = self.containers.iter().filter(is_loaded);
         loaded.all(|container| container.gpus.iter().any(|gpu| gpu.runs))
     }
 
     /// Formats the report as tables under headings, one for all containers with the same outcomes.
     pub fn text(&self) -> String {
-        text::report(self, Detail::Grouped)
+        text::explain(&[(None, self)], Detail::Grouped)
     }
 
     /// The same with a table for each container.
     pub fn full_text(&self) -> String {
-        text::report(self, Detail::Full)
+        text::explain(&[(None, self)], Detail::Full)
     }
 
     /// Formats a line with the outcomes for each fatbin; if there are several, the line starts with the fatbin.
@@ -191,10 +196,25 @@ impl ExplainReport {
     }
 }
 
-/// Whether a device link of the same file has taken it in.
-fn is_part(found: &FoundContainer, all: &[FoundContainer]) -> bool {
-    let number = found.place.container;
-    all.iter().any(|other| matches!(&other.role, Role::Linked(objects) if objects.contains(&number)))
+/// The GPUs that the newest CUDA release generates code for, and those that only these fatbins know.
+fn gpus(containers: &[FoundContainer]) -> Vec<GpuArch> {
+    /// A damaged file could name any number of them.
+    const MOST_UNKNOWN: usize = 8;
+    let loadable = containers.iter().flat_map(|found| &found.codes).filter(|code| code.is_loadable());
+    let unknown = loadable.map(|code| GpuArch::plain(code.arch.number)).filter(|arch| !KNOWN.knows(*arch));
+    let unknown: BTreeSet<GpuArch> = unknown.collect();
+    let mut all: Vec<GpuArch> = KNOWN.current_gpus().chain(unknown.into_iter().take(MOST_UNKNOWN)).collect();
+    all.sort();
+    all
+}
+
+/// The numbers of the fatbins that a device link of the same file has taken in.
+fn parts_of_links(all: &[FoundContainer]) -> HashSet<usize> {
+    let parts = |found: &FoundContainer| match &found.role {
+        Role::Linked(objects) => objects.clone(),
+        _ => Vec::new(),
+    };
+    all.iter().flat_map(parts).collect()
 }
 
 impl GpuReport {
@@ -290,11 +310,11 @@ impl CheckReport {
 
     /// Formats a paragraph for each finding, or a note that there is none, once for all containers with the same findings.
     pub fn text(&self) -> String {
-        text::check_report(self, Detail::Grouped)
+        text::check(&[(None, self)], Detail::Grouped)
     }
 
     /// The same for each container by itself.
     pub fn full_text(&self) -> String {
-        text::check_report(self, Detail::Full)
+        text::check(&[(None, self)], Detail::Full)
     }
 }

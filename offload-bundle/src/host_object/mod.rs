@@ -16,6 +16,7 @@ mod kernel_stubs;
 mod libraries;
 mod rdc_objects;
 mod rdc_writer;
+mod scan;
 mod section_graph;
 mod symbols;
 
@@ -33,6 +34,7 @@ pub use rdc_objects::{
     registered_id,
 };
 pub use rdc_writer::{REFERENCE_SECTIONS, ReferenceLists, write_rdc_object};
+pub use scan::{Search, scattered_fatbins};
 pub use section_graph::{Definition, KernelHandle, Reference, SectionGraph, SectionNode, section_graph};
 pub use symbols::{HostSymbol, host_symbols};
 

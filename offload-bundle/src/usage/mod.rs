@@ -1,5 +1,8 @@
 //! Reports the resources that the functions of each cubin take, and what makes a cubin large, for `offload-bundle resources`.
 
+mod text;
+
+use std::cmp::Ordering;
 use std::io;
 
 use serde::Serialize;
@@ -8,8 +11,10 @@ use crate::FormatError;
 use crate::amdgpu;
 use crate::cubin::{self, Cubin, CubinResources, FunctionResources};
 use crate::error::FileError;
+use crate::host_object::Search;
 use crate::listing;
-use crate::printable;
+
+pub use text::{Layout, text};
 
 /// One cubin or code object of a file. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -108,9 +113,22 @@ pub fn usage(
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
     order: Order,
 ) -> Result<Vec<CubinUsage>, FileError> {
+    usage_in(data, read_thin, Search::Sections, order)
+}
+
+/// The same for the cubins that a search finds.
+///
+/// # Errors
+/// Those of [`usage`].
+pub fn usage_in(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    search: Search,
+    order: Order,
+) -> Result<Vec<CubinUsage>, FileError> {
     let mut cubins = Vec::new();
     let mut index = 0;
-    listing::visit(data, read_thin, |found| {
+    listing::visit_in(data, read_thin, search, |found| {
         index += 1;
         if found.row.image == "object" {
             let payload = found.payload()?;
@@ -160,17 +178,23 @@ fn functions(cubin: &Cubin<'_>, order: Order) -> Vec<FunctionUsage> {
 }
 
 fn sorted(mut functions: Vec<FunctionUsage>, order: Order) -> Vec<FunctionUsage> {
-    functions.sort_by(|a, b| a.name.cmp(&b.name));
-    // The sort is stable: equals stay sorted by name.
-    match order {
-        Order::Code => functions.sort_by_key(|function| std::cmp::Reverse(function.code)),
-        Order::Registers => functions.sort_by_key(|function| std::cmp::Reverse(function.registers)),
-        Order::Spills => functions.sort_by_key(|function| std::cmp::Reverse(function.spilled())),
-        Order::Stack => functions.sort_by_key(|function| std::cmp::Reverse(function.stack)),
-        Order::Shared => functions.sort_by_key(|function| std::cmp::Reverse(function.shared)),
-        Order::Name => {}
-    }
+    functions.sort_by(|a, b| order.of(a, b));
     functions
+}
+
+impl Order {
+    /// The order of two functions; equals are in the order of their names.
+    fn of(self, a: &FunctionUsage, b: &FunctionUsage) -> Ordering {
+        let by_size = match self {
+            Order::Code => b.code.cmp(&a.code),
+            Order::Registers => b.registers.cmp(&a.registers),
+            Order::Spills => b.spilled().cmp(&a.spilled()),
+            Order::Stack => b.stack.cmp(&a.stack),
+            Order::Shared => b.shared.cmp(&a.shared),
+            Order::Name => Ordering::Equal,
+        };
+        by_size.then_with(|| a.name.cmp(&b.name))
+    }
 }
 
 impl FunctionUsage {
@@ -328,75 +352,6 @@ fn part_of(section: &str) -> Option<&'static str> {
     PREFIXES.iter().find(|(prefix, _)| section.starts_with(prefix)).map(|(_, part)| *part)
 }
 
-/// The cubins as tables under headings; `shown` turns the name of a function into what is printed.
-pub fn text(cubins: &[CubinUsage], shown: impl Fn(&str) -> String) -> String {
-    if cubins.is_empty() {
-        return "no cubins and no code objects\n".to_owned();
-    }
-    let blocks: Vec<String> = cubins.iter().map(|cubin| block(cubin, &shown)).collect();
-    blocks.join("\n")
-}
-
-fn block(cubin: &CubinUsage, shown: &impl Fn(&str) -> String) -> String {
-    let member = cubin.member.as_ref().map(|member| format!(" ({})", printable::name(member))).unwrap_or_default();
-    let mut out = format!("{}: {} {}{member}, {} bytes: ", cubin.index, cubin.form, cubin.target, cubin.size);
-    let part = |part: &CubinPart| format!("{} {} ({} %)", part.name, part.bytes, percent(part.bytes, cubin.size));
-    out += &cubin.parts.iter().map(part).collect::<Vec<_>>().join(", ");
-    out.push('\n');
-    if cubin.global > 0 || cubin.constant > 0 {
-        out += &format!("   memory of the GPU: variables {}, shared constants {}\n", cubin.global, cubin.constant);
-    }
-    out + &table(cubin, shown)
-}
-
-fn percent(part: u64, whole: u64) -> u64 {
-    part.saturating_mul(100).saturating_add(whole / 2).checked_div(whole).unwrap_or(0)
-}
-
-const HEADINGS: [&str; 8] = ["CODE", "%", "REGISTERS", "SPILLS", "STACK", "SHARED", "CONSTANT", "FUNCTION"];
-
-fn table(cubin: &CubinUsage, shown: &impl Fn(&str) -> String) -> String {
-    if cubin.functions.is_empty() {
-        return String::new();
-    }
-    let code: u64 = cubin.functions.iter().map(|function| function.code).fold(0, u64::saturating_add);
-    let mut lines = vec![HEADINGS.map(str::to_owned)];
-    lines.extend(cubin.functions.iter().map(|function| cells(function, code, shown)));
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEADINGS.len()).map(width).collect();
-    let mut out = String::new();
-    for line in &lines {
-        let [numbers @ .., name] = line;
-        for (number, width) in numbers.iter().zip(&widths) {
-            out += &format!("{number:>width$}  ");
-        }
-        out += name;
-        out.push('\n');
-    }
-    out
-}
-
-fn cells(function: &FunctionUsage, code: u64, shown: &impl Fn(&str) -> String) -> [String; 8] {
-    let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
-    let kind = if function.kernel { "" } else { " [function]" };
-    let notes: String = function.notes.iter().map(|note| format!(" ({note})")).collect();
-    [
-        function.code.to_string(),
-        percent(function.code, code).to_string(),
-        number(function.registers),
-        match (function.spill_stores, function.spill_loads) {
-            (None, None) => "0".to_owned(),
-            // AMD's metadata does not count loads.
-            (Some(stores), None) => stores.to_string(),
-            (stores, loads) => format!("{}+{}", stores.unwrap_or(0), loads.unwrap_or(0)),
-        },
-        number(function.stack),
-        function.shared.to_string(),
-        function.constant.to_string(),
-        format!("{}{kind}{notes}", printable::name(&shown(&function.name))),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -409,7 +364,8 @@ mod tests {
         let total: u64 = found[0].parts.iter().map(|part| part.bytes).sum();
         assert_eq!((found.len(), total), (1, data.len() as u64));
         assert_eq!((found[0].functions[0].name.as_str(), found[0].functions[0].code), ("first", 16));
-        assert!(text(&found, str::to_owned).contains("CODE    %  REGISTERS"));
-        assert_eq!(text(&[], str::to_owned), "no cubins and no code objects\n");
+        let shown = |name: &str, _: Option<usize>| name.to_owned();
+        assert!(text(&[(None, &found)], &Layout::new(&shown)).contains("CODE    %  REGISTERS"));
+        assert_eq!(text(&[], &Layout::new(&shown)), "no cubins and no code objects\n");
     }
 }

@@ -27,8 +27,11 @@ pub enum Subcommand {
     /// Run every test that can run on this machine
     Test {
         /// Link programs with 2.3 GB of device code instead; needs 6 GB of disk
-        #[arg(long)]
+        #[arg(long, conflicts_with = "farm")]
         big: bool,
+        /// Link with real servers for jobs and shared results instead, all or these (reapi, slurm); installs and starts them, as root
+        #[arg(long, value_name = "ENGINE", num_args = 0..)]
+        farm: Option<Vec<String>>,
     },
     /// Install LLVM 22, CUDA 13.0 and a C library to link against
     Setup,
@@ -88,6 +91,15 @@ mod tests {
         let arguments = ["--help", "--case", "small", "--brief"].map(OsString::from).to_vec();
         assert_eq!(parsed("bench --help --case small --brief").unwrap(), Subcommand::Bench { arguments });
         assert_eq!(parsed("bench").unwrap(), Subcommand::Bench { arguments: Vec::new() });
+    }
+
+    #[test]
+    fn tests_of_engines_take_names() {
+        let test = |farm| Subcommand::Test { big: false, farm };
+        assert_eq!(parsed("test").unwrap(), test(None));
+        assert_eq!(parsed("test --farm").unwrap(), test(Some(Vec::new())));
+        assert_eq!(parsed("test --farm reapi slurm").unwrap(), test(Some(vec!["reapi".into(), "slurm".into()])));
+        assert!(parsed("test --farm --big").is_err());
     }
 
     #[test]

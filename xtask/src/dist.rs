@@ -20,7 +20,12 @@ use crate::toolchain::Toolchain;
 use crate::{setup, sysroot};
 
 /// Each with its package.
-const PROGRAMS: [(&str, &str); 2] = [("linker-wrapper", "fatlink"), ("offload-bundle-cli", "offload-bundle")];
+const PROGRAMS: [(&str, &str); 4] = [
+    ("linker-wrapper", "fatlink"),
+    ("offload-bundle-cli", "offload-bundle"),
+    ("distributor", "fatlink-slurm"),
+    ("distributor-reapi", "fatlink-reapi"),
+];
 const LINKS: [(&str, &str); 7] = [
     ("bin/clang-linker-wrapper", "fatlink"),
     ("bin/ld.fatlink", "fatlink"),
@@ -40,7 +45,7 @@ pub fn run(repository: &Repository, with_archive: bool) -> Result<()> {
 
 /// Builds and lays out.
 pub fn build(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
-    step("build fatlink and offload-bundle into dist/", |progress| {
+    step("build fatlink, offload-bundle and the distributors into dist/", |progress| {
         for (package, program) in PROGRAMS {
             build_program(repository, toolchain, progress, package, program)?;
         }

@@ -15,6 +15,7 @@ mod demo;
 pub mod dist;
 pub mod environment;
 pub mod failure;
+mod farm;
 mod fuzz;
 pub mod repository;
 mod roundtrip;
@@ -48,8 +49,9 @@ pub fn main() -> ExitCode {
 fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
     match subcommand {
         Subcommand::Demo => demo::run(repository)?,
-        Subcommand::Test { big: false } => test::run(repository)?,
-        Subcommand::Test { big: true } => big::run(repository)?,
+        Subcommand::Test { big: true, .. } => big::run(repository)?,
+        Subcommand::Test { farm: Some(engines), .. } => farm::run(repository, engines)?,
+        Subcommand::Test { .. } => test::run(repository)?,
         Subcommand::Setup => setup::run(repository)?,
         Subcommand::Env => environment::run(repository)?,
         Subcommand::Bench { arguments } => return bench::run(repository, arguments),

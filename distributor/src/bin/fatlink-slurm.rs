@@ -1,0 +1,154 @@
+//! fatlink-slurm: runs the jobs of a link in one step of Slurm, with as many tasks as the user grants. Each task takes the longest job that no
+//! other has taken, until none is left: starting a step takes longer than many jobs do.
+#![forbid(unsafe_code)]
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Parser;
+use distributor::{Job, JobList, local};
+
+/// Runs jobs of fatlink in one step of Slurm. Name it to a link with `--offload-distributor=fatlink-slurm`. In an allocation (salloc, sbatch) the
+/// step uses its processors; otherwise srun allocates some for the step.
+#[derive(Debug, Parser)]
+#[command(name = "fatlink-slurm", version)]
+struct Arguments {
+    /// Tasks that run jobs side by side [default: SLURM_NTASKS, else the number of processors here]
+    #[arg(long, value_name = "N")]
+    tasks: Option<usize>,
+    /// The srun to use
+    #[arg(long, value_name = "PROGRAM", default_value = "srun")]
+    srun: PathBuf,
+    /// An argument for srun, such as --partition=short or --mem-per-cpu=4G; may be repeated
+    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
+    srun_arg: Vec<String>,
+    /// How long to wait for processors before the link runs the jobs itself
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    immediate: u32,
+    /// Be a task of the step
+    #[arg(long, hide = true)]
+    task: bool,
+    /// The list of jobs, in a folder that the nodes see, too
+    #[arg(value_name = "JOBS.json")]
+    list: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    List(#[from] distributor::job_list::Error),
+    #[error("cannot start {}: {source}", .program.display())]
+    Start { program: PathBuf, source: io::Error },
+    #[error("cannot take a job in {}: {source}", .folder.display())]
+    Take { folder: PathBuf, source: io::Error },
+    #[error("{} failed ({status})", .srun.display())]
+    Step { srun: PathBuf, status: std::process::ExitStatus },
+    #[error("{failed} jobs failed in task {task}")]
+    Jobs { failed: usize, task: String },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = JobList::read(&arguments.list).map_err(Error::from).and_then(|list| match arguments.task {
+        true => run_task(&list),
+        false => run_step(&arguments, &list),
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints an error; the link shows it if jobs are missing.
+#[expect(clippy::print_stderr, reason = "the only place that prints")]
+fn say(error: &Error) {
+    eprintln!("fatlink-slurm: {error}");
+}
+
+/// Runs all tasks as one step.
+fn run_step(arguments: &Arguments, list: &JobList) -> Result<(), Error> {
+    if list.jobs.is_empty() {
+        return Ok(());
+    }
+    let start = |program: &Path| {
+        let program = program.to_owned();
+        move |source| Error::Start { program, source }
+    };
+    let own = std::env::current_exe().map_err(start(Path::new("fatlink-slurm")))?;
+    let mut command = Command::new(&arguments.srun);
+    command.arg(format!("--ntasks={}", tasks(arguments, list)));
+    // A task that fails, or whose node is lost, must not end the others: the link runs what is missing.
+    command.args(["--job-name=fatlink", "--no-kill", "--kill-on-bad-exit=0", "--wait=0"]);
+    command.arg(format!("--immediate={}", arguments.immediate));
+    if std::env::var_os("SLURM_JOB_ID").is_some() {
+        // Other links of the same allocation use its processors, too.
+        command.arg("--overlap");
+    }
+    command.args(&arguments.srun_arg).arg(own).arg("--task").arg(&arguments.list);
+    let status = command.stdin(Stdio::null()).status().map_err(start(&arguments.srun))?;
+    if status.success() { Ok(()) } else { Err(Error::Step { srun: arguments.srun.clone(), status }) }
+}
+
+/// The number of tasks; more than there are jobs would have nothing to do.
+fn tasks(arguments: &Arguments, list: &JobList) -> usize {
+    let granted = || std::env::var("SLURM_NTASKS").ok().and_then(|text| text.parse().ok());
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    arguments.tasks.or_else(granted).unwrap_or_else(processors).clamp(1, list.jobs.len().max(1))
+}
+
+/// Runs jobs until none is left.
+fn run_task(list: &JobList) -> Result<(), Error> {
+    let mut failed = 0;
+    for job in &list.jobs {
+        if take(job)? && !local::run(list, job).is_ok_and(|status| status.success()) {
+            failed += 1;
+        }
+    }
+    let task = std::env::var("SLURM_PROCID").unwrap_or_default();
+    if failed == 0 { Ok(()) } else { Err(Error::Jobs { failed, task }) }
+}
+
+/// Takes a job if no other task has taken it: only one of them can create its file, on network file systems, too.
+fn take(job: &Job) -> Result<bool, Error> {
+    let mut mark = job.output().as_os_str().to_owned();
+    mark.push(".taken");
+    let made: io::Result<File> = OpenOptions::new().write(true).create_new(true).open(&mark);
+    match made {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(source) => {
+            let folder = Path::new(&mark).parent().unwrap_or(Path::new(".")).to_owned();
+            Err(Error::Take { folder, source })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_taken_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("a.result").to_string_lossy().into_owned();
+        let job = Job { args: Vec::new(), inputs: Vec::new(), outputs: vec![output] };
+        assert!(take(&job).unwrap());
+        assert!(!take(&job).unwrap());
+        let nowhere = Job { outputs: vec![folder.path().join("no/a").to_string_lossy().into_owned()], ..job };
+        assert!(take(&nowhere).unwrap_err().to_string().starts_with("cannot take a job in "));
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+        let given =
+            Arguments::parse_from(["fatlink-slurm", "--srun-arg", "--partition=short", "--tasks=9", "jobs.json"]);
+        assert_eq!((given.srun_arg, given.tasks), (vec!["--partition=short".to_owned()], Some(9)));
+    }
+}

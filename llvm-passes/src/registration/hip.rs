@@ -104,7 +104,9 @@ impl<'ctx> Code<'_, 'ctx> {
             image.as_pointer_value().into(),
             self.pointer.const_null().into(),
         ]);
-        self.constant(".fatbin_wrapper", record, WRAPPER_SECTION)
+        let wrapper = self.constant(".fatbin_wrapper", record, WRAPPER_SECTION);
+        sys::exclude_from_sanitizers(wrapper);
+        wrapper
     }
 
     /// `.hip.globals_reg(handle)`: walks all entries of the program and registers those of HIP.

@@ -12,6 +12,16 @@ use inkwell::values::{AsValueRef, FunctionValue, GlobalValue, PointerValue};
 
 use super::copy_text;
 
+unsafe extern "C" {
+    fn fatlink_exclude_from_sanitizers(variable: LLVMValueRef);
+}
+
+/// Keeps sanitizers from changing the layout of a variable that a runtime reads.
+pub(crate) fn exclude_from_sanitizers(variable: GlobalValue<'_>) {
+    // SAFETY: the value is a variable of a live module.
+    unsafe { fatlink_exclude_from_sanitizers(variable.as_value_ref()) }
+}
+
 /// An alias or ifunc, which inkwell does not list.
 #[derive(Clone, Copy)]
 pub(crate) struct Indirect<'m> {

@@ -11,7 +11,7 @@
 //! | [`owned_module`] | a module that carries its own context and can move between threads | |
 //! | [`module_slot`] | a place for an open module, which threads can share | |
 //! | [`owned_program`] | the same for all modules of a program | |
-//! | [`globals`] | functions, variables and aliases | |
+//! | [`globals`] | functions, variables and aliases | yes |
 //! | [`metadata`] | named metadata | |
 //! | [`references`] | reading the reference graph of a module | yes |
 //! | [`mover`] | moving chosen definitions into another module | yes |
@@ -53,7 +53,8 @@ pub(crate) use amdgpu::{called_declarations, initialize as initialize_amdgpu, is
 pub(crate) use copies::{begin_copies, end_copies};
 pub(crate) use diagnostics::{DiagnosticSink, collect_diagnostics};
 pub(crate) use globals::{
-    Indirect, add_hidden_alias, indirects, is_used, leave_comdat, replace_reflect_calls, take_structors,
+    Indirect, add_hidden_alias, exclude_from_sanitizers, indirects, is_used, leave_comdat, replace_reflect_calls,
+    take_structors,
 };
 pub(crate) use metadata::{embedded_objects, metadata_strings};
 pub(crate) use module_slot::{LockedSlot, ModuleSlot};

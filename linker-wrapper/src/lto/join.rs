@@ -81,7 +81,8 @@ fn join_objects(
     if let [only] = &mut objects[..]
         && !only.unlinked
     {
-        return Ok(std::mem::take(&mut only.bytes));
+        // A dry run has no products, not even those that need no linker.
+        return Ok(if context.is_dry_run() { Vec::new() } else { std::mem::take(&mut only.bytes) });
     }
     let _joining = span::traced("nvlink", || arch.to_string());
     context.backends.choose(needs)?.link_all(arch, &objects, context.libraries.device_runtime_path())

@@ -4,33 +4,22 @@ use inkwell::builder::{Builder, BuilderError};
 use inkwell::context::ContextRef;
 use inkwell::module::{Linkage, Module};
 use inkwell::types::{BasicMetadataTypeEnum, FunctionType, IntType, PointerType, StructType};
-use inkwell::values::{BasicMetadataValueEnum, BasicValue, FunctionValue, GlobalValue, IntValue, PointerValue};
+use inkwell::values::{
+    BasicMetadataValueEnum, BasicValue, FunctionValue, GlobalValue, IntValue, PointerValue, StructValue,
+};
 use inkwell::{AddressSpace, GlobalVisibility, IntPredicate};
+
+use crate::sys;
 
 /// Priority of the constructors: before the user's own.
 const CONSTRUCTOR_PRIORITY: u64 = 101;
 
-/// Fields of `__tgt_offload_entry` by index.
-pub(super) mod field {
-    pub const KIND: u32 = 2;
-    pub const FLAGS: u32 = 3;
-    pub const ADDRESS: u32 = 4;
-    pub const NAME: u32 = 5;
-    pub const SIZE: u32 = 6;
-    pub const DATA: u32 = 7;
-    pub const AUX: u32 = 8;
-}
-
-/// Flags of `__tgt_offload_entry`, as clang writes them for CUDA and HIP.
-pub(super) mod flag {
-    pub const TYPE: u64 = 0x7;
-    pub const EXTERN: u64 = 0x8;
-    pub const CONSTANT: u64 = 0x10;
-    pub const NORMALIZED: u64 = 0x20;
-}
-
-/// The functions of CUDA's runtime or HIP's that register the binary of a device link.
+/// What differs between CUDA's runtime and HIP's: names of functions, and the kind of their offload entries.
 pub(super) struct Runtime {
+    /// The start of the names of our own functions and variables, such as `.cuda`.
+    pub(super) prefix: &'static str,
+    /// The kind of `__tgt_offload_entry`.
+    pub(super) kind: u64,
     /// Takes the binary's wrapper and returns a handle.
     pub(super) register: &'static str,
     /// Takes the handle, once everything in the binary is registered.
@@ -39,6 +28,21 @@ pub(super) struct Runtime {
     pub(super) unregister: &'static str,
     /// Takes the handle and a kernel.
     pub(super) kernel: &'static str,
+    /// Takes the handle and a variable.
+    pub(super) variable: &'static str,
+    /// Takes the handle and a managed variable.
+    pub(super) managed: &'static str,
+    /// Takes the handle and a surface reference, if the runtime still has them.
+    pub(super) surface: Option<&'static str>,
+    /// Takes the handle and a texture reference, if the runtime still has them.
+    pub(super) texture: Option<&'static str>,
+}
+
+/// The functions that register a binary and remove it again, and where its handle is kept.
+pub(super) struct Binary<'ctx> {
+    handle: GlobalValue<'ctx>,
+    pub(super) register: FunctionValue<'ctx>,
+    unregister: FunctionValue<'ctx>,
 }
 
 /// A module under construction, with the types that all registration code uses.
@@ -97,6 +101,29 @@ impl<'m, 'ctx> RegistrationModule<'m, 'ctx> {
         bounds
     }
 
+    /// The record by which a runtime finds a binary: `{ magic, version, binary, null or more binaries }`.
+    pub(super) fn wrapper_record(
+        &self,
+        [magic, version]: [u64; 2],
+        binary: GlobalValue<'ctx>,
+        more: PointerValue<'ctx>,
+    ) -> StructValue<'ctx> {
+        let record = self.context.get_struct_type("fatbin_wrapper").unwrap_or_else(|| {
+            let record = self.context.opaque_struct_type("fatbin_wrapper");
+            record.set_body(&[self.i32.into(), self.i32.into(), self.pointer.into(), self.pointer.into()], false);
+            record
+        });
+        let [magic, version] = [magic, version].map(|number| self.i32.const_int(number, false).into());
+        record.const_named_struct(&[magic, version, binary.as_pointer_value().into(), more.into()])
+    }
+
+    /// A wrapper record of its own. Sanitizers leave it alone: the runtime reads it by its layout.
+    pub(super) fn wrapper(&self, name: &str, record: StructValue<'ctx>, section: &str) -> GlobalValue<'ctx> {
+        let wrapper = self.constant(name, record, section);
+        sys::exclude_from_sanitizers(wrapper);
+        wrapper
+    }
+
     pub(super) fn constant(&self, name: &str, value: impl BasicValue<'ctx>, section: &str) -> GlobalValue<'ctx> {
         let global = self.variable(name, value);
         global.set_constant(true);
@@ -152,78 +179,69 @@ impl<'m, 'ctx> RegistrationModule<'m, 'ctx> {
         self.builder.build_call(self.declare(name, signature), arguments, "").map(|_| ())
     }
 
-    /// The body of the function that registers a binary, and has each of `parts` register what is in it with its handle.
-    pub(super) fn register_binary(
+    /// Registers one whole binary, and the kernels and variables of all entries, from a constructor.
+    pub(super) fn register_whole(
         &self,
-        function: FunctionValue<'ctx>,
         runtime: &Runtime,
+        bounds: (GlobalValue<'ctx>, GlobalValue<'ctx>),
         wrapper: GlobalValue<'ctx>,
-        handle: GlobalValue<'ctx>,
-        parts: &[FunctionValue<'ctx>],
-        unregister: FunctionValue<'ctx>,
     ) -> Result<(), BuilderError> {
-        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
+        let binary = self.declare_binary(runtime);
+        let entries = self.register_entries(runtime, bounds)?;
+        self.define_binary(runtime, &binary, wrapper, &[entries])?;
+        self.add_constructor(binary.register);
+        Ok(())
+    }
+
+    /// The functions of a binary, still without bodies.
+    pub(super) fn declare_binary(&self, runtime: &Runtime) -> Binary<'ctx> {
+        let prefix = runtime.prefix;
+        Binary {
+            handle: self.variable(&format!("{prefix}.binary_handle"), self.pointer.const_null()),
+            register: self.startup_function(&format!("{prefix}.fatbin_reg"), &[]),
+            unregister: self.startup_function(&format!("{prefix}.fatbin_unreg"), &[]),
+        }
+    }
+
+    /// Their bodies. Each of `parts` registers what is in the binary with its handle.
+    pub(super) fn define_binary(
+        &self,
+        runtime: &Runtime,
+        binary: &Binary<'ctx>,
+        wrapper: GlobalValue<'ctx>,
+        parts: &[FunctionValue<'ctx>],
+    ) -> Result<(), BuilderError> {
+        self.unregister_binary(runtime, binary)?;
+        self.builder.position_at_end(self.context.append_basic_block(binary.register, "entry"));
         let p: BasicMetadataTypeEnum<'ctx> = self.pointer.into();
         let signature = self.pointer.fn_type(&[p], false);
         let wrapper = wrapper.as_pointer_value().into();
         let call = self.builder.build_call(self.declare(runtime.register, signature), &[wrapper], "")?;
         let value = call.try_as_basic_value().expect_basic("it returns a handle");
-        self.builder.build_store(handle.as_pointer_value(), value)?;
+        self.builder.build_store(binary.handle.as_pointer_value(), value)?;
         for part in parts {
             self.builder.build_call(*part, &[value.into()], "")?;
         }
         if let Some(end) = runtime.end {
             self.call(end, self.context.void_type().fn_type(&[p], false), &[value.into()])?;
         }
-        let unregister = unregister.as_global_value().as_pointer_value().into();
+        let unregister = binary.unregister.as_global_value().as_pointer_value().into();
         self.call("atexit", self.i32.fn_type(&[p], false), &[unregister])?;
         self.builder.build_return(None)?;
         Ok(())
     }
 
     /// The body of the function that runs at exit.
-    pub(super) fn unregister_binary(
-        &self,
-        function: FunctionValue<'ctx>,
-        runtime: &Runtime,
-        handle: GlobalValue<'ctx>,
-    ) -> Result<(), BuilderError> {
-        self.builder.position_at_end(self.context.append_basic_block(function, "entry"));
-        let value = self.builder.build_load(self.pointer, handle.as_pointer_value(), "")?;
+    fn unregister_binary(&self, runtime: &Runtime, binary: &Binary<'ctx>) -> Result<(), BuilderError> {
+        self.builder.position_at_end(self.context.append_basic_block(binary.unregister, "entry"));
+        let value = self.builder.build_load(self.pointer, binary.handle.as_pointer_value(), "")?;
         let signature = self.context.void_type().fn_type(&[self.pointer.into()], false);
         self.call(runtime.unregister, signature, &[value.into()])?;
         self.builder.build_return(None)?;
         Ok(())
     }
 
-    /// `register(handle, stub, name, name, -1, no thread and block bounds)`.
-    pub(super) fn register_kernel(
-        &self,
-        runtime: &Runtime,
-        handle: PointerValue<'ctx>,
-        stub: BasicMetadataValueEnum<'ctx>,
-        name: BasicMetadataValueEnum<'ctx>,
-    ) -> Result<(), BuilderError> {
-        let (p, null) = (self.pointer.into(), self.pointer.const_null().into());
-        let signature = self.i32.fn_type(&[p, p, p, p, self.i32.into(), p, p, p, p, p], false);
-        let no_limit = self.i32.const_all_ones().into();
-        let arguments = [handle.into(), stub, name, name, no_limit, null, null, null, null, null];
-        self.call(runtime.kernel, signature, &arguments)
-    }
-
     pub(super) fn equals(&self, value: IntValue<'ctx>, number: u64) -> Result<IntValue<'ctx>, BuilderError> {
         self.builder.build_int_compare(IntPredicate::EQ, value, value.get_type().const_int(number, false), "")
-    }
-
-    /// One flag as 0 or 1.
-    pub(super) fn flag(
-        &self,
-        flags: IntValue<'ctx>,
-        mask: u64,
-        name: &str,
-    ) -> Result<BasicMetadataValueEnum<'ctx>, BuilderError> {
-        let bit = self.builder.build_and(flags, self.i32.const_int(mask, false), "")?;
-        let shift = self.i32.const_int(u64::from(mask.trailing_zeros()), false);
-        Ok(self.builder.build_right_shift(bit, shift, false, name)?.into())
     }
 }

@@ -22,6 +22,7 @@
 
 mod common;
 mod cuda;
+mod entries;
 mod hip;
 mod openmp;
 

@@ -1,7 +1,6 @@
 //! CUDA: the fatbin's wrapper record and the constructor that registers it, its kernels and its
 //! variables, as LLVM 22's linker wrapper lays them out (names, sections, priorities, calls).
 
-mod entries;
 mod prelinked;
 mod units;
 
@@ -9,7 +8,7 @@ use std::ops::Deref;
 
 use inkwell::builder::BuilderError;
 use inkwell::module::Module;
-use inkwell::values::{FunctionValue, GlobalValue, PointerValue, StructValue};
+use inkwell::values::{GlobalValue, IntValue, PointerValue, StructValue};
 
 use super::common::{RegistrationModule, Runtime};
 use super::{Registration, Slot};
@@ -28,10 +27,17 @@ const WHOLE: u64 = 1;
 const LINKED: u64 = 2;
 
 const RUNTIME: Runtime = Runtime {
+    prefix: ".cuda",
+    kind: 2,
     register: "__cudaRegisterFatBinary",
     end: Some("__cudaRegisterFatBinaryEnd"),
     unregister: "__cudaUnregisterFatBinary",
     kernel: "__cudaRegisterFunction",
+    variable: "__cudaRegisterVar",
+    managed: "__cudaRegisterManagedVar",
+    // Not registered, as in LLVM's linker wrapper: CUDA 12 removed their references.
+    surface: None,
+    texture: None,
 };
 
 /// One fatbin, registered with the CUDA runtime.
@@ -49,11 +55,9 @@ impl Registration for Cuda {
 
     fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
         let code = Code(RegistrationModule::new(module));
-        let wrapper = code.wrapper(WHOLE, code.pointer.const_null());
-        let globals = code.register_globals()?;
-        let register = code.register(wrapper, &[globals])?;
-        code.add_constructor(register);
-        Ok(())
+        let bounds = code.entry_bounds();
+        let wrapper = code.fatbin_wrapper(WHOLE, code.pointer.const_null());
+        code.register_whole(&RUNTIME, bounds, wrapper)
     }
 }
 
@@ -70,21 +74,14 @@ impl<'m, 'ctx> Deref for Code<'m, 'ctx> {
 
 impl<'ctx> Code<'_, 'ctx> {
     /// The wrapper of the fatbin that is registered, which points at the (still empty) image.
-    fn wrapper(&self, version: u64, prelinked: PointerValue<'ctx>) -> GlobalValue<'ctx> {
+    fn fatbin_wrapper(&self, version: u64, prelinked: PointerValue<'ctx>) -> GlobalValue<'ctx> {
         let image = self.empty(SLOT);
-        self.constant(".fatbin_wrapper", self.wrapper_record(version, image, prelinked), WRAPPER_SECTION)
+        self.wrapper(".fatbin_wrapper", self.record(version, image, prelinked), WRAPPER_SECTION)
     }
 
     /// `__fatBinC_Wrapper_t`.
-    fn wrapper_record(
-        &self,
-        version: u64,
-        fatbin: GlobalValue<'ctx>,
-        prelinked: PointerValue<'ctx>,
-    ) -> StructValue<'ctx> {
-        let magic = self.i32.const_int(WRAPPER_MAGIC, false).into();
-        let version = self.i32.const_int(version, false).into();
-        self.context.const_struct(&[magic, version, fatbin.as_pointer_value().into(), prelinked.into()], false)
+    fn record(&self, version: u64, fatbin: GlobalValue<'ctx>, prelinked: PointerValue<'ctx>) -> StructValue<'ctx> {
+        self.wrapper_record([WRAPPER_MAGIC, version], fatbin, prelinked)
     }
 
     /// The empty contents of a slot.
@@ -92,17 +89,7 @@ impl<'ctx> Code<'_, 'ctx> {
         self.constant(slot.symbol, self.context.i8_type().array_type(0).const_zero(), slot.section)
     }
 
-    /// `.cuda.fatbin_reg()`: registers the fatbin, and has each of `parts` register what is in it with its handle.
-    fn register(
-        &self,
-        wrapper: GlobalValue<'ctx>,
-        parts: &[FunctionValue<'ctx>],
-    ) -> Result<FunctionValue<'ctx>, BuilderError> {
-        let handle = self.variable(".cuda.binary_handle", self.pointer.const_null());
-        let unregister = self.startup_function(".cuda.fatbin_unreg", &[]);
-        self.unregister_binary(unregister, &RUNTIME, handle)?;
-        let function = self.startup_function(".cuda.fatbin_reg", &[]);
-        self.register_binary(function, &RUNTIME, wrapper, handle, parts, unregister)?;
-        Ok(function)
+    fn address(&self, pointer: PointerValue<'ctx>) -> Result<IntValue<'ctx>, BuilderError> {
+        self.builder.build_ptr_to_int(pointer, self.i64, "")
     }
 }

@@ -36,7 +36,7 @@ impl Registration for CudaPrelinked<'_> {
         let code = Code(RegistrationModule::new(module));
         let id = self.id;
         let image = code.empty(SLOT);
-        let record = code.wrapper_record(WHOLE, image, code.pointer.const_null());
+        let record = code.record(WHOLE, image, code.pointer.const_null());
         let record = code.constant(&format!("{WRAPPER_PREFIX}{id}"), record, WRAPPER_SECTION);
         record.set_linkage(Linkage::External);
         let mark = code.variable(PRELINKED_MARK, record.as_pointer_value());

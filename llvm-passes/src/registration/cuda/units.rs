@@ -21,7 +21,7 @@ use offload_bundle::host_object::{CLANG_ID_PREFIX, REGISTER_PREFIX, WRAPPER_PREF
 
 use super::super::common::RegistrationModule;
 use super::super::{Registration, Slot};
-use super::{Code, LINKED, SLOT, WHOLE, WRAPPER_SECTION};
+use super::{Code, LINKED, RUNTIME, SLOT, WHOLE, WRAPPER_SECTION};
 use crate::sys;
 
 /// Where nvcc's objects have their fatbins, of which clang's PTX is one.
@@ -99,12 +99,14 @@ impl Registration for CudaUnits<'_> {
         let code = Code(RegistrationModule::new(module));
         let ptx_id = self.ptx_id();
         let tables = Tables::new(&code, self, ptx_id.as_deref());
-        let wrapper = code.wrapper(LINKED, tables.prelinked.as_pointer_value());
+        let wrapper = code.fatbin_wrapper(LINKED, tables.prelinked.as_pointer_value());
         let mut parts = vec![code.run_callbacks(&tables)?];
         if self.clang != ClangUnits::None {
-            parts.push(code.register_globals()?);
+            parts.push(code.register_entries(&RUNTIME, code.entry_bounds())?);
         }
-        let register = code.register(wrapper, &parts)?;
+        let binary = code.declare_binary(&RUNTIME);
+        code.define_binary(&RUNTIME, &binary, wrapper, &parts)?;
+        let register = binary.register;
         let count = code.count_units(&tables)?;
         let register_unit = code.register_unit(&tables, count, register)?;
         for id in self.ids.iter().chain(&ptx_id) {
@@ -165,7 +167,7 @@ impl<'ctx> Code<'_, 'ctx> {
     /// Adds the slot for the PTX of clang's units, with a record as units of nvcc have one.
     fn add_ptx(&self, id: &str) -> GlobalValue<'ctx> {
         let image = self.empty(PTX_SLOT);
-        let record = self.wrapper_record(WHOLE, image, self.pointer.const_null());
+        let record = self.record(WHOLE, image, self.pointer.const_null());
         let record = self.constant(&format!("{WRAPPER_PREFIX}{id}"), record, WRAPPER_SECTION);
         record.set_linkage(Linkage::External);
         record.set_visibility(GlobalVisibility::Hidden);

@@ -1,7 +1,7 @@
 //! Entries behind HTTP: `GET` and `PUT` of one URL each. WebDAV adds collections, which are created with `MKCOL`.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base64::Engine;
@@ -95,8 +95,7 @@ impl Store for HttpStore {
         let url = self.url(name);
         let put = || self.client.status(self.request(Method::PUT, &url), bytes);
         let mut status = put()?;
-        let is_missing = matches!(status, StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::FORBIDDEN);
-        if self.layout == Layout::Collections && is_missing {
+        if self.layout == Layout::Collections && may_lack_collection(status) {
             self.make_collections(name)?;
             status = put()?;
         }
@@ -117,6 +116,14 @@ fn authorization(credentials: &Credentials) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(&text).ok()?;
     value.set_sensitive(true);
     Some(value)
+}
+
+/// Whether a `PUT` may have failed because its collection is missing. That is 409 in the standard, and 500 with nginx.
+fn may_lack_collection(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::FORBIDDEN | StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::INTERNAL_SERVER_ERROR
+    )
 }
 
 /// Whether a `PUT` has stored its body.
@@ -155,6 +162,9 @@ impl Client {
 
     fn agent(&self) -> &Agent {
         self.agent.get_or_init(|| {
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
+            let tls = tls.unversioned_rustls_crypto_provider(provider);
             let config = Agent::config_builder()
                 .timeout_global(Some(self.limit))
                 .http_status_as_error(false)
@@ -164,7 +174,7 @@ impl Client {
                 .max_idle_connections_per_host(16)
                 .max_idle_connections(16)
                 .user_agent(concat!("fatlink/", env!("CARGO_PKG_VERSION")))
-                .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build());
+                .tls_config(tls.build());
             Agent::new_with_config(config.build())
         })
     }

@@ -157,11 +157,17 @@ fn a_connection_that_was_closed_while_idle_is_replaced() {
 
 #[test]
 fn webdav_creates_its_collections() {
+    for missing in ["409 Conflict", "500 Internal Server Error", "403 Forbidden", "404 Not Found"] {
+        webdav_with(missing);
+    }
+}
+
+fn webdav_with(missing: &'static str) {
     let (sender, requests) = std::sync::mpsc::channel();
     let address = server(move |stream, number| {
         let head = request(stream);
         sender.send(head.lines().next().unwrap_or_default().to_owned()).unwrap();
-        let status = if number == 0 { "409 Conflict" } else { "201 Created" };
+        let status = if number == 0 { missing } else { "201 Created" };
         let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     });
     open(&format!("dav://{address}/a/b")).put("cdef", b"x").unwrap();

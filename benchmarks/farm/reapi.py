@@ -35,20 +35,89 @@ def engine(farm):
 
 
 class Casd(Server):
-    """A server with two workers and an empty store."""
+    """A server with an empty store."""
 
-    def __init__(self, farm, buildbox, name, *options):
+    def __init__(self, farm, buildbox, name, *options, workers=WORKERS):
         self.store = farm.work / f"casd-{name}"
-        shutil.rmtree(self.store, ignore_errors=True)
+        self.clear()
         self.store.mkdir()
         port = free_port()
         super().__init__([buildbox / "buildbox-casd", f"--bind=127.0.0.1:{port}", f"--buildbox-run={buildbox}/buildbox-run",
-                          f"--jobs={WORKERS}", *options, self.store], port, farm.work / f"casd-{name}.log",
+                          f"--jobs={workers}", *options, self.store], port, farm.work / f"casd-{name}.log",
                          env={**os.environ, "PATH": f"{buildbox}:{os.environ['PATH']}"})
+
+    def clear(self):
+        """Removes the store. A server that was killed leaves its file systems mounted."""
+        for line in pathlib.Path("/proc/mounts").read_text().splitlines():
+            place = line.split()[1]
+            if place.startswith(f"{self.store}/"):
+                run(["umount", "--lazy", place])
+        shutil.rmtree(self.store, ignore_errors=True)
+
+    def __exit__(self, *_):
+        super().__exit__()
+        self.clear()
 
     def workers(self):
         """The programs that run jobs."""
         return [pid for pid, name in descendants(self.process.pid) if name.startswith(("fatlink", "ptxas", "ld-linux"))]
+
+
+NGINX = """\
+daemon off;
+worker_processes 1;
+pid {work}/nginx.pid;
+error_log {work}/nginx.log;
+events {{ }}
+http {{
+  access_log off;
+  client_body_temp_path {work}/nginx-body;
+  server {{
+    listen 127.0.0.1:{port} ssl http2;
+    ssl_certificate {work}/server.pem;
+    ssl_certificate_key {work}/server.key;
+    client_max_body_size 0;
+    location / {{
+      if ($http_authorization != "Bearer secret") {{ return 401; }}
+      grpc_pass grpc://127.0.0.1:{target};
+      grpc_read_timeout 600s;
+      grpc_send_timeout 600s;
+    }}
+  }}
+}}
+"""
+
+
+def guarded(farm, casd):
+    """A server that wants TLS, with a certificate of an authority of its own, and a token."""
+    install(["nginx-light", "openssl"])
+    work = farm.work / "nginx"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2"]
+    run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", work / "ca.key", "-out", work / "ca.pem",
+         "-subj", "/CN=farm", "-days", "2"])
+    run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-CA", work / "ca.pem", "-CAkey", work / "ca.key",
+         "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", work / "server.key", "-out", work / "server.pem", *subject])
+    (work / "token").write_text("secret\n")
+    port = free_port()
+    (work / "nginx.conf").write_text(NGINX.format(work=work, port=port, target=casd.port))
+    return Server(["nginx", "-p", work, "-c", work / "nginx.conf", "-e", work / "nginx.log"], port, work / "nginx.err")
+
+
+def encrypted(farm, casd):
+    with guarded(farm, casd) as server:
+        folder = farm.work / "nginx"
+        words = [f"--server=grpcs://localhost:{server.port}", "--verbose"]
+        link = lambda *more: farm.same(farm.link("cuda", [
+            f"--offload-distributor={farm.tool('fatlink-reapi')}",
+            *(f"--offload-distributor-arg={word}" for word in (*words, *more))]), "cuda")
+        all_elsewhere(link(f"--ca-file={folder}/ca.pem", f"--token-file={folder}/token"))
+        unknown = link(f"--token-file={folder}/token")
+        check(unknown.elsewhere == 0 and "UnknownIssuer" in unknown.messages, unknown.messages)
+        refused = link(f"--ca-file={folder}/ca.pem")
+        check(refused.elsewhere == 0 and "fatlink-reapi failed" in refused.messages, refused.messages)
+        return re.search(r"fatlink-reapi: [^\n]*", refused.messages)[0]
 
 
 def distributor(farm, port, *arguments):
@@ -76,6 +145,7 @@ def test(farm):
             farm.test(f"reapi: {program}, warm", lambda: warm(farm, casd, program))
         farm.test("reapi: two links at once", lambda: two_links(farm, casd))
         farm.test("reapi: 200 ms of delay", lambda: delay(farm, casd))
+        farm.test("reapi: TLS and a token", lambda: encrypted(farm, casd))
         farm.test("reapi: damaged results in the store", lambda: damaged(farm, casd))
         farm.test("reapi: a worker is killed", lambda: killed_worker(farm, casd))
         farm.test("reapi: the link is ended", lambda: ended_link(farm, casd))

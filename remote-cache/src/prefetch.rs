@@ -30,6 +30,29 @@ pub enum Taken {
     Result(Option<Vec<u8>>),
 }
 
+/// A request that is under way. If it is dropped before its end, its entry counts as not found: nobody waits for a thread that
+/// panics.
+#[derive(Debug)]
+pub struct Request<'p> {
+    prefetch: &'p Prefetch,
+    /// The key of the entry.
+    pub key: [u8; 32],
+    found: Option<Vec<u8>>,
+}
+
+impl Request<'_> {
+    /// Ends the request.
+    pub fn end(mut self, found: Option<Vec<u8>>) {
+        self.found = found;
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        self.prefetch.done(self.key, self.found.take());
+    }
+}
+
 /// The entries.
 #[derive(Debug, Default)]
 pub struct Prefetch {
@@ -63,8 +86,8 @@ impl Prefetch {
         state.order.len() - before
     }
 
-    /// Returns the next key to fetch. Waits while too many bytes lie here. `None`: there is no more.
-    pub fn next(&self) -> Option<[u8; 32]> {
+    /// Begins the next request. Waits while too many bytes lie here. `None`: there is no more.
+    pub fn next(&self) -> Option<Request<'_>> {
         let mut state = self.state();
         while state.bytes > MOST_BYTES && !state.closed {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -72,14 +95,14 @@ impl Prefetch {
         while let Some(key) = state.order.pop_front() {
             if let Some(slot @ Slot::Waiting) = state.slots.get_mut(&key) {
                 *slot = Slot::Running;
-                return Some(key);
+                return Some(Request { prefetch: self, key, found: None });
             }
         }
         None
     }
 
     /// A request has ended.
-    pub fn done(&self, key: [u8; 32], found: Option<Vec<u8>>) {
+    fn done(&self, key: [u8; 32], found: Option<Vec<u8>>) {
         let mut state = self.state();
         state.bytes += found.as_ref().map_or(0, |bytes| bytes.len() as u64);
         state.slots.insert(key, Slot::Done(found));
@@ -105,14 +128,19 @@ impl Prefetch {
         }
     }
 
-    /// Whether the request for a key found something; waits for one that is under way, and leaves its result here. `None`: there was no
-    /// request.
-    pub fn has(&self, key: &[u8; 32]) -> Option<bool> {
+    /// Whether the request for a key found something; waits for one that is under way, and leaves its result here.
+    ///
+    /// # Errors
+    /// There was no request: the caller makes it.
+    pub fn has(&self, key: &[u8; 32]) -> Result<bool, Request<'_>> {
         let mut state = self.state();
         loop {
             match state.slots.get(key) {
-                None | Some(Slot::Waiting) => return None,
-                Some(Slot::Done(found)) => return Some(found.is_some()),
+                None | Some(Slot::Waiting) => {
+                    state.slots.insert(*key, Slot::Running);
+                    return Err(Request { prefetch: self, key: *key, found: None });
+                }
+                Some(Slot::Done(found)) => return Ok(found.is_some()),
                 Some(Slot::Running) => {
                     state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
@@ -142,40 +170,66 @@ mod tests {
         let prefetch = Prefetch::default();
         assert_eq!(prefetch.add([key(1), key(2), key(1)]), 2);
         assert_eq!(prefetch.take(&key(1)), Taken::Nothing);
-        assert_eq!(prefetch.next(), Some(key(2)), "the other one was taken");
-        assert_eq!(prefetch.has(&key(1)), None);
-        prefetch.done(key(2), Some(vec![1]));
-        assert_eq!(prefetch.has(&key(2)), Some(true));
-        assert_eq!(prefetch.next(), None);
+        let request = prefetch.next().unwrap();
+        assert_eq!(request.key, key(2), "the other one was taken");
+        request.end(Some(vec![1]));
+        assert!(prefetch.has(&key(2)).unwrap());
+        assert!(prefetch.next().is_none());
         assert_eq!(prefetch.take(&key(2)), Taken::Result(Some(vec![1])));
         assert_eq!(prefetch.take(&key(2)), Taken::Nothing, "only once");
+    }
+
+    #[test]
+    fn a_request_is_made_once() {
+        let prefetch = Prefetch::default();
+        prefetch.add([key(1), key(2)]);
+        let request = prefetch.has(&key(1)).unwrap_err();
+        assert_eq!(prefetch.next().unwrap().key, key(2), "somebody fetches the other one");
+        request.end(Some(vec![1]));
+        assert!(prefetch.has(&key(1)).unwrap());
+        assert!(!prefetch.has(&key(2)).unwrap());
+        assert_eq!(prefetch.take(&key(1)), Taken::Result(Some(vec![1])));
     }
 
     #[test]
     fn the_link_waits_for_a_request_that_runs() {
         let prefetch = Prefetch::default();
         prefetch.add([key(1)]);
-        assert_eq!(prefetch.next(), Some(key(1)));
+        let request = prefetch.next().unwrap();
         std::thread::scope(|scope| {
             let taken = scope.spawn(|| prefetch.take(&key(1)));
-            prefetch.done(key(1), None);
-            assert_eq!(taken.join().unwrap(), Taken::Result(None));
+            request.end(Some(vec![2]));
+            assert_eq!(taken.join().unwrap(), Taken::Result(Some(vec![2])));
         });
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_panics() {
+        let prefetch = Prefetch::default();
+        prefetch.add([key(1)]);
+        let thread = std::thread::scope(|scope| {
+            let fetch = || {
+                let _request = prefetch.next();
+                panic!("on purpose");
+            };
+            scope.spawn(fetch).join()
+        });
+        assert!(thread.is_err());
+        assert_eq!(prefetch.take(&key(1)), Taken::Result(None));
     }
 
     #[test]
     fn too_many_bytes_make_requests_wait() {
         let prefetch = Prefetch::default();
         prefetch.add([key(1), key(2), key(3)]);
-        assert_eq!(prefetch.next(), Some(key(1)));
-        prefetch.done(key(1), Some(vec![0; MOST_BYTES as usize + 1]));
+        prefetch.next().unwrap().end(Some(vec![0; MOST_BYTES as usize + 1]));
         std::thread::scope(|scope| {
-            let next = scope.spawn(|| prefetch.next());
+            let next = scope.spawn(|| prefetch.next().map(|request| request.key));
             assert!(matches!(prefetch.take(&key(1)), Taken::Result(Some(_))));
             assert_eq!(next.join().unwrap(), Some(key(2)));
         });
         prefetch.close();
-        assert_eq!(prefetch.next(), None);
+        assert!(prefetch.next().is_none());
         assert_eq!(prefetch.add([key(4)]), 0);
     }
 }

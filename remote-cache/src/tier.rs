@@ -127,8 +127,9 @@ impl Tier {
         for _ in 0..new.min(prefetch::THREADS) {
             let shared = Arc::clone(&self.0);
             let fetch_all = move || {
-                while let Some(key) = shared.prefetch.next() {
-                    shared.prefetch.done(key, shared.fetch(&key));
+                while let Some(request) = shared.prefetch.next() {
+                    let found = shared.fetch(&request.key);
+                    request.end(found);
                 }
             };
             // What no thread fetches is fetched when it is needed.
@@ -146,10 +147,10 @@ impl Tier {
 
     /// Whether there is an entry of a key. [`Tier::get`] then returns it without another request.
     pub fn contains(&self, key: &[u8; 32]) -> bool {
-        self.0.prefetch.has(key).unwrap_or_else(|| {
+        self.0.prefetch.has(key).unwrap_or_else(|request| {
             let found = self.0.fetch(key);
             let has = found.is_some();
-            self.0.prefetch.done(*key, found);
+            request.end(found);
             has
         })
     }

@@ -57,6 +57,17 @@ def test(farm):
 
         farm.test("s3: a wrong secret", wrong_secret)
 
+        def profile():
+            """The credentials come from a file."""
+            file = store.folder / "credentials"
+            file.write_text(f"[default]\naws_access_key_id = other\n[farm]\naws_access_key_id = {ID}\naws_secret_access_key = {SECRET}\n")
+            variables = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SHARED_CREDENTIALS_FILE": str(file), "AWS_PROFILE": "farm"}
+            store.clear()
+            stores.quiet(tests.link("cuda", **variables))
+            stores.counts(stores.quiet(tests.link("cuda", **variables)), misses=0)
+
+        farm.test("s3: credentials of a profile", profile)
+
     def full_disk():
         with S3(farm, rclone) as store, small_disk(store.folder / "data" / BUCKET, 40):
             store.restart()

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aws_profile;
 mod credentials;
 mod deadline;
 pub mod entry;

@@ -8,6 +8,7 @@ use rusty_s3::{Bucket, Credentials, UrlStyle};
 use ureq::http::{Method, Request};
 use url::Url;
 
+use crate::aws_profile::Keys;
 use crate::error::{LocationError, StoreError};
 use crate::http::{Client, check_put};
 use crate::store::Store;
@@ -61,13 +62,12 @@ impl S3Store {
                 (url, if bucket.contains('.') { UrlStyle::Path } else { UrlStyle::VirtualHost })
             }
         };
-        let credentials = match (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")) {
-            (Some(id), Some(secret)) => Some(match variable("AWS_SESSION_TOKEN") {
-                Some(token) => Credentials::new_with_token(id, secret, token),
-                None => Credentials::new(id, secret),
-            }),
-            _ => None,
+        let of_environment = Keys {
+            id: variable("AWS_ACCESS_KEY_ID"),
+            secret: variable("AWS_SECRET_ACCESS_KEY"),
+            token: variable("AWS_SESSION_TOKEN"),
         };
+        let credentials = credentials(of_environment).or_else(|| credentials(Keys::of_profile(variable)));
         let bucket = Bucket::new(endpoint, style, bucket.to_owned(), region.clone()).map_err(|_| unusable())?;
         Ok(S3Store { bucket, prefix: prefix.to_owned(), credentials, client: Client::new(limit) })
     }
@@ -89,12 +89,20 @@ impl S3Store {
         match error {
             StoreError::Denied(code, _) => StoreError::Denied(
                 code,
-                "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL; S3 \
+                "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN or AWS_PROFILE, AWS_REGION and AWS_ENDPOINT_URL; S3 \
                  answers so for missing objects, too, unless s3:ListBucket is permitted",
             ),
             other => other,
         }
     }
+}
+
+fn credentials(keys: Keys) -> Option<Credentials> {
+    let (id, secret) = (keys.id?, keys.secret?);
+    Some(match keys.token {
+        Some(token) => Credentials::new_with_token(id, secret, token),
+        None => Credentials::new(id, secret),
+    })
 }
 
 impl Store for S3Store {

@@ -17,6 +17,8 @@
 //!    For AMD GPUs, [`amdgpu`] does the same and emits an object, from which ld.lld makes the code object.
 //! 6. [`registration`] builds the host object that hands the images to the runtime when the program starts.
 //!
+//! [`equal_kernels`] finds kernels of step 3 that one of them can stand for.
+//!
 //! Steps 2 and 3 are pure functions of plain values, without LLVM. [`crash`] and [`out_of_memory`] turn a crash of LLVM into an
 //! error message; [`visible_functions`] and [`embedded`] serve special cases.
 //!
@@ -79,6 +81,7 @@ pub mod bitcode;
 mod command_lines;
 pub mod crash;
 pub mod embedded;
+pub mod equal_kernels;
 mod error;
 pub mod extract;
 pub mod module_flags;

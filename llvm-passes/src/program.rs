@@ -160,7 +160,7 @@ impl<'p> Program<'p> {
     }
 
     /// The definition that a reference resolves to; `None` if it is not in bitcode (libdevice, cubins) or nowhere.
-    fn target(&self, from: Node, reference: Reference) -> Option<Node> {
+    pub(crate) fn target(&self, from: Node, reference: Reference) -> Option<Node> {
         let own = Node { unit: from.unit, index: reference.to };
         let global = self.global(own);
         match global.scope {
@@ -261,6 +261,12 @@ impl<'p> Program<'p> {
     fn nodes(&self) -> impl Iterator<Item = Node> {
         let indices = |unit: usize| (0..self.units[unit].globals.len()).map(move |index| (unit, index));
         (0..self.units.len()).flat_map(indices).map(|(unit, index)| Node { unit, index: index as u32 })
+    }
+
+    /// The kernels with visible names.
+    pub fn kernels(&self) -> impl Iterator<Item = Node> {
+        let is_visible = |node: &Node| matches!(self.global(*node).scope, Scope::Visible { .. });
+        self.nodes().filter(move |node| self.global(*node).is_kernel() && is_visible(node) && self.is_start(*node))
     }
 
     /// Whether a definition is in the program whoever refers to it: a kernel, or what must stay visible.

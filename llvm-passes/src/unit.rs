@@ -11,6 +11,7 @@
 //! | how it was compiled | [`Unit::module_flags`] | the module without bodies |
 //! | recorded command lines | [`Unit::command_lines_with`] | nothing, unless the bytes contain the option |
 //! | reference graph | [`Unit::references`] | the module and its bodies |
+//! | bodies, to compare kernels by | [`Unit::bodies`] | the module and its bodies |
 //! | what a program for AMD GPUs is cut by | [`Unit::amd_facts`] | the module and its bodies |
 //!
 //! # Use in a link
@@ -55,6 +56,7 @@ use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
 
 use crate::amdgpu::{self, AmdFacts};
+use crate::equal_kernels::Bodies;
 use crate::module_flags::{self, ModuleFlags};
 use crate::program::Machine;
 use crate::reference_graph::{self, ReferenceGraph};
@@ -84,6 +86,7 @@ pub struct Unit<'a> {
     module_flags: Cell<ModuleFlags>,
     command_lines: Cell<Vec<String>>,
     references: Cell<ReferenceGraph>,
+    bodies: Cell<Bodies>,
     amd_facts: Cell<AmdFacts>,
     /// The open module. A thread that fills one of the cells above holds this lock; otherwise two threads could each wait for
     /// what the other holds.
@@ -102,6 +105,8 @@ pub struct UnitFacts {
     pub command_lines: Option<Vec<String>>,
     /// [`Unit::references`].
     pub references: Option<ReferenceGraph>,
+    /// [`Unit::bodies`].
+    pub bodies: Option<Bodies>,
     /// [`Unit::amd_facts`].
     pub amd_facts: Option<AmdFacts>,
 }
@@ -117,6 +122,7 @@ impl<'a> Unit<'a> {
             module_flags: Cell::new(),
             command_lines: Cell::new(),
             references: Cell::new(),
+            bodies: Cell::new(),
             amd_facts: Cell::new(),
             opened: OpenUnit::new(bitcode, &BUDGET),
             times_opened: AtomicUsize::new(0),
@@ -134,6 +140,7 @@ impl<'a> Unit<'a> {
             module_flags: cell(facts.module_flags, self.module_flags),
             command_lines: cell(facts.command_lines, self.command_lines),
             references: cell(facts.references, self.references),
+            bodies: cell(facts.bodies, self.bodies),
             amd_facts: cell(facts.amd_facts, self.amd_facts),
             ..self
         }
@@ -149,6 +156,7 @@ impl<'a> Unit<'a> {
             module_flags: known(&self.module_flags),
             command_lines: known(&self.command_lines),
             references: known(&self.references),
+            bodies: known(&self.bodies),
             amd_facts: known(&self.amd_facts),
         }
     }
@@ -221,6 +229,19 @@ impl<'a> Unit<'a> {
     /// As [`Unit::symbols`], and code that is not for NVIDIA GPUs.
     pub fn references(&self) -> Result<&ReferenceGraph, IrError> {
         self.fact_of_bodies(&self.references, pipeline::require_nvptx_module, reference_graph::of_module)
+    }
+
+    /// The bodies of functions and variables, to compare kernels by. Loads them, and reads [`Unit::references`] with them.
+    ///
+    /// # Errors
+    /// As [`Unit::references`].
+    pub fn bodies(&self) -> Result<&Bodies, IrError> {
+        self.fact_of_bodies(&self.bodies, pipeline::require_nvptx_module, |module| {
+            if self.references.get().is_none() {
+                let _ = self.references.set(Ok(reference_graph::of_module(module)));
+            }
+            Bodies::of_module(module)
+        })
     }
 
     /// What a program for AMD GPUs is cut by. Loads the bodies, like [`Unit::references`], which it contains.

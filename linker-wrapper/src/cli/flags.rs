@@ -59,6 +59,7 @@ pub enum Meaning {
     OffloadPlan,
     OffloadCheck,
     OffloadGc,
+    OffloadIcf,
     TimeTrace,
     TimeTraceGranularity,
     OffloadCache,
@@ -245,6 +246,13 @@ pub const ALWAYS: &[Row] = &[
         Meaning::OffloadGc,
         "off|host",
         "host: compile no kernels whose launch the program's host code cannot reach (default: off)",
+    ),
+    Row(
+        &["--offload-icf="],
+        Joined,
+        Meaning::OffloadIcf,
+        "off|safe",
+        "safe: compile one of several kernels that differ in their names only (default: off)",
     ),
     Row(&["--wrapper-time-trace="], Joined, Meaning::TimeTrace, "<file>", "Write a time trace for Chrome's viewer"),
     Row(

@@ -8,8 +8,8 @@ use offload_bundle::arch::PtxVersion;
 use offload_bundle::fatbin::CompressMode;
 
 use crate::cli::values::{
-    BackendChoice, CacheChoice, FatbinSection, Jobs, KernelGc, Levels, LlvmRules, MemoryChoice, NamedParts,
-    Partitioning, PtxPolicy, RemoteOptions, ReportRequest, SassPolicy, StatsFormat,
+    BackendChoice, CacheChoice, FatbinSection, Jobs, KernelFolding, KernelGc, Levels, LlvmRules, MemoryChoice,
+    NamedParts, Partitioning, PtxPolicy, RemoteOptions, ReportRequest, SassPolicy, StatsFormat,
 };
 
 /// The options of a link, and the host linker's command line in its original order.
@@ -85,6 +85,8 @@ pub struct Options {
     pub checks: Levels,
     /// Which kernels are left out.
     pub kernel_gc: KernelGc,
+    /// What is done with equal kernels.
+    pub kernel_folding: KernelFolding,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.

@@ -13,8 +13,8 @@ use crate::cli::mistyped;
 use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
 use crate::cli::values::{
-    self, BackendChoice, CacheChoice, FatbinSection, Jobs, KernelGc, LlvmRules, MemoryChoice, Partitioning, PtxPolicy,
-    RemoteChoice, ReportRequest, SassPolicy, StatsFormat,
+    self, BackendChoice, CacheChoice, FatbinSection, Jobs, KernelFolding, KernelGc, LlvmRules, MemoryChoice,
+    Partitioning, PtxPolicy, RemoteChoice, ReportRequest, SassPolicy, StatsFormat,
 };
 use crate::diag::error::Errors;
 
@@ -286,6 +286,7 @@ impl Parser {
             }
             Meaning::OffloadCheck => options.checks.set(&text).unwrap_or_else(|error| errors.extend(error)),
             Meaning::OffloadGc => store(&mut options.kernel_gc, KernelGc::parse(&text), errors),
+            Meaning::OffloadIcf => store(&mut options.kernel_folding, KernelFolding::parse(&text), errors),
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => {
                 store(&mut options.time_trace_granularity, values::granularity(&text).map(Some), errors);

@@ -1,5 +1,7 @@
 //! The context that the device links of all targets share.
 
+use std::collections::BTreeMap;
+
 use crate::cli::device_options::DeviceOptions;
 use crate::codegen::Backends;
 use crate::lto::cuda_libraries::CudaLibraries;
@@ -29,6 +31,8 @@ pub struct LtoContext<'a> {
     pub estimates: &'a Estimates,
     /// Results of jobs that ran elsewhere.
     pub distribution: &'a Distribution,
+    /// The only kernels that may be left out as equal to others, if that is limited.
+    pub only_folded: Option<&'a BTreeMap<String, String>>,
 }
 
 impl<'a> LtoContext<'a> {
@@ -66,6 +70,8 @@ impl<'a> LtoContext<'a> {
             entries: self.entries,
             registered: self.link.registered,
             dead: self.link.dead_kernels,
+            folding: self.link.request.options.kernel_folding,
+            only_folded: self.only_folded,
             options: self.options(),
             is_printed,
         }

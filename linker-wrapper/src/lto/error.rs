@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use offload_bundle::FormatError;
 use offload_bundle::arch::GpuArch;
 
 use crate::sys::process;
@@ -82,6 +83,8 @@ pub enum Error {
         "{name}: the device image for {target} is neither LLVM bitcode nor an AMD GPU object; compile with -fgpu-rdc"
     )]
     NoAmdCode { name: String, target: String },
+    #[error("cannot add equal kernels to the {form} for {arch}: {source}; link with --offload-icf=off")]
+    Copies { form: &'static str, arch: GpuArch, source: FormatError },
     #[error("{name}: the device image names the target {target} and is an object for {found}; rebuild the file")]
     OtherTarget { name: String, target: String, found: String },
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use offload_bundle::arch::GpuArch;
-use offload_bundle::ptx;
+use offload_bundle::{FormatError, cubin, ptx};
 
+use crate::cli::values::KernelFolding;
 use crate::codegen::{self, DeviceObject, PtxBackend};
 use crate::diag::error::{Errors, collect};
 use crate::lto::context::LtoContext;
+use crate::lto::error::Error;
 use crate::lto::input_objects;
 use crate::lto::partition;
 use crate::lto::products::{CompiledPartition, LinkedTarget};
@@ -55,11 +57,37 @@ pub fn join(
     if target.plan.partitions.is_empty() {
         linked.ptx = collect(target.plan.ptx.iter().map(|arch| Ok((*arch, link_ptx(target, *arch, context)?))))?;
     }
+    if context.link.request.options.kernel_folding == KernelFolding::Safe {
+        add_copies(target, &mut linked)?;
+    }
     for (arch, text) in &linked.ptx {
         context.temp_files().keep(&format!("{}.ptx", arch.virtual_name()), || text.clone())?;
     }
     Ok(linked)
 }
+
+/// Adds the kernels that were not compiled because another one is equal.
+fn add_copies(target: &PlannedTarget<'_>, linked: &mut LinkedTarget) -> Result<(), Errors> {
+    let copies = target.plan.folding.copies();
+    if copies.is_empty() {
+        return Ok(());
+    }
+    let _copying = span::traced("Copy kernels", || target.plan.arch.to_string());
+    // A dry run has no code.
+    let add = |code: &mut Vec<(GpuArch, Vec<u8>)>, form: &'static str, copied: &CopyKernels| {
+        let present = code.iter_mut().filter(|(_, bytes)| !bytes.is_empty());
+        collect(present.map(|(arch, bytes)| {
+            *bytes = copied(bytes, &copies).map_err(|source| Error::Copies { form, arch: *arch, source })?;
+            Ok(())
+        }))
+        .map(|_: Vec<()>| ())
+    };
+    add(&mut linked.sass, "machine code", &cubin::with_kernel_copies)?;
+    add(&mut linked.ptx, "PTX", &ptx::with_kernel_copies)
+}
+
+/// Adds kernels with the code of others to code: for each that is named there, those of the names in the list.
+type CopyKernels = dyn Fn(&[u8], &BTreeMap<String, Vec<String>>) -> Result<Vec<u8>, FormatError>;
 
 /// Links the cubin of the target, or of another target that is generated from its code. A linker runs only if there are several
 /// objects, or one that is not finished.

@@ -3,7 +3,7 @@
 use crate::device::targets::{DeviceImage, TargetImages};
 use crate::lto::context::LtoContext;
 use crate::lto::target::PlannedTarget;
-use crate::plan::report::{BackendReport, ImageReport, JobReport, SymbolReport, TargetReport};
+use crate::plan::report::{BackendReport, FoldedKernel, ImageReport, JobReport, SymbolReport, TargetReport};
 use crate::plan::target_link::TargetLink;
 
 /// Describes all targets. Those that are not among `planned` were found in the cache.
@@ -31,12 +31,14 @@ pub fn of(targets: &[TargetImages<'_>], planned: &[PlannedTarget<'_>], context: 
 }
 
 fn with_plan(report: TargetReport, target: &PlannedTarget<'_>) -> TargetReport {
-    let TargetLink { sass, ptx, prevailing, visible, dead, kernels, partitions, not_cut, .. } = &target.plan;
+    let TargetLink { sass, ptx, prevailing, visible, dead, kernels, partitions, not_cut, folding, .. } = &target.plan;
     let units = target.images.units();
     let symbols = prevailing.iter().map(|(symbol, image)| SymbolReport {
         symbol: symbol.clone(),
         image: *image,
-        visible: visible.contains(symbol) || (kernels.contains(symbol) && !dead.contains(symbol)),
+        visible: visible.contains(symbol)
+            || folding.folded.contains_key(symbol)
+            || (kernels.contains(symbol) && !dead.contains(symbol)),
     });
     let jobs = partitions.iter().map(|partition| {
         let is_monolithic = partition.parts.is_empty();
@@ -47,6 +49,8 @@ fn with_plan(report: TargetReport, target: &PlannedTarget<'_>) -> TargetReport {
             units: if is_monolithic { units.len() } else { partition.parts.len() },
         }
     });
+    let folded = folding.folded.iter();
+    let folded = folded.map(|(kernel, equal)| FoldedKernel { kernel: kernel.clone(), equal: equal.clone() });
     let not_cut = not_cut.as_ref().map(|reason| {
         let name = reason.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name()));
         format!("{name}{}", reason.reason)
@@ -55,6 +59,8 @@ fn with_plan(report: TargetReport, target: &PlannedTarget<'_>) -> TargetReport {
         sass: sass.iter().map(ToString::to_string).collect(),
         ptx: ptx.iter().map(|arch| arch.virtual_name()).collect(),
         symbols: symbols.collect(),
+        folded: folded.collect(),
+        not_folded: folding.notes.clone(),
         jobs: jobs.collect(),
         not_cut,
         ..report

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use llvm_passes::OwnedProgram;
+use llvm_passes::equal_kernels::Bodies;
 use llvm_passes::partition::{Grain, Grouping, Rules};
 use llvm_passes::program::Machine;
 use llvm_passes::reference_graph::{self, ReferenceGraph};
@@ -12,7 +13,7 @@ use llvm_passes::unit::Unit;
 use offload_bundle::cubin;
 use rayon::prelude::*;
 
-use crate::cli::values::Partitioning;
+use crate::cli::values::{KernelFolding, Partitioning};
 use crate::device::lto_definitions;
 use crate::device::symbols;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
@@ -67,9 +68,10 @@ impl<'a> PlannedTarget<'a> {
         context: &LtoContext<'_>,
     ) -> Result<Option<Self>, Errors> {
         let units = images.units();
-        let graphs = collect(units.par_iter().map(|unit| references(unit)).collect::<Vec<_>>())?;
+        let references = references(&units, Some(rules), context)?;
+        let graphs = references.graphs.clone();
         let symbols = all_symbols(images, context, &|unit| Ok(reference_graph::symbols(graphs[unit])))?;
-        let references = Some(References { graphs: graphs.clone(), tags: unit_file::tags(&units), rules });
+        let references = Some(references);
         let users = |image: usize, name: &str| {
             let unit = images.unit_of(image);
             unit.map(|unit| reference_graph::users_of(graphs[unit], name)).unwrap_or_default()
@@ -89,6 +91,7 @@ impl<'a> PlannedTarget<'a> {
         if let Some((distinct, duplicated)) = plan.instructions {
             context.link.recorder.cut(plan.partitions.len(), distinct, duplicated);
         }
+        context.link.recorder.folded(plan.folding.folded.len());
         keep_inputs(images, context)?;
         let unit_file = Some(unit_file(images, private, context)?);
         // Choose the backend now, so that an error is reported before the long compilation.
@@ -103,6 +106,8 @@ impl<'a> PlannedTarget<'a> {
     pub fn plan_monolithic(images: &'a TargetImages<'a>, context: &LtoContext<'_>) -> Result<Self, Errors> {
         let units = images.units();
         keep_inputs(images, context)?;
+        // Read before the units are opened for the compilation.
+        let references = finds_equal_kernels(context).then(|| references(&units, None, context)).transpose()?;
         let program = {
             let _reading = span::traced("Read symbols", || images.arch.to_string());
             OwnedProgram::load(&units, Machine::Nvptx).map_err(Errors::from_iter)?
@@ -114,9 +119,9 @@ impl<'a> PlannedTarget<'a> {
         };
         let libraries = context.libraries;
         let lto_definitions = lto_definitions::known(&images.images, &symbols)?;
-        let facts =
-            TargetFacts { target: images, symbols, lto_definitions, references: None, libraries, users: &users };
+        let facts = TargetFacts { target: images, symbols, lto_definitions, references, libraries, users: &users };
         let plan = TargetLink::plan(&facts, context.request())?;
+        context.link.recorder.folded(plan.folding.folded.len());
         if !plan.partitions.is_empty() {
             // Chosen before the long work, and in time for the plan to name it.
             context.backends.choose(&plan.needs)?;
@@ -153,9 +158,26 @@ fn rules(images: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<Rules> {
     grain.map(|grain| Rules { grain, grouping })
 }
 
-fn references<'u>(unit: &'u Unit<'_>) -> Result<&'u ReferenceGraph, Errors> {
-    let _reading = span::traced("Read symbols", || unit.name().to_owned());
-    Ok(unit.references()?)
+/// Reads the references of all units, and what equal kernels are found by.
+fn references<'u>(
+    units: &[&'u Unit<'_>],
+    rules: Option<Rules>,
+    context: &LtoContext<'_>,
+) -> Result<References<'u>, Errors> {
+    let compared = finds_equal_kernels(context);
+    let read = |unit: &&'u Unit<'_>| {
+        let _reading = span::traced("Read symbols", || unit.name().to_owned());
+        // The bodies first: their reading fills in the references.
+        let bodies = compared.then(|| unit.bodies()).transpose()?;
+        Ok::<_, Errors>((unit.references()?, bodies))
+    };
+    let all = collect(units.par_iter().map(read).collect::<Vec<_>>())?;
+    let (graphs, bodies): (Vec<&ReferenceGraph>, Vec<Option<&Bodies>>) = all.into_iter().unzip();
+    Ok(References { graphs, bodies: bodies.into_iter().collect(), tags: unit_file::tags(units), rules })
+}
+
+fn finds_equal_kernels(context: &LtoContext<'_>) -> bool {
+    context.link.request.options.kernel_folding != KernelFolding::Off
 }
 
 /// Returns the symbols of every image, in link order. `of_unit` reads those of a bitcode unit, by its index among the units.

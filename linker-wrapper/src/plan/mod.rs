@@ -1,6 +1,7 @@
 //! What the link will do, decided before anything runs.
 
 pub mod backend;
+pub mod equal_kernels;
 pub mod error;
 pub mod image_policy;
 pub mod link_context;

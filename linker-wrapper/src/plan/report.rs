@@ -81,8 +81,23 @@ pub struct TargetReport {
     pub backend: Option<BackendReport>,
     /// Why the program is compiled in one piece, if there is a reason beside its size.
     pub not_cut: Option<String>,
+    /// Kernels that are not compiled because another one is equal.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub folded: Vec<FoldedKernel>,
+    /// Why equal kernels are compiled nevertheless, if `--offload-icf=` requests otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_folded: Vec<String>,
     /// The jobs that run, in the order of the partitions.
     pub jobs: Vec<JobReport>,
+}
+
+/// A kernel that is not compiled because another one is equal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FoldedKernel {
+    /// Its name.
+    pub kernel: String,
+    /// The kernel that is compiled.
+    pub equal: String,
 }
 
 /// A device image.
@@ -188,6 +203,12 @@ impl TargetReport {
         }
         if let Some(reason) = &self.not_cut {
             let _ = writeln!(out, "  not cut into partitions: {reason}");
+        }
+        for FoldedKernel { kernel, equal } in &self.folded {
+            let _ = writeln!(out, "  folded kernel {}: equal to {}", named(kernel), named(equal));
+        }
+        for reason in &self.not_folded {
+            let _ = writeln!(out, "  not folded: {reason}");
         }
         for (place, job) in self.jobs.iter().enumerate() {
             let (instructions, units, runs_in) = (job.instructions, job.units, job.runs_in);

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use llvm_passes::partition::{self, Partition, Rules};
+use llvm_passes::equal_kernels::Bodies;
+use llvm_passes::partition::{self, LeftOut, Partition, Rules};
 use llvm_passes::program::{Monolithic, Program};
 use llvm_passes::reference_graph::ReferenceGraph;
 use llvm_passes::resolve::{self, Duplicate, Resolution, UnitSymbols};
@@ -11,12 +12,14 @@ use offload_bundle::arch::GpuArch;
 use offload_bundle::{cubin, ptx};
 
 use crate::cli::device_options::DeviceOptions;
+use crate::cli::values::KernelFolding;
 use crate::device::cudadevrt::DeviceLibrary;
 use crate::device::symbol_errors::{self, Maker};
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::host::rdc_image;
 use crate::plan::backend::CodegenNeeds;
+use crate::plan::equal_kernels::{self, Folding, FoldingRequest};
 use crate::plan::error::Error;
 use crate::plan::image_policy::ImageEntries;
 use crate::profile::span;
@@ -43,8 +46,10 @@ pub struct References<'f> {
     pub graphs: Vec<&'f ReferenceGraph>,
     /// Unique names of the units, derived only from their content.
     pub tags: Vec<String>,
-    /// How the program is cut.
-    pub rules: Rules,
+    /// The bodies of each unit, if equal kernels are to be found.
+    pub bodies: Option<Vec<&'f Bodies>>,
+    /// How the program is cut; `None` if it is not.
+    pub rules: Option<Rules>,
 }
 
 /// The CUDA libraries that define device functions.
@@ -65,6 +70,10 @@ pub struct LinkRequest<'r> {
     pub registered: &'r HashSet<String>,
     /// Kernels that the host program cannot launch.
     pub dead: &'r BTreeSet<String>,
+    /// What is done with equal kernels.
+    pub folding: KernelFolding,
+    /// The only kernels that may be left out as equal to others, if other targets of the link limit them.
+    pub only_folded: Option<&'r BTreeMap<String, String>>,
     /// Options of the device link.
     pub options: &'r DeviceOptions,
     /// The plan will be printed.
@@ -88,6 +97,8 @@ pub struct TargetLink {
     pub visible: BTreeSet<String>,
     /// Kernels that are left out if no other code refers to them.
     pub dead: BTreeSet<String>,
+    /// Kernels that others stand for, which are among the dead ones.
+    pub folding: Folding,
     /// The kernels, which stay visible, too; empty unless the plan is printed.
     pub kernels: BTreeSet<String>,
     /// NVIDIA's device runtime, if the code references it.
@@ -114,8 +125,17 @@ impl TargetLink {
         visible.extend(device_library.iter().flat_map(|library| library.defines.iter().cloned()));
         let promoted = resolution.linkonce_over_weak.iter();
         let promoted = promoted.filter_map(|(name, image)| Some((target.unit_of(*image)?, name.clone()))).collect();
-        let dead: BTreeSet<String> = request.dead.difference(&visible).cloned().collect();
-        let cut = facts.references.as_ref().map(|references| cut(references, target, &resolution, &visible, &dead));
+        let mut dead: BTreeSet<String> = request.dead.difference(&visible).cloned().collect();
+        let folding = folding(facts, request, &resolution, &visible, &dead);
+        visible.retain(|name| !folding.folded.contains_key(name));
+        let folded: BTreeSet<String> = folding.folded.keys().cloned().collect();
+        let left_out = LeftOut { dead: &dead, folded: &folded };
+        let cut = facts.references.as_ref().and_then(|references| {
+            let program = references.program(target, &resolution, &visible);
+            let _cutting = span::traced("Partition", || arch.to_string());
+            Some(partition::cut_without(&program, references.rules?, left_out))
+        });
+        dead.extend(folded);
         let instructions = cut.as_ref().map(|cut| (cut.distinct, cut.duplicated()));
         let cut = cut.unwrap_or_default();
         let partitions = match cut.partitions {
@@ -141,6 +161,7 @@ impl TargetLink {
             promoted,
             visible,
             dead,
+            folding,
             kernels,
             device_library,
             needs,
@@ -156,17 +177,41 @@ impl TargetLink {
     }
 }
 
-fn cut(
-    references: &References<'_>,
-    target: &TargetImages<'_>,
+/// Decides which kernels are not compiled because another one is equal.
+fn folding(
+    facts: &TargetFacts<'_>,
+    request: LinkRequest<'_>,
     resolution: &Resolution,
     visible: &BTreeSet<String>,
     dead: &BTreeSet<String>,
-) -> partition::Cut {
-    let prevailing = |name: &str| target.unit_of(*resolution.prevailing.get(name)?);
-    let program = Program::new(references.graphs.clone(), references.tags.clone(), &prevailing, visible);
-    let _cutting = span::traced("Partition", || target.arch.to_string());
-    partition::cut(&program, references.rules, dead)
+) -> Folding {
+    let Some(references) = &facts.references else { return Folding::default() };
+    let Some(bodies) = &references.bodies else { return Folding::default() };
+    let _comparing = span::traced("Compare kernels", || facts.target.arch.to_string());
+    let program = references.program(facts.target, resolution, visible);
+    let used: HashSet<String> = names_of_others(facts.target, &facts.symbols).collect();
+    let is_candidate = |name: &str| {
+        !dead.contains(name)
+            && !used.contains(name)
+            && (request.folding == KernelFolding::Safe || request.registered.contains(name))
+    };
+    let sass = request.entries.sass_from(facts.target.arch);
+    let request =
+        FoldingRequest { folding: request.folding, sass: &sass, options: request.options, only: request.only_folded };
+    equal_kernels::fold(&program, &references.graphs, bodies, request, &is_candidate)
+}
+
+impl<'f> References<'f> {
+    /// The program, of which these names stay visible.
+    pub fn program(
+        &self,
+        target: &TargetImages<'_>,
+        resolution: &Resolution,
+        visible: &'f BTreeSet<String>,
+    ) -> Program<'f> {
+        let prevailing = |name: &str| target.unit_of(*resolution.prevailing.get(name)?);
+        Program::new(self.graphs.clone(), self.tags.clone(), &prevailing, visible)
+    }
 }
 
 /// Number of partitions for [`needs`]. Even a single one of a program that was cut may refer to nothing outside but is relocatable.
@@ -255,10 +300,14 @@ fn device_library(resolution: &mut Resolution, arch: GpuArch, libraries: &dyn Li
 /// Names that must stay visible after the merge: those that the host registers, and those that other code than bitcode
 /// defines or references. LTO-IR may reference any name.
 fn visible_names(target: &TargetImages<'_>, symbols: &[UnitSymbols], registered: &HashSet<String>) -> BTreeSet<String> {
+    registered.iter().cloned().chain(names_of_others(target, symbols)).collect()
+}
+
+/// Names that other code than bitcode defines or references. LTO-IR may reference any name.
+fn names_of_others<'s>(target: &'s TargetImages<'_>, symbols: &'s [UnitSymbols]) -> impl Iterator<Item = String> + 's {
     let opaque = target.of_code(Code::LtoIr).next().is_some();
-    let others = target.images.iter().zip(symbols).filter(|(image, _)| opaque || image.code != Code::Bitcode);
-    let of_others = others.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone()));
-    registered.iter().cloned().chain(of_others).collect()
+    let others = target.images.iter().zip(symbols).filter(move |(image, _)| opaque || image.code != Code::Bitcode);
+    others.flat_map(|(_, unit)| unit.symbols.iter().map(|symbol| symbol.name.clone()))
 }
 
 /// Determines what the backend has to support. `partitions` is the number of partitions compiled from bitcode, and `library` is

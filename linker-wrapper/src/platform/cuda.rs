@@ -161,6 +161,7 @@ impl<'a> CudaLink<'a> {
                 result_cache: &result_cache,
                 estimates: &Estimates::default(),
                 distribution: &Distribution::default(),
+                only_folded: None,
             };
             device_link::link(&self.targets, &lto)
         });

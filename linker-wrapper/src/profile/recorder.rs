@@ -58,6 +58,11 @@ impl Recorder {
         (stats.live_kernels, stats.dead_kernels) = (alive as u64, dead as u64);
     }
 
+    /// Adds kernels that are not compiled because another one is equal.
+    pub fn folded(&self, kernels: usize) {
+        self.notes().stats.folded_kernels += kernels as u64;
+    }
+
     /// Adds a job that has ended.
     pub fn job(&self, job: JobStat) {
         self.notes().stats.jobs.push(job);

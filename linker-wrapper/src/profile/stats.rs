@@ -53,6 +53,8 @@ pub struct Stats {
     pub jobs_elsewhere: u64,
     /// Number of jobs that it was given, and that ran here after all.
     pub jobs_returned: u64,
+    /// Number of kernels of all targets that were not compiled because another one is equal.
+    pub folded_kernels: u64,
     /// How many times bitcode was parsed before its compilation: at most once for each unit.
     pub units_opened: u64,
     /// All jobs.
@@ -139,6 +141,9 @@ impl Stats {
             let all = self.live_kernels + self.dead_kernels;
             let _ = writeln!(out, "dead kernels    {} of {all}", self.dead_kernels);
         }
+        if self.folded_kernels > 0 {
+            let _ = writeln!(out, "equal kernels   {} not compiled", self.folded_kernels);
+        }
         let slowest: Vec<_> = self.slowest().into_iter().filter(|job| !job.cached).take(JOBS_SHOWN).collect();
         if !slowest.is_empty() {
             let head = ["LLVM", "ptxas", "LLVM memory", "ptxas memory", "PTX", "code", "target", "slowest jobs"];
@@ -152,6 +157,7 @@ impl Stats {
             cache: CacheJson { hits: self.cache_hits, misses: self.cache_misses },
             dead_kernels: self.dead_kernels,
             duplicate_instructions: self.duplicate_instructions,
+            folded_kernels: self.folded_kernels,
             live_kernels: self.live_kernels,
             instructions: self.instructions,
             units_opened: self.units_opened,
@@ -172,6 +178,7 @@ struct StatsJson<'s> {
     cache: CacheJson,
     dead_kernels: u64,
     duplicate_instructions: u64,
+    folded_kernels: u64,
     instructions: u64,
     jobs: Vec<JobJson<'s>>,
     jobs_elsewhere: u64,
@@ -343,6 +350,7 @@ mod tests {
             dead_kernels: 3,
             jobs_elsewhere: 5,
             jobs_returned: 1,
+            folded_kernels: 5,
             phases: vec![phase("read", second / 8, second / 4), phase("device link", second * 12, second * 20)],
             peak_memory: 3 << 30,
             cache_hits: 1,
@@ -379,6 +387,7 @@ jobs            3 (1 from the cache), 3 partitions
 distributor     5 jobs run elsewhere, 1 here after all
 duplicate code  50 of 1000 instructions (5.0 %)
 dead kernels    3 of 7
+equal kernels   5 not compiled
 
    LLVM    ptxas  LLVM memory  ptxas memory      PTX   code  target  slowest jobs
 4.000 s  8.000 s    100.0 MiB       1.5 GiB  2.0 KiB  512 B  sm_90   large(int)
@@ -414,6 +423,7 @@ dead kernels    3 of 7
         assert_eq!(value["jobs"][0]["name"], "large(int)");
         assert_eq!(value["jobs"][2]["cached"], true);
         assert_eq!(value["dead_kernels"], 3);
+        assert_eq!(value["folded_kernels"], 5);
         assert_eq!(value["peak_memory_bytes"], 3_u64 << 30);
     }
 }

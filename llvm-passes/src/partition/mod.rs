@@ -90,15 +90,30 @@ impl Cut {
     }
 }
 
+/// Kernels that are not in any partition.
+#[derive(Debug, Clone, Copy)]
+pub struct LeftOut<'l> {
+    /// Those that the program cannot launch.
+    pub dead: &'l BTreeSet<String>,
+    /// Those that others stand for. The program is always cut without them.
+    pub folded: &'l BTreeSet<String>,
+}
+
 /// Cuts the program into partitions, without kernels that are `dead`, unless other code refers to them. With [`Grouping::Units`] the
 /// program is cut as if it needed all kernels, and only whole partitions are left out. The result has no partitions if the program
 /// should be compiled in one piece.
 pub fn cut(program: &Program<'_>, rules: Rules, dead: &BTreeSet<String>) -> Cut {
-    let live = program.roots_without(dead);
+    cut_without(program, rules, LeftOut { dead, folded: &BTreeSet::new() })
+}
+
+/// As [`cut`], of a program in which some kernels stand for others.
+pub fn cut_without(program: &Program<'_>, rules: Rules, left_out: LeftOut<'_>) -> Cut {
+    let LeftOut { dead, folded } = left_out;
+    let live = program.roots_without(&dead.union(folded).cloned().collect());
     if rules.grouping == Grouping::Program || dead.is_empty() {
         return cut_roots(program, live, rules);
     }
-    let mut cut = cut_roots(program, program.roots(), rules);
+    let mut cut = cut_roots(program, program.roots_without(folded), rules);
     let is_kept = kept_groups(program, &cut.groups, live);
     let mut places = is_kept.iter();
     cut.partitions.retain(|_| places.next().is_none_or(|is_kept| *is_kept));

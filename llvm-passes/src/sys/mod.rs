@@ -14,6 +14,7 @@
 //! | [`globals`] | functions, variables and aliases | yes |
 //! | [`metadata`] | named metadata | |
 //! | [`references`] | reading the reference graph of a module | yes |
+//! | [`bodies`] | writing functions and variables for comparison | yes |
 //! | [`mover`] | moving chosen definitions into another module | yes |
 //! | [`addresses`] | addresses of elements in code under construction | |
 //! | [`amdgpu`] | AMD GPUs: which processors LLVM knows, sections of objects | yes |
@@ -32,6 +33,7 @@
 
 mod addresses;
 mod amdgpu;
+mod bodies;
 mod copies;
 mod diagnostics;
 mod globals;
@@ -50,6 +52,7 @@ use inkwell::llvm_sys::core as llvm;
 
 pub(crate) use addresses::element;
 pub(crate) use amdgpu::{called_declarations, initialize as initialize_amdgpu, is_amd_processor, use_sections};
+pub(crate) use bodies::{BodyVisitor, visit_bodies};
 pub(crate) use copies::{begin_copies, end_copies};
 pub(crate) use diagnostics::{DiagnosticSink, collect_diagnostics};
 pub(crate) use globals::{

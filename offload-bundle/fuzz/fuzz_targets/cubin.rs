@@ -15,6 +15,10 @@ fuzz_target!(|data: &[u8]| {
             cubin.has_debug_info(),
             cubin.resources(),
         );
+        let copies = cubin.kernels().into_iter().map(|kernel| (kernel.clone(), vec![format!("{kernel}_copy")])).collect();
+        if let Ok(copy) = cubin::with_kernel_copies(data, &copies) {
+            assert!(cubin::parse(&copy).expect("a cubin").kernels().len() >= 2 * copies.len());
+        }
     }
     if let Ok(Some(copy)) = cubin::with_declared_kernels(data) {
         assert_eq!(copy.len(), data.len());

@@ -7,7 +7,10 @@ use offload_bundle::{ltoir, ptx};
 fuzz_target!(|data: &[u8]| {
     let _ = (ptx::version(data), ptx::target(data), ltoir::version(data));
     let _ = (ptx::DebugInfo::of(data), ptx::defines_functions(data), ptx::join::join(&[data, data]));
-    for symbol in ptx::symbols(data) {
+    let symbols = ptx::symbols(data);
+    let copies = symbols.iter().map(|symbol| (symbol.name.clone(), vec!["copy".to_owned()])).collect();
+    let _ = ptx::with_kernel_copies(data, &copies);
+    for symbol in symbols {
         assert!(!symbol.name.is_empty());
     }
 });

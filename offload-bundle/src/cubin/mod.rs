@@ -13,11 +13,13 @@ use crate::arch::{ArchFeature, CudaRelease, GpuArch};
 use crate::bytes::{c_str, slice, u16_at, u32_at};
 
 mod declared_kernels;
+mod kernel_copies;
 mod loading;
 mod resources;
 mod retarget;
 
 pub use declared_kernels::with_declared_kernels;
+pub use kernel_copies::with_kernel_copies;
 pub use loading::Fault;
 pub use resources::{ConstantBank, CubinResources, FunctionResources, Spills};
 pub use retarget::retargeted;

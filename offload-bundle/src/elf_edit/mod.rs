@@ -8,9 +8,11 @@
 //!   cut, `program_headers` finds room for the headers of the pieces, `verify` compares the result). In an object only offsets change.
 //! - `grow` puts larger contents into sections of an object.
 //! - [`ObjectPatch`] renames and empties sections of an object and renames symbols.
+//! - `extended` adds sections, and bytes to the ends of others.
 //! - [`SectionSlot`] gives an empty section its contents once their size is known.
 
 mod cuts;
+mod extended;
 mod grow;
 mod image_cuts;
 mod object_patch;
@@ -21,9 +23,10 @@ mod shrink;
 mod tables;
 mod verify;
 
+pub(crate) use extended::ExtendedElf;
 pub(crate) use grow::GrowingObject;
 pub use object_patch::ObjectPatch;
 pub(crate) use replacement::{Replacement, ReplacementPart, range};
 pub use section_slot::SectionSlot;
 pub(crate) use shrink::shrink;
-pub(crate) use tables::put;
+pub(crate) use tables::{SectionHeader, put};

@@ -80,7 +80,7 @@ impl Segment {
 
 /// A section header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SectionHeader {
+pub(crate) struct SectionHeader {
     pub name: u32,
     pub kind: u32,
     pub flags: u64,

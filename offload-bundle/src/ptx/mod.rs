@@ -4,10 +4,12 @@
 mod debug_info;
 pub(crate) mod header;
 pub mod join;
+mod kernel_copies;
 mod symbols;
 
 pub use debug_info::DebugInfo;
 pub use header::{target, version, with_version};
+pub use kernel_copies::with_kernel_copies;
 pub use symbols::{defines_functions, symbols};
 
 /// Whether the data is PTX: text whose first statement is `.version`, which the manual requires.

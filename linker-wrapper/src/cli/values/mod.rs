@@ -4,6 +4,7 @@ mod backend_choice;
 mod checks;
 mod cuda_parts;
 mod image;
+mod kernel_folding;
 mod kernel_gc;
 mod llvm_rules;
 mod remote;
@@ -15,6 +16,7 @@ pub use cuda_parts::{NamedParts, PARTS, Part};
 pub use image::{
     FatbinSection, PtxPolicy, ReportForm, ReportRequest, SassPolicy, compress_mode, compression_level, ptx_version,
 };
+pub use kernel_folding::KernelFolding;
 pub use kernel_gc::KernelGc;
 pub use llvm_rules::LlvmRules;
 pub use remote::{RemoteChoice, RemoteOptions, remote_mode, remote_timeout};

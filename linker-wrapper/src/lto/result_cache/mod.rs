@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::device_options::DeviceOptions;
-use crate::cli::values::Partitioning;
+use crate::cli::values::{KernelFolding, Partitioning};
 use crate::codegen::Backends;
 use crate::device::targets::{DeviceImage, TargetImages};
 use crate::diag::error::Errors;
@@ -340,6 +340,7 @@ impl ResultCache {
             ptx_version: inputs.link.request.options.ptx_version,
             options: inputs.link.request.device,
             partitioning: inputs.link.request.options.partitioning,
+            folding: inputs.link.request.options.kernel_folding,
             tools,
         };
         Some(fields.key(key))
@@ -449,6 +450,7 @@ struct TargetFields<'f> {
     ptx_version: Option<PtxVersion>,
     options: &'f DeviceOptions,
     partitioning: Partitioning,
+    folding: KernelFolding,
     tools: &'f Tools,
 }
 
@@ -468,6 +470,7 @@ impl TargetFields<'_> {
             .field("ptx version", format!("{:?}", self.ptx_version).as_bytes())
             .field("options", options_text(self.options).as_bytes())
             .field("partitioning", format!("{:?}", self.partitioning).as_bytes())
+            .field("folding", format!("{:?}", self.folding).as_bytes())
             .field("ptxas", &self.tools.ptxas)
             .field("nvlink", &tool(&self.tools.nvlink))
             .field("libdevice", &tool(&self.tools.libdevice))

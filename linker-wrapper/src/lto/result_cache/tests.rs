@@ -5,7 +5,7 @@ use llvm_passes::pipeline::OptLevel;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 
 use crate::cli::device_options::DeviceOptions;
-use crate::cli::values::Partitioning;
+use crate::cli::values::{KernelFolding, Partitioning};
 use crate::lto::compile_job::{CompileJob, UnitRange};
 use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Outputs, Relocatable};
 use crate::lto::result_cache::{PartitionFields, TargetFields, Tools, options_text};
@@ -179,6 +179,7 @@ fn every_field_of_a_target_changes_the_key() {
         ptx_version: None,
         options: &usual,
         partitioning: Partitioning::Usual,
+        folding: KernelFolding::Off,
         tools: &tools,
     };
     let (joined, none) = (HashSet::from(["ab".to_owned()]), HashSet::new());
@@ -201,6 +202,7 @@ fn every_field_of_a_target_changes_the_key() {
         ("SASS and PTX swapped", key(&TargetFields { sass: &ptx, ptx: &sass, ..fields() })),
         ("PTX version", key(&TargetFields { ptx_version: Some(PTX_8_4), ..fields() })),
         ("size of partitions", key(&TargetFields { partitioning: Partitioning::Size(7), ..fields() })),
+        ("equal kernels", key(&TargetFields { folding: KernelFolding::Safe, ..fields() })),
         ("whole", key(&TargetFields { partitioning: Partitioning::Whole, ..fields() })),
     ];
     keys.extend(options.iter().map(|(what, options)| (*what, key(&TargetFields { options, ..fields() }))));

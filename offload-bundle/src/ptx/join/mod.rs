@@ -18,7 +18,7 @@ mod error;
 mod names;
 mod order;
 mod rewrite;
-mod scan;
+pub(crate) mod scan;
 
 use std::collections::{HashMap, HashSet};
 

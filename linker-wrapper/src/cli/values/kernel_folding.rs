@@ -1,0 +1,27 @@
+//! The value of `--offload-icf=`.
+
+use crate::cli::error::Error;
+
+/// What is done with kernels that differ in nothing but their names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KernelFolding {
+    /// Each is compiled.
+    #[default]
+    Off,
+    /// One is compiled, and its machine code is copied under the names of the others.
+    Safe,
+}
+
+impl KernelFolding {
+    /// Reads the option's value.
+    ///
+    /// # Errors
+    /// Another word than `off` and `safe`.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        match text {
+            "off" => Ok(KernelFolding::Off),
+            "safe" => Ok(KernelFolding::Safe),
+            _ => Err(Error::value("--offload-icf=", "off or safe", text)),
+        }
+    }
+}

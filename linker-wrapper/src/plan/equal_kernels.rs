@@ -1,0 +1,91 @@
+//! Decides which kernels are not compiled because another one is equal (`--offload-icf=`).
+
+use std::collections::BTreeMap;
+
+use llvm_passes::equal_kernels::{self, Bodies};
+use llvm_passes::program::Program;
+use llvm_passes::reference_graph::ReferenceGraph;
+use offload_bundle::arch::GpuArch;
+
+use crate::cli::device_options::DeviceOptions;
+use crate::cli::values::KernelFolding;
+
+/// The machine code of GPUs from this one on has a second form, of which kernels cannot be copied.
+const FIRST_WITH_TWO_FORMS: u32 = 100;
+
+/// Options of ptxas for line tables and debug information.
+const PTXAS_DEBUG: [&str; 5] = ["-g", "--device-debug", "-lineinfo", "--generate-line-info", "-device-debug"];
+
+/// Which kernels are not compiled.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Folding {
+    /// For each of them, the equal one that is compiled.
+    pub folded: BTreeMap<String, String>,
+    /// Why others are compiled although they equal one.
+    pub notes: Vec<String>,
+}
+
+impl Folding {
+    /// The kernels that are not compiled, by the one that is.
+    pub fn copies(&self) -> BTreeMap<String, Vec<String>> {
+        let mut copies: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (kernel, equal) in &self.folded {
+            copies.entry(equal.clone()).or_default().push(kernel.clone());
+        }
+        copies
+    }
+}
+
+/// What the decision depends on besides the program.
+#[derive(Clone, Copy)]
+pub struct FoldingRequest<'r> {
+    /// What is done with equal kernels.
+    pub folding: KernelFolding,
+    /// The targets of the machine code.
+    pub sass: &'r [GpuArch],
+    /// The options of the device link.
+    pub options: &'r DeviceOptions,
+    /// The only decisions that are allowed, if other targets of the link limit them.
+    pub only: Option<&'r BTreeMap<String, String>>,
+}
+
+/// Decides which kernels of a program are not compiled. `is_candidate` rejects those that have to be.
+pub fn fold(
+    program: &Program<'_>,
+    graphs: &[&ReferenceGraph],
+    bodies: &[&Bodies],
+    request: FoldingRequest<'_>,
+    is_candidate: &dyn Fn(&str) -> bool,
+) -> Folding {
+    if let Some(why) = reason_against(graphs, bodies, request) {
+        return Folding { notes: vec![why], ..Folding::default() };
+    }
+    let mut found = equal_kernels::find(program, graphs, bodies, is_candidate);
+    if let Some(only) = request.only {
+        found.folded.retain(|kernel, equal| only.get(kernel) == Some(equal));
+    }
+    let note = |kernel: String| format!("{kernel} equals another kernel, and other device code refers to it");
+    Folding { folded: found.folded, notes: found.referenced.into_iter().map(note).collect() }
+}
+
+/// Why equal kernels are not looked for.
+fn reason_against(graphs: &[&ReferenceGraph], bodies: &[&Bodies], request: FoldingRequest<'_>) -> Option<String> {
+    let FoldingRequest { folding, sass, options, .. } = request;
+    if options.relocatable {
+        return Some("a later link decides about the kernels of relocatable code".to_owned());
+    }
+    if let Some(reason) = graphs.iter().find_map(|graph| graph.monolithic.as_ref()) {
+        return Some(format!("a unit cannot be looked into: {reason}"));
+    }
+    if folding != KernelFolding::Safe {
+        return None;
+    }
+    if let Some(arch) = sass.iter().find(|arch| arch.number >= FIRST_WITH_TWO_FORMS) {
+        return Some(format!("kernels in machine code for {arch} cannot be copied"));
+    }
+    let for_ptxas = |word: &String| PTXAS_DEBUG.contains(&word.as_str());
+    let has_tables = options.debug
+        || options.ptxas_arguments.iter().any(for_ptxas)
+        || bodies.iter().any(|bodies| bodies.has_debug_information());
+    has_tables.then(|| "kernels with line tables or debug information cannot be copied".to_owned())
+}

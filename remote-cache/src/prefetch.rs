@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Number of requests at the same time.
-pub const THREADS: usize = 16;
+const THREADS: usize = 16;
 
 /// Bytes that may lie here until the link takes them.
 const MOST_BYTES: u64 = 256 << 20;
@@ -65,6 +65,8 @@ struct State {
     slots: HashMap<[u8; 32], Slot>,
     order: VecDeque<[u8; 32]>,
     bytes: u64,
+    /// Number of threads that make requests.
+    threads: usize,
     closed: bool,
 }
 
@@ -73,7 +75,8 @@ impl Prefetch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds keys in the order in which the link will need them. Returns how many are new.
+    /// Adds keys in the order in which the link will need them. Returns how many threads the caller has to start, each of which makes
+    /// requests until [`Prefetch::next`] returns `None`.
     pub fn add(&self, keys: impl IntoIterator<Item = [u8; 32]>) -> usize {
         let mut state = self.state();
         let before = state.order.len();
@@ -83,7 +86,9 @@ impl Prefetch {
                 state.order.push_back(key);
             }
         }
-        state.order.len() - before
+        let threads = (state.order.len() - before).min(THREADS.saturating_sub(state.threads));
+        state.threads += threads;
+        threads
     }
 
     /// Begins the next request. Waits while too many bytes lie here. `None`: there is no more.
@@ -98,6 +103,7 @@ impl Prefetch {
                 return Some(Request { prefetch: self, key, found: None });
             }
         }
+        state.threads = state.threads.saturating_sub(1);
         None
     }
 
@@ -177,6 +183,15 @@ mod tests {
         assert!(prefetch.next().is_none());
         assert_eq!(prefetch.take(&key(2)), Taken::Result(Some(vec![1])));
         assert_eq!(prefetch.take(&key(2)), Taken::Nothing, "only once");
+    }
+
+    #[test]
+    fn there_are_only_so_many_threads() {
+        let prefetch = Prefetch::default();
+        assert_eq!(prefetch.add((0..10).map(key)), 10);
+        assert_eq!(prefetch.add((10..30).map(key)), THREADS - 10);
+        while prefetch.next().is_some() {}
+        assert_eq!(prefetch.add([key(30)]), 1, "a thread has ended");
     }
 
     #[test]

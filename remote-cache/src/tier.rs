@@ -8,7 +8,7 @@ use crate::credentials::Credentials;
 use crate::entry::{self, Refused, Seal};
 use crate::error::{LocationError, StoreError};
 use crate::location::Location;
-use crate::prefetch::{self, Prefetch, Taken};
+use crate::prefetch::{Prefetch, Taken};
 use crate::store::{self, Store};
 use crate::uploads::{Upload, Uploads};
 
@@ -123,8 +123,7 @@ impl Tier {
 
     /// Begins to fetch the entries of keys, which are in the order in which [`Tier::get`] will be called.
     pub fn prefetch(&self, keys: impl IntoIterator<Item = [u8; 32]>) {
-        let new = self.0.prefetch.add(keys);
-        for _ in 0..new.min(prefetch::THREADS) {
+        for _ in 0..self.0.prefetch.add(keys) {
             let shared = Arc::clone(&self.0);
             let fetch_all = move || {
                 while let Some(request) = shared.prefetch.next() {

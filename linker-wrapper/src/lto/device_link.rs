@@ -180,6 +180,7 @@ impl job_queue::Job for Job<'_> {
 
 /// Runs all jobs, with a progress line on a terminal.
 fn run_all(jobs: &[Job<'_>], targets: &[PlannedTarget<'_>], context: &LtoContext<'_>) -> Result<Vec<Done>, Errors> {
+    input_objects::prefetch(targets, context);
     let distribution = partition::distribute(targets, context)?;
     let context = &LtoContext { distribution: &distribution, ..*context };
     let labels: Vec<(String, u64)> = jobs.iter().map(|job| (job.label(), job_queue::Job::cost(job))).collect();

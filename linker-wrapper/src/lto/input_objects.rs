@@ -5,7 +5,7 @@ use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
 use offload_bundle::ptx::DebugInfo;
 
-use crate::codegen::{DeviceObject, Form, PtxBackend, PtxSource};
+use crate::codegen::{Codegen, DeviceObject, Form, PtxBackend, PtxSource};
 use crate::device::lto_definitions;
 use crate::device::targets::{Code, DeviceImage};
 use crate::diag::error::{Errors, collect};
@@ -14,6 +14,7 @@ use crate::lto::result_cache::CachedAssembly;
 use crate::lto::target::PlannedTarget;
 use crate::plan::target_link::TargetLink;
 use crate::profile::span;
+use crate::sys::cache::Key;
 use crate::sys::temp_files;
 
 /// The images of a target that ptxas assembles, by index.
@@ -21,6 +22,35 @@ pub fn assemblies(target: &PlannedTarget<'_>) -> Vec<usize> {
     // Machine code for another target is generated from bitcode alone.
     let own = target.plan.sass.contains(&target.plan.arch);
     target.images.of_code(Code::Ptx).filter(|_| own).map(|(place, _)| place).collect()
+}
+
+/// Begins to fetch what may be in a remote cache.
+pub fn prefetch(targets: &[PlannedTarget<'_>], context: &LtoContext<'_>) {
+    if !context.result_cache.is_remote() {
+        return;
+    }
+    let keys = targets.iter().flat_map(|target| {
+        assemblies(target).into_iter().filter_map(move |place| {
+            let text = text_of(&target.images.images[place]);
+            // An error is reported by the job.
+            let codegen = context.backends.choose(&target.plan.needs).ok()?;
+            Some((text.len() as u64, key(target, text, codegen, context)))
+        })
+    });
+    context.result_cache.prefetch(keys);
+}
+
+/// The PTX of an image. The padding that CUDA's containers put behind the text is not part of it.
+fn text_of<'a>(image: &DeviceImage<'a>) -> &'a [u8] {
+    let text = image.bytes.trim_ascii_end();
+    text.strip_suffix(b"\0").unwrap_or(text)
+}
+
+/// The key of the cubin of a text. Only results of ptxas are cached.
+fn key(target: &PlannedTarget<'_>, text: &[u8], codegen: Codegen<'_>, context: &LtoContext<'_>) -> Option<Key> {
+    let TargetLink { needs, arch, .. } = &target.plan;
+    let of_text = || context.result_cache.assembly_key(text, *arch, needs.joins, &context.key_inputs());
+    codegen.is_toolkit().then(of_text).flatten()
 }
 
 /// Assembles the PTX of one image, by its index. The cache may have the result already.
@@ -31,13 +61,10 @@ pub fn assemble(target: &PlannedTarget<'_>, place: usize, context: &LtoContext<'
     let TargetLink { needs, arch, .. } = &target.plan;
     let image = &target.images.images[place];
     let (name, file) = (image.origin.to_string(), image.file_name(*arch, place));
-    // The padding that CUDA's containers put behind the text is not part of it.
-    let text = image.bytes.trim_ascii_end();
-    let text = text.strip_suffix(b"\0").unwrap_or(text);
+    let text = text_of(image);
     let codegen = context.backends.choose(needs)?;
     let cache = context.result_cache;
-    let key =
-        codegen.is_toolkit().then(|| cache.assembly_key(text, *arch, needs.joins, &context.key_inputs())).flatten();
+    let key = key(target, text, codegen, context);
     if let Some(CachedAssembly { cubin, diagnostics }) = cache.get(key.as_ref()) {
         let path = context.temp_files().write(&format!("{file}.cubin"), &cubin)?;
         return Ok(DeviceObject { diagnostics, ..DeviceObject::cubin(name, *arch, path, cubin, needs.joins) });

@@ -9,6 +9,7 @@ use offload_bundle::host_object::StubAlias;
 use rayon::prelude::*;
 use tracing::span::EnteredSpan;
 
+use crate::cli::amd_options;
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
 use crate::cli::values::{FatbinSection, Jobs, KernelGc};
@@ -27,6 +28,7 @@ use crate::host::{
     coff, dead_kernels, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, relocatable,
 };
 use crate::image::report::ImageReport;
+use crate::lto::llvm_messages;
 use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::report::{self as plan_report, KernelsReport, LiveKernel, MemberReport, PlanPrinter, PlanReport};
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
@@ -229,6 +231,9 @@ fn link_inputs(
     llvm_passes::crash::prepare(program, &temp_files.folder().unwrap_or(Path::new("")).to_string_lossy());
     if !options.diagnosing {
         llvm_passes::crash::remember_line(&std::env::args_os().collect::<Vec<_>>());
+    }
+    if !mode.dry && !options.diagnosing {
+        llvm_messages::begin_records(&amd_options::all_llvm_options(options, request.device))?;
     }
     let recorder = Recorder::new();
     let mut registered = embedded_images::registered_names(inputs, &selection.host)?;

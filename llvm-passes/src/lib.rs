@@ -102,4 +102,4 @@ pub mod visible_functions;
 
 pub use error::{BitcodeError, CodegenError, IrError, LlvmError, Stage};
 pub use inkwell::module::Module;
-pub use sys::{OwnedProgram, initialize, on_fatal_error, parse_llvm_options};
+pub use sys::{OwnedProgram, initialize, on_fatal_error, parse_llvm_options, remarks_file};

@@ -5,13 +5,27 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
 
-use crate::sys::{self, DiagnosticSink};
+use crate::sys::{self, DiagnosticSink, RemarkRecords};
 use crate::{IrError, bitcode, crash};
 
-/// A warning of LLVM.
+/// What kind of message it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MessageKind {
+    /// A warning.
+    #[default]
+    Warning,
+    /// A remark of a pass that `-pass-remarks=` and its kin name.
+    Remark,
+    /// A remark as a YAML document, for the file that `-pass-remarks-output=` names.
+    Record,
+}
+
+/// A message of LLVM that is not an error.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Warning {
-    /// The text, without the source location.
+pub struct Message {
+    /// Its kind.
+    pub kind: MessageKind,
+    /// The text, without the source location unless it is a remark.
     pub text: String,
     /// Symbol of the function that was being compiled: mostly a kernel, because other functions are inlined.
     pub function: Option<String>,
@@ -26,6 +40,8 @@ pub struct Session {
     // Boxed, because the handler keeps its address and a session may move.
     #[allow(clippy::box_collection)]
     sink: Box<DiagnosticSink>,
+    // Behind the context, which writes to them.
+    records: Option<RemarkRecords>,
 }
 
 impl Default for Session {
@@ -40,7 +56,8 @@ impl Session {
         sys::initialize();
         let (context, sink) = (Context::create(), Box::new(DiagnosticSink::default()));
         sys::collect_diagnostics(&context, &sink);
-        Session { context, sink }
+        let records = RemarkRecords::begin(&context);
+        Session { context, sink, records }
     }
 
     /// The context, for building new modules.
@@ -100,9 +117,47 @@ impl Session {
         errors.into_iter().map(|diagnostic| diagnostic.message).collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns and removes the warnings so far.
-    pub fn take_warnings(&self) -> Vec<Warning> {
+    /// Returns and removes the messages so far, without errors.
+    pub fn take_messages(&self) -> Vec<Message> {
         let Ok(mut list) = self.sink.lock() else { return Vec::new() };
-        list.drain(..).filter(|diagnostic| diagnostic.is_warning).map(|diagnostic| diagnostic.parts).collect()
+        let records = self.records.as_ref().map(RemarkRecords::take).unwrap_or_default();
+        list.drain(..)
+            .filter(|diagnostic| !diagnostic.is_error)
+            .map(|diagnostic| diagnostic.parts)
+            .chain(documents(&records))
+            .collect()
+    }
+}
+
+/// The YAML documents of recorded remarks, each with the function that it is about.
+fn documents(records: &str) -> impl Iterator<Item = Message> {
+    let starts =
+        records.match_indices("--- !").map(|(at, _)| at).filter(|at| *at == 0 || records.as_bytes()[at - 1] == b'\n');
+    let starts: Vec<usize> = starts.chain([records.len()]).collect();
+    let documents: Vec<&str> = starts.windows(2).map(|bounds| &records[bounds[0]..bounds[1]]).collect();
+    let function = |text: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix("Function:"))?;
+        Some(line.trim().trim_matches('\'').to_owned())
+    };
+    let record = |text: &str| Message {
+        kind: MessageKind::Record,
+        text: text.to_owned(),
+        function: function(text),
+        place: None,
+    };
+    documents.into_iter().map(record).collect::<Vec<_>>().into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_split_into_documents() {
+        let records = "--- !Missed\nName: x\nFunction:        first\n...\n--- !Passed\nFunction:        '?f'\n  - String: --- !\n...\n";
+        let found: Vec<_> =
+            documents(records).map(|message| (message.function, message.text.lines().count())).collect();
+        assert_eq!(found, [(Some("first".to_owned()), 4), (Some("?f".to_owned()), 4)]);
+        assert_eq!(documents("").count(), 0);
     }
 }

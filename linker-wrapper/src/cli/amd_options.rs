@@ -5,6 +5,8 @@
 
 use llvm_passes::pipeline::OptLevel;
 
+use crate::cli::device_linker_words::recorded_remarks;
+use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
 
 /// The options of the device links for one triple.
@@ -72,10 +74,15 @@ impl AmdOptions {
     }
 }
 
+/// All options of LLVM for AMD GPUs: those of the whole link, and those among the arguments for these GPUs.
+pub fn all_llvm_options(options: &Options, device: &DeviceOptions) -> Vec<String> {
+    device.llvm_options.iter().cloned().chain(llvm_options(options)).collect()
+}
+
 /// The options of LLVM among the arguments for AMD GPUs. LLVM has one set of options for the whole process.
 pub fn llvm_options(options: &Options) -> impl Iterator<Item = String> {
     let own = options.device_linker.iter().filter(|(triple, _)| triple.as_deref().is_some_and(is_amd));
-    own.filter_map(|(_, word)| llvm_option(word)).map(str::to_owned)
+    own.filter_map(|(_, word)| llvm_option(word))
 }
 
 /// Whether code for this triple runs on AMD GPUs.
@@ -84,13 +91,17 @@ pub fn is_amd(triple: &str) -> bool {
 }
 
 /// The option of LLVM in an argument of the form that ld.lld takes.
-fn llvm_option(word: &str) -> Option<&str> {
+fn llvm_option(word: &str) -> Option<String> {
     let plugin = word.strip_prefix("--plugin-opt=").or_else(|| word.strip_prefix("-plugin-opt="));
+    if let Some(recorded) = plugin.and_then(recorded_remarks) {
+        return Some(recorded);
+    }
     // Without a dash it is an option of the plugin itself, such as O3 or mcpu=.
     plugin
+        .map(str::to_owned)
         .filter(|option| option.starts_with('-'))
-        .or_else(|| word.strip_prefix("-mllvm="))
-        .or_else(|| word.strip_prefix("--mllvm="))
+        .or_else(|| word.strip_prefix("-mllvm=").map(str::to_owned))
+        .or_else(|| word.strip_prefix("--mllvm=").map(str::to_owned))
 }
 
 fn for_triple<'o>(arguments: &'o [(Option<String>, String)], triple: &str) -> impl Iterator<Item = &'o str> {

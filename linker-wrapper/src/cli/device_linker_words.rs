@@ -120,7 +120,17 @@ fn option_of<'w>(word: &str, rest: &mut impl Iterator<Item = &'w str>) -> Option
 
 fn plugin_option(device: &mut DeviceOptions, option: &str) {
     if !option.strip_prefix('O').is_some_and(|level| device.set_level(level)) {
-        device.llvm_options.push(option.to_owned());
+        device.llvm_options.push(recorded_remarks(option).unwrap_or_else(|| option.to_owned()));
+    }
+}
+
+/// The option for recorded remarks that LLVM's own tools have in place of this one of an LTO plugin.
+pub fn recorded_remarks(option: &str) -> Option<String> {
+    let (name, value) = option.split_once('=')?;
+    match name {
+        "opt-remarks-filename" => Some(format!("-pass-remarks-output={value}")),
+        "opt-remarks-passes" | "opt-remarks-filter" => Some(format!("-pass-remarks-filter={value}")),
+        _ => None,
     }
 }
 
@@ -186,8 +196,9 @@ mod tests {
 
     #[test]
     fn llvms_options_and_levels() {
-        let device = of(&["--plugin-opt=O3", "--plugin-opt=-inline-threshold=1", "-mllvm=-x", "-mllvm", "-y"]);
+        let remarks = "--plugin-opt=opt-remarks-filename=r.yaml";
+        let device = of(&["--plugin-opt=O3", "--plugin-opt=-inline-threshold=1", "-mllvm=-x", "-mllvm", "-y", remarks]);
         assert_eq!(device.level, llvm_passes::pipeline::OptLevel::O3);
-        assert_eq!(device.llvm_options, ["-inline-threshold=1", "-x", "-y"]);
+        assert_eq!(device.llvm_options, ["-inline-threshold=1", "-x", "-y", "-pass-remarks-output=r.yaml"]);
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use llvm_passes::amdgpu;
-use llvm_passes::session::Warning;
+use llvm_passes::session::Message;
 use llvm_passes::unit::Unit;
 use offload_bundle::FormatError;
 use offload_bundle::amdgpu::{Metadata, PartObject, Registers, metadata_object};
@@ -16,6 +16,7 @@ use crate::lto::amd_partition::{self, Compiled};
 use crate::lto::amd_target::{self, PlannedTarget, note};
 use crate::lto::code_object::{AmdImage, AmdImages, CodeObject};
 use crate::lto::job_run::Resources;
+use crate::lto::llvm_messages;
 use crate::lto::private_images::PrivateImages;
 use crate::plan::report::TargetReport;
 use crate::sys::job_queue;
@@ -146,34 +147,34 @@ fn join(target: &PlannedTarget<'_>, parts: Vec<Compiled>, resources: Resources<'
     if context.request.options.diagnosing && target.partitions.is_empty() {
         return Ok(CodeObject::default());
     }
-    let (objects, warnings) = match fitted(target, parts) {
+    let (objects, messages) = match fitted(target, parts) {
         Ok(fitted) => fitted,
         Err(reason) => {
             note(images, &reason, context);
             let whole = PlannedTarget::plan_whole(images, None, None, resources)?;
-            let Compiled { object, warnings, .. } = amd_partition::compile(&whole, 0, resources)?;
-            (object.into_iter().collect(), warnings)
+            let Compiled { object, messages, .. } = amd_partition::compile(&whole, 0, resources)?;
+            (object.into_iter().collect(), messages)
         }
     };
-    Ok(CodeObject { bytes: images.join(&objects, context)?, warnings })
+    Ok(CodeObject { bytes: images.join(&objects, context)?, messages })
 }
 
-/// The objects that ld.lld links, with LLVM's warnings.
+/// The objects that ld.lld links, with LLVM's messages.
 ///
 /// # Errors
 /// Why the partitions cannot be linked.
-fn fitted(target: &PlannedTarget<'_>, parts: Vec<Compiled>) -> Result<(Vec<Vec<u8>>, Vec<Warning>), String> {
+fn fitted(target: &PlannedTarget<'_>, parts: Vec<Compiled>) -> Result<(Vec<Vec<u8>>, Vec<Message>), String> {
     let calls: Vec<String> = parts.iter().flat_map(|part| part.calls.clone()).collect();
     if !calls.is_empty() {
         return Err(format!("a partition calls {} of another one", calls.join(", ")));
     }
-    let warnings = parts.iter().flat_map(|part| part.warnings.clone()).collect();
+    let messages = llvm_messages::join(parts.iter().map(|part| part.messages.clone()));
     let objects: Vec<Vec<u8>> = parts.into_iter().filter_map(|part| part.object).collect();
     if target.partitions.is_empty() {
-        return Ok((objects, warnings));
+        return Ok((objects, messages));
     }
     let tags: Vec<String> = target.partitions.iter().map(amd_partition::tag).collect();
-    fit_together(objects, &tags).map(|objects| (objects, warnings)).map_err(|error| error.to_string())
+    fit_together(objects, &tags).map(|objects| (objects, messages)).map_err(|error| error.to_string())
 }
 
 /// Makes objects of one program fit together: kernels that call unknown functions get the registers of all functions that they may call,

@@ -6,7 +6,7 @@ use llvm_passes::amdgpu::{self, PartitionCode};
 use llvm_passes::partition::Partition;
 use llvm_passes::pipeline::NamedBitcode;
 use llvm_passes::program::Machine;
-use llvm_passes::session::Warning;
+use llvm_passes::session::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::amd_options;
@@ -32,8 +32,8 @@ pub struct Compiled {
     pub object: Option<Vec<u8>>,
     /// Functions of other partitions that the code calls by name.
     pub calls: Vec<String>,
-    /// LLVM's warnings.
-    pub warnings: Vec<Warning>,
+    /// LLVM's messages.
+    pub messages: Vec<Message>,
 }
 
 /// Compiles a partition, or the whole program without one.
@@ -127,7 +127,7 @@ fn compile_partition(
     }
     let compiled = named.run_in_worker(resources, |reply| {
         let object = reply.calls.is_empty().then(|| temp_files::read_file(&code.object)).transpose()?;
-        let value = Compiled { object, calls: reply.calls, warnings: reply.warnings };
+        let value = Compiled { object, calls: reply.calls, messages: reply.messages };
         Ok(Finished { code_bytes: value.code_bytes(), value, tools_peak: 0 })
     })?;
     if !resources.link.request.mode.dry {
@@ -168,7 +168,7 @@ fn compile_whole(target: &PlannedTarget<'_>, resources: Resources<'_>) -> Result
             PartitionCode::Object(object) => Some(object),
             PartitionCode::Calls(_) => None,
         };
-        Ok(Compiled { object, calls: Vec::new(), warnings: session.take_warnings() })
+        Ok(Compiled { object, calls: Vec::new(), messages: session.take_messages() })
     });
     let compiled = compiled?;
     if !resources.link.request.mode.dry {
@@ -199,9 +199,8 @@ fn job(
     let file = target.unit_file.as_ref();
     let stage = |stage: &str| temp_files.file(&format!("{name}.{stage}.bc"));
     let request = resources.link.request;
-    let llvm_options = request.device.llvm_options.iter().cloned().chain(amd_options::llvm_options(request.options));
     CompileJob {
-        llvm_options: llvm_options.collect(),
+        llvm_options: amd_options::all_llvm_options(request.options, request.device),
         units: file.map(|file| file.path.clone()).unwrap_or_default(),
         ranges: file.map(|file| file.ranges_of(parts)).unwrap_or_default(),
         parts: unit_file::renumbered(parts),

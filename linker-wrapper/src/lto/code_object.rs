@@ -7,7 +7,7 @@ use llvm_passes::amdgpu::AmdTarget;
 use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::reference_graph;
 use llvm_passes::resolve::{self, Resolution, UnitSymbols};
-use llvm_passes::session::{Session, Warning};
+use llvm_passes::session::{Message, Session};
 use llvm_passes::symbols::Symbol;
 use llvm_passes::unit::Unit;
 use offload_bundle::amdgpu::{FeatureSetting, TargetId};
@@ -51,8 +51,8 @@ pub struct AmdImage<'a> {
 pub struct CodeObject {
     /// An ELF file; for `amdgcnspirv`, SPIR-V.
     pub bytes: Vec<u8>,
-    /// LLVM's warnings.
-    pub warnings: Vec<Warning>,
+    /// LLVM's messages.
+    pub messages: Vec<Message>,
 }
 
 impl AmdImage<'_> {
@@ -107,7 +107,7 @@ impl<'a> AmdImages<'a> {
         } else {
             llvm_programs::translate(&llvm_tools::llvm_spirv(mode)?, &self.name, input, &output, mode)?
         };
-        Ok(CodeObject { bytes, warnings: session.take_warnings() })
+        Ok(CodeObject { bytes, messages: session.take_messages() })
     }
 
     /// Size of the bitcode in bytes.

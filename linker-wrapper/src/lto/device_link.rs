@@ -18,7 +18,7 @@ use crate::lto::private_images::PrivateImages;
 use crate::lto::products::{CompiledPartition, LinkedTarget};
 use crate::lto::result_cache::CachedTarget;
 use crate::lto::target::{self, PlannedTarget};
-use crate::lto::{llvm_warnings, plan_report};
+use crate::lto::{llvm_messages, plan_report};
 use crate::plan::target_link;
 use crate::profile::span;
 use crate::sys::job_queue;
@@ -54,10 +54,10 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
     let mut linked = linked.into_iter();
     let all = targets.iter().zip(cached).map(|(target, cached)| {
         let linked = cached.or_else(|| linked.next()).unwrap_or_default();
-        print_diagnostics(target, &linked, context);
-        linked
+        print_diagnostics(target, &linked, context)?;
+        Ok(linked)
     });
-    Ok(all.collect())
+    collect(all)
 }
 
 /// A target that is not in the cache.
@@ -193,11 +193,10 @@ fn run_all(jobs: &[Job<'_>], targets: &[PlannedTarget<'_>], context: &LtoContext
     })
 }
 
-fn print_diagnostics(target: &TargetImages<'_>, linked: &LinkedTarget, context: &LtoContext<'_>) {
+fn print_diagnostics(target: &TargetImages<'_>, linked: &LinkedTarget, context: &LtoContext<'_>) -> Result<(), Errors> {
     linked.diagnostics.iter().for_each(messages::show);
-    for text in llvm_warnings::lines(linked.warnings.iter().cloned()) {
-        warn(context.link.request.program, format_args!("{}: {text}", target.arch));
-    }
+    let llvm_options = &context.options().llvm_options;
+    llvm_messages::print(context.link.request.program, &target.arch.to_string(), &linked.messages, llvm_options)
 }
 
 /// Looks up the target in the cache.

@@ -56,6 +56,8 @@ pub enum Error {
     OtherProgram { manifest: PathBuf, expected: String, own: String },
     #[error("{file}: is not the file that the link used; all machines need the same ptxas and libdevice")]
     OtherContent { file: PathBuf },
+    #[error("cannot write {path}, which -pass-remarks-output= names: {reason}")]
+    RemarksFile { path: String, reason: String },
     #[error("LLVM rejects its options")]
     LlvmOptions,
     #[error("LLVM cannot compile this device code: {reason}")]

@@ -11,6 +11,7 @@ use crate::diag::error::{Errors, collect};
 use crate::lto::context::LtoContext;
 use crate::lto::error::Error;
 use crate::lto::input_objects;
+use crate::lto::llvm_messages;
 use crate::lto::partition;
 use crate::lto::products::{CompiledPartition, LinkedTarget};
 use crate::lto::target::PlannedTarget;
@@ -30,13 +31,14 @@ pub fn join(
 ) -> Result<LinkedTarget, Errors> {
     let mut objects: BTreeMap<GpuArch, Vec<DeviceObject>> = BTreeMap::new();
     let mut texts: BTreeMap<GpuArch, Vec<Vec<u8>>> = BTreeMap::new();
-    let mut linked = LinkedTarget::default();
+    let (mut linked, mut messages) = (LinkedTarget::default(), Vec::new());
     for partition in partitions {
         partition.objects.into_iter().for_each(|object| objects.entry(object.arch).or_default().push(object));
         partition.ptx.into_iter().for_each(|(arch, text)| texts.entry(arch).or_default().push(text));
-        linked.warnings.extend(partition.warnings);
+        messages.push(partition.messages);
         linked.diagnostics.extend(partition.diagnostics);
     }
+    linked.messages = llvm_messages::join(messages);
     linked.diagnostics.extend(assembled.iter().flat_map(|object| object.diagnostics.clone()));
     let joined = target.plan.sass.iter().map(|arch| {
         let objects = objects.remove(arch).unwrap_or_default();

@@ -21,7 +21,7 @@ pub mod generate;
 pub mod input_objects;
 pub mod job_run;
 pub mod join;
-pub mod llvm_warnings;
+pub mod llvm_messages;
 pub mod outputs;
 pub mod partition;
 pub mod plan_report;

@@ -168,16 +168,16 @@ impl<'j> PartitionJob<'j> {
             .map_err(Errors::from_iter)?;
         let names: Vec<_> =
             units.iter().map(|unit| NamedBitcode { name: unit.name(), bitcode: unit.bitcode() }).collect();
-        let (texts, warnings) = program.compile(self, |session, modules, this| {
+        let (texts, messages) = program.compile(self, |session, modules, this| {
             let libdevice = || this.context.libraries.libdevice();
             let texts = this.code.emit(session, this.job.optimize(session, modules, &names, &libdevice)?)?;
-            Ok::<_, Errors>((texts, session.take_warnings()))
+            Ok::<_, Errors>((texts, session.take_messages()))
         })?;
         for code in &self.code.outputs.machine_code {
             temp_files::write_file(&self.code.emissions[code.emission].path, &texts[code.emission])?;
         }
         let mut emitted: Vec<Emitted> = texts.into_iter().map(Emitted::of).collect();
-        Ok(CompiledPartition::of(generate(&self.job.name, &self.code, &mut emitted, &self.codegen)?, warnings))
+        Ok(CompiledPartition::of(generate(&self.job.name, &self.code, &mut emitted, &self.codegen)?, messages))
     }
 
     fn run_cached(&self) -> Result<CompiledPartition, Errors> {
@@ -206,7 +206,7 @@ impl<'j> PartitionJob<'j> {
 
     fn run_in_worker(&self) -> Result<CompiledPartition, Errors> {
         self.named().run_in_worker(self.context.resources(), |reply| {
-            let Reply { warnings, emitted, objects, .. } = reply;
+            let Reply { messages, emitted, objects, .. } = reply;
             let generated = match &self.code.assembler {
                 Some(assembler) => self.read(assembler, objects)?,
                 None => self.generate_from_files(&emitted)?,
@@ -215,7 +215,7 @@ impl<'j> PartitionJob<'j> {
                 self.context.estimates.learn(emitted.sizes[code.emission], object.peak);
             }
             let tools_peak = generated.objects.iter().map(|object| object.peak).max().unwrap_or_default();
-            let value = CompiledPartition::of(generated, warnings);
+            let value = CompiledPartition::of(generated, messages);
             Ok(Finished { code_bytes: value.object_bytes(), value, tools_peak })
         })
     }
@@ -241,8 +241,8 @@ impl<'j> PartitionJob<'j> {
 
     /// Writes the machine code of a cached partition to files for nvlink. Returns `None` if the entry does not fit the job.
     fn unpack(&self, found: CachedPartition) -> Option<Result<CompiledPartition, Errors>> {
-        let CachedPartition { cubins, ptx, warnings, diagnostics } = found;
-        let mut compiled = CompiledPartition { warnings, diagnostics, ..CompiledPartition::default() };
+        let CachedPartition { cubins, ptx, messages, diagnostics } = found;
+        let mut compiled = CompiledPartition { messages, diagnostics, ..CompiledPartition::default() };
         for (arch, bytes) in cubins {
             let path = match self.context.temp_files().write(&format!("{}.{arch}.cubin", self.stem), &bytes) {
                 Ok(path) => path,

@@ -1,6 +1,6 @@
 //! The results of a device link: compiled partitions and linked targets.
 
-use llvm_passes::session::Warning;
+use llvm_passes::session::Message;
 use offload_bundle::arch::GpuArch;
 
 use crate::codegen::DeviceObject;
@@ -13,8 +13,8 @@ pub struct CompiledPartition {
     pub objects: Vec<DeviceObject>,
     /// PTX for the image, each text with the lowest version that it needs.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
-    /// LLVM's warnings.
-    pub warnings: Vec<Warning>,
+    /// LLVM's messages.
+    pub messages: Vec<Message>,
     /// Messages of ptxas.
     pub diagnostics: Vec<String>,
 }
@@ -25,11 +25,11 @@ impl CompiledPartition {
         self.objects.iter().map(|object| object.bytes.len() as u64).sum()
     }
 
-    /// The outputs of a job, with LLVM's warnings.
-    pub fn of(generated: Generated, warnings: Vec<Warning>) -> Self {
+    /// The outputs of a job, with LLVM's messages.
+    pub fn of(generated: Generated, messages: Vec<Message>) -> Self {
         let Generated { objects, ptx } = generated;
         let diagnostics = objects.iter().flat_map(|object| object.diagnostics.clone()).collect();
-        CompiledPartition { objects, ptx, warnings, diagnostics }
+        CompiledPartition { objects, ptx, messages, diagnostics }
     }
 }
 
@@ -40,8 +40,8 @@ pub struct LinkedTarget {
     pub sass: Vec<(GpuArch, Vec<u8>)>,
     /// PTX of the same code, one module for each target.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
-    /// LLVM's warnings.
-    pub warnings: Vec<Warning>,
+    /// LLVM's messages.
+    pub messages: Vec<Message>,
     /// Messages of ptxas and nvlink.
     pub diagnostics: Vec<String>,
 }

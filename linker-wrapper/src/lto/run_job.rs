@@ -5,7 +5,7 @@ use std::path::Path;
 
 use llvm_passes::amdgpu::PartitionCode;
 use llvm_passes::pipeline::NamedBitcode;
-use llvm_passes::session::{Session, Warning};
+use llvm_passes::session::{Message, Session};
 use offload_bundle::arch::GpuArch;
 
 use crate::codegen::{Assembler, Attempted, DeviceObject, PtxBackend, PtxSource};
@@ -44,7 +44,7 @@ pub fn run(job: &CompileJob, report: Report<'_>) -> Result<Reply, Errors> {
 }
 
 fn run_nvptx(job: &CompileJob, code: &NvptxCode, report: Report<'_>) -> Result<Reply, Errors> {
-    let (mut texts, warnings, mut ptx) = emit(job, code)?;
+    let (mut texts, messages, mut ptx) = emit(job, code)?;
     ptx.peak = memory::own_peak();
     if code.assembler.is_some() {
         // ptxas needs the memory that LLVM had. The system's figure for its peak includes that of this process.
@@ -56,7 +56,7 @@ fn run_nvptx(job: &CompileJob, code: &NvptxCode, report: Report<'_>) -> Result<R
         Some(ptxas) => generate(&job.name, code, &mut texts, &InWorker { ptxas, report })?,
         None => Vec::new(),
     };
-    Ok(Reply { warnings, emitted: ptx, objects, ..Reply::default() })
+    Ok(Reply { messages, emitted: ptx, objects, ..Reply::default() })
 }
 
 /// Writes the object. It needs no other tool before the link of all objects.
@@ -67,7 +67,7 @@ fn run_amdgpu(job: &CompileJob, code: &AmdCode) -> Result<Reply, Errors> {
     // A search for code that LLVM cannot compile stops here.
     let is_emitted = !code.object.as_os_str().is_empty();
     let emitted = is_emitted.then(|| code.emit(&session, &module, job.is_whole())).transpose()?;
-    let mut reply = Reply { warnings: session.take_warnings(), ..Reply::default() };
+    let mut reply = Reply { messages: session.take_messages(), ..Reply::default() };
     match emitted {
         Some(PartitionCode::Object(object)) => temp_files::write_file(&code.object, &object)?,
         Some(PartitionCode::Calls(functions)) => reply.calls = functions,
@@ -78,7 +78,7 @@ fn run_amdgpu(job: &CompileJob, code: &AmdCode) -> Result<Reply, Errors> {
 }
 
 /// Runs LLVM, and writes the files of all emissions. LLVM's memory is free afterwards.
-fn emit(job: &CompileJob, code: &NvptxCode) -> Result<(Vec<Emitted>, Vec<Warning>, EmittedPtx), Errors> {
+fn emit(job: &CompileJob, code: &NvptxCode) -> Result<(Vec<Emitted>, Vec<Message>, EmittedPtx), Errors> {
     let content = worker::open(&job.units)?;
     let libdevice = code.libdevice.as_deref().map(worker::open).transpose()?;
     let libdevice = || Some(NamedBitcode { name: "libdevice", bitcode: libdevice.as_ref()?.bytes() });
@@ -95,7 +95,7 @@ fn emit(job: &CompileJob, code: &NvptxCode) -> Result<(Vec<Emitted>, Vec<Warning
         }
         texts.push(text);
     }
-    Ok((texts, session.take_warnings(), ptx))
+    Ok((texts, session.take_messages(), ptx))
 }
 
 /// Generates the outputs, all of them in files.

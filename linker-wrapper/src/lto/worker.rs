@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use llvm_passes::session::Warning;
+use llvm_passes::session::Message;
 use offload_bundle::ptx::DebugInfo;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
@@ -61,8 +61,8 @@ pub struct Reply {
     /// LLVM's text, if it ended with a fatal error. `errors` has it, too.
     #[serde(default)]
     pub fatal: Option<String>,
-    /// LLVM's warnings.
-    pub warnings: Vec<Warning>,
+    /// LLVM's messages.
+    pub messages: Vec<Message>,
     /// The emissions.
     pub emitted: EmittedPtx,
     /// The machine code for NVIDIA's GPUs, in files; empty if a library generates it.

@@ -26,7 +26,7 @@ use crate::lto::amd_target::PlannedTarget;
 use crate::lto::code_object::{self, AmdImage, AmdImages, CodeObject};
 use crate::lto::distribution::Distribution;
 use crate::lto::job_run::Resources;
-use crate::lto::llvm_warnings;
+use crate::lto::llvm_messages;
 use crate::lto::result_cache::ResultCache;
 use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::report::{BackendReport, ImageReport, TargetReport};
@@ -74,7 +74,7 @@ impl Platform for Hip {
         let target = header.target.filter(|_| !header.relocatable);
         let target =
             target.ok_or_else(|| no_code_object("a relocatable object, or for an unknown processor".into()))?;
-        let object = CodeObject { bytes: content.bytes().to_vec(), warnings: Vec::new() };
+        let object = CodeObject { bytes: content.bytes().to_vec(), messages: Vec::new() };
         let images = vec![(amdgpu::TRIPLE.to_owned(), target.to_string(), object)];
         Ok(Box::new(HipProducts { targets: &[], images, cached: None }))
     }
@@ -295,9 +295,8 @@ impl HipLink<'_> {
         let cached = result_cache.finish(context.request);
         let linked = linked?;
         for (target, object) in self.targets.iter().zip(&linked) {
-            for text in llvm_warnings::lines(object.warnings.iter().cloned()) {
-                warn(context.request.program, format_args!("{}: {text}", target.link.name));
-            }
+            let llvm_options = amd_options::all_llvm_options(context.request.options, context.request.device);
+            llvm_messages::print(context.request.program, &target.link.name, &object.messages, &llvm_options)?;
             target.other_target(object).iter().for_each(|text| warn(context.request.program, text));
         }
         let images = self.targets.iter().zip(linked);

@@ -66,6 +66,15 @@ const DiagnosticInfoWithLocationBase *withLocation(const DiagnosticInfo *info) {
 
 } // namespace
 
+// Whether -pass-remarks= or one of its kin names the pass of a remark. A handler of LLVM-C gets all of them.
+extern "C" bool fatlink_is_requested_remark(LLVMDiagnosticInfoRef raw) {
+  const DiagnosticInfo *info = unwrap(raw);
+  const int kind = info->getKind();
+  const bool isRemark = (kind >= DK_FirstRemark && kind <= DK_LastRemark) ||
+                        (kind >= DK_FirstMachineRemark && kind <= DK_LastMachineRemark);
+  return isRemark && static_cast<const DiagnosticInfoOptimizationBase *>(info)->isEnabled();
+}
+
 extern "C" void fatlink_location_of(LLVMDiagnosticInfoRef raw, RawLocation *result) {
   const DiagnosticInfo *info = unwrap(raw);
   *result = {nullptr, nullptr, nullptr};

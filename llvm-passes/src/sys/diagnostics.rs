@@ -11,17 +11,16 @@ use inkwell::llvm_sys::core as llvm;
 use inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef;
 
 use super::take_message;
-use crate::session::Warning;
+use crate::session::{Message, MessageKind};
 
 /// One message of LLVM.
 #[derive(Debug, Clone)]
 pub(crate) struct Diagnostic {
     pub(crate) is_error: bool,
-    pub(crate) is_warning: bool,
     /// LLVM's text, with the location in it.
     pub(crate) message: String,
     /// The same, in parts.
-    pub(crate) parts: Warning,
+    pub(crate) parts: Message,
 }
 
 /// Where a context's diagnostics go. It must live as long as the context, at one address.
@@ -43,6 +42,7 @@ const _: () = {
 };
 
 unsafe extern "C" {
+    fn fatlink_is_requested_remark(info: LLVMDiagnosticInfoRef) -> bool;
     fn fatlink_location_of(info: LLVMDiagnosticInfoRef, location: *mut RawLocation);
 }
 
@@ -60,25 +60,29 @@ extern "C" fn record(info: LLVMDiagnosticInfoRef, sink: *mut c_void) {
         let message = take_message(llvm::LLVMGetDiagInfoDescription(info)).unwrap_or_default();
         (&*(sink as *const DiagnosticSink), llvm::LLVMGetDiagInfoSeverity(info), message)
     };
-    let diagnostic = Diagnostic {
-        is_error: matches!(severity, LLVMDiagnosticSeverity::LLVMDSError),
-        is_warning: matches!(severity, LLVMDiagnosticSeverity::LLVMDSWarning),
-        parts: parts_of(info, &message),
-        message,
+    // SAFETY: the diagnostic is alive during the call.
+    let is_remark = unsafe { fatlink_is_requested_remark(info) };
+    let kind = match severity {
+        LLVMDiagnosticSeverity::LLVMDSError | LLVMDiagnosticSeverity::LLVMDSWarning => MessageKind::Warning,
+        _ if is_remark => MessageKind::Remark,
+        _ => return,
     };
+    let is_error = matches!(severity, LLVMDiagnosticSeverity::LLVMDSError);
+    let diagnostic = Diagnostic { is_error, parts: parts_of(info, kind, &message), message };
     if let Ok(mut list) = sink.lock() {
         list.push(diagnostic);
     }
 }
 
 /// The text without its location, the function, and the location.
-fn parts_of(info: LLVMDiagnosticInfoRef, message: &str) -> Warning {
+fn parts_of(info: LLVMDiagnosticInfoRef, kind: MessageKind, message: &str) -> Message {
     let mut raw = RawLocation { function: ptr::null_mut(), location: ptr::null_mut(), prefix: ptr::null_mut() };
     // SAFETY: the diagnostic is alive; all texts are null or fresh messages that are ours to free.
     let (function, place, prefix) = unsafe {
         fatlink_location_of(info, &mut raw);
         (take_message(raw.function), take_message(raw.location), take_message(raw.prefix))
     };
-    let text = message.strip_prefix(&prefix.unwrap_or_default()).unwrap_or(message).trim_end();
-    Warning { text: text.to_owned(), function, place }
+    let prefix = prefix.unwrap_or_default();
+    let text = if kind == MessageKind::Remark { message } else { message.strip_prefix(&prefix).unwrap_or(message) };
+    Message { kind, text: text.trim_end().to_owned(), function, place }
 }

@@ -16,6 +16,7 @@
 //! | [`references`] | reading the reference graph of a module | yes |
 //! | [`bodies`] | writing functions and variables for comparison | yes |
 //! | [`mover`] | moving chosen definitions into another module | yes |
+//! | [`remarks`] | records of optimization remarks | yes |
 //! | [`addresses`] | addresses of elements in code under construction | |
 //! | [`amdgpu`] | AMD GPUs: which processors LLVM knows, sections of objects | yes |
 //! | [`copies`] | a partition's own copies of functions that it shares | yes |
@@ -45,6 +46,7 @@ mod owned_module;
 mod owned_program;
 mod process;
 mod references;
+mod remarks;
 
 use std::ffi::{CStr, c_char};
 
@@ -70,6 +72,8 @@ pub use owned_program::OwnedProgram;
 pub(crate) use process::{forget_stream_errors, on_out_of_memory};
 pub use process::{initialize, on_fatal_error, parse_llvm_options};
 pub(crate) use references::{GraphVisitor, RawGlobal, visit_graph};
+pub(crate) use remarks::RemarkRecords;
+pub use remarks::remarks_file;
 
 /// Copies and frees a message of LLVM; `None` for a null pointer.
 ///

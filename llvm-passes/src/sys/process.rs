@@ -6,7 +6,7 @@ use std::sync::{Once, OnceLock};
 use inkwell::llvm_sys::error_handling;
 use inkwell::targets::{InitializationConfig, Target};
 
-use super::amdgpu;
+use super::{amdgpu, remarks};
 
 unsafe extern "C" {
     fn fatlink_parse_llvm_options(count: i32, words: *const *const c_char) -> bool;
@@ -31,8 +31,9 @@ pub fn parse_llvm_options(program: &str, options: &[String]) -> bool {
     initialize();
     // Its options are unknown before.
     amdgpu::initialize();
+    remarks::set_up(options);
     let words: Vec<CString> = std::iter::once(program)
-        .chain(options.iter().map(String::as_str))
+        .chain(options.iter().map(String::as_str).filter(|option| !remarks::is_option(option)))
         .filter_map(|word| CString::new(word).ok())
         .collect();
     let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();

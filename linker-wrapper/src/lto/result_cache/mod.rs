@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use llvm_passes::partition::Grouping;
-use llvm_passes::session::Warning;
+use llvm_passes::session::Message;
 use llvm_passes::unit::{Unit, UnitFacts};
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use rayon::prelude::*;
@@ -93,8 +93,8 @@ pub struct CachedPartition {
     pub cubins: Vec<(GpuArch, Vec<u8>)>,
     /// PTX for the image, by target.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
-    /// LLVM's warnings.
-    pub warnings: Vec<Warning>,
+    /// LLVM's messages.
+    pub messages: Vec<Message>,
     /// Messages of ptxas.
     pub diagnostics: Vec<String>,
 }
@@ -113,7 +113,7 @@ pub struct CachedAssembly {
 pub struct CachedTarget {
     sass: Vec<(GpuArch, Vec<u8>)>,
     ptx: Vec<(GpuArch, Vec<u8>)>,
-    warnings: Vec<Warning>,
+    messages: Vec<Message>,
 }
 
 impl ResultCache {
@@ -486,7 +486,7 @@ impl CachedPartition {
         CachedPartition {
             cubins: objects.map(|object| (object.arch, object.bytes.clone())).collect(),
             ptx: compiled.ptx.clone(),
-            warnings: compiled.warnings.clone(),
+            messages: compiled.messages.clone(),
             diagnostics: compiled.diagnostics.clone(),
         }
     }
@@ -495,11 +495,11 @@ impl CachedPartition {
 impl CachedTarget {
     /// Returns what is cached of a target.
     pub fn of(linked: &LinkedTarget) -> Self {
-        CachedTarget { sass: linked.sass.clone(), ptx: linked.ptx.clone(), warnings: linked.warnings.clone() }
+        CachedTarget { sass: linked.sass.clone(), ptx: linked.ptx.clone(), messages: linked.messages.clone() }
     }
 
     /// Returns the linked target.
     pub fn into_linked(self) -> LinkedTarget {
-        LinkedTarget { sass: self.sass, ptx: self.ptx, warnings: self.warnings, diagnostics: Vec::new() }
+        LinkedTarget { sass: self.sass, ptx: self.ptx, messages: self.messages, diagnostics: Vec::new() }
     }
 }

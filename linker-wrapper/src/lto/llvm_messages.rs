@@ -1,10 +1,15 @@
-//! Formats LLVM's warnings: each text once, with a kernel, a source line and the number of further places.
+//! Formats LLVM's messages: each text once, with a kernel, a source line and the number of further places.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs::OpenOptions;
+use std::io::Write as _;
 
-use llvm_passes::session::Warning;
+use llvm_passes::session::{Message, MessageKind};
 
 use crate::diag::demangle;
+use crate::diag::error::{Errors, reason};
+use crate::diag::messages::{self, warn};
+use crate::lto::error::Error;
 
 /// Longest name of a kernel in a warning, in characters.
 const NAME_WIDTH: usize = 100;
@@ -12,9 +17,50 @@ const NAME_WIDTH: usize = 100;
 /// The places and functions that one text was reported for.
 type Places = BTreeSet<(Option<String>, Option<String>)>;
 
+/// Prints the messages of one target, remarks as LLVM's own tools do. Records of remarks go to the end of the file that the options of
+/// LLVM name.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn print(program: &str, target: &str, all: &[Message], llvm_options: &[String]) -> Result<(), Errors> {
+    let of_kind = |kind| all.iter().filter(move |message| message.kind == kind);
+    of_kind(MessageKind::Remark).for_each(|remark| messages::show(format_args!("remark: {}", remark.text)));
+    for text in lines(of_kind(MessageKind::Warning).cloned()) {
+        warn(program, format_args!("{target}: {text}"));
+    }
+    let Some(path) = llvm_passes::remarks_file(llvm_options) else { return Ok(()) };
+    let text: String = of_kind(MessageKind::Record).map(|record| record.text.as_str()).collect();
+    let mut file = OpenOptions::new();
+    let written = file.append(true).create(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| Error::RemarksFile { path: path.to_owned(), reason: reason(&error) }.into())
+}
+
+/// Empties the file of the remarks that the options of LLVM name, before targets add theirs.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn begin_records(llvm_options: &[String]) -> Result<(), Errors> {
+    let Some(path) = llvm_passes::remarks_file(llvm_options) else { return Ok(()) };
+    let emptied = std::fs::write(path, []);
+    emptied.map_err(|error| Error::RemarksFile { path: path.to_owned(), reason: reason(&error) }.into())
+}
+
+/// Joins the messages of partitions. Where several partitions have a copy of a function, the remarks on it are those of the first.
+pub fn join(partitions: impl IntoIterator<Item = Vec<Message>>) -> Vec<Message> {
+    let is_remark = |message: &Message| message.kind != MessageKind::Warning;
+    let (mut joined, mut reported): (Vec<Message>, HashSet<(MessageKind, Option<String>)>) = Default::default();
+    let key = |message: &Message| (message.kind, message.function.clone());
+    for partition in partitions {
+        let start = joined.len();
+        joined.extend(partition.into_iter().filter(|message| !is_remark(message) || !reported.contains(&key(message))));
+        reported.extend(joined[start..].iter().filter(|message| is_remark(message)).map(key));
+    }
+    joined
+}
+
 /// Formats one line for each text: the first place by name, and the number of further ones. The result does not depend on the order
 /// of the warnings.
-pub fn lines(warnings: impl IntoIterator<Item = Warning>) -> Vec<String> {
+fn lines(warnings: impl IntoIterator<Item = Message>) -> Vec<String> {
     let mut places: BTreeMap<String, Places> = BTreeMap::new();
     for warning in warnings {
         places.entry(warning.text).or_default().insert((warning.place, warning.function));
@@ -57,9 +103,9 @@ const NO_PLACE: &str = "; compile with -gline-tables-only to see where";
 mod tests {
     use super::*;
 
-    fn warning(text: &str, function: &str, place: &str) -> Warning {
+    fn warning(text: &str, function: &str, place: &str) -> Message {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Warning { text: text.to_owned(), function: given(function), place: given(place) }
+        Message { kind: MessageKind::Warning, text: text.to_owned(), function: given(function), place: given(place) }
     }
 
     #[test]
@@ -86,5 +132,14 @@ mod tests {
             assert_eq!(lines(list.clone()), expected);
             assert_eq!(lines(list.into_iter().rev()), expected);
         }
+    }
+
+    #[test]
+    fn remarks_on_copies_are_left_out() {
+        let remark = |text: &str, function: &str| Message { kind: MessageKind::Remark, ..warning(text, function, "") };
+        let first = vec![remark("a", "f"), remark("a", "f"), warning("w", "f", "")];
+        let second = vec![remark("a", "f"), remark("a", "g"), warning("w", "f", "")];
+        let expected = [&first[..], &second[1..]].concat();
+        assert_eq!(join([first, second]), expected);
     }
 }

@@ -1,0 +1,43 @@
+// Records of optimization remarks, which LLVM-C does not offer. Declared in remarks.rs.
+
+#include "llvm-c/Core.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LLVMRemarkStreamer.h"
+#include "llvm/Remarks/RemarkStreamer.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <string>
+
+using namespace llvm;
+
+namespace {
+
+// The context's streamer writes to `stream`, so this must outlive the context.
+struct Records {
+  std::string text;
+  raw_string_ostream stream{text};
+};
+
+} // namespace
+
+// Records the remarks of the passes that match `passes`, a regular expression, as YAML. Returns null if that is none.
+extern "C" Records *fatlink_record_remarks(LLVMContextRef context, const char *passes) {
+  auto *records = new Records;
+  if (Error error = setupLLVMOptimizationRemarks(*unwrap(context), records->stream, passes, "yaml", false)) {
+    consumeError(std::move(error));
+    delete records;
+    return nullptr;
+  }
+  return records;
+}
+
+// Returns the records so far for LLVMDisposeMessage, and forgets them.
+extern "C" char *fatlink_take_remarks(Records *records) {
+  records->stream.flush();
+  char *text = LLVMCreateMessage(records->text.c_str());
+  records->text.clear();
+  return text;
+}
+
+extern "C" void fatlink_drop_remarks(Records *records) { delete records; }

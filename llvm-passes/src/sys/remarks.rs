@@ -1,0 +1,79 @@
+//! Records of optimization remarks as YAML, for `-pass-remarks-output=`.
+
+use std::ffi::{CString, c_char};
+use std::sync::OnceLock;
+
+use inkwell::context::{AsContextRef, Context};
+use inkwell::llvm_sys::prelude::LLVMContextRef;
+
+use super::take_message;
+
+#[repr(C)]
+struct RawRecords {
+    _private: [u8; 0],
+}
+
+unsafe extern "C" {
+    fn fatlink_record_remarks(context: LLVMContextRef, passes: *const c_char) -> *mut RawRecords;
+    fn fatlink_take_remarks(records: *mut RawRecords) -> *mut c_char;
+    fn fatlink_drop_remarks(records: *mut RawRecords);
+}
+
+/// The passes whose remarks are recorded, as a regular expression; unset if there are no records.
+static PASSES: OnceLock<CString> = OnceLock::new();
+
+const OUTPUT: &str = "pass-remarks-output=";
+const FILTER: &str = "pass-remarks-filter=";
+
+/// The value of an option of LLVM by the name before its `=`, if this is it.
+fn value<'o>(option: &'o str, name: &str) -> Option<&'o str> {
+    option.strip_prefix("--").or_else(|| option.strip_prefix('-'))?.strip_prefix(name)
+}
+
+/// The file that `-pass-remarks-output=` names among options of LLVM. The last one counts.
+pub fn remarks_file(options: &[String]) -> Option<&str> {
+    options.iter().rev().find_map(|option| value(option, OUTPUT))
+}
+
+/// Whether an option is for the records. LLVM's own tools have these options, and LLVM itself does not.
+pub(super) fn is_option(option: &str) -> bool {
+    [OUTPUT, FILTER].iter().any(|name| value(option, name).is_some())
+}
+
+/// Has every context that is opened from now on record its remarks, if the options name a file for them.
+pub(super) fn set_up(options: &[String]) {
+    if remarks_file(options).is_some() {
+        let passes = options.iter().rev().find_map(|option| value(option, FILTER)).unwrap_or_default();
+        // A second call brings the same options.
+        let _ = PASSES.set(CString::new(passes).unwrap_or_default());
+    }
+}
+
+/// The records of one context. They must outlive it.
+pub(crate) struct RemarkRecords(*mut RawRecords);
+
+// SAFETY: nothing but the context's own thread touches the records.
+unsafe impl Send for RemarkRecords {}
+
+impl RemarkRecords {
+    /// Begins to record the remarks of a context, if there are records at all.
+    pub(crate) fn begin(context: &Context) -> Option<Self> {
+        let passes = PASSES.get()?;
+        // SAFETY: the context and the text are alive.
+        let records = unsafe { fatlink_record_remarks(context.as_ctx_ref(), passes.as_ptr()) };
+        (!records.is_null()).then_some(RemarkRecords(records))
+    }
+
+    /// Returns the YAML documents so far, and forgets them.
+    pub(crate) fn take(&self) -> String {
+        // SAFETY: the records are alive, and the text is a fresh message that is ours to free.
+        unsafe { take_message(fatlink_take_remarks(self.0)) }.unwrap_or_default()
+    }
+}
+
+impl Drop for RemarkRecords {
+    fn drop(&mut self) {
+        // SAFETY: `Session` drops its context, which writes to the records, before them.
+        unsafe { fatlink_drop_remarks(self.0) }
+    }
+}

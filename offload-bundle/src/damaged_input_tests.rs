@@ -120,6 +120,9 @@ fn read_all_ways(data: &[u8]) {
         let _ = usage::text(&[(None, &cubins)], &usage::Layout::new(&|name, _| name.to_owned()));
     }
     let drop = ["sm_90", "gfx90a"].map(|word| word.parse().expect("a selector")).to_vec();
+    let gpus = coverage::Gpus { nvidia: vec![GpuArch::plain(90)], amd: vec!["gfx90a".parse().expect("a GPU")] };
+    let _ = strip::strip_for(data, &gpus, Driver::NewEnough, false);
+    let _ = crate::recompress::recompress(data, fatbin::StoreMode::Speed);
     let _ = strip::strip(data, &Choice { drop, allow_empty: true, ..Choice::default() });
 }
 

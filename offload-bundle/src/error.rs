@@ -90,6 +90,29 @@ pub enum EditError {
     /// A thin archive was to be stripped.
     #[error("a thin archive holds no members; strip the files that it names")]
     StripThinArchive,
+    /// The images of an archive were to be stored in another form.
+    #[error("an archive; recompress the objects, or the program that is linked of them")]
+    RecompressArchive,
+    /// A fatbin takes more room in another form.
+    #[error(
+        "the fatbin would take {size} bytes in this form, and there is no room for more than {most} in a file that is linked already; link it again (fatlink's --offload-compress=, nvcc's --compress-mode=)"
+    )]
+    LargerFatbin {
+        /// Bytes that it would take.
+        size: u64,
+        /// Bytes that it takes.
+        most: u64,
+    },
+    /// An archive was to be stripped for some GPUs.
+    #[error(
+        "an archive, which is not linked yet: what a link takes of it is not known; name what to drop (--drop) or to keep (--keep)"
+    )]
+    StripArchiveForGpus,
+    /// Without the entries that were dropped, another one would be taken.
+    #[error(
+        "the driver would do something else with the result, so nothing was written; this is a fault of offload-bundle"
+    )]
+    OtherOutcome,
     /// A thin archive was to be annotated.
     #[error("a thin archive, which holds no objects: annotate the files that it names")]
     AnnotateThinArchive,

@@ -62,7 +62,7 @@
 //! 6. [`coverage`] predicts what the driver runs of a fatbin on each GPU, and reports its faults.
 //! 7. [`listing`] lists the images of any file, and [`selection`] selects among them. [`difference`] compares two files image by image,
 //!    [`usage`] reports the resources that kernels take.
-//! 8. [`strip`] drops images from linked programs, libraries and objects; [`annotate`] writes a string into the offload binaries of
+//! 8. [`strip`] drops images from linked programs, libraries and objects, [`recompress`] stores them in another form; [`annotate`] writes a string into the offload binaries of
 //!    compiled objects.
 //!
 //! # Untrusted input
@@ -95,6 +95,7 @@ pub mod ltoir;
 pub mod offload_binary;
 pub mod printable;
 pub mod ptx;
+pub mod recompress;
 #[cfg(test)]
 mod samples;
 pub mod selection;

@@ -74,6 +74,88 @@ pub fn table(groups: &[Group]) -> String {
     listing::aligned(&lines, is_shown, &[5, 6, 7])
 }
 
+/// The images of one target, kind and section before and after a change. The field names are the keys of the JSON output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GroupChange {
+    /// The architecture, else the triple, as recorded.
+    pub target: String,
+    /// What they are: `cubin`, `ptx`.
+    pub image: String,
+    /// The section that holds them.
+    pub section: Option<String>,
+    /// Their number before.
+    pub images_before: u64,
+    /// Their sizes in bytes as stored before, summed up.
+    pub size_before: u64,
+    /// Their number after.
+    pub images_after: u64,
+    /// Their sizes in bytes as stored after, summed up.
+    pub size_after: u64,
+}
+
+/// Compares the images of files before and after a change; those of which most bytes went come first.
+pub fn changes<'r>(
+    before: impl IntoIterator<Item = &'r Row>,
+    after: impl IntoIterator<Item = &'r Row>,
+) -> Vec<GroupChange> {
+    /// Target, kind and section.
+    type Key<'r> = (&'r str, &'r str, Option<&'r str>);
+    /// Number and bytes, before and after.
+    type Sums = [(u64, u64); 2];
+    let mut groups: BTreeMap<Key<'r>, Sums> = BTreeMap::new();
+    let mut add = |row: &'r Row, at: usize| {
+        let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or_default() } else { &row.target };
+        let sums = groups.entry((target, &row.image, row.section.as_deref())).or_default();
+        let (images, size) = sums[at];
+        sums[at] = (images + 1, size.saturating_add(row.size));
+    };
+    before.into_iter().for_each(|row| add(row, 0));
+    after.into_iter().for_each(|row| add(row, 1));
+    let change = |((target, image, section), [before, after]): (Key<'r>, Sums)| GroupChange {
+        target: target.to_owned(),
+        image: image.to_owned(),
+        section: section.map(str::to_owned),
+        images_before: before.0,
+        size_before: before.1,
+        images_after: after.0,
+        size_after: after.1,
+    };
+    let mut changes: Vec<GroupChange> = groups.into_iter().map(change).collect();
+    changes.sort_by_key(|change| std::cmp::Reverse(change.size_before.saturating_sub(change.size_after)));
+    changes
+}
+
+/// Formats changes as aligned columns with their sum in the last line.
+pub fn changes_table(changes: &[GroupChange]) -> String {
+    let headings = ["TARGET", "IMAGE", "SECTION", "IMAGES", "BYTES", "IMAGES AFTER", "BYTES AFTER"];
+    let mut lines = vec![headings.map(str::to_owned)];
+    lines.extend(changes.iter().map(|change| {
+        let target = if change.target.is_empty() { "-" } else { &change.target };
+        [
+            printable::name(target).into_owned(),
+            change.image.clone(),
+            printable::name(change.section.as_deref().unwrap_or("-")).into_owned(),
+            change.images_before.to_string(),
+            change.size_before.to_string(),
+            change.images_after.to_string(),
+            change.size_after.to_string(),
+        ]
+    }));
+    let sum = |of: fn(&GroupChange) -> u64| changes.iter().map(of).fold(0, u64::saturating_add).to_string();
+    lines.push([
+        "all".to_owned(),
+        String::new(),
+        String::new(),
+        sum(|change| change.images_before),
+        sum(|change| change.size_before),
+        sum(|change| change.images_after),
+        sum(|change| change.size_after),
+    ]);
+    let mut is_shown = [true; 7];
+    is_shown[2] = changes.iter().any(|change| change.section.is_some());
+    listing::aligned(&lines, is_shown, &[3, 4, 5, 6])
+}
+
 fn cells(group: &Group) -> [String; 8] {
     let target = if group.target.is_empty() { "-" } else { &group.target };
     let relocatable = if group.relocatable == Some(true) { " (relocatable)" } else { "" };

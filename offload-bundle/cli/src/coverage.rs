@@ -41,7 +41,7 @@ impl From<PtxJit> for Jit {
 
 /// A GPU of either vendor.
 #[derive(Debug, Clone)]
-enum Gpu {
+pub enum Gpu {
     Nvidia(GpuArch),
     Amd(AmdGpu),
 }

@@ -45,6 +45,22 @@ pub enum Error {
     NoContainerFor { file: PathBuf, vendor: &'static str },
     #[error("{file}: no fatbin and no HIP bundle in section {}", sections.join(", "))]
     NoFatbinInSection { file: PathBuf, sections: Vec<String> },
+    #[error("nothing says where to write: name a file or folder (-o PATH), or use --in-place or --dry-run")]
+    NoDestination,
+    #[error("{file}: no wheel: a zip file is rewritten only with its one .dist-info/RECORD; unpack it")]
+    NotAWheel { file: PathBuf },
+    #[error(
+        "{file}: the wheel is signed (.dist-info/RECORD.jws or .p7s), and the signature would not hold; remove it first"
+    )]
+    SignedWheel { file: PathBuf },
+    #[error("{file}: {name} is not in .dist-info/RECORD, so the wheel is damaged")]
+    NotInRecord { file: PathBuf, name: String },
+    #[error("{file}: the new wheel could not be read back, so nothing was written: {what}")]
+    WheelReadBack { file: PathBuf, what: String },
+    #[error("{file}: these GPUs need all of the {count} device images")]
+    AllNeeded { file: PathBuf, count: usize },
+    #[error("{file}: all images are stored in this form already")]
+    StoredSo { file: PathBuf },
     #[error("{file}: the options select none of the {count} device images; `offload-bundle list` shows what there is")]
     NothingSelected { file: PathBuf, count: usize },
     #[error("{file}: the options drop none of the {count} device images; `offload-bundle list` shows what there is")]

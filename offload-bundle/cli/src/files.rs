@@ -70,6 +70,47 @@ impl OutputFiles {
     }
 }
 
+/// A file that is written piece by piece, and not visible at its path before it is kept.
+pub struct Beside {
+    temporary: NamedTempFile,
+    path: PathBuf,
+}
+
+impl Beside {
+    /// Creates a temporary file beside `path`, with the permissions of `like`.
+    pub fn create(path: &Path, like: Option<&Path>) -> Result<Self> {
+        let failed = |source| Error::Write { path: path.to_owned(), source };
+        if path.is_dir() {
+            return Err(Error::OutputIsFolder { path: path.to_owned() });
+        }
+        // Follow symbolic links, as tools that open the path for writing do.
+        let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let temporary = tempfile::Builder::new().prefix(".offload-bundle-").tempfile_in(folder).map_err(failed)?;
+        if let Some(permissions) = like.and_then(|like| std::fs::metadata(like).ok()).map(|data| data.permissions()) {
+            temporary.as_file().set_permissions(permissions).map_err(failed)?;
+        }
+        Ok(Self { temporary, path: target })
+    }
+
+    /// The file to write to.
+    pub fn file(&mut self) -> &mut std::fs::File {
+        self.temporary.as_file_mut()
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> Result<u64> {
+        let failed = |source| Error::Write { path: self.path.clone(), source };
+        Ok(self.temporary.as_file().metadata().map_err(failed)?.len())
+    }
+
+    /// Makes it visible.
+    pub fn keep(self) -> Result<()> {
+        let Self { temporary, path } = self;
+        temporary.persist(&path).map(|_| ()).map_err(|error| Error::Write { path, source: error.error })
+    }
+}
+
 /// The permissions of a new file before the umask is applied.
 #[cfg(unix)]
 fn readable() -> std::fs::Permissions {

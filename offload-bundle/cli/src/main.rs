@@ -5,6 +5,7 @@ mod annotate;
 mod coverage;
 mod create;
 mod diff;
+mod edit;
 mod error;
 mod extract;
 mod files;
@@ -14,9 +15,11 @@ mod names;
 mod output;
 mod packages;
 mod pages;
+mod recompress;
 mod reports;
 mod resources;
 mod strip;
+mod wheel;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -60,7 +63,15 @@ enum Command {
     ///
     /// In a program or shared library nothing moves in memory, so it runs as before; the freed space is removed from the file in whole
     /// pages. The result is read back before it replaces the file.
+    ///
+    /// `--for` drops what none of the GPUs needs, by the rules of `explain`: images that the driver takes there, and those that it links again,
+    /// stay. It also rewrites wheels.
     Strip(strip::StripArguments),
+    /// Store device images in another form: smaller, or so that older drivers read them
+    ///
+    /// In a program or shared library nothing moves in memory, so there is room only for fatbins that become smaller. In a wheel, RECORD gets
+    /// the new hashes. The result is read back before it is put in place.
+    Recompress(recompress::RecompressArguments),
     /// Compare the device images of two files
     ///
     /// Exit code: 0 if they are the same, 1 if not, 2 if a file cannot be read.
@@ -101,6 +112,7 @@ impl Command {
             Command::Extract(arguments) => extract::run(arguments),
             Command::Create(arguments) => create::run(arguments),
             Command::Strip(arguments) => strip::run(arguments),
+            Command::Recompress(arguments) => recompress::run(arguments),
             Command::Diff(arguments) => diff::run(arguments),
             Command::Resources(arguments) => resources::run(arguments),
             Command::GeneratePages(arguments) => {

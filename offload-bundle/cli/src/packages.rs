@@ -66,6 +66,28 @@ pub fn are_several(paths: &[PathBuf]) -> bool {
     paths.len() != 1 || paths.iter().any(|path| path.is_dir() || path.is_file() && is_package(path))
 }
 
+/// Whether a file is a zip file.
+pub fn is_zip(path: &Path) -> Result<bool> {
+    let failed = |source| Error::Io { path: path.to_owned(), source };
+    let mut head = Vec::new();
+    File::open(path).map_err(failed)?.take(HEAD).read_to_end(&mut head).map_err(failed)?;
+    Ok(Package::of(&head) == Some(Package::Zip))
+}
+
+/// The bytes of a file that may hold device images; `None` for others, packages too.
+pub fn candidate(reader: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
+    let mut data = Vec::new();
+    reader.take(HEAD).read_to_end(&mut data)?;
+    if Package::of(&data).is_some() || !may_hold_images(&data) {
+        return Ok(None);
+    }
+    reader.take(LARGEST).read_to_end(&mut data)?;
+    match data.len() as u64 > LARGEST {
+        true => Err(io::Error::other("larger than 16 GiB")),
+        false => Ok(Some(data)),
+    }
+}
+
 fn read_file(path: &Path, is_named: bool, see: &mut See<'_>) -> Result<()> {
     let failed = |source| Error::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;

@@ -1,37 +1,47 @@
 //! `offload-bundle strip`.
 
-use std::path::PathBuf;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use offload_bundle::coverage::{Driver, Gpus};
 use offload_bundle::listing::Row;
 use offload_bundle::printable;
 use offload_bundle::selection::Selector;
 use offload_bundle::strip::{self, Choice, Summary};
 use serde::Serialize;
 
+use crate::coverage::Gpu;
+use crate::edit::{self, EditArguments, Edited};
 use crate::error::{Error, Result};
 use crate::output::{self, CommandOutput};
 use crate::{files, input};
 
 #[derive(Args)]
 pub struct StripArguments {
-    /// An executable, shared library, object, archive, fatbin or offload binary
+    /// An executable, shared library, object, archive, fatbin or offload binary; with --for also a wheel
     file: PathBuf,
     /// Drop these images
-    #[arg(long, value_name = "IMAGES", required_unless_present = "keep")]
+    #[arg(long, value_name = "IMAGES", required_unless_present_any = ["keep", "gpus"])]
     drop: Vec<Selector>,
     /// Drop all images but these
     #[arg(long, value_name = "IMAGES")]
     keep: Vec<Selector>,
+    /// Drop what none of these GPUs needs, such as sm_80,sm_90 or gfx90a, as `explain` predicts it. What is for GPUs of the other vendor stays
+    #[arg(long = "for", id = "gpus", value_name = "GPU,...", value_delimiter = ',', conflicts_with_all = ["drop", "keep", "section"])]
+    gpus: Vec<Gpu>,
+    /// With --for: the oldest driver that must run it, such as 580; by default, one that is new enough
+    #[arg(long, requires = "gpus")]
+    driver: Option<Driver>,
     /// Drop only images in this section, such as .nv_fatbin (linked ones) or __nv_relfatbin (those of nvcc's objects)
     #[arg(long, value_name = "SECTION")]
     section: Vec<String>,
-    /// Drop even the last image of a container
+    /// Drop even the last image of a container. With --for, one image stays of a container of which the GPUs need none, unless this is given
     #[arg(long)]
     allow_empty: bool,
-    /// The file to write; by default, FILE is replaced
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    edit: EditArguments,
     /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -47,9 +57,17 @@ struct StripReport {
 }
 
 pub fn run(arguments: &StripArguments) -> Result<CommandOutput> {
+    if !arguments.gpus.is_empty() {
+        return run_for_gpus(arguments);
+    }
     let StripArguments { drop, keep, section, allow_empty, .. } = arguments;
-    let choice =
-        Choice { drop: drop.clone(), keep: keep.clone(), sections: section.clone(), allow_empty: *allow_empty };
+    let choice = Choice {
+        drop: drop.clone(),
+        keep: keep.clone(),
+        sections: section.clone(),
+        allow_empty: *allow_empty,
+        only: None,
+    };
     let (bytes, summary) = input::read(&arguments.file, |data, _| {
         let stripped = strip::strip(data, &choice)?;
         // An unchanged file is not written, so its bytes need not be copied.
@@ -63,11 +81,43 @@ pub fn run(arguments: &StripArguments) -> Result<CommandOutput> {
             count => Error::NothingDropped { file, count },
         });
     }
-    let path = arguments.output.as_ref().unwrap_or(&arguments.file);
-    files::replace(path, &bytes, &arguments.file)?;
+    // By default, FILE is replaced.
+    let path = arguments.edit.output.as_ref().unwrap_or(&arguments.file);
+    if !arguments.edit.dry_run {
+        files::replace(path, &bytes, &arguments.file)?;
+    }
     let report = StripReport { file: path.display().to_string(), summary };
     let text = if arguments.json { output::json(&report)? } else { text(&report) };
     Ok(CommandOutput::success(text))
+}
+
+/// Drops what some GPUs do not need.
+fn run_for_gpus(arguments: &StripArguments) -> Result<CommandOutput> {
+    let mut gpus = Gpus::default();
+    for gpu in &arguments.gpus {
+        match gpu {
+            Gpu::Nvidia(gpu) => gpus.nvidia.push(*gpu),
+            Gpu::Amd(gpu) => gpus.amd.push(gpu.clone()),
+        }
+    }
+    let driver = arguments.driver.unwrap_or_default();
+    let kept = Cell::new(0);
+    let strip = |file: &Path, data: &[u8]| {
+        let stripped = strip::strip_for(data, &gpus, driver, arguments.allow_empty)
+            .map_err(|source| Error::Parse { file: file.to_owned(), source })?;
+        kept.set(kept.get() + stripped.summary.kept);
+        if stripped.summary.dropped.is_empty() {
+            return Ok(None);
+        }
+        let zeroed = stripped.summary.zeroed;
+        Ok(Some(Edited { bytes: stripped.bytes.into_owned(), zeroed, notes: Vec::new() }))
+    };
+    let destination = arguments.edit.destination(&arguments.file)?;
+    let file = || arguments.file.clone();
+    edit::run(&arguments.file, &destination, arguments.json, &strip, || match kept.get() {
+        0 => Error::NoImages { file: file() },
+        count => Error::AllNeeded { file: file(), count },
+    })
 }
 
 /// The fewest zeros that are reported. Up to two pages of each container are common.
@@ -75,13 +125,27 @@ const REPORTED_ZEROS: u64 = 16 * 1024;
 
 fn text(report: &StripReport) -> String {
     let Summary { size_before, size_after, zeroed, dropped, kept } = &report.summary;
-    let mut out: String = dropped.iter().map(|row| format!("dropped {}\n", name(row))).collect();
+    let mut out = dropped_lines(dropped);
     let plural = if *kept == 1 { "" } else { "s" };
     out += &format!("{}: {size_before} -> {size_after} bytes, {kept} image{plural} left\n", report.file);
     if *zeroed >= REPORTED_ZEROS {
         out += &format!("{zeroed} bytes that are no longer used stay as zeros, since nothing behind them may move\n");
     }
     out
+}
+
+/// A line for each image, or if they are many, for each kind and target.
+fn dropped_lines(dropped: &[Row]) -> String {
+    /// What fits a screen.
+    const MOST_LINES: usize = 40;
+    if dropped.len() <= MOST_LINES {
+        return dropped.iter().map(|row| format!("dropped {}\n", name(row))).collect();
+    }
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for row in dropped {
+        *counts.entry(name(&Row { member: None, ..row.clone() })).or_default() += 1;
+    }
+    counts.iter().map(|(name, count)| format!("dropped {count} {name}\n")).collect()
 }
 
 /// Formats an image as `ptx sm_90 (a.o)`.

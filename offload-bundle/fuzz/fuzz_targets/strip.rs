@@ -1,10 +1,13 @@
-//! Files without some of their images: what comes out is checked by the library itself, and must be readable and no larger.
+//! Files without some of their images, and with images stored otherwise: what comes out is checked by the library itself, and must be readable and no larger.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use offload_bundle::listing;
+use offload_bundle::coverage::{Driver, Gpus};
+use offload_bundle::fatbin::StoreMode;
+use offload_bundle::recompress::recompress;
 use offload_bundle::selection::Selector;
-use offload_bundle::strip::{Choice, strip};
+use offload_bundle::strip::{Choice, strip, strip_for};
+use offload_bundle::{GpuArch, listing};
 
 fuzz_target!(|data: &[u8]| {
     let drop: Vec<Selector> = ["ptx", "sm_80", "gfx90a"].iter().map(|word| word.parse().expect("a selector")).collect();
@@ -22,5 +25,16 @@ fuzz_target!(|data: &[u8]| {
             counted.expect("what was written");
             assert_eq!(count, stripped.summary.kept);
         }
+    }
+    let nvidia = vec![GpuArch::plain(80), GpuArch::plain(90)];
+    let gpus = Gpus { nvidia, amd: vec!["gfx90a".parse().expect("a GPU")] };
+    for allow_empty in [false, true] {
+        if let Ok(stripped) = strip_for(data, &gpus, Driver::NewEnough, allow_empty) {
+            assert!(stripped.bytes.len() <= data.len() || stripped.summary.dropped.is_empty());
+        }
+    }
+    // Checks by itself that the images are the same.
+    for mode in [StoreMode::None, StoreMode::Speed, StoreMode::Balance] {
+        let _ = recompress(data, mode);
     }
 });

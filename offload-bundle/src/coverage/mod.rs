@@ -25,6 +25,7 @@ mod findings;
 mod groups;
 mod hip;
 mod links;
+mod needed;
 mod needs;
 mod relink;
 mod report;
@@ -42,6 +43,8 @@ pub use findings::{Finding, FindingCode, Severity};
 pub use hip::{
     AmdGpu, BundledCode, Form, FoundBundle, HipOutcome, HipVerdict, UnknownAmdGpu, hip_bundles, hip_outcome,
 };
+pub(crate) use needed::same_outcomes;
+pub use needed::{Gpus, NeededEntries, needed_entries};
 pub use needs::{DriverNeeds, EntryNeed, driver_needs, too_new_for};
 pub use report::{
     Basis, CheckReport, CheckedContainer, ContainerReport, ExplainReport, GpuReport, PartReport, PassedOverReport,

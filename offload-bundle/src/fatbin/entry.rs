@@ -97,7 +97,7 @@ impl Compression {
         (flag::ZSTD, Compression::Zstd),
     ];
 
-    fn method(self) -> Option<Method> {
+    pub(super) fn method(self) -> Option<Method> {
         match self {
             Compression::None => None,
             Compression::Zlib => Some(Method::Zlib),

@@ -30,6 +30,7 @@ mod entry;
 mod error;
 mod ptx_squeeze;
 mod read;
+mod recompress;
 mod relocatable;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,8 @@ pub use error::FatbinError;
 pub use ptx_squeeze::squeeze;
 pub(crate) use read::container_at;
 pub use read::{Container, read, read_containers};
+pub use recompress::StoreMode;
+pub(crate) use recompress::restored;
 pub use write::{CompressPolicy, FatbinWriter, Host, Options};
 
 /// The four bytes that a fatbin starts with: 0xBA55ED50.

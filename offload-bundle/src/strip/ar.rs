@@ -71,7 +71,7 @@ pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<EditedFile<'static>,
     if let Some((at, raw)) = index_at {
         rewrite_index(&mut out, at, raw, &moves)?;
     }
-    Ok(EditedFile { bytes: Cow::Owned(out), zeroed, dropped })
+    Ok(EditedFile { bytes: Cow::Owned(out), zeroed, dropped, stays: Default::default() })
 }
 
 fn raws(data: &[u8]) -> Result<Vec<Raw<'_>>, FormatError> {

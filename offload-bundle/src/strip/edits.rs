@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Choice, EditedFile};
+use super::{Choice, EditedFile, Stays};
 use crate::bytes::{pad_to_8, slice, u16_at, u64_at, zeros_from};
 use crate::elf_edit::{self, Replacement, ReplacementPart, range};
 use crate::error::{EditError, FormatError};
@@ -19,10 +19,16 @@ pub(super) struct Plan {
     pub edits: Vec<Replacement>,
     pub dropped: Vec<Row>,
     pub kept: usize,
+    /// The numbers of the entries that stay, by the offset of their container.
+    pub stays: Stays,
 }
+
+/// The place of an entry: the offset of its container, and its number, from 1.
+type Place = (u64, usize);
 
 impl Plan {
     fn add(&mut self, other: Plan) {
+        self.stays.extend(other.stays);
         self.edits.extend(other.edits);
         self.dropped.extend(other.dropped);
         self.kept += other.kept;
@@ -31,7 +37,7 @@ impl Plan {
     /// Applies the edits to a file that consists of containers: the bytes behind an edit move up.
     pub fn spliced(self, data: Cow<'_, [u8]>) -> EditedFile<'_> {
         if self.edits.is_empty() {
-            return EditedFile { bytes: data, zeroed: 0, dropped: self.dropped };
+            return EditedFile { bytes: data, zeroed: 0, dropped: self.dropped, stays: self.stays };
         }
         let data = &*data;
         let mut bytes = Vec::with_capacity(data.len());
@@ -42,7 +48,7 @@ impl Plan {
             at = edit.end();
         }
         bytes.extend_from_slice(range(data, at, data.len() as u64));
-        EditedFile { bytes: Cow::Owned(bytes), zeroed: 0, dropped: self.dropped }
+        EditedFile { bytes: Cow::Owned(bytes), zeroed: 0, dropped: self.dropped, stays: self.stays }
     }
 
     /// Applies the edits to an ELF file.
@@ -50,7 +56,7 @@ impl Plan {
     /// # Errors
     /// Those of [`elf_edit::shrink`].
     pub fn in_elf(self, data: &[u8]) -> Result<EditedFile<'_>, FormatError> {
-        let unchanged = EditedFile { dropped: self.dropped, ..EditedFile::unchanged(data) };
+        let unchanged = EditedFile { dropped: self.dropped, stays: self.stays, ..EditedFile::unchanged(data) };
         if self.edits.is_empty() {
             return Ok(unchanged);
         }
@@ -59,12 +65,14 @@ impl Plan {
     }
 
     /// Counts an image and returns whether it is dropped.
-    fn decide(&mut self, row: &Row, choice: &Choice) -> bool {
-        let goes = choice.drops(row);
+    fn decide(&mut self, row: &Row, place: Option<Place>, choice: &Choice) -> bool {
+        let goes = choice.drops(row, place);
         if goes {
             self.dropped.push(row.clone());
         } else {
             self.kept += 1;
+            let stays = place.map(|(container, number)| (self.stays.entry(container).or_default(), number));
+            stays.into_iter().for_each(|(stays, number)| stays.push(number));
         }
         goes
     }
@@ -96,6 +104,46 @@ pub(super) fn of_elf(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> 
     match overlap {
         Some(pair) => Err(FormatError::damaged(pair[1].offset, "two sections with device code overlap")),
         None => Ok(plan),
+    }
+}
+
+/// Calls `see` for each entry of the fatbins and HIP bundles of a file that is not an archive.
+pub(super) fn visit_entries(data: &[u8], see: &mut dyn FnMut(&Row, Place)) -> Result<(), FormatError> {
+    let mut of_bytes = |contents: &[u8], base: u64, kind: &SectionKind| -> Result<(), FormatError> {
+        match kind {
+            SectionKind::Fatbins => {
+                let images = listing::images_of_fatbin(contents, base, OffloadKinds::CUDA)?;
+                let mut images = images.iter();
+                for container in fatbin::read_containers(contents).map_err(|e| e.shifted(base))? {
+                    let at = base.saturating_add(container.offset);
+                    let own = images.by_ref().take(container.entries.len()).zip(1..);
+                    own.for_each(|(found, number)| see(&found.row, (at, number)));
+                }
+            }
+            SectionKind::Bundles => {
+                for bundle in hip_bundle::bundles(contents).map_err(|e| e.shifted(base))? {
+                    let at = base.saturating_add(bundle.offset);
+                    let plain = bundle.plain().map_err(|e| e.shifted(base))?;
+                    let entries = hip_bundle::read_all(&plain).map_err(|e| e.shifted(at))?;
+                    let with_image = entries.iter().filter(|entry| !entry.image.is_empty()).zip(1..);
+                    with_image.for_each(|(entry, number)| see(&listing::bundle_row(entry, at), (at, number)));
+                }
+            }
+            SectionKind::Other | SectionKind::OffloadBinaries | SectionKind::Registered => {}
+        }
+        Ok(())
+    };
+    use crate::host_object::FileKind::{ElfExecutable, ElfRelocatable, ElfShared, Fatbin};
+    match host_object::file_kind(data) {
+        Fatbin => of_bytes(data, 0, &SectionKind::Fatbins),
+        ElfExecutable | ElfRelocatable | ElfShared => {
+            for section in host_object::sections(data)? {
+                of_bytes(section.data(data)?, section.offset, &kind_of(&section))?;
+            }
+            Ok(())
+        }
+        _ if hip_bundle::is_bundle(data) => of_bytes(data, 0, &SectionKind::Bundles),
+        _ => Ok(()),
     }
 }
 
@@ -140,8 +188,12 @@ pub(super) fn of_bundles(data: &[u8], base: u64, choice: &Choice) -> Result<Plan
         let before = (plan.dropped.len(), plan.kept);
         // The empty image of the host stays.
         let mut goes = Vec::with_capacity(entries.len());
+        let mut number = 0;
+        plan.stays.entry(at).or_default();
         for entry in &entries {
-            let drops = !entry.image.is_empty() && plan.decide(&listing::bundle_row(entry, at), choice);
+            number += usize::from(!entry.image.is_empty());
+            let drops =
+                !entry.image.is_empty() && plan.decide(&listing::bundle_row(entry, at), Some((at, number)), choice);
             goes.push(drops);
         }
         if plan.dropped.len() == before.0 {
@@ -172,12 +224,13 @@ pub(super) fn of_fatbins(data: &[u8], base: u64, choice: &Choice) -> Result<Plan
     let mut plan = Plan::default();
     for container in containers {
         let before = plan.dropped.len();
-        let goes: Vec<bool> =
-            images.by_ref().take(container.entries.len()).map(|found| plan.decide(&found.row, choice)).collect();
+        let at = base.saturating_add(container.offset);
+        plan.stays.entry(at).or_default();
+        let own = images.by_ref().take(container.entries.len()).zip(1..);
+        let goes: Vec<bool> = own.map(|(found, number)| plan.decide(&found.row, Some((at, number)), choice)).collect();
         if plan.dropped.len() == before {
             continue;
         }
-        let at = base.saturating_add(container.offset);
         refuse_empty(goes.iter().all(|goes| *goes), choice, "fatbin", at)?;
         plan.edits.push(rewritten_fatbin(data, base, &container, &goes)?);
     }
@@ -251,7 +304,7 @@ fn append_blob(out: &mut Vec<u8>, blob: &[u8], base: u64, choice: &Choice, plan:
     let images = offload_binary::read_all(blob).map_err(|e| e.shifted(base))?;
     for image in &images {
         let found = listing::images_of_image(image, base.saturating_add(image.image_offset))?;
-        let goes: Vec<bool> = found.iter().map(|found| plan.decide(&found.row, choice)).collect();
+        let goes: Vec<bool> = found.iter().map(|found| plan.decide(&found.row, None, choice)).collect();
         is_changed |= goes.contains(&true);
         if goes.contains(&false) || goes.is_empty() {
             kept.push(what_stays(image, &found, &goes)?);

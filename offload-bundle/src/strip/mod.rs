@@ -10,9 +10,12 @@ mod edits;
 mod verify;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::archive::reject_thin_members;
+use crate::coverage::{self, FoundBundle, FoundContainer, Gpus, NeededEntries, Runtime};
 use crate::cubin;
 use crate::error::{EditError, FileError, FormatError};
 use crate::hip_bundle;
@@ -30,12 +33,19 @@ pub struct Choice {
     pub keep: Vec<Selector>,
     /// If not empty, only images in these sections of an object, library or program are dropped.
     pub sections: Vec<String>,
+    /// If given, this alone decides: of the containers that it has, all other entries are dropped ([`strip_for`]).
+    pub only: Option<NeededEntries>,
     /// Allows a container to end up empty; a program that loads such a container finds no kernel in it.
     pub allow_empty: bool,
 }
 
 impl Choice {
-    fn drops(&self, row: &Row) -> bool {
+    /// Whether an entry is dropped: `place` is the offset of its container and its number, from 1.
+    fn drops(&self, row: &Row, place: Option<(u64, usize)>) -> bool {
+        if let Some(only) = &self.only {
+            let needed = place.and_then(|(offset, number)| Some((only.get(&offset)?, number)));
+            return needed.is_some_and(|(entries, number)| !entries.contains(&number));
+        }
         let is_meant = |section: &String| self.sections.contains(section);
         if !self.sections.is_empty() && !row.section.as_ref().is_some_and(is_meant) {
             return false;
@@ -81,11 +91,12 @@ struct EditedFile<'a> {
     bytes: Cow<'a, [u8]>,
     zeroed: u64,
     dropped: Vec<Row>,
+    stays: Stays,
 }
 
 impl<'a> EditedFile<'a> {
     fn unchanged(data: &'a [u8]) -> Self {
-        Self { bytes: Cow::Borrowed(data), zeroed: 0, dropped: Vec::new() }
+        Self { bytes: Cow::Borrowed(data), zeroed: 0, dropped: Vec::new(), stays: Stays::new() }
     }
 }
 
@@ -94,6 +105,65 @@ impl<'a> EditedFile<'a> {
 /// # Errors
 /// A damaged file, one of a kind or layout that cannot be stripped, and a choice that would leave a container empty.
 pub fn strip<'a>(data: &'a [u8], choice: &Choice) -> Result<Stripped<'a>, FileError> {
+    Ok(checked(data, choice)?.0)
+}
+
+/// Drops the entries of fatbins and HIP bundles that none of these GPUs needs: what stays is what [`coverage`] predicts to be taken there, or
+/// to be linked again. Of a container of which they need nothing, the smallest entry stays unless `allow_empty`, so that the driver finds
+/// code for other GPUs as before.
+///
+/// # Errors
+/// Those of [`strip`], and an archive, whose members are yet to be linked.
+pub fn strip_for<'a>(
+    data: &'a [u8],
+    gpus: &Gpus,
+    runtime: impl Into<Runtime>,
+    allow_empty: bool,
+) -> Result<Stripped<'a>, FileError> {
+    let runtime = runtime.into();
+    if matches!(host_object::file_kind(data), FileKind::Archive | FileKind::ThinArchive) {
+        return Err(FormatError::new(0, EditError::StripArchiveForGpus).into());
+    }
+    let (fatbins, bundles) = inspected(data)?;
+    let mut needed = coverage::needed_entries(&fatbins, &bundles, gpus, runtime);
+    if !allow_empty {
+        keep_smallest(data, &mut needed)?;
+    }
+    let choice = Choice { only: Some(needed), allow_empty, ..Choice::default() };
+    let (stripped, stays) = checked(data, &choice)?;
+    if stripped.summary.dropped.is_empty() {
+        return Ok(stripped);
+    }
+    let after = inspected(&stripped.bytes)?;
+    match coverage::same_outcomes((&fatbins, &bundles), (&after.0, &after.1), &stays, gpus, runtime) {
+        true => Ok(stripped),
+        false => Err(FormatError::new(0, EditError::OtherOutcome).into()),
+    }
+}
+
+fn inspected(data: &[u8]) -> Result<(Vec<FoundContainer>, Vec<FoundBundle>), FileError> {
+    Ok((coverage::containers(data, reject_thin_members)?, coverage::hip_bundles(data, reject_thin_members)?))
+}
+
+/// Adds the smallest entry of each container that is to have entries, and of which none is needed.
+fn keep_smallest(data: &[u8], needed: &mut NeededEntries) -> Result<(), FileError> {
+    let mut smallest: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
+    edits::visit_entries(data, &mut |row, (container, number)| {
+        let size =
+            if row.image == "cubin" || row.image == "object" { row.size } else { row.size.saturating_add(1 << 40) };
+        let best = smallest.entry(container).or_insert((size, number));
+        *best = (*best).min((size, number));
+    })?;
+    for (container, entries) in needed.iter_mut().filter(|(_, entries)| entries.is_empty()) {
+        entries.extend(smallest.get(container).map(|(_, number)| *number));
+    }
+    Ok(())
+}
+
+/// The numbers of the entries that stay, by the offset of their container.
+type Stays = BTreeMap<u64, Vec<usize>>;
+
+fn checked<'a>(data: &'a [u8], choice: &Choice) -> Result<(Stripped<'a>, Stays), FileError> {
     let outcome = match host_object::file_kind(data) {
         FileKind::Archive => ar::strip(data, choice)?,
         FileKind::ThinArchive => {
@@ -101,7 +171,7 @@ pub fn strip<'a>(data: &'a [u8], choice: &Choice) -> Result<Stripped<'a>, FileEr
         }
         _ => strip_file(data, choice)?,
     };
-    let kept = verify::images(data, &outcome.bytes, choice)?;
+    let kept = verify::images(data, &outcome.bytes, choice, &outcome.dropped)?;
     let summary = Summary {
         size_before: data.len() as u64,
         size_after: outcome.bytes.len() as u64,
@@ -109,7 +179,7 @@ pub fn strip<'a>(data: &'a [u8], choice: &Choice) -> Result<Stripped<'a>, FileEr
         dropped: outcome.dropped,
         kept,
     };
-    Ok(Stripped { bytes: outcome.bytes, summary })
+    Ok((Stripped { bytes: outcome.bytes, summary }, outcome.stays))
 }
 
 fn strip_file<'a>(data: &'a [u8], choice: &Choice) -> Result<EditedFile<'a>, FormatError> {

@@ -1,5 +1,6 @@
 //! Checks the result before the caller gets it: the images that stay are there, byte for byte.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
@@ -8,17 +9,26 @@ use crate::error::{EditError, FileError, FormatError};
 use crate::listing::{self, Row};
 
 /// Compares the images that this crate's readers find in `after` with those of `before` that stay, and returns their number.
-pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usize, FileError> {
+pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice, dropped: &[Row]) -> Result<usize, FileError> {
     let mut expected = contents(before)?;
-    expected.retain(|image| !choice.drops(&image.row));
+    // Entries that were chosen by their place are told by it.
+    let by_place: HashSet<PlaceKey<'_>> = dropped.iter().map(place_key).collect();
+    match choice.only {
+        Some(_) => expected.retain(|image| !by_place.contains(&place_key(&image.row))),
+        None => expected.retain(|image| !choice.drops(&image.row, None)),
+    }
+    expected.iter_mut().for_each(|image| image.row.offset = 0);
     let found = contents(after).map_err(|error| {
         let member = error.member().map(str::to_owned);
         FileError::Format { member, error: FormatError::new(0, EditError::Unreadable(error.to_string())) }
     })?;
-    if let Some(KeptImage { row, .. }) = found.iter().find(|image| choice.drops(&image.row)) {
+    let is_left = |image: &&KeptImage| choice.only.is_none() && choice.drops(&image.row, None);
+    if let Some(KeptImage { row, .. }) = found.iter().find(is_left) {
         let error = EditError::NotStrippable { image: row.image.clone(), target: row.target.clone() };
         return Err(FileError::Format { member: row.member.clone(), error: FormatError::new(0, error) });
     }
+    let found: Vec<KeptImage> =
+        found.into_iter().map(|image| KeptImage { row: Row { offset: 0, ..image.row }, ..image }).collect();
     let is_same =
         |(old, new): (&KeptImage, &KeptImage)| old.row == new.row && old.bytes.is_same(before, &new.bytes, after);
     if found.len() != expected.len() || !expected.iter().zip(&found).all(is_same) {
@@ -27,7 +37,14 @@ pub(super) fn images(before: &[u8], after: &[u8], choice: &Choice) -> Result<usi
     Ok(found.len())
 }
 
-/// An image with its bytes, without its offset.
+/// What tells an image of the file from the others.
+type PlaceKey<'r> = (&'r Option<String>, &'r Option<String>, u64, &'r str, u64);
+
+fn place_key(row: &Row) -> PlaceKey<'_> {
+    (&row.member, &row.section, row.offset, &row.target, row.size)
+}
+
+/// An image with its bytes.
 struct KeptImage {
     row: Row,
     bytes: Bytes,
@@ -71,8 +88,7 @@ impl Bytes {
 fn contents(data: &[u8]) -> Result<Vec<KeptImage>, FileError> {
     let mut contents = Vec::new();
     listing::visit(data, crate::archive::reject_thin_members, |found| {
-        contents
-            .push(KeptImage { row: Row { offset: 0, ..found.row.clone() }, bytes: Bytes::of(found.stored(), data) });
+        contents.push(KeptImage { row: found.row.clone(), bytes: Bytes::of(found.stored(), data) });
         Ok(())
     })?;
     Ok(contents)

@@ -1,0 +1,172 @@
+//! Changes the device images of a file, or of the files in a wheel, and shows the bytes before and after.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use offload_bundle::archive::reject_thin_members;
+use offload_bundle::listing::{self, Row};
+use offload_bundle::summary::{self, GroupChange};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::output::{self, CommandOutput};
+use crate::{files, input, packages, wheel};
+
+#[derive(Args)]
+pub struct EditArguments {
+    /// The file to write, or a folder for it
+    #[arg(short, long, value_name = "PATH", conflicts_with_all = ["in_place", "dry_run"])]
+    pub output: Option<PathBuf>,
+    /// Replace FILE
+    #[arg(long, conflicts_with = "dry_run")]
+    pub in_place: bool,
+    /// Write nothing, and show the bytes before and after
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Where the result goes.
+pub enum Destination {
+    /// Nowhere.
+    DryRun,
+    File(PathBuf),
+}
+
+impl EditArguments {
+    /// Where the result of editing `file` goes.
+    pub fn destination(&self, file: &Path) -> Result<Destination> {
+        match &self.output {
+            _ if self.dry_run => Ok(Destination::DryRun),
+            _ if self.in_place => Ok(Destination::File(file.to_owned())),
+            None => Err(Error::NoDestination),
+            // A wheel is installed only under its own name.
+            Some(folder) if folder.is_dir() => Ok(Destination::File(folder.join(file.file_name().unwrap_or_default()))),
+            Some(path) => Ok(Destination::File(path.clone())),
+        }
+    }
+}
+
+/// A file with its images changed.
+pub struct Edited {
+    pub bytes: Vec<u8>,
+    /// Bytes that are no longer used and stay in the file, as zeros.
+    pub zeroed: u64,
+    /// What a reader should know of the result.
+    pub notes: Vec<String>,
+}
+
+/// Changes the bytes of a file, of which the name is for messages; `None` if they stay.
+pub type Edit<'e> = dyn Fn(&Path, &[u8]) -> Result<Option<Edited>> + 'e;
+
+/// What was changed in one file.
+#[derive(Serialize)]
+pub struct FileChange {
+    pub file: String,
+    pub size_before: u64,
+    pub size_after: u64,
+    pub zeroed: u64,
+    pub notes: Vec<String>,
+    #[serde(skip)]
+    pub before: Vec<Row>,
+    #[serde(skip)]
+    pub after: Vec<Row>,
+}
+
+impl FileChange {
+    /// The change of a file, whose images are read before and afterwards.
+    pub fn new(name: &str, data: &[u8], edited: &Edited) -> Result<Self> {
+        let rows = |data: &[u8]| {
+            let mut rows = Vec::new();
+            let visited = listing::visit(data, reject_thin_members, |found| {
+                rows.push(found.row.clone());
+                Ok(())
+            });
+            visited.map(|()| rows).map_err(|source| Error::Parse { file: name.into(), source })
+        };
+        Ok(Self {
+            file: name.to_owned(),
+            size_before: data.len() as u64,
+            size_after: edited.bytes.len() as u64,
+            zeroed: edited.zeroed,
+            notes: edited.notes.clone(),
+            before: rows(data)?,
+            after: rows(&edited.bytes)?,
+        })
+    }
+}
+
+/// The JSON output. The field names are its keys.
+#[derive(Serialize)]
+struct EditReport {
+    /// The path of the file that was written, or of the one that would be changed.
+    file: String,
+    written: bool,
+    size_before: u64,
+    size_after: u64,
+    images: Vec<GroupChange>,
+    /// The files in a wheel, or the file itself.
+    files: Vec<FileChange>,
+}
+
+/// Edits a file or a wheel. `nothing` is the error if nothing is to be changed.
+pub fn run(
+    file: &Path,
+    destination: &Destination,
+    json: bool,
+    edit: &Edit<'_>,
+    nothing: impl FnOnce() -> Error,
+) -> Result<CommandOutput> {
+    let path = match destination {
+        Destination::DryRun => None,
+        Destination::File(path) => Some(path.as_path()),
+    };
+    let (files, size_before, size_after) =
+        if packages::is_zip(file)? { wheel::rewrite(file, path, edit)? } else { of_file(file, path, edit)? };
+    if files.is_empty() {
+        return Err(nothing());
+    }
+    let rows = |of: fn(&FileChange) -> &Vec<Row>| files.iter().flat_map(of).collect::<Vec<_>>();
+    let images = summary::changes(rows(|change| &change.before), rows(|change| &change.after));
+    let report = EditReport {
+        file: path.unwrap_or(file).display().to_string(),
+        written: path.is_some(),
+        size_before,
+        size_after,
+        images,
+        files,
+    };
+    let text = if json { output::json(&report)? } else { text(&report) };
+    Ok(CommandOutput::success(text))
+}
+
+fn of_file(file: &Path, path: Option<&Path>, edit: &Edit<'_>) -> Result<(Vec<FileChange>, u64, u64)> {
+    let data = input::bytes(file)?;
+    let Some(edited) = edit(file, &data)? else { return Ok((Vec::new(), 0, 0)) };
+    let change = FileChange::new(&file.display().to_string(), &data, &edited)?;
+    if let Some(path) = path {
+        files::replace(path, &edited.bytes, file)?;
+    }
+    let sizes = (change.size_before, change.size_after);
+    Ok((vec![change], sizes.0, sizes.1))
+}
+
+/// The fewest zeros that are reported. Up to two pages of each container are common.
+const REPORTED_ZEROS: u64 = 16 * 1024;
+
+fn text(report: &EditReport) -> String {
+    let name = |name: &str| offload_bundle::printable::name(name).into_owned();
+    let mut out = summary::changes_table(&report.images) + "\n";
+    for FileChange { file, size_before, size_after, zeroed, notes, .. } in &report.files {
+        let zeros = match *zeroed >= REPORTED_ZEROS {
+            true => format!(", {zeroed} of them zeros, since nothing behind them may move"),
+            false => String::new(),
+        };
+        out += &format!("{}: {size_before} -> {size_after} bytes{zeros}\n", name(file));
+        notes.iter().for_each(|note| out += &format!("  {note}\n"));
+    }
+    let written = if report.written { "" } else { " (nothing is written)" };
+    if report.files.len() > 1 || report.files.iter().any(|change| change.file != report.file) || !report.written {
+        out += &format!("{}: {} -> {} bytes{written}\n", name(&report.file), report.size_before, report.size_after);
+    }
+    out
+}

@@ -1,0 +1,92 @@
+//! `offload-bundle recompress`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use offload_bundle::archive::reject_thin_members;
+use offload_bundle::coverage::{self, DriverNeeds, FoundContainer, driver_needs};
+use offload_bundle::fatbin::StoreMode;
+use offload_bundle::recompress;
+
+use crate::edit::{self, EditArguments, Edited};
+use crate::error::{Error, Result};
+use crate::output::CommandOutput;
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Mode {
+    /// Zstandard, as small as possible, which takes long
+    Size,
+    /// Zstandard, as nvcc of CUDA 13 does by default
+    Balance,
+    /// LZ4, which drivers before 550 read, too
+    Speed,
+    /// Not compressed
+    None,
+}
+
+impl From<Mode> for StoreMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Size => StoreMode::Size,
+            Mode::Balance => StoreMode::Balance,
+            Mode::Speed => StoreMode::Speed,
+            Mode::None => StoreMode::None,
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct RecompressArguments {
+    /// A fatbin, an object, executable or shared library with fatbins, or a wheel of those
+    file: PathBuf,
+    /// The form in which all images are stored
+    #[arg(long, value_enum)]
+    mode: Mode,
+    #[command(flatten)]
+    edit: EditArguments,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &RecompressArguments) -> Result<CommandOutput> {
+    let recompress = |file: &Path, data: &[u8]| {
+        let failed = |source| Error::Parse { file: file.to_owned(), source };
+        let new = recompress::recompress(data, arguments.mode.into()).map_err(failed)?;
+        if new.changed == 0 {
+            return Ok(None);
+        }
+        let before = coverage::containers(data, reject_thin_members).map_err(failed)?;
+        let after = coverage::containers(&new.bytes, reject_thin_members).map_err(failed)?;
+        let notes = Vec::from_iter(note(&before, &after));
+        Ok(Some(Edited { bytes: new.bytes, zeroed: new.zeroed, notes }))
+    };
+    let destination = arguments.edit.destination(&arguments.file)?;
+    let stored_so = || Error::StoredSo { file: arguments.file.clone() };
+    edit::run(&arguments.file, &destination, arguments.json, &recompress, stored_so)
+}
+
+/// Which drivers cannot load the result.
+fn note(before: &[FoundContainer], after: &[FoundContainer]) -> Option<String> {
+    let needs =
+        |all: &[FoundContainer]| all.iter().map(|found| driver_needs(&found.codes)).collect::<Vec<DriverNeeds>>();
+    let (before, after) = (needs(before), needs(after));
+    let newest = |needs: &[DriverNeeds]| needs.iter().filter_map(|needs| needs.branch).max();
+    let (old, new) = (newest(&before), newest(&after)?);
+    let stricter = before.iter().zip(&after).filter(|(before, after)| before.branch < after.branch).count();
+    let of = format!("{stricter} of {} fatbins", after.len());
+    Some(match (stricter, old) {
+        (0, _) => {
+            format!("drivers before branch {new} cannot load all of it, as before, because of what the images are")
+        }
+        (_, Some(old)) if old == new => {
+            format!(
+                "{of} need a newer driver than before; drivers before branch {new} cannot load all of it, as before"
+            )
+        }
+        (_, Some(old)) => {
+            format!("drivers before branch {new} cannot load {of}, which drivers from branch {old} on could")
+        }
+        (_, None) => format!("drivers before branch {new} cannot load {of}, which any driver could"),
+    })
+}

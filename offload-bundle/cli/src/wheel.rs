@@ -1,0 +1,253 @@
+//! Rewrites files in a wheel. The entries keep their order, times and permissions, and those that stay their bytes; `RECORD` gets the new
+//! hashes and sizes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek, Write};
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+use zip::{ZipArchive, ZipWriter};
+
+use crate::edit::{Edit, FileChange};
+use crate::error::{Error, Result};
+use crate::{files, packages};
+
+/// A changed entry, by its place in the wheel.
+struct Changed {
+    name: String,
+    /// The new bytes, in a file without a name.
+    bytes: File,
+    digest: [u8; 32],
+    size: u64,
+}
+
+/// Edits the files of a wheel that may hold device images, and writes the result to `path`, if that is given. Returns the changes, and the
+/// sizes of the wheel before and after.
+pub fn rewrite(file: &Path, path: Option<&Path>, edit: &Edit<'_>) -> Result<(Vec<FileChange>, u64, u64)> {
+    let mut wheel = Wheel::open(file)?;
+    let record = wheel.record()?;
+    let (changed, mut changes) = wheel.edited(edit)?;
+    if changed.is_empty() {
+        return Ok((Vec::new(), 0, 0));
+    }
+    let new_record = wheel.new_record(record, &changed)?;
+    let beside = path.unwrap_or(file);
+    let mut output = files::Beside::create(beside, Some(file))?;
+    wheel.write(output.file(), record, &new_record, &changed)?;
+    let after = output.size()?;
+    verify(file, output.file(), record, &new_record, &changed)?;
+    if path.is_some() {
+        output.keep()?;
+    }
+    let prefix = file.display();
+    changes.iter_mut().for_each(|change| change.file = format!("{prefix}:{}", change.file));
+    Ok((changes, wheel.size, after))
+}
+
+struct Wheel<'p> {
+    path: &'p Path,
+    zip: ZipArchive<BufReader<File>>,
+    size: u64,
+}
+
+impl<'p> Wheel<'p> {
+    fn open(path: &'p Path) -> Result<Self> {
+        let failed = |source| Error::Io { path: path.to_owned(), source };
+        let file = File::open(path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        let zip = ZipArchive::new(BufReader::new(file)).map_err(|error| damaged(path, error))?;
+        Ok(Self { path, zip, size })
+    }
+
+    /// The place of `NAME.dist-info/RECORD`.
+    fn record(&self) -> Result<usize> {
+        let is_in_info = |index: &usize, ends: &[&str]| {
+            let name = name_of(&self.zip, *index);
+            let (folder, file) = name.split_once('/').unwrap_or_default();
+            folder.ends_with(".dist-info") && ends.contains(&file)
+        };
+        if (0..self.zip.len()).any(|index| is_in_info(&index, &["RECORD.jws", "RECORD.p7s"])) {
+            return Err(Error::SignedWheel { file: self.path.to_owned() });
+        }
+        let mut records = (0..self.zip.len()).filter(|index| is_in_info(index, &["RECORD"]));
+        match (records.next(), records.next()) {
+            (Some(index), None) => Ok(index),
+            _ => Err(Error::NotAWheel { file: self.path.to_owned() }),
+        }
+    }
+
+    /// The entries that change, by their place, and what changes in them.
+    fn edited(&mut self, edit: &Edit<'_>) -> Result<(BTreeMap<usize, Changed>, Vec<FileChange>)> {
+        let (mut changed, mut changes) = (BTreeMap::new(), Vec::new());
+        for index in 0..self.zip.len() {
+            let mut entry = self.zip.by_index(index).map_err(|error| damaged(self.path, error))?;
+            let name = entry.name().map_err(|error| damaged(self.path, error))?.into_owned();
+            let inside = format!("{}:{name}", self.path.display());
+            let Some(data) = packages::candidate(&mut entry).map_err(|error| damaged(inside.as_ref(), error))? else {
+                continue;
+            };
+            let Some(edited) = edit(inside.as_ref(), &data)? else { continue };
+            changes.push(FileChange::new(&name, &data, &edited)?);
+            let failed = |source| Error::Write { path: inside.clone().into(), source };
+            let mut bytes = tempfile::tempfile().map_err(failed)?;
+            bytes.write_all(&edited.bytes).map_err(failed)?;
+            let digest = Sha256::digest(&edited.bytes).into();
+            changed.insert(index, Changed { name, bytes, digest, size: edited.bytes.len() as u64 });
+        }
+        Ok((changed, changes))
+    }
+
+    /// `RECORD` with the hashes and sizes of the entries that change; its other lines stay as they are.
+    fn new_record(&mut self, record: usize, changed: &BTreeMap<usize, Changed>) -> Result<String> {
+        let mut text = String::new();
+        let mut entry = self.zip.by_index(record).map_err(|error| damaged(self.path, error))?;
+        entry.read_to_string(&mut text).map_err(|error| damaged(self.path, error))?;
+        let mut by_name: BTreeMap<&str, &Changed> =
+            changed.values().map(|entry| (entry.name.as_str(), entry)).collect();
+        let mut lines = String::with_capacity(text.len());
+        for line in text.split_inclusive('\n') {
+            let (field, name) = first_field(line);
+            match by_name.remove(name.as_str()) {
+                Some(Changed { digest, size, .. }) => {
+                    let end = line.get(line.trim_end_matches(['\r', '\n']).len()..).unwrap_or_default();
+                    lines += &format!("{field},sha256={},{size}{end}", URL_SAFE_NO_PAD.encode(digest));
+                }
+                None => lines += line,
+            }
+        }
+        match by_name.keys().next() {
+            Some(name) => Err(Error::NotInRecord { file: self.path.to_owned(), name: (*name).to_owned() }),
+            None => Ok(lines),
+        }
+    }
+
+    fn write(
+        &mut self,
+        out: &mut File,
+        record: usize,
+        new_record: &str,
+        changed: &BTreeMap<usize, Changed>,
+    ) -> Result<()> {
+        let path = self.path;
+        let failed = |error: std::io::Error| damaged(path, error);
+        let comment: Box<[u8]> = self.zip.comment().into();
+        let mut writer = ZipWriter::new(BufWriter::new(out));
+        for index in 0..self.zip.len() {
+            let raw = self.zip.by_index_raw(index).map_err(|error| damaged(path, error))?;
+            let new = changed.get(&index);
+            if new.is_none() && index != record {
+                writer.raw_copy_file(raw).map_err(|error| damaged(path, error))?;
+                continue;
+            }
+            let name = raw.name().map_err(|error| damaged(path, error))?.into_owned();
+            let large = new.is_some_and(|new| new.size >= u64::from(u32::MAX));
+            let options = raw.options().large_file(large);
+            drop(raw);
+            writer.start_file(name, options).map_err(|error| damaged(path, error))?;
+            match new {
+                Some(new) => {
+                    let mut bytes = &new.bytes;
+                    bytes.rewind().map_err(failed)?;
+                    std::io::copy(&mut BufReader::new(bytes), &mut writer).map_err(failed)?;
+                }
+                None => writer.write_all(new_record.as_bytes()).map_err(failed)?,
+            }
+        }
+        writer.set_raw_comment(comment).map_err(|error| damaged(path, error))?;
+        let mut out = writer.finish().map_err(|error| damaged(path, error))?;
+        out.flush().map_err(failed)
+    }
+}
+
+/// The first field of a line of comma separated values, as written and as meant.
+fn first_field(line: &str) -> (&str, String) {
+    let Some(quoted) = line.strip_prefix('"') else {
+        let field = line.split(',').next().unwrap_or_default();
+        return (field, field.to_owned());
+    };
+    let mut end = 0;
+    // Two quotes stand for one.
+    while let Some(at) = quoted.get(end..).and_then(|rest| rest.find('"')) {
+        end += at + 1;
+        if !quoted.get(end..).is_some_and(|rest| rest.starts_with('"')) {
+            let field = line.get(..end + 1).unwrap_or_default();
+            return (field, quoted.get(..end - 1).unwrap_or_default().replace("\"\"", "\""));
+        }
+        end += 1;
+    }
+    (line, line.to_owned())
+}
+
+/// Reads the result: the same entries, and the changed ones and `RECORD` as they were to be.
+fn verify(
+    file: &Path,
+    written: &mut File,
+    record: usize,
+    new_record: &str,
+    changed: &BTreeMap<usize, Changed>,
+) -> Result<()> {
+    let wrong = |what: String| Error::WheelReadBack { file: file.to_owned(), what };
+    let unreadable = |error: zip::result::ZipError| wrong(error.to_string());
+    let before = Wheel::open(file)?.zip;
+    written.rewind().map_err(|error| wrong(error.to_string()))?;
+    let mut after = ZipArchive::new(BufReader::new(written)).map_err(unreadable)?;
+    if before.len() != after.len() {
+        return Err(wrong(format!("{} entries instead of {}", after.len(), before.len())));
+    }
+    for index in 0..after.len() {
+        let name = name_of(&after, index);
+        if name_of(&before, index) != name {
+            return Err(wrong(format!("{name} is not in its place")));
+        }
+        if index != record && !changed.contains_key(&index) {
+            continue;
+        }
+        // Reading to the end checks the sum of the entry, too.
+        let mut hasher = Sha256::new();
+        let mut entry = after.by_index(index).map_err(unreadable)?;
+        let mut piece = vec![0; 1 << 16];
+        loop {
+            let read = entry.read(&mut piece).map_err(|error| wrong(format!("{name}: {error}")))?;
+            if read == 0 {
+                break;
+            }
+            hasher.update(piece.get(..read).unwrap_or_default());
+        }
+        let digest: [u8; 32] = hasher.finalize().into();
+        let expected =
+            changed.get(&index).map_or_else(|| Sha256::digest(new_record.as_bytes()).into(), |new| new.digest);
+        if digest != expected {
+            return Err(wrong(format!("{name} has other contents")));
+        }
+    }
+    Ok(())
+}
+
+/// The name of an entry; one that cannot be read is that of no entry.
+fn name_of<R: Read + Seek>(zip: &ZipArchive<R>, index: usize) -> String {
+    let name = zip.name_for_index(index).and_then(std::result::Result::ok);
+    name.map_or_else(|| format!("entry {index}"), std::borrow::Cow::into_owned)
+}
+
+fn damaged(path: &Path, error: impl std::fmt::Display) -> Error {
+    Error::Package { name: path.display().to_string(), error: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_records() {
+        let field = |line| first_field(line).1;
+        assert_eq!(field("a/b.so,sha256=x,5\r\n"), "a/b.so");
+        assert_eq!(first_field("\"a,b\"\"c\",sha256=x,5\n"), ("\"a,b\"\"c\"", "a,b\"c".to_owned()));
+        assert_eq!(field("alone\n"), "alone\n");
+        for odd in ["\"", "\"open,1", "", "\"\"", "\"\"\""] {
+            field(odd);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Stores the images of fatbins in another form: compressed better, or so that older drivers read them.
+//!
+//! In a program or shared library nothing moves in memory, as with [`strip`](crate::strip): a fatbin that would become larger than it is has no room.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use rayon::prelude::*;
+
+use crate::bytes::{slice, u16_at};
+use crate::cubin;
+use crate::elf_edit::{self, Replacement, ReplacementPart, range};
+use crate::error::{EditError, FileError, FormatError};
+use crate::fatbin::{self, Container, StoreMode};
+use crate::host_object::{self, CarrierKind, FileKind};
+use crate::listing::{self, Row};
+
+/// A file with its images stored in another form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recompressed {
+    /// The whole file; empty if nothing changes.
+    pub bytes: Vec<u8>,
+    /// Bytes that are no longer used and stay in the file, as zeros.
+    pub zeroed: u64,
+    /// The number of images that are stored otherwise.
+    pub changed: usize,
+}
+
+/// Stores the images of a fatbin, or of the fatbins in an object, program or shared library, in this mode. Other files stay as they are.
+///
+/// # Errors
+/// A damaged file, a fatbin that has no room in its program, library or object, and an archive.
+pub fn recompress(data: &[u8], mode: StoreMode) -> Result<Recompressed, FileError> {
+    let (result, changed) = match host_object::file_kind(data) {
+        FileKind::Archive | FileKind::ThinArchive => {
+            return Err(FormatError::new(0, EditError::RecompressArchive).into());
+        }
+        FileKind::Fatbin => {
+            let (edits, changed) = edits(data, 0, mode)?;
+            (spliced(data, &edits), changed)
+        }
+        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable if !cubin::is_cubin(data) => {
+            in_elf(data, mode)?
+        }
+        _ => ((Vec::new(), 0), 0),
+    };
+    let (bytes, zeroed) = result;
+    if changed > 0 {
+        verify(data, &bytes)?;
+    }
+    Ok(Recompressed { bytes: if changed > 0 { bytes } else { Vec::new() }, zeroed, changed })
+}
+
+/// The changes to an ELF file, made.
+fn in_elf(data: &[u8], mode: StoreMode) -> Result<((Vec<u8>, u64), usize), FormatError> {
+    let mut all = Vec::new();
+    let mut changed = 0;
+    for carrier in host_object::carriers(data)? {
+        if !matches!(carrier.kind, CarrierKind::Fatbins | CarrierKind::RelocatableFatbins) {
+            continue;
+        }
+        let within = |error: FormatError| error.within(&format!("section {}", carrier.section));
+        let (edits, count) = edits(carrier.data, carrier.offset, mode).map_err(within)?;
+        if let Some(edit) = edits.iter().find(|edit| edit.size() > edit.len) {
+            let error = EditError::LargerFatbin { size: edit.size(), most: edit.len };
+            return Err(within(FormatError::new(edit.offset, error)));
+        }
+        all.extend(edits);
+        changed += count;
+    }
+    if changed == 0 {
+        return Ok(((Vec::new(), 0), 0));
+    }
+    all.sort_by_key(|edit| edit.offset);
+    let shrunk = elf_edit::shrink(data, &all)?;
+    Ok(((shrunk.bytes, shrunk.zeroed), changed))
+}
+
+/// An edit for each fatbin in `data`, which starts at `base` of the file, of which an entry changes; and the number of those entries.
+fn edits(data: &[u8], base: u64, mode: StoreMode) -> Result<(Vec<Replacement>, usize), FormatError> {
+    let containers = fatbin::read_containers(data).map_err(|e| e.shifted(base))?;
+    let edits: Vec<(Option<Replacement>, usize)> = containers
+        .par_iter()
+        .map(|container| edit(data, base, container, mode).map_err(|e| e.shifted(base)))
+        .collect::<Result<_, FormatError>>()?;
+    let changed = edits.iter().map(|(_, count)| count).sum();
+    Ok((edits.into_iter().filter_map(|(edit, _)| edit).collect(), changed))
+}
+
+/// The edit of one fatbin, with the number of the entries that change. The others stay byte for byte.
+fn edit(
+    data: &[u8],
+    base: u64,
+    container: &Container<'_>,
+    mode: StoreMode,
+) -> Result<(Option<Replacement>, usize), FormatError> {
+    let start = container.offset;
+    let bytes = fatbin::container_at(data, start)?;
+    let end = start.saturating_add(bytes.len() as u64);
+    let entries: Vec<Option<Vec<u8>>> =
+        container.entries.par_iter().map(|entry| fatbin::restored(entry, mode)).collect::<Result<_, FormatError>>()?;
+    let changed = entries.iter().flatten().count();
+    if changed == 0 {
+        return Ok((None, 0));
+    }
+    let header_size = u64::from(u16_at(bytes, 6, "header size")?);
+    let mut header = slice(bytes, 0, header_size, "the header of the fatbin")?.to_vec();
+    let ends = container.entries.iter().skip(1).map(|entry| entry.offset).chain([end]);
+    let place = |offset: u64| base.saturating_add(offset);
+    let parts = container.entries.iter().zip(ends).zip(entries).map(|((entry, end), restored)| match restored {
+        Some(bytes) => ReplacementPart::Bytes(bytes),
+        None => ReplacementPart::Range(place(entry.offset), place(end)),
+    });
+    let parts: Vec<ReplacementPart> = parts.collect();
+    let mut edit = Replacement { offset: place(start), len: end - start, parts };
+    elf_edit::put(&mut header, 8, &edit.size().to_le_bytes());
+    edit.parts.insert(0, ReplacementPart::Bytes(header));
+    Ok((Some(edit), changed))
+}
+
+/// A file of nothing but fatbins with its edits: what lies behind one moves.
+fn spliced(data: &[u8], edits: &[Replacement]) -> (Vec<u8>, u64) {
+    let mut bytes = Vec::with_capacity(data.len());
+    let mut at = 0;
+    for edit in edits {
+        bytes.extend_from_slice(range(data, at, edit.offset));
+        edit.parts.iter().for_each(|part| bytes.extend_from_slice(part.bytes(data)));
+        at = edit.end();
+    }
+    bytes.extend_from_slice(range(data, at, data.len() as u64));
+    (bytes, 0)
+}
+
+/// Reads the result, whose images must be the same but for how they are stored.
+fn verify(before: &[u8], after: &[u8]) -> Result<(), FileError> {
+    let unreadable = |error: FileError| FormatError::new(0, EditError::Unreadable(error.to_string()));
+    match contents(before)? == contents(after).map_err(unreadable)? {
+        true => Ok(()),
+        false => Err(FormatError::new(0, EditError::ImagesLost).into()),
+    }
+}
+
+/// What must not change: all of the rows but how the images are stored, and the digests of the images.
+fn contents(data: &[u8]) -> Result<Vec<(Row, u64)>, FileError> {
+    let mut contents = Vec::new();
+    listing::visit(data, crate::archive::reject_thin_members, |found| {
+        // What cannot be read stays as it is stored.
+        let payload = found.payload().unwrap_or_else(|_| found.stored().into());
+        // The end of an uncompressed image that does not record its size is not known.
+        let end = payload.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let mut hasher = DefaultHasher::new();
+        payload.get(..end).unwrap_or_default().hash(&mut hasher);
+        let row = Row { offset: 0, size: 0, compression: String::new(), uncompressed_size: None, ..found.row.clone() };
+        contents.push((row, hasher.finish()));
+        Ok(())
+    })?;
+    Ok(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fatbin::CompressPolicy;
+    use crate::samples;
+
+    fn compressions(data: &[u8]) -> Vec<String> {
+        let rows = listing::list(data, crate::archive::reject_thin_members).expect("a sound file");
+        rows.into_iter().map(|row| row.compression).collect()
+    }
+
+    #[test]
+    fn every_mode_and_back() {
+        let plain = samples::fatbin(CompressPolicy::Never);
+        let modes = [(StoreMode::Speed, "lz4"), (StoreMode::Balance, "zstd"), (StoreMode::Size, "zstd")];
+        for (mode, compression) in modes {
+            let packed = recompress(&plain, mode).expect("a sound fatbin");
+            assert_eq!(packed.changed, 3);
+            assert_eq!(compressions(&packed.bytes), [compression; 3]);
+            // Each of two fatbins in a file.
+            let both = recompress(&plain.repeat(2), mode).expect("sound fatbins");
+            assert_eq!(both.bytes, packed.bytes.repeat(2));
+            let back = recompress(&packed.bytes, StoreMode::None).expect("what was written");
+            assert_eq!(back.bytes, plain);
+        }
+    }
+
+    #[test]
+    fn what_is_stored_so_stays() {
+        let packed = samples::fatbin(CompressPolicy::All);
+        for (data, mode) in [(&packed, StoreMode::Balance), (&samples::fatbin(CompressPolicy::Never), StoreMode::None)]
+        {
+            assert_eq!(recompress(data, mode).expect("a sound fatbin").changed, 0);
+        }
+        let object = samples::host_object(&samples::offload_binaries());
+        assert_eq!(recompress(&object, StoreMode::Size).expect("a sound object").changed, 0);
+    }
+
+    #[test]
+    fn a_fatbin_without_room_is_an_error() {
+        let object = samples::rdc_object(&["_1_a"], &[&samples::fatbin(CompressPolicy::All)]);
+        let error = recompress(&object, StoreMode::None).expect_err("no room");
+        assert!(error.to_string().contains("no room"), "{error}");
+        let object = samples::rdc_object(&["_1_a"], &[&samples::fatbin(CompressPolicy::Never)]);
+        let packed = recompress(&object, StoreMode::Size).expect("room");
+        assert_eq!(compressions(&packed.bytes), ["zstd"; 3]);
+    }
+}

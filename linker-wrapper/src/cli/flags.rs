@@ -251,8 +251,8 @@ pub const ALWAYS: &[Row] = &[
         &["--offload-icf="],
         Joined,
         Meaning::OffloadIcf,
-        "off|safe",
-        "safe: compile one of several kernels that differ in their names only (default: off)",
+        "off|safe|all",
+        "Compile one of several kernels that differ in their names only; all: and have the program launch it for the others (default: off)",
     ),
     Row(&["--wrapper-time-trace="], Joined, Meaning::TimeTrace, "<file>", "Write a time trace for Chrome's viewer"),
     Row(

@@ -71,6 +71,12 @@ impl<'a> LtoContext<'a> {
             registered: self.link.registered,
             dead: self.link.dead_kernels,
             folding: self.link.request.options.kernel_folding,
+            unregistered: self
+                .link
+                .request
+                .options
+                .emit_fatbin_only
+                .then_some("there is no program that registers kernels (--emit-fatbin-only)"),
             only_folded: self.only_folded,
             options: self.options(),
             is_printed,

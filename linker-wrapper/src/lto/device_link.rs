@@ -1,9 +1,12 @@
 //! Links the device code of all targets: plans each link, compiles the partitions of all targets as jobs of one queue, the longest
 //! first, and joins each target.
 
+use std::collections::BTreeMap;
+
 use llvm_passes::unit::Unit;
 use rayon::prelude::*;
 
+use crate::cli::values::KernelFolding;
 use crate::codegen::DeviceObject;
 use crate::device::compat_checks;
 use crate::device::targets::{DeviceImage, TargetImages};
@@ -74,13 +77,13 @@ fn link_uncached<'a>(
     context: &LtoContext<'_>,
 ) -> Result<Vec<LinkedTarget>, Errors> {
     let recorder = context.link.recorder;
-    let plan = |one: &'a Uncached<'a>| PlannedTarget::plan(one.images, one.private, context);
-    let planned = recorder.phase("symbols and partitions", || uncached.par_iter().map(plan).collect::<Vec<_>>());
+    let planned = recorder.phase("symbols and partitions", || plan_all(uncached, context));
     // If planning fails, run the compatibility checks now and report their errors, too.
     let planned = match collect(planned) {
         Ok(planned) => planned,
         Err(errors) => both(Err(errors), check(all, context)).map(|(planned, ())| planned)?,
     };
+    planned.iter().for_each(|planned| planned.record(context));
     context.link.plan.add(|| plan_report::of(all, &planned, context))?;
     let jobs: Vec<Job<'_>> = planned.iter().flat_map(jobs_of).collect();
     let compile = || recorder.phase("device code", || run_all(&jobs, &planned, context));
@@ -100,6 +103,25 @@ fn link_uncached<'a>(
     let targets: Vec<(&PlannedTarget<'_>, _, _)> = planned.iter().map(of_target).collect();
     let join = |(target, partitions, assembled)| join::join(target, partitions, assembled, context);
     collect(recorder.phase("joining", || targets.into_par_iter().map(join).collect::<Vec<_>>()))
+}
+
+/// Plans all targets. If the host program launches kernels in place of others, it does so for all targets alike.
+fn plan_all<'a>(uncached: &'a [Uncached<'a>], context: &LtoContext<'_>) -> Vec<Result<PlannedTarget<'a>, Errors>> {
+    let plan = |context: &LtoContext<'_>| -> Vec<Result<PlannedTarget<'a>, Errors>> {
+        uncached.par_iter().map(|one| PlannedTarget::plan(one.images, one.private, context)).collect()
+    };
+    let planned = plan(context);
+    let of_target = |planned: &Result<PlannedTarget<'_>, Errors>| {
+        planned.as_ref().map(|planned| planned.plan.folding.folded.clone()).unwrap_or_default()
+    };
+    let mut folded: Vec<BTreeMap<String, String>> = planned.iter().map(of_target).collect();
+    let is_joint = context.link.request.options.kernel_folding == KernelFolding::All;
+    if !is_joint || folded.windows(2).all(|pair| pair[0] == pair[1]) {
+        return planned;
+    }
+    let mut common = folded.pop().unwrap_or_default();
+    common.retain(|kernel, equal| folded.iter().all(|other| other.get(kernel) == Some(equal)));
+    plan(&LtoContext { only_folded: Some(&common), ..*context })
 }
 
 /// Runs the compatibility checks and prints their warnings.

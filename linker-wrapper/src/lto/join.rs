@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::{FormatError, cubin, ptx};
 
-use crate::cli::values::KernelFolding;
 use crate::codegen::{self, DeviceObject, PtxBackend};
 use crate::diag::error::{Errors, collect};
 use crate::lto::context::LtoContext;
@@ -59,8 +58,10 @@ pub fn join(
     if target.plan.partitions.is_empty() {
         linked.ptx = collect(target.plan.ptx.iter().map(|arch| Ok((*arch, link_ptx(target, *arch, context)?))))?;
     }
-    if context.link.request.options.kernel_folding == KernelFolding::Safe {
+    if target.plan.folding.keeps_names {
         add_copies(target, &mut linked)?;
+    } else {
+        linked.folded = target.plan.folding.folded.clone();
     }
     for (arch, text) in &linked.ptx {
         context.temp_files().keep(&format!("{}.ptx", arch.virtual_name()), || text.clone())?;

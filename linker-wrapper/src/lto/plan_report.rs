@@ -37,7 +37,7 @@ fn with_plan(report: TargetReport, target: &PlannedTarget<'_>) -> TargetReport {
         symbol: symbol.clone(),
         image: *image,
         visible: visible.contains(symbol)
-            || folding.folded.contains_key(symbol)
+            || (folding.keeps_names && folding.folded.contains_key(symbol))
             || (kernels.contains(symbol) && !dead.contains(symbol)),
     });
     let jobs = partitions.iter().map(|partition| {

@@ -1,5 +1,7 @@
 //! The results of a device link: compiled partitions and linked targets.
 
+use std::collections::BTreeMap;
+
 use llvm_passes::session::Message;
 use offload_bundle::arch::GpuArch;
 
@@ -44,4 +46,6 @@ pub struct LinkedTarget {
     pub messages: Vec<Message>,
     /// Messages of ptxas and nvlink.
     pub diagnostics: Vec<String>,
+    /// Kernels that are not in the code, each with the one that stands for it.
+    pub folded: BTreeMap<String, String>,
 }

@@ -88,10 +88,6 @@ impl<'a> PlannedTarget<'a> {
             }
             return Ok(None);
         }
-        if let Some((distinct, duplicated)) = plan.instructions {
-            context.link.recorder.cut(plan.partitions.len(), distinct, duplicated);
-        }
-        context.link.recorder.folded(plan.folding.folded.len());
         keep_inputs(images, context)?;
         let unit_file = Some(unit_file(images, private, context)?);
         // Choose the backend now, so that an error is reported before the long compilation.
@@ -121,7 +117,6 @@ impl<'a> PlannedTarget<'a> {
         let lto_definitions = lto_definitions::known(&images.images, &symbols)?;
         let facts = TargetFacts { target: images, symbols, lto_definitions, references, libraries, users: &users };
         let plan = TargetLink::plan(&facts, context.request())?;
-        context.link.recorder.folded(plan.folding.folded.len());
         if !plan.partitions.is_empty() {
             // Chosen before the long work, and in time for the plan to name it.
             context.backends.choose(&plan.needs)?;
@@ -132,6 +127,15 @@ impl<'a> PlannedTarget<'a> {
             None
         };
         Ok(PlannedTarget { images, plan, program: Mutex::new(Some(program)), unit_file })
+    }
+
+    /// Adds the figures of the plan to the statistics.
+    pub fn record(&self, context: &LtoContext<'_>) {
+        let (plan, recorder) = (&self.plan, context.link.recorder);
+        if let Some((distinct, duplicated)) = plan.instructions.filter(|_| !plan.is_monolithic()) {
+            recorder.cut(plan.partitions.len(), distinct, duplicated);
+        }
+        recorder.folded(plan.folding.folded.len());
     }
 
     /// Takes the open program. Returns `None` if workers compile it, or if a job has taken it already.

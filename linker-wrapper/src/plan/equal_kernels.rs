@@ -21,6 +21,8 @@ const PTXAS_DEBUG: [&str; 5] = ["-g", "--device-debug", "-lineinfo", "--generate
 pub struct Folding {
     /// For each of them, the equal one that is compiled.
     pub folded: BTreeMap<String, String>,
+    /// Whether their names are in the image nevertheless.
+    pub keeps_names: bool,
     /// Why others are compiled although they equal one.
     pub notes: Vec<String>,
 }
@@ -45,6 +47,8 @@ pub struct FoldingRequest<'r> {
     pub sass: &'r [GpuArch],
     /// The options of the device link.
     pub options: &'r DeviceOptions,
+    /// Why the host program cannot be told which kernel stands for another, if that is so.
+    pub unregistered: Option<&'static str>,
     /// The only decisions that are allowed, if other targets of the link limit them.
     pub only: Option<&'r BTreeMap<String, String>>,
 }
@@ -65,7 +69,8 @@ pub fn fold(
         found.folded.retain(|kernel, equal| only.get(kernel) == Some(equal));
     }
     let note = |kernel: String| format!("{kernel} equals another kernel, and other device code refers to it");
-    Folding { folded: found.folded, notes: found.referenced.into_iter().map(note).collect() }
+    let keeps_names = request.folding == KernelFolding::Safe;
+    Folding { folded: found.folded, keeps_names, notes: found.referenced.into_iter().map(note).collect() }
 }
 
 /// Why equal kernels are not looked for.
@@ -78,7 +83,7 @@ fn reason_against(graphs: &[&ReferenceGraph], bodies: &[&Bodies], request: Foldi
         return Some(format!("a unit cannot be looked into: {reason}"));
     }
     if folding != KernelFolding::Safe {
-        return None;
+        return request.unregistered.map(str::to_owned);
     }
     if let Some(arch) = sass.iter().find(|arch| arch.number >= FIRST_WITH_TWO_FORMS) {
         return Some(format!("kernels in machine code for {arch} cannot be copied"));

@@ -72,6 +72,8 @@ pub struct LinkRequest<'r> {
     pub dead: &'r BTreeSet<String>,
     /// What is done with equal kernels.
     pub folding: KernelFolding,
+    /// Why the host program cannot be told which kernel stands for another, if that is so.
+    pub unregistered: Option<&'static str>,
     /// The only kernels that may be left out as equal to others, if other targets of the link limit them.
     pub only_folded: Option<&'r BTreeMap<String, String>>,
     /// Options of the device link.
@@ -196,8 +198,15 @@ fn folding(
             && (request.folding == KernelFolding::Safe || request.registered.contains(name))
     };
     let sass = request.entries.sass_from(facts.target.arch);
-    let request =
-        FoldingRequest { folding: request.folding, sass: &sass, options: request.options, only: request.only_folded };
+    let has_units = facts.target.images.iter().any(|image| image.rdc.is_some());
+    let of_units = has_units.then_some("units of nvcc register their kernels themselves");
+    let request = FoldingRequest {
+        folding: request.folding,
+        sass: &sass,
+        options: request.options,
+        unregistered: request.unregistered.or(of_units),
+        only: request.only_folded,
+    };
     equal_kernels::fold(&program, &references.graphs, bodies, request, &is_candidate)
 }
 

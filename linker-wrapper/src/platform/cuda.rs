@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use llvm_passes::bitcode;
-use llvm_passes::registration::{self, ClangUnits, CudaPrelinked, CudaUnits, Registration};
+use llvm_passes::registration::{self, ClangUnits, CudaFolded, CudaPrelinked, CudaUnits, Registration};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::fatbin::FatbinWriter;
 use offload_bundle::host_object::{self, FileKind};
@@ -14,7 +14,7 @@ use offload_bundle::{cubin, ltoir, ptx};
 
 use crate::cli::device_options::CUDA_TRIPLE;
 use crate::cli::options::Options;
-use crate::cli::values::{Part, PtxPolicy};
+use crate::cli::values::{KernelFolding, Part, PtxPolicy};
 use crate::codegen::Backends;
 use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
@@ -88,6 +88,8 @@ struct CudaLink<'a> {
     fatbins: Vec<&'a [u8]>,
     /// Whether units of nvcc are linked.
     has_units: bool,
+    /// Whether the host program launches kernels in place of others.
+    folds_all: bool,
     /// Whether units of clang are linked.
     has_clang: bool,
     /// The id of the result, if it is relocatable.
@@ -134,6 +136,7 @@ impl<'a> CudaLink<'a> {
             ids,
             fatbins,
             has_units,
+            folds_all: options.kernel_folding == KernelFolding::All,
             has_clang,
             prelinked_id,
             warnings,
@@ -188,7 +191,8 @@ impl DeviceLink for CudaLink<'_> {
 
     fn early_registration(&self) -> Option<&'static dyn Registration> {
         // That of nvcc's units depends on the PTX.
-        (!self.has_units).then_some(&registration::Cuda)
+        // and that of folded kernels on which there are.
+        (!self.has_units && !self.folds_all).then_some(&registration::Cuda)
     }
 
     fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
@@ -228,7 +232,12 @@ impl Products for CudaProducts<'_> {
             return bundle(&parts, linked, context, Box::new(CudaPrelinked { id }));
         }
         if !has_units {
-            return bundle(&parts, linked, context, Box::new(registration::Cuda));
+            // Equal for all targets, as far as they have code.
+            let folded = self.linked.iter().map(|target| &target.folded).find(|folded| !folded.is_empty());
+            return match folded {
+                Some(folded) => bundle(&parts, linked, context, Box::new(CudaFolded { folded })),
+                None => bundle(&parts, linked, context, Box::new(registration::Cuda)),
+            };
         }
         let mut clang = ClangUnits::None;
         if *has_clang {

@@ -35,7 +35,7 @@ use crate::session::Session;
 use crate::structors;
 use crate::{CodegenError, IrError, LlvmError, Stage};
 
-pub use cuda::{ClangUnits, Cuda, CudaPrelinked, CudaUnits};
+pub use cuda::{ClangUnits, Cuda, CudaFolded, CudaPrelinked, CudaUnits};
 pub use hip::Hip;
 pub use openmp::OpenMp;
 

@@ -311,6 +311,11 @@ impl ResultCache {
 
     /// Returns the key of a linked target.
     pub fn target_key(&self, target: &TargetImages<'_>, inputs: &KeyInputs<'_>) -> Option<Key> {
+        if inputs.link.request.options.kernel_folding == KernelFolding::All && self.is_enabled() {
+            // What it leaves out depends on all targets of the link.
+            self.note("with --offload-icf=all only partitions are cached".to_owned());
+            return None;
+        }
         let key = self.key("target")?;
         let KnownTools { tools, unknown_nvlink, .. } = self.tools(inputs)?;
         // Results of a library are not cached: the key would have to cover the library.
@@ -500,6 +505,6 @@ impl CachedTarget {
 
     /// Returns the linked target.
     pub fn into_linked(self) -> LinkedTarget {
-        LinkedTarget { sass: self.sass, ptx: self.ptx, messages: self.messages, diagnostics: Vec::new() }
+        LinkedTarget { sass: self.sass, ptx: self.ptx, messages: self.messages, ..LinkedTarget::default() }
     }
 }

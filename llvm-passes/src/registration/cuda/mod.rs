@@ -1,6 +1,7 @@
 //! CUDA: the fatbin's wrapper record and the constructor that registers it, its kernels and its
 //! variables, as LLVM 22's linker wrapper lays them out (names, sections, priorities, calls).
 
+mod folded;
 mod prelinked;
 mod units;
 
@@ -13,6 +14,7 @@ use inkwell::values::{GlobalValue, IntValue, PointerValue, StructValue};
 use super::common::{RegistrationModule, Runtime};
 use super::{Registration, Slot};
 
+pub use folded::CudaFolded;
 pub use prelinked::CudaPrelinked;
 pub use units::{ClangUnits, CudaUnits};
 

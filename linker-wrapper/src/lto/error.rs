@@ -38,6 +38,8 @@ pub enum Error {
     InWorker(String),
     #[error("cannot encode the result of a job: {source}")]
     EncodeResult { source: postcard::Error },
+    #[error("cannot compress the result of a job: {source}")]
+    CompressResult { source: io::Error },
     #[error("cannot make {folder}: {source}")]
     Folder { folder: PathBuf, source: io::Error },
     #[error(

@@ -1,5 +1,5 @@
 //! The result of a job as one file: its reply, and the files that it left. A checksum and the hash of the manifest are in front, so that a
-//! damaged result, or that of another job, is never used.
+//! damaged result, or that of another job, is never used. What follows is compressed: relocatable cubins are mostly zeros.
 
 use std::io::Read;
 use std::path::Path;
@@ -18,13 +18,16 @@ use crate::lto::worker::Reply;
 use crate::sys::temp_files;
 
 /// The first bytes.
-const MAGIC: &[u8; 16] = b"fatlink result 1";
+const MAGIC: &[u8; 16] = b"fatlink result 2";
 
 /// Length of the magic, the manifest's hash and the checksum.
 const HEADER: usize = 16 + 32 + 32;
 
-/// Size limit in bytes; no job's machine code comes near it.
+/// Size limit in bytes, also of what is uncompressed; no job's machine code comes near it.
 const LARGEST: u64 = 4 << 30;
+
+/// The fastest level: results wait for nothing but the network.
+const LEVEL: i32 = 1;
 
 /// The result of a job that ran elsewhere.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -55,6 +58,7 @@ impl JobResult {
     /// The reply cannot be encoded.
     pub fn encode(&self, manifest: &Hash) -> Result<Vec<u8>, Errors> {
         let body = postcard::to_allocvec(self).map_err(|source| Error::EncodeResult { source })?;
+        let body = zstd::encode_all(&*body, LEVEL).map_err(|source| Error::CompressResult { source })?;
         let mut bytes = MAGIC.to_vec();
         bytes.extend(manifest.as_bytes());
         bytes.extend(blake3::hash(&body).as_bytes());
@@ -92,7 +96,10 @@ impl JobResult {
         if checksum != blake3::hash(body).as_bytes() {
             return Err("its checksum does not match");
         }
-        let result: Self = postcard::from_bytes(body).map_err(|_| "it cannot be decoded")?;
+        let mut content = Vec::new();
+        let unpacked = zstd::Decoder::new(body).and_then(|decoder| decoder.take(LARGEST).read_to_end(&mut content));
+        unpacked.map_err(|_| "it cannot be uncompressed")?;
+        let result: Self = postcard::from_bytes(&content).map_err(|_| "it cannot be decoded")?;
         if result.fits(job) { Ok(result) } else { Err("it does not have what the job makes") }
     }
 
@@ -211,7 +218,11 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_with_a_right_checksum_are_a_result_or_an_error(body in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_with_a_right_checksum_are_a_result_or_an_error(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+            packed in any::<bool>(),
+        ) {
+            let body = if packed { zstd::encode_all(&*bytes, LEVEL).unwrap() } else { bytes };
             let header = [&MAGIC[..], manifest().as_bytes(), blake3::hash(&body).as_bytes()].concat();
             let _ = JobResult::decode(&[header, body].concat(), &manifest(), &job());
         }

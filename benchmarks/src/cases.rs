@@ -1,6 +1,7 @@
 //! What is measured, and the goals.
 
 mod dead;
+mod equal;
 mod figures;
 mod memory;
 mod no_device_code;
@@ -75,7 +76,7 @@ const fn of_hip(corpus: Corpus, cache: Cache, goal: f64) -> Measure {
 }
 
 /// In the order of the report.
-pub const CASES: [Case; 21] = [
+pub const CASES: [Case; 22] = [
     Case {
         name: "no-device-code",
         describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
@@ -184,6 +185,11 @@ pub const CASES: [Case; 21] = [
         name: "dead",
         describe: "a library of 600 kernels of which a program uses a third: --offload-gc=host against off",
         measure: Measure::Own(dead::run),
+    },
+    Case {
+        name: "equal",
+        describe: "600 kernels in pairs that differ in their names only: --offload-icf=safe against off",
+        measure: Measure::Own(equal::run),
     },
     Case {
         name: "phases",

@@ -210,6 +210,36 @@ pub fn dead_program() -> Unit {
     Unit { name: "dead_main".into(), source }
 }
 
+/// Pairs of kernels in [`twins`].
+pub const TWINS: usize = 3 * SCALE_STEP;
+
+/// Kernels in pairs that differ in their names only, the first of each pair in three units and the second in three others.
+pub fn twins() -> Vec<Unit> {
+    let unit = |unit: usize| {
+        let (twin, part) = (["First", "Second"][unit % 2], unit / 2);
+        let forms = part * SCALE_STEP..(part + 1) * SCALE_STEP;
+        let lines: String = forms.map(|form| format!("RELAX({form}, {twin})\n")).collect();
+        Unit { name: format!("twins_{unit}"), source: format!("#include \"twins.cuh\"\n\n{lines}") }
+    };
+    (0..2 * TWINS / SCALE_STEP).map(unit).collect()
+}
+
+/// A program that launches all kernels of [`twins`].
+pub fn twins_program() -> Unit {
+    let all = || (0..TWINS).flat_map(|form| ["First", "Second"].map(|twin| (form, twin)));
+    let declared: String = all()
+        .map(|(form, twin)| {
+            format!("extern template __global__ void relax_twin<{form}, {twin}>(const float *, float *, int, int);\n")
+        })
+        .collect();
+    let listed: String = all().map(|(form, twin)| format!("  relax_twin<{form}, {twin}>,\n")).collect();
+    let source = format!(
+        "#include <cstdio>\n#include \"twins.cuh\"\n\n{declared}\n\
+         static void (*const kernels[])(const float *, float *, int, int) = {{\n{listed}}};\n\n{DEAD_MAIN}"
+    );
+    Unit { name: "twins_main".into(), source }
+}
+
 /// Launches all kernels; ends with 77 where there is no GPU.
 const DEAD_MAIN: &str = "int main() {
   float *p;

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Generates programs with kernels that differ in their names only, links each with every value of --offload-icf=, and writes a script that
+runs all on a machine with a GPU: the results have to be the same.
+
+    programs.py --dist DIST --cuda CUDA --out FOLDER [--count 100] [--seed 1] [--values off,safe,all]
+
+A program has one to four units. Each has families of kernels whose instances are equal: with shared, constant and global variables, launch bounds,
+calls, tables and arguments by value, divisions that become functions, and recursion. They are launched directly, cooperatively and in graphs, and the
+program prints their results, attributes and occupancy. Lines that begin with "own" tell kernels apart: their names, and what
+cudaFuncSetAttribute changes. run.sh prints a line for each program with a difference.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import random
+import shlex
+import subprocess
+from pathlib import Path
+
+COMMON = r"""
+#pragma once
+#include <cuda_runtime.h>
+#include <cstdio>
+struct Pair { int a; double b; };
+using Kernel = void (*)(int *, Pair, int);
+void check(const char *name, int tag, Kernel kernel);
+extern __device__ int counted;
+"""
+
+MAIN = r"""
+#include "common.h"
+__device__ int counted;
+static int *memory() { static int *p = [] { int *q = nullptr; cudaMallocManaged(&q, 4096); return q; }(); return p; }
+static void print(const char *what, const char *name, int tag, cudaError_t error, int threads) {
+  if (error == cudaSuccess) error = cudaDeviceSynchronize();
+  if (error == cudaSuccess) error = cudaGetLastError();
+  unsigned sum = 0;
+  for (int i = 0; i < 128; ++i) sum = sum * 31 + memory()[i];
+  std::printf("%s %s<%d> %s %u %d\n", what, name, tag, cudaGetErrorName(error), sum, threads);
+  cudaGetLastError();
+}
+static int *filled() { for (int i = 0; i < 1024; ++i) memory()[i] = i * 7 + 3; return memory(); }
+void check(const char *name, int tag, Kernel kernel) {
+  int *p = filled(); Pair pair = {tag + 2, 1.5 * tag + 3}; int n = 64;
+  void *arguments[] = {&p, &pair, &n};
+  kernel<<<1, 64>>>(p, pair, n);
+  print("direct", name, tag, cudaSuccess, 64);
+  filled();
+  print("cooperative", name, tag, cudaLaunchCooperativeKernel((const void *)kernel, dim3(1), dim3(64), arguments, 0, nullptr), 64);
+  filled();
+  cudaGraph_t graph; cudaGraphExec_t exec; cudaGraphNode_t node;
+  cudaKernelNodeParams parameters = {};
+  parameters.func = (void *)kernel; parameters.gridDim = dim3(1); parameters.blockDim = dim3(32); parameters.kernelParams = arguments;
+  cudaError_t error = cudaGraphCreate(&graph, 0);
+  if (error == cudaSuccess) error = cudaGraphAddKernelNode(&node, graph, nullptr, 0, &parameters);
+  if (error == cudaSuccess) error = cudaGraphInstantiate(&exec, graph, 0);
+  if (error == cudaSuccess) error = cudaGraphLaunch(exec, nullptr);
+  print("graph", name, tag, error, 32);
+  cudaFuncAttributes a = {};
+  error = cudaFuncGetAttributes(&a, (const void *)kernel);
+  std::printf("attributes %s<%d> %s %d %zu %zu %zu %d %d %d\n", name, tag, cudaGetErrorName(error), a.numRegs, a.sharedSizeBytes, a.constSizeBytes,
+              a.localSizeBytes, a.maxThreadsPerBlock, a.binaryVersion, a.ptxVersion);
+  int blocks = 0;
+  error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, (const void *)kernel, 64, 0);
+  std::printf("occupancy %s<%d> %s %d\n", name, tag, cudaGetErrorName(error), blocks);
+  const char *own = nullptr;
+  error = cudaFuncGetName(&own, (const void *)kernel);
+  std::printf("own name %s<%d> %s %s\n", name, tag, cudaGetErrorName(error), own ? own : "");
+  cudaFuncGetAttributes(&a, (const void *)kernel);
+  std::printf("own before %s<%d> %d\n", name, tag, a.maxDynamicSharedSizeBytes);
+  if (tag % 2 == 0) {
+    error = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 60000 + 1024 * tag);
+    cudaFuncGetAttributes(&a, (const void *)kernel);
+    std::printf("own after %s<%d> %s %d\n", name, tag, cudaGetErrorName(error), a.maxDynamicSharedSizeBytes);
+  }
+}
+CALLS
+int main() {
+  UNITS
+  int total = -1;
+  cudaMemcpyFromSymbol(&total, counted, sizeof(int));
+  std::printf("counted %d %s\n", total, cudaGetErrorName(cudaGetLastError()));
+}
+"""
+
+# Families: the code of a kernel, whose instances are equal unless they say TAG.
+FAMILIES = {
+    "plain": "{ int i = threadIdx.x; if (i < n) p[i] = p[i] * s.a + NUMBER; }",
+    "tile": "{ __shared__ int tile[64]; int i = threadIdx.x; tile[i % 64] = p[i] + NUMBER; __syncthreads(); p[i] = tile[(i + 1) % 32] - s.a; }",
+    "table": "{ p[threadIdx.x] += U_limits[(threadIdx.x + NUMBER) % 16] + s.a; }",
+    "count": "{ p[threadIdx.x] += NUMBER; if (threadIdx.x % 3 == 0) atomicAdd(&counted, s.a); }",
+    "bounded": "{ p[threadIdx.x] ^= U_helper<T>(p[(threadIdx.x + 5) % 64]) + NUMBER; }",
+    "divide": "{ double d = p[threadIdx.x] / s.b; p[threadIdx.x] = (int)(d * 16) + (int)(((long long)p[threadIdx.x] << 30) / (s.a + NUMBER + 1)); }",
+    "text": "{ const char *t = \"equal kernels NUMBER\"; p[threadIdx.x] = t[threadIdx.x % 14] * s.a; }",
+    "wave": "{ p[threadIdx.x] = (int)(1000 * sinf(p[threadIdx.x] * 1000.f + NUMBER)) + s.a; }",
+    "calls": "{ p[threadIdx.x] = U_functions[(p[threadIdx.x] + NUMBER) & 1](p[threadIdx.x]) + s.a; }",
+    "recursion": "{ p[threadIdx.x] = U_depth<T>(p[threadIdx.x] % 7 + NUMBER % 3) + s.a; }",
+    "different": "{ p[threadIdx.x] += T::number + NUMBER; }",
+    "own_variable": "{ static __device__ int calls; p[threadIdx.x] += NUMBER; if (threadIdx.x == 0) atomicAdd(&calls, 1); p[64] = calls > 0; }",
+    "switch": "{ switch (p[threadIdx.x] % 6) { case 0: p[threadIdx.x] = s.a; break; case 1: p[threadIdx.x] *= 3; break; case 2: p[threadIdx.x] -= n; break;"
+              " case 3: p[threadIdx.x] = (int)s.b; break; case 4: p[threadIdx.x] ^= NUMBER; break; default: p[threadIdx.x] = 1; } }",
+}
+ATTRIBUTES = {"bounded": "__launch_bounds__(64, 4) "}
+
+
+def unit(number, families, tags):
+    """The source of a unit."""
+    lines = ['#include "common.h"', f"__constant__ int U_limits[16] = {{{', '.join(str(number + i * i) for i in range(16))}}};",
+             "template <int N> struct U_Tag { static const int number = N; };",
+             "template <class T> __device__ __noinline__ int U_helper(int n) { return n * n + 3; }",
+             "template <class T> __device__ __noinline__ int U_depth(int n) { return n <= 0 ? 1 : n * U_depth<T>(n - 1) + 1; }",
+             "static __device__ int U_twice(int n) { return 2 * n; }\nstatic __device__ int U_thrice(int n) { return 3 * n; }",
+             "__device__ int (*U_functions[2])(int) = {U_twice, U_thrice};"]
+    for family in families:
+        body = FAMILIES[family].replace("NUMBER", str(number * 10 + len(family)))
+        lines.append(f"template <class T> __global__ void {ATTRIBUTES.get(family, '')}U_{family}(int *p, Pair s, int n) {body}")
+    lines.append("void U_all() {")
+    for family in families:
+        for tag in tags:
+            lines.append(f'  check("U_{family}", {tag}, U_{family}<U_Tag<{tag}>>);')
+    lines.append("}")
+    return "\n".join(lines).replace("U_", f"u{number}_") + "\n"
+
+
+def run(command, folder):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{shlex.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def program(options, number):
+    """Links one program with each value; returns the number of folded kernels of the last."""
+    choice = random.Random(options.seed * 100003 + number)
+    folder = Path(options.work or options.out + ".work").absolute() / f"p{number:03}"
+    target = Path(options.out).absolute() / "programs" / f"p{number:03}"
+    folder.mkdir(parents=True, exist_ok=True)
+    target.mkdir(parents=True, exist_ok=True)
+    units = range(choice.randint(1, 4))
+    (folder / "common.h").write_text(COMMON)
+    calls = "".join(f"void u{n}_all();\n" for n in units)
+    (folder / "main.cu").write_text(MAIN.replace("CALLS", calls).replace("UNITS", " ".join(f"u{n}_all();" for n in units)))
+    level = choice.choice(["-O1", "-O2", "-O3"])
+    compile = [options.clang, "-x", "cuda", f"--cuda-path={options.cuda}", "-Wno-unknown-cuda-version", "-fgpu-rdc", "-foffload-lto",
+               "--offload-arch=sm_90", level, "-c"]
+    objects = ["main.o"]
+    run([*compile, "main.cu", "-o", "main.o"], folder)
+    for n in units:
+        families = choice.sample(sorted(FAMILIES), choice.randint(2, 7))
+        (folder / f"u{n}.cu").write_text(unit(n, families, range(choice.randint(2, 4))))
+        run([*compile, f"u{n}.cu", "-o", f"u{n}.o"], folder)
+        objects.append(f"u{n}.o")
+    more = choice.choice([[], ["--offload-partition-size=1"], ["--offload-partition-size=500"], ["--offload-ptx=sm_90"]])
+    command = [options.clang, "-B", f"{options.dist}/bin", "--offload-link", f"--cuda-path={options.cuda}", *objects,
+               f"{options.cuda}/lib/libcudart.so.13", "-ldl", "-lpthread", "-Wl,-s", "-Xlinker", "--offload-compress=size"]
+    found = 0
+    for value in options.values.split(","):
+        words = [word for option in [*more, f"--offload-icf={value}", "--offload-stats=json"] for word in ("-Xlinker", option)]
+        stats = json.loads(run([*command, *words, "-o", target / value], folder).strip().splitlines()[-1])
+        found = stats["folded_kernels"]
+    return found
+
+
+RUN = r"""#!/bin/bash
+# Runs each program as linked with each value of --offload-icf=, with lazy and eager loading, and compares the results.
+cd "$(dirname "$0")" || exit 1
+export LD_LIBRARY_PATH=$PWD/lib:/usr/local/cuda/lib64:$LD_LIBRARY_PATH
+one() {
+  name=$(basename "$1")
+  for loading in LAZY EAGER; do
+    for which in off safe all; do
+      [ -x "$1/$which" ] || continue
+      out="$2/$name.$which.$loading"
+      CUDA_MODULE_LOADING=$loading timeout 120 "$1/$which" > "$out" 2>&1; echo "exit $?" >> "$out"
+    done
+    cmp -s "$2/$name.off.$loading" "$2/$name.safe.$loading" || { echo "DIFFERENT $1 safe $loading"; diff "$2/$name.off.$loading" "$2/$name.safe.$loading" | head -4; }
+    if [ -x "$1/all" ]; then
+      diff <(grep -v ^own "$2/$name.off.$loading") <(grep -v ^own "$2/$name.all.$loading") > "$2/$name.diff" || { echo "DIFFERENT $1 all $loading"; head -4 "$2/$name.diff"; }
+    fi
+  done
+  grep -q "exit [^0]\|cudaError" "$2/$name".off.* && echo "FAILED $1"
+}
+export -f one
+results=$(mktemp -d)
+for program in programs/p*; do echo "$program"; done | xargs -P "${JOBS:-8}" -I{} bash -c 'one {} '"$results"
+cat "$results"/*.off.LAZY | grep -c '^direct' | sed 's/$/ kernels in each program of a kind/'
+ls "$results"/*.off.LAZY | wc -l | sed 's/$/ programs/'
+rm -rf "$results"
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("dist", "cuda", "out"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--work", help="folder of intermediate files (default: beside --out)")
+    parser.add_argument("--clang", default="/usr/lib/llvm-22/bin/clang++")
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--values", default="off,safe,all", help="of --offload-icf=, the first of them off")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    out = Path(options.out).absolute()
+    (out / "lib").mkdir(parents=True, exist_ok=True)
+    cudart = Path(options.cuda) / "lib" / "libcudart.so.13"
+    (out / "lib" / cudart.name).write_bytes(cudart.read_bytes())
+    (out / "run.sh").write_text(RUN)
+    (out / "run.sh").chmod(0o755)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        found = list(pool.map(lambda number: program(options, number), range(options.count)))
+    print(f"{len(found)} programs, {sum(one > 0 for one in found)} of them with equal kernels; {sum(found)} kernels are folded")
+
+
+main()

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
+use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::archive::{self, MemberData};
@@ -139,8 +140,7 @@ pub fn list_in(
     search: Search,
 ) -> Result<Vec<Row>, FileError> {
     let mut rows = Vec::new();
-    visit_in(data, read_thin, search, |found| {
-        found.check()?;
+    visit_all(data, read_thin, Visit { search, checks: true }, |found| {
         rows.push(found.row.clone());
         Ok(())
     })?;
@@ -167,19 +167,47 @@ pub fn visit_in(
     data: &[u8],
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
     search: Search,
+    see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
+) -> Result<(), FileError> {
+    visit_all(data, read_thin, Visit { search, checks: false }, see)
+}
+
+/// What a visit does beside calling `see`.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    search: Search,
+    /// Checks whole cubins.
+    checks: bool,
+}
+
+impl Visit {
+    /// Calls `see` for images of one container, which are decompressed side by side if they are checked.
+    fn each(self, images: &[Found<'_>], see: &mut See<'_>) -> Result<(), FormatError> {
+        if self.checks {
+            let checked: Vec<Result<(), FormatError>> = images.par_iter().map(Found::check).collect();
+            checked.into_iter().collect::<Result<(), FormatError>>()?;
+        }
+        images.iter().try_for_each(see)
+    }
+}
+
+fn visit_all(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    visit: Visit,
     mut see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
 ) -> Result<(), FileError> {
     match host_object::file_kind(data) {
-        FileKind::Archive | FileKind::ThinArchive => visit_archive(data, read_thin, search, see),
+        FileKind::Archive | FileKind::ThinArchive => visit_archive(data, read_thin, visit, see),
         FileKind::Bitcode => Err(FileError::from(FormatError::unsupported(0, "LLVM bitcode files are not supported"))),
-        _ => visit_file(data, search, &mut see).map_err(FileError::from),
+        _ => visit_file(data, visit, &mut see).map_err(FileError::from),
     }
 }
 
 fn visit_archive(
     data: &[u8],
     mut read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
-    search: Search,
+    visit: Visit,
     mut see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
 ) -> Result<(), FileError> {
     for member in archive::members(data).map_err(FileError::from)? {
@@ -199,7 +227,7 @@ fn visit_archive(
             // The offset counts from the start of the archive now, and is shifted once more below.
             see(&found).map_err(|e| FormatError { offset: e.offset.saturating_sub(member.offset), ..e })
         };
-        visit_file(&bytes, search, &mut see_member).map_err(|e| damaged(e.shifted(member.offset)))?;
+        visit_file(&bytes, visit, &mut see_member).map_err(|e| damaged(e.shifted(member.offset)))?;
     }
     Ok(())
 }
@@ -207,10 +235,10 @@ fn visit_archive(
 type See<'s> = dyn FnMut(&Found<'_>) -> Result<(), FormatError> + 's;
 
 /// Visits a file that is not an archive. Members of other kinds carry no device images.
-fn visit_file(data: &[u8], search: Search, see: &mut See<'_>) -> Result<(), FormatError> {
+fn visit_file(data: &[u8], visit: Visit, see: &mut See<'_>) -> Result<(), FormatError> {
     match host_object::file_kind(data) {
-        FileKind::OffloadBinary => return visit_offload_binaries(data, 0, see),
-        FileKind::Fatbin => return images_of_fatbin(data, 0, OffloadKinds::CUDA)?.iter().try_for_each(see),
+        FileKind::OffloadBinary => return visit_offload_binaries(data, 0, visit, see),
+        FileKind::Fatbin => return visit.each(&images_of_fatbin(data, 0, OffloadKinds::CUDA)?, see),
         FileKind::Bitcode => return Ok(()),
         _ => {}
     }
@@ -226,28 +254,31 @@ fn visit_file(data: &[u8], search: Search, see: &mut See<'_>) -> Result<(), Form
     for carrier in carriers {
         let mut see_in = |found: &Found<'_>| see(&found.clone().in_section(&carrier.section));
         let visited = match carrier.kind {
-            CarrierKind::OffloadBinaries => visit_offload_binaries(carrier.data, carrier.offset, &mut see_in),
+            CarrierKind::OffloadBinaries => visit_offload_binaries(carrier.data, carrier.offset, visit, &mut see_in),
             CarrierKind::Fatbins | CarrierKind::RelocatableFatbins => {
                 images_of_fatbin(carrier.data, carrier.offset, OffloadKinds::CUDA)
-                    .and_then(|images| images.iter().try_for_each(&mut see_in))
+                    .and_then(|images| visit.each(&images, &mut see_in))
             }
             CarrierKind::HipBundles => visit_bundles(carrier.data, carrier.offset, &mut see_in),
         };
         visited.map_err(|e| e.within(&format!("section {}", carrier.section)))?;
     }
-    let scattered = if search == Search::AllBytes { host_object::scattered_fatbins(data)? } else { Vec::new() };
+    let scattered = if visit.search == Search::AllBytes { host_object::scattered_fatbins(data)? } else { Vec::new() };
     for found in scattered {
-        for image in images_of_fatbin(found.data, found.offset, OffloadKinds::CUDA)? {
-            see(&if found.section.is_empty() { image } else { image.in_section(&found.section) })?;
-        }
+        let images = images_of_fatbin(found.data, found.offset, OffloadKinds::CUDA)?.into_iter();
+        let images: Vec<Found<'_>> = match found.section.as_str() {
+            "" => images.collect(),
+            section => images.map(|image| image.in_section(section)).collect(),
+        };
+        visit.each(&images, see)?;
     }
     Ok(())
 }
 
-fn visit_offload_binaries(data: &[u8], base: u64, see: &mut See<'_>) -> Result<(), FormatError> {
+fn visit_offload_binaries(data: &[u8], base: u64, visit: Visit, see: &mut See<'_>) -> Result<(), FormatError> {
     let data = offload_binary::inflate(data).map_err(|e| e.shifted(base))?;
     for image in offload_binary::read_all(&data).map_err(|e| e.shifted(base))? {
-        images_of_image(&image, base.saturating_add(image.image_offset))?.iter().try_for_each(&mut *see)?;
+        visit.each(&images_of_image(&image, base.saturating_add(image.image_offset))?, see)?;
     }
     Ok(())
 }

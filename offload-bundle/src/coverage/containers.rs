@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::code::{Code, LinkSymbols, inspect, inspect_parts, link_symbols};
@@ -224,7 +225,8 @@ fn of_bytes(
     is_linked: bool,
 ) -> Result<Vec<FoundContainer>, FormatError> {
     let read = fatbin::read_containers(data).map_err(|e| e.shifted(base))?;
-    let found = read.into_iter().map(|container| {
+    // Each image is decompressed, of libraries with gigabytes of them.
+    let found = read.into_par_iter().map(|container| {
         let place = ContainerPlace {
             container: 0,
             member: None,

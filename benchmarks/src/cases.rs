@@ -8,6 +8,7 @@ mod no_device_code;
 mod phases;
 mod same_bytes;
 mod scale;
+mod tests_of_library;
 mod timed;
 
 use std::path::PathBuf;
@@ -76,7 +77,7 @@ const fn of_hip(corpus: Corpus, cache: Cache, goal: f64) -> Measure {
 }
 
 /// In the order of the report.
-pub const CASES: [Case; 22] = [
+pub const CASES: [Case; 23] = [
     Case {
         name: "no-device-code",
         describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
@@ -190,6 +191,11 @@ pub const CASES: [Case; 22] = [
         name: "equal",
         describe: "600 kernels in pairs that differ in their names only: --offload-icf=safe against off",
         measure: Measure::Own(equal::run),
+    },
+    Case {
+        name: "tests",
+        describe: "50 programs that each use 20 of 60 units in an archive, linked in turn with one cache; the peer links those units",
+        measure: Measure::Own(tests_of_library::run),
     },
     Case {
         name: "phases",

@@ -6,7 +6,10 @@ mod sources;
 use std::path::{Path, PathBuf};
 
 pub use objects::{Compiler, Form, Producer, Targets};
-pub use sources::{DEAD_UNITS, SCALE_STEP, TWINS, dead_program, scale, shared, twins, twins_program};
+pub use sources::{
+    DEAD_UNITS, SCALE_STEP, TWINS, dead_program, library_of_tests as library, scale, shared, tests, twins,
+    twins_program,
+};
 use sources::{DIRECT, SMALL, Unit, VERSION};
 use xtask::failure::{Failure, Result};
 use xtask::repository::create_folder;

@@ -263,6 +263,35 @@ pub fn flat() -> Vec<Unit> {
     large().into_iter().filter(|unit| !unit.name.starts_with("chemistry")).collect()
 }
 
+/// Units in the library of [`tests`].
+const TESTED: usize = 60;
+
+/// A library that many programs use, beside [`shared`]: two of three units of [`flat`], some of each kind.
+pub fn library_of_tests() -> Vec<Unit> {
+    let units: Vec<Unit> =
+        flat().into_iter().filter(|unit| LIBRARY.iter().all(|(name, _)| unit.name != *name)).collect();
+    let count = units.len();
+    units
+        .into_iter()
+        .enumerate()
+        .filter(|(at, _)| at * TESTED / count != (at + 1) * TESTED / count)
+        .map(|(_, unit)| unit)
+        .collect()
+}
+
+/// A unit with a small kernel for each program that uses the library.
+pub fn tests(count: usize) -> Vec<Unit> {
+    let unit = |number: usize| Unit {
+        name: format!("test_{number:02}"),
+        source: format!(
+            "__global__ void check_{number}(float *p, int n) {{\n  \
+             for (int i = threadIdx.x; i < n; i += blockDim.x)\n    p[i] = p[i] * {number}.5f + i;\n}}\n\
+             void start_check(float *p) {{ check_{number}<<<1, 32>>>(p, 256); }}\n"
+        ),
+    };
+    (0..count).map(unit).collect()
+}
+
 fn library() -> impl Iterator<Item = Unit> {
     LIBRARY.iter().map(|(name, source)| Unit { name: (*name).into(), source: (*source).into() })
 }
@@ -349,6 +378,7 @@ mod tests {
         assert_eq!(large().len(), 96);
         assert!(medium().iter().all(|unit| large().contains(unit)));
         assert_eq!(scale().len() * SCALE_STEP, 2000);
+        assert_eq!(library_of_tests().len(), TESTED);
         assert!(!large().contains(&changed()));
     }
 

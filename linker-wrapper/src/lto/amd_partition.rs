@@ -29,6 +29,7 @@ use crate::sys::temp_files;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Compiled {
     /// The object; none of a program without bitcode, or of a partition that needs functions of others.
+    #[serde(with = "serde_bytes")]
     pub object: Option<Vec<u8>>,
     /// Functions of other partitions that the code calls by name.
     pub calls: Vec<String>,

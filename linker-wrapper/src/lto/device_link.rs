@@ -131,7 +131,14 @@ fn plan_all<'a>(uncached: &'a [Uncached<'a>], context: &LtoContext<'_>) -> Vec<R
 fn check(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<(), Errors> {
     let _checking = span::traced("Compare translation units", String::new);
     let request = context.link.request;
+    let key = context.result_cache.checks_key(targets, &request.options.checks);
+    if context.result_cache.is_checked(key.as_ref()) {
+        return Ok(());
+    }
     let warnings = compat_checks::check(targets, &request.options.checks)?;
+    if warnings.is_empty() {
+        context.result_cache.keep_checked(key.as_ref());
+    }
     warnings.iter().for_each(|text| warn(request.program, text));
     Ok(())
 }

@@ -90,6 +90,14 @@ impl Stamp {
         Ok(Stamp { links, ..Stamp::new(path, &file.metadata()?, || hash(&file))? })
     }
 
+    /// Bytes that are the same for the same file only as long as it has not changed, if times can tell.
+    pub fn settled_state(&self) -> Option<Vec<u8>> {
+        let State { device, inode, size, modified, changed } = self.state;
+        let numbers = [device, inode, size].map(u64::to_le_bytes);
+        let times = [modified.0, modified.1, changed.0, changed.1].map(i64::to_le_bytes);
+        self.content.is_none().then(|| numbers.iter().chain(&times).flatten().copied().collect())
+    }
+
     /// Whether the path still leads to the same file with the same content.
     pub fn is_current(&self) -> bool {
         let same = |metadata: io::Result<Metadata>, state: &State| {

@@ -1,6 +1,9 @@
 //! Caches results of links: facts about units, compiled partitions, and linked targets. All keys are built here.
 
+mod bytes_by_target;
+mod checked;
 pub mod complete;
+mod known_tools;
 mod objects;
 #[cfg(test)]
 mod tests;
@@ -8,7 +11,6 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
-use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use llvm_passes::partition::Grouping;
@@ -33,11 +35,10 @@ use crate::lto::target_code::NvptxCode;
 use crate::plan::image_policy::{Entry, ImageEntries};
 use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::target_link;
-use crate::sys::cache::{self, Cache, Key, KeyBuilder, identity_of};
+use crate::sys::cache::{self, Cache, Key, KeyBuilder};
 use crate::sys::stamp::{self, Stamp};
-use crate::toolchain::identity::{self, Identity};
-use crate::toolchain::ptxas::version_text;
 use complete::Step;
+use known_tools::{KnownTools, Tools};
 
 /// The results of earlier links, if the cache is on.
 #[derive(Debug, Default)]
@@ -68,30 +69,14 @@ pub struct KeyInputs<'a> {
     pub entries: &'a ImageEntries,
 }
 
-/// Hashes of the tools and libraries that the machine code depends on.
-#[derive(Debug, Clone)]
-struct Tools {
-    ptxas: [u8; 32],
-    nvlink: Option<[u8; 32]>,
-    libdevice: Option<[u8; 32]>,
-    device_library: Option<[u8; 32]>,
-}
-
-/// The identified tools.
-#[derive(Debug)]
-struct KnownTools {
-    tools: Tools,
-    stamps: Vec<Stamp>,
-    /// Why nvlink cannot be identified, if so.
-    unknown_nvlink: Option<String>,
-}
-
 /// A compiled partition.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CachedPartition {
     /// Relocatable cubins, by target.
+    #[serde(with = "bytes_by_target")]
     pub cubins: Vec<(GpuArch, Vec<u8>)>,
     /// PTX for the image, by target.
+    #[serde(with = "bytes_by_target")]
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
     /// LLVM's messages.
     pub messages: Vec<Message>,
@@ -103,6 +88,7 @@ pub struct CachedPartition {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CachedAssembly {
     /// The cubin.
+    #[serde(with = "serde_bytes")]
     pub cubin: Vec<u8>,
     /// Messages of ptxas.
     pub diagnostics: Vec<String>,
@@ -111,7 +97,9 @@ pub struct CachedAssembly {
 /// A linked target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CachedTarget {
+    #[serde(with = "bytes_by_target")]
     sass: Vec<(GpuArch, Vec<u8>)>,
+    #[serde(with = "bytes_by_target")]
     ptx: Vec<(GpuArch, Vec<u8>)>,
     messages: Vec<Message>,
 }
@@ -242,7 +230,7 @@ impl ResultCache {
         if !self.is_enabled() {
             return None;
         }
-        let program = self.program.get_or_init(|| identity_of(Path::new("/proc/self/exe")).ok());
+        let program = self.program.get_or_init(|| known_tools::program(self.folder.as_ref()));
         Some(KeyBuilder::new(kind).field("program", program.as_ref()?))
     }
 
@@ -268,7 +256,11 @@ impl ResultCache {
     }
 
     fn tools(&self, inputs: &KeyInputs<'_>) -> Option<&KnownTools> {
-        let probe = || KnownTools::probe(inputs).map_err(|why| self.note(why)).ok();
+        let probe = || {
+            KnownTools::probe(inputs.backends, inputs.libraries, self.folder.as_ref())
+                .map_err(|why| self.note(why))
+                .ok()
+        };
         self.tools.get_or_init(probe).as_ref()
     }
 
@@ -329,7 +321,7 @@ impl ResultCache {
             return None;
         }
         let hash = |image: &DeviceImage<'_>| {
-            let content = image.unit.map_or_else(|| blake3::hash(image.bytes), Unit::content_hash);
+            let content = content_hash(image);
             let references = image.rdc.map(|rdc| blake3::hash(&rdc.reference_bytes()));
             let references = references.as_ref().map_or(&[][..], |hash| hash.as_bytes());
             [image.code.ending().as_bytes(), content.as_bytes(), references].concat()
@@ -352,43 +344,9 @@ impl ResultCache {
     }
 }
 
-impl KnownTools {
-    /// Identifies the tools.
-    ///
-    /// # Errors
-    /// Why a tool cannot be identified.
-    fn probe(inputs: &KeyInputs<'_>) -> Result<Self, String> {
-        let backend = "only results of ptxas and nvlink are cached";
-        let (ptxas, nvlink) = inputs.backends.toolkit_files().ok_or(backend)?;
-        let file = |path: Option<&Path>| path.map(identity::of_file).transpose();
-        let ptxas_version =
-            || inputs.backends.ptxas().map(|ptxas| &*ptxas.version).map_err(|errors| errors.to_string());
-        let of_nvlink = |path: &Path| identity::of_program(path, &version_text(path).unwrap_or_default());
-        // Do not use rayon here: all of its threads may wait for the jobs that need this key.
-        let (ptxas, nvlink, libdevice, device_library) = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new;
-            let ptxas = thread().spawn_scoped(scope, || identity::of_program(&ptxas, ptxas_version()?));
-            let nvlink = thread().spawn_scoped(scope, || nvlink.as_deref().map(of_nvlink).transpose());
-            let (libdevice, library) =
-                (file(inputs.libraries.libdevice_path()), file(inputs.libraries.device_runtime_path()));
-            let failed = || "a thread that identifies the tools failed".to_owned();
-            let ptxas = ptxas.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| Err(failed()));
-            let nvlink = nvlink.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| Err(failed()));
-            (ptxas, nvlink, libdevice, library)
-        });
-        let (ptxas, libdevice, device_library) = (ptxas?, libdevice?, device_library?);
-        let (nvlink, unknown_nvlink) = nvlink.map_or_else(|why| (None, Some(why)), |nvlink| (nvlink, None));
-        let hash = |identity: &Option<Identity>| identity.as_ref().map(|identity| identity.hash);
-        let tools = Tools {
-            ptxas: ptxas.hash,
-            nvlink: hash(&nvlink),
-            libdevice: hash(&libdevice),
-            device_library: hash(&device_library),
-        };
-        let all = [Some(ptxas), nvlink, libdevice, device_library];
-        let stamps = all.into_iter().flatten().flat_map(|identity| identity.stamps).collect();
-        Ok(KnownTools { tools, stamps, unknown_nvlink })
-    }
+/// The hash of an image.
+fn content_hash(image: &DeviceImage<'_>) -> blake3::Hash {
+    image.unit.map_or_else(|| blake3::hash(image.bytes), Unit::content_hash)
 }
 
 /// The hashes of the units that a job reads.

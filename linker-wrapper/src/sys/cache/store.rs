@@ -71,6 +71,11 @@ impl Cache {
         found
     }
 
+    /// As [`Cache::get`], for what is no result: counts as neither a hit nor a miss.
+    pub fn get_uncounted(&self, key: &Key) -> Option<Vec<u8>> {
+        self.read(key)
+    }
+
     /// Whether there is a file for an entry. Counts as neither a hit nor a miss.
     pub fn contains(&self, key: &Key) -> bool {
         self.path(key).is_file()

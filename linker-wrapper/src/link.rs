@@ -9,7 +9,6 @@ use offload_bundle::host_object::StubAlias;
 use rayon::prelude::*;
 use tracing::span::EnteredSpan;
 
-use crate::cli::amd_options;
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
 use crate::cli::values::{FatbinSection, Jobs, KernelGc};
@@ -231,9 +230,7 @@ fn link_inputs(
     llvm_passes::crash::prepare(program, &temp_files.folder().unwrap_or(Path::new("")).to_string_lossy());
     if !options.diagnosing {
         llvm_passes::crash::remember_line(&std::env::args_os().collect::<Vec<_>>());
-    }
-    if !mode.dry && !options.diagnosing {
-        llvm_messages::begin_records(&amd_options::all_llvm_options(options, request.device))?;
+        llvm_messages::begin_records(request)?;
     }
     let recorder = Recorder::new();
     let mut registered = embedded_images::registered_names(inputs, &selection.host)?;

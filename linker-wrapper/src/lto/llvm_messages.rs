@@ -6,10 +6,12 @@ use std::io::Write as _;
 
 use llvm_passes::session::{Message, MessageKind};
 
+use crate::cli::amd_options;
 use crate::diag::demangle;
 use crate::diag::error::{Errors, reason};
 use crate::diag::messages::{self, warn};
 use crate::lto::error::Error;
+use crate::plan::link_context::Request;
 
 /// Longest name of a kernel in a warning, in characters.
 const NAME_WIDTH: usize = 100;
@@ -39,8 +41,9 @@ pub fn print(program: &str, target: &str, all: &[Message], llvm_options: &[Strin
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn begin_records(llvm_options: &[String]) -> Result<(), Errors> {
-    let Some(path) = llvm_passes::remarks_file(llvm_options) else { return Ok(()) };
+pub fn begin_records(request: Request<'_>) -> Result<(), Errors> {
+    let llvm_options = amd_options::all_llvm_options(request.options, request.device);
+    let Some(path) = llvm_passes::remarks_file(&llvm_options).filter(|_| !request.mode.dry) else { return Ok(()) };
     let emptied = std::fs::write(path, []);
     emptied.map_err(|error| Error::RemarksFile { path: path.to_owned(), reason: reason(&error) }.into())
 }

@@ -3,7 +3,7 @@
 //! | bytes | meaning |
 //! | --- | --- |
 //! | 0..8 | `FATLINKR` |
-//! | 8..12 | [`VERSION`], little endian |
+//! | 8..12 | the version, little endian |
 //! | 12 | how it is sealed: 0 with a checksum, 1 with a keyed MAC |
 //! | 13 | how the content is coded: 0 as it is, 1 with Zstandard |
 //! | 14..16 | 0 |

@@ -556,7 +556,7 @@ impl Link<'_> {
         let triple = triple.unwrap_or(HOST_TRIPLE);
         let show = |text: &str| messages::show(text.trim_end());
         let show = options.print_wrapped_module.then_some(&show as &dyn Fn(&str));
-        registration_object::template(triple, registration, show)
+        registration_object::template(triple, registration, options.llvm_rules, show)
     }
 
     /// Runs the host linker, with the registration objects among its inputs. A relocatable link (`-r`) is a final device link:

@@ -16,6 +16,7 @@ use object::{Architecture, BinaryFormat, Endianness, FileFlags};
 use offload_bundle::elf_edit::SectionSlot;
 use offload_bundle::fatbin::FatbinWriter;
 
+use crate::cli::values::LlvmRules;
 use crate::diag::error::Errors;
 use crate::host::error::Error;
 use crate::sys;
@@ -123,17 +124,21 @@ pub fn triple_of(object: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Compiles registration code. `show` receives the module's text, if the user requested it.
+/// Compiles registration code, named as the LLVM of `rules` does. `show` receives the module's text, if the user requested it.
 ///
 /// # Errors
 /// LLVM has no code generator for the host.
 pub fn template(
     host_triple: &str,
     registration: &dyn Registration,
+    rules: LlvmRules,
     show: Option<&dyn Fn(&str)>,
 ) -> Result<Template, Errors> {
     let session = Session::new();
     let module = registration::build(&session, host_triple, registration)?;
+    if rules == LlvmRules::Llvm23 {
+        registration::exclude_from_sanitizers(&module);
+    }
     if let Some(show) = show {
         show(&registration::print(&module));
     }

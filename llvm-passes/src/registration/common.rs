@@ -9,7 +9,8 @@ use inkwell::values::{
 };
 use inkwell::{AddressSpace, GlobalVisibility, IntPredicate};
 
-use crate::sys;
+/// The record by which a runtime finds the binary that is registered.
+pub(super) const WRAPPER: &str = ".fatbin_wrapper";
 
 /// Priority of the constructors: before the user's own.
 const CONSTRUCTOR_PRIORITY: u64 = 101;
@@ -115,13 +116,6 @@ impl<'m, 'ctx> RegistrationModule<'m, 'ctx> {
         });
         let [magic, version] = [magic, version].map(|number| self.i32.const_int(number, false).into());
         record.const_named_struct(&[magic, version, binary.as_pointer_value().into(), more.into()])
-    }
-
-    /// A wrapper record of its own. Sanitizers leave it alone: the runtime reads it by its layout.
-    pub(super) fn wrapper(&self, name: &str, record: StructValue<'ctx>, section: &str) -> GlobalValue<'ctx> {
-        let wrapper = self.constant(name, record, section);
-        sys::exclude_from_sanitizers(wrapper);
-        wrapper
     }
 
     pub(super) fn constant(&self, name: &str, value: impl BasicValue<'ctx>, section: &str) -> GlobalValue<'ctx> {

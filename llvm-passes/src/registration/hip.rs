@@ -7,7 +7,7 @@ use inkwell::builder::BuilderError;
 use inkwell::module::Module;
 use inkwell::values::GlobalValue;
 
-use super::common::{RegistrationModule, Runtime};
+use super::common::{RegistrationModule, Runtime, WRAPPER};
 use super::{Registration, Slot};
 
 /// Where AMD's tools look for bundles in a host file.
@@ -73,6 +73,6 @@ impl<'ctx> Code<'_, 'ctx> {
         let image = self.constant(SLOT.symbol, image, SLOT.section);
         image.set_alignment(BUNDLE_ALIGNMENT);
         let record = self.wrapper_record([WRAPPER_MAGIC, WRAPPER_VERSION], image, self.pointer.const_null());
-        self.wrapper(".fatbin_wrapper", record, WRAPPER_SECTION)
+        self.constant(WRAPPER, record, WRAPPER_SECTION)
     }
 }

@@ -33,7 +33,7 @@ use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetTriple};
 
 use crate::session::Session;
 use crate::structors;
-use crate::{CodegenError, IrError, LlvmError, Stage};
+use crate::{CodegenError, IrError, LlvmError, Stage, sys};
 
 pub use cuda::{ClangUnits, Cuda, CudaFolded, CudaPrelinked, CudaUnits};
 pub use hip::Hip;
@@ -81,6 +81,12 @@ pub fn build<'s>(
     module.set_triple(&TargetTriple::create(host_triple));
     registration.build(&module).map_err(|error| failed(host_triple, error))?;
     Ok(module)
+}
+
+/// Marks the wrapper record as one that sanitizers leave alone, as LLVM 23 does: the runtime reads it by its layout. No sanitizer runs on
+/// this module, so only its text differs.
+pub fn exclude_from_sanitizers(module: &Module<'_>) {
+    module.get_global(common::WRAPPER).into_iter().for_each(sys::exclude_from_sanitizers);
 }
 
 /// The module as text, for `--print-wrapped-module`.

@@ -11,7 +11,7 @@ use inkwell::builder::BuilderError;
 use inkwell::module::Module;
 use inkwell::values::{GlobalValue, IntValue, PointerValue, StructValue};
 
-use super::common::{RegistrationModule, Runtime};
+use super::common::{RegistrationModule, Runtime, WRAPPER};
 use super::{Registration, Slot};
 
 pub use folded::CudaFolded;
@@ -78,7 +78,7 @@ impl<'ctx> Code<'_, 'ctx> {
     /// The wrapper of the fatbin that is registered, which points at the (still empty) image.
     fn fatbin_wrapper(&self, version: u64, prelinked: PointerValue<'ctx>) -> GlobalValue<'ctx> {
         let image = self.empty(SLOT);
-        self.wrapper(".fatbin_wrapper", self.record(version, image, prelinked), WRAPPER_SECTION)
+        self.constant(WRAPPER, self.record(version, image, prelinked), WRAPPER_SECTION)
     }
 
     /// `__fatBinC_Wrapper_t`.

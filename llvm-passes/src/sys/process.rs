@@ -31,7 +31,9 @@ pub fn parse_llvm_options(program: &str, options: &[String]) -> bool {
     initialize();
     // Its options are unknown before.
     amdgpu::initialize();
-    remarks::set_up(options);
+    if !remarks::set_up(options) {
+        return false;
+    }
     let words: Vec<CString> = std::iter::once(program)
         .chain(options.iter().map(String::as_str).filter(|option| !remarks::is_option(option)))
         .filter_map(|word| CString::new(word).ok())

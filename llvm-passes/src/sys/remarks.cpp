@@ -5,6 +5,7 @@
 #include "llvm/IR/LLVMRemarkStreamer.h"
 #include "llvm/Remarks/RemarkStreamer.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <string>
@@ -20,6 +21,16 @@ struct Records {
 };
 
 } // namespace
+
+// Prints why a regular expression is none, as LLVM's command line prints its errors.
+extern "C" bool fatlink_is_remark_filter(const char *passes) {
+  std::string reason;
+  // An empty filter matches every pass.
+  if (!*passes || Regex(passes).isValid(reason))
+    return true;
+  errs() << "-pass-remarks-filter=" << passes << ": " << reason << "\n";
+  return false;
+}
 
 // Records the remarks of the passes that match `passes`, a regular expression, as YAML. Returns null if that is none.
 extern "C" Records *fatlink_record_remarks(LLVMContextRef context, const char *passes) {

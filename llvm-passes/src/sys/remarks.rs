@@ -14,6 +14,7 @@ struct RawRecords {
 }
 
 unsafe extern "C" {
+    fn fatlink_is_remark_filter(passes: *const c_char) -> bool;
     fn fatlink_record_remarks(context: LLVMContextRef, passes: *const c_char) -> *mut RawRecords;
     fn fatlink_take_remarks(records: *mut RawRecords) -> *mut c_char;
     fn fatlink_drop_remarks(records: *mut RawRecords);
@@ -40,13 +41,21 @@ pub(super) fn is_option(option: &str) -> bool {
     [OUTPUT, FILTER].iter().any(|name| value(option, name).is_some())
 }
 
-/// Has every context that is opened from now on record its remarks, if the options name a file for them.
-pub(super) fn set_up(options: &[String]) {
-    if remarks_file(options).is_some() {
-        let passes = options.iter().rev().find_map(|option| value(option, FILTER)).unwrap_or_default();
-        // A second call brings the same options.
-        let _ = PASSES.set(CString::new(passes).unwrap_or_default());
+/// Has every context that is opened from now on record its remarks, if the options name a file for them. Returns false if their filter
+/// is no regular expression, in which case the reason is on stderr.
+pub(super) fn set_up(options: &[String]) -> bool {
+    if remarks_file(options).is_none() {
+        return true;
     }
+    let passes = options.iter().rev().find_map(|option| value(option, FILTER)).unwrap_or_default();
+    let Ok(passes) = CString::new(passes) else { return false };
+    // SAFETY: the text is alive during the call.
+    if !unsafe { fatlink_is_remark_filter(passes.as_ptr()) } {
+        return false;
+    }
+    // A second call brings the same options.
+    let _ = PASSES.set(passes);
+    true
 }
 
 /// The records of one context. They must outlive it.

@@ -5,7 +5,7 @@
 #
 # The reasons for the flags are in docs/build-systems.md.
 
-get_filename_component(_fatlink_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+include("${CMAKE_CURRENT_LIST_DIR}/fatlink-folders.cmake")
 
 foreach(_fatlink_language C CXX CUDA)
   if(NOT CMAKE_${_fatlink_language}_COMPILER)
@@ -31,5 +31,5 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release because fatlink-toolchain.cmake needs a build type")
 endif()
 foreach(_fatlink_kind EXE SHARED MODULE)
-  set(CMAKE_${_fatlink_kind}_LINKER_FLAGS_INIT "-B${_fatlink_prefix}/bin --offload-link")
+  set(CMAKE_${_fatlink_kind}_LINKER_FLAGS_INIT "-B${_fatlink_clang_folder} --offload-link")
 endforeach()

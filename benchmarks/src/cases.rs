@@ -6,6 +6,7 @@ mod figures;
 mod memory;
 mod no_device_code;
 mod phases;
+mod reproduce;
 mod same_bytes;
 mod scale;
 mod tests_of_library;
@@ -77,7 +78,7 @@ const fn of_hip(corpus: Corpus, cache: Cache, goal: f64) -> Measure {
 }
 
 /// In the order of the report.
-pub const CASES: [Case; 23] = [
+pub const CASES: [Case; 24] = [
     Case {
         name: "no-device-code",
         describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
@@ -176,6 +177,11 @@ pub const CASES: [Case; 23] = [
         name: "same-bytes",
         describe: "medium with --wrapper-jobs=1, 2 and 16, twice each: the same program; so with a cache, cold and warm",
         measure: Measure::Own(same_bytes::run),
+    },
+    Case {
+        name: "reproduce",
+        describe: "medium again from the archive of --reproduce= in an empty folder: the same program; so with a cache",
+        measure: Measure::Own(reproduce::run),
     },
     Case {
         name: "scale",

@@ -1,5 +1,7 @@
 //! Runs a link from its command line to the host link, as a list of phases.
 
+mod requests;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,6 @@ use offload_bundle::host_object::StubAlias;
 use rayon::prelude::*;
 use tracing::span::EnteredSpan;
 
-use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
 use crate::cli::values::{FatbinSection, Jobs, KernelGc};
 use crate::cli::{device_words, dlink, parse, persona, response_file};
@@ -23,9 +24,7 @@ use crate::host::dead_kernels::KernelLiveness;
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::InputFiles;
 use crate::host::registration_object;
-use crate::host::{
-    coff, dead_kernels, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, relocatable,
-};
+use crate::host::{dead_kernels, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, relocatable};
 use crate::image::report::ImageReport;
 use crate::lto::llvm_messages;
 use crate::plan::link_context::{LinkContext, Request};
@@ -34,6 +33,7 @@ use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::platform::{self, PLATFORMS, override_image};
 use crate::profile::recorder::Recorder;
 use crate::profile::{self, span, time_trace};
+use crate::reproduce;
 use crate::sys::cache;
 use crate::sys::jobserver::{self, Limit};
 use crate::sys::memory::Budget;
@@ -50,13 +50,6 @@ const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
 enum Error {
     #[error("input file '{file}' is the same as output file; write the output to another file")]
     OutputIsInput { file: PathBuf },
-    #[error("LLVM rejects these options of -mllvm, --offload-opt and --plugin-opt: {options}")]
-    LlvmOptions { options: String },
-    #[error(
-        "--embed-bitcode (-fopenmp-target-jit) keeps bitcode for a compiler at run time, and neither the CUDA runtime nor \
-         OpenMP on x86-64 has one: leave it out"
-    )]
-    EmbedBitcode,
     #[error("--emit-fatbin-only: the inputs hold no device code; compile them with --offload-arch=")]
     NothingToEmit,
     #[error("--emit-fatbin-only: the inputs hold CUDA and OpenMP code; link them one at a time")]
@@ -82,6 +75,7 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     let line = dlink::translate(&line)?.unwrap_or(line);
     let options = parse::parse(&line, persona)?;
     let program = persona::program_name(arguments);
+    reproduce::write(&line, &options, persona, &program)?;
     profile::begin(options.time_trace.as_deref(), options.time_trace_granularity, options.stats.is_some());
     let whole = span::traced("Execute linker wrapper", || program.clone());
     let outcome = run_options(&options, &program);
@@ -109,7 +103,7 @@ pub fn diagnose(arguments: &[OsString]) -> Result<u8, Errors> {
 
 /// Prints the output of options such as `--help`; without one of them, opens the inputs and links them.
 fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
-    if let Some(text) = query_output(options, program) {
+    if let Some(text) = requests::answer(options, program) {
         return messages::answer(&text).map(|()| 0);
     }
     let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
@@ -121,7 +115,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
         let host_linker = host_linker::find_with_source(options, program);
         return messages::answer(&print::table(&toolchain, host_linker)).map(|()| 0);
     }
-    apply_llvm_options(program, &device)?;
+    requests::apply_llvm_options(program, &device)?;
 
     // LLVM may crash before the temporary folder exists: it reads host files of bitcode first.
     llvm_passes::crash::prepare(program, "");
@@ -172,7 +166,7 @@ fn link_inputs(
         drop(extraction);
         time_trace::end()?;
         if !handled {
-            warn_of_unused_arguments(&request, &[]);
+            requests::warn_of_unused_arguments(&request, &[]);
         }
         report(&request, None)?;
         if let Some(requested) = options.plan.as_ref().filter(|_| !options.linker_query) {
@@ -215,12 +209,12 @@ fn link_inputs(
     let links = platform::assign(&selected)?.into_iter().map(|(platform, images)| platform.plan(&setup(images)));
     let links = collect(links)?;
     links.iter().flat_map(|link| link.warnings()).for_each(|text| warn(program, text));
-    reject_unsupported(options)?;
+    requests::reject_unsupported(options)?;
     let overwritten = inputs.overwritten_by(output).or_else(|| line_files.overwritten_by(output));
     if let Some(input) = overwritten {
         return Err(Error::OutputIsInput { file: input.to_owned() }.into());
     }
-    warn_of_unused_arguments(&request, &links);
+    requests::warn_of_unused_arguments(&request, &links);
     drop(extraction);
 
     // From here on there are temporary files to remove.
@@ -331,68 +325,6 @@ fn report(request: &Request<'_>, report: Option<ImageReport>) -> Result<(), Erro
     let Request { program, options, output, .. } = request;
     let Some(requested) = options.report.as_ref().filter(|_| !options.linker_query) else { return Ok(()) };
     report.unwrap_or_else(|| ImageReport::empty(output, options)).emit(requested, program)
-}
-
-/// Returns the output of `--help` and of `--version` under the wrapper's name.
-fn query_output(options: &Options, program: &str) -> Option<String> {
-    let version = || {
-        // clang -Wl,--version: a build system wants to know the linker.
-        let linkers = options.linker_path.as_ref().and_then(|_| host_linker::version(options, program));
-        format!(
-            "{}{program} version {} (fatlink, LLVM {})\n",
-            linkers.unwrap_or_default(),
-            env!("CARGO_PKG_VERSION"),
-            llvm_passes::bitcode::our_version()
-        )
-    };
-    options.help.clone().or_else(|| options.version.then(version))
-}
-
-/// Passes LLVM its own options. LLVM itself prints the help of `-mllvm --help` and the error for an unknown option.
-fn apply_llvm_options(program: &str, device: &DeviceOptions) -> Result<(), Errors> {
-    if device.llvm_options.is_empty() {
-        return Ok(());
-    }
-    llvm_passes::initialize();
-    if llvm_passes::parse_llvm_options(program, &device.llvm_options) {
-        return Ok(());
-    }
-    Err(Error::LlvmOptions { options: device.llvm_options.join(" ") }.into())
-}
-
-/// Warns about arguments of `--device-linker=` for a triple that this link has no code for. Libraries are exempt: a library that is
-/// not referenced is not a mistake.
-fn warn_of_unused_arguments(request: &Request<'_>, links: &[Box<dyn DeviceLink + '_>]) {
-    let triples: Vec<&str> = links.iter().flat_map(|link| link.triples()).collect();
-    for (triple, word) in &request.options.device_linker {
-        let is_library = word.starts_with("-l") || word.starts_with("-L");
-        let is_useful = match triple {
-            Some(triple) => triples.contains(&triple.as_str()),
-            None => !triples.is_empty(),
-        };
-        if !is_useful && !is_library {
-            let of = triple.as_ref().map_or_else(String::new, |triple| format!("{triple}="));
-            let what = triple.as_ref().map_or_else(String::new, |triple| format!(" for {triple}"));
-            warn(
-                request.program,
-                format_args!("--device-linker={of}{word} has no effect: this link has no device code{what}"),
-            );
-        }
-    }
-}
-
-/// Rejects options that this version does not support, before anything is compiled.
-fn reject_unsupported(options: &Options) -> Result<(), Errors> {
-    let mut errors = Errors::default();
-    if options.embed_bitcode {
-        errors.extend(Error::EmbedBitcode);
-    }
-    if let Some(triple) = options.host_triple.as_deref().filter(|triple| coff::is_host(triple))
-        && !options.emit_fatbin_only
-    {
-        errors.extend(coff::refused(&format!("--host-triple={triple}")));
-    }
-    errors.or(())
 }
 
 /// Handles a fatal error of LLVM such as "Cannot select": replaces the process by a copy that looks for the cause.

@@ -14,6 +14,7 @@ mod lto;
 mod plan;
 mod platform;
 mod profile;
+mod reproduce;
 mod sys;
 mod toolchain;
 

@@ -33,6 +33,7 @@ pub enum Meaning {
     HostTriple,
     DeviceLinker,
     DeviceCompiler,
+    Reproduce,
     DryRun,
     Verbose,
     EmbedBitcode,
@@ -139,6 +140,14 @@ pub const ALWAYS: &[Row] = &[
         "Argument for device code generation of all targets or of one triple",
     ),
     Row(&["--dry-run"], Flag, Meaning::DryRun, "", "Print what would be run, and run nothing"),
+    Row(
+        &["--reproduce=", "-reproduce="],
+        Joined,
+        Meaning::Reproduce,
+        "<file>.tar",
+        "Write an archive of the inputs, the command line and the releases of the tools, to link them again elsewhere",
+    ),
+    Row(&["--reproduce", "-reproduce"], Separate, Meaning::Reproduce, "<file>.tar", ""),
     Row(&["--wrapper-verbose"], Flag, Meaning::Verbose, "", "Print the commands that are run, quoted for pasting"),
     Row(&["--embed-bitcode"], Flag, Meaning::EmbedBitcode, "", ""),
     Row(&["--print-wrapped-module"], Flag, Meaning::PrintWrappedModule, "", "Print the registration module's IR"),
@@ -168,6 +177,8 @@ pub const ALWAYS: &[Row] = &[
         "",
         "Link the device code of objects to an object for the host linker; takes the command line of nvcc -dlink",
     ),
+    // In a reproducer: the line is translated already.
+    Row(&["--dlink=translated"], Flag, Meaning::Dlink, "", ""),
     Row(
         &["--emit-fatbin-only"],
         Flag,

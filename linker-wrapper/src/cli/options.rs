@@ -37,6 +37,8 @@ pub struct Options {
     pub device_linker: Vec<(Option<String>, String)>,
     /// Triple, if one is given, and argument.
     pub device_compiler: Vec<(Option<String>, String)>,
+    /// Where to write an archive that the link can be repeated from.
+    pub reproduce: Option<PathBuf>,
     pub dry_run: bool,
     /// This link only looks for the code that LLVM failed on. No option sets this.
     pub diagnosing: bool,

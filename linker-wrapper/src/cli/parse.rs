@@ -3,12 +3,11 @@
 //! The wrapper's options are removed; everything else stays on the host linker's command line, in order and as spelled.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::slice;
+use std::os::unix::ffi::OsStrExt;
 
 use crate::cli::error::Error;
-use crate::cli::flags::Shape::{Flag, Joined, JoinedOrSeparate, Separate};
-use crate::cli::flags::{ALWAYS, HOST, Meaning, Row, WRAPPER, help};
+use crate::cli::flags::Shape::Flag;
+use crate::cli::flags::{Meaning, help};
 use crate::cli::mistyped;
 use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
@@ -16,6 +15,7 @@ use crate::cli::values::{
     self, BackendChoice, CacheChoice, FatbinSection, Jobs, KernelFolding, KernelGc, LlvmRules, MemoryChoice,
     Partitioning, PtxPolicy, RemoteChoice, ReportRequest, SassPolicy, StatsFormat,
 };
+use crate::cli::words::{self, Found, Word};
 use crate::diag::error::Errors;
 
 /// Parses a command line without `argv[0]` whose response files are expanded.
@@ -30,80 +30,16 @@ pub fn parse(words: &[OsString], persona: Persona) -> Result<Options, Errors> {
         state: State::default(),
         pushed: Vec::new(),
     };
-    let mut rest = words.iter();
-    while let Some(word) = rest.next() {
-        match find(word, persona) {
-            Some(found) => {
-                let value = match &found.joined {
-                    Some(value) => Some(value.clone()),
-                    None if found.row.1 == Flag => None,
-                    None => rest.next().cloned(),
-                };
-                let value = value.map(|value| with_split_targets(value, found.row.2, &mut rest));
-                parser.option(word, &found, value);
-            }
-            None => parser.plain(word),
+    for word in words::split(words, persona) {
+        match word {
+            Word::Option { word, found, value } => parser.option(word, &found, value),
+            Word::Plain(word) => parser.plain(word),
         }
     }
     if let (None, Some(argument)) = (&parser.options.distributor, parser.options.distributor_arguments.first()) {
         parser.errors.extend(Error::LoneDistributorArgument { argument: argument.into() });
     }
     parser.errors.or(parser.options)
-}
-
-/// Adds the arguments that clang made of the rest of a list of targets.
-fn with_split_targets(mut value: OsString, meaning: Meaning, rest: &mut slice::Iter<'_, OsString>) -> OsString {
-    while let Some(word) = rest.as_slice().first().filter(|word| mistyped::continues(meaning, word)) {
-        value.push(",");
-        value.push(word);
-        rest.next();
-    }
-    value
-}
-
-/// A row that an argument matches.
-struct Found {
-    row: &'static Row,
-    spelling: &'static str,
-    /// The value, if it is part of the same argument.
-    joined: Option<OsString>,
-}
-
-/// Finds the row with the longest spelling that the argument begins with, so that `--library=` takes precedence over `-l`.
-fn find(word: &OsStr, persona: Persona) -> Option<Found> {
-    let bytes = word.as_bytes();
-    let tables: &[&[Row]] = match persona {
-        Persona::Wrapper => &[WRAPPER, ALWAYS, HOST],
-        Persona::Linker => &[ALWAYS, HOST],
-    };
-    let rows = tables.iter().flat_map(|table| table.iter());
-    let matching = rows.flat_map(|row| row.0.iter().map(move |spelling| (row, *spelling))).filter(|(row, spelling)| {
-        let exact = bytes == spelling.as_bytes();
-        match row.1 {
-            Flag | Separate => exact,
-            Joined => bytes.starts_with(spelling.as_bytes()),
-            JoinedOrSeparate => bytes.starts_with(spelling.as_bytes()) && !is_long_word(bytes, spelling),
-        }
-    });
-    let (row, spelling) = matching.max_by_key(|(_, spelling)| spelling.len())?;
-    let behind = &bytes[spelling.len()..];
-    let joined = match row.1 {
-        Joined => Some(behind),
-        JoinedOrSeparate if !behind.is_empty() => Some(behind),
-        _ => None,
-    };
-    Some(Found { row, spelling, joined: joined.map(|value| OsString::from_vec(value.to_vec())) })
-}
-
-/// Whether the next argument is the value of this one.
-pub fn takes_next_word(word: &OsStr) -> bool {
-    find(word, Persona::Linker).is_some_and(|found| found.row.1 != Flag && found.joined.is_none())
-}
-
-/// Linkers accept long options with a single dash, so `-omagic` does not name an output.
-fn is_long_word(word: &[u8], spelling: &str) -> bool {
-    const LONG: [&str; 2] = ["-omagic", "-oformat"];
-    spelling == "-o" && LONG.iter().any(|long| word == long.as_bytes())
 }
 
 struct Parser {
@@ -240,6 +176,7 @@ impl Parser {
             Meaning::HostTriple => options.host_triple = Some(text),
             Meaning::DeviceLinker => options.device_linker.push(split_triple(&text)),
             Meaning::DeviceCompiler => options.device_compiler.push(split_triple(&text)),
+            Meaning::Reproduce => options.reproduce = Some(value.into()),
             Meaning::DryRun => options.dry_run = true,
             Meaning::Verbose => options.verbose = true,
             Meaning::EmbedBitcode => options.embed_bitcode = true,
@@ -320,7 +257,7 @@ fn store<T>(place: &mut T, value: Result<T, Error>, errors: &mut Errors) {
 }
 
 /// `TRIPLE=VALUE` or `VALUE`. The left side is a triple only if its first part is a device architecture.
-fn split_triple(text: &str) -> (Option<String>, String) {
+pub fn split_triple(text: &str) -> (Option<String>, String) {
     const DEVICES: [&str; 12] = [
         "nvptx",
         "nvptx64",

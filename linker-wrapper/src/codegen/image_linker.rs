@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use offload_bundle::host_object::{self, FileKind};
 
-use crate::cli::parse;
+use crate::cli::words;
 use crate::codegen::llvm_programs;
 use crate::diag::error::Errors;
 use crate::sys::mapped_file::Mapped;
@@ -84,7 +84,7 @@ fn libraries(host_line: &[OsString]) -> Vec<OsString> {
         if WITH_VALUE.contains(&&*text) {
             kept.push(word.clone());
             kept.extend(words.next().cloned());
-        } else if parse::takes_next_word(word) {
+        } else if words::takes_next_word(word) {
             // The value is not a library even if it looks like one.
             words.next();
         } else if SWITCHES.contains(&&*text) || JOINED.iter().any(|prefix| text.starts_with(prefix)) || is_library(word)

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::cli::options::Options;
-use crate::cli::parse;
+use crate::cli::words;
 
 /// The symbols from which the command line reaches the program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub fn read(options: &Options) -> Result<LinkRoots, String> {
         if !word.as_bytes().starts_with(b"-") || word.len() < 2 {
             continue;
         }
-        let next = if parse::takes_next_word(word) { line.next() } else { None };
+        let next = if words::takes_next_word(word) { line.next() } else { None };
         roots.add(word, next)?;
     }
     Ok(roots)
@@ -147,7 +147,7 @@ mod tests {
 
     fn roots(line: &[&str]) -> Result<LinkRoots, String> {
         let words: Vec<OsString> = line.iter().map(OsString::from).collect();
-        read(&parse::parse(&words, Persona::Linker).expect("a good line"))
+        read(&crate::cli::parse::parse(&words, Persona::Linker).expect("a good line"))
     }
 
     #[test]

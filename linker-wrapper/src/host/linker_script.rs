@@ -36,6 +36,22 @@ pub fn only_names_inputs(text: &str) -> bool {
     is_known
 }
 
+/// The script with other names of files: those for which `new` has one. What else there is stays as it is, comments included.
+pub fn with_names(text: &str, new: impl Fn(&str) -> Option<String>) -> String {
+    let is_gap = |c: char| c.is_whitespace() || "(),\"".contains(c);
+    let mut changed = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = &rest[..rest.find(is_gap).unwrap_or(rest.len())];
+        changed.push_str(&new(word).filter(|_| !word.is_empty()).unwrap_or_else(|| word.to_owned()));
+        rest = &rest[word.len()..];
+        let gap = &rest[..rest.find(|c| !is_gap(c)).unwrap_or(rest.len())];
+        changed.push_str(gap);
+        rest = &rest[gap.len()..];
+    }
+    changed
+}
+
 /// Splits a script into words and parentheses, without comments.
 fn tokens(text: &str) -> Vec<String> {
     let mut plain = String::with_capacity(text.len());
@@ -52,7 +68,7 @@ fn tokens(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{inputs, only_names_inputs};
+    use super::{inputs, only_names_inputs, with_names};
 
     #[test]
     fn scripts_with_other_commands_are_told_apart() {
@@ -63,6 +79,16 @@ mod tests {
         for other in ["SECTIONS { .text : { *(.text) } }", "a = b;", "EXTERN(f)", "INPUT(a.o) PROVIDE(a = b)", "text"] {
             assert!(!only_names_inputs(other), "{other}");
         }
+    }
+
+    #[test]
+    fn names_are_replaced_as_whole_words() {
+        let new = |name: &str| name.strip_prefix("/lib/").map(|rest| format!("new/{rest}"));
+        assert_eq!(
+            with_names("GROUP ( /lib/a.so,\"/lib/a.so.6\" AS_NEEDED(/usr/lib/b) ) /* ende */", new),
+            "GROUP ( new/a.so,\"new/a.so.6\" AS_NEEDED(/usr/lib/b) ) /* ende */"
+        );
+        assert_eq!(with_names("", new), "");
     }
 
     #[test]

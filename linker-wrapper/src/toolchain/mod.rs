@@ -74,6 +74,11 @@ impl Toolchain {
         }
     }
 
+    /// The toolkit's folder, if there is one.
+    pub fn root(&self) -> Option<&Path> {
+        self.tree.as_ref().ok().map(|tree| tree.root.as_path())
+    }
+
     /// The parts that the user named by options of their own.
     pub fn named_parts(&self) -> &NamedParts {
         &self.named

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use crate::imports::{Import, Sources, circles, imports};
 
 /// The folders and files of linker-wrapper's `src`. Each may import from those behind it, and from itself.
-const LAYERS: [&str; 14] = [
+const LAYERS: [&str; 15] = [
     "main",
     "link",
     "crash_report",
+    "reproduce",
     "platform",
     "image",
     "lto",

@@ -1,0 +1,83 @@
+//! Options that are carried out, answered or rejected before anything is linked.
+
+use crate::cli::device_options::DeviceOptions;
+use crate::cli::options::Options;
+use crate::diag::error::Errors;
+use crate::diag::messages::warn;
+use crate::host::{coff, host_linker};
+use crate::plan::link_context::Request;
+use crate::platform::interface::DeviceLink;
+
+/// An option that cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("LLVM rejects these options of -mllvm, --offload-opt and --plugin-opt: {options}")]
+    LlvmOptions { options: String },
+    #[error(
+        "--embed-bitcode (-fopenmp-target-jit) keeps bitcode for a compiler at run time, and neither the CUDA runtime nor \
+         OpenMP on x86-64 has one: leave it out"
+    )]
+    EmbedBitcode,
+}
+
+/// Returns the output of `--help` and of `--version` under the wrapper's name.
+pub fn answer(options: &Options, program: &str) -> Option<String> {
+    let version = || {
+        // clang -Wl,--version: a build system wants to know the linker.
+        let linkers = options.linker_path.as_ref().and_then(|_| host_linker::version(options, program));
+        format!(
+            "{}{program} version {} (fatlink, LLVM {})\n",
+            linkers.unwrap_or_default(),
+            env!("CARGO_PKG_VERSION"),
+            llvm_passes::bitcode::our_version()
+        )
+    };
+    options.help.clone().or_else(|| options.version.then(version))
+}
+
+/// Passes LLVM its own options. LLVM itself prints the help of `-mllvm --help` and the error for an unknown option.
+pub fn apply_llvm_options(program: &str, device: &DeviceOptions) -> Result<(), Errors> {
+    if device.llvm_options.is_empty() {
+        return Ok(());
+    }
+    llvm_passes::initialize();
+    if llvm_passes::parse_llvm_options(program, &device.llvm_options) {
+        return Ok(());
+    }
+    Err(Error::LlvmOptions { options: device.llvm_options.join(" ") }.into())
+}
+
+/// Warns about arguments of `--device-linker=` for a triple that this link has no code for. Libraries are exempt: a library that is
+/// not referenced is not a mistake.
+pub fn warn_of_unused_arguments(request: &Request<'_>, links: &[Box<dyn DeviceLink + '_>]) {
+    let triples: Vec<&str> = links.iter().flat_map(|link| link.triples()).collect();
+    for (triple, word) in &request.options.device_linker {
+        let is_library = word.starts_with("-l") || word.starts_with("-L");
+        let is_useful = match triple {
+            Some(triple) => triples.contains(&triple.as_str()),
+            None => !triples.is_empty(),
+        };
+        if !is_useful && !is_library {
+            let of = triple.as_ref().map_or_else(String::new, |triple| format!("{triple}="));
+            let what = triple.as_ref().map_or_else(String::new, |triple| format!(" for {triple}"));
+            warn(
+                request.program,
+                format_args!("--device-linker={of}{word} has no effect: this link has no device code{what}"),
+            );
+        }
+    }
+}
+
+/// Rejects options that this version does not support, before anything is compiled.
+pub fn reject_unsupported(options: &Options) -> Result<(), Errors> {
+    let mut errors = Errors::default();
+    if options.embed_bitcode {
+        errors.extend(Error::EmbedBitcode);
+    }
+    if let Some(triple) = options.host_triple.as_deref().filter(|triple| coff::is_host(triple))
+        && !options.emit_fatbin_only
+    {
+        errors.extend(coff::refused(&format!("--host-triple={triple}")));
+    }
+    errors.or(())
+}

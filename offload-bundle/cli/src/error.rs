@@ -70,6 +70,8 @@ pub enum Error {
         lines.len(), joined(lines, ", ")
     )]
     SeveralImagesForOneFile { file: PathBuf, lines: Vec<usize> },
+    #[error("--diff compares two files or folders, the old one and the new one, and not {count}")]
+    NotTwoFiles { count: usize },
     #[error("--json and -o - would write to the same place; name a file with -o")]
     JsonAndImageOnStandardOutput,
     #[error("--image: {file}: {source}")]

@@ -16,6 +16,7 @@ mod output;
 mod packages;
 mod pages;
 mod recompress;
+mod report;
 mod reports;
 mod resources;
 mod strip;
@@ -96,6 +97,10 @@ enum Command {
     ///
     /// Exit code: 0 without errors (warnings are printed), 2 with errors, 1 if the file cannot be read.
     Check(coverage::CheckArguments),
+    /// Draw where the bytes are, what each GPU runs and what each kernel takes, as one HTML file
+    ///
+    /// The file needs no network. It has what `list`, `resources`, `explain` and `check` print. `--diff` shows what differs between two files.
+    Report(report::ReportArguments),
     /// Record in a compiled object which PTX the link includes
     Annotate(annotate::AnnotateArguments),
 }
@@ -120,6 +125,7 @@ impl Command {
             }
             Command::Explain(arguments) => coverage::explain(arguments),
             Command::Check(arguments) => coverage::check(arguments),
+            Command::Report(arguments) => report::run(arguments),
             Command::Annotate(arguments) => annotate::run(arguments),
         }
     }

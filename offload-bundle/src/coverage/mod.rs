@@ -51,4 +51,4 @@ pub use report::{
     Platform, RoleReport,
 };
 pub use select::{LinkPart, Outcome, PassedOver, Verdict, WhyNot, outcome};
-pub use text::{Detail, OfFile, check_text, explain_text};
+pub use text::{Detail, OfFile, check_text, explain_text, places_by_file};

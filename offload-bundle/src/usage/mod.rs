@@ -1,5 +1,6 @@
 //! Reports the resources that the functions of each cubin take, and what makes a cubin large, for `offload-bundle resources`.
 
+mod shares;
 mod text;
 
 use std::cmp::Ordering;
@@ -12,8 +13,9 @@ use crate::amdgpu;
 use crate::cubin::{self, Cubin, CubinResources, FunctionResources};
 use crate::error::FileError;
 use crate::host_object::Search;
-use crate::listing;
+use crate::listing::{self, Found, Row};
 
+pub use shares::{FunctionShare, FunctionShares, function_shares};
 pub use text::{Layout, text};
 
 /// One cubin or code object of a file. The field names are the keys of the JSON output.
@@ -130,35 +132,51 @@ pub fn usage_in(
     let mut index = 0;
     listing::visit_in(data, read_thin, search, |found| {
         index += 1;
-        if found.row.image == "object" {
-            let payload = found.payload()?;
-            if amdgpu::is_code(&payload) {
-                let (member, target) = (found.row.member.clone(), found.row.target.clone());
-                let usage =
-                    code_object(&payload, order).map_err(|error| FormatError::new(found.row.offset, error.kind))?;
-                cubins.push(CubinUsage { index, member, target, ..usage });
-            }
-        }
-        if found.row.image == "cubin" {
-            let payload = found.payload()?;
-            let cubin = cubin::parse(&payload).map_err(|e| FormatError::new(found.row.offset, e.kind))?;
-            let functions = functions(&cubin, order);
-            let CubinResources { global, constants, .. } = cubin.resources();
-            cubins.push(CubinUsage {
-                index,
-                form: "cubin",
-                member: found.row.member.clone(),
-                target: found.row.target.clone(),
-                size: payload.len() as u64,
-                parts: parts(&cubin, payload.len() as u64),
-                global,
-                constant: constants.iter().map(|bank| bank.size).fold(0, u64::saturating_add),
-                functions,
-            });
-        }
+        cubins.extend(of_image(found, index, order)?);
         Ok(())
     })?;
     Ok(cubins)
+}
+
+/// The usage of one image, the one of this number in its file; `None` for an image that is neither a cubin nor a code object.
+///
+/// # Errors
+/// A damaged image.
+pub fn of_image(found: &Found<'_>, index: usize, order: Order) -> Result<Option<CubinUsage>, FormatError> {
+    if !matches!(found.row.image.as_str(), "object" | "cubin") {
+        return Ok(None);
+    }
+    of_payload(&found.row, &found.payload()?, index, order)
+}
+
+/// The same for an image that is decompressed already.
+///
+/// # Errors
+/// A damaged image.
+pub fn of_payload(row: &Row, payload: &[u8], index: usize, order: Order) -> Result<Option<CubinUsage>, FormatError> {
+    let damaged = |error: FormatError| FormatError::new(row.offset, error.kind);
+    let (member, target) = (row.member.clone(), row.target.clone());
+    if row.image == "object" && amdgpu::is_code(payload) {
+        let usage = code_object(payload, order).map_err(damaged)?;
+        return Ok(Some(CubinUsage { index, member, target, ..usage }));
+    }
+    if row.image != "cubin" {
+        return Ok(None);
+    }
+    let cubin = cubin::parse(payload).map_err(damaged)?;
+    let CubinResources { global, constants, .. } = cubin.resources();
+    let size = payload.len() as u64;
+    Ok(Some(CubinUsage {
+        index,
+        form: "cubin",
+        member,
+        target,
+        size,
+        parts: parts(&cubin, size),
+        global,
+        constant: constants.iter().map(|bank| bank.size).fold(0, u64::saturating_add),
+        functions: functions(&cubin, order),
+    }))
 }
 
 /// The usage of a code object for AMD's GPUs, by its metadata.
@@ -306,9 +324,11 @@ fn parts(cubin: &Cubin<'_>, size: u64) -> Vec<CubinPart> {
     shares(cubin.section_sizes(), size)
 }
 
+/// The kind of bytes that no section of a known kind has.
+const REST: &str = "headers and the rest";
+
 /// What the bytes of a file are, by its sections.
 fn shares<'n>(sections: impl Iterator<Item = (&'n str, u64)>, size: u64) -> Vec<CubinPart> {
-    const REST: &str = "headers and the rest";
     let mut parts: Vec<CubinPart> = Vec::new();
     let mut add = |name: &'static str, bytes: u64| match parts.iter_mut().find(|part| part.name == name) {
         Some(part) => part.bytes = part.bytes.saturating_add(bytes),

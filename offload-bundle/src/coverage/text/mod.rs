@@ -94,7 +94,7 @@ fn without_common_folder<R>(reports: &[OfFile<R>]) -> (String, Vec<(Option<&str>
 }
 
 /// Where the containers of a group are: `a.so: 1-54; b.so: 1; and 2 files more`. Each comes with the file and its number.
-fn places_by_file<'r>(found: impl IntoIterator<Item = (Option<&'r str>, usize)>) -> String {
+pub fn places_by_file<'r>(found: impl IntoIterator<Item = (Option<&'r str>, usize)>) -> String {
     /// More are counted.
     const MOST_FILES: usize = 3;
     let found: Vec<(Option<&str>, usize)> = found.into_iter().collect();

@@ -1,0 +1,104 @@
+//! Reads what a report says about one file.
+
+use std::io;
+
+use offload_bundle::FileError;
+use offload_bundle::coverage::{self, CheckOptions, CheckReport, Driver, ExplainReport};
+use offload_bundle::host_object::Search;
+use offload_bundle::listing::{self, Row};
+use offload_bundle::usage::{self, CubinUsage, FunctionShares, Order};
+
+/// What a file holds.
+#[derive(Debug, Clone)]
+pub struct FileContents {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its images, as `offload-bundle list` has them.
+    pub images: Vec<Image>,
+    /// What each GPU runs, as `offload-bundle explain` has it.
+    pub explained: ExplainReport,
+    /// Its faults, as `offload-bundle check` has them.
+    pub checked: CheckReport,
+}
+
+/// A device image.
+#[derive(Debug, Clone)]
+pub struct Image {
+    /// Its description.
+    pub row: Row,
+    /// What its functions take; `None` unless it is machine code.
+    pub usage: Option<CubinUsage>,
+    /// Which bytes belong to which function.
+    pub shares: Option<FunctionShares>,
+}
+
+impl FileContents {
+    /// Reads a file. `read_thin` reads the members of a thin archive.
+    ///
+    /// # Errors
+    /// A damaged container or image.
+    pub fn read(
+        name: &str,
+        data: &[u8],
+        read_thin: &mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
+        search: Search,
+    ) -> Result<Self, FileError> {
+        let mut images = Vec::new();
+        listing::visit_in(data, &mut *read_thin, search, |found| {
+            let row = found.row.clone();
+            if !matches!(row.image.as_str(), "cubin" | "object") {
+                images.push(Image { row, usage: None, shares: None });
+                return Ok(());
+            }
+            let payload = found.payload()?;
+            let usage = usage::of_payload(&row, &payload, images.len() + 1, Order::Code)?;
+            let damaged = |error: offload_bundle::FormatError| offload_bundle::FormatError {
+                offset: error.offset.saturating_add(row.offset),
+                ..error
+            };
+            let shares = usage.as_ref().map(|_| usage::function_shares(&payload)).transpose().map_err(damaged)?;
+            images.push(Image { row, usage, shares: shares.flatten() });
+            Ok(())
+        })?;
+        let containers = coverage::containers_in(data, &mut *read_thin, search)?;
+        let bundles = coverage::hip_bundles(data, read_thin)?;
+        let explained = ExplainReport::new(&containers, None, Driver::default()).with_bundles(&bundles, None, &[]);
+        let checked = CheckReport::new(&containers, &CheckOptions::default())
+            .with_bundles(&bundles)
+            .with_findings(Vec::from_iter(coverage::forgotten_link(data)));
+        Ok(Self { name: name.to_owned(), size: data.len() as u64, images, explained, checked })
+    }
+}
+
+impl FileContents {
+    /// Its name without the folders.
+    pub fn short_name(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or(&self.name)
+    }
+}
+
+impl Image {
+    /// The architecture, else the triple.
+    pub fn target(&self) -> &str {
+        match (self.row.target.as_str(), self.row.triple.as_deref()) {
+            ("", Some(triple)) => triple,
+            ("", None) => "unknown target",
+            (target, _) => target,
+        }
+    }
+
+    /// `cubin`, `relocatable cubin`, `ptx` and so on.
+    pub fn form(&self) -> String {
+        match self.row.relocatable {
+            Some(true) => format!("relocatable {}", self.row.image),
+            _ => self.row.image.clone(),
+        }
+    }
+
+    /// Its size in bytes before compression.
+    pub fn uncompressed(&self) -> u64 {
+        self.row.uncompressed_size.unwrap_or(self.row.size)
+    }
+}

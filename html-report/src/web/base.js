@@ -1,0 +1,84 @@
+const page = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+
+/** Makes an element. Texts become text nodes, so that no name is ever read as markup. */
+function el(tag, properties = {}, ...children) {
+  const element = tag.startsWith("svg:")
+    ? document.createElementNS("http://www.w3.org/2000/svg", tag.slice(4))
+    : document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== undefined && value !== null) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+const grouped = new Intl.NumberFormat("en-US");
+const number = (value) => grouped.format(value);
+const signed = (value) => (value > 0 ? "+" : "") + grouped.format(value);
+
+/** 12,345 bytes as 12.3 kB. */
+function bytes(value) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let scaled = Math.abs(value), unit = 0;
+  while (scaled >= 1000 && unit < units.length - 1) { scaled /= 1000; unit += 1; }
+  const digits = unit === 0 || scaled >= 100 ? 0 : scaled >= 10 ? 1 : 2;
+  return `${value < 0 ? "−" : ""}${scaled.toFixed(digits)} ${units[unit]}`;
+}
+
+const signedBytes = (value) => (value > 0 ? "+" : "") + bytes(value);
+
+/** Seconds as 12.3 s, 12 ms or 40 µs. */
+function duration(seconds) {
+  if (seconds >= 1) return `${seconds.toFixed(seconds >= 100 ? 0 : 2)} s`;
+  if (seconds >= 0.001) return `${(seconds * 1000).toFixed(seconds >= 0.1 ? 0 : 1)} ms`;
+  return `${Math.round(seconds * 1e6)} µs`;
+}
+
+const share = (part, whole) => (whole > 0 ? `${((100 * part) / whole).toFixed(part / whole < 0.0995 ? 1 : 0)} %` : "");
+const lower = (text) => text.toLowerCase();
+const nameTexts = page.names.map(([shown, mangled]) => lower(mangled === null ? shown : `${shown} ${mangled}`));
+const otherTexts = page.texts.map(lower);
+
+/** What is searched for: words that all have to be found, and comparisons of numbers such as registers>128. */
+function parseQuery(text) {
+  const words = [], comparisons = [];
+  for (const token of lower(text).split(/\s+/).filter(Boolean)) {
+    const match = /^([a-z]+)(<=|>=|<|>|=)(-?[\d.]+)$/.exec(token);
+    if (match) comparisons.push({ key: match[1], operator: match[2], value: Number(match[3]) });
+    else words.push(token);
+  }
+  return { words: words.slice(0, 30), comparisons };
+}
+
+/** For each text, which of the words it contains, as bits. */
+function wordBits(texts, words) {
+  const bits = new Int32Array(texts.length);
+  words.forEach((word, index) => {
+    for (let at = 0; at < texts.length; at += 1) if (texts[at].includes(word)) bits[at] |= 1 << index;
+  });
+  return bits;
+}
+
+/** Runs `resize` when the width of an element changes. */
+function onResize(element, resize) {
+  let width = 0;
+  new ResizeObserver(() => {
+    if (Math.abs(element.clientWidth - width) > 1) {
+      width = element.clientWidth;
+      resize();
+    }
+  }).observe(element);
+}
+
+let printing = false;
+const printListeners = [];
+function setPrinting(is) {
+  if (printing === is) return;
+  printing = is;
+  printListeners.forEach((listener) => listener());
+}
+window.addEventListener("beforeprint", () => setPrinting(true));
+window.addEventListener("afterprint", () => setPrinting(false));
+matchMedia("print").addEventListener("change", (event) => setPrinting(event.matches));

@@ -1,0 +1,103 @@
+//! `offload-bundle report`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use html_report::difference::{self, Side};
+use html_report::{FileContents, Page, files};
+use offload_bundle::difference::images;
+
+use crate::error::{Error, Result};
+use crate::input::{self, search};
+use crate::names;
+use crate::output::CommandOutput;
+use crate::packages::{self, Content};
+
+/// What writes the reports.
+const PRODUCER: &str = concat!("offload-bundle ", env!("CARGO_PKG_VERSION"));
+
+#[derive(Args)]
+pub struct ReportArguments {
+    /// ELF objects, executables or libraries, archives, fatbins, cubins or offload binaries; folders and packages (.whl, .deb, .conda, .zip,
+    /// .tar.*) that hold such files
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The HTML file to write; - for standard output
+    #[arg(short, long)]
+    output: PathBuf,
+    /// Show what differs: FILES are two, the old one and the new one; the files of folders and packages are compared by their names in there
+    #[arg(long)]
+    diff: bool,
+    /// Also look for fatbins outside of the sections for device code, among the data of a program or library (as in libcufft)
+    #[arg(long)]
+    scan: bool,
+    /// Show names as the compiler mangled them
+    #[arg(long)]
+    no_demangle: bool,
+}
+
+pub fn run(arguments: &ReportArguments) -> Result<CommandOutput> {
+    let demangle = |name: &str| match arguments.no_demangle {
+        true => name.to_owned(),
+        false => names::demangled(name, None),
+    };
+    let page = match (arguments.diff, arguments.files.as_slice()) {
+        (false, paths) => of_files(paths, arguments.scan, &demangle)?,
+        (true, [old, new]) => match (side(old, arguments.scan), side(new, arguments.scan)) {
+            (Ok(old), Ok(new)) => difference::page(&old, &new, PRODUCER, &demangle),
+            (old, new) => return Err(Error::Several([old.err(), new.err()].into_iter().flatten().collect())),
+        },
+        (true, paths) => return Err(Error::NotTwoFiles { count: paths.len() }),
+    };
+    let html = page.html()?;
+    if arguments.output == Path::new("-") {
+        return Ok(CommandOutput::success(html));
+    }
+    crate::files::write(&arguments.output, html.as_bytes())?;
+    Ok(CommandOutput::success(String::new()))
+}
+
+/// A page of all files with device images. A file that cannot be read fails the command: a report that lacks it would mislead.
+fn of_files(paths: &[PathBuf], is_scan: bool, demangle: &dyn Fn(&str) -> String) -> Result<Page> {
+    let mut found = Vec::new();
+    let errors = packages::visit(paths, &mut |content| {
+        found.extend(contents(content, content.name.clone(), is_scan)?);
+        Ok(())
+    });
+    Error::all(errors)?;
+    if found.is_empty() {
+        let file = paths.first().cloned().unwrap_or_default();
+        return Err(Error::NothingInside { file, others: paths.len().saturating_sub(1), nothing: "no device images" });
+    }
+    Ok(files::page(&found, PRODUCER, demangle))
+}
+
+/// Reads a file; `None` if it has no images and need not have any.
+fn contents(content: &Content<'_>, name: String, is_scan: bool) -> Result<Option<FileContents>> {
+    let read = input::parse(content, |data, read_thin| FileContents::read(&name, data, read_thin, search(is_scan)))?;
+    match (read.images.is_empty(), content.is_named) {
+        (false, _) => Ok(Some(read)),
+        (true, false) => Ok(None),
+        (true, true) => Err(Error::NoImages { file: content.name.clone().into() }),
+    }
+}
+
+/// Reads one side of a comparison. Files are named as they are in there.
+fn side(path: &Path, is_scan: bool) -> Result<Side> {
+    let mut side = Side { name: path.display().to_string(), ..Side::default() };
+    let errors = packages::visit(&[path.to_path_buf()], &mut |content| {
+        let inside = content.name.strip_prefix(&side.name).unwrap_or(&content.name);
+        let inside = inside.trim_start_matches([':', '/']).to_owned();
+        let name = if inside.is_empty() { "the file".to_owned() } else { inside };
+        if let Some(file) = contents(content, name.clone(), is_scan)? {
+            side.compared.insert(name, input::parse(content, |data, read_thin| images(data, read_thin))?);
+            side.files.push(file);
+        }
+        Ok(())
+    });
+    Error::all(errors)?;
+    if side.files.is_empty() {
+        return Err(Error::NothingInside { file: path.to_owned(), others: 0, nothing: "no device images" });
+    }
+    Ok(side)
+}

@@ -70,6 +70,12 @@ pub enum Subcommand {
         #[arg(long)]
         archive: bool,
     },
+    /// Build a Debian package of dist/, into target/packages
+    Package {
+        /// Take dist/ as it is
+        #[arg(long)]
+        no_build: bool,
+    },
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@
 //! `-B`, under the names of all linkers that gcc knows, and stands apart, because clang would take a `ld` beside its linker
 //! wrapper for the host linker. `dist/share` holds man pages and shell completions, `dist/lib` libnvfatbin and a CMake package.
 
-mod archive;
+pub(crate) mod archive;
 mod cmake;
+mod distributor_pages;
 mod library;
-mod licenses;
+pub(crate) mod licenses;
 mod pages;
 
 use std::ffi::{OsStr, OsString};
@@ -51,7 +52,8 @@ pub fn build(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
         }
         lay_out(&repository.target.join("release"), &repository.dist())?;
         cmake::write(repository)?;
-        pages::write(repository, progress).map(|()| "")
+        pages::write(repository, progress)?;
+        distributor_pages::write(repository, progress).map(|()| "")
     })?;
     step("build libnvfatbin into dist/", |progress| library::build(repository, toolchain, progress).map(|()| ""))
 }

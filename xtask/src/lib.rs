@@ -17,6 +17,7 @@ pub mod environment;
 pub mod failure;
 mod farm;
 mod fuzz;
+mod package;
 pub mod repository;
 mod roundtrip;
 pub mod setup;
@@ -59,6 +60,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Roundtrip => roundtrip::run(repository)?,
         Subcommand::UpstreamTests { llvm, tests } => upstream::run(repository, *llvm, tests.as_deref())?,
         Subcommand::Dist { archive } => dist::run(repository, *archive)?,
+        Subcommand::Package { no_build } => package::run(repository, *no_build)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -59,7 +59,7 @@ fn contents() -> String {
 
 /// Downloads the packages and unpacks them into `root`.
 fn unpack(progress: &Progress, root: &Path) -> Result<()> {
-    let apt = Apt::new(&root.join("apt"), &sources(&debian::mirrors(progress)?))?;
+    let apt = Apt::new(&root.join("apt"), &apt_sources(progress)?)?;
     // A mirror of several may lack the suite: what counts is whether the packages come.
     let updated = progress.run(apt.get().args(["update", "--error-on=any"]));
     progress.run(apt.get().arg("download").args(PACKAGES)).map_err(|failure| {
@@ -104,6 +104,11 @@ fn make_links_relative(folder: &Path, up: &str) -> Result<()> {
 fn files(folder: &Path) -> Result<impl Iterator<Item = PathBuf>> {
     let entries = std::fs::read_dir(folder).map_err(|error| Failure::file("read", folder, &error))?;
     Ok(entries.flatten().map(|entry| entry.path()))
+}
+
+/// The text of a `sources.list` for Debian 11.
+pub fn apt_sources(progress: &Progress) -> Result<String> {
+    Ok(sources(&debian::mirrors(progress)?))
 }
 
 fn sources(mirrors: &[String]) -> String {

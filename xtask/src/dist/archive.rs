@@ -53,7 +53,8 @@ fn write_checksums(progress: &Progress, root: &Path) -> Result<()> {
     std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))
 }
 
-fn collect_files(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// All files below `folder` of `root`, by their paths from `root`; no links.
+pub fn collect_files(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let path = root.join(folder);
     let entries = std::fs::read_dir(&path).map_err(|error| Failure::file("read", &path, &error))?;
     for entry in entries {
@@ -89,7 +90,7 @@ fn compress(repository: &Repository, progress: &Progress, parent: &Path) -> Resu
 }
 
 /// The date of all files, in seconds since 1970: `SOURCE_DATE_EPOCH`, or that of the last commit.
-fn timestamp(repository: &Repository, progress: &Progress) -> u64 {
+pub fn timestamp(repository: &Repository, progress: &Progress) -> u64 {
     let named = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
     named.unwrap_or_else(|| {
         let mut git = Command::new("git");

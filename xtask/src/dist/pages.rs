@@ -45,7 +45,7 @@ fn paragraph(text: &str) -> String {
 }
 
 /// Escapes text for roff.
-fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }

@@ -5,7 +5,7 @@
 //! shared memory, of which every kernel has its own anyway. Everything else has one owner and is referenced by name from other
 //! partitions: variables, and functions whose address is taken.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::reference_graph::{CONSTANT, Global, Reference, ReferenceGraph, Role, SHARED, Scope};
 use rustc_hash::FxHashMap;
@@ -239,6 +239,22 @@ impl<'p> Program<'p> {
             global.is_kernel() && dead.contains(&global.name) && !self.is_kept(node)
         };
         self.roots_from(self.nodes().filter(|node| self.is_start(*node) && !is_dead(*node)).collect())
+    }
+
+    /// The kernels among these that are compiled all the same, each with the name of a kernel, function or variable that refers to it.
+    pub fn kept_by_code(&self, dead: &BTreeSet<String>) -> BTreeMap<String, String> {
+        let roots: Vec<Node> = self.roots_without(dead).into_iter().collect();
+        let compiled: BTreeSet<Node> = self.closure(&roots).nodes().collect();
+        let mut kept = BTreeMap::new();
+        for node in compiled {
+            for edge in self.edges(node).iter().filter(|edge| edge.to != node) {
+                let target = self.global(edge.to);
+                if target.is_kernel() && dead.contains(&target.name) {
+                    kept.entry(target.name.clone()).or_insert_with(|| self.global(node).name.clone());
+                }
+            }
+        }
+        kept
     }
 
     /// Adds the definitions with an owner that these roots reach.

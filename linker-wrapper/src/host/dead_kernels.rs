@@ -75,7 +75,7 @@ fn analyze(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) ->
         let shown = String::from_utf8_lossy(name);
         (name.as_slice(), format!("{shown}, which {library} uses or defines"))
     });
-    let reached = sections.reach(entry.chain(named).chain(used), roots.exports_all);
+    let reached = sections.reach(entry.chain(named).chain(used), |name| roots.exports.contains(name));
     Ok(liveness(&sections, &reached))
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use crate::cli::options::Options;
 use crate::cli::words;
+use crate::host::export_list::Exports;
 
 /// The symbols from which the command line reaches the program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,8 +17,8 @@ pub struct LinkRoots {
     pub entry: Option<String>,
     /// Symbols that options refer to.
     pub names: Vec<String>,
-    /// Whether other programs and libraries may use every symbol that is visible.
-    pub exports_all: bool,
+    /// The visible symbols that other programs and libraries may use.
+    pub exports: Exports,
     /// Folders in which the linker and the loader search for libraries of libraries.
     pub folders: Vec<String>,
 }
@@ -48,10 +49,12 @@ const HARMLESS: &str = "\
     undefined-version unique unresolved-symbols use-android-relr-tags V v verbose warn-common warn-execstack warn-once \
     warn-rwx-segments warn-shared-textrel warn-textrel warn-unresolved-symbols whole-archive why-extract X x y z";
 
-/// Options that export symbols. Which ones is not read: all that are visible count.
-const EXPORTING: &str = "\
-    E export-dynamic dynamic-list dynamic-list-data dynamic-list-cpp-new dynamic-list-cpp-typeinfo export-dynamic-symbol export-dynamic-symbol-list \
-    version-script shared Bshareable";
+/// Options that export symbols: all that are visible count.
+const EXPORTING: &[&str] =
+    &["E", "export-dynamic", "dynamic-list-data", "dynamic-list-cpp-new", "dynamic-list-cpp-typeinfo"];
+
+/// Options whose value is a file that says what is exported.
+const LISTS: &[&str] = &["version-script", "dynamic-list", "export-dynamic-symbol-list"];
 
 /// Options whose value is a symbol.
 const NAMING: &[&str] = &["u", "undefined", "require-defined", "init", "fini", "wrap"];
@@ -97,7 +100,7 @@ impl LinkRoots {
             },
             "shared" | "Bshareable" => {
                 self.entry = None;
-                self.exports_all = true;
+                self.exports.all = true;
             }
             "rpath" | "rpath-link" => {
                 let folders = value.iter().flat_map(|value| value.split(':')).map(str::to_owned);
@@ -112,7 +115,15 @@ impl LinkRoots {
                 Some(name) => self.names.extend([format!("__wrap_{name}"), format!("__real_{name}"), name]),
                 None => return unknown(),
             },
-            _ if is_among(EXPORTING, stem) => self.exports_all = true,
+            "export-dynamic-symbol" => match value {
+                Some(pattern) => self.exports.add_pattern(&pattern),
+                None => return unknown(),
+            },
+            _ if EXPORTING.contains(&stem) => self.exports.all = true,
+            _ if LISTS.contains(&stem) => match value {
+                Some(file) => self.exports.add_file(Path::new(&file)),
+                None => return unknown(),
+            },
             _ if NAMING.contains(&stem) => match value {
                 Some(name) => self.names.push(name),
                 None => return unknown(),
@@ -156,7 +167,7 @@ mod tests {
                     -L/usr/lib a.o libb.a -lcudart_static --as-needed -lgcc_s --no-as-needed -z relro -rpath /opt/lib -O1 --gc-sections";
         let found = roots(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
         assert_eq!(found.entry.as_deref(), Some("_start"));
-        assert!(!found.exports_all);
+        assert!(!found.exports.contains(b"f"));
         assert_eq!(found.names, ["_init", "_fini"]);
         assert_eq!(found.folders, ["/opt/lib"]);
     }
@@ -193,14 +204,16 @@ mod tests {
             &["-E"][..],
             &["-export-dynamic"],
             &["--export-dynamic"],
-            &["--dynamic-list=l"],
-            &["--dynamic-list", "l"],
+            // Files that cannot be read.
+            &["--dynamic-list=/nonexistent/l"],
+            &["--dynamic-list", "/nonexistent/l"],
             &["--export-dynamic-symbol=f*"],
-            &["--version-script=v"],
+            &["--version-script=/nonexistent/v"],
             &["-shared"],
         ] {
-            assert!(roots(line).unwrap().exports_all, "{line:?}");
+            assert!(roots(line).unwrap().exports.contains(b"f"), "{line:?}");
         }
+        assert!(!roots(&["--export-dynamic-symbol=f*"]).unwrap().exports.contains(b"g"));
         assert_eq!(roots(&["-shared"]).unwrap().entry, None);
     }
 

@@ -5,6 +5,7 @@ pub mod dead_kernels;
 pub mod dependency_file;
 pub mod embedded_images;
 pub mod error;
+mod export_list;
 pub mod fatbin_section;
 pub mod host_linker;
 pub mod host_lto;

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use offload_bundle::host_object::{Reference, SectionGraph, SectionNode};
+use offload_bundle::host_object::{Definition, Reference, SectionGraph, SectionNode};
 
 /// Sections with these names, and with one of these and a dot in front of the rest, have no meaning that their name gives them.
 const PLAIN_NAMES: [&[u8]; 14] = [
@@ -113,9 +113,13 @@ impl<'a> HostSections<'a> {
         Some((object as usize, *file, graph.sections.get(index as usize)?))
     }
 
-    /// Finds everything that is reached from the objects' own roots, from these symbols, each with the reason for it, and if `exports_all` from
-    /// every symbol that can be exported.
-    pub fn reach<'n>(&self, names: impl IntoIterator<Item = (&'n [u8], String)>, exports_all: bool) -> Reached {
+    /// Finds everything that is reached from the objects' own roots, from these symbols, each with the reason for it, and from
+    /// the symbols that can be exported, if the link exports them.
+    pub fn reach<'n>(
+        &self,
+        names: impl IntoIterator<Item = (&'n [u8], String)>,
+        is_exported: impl Fn(&[u8]) -> bool,
+    ) -> Reached {
         let mut walk = Walk { sections: self, causes: HashMap::new(), open: Vec::new() };
         for (name, reason) in names {
             for section in self.targets(0, Reference::Symbol(name)) {
@@ -132,7 +136,8 @@ impl<'a> HostSections<'a> {
                     walk.add(section, || Cause::Root("unwind tables".to_owned()));
                 }
             }
-            for definition in graph.definitions.iter().filter(|definition| exports_all && definition.is_exportable) {
+            let exported = |definition: &&Definition<'_>| definition.is_exportable && is_exported(definition.name);
+            for definition in graph.definitions.iter().filter(exported) {
                 let reason = || format!("the exported symbol {}", String::from_utf8_lossy(definition.name));
                 walk.add(start + definition.section, || Cause::Root(reason()));
             }
@@ -213,8 +218,6 @@ fn is_plain(name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use offload_bundle::host_object::Definition;
-
     use super::*;
 
     fn object(
@@ -242,7 +245,7 @@ mod tests {
     fn reached(objects: &[SectionGraph<'static>], names: &[&str], exports_all: bool) -> Vec<usize> {
         let sections = HostSections::new(objects.iter().map(|graph| ("o", graph.clone())).collect());
         let names = names.iter().map(|name| (name.as_bytes(), (*name).to_owned()));
-        let found = sections.reach(names, exports_all);
+        let found = sections.reach(names, |_| exports_all);
         let all = objects.iter().map(|graph| graph.sections.len()).sum();
         (0..all).filter(|section| found.contains(*section)).collect()
     }
@@ -275,7 +278,7 @@ mod tests {
     fn the_way_to_a_section() {
         let graph = object(&[(".text.main", false, &[Reference::Section(1)]), (".text.f", false, &[])], &[("main", 0)]);
         let sections = HostSections::new(vec![("a.o", graph)]);
-        let found = sections.reach([(&b"main"[..], "the entry main".to_owned())], false);
+        let found = sections.reach([(&b"main"[..], "the entry main".to_owned())], |_| false);
         assert_eq!(found.path(&sections, 1), ["the entry main", "a.o(.text.main)", "a.o(.text.f)"]);
         assert!(found.path(&sections, 7).is_empty());
     }

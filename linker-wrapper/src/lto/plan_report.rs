@@ -3,7 +3,9 @@
 use crate::device::targets::{DeviceImage, TargetImages};
 use crate::lto::context::LtoContext;
 use crate::lto::target::PlannedTarget;
-use crate::plan::report::{BackendReport, FoldedKernel, ImageReport, JobReport, SymbolReport, TargetReport};
+use crate::plan::report::{
+    BackendReport, FoldedKernel, ImageReport, JobReport, KeptKernel, SymbolReport, TargetReport,
+};
 use crate::plan::target_link::TargetLink;
 
 /// Describes all targets. Those that are not among `planned` were found in the cache.
@@ -31,7 +33,9 @@ pub fn of(targets: &[TargetImages<'_>], planned: &[PlannedTarget<'_>], context: 
 }
 
 fn with_plan(report: TargetReport, target: &PlannedTarget<'_>) -> TargetReport {
-    let TargetLink { sass, ptx, prevailing, visible, dead, kernels, partitions, not_cut, folding, .. } = &target.plan;
+    let TargetLink {
+        sass, ptx, prevailing, visible, dead, kernels, partitions, not_cut, folding, dead_but_kept, ..
+    } = &target.plan;
     let units = target.images.units();
     let symbols = prevailing.iter().map(|(symbol, image)| SymbolReport {
         symbol: symbol.clone(),
@@ -51,6 +55,8 @@ fn with_plan(report: TargetReport, target: &PlannedTarget<'_>) -> TargetReport {
     });
     let folded = folding.folded.iter();
     let folded = folded.map(|(kernel, equal)| FoldedKernel { kernel: kernel.clone(), equal: equal.clone() });
+    let kept = dead_but_kept.iter();
+    let kept = kept.map(|(kernel, reason)| KeptKernel { kernel: kernel.clone(), reason: reason.clone() });
     let not_cut = not_cut.as_ref().map(|reason| {
         let name = reason.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name()));
         format!("{name}{}", reason.reason)
@@ -59,6 +65,7 @@ fn with_plan(report: TargetReport, target: &PlannedTarget<'_>) -> TargetReport {
         sass: sass.iter().map(ToString::to_string).collect(),
         ptx: ptx.iter().map(|arch| arch.virtual_name()).collect(),
         symbols: symbols.collect(),
+        dead_but_kept: kept.collect(),
         folded: folded.collect(),
         not_folded: folding.notes.clone(),
         jobs: jobs.collect(),

@@ -103,7 +103,10 @@ impl<'a> PlannedTarget<'a> {
         let units = images.units();
         keep_inputs(images, context)?;
         // Read before the units are opened for the compilation.
-        let references = finds_equal_kernels(context).then(|| references(&units, None, context)).transpose()?;
+        let request = context.request();
+        let names_kept_kernels = request.is_printed && !request.dead.is_empty();
+        let needs_references = finds_equal_kernels(context) || names_kept_kernels;
+        let references = needs_references.then(|| references(&units, None, context)).transpose()?;
         let program = {
             let _reading = span::traced("Read symbols", || images.arch.to_string());
             OwnedProgram::load(&units, Machine::Nvptx).map_err(Errors::from_iter)?

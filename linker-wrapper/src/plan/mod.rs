@@ -4,6 +4,7 @@ pub mod backend;
 pub mod equal_kernels;
 pub mod error;
 pub mod image_policy;
+mod kept_kernels;
 pub mod link_context;
 pub mod report;
 pub mod target_link;

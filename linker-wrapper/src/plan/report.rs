@@ -81,6 +81,9 @@ pub struct TargetReport {
     pub backend: Option<BackendReport>,
     /// Why the program is compiled in one piece, if there is a reason beside its size.
     pub not_cut: Option<String>,
+    /// Kernels that the program cannot launch and that are compiled all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dead_but_kept: Vec<KeptKernel>,
     /// Kernels that are not compiled because another one is equal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folded: Vec<FoldedKernel>,
@@ -89,6 +92,15 @@ pub struct TargetReport {
     pub not_folded: Vec<String>,
     /// The jobs that run, in the order of the partitions.
     pub jobs: Vec<JobReport>,
+}
+
+/// A kernel that the program cannot launch and that is compiled all the same.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct KeptKernel {
+    /// Its name.
+    pub kernel: String,
+    /// Why it is compiled, as a sentence without a full stop.
+    pub reason: String,
 }
 
 /// A kernel that is not compiled because another one is equal.
@@ -203,6 +215,9 @@ impl TargetReport {
         }
         if let Some(reason) = &self.not_cut {
             let _ = writeln!(out, "  not cut into partitions: {reason}");
+        }
+        for KeptKernel { kernel, reason } in &self.dead_but_kept {
+            let _ = writeln!(out, "  dead kernel {} is compiled all the same: {reason}", named(kernel));
         }
         for FoldedKernel { kernel, equal } in &self.folded {
             let _ = writeln!(out, "  folded kernel {}: equal to {}", named(kernel), named(equal));

@@ -22,6 +22,7 @@ use crate::plan::backend::CodegenNeeds;
 use crate::plan::equal_kernels::{self, Folding, FoldingRequest};
 use crate::plan::error::Error;
 use crate::plan::image_policy::ImageEntries;
+use crate::plan::kept_kernels;
 use crate::profile::span;
 
 /// The facts about a target's code that the plan is made from.
@@ -99,6 +100,9 @@ pub struct TargetLink {
     pub visible: BTreeSet<String>,
     /// Kernels that are left out if no other code refers to them.
     pub dead: BTreeSet<String>,
+    /// The kernels that the program cannot launch and that are compiled all the same, each with the reason; empty unless the plan is
+    /// printed.
+    pub dead_but_kept: BTreeMap<String, String>,
     /// Kernels that others stand for, which are among the dead ones.
     pub folding: Folding,
     /// The kernels, which stay visible, too; empty unless the plan is printed.
@@ -132,9 +136,13 @@ impl TargetLink {
         visible.retain(|name| !folding.folded.contains_key(name));
         let folded: BTreeSet<String> = folding.folded.keys().cloned().collect();
         let left_out = LeftOut { dead: &dead, folded: &folded };
+        let mut kept_by_code = BTreeMap::new();
         let cut = facts.references.as_ref().and_then(|references| {
             let program = references.program(target, &resolution, &visible);
             let _cutting = span::traced("Partition", || arch.to_string());
+            if request.is_printed {
+                kept_by_code = program.kept_by_code(&dead);
+            }
             Some(partition::cut_without(&program, references.rules?, left_out))
         });
         dead.extend(folded);
@@ -143,6 +151,11 @@ impl TargetLink {
         let partitions = match cut.partitions {
             none if none.is_empty() => whole(target, &visible),
             partitions => partitions,
+        };
+        let dead_but_kept = if request.is_printed {
+            kept_kernels::reasons(request.dead, &visible, kept_by_code, &partitions)
+        } else {
+            BTreeMap::new()
         };
         let needs = needs(target, object_count(&partitions), device_library.is_some(), request.options);
         let mut sass = request.entries.sass_from(arch);
@@ -163,6 +176,7 @@ impl TargetLink {
             promoted,
             visible,
             dead,
+            dead_but_kept,
             folding,
             kernels,
             device_library,

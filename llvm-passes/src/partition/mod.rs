@@ -55,7 +55,7 @@ pub struct Rules {
 }
 
 /// What is compiled together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Partition {
     /// What it takes of each unit, in order of units.
     pub parts: Vec<UnitPart>,

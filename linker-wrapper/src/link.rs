@@ -38,6 +38,7 @@ use crate::sys::cache;
 use crate::sys::jobserver::{self, Limit};
 use crate::sys::memory::Budget;
 use crate::sys::process::Mode;
+use crate::sys::replay;
 use crate::sys::temp_files::{self, FileState, TempFiles};
 use crate::sys::threads;
 use crate::toolchain::{self, Toolchain, print};
@@ -226,6 +227,9 @@ fn link_inputs(
         llvm_passes::crash::remember_line(&std::env::args_os().collect::<Vec<_>>());
         llvm_messages::begin_records(request)?;
     }
+    if request.has_script() {
+        replay::begin();
+    }
     let recorder = Recorder::new();
     let mut registered = embedded_images::registered_names(inputs, &selection.host)?;
     registered.retain(|name| !liveness.dead.contains(name));
@@ -279,7 +283,9 @@ fn link_inputs(
         recorder.phase("sending results", || remote.finish()).iter().for_each(|text| warn(program, text));
         remote.counts()
     });
-    let outcome = outcome?;
+    // The last step of a failed link is the one that failed.
+    let script = replay::end().map_or(Ok(()), |text| temp_files.write("replay.sh", &text).map(drop));
+    let outcome = both(outcome, script)?.0;
     if let Some(format) = options.stats {
         messages::report(program, &recorder.stats(outcome.cached, shared).render(format));
     }
@@ -424,7 +430,7 @@ impl Link<'_> {
         if let Some(name) = kept_as {
             self.context.temp_files.keep_file(name, |mut file| image.write_to(&mut file))?;
         }
-        let object = self.context.temp_files.file(&format!("{}.registration.o", registration.name()));
+        let object = registration_object::path(self.context.temp_files, &*registration);
         template.write(&object, &*image)?;
         Ok(Registered { object, report, cached: products.cache_counts() })
     }
@@ -523,6 +529,7 @@ impl Link<'_> {
             dependency_file::clean(&file, &ours, (written, output))?;
         }
         if code == 0 && options.relocatable && !mode.dry {
+            replay::note(&format!("the link makes {} of {} in its own process", output.display(), raw.display()));
             relocatable::seal(&raw, output, linker, self.stub_aliases)?;
         }
         Ok(code)

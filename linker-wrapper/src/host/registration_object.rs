@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use llvm_passes::registration::{self, Registration, Slot};
 use llvm_passes::session::Session;
@@ -21,7 +21,7 @@ use crate::diag::error::Errors;
 use crate::host::error::Error;
 use crate::sys;
 use crate::sys::process::Mode;
-use crate::sys::temp_files;
+use crate::sys::temp_files::{self, TempFiles};
 
 /// `e_machine` of x86-64, the only host whose code model knows large sections.
 const EM_X86_64: u64 = 62;
@@ -122,6 +122,11 @@ pub fn triple_of(object: &[u8]) -> Option<&'static str> {
         Architecture::S390x => Some("s390x-unknown-linux-gnu"),
         _ => None,
     }
+}
+
+/// The file of the object that registers the images of one offload kind.
+pub fn path(temp_files: &TempFiles, registration: &dyn Registration) -> PathBuf {
+    temp_files.file(&format!("{}.registration.o", registration.name()))
 }
 
 /// Compiles registration code, named as the LLVM of `rules` does. `show` receives the module's text, if the user requested it.

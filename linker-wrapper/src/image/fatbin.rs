@@ -35,6 +35,12 @@ impl<'l> Parts<'l> {
         self.sass.is_empty() && self.ptx.is_empty()
     }
 
+    /// The entries, in the order of the fatbin: the kind by its name, the target and the bytes.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, GpuArch, &'l [u8])> {
+        let sass = self.sass.iter().map(|(arch, bytes)| ("cubin", *arch, *bytes));
+        sass.chain(self.ptx.iter().map(|(arch, bytes)| ("ptx", *arch, *bytes)))
+    }
+
     /// Wraps a finished cubin from outside this link.
     pub fn of_cubin(arch: GpuArch, bytes: &'l [u8]) -> Self {
         Parts { sass: vec![(arch, bytes)], ptx: Vec::new() }

@@ -3,4 +3,5 @@
 pub mod compression;
 pub mod error;
 pub mod fatbin;
+pub mod replay;
 pub mod report;

@@ -77,6 +77,7 @@ impl NamedJob<'_> {
             permit.adjust(estimates.ptxas(ptx.sizes.iter().copied().max().unwrap_or_default()));
         };
         let spec = link.temp_files.file(&format!("{name}.json"));
+        worker::record_step(&spec);
         let reply = worker::compile(self.job, &spec, self.described, &mut emitted)
             .map_err(|failure| culprit::explain(failure, self.job, name, link.temp_files))?;
         let (llvm_peak, ptx_bytes) = (reply.emitted.peak, reply.emitted.sizes.iter().sum());

@@ -124,7 +124,8 @@ impl<'a> PlannedTarget<'a> {
             // Chosen before the long work, and in time for the plan to name it.
             context.backends.choose(&plan.needs)?;
         }
-        let unit_file = if context.link.request.options.diagnosing && !plan.partitions.is_empty() {
+        let request = context.link.request;
+        let unit_file = if (request.options.diagnosing || request.has_script()) && !plan.partitions.is_empty() {
             Some(unit_file(images, None, context)?)
         } else {
             None

@@ -36,6 +36,11 @@ impl Request<'_> {
     pub fn may_use_results(&self) -> bool {
         !self.options.save_temps && !self.options.diagnosing && !self.mode.dry
     }
+
+    /// Whether the link writes a script that replays it.
+    pub fn has_script(&self) -> bool {
+        self.options.save_temps && self.options.verbose && !self.options.diagnosing && !self.mode.dry
+    }
 }
 
 /// The resources of a link that runs.

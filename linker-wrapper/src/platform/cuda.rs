@@ -22,8 +22,10 @@ use crate::device::{cudadevrt, device_files, rdc_targets, recorded_ptx_flags};
 use crate::diag::error::{Errors, both};
 use crate::diag::messages;
 use crate::host::embedded_images::FoundImage;
+use crate::host::registration_object;
 use crate::image::compression;
 use crate::image::fatbin::{self, Parts};
+use crate::image::replay::{self, Making};
 use crate::image::report::{ImageReport, Linked};
 use crate::lto::context::LtoContext;
 use crate::lto::cuda_libraries::CudaLibraries;
@@ -282,6 +284,13 @@ fn bundle<'p>(
     let _bundling = span::traced("Bundle linked output", || "cuda".to_owned());
     let Request { program, options, device, output, .. } = context.request;
     let fatbin = fatbin_of(parts, context)?;
+    let making = Making {
+        compress: options.compress,
+        device,
+        section: registration.slot().section,
+        object: registration_object::path(context.temp_files, &*registration),
+    };
+    replay::record(parts, &making, context.temp_files)?;
     // No driver loads relocatable code.
     let checked = (!device.relocatable).then(|| fatbin::check(&fatbin, program)).transpose()?;
     let checked = checked.filter(|_| options.report.is_some());

@@ -70,7 +70,7 @@ pub enum Subcommand {
         #[arg(long)]
         archive: bool,
     },
-    /// Build a Debian package of dist/, into target/packages
+    /// Build a Debian package and a Python wheel of dist/, into target/packages
     Package {
         /// Take dist/ as it is
         #[arg(long)]

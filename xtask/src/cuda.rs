@@ -1,28 +1,14 @@
 //! NVIDIA's CUDA 13.0 and a newer nvFatbin, from PyPI wheels pinned by version and hash.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use crate::debian::python_with_pip;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::repository::{create_folder, replace_link};
-use crate::step::{Progress, step};
 use crate::toolchain::Toolchain;
+use crate::wheels::Wheels;
 
 /// The pinned wheels of CUDA, in the format of pip.
 pub const PINS: &str = include_str!("../cuda-wheels.txt");
-
-/// Wheels that are installed into one folder.
-struct Wheels {
-    title: &'static str,
-    pins: &'static str,
-    place: fn(&Toolchain) -> PathBuf,
-    /// A file whose presence shows that all of them are installed.
-    proof: &'static str,
-    /// Completes the installed tree.
-    complete: fn(&Path) -> Result<()>,
-}
 
 const ALL: [Wheels; 2] = [
     Wheels {
@@ -30,7 +16,7 @@ const ALL: [Wheels; 2] = [
         pins: PINS,
         place: Toolchain::python,
         proof: "nvidia/cu13/bin/ptxas",
-        complete: complete_tree,
+        complete: |folder| complete_tree(&folder.join(TREE)),
     },
     Wheels {
         title: "nvFatbin 13.1",
@@ -40,9 +26,6 @@ const ALL: [Wheels; 2] = [
         complete: |_| Ok(()),
     },
 ];
-
-/// A copy of the pins in the installed folder, which records its contents.
-const STAMP: &str = "cuda-wheels.txt";
 
 /// The CUDA tree among what pip installs.
 const TREE: &str = "nvidia/cu13";
@@ -56,55 +39,6 @@ pub fn install_wheels(toolchain: &Toolchain) -> Result<()> {
 /// Whether the pinned wheels are completely installed.
 pub fn is_installed(toolchain: &Toolchain) -> bool {
     toolchain.cuda().join("bin/ptxas").is_file() && ALL.iter().all(|wheels| wheels.are_installed(toolchain))
-}
-
-impl Wheels {
-    fn are_installed(&self, toolchain: &Toolchain) -> bool {
-        let place = (self.place)(toolchain);
-        std::fs::read_to_string(place.join(STAMP)).is_ok_and(|stamp| stamp == self.pins)
-            && place.join(self.proof).is_file()
-    }
-
-    fn install(&self, toolchain: &Toolchain) -> Result<()> {
-        if self.are_installed(toolchain) {
-            return Ok(());
-        }
-        let _lock = toolchain.lock()?;
-        // Another clone may have installed them while this one waited.
-        if self.are_installed(toolchain) {
-            return Ok(());
-        }
-        let title = format!("install {} from PyPI into {}", self.title, toolchain.folder().display());
-        step(&title, |progress| self.install_beside(progress, toolchain).map(|()| ""))
-    }
-
-    /// Installs into a folder beside `place`, and moves it into place when it is complete.
-    fn install_beside(&self, progress: &Progress, toolchain: &Toolchain) -> Result<()> {
-        let place = (self.place)(toolchain);
-        let partial = toolchain.begin(&place)?;
-        let stamp = partial.join(STAMP);
-        std::fs::write(&stamp, self.pins).map_err(|error| Failure::file("write", &stamp, &error))?;
-        pip_install(progress, self.title, &partial, &stamp)?;
-        (self.complete)(&partial.join(TREE))?;
-        toolchain.finish(&partial, &place)
-    }
-}
-
-fn pip_install(progress: &Progress, title: &str, folder: &Path, requirements: &Path) -> Result<()> {
-    let python = python_with_pip().ok_or_else(|| {
-        Failure::new("no python3 with pip is in PATH, and CUDA comes as Python wheels: apt-get install python3-pip")
-    })?;
-    let mut command = Command::new(python);
-    command.args(["-m", "pip", "install", "--require-hashes", "--no-deps", "--only-binary=:all:"]);
-    command.args(["--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]);
-    command.args([OsStr::new("--target"), folder.as_os_str(), OsStr::new("-r"), requirements.as_os_str()]);
-    progress.run(&mut command).map(|_| ()).map_err(|failure| {
-        Failure::new(format!(
-            "cannot install {title} from PyPI: pip says: {}\nCheck the network and pip's configuration, or let \
-             FATLINK_TOOLCHAIN name a folder that another clone has set up",
-            failure.tool_error()
-        ))
-    })
 }
 
 /// Adds the links that NVIDIA's other packages have and the wheels lack; nvcc -dlto needs them.

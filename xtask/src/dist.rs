@@ -59,7 +59,7 @@ pub fn build(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
 }
 
 /// Differs from `cargo build --release` only in how the program is linked, so that cargo reuses everything else.
-fn build_program(
+pub(crate) fn build_program(
     repository: &Repository,
     toolchain: &Toolchain,
     progress: &Progress,
@@ -77,7 +77,7 @@ fn build_program(
 }
 
 /// One of rustc's `-C` options.
-fn option(name: &str, value: &OsStr) -> OsString {
+pub(crate) fn option(name: &str, value: &OsStr) -> OsString {
     let mut word = OsString::from(format!("-C{name}="));
     word.push(value);
     word

@@ -26,6 +26,7 @@ mod sysroot;
 mod test;
 pub mod toolchain;
 mod upstream;
+mod wheels;
 
 use std::process::ExitCode;
 

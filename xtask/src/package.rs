@@ -8,17 +8,26 @@ mod deb;
 mod depends;
 mod prefix;
 mod symbol_versions;
+mod wheel;
 
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder};
 use crate::step::step;
-use crate::toolchain::remove_folder;
+use crate::toolchain::{Toolchain, remove_folder};
 use crate::{dist, setup};
 
 /// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The files that were written.
+pub struct Packages {
+    /// The Debian package.
+    pub deb: PathBuf,
+    /// The Python wheel.
+    pub wheel: PathBuf,
+}
 
 /// Builds dist/, unless it is to be taken as it is, and writes the packages of it into `target/packages`.
 pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
@@ -26,21 +35,26 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     if !is_built {
         dist::build(repository, &toolchain)?;
     }
-    let deb = deb(repository)?;
-    println!("  {}", deb.display());
+    let packages = write_all(repository, &toolchain)?;
+    println!("  {}\n  {}", packages.deb.display(), packages.wheel.display());
     Ok(())
 }
 
-/// Writes the Debian package of a dist/ that is built already.
-pub fn deb(repository: &Repository) -> Result<PathBuf> {
+/// Writes the packages of a dist/ that is built already.
+pub fn write_all(repository: &Repository, toolchain: &Toolchain) -> Result<Packages> {
     let folder = output_folder(repository)?;
+    wheel::MATURIN.install(toolchain)?;
     check_glibc(repository)?;
-    let mut path = PathBuf::new();
-    step("write the Debian package", |progress| {
-        path = deb::write_package(repository, progress, &folder)?;
+    let (mut deb, mut wheel) = (PathBuf::new(), PathBuf::new());
+    step("write the Python wheel", |progress| {
+        wheel = wheel::write_wheel(repository, toolchain, progress, &folder)?;
         Ok("")
     })?;
-    Ok(path)
+    step("write the Debian package", |progress| {
+        deb = deb::write_package(repository, progress, &folder)?;
+        Ok("")
+    })?;
+    Ok(Packages { deb, wheel })
 }
 
 fn output_folder(repository: &Repository) -> Result<PathBuf> {

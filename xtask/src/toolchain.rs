@@ -55,6 +55,11 @@ impl Toolchain {
         self.folder.join("nvfatbin-13")
     }
 
+    /// maturin, which builds the Python wheel.
+    pub fn maturin(&self) -> PathBuf {
+        self.folder.join("maturin")
+    }
+
     /// Debian 11's C library, as `--sysroot` takes it.
     pub fn sysroot(&self) -> PathBuf {
         self.folder.join("debian-11")

@@ -12,8 +12,14 @@ use crate::repository::{Repository, create_folder};
 use crate::step::Progress;
 
 /// The packages whose dependencies are linked in.
-const ROOTS: [&str; 5] =
-    ["linker-wrapper", "offload-bundle-cli", "offload-bundle-capi", "distributor", "distributor-reapi"];
+const ROOTS: [&str; 6] = [
+    "linker-wrapper",
+    "offload-bundle-cli",
+    "offload-bundle-capi",
+    "offload-bundle-python",
+    "distributor",
+    "distributor-reapi",
+];
 
 /// Libraries that are linked in statically and are no crates, with the files that state their licenses.
 const SYSTEM: [(&str, &str); 6] = [

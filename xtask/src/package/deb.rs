@@ -61,6 +61,7 @@ fn lay_out(repository: &Repository, progress: &Progress, root: &Path) -> Result<
         create_folder(link.parent().unwrap_or(&usr))?;
         replace_link(target, &link)?;
     }
+    write(&usr.join(prefix::README.0), prefix::README.1)?;
     replace_link("fatlink.1.gz", &usr.join("share/man/man1/ld.fatlink.1.gz"))?;
     let documents = usr.join("share/doc/fatlink");
     write(&documents.join("copyright"), copyright::text(repository)?)?;

@@ -22,6 +22,9 @@ pub const NAMES: [(&str, &str); 8] = [
     ("lib/fatlink/gcc/ld.mold", "../../../bin/fatlink"),
 ];
 
+/// A text in `lib/fatlink`. pip removes a folder of its own only if a file is directly in it.
+pub const README: (&str, &str) = ("lib/fatlink/README", include_str!("README-prefix"));
+
 /// A file of dist/ and its place in the prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {

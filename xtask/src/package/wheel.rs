@@ -1,0 +1,112 @@
+//! The Python wheel, built by maturin from a folder that is laid out here: the module `fatlink`, and the programs and the CMake package for
+//! the prefix of the environment that it is installed into.
+//!
+//! Wheels cannot hold symbolic links, so that the program `launcher` takes the place of each other name of fatlink.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::prefix::{self, Placed};
+use super::{VERSION, fresh_folder, symbol_versions, write};
+use crate::dist::{self, licenses};
+use crate::failure::{Failure, Result};
+use crate::repository::{Repository, create_folder};
+use crate::step::Progress;
+use crate::sysroot;
+use crate::toolchain::Toolchain;
+use crate::wheels::Wheels;
+
+/// The program that builds it.
+pub const MATURIN: Wheels = Wheels {
+    title: "maturin",
+    pins: include_str!("../../maturin-wheels.txt"),
+    place: Toolchain::maturin,
+    proof: "bin/maturin",
+    complete: |_| Ok(()),
+};
+
+/// Where maturin finds, beside this file, what offload-bundle/python/pyproject.toml leaves open.
+const PLACES: &str = "\
+python-source = \"python\"
+data = \"fatlink.data\"
+manifest-path = \"../../offload-bundle/python/Cargo.toml\"
+";
+
+/// Writes `fatlink-VERSION-cp39-abi3-manylinux_2_31_x86_64.whl` into the folder.
+pub fn write_wheel(
+    repository: &Repository,
+    toolchain: &Toolchain,
+    progress: &Progress,
+    folder: &Path,
+) -> Result<PathBuf> {
+    dist::build_program(repository, toolchain, progress, "launcher", "launcher")?;
+    // Relative to `offload-bundle/python`, it has to lie at this depth; `CARGO_TARGET_DIR` may be anywhere.
+    let work = repository.root.join("target/package-wheel");
+    fresh_folder(&work)?;
+    lay_out(repository, progress, &work)?;
+    let tag = format!("manylinux_{}_{}", symbol_versions::GLIBC.0, symbol_versions::GLIBC.1);
+    let mut maturin = Command::new((MATURIN.place)(toolchain).join("bin/maturin"));
+    maturin.current_dir(&work).args(["build", "--release", "--locked", "--auditwheel=check"]);
+    maturin.arg(format!("--compatibility={tag}")).arg("--out").arg(folder).arg("--target-dir").arg(&repository.target);
+    // One library for all versions of Python: that of the builder does not matter, and need not exist.
+    maturin.args(["--interpreter", "python3.9"]).env_remove("CARGO_BUILD_TARGET");
+    let (linker, words) = sysroot::linker(toolchain);
+    maturin.arg("--").arg(dist::option("linker", linker.as_os_str()));
+    maturin.args(words.iter().map(|word| dist::option("link-arg", word)));
+    progress.run(&mut maturin).map_err(|failure| failure.led_by("maturin failed"))?;
+    let wheel = folder.join(format!("fatlink-{VERSION}-cp39-abi3-{tag}_x86_64.whl"));
+    // maturin reads the symbols of the module alone.
+    symbol_versions::check_file(progress, &repository.target.join("release/launcher"))?;
+    match wheel.is_file() {
+        true => Ok(wheel),
+        false => Err(Failure::new(format!("maturin has not written {}", wheel.display()))),
+    }
+}
+
+fn lay_out(repository: &Repository, progress: &Progress, work: &Path) -> Result<()> {
+    let (dist, sources) = (repository.dist(), repository.root.join("offload-bundle/python"));
+    let data = work.join("fatlink.data");
+    for Placed { from, to } in prefix::programs(&dist) {
+        copy(&from, &data.join(scheme(&to)))?;
+    }
+    for Placed { from, to } in [prefix::cmake(&dist)?, prefix::pages(&dist)?].concat() {
+        copy(&from, &data.join(scheme(&to)))?;
+    }
+    for (place, _) in prefix::NAMES {
+        copy(&repository.target.join("release/launcher"), &data.join(scheme(Path::new(place))))?;
+    }
+    write(&data.join(scheme(Path::new(prefix::README.0))), prefix::README.1)?;
+    for name in ["__init__.py", "_fatlink.pyi", "py.typed"] {
+        copy(&sources.join("fatlink").join(name), &work.join("python/fatlink").join(name))?;
+    }
+    copy(&sources.join("README.md"), &work.join("README.md"))?;
+    copy(&repository.root.join("LICENSE"), &work.join("licenses/LICENSE"))?;
+    licenses::collect(repository, progress, &work.join("licenses"))?;
+    let project = sources.join("pyproject.toml");
+    let text = std::fs::read_to_string(&project).map_err(|error| Failure::file("read", &project, &error))?;
+    write(&work.join("pyproject.toml"), text + PLACES)
+}
+
+/// Programs are scripts, which pip may put elsewhere than the rest of a prefix.
+fn scheme(place: &Path) -> PathBuf {
+    match place.strip_prefix("bin") {
+        Ok(name) => Path::new("scripts").join(name),
+        Err(_) => Path::new("data").join(place),
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    create_folder(to.parent().unwrap_or(to))?;
+    std::fs::copy(from, to).map(drop).map_err(|error| Failure::file("copy", from, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_scripts_and_the_rest_is_data() {
+        assert_eq!(scheme(Path::new("bin/fatlink")), Path::new("scripts/fatlink"));
+        assert_eq!(scheme(Path::new("lib/fatlink/bin/ld.fatlink")), Path::new("data/lib/fatlink/bin/ld.fatlink"));
+    }
+}

@@ -1,0 +1,78 @@
+//! Wheels of PyPI that are pinned by version and hash, and installed into folders of their own.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::debian::python_with_pip;
+use crate::failure::{Failure, Result};
+use crate::step::{Progress, step};
+use crate::toolchain::Toolchain;
+
+/// Wheels that are installed into one folder.
+pub struct Wheels {
+    /// What messages call them.
+    pub title: &'static str,
+    /// Their versions and hashes, in the format of pip.
+    pub pins: &'static str,
+    /// Where they are installed.
+    pub place: fn(&Toolchain) -> PathBuf,
+    /// A file whose presence shows that all of them are installed.
+    pub proof: &'static str,
+    /// Completes the installed tree.
+    pub complete: fn(&Path) -> Result<()>,
+}
+
+/// A copy of the pins in the installed folder, which records its contents.
+const STAMP: &str = "cuda-wheels.txt";
+
+impl Wheels {
+    /// Whether exactly these are installed.
+    pub fn are_installed(&self, toolchain: &Toolchain) -> bool {
+        let place = (self.place)(toolchain);
+        std::fs::read_to_string(place.join(STAMP)).is_ok_and(|stamp| stamp == self.pins)
+            && place.join(self.proof).is_file()
+    }
+
+    /// Installs them, unless they are installed.
+    pub fn install(&self, toolchain: &Toolchain) -> Result<()> {
+        if self.are_installed(toolchain) {
+            return Ok(());
+        }
+        let _lock = toolchain.lock()?;
+        // Another clone may have installed them while this one waited.
+        if self.are_installed(toolchain) {
+            return Ok(());
+        }
+        let title = format!("install {} from PyPI into {}", self.title, toolchain.folder().display());
+        step(&title, |progress| self.install_beside(progress, toolchain).map(|()| ""))
+    }
+
+    /// Installs into a folder beside `place`, and moves it into place when it is complete.
+    fn install_beside(&self, progress: &Progress, toolchain: &Toolchain) -> Result<()> {
+        let place = (self.place)(toolchain);
+        let partial = toolchain.begin(&place)?;
+        let stamp = partial.join(STAMP);
+        std::fs::write(&stamp, self.pins).map_err(|error| Failure::file("write", &stamp, &error))?;
+        pip_install(progress, self.title, &partial, &stamp)?;
+        (self.complete)(&partial)?;
+        toolchain.finish(&partial, &place)
+    }
+}
+
+fn pip_install(progress: &Progress, title: &str, folder: &Path, requirements: &Path) -> Result<()> {
+    let python = python_with_pip().ok_or_else(|| {
+        Failure::new("no python3 with pip is in PATH, and CUDA comes as Python wheels: apt-get install python3-pip")
+    })?;
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "install", "--require-hashes", "--no-deps", "--only-binary=:all:"]);
+    command.args(["--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]);
+    command.args([OsStr::new("--target"), folder.as_os_str(), OsStr::new("-r"), requirements.as_os_str()]);
+    progress.run(&mut command).map(|_| ()).map_err(|failure| {
+        Failure::new(format!(
+            "cannot install {title} from PyPI: pip says: {}\nCheck the network and pip's configuration, or let \
+             FATLINK_TOOLCHAIN name a folder that another clone has set up",
+            failure.tool_error()
+        ))
+    })
+}

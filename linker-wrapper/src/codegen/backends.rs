@@ -10,6 +10,7 @@ use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::plan::backend::{self, BackendDecision, CodegenNeeds};
 use crate::plan::link_context::{LinkContext, Request};
+use crate::sys::cache;
 use crate::sys::temp_files::TempFiles;
 use crate::toolchain::Toolchain;
 use crate::toolchain::ptxas::Ptxas;
@@ -29,9 +30,12 @@ pub struct Backends<'a> {
 impl<'a> Backends<'a> {
     /// Looks nothing up yet.
     pub fn new(toolchain: &Toolchain, link: &LinkContext<'a>) -> Self {
-        let tools = Arc::new(Tools::new(toolchain.clone()));
-        let facts = ToolFacts::of(&tools);
         let LinkContext { request, temp_files, .. } = *link;
+        // Who opens the cache of results reports that there is no such folder.
+        let cache = || cache::of(request.options.cache.as_ref(), request.options.cache_size).ok().flatten();
+        let cache = request.may_use_results().then(cache).flatten();
+        let tools = Arc::new(Tools::new(toolchain.clone(), cache));
+        let facts = ToolFacts::of(&tools);
         Backends { tools, facts, choice: request.options.backend, request, temp_files, decisions: Mutex::default() }
     }
 

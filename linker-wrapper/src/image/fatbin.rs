@@ -79,6 +79,13 @@ pub struct Checked {
     pub findings: Vec<Finding>,
 }
 
+impl Checked {
+    /// Whether there was a warning.
+    pub fn warns(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Warning)
+    }
+}
+
 /// Checks the finished fatbin. A fault that makes some GPU fail is an error of the link, and a probable mistake is a warning.
 /// Notes, such as missing PTX for later GPUs (the default), are left to the report.
 ///

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use llvm_passes::session::Message;
 use llvm_passes::unit::Unit;
 use rayon::prelude::*;
 
@@ -20,10 +21,13 @@ use crate::lto::partition;
 use crate::lto::private_images::PrivateImages;
 use crate::lto::products::{CompiledPartition, LinkedTarget};
 use crate::lto::result_cache::CachedTarget;
+use crate::lto::result_cache::images::CachedImage;
 use crate::lto::target::{self, PlannedTarget};
 use crate::lto::{llvm_messages, plan_report};
+use crate::plan::link_context::Request;
 use crate::plan::target_link;
 use crate::profile::span;
+use crate::sys::cache::Key;
 use crate::sys::job_queue;
 
 /// Links all targets; the results are in their order.
@@ -45,12 +49,11 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
     // Compute the keys from the copies: an input may have changed since the lookup.
     let keys: Vec<_> =
         uncached.iter().map(|one| context.result_cache.target_key(one.images, &context.key_inputs())).collect();
-    let linked = link_uncached(&uncached, &targets, context)?;
-    for (key, linked) in keys.iter().zip(&linked) {
+    let mut linked = link_uncached(&uncached, &targets, context)?;
+    for (key, linked) in keys.into_iter().zip(&mut linked) {
         // A target with tool messages is not cached: only the tools themselves can print them again.
-        if linked.diagnostics.is_empty() && !context.is_dry_run() {
-            context.result_cache.put(key.as_ref(), &CachedTarget::of(linked));
-        }
+        linked.key = key.filter(|_| linked.diagnostics.is_empty() && !context.is_dry_run());
+        context.result_cache.put(linked.key.as_ref(), &CachedTarget::of(linked));
     }
     let cut = uncached.iter().filter(|one| target::may_be_cut(one.images, context));
     cut.flat_map(|one| one.images.units()).for_each(|unit| context.result_cache.keep_facts(unit));
@@ -61,6 +64,26 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
         Ok(linked)
     });
     collect(all)
+}
+
+/// Looks up the finished container of all targets, and prints what their links printed. A link that describes what is in the
+/// container makes it again.
+///
+/// # Errors
+/// Those of the compatibility checks.
+pub fn kept_image(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Option<CachedImage>, Errors> {
+    let (cache, Request { options, mode, .. }) = (context.result_cache, context.link.request);
+    if mode.show || options.report.is_some() || options.plan.is_some() {
+        return Ok(None);
+    }
+    let keys = targets.iter().map(|target| cache.target_key(target, &context.key_inputs()));
+    let keys: Option<Vec<Key>> = keys.collect();
+    let key = keys.and_then(|keys| cache.image_key(&keys, options, context.options()));
+    let Some(image) = key.and_then(|key| cache.image(&key, targets.len())) else { return Ok(None) };
+    check(targets, context)?;
+    let printed =
+        targets.iter().zip(&image.messages).map(|(target, messages)| print_messages(target, messages, context));
+    collect(printed).map(|_: Vec<()>| Some(image))
 }
 
 /// A target that is not in the cache.
@@ -224,14 +247,19 @@ fn run_all(jobs: &[Job<'_>], targets: &[PlannedTarget<'_>], context: &LtoContext
 
 fn print_diagnostics(target: &TargetImages<'_>, linked: &LinkedTarget, context: &LtoContext<'_>) -> Result<(), Errors> {
     linked.diagnostics.iter().for_each(messages::show);
+    print_messages(target, &linked.messages, context)
+}
+
+fn print_messages(target: &TargetImages<'_>, messages: &[Message], context: &LtoContext<'_>) -> Result<(), Errors> {
     let llvm_options = &context.options().llvm_options;
-    llvm_messages::print(context.link.request.program, &target.arch.to_string(), &linked.messages, llvm_options)
+    llvm_messages::print(context.link.request.program, &target.arch.to_string(), messages, llvm_options)
 }
 
 /// Looks up the target in the cache.
 fn cached(target: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<LinkedTarget> {
     let key = context.result_cache.target_key(target, &context.key_inputs());
     let linked = context.result_cache.get::<CachedTarget>(key.as_ref()).map(CachedTarget::into_linked)?;
+    let linked = LinkedTarget { key, ..linked };
     // The report names the backend. The key depends on it, so choosing it again cannot fail.
     let _ = context.backends.choose(&target_link::most_needs(target, context.options()));
     Some(linked)

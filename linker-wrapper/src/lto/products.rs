@@ -7,6 +7,7 @@ use offload_bundle::arch::GpuArch;
 
 use crate::codegen::DeviceObject;
 use crate::lto::generate::Generated;
+use crate::sys::cache::Key;
 
 /// A compiled partition.
 #[derive(Debug, Default)]
@@ -48,4 +49,6 @@ pub struct LinkedTarget {
     pub diagnostics: Vec<String>,
     /// Kernels that are not in the code, each with the one that stands for it.
     pub folded: BTreeMap<String, String>,
+    /// What its code is cached under.
+    pub key: Option<Key>,
 }

@@ -1,30 +1,28 @@
 //! CUDA on nvptx64: the device code of all GPU targets becomes machine code and PTX in one fatbin, which the program registers with
 //! the CUDA runtime.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use llvm_passes::bitcode;
 use llvm_passes::registration::{self, ClangUnits, CudaFolded, CudaPrelinked, CudaUnits, Registration};
 use offload_bundle::arch::GpuArch;
+use offload_bundle::cubin;
 use offload_bundle::fatbin::FatbinWriter;
-use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
-use offload_bundle::{cubin, ltoir, ptx};
 
 use crate::cli::device_options::CUDA_TRIPLE;
 use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, Part, PtxPolicy};
 use crate::codegen::Backends;
 use crate::device::recorded_ptx_flags::RecordedFlags;
-use crate::device::targets::{Code, DeviceImage, TargetImages};
+use crate::device::targets::TargetImages;
 use crate::device::{cudadevrt, device_files, rdc_targets, recorded_ptx_flags};
 use crate::diag::error::{Errors, both};
 use crate::diag::messages;
 use crate::host::embedded_images::FoundImage;
-use crate::host::registration_object;
+use crate::host::registration_object::{self, Blobs, Image};
 use crate::image::compression;
-use crate::image::fatbin::{self, Parts};
+use crate::image::fatbin::{self, Checked, Parts};
 use crate::image::replay::{self, Making};
 use crate::image::report::{ImageReport, Linked};
 use crate::lto::context::LtoContext;
@@ -33,13 +31,16 @@ use crate::lto::device_link;
 use crate::lto::distribution::Distribution;
 use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
+use crate::lto::result_cache::images::CachedImage;
 use crate::plan::backend::BackendDecision;
 use crate::plan::image_policy::{self, ImageEntries};
 use crate::plan::link_context::{LinkContext, Request};
+use crate::platform::cuda_targets;
 use crate::platform::error::Error;
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::platform::relocatable_link;
 use crate::profile::span;
+use crate::sys::cache::Key;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::memory::estimates::Estimates;
 use crate::sys::stamp::Stamp;
@@ -104,7 +105,7 @@ impl<'a> CudaLink<'a> {
         let Request { options, device, .. } = setup.request;
         let units = rdc_targets::units(&setup.images);
         let linked = rdc_targets::with_code(&units)?;
-        let targets = group(&setup.images)?;
+        let targets = cuda_targets::group(&setup.images)?;
         let (targets, left_out) = rdc_targets::add_to(targets, &linked, &options.sass_policy, device.lto)?;
         let (targets, mut warnings) = setup.line_code.add_to(targets, &device.roots)?;
         warnings.extend(left_out);
@@ -168,17 +169,26 @@ impl<'a> CudaLink<'a> {
                 distribution: &Distribution::default(),
                 only_folded: None,
             };
-            device_link::link(&self.targets, &lto)
+            let kept = if self.is_plain() { device_link::kept_image(&self.targets, &lto)? } else { None };
+            match kept {
+                Some(image) => Ok((Vec::new(), Some(image))),
+                None => Ok((device_link::link(&self.targets, &lto)?, None)),
+            }
         });
         if mode.show {
             // Printed as shell comments, so that the output can be pasted into a shell.
             backends.decisions().iter().for_each(|choice| messages::show(format_args!(" # {choice}")));
         }
-        let cached = result_cache.finish(context.request);
         // If a tool or library was replaced during the link, that may be the cause of the other errors: it comes first.
-        let ((), linked) = both(result_cache.check_tools(), linked)?;
-        let clang_ptx = OnceLock::new();
-        Ok(CudaProducts { plan: self, linked, choices: backends.decisions(), cached, clang_ptx })
+        let linked = both(result_cache.check_tools(), linked);
+        let ((), (linked, kept)) = linked.inspect_err(|_| result_cache.finish(context.request))?;
+        let (choices, clang_ptx) = (backends.decisions(), OnceLock::new());
+        Ok(CudaProducts { plan: self, linked, kept, choices, result_cache, clang_ptx })
+    }
+
+    /// Whether the container and its registration depend on nothing but the code of the targets and options.
+    fn is_plain(&self) -> bool {
+        !self.has_units && !self.folds_all && self.prelinked_id.is_none()
     }
 }
 
@@ -210,14 +220,16 @@ impl DeviceLink for CudaLink<'_> {
 struct CudaProducts<'p> {
     plan: &'p CudaLink<'p>,
     linked: Vec<LinkedTarget>,
+    /// The container of an earlier link, in place of the linked targets.
+    kept: Option<CachedImage>,
     choices: Vec<BackendDecision>,
-    cached: Option<(u64, u64)>,
+    result_cache: ResultCache,
     /// A fatbin with the PTX of clang's units, if it goes beside the PTX of nvcc's units instead of into the image.
     clang_ptx: OnceLock<Vec<u8>>,
 }
 
-impl Products for CudaProducts<'_> {
-    fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
+impl CudaProducts<'_> {
+    fn bundle_targets<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
         let CudaLink {
             targets,
             entries: ImageEntries { sass, ptx, .. },
@@ -236,10 +248,14 @@ impl Products for CudaProducts<'_> {
         if !has_units {
             // Equal for all targets, as far as they have code.
             let folded = self.linked.iter().map(|target| &target.folded).find(|folded| !folded.is_empty());
-            return match folded {
-                Some(folded) => bundle(&parts, linked, context, Box::new(CudaFolded { folded })),
-                None => bundle(&parts, linked, context, Box::new(registration::Cuda)),
-            };
+            if let Some(folded) = folded {
+                return bundle(&parts, linked, context, Box::new(CudaFolded { folded }));
+            }
+            let (bundle, warns) = checked_bundle(&parts, linked, context, Box::new(registration::Cuda))?;
+            if !warns {
+                self.keep(&*bundle.image, context.request);
+            }
+            return Ok(bundle);
         }
         let mut clang = ClangUnits::None;
         if *has_clang {
@@ -256,8 +272,36 @@ impl Products for CudaProducts<'_> {
         bundle(&parts, linked, context, Box::new(CudaUnits { ids, clang }))
     }
 
+    /// Keeps the container for later links.
+    fn keep(&self, image: &dyn Image, Request { options, device, .. }: Request<'_>) {
+        let keys: Option<Vec<Key>> = self.linked.iter().map(|target| target.key).collect();
+        let Some(key) = keys.and_then(|keys| self.result_cache.image_key(&keys, options, device)) else { return };
+        let mut container = Vec::new();
+        if image.write_to(&mut container).is_ok() {
+            let messages = self.linked.iter().map(|target| target.messages.clone()).collect();
+            self.result_cache.keep_image(&key, &CachedImage { container, messages });
+        }
+    }
+}
+
+impl Products for CudaProducts<'_> {
+    fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
+        let bundle = match &self.kept {
+            Some(CachedImage { container, .. }) => Ok(Bundle {
+                image: Box::new(Blobs::borrowed(std::slice::from_ref(container))),
+                registration: Box::new(registration::Cuda),
+                section: Some(context.request.options.fatbin_section),
+                kept_as: None,
+                report: None,
+            }),
+            None => self.bundle_targets(context),
+        };
+        self.result_cache.finish(context.request);
+        bundle
+    }
+
     fn cache_counts(&self) -> Option<(u64, u64)> {
-        self.cached
+        self.result_cache.counts()
     }
 }
 
@@ -281,6 +325,16 @@ fn bundle<'p>(
     context: &LinkContext<'_>,
     registration: Box<dyn Registration + 'p>,
 ) -> Result<Bundle<'p>, Errors> {
+    checked_bundle(parts, linked, context, registration).map(|(bundle, _)| bundle)
+}
+
+/// As [`bundle`]. Returns also whether the validation warned.
+fn checked_bundle<'p>(
+    parts: &Parts<'p>,
+    linked: Linked<'_>,
+    context: &LinkContext<'_>,
+    registration: Box<dyn Registration + 'p>,
+) -> Result<(Bundle<'p>, bool), Errors> {
     let _bundling = span::traced("Bundle linked output", || "cuda".to_owned());
     let Request { program, options, device, output, .. } = context.request;
     let fatbin = fatbin_of(parts, context)?;
@@ -293,15 +347,11 @@ fn bundle<'p>(
     replay::record(parts, &making, context.temp_files)?;
     // No driver loads relocatable code.
     let checked = (!device.relocatable).then(|| fatbin::check(&fatbin, program)).transpose()?;
+    let warns = checked.as_ref().is_some_and(Checked::warns);
     let checked = checked.filter(|_| options.report.is_some());
     let report = checked.map(|checked| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
-    Ok(Bundle {
-        image: Box::new(fatbin),
-        registration,
-        section: Some(options.fatbin_section),
-        kept_as: Some("fatbin"),
-        report,
-    })
+    let section = Some(options.fatbin_section);
+    Ok((Bundle { image: Box::new(fatbin), registration, section, kept_as: Some("fatbin"), report }, warns))
 }
 
 /// Puts the parts into a fatbin. It records the user's options for ptxas, so that the driver's compiler uses them too.
@@ -309,80 +359,4 @@ fn fatbin_of<'p>(parts: &Parts<'p>, context: &LinkContext<'_>) -> Result<FatbinW
     let Request { options, device, .. } = context.request;
     let ptx_options = device.ptxas_arguments.join(" ");
     parts.bundle(compression::options(options.compress, device.debug, context.limit.own_threads()), &ptx_options)
-}
-
-/// Groups the images by target.
-///
-/// # Errors
-/// Images of an unknown target or of a form that cannot be linked.
-fn group<'a>(images: &[&'a FoundImage<'a>]) -> Result<Vec<TargetImages<'a>>, Errors> {
-    let mut targets: BTreeMap<GpuArch, Vec<DeviceImage<'a>>> = BTreeMap::new();
-    let mut errors = Errors::default();
-    for found in images.iter().filter(|found| found.rdc.is_none()) {
-        match classify(found) {
-            Ok((arch, image)) => targets.entry(arch).or_default().push(image),
-            Err(error) => errors.extend(error),
-        }
-    }
-    errors.or(targets.into_iter().rev().map(|(arch, images)| TargetImages { arch, images }).collect())
-}
-
-fn classify<'a>(found: &'a FoundImage<'a>) -> Result<(GpuArch, DeviceImage<'a>), Error> {
-    let (origin, image) = (&found.origin, &found.image);
-    let arch = image
-        .arch()
-        .parse::<GpuArch>()
-        .map_err(|_| Error::UnknownTarget { name: origin.to_string(), target: image.arch().to_owned() })?;
-    let code = match host_object::file_kind(image.image) {
-        _ if bitcode::is_bitcode(image.image) => Code::Bitcode,
-        FileKind::ElfRelocatable | FileKind::ElfExecutable => Code::Cubin,
-        _ if ltoir::version(image.image).is_some() => Code::LtoIr,
-        _ if ptx::is_ptx(image.image) => ptx_for(arch, found)?,
-        _ => return Err(Error::UnknownForm { name: origin.to_string(), arch, kind: image.image_kind }),
-    };
-    let unit = found.unit.as_ref();
-    Ok((arch, DeviceImage { origin: origin.clone(), from_host: true, code, bytes: image.image, unit, rdc: None }))
-}
-
-/// PTX becomes machine code for its own target and for later ones.
-fn ptx_for(arch: GpuArch, found: &FoundImage<'_>) -> Result<Code, Error> {
-    match ptx::target(found.image.image) {
-        Some(ptx_arch) if !arch.assembles_ptx_of(ptx_arch) => {
-            Err(Error::PtxForOtherTarget { name: found.origin.to_string(), ptx_arch, arch })
-        }
-        _ => Ok(Code::Ptx),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::embedded_images::Origin;
-    use offload_bundle::offload_binary::ImageKind;
-
-    fn found<'a>(arch: &'a str, image: &'a [u8]) -> FoundImage<'a> {
-        let strings = vec![("triple", CUDA_TRIPLE), ("arch", arch)];
-        let (image_kind, offload_kinds) = (ImageKind::Object, OffloadKinds::CUDA);
-        let image = OffloadImage { image_kind, offload_kinds, flags: 0, strings, image, image_offset: 0 };
-        FoundImage::new(0, Origin { file: "a.o".into(), offset: Some(64) }, image)
-    }
-
-    const BITCODE: &[u8] = b"BC\xc0\xde";
-
-    #[test]
-    fn targets_come_highest_first() {
-        let images = ["sm_80", "sm_90", "sm_90a", "sm_80"].map(|arch| found(arch, BITCODE));
-        let targets = group(&images.iter().collect::<Vec<_>>()).unwrap();
-        let targets: Vec<_> = targets.iter().map(|target| (target.arch.to_string(), target.images.len())).collect();
-        assert_eq!(targets, [("sm_90a".to_owned(), 1), ("sm_90".to_owned(), 1), ("sm_80".to_owned(), 2)]);
-    }
-
-    #[test]
-    fn all_images_that_cannot_be_linked_are_reported_together() {
-        let images = [found("sm_nonsense", BITCODE), found("sm_90", b"text")];
-        let errors = group(&images.iter().collect::<Vec<_>>()).map(drop).unwrap_err().to_string();
-        for word in ["sm_nonsense", "neither LLVM bitcode, nor a cubin"] {
-            assert!(errors.contains(word), "{word}: {errors}");
-        }
-    }
 }

@@ -292,7 +292,8 @@ impl HipLink<'_> {
         let (estimates, distribution) = (&Estimates::default(), &Distribution::default());
         let resources = Resources { link: context, result_cache: &result_cache, estimates, distribution };
         let linked = self.link_targets(resources);
-        let cached = result_cache.finish(context.request);
+        result_cache.finish(context.request);
+        let cached = result_cache.counts();
         let linked = linked?;
         for (target, object) in self.targets.iter().zip(&linked) {
             let llvm_options = amd_options::all_llvm_options(context.request.options, context.request.device);

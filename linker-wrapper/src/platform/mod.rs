@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod copy_bytes;
 pub mod cuda;
+mod cuda_targets;
 pub mod error;
 pub mod hip;
 pub mod interface;

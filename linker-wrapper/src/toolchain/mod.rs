@@ -6,6 +6,7 @@
 
 mod error;
 pub mod identity;
+mod kept_versions;
 pub mod libraries;
 pub mod llvm_tools;
 pub mod print;

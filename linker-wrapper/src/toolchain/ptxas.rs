@@ -7,8 +7,10 @@ use llvm_passes::pipeline::NEWEST_PTX;
 use offload_bundle::arch::{CudaRelease, GpuArch, PtxVersion};
 
 use crate::diag::error::Errors;
+use crate::sys::cache::Cache;
 use crate::sys::process;
 use crate::toolchain::error::Error;
+use crate::toolchain::kept_versions::KeptVersion;
 
 /// A ptxas with its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,18 +23,25 @@ pub struct Ptxas {
     pub version: String,
 }
 
-/// Runs `ptxas --version`.
+/// Runs `ptxas --version`, unless its output is in the cache.
 ///
 /// # Errors
 /// It cannot be run, or does not report a release.
-pub fn probe(path: &Path) -> Result<Ptxas, Errors> {
+pub fn probe(path: &Path, folder: Option<&Cache>) -> Result<Ptxas, Errors> {
+    let ptxas = |release, version: String| Ptxas { path: path.to_owned(), release, version };
+    let kept = KeptVersion::of(path, folder);
+    if let Some(version) = kept.as_ref().and_then(KeptVersion::text)
+        && let Some(release) = release_in(&version)
+    {
+        return Ok(ptxas(release, version));
+    }
     let output = process::capture(path, &[OsString::from("--version")])
         .map_err(|source| Error::Start { program: path.to_owned(), source })?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let ptxas = |release| Ptxas { path: path.to_owned(), release, version: text.to_string() };
-    release_in(&text)
-        .map(ptxas)
-        .ok_or_else(|| Error::NoRelease { program: path.to_owned(), status: output.status }.into())
+    let version = String::from_utf8_lossy(&output.stdout).into_owned();
+    let release =
+        release_in(&version).ok_or_else(|| Error::NoRelease { program: path.to_owned(), status: output.status })?;
+    kept.iter().for_each(|kept| kept.keep(path, &version));
+    Ok(ptxas(release, version))
 }
 
 /// The output of a tool for `--version`; `None`: it fails.

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use crate::cli::values::Part;
 use crate::diag::error::Errors;
+use crate::sys::cache::Cache;
 use crate::toolchain::Toolchain;
 use crate::toolchain::error::Error;
 use crate::toolchain::libraries::{CudaDriver, NvJitLink};
@@ -16,6 +17,8 @@ const NVVM: &str = "lib64/libnvvm.so";
 /// Programs and libraries that generate code.
 pub struct Tools {
     toolchain: Toolchain,
+    /// Keeps the versions of tools.
+    cache: Option<Cache>,
     ptxas: OnceLock<Result<Ptxas, Errors>>,
     nvjitlink: OnceLock<Result<NvJitLink, Errors>>,
     driver: OnceLock<Result<CudaDriver, Errors>>,
@@ -23,8 +26,8 @@ pub struct Tools {
 
 impl Tools {
     /// Looks nothing up yet.
-    pub fn new(toolchain: Toolchain) -> Self {
-        Tools { toolchain, ptxas: OnceLock::new(), nvjitlink: OnceLock::new(), driver: OnceLock::new() }
+    pub fn new(toolchain: Toolchain, cache: Option<Cache>) -> Self {
+        Tools { toolchain, cache, ptxas: OnceLock::new(), nvjitlink: OnceLock::new(), driver: OnceLock::new() }
     }
 
     /// Where the parts of the toolkit are.
@@ -37,7 +40,8 @@ impl Tools {
     /// # Errors
     /// It was not found, or it does not report a CUDA release.
     pub fn ptxas(&self) -> Result<&Ptxas, Errors> {
-        let probed = self.ptxas.get_or_init(|| ptxas::probe(&self.toolchain.part(Part::Ptxas)?.path));
+        let probed =
+            self.ptxas.get_or_init(|| ptxas::probe(&self.toolchain.part(Part::Ptxas)?.path, self.cache.as_ref()));
         probed.as_ref().map_err(Clone::clone)
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::codegen::Backends;
 use crate::lto::cuda_libraries::CudaLibraries;
-use crate::sys::cache::{Cache, Key, KeyBuilder, identity_of};
+use crate::sys::cache::{Cache, Key, identity_of};
 use crate::sys::stamp::Stamp;
 use crate::toolchain::identity::{self, Identity};
 use crate::toolchain::ptxas::version_text;
@@ -74,7 +74,7 @@ pub fn program(folder: Option<&Cache>) -> Option<[u8; 32]> {
     let metadata = File::open(ITSELF).and_then(|file| file.metadata()).ok()?;
     // A program that was built just now is hashed.
     let stamp = Stamp::new(Path::new(ITSELF), &metadata, || Ok([0; 32])).ok()?;
-    let key = state_key("program", &stamp);
+    let key = Key::of_state("program", &stamp);
     if let Some(known) = known_hash(folder, key.as_ref()) {
         return Some(known);
     }
@@ -90,26 +90,16 @@ fn of_program(
     version: impl FnOnce() -> Result<String, String>,
 ) -> Result<Identity, String> {
     let stamp = Stamp::of(path).ok();
-    let key = stamp.as_ref().and_then(|stamp| state_key("tool", stamp));
+    let key = stamp.as_ref().and_then(|stamp| Key::of_state("tool", stamp));
     if let (Some(hash), Some(stamp)) = (known_hash(folder, key.as_ref()), stamp) {
         return Ok(Identity { hash, stamps: vec![stamp] });
     }
     let identity = identity::of_program(path, &version()?)?;
     // What a script runs may change without it.
     if let [stamp] = &identity.stamps[..] {
-        keep_hash(folder, state_key("tool", stamp).as_ref(), &identity.hash);
+        keep_hash(folder, Key::of_state("tool", stamp).as_ref(), &identity.hash);
     }
     Ok(identity)
-}
-
-/// The key of a file's hash; `None` if the file was changed so recently that another change could leave the same state.
-fn state_key(kind: &str, stamp: &Stamp) -> Option<Key> {
-    Some(
-        KeyBuilder::new("hash by state")
-            .field("kind", kind.as_bytes())
-            .field("state", &stamp.settled_state()?)
-            .finish(),
-    )
 }
 
 fn known_hash(folder: Option<&Cache>, key: Option<&Key>) -> Option<[u8; 32]> {

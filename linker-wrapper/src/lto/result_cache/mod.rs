@@ -3,6 +3,7 @@
 mod bytes_by_target;
 mod checked;
 pub mod complete;
+pub mod images;
 mod known_tools;
 mod objects;
 #[cfg(test)]
@@ -124,18 +125,22 @@ impl ResultCache {
     }
 
     /// Prints why the cache was not used for all of the link, warns if its folder could not be written, and removes old entries.
-    /// Returns the numbers of hits and misses in the folder.
-    pub fn finish(&self, request: Request<'_>) -> Option<(u64, u64)> {
+    pub fn finish(&self, request: Request<'_>) {
         if request.mode.show {
             // Printed as shell comments, so that the output can be pasted into a shell.
             for why in self.notes() {
                 messages::show(format_args!(" # the cache is not used for all of this link: {why}"));
             }
         }
-        let cache = self.folder.as_ref()?;
-        cache.warning().into_iter().for_each(|text| warn(request.program, text));
-        cache.trim();
-        Some(cache.hits_and_misses())
+        if let Some(cache) = &self.folder {
+            cache.warning().into_iter().for_each(|text| warn(request.program, text));
+            cache.trim();
+        }
+    }
+
+    /// Returns the numbers of hits and misses in the folder.
+    pub fn counts(&self) -> Option<(u64, u64)> {
+        Some(self.folder.as_ref()?.hits_and_misses())
     }
 
     /// Whether the cache is on.

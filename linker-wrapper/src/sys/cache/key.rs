@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use crate::sys::stamp::Stamp;
+
 /// Version of the layout of keys and entries. Every change of either increments it: entries of other versions have other keys
 /// and headers, and are never read.
 pub const FORMAT_VERSION: u32 = 2;
@@ -16,6 +18,13 @@ impl Key {
     /// The hash itself.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// The key of what is known of a file by its state; `None` if the file was changed so recently that another change could leave the
+    /// same state.
+    pub fn of_state(kind: &str, stamp: &Stamp) -> Option<Self> {
+        let state = stamp.settled_state()?;
+        Some(KeyBuilder::new("hash by state").field("kind", kind.as_bytes()).field("state", &state).finish())
     }
 
     /// As 64 lower-case hexadecimal digits.

@@ -76,6 +76,11 @@ impl Cache {
         self.read(key)
     }
 
+    /// Counts hits for an entry that stands for several results.
+    pub fn count_hits(&self, results: usize) {
+        self.hits.fetch_add(results as u64, Ordering::Relaxed);
+    }
+
     /// Whether there is a file for an entry. Counts as neither a hit nor a miss.
     pub fn contains(&self, key: &Key) -> bool {
         self.path(key).is_file()

@@ -3,9 +3,11 @@
 mod dead;
 mod equal;
 mod figures;
+mod first_link;
 mod memory;
 mod no_device_code;
 mod phases;
+mod relinks;
 mod reproduce;
 mod same_bytes;
 mod scale;
@@ -78,7 +80,7 @@ const fn of_hip(corpus: Corpus, cache: Cache, goal: f64) -> Measure {
 }
 
 /// In the order of the report.
-pub const CASES: [Case; 24] = [
+pub const CASES: [Case; 26] = [
     Case {
         name: "no-device-code",
         describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
@@ -122,6 +124,16 @@ pub const CASES: [Case; 24] = [
         name: "large-unchanged",
         describe: "large again after no change, fatlink's cache warm",
         measure: Measure::Timed(Timed { cache: Cache::Unchanged, goal: Some(0.03), ..ONE_TARGET }),
+    },
+    Case {
+        name: "first-link",
+        describe: "large with an empty cache against large without a cache, the device link alone",
+        measure: Measure::Own(first_link::run),
+    },
+    Case {
+        name: "relinks",
+        describe: "large with a warm cache: unchanged against ld.lld alone, and one unit changed against its ptxas",
+        measure: Measure::Own(relinks::run),
     },
     Case {
         name: "nvcc-sass",

@@ -157,6 +157,13 @@ impl Linkers {
         command
     }
 
+    /// The host linker alone, without the code that registers the images.
+    pub fn host_link(&self, objects: &[PathBuf], output: &Path) -> Command {
+        let mut command = Command::new(Path::new(LLVM).join("bin/ld.lld"));
+        command.args(&self.host_line.before).arg("-o").arg(output).args(objects).args(&self.host_line.after);
+        command
+    }
+
     /// nvcc's device link, which writes an object with the fatbin.
     fn nvcc(&self, targets: Targets, link: &NvccLink, output: &Path) -> Command {
         let mut command = Command::new(self.cuda.join("bin/nvcc"));

@@ -25,6 +25,7 @@ use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::InputFiles;
 use crate::host::registration_object;
 use crate::host::{dead_kernels, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, relocatable};
+use crate::image::html;
 use crate::image::report::ImageReport;
 use crate::lto::llvm_messages;
 use crate::plan::link_context::{LinkContext, Request};
@@ -77,7 +78,7 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     let options = parse::parse(&line, persona)?;
     let program = persona::program_name(arguments);
     reproduce::write(&line, &options, persona, &program)?;
-    profile::begin(options.time_trace.as_deref(), options.time_trace_granularity, options.stats.is_some());
+    profile::begin(&options);
     let whole = span::traced("Execute linker wrapper", || program.clone());
     let outcome = run_options(&options, &program);
     drop(whole);
@@ -169,7 +170,7 @@ fn link_inputs(
         if !handled {
             requests::warn_of_unused_arguments(&request, &[]);
         }
-        report(&request, None)?;
+        report(&request, None, None)?;
         if let Some(requested) = options.plan.as_ref().filter(|_| !options.linker_query) {
             let plan = PlanReport { output: output.display().to_string(), ..PlanReport::default() };
             plan_report::print(program, requested, &plan)?;
@@ -290,7 +291,7 @@ fn link_inputs(
         messages::report(program, &recorder.stats(outcome.cached, shared).render(format));
     }
     // There is no program to report on if the host link failed.
-    if outcome.code == 0 { report(&request, outcome.report).map(|()| 0) } else { Ok(outcome.code) }
+    if outcome.code == 0 { report(&request, outcome.report, Some(&recorder)).map(|()| 0) } else { Ok(outcome.code) }
 }
 
 /// What the names of kept intermediate files begin with: the output's path, or its name in the folder of `--save-temps=`.
@@ -326,11 +327,11 @@ fn kernels_report(options: &Options, liveness: &KernelLiveness) -> Option<Kernel
     })
 }
 
-/// Writes the report of `--offload-report`. `report` is `None` for a link without CUDA code.
-fn report(request: &Request<'_>, report: Option<ImageReport>) -> Result<(), Errors> {
+/// Writes the report of `--offload-report`. `report` is `None` for a link without CUDA code, `recorder` for one without device code.
+fn report(request: &Request<'_>, report: Option<ImageReport>, recorder: Option<&Recorder>) -> Result<(), Errors> {
     let Request { program, options, output, .. } = request;
     let Some(requested) = options.report.as_ref().filter(|_| !options.linker_query) else { return Ok(()) };
-    report.unwrap_or_else(|| ImageReport::empty(output, options)).emit(requested, program)
+    html::emit(&report.unwrap_or_else(|| ImageReport::empty(output, options)), requested, program, recorder)
 }
 
 /// Handles a fatal error of LLVM such as "Cannot select": replaces the process by a copy that looks for the cause.

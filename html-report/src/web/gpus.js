@@ -52,7 +52,7 @@ class GpuTable {
     });
     if (this.rows.length > 1) this.rows.unshift(this.all());
     const table = el("table", {}, el("thead", {}, head), el("tbody", {}, ...this.rows));
-    const box = el("div", { class: "matrix", tabindex: "-1" }, table);
+    const box = el("div", { class: "matrix", role: "region", "aria-label": matrix.title }, table);
     tooltips(box, (cell) => cell.why);
     box.addEventListener("keydown", (event) => this.key(event));
     const first = box.querySelector("td[tabindex]");

@@ -32,7 +32,7 @@ function search(text) {
   const rows = tables.map((table) => [table.table.title, table.filter(query)]);
   const found = treemap && treemap.search(query);
   const parts = rows.filter(([, count]) => count).map(([title, count]) => `${number(count)} in ${title}`);
-  if (found) parts.push(`${number(found.functions)} functions of ${bytes(found.bytes)} in the treemap`);
+  if (found && found.functions) parts.push(`${number(found.functions)} functions of ${bytes(found.bytes)} in the treemap`);
   byId("found").textContent = text.trim() ? `${parts.length ? parts.join(", ") : "nothing"} found` : "";
 }
 let pending = 0;

@@ -130,7 +130,7 @@ class DataTable {
     this.detail.hidden = true;
     this.scroll.scrollTop = 0;
     this.scroll.setAttribute("aria-rowcount", this.visible.length + 1);
-    this.count.textContent = isAll ? `${number(this.rows.length)} rows` : `${number(this.visible.length)} of ${number(this.rows.length)} rows match`;
+    this.count.textContent = isAll ? `${number(this.rows.length)} ${this.rows.length === 1 ? "row" : "rows"}` : `${number(this.visible.length)} of ${number(this.rows.length)} rows match`;
     this.draw();
     return this.visible.length;
   }

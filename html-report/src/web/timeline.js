@@ -71,7 +71,9 @@ class TimelineView {
     const span = this.to - this.from;
     const step = [1, 2, 5].flatMap((digit) => Array.from({ length: 10 }, (_, power) => digit * 10 ** power)).sort((a, b) => a - b).find((one) => span / one <= 10) || span;
     for (let time = Math.ceil(this.from / step) * step; time <= this.to; time += step) {
-      parts.push(el("svg:text", { class: "quiet", x: this.x(time) + 2, y: 12 }, duration(time / 1e6)));
+      const x = this.x(time);
+      parts.push(el("svg:line", { class: "axis", x1: x, x2: x, y1: 2, y2: 16 }));
+      if (x + 46 < this.width) parts.push(el("svg:text", { class: "quiet", x: x + 3, y: 12 }, duration(time / 1e6)));
     }
     return 18;
   }
@@ -80,7 +82,7 @@ class TimelineView {
     if (!points.length) return y;
     const most = Math.max(1, ...points.map((point) => point[1]));
     const height = (value) => y + CHART - 4 - (value / most) * (CHART - 8);
-    let path = `M${this.x(this.from)},${height(0)}`, last = 0;
+    let path = `M${this.x(this.from)},${height(0)}`, last = points[0][1];
     const clamp = (time) => this.x(Math.min(Math.max(time, this.from), this.to));
     for (const [time, value] of points) {
       path += `L${clamp(time)},${height(last)}L${clamp(time)},${height(value)}`;

@@ -234,8 +234,8 @@ pub const ALWAYS: &[Row] = &[
         &["--offload-report="],
         Joined,
         Meaning::OffloadReport,
-        "text|json[:<file>]",
-        "Say what went into the image, and what each GPU will run of it",
+        "text|json[:<file>]|html:<file>",
+        "Say what went into the image, and what each GPU will run of it; html: draw this, the bytes, the kernels and the link's timeline",
     ),
     Row(
         &["--offload-plan="],

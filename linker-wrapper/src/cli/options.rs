@@ -9,7 +9,7 @@ use offload_bundle::fatbin::CompressMode;
 
 use crate::cli::values::{
     BackendChoice, CacheChoice, FatbinSection, Jobs, KernelFolding, KernelGc, Levels, LlvmRules, MemoryChoice,
-    NamedParts, Partitioning, PtxPolicy, RemoteOptions, ReportRequest, SassPolicy, StatsFormat,
+    NamedParts, OffloadReport, Partitioning, PtxPolicy, RemoteOptions, ReportRequest, SassPolicy, StatsFormat,
 };
 
 /// The options of a link, and the host linker's command line in its original order.
@@ -80,7 +80,7 @@ pub struct Options {
     /// Where in the program the fatbin goes.
     pub fatbin_section: FatbinSection,
     /// The form and place of the report on the image.
-    pub report: Option<ReportRequest>,
+    pub report: Option<OffloadReport>,
     /// The form and place of the plan of the device links, which is printed before they run.
     pub plan: Option<ReportRequest>,
     /// The level of each compatibility check.

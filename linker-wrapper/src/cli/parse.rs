@@ -13,7 +13,7 @@ use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
 use crate::cli::values::{
     self, BackendChoice, CacheChoice, FatbinSection, Jobs, KernelFolding, KernelGc, LlvmRules, MemoryChoice,
-    Partitioning, PtxPolicy, RemoteChoice, ReportRequest, SassPolicy, StatsFormat,
+    OffloadReport, Partitioning, PtxPolicy, RemoteChoice, ReportRequest, SassPolicy, StatsFormat,
 };
 use crate::cli::words::{self, Found, Word};
 use crate::diag::error::Errors;
@@ -216,7 +216,7 @@ impl Parser {
             Meaning::OffloadCompress => store(&mut options.compress, values::compress_mode(&text), errors),
             Meaning::FatbinSection => store(&mut options.fatbin_section, FatbinSection::parse(&text), errors),
             Meaning::OffloadReport => {
-                store(&mut options.report, ReportRequest::parse("--offload-report=", &text).map(Some), errors);
+                store(&mut options.report, OffloadReport::parse(&text).map(Some), errors);
             }
             Meaning::OffloadPlan => {
                 store(&mut options.plan, ReportRequest::parse("--offload-plan=", &text).map(Some), errors);

@@ -1,5 +1,7 @@
 //! Errors in the fatbin of a link.
 
+use std::path::PathBuf;
+
 use offload_bundle::FormatError;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::coverage::FindingCode;
@@ -13,6 +15,14 @@ pub enum Error {
     DamagedPtx { arch: GpuArch, source: FormatError },
     #[error("the finished fatbin is damaged: {source}")]
     DamagedFatbin { source: FormatError },
+    #[error("cannot read {file} for its report: {reason}")]
+    Unreadable { file: PathBuf, reason: String },
+    #[error(
+        "{file} was linked, but its report cannot be written: {reason}; leave out --offload-report=html, or link to an object or program"
+    )]
+    NoContents { file: PathBuf, reason: String },
+    #[error("{file}: the report has a figure that JSON cannot represent: {reason}")]
+    Page { file: PathBuf, reason: String },
     #[error("the finished fatbin: {code}: {message}; {advice}")]
     Finding { code: FindingCode, message: String, advice: &'static str },
 }

@@ -3,5 +3,6 @@
 pub mod compression;
 pub mod error;
 pub mod fatbin;
+pub mod html;
 pub mod replay;
 pub mod report;

@@ -21,7 +21,7 @@ use crate::lto::partition::described;
 use crate::lto::result_cache::complete;
 use crate::lto::target_code::{AmdCode, TargetCode};
 use crate::lto::unit_file;
-use crate::profile::{span, time_trace};
+use crate::profile::{recording, span};
 use crate::sys::cache::Key;
 use crate::sys::temp_files;
 
@@ -209,7 +209,7 @@ fn job(
         keep: partition.map_or_else(|| target.keep.clone(), |partition| partition.keep.clone()),
         code: TargetCode::Amdgpu(code.clone()),
         keep_stages: temp_files.folder().is_none().then(|| (stage("merged"), stage("opt"))),
-        traced: time_trace::is_on(),
+        traced: recording::is_on(),
         name,
     }
 }

@@ -95,11 +95,15 @@ impl CompileJob {
     ) -> Result<Module<'s>, Errors> {
         let units = self.unit_list(content)?;
         if self.is_whole() {
+            let reading = span::traced("Read units", || self.name.clone());
             let modules = self.code.read_units(session, &units).map_err(Errors::from_iter)?;
+            drop(reading);
             return self.optimize(session, modules, &units, libdevice);
         }
+        let extracting = span::traced("Extract", || self.name.clone());
         let merged = extract::extract(session, &units, &self.parts, self.code.visibility())?;
         self.code.internalize(session, &merged, &self.keep, false, libdevice)?;
+        drop(extracting);
         self.optimize_merged(session, merged)
     }
 

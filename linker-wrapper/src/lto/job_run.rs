@@ -65,7 +65,9 @@ impl NamedJob<'_> {
         if let Some(result) = distribution.take(name) {
             return self.finish_distributed(result, resources, finish);
         }
+        let waiting = span::traced("Wait for memory", || name.clone());
         let mut permit = link.budget.admit(estimates.llvm(self.instructions));
+        drop(waiting);
         let mut compiling = Some(span::traced("Compile partition", || format!("{name}: {}", self.described)));
         let mut llvm = None;
         let mut begun = Instant::now();

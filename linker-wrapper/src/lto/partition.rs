@@ -29,7 +29,7 @@ use crate::lto::target::PlannedTarget;
 use crate::lto::target_code::{NvptxCode, TargetCode};
 use crate::lto::unit_file;
 use crate::lto::worker::{self, EmittedPtx, Reply};
-use crate::profile::{span, time_trace};
+use crate::profile::{recording, span};
 use crate::sys::cache::Key;
 use crate::sys::temp_files;
 
@@ -145,7 +145,7 @@ impl<'j> PartitionJob<'j> {
             keep: partition.keep.clone(),
             code: TargetCode::Nvptx(code.clone()),
             keep_stages,
-            traced: time_trace::is_on(),
+            traced: recording::is_on(),
         };
         let label = partition.kernels.first().cloned().unwrap_or_else(|| stem.clone());
         let instructions = partition.instructions;

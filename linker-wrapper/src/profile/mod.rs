@@ -1,17 +1,19 @@
-//! Where the time and the memory of a link go: `--offload-stats` and `--wrapper-time-trace`.
+//! Where the time and the memory of a link go: `--offload-stats`, `--wrapper-time-trace`, and the timeline of `--offload-report=html`.
 //!
-//! Both are layers over the spans of [`span`]. Each layer records the spans of one target, so that a span costs nothing
+//! All are layers over the spans of [`span`]. Each layer records the spans of one target, so that a span costs nothing
 //! unless its layer is installed.
 
 mod fields;
 pub mod forwarding;
+mod memory_samples;
 mod phases;
 pub mod recorder;
+pub mod recording;
 pub mod span;
 pub mod stats;
 pub mod time_trace;
+pub mod timeline;
 
-use std::path::Path;
 use std::time::Duration;
 
 use tracing::Level;
@@ -20,12 +22,25 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::cli::options::Options;
+use crate::cli::values::OffloadReport;
 use forwarding::Boundary;
 
+/// Shorter phases cannot be seen in a timeline.
+const TIMELINE_GRANULARITY: Duration = Duration::from_micros(100);
+
 /// Installs the layers that the options of this link require. Without any, nothing is recorded.
-pub fn begin(trace: Option<&Path>, granularity: Option<Duration>, statistics: bool) {
-    let trace = trace.map(|file| time_trace::layer(file, granularity).with_filter(only(span::TIME_TRACE)));
-    let phases = statistics.then(|| phases::layer().with_filter(only(span::STATISTICS)));
+pub fn begin(options: &Options) {
+    let of_trace = options.time_trace.as_ref().map(|file| {
+        let granularity = options.time_trace_granularity.unwrap_or(time_trace::DEFAULT_GRANULARITY);
+        time_trace::request(file, granularity);
+        granularity
+    });
+    let has_timeline = matches!(options.report, Some(OffloadReport::Html(_)));
+    let of_timeline = has_timeline.then_some(TIMELINE_GRANULARITY);
+    let granularity = of_trace.into_iter().chain(of_timeline).min();
+    let trace = granularity.map(|shortest| recording::begin(shortest).with_filter(only(span::TIME_TRACE)));
+    let phases = options.stats.is_some().then(|| phases::layer().with_filter(only(span::STATISTICS)));
     if trace.is_some() || phases.is_some() {
         // A process runs one link: a second subscriber would record nothing.
         let _ = tracing_subscriber::registry().with(trace).with(phases).try_init();

@@ -68,6 +68,16 @@ impl Recorder {
         self.notes().stats.jobs.push(job);
     }
 
+    /// The jobs that have ended.
+    pub fn jobs(&self) -> Vec<JobStat> {
+        self.notes().stats.jobs.clone()
+    }
+
+    /// Peak memory of the link and its tools at the same time in bytes, as [`Recorder::stats`] has it.
+    pub fn peak_memory(&self) -> u64 {
+        memory::own_peak() + most_together(&self.notes().processes)
+    }
+
     /// Adds jobs that a distributor was given: how many came back, and how many run here.
     pub fn distributed(&self, elsewhere: usize, here: usize) {
         let stats = &mut self.notes().stats;
@@ -84,9 +94,8 @@ impl Recorder {
     /// time.
     pub fn stats(&self, cache: Option<(u64, u64)>, remote_cache: Option<Counts>) -> Stats {
         let notes = self.notes();
-        let own = memory::own_peak();
         let (cache_hits, cache_misses) = cache.unwrap_or_default();
-        let peak_memory = own + most_together(&notes.processes);
+        let peak_memory = memory::own_peak() + most_together(&notes.processes);
         let units_opened = llvm_passes::unit::opened() as u64;
         Stats {
             phases: phases::take(),

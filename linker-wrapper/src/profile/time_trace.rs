@@ -1,53 +1,59 @@
-//! `--wrapper-time-trace=FILE`: the phases of a link in the JSON format of Chrome's and Perfetto's viewers.
+//! `--wrapper-time-trace=FILE`: what a link does over time in the JSON format of Chrome's and Perfetto's viewers.
 //!
 //! The phases that LLVM's wrapper also has are named as there, so that scripts for its traces work here.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use serde::Serialize;
-use tracing::Subscriber;
-use tracing::span::{Attributes, Id};
-use tracing_subscriber::Layer;
-use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::LookupSpan;
 
 use crate::diag::error::Errors;
-use crate::profile::fields::Fields;
+use crate::profile::recording::{self, Recorded, RecordedSpan};
 use crate::sys::temp_files;
 
 /// Shorter phases are omitted by default, as in LLVM.
-const DEFAULT_GRANULARITY: Duration = Duration::from_micros(500);
+pub const DEFAULT_GRANULARITY: Duration = Duration::from_micros(500);
 
-/// The file of the trace.
-static FILE: OnceLock<PathBuf> = OnceLock::new();
-static EVENTS: Mutex<Vec<Event>> = Mutex::new(Vec::new());
-static THREADS: AtomicU64 = AtomicU64::new(1);
+/// The file of the trace, and the shortest phase in it.
+static REQUEST: OnceLock<(PathBuf, Duration)> = OnceLock::new();
 
-thread_local! {
-    static THREAD: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
+/// One event. The field names are the keys of the JSON form.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Event {
+    /// A phase that has ended.
+    Phase {
+        args: Detail,
+        /// Microseconds.
+        dur: u64,
+        name: String,
+        /// "X": the event has a beginning and a duration.
+        ph: &'static str,
+        pid: u32,
+        tid: u64,
+        /// Microseconds since the beginning of the trace.
+        ts: u64,
+    },
+    /// The value of a counter from now on.
+    Counter { args: Value, name: &'static str, ph: &'static str, pid: u32, ts: u64 },
+    /// The name of the process, or of one of its threads.
+    Name { args: Name, name: &'static str, ph: &'static str, pid: u32, tid: u64 },
 }
 
-/// A phase that has ended. The field names are the keys of the JSON form.
 #[derive(Debug, Serialize)]
-struct Event {
-    args: Arguments,
-    /// Microseconds.
-    dur: u64,
-    name: String,
-    /// "X": the event has a beginning and a duration.
-    ph: &'static str,
-    pid: u32,
-    tid: u64,
-    /// Microseconds since the beginning of the trace.
-    ts: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Arguments {
+struct Detail {
     detail: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Value {
+    value: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Name {
+    name: String,
 }
 
 #[derive(Serialize)]
@@ -56,59 +62,10 @@ struct Document {
     trace_events: Vec<Event>,
 }
 
-/// A phase that is running.
-struct Running {
-    fields: Fields,
-    start: Instant,
-}
-
-/// Records phases.
-pub struct TimeTrace {
-    granularity: Duration,
-    start: Instant,
-}
-
-/// The layer of a link whose trace begins now.
-pub fn layer(file: &Path, granularity: Option<Duration>) -> TimeTrace {
+/// Remembers the file of this link's trace.
+pub fn request(file: &Path, granularity: Duration) {
     // A process runs one link, which has one trace.
-    let _ = FILE.set(file.to_owned());
-    TimeTrace { granularity: granularity.unwrap_or(DEFAULT_GRANULARITY), start: Instant::now() }
-}
-
-impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for TimeTrace {
-    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let Some(span) = context.span(id) else { return };
-        span.extensions_mut().insert(Running { fields: Fields::of(attributes), start: Instant::now() });
-    }
-
-    fn on_close(&self, id: Id, context: Context<'_, S>) {
-        let Some(Running { fields, start }) = context.span(&id).and_then(|span| span.extensions_mut().remove()) else {
-            return;
-        };
-        let duration = start.elapsed();
-        if duration < self.granularity {
-            return;
-        }
-        let event = Event {
-            args: Arguments { detail: fields.detail },
-            dur: microseconds(duration),
-            name: fields.name,
-            ph: "X",
-            pid: std::process::id(),
-            tid: THREAD.with(|thread| *thread),
-            ts: microseconds(start.duration_since(self.start)),
-        };
-        EVENTS.lock().unwrap_or_else(PoisonError::into_inner).push(event);
-    }
-}
-
-/// Whether this link has a trace.
-pub fn is_on() -> bool {
-    FILE.get().is_some()
-}
-
-fn microseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    let _ = REQUEST.set((file.to_owned(), granularity));
 }
 
 /// Writes what was recorded, if there is a trace.
@@ -116,8 +73,30 @@ fn microseconds(time: Duration) -> u64 {
 /// # Errors
 /// The file cannot be written.
 pub fn end() -> Result<(), Errors> {
-    let Some(file) = FILE.get() else { return Ok(()) };
-    let trace_events = std::mem::take(&mut *EVENTS.lock().unwrap_or_else(PoisonError::into_inner));
+    let Some((file, granularity)) = REQUEST.get() else { return Ok(()) };
+    let trace_events = events(recording::take(), *granularity);
     let text = serde_json::to_string(&Document { trace_events }).unwrap_or_default();
     temp_files::write_output(file, text.as_bytes())
+}
+
+fn events(recorded: Recorded, granularity: Duration) -> Vec<Event> {
+    let pid = std::process::id();
+    let name = |name, tid, text: String| Event::Name { args: Name { name: text }, name, ph: "M", pid, tid };
+    let counter = |name, (ts, value)| Event::Counter { args: Value { value }, name, ph: "C", pid, ts };
+    let phase = |RecordedSpan { name, detail, thread, start, duration }| Event::Phase {
+        args: Detail { detail },
+        dur: duration,
+        name,
+        ph: "X",
+        pid,
+        tid: thread,
+        ts: start,
+    };
+    let is_shown = |span: &RecordedSpan| Duration::from_micros(span.duration) >= granularity;
+    let mut events = vec![name("process_name", 0, "fatlink".to_owned())];
+    events.extend(recorded.threads.into_iter().map(|(number, text)| name("thread_name", number, text)));
+    events.extend(recorded.memory.into_iter().map(|sample| counter("memory in bytes", sample)));
+    events.extend(recorded.running.into_iter().map(|change| counter("running jobs", change)));
+    events.extend(recorded.spans.into_iter().filter(is_shown).map(phase));
+    events
 }

@@ -3,14 +3,44 @@
 //! The costs of kernels are heavy-tailed: a long one that starts last keeps one core busy while the others wait. rayon does
 //! not guarantee an order, so the jobs of device links have threads of their own.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use crate::diag::error::{Errors, collect};
 use crate::sys::jobserver::Limit;
 
 /// LLVM recurses deeply in large functions. Pages of the stack that are not used take no memory.
 pub const STACK_SIZE: usize = 64 << 20;
+
+/// Called with the number of jobs that run, and of those that may run, whenever the first changes.
+static OBSERVER: OnceLock<fn(usize, usize)> = OnceLock::new();
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Has `observer` called whenever a job begins or ends.
+pub fn observe(observer: fn(usize, usize)) {
+    // A process runs one link.
+    let _ = OBSERVER.set(observer);
+}
+
+/// A job that runs, as the observer sees it.
+struct Observed {
+    slots: usize,
+}
+
+impl Observed {
+    fn begin(slots: usize) -> Self {
+        let running = RUNNING.fetch_add(1, Ordering::Relaxed) + 1;
+        OBSERVER.get().into_iter().for_each(|observer| observer(running, slots));
+        Observed { slots }
+    }
+}
+
+impl Drop for Observed {
+    fn drop(&mut self) {
+        let running = RUNNING.fetch_sub(1, Ordering::Relaxed).saturating_sub(1);
+        OBSERVER.get().into_iter().for_each(|observer| observer(running, self.slots));
+    }
+}
 
 /// The properties of a job that the queue depends on.
 pub trait Job: Sync {
@@ -48,7 +78,9 @@ pub fn longest_first<J: Job, T: Send>(
             if job.is_one_of_many() && failed.load(Ordering::Relaxed) {
                 continue;
             }
+            let observed = Observed::begin(limit.workers());
             let result = run(*index, job);
+            drop(observed);
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             if let Ok(mut place) = results[*index].lock() {
                 *place = Some(result);
@@ -58,7 +90,7 @@ pub fn longest_first<J: Job, T: Send>(
     std::thread::scope(|scope| {
         for worker in 0..limit.workers().clamp(1, jobs.len().max(1)) {
             let work = &work;
-            let thread = std::thread::Builder::new().stack_size(STACK_SIZE);
+            let thread = std::thread::Builder::new().stack_size(STACK_SIZE).name(format!("job {}", worker + 1));
             let spawned = thread.spawn_scoped(scope, move || work(worker));
             if spawned.is_err() {
                 // No thread can be started: the existing ones do the work, or this one if there is none.

@@ -27,6 +27,7 @@ pub fn start() -> Result<(), Errors> {
     let start = || {
         let number = if let Some(Jobs::Number(jobs)) = WANTED.get() { *jobs } else { 0 };
         let builder = rayon::ThreadPoolBuilder::new().num_threads(number).stack_size(STACK_SIZE);
+        let builder = builder.thread_name(|thread| format!("thread {}", thread + 1));
         builder.build_global().map_err(|error| cannot_start(&error))
     };
     STARTED.get_or_init(start).clone()

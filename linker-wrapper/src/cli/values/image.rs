@@ -216,9 +216,46 @@ impl ReportRequest {
     }
 }
 
+/// `--offload-report=`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OffloadReport {
+    /// Printed, or in a file, as text or JSON.
+    Printed(ReportRequest),
+    /// A page for browsers in this file.
+    Html(PathBuf),
+}
+
+impl OffloadReport {
+    /// Reads the value of the option: `html:FILE`, or what [`ReportRequest`] reads.
+    ///
+    /// # Errors
+    /// Another form, or no file name where one is required.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        const OPTION: &str = "--offload-report=";
+        const FORMS: &str = "text or json, and :<file> behind it if you like, or html:<file>";
+        match text.split_once(':') {
+            Some(("html", file)) if !file.is_empty() => Ok(OffloadReport::Html(PathBuf::from(file))),
+            _ => match ReportRequest::parse(OPTION, text) {
+                Ok(request) => Ok(OffloadReport::Printed(request)),
+                Err(_) => Err(Error::value(OPTION, FORMS, text)),
+            },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reports_for_browsers_have_a_file() {
+        assert_eq!(OffloadReport::parse("html:a:b.html"), Ok(OffloadReport::Html(PathBuf::from("a:b.html"))));
+        let json = ReportRequest { form: ReportForm::Json, file: None };
+        assert_eq!(OffloadReport::parse("json"), Ok(OffloadReport::Printed(json)));
+        for bad in ["html", "html:", "HTML:x", "text:"] {
+            assert!(OffloadReport::parse(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn reports() {

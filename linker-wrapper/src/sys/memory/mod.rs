@@ -2,10 +2,12 @@
 
 mod available;
 pub mod estimates;
+mod resident;
 
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub use available::{forget_own_peak, own_peak, peak_of};
+pub use resident::resident_with_children;
 
 use crate::cli::values::MemoryChoice;
 

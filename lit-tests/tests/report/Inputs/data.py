@@ -2,9 +2,11 @@
 
 usage: data.py REPORT.html KEY...            values by their path in the JSON, such as tree.bytes
        data.py REPORT.html --as offload-bundle FILE   the figures of list, resources and explain
+       data.py REPORT.html --as-link REPORT.json      the facts of --offload-report=json
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -48,7 +50,7 @@ def compare(page, program, file):
     rows = command(program, "list", file)
     images = [(row["line"], row["size"], row["offset"], row["compression"]) for row in cells(page, "images")]
     same("list", images, [(at + 1, row["size"], row["offset"], row["compression"]) for at, row in enumerate(rows)])
-    same("sizes", page["tree"]["bytes"], __import__("os").path.getsize(file))
+    same("sizes", page["tree"]["bytes"], os.path.getsize(file))
     keys = {"code": "code", "registers": "registers", "stores": "spill_stores", "loads": "spill_loads", "stack": "stack",
             "shared": "shared", "constant": "constant", "parameters": "parameters", "barriers": "barriers"}
     ours = [[row["name"], row["target"], *(row[key] for key in keys)] for row in cells(page, "kernels")]
@@ -62,6 +64,18 @@ def compare(page, program, file):
     same("explain", sorted(ours), sorted(json.dumps(one["gpus"]) for one in containers if one["gpus"]))
 
 
+def compare_link(page, report):
+    report = json.load(open(report, encoding="utf-8"))
+    same("gpus", [group["gpus"] for matrix in page["gpus"] for group in matrix["groups"]], [report["gpus"]])
+    inputs = [[row["target"], row["file"], row["offset"], row["image"], row["flag"]] for row in cells(page, "inputs")]
+    theirs = [[target["target"], image["file"], image["offset"], image["code"], wish["ptx"]]
+              for target in report["targets"] for image in target["images"] for wish in target["wishes"] if wish["file"] == image["file"]]
+    same("inputs", inputs, theirs)
+    backends = [[row["target"], row["backend"], row["reason"]] for row in cells(page, "backends")]
+    same("backends", backends, [[one["target"], one["backend"]["name"], one["backend"]["reason"]] for one in report["targets"]])
+    same("entries", [row["size"] for row in cells(page, "images")], [entry["bytes"] for entry in report["entries"]])
+
+
 def parts(node):
     yield from (part[1] for part in node.get("parts", []))
     yield from (part[1] for function in node.get("functions", []) for part in function[2])
@@ -73,6 +87,8 @@ def main():
     page = read(sys.argv[1])
     if sys.argv[2] == "--as":
         return compare(page, sys.argv[3], sys.argv[4])
+    if sys.argv[2] == "--as-link":
+        return compare_link(page, sys.argv[3])
     for path in sys.argv[2:]:
         value = page
         for key in path.split("."):

@@ -4,16 +4,16 @@
     trace.py --dist DIST --cuda CUDA --name large --note "2 cores of …" -o large.json OBJECTS...
     trace.py --dist DIST --cuda CUDA --name small --note "2 cores of …" -o small.json --small-kernels 6000
 
-The jobs run one after the other by way of a distributor, which is this script, too. Their processor time is taken, which another load on
-the machine changes little. --small-kernels makes units of a hundred kernels each with a few instructions.
+The jobs run by way of a distributor, which is this script, too, --jobs of them at a time. Their processor time is taken, which another load
+on the machine changes little. --small-kernels makes units of a hundred kernels each with a few instructions.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -22,27 +22,31 @@ LLVM = "/usr/lib/llvm-22/bin"
 MARK = "--measure="
 
 
-def processor_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def run_job(command):
+    """Runs a job, and returns the seconds of processor time that it and the tools that it starts take."""
+    process = subprocess.Popen(command)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"a job failed: {' '.join(command)}")
+    return round(used.ru_utime + used.ru_stime, 4)
 
 
 def distribute():
-    """Runs the jobs of a list, and appends what they took to a file."""
-    out = sys.argv[1].removeprefix(MARK)
+    """Runs the jobs of a list, and writes what they took to a file."""
+    out, _, count = sys.argv[1].removeprefix(MARK).rpartition(",")
     jobs = json.loads(pathlib.Path(sys.argv[-1]).read_text())
     common = jobs["common"]
     size = lambda path: os.stat(path).st_size
+    with concurrent.futures.ThreadPoolExecutor(int(count)) as pool:
+        seconds = list(pool.map(lambda job: run_job(common["args"] + job["args"]), jobs["jobs"]))
     units, rows = {}, []
-    for job in jobs["jobs"]:
-        before = processor_seconds()
-        subprocess.run(common["args"] + job["args"], check=True)
+    for job, taken in zip(jobs["jobs"], seconds, strict=True):
         manifest = job["args"][0]
         read = [path for path in job["inputs"] if path != manifest]
         for path in read:
             units.setdefault(path, (len(units), size(path)))
-        rows.append({"seconds": round(processor_seconds() - before, 4), "units": [units[path][0] for path in read],
-                     "manifest": size(manifest), "result": size(job["outputs"][0])})
+        rows.append({"seconds": taken, "units": [units[path][0] for path in read], "manifest": size(manifest),
+                     "result": size(job["outputs"][0])})
     pathlib.Path(out).write_text(json.dumps({
         "program": size(common["args"][0]), "tools": sum(map(size, common["inputs"])),
         "units": [bytes for _, bytes in units.values()], "jobs": rows}))
@@ -87,6 +91,7 @@ def main():
     parser.add_argument("--name", required=True)
     parser.add_argument("--note", required=True, help="the machine, and its load")
     parser.add_argument("--small-kernels", type=int)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("-o", required=True, dest="output")
     parser.add_argument("objects", nargs="*")
     arguments = parser.parse_args()
@@ -99,7 +104,7 @@ def main():
         line.write_text("\n".join(map(str, objects)))
         command = [f"{arguments.dist}/bin/fatlink", "--emit-fatbin-only", f"--cuda-path={arguments.cuda}", f"@{line}", "-o", image,
                    "--offload-stats=json", f"--offload-distributor={pathlib.Path(__file__).resolve()}",
-                   f"--offload-distributor-arg={MARK}{jobs}"]
+                   f"--offload-distributor-arg={MARK}{jobs},{arguments.jobs}"]
         done = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True)
         stats = json.loads(done.stdout)
         if not jobs.exists():

@@ -5,6 +5,8 @@
 //!   for each.
 //! - Within a unit, a hash of a kernel's name decides whether a partition ends behind it: kernels that come or go, because another unit's
 //!   definition prevails, move only the cuts next to them.
+//! - Small kernels that other units may define, too (an instantiation of a template in many units), have a partition of their own: they come
+//!   and go with the other units of a program, and would take the results of large kernels with them.
 //! - What a unit owns only because other units refer to it has a partition of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +15,26 @@ use super::segments::Segment;
 use super::{Partition, Reached, affinity};
 use crate::extract::How;
 use crate::program::{Node, Program};
+use crate::reference_graph::Scope;
+use crate::symbols::Strength;
+
+/// A kernel of less than this part of a partition's size is small.
+const SMALL: u64 = 100;
 
 /// Groups the roots.
 pub fn groups(program: &Program<'_>, all: &[Reached], size: u64) -> Vec<Vec<Node>> {
     let own = own_roots(program, all);
-    let apart = |reached: &Reached| (reached.root.unit, own.contains(&reached.root));
+    let apart =
+        |reached: &Reached| (reached.root.unit, own.contains(&reached.root), may_come_and_go(program, reached, size));
     let together = affinity::groups(program, all, size / 2, apart);
     together.iter().flat_map(|group| cut(program, group, size)).map(|segment| segment.roots).collect()
+}
+
+/// Whether a root is a small kernel of which another unit may have the prevailing definition.
+fn may_come_and_go(program: &Program<'_>, reached: &Reached, size: u64) -> bool {
+    let global = program.global(reached.root);
+    let is_weak = matches!(global.scope, Scope::Visible { strength: Strength::Weak | Strength::LinkOnce, .. });
+    is_weak && global.is_kernel() && reached.instructions < size / SMALL
 }
 
 /// Orders what a partition takes by names instead of the order of units on the line: first what it owns, then what that refers to.

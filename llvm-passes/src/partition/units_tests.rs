@@ -48,6 +48,24 @@ fn a_library_has_the_same_partitions_in_every_program() {
 }
 
 #[test]
+fn small_kernels_that_come_and_go_move_nothing() {
+    let rules = Rules { grain: Grain::Exactly(2000), grouping: Grouping::Units };
+    let of = |number: usize| {
+        let kernels = (0..6).map(|index| kernel(&format!("kernel_{number}_{index}"), 200 + 40 * index, &[]));
+        let empty = |name: &str| global(name, ODR, Role::Kernel, 1, &[]);
+        unit([empty("empty")].into_iter().chain(kernels).chain([empty("empty_too")]).collect())
+    };
+    let units: Vec<_> = (0..8).map(of).collect();
+    let cut = |units: &[ReferenceGraph]| contents(&cut_program(units, &[], rules, &BTreeSet::new()), units);
+    let (all, some) = (cut(&units), cut(&units[1..]));
+    let of_first = |partition: &Vec<(String, How)>| partition.iter().any(|(name, _)| name.starts_with("kernel_0_"));
+    let expected: BTreeSet<_> = all.into_iter().filter(|partition| !of_first(partition)).collect();
+    assert_eq!(some, expected);
+    let empty = vec![("empty".to_owned(), How::Owned), ("empty_too".to_owned(), How::Owned)];
+    assert!(some.contains(&empty), "{some:?}");
+}
+
+#[test]
 fn what_only_other_units_refer_to_is_apart_from_what_a_unit_always_has() {
     let rules = Rules { grain: Grain::Exactly(100), grouping: Grouping::Units };
     let owner = unit(vec![kernel("own", 150, &[]), variable("state", STRONG, 1, false)]);

@@ -32,6 +32,12 @@ pub enum Subcommand {
         /// Link with real servers for jobs and shared results instead, all or these (reapi, slurm, redis, webdav, s3); installs and starts them, as root
         #[arg(long, value_name = "ENGINE", num_args = 0..)]
         farm: Option<Vec<String>>,
+        /// Install each package in Debian 11 and 12 instead, link a sample, remove it, compare; try CMake 3.25, 3.31 and 4; as root
+        #[arg(long, conflicts_with_all = ["big", "farm"])]
+        packages: bool,
+        /// Take the packages as they are
+        #[arg(long, requires = "packages")]
+        no_build: bool,
     },
     /// Install LLVM 22, CUDA 13.0 and a C library to link against
     Setup,
@@ -70,7 +76,7 @@ pub enum Subcommand {
         #[arg(long)]
         archive: bool,
     },
-    /// Build a Debian package and a Python wheel of dist/, into target/packages
+    /// Build a Debian package, a Python wheel and an archive of dist/
     Package {
         /// Take dist/ as it is
         #[arg(long)]
@@ -101,11 +107,13 @@ mod tests {
 
     #[test]
     fn tests_of_engines_take_names() {
-        let test = |farm| Subcommand::Test { big: false, farm };
+        let test = |farm| Subcommand::Test { big: false, farm, packages: false, no_build: false };
         assert_eq!(parsed("test").unwrap(), test(None));
         assert_eq!(parsed("test --farm").unwrap(), test(Some(Vec::new())));
         assert_eq!(parsed("test --farm reapi slurm").unwrap(), test(Some(vec!["reapi".into(), "slurm".into()])));
         assert!(parsed("test --farm --big").is_err());
+        assert!(parsed("test --packages --no-build").is_ok());
+        assert!(parsed("test --no-build").is_err());
     }
 
     #[test]

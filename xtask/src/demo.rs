@@ -31,14 +31,18 @@ const STEPS: [Step; 9] = [
     Step { title: "run the program, offload mandatory", sample: &OPENMP, work: execute },
 ];
 
-struct Sample {
-    folder: &'static str,
+/// A sample of the working tree.
+pub struct Sample {
+    /// Relative to the root.
+    pub folder: &'static str,
     device: Device,
-    sources: &'static [&'static str],
+    /// With device code.
+    pub sources: &'static [&'static str],
     /// Without device code.
-    host_sources: &'static [&'static str],
+    pub host_sources: &'static [&'static str],
     library: &'static str,
-    library_sources: &'static [&'static str],
+    /// With device code, in the library.
+    pub library_sources: &'static [&'static str],
     program: &'static str,
 }
 
@@ -48,7 +52,8 @@ enum Device {
     OpenMp,
 }
 
-const CUDA: Sample = Sample {
+/// The sample for GPUs of NVIDIA.
+pub const CUDA: Sample = Sample {
     folder: "samples/cuda",
     device: Device::Cuda,
     sources: &["main.cu", "diffuse.cu", "particles.cu", "forces.cu"],
@@ -72,7 +77,7 @@ const OPENMP: Sample = Sample {
 const OPENMP_OPTIONS: [&str; 2] = ["-fopenmp", "-fopenmp-targets=x86_64-pc-linux-gnu"];
 
 /// Exit code of the CUDA sample on a machine without a GPU.
-const EXIT_NO_GPU: i32 = 77;
+pub const EXIT_NO_GPU: i32 = 77;
 
 /// Its paths are relative to the working tree where they lie in it: the commands shown can be typed there.
 struct Demo {

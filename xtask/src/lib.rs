@@ -18,6 +18,7 @@ pub mod failure;
 mod farm;
 mod fuzz;
 mod package;
+mod package_test;
 pub mod repository;
 mod roundtrip;
 pub mod setup;
@@ -53,6 +54,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Demo => demo::run(repository)?,
         Subcommand::Test { big: true, .. } => big::run(repository)?,
         Subcommand::Test { farm: Some(engines), .. } => farm::run(repository, engines)?,
+        Subcommand::Test { packages: true, no_build, .. } => package_test::run(repository, *no_build)?,
         Subcommand::Test { .. } => test::run(repository)?,
         Subcommand::Setup => setup::run(repository)?,
         Subcommand::Env => environment::run(repository)?,

@@ -12,49 +12,66 @@ mod wheel;
 
 use std::path::{Path, PathBuf};
 
+use crate::dist::{self, archive};
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder};
+use crate::setup;
 use crate::step::step;
 use crate::toolchain::{Toolchain, remove_folder};
-use crate::{dist, setup};
 
 /// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The files that were written.
+/// The files of all packages.
 pub struct Packages {
     /// The Debian package.
     pub deb: PathBuf,
     /// The Python wheel.
     pub wheel: PathBuf,
+    /// The archive of `cargo xtask dist --archive`.
+    pub archive: PathBuf,
 }
 
-/// Builds dist/, unless it is to be taken as it is, and writes the packages of it into `target/packages`.
+/// Builds dist/, unless it is to be taken as it is, and writes all packages of it into the target folder.
 pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     let toolchain = setup::install(repository)?;
     if !is_built {
         dist::build(repository, &toolchain)?;
     }
-    let packages = write_all(repository, &toolchain)?;
-    println!("  {}\n  {}", packages.deb.display(), packages.wheel.display());
+    write_all(repository, &toolchain)?;
+    let folder = output_folder(repository)?;
+    println!("  {}\n  {}", deb::path(&folder).display(), wheel::path(&folder).display());
     Ok(())
 }
 
 /// Writes the packages of a dist/ that is built already.
-pub fn write_all(repository: &Repository, toolchain: &Toolchain) -> Result<Packages> {
+pub fn write_all(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
     let folder = output_folder(repository)?;
     wheel::MATURIN.install(toolchain)?;
-    check_glibc(repository)?;
-    let (mut deb, mut wheel) = (PathBuf::new(), PathBuf::new());
+    step("check that dist/ needs no newer glibc than 2.31", |progress| {
+        symbol_versions::check(progress, &repository.dist())
+    })?;
     step("write the Python wheel", |progress| {
-        wheel = wheel::write_wheel(repository, toolchain, progress, &folder)?;
-        Ok("")
+        wheel::write_wheel(repository, toolchain, progress, &folder).map(|()| "")
     })?;
-    step("write the Debian package", |progress| {
-        deb = deb::write_package(repository, progress, &folder)?;
-        Ok("")
-    })?;
-    Ok(Packages { deb, wheel })
+    step("write the Debian package", |progress| deb::write_package(repository, progress, &folder).map(|()| ""))?;
+    archive::write(repository)
+}
+
+/// The packages that were written last.
+pub fn find(repository: &Repository) -> Result<Packages> {
+    let folder = output_folder(repository)?;
+    let packages =
+        Packages { deb: deb::path(&folder), wheel: wheel::path(&folder), archive: archive::path(repository) };
+    for path in [&packages.deb, &packages.wheel, &packages.archive] {
+        if !path.is_file() {
+            return Err(Failure::new(format!(
+                "{} is missing: `cargo xtask package` and `cargo xtask dist --archive` write the packages",
+                path.display()
+            )));
+        }
+    }
+    Ok(packages)
 }
 
 fn output_folder(repository: &Repository) -> Result<PathBuf> {
@@ -63,14 +80,8 @@ fn output_folder(repository: &Repository) -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn check_glibc(repository: &Repository) -> Result<()> {
-    step("check that dist/ needs no newer glibc than 2.31", |progress| {
-        symbol_versions::check(progress, &repository.dist())
-    })
-}
-
 /// An empty folder.
-fn fresh_folder(path: &Path) -> Result<()> {
+pub fn fresh_folder(path: &Path) -> Result<()> {
     remove_folder(path)?;
     create_folder(path)
 }

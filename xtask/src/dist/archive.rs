@@ -18,6 +18,12 @@ const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE", "docs"];
 
 const CHECKSUMS: &str = "SHA256SUMS";
 
+/// The archive that was written last: compressed by xz, or by gzip where xz was missing.
+pub fn path(repository: &Repository) -> PathBuf {
+    let by_gzip = repository.target.join(format!("{NAME}.tar.gz"));
+    if by_gzip.is_file() { by_gzip } else { repository.target.join(format!("{NAME}.tar.xz")) }
+}
+
 /// Writes the archive of a dist/ that is built already.
 pub fn write(repository: &Repository) -> Result<()> {
     let (mut archive, mut hash) = (PathBuf::new(), String::new());

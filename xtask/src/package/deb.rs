@@ -29,8 +29,13 @@ Description: linker for the device code of CUDA, HIP and OpenMP programs
  CUDA's tools are not part of this package; fatlink finds an installed toolkit.
 ";
 
-/// Writes `fatlink_VERSION_amd64.deb` into the folder.
-pub fn write_package(repository: &Repository, progress: &Progress, folder: &Path) -> Result<PathBuf> {
+/// The package in this folder.
+pub fn path(folder: &Path) -> PathBuf {
+    folder.join(format!("fatlink_{VERSION}-1_amd64.deb"))
+}
+
+/// Writes the package into the folder.
+pub fn write_package(repository: &Repository, progress: &Progress, folder: &Path) -> Result<()> {
     let work = repository.target.join("package-deb");
     fresh_folder(&work)?;
     let root = work.join("root");
@@ -39,14 +44,12 @@ pub fn write_package(repository: &Repository, progress: &Progress, folder: &Path
     let control = control(&depends, installed_kilobytes(progress, &root)?);
     write(&root.join("DEBIAN/md5sums"), checksums(progress, &root)?)?;
     write(&root.join("DEBIAN/control"), control)?;
-    let package = folder.join(format!("fatlink_{VERSION}-1_amd64.deb"));
     let mut dpkg = Command::new("dpkg-deb");
     // Debian 11 cannot read what dpkg of Debian 12's successors write by default.
-    dpkg.args(["--build", "--root-owner-group", "-Zxz"]).args([&root, &package]);
+    dpkg.args(["--build", "--root-owner-group", "-Zxz"]).args([root, path(folder)]);
     // dpkg-deb takes the times of all files from it.
     let time = archive::timestamp(repository, progress).to_string();
-    progress.run(dpkg.env("SOURCE_DATE_EPOCH", time))?;
-    Ok(package)
+    progress.run(dpkg.env("SOURCE_DATE_EPOCH", time)).map(drop)
 }
 
 fn lay_out(repository: &Repository, progress: &Progress, root: &Path) -> Result<()> {

@@ -32,34 +32,42 @@ data = \"fatlink.data\"
 manifest-path = \"../../offload-bundle/python/Cargo.toml\"
 ";
 
-/// Writes `fatlink-VERSION-cp39-abi3-manylinux_2_31_x86_64.whl` into the folder.
-pub fn write_wheel(
-    repository: &Repository,
-    toolchain: &Toolchain,
-    progress: &Progress,
-    folder: &Path,
-) -> Result<PathBuf> {
+/// The wheel in this folder.
+pub fn path(folder: &Path) -> PathBuf {
+    folder.join(format!("fatlink-{VERSION}-cp39-abi3-{}_x86_64.whl", tag()))
+}
+
+/// What the wheel promises about the C library that it needs.
+fn tag() -> String {
+    format!("manylinux_{}_{}", symbol_versions::GLIBC.0, symbol_versions::GLIBC.1)
+}
+
+/// Writes the wheel into the folder.
+pub fn write_wheel(repository: &Repository, toolchain: &Toolchain, progress: &Progress, folder: &Path) -> Result<()> {
     dist::build_program(repository, toolchain, progress, "launcher", "launcher")?;
     // Relative to `offload-bundle/python`, it has to lie at this depth; `CARGO_TARGET_DIR` may be anywhere.
     let work = repository.root.join("target/package-wheel");
     fresh_folder(&work)?;
     lay_out(repository, progress, &work)?;
-    let tag = format!("manylinux_{}_{}", symbol_versions::GLIBC.0, symbol_versions::GLIBC.1);
     let mut maturin = Command::new((MATURIN.place)(toolchain).join("bin/maturin"));
     maturin.current_dir(&work).args(["build", "--release", "--locked", "--auditwheel=check"]);
-    maturin.arg(format!("--compatibility={tag}")).arg("--out").arg(folder).arg("--target-dir").arg(&repository.target);
+    maturin
+        .arg(format!("--compatibility={}", tag()))
+        .arg("--out")
+        .arg(folder)
+        .arg("--target-dir")
+        .arg(&repository.target);
     // One library for all versions of Python: that of the builder does not matter, and need not exist.
     maturin.args(["--interpreter", "python3.9"]).env_remove("CARGO_BUILD_TARGET");
     let (linker, words) = sysroot::linker(toolchain);
     maturin.arg("--").arg(dist::option("linker", linker.as_os_str()));
     maturin.args(words.iter().map(|word| dist::option("link-arg", word)));
     progress.run(&mut maturin).map_err(|failure| failure.led_by("maturin failed"))?;
-    let wheel = folder.join(format!("fatlink-{VERSION}-cp39-abi3-{tag}_x86_64.whl"));
     // maturin reads the symbols of the module alone.
     symbol_versions::check_file(progress, &repository.target.join("release/launcher"))?;
-    match wheel.is_file() {
-        true => Ok(wheel),
-        false => Err(Failure::new(format!("maturin has not written {}", wheel.display()))),
+    match path(folder) {
+        wheel if wheel.is_file() => Ok(()),
+        wheel => Err(Failure::new(format!("maturin has not written {}", wheel.display()))),
     }
 }
 

@@ -1,0 +1,84 @@
+//! A system of its own in a folder, made by debootstrap and kept from run to run.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::debian::{self, apt_get};
+use crate::failure::{Failure, Result};
+use crate::package::fresh_folder;
+use crate::repository::Repository;
+use crate::step::Progress;
+
+/// What links programs there, and what a Python wheel is installed with.
+const PACKAGES: &str = "g++,python3,python3-venv";
+
+/// Inside, when it is complete.
+const STAMP: &str = "root/complete";
+
+/// A folder with a system.
+pub struct Chroot {
+    root: PathBuf,
+}
+
+impl Chroot {
+    /// Makes the system of this suite, unless an earlier run did.
+    pub fn install(repository: &Repository, progress: &Progress, suite: &str) -> Result<Self> {
+        let chroot = Self { root: repository.target.join("package-test").join(suite) };
+        let stamp = chroot.path(STAMP);
+        if std::fs::read_to_string(&stamp).is_ok_and(|text| text == PACKAGES) {
+            return Ok(chroot);
+        }
+        if progress.run(Command::new("debootstrap").arg("--version")).is_err() {
+            let mut apt = apt_get();
+            progress.run(apt.args(["install", "--yes", "--no-install-recommends", "debootstrap"])).map_err(
+                |failure| {
+                    Failure::new(format!(
+                        "cannot install debootstrap: {}: run this as root on Debian",
+                        failure.tool_error()
+                    ))
+                },
+            )?;
+        }
+        fresh_folder(&chroot.root)?;
+        let mirrors = debian::mirrors(progress)?;
+        let mut debootstrap = Command::new("debootstrap");
+        debootstrap.arg("--variant=minbase").arg(format!("--include={PACKAGES}")).arg(suite).arg(&chroot.root);
+        debootstrap.args(mirrors.first()).env("LC_ALL", "C.UTF-8");
+        progress.run(&mut debootstrap).map_err(|failure| {
+            let message = format!("debootstrap failed (it needs root and Debian's mirror): {}", failure.tool_error());
+            Failure { message, output: failure.output }
+        })?;
+        std::fs::write(&stamp, PACKAGES).map_err(|error| Failure::file("write", &stamp, &error))?;
+        Ok(chroot)
+    }
+
+    /// Its folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where a file inside is seen from outside.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.root.join(inside.trim_start_matches('/'))
+    }
+
+    /// A command inside, with a `/proc` of its own and nothing of this process's environment.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "--kill-child"]);
+        let mut proc = std::ffi::OsString::from("--mount-proc=");
+        proc.push(self.path("proc"));
+        command.arg(proc).arg("chroot").arg(&self.root).arg(program);
+        command.env_clear().envs([
+            ("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+            ("LC_ALL", "C.UTF-8"),
+            ("HOME", "/root"),
+            ("DEBIAN_FRONTEND", "noninteractive"),
+            ("CUDA_PATH", super::sample::CUDA),
+            // Python's own modules would get files beside them.
+            ("PYTHONDONTWRITEBYTECODE", "1"),
+        ]);
+        command
+    }
+}

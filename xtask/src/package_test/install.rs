@@ -1,0 +1,131 @@
+//! How each package is installed and removed.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::chroot::Chroot;
+use crate::failure::{Failure, Result};
+use crate::package::Packages;
+use crate::repository::create_folder;
+use crate::step::Progress;
+use crate::toolchain::remove_folder;
+
+/// Where a wheel is installed: an environment of its own, as Python's documentation recommends.
+const ENVIRONMENT: &str = "/opt/environment";
+/// Folders of an environment that packages share.
+const SHARED: [&str; 5] = ["lib/cmake", "share/bash-completion", "share/fish", "share/man", "share/zsh"];
+
+/// Where an archive is unpacked.
+const UNPACKED: &str = "/opt/fatlink";
+
+/// A package, and where its files are once it is installed.
+pub struct Form<'p> {
+    /// What messages call it.
+    pub title: &'static str,
+    kind: Kind,
+    file: &'p Path,
+    /// The folder of its programs.
+    pub programs: &'static str,
+    /// The folder for gcc's `-B`.
+    pub gcc: &'static str,
+    /// The interpreter that finds the module, if there is one.
+    pub python: Option<&'static str>,
+}
+
+enum Kind {
+    Deb,
+    Wheel,
+    Archive,
+}
+
+/// All of them.
+pub fn ofs(packages: &Packages) -> [Form<'_>; 3] {
+    [
+        Form {
+            title: "the Debian package",
+            kind: Kind::Deb,
+            file: &packages.deb,
+            programs: "/usr/bin",
+            gcc: "/usr/lib/fatlink/gcc",
+            python: None,
+        },
+        Form {
+            title: "the wheel",
+            kind: Kind::Wheel,
+            file: &packages.wheel,
+            programs: "/opt/environment/bin",
+            gcc: "/opt/environment/lib/fatlink/gcc",
+            python: Some("/opt/environment/bin/python"),
+        },
+        Form {
+            title: "the archive",
+            kind: Kind::Archive,
+            file: &packages.archive,
+            programs: "/opt/fatlink/bin",
+            gcc: "/opt/fatlink/gcc",
+            python: None,
+        },
+    ]
+}
+
+impl Form<'_> {
+    /// What is no part of the package and has to be there first.
+    pub fn prepare(&self, progress: &Progress, chroot: &Chroot) -> Result<()> {
+        let Kind::Wheel = self.kind else { return Ok(()) };
+        remove_folder(&chroot.path(ENVIRONMENT))?;
+        progress.run(chroot.command("python3").args(["-m", "venv", ENVIRONMENT]))?;
+        // pip removes a folder that it empties, and leaves the one above, which other packages have files in, too.
+        SHARED.into_iter().try_for_each(|folder| create_folder(&chroot.path(ENVIRONMENT).join(folder)))
+    }
+
+    /// Installs it, without the network.
+    pub fn install(&self, progress: &Progress, chroot: &Chroot) -> Result<()> {
+        let name = self.file.file_name().unwrap_or_default();
+        let copy = chroot.path("tmp").join(name);
+        std::fs::copy(self.file, &copy).map_err(|error| Failure::file("copy", self.file, &error))?;
+        let inside = Path::new("/tmp").join(name);
+        match self.kind {
+            Kind::Deb => {
+                let mut apt = chroot.command("apt-get");
+                progress.run(apt.args(["install", "--yes", "--no-install-recommends"]).arg(&inside))?;
+            }
+            Kind::Wheel => {
+                let mut pip = chroot.command(Path::new(self.programs).join("pip"));
+                progress.run(pip.args(["install", "--no-index", "--no-cache-dir"]).arg(&inside))?;
+            }
+            Kind::Archive => {
+                let folder = chroot.path(UNPACKED);
+                create_folder(&folder)?;
+                let mut tar = Command::new("tar");
+                progress.run(
+                    tar.args(["--strip-components=1", "--extract", "--file"])
+                        .arg(&copy)
+                        .arg("--directory")
+                        .arg(&folder),
+                )?;
+                let mut sums = Command::new("sha256sum");
+                progress.run(sums.args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&folder))?;
+            }
+        }
+        std::fs::remove_file(&copy).map_err(|error| Failure::file("remove", &copy, &error))
+    }
+
+    /// Removes it as its user does.
+    pub fn remove(&self, progress: &Progress, chroot: &Chroot) -> Result<()> {
+        match self.kind {
+            Kind::Deb => {
+                progress.run(chroot.command("apt-get").args(["purge", "--yes", "fatlink"]))?;
+                let (status, output) = progress.status(chroot.command("dpkg").args(["--status", "fatlink"]))?;
+                if status.success() {
+                    return Err(Failure { message: "dpkg still knows the package".to_owned(), output });
+                }
+                Ok(())
+            }
+            Kind::Wheel => {
+                let mut pip = chroot.command(Path::new(self.programs).join("pip"));
+                progress.run(pip.args(["uninstall", "--yes", "fatlink"])).map(drop)
+            }
+            Kind::Archive => remove_folder(&chroot.path(UNPACKED)),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The Python module of the wheel: its types by mypy, its tests by the interpreter of this machine.
+
+use std::process::Command;
+
+use crate::debian::python_with_pip;
+use crate::failure::{Failure, Result};
+use crate::package::{Packages, fresh_folder};
+use crate::repository::Repository;
+use crate::step::step;
+use crate::toolchain::Toolchain;
+use crate::wheels::Wheels;
+
+const MYPY: Wheels = Wheels {
+    title: "mypy",
+    pins: include_str!("../../mypy-wheels.txt"),
+    place: |toolchain| toolchain.folder().join("mypy"),
+    proof: "mypy/__main__.py",
+    complete: |_| Ok(()),
+};
+
+/// Each of Python's modules that is run in a folder with the module and its tests.
+const CHECKS: [(&str, &[&str]); 3] = [
+    ("the tests of the wheel's module", &["-m", "unittest", "test_fatlink"]),
+    ("mypy --strict on a program that uses it", &["-m", "mypy", "--strict", "test_fatlink.py"]),
+    ("stubtest: its types are those of the module", &["-m", "mypy.stubtest", "fatlink"]),
+];
+
+/// Returns how many checks there were.
+pub fn check_types(repository: &Repository, toolchain: &Toolchain, packages: &Packages) -> Result<usize> {
+    MYPY.install(toolchain)?;
+    let python = python_with_pip().ok_or_else(|| Failure::new("no python3 with pip is in PATH"))?;
+    let folder = repository.target.join("package-test/python");
+    fresh_folder(&folder)?;
+    step("install the wheel's module", |progress| {
+        let mut pip = Command::new(python);
+        pip.args(["-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check", "--target"]);
+        progress.run(pip.arg(&folder).arg(&packages.wheel))?;
+        let tests = repository.root.join("offload-bundle/python/tests/test_fatlink.py");
+        std::fs::copy(&tests, folder.join("test_fatlink.py")).map_err(|error| Failure::file("copy", &tests, &error))?;
+        Ok("")
+    })?;
+    for (title, arguments) in CHECKS {
+        step(title, |progress| {
+            let mut command = Command::new(python);
+            command.args(arguments).current_dir(&folder).env("PYTHONPATH", (MYPY.place)(toolchain));
+            progress.run(&mut command).map(|_| "")
+        })?;
+    }
+    Ok(CHECKS.len())
+}

@@ -209,7 +209,10 @@ class Generator:
             line = ["main.o", f"../common.{form}.o", target / "libcallbacks.so", *files]
         flags = []
         if any(way == "symbol" for _, way in uses):
-            flags.append(choice.choice(["-rdynamic", "-Wl,--export-dynamic-symbol=by_name_*"]))
+            (folder / "exported").write_text("{ by_name_*; };\n")
+            (folder / "script").write_text("{ global: by_name_*; callback_*; local: *; };\n")
+            flags.append(choice.choice(["-rdynamic", "-Wl,--export-dynamic-symbol=by_name_*", "-Wl,--dynamic-list=exported",
+                                        "-Wl,-E,--version-script=script"]))
             flags += [f"-Wl,-u,by_name_{n}" for n, way in uses if way == "symbol"]
         flags += choice.choice([[], ["-no-pie"], ["-Wl,--gc-sections"]])
         flags += choice.choice([[], ["-fuse-ld=lld"]])

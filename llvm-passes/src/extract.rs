@@ -94,6 +94,11 @@ mod tests {
 
     /// A kernel, behind the declaration of an intrinsic as an earlier LLVM had it: without the second argument.
     fn bitcode() -> Vec<u8> {
+        bitcode_with(None)
+    }
+
+    /// The same, in front of another function that returns this number.
+    fn bitcode_with(number: Option<u64>) -> Vec<u8> {
         let context = Context::create();
         let module = context.create_module("m");
         let int = context.i32_type();
@@ -102,6 +107,11 @@ mod tests {
         let builder = context.create_builder();
         builder.position_at_end(context.append_basic_block(kernel, ""));
         builder.build_return(None).expect("a place to build at");
+        if let Some(number) = number {
+            let other = module.add_function("other", int.fn_type(&[], false), None);
+            builder.position_at_end(context.append_basic_block(other, ""));
+            builder.build_return(Some(&int.const_int(number, false))).expect("a place to build at");
+        }
         module.write_bitcode_to_memory().as_slice().to_vec()
     }
 
@@ -120,6 +130,24 @@ mod tests {
         let units = [NamedBitcode { name: "a.o", bitcode: &bytes }];
         let module = extract(&session, &units, &part(index), Visibility::All).unwrap();
         assert_eq!(module.get_function("k").unwrap().count_basic_blocks(), 1);
+    }
+
+    #[test]
+    fn the_same_code_of_different_units_has_the_same_hash() {
+        let hash = |bytes: &[u8], name: &str| {
+            let unit = Unit::new("a.o", bytes);
+            let graph = unit.references().unwrap();
+            let index = graph.globals.iter().position(|global| global.name == name).unwrap();
+            let session = Session::new();
+            let units = [NamedBitcode { name: "a.o", bitcode: bytes }];
+            let module = extract(&session, &units, &part(index), Visibility::All).unwrap();
+            crate::pipeline::hash_of(&module)
+        };
+        let (one, two) = (bitcode_with(Some(1)), bitcode_with(Some(2)));
+        assert_eq!(hash(&one, "k"), hash(&two, "k"));
+        assert_eq!(hash(&one, "k"), hash(&bitcode(), "k"));
+        assert_ne!(hash(&one, "other"), hash(&two, "other"));
+        assert_ne!(hash(&one, "other"), hash(&one, "k"));
     }
 
     #[test]

@@ -380,6 +380,11 @@ pub fn keep_bodies(module: &Module<'_>, names: &BTreeSet<String>) {
     others.collect::<Vec<_>>().into_iter().for_each(sys::delete_body);
 }
 
+/// Hashes a module: whatever LLVM makes of two modules with the same hash is the same.
+pub fn hash_of(module: &Module<'_>) -> blake3::Hash {
+    sys::hash(module)
+}
+
 /// Writes the module as bitcode, for `--save-temps`.
 pub fn bitcode_of(module: &Module<'_>) -> Vec<u8> {
     module.write_bitcode_to_memory().as_slice().to_vec()

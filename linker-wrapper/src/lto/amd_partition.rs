@@ -129,7 +129,7 @@ fn compile_partition(
     let compiled = named.run_in_worker(resources, |reply| {
         let object = reply.calls.is_empty().then(|| temp_files::read_file(&code.object)).transpose()?;
         let value = Compiled { object, calls: reply.calls, messages: reply.messages };
-        Ok(Finished { code_bytes: value.code_bytes(), value, tools_peak: 0 })
+        Ok(Finished { code_bytes: value.code_bytes(), value, tools_peak: 0, is_kept: false })
     })?;
     if !resources.link.request.mode.dry {
         cache.put(key.as_ref(), &compiled);
@@ -209,6 +209,7 @@ fn job(
         keep: partition.map_or_else(|| target.keep.clone(), |partition| partition.keep.clone()),
         code: TargetCode::Amdgpu(code.clone()),
         keep_stages: temp_files.folder().is_none().then(|| (stage("merged"), stage("opt"))),
+        kept: None,
         traced: recording::is_on(),
         name,
     }

@@ -37,8 +37,20 @@ pub struct CompileJob {
     pub code: TargetCode,
     /// The files that keep the merged and the optimized module, if they are kept.
     pub keep_stages: Option<(PathBuf, PathBuf)>,
+    /// Where a worker of this link looks for the result of the same code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptCode>,
     /// Whether a worker reports its spans, for the time trace of the link.
     pub traced: bool,
+}
+
+/// Where the results of compiled code are cached, whatever units it came from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct KeptCode {
+    /// The folder of the cache.
+    pub folder: PathBuf,
+    /// The hash of everything that the result depends on besides the code.
+    pub base: [u8; 32],
 }
 
 /// Where a unit is in the file of units.
@@ -71,7 +83,18 @@ impl CompileJob {
         units: &[NamedBitcode<'_>],
         libdevice: Libdevice<'_, 's>,
     ) -> Result<Module<'s>, Errors> {
-        let merging = span::traced("Merge", || self.name.clone());
+        let merged = self.merge(session, modules, units, libdevice)?;
+        self.optimize_merged(session, merged)
+    }
+
+    fn merge<'s>(
+        &self,
+        session: &'s Session,
+        modules: Vec<Module<'s>>,
+        units: &[NamedBitcode<'_>],
+        libdevice: Libdevice<'_, 's>,
+    ) -> Result<Module<'s>, Errors> {
+        let _merging = span::traced("Merge", || self.name.clone());
         for (unit, name) in &self.promoted {
             if let Some(module) = modules.get(*unit) {
                 pipeline::make_weak(module, name);
@@ -79,8 +102,7 @@ impl CompileJob {
         }
         let merged = pipeline::merge(session, modules, units)?;
         self.code.internalize(session, &merged, &self.keep, self.is_whole(), libdevice)?;
-        drop(merging);
-        self.optimize_merged(session, merged)
+        Ok(merged)
     }
 
     /// Reads, merges and optimizes the units in `content`, the bytes of [`CompileJob::units`].
@@ -93,21 +115,38 @@ impl CompileJob {
         content: &'s [u8],
         libdevice: Libdevice<'_, 's>,
     ) -> Result<Module<'s>, Errors> {
+        let merged = self.merge_units(session, content, libdevice)?;
+        self.optimize_merged(session, merged)
+    }
+
+    /// Reads and merges the units in `content`, the bytes of [`CompileJob::units`].
+    ///
+    /// # Errors
+    /// As [`CompileJob::optimize_units`].
+    pub fn merge_units<'s>(
+        &'s self,
+        session: &'s Session,
+        content: &'s [u8],
+        libdevice: Libdevice<'_, 's>,
+    ) -> Result<Module<'s>, Errors> {
         let units = self.unit_list(content)?;
         if self.is_whole() {
             let reading = span::traced("Read units", || self.name.clone());
             let modules = self.code.read_units(session, &units).map_err(Errors::from_iter)?;
             drop(reading);
-            return self.optimize(session, modules, &units, libdevice);
+            return self.merge(session, modules, &units, libdevice);
         }
-        let extracting = span::traced("Extract", || self.name.clone());
+        let _extracting = span::traced("Extract", || self.name.clone());
         let merged = extract::extract(session, &units, &self.parts, self.code.visibility())?;
         self.code.internalize(session, &merged, &self.keep, false, libdevice)?;
-        drop(extracting);
-        self.optimize_merged(session, merged)
+        Ok(merged)
     }
 
-    fn optimize_merged<'s>(&self, session: &Session, merged: Module<'s>) -> Result<Module<'s>, Errors> {
+    /// Optimizes the merged units.
+    ///
+    /// # Errors
+    /// Errors of LLVM.
+    pub fn optimize_merged<'s>(&self, session: &Session, merged: Module<'s>) -> Result<Module<'s>, Errors> {
         if let Some((path, _)) = &self.keep_stages {
             temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
         }

@@ -31,6 +31,8 @@ pub enum Error {
         process::ending(*.status), if .output.is_empty() { "" } else { ": " }
     )]
     WorkerDied { what: String, status: ExitStatus, output: String },
+    #[error("the process that compiled {what} has no result and names no error; report this as a defect of fatlink")]
+    NothingCompiled { what: String },
     #[error("cannot report to the link that started this process: {source}")]
     NotRead { source: io::Error },
     /// The text of an error in a worker.

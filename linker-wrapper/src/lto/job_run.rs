@@ -48,6 +48,8 @@ pub struct Finished<T> {
     pub code_bytes: u64,
     /// Peak memory of the tools that ran after LLVM, in bytes.
     pub tools_peak: u64,
+    /// Whether it was in the cache.
+    pub is_kept: bool,
 }
 
 impl NamedJob<'_> {
@@ -86,7 +88,7 @@ impl NamedJob<'_> {
         // A job without a second step has no line for the end of the first.
         let is_one_step = llvm.is_none();
         let llvm_seconds = llvm.unwrap_or_else(|| begun.elapsed()).as_secs_f64();
-        let Finished { value, code_bytes, tools_peak } = finish(reply)?;
+        let Finished { value, code_bytes, tools_peak, is_kept } = finish(reply)?;
         drop(permit);
         link.recorder.process(begun, if is_one_step { llvm_peak } else { tools_peak });
         link.recorder.job(JobStat {
@@ -96,6 +98,7 @@ impl NamedJob<'_> {
             ptxas_peak: tools_peak,
             ptx_bytes,
             cubin_bytes: code_bytes,
+            cached: is_kept,
             ..self.stat()
         });
         Ok(value)
@@ -111,7 +114,7 @@ impl NamedJob<'_> {
         let JobResult { llvm_seconds, ptxas_seconds, .. } = result;
         let reply = result.unpack(self.job)?;
         let (llvm_peak, ptx_bytes) = (reply.emitted.peak, reply.emitted.sizes.iter().sum());
-        let Finished { value, code_bytes, tools_peak } = finish(reply)?;
+        let Finished { value, code_bytes, tools_peak, .. } = finish(reply)?;
         resources.link.recorder.job(JobStat {
             llvm_seconds,
             ptxas_seconds,

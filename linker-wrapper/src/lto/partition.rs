@@ -15,10 +15,11 @@ use offload_bundle::ptx::DebugInfo;
 use crate::codegen::{Assembler, Codegen, DeviceObject};
 use crate::diag::demangle;
 use crate::diag::error::{Errors, collect};
-use crate::lto::compile_job::CompileJob;
+use crate::lto::compile_job::{CompileJob, KeptCode};
 use crate::lto::context::LtoContext;
 use crate::lto::culprit;
 use crate::lto::distribution::{self, Candidate, Distribution};
+use crate::lto::error::Error;
 use crate::lto::generate::{Emitted, Generated, generate};
 use crate::lto::job_run::{Finished, NamedJob};
 use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Outputs, Relocatable};
@@ -51,6 +52,14 @@ struct PartitionJob<'j> {
     instructions: u64,
     code: NvptxCode,
     job: CompileJob,
+}
+
+/// What a worker did.
+struct Ran {
+    /// The compiled partition, if it was compiled or found.
+    compiled: Option<CompiledPartition>,
+    /// What its code is cached under.
+    code: Option<Key>,
 }
 
 /// Compiles one partition of a target.
@@ -145,6 +154,7 @@ impl<'j> PartitionJob<'j> {
             keep: partition.keep.clone(),
             code: TargetCode::Nvptx(code.clone()),
             keep_stages,
+            kept: None,
             traced: recording::is_on(),
         };
         let label = partition.kernels.first().cloned().unwrap_or_else(|| stem.clone());
@@ -202,11 +212,23 @@ impl<'j> PartitionJob<'j> {
             }
             return compiled;
         }
-        let compiled = self.run_in_worker()?;
-        if key.is_some() && !self.context.is_dry_run() {
-            cache.put(key.as_ref(), &CachedPartition::of(&compiled));
+        let Some(key) = key.filter(|_| !self.context.is_dry_run()) else {
+            return self.compile_in_worker();
+        };
+        let kept = cache.kept_code(&self.job, &self.code, &self.context.key_inputs());
+        let Ran { compiled, code } = self.run_in_worker(kept)?;
+        // An entry that the worker has seen may be gone.
+        let compiled = compiled.map_or_else(|| self.compile_in_worker(), Ok)?;
+        cache.put(Some(&key), &CachedPartition::of(&compiled));
+        if let Some(code) = code {
+            cache.keep_code(&code, &key);
         }
         Ok(compiled)
+    }
+
+    fn compile_in_worker(&self) -> Result<CompiledPartition, Errors> {
+        let compiled = self.run_in_worker(None)?.compiled;
+        compiled.ok_or_else(|| Error::NothingCompiled { what: self.described.clone() }.into())
     }
 
     /// Only results of ptxas are cached: the key of a library's result would have to cover the library.
@@ -216,9 +238,16 @@ impl<'j> PartitionJob<'j> {
         self.codegen.is_toolkit().then(key).flatten()
     }
 
-    fn run_in_worker(&self) -> Result<CompiledPartition, Errors> {
-        self.named().run_in_worker(self.context.resources(), |reply| {
-            let Reply { messages, emitted, objects, .. } = reply;
+    /// Runs the job, unless the result of its code is `kept`.
+    fn run_in_worker(&self, kept: Option<KeptCode>) -> Result<Ran, Errors> {
+        let job = CompileJob { kept, ..self.job.clone() };
+        let named = NamedJob { job: &job, ..self.named() };
+        named.run_in_worker(self.context.resources(), |reply| {
+            let Reply { messages, emitted, objects, code, is_kept, .. } = reply;
+            let code = code.map(Key::of_bytes);
+            if is_kept {
+                return Ok(self.find_kept(code));
+            }
             let generated = match &self.code.assembler {
                 Some(assembler) => self.read(assembler, objects)?,
                 None => self.generate_from_files(&emitted)?,
@@ -228,8 +257,18 @@ impl<'j> PartitionJob<'j> {
             }
             let tools_peak = generated.objects.iter().map(|object| object.peak).max().unwrap_or_default();
             let value = CompiledPartition::of(generated, messages);
-            Ok(Finished { code_bytes: value.object_bytes(), value, tools_peak })
+            let code_bytes = value.object_bytes();
+            Ok(Finished { value: Ran { compiled: Some(value), code }, code_bytes, tools_peak, is_kept })
         })
+    }
+
+    /// Returns the result that the cache has of this code.
+    fn find_kept(&self, code: Option<Key>) -> Finished<Ran> {
+        let cache = self.context.result_cache;
+        let result = code.and_then(|code| cache.result_of(&code));
+        let found = cache.get::<CachedPartition>(result.as_ref()).and_then(|found| self.unpack(found)?.ok());
+        let code_bytes = found.as_ref().map_or(0, CompiledPartition::object_bytes);
+        Finished { code_bytes, is_kept: found.is_some(), value: Ran { compiled: found, code }, tools_peak: 0 }
     }
 
     fn named(&self) -> NamedJob<'_> {

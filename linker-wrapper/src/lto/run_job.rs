@@ -15,6 +15,7 @@ use crate::lto::generate::{self, Emitted};
 use crate::lto::target_code::{AmdCode, NvptxCode, TargetCode};
 use crate::lto::worker::{self, EmittedPtx, Line, Reply};
 use crate::profile;
+use crate::sys::cache::Key;
 use crate::sys::{memory, process, signals, temp_files};
 
 /// Runs the job if this process was started as a worker, and returns the exit code.
@@ -44,7 +45,10 @@ pub fn run(job: &CompileJob, report: Report<'_>) -> Result<Reply, Errors> {
 }
 
 fn run_nvptx(job: &CompileJob, code: &NvptxCode, report: Report<'_>) -> Result<Reply, Errors> {
-    let (mut texts, messages, mut ptx) = emit(job, code)?;
+    let (mut texts, messages, mut ptx, kept) = match emit(job, code)? {
+        LlvmPart::Emitted { texts, messages, ptx, code } => (texts, messages, ptx, code),
+        LlvmPart::Kept(code) => return Ok(Reply { code: Some(*code.bytes()), is_kept: true, ..Reply::default() }),
+    };
     ptx.peak = memory::own_peak();
     if code.assembler.is_some() {
         // ptxas needs the memory that LLVM had. The system's figure for its peak includes that of this process.
@@ -56,7 +60,8 @@ fn run_nvptx(job: &CompileJob, code: &NvptxCode, report: Report<'_>) -> Result<R
         Some(ptxas) => generate(&job.name, code, &mut texts, &InWorker { ptxas, report })?,
         None => Vec::new(),
     };
-    Ok(Reply { messages, emitted: ptx, objects, ..Reply::default() })
+    let code = kept.map(|code| *code.bytes());
+    Ok(Reply { messages, emitted: ptx, objects, code, ..Reply::default() })
 }
 
 /// Writes the object. It needs no other tool before the link of all objects.
@@ -77,14 +82,32 @@ fn run_amdgpu(job: &CompileJob, code: &AmdCode) -> Result<Reply, Errors> {
     Ok(reply)
 }
 
+/// What LLVM did.
+enum LlvmPart {
+    Emitted {
+        texts: Vec<Emitted>,
+        messages: Vec<Message>,
+        ptx: EmittedPtx,
+        /// What the result is cached under.
+        code: Option<Key>,
+    },
+    /// Nothing: the result of this code is in the cache.
+    Kept(Key),
+}
+
 /// Runs LLVM, and writes the files of all emissions. LLVM's memory is free afterwards.
-fn emit(job: &CompileJob, code: &NvptxCode) -> Result<(Vec<Emitted>, Vec<Message>, EmittedPtx), Errors> {
+fn emit(job: &CompileJob, code: &NvptxCode) -> Result<LlvmPart, Errors> {
     let content = worker::open(&job.units)?;
     let libdevice = code.libdevice.as_deref().map(worker::open).transpose()?;
     let libdevice = || Some(NamedBitcode { name: "libdevice", bitcode: libdevice.as_ref()?.bytes() });
     let session = Session::new();
     let (mut texts, mut ptx) = (Vec::new(), EmittedPtx::default());
-    let emitted = code.emit(&session, job.optimize_units(&session, content.bytes(), &libdevice)?)?;
+    let merged = job.merge_units(&session, content.bytes(), &libdevice)?;
+    let kept = job.kept.as_ref().map(|kept| (kept, kept.key(&merged)));
+    if let Some((_, code)) = kept.filter(|(kept, code)| kept.has(code)) {
+        return Ok(LlvmPart::Kept(code));
+    }
+    let emitted = code.emit(&session, job.optimize_merged(&session, merged)?)?;
     for (index, (text, emission)) in emitted.into_iter().zip(&code.emissions).enumerate() {
         temp_files::write_file(&emission.path, &text)?;
         ptx.sizes.push(text.len() as u64);
@@ -95,7 +118,7 @@ fn emit(job: &CompileJob, code: &NvptxCode) -> Result<(Vec<Emitted>, Vec<Message
         }
         texts.push(text);
     }
-    Ok((texts, session.take_messages(), ptx))
+    Ok(LlvmPart::Emitted { texts, messages: session.take_messages(), ptx, code: kept.map(|(_, code)| code) })
 }
 
 /// Generates the outputs, all of them in files.

@@ -67,6 +67,12 @@ pub struct Reply {
     pub emitted: EmittedPtx,
     /// The machine code for NVIDIA's GPUs, in files; empty if a library generates it.
     pub objects: Vec<DeviceObject>,
+    /// What the code is cached under, if the link has a cache.
+    #[serde(default)]
+    pub code: Option<[u8; 32]>,
+    /// Whether the cache has the result, so that nothing was compiled.
+    #[serde(default)]
+    pub is_kept: bool,
     /// Functions of other partitions that the code for an AMD GPU calls by name; it has no object then.
     #[serde(default)]
     pub calls: Vec<String>,

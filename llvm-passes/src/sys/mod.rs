@@ -64,7 +64,7 @@ pub(crate) use globals::{
 pub(crate) use metadata::{embedded_objects, metadata_strings};
 pub(crate) use module_slot::{LockedSlot, ModuleSlot};
 pub(crate) use modules::{
-    debug_information, drop_host_uses, integer_module_flag, link_modules, read_lazily, set_module_flag,
+    debug_information, drop_host_uses, hash, integer_module_flag, link_modules, read_lazily, set_module_flag,
 };
 pub(crate) use mover::{Mover, delete_body};
 pub(crate) use owned_module::OwnedModule;

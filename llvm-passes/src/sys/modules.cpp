@@ -1,10 +1,13 @@
 // Queries and changes of whole modules that LLVM-C does not offer. Declared in modules.rs.
 
 #include "llvm-c/Core.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
 using namespace llvm;
@@ -46,4 +49,13 @@ extern "C" void fatlink_drop_host_uses(LLVMModuleRef raw) {
   list->removeDeadConstantUsers();
   if (list->use_empty())
     list->eraseFromParent();
+}
+
+// Passes the module as bitcode to `read`, with the order of uses. Passes may depend on it, and LLVM-C does not write it.
+extern "C" void fatlink_write_with_uses(LLVMModuleRef module, void *reader,
+                                        void (*read)(void *, const char *, size_t)) {
+  SmallVector<char, 0> bitcode;
+  raw_svector_ostream stream(bitcode);
+  WriteBitcodeToFile(*unwrap(module), stream, /*ShouldPreserveUseListOrder=*/true);
+  read(reader, bitcode.data(), bitcode.size());
 }

@@ -1,6 +1,6 @@
 //! Parsing and merging modules; their flags and debug information.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::ptr;
 
 use inkwell::context::{AsContextRef, Context};
@@ -18,6 +18,11 @@ unsafe extern "C" {
     fn fatlink_debug_information(module: LLVMModuleRef) -> i32;
     fn fatlink_drop_host_uses(module: LLVMModuleRef);
     fn fatlink_set_module_flag(module: LLVMModuleRef, name: *const c_char, length: usize, value: u32);
+    fn fatlink_write_with_uses(
+        module: LLVMModuleRef,
+        reader: *mut c_void,
+        read: extern "C" fn(*mut c_void, *const c_char, usize),
+    );
 }
 
 /// Parses a module whose function bodies are loaded when they are first needed. On `Err(())` the context's sink holds the
@@ -75,6 +80,18 @@ pub(crate) fn debug_information(module: &Module<'_>) -> DebugKind {
 pub(crate) fn set_module_flag(module: &Module<'_>, key: &str, value: u32) {
     // SAFETY: the key is that many bytes, alive during the call.
     unsafe { fatlink_set_module_flag(module.as_mut_ptr(), key.as_ptr().cast(), key.len(), value) }
+}
+
+/// Hashes a module: whatever LLVM makes of two modules with the same hash is the same.
+pub(crate) fn hash(module: &Module<'_>) -> blake3::Hash {
+    extern "C" fn read(hasher: *mut c_void, bytes: *const c_char, length: usize) {
+        // SAFETY: `hasher` is the one below, which nothing else uses during the call; the bytes are alive during the call.
+        unsafe { (*hasher.cast::<blake3::Hasher>()).update(std::slice::from_raw_parts(bytes.cast(), length)) };
+    }
+    let mut hasher = blake3::Hasher::new();
+    // SAFETY: the module is alive, and the callback fits the hasher.
+    unsafe { fatlink_write_with_uses(module.as_mut_ptr(), (&raw mut hasher).cast(), read) };
+    hasher.finalize()
 }
 
 /// The value of an integer module flag; `None` if there is no such flag or its value is not an integer.

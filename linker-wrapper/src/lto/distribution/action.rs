@@ -179,7 +179,7 @@ impl Files {
             TargetCode::Amdgpu(code) => TargetCode::Amdgpu(AmdCode { object: "object.o".into(), ..code.clone() }),
         };
         let (name, units) = ("job".to_owned(), PathBuf::from("units"));
-        Ok(CompileJob { name, units, ranges, code, keep_stages: None, traced: false, ..job.clone() })
+        Ok(CompileJob { name, units, ranges, code, keep_stages: None, kept: None, traced: false, ..job.clone() })
     }
 
     fn portable_nvptx(&mut self, code: &NvptxCode) -> Result<NvptxCode, Errors> {

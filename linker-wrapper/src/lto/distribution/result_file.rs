@@ -169,6 +169,7 @@ mod tests {
             keep: BTreeSet::new(),
             code: TargetCode::Amdgpu(code),
             keep_stages: None,
+            kept: None,
             traced: false,
         }
     }

@@ -99,7 +99,7 @@ impl Request {
             TargetCode::Amdgpu(code) => TargetCode::Amdgpu(AmdCode { object: work.join(&code.object), ..code.clone() }),
             TargetCode::Nvptx(code) => TargetCode::Nvptx(self.placed_nvptx(code, folder, work)),
         };
-        CompileJob { units: work.join(&job.units), code, keep_stages: None, traced: false, ..job.clone() }
+        CompileJob { units: work.join(&job.units), code, keep_stages: None, kept: None, traced: false, ..job.clone() }
     }
 
     fn placed_nvptx(&self, code: &NvptxCode, folder: &Path, work: &Path) -> NvptxCode {

@@ -4,6 +4,7 @@ mod bytes_by_target;
 mod checked;
 pub mod complete;
 pub mod images;
+mod kept_code;
 mod known_tools;
 mod objects;
 #[cfg(test)]

@@ -69,6 +69,7 @@ mod tests {
             keep: BTreeSet::from(["kernel".to_owned()]),
             code: TargetCode::Amdgpu(code()),
             keep_stages: None,
+            kept: None,
             traced: false,
         }
     }

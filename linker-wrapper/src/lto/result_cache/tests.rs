@@ -55,6 +55,7 @@ fn job() -> CompileJob {
         keep: BTreeSet::from(["kernel".to_owned()]),
         code: TargetCode::Nvptx(code()),
         keep_stages: None,
+        kept: None,
         traced: false,
     }
 }

@@ -15,6 +15,11 @@ pub const FORMAT_VERSION: u32 = 2;
 pub struct Key([u8; 32]);
 
 impl Key {
+    /// The key with this hash.
+    pub fn of_bytes(hash: [u8; 32]) -> Self {
+        Key(hash)
+    }
+
     /// The hash itself.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0

@@ -63,6 +63,11 @@ impl Cache {
         Cache { capacity: bytes.unwrap_or(self.capacity), ..self }
     }
 
+    /// Returns the folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Returns the content of an entry. A damaged entry is removed and treated as a miss.
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let found = self.read(key);

@@ -5,8 +5,8 @@
 //!   for each.
 //! - Within a unit, a hash of a kernel's name decides whether a partition ends behind it: kernels that come or go, because another unit's
 //!   definition prevails, move only the cuts next to them.
-//! - Small kernels that other units may define, too (an instantiation of a template in many units), have a partition of their own: they come
-//!   and go with the other units of a program, and would take the results of large kernels with them.
+//! - Small kernels that other units may define, too (an instantiation of a template in many units), have one partition for all units: they
+//!   come and go with the other units of a program, and would take the results of large kernels with them.
 //! - What a unit owns only because other units refer to it has a partition of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,9 +24,14 @@ const SMALL: u64 = 100;
 /// Groups the roots.
 pub fn groups(program: &Program<'_>, all: &[Reached], size: u64) -> Vec<Vec<Node>> {
     let own = own_roots(program, all);
+    let comes_and_goes = |reached: &Reached| may_come_and_go(program, reached, size);
     let apart =
-        |reached: &Reached| (reached.root.unit, own.contains(&reached.root), may_come_and_go(program, reached, size));
-    let together = affinity::groups(program, all, size / 2, apart);
+        |reached: &Reached| (!comes_and_goes(reached)).then(|| (reached.root.unit, own.contains(&reached.root)));
+    let mut together = affinity::groups(program, all, size / 2, apart);
+    for group in together.iter_mut().filter(|group| group.iter().all(|reached| comes_and_goes(reached))) {
+        // Not by units: which one defines them depends on the program.
+        group.sort_by_key(|reached| &program.global(reached.root).name);
+    }
     together.iter().flat_map(|group| cut(program, group, size)).map(|segment| segment.roots).collect()
 }
 

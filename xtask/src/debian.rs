@@ -174,6 +174,18 @@ pub fn apt_get() -> Command {
     command
 }
 
+/// Installs a package that only some command needs, unless its program runs.
+pub fn install_for(progress: &Progress, program: &str) -> Result<()> {
+    if progress.run(Command::new(program).arg("--version")).is_ok() {
+        return Ok(());
+    }
+    let mut apt = apt_get();
+    apt.args(["install", "--yes", "--no-install-recommends", program]);
+    progress.run(&mut apt).map(drop).map_err(|failure| {
+        Failure::new(format!("cannot install {program}: {}: run this as root on Debian", failure.tool_error()))
+    })
+}
+
 fn system_name() -> String {
     let text = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));

@@ -11,6 +11,9 @@ mod leftovers;
 mod python;
 mod sample;
 
+use std::process::Command;
+
+use crate::debian;
 use crate::failure::{Failure, Result};
 use crate::package;
 use crate::repository::Repository;
@@ -44,10 +47,15 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
         })?;
         for form in ofs(&packages) {
             let title = format!("{name}: {} links the sample, is removed, leaves nothing", form.title);
-            step(&title, |progress| install_and_remove(progress, &chroot, &form))?;
+            step(&title, |progress| install_and_remove(progress, &chroot, &form)).inspect_err(|_| chroot.discard())?;
             passed += 1;
         }
     }
+    step("lintian finds neither errors nor warnings", |progress| {
+        debian::install_for(progress, "lintian")?;
+        progress.run(Command::new("lintian").args(["--fail-on=error,warning"]).arg(&packages.deb)).map(|_| "")
+    })?;
+    passed += 1;
     passed += python::check_types(repository, &toolchain, &packages)?;
     passed += cmake::build_samples(repository, &toolchain, &packages)?;
     println!("{passed} passed, 0 failed, 0 skipped");

@@ -45,8 +45,8 @@ pub fn write_package(repository: &Repository, progress: &Progress, folder: &Path
     write(&root.join("DEBIAN/md5sums"), checksums(progress, &root)?)?;
     write(&root.join("DEBIAN/control"), control)?;
     let mut dpkg = Command::new("dpkg-deb");
-    // Debian 11 cannot read what dpkg of Debian 12's successors write by default.
-    dpkg.args(["--build", "--root-owner-group", "-Zxz"]).args([root, path(folder)]);
+    // xz: dpkg of Debian 11 reads no Zstandard. One thread: their number changes the bytes.
+    dpkg.args(["--build", "--root-owner-group", "-Zxz", "--threads-max=1"]).args([root, path(folder)]);
     // dpkg-deb takes the times of all files from it.
     let time = archive::timestamp(repository, progress).to_string();
     progress.run(dpkg.env("SOURCE_DATE_EPOCH", time)).map(drop)

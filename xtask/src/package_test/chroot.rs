@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::debian::{self, apt_get};
+use crate::debian;
 use crate::failure::{Failure, Result};
 use crate::package::fresh_folder;
 use crate::repository::Repository;
@@ -29,17 +29,7 @@ impl Chroot {
         if std::fs::read_to_string(&stamp).is_ok_and(|text| text == PACKAGES) {
             return Ok(chroot);
         }
-        if progress.run(Command::new("debootstrap").arg("--version")).is_err() {
-            let mut apt = apt_get();
-            progress.run(apt.args(["install", "--yes", "--no-install-recommends", "debootstrap"])).map_err(
-                |failure| {
-                    Failure::new(format!(
-                        "cannot install debootstrap: {}: run this as root on Debian",
-                        failure.tool_error()
-                    ))
-                },
-            )?;
-        }
+        debian::install_for(progress, "debootstrap")?;
         fresh_folder(&chroot.root)?;
         let mirrors = debian::mirrors(progress)?;
         let mut debootstrap = Command::new("debootstrap");
@@ -51,6 +41,12 @@ impl Chroot {
         })?;
         std::fs::write(&stamp, PACKAGES).map_err(|error| Failure::file("write", &stamp, &error))?;
         Ok(chroot)
+    }
+
+    /// Has the next run make the system again, because this one's is not as it should be.
+    pub fn discard(&self) {
+        // If this fails, the next run finds the files of this one's package, and says so.
+        let _ = std::fs::remove_file(self.path(STAMP));
     }
 
     /// Its folder.

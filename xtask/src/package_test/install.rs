@@ -26,6 +26,8 @@ pub struct Form<'p> {
     file: &'p Path,
     /// The folder of its programs.
     pub programs: &'static str,
+    /// The folder for clang's `-B`.
+    pub clang: &'static str,
     /// The folder for gcc's `-B`.
     pub gcc: &'static str,
     /// The interpreter that finds the module, if there is one.
@@ -46,6 +48,7 @@ pub fn ofs(packages: &Packages) -> [Form<'_>; 3] {
             kind: Kind::Deb,
             file: &packages.deb,
             programs: "/usr/bin",
+            clang: "/usr/lib/fatlink/bin",
             gcc: "/usr/lib/fatlink/gcc",
             python: None,
         },
@@ -54,6 +57,7 @@ pub fn ofs(packages: &Packages) -> [Form<'_>; 3] {
             kind: Kind::Wheel,
             file: &packages.wheel,
             programs: "/opt/environment/bin",
+            clang: "/opt/environment/lib/fatlink/bin",
             gcc: "/opt/environment/lib/fatlink/gcc",
             python: Some("/opt/environment/bin/python"),
         },
@@ -62,6 +66,7 @@ pub fn ofs(packages: &Packages) -> [Form<'_>; 3] {
             kind: Kind::Archive,
             file: &packages.archive,
             programs: "/opt/fatlink/bin",
+            clang: "/opt/fatlink/bin",
             gcc: "/opt/fatlink/gcc",
             python: None,
         },

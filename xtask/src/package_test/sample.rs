@@ -72,7 +72,11 @@ pub fn link_and_explain(progress: &Progress, chroot: &Chroot, form: &Form<'_>) -
         chroot.command(program("offload-bundle")).args(["explain", "--brief", "--gpu=sm_90", PROGRAM]),
         "sass 90",
     )?;
-    expect(progress, chroot.command(program("fatlink")).arg("--version"), "fatlink version")?;
+    // The name is the one that it was started by, also through a launcher.
+    for (folder, name) in [(form.programs, "fatlink"), (form.clang, "clang-linker-wrapper")] {
+        let mut command = chroot.command(Path::new(folder).join(name));
+        expect(progress, command.arg("--version"), &format!("{name} version"))?;
+    }
     for distributor in ["fatlink-slurm", "fatlink-reapi"] {
         expect(progress, chroot.command(program(distributor)).arg("--version"), distributor)?;
     }

@@ -8,6 +8,7 @@ mod memory;
 mod no_device_code;
 mod phases;
 mod relinks;
+mod report;
 mod reproduce;
 mod same_bytes;
 mod scale;
@@ -80,7 +81,7 @@ const fn of_hip(corpus: Corpus, cache: Cache, goal: f64) -> Measure {
 }
 
 /// In the order of the report.
-pub const CASES: [Case; 26] = [
+pub const CASES: [Case; 27] = [
     Case {
         name: "no-device-code",
         describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
@@ -220,7 +221,15 @@ pub const CASES: [Case; 26] = [
         describe: "where the time of large goes, from --wrapper-time-trace",
         measure: Measure::Own(phases::run),
     },
+    Case {
+        name: "report",
+        describe: "a report of 10,000 kernels in headless Chromium, which this installs: first view and search; only if it is named",
+        measure: Measure::Own(report::run),
+    },
 ];
+
+/// Cases that do not run by default.
+const ONLY_NAMED: [&str; 1] = ["report"];
 
 impl Case {
     /// Measures it.
@@ -240,9 +249,10 @@ impl Case {
     }
 }
 
-/// The named cases in their own order; all if none is named.
+/// The named cases in their own order; if none is named, all but those that have to be.
 pub fn chosen(names: &[String]) -> Vec<&'static Case> {
-    CASES.iter().filter(|case| names.is_empty() || names.iter().any(|name| name == case.name)).collect()
+    let is_default = |case: &&Case| names.is_empty() && !ONLY_NAMED.contains(&case.name);
+    CASES.iter().filter(|case| is_default(case) || names.iter().any(|name| name == case.name)).collect()
 }
 
 /// The list of cases for the help text.
@@ -264,6 +274,7 @@ mod tests {
     fn cases_are_chosen_by_name_in_their_own_order() {
         let names = ["large".to_owned(), "small".to_owned()];
         assert_eq!(chosen(&names).iter().map(|case| case.name).collect::<Vec<_>>(), ["small", "large"]);
-        assert_eq!(chosen(&[]).len(), CASES.len());
+        assert_eq!(chosen(&[]).len(), CASES.len() - ONLY_NAMED.len());
+        assert_eq!(chosen(&["report".to_owned()]).len(), 1);
     }
 }

@@ -81,6 +81,11 @@ struct HostLine {
 const OUTPUT: &str = "OUTPUT";
 
 impl Linkers {
+    /// The environment of tools.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
     /// Finds the host linker's command line by running clang with an object that exists.
     pub fn new(
         progress: &Progress,

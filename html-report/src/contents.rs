@@ -79,6 +79,21 @@ impl FileContents {
     }
 }
 
+/// Leaves out of the names of files the folder or package that all are in.
+pub fn leave_out_common_folder(files: &mut [FileContents]) {
+    let Some((first, others)) = files.split_first() else { return };
+    let mut common = first.name.as_str();
+    for other in others {
+        let same = common.char_indices().zip(other.name.chars()).take_while(|((_, one), char)| one == char);
+        let end = same.last().map_or(0, |((at, one), _)| at + one.len_utf8());
+        common = common.get(..end).unwrap_or_default();
+    }
+    let end = common.rfind([':', '/']).map_or(0, |at| at + 1);
+    for file in files {
+        file.name = file.name.split_off(end);
+    }
+}
+
 impl Image {
     /// The architecture, else the triple.
     pub fn target(&self) -> &str {

@@ -23,15 +23,21 @@ pub struct Side {
     pub compared: BTreeMap<String, Vec<ComparedImage>>,
 }
 
+impl Side {
+    /// Its name without the folders, as far as it can be told.
+    fn short_name(&self) -> &str {
+        self.name.trim_end_matches('/').rsplit('/').next().unwrap_or(&self.name)
+    }
+}
+
 /// A page of what differs.
 pub fn page(old: &Side, new: &Side, producer: &str, demangle: Demangle<'_>) -> Page {
-    let title = format!("{} → {}", old.name, new.name);
+    let title = format!("{} → {}", old.short_name(), new.short_name());
     let mut page = Page::new(PageKind::Difference, title, producer);
     page.facts = facts(old, new);
     page.tree = Some(tree::of_change("all files", (&old.files, &new.files), &mut page.texts, demangle));
-    let sides = [("Before", old), ("After", new)];
-    let matrices =
-        sides.map(|(when, side)| GpuMatrix::new(format!("{when}: what each GPU runs of {}", side.name), &side.files));
+    let sides = [("before", old), ("after", new)];
+    let matrices = sides.map(|(when, side)| GpuMatrix::new(format!("GPUs {when}"), &side.files));
     page.gpus = matrices.into_iter().filter(|matrix| !matrix.is_empty()).collect();
     let changed = changed(old, new);
     let (old, new) = (functions(old), functions(new));

@@ -26,6 +26,21 @@ fn contents(name: &str, data: &[u8]) -> FileContents {
     FileContents::read(name, data, &mut reject_thin_members, Search::Sections).expect("a sound file")
 }
 
+#[test]
+fn names_lose_the_folder_that_all_are_in() {
+    let data = fatbin(&[(80, 10)]);
+    for (given, expected) in [
+        (&["/tmp/x/a.o", "/tmp/x/ab.o"][..], &["a.o", "ab.o"][..]),
+        (&["x.whl:lib/a.so", "x.whl:b.so"], &["lib/a.so", "b.so"]),
+        (&["a/b.o"], &["b.o"]),
+        (&["größe/a.o", "große/a.o"], &["größe/a.o", "große/a.o"]),
+    ] {
+        let mut files: Vec<FileContents> = given.iter().map(|name| contents(name, &data)).collect();
+        crate::contents::leave_out_common_folder(&mut files);
+        assert_eq!(files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>(), expected);
+    }
+}
+
 fn side(name: &str, data: &[u8]) -> Side {
     let compared = BTreeMap::from([("file".to_owned(), images(data, reject_thin_members).expect("images"))]);
     Side { name: name.to_owned(), files: vec![contents("file", data)], compared }

@@ -27,7 +27,7 @@ pub enum Subcommand {
     /// Run every test that can run on this machine
     Test {
         /// Link programs with 2.3 GB of device code instead; needs 6 GB of disk
-        #[arg(long, conflicts_with = "farm")]
+        #[arg(long, conflicts_with_all = ["farm", "browser"])]
         big: bool,
         /// Link with real servers for jobs and shared results instead, all or these (reapi, slurm, redis, webdav, s3); installs and starts them, as root
         #[arg(long, value_name = "ENGINE", num_args = 0..)]
@@ -38,6 +38,9 @@ pub enum Subcommand {
         /// Take the packages as they are
         #[arg(long, requires = "packages")]
         no_build: bool,
+        /// Open reports in headless Chromium instead, those that this makes and these; installs Chromium, as root
+        #[arg(long, value_name = "REPORT", num_args = 0.., conflicts_with_all = ["farm", "packages"])]
+        browser: Option<Vec<PathBuf>>,
     },
     /// Install LLVM 22, CUDA 13.0 and a C library to link against
     Setup,
@@ -107,13 +110,16 @@ mod tests {
 
     #[test]
     fn tests_of_engines_take_names() {
-        let test = |farm| Subcommand::Test { big: false, farm, packages: false, no_build: false };
+        let test = |farm| Subcommand::Test { big: false, farm, packages: false, no_build: false, browser: None };
         assert_eq!(parsed("test").unwrap(), test(None));
         assert_eq!(parsed("test --farm").unwrap(), test(Some(Vec::new())));
         assert_eq!(parsed("test --farm reapi slurm").unwrap(), test(Some(vec!["reapi".into(), "slurm".into()])));
         assert!(parsed("test --farm --big").is_err());
         assert!(parsed("test --packages --no-build").is_ok());
         assert!(parsed("test --no-build").is_err());
+        let Subcommand::Test { browser, .. } = parsed("test --browser a.html").unwrap() else { unreachable!() };
+        assert_eq!(browser, Some(vec!["a.html".into()]));
+        assert!(parsed("test --browser --packages").is_err());
     }
 
     #[test]

@@ -31,23 +31,36 @@ const PACKAGES: [&str; 17] = [
     "python3-psutil",
 ];
 
+/// Headless Chromium and what drives it. Debian's driver always has the version of the browser.
+const BROWSER: [&str; 4] = ["chromium", "chromium-driver", "python3-selenium", "fonts-dejavu-core"];
+
+/// Installs the packages for tests in a browser that are missing.
+pub fn install_browser() -> Result<()> {
+    require_linux_x86_64()?;
+    install_missing(&missing_packages(&BROWSER)?)
+}
+
 /// Installs the packages that are missing, and pip if `with_pip`. If none is missing, it only runs dpkg-query once.
 pub fn install_packages(with_pip: bool) -> Result<()> {
     require_linux_x86_64()?;
-    let mut missing = missing_packages()?;
+    let mut missing = missing_packages(&PACKAGES)?;
     if with_pip && python_with_pip().is_none() {
         missing.push("python3-pip");
     }
+    install_missing(&missing)
+}
+
+fn install_missing(missing: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    require_root_on_debian(&missing)?;
+    require_root_on_debian(missing)?;
     step("read Debian's package lists with apt-get", |progress| {
         // Some other archive of this machine may be out of reach: what counts is whether the install succeeds.
         Ok(if update(progress).is_ok() { "" } else { "incomplete" })
     })?;
     let title = format!("install {} Debian packages and what they need with apt-get", missing.len());
-    step(&title, |progress| install(progress, &missing).map(|()| ""))
+    step(&title, |progress| install(progress, missing).map(|()| ""))
 }
 
 /// The Debian mirrors among this machine's apt sources.
@@ -107,11 +120,11 @@ fn require_linux_x86_64() -> Result<()> {
     )))
 }
 
-fn missing_packages() -> Result<Vec<&'static str>> {
+fn missing_packages(packages: &[&'static str]) -> Result<Vec<&'static str>> {
     // One line for each package that dpkg has heard of; the exit status only says whether it has heard of all.
     let output = Command::new("dpkg-query")
         .args(["--show", "--showformat=${Package} ${db:Status-Status}\\n"])
-        .args(PACKAGES)
+        .args(packages)
         .output()
         .map_err(|error| {
             Failure::new(format!(
@@ -120,14 +133,14 @@ fn missing_packages() -> Result<Vec<&'static str>> {
                 system_name()
             ))
         })?;
-    Ok(not_installed(&String::from_utf8_lossy(&output.stdout)))
+    Ok(not_installed(packages, &String::from_utf8_lossy(&output.stdout)))
 }
 
-fn not_installed(dpkg_query: &str) -> Vec<&'static str> {
+fn not_installed(packages: &[&'static str], dpkg_query: &str) -> Vec<&'static str> {
     let installed = |package: &str| {
         dpkg_query.lines().any(|line| line.strip_suffix(" installed").is_some_and(|name| name == package))
     };
-    PACKAGES.into_iter().filter(|package| !installed(package)).collect()
+    packages.iter().copied().filter(|package| !installed(package)).collect()
 }
 
 fn require_root_on_debian(missing: &[&str]) -> Result<()> {
@@ -199,9 +212,9 @@ mod tests {
     #[test]
     fn a_package_counts_when_it_is_fully_installed() {
         let all: String = PACKAGES.iter().map(|package| format!("{package} installed\n")).collect();
-        assert!(not_installed(&all).is_empty());
+        assert!(not_installed(&PACKAGES, &all).is_empty());
         let removed = all.replace("lld-22 installed", "lld-22 config-files");
-        assert_eq!(not_installed(&removed), ["lld-22"]);
-        assert_eq!(not_installed(""), PACKAGES);
+        assert_eq!(not_installed(&PACKAGES, &removed), ["lld-22"]);
+        assert_eq!(not_installed(&BROWSER, ""), BROWSER);
     }
 }

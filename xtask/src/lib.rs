@@ -9,6 +9,7 @@ mod apt;
 mod arguments;
 mod bench;
 mod big;
+pub mod browser;
 pub mod cuda;
 mod debian;
 mod demo;
@@ -55,6 +56,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Test { big: true, .. } => big::run(repository)?,
         Subcommand::Test { farm: Some(engines), .. } => farm::run(repository, engines)?,
         Subcommand::Test { packages: true, no_build, .. } => package_test::run(repository, *no_build)?,
+        Subcommand::Test { browser: Some(reports), .. } => browser::run(repository, reports)?,
         Subcommand::Test { .. } => test::run(repository)?,
         Subcommand::Setup => setup::run(repository)?,
         Subcommand::Env => environment::run(repository)?,

@@ -61,6 +61,19 @@ function wordBits(texts, words) {
   return bits;
 }
 
+/** The same for the two lists of texts of the page, which all views search for the same words. */
+const textBits = (() => {
+  let last = null, bits = null;
+  return (words) => {
+    const key = words.join(" ");
+    if (key !== last) {
+      last = key;
+      bits = { names: wordBits(nameTexts, words), texts: wordBits(otherTexts, words) };
+    }
+    return bits;
+  };
+})();
+
 /** Runs `resize` when the width of an element changes. */
 function onResize(element, resize) {
   let width = 0;

@@ -108,7 +108,7 @@ class DataTable {
     this.query = query;
     const { columns } = this.table;
     const all = 2 ** query.words.length - 1;
-    const names = all && wordBits(nameTexts, query.words), texts = all && wordBits(otherTexts, query.words);
+    const { names, texts } = textBits(query.words);
     const searched = columns.flatMap((column, index) => (column.kind === "name" ? [[index, names]] : column.kind === "text" ? [[index, texts]] : []));
     const compared = query.comparisons.map(({ key, operator, value }) => ({ index: columns.findIndex((column) => column.key === key), operator, value }));
     const holds = {

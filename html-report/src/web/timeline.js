@@ -37,7 +37,7 @@ class TimelineView {
     const tools = el("div", { class: "tools" }, button("Zoom in", "+", () => this.zoom(0.5)), button("Zoom out", "−", () => this.zoom(2)), button("Show all", "all", () => this.show(0, this.end)));
     const legend = [...FAMILIES.map(([look, text]) => [look.replace("f", "k"), text]), ["k10", "other"]];
     const keys = el("ul", { class: "legend" }, ...legend.map(([look, text]) => el("li", {}, el("span", { class: `swatch ${look}` }), text)));
-    const note = el("p", { class: "note" }, "Outlined: the critical path, what the end of the link waited for, step by step backwards. ", el("kbd", {}, "arrows"), " move, ", el("kbd", {}, "Enter"), " zooms to a span, ", el("kbd", {}, "0"), " shows all.");
+    const note = el("p", { class: "note" }, "Marked in red: the critical path, what the end of the link waited for, step by step backwards. ", el("kbd", {}, "arrows"), " move, ", el("kbd", {}, "Enter"), " zooms to a span, ", el("kbd", {}, "0"), " shows all.");
     return el("section", { id: "timeline" }, el("h2", {}, "Timeline"), note, tools, this.box, keys, this.said);
   }
 
@@ -60,7 +60,7 @@ class TimelineView {
     const parts = [];
     let y = this.axis(parts);
     y = this.chart(parts, y, this.memory, "memory", bytes);
-    y = this.chart(parts, y, this.running, `jobs (${this.slots} at most)`, number);
+    y = this.chart(parts, y, this.running, `jobs (${this.slots} at most)`, number, 0);
     this.lanes.forEach((lane, index) => { y = this.lane(parts, y, lane, index); });
     this.svg.replaceChildren(...parts);
     this.svg.setAttribute("width", this.width);
@@ -73,16 +73,24 @@ class TimelineView {
     for (let time = Math.ceil(this.from / step) * step; time <= this.to; time += step) {
       const x = this.x(time);
       parts.push(el("svg:line", { class: "axis", x1: x, x2: x, y1: 2, y2: 16 }));
-      if (x + 46 < this.width) parts.push(el("svg:text", { class: "quiet", x: x + 3, y: 12 }, duration(time / 1e6)));
+      if (x + 46 < this.width) parts.push(el("svg:text", { class: "quiet", x: x + 3, y: 12 }, this.label(time, step)));
     }
     return 18;
   }
 
-  chart(parts, y, points, label, format) {
+  /** A time on the axis, with the digits by which marks differ. */
+  label(time, step) {
+    if (step >= 1e5) return `${(time / 1e6).toFixed(step >= 1e6 ? 0 : 1)} s`;
+    if (step >= 100) return `${grouped.format((time / 1e3).toFixed(step >= 1e3 ? 0 : 1))} ms`;
+    return `${number(time)} µs`;
+  }
+
+  chart(parts, y, points, label, format, before) {
     if (!points.length) return y;
     const most = Math.max(1, ...points.map((point) => point[1]));
     const height = (value) => y + CHART - 4 - (value / most) * (CHART - 8);
-    let path = `M${this.x(this.from)},${height(0)}`, last = points[0][1];
+    let last = before === undefined ? points[0][1] : before;
+    let path = `M${this.x(this.from)},${height(0)}L${this.x(this.from)},${height(last)}`;
     const clamp = (time) => this.x(Math.min(Math.max(time, this.from), this.to));
     for (const [time, value] of points) {
       path += `L${clamp(time)},${height(last)}L${clamp(time)},${height(value)}`;
@@ -106,10 +114,11 @@ class TimelineView {
       // Shorter ones cannot be seen.
       if (right - left < 0.3 && !isActive && !this.critical.has(key)) return;
       const top = y + 1 + span.depth * LANE, width = Math.max(right - left, 0.6);
-      const look = `span ${familyOf(span.name)}${this.critical.has(key) ? " critical" : ""}${isActive ? " active" : ""}`;
+      const look = `span ${familyOf(span.name)}${isActive ? " active" : ""}`;
       const rect = el("svg:rect", { class: look, x: left, y: top, width, height: LANE - 2, rx: 1.5 });
       rect.place = place;
       parts.push(rect);
+      if (this.critical.has(key)) parts.push(el("svg:rect", { class: "critical", x: left, y: top + LANE - 5, width: Math.max(width, 1), height: 3 }));
       const room = Math.floor((width - 6) / 6.2), text = span.detail && room > span.name.length + 8 ? `${span.name} ${span.detail}` : span.name;
       if (room > 3) parts.push(el("svg:text", { class: "on-span", x: left + 3, y: top + 12 }, text.length > room ? `${text.slice(0, room - 1)}…` : text));
     });

@@ -1,7 +1,10 @@
 const isDifference = page.kind === "difference";
 const KINDS = ["code", "constants", "variables", "debug information", "line information", "symbols", "relocations", "attributes", "headers and the rest"];
 const FORMS = { cubin: "machine code", ptx: "PTX", ltoir: "LTO-IR", object: "code object" };
-const MOST_TILES = 1600;
+/** More are neither readable nor quick to restyle. */
+const MOST_TILES = 1200;
+/** Square pixels of the smallest tile; what is smaller is summed up. */
+const LEAST_AREA = 40;
 
 /** A node of the tree as the treemap shows it. `weight` is its area. */
 class Item {
@@ -28,7 +31,7 @@ class Item {
       lines.push(`${number(this.bytes)} bytes${this.isUncompressed ? " before compression" : ""}${of}`);
     }
     if (this.uncompressed && this.uncompressed !== this.bytes) lines.push(`${number(this.uncompressed)} bytes before compression`);
-    if (this.images) lines.push(`${number(this.images)} images`);
+    if (this.images) lines.push(this.images === 1 ? "1 image" : `${number(this.images)} images`);
     if (this.copies > 1) lines.push(`in ${number(this.copies)} images`);
     if (kinds[this.kind]) lines.push(kinds[this.kind]);
     if (this.mangled) lines.push(this.mangled);
@@ -93,6 +96,14 @@ function childrenOf(item) {
   } else item.children = [];
   item.children.sort((one, other) => other.weight - one.weight);
   return item.children;
+}
+
+/** The name of a function without its result, namespaces, arguments and parameters, for a tile: the tooltip has all of it. */
+function shortName(name) {
+  const plain = name.replace(/^void /, ""), end = plain.search(/[<(]/);
+  if (end <= 0) return plain;
+  const own = plain.slice(0, end).split("::").pop();
+  return own ? own + (plain[end] === "<" ? "<…>" : "") : plain;
 }
 
 /** Squarified layout: rows of items whose rectangles are as square as possible. */
@@ -168,7 +179,15 @@ class Treemap {
     this.tiles = [];
     const width = printing ? 680 : this.map.clientWidth, height = printing ? 420 : this.map.clientHeight;
     this.map.style.height = printing ? `${height}px` : "";
-    this.level(this.current, { x: 0, y: 0, w: width - 2, h: height - 2 }, 1);
+    // The larger ones first: if there are too many tiles, the smallest stay closed.
+    this.closed = [[this.current, { x: 0, y: 0, w: width - 2, h: height - 2 }, 1, null]];
+    for (const [item, box, depth, tile] of this.closed) {
+      if (this.tiles.length < MOST_TILES) this.level(item, box, depth);
+      else {
+        tile.classList.replace("outer", "leaf");
+        tile.setAttribute("aria-expanded", "false");
+      }
+    }
     this.drawCrumbs();
     this.drawLegend();
     this.mark();
@@ -180,7 +199,7 @@ class Treemap {
   level(item, box, depth) {
     const all = childrenOf(item), total = sum(all, (one) => one.weight);
     const pixels = total > 0 ? (box.w * box.h) / total : 0;
-    const shown = all.filter((one) => one.weight * pixels >= 16), rest = all.filter((one) => one.weight > 0 && one.weight * pixels < 16);
+    const shown = all.filter((one) => one.weight * pixels >= LEAST_AREA), rest = all.filter((one) => one.weight > 0 && one.weight * pixels < LEAST_AREA);
     if (rest.length === 1) shown.push(rest[0]);
     else if (rest.length) {
       const few = new Item(item, "few", `${number(rest.length)} smaller ones`, {
@@ -193,7 +212,7 @@ class Treemap {
     }
     const placed = squarify(shown, box);
     placed.forEach(([one, { x, y, w, h }], index) => {
-      if (w < 2 || h < 2 || this.tiles.length >= MOST_TILES) return;
+      if (w < 2 || h < 2) return;
       const canOpen = w > 46 && h > 36 && depth < 4 && childrenOf(one).some((child) => child.weight > 0);
       // The parts of a function are shown when it is the current item, or large.
       const opens = canOpen && (one.kind !== "function" || depth === 1);
@@ -205,10 +224,11 @@ class Treemap {
       Object.assign(tile.style, { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px` });
       tile.item = one;
       tile.depth = depth;
-      if (w > 34 && h > 14) tile.textContent = h > 34 || opens || w > 160 ? `${one.name}  ${one.size()}` : one.name;
+      const label = one.kind === "function" && w < 420 ? shortName(one.name) : one.name;
+      if (w > 34 && h > 14) tile.textContent = h > 34 || opens || w > 160 ? `${label}  ${one.size()}` : label;
       this.map.append(tile);
       this.tiles.push(tile);
-      if (opens) this.level(one, { x: x + 3, y: y + 18, w: w - 6, h: h - 21 }, depth + 1);
+      if (opens) this.closed.push([one, { x: x + 3, y: y + 18, w: w - 6, h: h - 21 }, depth + 1, tile]);
     });
   }
 
@@ -284,7 +304,7 @@ class Treemap {
     this.query = query;
     this.matched = null;
     if (query.words.length) {
-      const all = 2 ** query.words.length - 1, bits = wordBits(nameTexts, query.words);
+      const all = 2 ** query.words.length - 1, bits = textBits(query.words).names;
       const found = { functions: 0, bytes: 0 };
       this.matched = new Map();
       const own = (text) => query.words.reduce((set, word, index) => (lower(text).includes(word) ? set | (1 << index) : set), 0);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use html_report::difference::{self, Side};
-use html_report::{FileContents, Page, files};
+use html_report::{FileContents, Page, contents, files};
 use offload_bundle::difference::images;
 
 use crate::error::{Error, Result};
@@ -61,7 +61,7 @@ pub fn run(arguments: &ReportArguments) -> Result<CommandOutput> {
 fn of_files(paths: &[PathBuf], is_scan: bool, demangle: &dyn Fn(&str) -> String) -> Result<Page> {
     let mut found = Vec::new();
     let errors = packages::visit(paths, &mut |content| {
-        found.extend(contents(content, content.name.clone(), is_scan)?);
+        found.extend(read(content, content.name.clone(), is_scan)?);
         Ok(())
     });
     Error::all(errors)?;
@@ -69,11 +69,12 @@ fn of_files(paths: &[PathBuf], is_scan: bool, demangle: &dyn Fn(&str) -> String)
         let file = paths.first().cloned().unwrap_or_default();
         return Err(Error::NothingInside { file, others: paths.len().saturating_sub(1), nothing: "no device images" });
     }
+    contents::leave_out_common_folder(&mut found);
     Ok(files::page(&found, PRODUCER, demangle))
 }
 
 /// Reads a file; `None` if it has no images and need not have any.
-fn contents(content: &Content<'_>, name: String, is_scan: bool) -> Result<Option<FileContents>> {
+fn read(content: &Content<'_>, name: String, is_scan: bool) -> Result<Option<FileContents>> {
     let read = input::parse(content, |data, read_thin| FileContents::read(&name, data, read_thin, search(is_scan)))?;
     match (read.images.is_empty(), content.is_named) {
         (false, _) => Ok(Some(read)),
@@ -89,7 +90,7 @@ fn side(path: &Path, is_scan: bool) -> Result<Side> {
         let inside = content.name.strip_prefix(&side.name).unwrap_or(&content.name);
         let inside = inside.trim_start_matches([':', '/']).to_owned();
         let name = if inside.is_empty() { "the file".to_owned() } else { inside };
-        if let Some(file) = contents(content, name.clone(), is_scan)? {
+        if let Some(file) = read(content, name.clone(), is_scan)? {
             side.compared.insert(name, input::parse(content, |data, read_thin| images(data, read_thin))?);
             side.files.push(file);
         }

@@ -204,7 +204,7 @@ class Generator:
         callbacks = sorted({n for n, way in uses if way == "callback"})
         if callbacks:
             (folder / "callbacks.cpp").write_text(library(callbacks))
-            run([self.options.clang, "-shared", "-fPIC", "callbacks.cpp", "-o", target / "libcallbacks.so"], folder)
+            run([self.options.clang, "-shared", "-fPIC", "-Wl,-soname,libcallbacks.so", "callbacks.cpp", "-o", target / "libcallbacks.so"], folder)
             # The archive's members that only the library uses come behind it.
             line = ["main.o", f"../common.{form}.o", target / "libcallbacks.so", *files]
         flags = []

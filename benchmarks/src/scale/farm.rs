@@ -36,7 +36,7 @@ pub struct Farm {
     #[arg(long, value_name = "N", default_value_t = 1.0)]
     pub dispatch: f64,
     /// Time that a worker needs for a job besides running it (a folder, a sandbox), in milliseconds
-    #[arg(long, value_name = "N", default_value_t = 50.0)]
+    #[arg(long, value_name = "N", default_value_t = 200.0)]
     pub overhead: f64,
     /// The store knows the program and the tools
     #[arg(long)]

@@ -137,6 +137,12 @@ class Check:
         self.expect(crumbs() > before, "Enter does not open a tile")
         self.on.keys(Keys.HOME)
         self.expect(crumbs() == before, "Home does not show all")
+        # What is too small to be seen has a tile that opens.
+        few = self.on.run("return [...document.querySelectorAll('.treemap .tile')].find((tile) => /smaller ones/.test(tile.getAttribute('aria-label')))")
+        if few is not None:
+            self.on.run("arguments[0].click()", few)
+            self.expect(crumbs() > before and len(self.on.find_all(".treemap .tile")) > 1, "the smaller ones do not open")
+            self.on.keys(Keys.HOME)
         self.on.hover(self.on.find(".treemap .tile.leaf"))
         self.expect("bytes" in self.on.find("#tooltip").text, "a tile has no tooltip")
         self.done.append(f"{len(tiles)} tiles")

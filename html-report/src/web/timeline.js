@@ -119,7 +119,7 @@ class TimelineView {
       rect.place = place;
       parts.push(rect);
       if (this.critical.has(key)) parts.push(el("svg:rect", { class: "critical", x: left, y: top + LANE - 5, width: Math.max(width, 1), height: 3 }));
-      const room = Math.floor((width - 6) / 6.2), text = span.detail && room > span.name.length + 8 ? `${span.name} ${span.detail}` : span.name;
+      const room = Math.floor((width - 6) / 6.2), text = span.detail && room > span.name.length + 8 ? `${span.name} ${span.detail.split("/").pop()}` : span.name;
       if (room > 3) parts.push(el("svg:text", { class: "on-span", x: left + 3, y: top + 12 }, text.length > room ? `${text.slice(0, room - 1)}…` : text));
     });
     return y + depth * LANE + 4;

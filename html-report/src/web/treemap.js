@@ -2,7 +2,7 @@ const isDifference = page.kind === "difference";
 const KINDS = ["code", "constants", "variables", "debug information", "line information", "symbols", "relocations", "attributes", "headers and the rest"];
 const FORMS = { cubin: "machine code", ptx: "PTX", ltoir: "LTO-IR", object: "code object" };
 /** More are neither readable nor quick to restyle. */
-const MOST_TILES = 1200;
+const MOST_TILES = 800;
 /** Square pixels of the smallest tile; what is smaller is summed up. */
 const LEAST_AREA = 40;
 
@@ -181,8 +181,11 @@ class Treemap {
     this.map.style.height = printing ? `${height}px` : "";
     // The larger ones first: if there are too many tiles, the smallest stay closed.
     this.closed = [[this.current, { x: 0, y: 0, w: width - 2, h: height - 2 }, 1, null]];
-    for (const [item, box, depth, tile] of this.closed) {
-      if (this.tiles.length < MOST_TILES) this.level(item, box, depth);
+    for (let at = 0; at < this.closed.length; at += 1) {
+      const [item, box, depth, tile] = this.closed[at];
+      // Those that are still closed get the same share.
+      const most = (MOST_TILES - this.tiles.length) / (this.closed.length - at);
+      if (at === 0 || most > 4) this.level(item, box, depth, Math.max(most, 8));
       else {
         tile.classList.replace("outer", "leaf");
         tile.setAttribute("aria-expanded", "false");
@@ -196,17 +199,18 @@ class Treemap {
     if (wanted && (had || focused)) wanted.focus({ preventScroll: true });
   }
 
-  level(item, box, depth) {
+  level(item, box, depth, most) {
     const all = childrenOf(item), total = sum(all, (one) => one.weight);
     const pixels = total > 0 ? (box.w * box.h) / total : 0;
-    const shown = all.filter((one) => one.weight * pixels >= LEAST_AREA), rest = all.filter((one) => one.weight > 0 && one.weight * pixels < LEAST_AREA);
+    const isShown = (one, index) => index < most && one.weight * pixels >= LEAST_AREA;
+    const shown = all.filter(isShown), rest = all.filter((one, index) => one.weight > 0 && !isShown(one, index));
     if (rest.length === 1) shown.push(rest[0]);
     else if (rest.length) {
       const few = new Item(item, "few", `${number(rest.length)} smaller ones`, {
         weight: sum(rest, (one) => one.weight), bytes: sum(rest, (one) => one.bytes), old: sum(rest, (one) => one.old || 0),
         members: rest, isUncompressed: rest[0].isUncompressed,
       });
-      few.children = [];
+      few.children = rest;
       shown.push(few);
       shown.sort((one, other) => other.weight - one.weight);
     }
@@ -215,7 +219,7 @@ class Treemap {
       if (w < 2 || h < 2) return;
       const canOpen = w > 46 && h > 36 && depth < 4 && childrenOf(one).some((child) => child.weight > 0);
       // The parts of a function are shown when it is the current item, or large.
-      const opens = canOpen && (one.kind !== "function" || depth === 1);
+      const opens = canOpen && one.kind !== "few" && (one.kind !== "function" || depth === 1);
       const tile = el("div", {
         class: `tile ${opens ? "outer" : "leaf"} ${this.colour(one)}${w < 20 || h < 14 ? " few" : ""}`, role: "treeitem", tabindex: "-1",
         "aria-level": depth, "aria-setsize": placed.length, "aria-posinset": index + 1, "aria-label": `${one.name}, ${one.size()}, ${share(one.weight, item.weight)} of ${item.name}`,
@@ -258,8 +262,7 @@ class Treemap {
 
   zoomTo(tile) {
     if (!tile.item) return;
-    let item = tile.item;
-    if (item.kind === "few") item = item.parent;
+    const { item } = tile;
     if (item !== this.current && childrenOf(item).length) this.go(item);
     else tile.focus();
   }

@@ -13,11 +13,12 @@ use tracing::span::EnteredSpan;
 
 use crate::cli::options::Options;
 use crate::cli::values::{FatbinSection, Jobs, KernelGc};
-use crate::cli::{device_words, dlink, parse, persona, response_file};
+use crate::cli::{amd_options, device_words, dlink, parse, persona, response_file};
 use crate::crash_report;
 use crate::device::archive_selection::{self, Reason};
 use crate::device::device_files::DeviceFiles;
-use crate::device::{lost_images, rdc_targets, stub_aliases};
+use crate::device::{definitions, lost_images, rdc_targets, stub_aliases};
+use crate::diag::color;
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::{self, warn};
 use crate::host::dead_kernels::KernelLiveness;
@@ -27,7 +28,7 @@ use crate::host::registration_object;
 use crate::host::{dead_kernels, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, relocatable};
 use crate::image::html;
 use crate::image::report::ImageReport;
-use crate::lto::llvm_messages;
+use crate::lto::{llvm_messages, pass_times};
 use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::report::{self as plan_report, KernelsReport, LiveKernel, MemberReport, PlanPrinter, PlanReport};
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
@@ -76,6 +77,7 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
     let line = dlink::translate(&line)?.unwrap_or(line);
     let options = parse::parse(&line, persona)?;
+    color::choose(options.color);
     let program = persona::program_name(arguments);
     reproduce::write(&line, &options, persona, &program)?;
     profile::begin(&options);
@@ -111,6 +113,7 @@ fn run_options(options: &Options, program: &str) -> Result<u8, Errors> {
     let mode = Mode { show: options.verbose || options.dry_run, dry: options.dry_run };
     let device = device_words::read(options);
     let mode = Mode { show: mode.show || (device.verbose && !options.diagnosing), ..mode };
+    let options = &requests::with_plugin_options(options, &device);
     toolchain::check_named(&options.parts)?;
     if options.print_toolchain {
         let toolchain = Toolchain::find(options.cuda_path.as_deref().or(device.cuda_path.as_deref()), &options.parts);
@@ -226,7 +229,7 @@ fn link_inputs(
     llvm_passes::crash::prepare(program, &temp_files.folder().unwrap_or(Path::new("")).to_string_lossy());
     if !options.diagnosing {
         llvm_passes::crash::remember_line(&std::env::args_os().collect::<Vec<_>>());
-        llvm_messages::begin_records(request)?;
+        llvm_messages::check_records(request)?;
     }
     if request.has_script() {
         replay::begin();
@@ -279,6 +282,7 @@ fn link_inputs(
         None if options.dlink => link.emit_object(&links),
         None => link.all(&links),
     });
+    pass_times::print(&amd_options::all_llvm_options(options, device));
     // What a failed link has compiled is of use to the next one, too.
     let shared = remote.map(|remote| {
         recorder.phase("sending results", || remote.finish()).iter().for_each(|text| warn(program, text));
@@ -286,7 +290,10 @@ fn link_inputs(
     });
     // The last step of a failed link is the one that failed.
     let script = replay::end().map_or(Ok(()), |text| temp_files.write("replay.sh", &text).map(drop));
-    let outcome = both(outcome, script)?.0;
+    let outcome = both(outcome.map_err(|errors| definitions::explain(errors, inputs)), script)?.0;
+    if outcome.code == 0 && !options.diagnosing {
+        llvm_messages::write_records(request)?;
+    }
     if let Some(format) = options.stats {
         messages::report(program, &recorder.stats(outcome.cached, shared).render(format));
     }
@@ -347,6 +354,11 @@ fn exit_with_fatal_error(reason: &str) {
     messages::print_errors("fatlink", &crash_report::fatal_error(reason));
     temp_files::clean_up();
     std::process::exit(1);
+}
+
+/// The size of these files.
+fn sizes(files: &[PathBuf]) -> u64 {
+    files.iter().filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum()
 }
 
 /// The results of a link that its final messages report.
@@ -513,7 +525,8 @@ impl Link<'_> {
         let written = replaced.unwrap_or(output);
         self.check_unchanged()?;
         let before = FileState::of(output);
-        let code = host_linker::run(linker, &line, written, temp_files, mode)?;
+        let size = self.inputs.size().saturating_add(sizes(objects));
+        let code = host_linker::run(linker, &line, written, size, temp_files, mode)?;
         if let Some(hint) = (code != 0).then(|| host_lto::hint(self.inputs)).flatten() {
             warn(program, hint);
         }

@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
 pub enum IrError {
     /// The bytes are not bitcode that this LLVM can read, or not for the target of the link.
-    #[error("{unit}: unreadable LLVM bitcode: {cause}")]
+    #[error("{unit}: unreadable LLVM bitcode: {cause}; {}", .cause.advice())]
     Bitcode {
         /// The translation unit.
         unit: String,
@@ -75,6 +75,18 @@ pub enum BitcodeError {
     /// LLVM's reader failed.
     #[error(transparent)]
     Llvm(LlvmError),
+}
+
+impl BitcodeError {
+    /// What to do about it.
+    fn advice(&self) -> &'static str {
+        match self {
+            BitcodeError::Magic | BitcodeError::Parameter { .. } | BitcodeError::Llvm(_) => {
+                "the file is damaged or was cut off: compile it again"
+            }
+            BitcodeError::Triple { .. } => "compile the file for the target of the link",
+        }
+    }
 }
 
 /// Why optimization or code generation failed.
@@ -175,6 +187,9 @@ mod tests {
         let error = IrError::codegen(Stage::RegistrationCode, "x86_64", BuilderError::UnsetPosition);
         assert_eq!(error.to_string(), "registration code for x86_64: Builder position is not set");
         let error = IrError::Bitcode { unit: "a.o".to_owned(), cause: BitcodeError::Magic };
-        assert_eq!(error.to_string(), "a.o: unreadable LLVM bitcode: it does not start with the bitcode magic");
+        assert_eq!(
+            error.to_string(),
+            "a.o: unreadable LLVM bitcode: it does not start with the bitcode magic; the file is damaged or was cut off: compile it again"
+        );
     }
 }

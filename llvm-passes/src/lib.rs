@@ -102,4 +102,6 @@ pub mod visible_functions;
 
 pub use error::{BitcodeError, CodegenError, IrError, LlvmError, Stage};
 pub use inkwell::module::Module;
-pub use sys::{OwnedProgram, initialize, on_fatal_error, parse_llvm_options, remarks_file};
+pub use sys::{
+    OwnedProgram, initialize, on_fatal_error, parse_llvm_options, print_report, remarks_file, take_time_report,
+};

@@ -119,7 +119,13 @@ fn option_of<'w>(word: &str, rest: &mut impl Iterator<Item = &'w str>) -> Option
 }
 
 fn plugin_option(device: &mut DeviceOptions, option: &str) {
-    if !option.strip_prefix('O').is_some_and(|level| device.set_level(level)) {
+    let number = |name: &str| option.strip_prefix(name)?.parse::<usize>().ok();
+    if let Some(jobs) = number("jobs=") {
+        // As for LLVM, 0 stands for all cores.
+        device.jobs = (jobs > 0).then_some(jobs);
+    } else if let Some(parts) = number("lto-partitions=") {
+        device.is_whole = parts == 1;
+    } else if !option.strip_prefix('O').is_some_and(|level| device.set_level(level)) {
         device.llvm_options.push(recorded_remarks(option).unwrap_or_else(|| option.to_owned()));
     }
 }
@@ -192,6 +198,15 @@ mod tests {
         let device = of(&["--lto-emit-llvm", "-plugin", "x.so", "-r"]);
         assert_eq!(device.unknown, ["--lto-emit-llvm", "-plugin x.so", "-r"].map(shown));
         assert_eq!(of(&["-L"]).unknown, [shown("-L")]);
+    }
+
+    #[test]
+    fn jobs_and_partitions_of_the_lto_plugin_are_ours() {
+        let device = of(&["--plugin-opt=jobs=3", "--plugin-opt=lto-partitions=1"]);
+        assert_eq!((device.jobs, device.is_whole), (Some(3), true));
+        let device = of(&["--plugin-opt=jobs=0", "--plugin-opt=lto-partitions=8"]);
+        assert_eq!((device.jobs, device.is_whole), (None, false));
+        assert!(device.llvm_options.is_empty());
     }
 
     #[test]

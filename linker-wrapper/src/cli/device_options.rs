@@ -50,6 +50,10 @@ pub struct DeviceOptions {
     pub lto: bool,
     /// The result is relocatable code for a later device link (`--dlink -r`).
     pub relocatable: bool,
+    /// `--plugin-opt=jobs=`: how many jobs run at a time.
+    pub jobs: Option<usize>,
+    /// `--plugin-opt=lto-partitions=1`: the program is not cut.
+    pub is_whole: bool,
     /// Further arguments for ptxas (`-Xcuda-ptxas`).
     pub ptxas_arguments: Vec<String>,
     /// Arguments for nvlink (`-Xoffload-linker`).
@@ -78,6 +82,8 @@ impl Default for DeviceOptions {
             debug: false,
             lto: true,
             relocatable: false,
+            jobs: None,
+            is_whole: false,
             ptxas_arguments: Vec::new(),
             nvlink_arguments: Vec::new(),
             inputs: Vec::new(),

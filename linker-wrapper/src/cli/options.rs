@@ -7,6 +7,8 @@ use std::time::Duration;
 use offload_bundle::arch::PtxVersion;
 use offload_bundle::fatbin::CompressMode;
 
+use crate::diag::color::Choice;
+
 use crate::cli::values::{
     BackendChoice, CacheChoice, FatbinSection, Jobs, KernelFolding, KernelGc, Levels, LlvmRules, MemoryChoice,
     NamedParts, OffloadReport, Partitioning, PtxPolicy, RemoteOptions, ReportRequest, SassPolicy, StatsFormat,
@@ -40,6 +42,8 @@ pub struct Options {
     /// Where to write an archive that the link can be repeated from.
     pub reproduce: Option<PathBuf>,
     pub dry_run: bool,
+    /// Whether messages are coloured.
+    pub color: Choice,
     /// This link only looks for the code that LLVM failed on. No option sets this.
     pub diagnosing: bool,
     pub verbose: bool,

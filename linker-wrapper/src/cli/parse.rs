@@ -16,6 +16,7 @@ use crate::cli::values::{
     OffloadReport, Partitioning, PtxPolicy, RemoteChoice, ReportRequest, SassPolicy, StatsFormat,
 };
 use crate::cli::words::{self, Found, Word};
+use crate::diag::color;
 use crate::diag::error::Errors;
 
 /// Parses a command line without `argv[0]` whose response files are expanded.
@@ -84,6 +85,10 @@ impl Parser {
         } else {
             if let Some(error) = mistyped::error(word) {
                 self.errors.extend(error);
+            }
+            // The host linker follows it, too.
+            if let Some(choice) = word.to_str().and_then(color::Choice::parse) {
+                self.options.color = choice;
             }
             self.state.switch(word.as_bytes(), &mut self.pushed);
             self.roots(word);

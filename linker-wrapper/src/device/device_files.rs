@@ -319,7 +319,7 @@ fn is_device_file(bytes: &[u8], kind: FileKind) -> bool {
 }
 
 fn origin(file: &InputFile) -> Origin {
-    Origin { file: file.name.clone(), offset: Some(file.base()) }
+    Origin { file: file.name.clone(), offset: Some(file.base()), is_one_of_several: false }
 }
 
 fn locate(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {

@@ -10,9 +10,9 @@ use crate::host::embedded_images::Origin;
 /// Device code that cannot be read or found, or symbols that do not resolve.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("{origin}: damaged device image: {source}; rebuild the file")]
+    #[error("{}: damaged device image: {source}; rebuild the file", .origin.exact())]
     DamagedImage { origin: Origin, source: FormatError },
-    #[error("{place}: damaged cubin: {what}; rebuild the file")]
+    #[error("{}: damaged cubin: {what}; rebuild the file", .place.exact())]
     DamagedCubin { place: Origin, what: FormatErrorKind },
     #[error(
         "{file}, which --device-linker= names, holds no device code: it is neither LLVM bitcode, nor a cubin, nor PTX, nor an \
@@ -64,11 +64,8 @@ pub enum Error {
     )]
     Duplicate { symbol: String, arch: String, definitions: String },
     /// `symbol` and `references` are formatted for the message.
-    #[error(
-        "undefined device symbol {symbol} for {arch}: referenced by {references}; add the object or library that defines it, \
-         and compile that with {compile}"
-    )]
-    Undefined { symbol: String, arch: String, references: String, compile: String },
+    #[error("undefined device symbol {symbol} for {arch}: referenced by {references}; {advice}")]
+    Undefined { name: String, symbol: String, arch: String, references: String, advice: String },
     /// `symbol` and `references` are formatted for the message.
     #[error(
         "undefined device symbol {symbol} for {arch}: referenced by {references}; AMD's device libraries define it, and clang \

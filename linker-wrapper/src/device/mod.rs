@@ -4,6 +4,7 @@ pub mod amd_targets;
 pub mod archive_selection;
 pub mod compat_checks;
 pub mod cudadevrt;
+pub mod definitions;
 pub mod device_files;
 pub mod error;
 mod host_extraction;

@@ -62,14 +62,16 @@ pub fn undefined_in(name: &str, arch: &dyn Display, places: Vec<String>, in_one:
         true => format!("one of {}", joined(places.into_iter(), ", ")),
         false => joined(places.into_iter(), " and by "),
     };
-    Error::Undefined { symbol: named(name), arch: arch.to_string(), references, compile: compile(&[Maker::Nvcc], arch) }
+    let advice = advice(&[Maker::Nvcc], arch);
+    Error::Undefined { name: name.to_owned(), symbol: named(name), arch: arch.to_string(), references, advice }
 }
 
-/// How a file with the missing definition is to be compiled.
-fn compile(makers: &[Maker], arch: &dyn Display) -> String {
+/// What to do where no file has the definition: how one with it is to be compiled.
+fn advice(makers: &[Maker], arch: &dyn Display) -> String {
     let clang = makers.contains(&Maker::Clang).then(|| format!("-fgpu-rdc and --offload-arch={arch}"));
     let nvcc = makers.contains(&Maker::Nvcc).then(|| format!("nvcc -dc and -gencode for {arch}"));
-    clang.into_iter().chain(nvcc).collect::<Vec<_>>().join(", or with ")
+    let compile = clang.into_iter().chain(nvcc).collect::<Vec<_>>().join(", or with ");
+    format!("add the object or library that defines it, and compile that with {compile}")
 }
 
 fn undefined(
@@ -79,18 +81,18 @@ fn undefined(
     users: &dyn Fn(usize, &str) -> Vec<String>,
 ) -> Error {
     let makers: Vec<Maker> = symbol.referenced_by.iter().map(|unit| origins[*unit].1).collect();
-    let compile = compile(&makers, arch);
+    let advice = advice(&makers, arch);
     let places = symbol.referenced_by.iter().map(|unit| {
         let functions = in_functions(users(*unit, &symbol.name));
         format!("{}{functions}", origins[*unit].0)
     });
     let (references, arch) = (joined(places, " and by "), arch.to_string());
     let is_of_library = AMD_LIBRARIES.iter().any(|prefix| symbol.name.starts_with(prefix));
-    let symbol = named(&symbol.name);
+    let (name, symbol) = (symbol.name.clone(), named(&symbol.name));
     if is_of_library {
         return Error::DeviceLibrary { symbol, arch, references };
     }
-    Error::Undefined { symbol, arch, references, compile }
+    Error::Undefined { name, symbol, arch, references, advice }
 }
 
 /// Formats a symbol as `'helper(int)' (_Z6helperi)`, or as `'name'` if it is not mangled.

@@ -21,6 +21,15 @@ impl Errors {
         self.0.extend(other.into().0);
     }
 
+    /// Replaces the errors of one type for which `new` returns another.
+    pub fn replaced<E: Error + Send + Sync + 'static>(self, mut new: impl FnMut(&E) -> Option<E>) -> Errors {
+        let replaced = self.0.into_iter().map(|error| match error.downcast_ref::<E>().and_then(&mut new) {
+            Some(new) => Arc::new(new) as Arc<dyn Error + Send + Sync>,
+            None => error,
+        });
+        Errors(replaced.collect())
+    }
+
     /// `Ok(value)` if nothing was collected.
     pub fn or<T>(self, value: T) -> Result<T, Errors> {
         if self.0.is_empty() { Ok(value) } else { Err(self) }
@@ -58,7 +67,9 @@ impl fmt::Display for Errors {
 
 /// The operating system's own text. Some libraries wrap it in an error that repeats the path, which our messages already name.
 pub fn reason(error: &std::io::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+    let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    // tempfile's errors hide the system's own behind this text.
+    text.split(" at path \"").next().unwrap_or_default().to_owned()
 }
 
 /// Collects the values of all results, or the errors of all that failed.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use offload_bundle::printable;
 
 use crate::diag::error::{Errors, reason};
-use crate::diag::progress;
+use crate::diag::{color, progress};
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output: {}", reason(.source))]
@@ -22,11 +22,22 @@ struct StandardOutput {
 /// Prints a message of one line or more on standard error, without disturbing the progress line.
 pub fn show(message: impl fmt::Display) {
     let message = format!("{message}\n");
-    let line = printable::lines(&message);
+    write(&printable::lines(&message));
+}
+
+fn write(line: &str) {
     progress::quietly(|| {
         // A single write, so that messages of several processes do not mix. A failure cannot be reported anywhere.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     });
+}
+
+/// Prints `program: kind: text`.
+fn show_kind(program: &str, kind: &str, color: &str, text: impl fmt::Display) {
+    let line = format!("{text}\n");
+    let (program, text) = (printable::lines(program), printable::lines(&line));
+    let (bold, color, plain) = if color::is_on() { ("\x1b[1m", color, "\x1b[0m") } else { ("", "", "") };
+    write(&format!("{bold}{program}: {plain}{color}{kind}: {plain}{text}"));
 }
 
 /// Prints every error once, in order.
@@ -34,7 +45,7 @@ pub fn print_errors(program: &str, errors: &Errors) {
     let texts = errors.messages();
     for (index, text) in texts.iter().enumerate() {
         if !texts[..index].contains(text) {
-            show(format_args!("{program}: error: {text}"));
+            show_kind(program, "error", color::ERROR, text);
         }
     }
 }
@@ -42,7 +53,7 @@ pub fn print_errors(program: &str, errors: &Errors) {
 /// Prints a warning.
 pub fn warn(program: &str, message: impl fmt::Display) {
     if !MUTE.load(Ordering::Relaxed) {
-        show(format_args!("{program}: warning: {message}"));
+        show_kind(program, "warning", color::WARNING, message);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What users read: errors, warnings, progress, and the names and sizes in them.
 
 pub mod byte_size;
+pub mod color;
 pub mod demangle;
 pub mod error;
 pub mod messages;

@@ -293,7 +293,12 @@ mod tests {
         let theirs = File::options().read(true).write(true).open(name).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "diag::progress::tests::child_with_a_terminal", "--nocapture"]);
-        command.env("FATLINK_TEST_PROGRESS", "1").env("TERM", term).stdout(Stdio::null()).stderr(theirs);
+        command
+            .env("FATLINK_TEST_PROGRESS", "1")
+            .env("TERM", term)
+            .env("NO_COLOR", "1")
+            .stdout(Stdio::null())
+            .stderr(theirs);
         let mut child = command.spawn().unwrap();
         drop(command);
         // Reading fails when the last one who had the other end is gone.

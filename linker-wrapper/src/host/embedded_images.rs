@@ -1,6 +1,6 @@
 //! Finds the device images in the input files, and the names that the host registers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use llvm_passes::bitcode;
@@ -29,14 +29,24 @@ pub struct Origin {
     pub file: String,
     /// Offset of the image in the file (for a member, in the archive); `None` inside bitcode.
     pub offset: Option<u64>,
+    /// The file has several images for the target, as the output of a relocatable link may: its name alone does not say which.
+    pub is_one_of_several: bool,
+}
+
+impl Origin {
+    /// The file and the offset, for damage in it.
+    pub fn exact(&self) -> String {
+        match self.offset {
+            Some(offset) => format!("{} at offset {offset:#x}", self.file),
+            None => format!("{} in llvm.embedded.objects", self.file),
+        }
+    }
 }
 
 impl fmt::Display for Origin {
+    /// The file, which is what users know.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.offset {
-            Some(offset) => write!(formatter, "{} at offset {offset:#x}", self.file),
-            None => write!(formatter, "{} in llvm.embedded.objects", self.file),
-        }
+        if self.is_one_of_several { formatter.write_str(&self.exact()) } else { formatter.write_str(&self.file) }
     }
 }
 
@@ -118,19 +128,20 @@ fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Res
     let data = inputs.bytes(file);
     let base = file.base();
     host_lto::check(file, data)?;
-    let found = |offset: Option<u64>, image| {
-        let origin = Origin { file: file.name.clone(), offset: offset.map(|offset| base + offset) };
-        FoundImage::new(index, origin, image)
+    let all_found = |images: Vec<(Option<u64>, OffloadImage<'a>)>| {
+        let origins = origins_of(file, &images);
+        let found = images.into_iter().zip(origins).map(|((_, image), origin)| FoundImage::new(index, origin, image));
+        found.collect::<Vec<_>>()
     };
     match file.kind {
         FileKind::OffloadBinary => {
             let images = offload_binary::read_all(data).map_err(|error| damaged(&file.name, base, &error))?;
-            Ok(images.into_iter().map(|image| found(Some(image.image_offset), image)).collect())
+            Ok(all_found(images.into_iter().map(|image| (Some(image.image_offset), image)).collect()))
         }
         FileKind::ElfRelocatable | FileKind::ElfExecutable => {
             let images = host_object::device_images(data).map_err(|error| damaged(&file.name, base, &error))?;
             let open = images.into_iter().filter(|device| !device.finished);
-            let mut images: Vec<_> = open.map(|device| found(Some(device.offset), device.image)).collect();
+            let mut images = all_found(open.map(|device| (Some(device.offset), device.image)).collect());
             images.extend(rdc_images(index, file, data).map_err(|error| damaged(&file.name, base, &error))?);
             Ok(images)
         }
@@ -145,11 +156,24 @@ fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Res
                 offload_binary::read_all(blob)
                     .map_err(|source| Error::DamagedBitcodeHost { name: file.name.clone(), source }.into())
             });
-            Ok(collect(images)?.into_iter().flatten().map(|image| found(None, image)).collect())
+            Ok(all_found(collect(images)?.into_iter().flatten().map(|image| (None, image)).collect()))
         }
         // Shared libraries are linked already.
         _ => Ok(Vec::new()),
     }
+}
+
+/// The places of images in a file, by their offsets in it.
+fn origins_of(file: &InputFile, images: &[(Option<u64>, OffloadImage<'_>)]) -> Vec<Origin> {
+    let key = |image: &OffloadImage<'_>| (image.triple().to_owned(), image.arch().to_owned());
+    let mut counts: HashMap<(String, String), usize> = HashMap::new();
+    images.iter().for_each(|(_, image)| *counts.entry(key(image)).or_default() += 1);
+    let origin = |(offset, image): &(Option<u64>, OffloadImage<'_>)| Origin {
+        file: file.name.clone(),
+        offset: offset.map(|offset| file.base() + offset),
+        is_one_of_several: counts[&key(image)] > 1,
+    };
+    images.iter().map(origin).collect()
 }
 
 /// The units of nvcc in an object that no device link has registered yet.
@@ -162,7 +186,11 @@ fn rdc_images<'a>(index: usize, file: &InputFile, data: &'a [u8]) -> Result<Vec<
             && host_object::module_name(object.id) != "cuda_device_runtime_cu"
     };
     let image = |object: &RdcObject<'a>| {
-        let origin = Origin { file: file.name.clone(), offset: Some(file.base() + object.offset) };
+        let origin = Origin {
+            file: file.name.clone(),
+            offset: Some(file.base() + object.offset),
+            is_one_of_several: alone.is_none(),
+        };
         FoundImage::of_rdc(index, origin, object, ReferenceLists::of_object(data), alone)
     };
     objects.iter().filter(is_open).map(image).collect()

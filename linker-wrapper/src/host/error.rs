@@ -55,6 +55,10 @@ pub enum Error {
     NoLinkerOfThatName { program: String, linker: String },
     #[error("cannot run {linker}: {source}")]
     LinkerStart { linker: PathBuf, source: io::Error },
+    #[error(
+        "{linker} could not write {output} or read its inputs (SIGBUS): the disk is full, or a file was cut off during the link"
+    )]
+    LinkerBus { linker: PathBuf, output: PathBuf },
     #[error("{linker}: {}", process::ending(*.status))]
     LinkerKilled { linker: PathBuf, status: ExitStatus },
 }

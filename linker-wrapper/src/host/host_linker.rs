@@ -2,14 +2,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+
+use rustix::process::Signal;
 
 use crate::cli::options::Options;
 use crate::cli::persona;
 use crate::cli::response_file;
 use crate::diag::error::Errors;
+use crate::diag::messages;
 use crate::host::error::Error;
 use crate::sys::process::{self, Mode};
 use crate::sys::temp_files::{self, FileState, TempFiles};
@@ -172,16 +175,34 @@ pub fn line_with(options: &Options, objects: &[PathBuf], output: Option<&Path>) 
 /// Arguments with which this linker keeps the table of offload entries. lld's `--gc-sections` drops a section that only its
 /// `__start_` symbol references, unless it is told to behave as GNU ld does.
 pub fn keeping_entries(linker: &Path, line: &[OsString]) -> Vec<OsString> {
-    let is_lld = linker.file_name().is_some_and(|name| name.to_string_lossy().contains("lld"));
     let collects = line.iter().any(|word| word == "--gc-sections" || word == "-gc-sections");
-    if is_lld && collects { vec!["-z".into(), "nostart-stop-gc".into()] } else { Vec::new() }
+    if is_lld(linker) && collects { vec!["-z".into(), "nostart-stop-gc".into()] } else { Vec::new() }
 }
 
-/// Runs the host linker and returns its exit code.
+fn is_lld(linker: &Path) -> bool {
+    linker.file_name().is_some_and(|name| name.to_string_lossy().contains("lld"))
+}
+
+/// Whether the disk may be too small for the output of lld, which maps it into memory: a full disk then kills lld with SIGBUS. `inputs` is
+/// the size of all inputs.
+fn may_fill_disk(linker: &Path, output: &Path, inputs: u64) -> bool {
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let free = || rustix::fs::statvfs(folder).ok().map(|space| space.f_bavail.saturating_mul(space.f_frsize));
+    is_lld(linker) && free().is_some_and(|free| free < inputs)
+}
+
+/// Runs the host linker and returns its exit code. `inputs` is the size of all inputs.
 ///
 /// # Errors
-/// The program cannot be started.
-pub fn run(linker: &Path, line: &[OsString], output: &Path, temp_files: &TempFiles, mode: Mode) -> Result<u8, Errors> {
+/// The program cannot be started, or it was killed.
+pub fn run(
+    linker: &Path,
+    line: &[OsString],
+    output: &Path,
+    inputs: u64,
+    temp_files: &TempFiles,
+    mode: Mode,
+) -> Result<u8, Errors> {
     process::show(mode, linker, line);
     if mode.dry {
         return Ok(0);
@@ -189,12 +210,25 @@ pub fn run(linker: &Path, line: &[OsString], output: &Path, temp_files: &TempFil
     let before = FileState::of(output);
     temp_files::guard_output(output);
     let line = shortened(line, "host", temp_files)?;
-    let status = process::run(&mut command_of(linker, &line)).map_err(|error| cannot_run(linker, error))?;
+    let mut command = command_of(linker, &line);
+    let ended = if may_fill_disk(linker, output, inputs) {
+        // The error says more than the stack trace that lld prints.
+        process::run_with_stderr(&mut command).map(|(status, text)| (status, Some(text)))
+    } else {
+        process::run(&mut command).map(|status| (status, None))
+    };
+    let (status, text) = ended.map_err(|error| cannot_run(linker, error))?;
     temp_files::release_output();
+    if let Some(text) = text.filter(|text| !text.is_empty() && status.signal() != Some(Signal::BUS.as_raw())) {
+        messages::show(String::from_utf8_lossy(&text).trim_end());
+    }
     if status.success() {
         return Ok(0);
     }
     // Linkers remove an incomplete output, unless they are killed.
     temp_files::remove_if_changed(output, &before);
+    if status.signal() == Some(Signal::BUS.as_raw()) {
+        return Err(Error::LinkerBus { linker: linker.to_owned(), output: output.to_owned() }.into());
+    }
     exit_code(linker, status)
 }

@@ -164,6 +164,11 @@ impl InputFiles {
         &self.files
     }
 
+    /// The size of all mapped files.
+    pub fn size(&self) -> u64 {
+        self.mapped.iter().map(|content| content.bytes().len() as u64).sum()
+    }
+
     /// The bytes of the first host object.
     pub fn first_object(&self) -> Option<&[u8]> {
         self.files.iter().find(|file| file.kind == FileKind::ElfRelocatable).map(|file| self.bytes(file))

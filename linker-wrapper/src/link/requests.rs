@@ -2,6 +2,7 @@
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
+use crate::cli::values::{Jobs, Partitioning};
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::host::{coff, host_linker};
@@ -80,4 +81,16 @@ pub fn reject_unsupported(options: &Options) -> Result<(), Errors> {
         errors.extend(coff::refused(&format!("--host-triple={triple}")));
     }
     errors.or(())
+}
+
+/// The options, with those of the LTO plugin (`--plugin-opt=jobs=`, `lto-partitions=`) where fatlink's own do not say otherwise.
+pub fn with_plugin_options(options: &Options, device: &DeviceOptions) -> Options {
+    let mut options = options.clone();
+    if let (Jobs::Cores, Some(jobs)) = (options.jobs, device.jobs) {
+        options.jobs = Jobs::Number(jobs);
+    }
+    if options.partitioning == Partitioning::Usual && device.is_whole {
+        options.partitioning = Partitioning::Whole;
+    }
+    options
 }

@@ -60,7 +60,7 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
     let mut linked = linked.into_iter();
     let all = targets.iter().zip(cached).map(|(target, cached)| {
         let linked = cached.or_else(|| linked.next()).unwrap_or_default();
-        print_diagnostics(target, &linked, context)?;
+        print_diagnostics(target, &linked, context);
         Ok(linked)
     });
     collect(all)
@@ -81,9 +81,8 @@ pub fn kept_image(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Res
     let key = keys.and_then(|keys| cache.image_key(&keys, options, context.options()));
     let Some(image) = key.and_then(|key| cache.image(&key, targets.len())) else { return Ok(None) };
     check(targets, context)?;
-    let printed =
-        targets.iter().zip(&image.messages).map(|(target, messages)| print_messages(target, messages, context));
-    collect(printed).map(|_: Vec<()>| Some(image))
+    targets.iter().zip(&image.messages).for_each(|(target, messages)| print_messages(target, messages, context));
+    Ok(Some(image))
 }
 
 /// A target that is not in the cache.
@@ -245,14 +244,13 @@ fn run_all(jobs: &[Job<'_>], targets: &[PlannedTarget<'_>], context: &LtoContext
     })
 }
 
-fn print_diagnostics(target: &TargetImages<'_>, linked: &LinkedTarget, context: &LtoContext<'_>) -> Result<(), Errors> {
+fn print_diagnostics(target: &TargetImages<'_>, linked: &LinkedTarget, context: &LtoContext<'_>) {
     linked.diagnostics.iter().for_each(messages::show);
-    print_messages(target, &linked.messages, context)
+    print_messages(target, &linked.messages, context);
 }
 
-fn print_messages(target: &TargetImages<'_>, messages: &[Message], context: &LtoContext<'_>) -> Result<(), Errors> {
-    let llvm_options = &context.options().llvm_options;
-    llvm_messages::print(context.link.request.program, &target.arch.to_string(), messages, llvm_options)
+fn print_messages(target: &TargetImages<'_>, messages: &[Message], context: &LtoContext<'_>) {
+    llvm_messages::print(context.link.request.program, &target.arch.to_string(), messages);
 }
 
 /// Looks up the target in the cache.

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use llvm_passes::session::{Message, MessageKind};
 
@@ -12,6 +13,7 @@ use crate::diag::error::{Errors, reason};
 use crate::diag::messages::{self, warn};
 use crate::lto::error::Error;
 use crate::plan::link_context::Request;
+use crate::sys::temp_files;
 
 /// Longest name of a kernel in a warning, in characters.
 const NAME_WIDTH: usize = 100;
@@ -19,33 +21,50 @@ const NAME_WIDTH: usize = 100;
 /// The places and functions that one text was reported for.
 type Places = BTreeSet<(Option<String>, Option<String>)>;
 
-/// Prints the messages of one target, remarks as LLVM's own tools do. Records of remarks go to the end of the file that the options of
-/// LLVM name.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn print(program: &str, target: &str, all: &[Message], llvm_options: &[String]) -> Result<(), Errors> {
+/// Prints the messages of one target, remarks as LLVM's own tools do. Records of remarks are kept for [`write_records`].
+pub fn print(program: &str, target: &str, all: &[Message]) {
     let of_kind = |kind| all.iter().filter(move |message| message.kind == kind);
     of_kind(MessageKind::Remark).for_each(|remark| messages::show(format_args!("remark: {}", remark.text)));
     for text in lines(of_kind(MessageKind::Warning).cloned()) {
         warn(program, format_args!("{target}: {text}"));
     }
-    let Some(path) = llvm_passes::remarks_file(llvm_options) else { return Ok(()) };
-    let text: String = of_kind(MessageKind::Record).map(|record| record.text.as_str()).collect();
-    let mut file = OpenOptions::new();
-    let written = file.append(true).create(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| Error::RemarksFile { path: path.to_owned(), reason: reason(&error) }.into())
+    let records = of_kind(MessageKind::Record).map(|record| record.text.as_str());
+    RECORDS.lock().unwrap_or_else(PoisonError::into_inner).extend(records);
 }
 
-/// Empties the file of the remarks that the options of LLVM name, before targets add theirs.
+/// The records of remarks so far.
+static RECORDS: Mutex<String> = Mutex::new(String::new());
+
+/// Checks that the file of remarks that the options of LLVM name can be written, before the long work begins.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn begin_records(request: Request<'_>) -> Result<(), Errors> {
+pub fn check_records(request: Request<'_>) -> Result<(), Errors> {
+    let Some(path) = records_file(request) else { return Ok(()) };
+    let is_new = !path.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(&path);
+    if is_new && opened.is_ok() {
+        // A link that fails leaves no file.
+        let _ = std::fs::remove_file(&path);
+    }
+    opened
+        .map(drop)
+        .map_err(|error| Error::RemarksFile { path: path.display().to_string(), reason: reason(&error) }.into())
+}
+
+/// Writes the records of all targets, after a link that succeeded.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_records(request: Request<'_>) -> Result<(), Errors> {
+    let Some(path) = records_file(request) else { return Ok(()) };
+    let text = std::mem::take(&mut *RECORDS.lock().unwrap_or_else(PoisonError::into_inner));
+    temp_files::write_output(&path, text.as_bytes())
+}
+
+fn records_file(request: Request<'_>) -> Option<PathBuf> {
     let llvm_options = amd_options::all_llvm_options(request.options, request.device);
-    let Some(path) = llvm_passes::remarks_file(&llvm_options).filter(|_| !request.mode.dry) else { return Ok(()) };
-    let emptied = std::fs::write(path, []);
-    emptied.map_err(|error| Error::RemarksFile { path: path.to_owned(), reason: reason(&error) }.into())
+    llvm_passes::remarks_file(&llvm_options).filter(|_| !request.mode.dry).map(PathBuf::from)
 }
 
 /// Joins the messages of partitions. Where several partitions have a copy of a function, the remarks on it are those of the first.

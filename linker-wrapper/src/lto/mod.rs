@@ -24,6 +24,7 @@ pub mod join;
 pub mod llvm_messages;
 pub mod outputs;
 pub mod partition;
+pub mod pass_times;
 pub mod plan_report;
 pub mod private_images;
 pub mod products;

@@ -12,6 +12,7 @@ use crate::codegen::{Assembler, Attempted, DeviceObject, PtxBackend, PtxSource};
 use crate::diag::error::Errors;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::generate::{self, Emitted};
+use crate::lto::pass_times;
 use crate::lto::target_code::{AmdCode, NvptxCode, TargetCode};
 use crate::lto::worker::{self, EmittedPtx, Line, Reply};
 use crate::profile;
@@ -38,10 +39,14 @@ pub fn run(job: &CompileJob, report: Report<'_>) -> Result<Reply, Errors> {
         });
     }
     worker::prepare_llvm(&job.llvm_options)?;
-    match &job.code {
+    let mut reply = match &job.code {
         TargetCode::Nvptx(code) => run_nvptx(job, code, report),
         TargetCode::Amdgpu(code) => run_amdgpu(job, code),
+    }?;
+    if pass_times::are_timed(&job.llvm_options) {
+        reply.times = llvm_passes::take_time_report();
     }
+    Ok(reply)
 }
 
 fn run_nvptx(job: &CompileJob, code: &NvptxCode, report: Report<'_>) -> Result<Reply, Errors> {

@@ -20,6 +20,7 @@ use crate::codegen::DeviceObject;
 use crate::diag::error::Errors;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::error::Error;
+use crate::lto::pass_times;
 use crate::profile::forwarding::{Boundary, Repeated};
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process;
@@ -63,6 +64,9 @@ pub struct Reply {
     pub fatal: Option<String>,
     /// LLVM's messages.
     pub messages: Vec<Message>,
+    /// The reports of `-time-passes`.
+    #[serde(default)]
+    pub times: String,
     /// The emissions.
     pub emitted: EmittedPtx,
     /// The machine code for NVIDIA's GPUs, in files; empty if a library generates it.
@@ -146,6 +150,7 @@ pub fn run_copy(
         .map_err(|source| Error::WorkerStart { what: what.to_owned(), source })?;
     let reply: Option<Reply> = reply.filter(|_| readable && output.stdout.is_empty());
     let reply = reply.ok_or_else(|| died(what, output.status, &output.stderr))?;
+    pass_times::add(&reply.times);
     if !reply.errors.is_empty() {
         return Err(Failure {
             errors: reply.errors.into_iter().map(Error::InWorker).collect(),

@@ -215,7 +215,7 @@ mod tests {
     use crate::host::embedded_images::Origin;
 
     fn target(arch: &str, code: Code) -> TargetImages<'static> {
-        let origin = Origin { file: "a.o".into(), offset: Some(64) };
+        let origin = Origin { file: "a.o".into(), offset: Some(64), is_one_of_several: false };
         TargetImages {
             arch: arch.parse().unwrap(),
             images: vec![DeviceImage { origin, from_host: true, code, bytes: b"", unit: None, rdc: None }],

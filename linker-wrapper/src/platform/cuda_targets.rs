@@ -66,7 +66,7 @@ mod tests {
         let strings = vec![("triple", CUDA_TRIPLE), ("arch", arch)];
         let (image_kind, offload_kinds) = (ImageKind::Object, OffloadKinds::CUDA);
         let image = OffloadImage { image_kind, offload_kinds, flags: 0, strings, image, image_offset: 0 };
-        FoundImage::new(0, Origin { file: "a.o".into(), offset: Some(64) }, image)
+        FoundImage::new(0, Origin { file: "a.o".into(), offset: Some(64), is_one_of_several: false }, image)
     }
 
     const BITCODE: &[u8] = b"BC\xc0\xde";

@@ -228,7 +228,7 @@ mod tests {
         let strings = vec![("triple", "x86_64-pc-linux-gnu"), ("arch", arch)];
         let (image_kind, offload_kinds) = (ImageKind::Object, OffloadKinds::OPENMP);
         let image = OffloadImage { image_kind, offload_kinds, flags: 0, strings, image: b"", image_offset: 0 };
-        FoundImage::new(0, Origin { file: "a.o".into(), offset: Some(64) }, image)
+        FoundImage::new(0, Origin { file: "a.o".into(), offset: Some(64), is_one_of_several: false }, image)
     }
 
     #[test]

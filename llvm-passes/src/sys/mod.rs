@@ -70,7 +70,7 @@ pub(crate) use mover::{Mover, delete_body};
 pub(crate) use owned_module::OwnedModule;
 pub use owned_program::OwnedProgram;
 pub(crate) use process::{forget_stream_errors, on_out_of_memory};
-pub use process::{initialize, on_fatal_error, parse_llvm_options};
+pub use process::{initialize, on_fatal_error, parse_llvm_options, print_report, take_time_report};
 pub(crate) use references::{GraphVisitor, RawGlobal, visit_graph};
 pub(crate) use remarks::RemarkRecords;
 pub use remarks::remarks_file;

@@ -1,11 +1,16 @@
 // What concerns the whole process: LLVM's own command line, memory and streams. Declared in process.rs.
 
+#include "llvm/ADT/Statistic.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/Timer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <new>
+#include <string>
 #include <system_error>
 
 // The destructors of LLVM's streams end the process with an error if anything could not be written.
@@ -38,4 +43,18 @@ extern "C" void fatlink_on_out_of_memory(void (*report)()) {
   std::set_new_handler(report);
   llvm::remove_bad_alloc_error_handler();
   llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { reportOutOfMemory(); });
+}
+
+// The text of all timers of -time-passes, which are then cleared: LLVM would print those that are left when the process ends.
+extern "C" char *fatlink_take_time_report() {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::TimerGroup::printAll(stream);
+  llvm::TimerGroup::clearAll();
+  return strdup(text.c_str());
+}
+
+// Prints a report where LLVM's own tools print it: on standard error, or to the file of -info-output-file=.
+extern "C" void fatlink_print_report(const char *text) {
+  *llvm::CreateInfoOutputFile() << text;
 }

@@ -6,12 +6,14 @@ use std::sync::{Once, OnceLock};
 use inkwell::llvm_sys::error_handling;
 use inkwell::targets::{InitializationConfig, Target};
 
-use super::{amdgpu, remarks};
+use super::{amdgpu, remarks, take_message};
 
 unsafe extern "C" {
     fn fatlink_parse_llvm_options(count: i32, words: *const *const c_char) -> bool;
     fn fatlink_on_out_of_memory(report: extern "C" fn());
     fn fatlink_forget_stream_errors();
+    fn fatlink_take_time_report() -> *mut c_char;
+    fn fatlink_print_report(text: *const c_char);
 }
 
 /// Registers the code generators that fatlink uses. Cheap to call again.
@@ -72,4 +74,17 @@ pub(crate) fn on_out_of_memory(report: extern "C" fn()) {
 pub(crate) fn forget_stream_errors() {
     // SAFETY: the call takes nothing; it runs at the end of the process, when no other thread uses LLVM.
     unsafe { fatlink_forget_stream_errors() };
+}
+
+/// Takes the reports of `-time-passes` of this process. Empty if nothing was timed. No other thread may use LLVM meanwhile.
+pub fn take_time_report() -> String {
+    // SAFETY: the text was allocated by malloc, as LLVM's messages are.
+    unsafe { take_message(fatlink_take_time_report()) }.unwrap_or_default()
+}
+
+/// Prints a report where LLVM's own tools do, on standard error or in the file of `-info-output-file=`.
+pub fn print_report(text: &str) {
+    let Ok(text) = CString::new(text) else { return };
+    // SAFETY: the text is alive during the call.
+    unsafe { fatlink_print_report(text.as_ptr()) };
 }

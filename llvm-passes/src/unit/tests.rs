@@ -132,7 +132,7 @@ fn code_for_other_processors_is_rejected() {
     let error = Unit::new("a.o", &bytes).references().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a.o: unreadable LLVM bitcode: it holds code for x86_64-pc-linux-gnu, not for nvptx64"
+        "a.o: unreadable LLVM bitcode: it holds code for x86_64-pc-linux-gnu, not for nvptx64; compile the file for the target of the link"
     );
 }
 

@@ -4,6 +4,7 @@ mod watch;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -193,6 +194,19 @@ fn watched(
 pub fn run(command: &mut Command) -> std::io::Result<ExitStatus> {
     let (mut child, _running) = spawn(command)?;
     child.wait()
+}
+
+/// As [`run`], but returns what the program wrote to standard error.
+///
+/// # Errors
+/// The program could not be started.
+pub fn run_with_stderr(command: &mut Command) -> std::io::Result<(ExitStatus, Vec<u8>)> {
+    let (mut child, _running) = spawn(command.stderr(Stdio::piped()))?;
+    let mut text = Vec::new();
+    if let Some(stderr) = &mut child.stderr {
+        stderr.read_to_end(&mut text)?;
+    }
+    Ok((child.wait()?, text))
 }
 
 /// A child that has been started. Dropped when it has ended.

@@ -85,6 +85,8 @@ function onResize(element, resize) {
   }).observe(element);
 }
 
+/** Pixels of a page of paper in landscape. */
+const PAPER = 960;
 let printing = false;
 const printListeners = [];
 function setPrinting(is) {

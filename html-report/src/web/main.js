@@ -54,6 +54,11 @@ document.addEventListener("keydown", (event) => {
     } else if (isTyping) event.target.blur();
   }
 });
+// What a link in the header leads to is not hidden by the header.
+const header = document.querySelector("header");
+const setPadding = () => { document.documentElement.style.scrollPaddingTop = `${header.offsetHeight + 10}px`; };
+setPadding();
+onResize(header, setPadding);
 performance.mark("drawn");
 // What was drawn is on the screen after the next frame.
 requestAnimationFrame(() => setTimeout(() => performance.mark("shown")));

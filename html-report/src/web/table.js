@@ -29,7 +29,10 @@ class DataTable {
 
   section() {
     const { id, title, note } = this.table;
-    printListeners.push(() => this.draw());
+    printListeners.push(() => {
+      this.drawHead();
+      this.filter(this.query);
+    });
     onResize(this.scroll, () => this.draw());
     return el("section", { id }, el("h2", {}, title), note ? el("p", { class: "note" }, note) : null, this.count, el("div", { class: "grid" }, this.scroll), this.detail);
   }
@@ -44,6 +47,12 @@ class DataTable {
       return Math.min(Math.max(most * 7.6 + 18, 60), 420);
     }
     return Math.max(WIDTHS[column.kind], column.label.length * 9 + 30);
+  }
+
+  /** On paper, columns are as narrow as they may be. */
+  widthOf(index) {
+    const most = { name: 420, text: 220 }[this.table.columns[index].kind] || 96;
+    return printing ? Math.min(this.widths[index], most) : this.widths[index];
   }
 
   text(column, cell) {
@@ -63,7 +72,7 @@ class DataTable {
       const arrow = isSorted ? (this.sort.descending ? " ▼" : " ▲") : "";
       const left = column.kind === "name" || column.kind === "text";
       const button = el("button", { type: "button", class: left ? "left" : "", title: `${column.help} (filter: ${column.key})`, onclick: () => this.sortBy(index) }, column.label + arrow);
-      button.style.width = `${this.widths[index]}px`;
+      button.style.width = `${this.widthOf(index)}px`;
       const sorting = isSorted ? (this.sort.descending ? "descending" : "ascending") : "none";
       return el("div", { role: "columnheader", "aria-sort": sorting, "aria-colindex": index + 1 }, button);
     }));
@@ -159,7 +168,7 @@ class DataTable {
       const left = column.kind === "name" || column.kind === "text";
       const isError = column.key === "severity" && text === "error";
       const cell = el("div", { class: `cell${left ? " left" : ""}${isError ? " error" : ""}`, role: "gridcell", "aria-colindex": index + 1 }, text);
-      cell.style.width = `${this.widths[index]}px`;
+      cell.style.width = `${this.widthOf(index)}px`;
       row.append(cell);
     });
     return row;

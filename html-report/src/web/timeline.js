@@ -56,7 +56,7 @@ class TimelineView {
   }
 
   draw() {
-    this.width = printing ? 680 : Math.max(500, this.box.clientWidth - 2);
+    this.width = printing ? PAPER : Math.max(500, this.box.clientWidth - 2);
     const parts = [];
     let y = this.axis(parts);
     y = this.chart(parts, y, this.memory, "memory", bytes);

@@ -177,7 +177,7 @@ class Treemap {
     const had = this.map.contains(document.activeElement);
     this.map.replaceChildren();
     this.tiles = [];
-    const width = printing ? 680 : this.map.clientWidth, height = printing ? 420 : this.map.clientHeight;
+    const width = printing ? PAPER : this.map.clientWidth, height = printing ? 480 : this.map.clientHeight;
     this.map.style.height = printing ? `${height}px` : "";
     // The larger ones first: if there are too many tiles, the smallest stay closed.
     this.closed = [[this.current, { x: 0, y: 0, w: width - 2, h: height - 2 }, 1, null]];

@@ -119,6 +119,9 @@ fn read_all_ways(data: &[u8]) {
     if let Ok(cubins) = usage::usage(data, crate::archive::reject_thin_members, Order::Code) {
         let _ = usage::text(&[(None, &cubins)], &usage::Layout::new(&|name, _| name.to_owned()));
     }
+    if let Ok(Some(shares)) = usage::function_shares(data) {
+        assert_eq!(shares.total(), data.len() as u64);
+    }
     let drop = ["sm_90", "gfx90a"].map(|word| word.parse().expect("a selector")).to_vec();
     let gpus = coverage::Gpus { nvidia: vec![GpuArch::plain(90)], amd: vec!["gfx90a".parse().expect("a GPU")] };
     let _ = strip::strip_for(data, &gpus, Driver::NewEnough, false);

@@ -10,6 +10,9 @@ fuzz_target!(|data: &[u8]| {
         assert!(Difference::new(&images, &images, false).equal);
         let _ = Difference::new(&images, images.get(1..).unwrap_or_default(), true).text(false, &str::to_owned);
     }
+    if let Ok(Some(shares)) = usage::function_shares(data) {
+        assert_eq!(shares.total(), data.len() as u64);
+    }
     if let Ok(cubins) = usage::usage(data, offload_bundle::archive::reject_thin_members, Order::Code) {
         let _ = usage::text(&[(None, &cubins)], &usage::Layout::new(&|name, _| name.to_owned()));
     }

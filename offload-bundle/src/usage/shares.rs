@@ -16,6 +16,14 @@ pub struct FunctionShares {
     pub rest: Vec<CubinPart>,
 }
 
+impl FunctionShares {
+    /// All bytes.
+    pub fn total(&self) -> u64 {
+        let of_functions = self.functions.iter().flat_map(|function| &function.parts);
+        of_functions.chain(&self.rest).map(|part| part.bytes).sum()
+    }
+}
+
 /// The bytes of one function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionShare {
@@ -111,16 +119,11 @@ mod tests {
     use super::*;
     use crate::{GpuArch, samples};
 
-    fn total(shares: &FunctionShares) -> u64 {
-        let of_functions = shares.functions.iter().flat_map(|function| &function.parts);
-        of_functions.chain(&shares.rest).map(|part| part.bytes).sum()
-    }
-
     #[test]
     fn all_bytes_of_a_cubin_have_an_owner_or_none() {
         let data = samples::cubin(GpuArch::plain(90), false);
         let shares = function_shares(&data).expect("a sound cubin").expect("a cubin");
-        assert_eq!(total(&shares), data.len() as u64);
+        assert_eq!(shares.total(), data.len() as u64);
         let first = shares.functions.iter().find(|function| function.name == "first").expect("the kernel");
         assert!(first.parts.contains(&CubinPart { name: "code", bytes: 16 }), "{first:?}");
         assert_eq!(function_shares(b"neither").expect("no damage"), None);
@@ -137,6 +140,6 @@ mod tests {
         // The last section goes beyond the end of the file.
         let f = named("f", vec![part("code", 22), part("attributes", 3)]);
         assert_eq!(shares.functions, [f, named("g.part.0", vec![part("constants", 20)])]);
-        assert_eq!((shares.rest.as_slice(), total(&shares)), (&[part("symbols", 5)][..], 50));
+        assert_eq!((shares.rest.as_slice(), shares.total()), (&[part("symbols", 5)][..], 50));
     }
 }

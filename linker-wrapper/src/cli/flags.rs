@@ -34,6 +34,7 @@ pub enum Meaning {
     DeviceLinker,
     DeviceCompiler,
     Reproduce,
+    NoCanonicalPrefixes,
     DryRun,
     Verbose,
     EmbedBitcode,
@@ -148,6 +149,8 @@ pub const ALWAYS: &[Row] = &[
         "Write an archive of the inputs, the command line and the releases of the tools, to link them again elsewhere",
     ),
     Row(&["--reproduce", "-reproduce"], Separate, Meaning::Reproduce, "<file>.tar", ""),
+    // fatlink looks for no tools beside itself.
+    Row(&["--no-canonical-prefixes"], Flag, Meaning::NoCanonicalPrefixes, "", ""),
     Row(&["--wrapper-verbose"], Flag, Meaning::Verbose, "", "Print the commands that are run, quoted for pasting"),
     Row(&["--embed-bitcode"], Flag, Meaning::EmbedBitcode, "", ""),
     Row(&["--print-wrapped-module"], Flag, Meaning::PrintWrappedModule, "", "Print the registration module's IR"),

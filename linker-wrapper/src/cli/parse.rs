@@ -128,7 +128,9 @@ impl Parser {
         }
         self.host_option(found.row.2, &value);
         let line = &mut self.options.host_line;
-        line.push(word.to_owned());
+        // clang's wrapper writes -L and -l for these, which GNU ld takes for -l with an odd name.
+        let is_lld_spelling = self.persona == Persona::Wrapper && found.spelling.starts_with("-library");
+        line.push(if is_lld_spelling { with_dash(word) } else { word.to_owned() });
         if found.joined.is_none() && found.row.1 != Flag {
             line.push(value);
         }
@@ -182,6 +184,7 @@ impl Parser {
             Meaning::DeviceLinker => options.device_linker.push(split_triple(&text)),
             Meaning::DeviceCompiler => options.device_compiler.push(split_triple(&text)),
             Meaning::Reproduce => options.reproduce = Some(value.into()),
+            Meaning::NoCanonicalPrefixes => {}
             Meaning::DryRun => options.dry_run = true,
             Meaning::Verbose => options.verbose = true,
             Meaning::EmbedBitcode => options.embed_bitcode = true,
@@ -251,6 +254,12 @@ impl Parser {
         }
         true
     }
+}
+
+fn with_dash(word: &OsStr) -> OsString {
+    let mut long = OsString::from("-");
+    long.push(word);
+    long
 }
 
 /// Stores the value of an option, or collects its error.

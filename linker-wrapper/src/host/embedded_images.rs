@@ -5,9 +5,9 @@ use std::fmt;
 
 use llvm_passes::bitcode;
 use llvm_passes::unit::Unit;
-use offload_bundle::FormatError;
 use offload_bundle::host_object::{self, FileKind, RdcObject, RdcRegistration, ReferenceLists};
 use offload_bundle::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
+use offload_bundle::{FormatError, FormatErrorKind};
 use rayon::prelude::*;
 
 use crate::cli::device_options::CUDA_TRIPLE;
@@ -135,13 +135,21 @@ fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Res
     };
     match file.kind {
         FileKind::OffloadBinary => {
-            let images = offload_binary::read_all(data).map_err(|error| damaged(&file.name, base, &error))?;
+            let read = offload_binary::read_all(data)
+                .or_else(|error| inflated(file, error, || Ok(Some(offload_binary::inflate(data)?.into_owned()))));
+            let images = read.map_err(|error| damaged(&file.name, base, &error))?;
             Ok(all_found(images.into_iter().map(|image| (Some(image.image_offset), image)).collect()))
         }
         FileKind::ElfRelocatable | FileKind::ElfExecutable => {
-            let images = host_object::device_images(data).map_err(|error| damaged(&file.name, base, &error))?;
-            let open = images.into_iter().filter(|device| !device.finished);
-            let mut images = all_found(open.map(|device| (Some(device.offset), device.image)).collect());
+            let read = host_object::device_images(data).map(|images| {
+                let open = images.into_iter().filter(|device| !device.finished);
+                open.map(|device| (Some(device.offset), device.image)).collect()
+            });
+            let images = read.or_else(|error| {
+                let images = inflated(file, error, || host_object::inflated_binaries(data))?;
+                Ok(images.into_iter().map(|image| (Some(0), image)).collect())
+            });
+            let mut images = all_found(images.map_err(|error| damaged(&file.name, base, &error))?);
             images.extend(rdc_images(index, file, data).map_err(|error| damaged(&file.name, base, &error))?);
             Ok(images)
         }
@@ -152,14 +160,36 @@ fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Res
                 return Err(coff::refused(&file.name));
             }
             let blobs = file.bitcode.iter().flat_map(|host| &host.offload_binaries);
-            let images = blobs.map(|blob| {
-                offload_binary::read_all(blob)
-                    .map_err(|source| Error::DamagedBitcodeHost { name: file.name.clone(), source }.into())
-            });
-            Ok(all_found(collect(images)?.into_iter().flatten().map(|image| (None, image)).collect()))
+            let read = blobs.clone().map(|blob| offload_binary::read_all(blob)).collect::<Result<Vec<_>, _>>();
+            let whole =
+                || Ok(Some(blobs.map(|blob| offload_binary::inflate(blob)).collect::<Result<Vec<_>, _>>()?.concat()));
+            let read = read.map(|images| images.into_iter().flatten().collect());
+            let images = read.or_else(|error| inflated(file, error, whole));
+            let images = images.map_err(|source| Error::DamagedBitcodeHost { name: file.name.clone(), source })?;
+            Ok(all_found(images.into_iter().map(|image| (None, image)).collect()))
         }
         // Shared libraries are linked already.
         _ => Ok(Vec::new()),
+    }
+}
+
+/// The images of a file whose offload binaries cannot be read where they are, because they are compressed, as LLVM 24 writes them. `error` is
+/// why they cannot; it stays if they are not compressed.
+fn inflated<'a>(
+    file: &'a InputFile,
+    error: FormatError,
+    inflate: impl FnOnce() -> Result<Option<Vec<u8>>, FormatError>,
+) -> Result<Vec<OffloadImage<'a>>, FormatError> {
+    let mut kind = &error.kind;
+    while let FormatErrorKind::Within { kind: inner, .. } = kind {
+        kind = inner;
+    }
+    if !matches!(kind, FormatErrorKind::Unsupported(_)) {
+        return Err(error);
+    }
+    match inflate()? {
+        Some(bytes) => offload_binary::read_all(file.inflated.get_or_init(|| bytes)),
+        None => Err(error),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use llvm_passes::IrError;
 use llvm_passes::embedded::{self, BitcodeHost};
@@ -58,6 +59,8 @@ pub struct InputFile {
     pub in_archive: bool,
     /// The device code in a host file that is bitcode, which has no sections.
     pub bitcode: Option<BitcodeHost>,
+    /// Its offload binaries, decompressed, if they are compressed. Set when its images are read.
+    pub inflated: OnceLock<Vec<u8>>,
     /// Index of the input on the command line.
     input: usize,
     mapped: usize,
@@ -319,7 +322,8 @@ impl InputFiles {
             },
             _ => None,
         };
-        self.files.push(InputFile { name, kind, place, in_archive: false, bitcode, input: self.input, mapped, range });
+        let (inflated, input) = (OnceLock::new(), self.input);
+        self.files.push(InputFile { name, kind, place, in_archive: false, bitcode, inflated, input, mapped, range });
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use offload_bundle::host_object;
 fuzz_target!(|data: &[u8]| {
     let _ = host_object::file_kind(data);
     let _ = host_object::device_images(data);
+    let _ = host_object::inflated_binaries(data);
     let _ = host_object::carriers(data);
     let _ = host_object::offload_entries(data);
     let _ = host_object::registration_symbol(data);

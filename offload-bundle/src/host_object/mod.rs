@@ -1,5 +1,7 @@
 //! Reads what a host file carries for the device: its device images, its offload entries, its symbols.
 
+use std::borrow::Cow;
+
 use object::elf::SHT_NOBITS;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, FileKind as ObjectKind};
@@ -78,6 +80,27 @@ pub fn device_images(elf: &[u8]) -> Result<Vec<DeviceImage<'_>>, FormatError> {
         }));
     }
     Ok(images)
+}
+
+/// The offload binaries of a host object that are not linked yet, decompressed, one after the other as [`offload_binary::read_all`] needs
+/// them. `None` if none of them is compressed: [`device_images`] reads those where they are.
+///
+/// # Errors
+/// As [`device_images`], or a damaged compressed blob.
+pub fn inflated_binaries(elf: &[u8]) -> Result<Option<Vec<u8>>, FormatError> {
+    let mut all = Vec::new();
+    let mut is_compressed = false;
+    for section in sections(elf)?.iter().filter(|section| holds_device_code(section)) {
+        if section.name == FINISHED_SECTION {
+            continue;
+        }
+        let place = format!("section {}", String::from_utf8_lossy(section.name));
+        let data = section.data(elf).map_err(|e| e.within(&place))?;
+        let inflated = offload_binary::inflate(data).map_err(|e| e.shifted(section.offset).within(&place))?;
+        is_compressed |= matches!(inflated, Cow::Owned(_));
+        all.extend_from_slice(&inflated);
+    }
+    Ok(is_compressed.then_some(all))
 }
 
 /// Whether a section holds offload binaries.

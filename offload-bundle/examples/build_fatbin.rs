@@ -1,4 +1,4 @@
-//! Builds a fatbin out of PTX files: `cargo run -p offload-bundle --example build_fatbin -- out.fatbin a.ptx b.ptx`.
+//! Builds a fatbin out of PTX files: `cargo run -p offload-bundle-library --example build_fatbin -- out.fatbin a.ptx b.ptx`.
 
 use std::error::Error;
 

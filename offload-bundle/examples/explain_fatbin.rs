@@ -1,5 +1,5 @@
 //! Prints what the CUDA driver runs of each fatbin of a program on a GPU, and what `offload-bundle check` reports:
-//! `cargo run -p offload-bundle --example explain_fatbin -- a.out sm_90`.
+//! `cargo run -p offload-bundle-library --example explain_fatbin -- a.out sm_90`.
 #![allow(clippy::print_stdout, reason = "a program for a terminal")]
 
 use std::error::Error;

@@ -1,5 +1,5 @@
 //! Writes the device images of a file into a folder, decompressed:
-//! `cargo run -p offload-bundle --example extract_images -- a.out images/`.
+//! `cargo run -p offload-bundle-library --example extract_images -- a.out images/`.
 #![allow(clippy::print_stdout, reason = "a program for a terminal")]
 
 use std::error::Error;

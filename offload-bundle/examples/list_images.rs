@@ -1,4 +1,4 @@
-//! Lists the device images of a file: `cargo run -p offload-bundle --example list_images -- a.out`.
+//! Lists the device images of a file: `cargo run -p offload-bundle-library --example list_images -- a.out`.
 #![allow(clippy::print_stdout, reason = "a program for a terminal")]
 
 use std::error::Error;

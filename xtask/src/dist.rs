@@ -23,7 +23,7 @@ use crate::{setup, sysroot};
 /// Each with its package.
 const PROGRAMS: [(&str, &str); 4] = [
     ("linker-wrapper", "fatlink"),
-    ("offload-bundle-cli", "offload-bundle"),
+    ("offload-bundle", "offload-bundle"),
     ("distributor", "fatlink-slurm"),
     ("distributor-reapi", "fatlink-reapi"),
 ];

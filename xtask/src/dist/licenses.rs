@@ -14,7 +14,7 @@ use crate::step::Progress;
 /// The packages whose dependencies are linked in.
 const ROOTS: [&str; 6] = [
     "linker-wrapper",
-    "offload-bundle-cli",
+    "offload-bundle",
     "offload-bundle-capi",
     "offload-bundle-python",
     "distributor",

@@ -45,24 +45,43 @@ fn capitalized(text: &str) -> String {
     characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }
 
-/// Writes the report of all results so far.
+/// Writes the report of all results so far. What was measured on another machine stays as the last report has it.
 pub fn write(repository: &Repository, folder: &Path) -> Result<()> {
+    let path = repository.root.join("docs/benchmarks.md");
+    let last = std::fs::read_to_string(&path).unwrap_or_default();
     let read = |case: &Case, end: &str| {
         std::fs::read_to_string(folder.join("results").join(format!("{}.{end}", case.name))).ok()
     };
     let (mut table, mut details) = (String::new(), String::new());
     for case in &CASES {
-        if let (Some(_), Some(cells)) = (case.timed(), read(case, "row").filter(|cells| !cells.is_empty())) {
+        let row = || read(case, "row").or_else(|| last_row(&last, case.name));
+        if let (Some(_), Some(cells)) = (case.timed(), row().filter(|cells| !cells.is_empty())) {
             let _ = writeln!(table, "| {} | {cells} |", case.name);
         }
-        if let Some(section) = read(case, "md") {
+        if let Some(section) = read(case, "md").or_else(|| last_section(&last, case.name)) {
             details += &section;
             details.push('\n');
         }
     }
     let text = TEXT.replace(TABLE, &table).replace(DETAILS, details.trim_start()).replace(MACHINE, &machine());
-    let path = repository.root.join("docs/benchmarks.md");
     std::fs::write(&path, text.trim_end().to_owned() + "\n").map_err(|error| Failure::file("write", &path, &error))
+}
+
+/// The cells of a case in the table of an earlier report.
+fn last_row(report: &str, name: &str) -> Option<String> {
+    // The other sections have tables of their own.
+    let (table, _) = report.split_once("\n## ")?;
+    let row = table.lines().find_map(|line| line.strip_prefix(&format!("| {name} | ")))?;
+    row.strip_suffix(" |").map(str::to_owned)
+}
+
+/// The section of a case in an earlier report.
+fn last_section(report: &str, name: &str) -> Option<String> {
+    let heading = format!("### {name}\n");
+    let start = report.find(&format!("\n{heading}"))? + 1;
+    let rest = &report[start..];
+    let end = rest[heading.len()..].find("\n### ").map_or(rest.len(), |end| heading.len() + end);
+    Some(rest[..end].trim_end().to_owned() + "\n")
 }
 
 fn machine() -> String {
@@ -92,6 +111,16 @@ mod tests {
     #[test]
     fn the_text_has_a_place_for_everything() {
         assert!([TABLE, DETAILS, MACHINE].iter().all(|place| TEXT.matches(place).count() == 1));
+    }
+
+    #[test]
+    fn cases_of_an_earlier_report_stay() {
+        let report = "| small | 1 | 2 |\n\n## Cases\n\n### small\n\nOld.\n- figures\n\n### medium\n\nLast.\n";
+        assert_eq!(last_row(report, "small").as_deref(), Some("1 | 2"));
+        assert_eq!(last_row(report, "large"), None);
+        assert_eq!(last_section(report, "small").as_deref(), Some("### small\n\nOld.\n- figures\n"));
+        assert_eq!(last_section(report, "medium").as_deref(), Some("### medium\n\nLast.\n"));
+        assert_eq!(last_section(report, "large"), None);
     }
 
     #[test]

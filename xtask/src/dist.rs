@@ -6,6 +6,7 @@
 
 pub(crate) mod archive;
 mod cmake;
+mod completions;
 mod distributor_pages;
 mod library;
 pub(crate) mod licenses;

@@ -1,9 +1,10 @@
 //! Man pages and shell completions: `dist/share`, which a package copies to `/usr/share`.
 //!
-//! offload-bundle generates its own. fatlink's man page is generated from its `--help`, which comes from its table of flags.
+//! offload-bundle generates its own. fatlink's are generated from its `--help`, which comes from its table of flags.
 
 use std::process::Command;
 
+use super::completions;
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder};
 use crate::step::Progress;
@@ -60,8 +61,17 @@ pub fn write(repository: &Repository, progress: &Progress) -> Result<()> {
     create_folder(&share)?;
     progress.run(Command::new(programs.join("offload-bundle")).arg("generate-pages").arg(&share))?;
     let help = progress.run(Command::new(programs.join("fatlink")).arg("--help"))?;
-    let path = share.join("man/man1/fatlink.1");
-    std::fs::write(&path, man_page(&help)).map_err(|error| Failure::file("write", &path, &error))
+    let options = completions::options(&help);
+    let pages = [
+        ("man/man1/fatlink.1", man_page(&help)),
+        ("bash-completion/completions/fatlink", completions::bash(&options)),
+        ("zsh/site-functions/_fatlink", completions::zsh(&options)),
+        ("fish/vendor_completions.d/fatlink.fish", completions::fish(&options)),
+    ];
+    pages.into_iter().try_for_each(|(name, text)| {
+        let path = share.join(name);
+        std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))
+    })
 }
 
 /// The help text as a page: `OVERVIEW: …`, `USAGE: …`, then under `OPTIONS:` an option a line, or its text in a line of its own.
@@ -76,7 +86,7 @@ fn man_page(help: &str) -> String {
         } else if line.starts_with("OPTIONS:") {
             page += ".SH OPTIONS\n";
         } else if let Some(option) = line.strip_prefix("  ").filter(|option| !option.starts_with(' ')) {
-            let (spelling, text) = option.split_once("  ").unwrap_or((option, ""));
+            let (spelling, text) = completions::split(option);
             page += &format!(".TP\n\\fB{}\\fR\n{}", escaped(spelling), paragraph(text));
         } else {
             page += &paragraph(line);

@@ -72,6 +72,9 @@ pub enum Subcommand {
         /// The folder of the tests, instead of those that apt downloads
         #[arg(long, value_name = "FOLDER")]
         tests: Option<PathBuf>,
+        /// Link LLVM 22's programs that offload to x86-64, by its tool and by dist/, and run them
+        #[arg(long, conflicts_with_all = ["llvm", "tests"])]
+        programs: bool,
     },
     /// Build the programs and lay them out in dist/
     Dist {

@@ -63,7 +63,8 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Bench { arguments } => return bench::run(repository, arguments),
         Subcommand::Fuzz { seconds, targets } => fuzz::run(repository, *seconds, targets)?,
         Subcommand::Roundtrip => roundtrip::run(repository)?,
-        Subcommand::UpstreamTests { llvm, tests } => upstream::run(repository, *llvm, tests.as_deref())?,
+        Subcommand::UpstreamTests { programs: true, .. } => upstream::programs::run(repository)?,
+        Subcommand::UpstreamTests { llvm, tests, .. } => upstream::run(repository, *llvm, tests.as_deref())?,
         Subcommand::Dist { archive } => dist::run(repository, *archive)?,
         Subcommand::Package { no_build } => package::run(repository, *no_build)?,
     }

@@ -5,6 +5,7 @@
 
 mod calls;
 mod known;
+pub mod programs;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -76,7 +77,7 @@ pub fn run(repository: &Repository, release: Release, tests: Option<&Path>) -> R
     let toolchain = Toolchain::locate(repository)?;
     let sources = match tests {
         Some(folder) => folder.to_owned(),
-        None => source::install(&toolchain, release)?,
+        None => source::install(&toolchain, release, source::Part::Tool)?,
     };
     let folder = repository.target.join("upstream-tests").join(release.number());
     remove_folder(&folder)?;

@@ -10,22 +10,57 @@ use crate::failure::{Failure, Result};
 use crate::step::{Progress, step};
 use crate::toolchain::{Toolchain, remove_folder};
 
+/// A part of LLVM's tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Those of the tool.
+    Tool,
+    /// Programs that offload.
+    Programs,
+}
+
+impl Part {
+    /// In the name of its folder.
+    fn name(self) -> &'static str {
+        match self {
+            Part::Tool => "tests",
+            Part::Programs => "programs",
+        }
+    }
+
+    /// Where it is in LLVM's sources.
+    fn folder(self, release: Release) -> &'static str {
+        match self {
+            Part::Tool => release.folder(),
+            Part::Programs => "offload/test",
+        }
+    }
+
+    /// The files in that folder.
+    fn files(self) -> &'static str {
+        match self {
+            Part::Tool => "linker-wrapper*.c",
+            Part::Programs => "*",
+        }
+    }
+}
+
 /// The folder with the tests of a release, which is downloaded once.
-pub fn install(toolchain: &Toolchain, release: Release) -> Result<PathBuf> {
-    let place = toolchain.folder().join(format!("llvm-tests-{}", release.version()));
+pub fn install(toolchain: &Toolchain, release: Release, part: Part) -> Result<PathBuf> {
+    let place = toolchain.folder().join(format!("llvm-{}-{}", part.name(), release.version()));
     if !place.is_dir() {
         let _lock = toolchain.lock()?;
         let title = format!("get LLVM {}'s tests from Debian's source package", release.version());
         step(&title, |progress| {
             let folder = toolchain.begin(&place)?;
-            unpack(progress, &folder, release)?;
+            unpack(progress, &folder, release, part)?;
             toolchain.finish(&folder, &place).map(|()| "")
         })?;
     }
-    Ok(place.join(release.folder()))
+    Ok(place.join(part.folder(release)))
 }
 
-fn unpack(progress: &Progress, folder: &Path, release: Release) -> Result<()> {
+fn unpack(progress: &Progress, folder: &Path, release: Release, part: Part) -> Result<()> {
     let apt = Apt::new(&folder.join("apt"), &sources(&debian::source_mirrors(progress)?, release))?;
     // Not every mirror has every suite: what counts is whether the archive comes.
     let updated = progress.run(apt.get().arg("update"));
@@ -48,7 +83,7 @@ fn unpack(progress: &Progress, folder: &Path, release: Release) -> Result<()> {
     }
     let mut tar = Command::new("tar");
     tar.current_dir(folder).arg("--extract").arg("--file").arg(archive(&apt, release));
-    tar.args(["--strip-components=1", "--wildcards"]).arg(format!("*/{}/linker-wrapper*.c", release.folder()));
+    tar.args(["--strip-components=1", "--wildcards"]).arg(format!("*/{}/{}", part.folder(release), part.files()));
     progress.run(&mut tar)?;
     remove_folder(&apt.folder)
 }

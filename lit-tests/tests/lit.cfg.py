@@ -4,6 +4,7 @@
 #   eval "$(cargo xtask env)"; FATLINK_DIST=$PWD/dist lit -v lit-tests/tests
 
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -81,6 +82,12 @@ config.available_features.update(["cuda", "x86_64-linux"])
 # The device node of NVIDIA's Linux driver, or of its driver for WSL.
 if os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg"):
     config.available_features.add("gpu")
+
+# Whether a small disk can be mounted: not in a container without privileges.
+with tempfile.TemporaryDirectory() as disk:
+    small_disk = os.path.join(config.test_source_root, "errors", "Inputs", "small_disk.sh")
+    if subprocess.run(["sh", small_disk, disk, "true"], capture_output=True).returncode == 0:
+        config.available_features.add("mount")
 
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(llvm, "bin"), os.path.join(cuda, "bin"), os.environ["PATH"]])

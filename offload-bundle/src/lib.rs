@@ -2,7 +2,7 @@
 //! and the objects, libraries and programs that carry them.
 //!
 //! The crate works on bytes alone. It needs no LLVM, no CUDA toolkit and no GPU, opens no files, starts no processes, contains no `unsafe`
-//! code, and uses no threads but rayon's, on which [`fatbin::FatbinBuilder`] compresses. The program `offload-bundle` is its command
+//! code, and uses no threads but rayon's, on which [`fatbin::FatbinBuilder`] and [`kept_results`] compress. The program `offload-bundle` is its command
 //! line; fatlink links device code with it.
 //!
 //! # Example
@@ -53,7 +53,8 @@
 //! 1. [`arch`] holds the rules of NVIDIA's GPUs: which runs which code, and which PTX version and CUDA release it takes. Its
 //!    [`arch::table`] has one row per GPU and release. [`amdgpu`] reads the names and headers of code for AMD's GPUs. [`printable`]
 //!    escapes what files call themselves.
-//! 2. [`archive`] reads archives. [`offload_binary`] and [`hip_bundle`] read and write the containers of LLVM and of HIP.
+//! 2. [`archive`] reads archives. [`offload_binary`] and [`hip_bundle`] read and write the containers of LLVM and of HIP,
+//!    [`kept_results`] that of results which fatlink keeps for later links.
 //! 3. [`host_object`] determines the kind of a file, and finds the sections with device code and the offload entries of a host object.
 //!    [`elf_edit`] edits ELF files in place.
 //! 4. [`cubin`] reads NVIDIA's machine code: its target, its symbols, the resources of its kernels. [`ptx`] and [`ltoir`] read the forms
@@ -90,6 +91,7 @@ pub mod fatbin;
 mod file_kind;
 pub mod hip_bundle;
 pub mod host_object;
+pub mod kept_results;
 pub mod listing;
 pub mod ltoir;
 pub mod offload_binary;

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use inkwell::IntPredicate;
 use inkwell::builder::BuilderError;
-use inkwell::module::{Linkage, Module};
+use inkwell::module::Linkage;
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{BasicMetadataValueEnum, FunctionValue, PointerValue};
 
-use super::super::common::{RegistrationModule, Runtime};
-use super::super::{Registration, Slot};
-use super::{Code, RUNTIME, SLOT, WHOLE};
+use super::super::common::Runtime;
+use super::{Code, CudaRegistration, RUNTIME};
 use crate::sys;
 
 /// Registers a kernel as the one that stands for it.
@@ -23,21 +22,10 @@ pub struct CudaFolded<'f> {
     pub folded: &'f BTreeMap<String, String>,
 }
 
-impl Registration for CudaFolded<'_> {
-    fn name(&self) -> &'static str {
-        "cuda"
-    }
-
-    fn slot(&self) -> Slot {
-        SLOT
-    }
-
-    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
-        let code = Code(RegistrationModule::new(module));
+impl CudaRegistration for CudaFolded<'_> {
+    fn generate(&self, code: &Code<'_, '_>) -> Result<(), BuilderError> {
         code.define_register(self.folded)?;
-        let bounds = code.entry_bounds();
-        let wrapper = code.fatbin_wrapper(WHOLE, code.pointer.const_null());
-        code.register_whole(&Runtime { kernel: REGISTER, ..RUNTIME }, bounds, wrapper)
+        code.register_fatbin(&Runtime { kernel: REGISTER, ..RUNTIME })
     }
 }
 

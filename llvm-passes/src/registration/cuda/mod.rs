@@ -42,24 +42,45 @@ const RUNTIME: Runtime = Runtime {
     texture: None,
 };
 
-/// One fatbin, registered with the CUDA runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cuda;
+/// One way to register a fatbin with the CUDA runtime.
+trait CudaRegistration: Send + Sync {
+    /// Where the fatbin goes.
+    const SLOT: Slot = SLOT;
 
-impl Registration for Cuda {
+    /// As [`Registration::second_image`].
+    fn second_image(&self) -> Option<(Slot, &[u8])> {
+        None
+    }
+
+    /// Adds the tables and the start-up code.
+    fn generate(&self, code: &Code<'_, '_>) -> Result<(), BuilderError>;
+}
+
+impl<R: CudaRegistration> Registration for R {
     fn name(&self) -> &'static str {
         "cuda"
     }
 
     fn slot(&self) -> Slot {
-        SLOT
+        R::SLOT
+    }
+
+    fn second_image(&self) -> Option<(Slot, &[u8])> {
+        CudaRegistration::second_image(self)
     }
 
     fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
-        let code = Code(RegistrationModule::new(module));
-        let bounds = code.entry_bounds();
-        let wrapper = code.fatbin_wrapper(WHOLE, code.pointer.const_null());
-        code.register_whole(&RUNTIME, bounds, wrapper)
+        self.generate(&Code(RegistrationModule::new(module)))
+    }
+}
+
+/// One fatbin, registered with the CUDA runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cuda;
+
+impl CudaRegistration for Cuda {
+    fn generate(&self, code: &Code<'_, '_>) -> Result<(), BuilderError> {
+        code.register_fatbin(&RUNTIME)
     }
 }
 
@@ -75,6 +96,13 @@ impl<'m, 'ctx> Deref for Code<'m, 'ctx> {
 }
 
 impl<'ctx> Code<'_, 'ctx> {
+    /// Registers one whole fatbin with its kernels and variables.
+    fn register_fatbin(&self, runtime: &Runtime) -> Result<(), BuilderError> {
+        let bounds = self.entry_bounds();
+        let wrapper = self.fatbin_wrapper(WHOLE, self.pointer.const_null());
+        self.register_whole(runtime, bounds, wrapper)
+    }
+
     /// The wrapper of the fatbin that is registered, which points at the (still empty) image.
     fn fatbin_wrapper(&self, version: u64, prelinked: PointerValue<'ctx>) -> GlobalValue<'ctx> {
         let image = self.empty(SLOT);

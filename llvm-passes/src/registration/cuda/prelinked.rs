@@ -5,14 +5,13 @@
 //! Both go into one object, this one first, because nvlink reads only the first fatbin of an object.
 
 use inkwell::builder::BuilderError;
-use inkwell::module::{Linkage, Module};
+use inkwell::module::Linkage;
 use inkwell::values::{FunctionValue, GlobalValue};
 use offload_bundle::host_object::{PRELINKED_MARK, REGISTER_PREFIX, WRAPPER_PREFIX};
 
-use super::super::common::RegistrationModule;
-use super::super::{Registration, Slot};
+use super::super::Slot;
 use super::units::MODULE_IDS;
-use super::{Code, WHOLE, WRAPPER_SECTION};
+use super::{Code, CudaRegistration, WHOLE, WRAPPER_SECTION};
 
 const SLOT: Slot = Slot { section: "__nv_relfatbin", symbol: ".cuda.prelinked" };
 
@@ -23,17 +22,10 @@ pub struct CudaPrelinked<'a> {
     pub id: &'a str,
 }
 
-impl Registration for CudaPrelinked<'_> {
-    fn name(&self) -> &'static str {
-        "cuda"
-    }
+impl CudaRegistration for CudaPrelinked<'_> {
+    const SLOT: Slot = SLOT;
 
-    fn slot(&self) -> Slot {
-        SLOT
-    }
-
-    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
-        let code = Code(RegistrationModule::new(module));
+    fn generate(&self, code: &Code<'_, '_>) -> Result<(), BuilderError> {
         let id = self.id;
         let image = code.empty(SLOT);
         let record = code.record(WHOLE, image, code.pointer.const_null());

@@ -14,14 +14,13 @@
 use std::ffi::CString;
 
 use inkwell::builder::BuilderError;
-use inkwell::module::{Linkage, Module};
+use inkwell::module::Linkage;
 use inkwell::values::{FunctionValue, GlobalValue, IntValue, PointerValue};
 use inkwell::{GlobalVisibility, IntPredicate};
 use offload_bundle::host_object::{CLANG_ID_PREFIX, REGISTER_PREFIX, WRAPPER_PREFIX};
 
-use super::super::common::RegistrationModule;
-use super::super::{Registration, Slot};
-use super::{Code, LINKED, RUNTIME, SLOT, WHOLE, WRAPPER_SECTION};
+use super::super::Slot;
+use super::{Code, CudaRegistration, LINKED, RUNTIME, WHOLE, WRAPPER_SECTION};
 use crate::sys;
 
 /// Where nvcc's objects have their fatbins, of which clang's PTX is one.
@@ -79,15 +78,7 @@ impl CudaUnits<'_> {
     }
 }
 
-impl Registration for CudaUnits<'_> {
-    fn name(&self) -> &'static str {
-        "cuda"
-    }
-
-    fn slot(&self) -> Slot {
-        SLOT
-    }
-
+impl CudaRegistration for CudaUnits<'_> {
     fn second_image(&self) -> Option<(Slot, &[u8])> {
         match self.clang {
             ClangUnits::Linked { ptx: Some(ptx) } => Some((PTX_SLOT, ptx)),
@@ -95,10 +86,9 @@ impl Registration for CudaUnits<'_> {
         }
     }
 
-    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
-        let code = Code(RegistrationModule::new(module));
+    fn generate(&self, code: &Code<'_, '_>) -> Result<(), BuilderError> {
         let ptx_id = self.ptx_id();
-        let tables = Tables::new(&code, self, ptx_id.as_deref());
+        let tables = Tables::new(code, self, ptx_id.as_deref());
         let wrapper = code.fatbin_wrapper(LINKED, tables.prelinked.as_pointer_value());
         let mut parts = vec![code.run_callbacks(&tables)?];
         if self.clang != ClangUnits::None {

@@ -21,7 +21,7 @@ fn object(units: &CudaUnits<'_>) -> Vec<u8> {
     let module = registration::build(&session, HOST, units).expect("a module");
     module.verify().expect("sound code");
     let mut object = registration::compile(&session, &module, HOST).expect("an object");
-    for (slot, image) in units.second_image().into_iter().chain([(units.slot(), EMPTY)]) {
+    for (slot, image) in units.second_image().into_iter().chain([(registration::Registration::slot(units), EMPTY)]) {
         let slot = SectionSlot::find(object, slot.section, slot.symbol).expect("the slot");
         object = slot.in_front_of(image.len() as u64);
         object.extend(image);

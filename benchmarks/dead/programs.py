@@ -9,14 +9,13 @@ functions, exception handlers and sections that are walked, cooperatively, in CU
 A program uses a random choice of all this, and its objects and options vary. run.sh prints a line for each program with a difference.
 """
 
-import argparse
 import concurrent.futures
 import json
-import os
-import random
-import shlex
-import subprocess
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import generated
 
 UNITS = 8
 
@@ -147,20 +146,11 @@ def main_source(uses):
     return "\n".join(lines) + "\n"
 
 
-def run(command, folder, **more):
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, **more)
-    if done.returncode != 0:
-        raise SystemExit(f"{shlex.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
 class Generator:
     def __init__(self, options):
         self.options = options
-        self.work = Path(options.work or options.out + ".work").absolute()
-        self.out = Path(options.out).absolute()
-        for folder in (self.work, self.out):
-            folder.mkdir(parents=True, exist_ok=True)
+        self.work = generated.work_folder(options)
+        self.work.mkdir(parents=True, exist_ok=True)
 
     def objects(self):
         """Compiles the library, with and without a section for each function."""
@@ -168,43 +158,40 @@ class Generator:
         (self.work / "common.cu").write_text(COMMON)
         for number in range(UNITS):
             (self.work / f"u{number}.cu").write_text(unit(number))
-        compile = [self.options.clang, "-x", "cuda", f"--cuda-path={self.options.cuda}", "-Wno-unknown-cuda-version", "-fgpu-rdc",
-                   "-foffload-lto", "--offload-arch=sm_90", "-O1", "-fPIC", "-c"]
+        compile = generated.compiler(self.options, "-O1", "-fPIC")
         jobs = []
         for form, flags in (("one", []), ("many", ["-ffunction-sections", "-fdata-sections"])):
             for name in ["common"] + [f"u{number}" for number in range(UNITS)]:
                 jobs.append(compile + flags + [f"{name}.cu", "-o", f"{name}.{form}.o"])
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            list(pool.map(lambda job: run(job, self.work), jobs))
+            list(pool.map(lambda job: generated.run(job, self.work), jobs))
 
     def program(self, number):
         """Links one program twice; returns how many of its kernels are dead."""
-        choice = random.Random(self.options.seed * 100003 + number)
+        choice = generated.choice_of(self.options, number)
         units = sorted(choice.sample(range(UNITS), choice.randint(2, UNITS)))
         ways = choice.sample(sorted(WAYS), choice.randint(1, 7))
         uses = [(choice.choice(units), way) for way in ways for _ in range(choice.randint(1, 2))]
-        folder = self.work / f"p{number:03}"
-        folder.mkdir(exist_ok=True)
-        target = self.out / "programs" / f"p{number:03}"
-        target.mkdir(parents=True, exist_ok=True)
+        folder, target = generated.folders(self.options, number)
         form = choice.choice(["one", "many", "many", "many"])
         # Weak functions of one unit are overridden by the next.
         needed = {n for n, _ in uses} | {(n + 1) % UNITS for n, way in uses if way == "weak"}
         linked = sorted(set(units) | needed)
         (folder / "main.cpp").write_text(main_source(uses))
-        run([self.options.clang, "-c", "-O1", "-fPIC", *choice.choice([[], ["-ffunction-sections"]]), "main.cpp", "-o", "main.o"], folder)
+        generated.run([self.options.clang, "-c", "-O1", "-fPIC", *choice.choice([[], ["-ffunction-sections"]]), "main.cpp", "-o", "main.o"], folder)
         files = [f"../u{n}.{form}.o" for n in linked]
         in_archive = choice.random() < 0.4
         if in_archive:
             archive = folder / "libunits.a"
             archive.unlink(missing_ok=True)
-            run([self.options.ar, "rcs", "libunits.a", *files], folder)
+            generated.run([self.options.ar, "rcs", "libunits.a", *files], folder)
             files = ["libunits.a"]
         line = ["main.o", f"../common.{form}.o", *files]
         callbacks = sorted({n for n, way in uses if way == "callback"})
         if callbacks:
             (folder / "callbacks.cpp").write_text(library(callbacks))
-            run([self.options.clang, "-shared", "-fPIC", "-Wl,-soname,libcallbacks.so", "callbacks.cpp", "-o", target / "libcallbacks.so"], folder)
+            shared = ["-shared", "-fPIC", "-Wl,-soname,libcallbacks.so", "callbacks.cpp", "-o", target / "libcallbacks.so"]
+            generated.run([self.options.clang, *shared], folder)
             # The archive's members that only the library uses come behind it.
             line = ["main.o", f"../common.{form}.o", target / "libcallbacks.so", *files]
         flags = []
@@ -216,55 +203,32 @@ class Generator:
             flags += [f"-Wl,-u,by_name_{n}" for n, way in uses if way == "symbol"]
         flags += choice.choice([[], ["-no-pie"], ["-Wl,--gc-sections"]])
         flags += choice.choice([[], ["-fuse-ld=lld"]])
-        command = [self.options.clang, "-B", f"{self.options.dist}/bin", "--offload-link", f"--cuda-path={self.options.cuda}", *line, *flags,
-                   f"{self.options.cuda}/lib/libcudart.so.13", "-ldl", "-lpthread", "-Wl,-rpath,$ORIGIN", "-Wl,-s",
-                   "-Xlinker", "--offload-compress=size"]
-        run([*command, "-o", target / "off"], folder)
-        stats = run([*command, "-Xlinker", "--offload-gc=host", "-Xlinker", "--offload-stats=json", "-o", target / "host"], folder)
+        command = generated.linker(self.options, [*line, *flags], "-Wl,-rpath,$ORIGIN")
+        generated.run([*command, "-o", target / "off"], folder)
+        stats = generated.run([*command, "-Xlinker", "--offload-gc=host", "-Xlinker", "--offload-stats=json", "-o", target / "host"], folder)
         found = json.loads(stats.strip().splitlines()[-1])
         return found["dead_kernels"], found["live_kernels"], form
 
 
-RUN = r"""#!/bin/bash
-# Runs each program with and without its dead kernels, with lazy and eager loading, and compares the results.
-cd "$(dirname "$0")" || exit 1
-export LD_LIBRARY_PATH=$PWD/lib:/usr/local/cuda/lib64:$LD_LIBRARY_PATH
-one() {
+ONE = r"""one() {
   for loading in LAZY EAGER; do
     for which in off host; do CUDA_MODULE_LOADING=$loading timeout 60 "$1/$which" > "$2/$(basename "$1").$which.$loading" 2>&1; echo "exit $?" >> "$2/$(basename "$1").$which.$loading"; done
     cmp -s "$2/$(basename "$1").off.$loading" "$2/$(basename "$1").host.$loading" || echo "DIFFERENT $1 $loading"
   done
   grep -q "error\|exit [^0]\|-77" "$2/$(basename "$1")".*.* && echo "FAILED $1"
 }
-export -f one
-results=$(mktemp -d)
-for program in programs/p*; do echo "$program"; done | xargs -P "${JOBS:-8}" -I{} bash -c 'one {} '"$results"
-cat "$results"/*.off.LAZY | grep -c '^[0-9j]' | sed 's/$/ launches in each of four runs/'
-ls "$results"/*.off.LAZY | wc -l | sed 's/$/ programs/'
-rm -rf "$results"
 """
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("dist", "cuda", "out"):
-        parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--work", help="folder of intermediate files (default: beside --out)")
-    parser.add_argument("--clang", default="/usr/lib/llvm-22/bin/clang++")
+    parser = generated.arguments(__doc__, count=300)
     parser.add_argument("--ar", default="/usr/lib/llvm-22/bin/llvm-ar")
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    generator = Generator(parser.parse_args())
+    options = parser.parse_args()
+    generator = Generator(options)
     generator.objects()
-    lib = generator.out / "lib"
-    lib.mkdir(exist_ok=True)
-    cudart = Path(generator.options.cuda) / "lib" / "libcudart.so.13"
-    (lib / cudart.name).write_bytes(cudart.read_bytes())
-    (generator.out / "run.sh").write_text(RUN)
-    (generator.out / "run.sh").chmod(0o755)
-    with concurrent.futures.ThreadPoolExecutor(generator.options.jobs) as pool:
-        found = list(pool.map(generator.program, range(generator.options.count)))
+    script = generated.script("Runs each program with and without its dead kernels, with lazy and eager loading, and compares the results.",
+                              ONE, "^[0-9j]", "launches in each of four runs")
+    found = generated.generate(options, generator.program, script)
     dead, live = sum(one[0] for one in found), sum(one[1] for one in found)
     some = sum(one[0] > 0 for one in found)
     print(f"{len(found)} programs, {some} of them with dead kernels; {dead} of {dead + live} kernels are dead")

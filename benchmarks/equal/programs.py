@@ -10,14 +10,12 @@ program prints their results, attributes and occupancy. Lines that begin with "o
 cudaFuncSetAttribute changes. run.sh prints a line for each program with a difference.
 """
 
-import argparse
-import concurrent.futures
 import json
-import os
-import random
-import shlex
-import subprocess
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import generated
 
 COMMON = r"""
 #pragma once
@@ -124,50 +122,33 @@ def unit(number, families, tags):
     return "\n".join(lines).replace("U_", f"u{number}_") + "\n"
 
 
-def run(command, folder):
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{shlex.join(map(str, command))}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
 def program(options, number):
     """Links one program with each value; returns the number of folded kernels of the last."""
-    choice = random.Random(options.seed * 100003 + number)
-    folder = Path(options.work or options.out + ".work").absolute() / f"p{number:03}"
-    target = Path(options.out).absolute() / "programs" / f"p{number:03}"
-    folder.mkdir(parents=True, exist_ok=True)
-    target.mkdir(parents=True, exist_ok=True)
+    choice = generated.choice_of(options, number)
+    folder, target = generated.folders(options, number)
     units = range(choice.randint(1, 4))
     (folder / "common.h").write_text(COMMON)
     calls = "".join(f"void u{n}_all();\n" for n in units)
     (folder / "main.cu").write_text(MAIN.replace("CALLS", calls).replace("UNITS", " ".join(f"u{n}_all();" for n in units)))
-    level = choice.choice(["-O1", "-O2", "-O3"])
-    compile = [options.clang, "-x", "cuda", f"--cuda-path={options.cuda}", "-Wno-unknown-cuda-version", "-fgpu-rdc", "-foffload-lto",
-               "--offload-arch=sm_90", level, "-c"]
+    compile = generated.compiler(options, choice.choice(["-O1", "-O2", "-O3"]))
     objects = ["main.o"]
-    run([*compile, "main.cu", "-o", "main.o"], folder)
+    generated.run([*compile, "main.cu", "-o", "main.o"], folder)
     for n in units:
         families = choice.sample(sorted(FAMILIES), choice.randint(2, 7))
         (folder / f"u{n}.cu").write_text(unit(n, families, range(choice.randint(2, 4))))
-        run([*compile, f"u{n}.cu", "-o", f"u{n}.o"], folder)
+        generated.run([*compile, f"u{n}.cu", "-o", f"u{n}.o"], folder)
         objects.append(f"u{n}.o")
     more = choice.choice([[], ["--offload-partition-size=1"], ["--offload-partition-size=500"], ["--offload-ptx=sm_90"]])
-    command = [options.clang, "-B", f"{options.dist}/bin", "--offload-link", f"--cuda-path={options.cuda}", *objects,
-               f"{options.cuda}/lib/libcudart.so.13", "-ldl", "-lpthread", "-Wl,-s", "-Xlinker", "--offload-compress=size"]
+    command = generated.linker(options, objects)
     found = 0
     for value in options.values.split(","):
         words = [word for option in [*more, f"--offload-icf={value}", "--offload-stats=json"] for word in ("-Xlinker", option)]
-        stats = json.loads(run([*command, *words, "-o", target / value], folder).strip().splitlines()[-1])
+        stats = json.loads(generated.run([*command, *words, "-o", target / value], folder).strip().splitlines()[-1])
         found = stats["folded_kernels"]
     return found
 
 
-RUN = r"""#!/bin/bash
-# Runs each program as linked with each value of --offload-icf=, with lazy and eager loading, and compares the results.
-cd "$(dirname "$0")" || exit 1
-export LD_LIBRARY_PATH=$PWD/lib:/usr/local/cuda/lib64:$LD_LIBRARY_PATH
-one() {
+ONE = r"""one() {
   name=$(basename "$1")
   for loading in LAZY EAGER; do
     for which in off safe all; do
@@ -182,34 +163,16 @@ one() {
   done
   grep -q "exit [^0]\|cudaError" "$2/$name".off.* && echo "FAILED $1"
 }
-export -f one
-results=$(mktemp -d)
-for program in programs/p*; do echo "$program"; done | xargs -P "${JOBS:-8}" -I{} bash -c 'one {} '"$results"
-cat "$results"/*.off.LAZY | grep -c '^direct' | sed 's/$/ kernels in each program of a kind/'
-ls "$results"/*.off.LAZY | wc -l | sed 's/$/ programs/'
-rm -rf "$results"
 """
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("dist", "cuda", "out"):
-        parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--work", help="folder of intermediate files (default: beside --out)")
-    parser.add_argument("--clang", default="/usr/lib/llvm-22/bin/clang++")
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = generated.arguments(__doc__, count=100)
     parser.add_argument("--values", default="off,safe,all", help="of --offload-icf=, the first of them off")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    out = Path(options.out).absolute()
-    (out / "lib").mkdir(parents=True, exist_ok=True)
-    cudart = Path(options.cuda) / "lib" / "libcudart.so.13"
-    (out / "lib" / cudart.name).write_bytes(cudart.read_bytes())
-    (out / "run.sh").write_text(RUN)
-    (out / "run.sh").chmod(0o755)
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        found = list(pool.map(lambda number: program(options, number), range(options.count)))
+    script = generated.script("Runs each program as linked with each value of --offload-icf=, with lazy and eager loading, and compares the results.",
+                              ONE, "^direct", "kernels in each program of a kind")
+    found = generated.generate(options, lambda number: program(options, number), script)
     print(f"{len(found)} programs, {sum(one > 0 for one in found)} of them with equal kernels; {sum(found)} kernels are folded")
 
 

@@ -81,7 +81,7 @@ pub enum Role {
 pub struct Variable {
     /// NVPTX's number of its address space.
     pub address_space: u32,
-    /// Whether it is never written.
+    /// Whether it always has the value of its initializer: code never writes it, and the host does not initialize it.
     pub constant: bool,
     /// Whether the program can distinguish it from an equal copy.
     pub address_matters: bool,

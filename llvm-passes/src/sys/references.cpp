@@ -221,7 +221,8 @@ void describeFunction(const Function &function, RawGlobal &raw) {
 void describeVariable(const GlobalVariable &variable, const DataLayout &layout, std::string &content, RawGlobal &raw) {
   Type *type = variable.getValueType();
   raw.is_intrinsic = variable.getName().starts_with("llvm.");
-  raw.is_constant = variable.isConstant();
+  // The runtime may write another value over the initializer of a variable that it knows, before any kernel runs.
+  raw.is_constant = variable.isConstant() && !variable.isExternallyInitialized();
   raw.size = type->isSized() ? layout.getTypeAllocSize(type).getFixedValue() : 0;
   raw.address_matters = addressMatters(variable);
   constexpr unsigned constantMemory = 4;

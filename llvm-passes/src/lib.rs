@@ -84,6 +84,7 @@ pub mod embedded;
 pub mod equal_kernels;
 mod error;
 pub mod extract;
+pub mod merged_unit;
 pub mod module_flags;
 pub mod out_of_memory;
 pub mod partition;

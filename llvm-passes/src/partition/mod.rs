@@ -43,6 +43,9 @@ pub enum Grouping {
     Program,
     /// Those of one unit, so that every program with these units has the same partitions, and smaller programs are cut, too.
     Units,
+    /// The same however small the program is and however much of its code several partitions compile: the partitions of a unit are
+    /// compiled before it is known which program it is for.
+    AlwaysUnits,
 }
 
 /// How a program is cut.
@@ -147,6 +150,7 @@ fn cut_roots(program: &Program<'_>, roots: BTreeSet<Node>, rules: Rules) -> Cut 
     let whole = match grouping {
         Grouping::Program => size.saturating_mul(3) / 2,
         Grouping::Units => size / LEAST_OF_UNITS,
+        Grouping::AlwaysUnits => 0,
     };
     if distinct <= whole {
         return Cut { distinct, ..Cut::default() };
@@ -157,10 +161,14 @@ fn cut_roots(program: &Program<'_>, roots: BTreeSet<Node>, rules: Rules) -> Cut 
     let all: Vec<Reached> = all.into_iter().map(|root| Reached::new(program, root)).collect();
     let bound = distinct.saturating_mul(MOST_DUPLICATED_PERCENT) / 100;
     let is_good = |cut: &Cut| cut.duplicated() <= bound || grain != Grain::Usual;
-    if grouping == Grouping::Units {
-        let mut cut = cut_into(program, units::groups(program, &all, size), &all, distinct);
+    if grouping != Grouping::Program {
+        let groups = units::groups(program, &all, size);
+        let mut cut = match grouping {
+            Grouping::AlwaysUnits => partitions_of(program, groups, &all, distinct),
+            _ => cut_into(program, groups, &all, distinct),
+        };
         cut.partitions.iter_mut().for_each(|partition| units::order(program, partition));
-        if is_good(&cut) {
+        if grouping == Grouping::AlwaysUnits || is_good(&cut) {
             return cut;
         }
     }
@@ -206,11 +214,15 @@ impl Reached {
     }
 }
 
-/// The cut with these groups of roots.
+/// The cut with these groups of roots; none into a single one.
 fn cut_into(program: &Program<'_>, groups: Vec<Vec<Node>>, all: &[Reached], distinct: u64) -> Cut {
     if groups.len() < 2 {
         return Cut { distinct, ..Cut::default() };
     }
+    partitions_of(program, groups, all, distinct)
+}
+
+fn partitions_of(program: &Program<'_>, groups: Vec<Vec<Node>>, all: &[Reached], distinct: u64) -> Cut {
     let reached: FxHashMap<Node, u64> = all.iter().map(|one| (one.root, one.instructions)).collect();
     let partitions = groups.iter().map(|roots| partition(program, roots, &reached)).collect();
     Cut { partitions, groups, distinct, monolithic: None }

@@ -87,3 +87,17 @@ fn too_much_shared_code_is_compiled_once_though_programs_then_differ() {
     let cut = cut_program(&around_an_engine(100, 300, 5000), &[], rules, &BTreeSet::new());
     assert!(cut.partitions.len() > 1 && cut.duplicated() * 2 <= cut.distinct, "{} jobs", cut.partitions.len());
 }
+
+#[test]
+fn a_unit_is_cut_before_its_program_is_known() {
+    let small = || unit(vec![kernel("small", 10, &[(1, true)]), function("helper", STRONG, 5, &[])]);
+    let cut = |units: &[ReferenceGraph], grouping: Grouping| {
+        let rules = Rules { grain: Grain::Usual, grouping };
+        contents(&cut_program(units, &[], rules, &BTreeSet::new()), units)
+    };
+    let alone = cut(&[small()], Grouping::AlwaysUnits);
+    assert_eq!(alone.len(), 1);
+    assert!(cut(&[small()], Grouping::Units).is_empty(), "a small program is compiled in one piece");
+    let program = [unit(vec![kernel("other", 5000, &[])]), small()];
+    assert!(alone.is_subset(&cut(&program, Grouping::AlwaysUnits)));
+}

@@ -1,5 +1,6 @@
 //! Runs a link from its command line to the host link, as a list of phases.
 
+mod merge;
 mod requests;
 
 use std::collections::BTreeSet;
@@ -25,7 +26,9 @@ use crate::host::dead_kernels::KernelLiveness;
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::InputFiles;
 use crate::host::registration_object;
-use crate::host::{dead_kernels, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, relocatable};
+use crate::host::{
+    dead_kernels, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, kept_results, relocatable,
+};
 use crate::image::html;
 use crate::image::report::ImageReport;
 use crate::lto::{llvm_messages, pass_times};
@@ -36,7 +39,7 @@ use crate::platform::{self, PLATFORMS, override_image};
 use crate::profile::recorder::Recorder;
 use crate::profile::{self, span, time_trace};
 use crate::reproduce;
-use crate::sys::cache;
+use crate::sys::cache::{self, ObjectResults};
 use crate::sys::jobserver::{self, Limit};
 use crate::sys::memory::Budget;
 use crate::sys::process::Mode;
@@ -44,6 +47,7 @@ use crate::sys::replay;
 use crate::sys::temp_files::{self, FileState, TempFiles};
 use crate::sys::threads;
 use crate::toolchain::{self, Toolchain, print};
+use merge::MergeInputs;
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
 const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
@@ -155,9 +159,10 @@ fn link_inputs(
     // Find the device images in the inputs. A link without any is left to the host linker.
     let handled = options.linker_query || inputs.already_registered(options);
     let mut images = if handled { Vec::new() } else { embedded_images::find(inputs)? };
-    if options.relocatable && !options.dlink && images.iter().all(|found| found.rdc.is_some()) {
+    if options.relocatable && !options.dlink {
         // The output of a relocatable link still holds nvcc's units, for the link of the program.
-        images.clear();
+        let stay = options.merges_device_code() || images.iter().all(|found| found.rdc.is_some());
+        images.retain(|found| found.rdc.is_none() || !stay);
     }
     // The output of a relocatable link (-r) is not a program yet: its final link checks this.
     if !handled && finished.is_none() && !options.relocatable && !options.emit_fatbin_only {
@@ -254,6 +259,8 @@ fn link_inputs(
     }
     let plan = PlanPrinter::new(program, options.plan.as_ref(), plan, links.len());
     let remote = if request.may_use_results() { cache::open_remote(&options.remote_cache)? } else { None };
+    let found = kept_results::find(inputs, &selected, program)?;
+    let results = ObjectResults::new(found, request.may_use_results(), options.merges_device_code() && !mode.dry);
     let context = LinkContext {
         request,
         temp_files: &temp_files,
@@ -261,6 +268,7 @@ fn link_inputs(
         limit: &limit,
         budget: &Budget::new(options.memory),
         remote_cache: remote.as_ref(),
+        object_results: &results,
         registered: &registered,
         dead_kernels: &liveness.dead,
         recorder: &recorder,
@@ -280,6 +288,9 @@ fn link_inputs(
         }
         None if options.emit_fatbin_only => link.emit_bundle(&links),
         None if options.dlink => link.emit_object(&links),
+        None if options.merges_device_code() => {
+            link.merge(MergeInputs { images: &selected, line_code: &line_code, inputs }, &links)
+        }
         None => link.all(&links),
     });
     pass_times::print(&amd_options::all_llvm_options(options, device));
@@ -295,7 +306,7 @@ fn link_inputs(
         llvm_messages::write_records(request)?;
     }
     if let Some(format) = options.stats {
-        messages::report(program, &recorder.stats(outcome.cached, shared).render(format));
+        messages::report(program, &recorder.stats(outcome.cached, results.counts(), shared).render(format));
     }
     // There is no program to report on if the host link failed.
     if outcome.code == 0 { report(&request, outcome.report, Some(&recorder)).map(|()| 0) } else { Ok(outcome.code) }
@@ -482,6 +493,15 @@ impl Link<'_> {
         Ok(Outcome { code: 0, report, cached })
     }
 
+    /// Merges the device code for later links, and links the host's code with it.
+    fn merge(&self, code: MergeInputs<'_>, links: &[Box<dyn DeviceLink + '_>]) -> Result<Outcome, Errors> {
+        let host_linker = self.context.host_linker()?;
+        let triple = self.context.request.options.host_triple.as_deref().unwrap_or(HOST_TRIPLE);
+        let object = merge::run(code, links, self.context, triple)?;
+        let code = self.host(host_linker, &[object])?;
+        Ok(Outcome { code, ..Outcome::default() })
+    }
+
     fn write_bundle(&self, products: &dyn Products) -> Result<Outcome, Errors> {
         let Bundle { image, report, .. } = products.bundle(self.context)?;
         if !self.context.request.mode.dry {
@@ -544,7 +564,10 @@ impl Link<'_> {
         }
         if code == 0 && options.relocatable && !mode.dry {
             replay::note(&format!("the link makes {} of {} in its own process", output.display(), raw.display()));
-            relocatable::seal(&raw, output, linker, self.stub_aliases)?;
+            match options.merges_device_code() {
+                true => relocatable::seal_merged(&raw, output, linker)?,
+                false => relocatable::seal(&raw, output, linker, self.stub_aliases)?,
+            }
         }
         Ok(code)
     }

@@ -62,6 +62,7 @@ pub enum Meaning {
     OffloadCheck,
     OffloadGc,
     OffloadIcf,
+    OffloadRelocatable,
     TimeTrace,
     TimeTraceGranularity,
     OffloadCache,
@@ -267,6 +268,13 @@ pub const ALWAYS: &[Row] = &[
         Meaning::OffloadIcf,
         "off|safe|all",
         "Compile one of several kernels that differ in their names only; all: and have the program launch it for the others (default: off)",
+    ),
+    Row(
+        &["--offload-relocatable="],
+        Joined,
+        Meaning::OffloadRelocatable,
+        "link|merge",
+        "What -r makes of device code; merge: bitcode that a later link takes, with compiled partitions beside it (default: link)",
     ),
     Row(&["--wrapper-time-trace="], Joined, Meaning::TimeTrace, "<file>", "Write a time trace for Chrome's viewer"),
     Row(

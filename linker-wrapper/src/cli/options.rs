@@ -11,7 +11,8 @@ use crate::diag::color::Choice;
 
 use crate::cli::values::{
     BackendChoice, CacheChoice, FatbinSection, Jobs, KernelFolding, KernelGc, Levels, LlvmRules, MemoryChoice,
-    NamedParts, OffloadReport, Partitioning, PtxPolicy, RemoteOptions, ReportRequest, SassPolicy, StatsFormat,
+    NamedParts, OffloadReport, Partitioning, PtxPolicy, RelocatableCode, RemoteOptions, ReportRequest, SassPolicy,
+    StatsFormat,
 };
 
 /// The options of a link, and the host linker's command line in its original order.
@@ -93,6 +94,8 @@ pub struct Options {
     pub kernel_gc: KernelGc,
     /// What is done with equal kernels.
     pub kernel_folding: KernelFolding,
+    /// What a relocatable link makes of device code.
+    pub relocatable_code: RelocatableCode,
     /// Where to write a time trace.
     pub time_trace: Option<PathBuf>,
     /// Shortest phase in it.
@@ -120,6 +123,13 @@ pub struct Options {
     pub inputs_before_output: usize,
     /// The host linker answers a query and exits (`--version`, `--help` under a linker's name).
     pub linker_query: bool,
+}
+
+impl Options {
+    /// Whether the output is a relocatable object whose device code later links take.
+    pub fn merges_device_code(&self) -> bool {
+        self.relocatable && self.relocatable_code == RelocatableCode::Merged
+    }
 }
 
 /// An input of the host linker.

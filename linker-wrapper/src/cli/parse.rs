@@ -13,7 +13,7 @@ use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
 use crate::cli::values::{
     self, BackendChoice, CacheChoice, FatbinSection, Jobs, KernelFolding, KernelGc, LlvmRules, MemoryChoice,
-    OffloadReport, Partitioning, PtxPolicy, RemoteChoice, ReportRequest, SassPolicy, StatsFormat,
+    OffloadReport, Partitioning, PtxPolicy, RelocatableCode, RemoteChoice, ReportRequest, SassPolicy, StatsFormat,
 };
 use crate::cli::words::{self, Found, Word};
 use crate::diag::color;
@@ -231,6 +231,9 @@ impl Parser {
             }
             Meaning::OffloadCheck => options.checks.set(&text).unwrap_or_else(|error| errors.extend(error)),
             Meaning::OffloadGc => store(&mut options.kernel_gc, KernelGc::parse(&text), errors),
+            Meaning::OffloadRelocatable => {
+                store(&mut options.relocatable_code, RelocatableCode::parse(&text), errors);
+            }
             Meaning::OffloadIcf => store(&mut options.kernel_folding, KernelFolding::parse(&text), errors),
             Meaning::TimeTrace => options.time_trace = Some(value.into()),
             Meaning::TimeTraceGranularity => {

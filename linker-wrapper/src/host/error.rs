@@ -37,6 +37,11 @@ pub enum Error {
     #[error("cannot seal the relocatable object for {output}: {reason}")]
     Seal { output: PathBuf, reason: String },
     #[error(
+        "{linker} drops sections that programs leave out from a relocatable link, and with them the merged device code; make this link \
+         with GNU ld, gold or lld (-fuse-ld=)"
+    )]
+    MergedCodeDropped { linker: PathBuf },
+    #[error(
         "{linker} ignores --defsym in a relocatable link and leaves {} undefined, a kernel that nvcc and clang name differently; make \
          this link with GNU ld, gold or lld (-fuse-ld=)",
         demangled(.name)

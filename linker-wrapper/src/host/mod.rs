@@ -10,6 +10,7 @@ pub mod fatbin_section;
 pub mod host_linker;
 pub mod host_lto;
 pub mod input_files;
+pub mod kept_results;
 pub mod link_roots;
 pub mod linker_script;
 pub mod needed_libraries;

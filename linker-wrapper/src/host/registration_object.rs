@@ -84,18 +84,27 @@ pub struct Template {
 /// # Errors
 /// Those of the file system. A host triple of an unknown machine.
 pub fn write_empty(path: &Path, like: Option<&[u8]>, triple: &str, mode: Mode) -> Result<(), Errors> {
+    let object = empty(like, triple)?;
+    if mode.dry {
+        return Ok(());
+    }
+    temp_files::write_output_by(path, |file| file.write_all(&object.write().map_err(std::io::Error::other)?))
+}
+
+/// An object without contents, for the machine of an object of the link, or else for that of the host triple.
+///
+/// # Errors
+/// A host triple of an unknown machine.
+pub fn empty(like: Option<&[u8]>, triple: &str) -> Result<Object<'static>, Error> {
     let alike = like.and_then(|bytes| object::File::parse(bytes).ok());
     let (architecture, endianness) = match &alike {
         Some(file) => (file.architecture(), file.endianness()),
         None => machine(triple).ok_or_else(|| Error::UnknownMachine { triple: triple.to_owned() })?,
     };
-    if mode.dry {
-        return Ok(());
-    }
     let mut object = Object::new(BinaryFormat::Elf, architecture, endianness);
     // Linkers compare what is recorded of the calling convention.
     object.flags = alike.map_or(FileFlags::None, |file| file.flags());
-    temp_files::write_output_by(path, |file| file.write_all(&object.write().map_err(std::io::Error::other)?))
+    Ok(object)
 }
 
 /// The machine of a host triple.

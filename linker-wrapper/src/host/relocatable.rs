@@ -1,22 +1,87 @@
-//! Finishes the output of `ld -r`, which is a final link for device code.
+//! Finishes the output of `ld -r`.
 //!
-//! Its offload entries are moved to a section with a name of its own, so that its registration code finds only these, and its
-//! device images are removed, so that no later link links them again.
+//! If it is a final link for device code, its offload entries are moved to a section with a name of its own, so that its registration
+//! code finds only these, and its device images are removed, so that no later link links them again. If its device code is merged, the
+//! merged code takes the place of the images, and a later link registers the entries.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::Path;
 
 use md5::{Digest, Md5};
-use offload_bundle::FormatError;
+use object::{SectionFlags, SectionKind, elf};
 use offload_bundle::elf_edit::ObjectPatch;
 use offload_bundle::host_object::{StubAlias, host_symbols};
+use offload_bundle::{FormatError, kept_results};
 
 use crate::diag::error::Errors;
 use crate::host::error::Error;
+use crate::host::registration_object;
+use crate::sys;
 use crate::sys::temp_files;
 
 const ENTRIES: &str = "llvm_offload_entries";
 const IMAGES: &[u8] = b".llvm.offloading";
+/// Of offload binaries and of kept results.
+const ALIGNMENT: u64 = 16;
+
+/// The section that linkers copy the merged code in, where it is not mixed up with the images that it replaces.
+const MERGED: &str = ".llvm.offloading.merged";
+/// The same for the kept results.
+const MERGED_RESULTS: &str = ".fatlink.results.merged";
+/// `sh_type` of sections of device images.
+const SHT_LLVM_OFFLOADING: elf::SectionType = elf::SectionType(0x6fff_4c0b);
+/// `SHF_EXCLUDE`: linkers leave the section out of programs, and keep it in relocatable links.
+const SHF_EXCLUDE: elf::SectionFlags = elf::SectionFlags(0x8000_0000);
+
+/// The device code of a relocatable link that later links take.
+pub struct MergedCode {
+    /// Offload binaries, one after the other.
+    pub binaries: Vec<u8>,
+    /// The contents of the section of kept results; empty without any.
+    pub results: Vec<u8>,
+}
+
+/// Writes an object with the merged code for the host linker, like one of its inputs or for a host triple.
+///
+/// # Errors
+/// A host triple of an unknown machine, or those of the file system.
+pub fn write_merged(code: MergedCode, path: &Path, like: Option<&[u8]>, triple: &str) -> Result<(), Errors> {
+    let mut object = registration_object::empty(like, triple)?;
+    let sections = [(MERGED, SHT_LLVM_OFFLOADING, code.binaries), (MERGED_RESULTS, elf::SHT_PROGBITS, code.results)];
+    for (name, kind, content) in sections.into_iter().filter(|(_, _, content)| !content.is_empty()) {
+        let id = object.add_section(Vec::new(), name.as_bytes().to_vec(), SectionKind::Unknown);
+        let section = object.section_mut(id);
+        section.set_data(content, ALIGNMENT);
+        section.flags = SectionFlags::Elf { sh_type: kind, sh_flags: SHF_EXCLUDE };
+    }
+    // Without it, GNU ld makes the stack of the program executable.
+    object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Metadata);
+    let written = object.write().map_err(io::Error::other);
+    let written = written.and_then(|bytes| std::fs::write(path, bytes));
+    written.map_err(|source| sys::error::Error::Write { path: path.to_owned(), source }.into())
+}
+
+/// Edits the output `raw` of a linker that read the merged code: the merged code takes the place of the images, and the result goes to
+/// `output`.
+///
+/// # Errors
+/// The linker's output is not an ELF object, the linker dropped the merged code, or the disk is full.
+pub fn seal_merged(raw: &Path, output: &Path, linker: &Path) -> Result<(), Errors> {
+    let cannot = |error: &dyn std::fmt::Display| Error::Seal { output: output.to_owned(), reason: error.to_string() };
+    let bytes = std::fs::read(raw).map_err(|error| cannot(&error))?;
+    let mut patch = ObjectPatch::new(&bytes).map_err(|error| cannot(&error))?;
+    if !patch.has_section(MERGED.as_bytes()).map_err(|error| cannot(&error))? {
+        return Err(Error::MergedCodeDropped { linker: linker.to_owned() }.into());
+    }
+    let replace = |patch: &mut ObjectPatch<'_>, old: &[u8], new: &str| {
+        patch.empty_sections(old)?;
+        patch.rename_sections(new.as_bytes(), &String::from_utf8_lossy(old))
+    };
+    replace(&mut patch, IMAGES, MERGED).map_err(|error| cannot(&error))?;
+    replace(&mut patch, kept_results::SECTION.as_bytes(), MERGED_RESULTS).map_err(|error| cannot(&error))?;
+    temp_files::write_output(output, &patch.finish())
+}
 
 /// Edits the linker's output `raw` and writes the result to `output`. `linker` had to define the names of `aliases`.
 ///
@@ -47,6 +112,7 @@ fn first_undefined<'a>(object: &[u8], aliases: &'a [StubAlias]) -> Result<Option
 fn sealed(object: &[u8], suffix: &str) -> Result<Vec<u8>, FormatError> {
     let mut patch = ObjectPatch::new(object)?;
     patch.empty_sections(IMAGES)?;
+    patch.empty_sections(kept_results::SECTION.as_bytes())?;
     patch.rename_sections(ENTRIES.as_bytes(), &format!("{ENTRIES}_{suffix}"))?;
     let bounds = ["__start_", "__stop_"].map(|bound| format!("{bound}{ENTRIES}"));
     let is_bound = |name: &[u8]| bounds.iter().find(|bound| bound.as_bytes() == name);

@@ -2,7 +2,7 @@
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
-use crate::cli::values::{Jobs, Partitioning};
+use crate::cli::values::{Jobs, Partitioning, RelocatableCode};
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::host::{coff, host_linker};
@@ -19,6 +19,11 @@ enum Error {
          OpenMP on x86-64 has one: leave it out"
     )]
     EmbedBitcode,
+    #[error(
+        "--offload-relocatable=merge is for relocatable links (-r) of host objects, and --dlink and --emit-fatbin-only finish the device \
+         code: leave it out"
+    )]
+    NotRelocatable,
 }
 
 /// Returns the output of `--help` and of `--version` under the wrapper's name.
@@ -72,6 +77,9 @@ pub fn warn_of_unused_arguments(request: &Request<'_>, links: &[Box<dyn DeviceLi
 /// Rejects options that this version does not support, before anything is compiled.
 pub fn reject_unsupported(options: &Options) -> Result<(), Errors> {
     let mut errors = Errors::default();
+    if options.relocatable_code == RelocatableCode::Merged && (options.dlink || options.emit_fatbin_only) {
+        errors.extend(Error::NotRelocatable);
+    }
     if options.embed_bitcode {
         errors.extend(Error::EmbedBitcode);
     }

@@ -39,6 +39,34 @@ pub fn link(
         // Fails before the long work.
         llvm_tools::lld(&context.request.options.parts)?;
     }
+    with_plans(targets, resources, reports, |planned| {
+        context.recorder.phase("device code", || run_all(&planned, resources))
+    })
+}
+
+/// Compiles the partitions of all targets for later links, and links nothing. A program that cannot be cut is left to the later link.
+///
+/// # Errors
+/// All errors in the images, and those that LLVM reports.
+pub fn compile_partitions(
+    targets: &[&AmdImages<'_>],
+    resources: Resources<'_>,
+    reports: Reports<'_>,
+) -> Result<(), Errors> {
+    with_plans(targets, resources, reports, |mut planned| {
+        planned.retain(|target| !target.partitions.is_empty());
+        resources.link.recorder.phase("device code", || compile_all(&planned, resources))
+    })
+}
+
+/// Plans the links of all targets, does `work` with the plans, and keeps the facts about the units.
+fn with_plans<T>(
+    targets: &[&AmdImages<'_>],
+    resources: Resources<'_>,
+    reports: Reports<'_>,
+    work: impl FnOnce(Vec<PlannedTarget<'_>>) -> Result<T, Errors>,
+) -> Result<T, Errors> {
+    let context = resources.link;
     let copies = collect(targets.iter().map(|target| private_copy(target, resources)))?;
     let units: Vec<Vec<Option<Unit<'_>>>> =
         targets.iter().zip(&copies).map(|(target, copy)| known_units(target, copy.as_ref(), resources)).collect();
@@ -57,10 +85,28 @@ pub fn link(
         let described = reports(&planned)?;
         context.plan.add(|| described)?;
     }
-    let linked = context.recorder.phase("device code", || run_all(&planned, resources))?;
-    let cut = targets.iter().filter(|target| amd_target::may_be_cut(target, context));
+    let done = work(planned)?;
+    let cut = targets.iter().filter(|target| amd_target::may_be_cut(target, resources));
     cut.flat_map(AmdImages::units).for_each(|unit| resources.result_cache.keep_facts(unit));
-    Ok(linked)
+    Ok(done)
+}
+
+/// Compiles the partitions of all targets.
+fn compile_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Result<(), Errors> {
+    let distribution = amd_partition::distribute(planned, resources)?;
+    let resources = Resources { distribution: &distribution, ..resources };
+    let open = |planned| Open { planned, parts: Mutex::default() };
+    let targets: Vec<Open<'_>> = planned.iter().map(open).collect();
+    let jobs =
+        targets.iter().flat_map(|target| (0..target.planned.job_count()).map(move |index| Job { target, index }));
+    let jobs: Vec<Job<'_>> = jobs.collect();
+    let compiled = job_queue::longest_first(&jobs, resources.link.limit, |_, job| {
+        amd_partition::compile(job.target.planned, job.index, resources)
+    })?;
+    for (job, Compiled { messages, .. }) in jobs.iter().zip(&compiled) {
+        llvm_messages::print(resources.link.request.program, &job.target.planned.images.name, messages);
+    }
+    Ok(())
 }
 
 /// A target whose parts are compiled.
@@ -207,9 +253,9 @@ fn private_copy(images: &AmdImages<'_>, resources: Resources<'_>) -> Result<Opti
 fn known_units<'c>(
     target: &AmdImages<'_>,
     copy: Option<&'c PrivateImages>,
-    resources: Resources<'_>,
+    resources: Resources<'c>,
 ) -> Vec<Option<Unit<'c>>> {
-    let may_be_cut = amd_target::may_be_cut(target, resources.link);
+    let may_be_cut = amd_target::may_be_cut(target, resources);
     let unit = |(place, image): (usize, &AmdImage<'_>)| {
         let unit = Unit::new(image.unit?.name(), copy?.bytes(place));
         Some(if may_be_cut { resources.result_cache.with_facts(unit) } else { unit })
@@ -228,6 +274,7 @@ fn with_copied_images<'c>(
         unit: unit.as_ref().or(image.unit),
         ..*image
     });
-    let AmdImages { name, target, options, .. } = target;
-    AmdImages { name: name.clone(), target: target.clone(), options: options.clone(), images: images.collect() }
+    let AmdImages { name, target, options, is_partial, .. } = target;
+    let (name, target, options, is_partial) = (name.clone(), target.clone(), options.clone(), *is_partial);
+    AmdImages { name, target, options, is_partial, images: images.collect() }
 }

@@ -58,7 +58,7 @@ impl<'a> PlannedTarget<'a> {
         if !resources.link.request.mode.dry {
             images.require_objects()?;
         }
-        let not_cut = match grain(images, resources.link) {
+        let not_cut = match grain(images, resources) {
             Some(grain) => match Self::plan_partitioned(images, grain, private, resources)? {
                 Ok(planned) => return Ok(planned),
                 Err(reason) => reason,
@@ -85,7 +85,9 @@ impl<'a> PlannedTarget<'a> {
         let prevailing = |name: &str| images.unit_of(*resolution.prevailing.get(name)?);
         let graphs = facts.iter().map(|facts| &facts.graph).collect();
         let program = Program::on(Machine::Amdgpu, graphs, unit_file::tags(&units), &prevailing, &exported);
-        let cut = partition::cut(&program, Rules { grain, grouping: Grouping::Program }, &BTreeSet::new());
+        // Partitions of a relocatable object are those of its unit, whichever program links it.
+        let grouping = if resources.result_cache.cuts_all() { Grouping::AlwaysUnits } else { Grouping::Program };
+        let cut = partition::cut(&program, Rules { grain, grouping }, &BTreeSet::new());
         let duplicated = cut.duplicated();
         let Cut { partitions, distinct, monolithic, .. } = cut;
         if partitions.is_empty() {
@@ -215,17 +217,18 @@ fn write_units(
 }
 
 /// Whether the program is large enough to be cut into partitions.
-pub fn may_be_cut(images: &AmdImages<'_>, context: &LinkContext<'_>) -> bool {
-    grain(images, context).is_some()
+pub fn may_be_cut(images: &AmdImages<'_>, resources: Resources<'_>) -> bool {
+    grain(images, resources).is_some()
 }
 
 /// How large partitions are; `None` for a program that is compiled in one piece anyway.
-fn grain(images: &AmdImages<'_>, context: &LinkContext<'_>) -> Option<Grain> {
+fn grain(images: &AmdImages<'_>, resources: Resources<'_>) -> Option<Grain> {
     if images.options.names_inputs() || images.has_objects() {
         return None;
     }
-    match context.request.options.partitioning {
-        Partitioning::Usual => (images.bitcode_bytes() >= MIN_PARTITIONED_BYTES).then_some(Grain::Usual),
+    let least = if resources.result_cache.cuts_all() { 0 } else { MIN_PARTITIONED_BYTES };
+    match resources.link.request.options.partitioning {
+        Partitioning::Usual => (images.bitcode_bytes() >= least).then_some(Grain::Usual),
         Partitioning::Size(size) => Some(Grain::Exactly(size)),
         Partitioning::Whole => None,
     }

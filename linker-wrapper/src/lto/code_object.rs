@@ -31,6 +31,8 @@ pub struct AmdImages<'a> {
     pub target: AmdTarget,
     /// Options of the link.
     pub options: AmdOptions,
+    /// The code is that of a relocatable object: the link of the program defines what is undefined.
+    pub is_partial: bool,
     /// The images, in link order.
     pub images: Vec<AmdImage<'a>>,
 }
@@ -223,7 +225,7 @@ impl<'a> AmdImages<'a> {
     /// Duplicate and undefined symbols.
     pub fn resolve(&self, symbols: &[UnitSymbols]) -> Result<Resolution, Errors> {
         let mut resolution = resolve::resolve(symbols, &|_| false);
-        if self.options.names_inputs() {
+        if self.options.names_inputs() || self.is_partial {
             // ld.lld reports what these files do not define, either.
             resolution.undefined.clear();
         }

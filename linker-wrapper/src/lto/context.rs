@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cli::device_options::DeviceOptions;
+use crate::cli::values::KernelFolding;
 use crate::codegen::Backends;
 use crate::lto::cuda_libraries::CudaLibraries;
 use crate::lto::distribution::Distribution;
@@ -26,7 +27,7 @@ pub struct LtoContext<'a> {
     /// The entries of the image, for all targets.
     pub entries: &'a ImageEntries,
     /// Results of earlier links.
-    pub result_cache: &'a ResultCache,
+    pub result_cache: &'a ResultCache<'a>,
     /// Estimates of the memory that a job needs.
     pub estimates: &'a Estimates,
     /// Results of jobs that ran elsewhere.
@@ -66,11 +67,12 @@ impl<'a> LtoContext<'a> {
     /// Returns what the plan of a target depends on besides its code.
     pub fn request(&self) -> LinkRequest<'a> {
         let is_printed = self.link.request.options.plan.is_some();
+        let is_partial = self.link.request.options.merges_device_code();
         LinkRequest {
             entries: self.entries,
             registered: self.link.registered,
             dead: self.link.dead_kernels,
-            folding: self.link.request.options.kernel_folding,
+            folding: if is_partial { KernelFolding::Off } else { self.link.request.options.kernel_folding },
             unregistered: self
                 .link
                 .request
@@ -79,6 +81,7 @@ impl<'a> LtoContext<'a> {
                 .then_some("there is no program that registers kernels (--emit-fatbin-only)"),
             only_folded: self.only_folded,
             options: self.options(),
+            is_partial,
             is_printed,
         }
     }

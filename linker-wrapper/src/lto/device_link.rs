@@ -37,11 +37,8 @@ use crate::sys::job_queue;
 pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Vec<LinkedTarget>, Errors> {
     let cached: Vec<Option<LinkedTarget>> = targets.iter().map(|target| cached(target, context)).collect();
     let copies = private_copies(targets, &cached, context)?;
-    let units: Vec<Vec<Option<Unit<'_>>>> =
-        targets.iter().zip(&copies).map(|(target, copy)| known_units(target, copy.as_ref(), context)).collect();
-    let targets = targets.iter().zip(&copies).zip(&units);
-    let targets: Vec<TargetImages<'_>> =
-        targets.map(|((target, copy), units)| with_copied_images(target, copy.as_ref(), units)).collect();
+    let units = all_known_units(targets, &copies, context);
+    let targets = all_with_copied_images(targets, &copies, &units);
     let uncached: Vec<Uncached<'_>> = (0..targets.len())
         .filter(|place| cached[*place].is_none())
         .map(|place| Uncached { images: &targets[place], private: copies[place].as_ref() })
@@ -55,8 +52,7 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
         linked.key = key.filter(|_| linked.diagnostics.is_empty() && !context.is_dry_run());
         context.result_cache.put(linked.key.as_ref(), &CachedTarget::of(linked));
     }
-    let cut = uncached.iter().filter(|one| target::may_be_cut(one.images, context));
-    cut.flat_map(|one| one.images.units()).for_each(|unit| context.result_cache.keep_facts(unit));
+    keep_facts(uncached.iter().map(|one| one.images), context);
     let mut linked = linked.into_iter();
     let all = targets.iter().zip(cached).map(|(target, cached)| {
         let linked = cached.or_else(|| linked.next()).unwrap_or_default();
@@ -64,6 +60,40 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
         Ok(linked)
     });
     collect(all)
+}
+
+/// Compiles the partitions of all targets for later links, and links nothing. A program that cannot be cut is left to the later link.
+///
+/// # Errors
+/// All errors in the images, and those that tools report.
+pub fn compile_partitions(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<(), Errors> {
+    let none_cached: Vec<Option<LinkedTarget>> = targets.iter().map(|_| None).collect();
+    let copies = private_copies(targets, &none_cached, context)?;
+    let units = all_known_units(targets, &copies, context);
+    let targets = all_with_copied_images(targets, &copies, &units);
+    let uncached = targets.iter().zip(&copies);
+    let uncached: Vec<_> = uncached.map(|(images, copy)| Uncached { images, private: copy.as_ref() }).collect();
+    let recorder = context.link.recorder;
+    let planned = collect(recorder.phase("symbols and partitions", || plan_all(&uncached, context)))?;
+    planned.iter().for_each(|planned| planned.record(context));
+    context.link.plan.add(|| plan_report::of(&targets, &planned, context))?;
+    let cut: Vec<PlannedTarget<'_>> = planned.into_iter().filter(|planned| !planned.plan.is_monolithic()).collect();
+    let jobs: Vec<Job<'_>> = cut.iter().flat_map(jobs_of_code).collect();
+    let compiled = recorder.phase("device code", || run_all(&jobs, &cut, context))?;
+    for (job, done) in jobs.iter().zip(compiled) {
+        if let Done::Partition(CompiledPartition { messages, diagnostics, .. }) = done {
+            diagnostics.iter().for_each(messages::show);
+            llvm_messages::print(context.link.request.program, &job.target.plan.arch.to_string(), &messages);
+        }
+    }
+    keep_facts(targets.iter(), context);
+    Ok(())
+}
+
+/// Keeps the facts about the units of programs that may be cut.
+fn keep_facts<'t>(targets: impl Iterator<Item = &'t TargetImages<'t>>, context: &LtoContext<'_>) {
+    let cut = targets.filter(|images| target::may_be_cut(images, context));
+    cut.flat_map(TargetImages::units).for_each(|unit| context.result_cache.keep_facts(unit));
 }
 
 /// Looks up the finished container of all targets, and prints what their links printed. A link that describes what is in the
@@ -186,9 +216,13 @@ enum Done {
 }
 
 fn jobs_of<'j>(target: &'j PlannedTarget<'j>) -> impl Iterator<Item = Job<'j>> {
-    let partitions = (0..target.plan.partitions.len()).map(Work::Partition);
     let assemblies = input_objects::assemblies(target).into_iter().map(Work::Assembly);
-    partitions.chain(assemblies).map(move |work| Job { target, work })
+    jobs_of_code(target).chain(assemblies.map(move |work| Job { target, work }))
+}
+
+/// The jobs that compile bitcode.
+fn jobs_of_code<'j>(target: &'j PlannedTarget<'j>) -> impl Iterator<Item = Job<'j>> {
+    (0..target.plan.partitions.len()).map(move |index| Job { target, work: Work::Partition(index) })
 }
 
 impl Job<'_> {
@@ -277,12 +311,29 @@ fn private_copies(
     }))
 }
 
+fn all_known_units<'c>(
+    targets: &[TargetImages<'c>],
+    copies: &'c [Option<PrivateImages>],
+    context: &LtoContext<'c>,
+) -> Vec<Vec<Option<Unit<'c>>>> {
+    targets.iter().zip(copies).map(|(target, copy)| known_units(target, copy.as_ref(), context)).collect()
+}
+
+fn all_with_copied_images<'c>(
+    targets: &[TargetImages<'c>],
+    copies: &'c [Option<PrivateImages>],
+    units: &'c [Vec<Option<Unit<'c>>>],
+) -> Vec<TargetImages<'c>> {
+    let targets = targets.iter().zip(copies).zip(units);
+    targets.map(|((target, copy), units)| with_copied_images(target, copy.as_ref(), units)).collect()
+}
+
 /// Returns the units of a copied target. If it may be cut into partitions, they have the facts that earlier links cached; a program
 /// that is compiled in one piece is read anyway.
 fn known_units<'c>(
     target: &TargetImages<'c>,
     copy: Option<&'c PrivateImages>,
-    context: &LtoContext<'_>,
+    context: &LtoContext<'c>,
 ) -> Vec<Option<Unit<'c>>> {
     let may_be_cut = target::may_be_cut(target, context);
     let unit = |(place, image): (usize, &DeviceImage<'c>)| {

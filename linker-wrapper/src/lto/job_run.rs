@@ -20,7 +20,7 @@ pub struct Resources<'a> {
     /// The request and the resources of the link.
     pub link: &'a LinkContext<'a>,
     /// Results of earlier links.
-    pub result_cache: &'a ResultCache,
+    pub result_cache: &'a ResultCache<'a>,
     /// Estimates of the memory that a job needs.
     pub estimates: &'a Estimates,
     /// Results of jobs that ran elsewhere.

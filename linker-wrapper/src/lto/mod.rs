@@ -33,4 +33,5 @@ pub mod run_job;
 pub mod target;
 pub mod target_code;
 pub mod unit_file;
+pub mod unit_merge;
 pub mod worker;

@@ -157,7 +157,11 @@ pub fn may_be_cut(images: &TargetImages<'_>, context: &LtoContext<'_>) -> bool {
 fn rules(images: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<Rules> {
     let bytes: usize = images.of_code(Code::Bitcode).map(|(_, image)| image.bytes.len()).sum();
     let grouping = context.result_cache.grouping();
-    let least = if grouping == Grouping::Units { MIN_SHARED_BYTES } else { MIN_PARTITIONED_BYTES };
+    let least = match grouping {
+        Grouping::AlwaysUnits => 0,
+        Grouping::Units => MIN_SHARED_BYTES,
+        Grouping::Program => MIN_PARTITIONED_BYTES,
+    };
     let grain = match context.link.request.options.partitioning {
         Partitioning::Usual => (bytes >= least).then_some(Grain::Usual),
         Partitioning::Size(size) => Some(Grain::Exactly(size)),

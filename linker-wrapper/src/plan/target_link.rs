@@ -79,6 +79,8 @@ pub struct LinkRequest<'r> {
     pub only_folded: Option<&'r BTreeMap<String, String>>,
     /// Options of the device link.
     pub options: &'r DeviceOptions,
+    /// The code is that of a relocatable object: the link of the program defines what is undefined.
+    pub is_partial: bool,
     /// The plan will be printed.
     pub is_printed: bool,
 }
@@ -272,6 +274,9 @@ fn resolve_names(
         resolution.undefined.clear();
     }
     let library = device_library(&mut resolution, arch, facts.libraries);
+    if request.is_partial {
+        resolution.undefined.clear();
+    }
     if target.of_code(Code::LtoIr).next().is_some() {
         // Only NVIDIA's linkers can read the symbols of LTO-IR; they report undefined ones.
         resolution.undefined.clear();

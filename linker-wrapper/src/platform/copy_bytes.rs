@@ -54,7 +54,7 @@ impl DeviceLink for CopyLink<'_> {
         vec![TRIPLE]
     }
 
-    fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
+    fn link<'p>(&'p self, context: &LinkContext<'p>) -> Result<Box<dyn Products + 'p>, Errors> {
         context.plan.add(Vec::new)?;
         Ok(Box::new(Copied::new(self.0.concat())))
     }

@@ -16,9 +16,9 @@ use crate::cli::values::{KernelFolding, Part, PtxPolicy};
 use crate::codegen::Backends;
 use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::TargetImages;
-use crate::device::{cudadevrt, device_files, rdc_targets, recorded_ptx_flags};
+use crate::device::{compat_checks, cudadevrt, device_files, rdc_targets, recorded_ptx_flags};
 use crate::diag::error::{Errors, both};
-use crate::diag::messages;
+use crate::diag::messages::{self, warn};
 use crate::host::embedded_images::FoundImage;
 use crate::host::registration_object::{self, Blobs, Image};
 use crate::image::compression;
@@ -146,7 +146,23 @@ impl<'a> CudaLink<'a> {
         })
     }
 
-    fn run(&self, context: &LinkContext<'_>) -> Result<CudaProducts<'_>, Errors> {
+    fn run<'p>(&'p self, context: &LinkContext<'p>) -> Result<CudaProducts<'p>, Errors> {
+        let ((linked, kept), result_cache, choices) = self.with_tools(context, |lto| {
+            let kept = if self.is_plain() { device_link::kept_image(&self.targets, lto)? } else { None };
+            match kept {
+                Some(image) => Ok((Vec::new(), Some(image))),
+                None => Ok((device_link::link(&self.targets, lto)?, None)),
+            }
+        })?;
+        Ok(CudaProducts { plan: self, linked, kept, choices, result_cache, clang_ptx: OnceLock::new() })
+    }
+
+    /// Does `work` with the tools of the link and the results of earlier ones. Returns also these and the choices of backends.
+    fn with_tools<'p, T: Send>(
+        &self,
+        context: &LinkContext<'p>,
+        work: impl FnOnce(&LtoContext<'_>) -> Result<T, Errors> + Send,
+    ) -> Result<(T, ResultCache<'p>, Vec<BackendDecision>), Errors> {
         let Request { options, device, mode, .. } = context.request;
         let cuda_path = options.cuda_path.as_deref().or(device.cuda_path.as_deref());
         let toolchain = Toolchain::find(cuda_path, &options.parts);
@@ -155,7 +171,7 @@ impl<'a> CudaLink<'a> {
         let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
         let stamps = parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok());
         let result_cache = ResultCache::open(context, stamps.collect())?;
-        let linked = std::thread::scope(|scope| {
+        let done = std::thread::scope(|scope| {
             // ptxas takes 2 ms to print its version: run it while LLVM reads and optimizes. If no thread can be started, it runs
             // when it is needed.
             let _ = std::thread::Builder::new().spawn_scoped(scope, || backends.probe_early());
@@ -169,21 +185,16 @@ impl<'a> CudaLink<'a> {
                 distribution: &Distribution::default(),
                 only_folded: None,
             };
-            let kept = if self.is_plain() { device_link::kept_image(&self.targets, &lto)? } else { None };
-            match kept {
-                Some(image) => Ok((Vec::new(), Some(image))),
-                None => Ok((device_link::link(&self.targets, &lto)?, None)),
-            }
+            work(&lto)
         });
         if mode.show {
             // Printed as shell comments, so that the output can be pasted into a shell.
             backends.decisions().iter().for_each(|choice| messages::show(format_args!(" # {choice}")));
         }
         // If a tool or library was replaced during the link, that may be the cause of the other errors: it comes first.
-        let linked = both(result_cache.check_tools(), linked);
-        let ((), (linked, kept)) = linked.inspect_err(|_| result_cache.finish(context.request))?;
-        let (choices, clang_ptx) = (backends.decisions(), OnceLock::new());
-        Ok(CudaProducts { plan: self, linked, kept, choices, result_cache, clang_ptx })
+        let done = both(result_cache.check_tools(), done);
+        let ((), done) = done.inspect_err(|_| result_cache.finish(context.request))?;
+        Ok((done, result_cache, backends.decisions()))
     }
 
     /// Whether the container and its registration depend on nothing but the code of the targets and options.
@@ -207,8 +218,22 @@ impl DeviceLink for CudaLink<'_> {
         (!self.has_units && !self.folds_all).then_some(&registration::Cuda)
     }
 
-    fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
+    fn link<'p>(&'p self, context: &LinkContext<'p>) -> Result<Box<dyn Products + 'p>, Errors> {
         Ok(Box::new(self.run(context)?))
+    }
+
+    fn compare_units(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
+        let Request { program, options, .. } = context.request;
+        let warnings = compat_checks::check(&self.targets, &options.checks)?;
+        warnings.iter().for_each(|text| warn(program, text));
+        Ok(())
+    }
+
+    fn compile_for_later(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
+        let ((), result_cache, _) =
+            self.with_tools(context, |lto| device_link::compile_partitions(&self.targets, lto))?;
+        result_cache.finish(context.request);
+        Ok(())
     }
 
     fn diagnose(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
@@ -223,7 +248,7 @@ struct CudaProducts<'p> {
     /// The container of an earlier link, in place of the linked targets.
     kept: Option<CachedImage>,
     choices: Vec<BackendDecision>,
-    result_cache: ResultCache,
+    result_cache: ResultCache<'p>,
     /// A fatbin with the PTX of clang's units, if it goes beside the PTX of nvcc's units instead of into the image.
     clang_ptx: OnceLock<Vec<u8>>,
 }

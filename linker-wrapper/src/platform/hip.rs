@@ -180,7 +180,9 @@ impl<'a> HipTarget<'a> {
             unit: found.unit.as_ref(),
         };
         let images = own.iter().map(image);
-        let link = AmdImages { name: group.arch.to_owned(), target, options: amd, images: images.collect() };
+        let is_partial = options.merges_device_code();
+        let link =
+            AmdImages { name: group.arch.to_owned(), target, options: amd, is_partial, images: images.collect() };
         Ok(HipTarget { triple: group.triple, link, compared })
     }
 
@@ -277,8 +279,23 @@ impl DeviceLink for HipLink<'_> {
         Some(&registration::Hip)
     }
 
-    fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
+    fn link<'p>(&'p self, context: &LinkContext<'p>) -> Result<Box<dyn Products + 'p>, Errors> {
         Ok(Box::new(self.run(context)?))
+    }
+
+    fn compare_units(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
+        self.check(context)
+    }
+
+    fn compile_for_later(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
+        let result_cache = ResultCache::open(context, Vec::new())?;
+        let (estimates, distribution) = (&Estimates::default(), &Distribution::default());
+        let resources = Resources { link: context, result_cache: &result_cache, estimates, distribution };
+        let machine = self.targets.iter().filter(|target| !target.is_spirv()).map(|target| &target.link);
+        let reports = |planned: &[PlannedTarget<'_>]| self.plan_reports(planned, context);
+        let compiled = amd_link::compile_partitions(&machine.collect::<Vec<_>>(), resources, &reports);
+        result_cache.finish(context.request);
+        compiled
     }
 
     fn diagnose(&self, context: &LinkContext<'_>) -> Result<(), Errors> {

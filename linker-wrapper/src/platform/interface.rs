@@ -75,7 +75,25 @@ pub trait DeviceLink: Sync {
     ///
     /// # Errors
     /// All errors in the code, and those that tools report.
-    fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors>;
+    fn link<'p>(&'p self, context: &LinkContext<'p>) -> Result<Box<dyn Products + 'p>, Errors>;
+
+    /// Compares how the units were compiled, and prints the warnings of that.
+    ///
+    /// # Errors
+    /// Those of checks whose level is `error`.
+    fn compare_units(&self, _context: &LinkContext<'_>) -> Result<(), Errors> {
+        Ok(())
+    }
+
+    /// Compiles the parts of the code that later links may take as they are. The results are collected in
+    /// [`LinkContext::object_results`].
+    ///
+    /// # Errors
+    /// All errors in the code, and those that tools report.
+    fn compile_for_later(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
+        // The plan of no targets, which the link waits for.
+        context.plan.add(Vec::new)
+    }
 
     /// Runs the device links again after LLVM failed in one of them, to find the function that it cannot compile.
     ///

@@ -78,7 +78,7 @@ impl DeviceLink for HostLink<'_> {
         self.targets.iter().map(|target| target.triple).collect()
     }
 
-    fn link<'p>(&'p self, context: &LinkContext<'_>) -> Result<Box<dyn Products + 'p>, Errors> {
+    fn link<'p>(&'p self, context: &LinkContext<'p>) -> Result<Box<dyn Products + 'p>, Errors> {
         context.plan.add(|| self.targets.iter().map(|target| target.report(context)).collect())?;
         let images = collect(self.targets.iter().map(|target| target.link(context)))?;
         let linked = self.targets.iter().zip(images).map(|(target, image)| (target.triple, target.arch, image));

@@ -92,7 +92,12 @@ impl Recorder {
 
     /// Returns the statistics. Their peak memory is an upper bound: the sum of the peaks of processes that ran at the same
     /// time.
-    pub fn stats(&self, cache: Option<(u64, u64)>, remote_cache: Option<Counts>) -> Stats {
+    pub fn stats(
+        &self,
+        cache: Option<(u64, u64)>,
+        object_results: Option<(u64, u64)>,
+        remote_cache: Option<Counts>,
+    ) -> Stats {
         let notes = self.notes();
         let (cache_hits, cache_misses) = cache.unwrap_or_default();
         let peak_memory = memory::own_peak() + most_together(&notes.processes);
@@ -102,6 +107,7 @@ impl Recorder {
             peak_memory,
             cache_hits,
             cache_misses,
+            object_results,
             remote_cache,
             units_opened,
             ..notes.stats.clone()

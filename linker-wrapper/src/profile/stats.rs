@@ -37,6 +37,8 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Number of results not found in the cache.
     pub cache_misses: u64,
+    /// How many of the results that relocatable links left in the inputs were used, and how many there are, if there are any.
+    pub object_results: Option<(u64, u64)>,
     /// What was read from the remote cache and sent to it, if there is one.
     pub remote_cache: Option<Counts>,
     /// Number of partitions of all targets.
@@ -119,6 +121,9 @@ impl Stats {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{phases}\npeak memory     {}", byte_size::show(self.peak_memory));
         let _ = writeln!(out, "cache           {} found, {} not", self.cache_hits, self.cache_misses);
+        if let Some((used, all)) = self.object_results {
+            let _ = writeln!(out, "kept results    {used} of {all} in the inputs used");
+        }
         if let Some(remote) = &self.remote_cache {
             let _ = writeln!(out, "remote cache    {}", remote_text(remote));
         }
@@ -164,6 +169,7 @@ impl Stats {
             jobs_elsewhere: self.jobs_elsewhere,
             jobs_returned: self.jobs_returned,
             jobs: self.slowest().into_iter().map(JobJson::of).collect(),
+            object_results: self.object_results.map(|(used, all)| ObjectResultsJson { all, used }),
             partitions: self.partitions,
             peak_memory_bytes: self.peak_memory,
             remote_cache: self.remote_cache.as_ref().map(RemoteJson::of),
@@ -184,12 +190,20 @@ struct StatsJson<'s> {
     jobs_elsewhere: u64,
     jobs_returned: u64,
     live_kernels: u64,
+    /// `null` if no input has any.
+    object_results: Option<ObjectResultsJson>,
     partitions: u64,
     peak_memory_bytes: u64,
     phases: Vec<PhaseJson<'s>>,
     /// `null` without a remote cache.
     remote_cache: Option<RemoteJson>,
     units_opened: u64,
+}
+
+#[derive(Serialize)]
+struct ObjectResultsJson {
+    all: u64,
+    used: u64,
 }
 
 #[derive(Serialize)]
@@ -355,6 +369,7 @@ mod tests {
             peak_memory: 3 << 30,
             cache_hits: 1,
             cache_misses: 2,
+            object_results: Some((6, 7)),
             remote_cache: Some(Counts {
                 hits: 3,
                 misses: 4,
@@ -415,6 +430,7 @@ equal kernels   5 not compiled
         let value: Value = serde_json::from_str(&stats().render(StatsFormat::Json)).unwrap();
         assert_eq!(value["phases"][1]["wall_seconds"], 12.0);
         assert_eq!(value["cache"]["misses"], 2);
+        assert_eq!(value["object_results"]["used"], 6);
         assert_eq!(value["remote_cache"]["sent_bytes"], 3_u64 << 20);
         assert!(
             serde_json::from_str::<Value>(&Stats::default().render(StatsFormat::Json)).unwrap()["remote_cache"]

@@ -48,6 +48,14 @@ impl<'a> ObjectPatch<'a> {
         Ok(patch)
     }
 
+    /// Whether there is a section of this name.
+    ///
+    /// # Errors
+    /// A section whose name lies outside of the table of names.
+    pub fn has_section(&self, name: &[u8]) -> Result<bool, FormatError> {
+        Ok(!self.sections_named(name)?.is_empty())
+    }
+
     /// Takes the contents of all sections of this name out of the file.
     ///
     /// # Errors

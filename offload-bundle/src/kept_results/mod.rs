@@ -157,6 +157,11 @@ impl<'a> KeptResults<'a> {
         self.entries.chunk_by(|a, b| a.key == b.key).filter_map(|same| Some(same.first()?.key))
     }
 
+    /// Whether there is an entry of a key, which may be damaged.
+    pub fn contains(&self, key: &[u8; KEY_SIZE]) -> bool {
+        self.entries.binary_search_by_key(&key, |entry| entry.key).is_ok()
+    }
+
     /// The content under a key: of several blocks that hold it, from the first in which it is undamaged.
     pub fn get(&self, key: &[u8; KEY_SIZE]) -> Option<Vec<u8>> {
         let first = self.entries.partition_point(|entry| entry.key < key);

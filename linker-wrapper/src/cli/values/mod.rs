@@ -7,6 +7,7 @@ mod image;
 mod kernel_folding;
 mod kernel_gc;
 mod llvm_rules;
+mod relocatable_code;
 mod remote;
 mod resources;
 
@@ -20,5 +21,6 @@ pub use image::{
 pub use kernel_folding::KernelFolding;
 pub use kernel_gc::KernelGc;
 pub use llvm_rules::LlvmRules;
+pub use relocatable_code::RelocatableCode;
 pub use remote::{RemoteChoice, RemoteOptions, remote_mode, remote_timeout};
 pub use resources::{CacheChoice, Jobs, MemoryChoice, Partitioning, StatsFormat, cache_size, granularity};

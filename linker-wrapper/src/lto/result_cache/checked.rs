@@ -5,7 +5,7 @@ use crate::device::targets::TargetImages;
 use crate::lto::result_cache::{ResultCache, content_hash};
 use crate::sys::cache::Key;
 
-impl ResultCache {
+impl ResultCache<'_> {
     /// Returns the key for the checks of these targets: what they read, and what they compare it with.
     pub fn checks_key(&self, targets: &[TargetImages<'_>], levels: &Levels) -> Option<Key> {
         let mut key = self.key("checks")?.field("levels", format!("{levels:?}").as_bytes());

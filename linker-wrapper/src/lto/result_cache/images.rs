@@ -19,7 +19,7 @@ pub struct CachedImage {
     pub messages: Vec<Vec<Message>>,
 }
 
-impl ResultCache {
+impl ResultCache<'_> {
     /// Returns the key of the container of the code that is kept under these keys.
     pub fn image_key(&self, targets: &[Key], options: &Options, device: &DeviceOptions) -> Option<Key> {
         // The container stays in the folder: to make it takes less time than to fetch it.
@@ -41,7 +41,7 @@ impl ResultCache {
     /// Stores a container, unless a tool has changed since it was identified for the keys of the targets.
     pub fn keep_image(&self, key: &Key, image: &CachedImage) {
         if self.check_tools().is_ok() {
-            self.put_in_folder(Some(key), image);
+            self.put_here(Some(key), image);
         }
     }
 }

@@ -22,7 +22,7 @@ impl KeptCode {
     }
 }
 
-impl ResultCache {
+impl ResultCache<'_> {
     /// Returns where the results of a partition's code are. They are found in the folder alone.
     pub fn kept_code(&self, job: &CompileJob, code: &NvptxCode, inputs: &KeyInputs<'_>) -> Option<KeptCode> {
         let folder = self.folder.as_ref()?.folder().to_owned();

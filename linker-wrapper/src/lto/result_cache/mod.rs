@@ -37,16 +37,18 @@ use crate::lto::target_code::NvptxCode;
 use crate::plan::image_policy::{Entry, ImageEntries};
 use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::target_link;
-use crate::sys::cache::{self, Cache, Key, KeyBuilder};
+use crate::sys::cache::{self, Cache, Key, KeyBuilder, ObjectResults};
 use crate::sys::stamp::{self, Stamp};
 use complete::Step;
 use known_tools::{KnownTools, Tools};
 
 /// The results of earlier links, if the cache is on.
 #[derive(Debug, Default)]
-pub struct ResultCache {
+pub struct ResultCache<'a> {
     folder: Option<Cache>,
-    /// The second tier, behind the folder.
+    /// Results in the objects of the link.
+    objects: Option<&'a ObjectResults<'a>>,
+    /// The last tier, on another machine.
     remote: Option<Tier>,
     /// Whether the link uses a cache if it runs: a dry run shows what such a link does.
     is_requested: bool,
@@ -106,18 +108,20 @@ pub struct CachedTarget {
     messages: Vec<Message>,
 }
 
-impl ResultCache {
+impl<'a> ResultCache<'a> {
     /// Opens the cache of this link, if it uses one. `stamps` are those of all files besides the inputs that results depend on.
     ///
     /// # Errors
     /// The folder cannot be used.
-    pub fn open(context: &LinkContext<'_>, stamps: Vec<Stamp>) -> Result<Self, Errors> {
+    pub fn open(context: &LinkContext<'a>, stamps: Vec<Stamp>) -> Result<Self, Errors> {
         let options = context.request.options;
         let folder = cache::of(options.cache.as_ref(), options.cache_size)?;
-        let is_requested = folder.is_some() || cache::is_remote_requested(&options.remote_cache);
+        let objects = Some(context.object_results).filter(|objects| objects.is_on());
+        let is_requested = folder.is_some() || objects.is_some() || cache::is_remote_requested(&options.remote_cache);
         let folder = folder.filter(|_| context.request.may_use_results());
         Ok(ResultCache {
             folder,
+            objects,
             remote: context.remote_cache.cloned(),
             is_requested,
             stamps,
@@ -146,12 +150,21 @@ impl ResultCache {
 
     /// Whether the cache is on.
     pub fn is_enabled(&self) -> bool {
-        self.folder.is_some() || self.remote.is_some()
+        self.folder.is_some() || self.objects.is_some() || self.remote.is_some()
+    }
+
+    /// Whether programs are cut however small they are, since a relocatable link has compiled partitions of one.
+    pub fn cuts_all(&self) -> bool {
+        self.objects.is_some()
     }
 
     /// Returns how programs are cut into partitions: those of a unit are kept for every program that has it.
     pub fn grouping(&self) -> Grouping {
-        if self.is_requested { Grouping::Units } else { Grouping::Program }
+        match self.is_requested {
+            true if self.cuts_all() => Grouping::AlwaysUnits,
+            true => Grouping::Units,
+            false => Grouping::Program,
+        }
     }
 
     /// Returns the reasons why results of this link are not cached, as sentences without a full stop.
@@ -172,9 +185,10 @@ impl ResultCache {
         stamp::check(self.stamps.iter().chain(known))
     }
 
-    /// Looks up a key in the folder, then in the remote cache. An entry that cannot be decoded is treated as a miss.
+    /// Looks up a key in the folder, then in the objects of the link, then in the remote cache. An entry that cannot be decoded is treated
+    /// as a miss.
     pub fn get<T: DeserializeOwned>(&self, key: Option<&Key>) -> Option<T> {
-        if let Some(found) = self.get_from_folder(key) {
+        if let Some(found) = self.get_here(key) {
             return Some(found);
         }
         let bytes = self.remote.as_ref()?.get(key?.bytes())?;
@@ -182,21 +196,36 @@ impl ResultCache {
         if let Some(folder) = &self.folder {
             folder.put(key?, &bytes);
         }
+        self.collect(key?, &bytes);
         Some(value)
     }
 
-    fn get_from_folder<T: DeserializeOwned>(&self, key: Option<&Key>) -> Option<T> {
-        postcard::from_bytes(&self.folder.as_ref()?.get(key?)?).ok()
+    /// As [`ResultCache::get`], on this machine alone.
+    fn get_here<T: DeserializeOwned>(&self, key: Option<&Key>) -> Option<T> {
+        let key = key?;
+        let decoded = |bytes: Vec<u8>| Some((postcard::from_bytes(&bytes).ok()?, bytes));
+        let in_folder = || decoded(self.folder.as_ref()?.get(key)?);
+        let (value, bytes) = in_folder().or_else(|| decoded(self.objects?.get(key)?))?;
+        self.collect(key, &bytes);
+        Some(value)
+    }
+
+    /// Adds a result to those that the output holds.
+    fn collect(&self, key: &Key, bytes: &[u8]) {
+        if let Some(objects) = self.objects {
+            objects.collect(key, bytes);
+        }
     }
 
     /// Whether there seems to be an entry; [`ResultCache::get`] may still find that it is damaged.
     pub fn contains(&self, key: Option<&Key>) -> bool {
         let Some(key) = key else { return false };
-        self.is_in_folder(key) || self.remote.as_ref().is_some_and(|remote| remote.contains(key.bytes()))
+        self.is_here(key) || self.remote.as_ref().is_some_and(|remote| remote.contains(key.bytes()))
     }
 
-    fn is_in_folder(&self, key: &Key) -> bool {
+    fn is_here(&self, key: &Key) -> bool {
         self.folder.as_ref().is_some_and(|folder| folder.contains(key))
+            || self.objects.is_some_and(|objects| objects.contains(key))
     }
 
     /// Whether results may come from another machine.
@@ -208,7 +237,7 @@ impl ResultCache {
     pub fn prefetch(&self, keys: impl Iterator<Item = (u64, Option<Key>)>) {
         let Some(remote) = &self.remote else { return };
         let mut keys: Vec<(u64, Key)> = keys.filter_map(|(cost, key)| Some((cost, key?))).collect();
-        keys.retain(|(_, key)| !self.is_in_folder(key));
+        keys.retain(|(_, key)| !self.is_here(key));
         keys.sort_by_key(|(cost, _)| Reverse(*cost));
         remote.prefetch(keys.iter().map(|(_, key)| *key.bytes()));
     }
@@ -220,14 +249,17 @@ impl ResultCache {
         if let Some(folder) = &self.folder {
             folder.put(key, &bytes);
         }
+        self.collect(key, &bytes);
         if let Some(remote) = &self.remote {
             remote.put(key.bytes(), bytes);
         }
     }
 
-    fn put_in_folder<T: Serialize>(&self, key: Option<&Key>, value: &T) {
-        if let (Some(folder), Some(key), Ok(bytes)) = (&self.folder, key, postcard::to_allocvec(value)) {
-            folder.put(key, &bytes);
+    /// As [`ResultCache::put`], for what stays on this machine.
+    fn put_here<T: Serialize>(&self, key: Option<&Key>, value: &T) {
+        if let (Some(key), Ok(bytes)) = (key, postcard::to_allocvec(value)) {
+            self.folder.iter().for_each(|folder| folder.put(key, &bytes));
+            self.collect(key, &bytes);
         }
     }
 
@@ -247,8 +279,8 @@ impl ResultCache {
     }
 
     /// Returns the unit with the facts that earlier links cached.
-    pub fn with_facts<'a>(&self, unit: Unit<'a>) -> Unit<'a> {
-        match self.get_from_folder::<UnitFacts>(self.facts_key(&unit).as_ref()) {
+    pub fn with_facts<'u>(&self, unit: Unit<'u>) -> Unit<'u> {
+        match self.get_here::<UnitFacts>(self.facts_key(&unit).as_ref()) {
             Some(facts) => unit.with_facts(facts),
             None => unit,
         }
@@ -257,7 +289,7 @@ impl ResultCache {
     /// Stores the facts about a unit, unless [`ResultCache::with_facts`] found the same ones.
     pub fn keep_facts(&self, unit: &Unit<'_>) {
         if unit.has_new_facts() {
-            self.put_in_folder(self.facts_key(unit).as_ref(), &unit.facts());
+            self.put_here(self.facts_key(unit).as_ref(), &unit.facts());
         }
     }
 

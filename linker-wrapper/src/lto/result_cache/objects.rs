@@ -8,7 +8,7 @@ use crate::lto::compile_job::CompileJob;
 use crate::lto::target_code::AmdCode;
 use crate::sys::cache::{Key, KeyBuilder};
 
-impl ResultCache {
+impl ResultCache<'_> {
     /// Returns the key of an object: everything that it depends on. LLVM, which is part of this program, alone makes it.
     pub fn object_key(&self, job: &CompileJob, code: &AmdCode) -> Option<Key> {
         let key = self.key("AMD object")?;

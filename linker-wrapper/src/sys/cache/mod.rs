@@ -9,6 +9,7 @@ mod choice;
 mod entry;
 mod key;
 mod layout;
+mod object_results;
 mod remote;
 mod store;
 mod trim;
@@ -16,5 +17,6 @@ mod trust;
 
 pub use choice::of;
 pub use key::{Key, KeyBuilder, identity_of};
+pub use object_results::ObjectResults;
 pub use remote::{is_requested as is_remote_requested, open as open_remote};
 pub use store::Cache;

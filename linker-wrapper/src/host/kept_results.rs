@@ -1,0 +1,44 @@
+//! Finds the results that relocatable links left in the inputs.
+
+use std::collections::BTreeSet;
+
+use offload_bundle::host_object::{self, FileKind};
+use offload_bundle::kept_results::{self, KeptResults};
+use offload_bundle::{FormatError, FormatErrorKind};
+
+use crate::diag::error::{Errors, collect};
+use crate::diag::messages::warn;
+use crate::host::embedded_images::FoundImage;
+use crate::host::error::damaged;
+use crate::host::input_files::{InputFile, InputFiles};
+
+/// Finds the results in the files that these images are in. Those of another version of the format are not used, with a warning.
+///
+/// # Errors
+/// Damaged sections, each with file, member and offset.
+pub fn find<'a>(
+    inputs: &'a InputFiles,
+    images: &[FoundImage<'_>],
+    program: &str,
+) -> Result<Vec<KeptResults<'a>>, Errors> {
+    let carriers: BTreeSet<usize> = images.iter().map(|found| found.input).collect();
+    let files = carriers.into_iter().map(|input| &inputs.files()[input]);
+    let objects = files.filter(|file| file.kind == FileKind::ElfRelocatable);
+    let found = collect(objects.map(|file| in_file(inputs.bytes(file), file, program)))?;
+    Ok(found.into_iter().flatten().filter(|results| !results.is_empty()).collect())
+}
+
+fn in_file<'a>(data: &'a [u8], file: &InputFile, program: &str) -> Result<Option<KeptResults<'a>>, Errors> {
+    let Some((offset, section)) = host_object::section(data, kept_results::SECTION.as_bytes()) else { return Ok(None) };
+    match KeptResults::parse(section) {
+        Ok(results) => Ok(Some(results)),
+        Err(FormatError { kind: FormatErrorKind::Unsupported(what), .. }) => {
+            warn(
+                program,
+                format_args!("{}: {what}: another version of fatlink wrote them; they are not used", file.name),
+            );
+            Ok(None)
+        }
+        Err(error) => Err(damaged(&file.name, file.base(), &error.shifted(offset))),
+    }
+}

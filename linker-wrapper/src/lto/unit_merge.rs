@@ -1,0 +1,163 @@
+//! Merges the bitcode units of one target into one, for the links that take the output of a relocatable link.
+
+use std::collections::HashMap;
+
+use llvm_passes::merged_unit::{self, UnitTarget};
+use llvm_passes::pipeline::{self, NamedBitcode};
+use llvm_passes::resolve::{self, UnitSymbols};
+use llvm_passes::session::Session;
+use llvm_passes::unit::Unit;
+use llvm_passes::{Module, amdgpu};
+use offload_bundle::amdgpu::TargetId;
+use offload_bundle::offload_binary::{ImageToWrite, OffloadImage};
+use rayon::prelude::*;
+
+use crate::cli::amd_options;
+use crate::cli::device_words;
+use crate::cli::options::Options;
+use crate::device::symbol_errors::{self, Maker};
+use crate::diag::error::{Errors, collect};
+use crate::host::embedded_images::FoundImage;
+use crate::lto::code_object::same_version;
+use crate::lto::llvm_messages;
+use crate::plan::link_context::Request;
+use crate::profile::span;
+
+/// Images of one offload kind, triple and target, in link order: bitcode, or a single one of another form.
+pub struct Group<'a> {
+    images: Vec<&'a FoundImage<'a>>,
+}
+
+/// A device image for the output of a relocatable link.
+pub struct MergedImage<'a> {
+    /// The image of the inputs that it stands for, or the first of several.
+    pub first: &'a FoundImage<'a>,
+    /// The merged unit; `None` of an image that is no bitcode and stays as it is.
+    pub unit: Option<Vec<u8>>,
+}
+
+/// Groups images, in the order of the first of each group.
+pub fn group<'a>(images: &'a [FoundImage<'a>]) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    let mut places: HashMap<(u16, &str, &str), usize> = HashMap::new();
+    for found in images {
+        let OffloadImage { offload_kinds, .. } = &found.image;
+        let target = (offload_kinds.0, found.image.triple(), found.image.arch());
+        let known = found.unit.as_ref().and_then(|_| places.get(&target).copied());
+        match known {
+            Some(place) => groups[place].images.push(found),
+            None => {
+                if found.unit.is_some() {
+                    places.insert(target, groups.len());
+                }
+                groups.push(Group { images: vec![found] });
+            }
+        }
+    }
+    groups
+}
+
+/// Merges the units of all groups; the results are in their order.
+///
+/// # Errors
+/// Two strong definitions of a symbol, and errors of LLVM.
+pub fn merge<'a>(groups: &[Group<'a>], request: Request<'_>) -> Result<Vec<MergedImage<'a>>, Errors> {
+    let merged: Vec<Result<MergedImage<'a>, Errors>> = groups.par_iter().map(|group| group.merge(request)).collect();
+    collect(merged)
+}
+
+impl<'a> Group<'a> {
+    fn merge(&self, request: Request<'_>) -> Result<MergedImage<'a>, Errors> {
+        let first = self.images[0];
+        let units: Vec<&Unit<'_>> = self.images.iter().filter_map(|found| found.unit.as_ref()).collect();
+        if units.is_empty() {
+            return Ok(MergedImage { first, unit: None });
+        }
+        let (triple, arch) = (first.image.triple(), first.image.arch());
+        let _merging = span::traced("Merge units", || format!("{triple} {arch}"));
+        let named = units.iter().map(|unit| NamedBitcode { name: unit.name(), bitcode: unit.bitcode() });
+        let named: Vec<NamedBitcode<'_>> = named.collect();
+        let session = Session::new();
+        let modules = pipeline::read_units(&session, &named).map_err(Errors::from_iter)?;
+        let promoted = self.promoted(&modules, &named)?;
+        let target = unit_target(triple, arch, request.options);
+        let bitcode = merged_unit::merge(&session, modules, &named, &promoted, &target)?;
+        llvm_messages::print(request.program, arch, &session.take_messages());
+        Ok(MergedImage { first, unit: Some(bitcode) })
+    }
+
+    /// Resolves the symbols. Returns the linkonce definitions, with their units, that prevail over later weak ones.
+    fn promoted(&self, modules: &[Module<'_>], units: &[NamedBitcode<'_>]) -> Result<Vec<(usize, String)>, Errors> {
+        let first = &self.images[0].image;
+        // Other targets have no version.
+        let versions: Vec<Option<u64>> = modules.iter().map(amdgpu::code_object_version).collect();
+        same_version(&versions, &units.iter().map(|unit| unit.name).collect::<Vec<_>>())?;
+        let symbols = |module: &Module<'_>| UnitSymbols { symbols: pipeline::symbols_of(module) };
+        let symbols: Vec<UnitSymbols> = modules.iter().map(symbols).collect();
+        let mut resolution = resolve::resolve(&symbols, &|_| true);
+        // The link of the program defines them.
+        resolution.undefined.clear();
+        let origins: Vec<_> = self.images.iter().map(|found| (&found.origin, Maker::Clang)).collect();
+        symbol_errors::unresolved(&resolution, &first.arch(), &origins, &|_, _| Vec::new())?;
+        Ok(resolution.linkonce_over_weak.into_iter().map(|(name, unit)| (unit, name)).collect())
+    }
+}
+
+/// What LLVM simplifies the code for.
+fn unit_target(triple: &str, arch: &str, options: &Options) -> UnitTarget {
+    let level = device_words::level_for(options, triple);
+    let triple = triple.to_owned();
+    if let (true, Ok(id)) = (amd_options::is_amd(&triple), arch.parse::<TargetId>()) {
+        let features = id.llvm_features();
+        return UnitTarget { triple, processor: id.processor, features, level };
+    }
+    let processor = if triple.starts_with("nvptx") { arch.to_owned() } else { String::new() };
+    UnitTarget { triple, processor, features: String::new(), level }
+}
+
+impl MergedImage<'_> {
+    /// The image as its offload binary.
+    pub fn to_write(&self) -> ImageToWrite<'_> {
+        let OffloadImage { image_kind, offload_kinds, flags, ref strings, image, .. } = self.first.image;
+        let image = self.unit.as_deref().unwrap_or(image);
+        ImageToWrite { image_kind, offload_kinds, flags, strings: strings.clone(), image }
+    }
+
+    /// The image as later links find it in the output.
+    pub fn found(&self) -> FoundImage<'_> {
+        let OffloadImage { image_kind, offload_kinds, flags, ref strings, image_offset, .. } = self.first.image;
+        let image = self.to_write().image;
+        let image = OffloadImage { image_kind, offload_kinds, flags, strings: strings.clone(), image, image_offset };
+        FoundImage::new(self.first.input, self.first.origin.clone(), image)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use offload_bundle::offload_binary::{ImageKind, OffloadKinds};
+
+    use super::*;
+    use crate::host::embedded_images::Origin;
+
+    fn found<'a>(kind: OffloadKinds, arch: &'a str, image: &'a [u8]) -> FoundImage<'a> {
+        let strings = vec![("triple", "nvptx64-nvidia-cuda"), ("arch", arch)];
+        let (image_kind, offload_kinds) = (ImageKind::Bitcode, kind);
+        let image = OffloadImage { image_kind, offload_kinds, flags: 0, strings, image, image_offset: 0 };
+        FoundImage::new(0, Origin { file: "a.o".into(), offset: Some(64), is_one_of_several: false }, image)
+    }
+
+    #[test]
+    fn bitcode_of_one_target_is_merged_and_everything_else_stays_apart() {
+        const BITCODE: &[u8] = b"BC\xc0\xde";
+        let images = [
+            found(OffloadKinds::CUDA, "sm_90", BITCODE),
+            found(OffloadKinds::CUDA, "sm_90", b"a cubin"),
+            found(OffloadKinds::CUDA, "sm_80", BITCODE),
+            found(OffloadKinds::CUDA, "sm_90", BITCODE),
+            found(OffloadKinds::OPENMP, "sm_90", BITCODE),
+            found(OffloadKinds::CUDA, "sm_90", b"a cubin"),
+        ];
+        let sizes: Vec<usize> = group(&images).iter().map(|group| group.images.len()).collect();
+        assert_eq!(sizes, [2, 1, 1, 1, 1]);
+    }
+}

@@ -1,5 +1,7 @@
 //! Damaged bytes: every reader answers with an error or a result, never with a panic.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -97,6 +99,7 @@ fn read_all_ways(data: &[u8]) {
     if let Ok(rows) = listing::list(data, crate::archive::reject_thin_members) {
         let _ = listing::table(&rows);
     }
+    let _ = listing::list_with_results(data, crate::archive::reject_thin_members, host_object::Search::Sections);
     let search = host_object::Search::AllBytes;
     if let Ok(found) = coverage::containers_in(data, crate::archive::reject_thin_members, search) {
         let _ = coverage::ExplainReport::new(&found, None, Driver::Branch(580)).text();
@@ -144,6 +147,10 @@ fn build_all_ways(data: &[u8]) {
     }
 }
 
+fn kept_results() -> Vec<u8> {
+    crate::kept_results::write(&BTreeMap::from([([1; 32], vec![1; 100]), ([2; 32], b"two".to_vec())]))
+}
+
 fn files() -> Vec<Vec<u8>> {
     let cubin = samples::cubin(GpuArch::plain(100), true);
     let object = samples::host_object(&samples::offload_binaries());
@@ -158,6 +165,7 @@ fn files() -> Vec<Vec<u8>> {
         samples::rdc_object(&["_0_a"], &[&samples::fatbin(CompressPolicy::Never)]),
         samples::hip_bundle(false),
         samples::hip_bundle(true),
+        samples::object_with_results(&samples::offload_binaries(), &kept_results()),
     ]
 }
 
@@ -165,7 +173,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn damaged_files(which in 0usize..9, damages in prop::collection::vec(damage(), 1..6)) {
+    fn damaged_files(which in 0usize..10, damages in prop::collection::vec(damage(), 1..6)) {
         thread_local!(static FILES: Vec<Vec<u8>> = files());
         FILES.with(|files| read_all_ways(&apply(&damages, &files[which])));
     }

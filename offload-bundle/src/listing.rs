@@ -1,4 +1,4 @@
-//! Lists the device images of a file, whatever containers they are in.
+//! Lists the device images of a file, whatever containers they are in, and its kept results.
 
 use std::borrow::Cow;
 use std::io;
@@ -15,7 +15,9 @@ use crate::host_object::{self, CarrierKind, FileKind, Search};
 use crate::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
 use crate::printable;
 
-/// One device image. The field names are the keys of the JSON output.
+mod results;
+
+/// One device image, or one section of kept results. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// The archive member that holds it.
@@ -45,6 +47,15 @@ pub struct Row {
     pub compression: String,
     /// Size in bytes before compression, if it is compressed.
     pub uncompressed_size: Option<u64>,
+    /// Of kept results ([`crate::kept_results`]), which are no image: how many there are.
+    pub entries: Option<u64>,
+}
+
+impl Row {
+    /// Whether it is a device image.
+    pub fn is_image(&self) -> bool {
+        self.entries.is_none()
+    }
 }
 
 /// A device image of a file: its description and its bytes.
@@ -139,8 +150,27 @@ pub fn list_in(
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
     search: Search,
 ) -> Result<Vec<Row>, FileError> {
+    rows(data, read_thin, Visit { search, checks: true, results: false })
+}
+
+/// The same with a row for each section of kept results, behind those of all images. The results are checked, too.
+///
+/// # Errors
+/// Those of [`list`], and damaged kept results.
+pub fn list_with_results(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    search: Search,
+) -> Result<Vec<Row>, FileError> {
+    let mut rows = rows(data, read_thin, Visit { search, checks: true, results: true })?;
+    // Stable. The number of an image's row stays the number by which it is extracted.
+    rows.sort_by_key(|row| !row.is_image());
+    Ok(rows)
+}
+
+fn rows(data: &[u8], read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>, visit: Visit) -> Result<Vec<Row>, FileError> {
     let mut rows = Vec::new();
-    visit_all(data, read_thin, Visit { search, checks: true }, |found| {
+    visit_all(data, read_thin, visit, |found| {
         rows.push(found.row.clone());
         Ok(())
     })?;
@@ -169,7 +199,7 @@ pub fn visit_in(
     search: Search,
     see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
 ) -> Result<(), FileError> {
-    visit_all(data, read_thin, Visit { search, checks: false }, see)
+    visit_all(data, read_thin, Visit { search, checks: false, results: false }, see)
 }
 
 /// What a visit does beside calling `see`.
@@ -178,6 +208,8 @@ struct Visit {
     search: Search,
     /// Checks whole cubins.
     checks: bool,
+    /// Also visits kept results.
+    results: bool,
 }
 
 impl Visit {
@@ -272,7 +304,8 @@ fn visit_file(data: &[u8], visit: Visit, see: &mut See<'_>) -> Result<(), Format
         };
         visit.each(&images, see)?;
     }
-    Ok(())
+    let results = if visit.results { results::sections(data)? } else { Vec::new() };
+    results.iter().try_for_each(see)
 }
 
 fn visit_offload_binaries(data: &[u8], base: u64, visit: Visit, see: &mut See<'_>) -> Result<(), FormatError> {
@@ -366,6 +399,7 @@ fn plain_row(image: &str, size: usize, offset: u64, kinds: OffloadKinds) -> Row 
         size: size as u64,
         compression: Compression::None.to_string(),
         uncompressed_size: None,
+        entries: None,
     }
 }
 
@@ -503,6 +537,9 @@ fn cells_of(row: &Row) -> [String; COLUMNS] {
 }
 
 fn image_text(row: &Row) -> String {
+    if let Some(entries) = row.entries {
+        return format!("{} ({entries})", row.image);
+    }
     match (row.relocatable, &row.version) {
         (Some(true), _) => format!("{} (relocatable)", row.image),
         (Some(false), _) => format!("{} (executable)", row.image),

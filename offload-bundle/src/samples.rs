@@ -203,6 +203,13 @@ pub(crate) fn host_object(payload: &[u8]) -> Vec<u8> {
     )
 }
 
+/// An x86-64 object with `payload` as its device code and `results` as its kept results.
+pub(crate) fn object_with_results(payload: &[u8], results: &[u8]) -> Vec<u8> {
+    let identity = Identity { os_abi: 0, abi_version: 0, file_type: ET_REL, machine: 62, flags: 0 };
+    let images = SampleSection::new(".llvm.offloading", SHT_LLVM_OFFLOADING, payload.to_vec());
+    elf(&identity, vec![images, SampleSection::new(crate::kept_results::SECTION, SHT_PROGBITS, results.to_vec())])
+}
+
 /// An archive in the format of GNU with one long name.
 pub(crate) fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = b"!<arch>\n".to_vec();

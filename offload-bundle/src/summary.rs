@@ -22,7 +22,7 @@ pub struct Group {
     pub section: Option<String>,
     /// `none`, `zstd`, `lz4`, `lz4 frame` or `zlib`.
     pub compression: String,
-    /// Their number.
+    /// Their number; 0 of kept results, which are no images.
     pub images: u64,
     /// Their sizes in bytes as stored, summed up.
     pub size: u64,
@@ -47,7 +47,7 @@ pub fn summarize<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Vec<Group> {
             size: 0,
             uncompressed_size: 0,
         });
-        group.images += 1;
+        group.images += u64::from(row.is_image());
         group.size = group.size.saturating_add(row.size);
         group.uncompressed_size = group.uncompressed_size.saturating_add(row.uncompressed_size.unwrap_or(row.size));
     }
@@ -191,6 +191,7 @@ mod tests {
             size,
             compression: if uncompressed_size.is_some() { "zstd" } else { "none" }.to_owned(),
             uncompressed_size,
+            entries: None,
         }
     }
 

@@ -39,7 +39,7 @@ pub struct ListArguments {
 /// The most images that have a line each unless --full says so: what fits a screen.
 const MOST_LINES: usize = 40;
 
-/// The images of one file.
+/// The images and kept results of one file.
 struct Listed {
     file: String,
     rows: Vec<Row>,
@@ -47,7 +47,7 @@ struct Listed {
     why_none: &'static str,
 }
 
-/// One image of several files.
+/// One row of several files.
 #[derive(Serialize)]
 struct FileRow<'r> {
     file: &'r str,
@@ -59,8 +59,9 @@ pub fn run(arguments: &ListArguments) -> Result<CommandOutput> {
     let wanted = &arguments.section;
     let mut listed = Vec::new();
     let mut errors = packages::visit(&arguments.files, &mut |content| {
-        let mut rows =
-            input::parse(content, |data, read_thin| listing::list_in(data, read_thin, search(arguments.scan)))?;
+        let mut rows = input::parse(content, |data, read_thin| {
+            listing::list_with_results(data, read_thin, search(arguments.scan))
+        })?;
         rows.retain(|row| wanted.is_empty() || row.section.as_ref().is_some_and(|section| wanted.contains(section)));
         if content.is_named || !rows.is_empty() {
             let why_none = if wanted.is_empty() { listing::why_none(content.data) } else { "none in these sections" };
@@ -72,12 +73,12 @@ pub fn run(arguments: &ListArguments) -> Result<CommandOutput> {
     if !are_several && let Some(error) = errors.pop() {
         return Err(error);
     }
-    let count: usize = listed.iter().map(|listed| listed.rows.len()).sum();
+    let lines: usize = listed.iter().map(|listed| listed.rows.len()).sum();
     let text = match are_several {
         _ if arguments.summary => summary_text(&listed, arguments.json)?,
         true if arguments.json => json_of_several(&listed)?,
         false if arguments.json => output::json(&listed.first().map_or(&[][..], |listed| &listed.rows))?,
-        _ if count > MOST_LINES && !arguments.full => summed_up(&listed, count)?,
+        _ if lines > MOST_LINES && !arguments.full => summed_up(&listed)?,
         true => text_of_several(&listed),
         false => listed.first().map_or(String::new(), table),
     };
@@ -101,7 +102,8 @@ fn text_of_several(listed: &[Listed]) -> String {
 }
 
 /// The groups of many images.
-fn summed_up(listed: &[Listed], count: usize) -> Result<String> {
+fn summed_up(listed: &[Listed]) -> Result<String> {
+    let count = listed.iter().flat_map(|listed| &listed.rows).filter(|row| row.is_image()).count();
     let files = listed.iter().filter(|listed| !listed.rows.is_empty()).count();
     let of_files = if files > 1 { format!(" in {files} files") } else { String::new() };
     Ok(format!("{}\n{count} images{of_files}; --full has a line for each\n", summary_text(listed, false)?))

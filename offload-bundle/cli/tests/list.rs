@@ -120,6 +120,7 @@ fn json_has_stable_keys() {
         "size",
         "compression",
         "uncompressed_size",
+        "entries",
     ];
     expected.sort_unstable();
     assert_eq!(keys, expected);

@@ -1,4 +1,4 @@
-//! All containers within each other.
+//! All containers within each other, and kept results.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,6 +9,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(rows) = listing::list(data, offload_bundle::archive::reject_thin_members) {
         let _ = listing::table(&rows);
     }
+    let _ = listing::list_with_results(data, offload_bundle::archive::reject_thin_members, Search::Sections);
     // Where the sections can be read, what lies between them can.
     let all = listing::list_in(data, offload_bundle::archive::reject_thin_members, Search::AllBytes);
     let _ = all.map(|rows| listing::table(&rows));

@@ -112,6 +112,8 @@ pub struct KeptResults<'a> {
 /// One entry, of which the place in the block is checked and the content is not.
 #[derive(Clone, Copy)]
 struct Entry<'a> {
+    /// Where the stored bytes start in the section.
+    at: u64,
     key: &'a [u8; KEY_SIZE],
     stored: &'a [u8],
     size: u64,
@@ -133,7 +135,7 @@ impl<'a> KeptResults<'a> {
                 break;
             }
             let block = block_at(section, start)?;
-            read_table(block, &mut entries).map_err(|e| e.shifted(start))?;
+            read_table(block, start, &mut entries).map_err(|e| e.shifted(start))?;
             start += block.len() as u64;
         }
         // Stable: of several blocks with a key, the first comes first.
@@ -168,6 +170,18 @@ impl<'a> KeptResults<'a> {
         let same = self.entries.get(first..)?.iter().take_while(|entry| entry.key == key);
         same.filter_map(Entry::content).next()
     }
+
+    /// Checks the stored bytes of all entries, without decompressing them.
+    ///
+    /// # Errors
+    /// An entry that does not have its checksum. The offset is that of its stored bytes in the section.
+    pub fn check(&self) -> Result<(), FormatError> {
+        let damaged = self.entries.iter().filter(|entry| !entry.has_checksum()).min_by_key(|entry| entry.at);
+        match damaged {
+            Some(entry) => Err(FormatError::damaged(entry.at, "a kept result does not have its checksum")),
+            None => Ok(()),
+        }
+    }
 }
 
 impl fmt::Debug for KeptResults<'_> {
@@ -179,9 +193,13 @@ impl fmt::Debug for KeptResults<'_> {
 }
 
 impl Entry<'_> {
+    fn has_checksum(&self) -> bool {
+        checksum(self.key, self.size, self.stored) == *self.checksum
+    }
+
     /// The content, if it is undamaged.
     fn content(&self) -> Option<Vec<u8>> {
-        if checksum(self.key, self.size, self.stored) != *self.checksum {
+        if !self.has_checksum() {
             return None;
         }
         if self.stored.len() as u64 == self.size {
@@ -213,8 +231,8 @@ fn block_at(section: &[u8], start: u64) -> Result<&[u8], FormatError> {
     slice(section, start, size, "the block of kept results")
 }
 
-/// Appends the entries of a block; errors are relative to it.
-fn read_table<'a>(block: &'a [u8], entries: &mut Vec<Entry<'a>>) -> Result<(), FormatError> {
+/// Appends the entries of the block at `start` of the section; errors are relative to the block.
+fn read_table<'a>(block: &'a [u8], start: u64, entries: &mut Vec<Entry<'a>>) -> Result<(), FormatError> {
     let count = u64::from(u32_at(block, 12, "number of entries")?);
     let table = slice(block, HEADER_SIZE, count * ENTRY_SIZE, "the table of kept results")?;
     let table_end = HEADER_SIZE + table.len() as u64;
@@ -225,12 +243,12 @@ fn read_table<'a>(block: &'a [u8], entries: &mut Vec<Entry<'a>>) -> Result<(), F
             return Err(FormatError::damaged(at, "kept results that are not in the order of their keys"));
         }
         previous = Some(entry.key);
-        entries.push(entry);
+        entries.push(Entry { at: entry.at.saturating_add(start), ..entry });
     }
     Ok(())
 }
 
-/// The entry whose row of the table is at `at`.
+/// The entry whose row of the table is at `at`; its place and errors are relative to the block.
 fn read_entry(block: &[u8], at: u64, table_end: u64) -> Result<Entry<'_>, FormatError> {
     let offset = u64_at(block, at + 32, "offset")?;
     let stored_size = u64_at(block, at + 40, "stored size")?;
@@ -244,6 +262,7 @@ fn read_entry(block: &[u8], at: u64, table_end: u64) -> Result<Entry<'_>, Format
     // The place of the number, which may be far behind the end of the file.
     let outside = |error| FormatError { offset: at + 32, ..error };
     Ok(Entry {
+        at: offset,
         key: array(block, at)?,
         stored: slice(block, offset, stored_size, "a kept result").map_err(outside)?,
         size,

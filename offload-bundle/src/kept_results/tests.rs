@@ -168,11 +168,15 @@ fn the_first_undamaged_block_counts() {
     let both = [&first[..], &second].concat();
     let results = KeptResults::parse(&both).expect("sound blocks");
     assert_eq!((results.len(), results.get(&key(1)).as_deref()), (2, Some(&b"first"[..])));
+    assert_eq!(results.check(), Ok(()));
     first[112] ^= 1;
     let both = [&first[..], &second].concat();
     let results = KeptResults::parse(&both).expect("sound tables");
     assert_eq!((results.len(), results.get(&key(1)).as_deref()), (2, Some(&b"second"[..])));
     assert_eq!(results.get(&key(3)), None);
+    assert!(results.contains(&key(1)) && !results.contains(&key(3)));
+    let error = results.check().expect_err("damage");
+    assert_eq!(error.to_string(), "a kept result does not have its checksum at offset 0x70");
     assert!(format!("{results:?}").starts_with("[\"0100"), "{results:?}");
 }
 

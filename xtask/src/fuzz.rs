@@ -157,6 +157,7 @@ fn seeds(repository: &Repository, folder: &Path, progress: &Progress) -> Result<
         by_tools(&large, "large-", folder, progress)?;
     }
     for_hip(folder, progress)?;
+    kept_results(repository, folder, progress)?;
     for path in files(folder)? {
         if std::fs::metadata(&path).is_ok_and(|data| data.len() > LARGEST_SEED) {
             std::fs::remove_file(&path).map_err(|error| Failure::file("remove", &path, &error))?;
@@ -248,6 +249,18 @@ fn for_hip(folder: &Path, progress: &Progress) -> Result<()> {
     let source_path = folder.join("hip.s");
     std::fs::write(&source_path, source).map_err(|error| Failure::file("write", &source_path, &error))?;
     progress.run(tool("clang").args(["-shared", "-nostdlib", "-fuse-ld=lld", "hip.s", "-o", "hip.so"])).map(|_| ())
+}
+
+/// A section of kept results, and an object with it.
+fn kept_results(repository: &Repository, folder: &Path, progress: &Progress) -> Result<()> {
+    let writer = repository.root.join("lit-tests/tests/bundle/Inputs/results.py");
+    let mut python = Command::new("python3");
+    progress.run(python.current_dir(folder).arg(writer).args(["kept.results", "1", "2"]))?;
+    let source = ".section .fatlink.results,\"e\"\n.p2align 4\n.incbin \"kept.results\"\n";
+    let source_path = folder.join("kept.s");
+    std::fs::write(&source_path, source).map_err(|error| Failure::file("write", &source_path, &error))?;
+    let mut clang = Command::new("/usr/lib/llvm-22/bin/clang");
+    progress.run(clang.current_dir(folder).args(["-c", "kept.s", "-o", "kept.o"])).map(|_| ())
 }
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {

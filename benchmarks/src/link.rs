@@ -39,6 +39,8 @@ pub enum Host {
     None,
     /// ld.lld, to a program that runs.
     Program,
+    /// ld.lld, to a relocatable object.
+    Object,
 }
 
 /// One link, by any of the linkers.
@@ -154,6 +156,11 @@ impl Linkers {
         });
         match link.host {
             Host::None => command.arg("--linker-path=/bin/true").arg("-o").arg(output).args(&link.objects),
+            Host::Object => command
+                .arg(format!("--linker-path={LLVM}/bin/ld.lld"))
+                .args(["-r", "-o"])
+                .arg(output)
+                .args(&link.objects),
             Host::Program => {
                 command.arg(format!("--linker-path={LLVM}/bin/ld.lld")).args(&self.host_line.before);
                 command.arg("-o").arg(output).args(&link.objects).args(&self.host_line.after)

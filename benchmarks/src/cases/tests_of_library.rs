@@ -31,7 +31,7 @@ pub fn run(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
     let own = bench.compiler.objects(progress, &corpus::tests(count), Targets::One, Producer::Clang, "")?;
     bench.empty_cache()?;
     let cache = format!("--offload-cache={}", bench.cache().display());
-    let (mut cached, mut uncached, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut samples, mut programs) = (Samples::default(), Vec::new());
     for (number, own) in own.iter().enumerate() {
         let used = used(number, units.len());
         let host = host_object(progress, &bench.folder, used.iter().map(|unit| &*stubs[*unit]))?;
@@ -40,19 +40,45 @@ pub fn run(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
         let link = |objects: &[PathBuf], side: Side, options: &[String]| -> Result<Sample> {
             bench.link(side, &link_of(objects.to_vec(), Host::Program, options.to_vec()), Memory::Ignored)
         };
-        cached.push(link(&with_archive, Side::Ours, std::slice::from_ref(&cache))?);
+        samples.cached.push(link(&with_archive, Side::Ours, std::slice::from_ref(&cache))?);
         if number % STEP == 0 {
-            uncached.push(link(&with_archive, Side::Ours, &[])?);
+            samples.uncached.push(link(&with_archive, Side::Ours, &[])?);
             // The peer would link all members of the archive.
             let members: Vec<PathBuf> = used.iter().map(|unit| units[*unit].clone()).chain(shared.clone()).collect();
-            theirs.push(link(&[program, members].concat(), Side::Theirs, &[])?);
+            samples.theirs.push(link(&[&*program, &members].concat(), Side::Theirs, &[])?);
+            programs.push(program);
         }
     }
     bench.cache_is_used()?;
-    Ok(outcome(&cached, &uncached, &theirs))
+    let library = [units, shared].concat();
+    let merge = link_of(library, Host::Object, vec!["--offload-relocatable=merge".to_owned()]);
+    samples.library = Some(bench.link(Side::Ours, &merge, Memory::Ignored)?);
+    let library = bench.folder.join("library.o");
+    std::fs::rename(bench.output(Side::Ours), &library).map_err(|error| Failure::file("write", &library, &error))?;
+    for program in programs {
+        let objects = [program, vec![library.clone()]].concat();
+        let link = link_of(objects, Host::Program, vec!["--offload-gc=host".to_owned()]);
+        samples.merged.push(bench.link(Side::Ours, &link, Memory::Ignored)?);
+    }
+    Ok(outcome(&samples))
 }
 
-fn outcome(cached: &[Sample], uncached: &[Sample], theirs: &[Sample]) -> Outcome {
+/// What the links took.
+#[derive(Default)]
+struct Samples {
+    /// All programs, with one cache.
+    cached: Vec<Sample>,
+    /// Some of them without a cache.
+    uncached: Vec<Sample>,
+    /// The same by the peer.
+    theirs: Vec<Sample>,
+    /// The library, in advance.
+    library: Option<Sample>,
+    /// The same programs with that library, without a cache.
+    merged: Vec<Sample>,
+}
+
+fn outcome(Samples { cached, uncached, theirs, library, merged }: &Samples) -> Outcome {
     let mean = |samples: &[Sample]| {
         let wall: Duration = samples.iter().map(|sample| sample.wall).sum();
         wall.as_secs_f64() / samples.len().max(1) as f64
@@ -65,11 +91,16 @@ fn outcome(cached: &[Sample], uncached: &[Sample], theirs: &[Sample]) -> Outcome
     let missed = goals.iter().filter(|(figure, goal, _)| figure > goal);
     let missed = missed.map(|(figure, goal, of)| format!("wall {figure:.3} of {of}, goal {goal}")).collect();
     let brief = format!("wall {of_peer:.3} of the peer's, {of_whole:.3} of that without a cache");
+    let in_advance = library.as_ref().map_or(0.0, |sample| sample.wall.as_secs_f64());
+    let with_library = mean(merged);
     let details = format!(
         "- {} programs of {USED} units each: {brief}\n\
          - mean of all links {ours:.2} s, the first {first:.2} s, the last ten {last:.2} s; without a cache {whole:.2} s and the peer \
-         {peer:.2} s, by one program in {STEP}\n",
-        cached.len()
+         {peer:.2} s, by one program in {STEP}\n\
+         - the library linked in advance (`-r --offload-relocatable=merge`): once {in_advance:.2} s, then {with_library:.2} s a program without a \
+         cache, {:.3} of the peer's\n",
+        cached.len(),
+        with_library / peer
     );
     Outcome { brief, details, missed, ..Outcome::default() }
 }

@@ -28,8 +28,21 @@ pub fn find<'a>(
     Ok(found.into_iter().flatten().filter(|results| !results.is_empty()).collect())
 }
 
-fn in_file<'a>(data: &'a [u8], file: &InputFile, program: &str) -> Result<Option<KeptResults<'a>>, Errors> {
-    let Some((offset, section)) = host_object::section(data, kept_results::SECTION.as_bytes()) else { return Ok(None) };
+fn in_file<'a>(data: &'a [u8], file: &InputFile, program: &str) -> Result<Vec<KeptResults<'a>>, Errors> {
+    if !host_object::has_section(data, kept_results::SECTION) {
+        return Ok(Vec::new());
+    }
+    let sections = host_object::sections_named(data, kept_results::SECTION);
+    let sections = sections.map_err(|error| damaged(&file.name, file.base(), &error))?;
+    let found = collect(sections.into_iter().map(|section| in_section(section, file, program)))?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+fn in_section<'a>(
+    (offset, section): (u64, &'a [u8]),
+    file: &InputFile,
+    program: &str,
+) -> Result<Option<KeptResults<'a>>, Errors> {
     match KeptResults::parse(section) {
         Ok(results) => Ok(Some(results)),
         Err(FormatError { kind: FormatErrorKind::Unsupported(what), .. }) => {

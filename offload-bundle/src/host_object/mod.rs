@@ -114,6 +114,18 @@ pub fn section<'a>(elf: &'a [u8], name: &[u8]) -> Option<(u64, &'a [u8])> {
     Some((found.offset, found.data(elf).ok()?))
 }
 
+/// All sections of that name, with their offsets in the file.
+///
+/// # Errors
+/// Damaged section headers, or a section whose bytes are outside of the file.
+pub fn sections_named<'a>(elf: &'a [u8], name: &str) -> Result<Vec<(u64, &'a [u8])>, FormatError> {
+    let named = sections(elf)?.into_iter().filter(|section| section.name == name.as_bytes());
+    let content = |section: Section<'_>| {
+        Ok((section.offset, section.data(elf).map_err(|e| e.within(&format!("section {name}")))?))
+    };
+    named.map(content).collect()
+}
+
 /// One section of an ELF file, by its header alone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Section<'a> {

@@ -103,8 +103,10 @@ fn compile_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Resul
     let compiled = job_queue::longest_first(&jobs, resources.link.limit, |_, job| {
         amd_partition::compile(job.target.planned, job.index, resources)
     })?;
-    for (job, Compiled { messages, .. }) in jobs.iter().zip(&compiled) {
-        llvm_messages::print(resources.link.request.program, &job.target.planned.images.name, messages);
+    let mut compiled = compiled.into_iter();
+    for target in planned {
+        let messages = compiled.by_ref().take(target.job_count()).map(|done| done.messages);
+        llvm_messages::print(resources.link.request.program, &target.images.name, &llvm_messages::join(messages));
     }
     Ok(())
 }

@@ -80,11 +80,13 @@ pub fn compile_partitions(targets: &[TargetImages<'_>], context: &LtoContext<'_>
     let cut: Vec<PlannedTarget<'_>> = planned.into_iter().filter(|planned| !planned.plan.is_monolithic()).collect();
     let jobs: Vec<Job<'_>> = cut.iter().flat_map(jobs_of_code).collect();
     let compiled = recorder.phase("device code", || run_all(&jobs, &cut, context))?;
-    for (job, done) in jobs.iter().zip(compiled) {
-        if let Done::Partition(CompiledPartition { messages, diagnostics, .. }) = done {
-            diagnostics.iter().for_each(messages::show);
-            llvm_messages::print(context.link.request.program, &job.target.plan.arch.to_string(), &messages);
-        }
+    let mut compiled = compiled.into_iter();
+    for target in &cut {
+        let partitions = compiled.by_ref().take(target.plan.partitions.len()).filter_map(Done::partition);
+        let partitions: Vec<CompiledPartition> = partitions.collect();
+        partitions.iter().flat_map(|partition| &partition.diagnostics).for_each(messages::show);
+        let messages = llvm_messages::join(partitions.into_iter().map(|partition| partition.messages));
+        print_messages(target.images, &messages, context);
     }
     keep_facts(targets.iter(), context);
     Ok(())
@@ -213,6 +215,15 @@ enum Work {
 enum Done {
     Partition(CompiledPartition),
     Assembly(Box<DeviceObject>),
+}
+
+impl Done {
+    fn partition(self) -> Option<CompiledPartition> {
+        match self {
+            Done::Partition(partition) => Some(partition),
+            Done::Assembly(_) => None,
+        }
+    }
 }
 
 fn jobs_of<'j>(target: &'j PlannedTarget<'j>) -> impl Iterator<Item = Job<'j>> {

@@ -8,8 +8,19 @@ const COMPONENTS: [&str; 9] =
     ["nvptx", "amdgpu", "x86", "passes", "ipo", "linker", "bitreader", "bitwriter", "executionengine"];
 
 /// The C++ files in `src/sys`.
-const SHIM: [&str; 10] =
-    ["amdgpu", "bodies", "copies", "diagnostics", "globals", "modules", "mover", "process", "references", "remarks"];
+const SHIM: [&str; 11] = [
+    "amdgpu",
+    "bodies",
+    "copies",
+    "diagnostics",
+    "globals",
+    "modules",
+    "mover",
+    "pass_trace",
+    "process",
+    "references",
+    "remarks",
+];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=LLVM_SYS_221_PREFIX");

@@ -226,6 +226,16 @@ class Check:
         self.on.keys("0")
         self.expect(self.on.find_all(".timeline rect.critical") or not self.data["timeline"]["critical"], "no critical path is drawn")
         self.shoot("timeline")
+        for button in self.on.find_all("#timeline button[aria-pressed]"):
+            height = lambda: int(self.on.find("#timeline .timeline svg").get_attribute("height"))
+            before = height()
+            button.click()
+            self.frame()
+            self.expect(height() > before, "LLVM's passes have no rows")
+            self.shoot("passes")
+            button.click()
+            self.frame()
+            self.expect(height() == before, "LLVM's passes do not hide again")
         self.done.append(f"{len(spans)} spans")
 
     def tabs(self):

@@ -41,4 +41,7 @@ pub struct Span {
     pub duration: u64,
     /// How many spans it is in.
     pub depth: u32,
+    /// Whether it is a pass of LLVM within a phase, which the page shows on request.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_pass: bool,
 }

@@ -19,6 +19,8 @@ use crate::session::Session;
 use crate::symbols::{self, Symbol};
 use crate::{BitcodeError, CodegenError, IrError, LlvmError, Stage, crash, reflect, structors, sys};
 
+pub use crate::sys::PassTrace;
+
 /// Bitcode and what messages call it.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedBitcode<'a> {

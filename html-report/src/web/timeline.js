@@ -11,7 +11,8 @@ const FAMILIES = [
   ["f6", "decisions", ["Partition", "Compare kernels", "Distribute jobs"]],
   ["f7", "bundling", ["Bundle linked output", "Wrap bundled images"]],
 ];
-const familyOf = (name) => (FAMILIES.find(([, , names]) => names.includes(name)) || ["f10", "other"])[0];
+const PASS = "f8";
+const familyOf = (span) => (span.is_pass ? PASS : (FAMILIES.find(([, , names]) => names.includes(span.name)) || ["f10"])[0]);
 
 /** The spans of a link over time, with memory and running jobs above. */
 class TimelineView {
@@ -21,6 +22,8 @@ class TimelineView {
     this.to = Math.max(1, this.end);
     this.critical = new Set(timeline.critical.map(([lane, span]) => `${lane}/${span}`));
     this.active = null;
+    this.hasPasses = this.lanes.some((lane) => lane.spans.some((span) => span.is_pass));
+    this.showsPasses = false;
     this.svg = el("svg:svg", { role: "group", "aria-label": "Spans by thread" });
     this.box = el("div", { class: "timeline", tabindex: "0", role: "application", "aria-label": "Timeline. Left and right move along a thread, up and down between threads, plus and minus zoom." }, this.svg);
     this.said = el("p", { class: "note", role: "status", "aria-live": "polite" });
@@ -35,10 +38,28 @@ class TimelineView {
     printListeners.push(() => this.draw());
     const button = (label, text, run) => el("button", { type: "button", "aria-label": label, onclick: run }, text);
     const tools = el("div", { class: "tools" }, button("Zoom in", "+", () => this.zoom(0.5)), button("Zoom out", "−", () => this.zoom(2)), button("Show all", "all", () => this.show(0, this.end)));
-    const legend = [...FAMILIES.map(([look, text]) => [look.replace("f", "k"), text]), ["k10", "other"]];
+    if (this.hasPasses) tools.append(this.passButton());
+    const families = this.hasPasses ? [...FAMILIES, [PASS, "LLVM's pass"]] : FAMILIES;
+    const legend = [...families.map(([look, text]) => [look.replace("f", "k"), text]), ["k10", "other"]];
     const keys = el("ul", { class: "legend" }, ...legend.map(([look, text]) => el("li", {}, el("span", { class: `swatch ${look}` }), text)));
     const note = el("p", { class: "note" }, "Marked in red: the critical path, what the end of the link waited for, step by step backwards. ", el("kbd", {}, "arrows"), " move, ", el("kbd", {}, "Enter"), " zooms to a span, ", el("kbd", {}, "0"), " shows all.");
     return el("section", { id: "timeline" }, el("h2", {}, "Timeline"), note, tools, this.box, keys, this.said);
+  }
+
+  /** Shows and hides the passes of LLVM, which take many rows. */
+  passButton() {
+    const button = el("button", { type: "button", "aria-pressed": "false" }, "LLVM's passes");
+    button.addEventListener("click", () => {
+      this.showsPasses = !this.showsPasses;
+      button.setAttribute("aria-pressed", this.showsPasses);
+      if (this.active && !this.isShown(this.spanOf(this.active))) this.active = null;
+      this.draw();
+    });
+    return button;
+  }
+
+  isShown(span) {
+    return this.showsPasses || !span.is_pass;
   }
 
   spanOf([lane, span]) {
@@ -104,17 +125,18 @@ class TimelineView {
   }
 
   lane(parts, y, lane, index) {
-    const depth = Math.max(0, ...lane.spans.map((span) => span.depth)) + 1;
+    const depth = lane.spans.reduce((most, span) => (this.isShown(span) ? Math.max(most, span.depth) : most), 0) + 1;
     if (index % 2) parts.push(el("svg:rect", { class: "band", x: 0, y, width: this.width, height: depth * LANE + 3 }));
     parts.push(el("svg:text", { x: 6, y: y + 13 }, lane.name));
     lane.spans.forEach((span, at) => {
+      if (!this.isShown(span)) return;
       const left = this.x(Math.max(span.start, this.from)), right = this.x(Math.min(span.start + span.duration, this.to));
       const place = [index, at], key = place.join("/"), isActive = this.active && this.active.join("/") === key;
       if (span.start > this.to || span.start + span.duration < this.from) return;
       // Shorter ones cannot be seen.
       if (right - left < 0.3 && !isActive && !this.critical.has(key)) return;
       const top = y + 1 + span.depth * LANE, width = Math.max(right - left, 0.6);
-      const look = `span ${familyOf(span.name)}${isActive ? " active" : ""}`;
+      const look = `span ${familyOf(span)}${isActive ? " active" : ""}`;
       const rect = el("svg:rect", { class: look, x: left, y: top, width, height: LANE - 2, rx: 1.5 });
       rect.place = place;
       parts.push(rect);
@@ -160,14 +182,16 @@ class TimelineView {
     const [lane, at] = this.active || [lanes[0][1], -1];
     const along = { ArrowRight: 1, ArrowLeft: -1 }[key], across = { ArrowDown: 1, ArrowUp: -1 }[key];
     if (along) {
-      const next = Math.max(0, Math.min(at + along, this.lanes[lane].spans.length - 1));
-      this.select([lane, next]);
+      let next = at + along;
+      const { spans } = this.lanes[lane];
+      while (spans[next] && !this.isShown(spans[next])) next += along;
+      this.select([lane, spans[next] ? next : Math.max(at, 0)]);
     } else if (across) {
       const place = lanes.findIndex(([, index]) => index === lane);
       const [other, index] = lanes[Math.max(0, Math.min(place + across, lanes.length - 1))];
       const time = at >= 0 ? this.lanes[lane].spans[at].start : 0;
-      const next = other.spans.findIndex((span) => span.start + span.duration > time);
-      this.select([index, next < 0 ? other.spans.length - 1 : next]);
+      const next = other.spans.findIndex((span) => span.start + span.duration > time && this.isShown(span));
+      this.select([index, next < 0 ? other.spans.findLastIndex((span) => this.isShown(span)) : next]);
     } else if (key === "+" || key === "=") this.zoom(0.5);
     else if (key === "-") this.zoom(2);
     else if (key === "0") this.show(0, this.end);

@@ -150,7 +150,7 @@ impl CompileJob {
         if let Some((path, _)) = &self.keep_stages {
             temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
         }
-        let optimizing = span::traced("Optimize", || self.name.clone());
+        let optimizing = span::traced_passes("Optimize", || self.name.clone());
         self.code.optimize(session, &merged, self.is_whole())?;
         drop(optimizing);
         if let Some((_, path)) = &self.keep_stages {

@@ -192,7 +192,7 @@ impl NvptxCode {
             if emission.visible_functions {
                 visible_functions::expose(&module, target.arch);
             }
-            let _emitting = span::traced("Generate PTX", || emission.arch.to_string());
+            let _emitting = span::traced_passes("Generate PTX", || emission.arch.to_string());
             texts.push(pipeline::emit_ptx(session, &module, target)?);
         }
         Ok(texts)
@@ -205,7 +205,7 @@ impl AmdCode {
     /// # Errors
     /// Errors of LLVM.
     pub fn emit(&self, session: &Session, module: &Module<'_>, whole: bool) -> Result<PartitionCode, Errors> {
-        let _emitting = span::traced("Generate code", || self.target.name().to_owned());
+        let _emitting = span::traced_passes("Generate code", || self.target.name().to_owned());
         let code = match whole {
             true => PartitionCode::Object(amdgpu::emit_object(session, module, &self.target)?),
             false => amdgpu::emit_partition(session, module, &self.tag, &self.target)?,

@@ -1,17 +1,20 @@
-//! Reads the fields of a span.
+//! Reads the fields of a span or an event.
 
 use std::fmt;
 
+use tracing::Event;
 use tracing::field::{Field, Visit};
 use tracing::span::Attributes;
 
-/// The fields of a phase's span.
+/// The fields of a phase's span, or of an event in one.
 #[derive(Debug, Default)]
 pub struct Fields {
     /// The phase.
     pub name: String,
     /// What it works on.
     pub detail: String,
+    /// What LLVM recorded in it.
+    pub passes: String,
 }
 
 impl Fields {
@@ -21,6 +24,13 @@ impl Fields {
         attributes.record(&mut fields);
         fields
     }
+
+    /// Reads them from an event.
+    pub fn of_event(event: &Event<'_>) -> Self {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        fields
+    }
 }
 
 impl Visit for Fields {
@@ -28,6 +38,7 @@ impl Visit for Fields {
         match field.name() {
             "name" => value.clone_into(&mut self.name),
             "detail" => value.clone_into(&mut self.detail),
+            "passes" => value.clone_into(&mut self.passes),
             _ => {}
         }
     }

@@ -1,15 +1,15 @@
 //! Spans of a worker in the time trace of its link. The worker reports where its spans begin and end, and the link repeats them.
 
 use serde::{Deserialize, Serialize};
-use tracing::Subscriber;
 use tracing::span::{Attributes, EnteredSpan, Id};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use crate::profile::fields::Fields;
 use crate::profile::span;
 
-/// The beginning or the end of a span. Spans of a worker are nested, so that an end belongs to the last beginning.
+/// The beginning or the end of a span, and what LLVM did in it. Spans of a worker are nested, so that an end belongs to the last beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Boundary {
     /// It begins.
@@ -19,6 +19,8 @@ pub enum Boundary {
         /// What it works on.
         detail: String,
     },
+    /// LLVM recorded these passes in it.
+    Passes(String),
     /// It ends.
     End,
 }
@@ -35,8 +37,12 @@ pub fn layer(report: fn(Boundary)) -> Forwarding {
 
 impl<S: Subscriber> Layer<S> for Forwarding {
     fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
-        let Fields { name, detail } = Fields::of(attributes);
+        let Fields { name, detail, .. } = Fields::of(attributes);
         (self.report)(Boundary::Begin { name, detail });
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        (self.report)(Boundary::Passes(Fields::of_event(event).passes));
     }
 
     fn on_close(&self, _: Id, _: Context<'_, S>) {
@@ -55,6 +61,7 @@ impl Repeated {
     pub fn repeat(&mut self, boundary: &Boundary) {
         match boundary {
             Boundary::Begin { name, detail } => self.open.push(span::traced(name, || detail.clone())),
+            Boundary::Passes(json) => span::passes(json),
             Boundary::End => drop(self.open.pop()),
         }
     }
@@ -81,15 +88,18 @@ mod tests {
         let begin = |name: &str, detail: &str| Boundary::Begin { name: name.to_owned(), detail: detail.to_owned() };
         let original = seen_in(|| {
             let _outer = span::traced("outer", || "a".to_owned());
+            span::passes("[]");
             span::counted("of the statistics", || drop(span::traced("inner", || "b".to_owned())));
             drop(span::traced("second", String::new));
         });
-        let expected = [begin("outer", "a"), begin("inner", "b"), Boundary::End, begin("second", ""), Boundary::End];
+        let passes = Boundary::Passes("[]".to_owned());
+        let inner = [begin("inner", "b"), Boundary::End, begin("second", ""), Boundary::End];
+        let expected = [&[begin("outer", "a"), passes], &inner[..]].concat();
         assert_eq!(original, [&expected[..], &[Boundary::End]].concat());
         let again = seen_in(|| {
             let mut repeated = Repeated::default();
             // The worker ends without its last line.
-            original[..5].iter().for_each(|boundary| repeated.repeat(boundary));
+            original[..6].iter().for_each(|boundary| repeated.repeat(boundary));
         });
         assert_eq!(again, original);
     }

@@ -6,6 +6,7 @@
 mod fields;
 pub mod forwarding;
 mod memory_samples;
+mod passes;
 mod phases;
 pub mod recorder;
 pub mod recording;

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracing::Subscriber;
 use tracing::span::{Attributes, Id};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::profile::fields::Fields;
 use crate::profile::memory_samples;
+use crate::profile::passes::{self, Pass};
 use crate::sys::job_queue;
 
 /// The beginning of the recording; unset without one.
@@ -52,6 +53,8 @@ pub struct RecordedSpan {
     pub start: u64,
     /// How long it took.
     pub duration: u64,
+    /// Whether it is a pass of LLVM, within a phase.
+    pub is_pass: bool,
 }
 
 impl Recorded {
@@ -138,12 +141,32 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Recording {
         if duration < self.granularity {
             return;
         }
-        let Fields { name, detail } = fields;
-        let start = START.get().map_or(Duration::ZERO, |begin| start.saturating_duration_since(*begin));
-        let thread = THREAD.with(|thread| *thread);
-        let span = RecordedSpan { name, detail, thread, start: microseconds(start), duration: microseconds(duration) };
-        recorded().spans.push(span);
+        let Fields { name, detail, .. } = fields;
+        let (thread, start, duration) = (THREAD.with(|thread| *thread), since_beginning(start), microseconds(duration));
+        recorded().spans.push(RecordedSpan { name, detail, thread, start, duration, is_pass: false });
     }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let Some(phase) = context.event_span(event) else { return };
+        let Some(start) = phase.extensions().get::<Running>().map(|running| running.start) else { return };
+        // A worker's phase began here a little later, and its passes must not reach beyond its end.
+        let elapsed = microseconds(start.elapsed());
+        let (thread, start) = (THREAD.with(|thread| *thread), since_beginning(start));
+        let recorded_pass = |Pass { name, detail, start: offset, duration }: Pass| RecordedSpan {
+            name,
+            detail,
+            thread,
+            start: start.saturating_add(offset),
+            duration,
+            is_pass: true,
+        };
+        let passes = passes::within(&Fields::of_event(event).passes, elapsed);
+        recorded().spans.extend(passes.into_iter().map(recorded_pass));
+    }
+}
+
+fn since_beginning(moment: Instant) -> u64 {
+    START.get().map_or(0, |begin| microseconds(moment.saturating_duration_since(*begin)))
 }
 
 fn microseconds(time: Duration) -> u64 {

@@ -83,7 +83,7 @@ fn events(recorded: Recorded, granularity: Duration) -> Vec<Event> {
     let pid = std::process::id();
     let name = |name, tid, text: String| Event::Name { args: Name { name: text }, name, ph: "M", pid, tid };
     let counter = |name, (ts, value)| Event::Counter { args: Value { value }, name, ph: "C", pid, ts };
-    let phase = |RecordedSpan { name, detail, thread, start, duration }| Event::Phase {
+    let phase = |RecordedSpan { name, detail, thread, start, duration, .. }| Event::Phase {
         args: Detail { detail },
         dur: duration,
         name,

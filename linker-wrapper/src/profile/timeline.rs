@@ -8,6 +8,9 @@ use crate::profile::recording::{self, Recorded, RecordedSpan};
 const WAITING: [&str; 4] =
     ["Execute linker wrapper", "Handle all device input", "Link device input", "Distribute jobs"];
 
+/// Shorter passes of LLVM are left out, in microseconds: there are many times more of them than of phases.
+const SHORTEST_PASS: u64 = 1000;
+
 /// How far apart in microseconds the end of a span and the beginning of one that waited for it may be at most, beyond which the time
 /// between them belongs to the path, too.
 const SLACK: u64 = 50;
@@ -27,7 +30,8 @@ fn of(recorded: Recorded, end: u64) -> Timeline {
 fn lanes(recorded: &Recorded) -> Vec<Lane> {
     let mut threads: Vec<(String, Vec<&RecordedSpan>)> = Vec::new();
     for (number, name) in &recorded.threads {
-        let mut spans: Vec<_> = recorded.spans.iter().filter(|span| span.thread == *number).collect();
+        let is_shown = |span: &&RecordedSpan| !span.is_pass || span.duration >= SHORTEST_PASS;
+        let mut spans: Vec<_> = recorded.spans.iter().filter(|span| span.thread == *number).filter(is_shown).collect();
         if spans.is_empty() {
             continue;
         }
@@ -59,10 +63,11 @@ fn with_depths(spans: &[&RecordedSpan]) -> Vec<Span> {
     let mut open: Vec<u64> = Vec::new();
     let mut found = Vec::with_capacity(spans.len());
     for span in spans {
-        let RecordedSpan { name, detail, start, duration, .. } = span;
+        let RecordedSpan { name, detail, start, duration, is_pass, .. } = span;
         open.retain(|end| end > start);
         let depth = u32::try_from(open.len()).unwrap_or(u32::MAX);
-        found.push(Span { name: name.clone(), detail: detail.clone(), start: *start, duration: *duration, depth });
+        let (name, detail) = (name.clone(), detail.clone());
+        found.push(Span { name, detail, start: *start, duration: *duration, depth, is_pass: *is_pass });
         open.push(start.saturating_add(*duration));
     }
     found
@@ -73,13 +78,14 @@ fn end_of(span: &Span) -> u64 {
 }
 
 /// What the end of the link waited for: from the end backwards, the span that ended last before the next one began. A job waits for the
-/// one that had its thread before.
+/// one that had its thread before. The passes of LLVM belong to their phase.
 fn critical(lanes: &[Lane], end: u64) -> Vec<(usize, usize)> {
     let mut work: Vec<(u64, usize, usize)> = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
         for (place, span) in lane.spans.iter().enumerate() {
-            let has_inner = lane.spans.get(place + 1).is_some_and(|next| next.depth > span.depth);
-            if !has_inner && !WAITING.contains(&span.name.as_str()) {
+            let next = lane.spans.iter().skip(place + 1).find(|next| !next.is_pass);
+            let has_inner = next.is_some_and(|next| next.depth > span.depth);
+            if !has_inner && !span.is_pass && !WAITING.contains(&span.name.as_str()) {
                 work.push((end_of(span), number, place));
             }
         }
@@ -103,7 +109,14 @@ mod tests {
     use super::*;
 
     fn span(thread: u64, name: &str, start: u64, end: u64) -> RecordedSpan {
-        RecordedSpan { name: name.to_owned(), detail: String::new(), thread, start, duration: end - start }
+        RecordedSpan {
+            name: name.to_owned(),
+            detail: String::new(),
+            thread,
+            start,
+            duration: end - start,
+            is_pass: false,
+        }
     }
 
     fn recorded(spans: Vec<RecordedSpan>) -> Recorded {
@@ -127,6 +140,37 @@ mod tests {
         assert_eq!(lanes, [("link", 1), ("job 1", 4), ("job 2", 1)]);
         let depths: Vec<u32> = timeline.lanes[1].spans.iter().map(|span| span.depth).collect();
         assert_eq!(depths, [0, 1, 0, 0]);
+    }
+
+    fn pass(thread: u64, start: u64, end: u64) -> RecordedSpan {
+        RecordedSpan { is_pass: true, ..span(thread, "SROAPass", start, end) }
+    }
+
+    #[test]
+    fn passes_are_within_their_phase_and_not_on_the_critical_path() {
+        let spans = vec![
+            pass(2, 200, 1400),
+            pass(2, 150, 1500),
+            pass(2, 1600, 1700),
+            span(2, "Optimize", 100, 2000),
+            span(2, "Generate PTX", 2000, 3000),
+            span(2, "Compile partition", 100, 3000),
+            span(2, "ptxas", 3000, 4000),
+        ];
+        let timeline = of(recorded(spans), 4000);
+        let lane = &timeline.lanes[0].spans;
+        let shown: Vec<_> = lane.iter().map(|span| (span.name.as_str(), span.depth, span.is_pass)).collect();
+        let expected = [
+            ("Compile partition", 0, false),
+            ("Optimize", 1, false),
+            ("SROAPass", 2, true),
+            ("SROAPass", 3, true),
+            ("Generate PTX", 1, false),
+            ("ptxas", 0, false),
+        ];
+        assert_eq!(shown, expected);
+        let path: Vec<_> = timeline.critical.iter().map(|(_, place)| lane[*place].name.as_str()).collect();
+        assert_eq!(path, ["ptxas", "Generate PTX", "Optimize"]);
     }
 
     #[test]

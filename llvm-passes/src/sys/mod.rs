@@ -17,6 +17,7 @@
 //! | [`bodies`] | writing functions and variables for comparison | yes |
 //! | [`mover`] | moving chosen definitions into another module | yes |
 //! | [`remarks`] | records of optimization remarks | yes |
+//! | [`pass_trace`] | recording which passes run when | yes |
 //! | [`addresses`] | addresses of elements in code under construction | |
 //! | [`amdgpu`] | AMD GPUs: which processors LLVM knows, sections of objects | yes |
 //! | [`copies`] | a partition's own copies of functions that it shares | yes |
@@ -44,6 +45,7 @@ mod modules;
 mod mover;
 mod owned_module;
 mod owned_program;
+mod pass_trace;
 mod process;
 mod references;
 mod remarks;
@@ -69,6 +71,7 @@ pub(crate) use modules::{
 pub(crate) use mover::{Mover, delete_body};
 pub(crate) use owned_module::OwnedModule;
 pub use owned_program::OwnedProgram;
+pub use pass_trace::PassTrace;
 pub(crate) use process::{forget_stream_errors, on_out_of_memory};
 pub use process::{initialize, on_fatal_error, parse_llvm_options, print_report, take_time_report};
 pub(crate) use references::{GraphVisitor, RawGlobal, visit_graph};

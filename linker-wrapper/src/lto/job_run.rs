@@ -52,6 +52,15 @@ pub struct Finished<T> {
     pub is_kept: bool,
 }
 
+impl<T> Finished<T> {
+    /// Records the job, of which `stat` has the times and what LLVM took, and returns the result.
+    fn record(self, link: &LinkContext<'_>, stat: JobStat) -> T {
+        let Finished { value, code_bytes, tools_peak, is_kept } = self;
+        link.recorder.job(JobStat { ptxas_peak: tools_peak, cubin_bytes: code_bytes, cached: is_kept, ..stat });
+        value
+    }
+}
+
 impl NamedJob<'_> {
     /// Runs the job. `finish` reads what the worker has left, and generates what it did not.
     ///
@@ -84,24 +93,15 @@ impl NamedJob<'_> {
         worker::record_step(&spec);
         let reply = worker::compile(self.job, &spec, self.described, &mut emitted)
             .map_err(|failure| culprit::explain(failure, self.job, name, link.temp_files))?;
-        let (llvm_peak, ptx_bytes) = (reply.emitted.peak, reply.emitted.sizes.iter().sum());
         // A job without a second step has no line for the end of the first.
         let is_one_step = llvm.is_none();
         let llvm_seconds = llvm.unwrap_or_else(|| begun.elapsed()).as_secs_f64();
-        let Finished { value, code_bytes, tools_peak, is_kept } = finish(reply)?;
+        let stat = JobStat { llvm_seconds, ..self.stat_of(&reply.emitted) };
+        let finished = finish(reply)?;
         drop(permit);
-        link.recorder.process(begun, if is_one_step { llvm_peak } else { tools_peak });
-        link.recorder.job(JobStat {
-            llvm_seconds,
-            ptxas_seconds: if is_one_step { 0.0 } else { begun.elapsed().as_secs_f64() },
-            llvm_peak,
-            ptxas_peak: tools_peak,
-            ptx_bytes,
-            cubin_bytes: code_bytes,
-            cached: is_kept,
-            ..self.stat()
-        });
-        Ok(value)
+        link.recorder.process(begun, if is_one_step { stat.llvm_peak } else { finished.tools_peak });
+        let ptxas_seconds = if is_one_step { 0.0 } else { begun.elapsed().as_secs_f64() };
+        Ok(finished.record(link, JobStat { ptxas_seconds, ..stat }))
     }
 
     /// Uses the result of a job that ran elsewhere, as if a worker of this link had left it.
@@ -113,23 +113,18 @@ impl NamedJob<'_> {
     ) -> Result<T, Errors> {
         let JobResult { llvm_seconds, ptxas_seconds, .. } = result;
         let reply = result.unpack(self.job)?;
-        let (llvm_peak, ptx_bytes) = (reply.emitted.peak, reply.emitted.sizes.iter().sum());
-        let Finished { value, code_bytes, tools_peak, .. } = finish(reply)?;
-        resources.link.recorder.job(JobStat {
-            llvm_seconds,
-            ptxas_seconds,
-            llvm_peak,
-            ptxas_peak: tools_peak,
-            ptx_bytes,
-            cubin_bytes: code_bytes,
-            ..self.stat()
-        });
-        Ok(value)
+        let stat = JobStat { llvm_seconds, ptxas_seconds, ..self.stat_of(&reply.emitted) };
+        Ok(finish(reply)?.record(resources.link, stat))
     }
 
     /// Records that the result was in the cache.
     pub fn was_cached(&self, code_bytes: u64, resources: Resources<'_>) {
         resources.link.recorder.job(JobStat { cached: true, cubin_bytes: code_bytes, ..self.stat() });
+    }
+
+    /// What LLVM took for these emissions, without its time.
+    fn stat_of(&self, emitted: &EmittedPtx) -> JobStat {
+        JobStat { llvm_peak: emitted.peak, ptx_bytes: emitted.sizes.iter().sum(), ..self.stat() }
     }
 
     fn stat(&self) -> JobStat {

@@ -397,6 +397,7 @@ device link 12.000 s  20.000 s
 
 peak memory     3.0 GiB
 cache           1 found, 2 not
+kept results    6 of 7 in the inputs used
 remote cache    3 found (2.0 KiB in 0.250 s), 4 not; 5 sent (3.0 MiB in 0.125 s), 1 refused
 jobs            3 (1 from the cache), 3 partitions
 distributor     5 jobs run elsewhere, 1 here after all

@@ -74,7 +74,7 @@ impl<'a> Group<'a> {
             return Ok(MergedImage { first, unit: None });
         }
         let (triple, arch) = (first.image.triple(), first.image.arch());
-        let _merging = span::traced("Merge units", || format!("{triple} {arch}"));
+        let _merging = span::traced_passes("Merge units", || format!("{triple} {arch}"));
         let named = units.iter().map(|unit| NamedBitcode { name: unit.name(), bitcode: unit.bitcode() });
         let named: Vec<NamedBitcode<'_>> = named.collect();
         let session = Session::new();

@@ -219,7 +219,7 @@ fn link_inputs(
     let links = platform::assign(&selected)?.into_iter().map(|(platform, images)| platform.plan(&setup(images)));
     let links = collect(links)?;
     links.iter().flat_map(|link| link.warnings()).for_each(|text| warn(program, text));
-    requests::reject_unsupported(options)?;
+    requests::reject_unsupported(options, device)?;
     let overwritten = inputs.overwritten_by(output).or_else(|| line_files.overwritten_by(output));
     if let Some(input) = overwritten {
         return Err(Error::OutputIsInput { file: input.to_owned() }.into());

@@ -24,6 +24,11 @@ enum Error {
          code: leave it out"
     )]
     NotRelocatable,
+    #[error(
+        "--offload-relocatable=merge: {file} has device code without a host object, which the output cannot carry; name it in the link of \
+         the program"
+    )]
+    NoHostObject { file: String },
 }
 
 /// Returns the output of `--help` and of `--version` under the wrapper's name.
@@ -75,8 +80,13 @@ pub fn warn_of_unused_arguments(request: &Request<'_>, links: &[Box<dyn DeviceLi
 }
 
 /// Rejects options that this version does not support, before anything is compiled.
-pub fn reject_unsupported(options: &Options) -> Result<(), Errors> {
+pub fn reject_unsupported(options: &Options, device: &DeviceOptions) -> Result<(), Errors> {
     let mut errors = Errors::default();
+    if options.merges_device_code() {
+        for file in &device.inputs {
+            errors.extend(Error::NoHostObject { file: file.to_string() });
+        }
+    }
     if options.relocatable_code == RelocatableCode::Merged && (options.dlink || options.emit_fatbin_only) {
         errors.extend(Error::NotRelocatable);
     }

@@ -43,11 +43,11 @@ pub fn group<'a>(images: &'a [FoundImage<'a>]) -> Vec<Group<'a>> {
     for found in images {
         let OffloadImage { offload_kinds, .. } = &found.image;
         let target = (offload_kinds.0, found.image.triple(), found.image.arch());
-        let known = found.unit.as_ref().and_then(|_| places.get(&target).copied());
+        let known = Some(found).filter(|found| is_merged(found)).and_then(|_| places.get(&target).copied());
         match known {
             Some(place) => groups[place].images.push(found),
             None => {
-                if found.unit.is_some() {
+                if is_merged(found) {
                     places.insert(target, groups.len());
                 }
                 groups.push(Group { images: vec![found] });
@@ -55,6 +55,11 @@ pub fn group<'a>(images: &'a [FoundImage<'a>]) -> Vec<Group<'a>> {
         }
     }
     groups
+}
+
+/// Whether an image is merged with others: bitcode, but not what becomes SPIR-V, which this LLVM does not know.
+fn is_merged(found: &FoundImage<'_>) -> bool {
+    found.unit.is_some() && !found.image.triple().starts_with("spirv")
 }
 
 /// Merges the units of all groups; the results are in their order.
@@ -69,10 +74,10 @@ pub fn merge<'a>(groups: &[Group<'a>], request: Request<'_>) -> Result<Vec<Merge
 impl<'a> Group<'a> {
     fn merge(&self, request: Request<'_>) -> Result<MergedImage<'a>, Errors> {
         let first = self.images[0];
-        let units: Vec<&Unit<'_>> = self.images.iter().filter_map(|found| found.unit.as_ref()).collect();
-        if units.is_empty() {
+        if !is_merged(first) {
             return Ok(MergedImage { first, unit: None });
         }
+        let units: Vec<&Unit<'_>> = self.images.iter().filter_map(|found| found.unit.as_ref()).collect();
         let (triple, arch) = (first.image.triple(), first.image.arch());
         let _merging = span::traced_passes("Merge units", || format!("{triple} {arch}"));
         let named = units.iter().map(|unit| NamedBitcode { name: unit.name(), bitcode: unit.bitcode() });

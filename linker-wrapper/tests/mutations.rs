@@ -34,6 +34,9 @@ const NVCC_KERNEL: &str = "extern __device__ int helper(int);\n\
     __global__ void kernel(int *out) { out[0] = helper(out[1]); }\nvoid launch() { kernel<<<1, 1>>>(0); }\n";
 const OPENMP: &str = "int main() { int x = 0;\n#pragma omp target map(tofrom: x)\n  x = 1;\n  return x; }\n";
 
+/// A relocatable link whose device code a later link takes.
+const MERGE: [&str; 2] = ["-r", "--offload-relocatable=merge"];
+
 /// Objects as clang leaves them, made once.
 struct Samples {
     folder: TempDir,
@@ -58,7 +61,14 @@ impl Samples {
             "all.a",
             "kernel.lto.o",
         ]));
+        samples.merge();
         samples
+    }
+
+    fn merge(&self) {
+        let mut link = Command::new(env!("CARGO_BIN_EXE_fatlink"));
+        link.current_dir(self.folder.path()).arg(format!("--cuda-path={}", cuda().display()));
+        run(link.args(MERGE).args(["helper.lto.o", "kernel.lto.o", "-o", "merged.o"]));
     }
 
     fn compile(&self, output: &str, source: &str, options: &[&str]) {
@@ -138,10 +148,10 @@ impl Damage {
 
 /// Links the damaged sample with a sound one to a fatbin and checks how that ends.
 fn check(sample: &str, beside: &str, damage: &Damage) -> Result<(), TestCaseError> {
-    check_as("--emit-fatbin-only", sample, beside, damage)
+    check_as(&["--emit-fatbin-only"], sample, beside, damage)
 }
 
-fn check_as(mode: &str, sample: &str, beside: &str, damage: &Damage) -> Result<(), TestCaseError> {
+fn check_as(mode: &[&str], sample: &str, beside: &str, damage: &Damage) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().unwrap();
     let temporary = folder.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
@@ -151,7 +161,7 @@ fn check_as(mode: &str, sample: &str, beside: &str, damage: &Damage) -> Result<(
     std::fs::write(&input, &bytes).unwrap();
     let mut link = Command::new(env!("CARGO_BIN_EXE_fatlink"));
     link.current_dir(folder.path()).env("TMPDIR", &temporary).arg(format!("--cuda-path={}", cuda().display()));
-    link.args([mode, "-o", "out"]).arg(&input).arg(SAMPLES.folder.path().join(beside));
+    link.args(mode).args(["-o", "out"]).arg(&input).arg(SAMPLES.folder.path().join(beside));
     let (status, words) = ended(&mut link, folder.path());
     prop_assert!(matches!(status.code(), Some(0 | 1)), "{status}: {words}");
     prop_assert!(status.success() || words.contains("error: "), "no reason given: {words}");
@@ -195,6 +205,7 @@ fn sound_samples_link() {
         ("relinked.nvcc.o", "helper.nvcc.o"),
         ("nvcc.a", "helper.nvcc.o"),
         ("openmp.o", "openmp.o.source"),
+        ("merged.o", "openmp.o.source"),
     ] {
         check(sample, beside, &none).unwrap();
     }
@@ -258,12 +269,27 @@ proptest! {
 
     #[test]
     fn device_links_of_nvcc(damage in damage()) {
-        check_as("--dlink", "kernel.nvcc.o", "helper.nvcc.o", &damage)?;
+        check_as(&["--dlink"], "kernel.nvcc.o", "helper.nvcc.o", &damage)?;
     }
 
     #[test]
     fn archives(damage in damage()) {
         check("all.a", "helper.lto.o", &damage)?;
+    }
+
+    #[test]
+    fn merged_objects(damage in damage()) {
+        check("merged.o", "openmp.o.source", &damage)?;
+    }
+
+    #[test]
+    fn links_that_merge(damage in damage()) {
+        check_as(&MERGE, "kernel.lto.o", "helper.lto.o", &damage)?;
+    }
+
+    #[test]
+    fn links_that_merge_again(damage in damage()) {
+        check_as(&MERGE, "merged.o", "openmp.o", &damage)?;
     }
 
     #[test]

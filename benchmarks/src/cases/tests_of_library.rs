@@ -34,7 +34,9 @@ pub fn run(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
     let (mut samples, mut programs) = (Samples::default(), Vec::new());
     for (number, own) in own.iter().enumerate() {
         let used = used(number, units.len());
-        let host = host_object(progress, &bench.folder, used.iter().map(|unit| &*stubs[*unit]))?;
+        let launched = stub(progress, own)?;
+        let of_library = used.iter().map(|unit| &*stubs[*unit]);
+        let host = host_object(progress, &bench.folder, number, of_library.chain([&*launched]))?;
         let program = vec![host, own.clone()];
         let with_archive = [program.clone(), vec![archive.clone()]].concat();
         let link = |objects: &[PathBuf], side: Side, options: &[String]| -> Result<Sample> {
@@ -135,14 +137,22 @@ fn stub(progress: &Progress, object: &Path) -> Result<String> {
 }
 
 /// The object of a host program that refers to these symbols.
-fn host_object<'n>(progress: &Progress, folder: &Path, symbols: impl Iterator<Item = &'n str>) -> Result<PathBuf> {
-    let (source, object) = (folder.join("test.c"), folder.join("test.o"));
+fn host_object<'n>(
+    progress: &Progress,
+    folder: &Path,
+    number: usize,
+    symbols: impl Iterator<Item = &'n str>,
+) -> Result<PathBuf> {
+    let (source, object) = (folder.join("test.c"), folder.join(format!("test-{number}.o")));
     let (mut declared, mut listed) = (String::new(), String::new());
     for (number, symbol) in symbols.enumerate() {
         declared += &format!("extern char used_{number} __asm__(\"{symbol}\");\n");
         listed += &format!("&used_{number}, ");
     }
-    let text = format!("{declared}const void *const all_used[] = {{{listed}}};\nint main(void) {{ return 0; }}\n");
+    let text = format!(
+        "{declared}const void *const all_used[] = {{{listed}}};\n\
+         int main(int count, char **words) {{ return all_used[count] == words; }}\n"
+    );
     std::fs::write(&source, text).map_err(|error| Failure::file("write", &source, &error))?;
     progress.run(Command::new(Path::new(LLVM).join("bin/clang")).arg("-c").arg(&source).arg("-o").arg(&object))?;
     Ok(object)

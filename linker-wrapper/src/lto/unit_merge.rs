@@ -2,19 +2,15 @@
 
 use std::collections::HashMap;
 
-use llvm_passes::merged_unit::{self, UnitTarget};
+use llvm_passes::merged_unit;
 use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::resolve::{self, UnitSymbols};
 use llvm_passes::session::Session;
 use llvm_passes::unit::Unit;
 use llvm_passes::{Module, amdgpu};
-use offload_bundle::amdgpu::TargetId;
 use offload_bundle::offload_binary::{ImageToWrite, OffloadImage};
 use rayon::prelude::*;
 
-use crate::cli::amd_options;
-use crate::cli::device_words;
-use crate::cli::options::Options;
 use crate::device::symbol_errors::{self, Maker};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
@@ -79,14 +75,13 @@ impl<'a> Group<'a> {
         }
         let units: Vec<&Unit<'_>> = self.images.iter().filter_map(|found| found.unit.as_ref()).collect();
         let (triple, arch) = (first.image.triple(), first.image.arch());
-        let _merging = span::traced_passes("Merge units", || format!("{triple} {arch}"));
+        let _merging = span::traced("Merge units", || format!("{triple} {arch}"));
         let named = units.iter().map(|unit| NamedBitcode { name: unit.name(), bitcode: unit.bitcode() });
         let named: Vec<NamedBitcode<'_>> = named.collect();
         let session = Session::new();
         let modules = pipeline::read_units(&session, &named).map_err(Errors::from_iter)?;
         let promoted = self.promoted(&modules, &named)?;
-        let target = unit_target(triple, arch, request.options);
-        let bitcode = merged_unit::merge(&session, modules, &named, &promoted, &target)?;
+        let bitcode = merged_unit::merge(&session, modules, &named, &promoted, &format!("{triple} {arch}"))?;
         llvm_messages::print(request.program, arch, &session.take_messages());
         Ok(MergedImage { first, unit: Some(bitcode) })
     }
@@ -106,18 +101,6 @@ impl<'a> Group<'a> {
         symbol_errors::unresolved(&resolution, &first.arch(), &origins, &|_, _| Vec::new())?;
         Ok(resolution.linkonce_over_weak.into_iter().map(|(name, unit)| (unit, name)).collect())
     }
-}
-
-/// What LLVM simplifies the code for.
-fn unit_target(triple: &str, arch: &str, options: &Options) -> UnitTarget {
-    let level = device_words::level_for(options, triple);
-    let triple = triple.to_owned();
-    if let (true, Ok(id)) = (amd_options::is_amd(&triple), arch.parse::<TargetId>()) {
-        let features = id.llvm_features();
-        return UnitTarget { triple, processor: id.processor, features, level };
-    }
-    let processor = if triple.starts_with("nvptx") { arch.to_owned() } else { String::new() };
-    UnitTarget { triple, processor, features: String::new(), level }
 }
 
 impl MergedImage<'_> {

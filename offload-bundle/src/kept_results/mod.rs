@@ -159,6 +159,15 @@ impl<'a> KeptResults<'a> {
         self.entries.chunk_by(|a, b| a.key == b.key).filter_map(|same| Some(same.first()?.key))
     }
 
+    /// A hash of everything that [`KeptResults::get`] may return.
+    pub fn identity(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        for Entry { key, size, checksum, .. } in &self.entries {
+            hasher.update(*key).update(&size.to_le_bytes()).update(*checksum);
+        }
+        *hasher.finalize().as_bytes()
+    }
+
     /// Whether there is an entry of a key, which may be damaged.
     pub fn contains(&self, key: &[u8; KEY_SIZE]) -> bool {
         self.entries.binary_search_by_key(&key, |entry| entry.key).is_ok()

@@ -9,6 +9,7 @@ impl ResultCache<'_> {
     /// Returns the key for the checks of these targets: what they read, and what they compare it with.
     pub fn checks_key(&self, targets: &[TargetImages<'_>], levels: &Levels) -> Option<Key> {
         let mut key = self.key("checks")?.field("levels", format!("{levels:?}").as_bytes());
+        key = key.field("object results", &self.object_results());
         for target in targets {
             key = key.field("target", target.arch.to_string().as_bytes());
             for image in &target.images {

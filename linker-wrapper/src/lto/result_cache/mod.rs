@@ -158,6 +158,11 @@ impl<'a> ResultCache<'a> {
         self.objects.is_some()
     }
 
+    /// The results in the inputs, for the keys of what may be made of them.
+    fn object_results(&self) -> Vec<u8> {
+        self.objects.map(ObjectResults::identity).unwrap_or_default()
+    }
+
     /// Returns how programs are cut into partitions: those of a unit are kept for every program that has it.
     pub fn grouping(&self) -> Grouping {
         match self.is_requested {
@@ -280,7 +285,19 @@ impl<'a> ResultCache<'a> {
 
     /// Returns the unit with the facts that earlier links cached.
     pub fn with_facts<'u>(&self, unit: Unit<'u>) -> Unit<'u> {
-        match self.get_here::<UnitFacts>(self.facts_key(&unit).as_ref()) {
+        let key = self.facts_key(&unit);
+        // Facts that an object claims must not be completed and stored in the folder.
+        let in_folder = |folder: &Cache| {
+            let (key, bytes) = (key.as_ref()?, folder.get(key.as_ref()?)?);
+            let facts = postcard::from_bytes(&bytes).ok()?;
+            self.collect(key, &bytes);
+            Some(facts)
+        };
+        let facts = match &self.folder {
+            Some(folder) => in_folder(folder),
+            None => self.get_here::<UnitFacts>(key.as_ref()),
+        };
+        match facts {
             Some(facts) => unit.with_facts(facts),
             None => unit,
         }
@@ -376,6 +393,7 @@ impl<'a> ResultCache<'a> {
             options: inputs.link.request.device,
             partitioning: inputs.link.request.options.partitioning,
             folding: inputs.link.request.options.kernel_folding,
+            object_results: self.object_results(),
             tools,
         };
         Some(fields.key(key))
@@ -452,6 +470,7 @@ struct TargetFields<'f> {
     options: &'f DeviceOptions,
     partitioning: Partitioning,
     folding: KernelFolding,
+    object_results: Vec<u8>,
     tools: &'f Tools,
 }
 
@@ -472,6 +491,7 @@ impl TargetFields<'_> {
             .field("options", options_text(self.options).as_bytes())
             .field("partitioning", format!("{:?}", self.partitioning).as_bytes())
             .field("folding", format!("{:?}", self.folding).as_bytes())
+            .field("object results", &self.object_results)
             .field("ptxas", &self.tools.ptxas)
             .field("nvlink", &tool(&self.tools.nvlink))
             .field("libdevice", &tool(&self.tools.libdevice))

@@ -181,6 +181,7 @@ fn every_field_of_a_target_changes_the_key() {
         options: &usual,
         partitioning: Partitioning::Usual,
         folding: KernelFolding::Off,
+        object_results: Vec::new(),
         tools: &tools,
     };
     let (joined, none) = (HashSet::from(["ab".to_owned()]), HashSet::new());
@@ -197,6 +198,7 @@ fn every_field_of_a_target_changes_the_key() {
         ("images", key(&TargetFields { images: vec![1, 3], ..fields() })),
         ("registered names joined", key(&TargetFields { registered: &joined, ..fields() })),
         ("no registered names", key(&TargetFields { registered: &none, ..fields() })),
+        ("results in objects", key(&TargetFields { object_results: vec![1], ..fields() })),
         ("dead kernels", key(&TargetFields { dead: &dead, ..fields() })),
         ("SASS", key(&TargetFields { sass: &[], ..fields() })),
         ("PTX", key(&TargetFields { ptx: &[], ..fields() })),

@@ -1,5 +1,6 @@
 //! Results that travel in objects: those that a relocatable link left in the inputs of this one, and those that this link puts into its
-//! output. Nothing of them goes into the cache's folder, where other links would find what an object claims.
+//! output. Nothing of them goes into the cache's folder, where other links would find what an object claims: what is made of them has them in
+//! its key.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,6 +49,11 @@ impl<'a> ObjectResults<'a> {
 
     fn usable(&self) -> &[KeptResults<'a>] {
         if self.is_usable { &self.found } else { &[] }
+    }
+
+    /// What the code of a link may depend on beside its units: the results in the inputs.
+    pub fn identity(&self) -> Vec<u8> {
+        self.found.iter().flat_map(KeptResults::identity).collect()
     }
 
     /// Adds a result to those of the output, if it holds any.

@@ -2,8 +2,10 @@
 //! other has taken, until none is left: starting a step takes longer than many jobs do.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -27,6 +29,9 @@ struct Arguments {
     /// How long to wait for processors before the link runs the jobs itself
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     immediate: u32,
+    /// Say which nodes ran jobs
+    #[arg(short, long)]
+    verbose: bool,
     /// Be a task of the step
     #[arg(long, hide = true)]
     task: bool,
@@ -64,10 +69,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints an error; the link shows it if jobs are missing.
+/// Prints a message; the link shows it if jobs are missing.
 #[expect(clippy::print_stderr, reason = "the only place that prints")]
-fn say(error: &Error) {
-    eprintln!("fatlink-slurm: {error}");
+fn say(text: &dyn Display) {
+    eprintln!("fatlink-slurm: {text}");
 }
 
 /// Runs all tasks as one step.
@@ -91,6 +96,11 @@ fn run_step(arguments: &Arguments, list: &JobList) -> Result<(), Error> {
     }
     command.args(&arguments.srun_arg).arg(own).arg("--task").arg(&arguments.list);
     let status = command.stdin(Stdio::null()).status().map_err(start(&arguments.srun))?;
+    if arguments.verbose {
+        nodes(list).iter().for_each(|(node, (done, begun))| {
+            say(&format_args!("{node}: {done} of {begun} jobs have results"));
+        });
+    }
     if status.success() { Ok(()) } else { Err(Error::Step { srun: arguments.srun.clone(), status }) }
 }
 
@@ -113,19 +123,51 @@ fn run_task(list: &JobList) -> Result<(), Error> {
     if failed == 0 { Ok(()) } else { Err(Error::Jobs { failed, task }) }
 }
 
-/// Takes a job if no other task has taken it: only one of them can create its file, on network file systems, too.
+/// Takes a job if no other task has taken it: only one of them can create its file, on network file systems, too. The file has the name of the
+/// node.
 fn take(job: &Job) -> Result<bool, Error> {
-    let mut mark = job.output().as_os_str().to_owned();
-    mark.push(".taken");
+    let mark = mark(job);
     let made: io::Result<File> = OpenOptions::new().write(true).create_new(true).open(&mark);
-    match made {
-        Ok(_) => Ok(true),
+    let written = made.and_then(|mut file| file.write_all(node().as_bytes()));
+    match written {
+        Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(source) => {
-            let folder = Path::new(&mark).parent().unwrap_or(Path::new(".")).to_owned();
+            let folder = mark.parent().unwrap_or(Path::new(".")).to_owned();
             Err(Error::Take { folder, source })
         }
     }
+}
+
+/// The file that says who has taken a job.
+fn mark(job: &Job) -> PathBuf {
+    let mut mark = job.output().as_os_str().to_owned();
+    mark.push(".taken");
+    mark.into()
+}
+
+/// The name of a node that has not given one.
+const UNKNOWN_NODE: &str = "unknown node";
+
+/// The name of this node.
+fn node() -> String {
+    std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| UNKNOWN_NODE.to_owned())
+}
+
+/// How many jobs of each node have results, and how many it has taken.
+fn nodes(list: &JobList) -> BTreeMap<String, (usize, usize)> {
+    let mut nodes = BTreeMap::<String, (usize, usize)>::new();
+    for job in &list.jobs {
+        let Ok(mut node) = std::fs::read_to_string(mark(job)) else { continue };
+        if node.is_empty() {
+            // Its task was killed before it could write.
+            node.push_str(UNKNOWN_NODE);
+        }
+        let (done, begun) = nodes.entry(node).or_default();
+        *done += usize::from(job.output().exists());
+        *begun += 1;
+    }
+    nodes
 }
 
 #[cfg(test)]

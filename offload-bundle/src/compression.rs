@@ -143,8 +143,8 @@ pub(crate) fn decompress(how: Method, stored: &[u8], size: u64) -> Result<Vec<u8
     let data = match how {
         Method::Zlib => inflate(stored, size)?,
         Method::Lz4 => lz4_block(stored, size)?,
-        Method::Lz4Frame => read_at_most(lz4_flex::frame::FrameDecoder::new(stored), size)?,
-        Method::Zstd => read_at_most(zstd_decoder(stored)?, size)?,
+        Method::Lz4Frame => read_at_most(lz4_flex::frame::FrameDecoder::new(stored), stored.len(), size)?,
+        Method::Zstd => read_at_most(zstd_decoder(stored)?, stored.len(), size)?,
     };
     if data.len() as u64 != size {
         return Err(CompressionError::SizeMismatch { actual: data.len(), recorded: size });
@@ -212,9 +212,13 @@ fn zstd_decoder(stored: &[u8]) -> Result<impl Read + '_, CompressionError> {
     zstd::stream::read::Decoder::with_buffer(stored).map(zstd::Decoder::single_frame).map_err(damaged)
 }
 
-/// Reads to the end, but at most one byte more than `size`.
-fn read_at_most(reader: impl Read, size: u64) -> Result<Vec<u8>, CompressionError> {
-    let mut data = Vec::new();
+/// Reads to the end, but at most one byte more than `size`. Makes room for `size`, or for what `stored` bytes of code become at most: more is
+/// made as it is needed.
+fn read_at_most(reader: impl Read, stored: usize, size: u64) -> Result<Vec<u8>, CompressionError> {
+    const RATIO: usize = 16;
+    let room = usize::try_from(size).unwrap_or(usize::MAX).min(stored.saturating_mul(RATIO));
+    // A byte more, for the read that finds the end.
+    let mut data = Vec::with_capacity(room.saturating_add(1));
     reader.take(size.saturating_add(1)).read_to_end(&mut data).map_err(damaged)?;
     Ok(data)
 }

@@ -24,7 +24,6 @@ use crate::lto::result_cache::CachedTarget;
 use crate::lto::result_cache::images::CachedImage;
 use crate::lto::target::{self, PlannedTarget};
 use crate::lto::{llvm_messages, plan_report};
-use crate::plan::link_context::Request;
 use crate::plan::target_link;
 use crate::profile::span;
 use crate::sys::cache::Key;
@@ -50,7 +49,6 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
     for (key, linked) in keys.into_iter().zip(&mut linked) {
         // A target with tool messages is not cached: only the tools themselves can print them again.
         linked.key = key.filter(|_| linked.diagnostics.is_empty() && !context.is_dry_run());
-        context.result_cache.put(linked.key.as_ref(), &CachedTarget::of(linked));
     }
     keep_facts(uncached.iter().map(|one| one.images), context);
     let mut linked = linked.into_iter();
@@ -104,8 +102,8 @@ fn keep_facts<'t>(targets: impl Iterator<Item = &'t TargetImages<'t>>, context: 
 /// # Errors
 /// Those of the compatibility checks.
 pub fn kept_image(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Option<CachedImage>, Errors> {
-    let (cache, Request { options, mode, .. }) = (context.result_cache, context.link.request);
-    if mode.show || options.report.is_some() || options.plan.is_some() {
+    let (cache, options) = (context.result_cache, context.link.request.options);
+    if !context.link.request.may_use_kept_image() {
         return Ok(None);
     }
     let keys = targets.iter().map(|target| cache.target_key(target, &context.key_inputs()));
@@ -302,7 +300,7 @@ fn print_messages(target: &TargetImages<'_>, messages: &[Message], context: &Lto
 fn cached(target: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<LinkedTarget> {
     let key = context.result_cache.target_key(target, &context.key_inputs());
     let linked = context.result_cache.get::<CachedTarget>(key.as_ref()).map(CachedTarget::into_linked)?;
-    let linked = LinkedTarget { key, ..linked };
+    let linked = LinkedTarget { key, is_cached: true, ..linked };
     // The report names the backend. The key depends on it, so choosing it again cannot fail.
     let _ = context.backends.choose(&target_link::most_needs(target, context.options()));
     Some(linked)
@@ -351,7 +349,7 @@ fn known_units<'c>(
         let unit = Unit::new(image.unit?.name(), copy?.bytes(place));
         Some(if may_be_cut { context.result_cache.with_facts(unit) } else { unit })
     };
-    target.images.iter().enumerate().map(unit).collect()
+    target.images.par_iter().enumerate().map(unit).collect()
 }
 
 /// Returns the target with the images of the copy and with these units.

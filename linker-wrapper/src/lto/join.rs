@@ -52,6 +52,7 @@ pub fn join(
             None => not_joined.push(arch),
         }
     }
+    linked.is_joined = !target.plan.is_monolithic() && not_joined.is_empty();
     if !not_joined.is_empty() {
         linked.ptx.extend(monolithic_ptx(target, &not_joined, context)?);
     }

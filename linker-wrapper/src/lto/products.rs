@@ -51,4 +51,8 @@ pub struct LinkedTarget {
     pub folded: BTreeMap<String, String>,
     /// What its code is cached under.
     pub key: Option<Key>,
+    /// Whether it is from the cache.
+    pub is_cached: bool,
+    /// Whether all of it was joined from partitions, each of which is cached by itself.
+    pub is_joined: bool,
 }

@@ -38,6 +38,12 @@ impl Request<'_> {
         !self.options.save_temps && !self.options.diagnosing && !self.mode.dry
     }
 
+    /// Whether the container of an earlier link can take the place of the device link. A link that describes what is in the container makes
+    /// it again.
+    pub fn may_use_kept_image(&self) -> bool {
+        !self.mode.show && self.options.report.is_none() && self.options.plan.is_none()
+    }
+
     /// Whether the link writes a script that replays it.
     pub fn has_script(&self) -> bool {
         self.options.save_temps && self.options.verbose && !self.options.diagnosing && !self.mode.dry

@@ -254,7 +254,16 @@ struct CudaProducts<'p> {
 }
 
 impl CudaProducts<'_> {
-    fn bundle_targets<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
+    /// Bundles the linked targets, and keeps them for later links, or the container in their place.
+    fn bundle_and_keep<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
+        let bundled = self.bundle_targets(context);
+        let has_image = matches!(&bundled, Ok((bundle, true)) if self.keep(&*bundle.image, context.request));
+        self.result_cache.keep_targets(&self.linked, has_image);
+        bundled.map(|(bundle, _)| bundle)
+    }
+
+    /// Returns also whether a later link can take the container as it is.
+    fn bundle_targets<'p>(&'p self, context: &LinkContext<'_>) -> Result<(Bundle<'p>, bool), Errors> {
         let CudaLink {
             targets,
             entries: ImageEntries { sass, ptx, .. },
@@ -268,19 +277,16 @@ impl CudaProducts<'_> {
         let linked = Linked { targets, sass, ptx, flags, choices: &self.choices, prelinked: fatbins };
         let mut parts = Parts::of_targets(&self.linked);
         if let Some(id) = &self.plan.prelinked_id {
-            return bundle(&parts, linked, context, Box::new(CudaPrelinked { id }));
+            return Ok((bundle(&parts, linked, context, Box::new(CudaPrelinked { id }))?, false));
         }
         if !has_units {
             // Equal for all targets, as far as they have code.
             let folded = self.linked.iter().map(|target| &target.folded).find(|folded| !folded.is_empty());
             if let Some(folded) = folded {
-                return bundle(&parts, linked, context, Box::new(CudaFolded { folded }));
+                return Ok((bundle(&parts, linked, context, Box::new(CudaFolded { folded }))?, false));
             }
             let (bundle, warns) = checked_bundle(&parts, linked, context, Box::new(registration::Cuda))?;
-            if !warns {
-                self.keep(&*bundle.image, context.request);
-            }
-            return Ok(bundle);
+            return Ok((bundle, !warns));
         }
         let mut clang = ClangUnits::None;
         if *has_clang {
@@ -290,22 +296,26 @@ impl CudaProducts<'_> {
             clang = ClangUnits::Linked { ptx };
         }
         let ClangUnits::Linked { ptx: Some(ptx) } = clang else {
-            return bundle(&parts, linked, context, Box::new(CudaUnits { ids, clang }));
+            return Ok((bundle(&parts, linked, context, Box::new(CudaUnits { ids, clang }))?, false));
         };
         let prelinked = [&fatbins[..], &[ptx]].concat();
         let linked = Linked { prelinked: &prelinked, ..linked };
-        bundle(&parts, linked, context, Box::new(CudaUnits { ids, clang }))
+        Ok((bundle(&parts, linked, context, Box::new(CudaUnits { ids, clang }))?, false))
     }
 
-    /// Keeps the container for later links.
-    fn keep(&self, image: &dyn Image, Request { options, device, .. }: Request<'_>) {
+    /// Keeps the container for later links. Returns whether it did.
+    fn keep(&self, image: &dyn Image, request: Request<'_>) -> bool {
         let keys: Option<Vec<Key>> = self.linked.iter().map(|target| target.key).collect();
-        let Some(key) = keys.and_then(|keys| self.result_cache.image_key(&keys, options, device)) else { return };
+        let key = keys.filter(|_| request.may_use_kept_image());
+        let key = key.and_then(|keys| self.result_cache.image_key(&keys, request.options, request.device));
+        let Some(key) = key else { return false };
         let mut container = Vec::new();
-        if image.write_to(&mut container).is_ok() {
-            let messages = self.linked.iter().map(|target| target.messages.clone()).collect();
-            self.result_cache.keep_image(&key, &CachedImage { container, messages });
+        if image.write_to(&mut container).is_err() {
+            return false;
         }
+        let messages = self.linked.iter().map(|target| target.messages.clone()).collect();
+        self.result_cache.keep_image(&key, &CachedImage { container, messages });
+        true
     }
 }
 
@@ -319,7 +329,7 @@ impl Products for CudaProducts<'_> {
                 kept_as: None,
                 report: None,
             }),
-            None => self.bundle_targets(context),
+            None => self.bundle_and_keep(context),
         };
         self.result_cache.finish(context.request);
         bundle

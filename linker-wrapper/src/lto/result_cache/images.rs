@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
-use crate::lto::result_cache::ResultCache;
+use crate::lto::products::LinkedTarget;
+use crate::lto::result_cache::{CachedTarget, ResultCache};
 use crate::sys::cache::{Key, KeyBuilder};
 
 /// A container, with what a link that finds it has to print.
@@ -42,6 +43,15 @@ impl ResultCache<'_> {
     pub fn keep_image(&self, key: &Key, image: &CachedImage) {
         if self.check_tools().is_ok() {
             self.put_here(Some(key), image);
+        }
+    }
+
+    /// Stores the linked targets that did not come from the cache. With the container in the folder, only other machines need those that were
+    /// joined from partitions: they are many times its size, and nvlink joins them again in about twice the time that it takes to store them.
+    pub fn keep_targets(&self, linked: &[LinkedTarget], has_image: bool) {
+        let is_needed = |target: &LinkedTarget| self.remote.is_some() || !(has_image && target.is_joined);
+        for target in linked.iter().filter(|target| !target.is_cached && is_needed(target)) {
+            self.put(target.key.as_ref(), &CachedTarget::of(target));
         }
     }
 }

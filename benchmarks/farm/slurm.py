@@ -38,6 +38,7 @@ MpiDefault=none
 SlurmdTimeout=10
 KillWait=2
 SlurmdParameters=config_overrides
+{communication}
 {nodes}
 PartitionName=farm Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
@@ -45,6 +46,15 @@ PartitionName=farm Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={processors} State=UNKNOWN"
 PLUGINS = "usr/lib/x86_64-linux-gnu/slurm-wlm"
+
+
+def communication():
+    """On a machine whose only interface is the loopback, the C library finds 127.0.0.1 for programs that take IPv6, too, and for no others."""
+    try:
+        socket.getaddrinfo("127.0.0.1", None, family=socket.AF_INET, flags=socket.AI_ADDRCONFIG)
+        return ""
+    except socket.gaierror:
+        return "CommunicationParameters=EnableIPv6"
 
 
 class Node:
@@ -95,7 +105,10 @@ class Cluster:
         host = socket.gethostname().split(".")[0]
         (self.work / "slurm.conf").write_text(CONFIGURATION.format(
             host=host, user=getpass.getuser(), work=self.work, plugins=self.packages / PLUGINS, controller=self.controller_port,
-            nodes="\n".join(NODE.format(name=node.name, host=host, port=node.port, processors=share) for node in self.nodes)))
+            communication=communication(), nodes="\n".join(
+                NODE.format(name=node.name, host=host, port=node.port, processors=share) for node in self.nodes)))
+        # The plugin that is loaded by default looks for control groups, which containers often hide; this one touches none, as none are used.
+        (self.work / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         programs = f"{self.packages}/usr/sbin:{self.packages}/usr/bin"
         self.env = {"SLURM_CONF": str(self.work / "slurm.conf"), "PATH": f"{programs}:{LLVM}:{os.environ['PATH']}"}
         self.munge, self.servers = None, []
@@ -104,7 +117,7 @@ class Cluster:
         try:
             munge = [self.packages / "usr/sbin/munged", "--foreground", "--force", f"--key-file={self.work}/munge.key",
                      f"--socket={self.work}/munge.socket", f"--pid-file={self.work}/munged.pid", f"--log-file={self.work}/munged.log",
-                     f"--seed-file={self.work}/munged.seed"]
+                     f"--seed-file={self.work}/munged.seed", "--origin=127.0.0.1"]
             self.munge = subprocess.Popen(list(map(str, munge)), stdout=subprocess.DEVNULL, stderr=open(self.work / "munged.err", "ab"))
             wait_for(lambda: (self.work / "munge.socket").exists(), message="munged did not start")
             self.controller = self.start("slurmctld", [], self.controller_port, "slurmctld")

@@ -100,9 +100,7 @@ fn compile_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Resul
     let jobs =
         targets.iter().flat_map(|target| (0..target.planned.job_count()).map(move |index| Job { target, index }));
     let jobs: Vec<Job<'_>> = jobs.collect();
-    let compiled = job_queue::longest_first(&jobs, resources.link.limit, |_, job| {
-        amd_partition::compile(job.target.planned, job.index, resources)
-    })?;
+    let compiled = run_jobs(&jobs, resources, |job| amd_partition::compile(job.target.planned, job.index, resources))?;
     let mut compiled = compiled.into_iter();
     for target in planned {
         let messages = compiled.by_ref().take(target.job_count()).map(|done| done.messages);
@@ -161,7 +159,23 @@ impl Job<'_> {
     }
 }
 
-/// Runs the jobs of all targets, with a progress line on a terminal.
+/// Runs jobs, with a progress line on a terminal.
+fn run_jobs<T: Send>(
+    jobs: &[Job<'_>],
+    resources: Resources<'_>,
+    run: impl Fn(&Job<'_>) -> Result<T, Errors> + Sync,
+) -> Result<Vec<T>, Errors> {
+    let labels: Vec<(String, u64)> = jobs.iter().map(|job| (job.label(), job_queue::Job::cost(job))).collect();
+    let progress = Progress::new(&labels);
+    job_queue::longest_first(jobs, resources.link.limit, |index, job| {
+        progress.started(index);
+        let done = run(job);
+        progress.finished(index);
+        done
+    })
+}
+
+/// Runs the jobs of all targets, which join them.
 fn run_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Result<Vec<CodeObject>, Errors> {
     let distribution = amd_partition::distribute(planned, resources)?;
     let resources = Resources { distribution: &distribution, ..resources };
@@ -169,14 +183,7 @@ fn run_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Result<Ve
     let targets: Vec<Open<'_>> = planned.iter().map(open).collect();
     let jobs = |target| (0..Open::planned(target).job_count()).map(move |index| Job { target, index });
     let jobs: Vec<Job<'_>> = targets.iter().flat_map(jobs).collect();
-    let labels: Vec<(String, u64)> = jobs.iter().map(|job| (job.label(), job_queue::Job::cost(job))).collect();
-    let progress = Progress::new(&labels);
-    let linked = job_queue::longest_first(&jobs, resources.link.limit, |index, job| {
-        progress.started(index);
-        let done = job.run(resources);
-        progress.finished(index);
-        done
-    })?;
+    let linked = run_jobs(&jobs, resources, |job| job.run(resources))?;
     let mut linked = linked.into_iter();
     // One of its jobs has the result; all of them are consumed.
     let of_target = |target: &PlannedTarget<'_>| linked.by_ref().take(target.job_count()).flatten().last();

@@ -208,8 +208,23 @@ class Check:
             shown = int(self.on.find("#kernels [role=grid]").get_attribute("aria-rowcount")) - 1
             expected = sum(number >= least for number in numbers)
             self.expect(shown == expected, f"registers>={least} finds {shown} instead of {expected}")
+            self.part_of_a_name(table)
             self.on.run("const field = document.getElementById('search'); field.value = ''; field.dispatchEvent(new Event('input'))")
             self.frame()
+
+    def part_of_a_name(self, table):
+        """What only looks like a comparison is a word: of kernel<256>, kernel<256."""
+        (place,) = [at for at, column in enumerate(table["columns"]) if column["kind"] == "name"]
+        names = [" ".join(filter(None, self.data["names"][row[place]])).lower() for row in table["rows"]]
+        parts = [part[0] for part in (re.search(r"(?<![a-z_0-9])[a-z]+<\d+", name) for name in names) if part]
+        if not parts:
+            return
+        self.on.run("const field = document.getElementById('search'); field.value = arguments[0]; field.dispatchEvent(new Event('input'))", parts[0])
+        self.frame()
+        shown = int(self.on.find("#kernels [role=grid]").get_attribute("aria-rowcount")) - 1
+        expected = sum(parts[0] in name for name in names)
+        self.expect(shown == expected, f"{parts[0]} finds {shown} instead of {expected}")
+        self.done.append(f"{expected} with {parts[0]}")
 
     def timeline(self):
         if not self.on.find_all(".timeline"):
@@ -218,6 +233,14 @@ class Check:
         spans = self.on.find_all(".timeline rect.span")
         self.expect(spans, "the timeline has no spans")
         self.on.run("arguments[0].focus()", self.on.find(".timeline"))
+        # Shortcuts of the browser stay its own.
+        taken = self.on.run("""
+            const press = (selector, key) => !document.querySelector(selector).dispatchEvent(
+              new KeyboardEvent("keydown", { key, ctrlKey: true, bubbles: true, cancelable: true }));
+            return ["+", "-", "0", "ArrowLeft"].filter((key) => press(".timeline", key))""")
+        self.expect(not taken, f"the timeline takes Ctrl and {taken}")
+        self.on.keys(Keys.ARROW_LEFT)
+        self.expect(self.on.find("#timeline [role=status]").text, "nothing is said of the first span")
         self.on.keys(Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
         said = self.on.find("#timeline [role=status]").text
         self.expect(said, "nothing is said of the span")

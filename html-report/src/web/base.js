@@ -22,7 +22,8 @@ const signed = (value) => (value > 0 ? "+" : "") + grouped.format(value);
 function bytes(value) {
   const units = ["B", "kB", "MB", "GB", "TB"];
   let scaled = Math.abs(value), unit = 0;
-  while (scaled >= 1000 && unit < units.length - 1) { scaled /= 1000; unit += 1; }
+  // From here on, three digits would be rounded to 1000.
+  while (scaled >= 999.5 && unit < units.length - 1) { scaled /= 1000; unit += 1; }
   const digits = unit === 0 || scaled >= 100 ? 0 : scaled >= 10 ? 1 : 2;
   return `${value < 0 ? "−" : ""}${scaled.toFixed(digits)} ${units[unit]}`;
 }
@@ -31,8 +32,8 @@ const signedBytes = (value) => (value > 0 ? "+" : "") + bytes(value);
 
 /** Seconds as 12.3 s, 12 ms or 40 µs. */
 function duration(seconds) {
-  if (seconds >= 1) return `${seconds.toFixed(seconds >= 100 ? 0 : 2)} s`;
-  if (seconds >= 0.001) return `${(seconds * 1000).toFixed(seconds >= 0.1 ? 0 : 1)} ms`;
+  if (seconds >= 0.9995) return `${seconds.toFixed(seconds >= 100 ? 0 : 2)} s`;
+  if (seconds >= 0.0009995) return `${(seconds * 1000).toFixed(seconds >= 0.1 ? 0 : 1)} ms`;
   return `${Math.round(seconds * 1e6)} µs`;
 }
 
@@ -41,12 +42,16 @@ const lower = (text) => text.toLowerCase();
 const nameTexts = page.names.map(([shown, mangled]) => lower(mangled === null ? shown : `${shown} ${mangled}`));
 const otherTexts = page.texts.map(lower);
 
-/** What is searched for: words that all have to be found, and comparisons of numbers such as registers>128. */
+const isText = (column) => column.kind === "name" || column.kind === "text";
+const comparable = new Set(page.tables.flatMap((table) => table.columns.filter((column) => !isText(column)).map((column) => column.key)));
+
+/** What is searched for: words that all have to be found, and comparisons of numbers such as registers>128. The beginning of a name such as
+    reduce<256 is a word. */
 function parseQuery(text) {
   const words = [], comparisons = [];
   for (const token of lower(text).split(/\s+/).filter(Boolean)) {
     const match = /^([a-z]+)(<=|>=|<|>|=)(-?[\d.]+)$/.exec(token);
-    if (match) comparisons.push({ key: match[1], operator: match[2], value: Number(match[3]) });
+    if (match && comparable.has(match[1])) comparisons.push({ key: match[1], operator: match[2], value: Number(match[3]) });
     else words.push(token);
   }
   return { words: words.slice(0, 30), comparisons };
@@ -84,6 +89,9 @@ function onResize(element, resize) {
     }
   }).observe(element);
 }
+
+/** Whether a key is part of a shortcut of the browser or the system, such as zooming or going back. */
+const isShortcut = (event) => event.ctrlKey || event.metaKey || event.altKey;
 
 /** Pixels of a page of paper in landscape. */
 const PAPER = 960;

@@ -87,7 +87,7 @@ class GpuTable {
   key(event) {
     const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
     const step = steps[event.key], cell = event.target;
-    if (!step || !(cell instanceof HTMLTableCellElement)) return;
+    if (!step || isShortcut(event) || !(cell instanceof HTMLTableCellElement)) return;
     const row = this.rows[this.rows.indexOf(cell.parentElement) + step[0]];
     const next = row && row.cells[cell.cellIndex + step[1]];
     if (next && next.hasAttribute("tabindex")) {

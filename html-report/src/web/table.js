@@ -70,7 +70,7 @@ class DataTable {
     this.head.replaceChildren(...this.table.columns.map((column, index) => {
       const isSorted = this.sort.column === index;
       const arrow = isSorted ? (this.sort.descending ? " ▼" : " ▲") : "";
-      const left = column.kind === "name" || column.kind === "text";
+      const left = isText(column);
       const button = el("button", { type: "button", class: left ? "left" : "", title: `${column.help} (filter: ${column.key})`, onclick: () => this.sortBy(index) }, column.label + arrow);
       button.style.width = `${this.widthOf(index)}px`;
       const sorting = isSorted ? (this.sort.descending ? "descending" : "ascending") : "none";
@@ -79,8 +79,7 @@ class DataTable {
   }
 
   sortBy(index) {
-    const isText = ["name", "text"].includes(this.table.columns[index].kind);
-    const descending = this.sort.column === index ? !this.sort.descending : !isText;
+    const descending = this.sort.column === index ? !this.sort.descending : !isText(this.table.columns[index]);
     this.sort = { column: index, descending };
     this.drawHead();
     this.head.children[index].firstChild.focus();
@@ -119,7 +118,7 @@ class DataTable {
     const all = 2 ** query.words.length - 1;
     const { names, texts } = textBits(query.words);
     const searched = columns.flatMap((column, index) => (column.kind === "name" ? [[index, names]] : column.kind === "text" ? [[index, texts]] : []));
-    const compared = query.comparisons.map(({ key, operator, value }) => ({ index: columns.findIndex((column) => column.key === key), operator, value }));
+    const compared = query.comparisons.map(({ key, operator, value }) => ({ index: columns.findIndex((column) => column.key === key && !isText(column)), operator, value }));
     const holds = {
       "<": (one, other) => one < other, ">": (one, other) => one > other, "=": (one, other) => one === other,
       "<=": (one, other) => one <= other, ">=": (one, other) => one >= other,
@@ -165,7 +164,7 @@ class DataTable {
     row.style.top = `${at * ROW}px`;
     this.table.columns.forEach((column, index) => {
       const text = this.text(column, cells[index]);
-      const left = column.kind === "name" || column.kind === "text";
+      const left = isText(column);
       const isError = column.key === "severity" && text === "error";
       const cell = el("div", { class: `cell${left ? " left" : ""}${isError ? " error" : ""}`, role: "gridcell", "aria-colindex": index + 1 }, text);
       cell.style.width = `${this.widthOf(index)}px`;
@@ -198,7 +197,7 @@ class DataTable {
   }
 
   key(event) {
-    if (event.target !== this.scroll) return;
+    if (event.target !== this.scroll || isShortcut(event)) return;
     const pageful = Math.max(1, Math.floor(this.scroll.clientHeight / ROW) - 2);
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: pageful, PageUp: -pageful };
     if (event.key in steps) this.select(this.active < 0 ? 0 : this.active + steps[event.key]);

@@ -83,7 +83,10 @@ class TimelineView {
     y = this.chart(parts, y, this.memory, "memory", bytes);
     y = this.chart(parts, y, this.running, `jobs (${this.slots} at most)`, number, 0);
     this.lanes.forEach((lane, index) => { y = this.lane(parts, y, lane, index); });
-    this.svg.replaceChildren(...parts);
+    // Too many to be arguments of one call.
+    const drawn = document.createDocumentFragment();
+    parts.forEach((part) => drawn.append(part));
+    this.svg.replaceChildren(drawn);
     this.svg.setAttribute("width", this.width);
     this.svg.setAttribute("height", y + 4);
   }
@@ -108,8 +111,8 @@ class TimelineView {
 
   chart(parts, y, points, label, format, before) {
     if (!points.length) return y;
-    const most = Math.max(1, ...points.map((point) => point[1]));
-    const height = (value) => y + CHART - 4 - (value / most) * (CHART - 8);
+    const most = points.reduce((peak, point) => Math.max(peak, point[1]), 0);
+    const height = (value) => y + CHART - 4 - (value / Math.max(most, 1)) * (CHART - 8);
     let last = before === undefined ? points[0][1] : before;
     let path = `M${this.x(this.from)},${height(0)}L${this.x(this.from)},${height(last)}`;
     const clamp = (time) => this.x(Math.min(Math.max(time, this.from), this.to));
@@ -177,21 +180,22 @@ class TimelineView {
 
   key(event) {
     const { key } = event;
-    const lanes = this.lanes.map((lane, index) => [lane, index]).filter(([lane]) => lane.spans.length);
-    if (!lanes.length) return;
+    const isShown = (span) => this.isShown(span);
+    const lanes = this.lanes.map((lane, index) => [lane, index]).filter(([lane]) => lane.spans.some(isShown));
+    if (!lanes.length || isShortcut(event)) return;
     const [lane, at] = this.active || [lanes[0][1], -1];
     const along = { ArrowRight: 1, ArrowLeft: -1 }[key], across = { ArrowDown: 1, ArrowUp: -1 }[key];
     if (along) {
       let next = at + along;
       const { spans } = this.lanes[lane];
-      while (spans[next] && !this.isShown(spans[next])) next += along;
-      this.select([lane, spans[next] ? next : Math.max(at, 0)]);
+      while (spans[next] && !isShown(spans[next])) next += along;
+      this.select([lane, spans[next] ? next : at >= 0 ? at : spans.findIndex(isShown)]);
     } else if (across) {
       const place = lanes.findIndex(([, index]) => index === lane);
       const [other, index] = lanes[Math.max(0, Math.min(place + across, lanes.length - 1))];
       const time = at >= 0 ? this.lanes[lane].spans[at].start : 0;
-      const next = other.spans.findIndex((span) => span.start + span.duration > time && this.isShown(span));
-      this.select([index, next < 0 ? other.spans.findLastIndex((span) => this.isShown(span)) : next]);
+      const next = other.spans.findIndex((span) => span.start + span.duration > time && isShown(span));
+      this.select([index, next < 0 ? other.spans.findLastIndex(isShown) : next]);
     } else if (key === "+" || key === "=") this.zoom(0.5);
     else if (key === "-") this.zoom(2);
     else if (key === "0") this.show(0, this.end);

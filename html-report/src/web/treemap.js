@@ -136,7 +136,7 @@ function squarify(items, { x, y, w, h }) {
 class Treemap {
   constructor(tree) {
     this.root = itemOf(tree, null);
-    if (this.root.nodes.length === 1) { this.root = this.root.nodes[0]; this.root.parent = null; }
+    if (this.root.nodes && this.root.nodes.length === 1) { this.root = this.root.nodes[0]; this.root.parent = null; }
     this.current = this.root;
     this.query = { words: [] };
     const names = [...new Set(this.targets(this.root))];
@@ -269,7 +269,7 @@ class Treemap {
 
   key(event) {
     const tile = event.target;
-    if (!tile.item) return;
+    if (!tile.item || isShortcut(event)) return;
     const { key } = event;
     if (key === "Enter" || key === " ") this.zoomTo(tile);
     else if (key === "Escape" || key === "Backspace") {

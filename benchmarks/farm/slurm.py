@@ -123,13 +123,21 @@ class Cluster:
             self.controller = self.start("slurmctld", [], self.controller_port, "slurmctld")
             for node in self.nodes:
                 (self.work / f"spool-{node.name}").mkdir()
-                words = ["-N", node.name, "-d", self.packages / "usr/sbin/slurmstepd"]
-                node.server = self.start("slurmd", words, node.port, node.name, node)
+                self.start_node(node)
             wait_for(self.idle, message="not all nodes are idle")
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    def restart(self, node):
+        """Starts a node again that was lost."""
+        self.start_node(node)
+        wait_for(self.idle, limit=60, message="not all nodes are idle")
+
+    def start_node(self, node):
+        words = ["-N", node.name, "-d", self.packages / "usr/sbin/slurmstepd"]
+        node.server = self.start("slurmd", words, node.port, node.name, node)
 
     def start(self, program, words, port, name, node=None):
         # What a node's daemon starts has its processors and its environment.
@@ -181,7 +189,9 @@ def test(farm):
         farm.test("slurm: two links in one allocation", lambda: two_links(farm, cluster))
         farm.test("slurm: a job is killed", lambda: killed_job(farm, cluster))
         farm.test("slurm: no processors are free", lambda: busy(farm, cluster))
-        farm.test("slurm: a node is lost", lambda: lost_node(farm, cluster))
+        farm.test("slurm: a node is lost", lambda: lost_node(farm, cluster, 2, is_noticed=True))
+        cluster.restart(cluster.nodes[-1])
+        farm.test("slurm: a node is lost, and Slurm says so", lambda: lost_node(farm, cluster, 600, is_noticed=False))
         farm.test("slurm: the controller is lost", lambda: lost_controller(farm, cluster))
 
 
@@ -240,10 +250,10 @@ def busy(farm, cluster):
     wait_for(cluster.idle, message="not all nodes are idle")
 
 
-def lost_node(farm, cluster):
+def lost_node(farm, cluster, patience, is_noticed):
     """The others go on: only the jobs that the lost node had run in the link."""
     lost = cluster.nodes[-1]
-    link = farm.start("cuda", distributor(farm, cluster), env=cluster.env)
+    link = farm.start("cuda", distributor(farm, cluster, f"--patience={patience}"), env=cluster.env)
     wait_for(lambda: cluster.tasks([lost]), message="no job ran there")
     lost.lose(cluster.work)
     farm.same(link.end(), "cuda")
@@ -251,6 +261,7 @@ def lost_node(farm, cluster):
     if len(cluster.nodes) > 1:
         begun, done = nodes[lost.name]
         check(0 < link.returned == begun - done <= len(lost.processors), f"{link.returned} jobs came back: {link.messages}")
+    check(is_noticed == ("no sign of life from" in link.messages), link.messages)
     return f"{nodes_text(nodes)} jobs have results, {link.returned} ran in the link"
 
 

@@ -2,15 +2,19 @@
 //! other has taken, until none is left: starting a step takes longer than many jobs do.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+mod mark;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use clap::Parser;
-use distributor::{Job, JobList, local};
+use distributor::JobList;
+use watch::End;
 
 /// Runs jobs of fatlink in one step of Slurm. Name it to a link with `--offload-distributor=fatlink-slurm`. In an allocation (salloc, sbatch) the
 /// step uses its processors; otherwise srun allocates some for the step.
@@ -29,6 +33,9 @@ struct Arguments {
     /// How long to wait for processors before the link runs the jobs itself
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     immediate: u32,
+    /// How long a node may give no sign of life before the link runs its jobs, if no others are left
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    patience: u32,
     /// Say which nodes ran jobs
     #[arg(short, long)]
     verbose: bool,
@@ -40,16 +47,26 @@ struct Arguments {
     list: PathBuf,
 }
 
+impl Arguments {
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.patience.into())
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error(transparent)]
     List(#[from] distributor::job_list::Error),
     #[error("cannot start {}: {source}", .program.display())]
     Start { program: PathBuf, source: io::Error },
+    #[error("cannot wait for the step: {0}")]
+    Wait(#[source] io::Error),
     #[error("cannot take a job in {}: {source}", .folder.display())]
     Take { folder: PathBuf, source: io::Error },
     #[error("{} failed ({status})", .srun.display())]
     Step { srun: PathBuf, status: std::process::ExitStatus },
+    #[error("no sign of life from {}, which had {jobs} of the jobs", .nodes.iter().map(String::as_str).collect::<Vec<_>>().join(", "))]
+    Lost { nodes: BTreeSet<String>, jobs: usize },
     #[error("{failed} jobs failed in task {task}")]
     Jobs { failed: usize, task: String },
 }
@@ -57,7 +74,7 @@ enum Error {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = JobList::read(&arguments.list).map_err(Error::from).and_then(|list| match arguments.task {
-        true => run_task(&list),
+        true => run_task(&list, arguments.patience()),
         false => run_step(&arguments, &list),
     });
     match done {
@@ -94,14 +111,19 @@ fn run_step(arguments: &Arguments, list: &JobList) -> Result<(), Error> {
         // Other links of the same allocation use its processors, too.
         command.arg("--overlap");
     }
-    command.args(&arguments.srun_arg).arg(own).arg("--task").arg(&arguments.list);
-    let status = command.stdin(Stdio::null()).status().map_err(start(&arguments.srun))?;
+    command.args(&arguments.srun_arg).arg(own).arg("--task").arg(format!("--patience={}", arguments.patience));
+    let mut step = command.arg(&arguments.list).stdin(Stdio::null()).spawn().map_err(start(&arguments.srun))?;
+    let end = watch::until_end(&mut step, list, arguments.patience()).map_err(Error::Wait)?;
     if arguments.verbose {
         nodes(list).iter().for_each(|(node, (done, begun))| {
             say(&format_args!("{node}: {done} of {begun} jobs have results"));
         });
     }
-    if status.success() { Ok(()) } else { Err(Error::Step { srun: arguments.srun.clone(), status }) }
+    match end {
+        End::Itself(status) if !status.success() => Err(Error::Step { srun: arguments.srun.clone(), status }),
+        End::Itself(_) | End::Done => Ok(()),
+        End::Lost { nodes, jobs } => Err(Error::Lost { nodes, jobs }),
+    }
 }
 
 /// The number of tasks; more than there are jobs would have nothing to do.
@@ -112,10 +134,14 @@ fn tasks(arguments: &Arguments, list: &JobList) -> usize {
 }
 
 /// Runs jobs until none is left.
-fn run_task(list: &JobList) -> Result<(), Error> {
+fn run_task(list: &JobList, patience: Duration) -> Result<(), Error> {
+    // Several signs of life get lost before a node counts as lost.
+    let pause = patience / 4;
     let mut failed = 0;
     for job in &list.jobs {
-        if take(job)? && !local::run(list, job).is_ok_and(|status| status.success()) {
+        let folder = || mark::path(job).parent().unwrap_or(Path::new(".")).to_owned();
+        let is_ours = mark::take(job).map_err(|source| Error::Take { folder: folder(), source })?;
+        if is_ours && !mark::run(list, job, pause).is_ok_and(|status| status.success()) {
             failed += 1;
         }
     }
@@ -123,47 +149,12 @@ fn run_task(list: &JobList) -> Result<(), Error> {
     if failed == 0 { Ok(()) } else { Err(Error::Jobs { failed, task }) }
 }
 
-/// Takes a job if no other task has taken it: only one of them can create its file, on network file systems, too. The file has the name of the
-/// node.
-fn take(job: &Job) -> Result<bool, Error> {
-    let mark = mark(job);
-    let made: io::Result<File> = OpenOptions::new().write(true).create_new(true).open(&mark);
-    let written = made.and_then(|mut file| file.write_all(node().as_bytes()));
-    match written {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(source) => {
-            let folder = mark.parent().unwrap_or(Path::new(".")).to_owned();
-            Err(Error::Take { folder, source })
-        }
-    }
-}
-
-/// The file that says who has taken a job.
-fn mark(job: &Job) -> PathBuf {
-    let mut mark = job.output().as_os_str().to_owned();
-    mark.push(".taken");
-    mark.into()
-}
-
-/// The name of a node that has not given one.
-const UNKNOWN_NODE: &str = "unknown node";
-
-/// The name of this node.
-fn node() -> String {
-    std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| UNKNOWN_NODE.to_owned())
-}
-
 /// How many jobs of each node have results, and how many it has taken.
 fn nodes(list: &JobList) -> BTreeMap<String, (usize, usize)> {
     let mut nodes = BTreeMap::<String, (usize, usize)>::new();
     for job in &list.jobs {
-        let Ok(mut node) = std::fs::read_to_string(mark(job)) else { continue };
-        if node.is_empty() {
-            // Its task was killed before it could write.
-            node.push_str(UNKNOWN_NODE);
-        }
-        let (done, begun) = nodes.entry(node).or_default();
+        let Some(mark) = mark::read(job) else { continue };
+        let (done, begun) = nodes.entry(mark.node).or_default();
         *done += usize::from(job.output().exists());
         *begun += 1;
     }
@@ -173,17 +164,6 @@ fn nodes(list: &JobList) -> BTreeMap<String, (usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_job_is_taken_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let output = folder.path().join("a.result").to_string_lossy().into_owned();
-        let job = Job { args: Vec::new(), inputs: Vec::new(), outputs: vec![output] };
-        assert!(take(&job).unwrap());
-        assert!(!take(&job).unwrap());
-        let nowhere = Job { outputs: vec![folder.path().join("no/a").to_string_lossy().into_owned()], ..job };
-        assert!(take(&nowhere).unwrap_err().to_string().starts_with("cannot take a job in "));
-    }
 
     #[test]
     fn the_command_line_is_sound() {

@@ -144,7 +144,10 @@ pub(crate) fn decompress(how: Method, stored: &[u8], size: u64) -> Result<Vec<u8
         Method::Zlib => inflate(stored, size)?,
         Method::Lz4 => lz4_block(stored, size)?,
         Method::Lz4Frame => read_at_most(lz4_flex::frame::FrameDecoder::new(stored), stored.len(), size)?,
-        Method::Zstd => read_at_most(zstd_decoder(stored)?, stored.len(), size)?,
+        Method::Zstd => match zstd_at_once(stored, size) {
+            Some(data) => data,
+            None => read_at_most(zstd_decoder(stored)?, stored.len(), size)?,
+        },
     };
     if data.len() as u64 != size {
         return Err(CompressionError::SizeMismatch { actual: data.len(), recorded: size });
@@ -212,10 +215,20 @@ fn zstd_decoder(stored: &[u8]) -> Result<impl Read + '_, CompressionError> {
     zstd::stream::read::Decoder::with_buffer(stored).map(zstd::Decoder::single_frame).map_err(damaged)
 }
 
-/// Reads to the end, but at most one byte more than `size`. Makes room for `size`, or for what `stored` bytes of code become at most: more is
-/// made as it is needed.
+/// What code shrinks to, at most. Room for more is made only as the output grows.
+const RATIO: usize = 16;
+
+/// Decompresses a frame of exactly `size` bytes into a buffer of this size, which takes two thirds of the time of a stream. `None` if the stream has to
+/// find out what is wrong with it, or if the output may be far larger than the input.
+fn zstd_at_once(stored: &[u8], size: u64) -> Option<Vec<u8>> {
+    let room = usize::try_from(size).ok().filter(|size| *size <= stored.len().saturating_mul(RATIO))?;
+    let frame = stored.get(..zstd::zstd_safe::find_frame_compressed_size(stored).ok()?)?;
+    let data = zstd::bulk::decompress(frame, room).ok()?;
+    (data.len() == room).then_some(data)
+}
+
+/// Reads to the end, but at most one byte more than `size`.
 fn read_at_most(reader: impl Read, stored: usize, size: u64) -> Result<Vec<u8>, CompressionError> {
-    const RATIO: usize = 16;
     let room = usize::try_from(size).unwrap_or(usize::MAX).min(stored.saturating_mul(RATIO));
     // A byte more, for the read that finds the end.
     let mut data = Vec::with_capacity(room.saturating_add(1));
@@ -252,6 +265,26 @@ mod tests {
             assert!(by(threads) == packed, "{threads} threads");
         }
         assert_eq!(zstd_in_pieces(b"short", 5, NonZero::<u32>::MIN), zstd(b"short", 5));
+    }
+
+    #[test]
+    fn a_frame_at_once_is_what_a_stream_makes_of_it() {
+        let data: Vec<u8> = (0..300_000_u32).flat_map(|number| number.wrapping_mul(number).to_le_bytes()).collect();
+        let packed = zstd(&data, 5).unwrap();
+        let size = data.len() as u64;
+        let behind = [&packed[..], b"another frame"].concat();
+        for stored in [&packed, &behind] {
+            assert!(zstd_at_once(stored, size).is_some_and(|found| found == data));
+            assert_eq!(decompress(Method::Zstd, stored, size).unwrap(), data);
+            for wrong in [size - 1, size + 1] {
+                assert_eq!(zstd_at_once(stored, wrong), None);
+                assert!(decompress(Method::Zstd, stored, wrong).is_err(), "{wrong}");
+            }
+        }
+        for end in (0..packed.len()).step_by(997) {
+            assert_eq!(zstd_at_once(&packed[..end], size), None, "{end}");
+            assert!(decompress(Method::Zstd, &packed[..end], size).is_err(), "{end}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::lto::job_run::Resources;
 use crate::lto::llvm_messages;
 use crate::lto::private_images::PrivateImages;
 use crate::plan::report::TargetReport;
-use crate::sys::job_queue;
+use crate::sys::job_queue::{self, Job as _, Ranked};
 use crate::toolchain::llvm_tools;
 
 /// Describes planned targets for `--offload-plan`.
@@ -165,11 +165,13 @@ fn run_jobs<T: Send>(
     resources: Resources<'_>,
     run: impl Fn(&Job<'_>) -> Result<T, Errors> + Sync,
 ) -> Result<Vec<T>, Errors> {
-    let labels: Vec<(String, u64)> = jobs.iter().map(|job| (job.label(), job_queue::Job::cost(job))).collect();
+    let is_known = |job: &Job<'_>| amd_partition::is_known(job.target.planned, job.index, resources);
+    let jobs: Vec<Ranked<'_, Job<'_>>> = jobs.par_iter().map(|job| Ranked { job, is_known: is_known(job) }).collect();
+    let labels: Vec<(String, u64)> = jobs.iter().map(|ranked| (ranked.job.label(), ranked.cost())).collect();
     let progress = Progress::new(&labels);
-    job_queue::longest_first(jobs, resources.link.limit, |index, job| {
+    job_queue::longest_first(&jobs, resources.link.limit, |index, ranked| {
         progress.started(index);
-        let done = run(job);
+        let done = run(ranked.job);
         progress.finished(index);
         done
     })

@@ -48,6 +48,16 @@ pub fn compile(target: &PlannedTarget<'_>, index: usize, resources: Resources<'_
     }
 }
 
+/// Whether the result of a partition seems to be at hand.
+pub fn is_known(target: &PlannedTarget<'_>, index: usize, resources: Resources<'_>) -> bool {
+    let cache = resources.result_cache;
+    let is_here = |partition| {
+        let (job, code) = partition_job(target, index, partition, resources);
+        cache.object_key(&job, &code).is_some_and(|key| cache.is_here(&key))
+    };
+    cache.is_enabled() && target.partitions.get(index).is_some_and(is_here)
+}
+
 /// The probe of a partition is named by what the partition alone defines: results in the cache must not depend on its number.
 pub fn tag(partition: &Partition) -> String {
     let mut names = blake3::Hasher::new();

@@ -27,7 +27,7 @@ use crate::lto::{llvm_messages, plan_report};
 use crate::plan::target_link;
 use crate::profile::span;
 use crate::sys::cache::Key;
-use crate::sys::job_queue;
+use crate::sys::job_queue::{self, Job as _, Ranked};
 
 /// Links all targets; the results are in their order.
 ///
@@ -246,6 +246,14 @@ impl Job<'_> {
         }
     }
 
+    /// Whether there seems to be a result of an earlier link. Of assemblies it is not looked for: few links have them, and they are short.
+    fn is_known(&self, context: &LtoContext<'_>) -> bool {
+        match self.work {
+            Work::Partition(index) => partition::is_known(self.target, index, context),
+            Work::Assembly(_) => false,
+        }
+    }
+
     fn run(&self, context: &LtoContext<'_>) -> Result<Done, Errors> {
         match self.work {
             Work::Partition(index) => partition::compile(self.target, index, context).map(Done::Partition),
@@ -277,11 +285,13 @@ fn run_all(jobs: &[Job<'_>], targets: &[PlannedTarget<'_>], context: &LtoContext
     input_objects::prefetch(targets, context);
     let distribution = partition::distribute(targets, context)?;
     let context = &LtoContext { distribution: &distribution, ..*context };
-    let labels: Vec<(String, u64)> = jobs.iter().map(|job| (job.label(), job_queue::Job::cost(job))).collect();
+    let jobs: Vec<Ranked<'_, Job<'_>>> =
+        jobs.par_iter().map(|job| Ranked { job, is_known: job.is_known(context) }).collect();
+    let labels: Vec<(String, u64)> = jobs.iter().map(|ranked| (ranked.job.label(), ranked.cost())).collect();
     let progress = Progress::new(&labels);
-    job_queue::longest_first(jobs, context.link.limit, |index, job| {
+    job_queue::longest_first(&jobs, context.link.limit, |index, ranked| {
         progress.started(index);
-        let done = job.run(context);
+        let done = ranked.job.run(context);
         progress.finished(index);
         done
     })

@@ -75,6 +75,14 @@ pub fn compile(
     if target.plan.is_monolithic() { job.run_here() } else { job.run_cached() }
 }
 
+/// Whether the result of a partition seems to be at hand.
+pub fn is_known(target: &PlannedTarget<'_>, index: usize, context: &LtoContext<'_>) -> bool {
+    let cache = context.result_cache;
+    // Errors are those of the job itself.
+    let is_here = || cache.is_here(&PartitionJob::new(target, index, *context).ok()?.key()?).then_some(());
+    cache.is_enabled() && !target.plan.is_monolithic() && is_here().is_some()
+}
+
 /// Runs the partitions of all targets elsewhere if the link has a distributor, but for those in the cache. Begins to fetch those that
 /// may be in a remote cache.
 ///

@@ -309,7 +309,7 @@ impl CudaProducts<'_> {
         let key = keys.filter(|_| request.may_use_kept_image());
         let key = key.and_then(|keys| self.result_cache.image_key(&keys, request.options, request.device));
         let Some(key) = key else { return false };
-        let mut container = Vec::new();
+        let mut container = Vec::with_capacity(usize::try_from(image.size()).unwrap_or_default());
         if image.write_to(&mut container).is_err() {
             return false;
         }

@@ -51,6 +51,24 @@ pub trait Job: Sync {
     fn is_one_of_many(&self) -> bool;
 }
 
+/// A job, with whether its result seems to be known.
+pub struct Ranked<'j, J> {
+    /// The job.
+    pub job: &'j J,
+    /// Whether it only has to fetch its result, which costs next to nothing: the others start first.
+    pub is_known: bool,
+}
+
+impl<J: Job> Job for Ranked<'_, J> {
+    fn cost(&self) -> u64 {
+        if self.is_known { 0 } else { self.job.cost() }
+    }
+
+    fn is_one_of_many(&self) -> bool {
+        self.job.is_one_of_many()
+    }
+}
+
 /// Runs all jobs, the costliest first, as many at a time as `limit` allows. `run` gets each job with its index; the results
 /// come in the order of the jobs. After an error no further job of many is started, and the errors of all running jobs are
 /// collected.
@@ -129,6 +147,20 @@ mod tests {
         });
         assert_eq!(results.unwrap(), [6, 18, 2, 14]);
         assert_eq!(*started.lock().unwrap(), [9, 7, 3, 1]);
+    }
+
+    #[test]
+    fn jobs_whose_results_are_known_start_last() {
+        let started = Mutex::new(Vec::new());
+        let costs = [(3_u64, false), (9, true), (1, true), (7, false)];
+        let jobs: Vec<Ranked<'_, u64>> =
+            costs.iter().map(|(job, is_known)| Ranked { job, is_known: *is_known }).collect();
+        let results = longest_first(&jobs, &Limit::of(1), |_, ranked| {
+            started.lock().unwrap().push(*ranked.job);
+            Ok(*ranked.job)
+        });
+        assert_eq!(results.unwrap(), [3, 9, 1, 7]);
+        assert_eq!(*started.lock().unwrap(), [7, 3, 9, 1]);
     }
 
     #[test]

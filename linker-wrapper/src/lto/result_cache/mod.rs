@@ -228,7 +228,8 @@ impl<'a> ResultCache<'a> {
         self.is_here(key) || self.remote.as_ref().is_some_and(|remote| remote.contains(key.bytes()))
     }
 
-    fn is_here(&self, key: &Key) -> bool {
+    /// As [`ResultCache::contains`], on this machine alone.
+    pub fn is_here(&self, key: &Key) -> bool {
         self.folder.as_ref().is_some_and(|folder| folder.contains(key))
             || self.objects.is_some_and(|objects| objects.contains(key))
     }

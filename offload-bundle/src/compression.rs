@@ -218,7 +218,7 @@ fn zstd_decoder(stored: &[u8]) -> Result<impl Read + '_, CompressionError> {
 /// What code shrinks to, at most. Room for more is made only as the output grows.
 const RATIO: usize = 16;
 
-/// Decompresses a frame of exactly `size` bytes into a buffer of this size, which takes two thirds of the time of a stream. `None` if the stream has to
+/// Decompresses a frame of exactly `size` bytes into a buffer of this size, in less time than a stream takes. `None` if the stream has to
 /// find out what is wrong with it, or if the output may be far larger than the input.
 fn zstd_at_once(stored: &[u8], size: u64) -> Option<Vec<u8>> {
     let room = usize::try_from(size).ok().filter(|size| *size <= stored.len().saturating_mul(RATIO))?;

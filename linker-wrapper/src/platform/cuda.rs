@@ -213,8 +213,7 @@ impl DeviceLink for CudaLink<'_> {
     }
 
     fn early_registration(&self) -> Option<&'static dyn Registration> {
-        // That of nvcc's units depends on the PTX.
-        // and that of folded kernels on which there are.
+        // That of nvcc's units depends on the PTX, and that of folded kernels on which of them there are.
         (!self.has_units && !self.folds_all).then_some(&registration::Cuda)
     }
 

@@ -61,7 +61,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Takes all jobs, by label (such as a kernel's symbol) and estimated cost in any unit.
+    /// Takes all jobs, by label (such as a kernel's symbol) and estimated cost in any unit: 0 for a job that only fetches its result, whose time
+    /// says nothing about the others.
     pub fn new(jobs: &[(String, u64)]) -> Self {
         let jobs = Arc::new(Mutex::new(Jobs::new(jobs)));
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
@@ -142,18 +143,16 @@ struct Jobs {
 
 impl Jobs {
     fn new(jobs: &[(String, u64)]) -> Self {
-        // Every job costs something.
-        let job = |(label, cost): &(String, u64)| Job {
-            label: label.clone(),
-            cost: (*cost).max(1) as f64,
-            state: State::Waiting,
-        };
+        let job =
+            |(label, cost): &(String, u64)| Job { label: label.clone(), cost: *cost as f64, state: State::Waiting };
         Jobs { jobs: jobs.iter().map(job).collect(), learnt: (0.0, 0.0) }
     }
 
     fn set(&mut self, index: usize, state: State) {
         let Some(job) = self.jobs.get_mut(index) else { return };
-        if let (State::Running(start), State::Done) = (job.state, state) {
+        if let (State::Running(start), State::Done) = (job.state, state)
+            && job.cost > 0.0
+        {
             self.learnt.0 += start.elapsed().as_secs_f64();
             self.learnt.1 += job.cost;
         }
@@ -244,6 +243,19 @@ mod tests {
     }
 
     #[test]
+    fn fetched_results_say_nothing_about_the_time_of_others() {
+        let now = Instant::now();
+        let mut all = jobs(&[0, 10, 20]);
+        for index in [0, 1] {
+            all.set(index, State::Running(now - Duration::from_secs(5)));
+        }
+        all.set(0, State::Done);
+        assert_eq!(all.line(now), "device link: 1 of 3 jobs done, 1 running, longest kernel10(int) (5 s)");
+        all.set(1, State::Done);
+        assert!(all.line(now).ends_with("2 of 3 jobs done, 0 running, about 10 s left"), "{}", all.line(now));
+    }
+
+    #[test]
     fn durations() {
         for (seconds, text) in
             [(0.4, "0 s"), (59.4, "59 s"), (61.0, "1 min 1 s"), (150.0, "2 min"), (3900.0, "1 h 5 min")]
@@ -254,7 +266,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_ignored() {
-        let progress = Progress::new(&[("a".into(), 0)]);
+        let progress = Progress::new(&[("a".into(), 1)]);
         progress.started(0);
         progress.finished(0);
         progress.finished(7);

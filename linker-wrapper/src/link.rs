@@ -394,8 +394,16 @@ fn sum(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)>
 /// The registration object of one platform, with its images inside.
 struct Registered {
     object: PathBuf,
+    archive: Option<PathBuf>,
     report: Option<ImageReport>,
     cached: Option<(u64, u64)>,
+}
+
+impl Registered {
+    /// The files that the host linker links. It extracts members of an archive that stands behind what references them.
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        std::iter::once(&self.object).chain(&self.archive)
+    }
 }
 
 /// A link whose inputs are open and whose device links are planned.
@@ -416,7 +424,7 @@ impl Link<'_> {
         let device = span::traced("Handle all device input", String::new);
         let registered = collect(links.par_iter().map(|link| self.link_platform(&**link)).collect::<Vec<_>>())?;
         drop(device);
-        let objects: Vec<PathBuf> = registered.iter().map(|one| one.object.clone()).collect();
+        let objects: Vec<PathBuf> = registered.iter().flat_map(Registered::files).cloned().collect();
         let code = self.host(host_linker, &objects)?;
         let (mut report, mut cached) = (None, None);
         for one in registered {
@@ -456,7 +464,8 @@ impl Link<'_> {
         }
         let object = registration_object::path(self.context.temp_files, &*registration);
         template.write(&object, &*image)?;
-        Ok(Registered { object, report, cached: products.cache_counts() })
+        let archive = products.archive().map(Path::to_owned);
+        Ok(Registered { object, archive, report, cached: products.cache_counts() })
     }
 
     /// Bundles, registers and links the finished image of `--override-image=`.
@@ -484,7 +493,8 @@ impl Link<'_> {
             let kinds = links.iter().flat_map(|link| link.triples()).collect::<Vec<_>>().join(" and ");
             return Err(Error::SeveralToLink { kinds }.into());
         };
-        let Registered { object, report, cached } = self.link_platform(&**only)?;
+        // The archive is an input of the link of the program, as it is after nvcc's device link.
+        let Registered { object, report, cached, .. } = self.link_platform(&**only)?;
         if !self.context.request.mode.dry {
             self.check_unchanged()?;
             let bytes = temp_files::read_file(&object)?;

@@ -210,6 +210,15 @@ pub fn internalize(module: &Module<'_>, keep: &BTreeSet<String>) {
     }
 }
 
+/// Declares as kernels the functions of these names that the module does not define. clang declares a kernel of another unit as an ordinary
+/// function; the address of such a function is not what NVIDIA's device runtime launches.
+pub fn declare_kernels(module: &Module<'_>, names: &BTreeSet<String>) {
+    let functions = names.iter().filter_map(|name| module.get_function(name));
+    for function in functions.filter(|function| function.as_global_value().is_declaration()) {
+        function.set_call_conventions(symbols::PTX_KERNEL);
+    }
+}
+
 /// Removes those of these kernels that nothing in the module refers to. The others stay as they are.
 ///
 /// # Errors

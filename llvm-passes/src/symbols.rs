@@ -12,7 +12,9 @@ use crate::sys;
 pub(crate) const AMDGPU_KERNEL: u32 = 91;
 
 /// LLVM's calling conventions of kernels, the first for NVPTX.
-const KERNELS: [u32; 2] = [71, AMDGPU_KERNEL];
+const KERNELS: [u32; 2] = [PTX_KERNEL, AMDGPU_KERNEL];
+/// LLVM's number of the calling convention `ptx_kernel`.
+pub const PTX_KERNEL: u32 = 71;
 
 /// The address space of `__shared__` variables, of NVPTX and AMDGPU alike.
 const SHARED: u16 = 3;

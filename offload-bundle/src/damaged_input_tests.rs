@@ -89,7 +89,7 @@ fn read_all_ways(data: &[u8]) {
     let _ = host_object::section_graph(data);
     let _ = host_object::library_needs(data);
     let _ = archive::members(data);
-    let _ = cubin::with_declared_kernels(data);
+    let _ = cubin::with_declared_kernels(data, &|_| true);
     if let Ok(cubin) = cubin::parse(data) {
         let _ = (cubin.arch(), cubin.toolkit(), cubin.kernels(), cubin.nv_compat(), cubin.resources());
     }

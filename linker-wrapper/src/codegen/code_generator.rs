@@ -10,6 +10,7 @@ use crate::codegen::cuda_driver;
 use crate::codegen::device_object::{DeviceObject, Form, PtxSource};
 use crate::codegen::error::Error;
 use crate::codegen::library_link::{LinkInput, LinkOptions};
+use crate::codegen::nvlink_inputs::Unreferenced;
 use crate::codegen::ptx_backend::{Attempted, PtxBackend};
 use crate::codegen::ptxas::Assembler;
 use crate::codegen::{nvjitlink, nvlink, nvlink_inputs, symbol_messages};
@@ -173,12 +174,25 @@ impl<'b> Codegen<'b> {
         output: &Path,
     ) -> Result<Vec<u8>, Errors> {
         let nvlink = self.tools.nvlink()?;
-        let inputs = nvlink_inputs::files(objects, self.temp_files, self.mode.dry)?;
         let is_lto = objects.iter().any(|object| object.form == Form::LtoIr);
         let lto =
             is_lto.then(|| Ok::<_, Errors>(nvlink::Lto { nvvm: self.tools.nvvm()?, device_runtime })).transpose()?;
-        let link = nvlink::Link { nvlink: &nvlink, arch, inputs: &inputs, objects, output, lto, product: result };
-        nvlink::link(&link, self.options, self.mode)
+        let run = |unreferenced: Unreferenced| {
+            let inputs = &nvlink_inputs::files(objects, unreferenced, self.temp_files, self.mode.dry)?;
+            let lto = lto.clone();
+            let link = nvlink::Link { nvlink: &nvlink, arch, inputs, objects, output, lto, product: result };
+            nvlink::link(&link, self.options, self.mode)
+        };
+        let linked = run(Unreferenced::Removed).or_else(|failure| match failure {
+            nvlink::Failure::Removal(_) => {
+                if self.mode.show {
+                    messages::show(format_args!(" # {arch}: nvlink cannot remove unused constants: all code is kept"));
+                }
+                run(Unreferenced::Kept)
+            }
+            other => Err(other),
+        });
+        linked.map_err(nvlink::Failure::into_errors)
     }
 }
 

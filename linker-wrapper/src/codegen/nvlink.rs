@@ -43,13 +43,40 @@ pub struct Link<'a> {
 }
 
 /// What nvlink requires for LTO-IR.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Lto<'a> {
     /// The folder that holds NVIDIA's optimizer as `lib64/libnvvm.so`.
     pub nvvm: PathBuf,
     /// NVIDIA's device runtime, which the optimizer knows by its name.
     pub device_runtime: Option<&'a Path>,
 }
+
+/// Why there is no result.
+#[derive(Debug)]
+pub enum Failure {
+    /// nvlink cannot remove what the host does not refer to: see [`REMOVAL_FAULT`].
+    Removal(Errors),
+    /// Any other reason.
+    Other(Errors),
+}
+
+impl Failure {
+    /// The errors, whatever the reason.
+    pub fn into_errors(self) -> Errors {
+        let (Failure::Removal(errors) | Failure::Other(errors)) = self;
+        errors
+    }
+}
+
+impl From<Errors> for Failure {
+    fn from(errors: Errors) -> Self {
+        Failure::Other(errors)
+    }
+}
+
+/// What nvlink reports where it removes an unreferenced constant that holds addresses and other constants of the bank stay. (nvlink 13.0, in
+/// links of nvcc, too: two units, each with a static `__constant__` table of functions, of which one is not used.)
+const REMOVAL_FAULT: &str = "Internal error: relocation is past end of offset";
 
 /// What nvlink writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +91,7 @@ pub enum Product {
 ///
 /// # Errors
 /// nvlink cannot be started or fails; the error contains its messages.
-pub fn link(link: &Link<'_>, options: &DeviceOptions, mode: Mode) -> Result<Vec<u8>, Errors> {
+pub fn link(link: &Link<'_>, options: &DeviceOptions, mode: Mode) -> Result<Vec<u8>, Failure> {
     let Link { nvlink, arch, inputs, objects, output, .. } = *link;
     let mut arguments = arguments(link, options);
     process::show(mode, nvlink, &arguments);
@@ -84,23 +111,27 @@ pub fn link(link: &Link<'_>, options: &DeviceOptions, mode: Mode) -> Result<Vec<
         Some(_) => process::capture(nvlink, &arguments).map(|output| (output, false)),
         None => process::capture_within(nvlink, &arguments, limit),
     };
-    let (result, late) = captured.map_err(|source| Error::Start { program: program(), source })?;
+    let started = captured.map_err(|source| Errors::from(Error::Start { program: program(), source }));
+    let (result, late) = started?;
     if late {
-        return Err(Error::NvlinkLate { program: program(), arch, limit }.into());
+        return Err(Errors::from(Error::NvlinkLate { program: program(), arch, limit }).into());
     }
     // nvlink reports some errors on stdout.
     let messages = [&result.stdout[..], &result.stderr[..]].concat();
     let messages = nvlink_messages::for_user(&String::from_utf8_lossy(&messages), objects, inputs);
     if !result.status.success() {
         if let Some(errors) = symbol_messages::errors(&messages, &arch, objects) {
-            return Err(errors);
+            return Err(errors.into());
         }
-        return Err(Error::Nvlink { program: program(), arch, status: result.status, output: messages }.into());
+        let is_removal = messages.contains(REMOVAL_FAULT);
+        let errors = Error::Nvlink { program: program(), arch, status: result.status, output: messages }.into();
+        return Err(if is_removal { Failure::Removal(errors) } else { Failure::Other(errors) });
     }
     if !messages.is_empty() {
         messages::show(messages);
     }
-    Ok(std::fs::read(output).map_err(|source| Error::NoCubin { program: program(), arch, source })?)
+    let read = std::fs::read(output);
+    read.map_err(|source| Errors::from(Error::NoCubin { program: program(), arch, source }).into())
 }
 
 fn arguments(link: &Link<'_>, options: &DeviceOptions) -> Vec<OsString> {

@@ -15,20 +15,39 @@ use crate::codegen::error::Error;
 use crate::diag::error::{Errors, collect};
 use crate::sys::temp_files::TempFiles;
 
+/// What becomes of code that the host does not refer to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreferenced {
+    /// nvlink removes it, as in nvcc's own links.
+    Removed,
+    /// nvlink keeps all code.
+    Kept,
+}
+
 /// Returns the paths of the files for nvlink, in the order of the objects.
 ///
 /// # Errors
 /// Damaged code, or a file that cannot be written.
-pub fn files(objects: &[DeviceObject], temp_files: &TempFiles, dry: bool) -> Result<Vec<PathBuf>, Errors> {
-    let bare = objects.iter().all(|object| object.unit.is_none() && object.form == Form::Cubin);
-    if bare || dry {
+pub fn files(
+    objects: &[DeviceObject],
+    unreferenced: Unreferenced,
+    temp_files: &TempFiles,
+    dry: bool,
+) -> Result<Vec<PathBuf>, Errors> {
+    let are_bare = objects.iter().all(|object| object.unit.is_none() && object.form == Form::Cubin);
+    if are_bare || dry {
         return Ok(objects.iter().map(|object| object.path.clone()).collect());
     }
-    let files = objects.par_iter().enumerate().map(|(place, object)| host_object(place, object, temp_files));
-    collect(files.collect::<Vec<_>>())
+    let file = |(place, object)| host_object(place, object, unreferenced, temp_files);
+    collect(objects.par_iter().enumerate().map(file).collect::<Vec<_>>())
 }
 
-fn host_object(place: usize, object: &DeviceObject, temp_files: &TempFiles) -> Result<PathBuf, Errors> {
+fn host_object(
+    place: usize,
+    object: &DeviceObject,
+    unreferenced: Unreferenced,
+    temp_files: &TempFiles,
+) -> Result<PathBuf, Errors> {
     let DeviceObject { name, arch, form, unit, bytes, .. } = object;
     let damaged = |source| Error::DamagedCubin { name: name.clone(), source };
     let mut writer = FatbinWriter::new(Options { compress: CompressPolicy::Never, ..Options::default() });
@@ -48,19 +67,20 @@ fn host_object(place: usize, object: &DeviceObject, temp_files: &TempFiles) -> R
         Some((id, references)) => (id.clone(), references.clone().or_else(everything)),
         None => (format!("_object_{place}"), everything()),
     };
+    let references = references.filter(|_| unreferenced == Unreferenced::Removed);
     let object = write_rdc_object(&id, fatbin, references.as_ref()).map_err(damaged)?;
     temp_files.write(&format!("{arch}.{place}.o"), &object)
 }
 
-/// References to all visible kernels and variables of a cubin.
+/// References to all visible kernels and variables of a cubin, and to its local kernels: nvlink drops functions that only a kernel without a
+/// reference calls, even if it keeps that kernel because another one launches it.
 fn all_symbols(bytes: &[u8]) -> Option<ReferenceLists> {
     let cubin = cubin::parse(bytes).ok()?;
-    let symbols = cubin.symbols();
-    let visible = symbols.iter().filter(|symbol| symbol.defined && symbol.binding != SymbolBinding::Local);
-    let names = |kind: SymbolKind| {
-        let of_kind = visible.clone().filter(move |symbol| symbol.kind == kind);
-        of_kind.map(|symbol| symbol.name.as_str()).collect::<Vec<_>>()
+    let defined = || cubin.symbols().iter().filter(|symbol| symbol.defined);
+    let names = |kind: SymbolKind, is_local: bool| {
+        let named = defined().filter(move |symbol| (symbol.binding == SymbolBinding::Local) == is_local);
+        named.filter(move |symbol| symbol.kind == kind).map(|symbol| symbol.name.as_str())
     };
-    let (kernels, variables) = (names(SymbolKind::Kernel), names(SymbolKind::Object));
-    Some(ReferenceLists::of_names(kernels.into_iter(), variables.into_iter()))
+    let (kernels, local_kernels) = (names(SymbolKind::Kernel, false), names(SymbolKind::Kernel, true));
+    Some(ReferenceLists::of_names(kernels, local_kernels, names(SymbolKind::Object, false)))
 }

@@ -1,5 +1,6 @@
 //! NVIDIA's device runtime, `libcudadevrt.a`, which kernels that launch kernels call. Its device code, relocatable cubins in
-//! nvcc's fatbins, is linked with the program's by the backend.
+//! nvcc's fatbins, is linked with the program's by the backend. In a program with units of nvcc it is one of them: the driver
+//! takes its code for the GPU when it links the program again.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use offload_bundle::arch::{ArchFeature, GpuArch};
 use offload_bundle::archive::{self, MemberData};
 use offload_bundle::cubin::{self, SymbolBinding};
 use offload_bundle::fatbin::{self, EntryKind};
-use offload_bundle::host_object;
+use offload_bundle::host_object::{self, RdcObject, ReferenceLists};
 
 use crate::cli::options::{Input, Options};
 use crate::cli::values::Part;
@@ -23,6 +24,20 @@ pub struct DeviceLibrary {
     pub cubin: Vec<u8>,
     /// The visible names that it defines.
     pub defines: Vec<String>,
+    /// The id of its unit.
+    pub id: String,
+    /// What its host code refers to: kernels that its own functions launch.
+    pub references: Option<ReferenceLists>,
+}
+
+/// The library as a unit of the program.
+pub struct LibraryUnit {
+    /// The archive.
+    pub path: PathBuf,
+    /// The id of its unit.
+    pub id: String,
+    /// Its fatbin, with code for all GPUs that it supports.
+    pub fatbin: Vec<u8>,
 }
 
 /// Finds the library: the one that `--cudadevrt-path=` names, else the one on the line, else the toolkit's.
@@ -35,13 +50,31 @@ pub fn path(options: &Options, toolchain: &Toolchain) -> Option<PathBuf> {
 /// Reads the code for `arch` from the library. Returns `None` if it has none or is not such a library; the names that it would
 /// define are then reported as undefined.
 pub fn read(path: &Path, arch: GpuArch) -> Option<DeviceLibrary> {
+    of_member(path, |object, unit| {
+        let cubin = best_cubin(unit.fatbin, arch)?;
+        let defines = defined_names(&cubin)?;
+        let (id, references) = (unit.id.to_owned(), ReferenceLists::of_object(object));
+        Some(DeviceLibrary { cubin, defines, id, references })
+    })
+}
+
+/// Reads the library's unit. Returns `None` if it is not such a library.
+pub fn unit(path: &Path) -> Option<LibraryUnit> {
+    let of_unit = |unit: RdcObject<'_>| LibraryUnit {
+        path: path.to_owned(),
+        id: unit.id.to_owned(),
+        fatbin: unit.fatbin.to_vec(),
+    };
+    of_member(path, |_, unit| Some(of_unit(unit)))
+}
+
+/// The first result that `read` has for a member, which it gets with the unit that it holds.
+fn of_member<T>(path: &Path, read: impl Fn(&[u8], RdcObject<'_>) -> Option<T>) -> Option<T> {
     let content = Mapped::open(path).ok()?;
     let members = archive::members(content.bytes()).ok()?;
     members.into_iter().find_map(|member| {
         let MemberData::Inline(data) = member.data else { return None };
-        let cubin = best_cubin(data, arch)?;
-        let defines = defined_names(&cubin)?;
-        Some(DeviceLibrary { cubin, defines })
+        read(data, host_object::rdc_objects(data).ok()?.into_iter().next()?)
     })
 }
 
@@ -50,9 +83,8 @@ pub fn read(path: &Path, arch: GpuArch) -> Option<DeviceLibrary> {
 ///
 /// Without the new label, nvlink gives the image the lowest virtual architecture of its inputs, and libraries that query it for a
 /// kernel then find no matching code of their own. nvlink before CUDA 13.2 even rejects such a cubin.
-fn best_cubin(object: &[u8], arch: GpuArch) -> Option<Vec<u8>> {
-    let section = host_object::section(object, b"__nv_relfatbin")?.1;
-    let entries = fatbin::read(section).ok()?;
+fn best_cubin(fatbin: &[u8], arch: GpuArch) -> Option<Vec<u8>> {
+    let entries = fatbin::read(fatbin).ok()?;
     let fitting = entries.iter().filter(|entry| entry.kind == EntryKind::Elf && runs_on(entry.arch, arch));
     let best = fitting.max_by_key(|entry| entry.arch)?;
     let code = best.payload().ok()?.into_owned();
@@ -77,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issue_11_08_the_nearest_earlier_target_of_the_generation_runs_on() {
+    fn the_nearest_earlier_target_of_the_generation_runs_on() {
         let arch = |name: &str| name.parse::<GpuArch>().unwrap();
         for (entry, target, expected) in [
             ("sm_86", "sm_87", true),

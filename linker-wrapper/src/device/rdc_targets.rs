@@ -4,13 +4,16 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
+use std::path::Path;
 
+use llvm_passes::symbols::Strength;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object::WRAPPER_PREFIX;
 use rayon::prelude::*;
 
 use crate::cli::values::SassPolicy;
 use crate::device::archive_selection::Selection;
+use crate::device::cudadevrt;
 use crate::device::error::Error;
 use crate::device::symbols;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
@@ -98,6 +101,27 @@ pub fn words_for_members(images: &[FoundImage<'_>], selection: &Selection) -> Ve
         .filter(|rdc| rdc.is_registered && rdc.has_ptx())
         .flat_map(|rdc| ["-u".to_owned(), format!("{WRAPPER_PREFIX}{}", rdc.id)]);
     words.map(OsString::from).collect()
+}
+
+/// Whether units of LTO-IR call NVIDIA's device runtime in code that the driver can link again: that of their other entries. What the
+/// LTO-IR itself calls, only linkers know.
+///
+/// # Errors
+/// Unreadable code.
+pub fn lto_ir_calls_device_runtime(targets: &[TargetImages<'_>], library: Option<&Path>) -> Result<bool, Errors> {
+    let (Some(library), Some(target)) = (library, targets.first()) else { return Ok(false) };
+    let units = target.of_code(Code::LtoIr).filter_map(|(_, image)| Some((&image.origin, image.rdc?)));
+    let symbols = collect(units.map(|(origin, rdc)| symbols::of_rdc(origin, rdc)))?;
+    let names = |is_wanted: &dyn Fn(Strength) -> bool| -> HashSet<&str> {
+        let wanted = symbols.iter().flatten().filter(|symbol| is_wanted(symbol.strength));
+        wanted.map(|symbol| symbol.name.as_str()).collect()
+    };
+    let undefined = &names(&|strength| strength == Strength::Undefined) - &names(&Strength::is_definition);
+    if undefined.is_empty() {
+        return Ok(false);
+    }
+    let runtime = cudadevrt::read(library, target.arch);
+    Ok(runtime.is_some_and(|runtime| runtime.defines.iter().any(|name| undefined.contains(name.as_str()))))
 }
 
 /// Chooses the targets.

@@ -119,9 +119,14 @@ fn remove_linked(inputs: &InputFiles, images: &mut Vec<FoundImage<'_>>) {
     if images.iter().all(|found| found.rdc.is_none()) {
         return;
     }
-    let objects = inputs.files().iter().filter(|file| file.kind == FileKind::ElfRelocatable);
-    let linked: HashSet<&str> = objects.flat_map(|file| host_object::linked_ids(inputs.bytes(file))).collect();
+    let linked = linked_ids(inputs);
     images.retain(|found| found.rdc.as_ref().is_none_or(|rdc| !linked.contains(rdc.id)));
+}
+
+/// The ids of nvcc's units that an object of the link registers.
+pub fn linked_ids(inputs: &InputFiles) -> HashSet<&str> {
+    let objects = inputs.files().iter().filter(|file| file.kind == FileKind::ElfRelocatable);
+    objects.flat_map(|file| host_object::linked_ids(inputs.bytes(file))).collect()
 }
 
 fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Result<Vec<FoundImage<'a>>, Errors> {
@@ -213,7 +218,7 @@ fn rdc_images<'a>(index: usize, file: &InputFile, data: &'a [u8]) -> Result<Vec<
     // A unit that its own object registers has been linked; the device runtime is linked as a library.
     let is_open = |object: &&RdcObject<'_>| {
         object.registration != RdcRegistration::Defined
-            && host_object::module_name(object.id) != "cuda_device_runtime_cu"
+            && host_object::module_name(object.id) != host_object::DEVICE_RUNTIME
     };
     let image = |object: &RdcObject<'a>| {
         let origin = Origin {

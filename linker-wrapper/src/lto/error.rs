@@ -91,6 +91,8 @@ pub enum Error {
     NoAmdCode { name: String, target: String },
     #[error("cannot add equal kernels to the {form} for {arch}: {source}; link with --offload-icf=off")]
     Copies { form: &'static str, arch: GpuArch, source: FormatError },
+    #[error("{name}: {what}; compile it with -foffload-lto")]
+    DeclaredKernel { name: String, what: String },
     #[error("{name}: the device image names the target {target} and is an object for {found}; rebuild the file")]
     OtherTarget { name: String, target: String, found: String },
 }

@@ -4,12 +4,14 @@
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
 use offload_bundle::ptx::DebugInfo;
+use offload_bundle::{FormatError, FormatErrorKind};
 
 use crate::codegen::{Codegen, DeviceObject, Form, PtxBackend, PtxSource};
 use crate::device::lto_definitions;
 use crate::device::targets::{Code, DeviceImage};
 use crate::diag::error::{Errors, collect};
 use crate::lto::context::LtoContext;
+use crate::lto::error::Error;
 use crate::lto::result_cache::CachedAssembly;
 use crate::lto::target::PlannedTarget;
 use crate::plan::target_link::TargetLink;
@@ -58,6 +60,18 @@ fn key(target: &PlannedTarget<'_>, text: &[u8], codegen: Codegen<'_>, context: &
 /// # Errors
 /// ptxas rejects the PTX or cannot be started.
 pub fn assemble(target: &PlannedTarget<'_>, place: usize, context: &LtoContext<'_>) -> Result<DeviceObject, Errors> {
+    let object = assembled(target, place, context)?;
+    // A library has not assembled it yet.
+    if !object.unlinked || object.form != Form::Cubin || context.is_dry_run() {
+        return Ok(object);
+    }
+    let Some(bytes) = with_declared_kernels(target, place, &object.bytes)? else { return Ok(object) };
+    temp_files::write_file(&object.path, &bytes)?;
+    Ok(DeviceObject { bytes, ..object })
+}
+
+/// The cubin of an image as ptxas made it, now or in an earlier link.
+fn assembled(target: &PlannedTarget<'_>, place: usize, context: &LtoContext<'_>) -> Result<DeviceObject, Errors> {
     let TargetLink { needs, arch, .. } = &target.plan;
     let image = &target.images.images[place];
     let (name, file) = (image.origin.to_string(), image.file_name(*arch, place));
@@ -74,13 +88,7 @@ pub fn assemble(target: &PlannedTarget<'_>, place: usize, context: &LtoContext<'
     let _assembling = span::traced("ptxas", || input.display().to_string());
     let _permit = context.link.budget.admit(context.estimates.ptxas(text.len() as u64));
     let source = PtxSource { arch: *arch, input, debug_info, relocatable, name };
-    let mut object = codegen.assemble(source)?;
-    // A library has not assembled it yet.
-    let declared = cubin::with_declared_kernels(&object.bytes).ok().flatten().filter(|_| relocatable);
-    if let Some(bytes) = declared.filter(|_| codegen.is_toolkit()) {
-        temp_files::write_file(&object.path, &bytes)?;
-        object.bytes = bytes;
-    }
+    let object = codegen.assemble(source)?;
     context.estimates.learn(text.len() as u64, object.peak);
     if key.is_some() && !context.is_dry_run() {
         cache.put(
@@ -131,12 +139,29 @@ fn finished(
         let path = context.temp_files().file(&file);
         return Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, image.bytes.to_vec(), unlinked) });
     }
-    // The linker reports what is wrong with a damaged cubin.
-    let declared = cubin::with_declared_kernels(image.bytes).ok().flatten();
-    let bytes = declared.unwrap_or_else(|| image.bytes.to_vec());
+    let bytes = match form {
+        Form::Cubin => with_declared_kernels(target, place, image.bytes)?,
+        _ => None,
+    };
+    let bytes = bytes.unwrap_or_else(|| image.bytes.to_vec());
     let files = context.temp_files();
     let path = if is_linked_bare(target) { files.write(&file, &bytes)? } else { files.file(&file) };
     Ok(DeviceObject { form, ..DeviceObject::cubin(name, *arch, path, bytes, unlinked) })
+}
+
+/// The cubin of an image with declarations of kernels as what they are; `None` if nothing has to change.
+fn with_declared_kernels(target: &PlannedTarget<'_>, place: usize, cubin: &[u8]) -> Result<Option<Vec<u8>>, Errors> {
+    let kernels = target.plan.declared_kernels.get(&place);
+    let is_kernel = |name: &str| kernels.is_some_and(|kernels| kernels.contains(name));
+    match cubin::with_declared_kernels(cubin, &is_kernel) {
+        Ok(changed) => Ok(changed),
+        Err(FormatError { kind: FormatErrorKind::Unsupported(what), .. }) => {
+            let name = target.images.images[place].origin.to_string();
+            Err(Error::DeclaredKernel { name, what: what.into_owned() }.into())
+        }
+        // The linker reports what is wrong with a damaged cubin.
+        Err(_) => Ok(None),
+    }
 }
 
 /// Whether nvlink reads the cubins as they are; otherwise it gets host objects that carry them, and the cubins need no files.

@@ -37,6 +37,7 @@ pub fn join(
         messages.push(partition.messages);
         linked.diagnostics.extend(partition.diagnostics);
     }
+    linked.calls_device_runtime = target.plan.device_library.is_some();
     linked.messages = llvm_messages::join(messages);
     linked.diagnostics.extend(assembled.iter().flat_map(|object| object.diagnostics.clone()));
     let joined = target.plan.sass.iter().map(|arch| {
@@ -108,7 +109,10 @@ fn join_objects(
     if let Some(library) = device_library {
         let path = context.temp_files().write(&format!("{own}.library.cubin"), &library.cubin)?;
         let name = "libcudadevrt".to_owned();
-        objects.push(DeviceObject::cubin(name, arch, path, library.cubin.clone(), true));
+        // Beside units of nvcc it is one. Without its references, nvlink drops functions that only kernels launched by kernels call.
+        let has_units = objects.iter().any(|object| object.unit.is_some());
+        let unit = has_units.then(|| (library.id.clone(), library.references.clone()));
+        objects.push(DeviceObject { unit, ..DeviceObject::cubin(name, arch, path, library.cubin.clone(), true) });
     }
     if let [only] = &mut objects[..]
         && !only.unlinked

@@ -147,6 +147,7 @@ impl<'j> PartitionJob<'j> {
             version,
             level: context.options().level,
             dead: if partition.parts.is_empty() { plan.dead.clone() } else { BTreeSet::new() },
+            declared_kernels: plan.kernels_declared_by(&partition.parts, target.images),
             libdevice: context.libraries.libdevice_path().map(Into::into),
             emissions,
             outputs,

@@ -47,6 +47,8 @@ pub struct LinkedTarget {
     pub messages: Vec<Message>,
     /// Messages of ptxas and nvlink.
     pub diagnostics: Vec<String>,
+    /// Whether the code calls NVIDIA's device runtime, which is linked with it.
+    pub calls_device_runtime: bool,
     /// Kernels that are not in the code, each with the one that stands for it.
     pub folded: BTreeMap<String, String>,
     /// What its code is cached under.

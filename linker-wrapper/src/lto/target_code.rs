@@ -37,6 +37,8 @@ pub struct NvptxCode {
     pub level: OptLevel,
     /// Kernels of a whole program that are left out if no other code refers to them.
     pub dead: BTreeSet<String>,
+    /// Kernels that the units declare as functions, because other units define them.
+    pub declared_kernels: BTreeSet<String>,
     /// libdevice's bitcode.
     pub libdevice: Option<PathBuf>,
     /// The PTX texts that LLVM emits.
@@ -110,6 +112,7 @@ impl TargetCode {
     ) -> Result<(), Errors> {
         match self {
             TargetCode::Nvptx(code) => {
+                pipeline::declare_kernels(module, &code.declared_kernels);
                 pipeline::internalize(module, keep);
                 if pipeline::needs_libdevice(module)
                     && let Some(library) = libdevice()

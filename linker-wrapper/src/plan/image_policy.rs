@@ -28,8 +28,6 @@ pub struct ImageEntries {
     pub sass: Vec<Entry>,
     /// PTX.
     pub ptx: Vec<Entry>,
-    /// Nothing requests the PTX: see [`implied_ptx`]. It is left out if it cannot be made.
-    pub ptx_is_implied: bool,
 }
 
 impl ImageEntries {
@@ -43,11 +41,9 @@ impl ImageEntries {
         self.ptx.iter().filter(|entry| entry.from == from).map(|entry| entry.arch).collect()
     }
 
-    /// Whether anything but the target's own machine code is generated from its code.
-    pub fn has_more_than_own(&self, arch: GpuArch) -> bool {
-        let others = self.sass.iter().filter(|entry| entry.arch != arch);
-        let ptx = self.ptx.iter().filter(|_| !self.ptx_is_implied);
-        ptx.chain(others).any(|entry| entry.from == arch)
+    /// Whether machine code of other targets is generated from the code of `from`.
+    pub fn has_other_sass(&self, from: GpuArch) -> bool {
+        self.sass.iter().any(|entry| entry.from == from && entry.arch != from)
     }
 }
 
@@ -261,13 +257,14 @@ mod tests {
     fn ptx_is_implied_for_no_target_without_units_of_nvcc() {
         let targets = [target("sm_90", Code::Bitcode), target("sm_80", Code::Bitcode)];
         assert_eq!(implied_ptx(&PtxPolicy::Objects, &targets, &[]), None);
-        assert!(!ImageEntries { ptx_is_implied: true, ..all_ptx("sm_90") }.has_more_than_own(GpuArch::plain(90)));
-        assert!(all_ptx("sm_90").has_more_than_own(GpuArch::plain(90)));
     }
 
-    fn all_ptx(arch: &str) -> ImageEntries {
-        let arch: GpuArch = arch.parse().unwrap();
-        ImageEntries { ptx: vec![Entry { arch, from: arch }], ..ImageEntries::default() }
+    #[test]
+    fn machine_code_of_the_own_target_is_none_of_another() {
+        let entry = |arch: u32, from: u32| Entry { arch: GpuArch::plain(arch), from: GpuArch::plain(from) };
+        let entries = ImageEntries { sass: vec![entry(90, 90), entry(86, 80)], ..ImageEntries::default() };
+        assert!(entries.has_other_sass(GpuArch::plain(80)));
+        assert!(!entries.has_other_sass(GpuArch::plain(90)) && !entries.has_other_sass(GpuArch::plain(86)));
     }
 
     #[test]

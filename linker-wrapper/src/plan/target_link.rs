@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use llvm_passes::equal_kernels::Bodies;
+use llvm_passes::extract::UnitPart;
 use llvm_passes::partition::{self, LeftOut, Partition, Rules};
 use llvm_passes::program::{Monolithic, Program};
 use llvm_passes::reference_graph::ReferenceGraph;
 use llvm_passes::resolve::{self, Duplicate, Resolution, UnitSymbols};
-use llvm_passes::symbols::{Strength, SymbolKind};
+use llvm_passes::symbols::{Strength, Symbol, SymbolKind};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::{cubin, ptx};
 
@@ -107,6 +108,8 @@ pub struct TargetLink {
     pub dead_but_kept: BTreeMap<String, String>,
     /// Kernels that others stand for, which are among the dead ones.
     pub folding: Folding,
+    /// The kernels of other images that each image declares as functions, by index.
+    pub declared_kernels: BTreeMap<usize, BTreeSet<String>>,
     /// The kernels, which stay visible, too; empty unless the plan is printed.
     pub kernels: BTreeSet<String>,
     /// NVIDIA's device runtime, if the code references it.
@@ -162,12 +165,9 @@ impl TargetLink {
         let needs = needs(target, object_count(&partitions), device_library.is_some(), request.options);
         let mut sass = request.entries.sass_from(arch);
         sass.sort_by_key(|other| *other != arch);
-        let mut ptx = request.entries.ptx_from(arch);
-        if request.entries.ptx_is_implied && device_library.is_some() {
-            // The driver could not link it: NVIDIA's device runtime is machine code.
-            ptx.clear();
-        }
+        let ptx = request.entries.ptx_from(arch);
         let prevailing = resolution.prevailing;
+        let declared_kernels = declared_kernels(&facts.symbols);
         let kernels = if request.is_printed { kernels(&facts.symbols) } else { BTreeSet::new() };
         let not_cut = cut.monolithic;
         Ok(TargetLink {
@@ -180,6 +180,7 @@ impl TargetLink {
             dead,
             dead_but_kept,
             folding,
+            declared_kernels,
             kernels,
             device_library,
             needs,
@@ -187,6 +188,13 @@ impl TargetLink {
             not_cut,
             instructions,
         })
+    }
+
+    /// The kernels that the units of these parts declare as functions; without parts, those of all units.
+    pub fn kernels_declared_by(&self, parts: &[UnitPart], images: &TargetImages<'_>) -> BTreeSet<String> {
+        let is_taken = |unit: usize| parts.is_empty() || parts.iter().any(|part| part.unit == unit);
+        let of_units = self.declared_kernels.iter().filter(|(image, _)| images.unit_of(**image).is_some_and(is_taken));
+        of_units.flat_map(|(_, kernels)| kernels.iter().cloned()).collect()
     }
 
     /// Whether the program is compiled in one piece, in this process.
@@ -245,6 +253,23 @@ fn object_count(partitions: &[Partition]) -> usize {
     partitions.len().max(if is_cut { 2 } else { 0 })
 }
 
+/// The kernels that each image declares as functions, by index. clang does so with kernels of other units.
+fn declared_kernels(symbols: &[UnitSymbols]) -> BTreeMap<usize, BTreeSet<String>> {
+    let all = || symbols.iter().enumerate().flat_map(|(image, unit)| unit.symbols.iter().map(move |one| (image, one)));
+    let kernels = all().filter(|(_, symbol)| symbol.kind == SymbolKind::Kernel && symbol.strength.is_definition());
+    let kernels: HashSet<&str> = kernels.map(|(_, symbol)| symbol.name.as_str()).collect();
+    let is_declared = |symbol: &Symbol| {
+        symbol.kind == SymbolKind::Function
+            && !symbol.strength.is_definition()
+            && kernels.contains(symbol.name.as_str())
+    };
+    let mut declared: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+    for (image, symbol) in all().filter(|(_, symbol)| is_declared(symbol)) {
+        declared.entry(image).or_default().insert(symbol.name.clone());
+    }
+    declared
+}
+
 /// The names of all kernels.
 fn kernels(symbols: &[UnitSymbols]) -> BTreeSet<String> {
     let kernels = symbols.iter().flat_map(|unit| &unit.symbols).filter(|symbol| symbol.kind == SymbolKind::Kernel);
@@ -285,7 +310,10 @@ fn resolve_names(
     let maker = |image: &DeviceImage<'_>| if image.rdc.is_some() { Maker::Nvcc } else { Maker::Clang };
     let origins: Vec<_> = target.images.iter().map(|image| (&image.origin, maker(image))).collect();
     symbol_errors::unresolved(&resolution, &arch, &origins, facts.users)?;
-    if library.is_some() && request.entries.has_more_than_own(arch) {
+    // The driver links PTX with the device runtime only in programs with units of nvcc, of which the runtime is one.
+    let links_ptx = target.images.iter().any(|image| image.rdc.is_some());
+    let has_lone_ptx = !links_ptx && !request.entries.ptx_from(arch).is_empty();
+    if library.is_some() && (has_lone_ptx || request.entries.has_other_sass(arch)) {
         return Err(Error::DeviceRuntime { arch }.into());
     }
     Ok((resolution, library))

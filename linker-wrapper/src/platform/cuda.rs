@@ -1,7 +1,8 @@
 //! CUDA on nvptx64: the device code of all GPU targets becomes machine code and PTX in one fatbin, which the program registers with
 //! the CUDA runtime.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use llvm_passes::registration::{self, ClangUnits, CudaFolded, CudaPrelinked, CudaUnits, Registration};
@@ -14,12 +15,13 @@ use crate::cli::device_options::CUDA_TRIPLE;
 use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, Part, PtxPolicy};
 use crate::codegen::Backends;
+use crate::device::cudadevrt::LibraryUnit;
 use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::TargetImages;
 use crate::device::{compat_checks, cudadevrt, device_files, rdc_targets, recorded_ptx_flags};
 use crate::diag::error::{Errors, both};
 use crate::diag::messages::{self, warn};
-use crate::host::embedded_images::FoundImage;
+use crate::host::embedded_images::{self, FoundImage};
 use crate::host::registration_object::{self, Blobs, Image};
 use crate::image::compression;
 use crate::image::fatbin::{self, Checked, Parts};
@@ -95,6 +97,8 @@ struct CudaLink<'a> {
     folds_all: bool,
     /// Whether units of clang are linked.
     has_clang: bool,
+    /// The ids of units that objects of the link register.
+    registered_elsewhere: HashSet<&'a str>,
     /// The id of the result, if it is relocatable.
     prelinked_id: Option<String>,
     warnings: Vec<String>,
@@ -117,8 +121,7 @@ impl<'a> CudaLink<'a> {
         let sass = image_policy::sass(&options.sass_policy, &targets);
         let (sass, (mut ptx, notes)) = both(sass, image_policy::ptx(&options.ptx_policy, &targets, &flags))?;
         warnings.extend(notes);
-        let implied = image_policy::implied_ptx(&options.ptx_policy, &targets, &ptx);
-        ptx.extend(implied);
+        ptx.extend(image_policy::implied_ptx(&options.ptx_policy, &targets, &ptx));
         // Without machine code in the image, the driver links the PTX of nvcc's units at run time.
         let has_own_ptx = !units.is_empty() && units.iter().all(|(_, rdc)| rdc.has_ptx());
         if sass.is_empty() && ptx.is_empty() && !has_own_ptx {
@@ -132,29 +135,50 @@ impl<'a> CudaLink<'a> {
         let ids = registered().map(|(_, rdc)| rdc.id.to_owned()).collect();
         let fatbins = registered().map(|(found, _)| found.image.image).collect();
         let (has_units, has_clang) = (!units.is_empty(), setup.images.len() > units.len());
+        let inputs = Some(setup.inputs).filter(|_| has_units);
+        let registered_elsewhere = inputs.map(embedded_images::linked_ids).unwrap_or_default();
         Ok(CudaLink {
             targets,
-            entries: ImageEntries { sass, ptx, ptx_is_implied: implied.is_some() },
+            entries: ImageEntries { sass, ptx },
             flags,
             ids,
             fatbins,
             has_units,
             folds_all: options.kernel_folding == KernelFolding::All,
             has_clang,
+            registered_elsewhere,
             prelinked_id,
             warnings,
         })
     }
 
     fn run<'p>(&'p self, context: &LinkContext<'p>) -> Result<CudaProducts<'p>, Errors> {
-        let ((linked, kept), result_cache, choices) = self.with_tools(context, |lto| {
+        let ((linked, kept, device_runtime), result_cache, choices) = self.with_tools(context, |lto| {
             let kept = if self.is_plain() { device_link::kept_image(&self.targets, lto)? } else { None };
-            match kept {
-                Some(image) => Ok((Vec::new(), Some(image))),
-                None => Ok((device_link::link(&self.targets, lto)?, None)),
+            if kept.is_some() {
+                return Ok((Vec::new(), kept, None));
             }
+            let linked = device_link::link(&self.targets, lto)?;
+            let device_runtime = self.device_runtime(&linked, lto.libraries.device_runtime_path())?;
+            Ok((linked, None, device_runtime))
         })?;
-        Ok(CudaProducts { plan: self, linked, kept, choices, result_cache, clang_ptx: OnceLock::new() })
+        let clang_ptx = OnceLock::new();
+        Ok(CudaProducts { plan: self, linked, kept, choices, result_cache, device_runtime, clang_ptx })
+    }
+
+    /// NVIDIA's device runtime as a unit of the program, from which the driver takes its code for a GPU that the program was not linked
+    /// for. A relocatable link leaves it to the link of the program.
+    fn device_runtime(&self, linked: &[LinkedTarget], library: Option<&Path>) -> Result<Option<LibraryUnit>, Errors> {
+        if !self.has_units || self.prelinked_id.is_some() {
+            return Ok(None);
+        }
+        let is_linked = linked.iter().any(|target| target.calls_device_runtime);
+        if !is_linked && !rdc_targets::lto_ir_calls_device_runtime(&self.targets, library)? {
+            return Ok(None);
+        }
+        // Another device program of the same host program may have registered it as its own.
+        let unit = library.and_then(cudadevrt::unit);
+        Ok(unit.filter(|unit| !self.registered_elsewhere.contains(&*unit.id)))
     }
 
     /// Does `work` with the tools of the link and the results of earlier ones. Returns also these and the choices of backends.
@@ -248,6 +272,8 @@ struct CudaProducts<'p> {
     kept: Option<CachedImage>,
     choices: Vec<BackendDecision>,
     result_cache: ResultCache<'p>,
+    /// NVIDIA's device runtime, if it is a unit of the program.
+    device_runtime: Option<LibraryUnit>,
     /// A fatbin with the PTX of clang's units, if it goes beside the PTX of nvcc's units instead of into the image.
     clang_ptx: OnceLock<Vec<u8>>,
 }
@@ -273,7 +299,9 @@ impl CudaProducts<'_> {
             has_clang,
             ..
         } = self.plan;
-        let linked = Linked { targets, sass, ptx, flags, choices: &self.choices, prelinked: fatbins };
+        let mut prelinked = fatbins.clone();
+        prelinked.extend(self.device_runtime.iter().map(|unit| &*unit.fatbin));
+        let linked = Linked { targets, sass, ptx, flags, choices: &self.choices, prelinked: &prelinked };
         let mut parts = Parts::of_targets(&self.linked);
         if let Some(id) = &self.plan.prelinked_id {
             return Ok((bundle(&parts, linked, context, Box::new(CudaPrelinked { id }))?, false));
@@ -294,12 +322,14 @@ impl CudaProducts<'_> {
             let ptx = written.map(|fatbin| &**self.clang_ptx.get_or_init(|| fatbin.finish()));
             clang = ClangUnits::Linked { ptx };
         }
+        let device_runtime = self.device_runtime.as_ref().map(|unit| &*unit.id);
+        let registration = Box::new(CudaUnits { ids, device_runtime, clang });
         let ClangUnits::Linked { ptx: Some(ptx) } = clang else {
-            return Ok((bundle(&parts, linked, context, Box::new(CudaUnits { ids, clang }))?, false));
+            return Ok((bundle(&parts, linked, context, registration)?, false));
         };
-        let prelinked = [&fatbins[..], &[ptx]].concat();
+        let prelinked = [&prelinked[..], &[ptx]].concat();
         let linked = Linked { prelinked: &prelinked, ..linked };
-        Ok((bundle(&parts, linked, context, Box::new(CudaUnits { ids, clang }))?, false))
+        Ok((bundle(&parts, linked, context, registration)?, false))
     }
 
     /// Keeps the container for later links. Returns whether it did.
@@ -332,6 +362,10 @@ impl Products for CudaProducts<'_> {
         };
         self.result_cache.finish(context.request);
         bundle
+    }
+
+    fn archive(&self) -> Option<&Path> {
+        self.device_runtime.as_ref().map(|unit| &*unit.path)
     }
 
     fn cache_counts(&self) -> Option<(u64, u64)> {

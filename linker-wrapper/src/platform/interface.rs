@@ -1,6 +1,7 @@
 //! The traits that a platform implements, and the values that it exchanges with `link.rs`.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use llvm_passes::registration::Registration;
 use offload_bundle::arch::GpuArch;
@@ -111,6 +112,11 @@ pub trait Products: Send + Sync {
     /// # Errors
     /// The driver would reject the container.
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors>;
+
+    /// Returns the archive that holds what the registration code references beside the host linker's inputs, if there is one.
+    fn archive(&self) -> Option<&Path> {
+        None
+    }
 
     /// Returns the numbers of cache hits and misses, or `None` if no cache was used.
     fn cache_counts(&self) -> Option<(u64, u64)> {

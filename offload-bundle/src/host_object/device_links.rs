@@ -64,6 +64,9 @@ fn module_id(word: &str) -> ModuleId<'_> {
     }
 }
 
+/// The [`module_name`] of NVIDIA's device runtime, the unit in `libcudadevrt.a`.
+pub const DEVICE_RUNTIME: &str = "cuda_device_runtime_cu";
+
 /// The name of the source file in an id: `a_cu` of `_c775ddbe_4_a_cu_45f7178e`, where 4 is its length.
 pub fn module_name(id: &str) -> &str {
     let name = || {

@@ -24,8 +24,8 @@ mod symbols;
 
 pub use crate::file_kind::{FileKind, file_kind};
 pub use carriers::{Carrier, CarrierKind, carriers};
+pub use device_links::{DEVICE_RUNTIME, linked_ids, module_name};
 pub(crate) use device_links::{ModuleId, module_ids, wrappers};
-pub use device_links::{linked_ids, module_name};
 pub(crate) use entries::offload_entry_count;
 pub use entries::{HostEntry, offload_entries, registration_symbol};
 pub use host_references::{HostReferences, host_references};

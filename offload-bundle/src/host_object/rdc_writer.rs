@@ -39,16 +39,19 @@ impl ReferenceLists {
         self.lists.iter().map(Vec::as_slice)
     }
 
-    /// References to these kernels and variables, all with external linkage. nvlink looks up a name only in the list of its kind.
+    /// References to these kernels and variables; only `local_kernels` have internal linkage. nvlink looks up a name only in the list of
+    /// its kind.
     pub fn of_names<'n>(
         kernels: impl Iterator<Item = &'n str>,
+        local_kernels: impl Iterator<Item = &'n str>,
         variables: impl Iterator<Item = &'n str> + Clone,
     ) -> Self {
         fn list<'n>(names: impl Iterator<Item = &'n str>) -> Vec<u8> {
             names.flat_map(|name| name.bytes().chain([0])).collect()
         }
-        let [kernels, device, constant] = [list(kernels), list(variables.clone()), list(variables)];
-        ReferenceLists { lists: [Vec::new(), kernels, Vec::new(), device, Vec::new(), constant] }
+        let [local_kernels, kernels] = [list(local_kernels), list(kernels)];
+        let [device, constant] = [list(variables.clone()), list(variables)];
+        ReferenceLists { lists: [local_kernels, kernels, Vec::new(), device, Vec::new(), constant] }
     }
 }
 
@@ -105,11 +108,12 @@ mod tests {
 
     #[test]
     fn an_object_with_code_id_and_names() {
-        let references = ReferenceLists::of_names(["k", "l"].into_iter(), ["v"].into_iter());
+        let references = ReferenceLists::of_names(["k", "l"].into_iter(), ["m"].into_iter(), ["v"].into_iter());
         let object = write_rdc_object("_12_1_a_b", b"fatbin", Some(&references)).expect("a small object");
         assert_eq!(section(&object, b"__nv_relfatbin").map(|(_, data)| data), Some(&b"fatbin"[..]));
         assert_eq!(module_ids(&object), [crate::host_object::ModuleId::Object("_12_1_a_b")]);
         assert_eq!(section(&object, b".nvHRKE").map(|(_, data)| data), Some(&b"k\0l\0"[..]));
+        assert_eq!(section(&object, b".nvHRKI").map(|(_, data)| data), Some(&b"m\0"[..]));
         assert_eq!(section(&object, b".nvHRCI").map(|(_, data)| data), Some(&b"\0"[..]));
         let again = ReferenceLists::of_object(&object).expect("all sections");
         assert_eq!(write_rdc_object("_12_1_a_b", b"fatbin", Some(&again)).expect("a small object"), object);

@@ -105,6 +105,7 @@ pub struct CachedTarget {
     sass: Vec<(GpuArch, Vec<u8>)>,
     #[serde(with = "bytes_by_target")]
     ptx: Vec<(GpuArch, Vec<u8>)>,
+    calls_device_runtime: bool,
     messages: Vec<Message>,
 }
 
@@ -445,6 +446,7 @@ impl PartitionFields<'_> {
             .field("units", units.as_bytes())
             .field("parts", &postcard::to_allocvec(&job.parts).ok()?)
             .field("keep", &postcard::to_allocvec(&job.keep).ok()?)
+            .field("declared kernels", &postcard::to_allocvec(&code.declared_kernels).ok()?)
             .field("arch", code.arch.to_string().as_bytes())
             .field("version", &[code.version.major, code.version.minor])
             .field("emissions", format!("{emissions:?}").as_bytes())
@@ -517,11 +519,13 @@ impl CachedPartition {
 impl CachedTarget {
     /// Returns what is cached of a target.
     pub fn of(linked: &LinkedTarget) -> Self {
-        CachedTarget { sass: linked.sass.clone(), ptx: linked.ptx.clone(), messages: linked.messages.clone() }
+        let LinkedTarget { sass, ptx, calls_device_runtime, messages, .. } = linked.clone();
+        CachedTarget { sass, ptx, calls_device_runtime, messages }
     }
 
     /// Returns the linked target.
     pub fn into_linked(self) -> LinkedTarget {
-        LinkedTarget { sass: self.sass, ptx: self.ptx, messages: self.messages, ..LinkedTarget::default() }
+        let CachedTarget { sass, ptx, calls_device_runtime, messages } = self;
+        LinkedTarget { sass, ptx, calls_device_runtime, messages, ..LinkedTarget::default() }
     }
 }

@@ -66,6 +66,7 @@ fn code() -> NvptxCode {
         version: PTX_8_4,
         level: OptLevel::O2,
         dead: BTreeSet::new(),
+        declared_kernels: BTreeSet::new(),
         libdevice: Some("/a/libdevice.bc".into()),
         emissions: vec![Emission {
             arch: GpuArch::plain(90),
@@ -129,6 +130,7 @@ fn every_field_of_a_partition_changes_the_key() {
         ("version of an emission", changed_code(|code| code.emissions[0].version = PtxVersion { major: 9, minor: 0 })),
         ("one more emission", changed_code(|code| code.emissions.push(code.emissions[0].clone()))),
         ("no machine code", changed_code(|code| code.outputs.machine_code.clear())),
+        ("a declared kernel", changed_code(|code| code.declared_kernels.extend(["other".to_owned()]))),
         ("emission of machine code", changed_code(|code| code.outputs.machine_code[0].emission = 1)),
         ("finished machine code", changed_code(|code| code.outputs.machine_code[0].relocatable = Relocatable::Never)),
     ];

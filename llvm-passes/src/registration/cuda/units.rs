@@ -42,6 +42,8 @@ const WRAPPER_DATA: u64 = 8;
 pub struct CudaUnits<'a> {
     /// The ids of the units of this device link whose `__cudaRegisterLinkedBinary<id>` nothing else defines.
     pub ids: &'a [String],
+    /// The id of NVIDIA's device runtime, if kernels call it: one more unit, which the object extracts from its archive.
+    pub device_runtime: Option<&'a str>,
     /// Whether units of clang are linked with them.
     pub clang: ClangUnits<'a>,
 }
@@ -70,10 +72,15 @@ impl CudaUnits<'_> {
         self.second_image().and_then(|_| self.clang_id())
     }
 
+    /// The ids of all units whose constructors call.
+    fn calling(&self) -> impl Iterator<Item = &str> {
+        self.ids.iter().map(String::as_str).chain(self.device_runtime)
+    }
+
     /// The text of this object's section `__nv_module_id`.
     fn module_ids(&self) -> Vec<u8> {
         let own = self.ptx_id().into_iter().map(|id| format!("{id}\0"));
-        let registered = self.ids.iter().cloned().chain(self.clang_id()).map(|id| format!("def {id}\0"));
+        let registered = self.calling().map(str::to_owned).chain(self.clang_id()).map(|id| format!("def {id}\0"));
         own.chain(registered).collect::<String>().into_bytes()
     }
 }
@@ -99,7 +106,7 @@ impl CudaRegistration for CudaUnits<'_> {
         let register = binary.register;
         let count = code.count_units(&tables)?;
         let register_unit = code.register_unit(&tables, count, register)?;
-        for id in self.ids.iter().chain(&ptx_id) {
+        for id in self.calling().chain(ptx_id.as_deref()) {
             let name = format!("{REGISTER_PREFIX}{id}\0");
             // An id was read as the end of a symbol's name, which has no NUL.
             let name = CString::from_vec_with_nul(name.into_bytes()).expect("no NUL inside");
@@ -133,7 +140,7 @@ struct Tables<'ctx> {
 impl<'ctx> Tables<'ctx> {
     fn new(code: &Code<'_, 'ctx>, units: &CudaUnits<'_>, ptx_id: Option<&str>) -> Self {
         let null = code.pointer.const_null();
-        let size = units.ids.len();
+        let size = units.calling().count();
         let ptx = ptx_id.map(|id| code.add_ptx(id));
         let first = usize::from(ptx.is_some());
         let mut prelinked: Vec<PointerValue<'ctx>> = ptx.into_iter().map(GlobalValue::as_pointer_value).collect();
@@ -164,18 +171,20 @@ impl<'ctx> Code<'_, 'ctx> {
         image
     }
 
-    /// Weak references to the records of all units. The last element keeps the ids in the program.
+    /// References to the records of all units, weak unless they are to extract the unit. The last element keeps the ids in the
+    /// program.
     fn unit_table(&self, units: &CudaUnits<'_>) -> GlobalValue<'ctx> {
         let ids = self.context.const_string(&units.module_ids(), false);
         let ids = self.constant(".cuda.unit_ids", ids, MODULE_IDS);
         ids.set_alignment(1);
-        let record = |id: &String| {
+        let record = |id: &str| {
             let record = self.module.add_global(self.context.i8_type(), None, &format!("{WRAPPER_PREFIX}{id}"));
-            record.set_linkage(Linkage::ExternalWeak);
+            let is_extracted = units.device_runtime == Some(id);
+            record.set_linkage(if is_extracted { Linkage::External } else { Linkage::ExternalWeak });
             record.set_visibility(GlobalVisibility::Hidden);
             record.as_pointer_value()
         };
-        let mut pointers: Vec<PointerValue<'ctx>> = units.ids.iter().map(record).collect();
+        let mut pointers: Vec<PointerValue<'ctx>> = units.calling().map(record).collect();
         pointers.push(ids.as_pointer_value());
         let table = self.variable(".cuda.units", self.pointer.const_array(&pointers));
         table.set_constant(true);

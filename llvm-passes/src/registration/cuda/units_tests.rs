@@ -44,7 +44,7 @@ fn recorded(object: &[u8]) -> Vec<String> {
 #[test]
 fn what_the_units_reference_is_defined() {
     let ids = ids();
-    let object = object(&CudaUnits { ids: &ids, clang: ClangUnits::None });
+    let object = object(&CudaUnits { ids: &ids, device_runtime: None, clang: ClangUnits::None });
     let symbols = host_object::host_symbols(&object, false).expect("symbols");
     for id in &ids {
         let symbol = |prefix: &str| {
@@ -60,7 +60,7 @@ fn what_the_units_reference_is_defined() {
 
 #[test]
 fn nothing_is_visible_outside_of_the_output() {
-    let text = text(&CudaUnits { ids: &ids(), clang: ClangUnits::Linked { ptx: Some(EMPTY) } });
+    let text = text(&CudaUnits { ids: &ids(), device_runtime: None, clang: ClangUnits::Linked { ptx: Some(EMPTY) } });
     for line in [
         "@__fatbinwrap_1_4_a_cu_x = extern_weak hidden global i8",
         "@__cudaRegisterLinkedBinary_1_4_a_cu_x = hidden alias",
@@ -72,7 +72,8 @@ fn nothing_is_visible_outside_of_the_output() {
 
 #[test]
 fn the_ptx_of_clang_is_a_prelinked_fatbin() {
-    let object = object(&CudaUnits { ids: &ids(), clang: ClangUnits::Linked { ptx: Some(EMPTY) } });
+    let object =
+        object(&CudaUnits { ids: &ids(), device_runtime: None, clang: ClangUnits::Linked { ptx: Some(EMPTY) } });
     let units = host_object::rdc_objects(&object).expect("a sound object");
     let [clang] = units.as_slice() else { panic!("{units:?}") };
     assert_eq!((clang.id, clang.fatbin), ("_0_5_clang_1_4_a_cu_x", EMPTY));
@@ -84,13 +85,29 @@ fn the_ptx_of_clang_is_a_prelinked_fatbin() {
 
 #[test]
 fn units_of_clang_without_ptx_are_recorded() {
-    let object = object(&CudaUnits { ids: &ids(), clang: ClangUnits::Linked { ptx: None } });
+    let object = object(&CudaUnits { ids: &ids(), device_runtime: None, clang: ClangUnits::Linked { ptx: None } });
     assert_eq!(recorded(&object).last().map(String::as_str), Some("def _0_5_clang_1_4_a_cu_x"));
     assert!(host_object::section(&object, b"__nv_relfatbin").is_none());
 }
 
 #[test]
 fn no_unit_at_all() {
-    let object = object(&CudaUnits { ids: &[], clang: ClangUnits::Linked { ptx: None } });
+    let object = object(&CudaUnits { ids: &[], device_runtime: None, clang: ClangUnits::Linked { ptx: None } });
     assert_eq!(recorded(&object), ["def _0_5_clang"]);
+}
+
+#[test]
+fn the_device_runtime_is_a_unit_that_the_object_extracts() {
+    let (ids, runtime) = (ids(), "_3_22_cuda_device_runtime_cu_z");
+    let object = object(&CudaUnits { ids: &ids, device_runtime: Some(runtime), clang: ClangUnits::None });
+    assert_eq!(recorded(&object).last(), Some(&format!("def {runtime}")));
+    let symbols = host_object::host_symbols(&object, false).expect("symbols");
+    let record = |id: &str| {
+        let name = format!("{WRAPPER_PREFIX}{id}");
+        symbols.iter().find(|symbol| symbol.name == name.as_bytes()).expect("the record")
+    };
+    assert!(!record(runtime).defined && !record(runtime).weak);
+    assert!(!record(&ids[0]).defined && record(&ids[0]).weak);
+    let register = format!("{REGISTER_PREFIX}{runtime}");
+    assert!(symbols.iter().any(|symbol| symbol.name == register.as_bytes() && symbol.defined));
 }

@@ -15,6 +15,7 @@ use super::containers::{FoundContainer, Role};
 use super::driver::Runtime;
 use super::select::{LinkPart, Outcome, Verdict, choose, judge, outcome};
 use crate::arch::GpuArch;
+use crate::host_object::DEVICE_RUNTIME;
 
 /// Predicts what the driver does with one of the fatbins of a file.
 pub(super) fn outcome_in<'a>(
@@ -56,7 +57,7 @@ pub(super) fn link<'a>(objects: &[&'a FoundContainer], gpu: GpuArch, runtime: Ru
     missing.extend(undefined.as_ref().and_then(|undefined| undefined.definer));
     let (verdict, reason) = first_failure(&parts, gpu, runtime)
         .or_else(|| undefined.map(|undefined| (Verdict::InvalidSource, undefined.reason)))
-        .unwrap_or_else(|| kernels(&parts, &symbols, &missing));
+        .unwrap_or_else(|| kernels(&parts, has_kernel(objects, &parts), &missing));
     Outcome { gpu, verdict, code: None, reason, passed_over: Vec::new(), parts, missing }
 }
 
@@ -100,9 +101,18 @@ fn undefined(parts: &[LinkPart<'_>], symbols: &[&LinkSymbols], left_out: &[&Foun
     Some(Undefined { definer, reason: format!("fatbin {} refers to {name}, and {why}", part.container) })
 }
 
+/// Whether the parts have a kernel that the program launches. Those of the device runtime serve its own functions.
+fn has_kernel(objects: &[&FoundContainer], parts: &[LinkPart<'_>]) -> bool {
+    let is_runtime = |part: &&LinkPart<'_>| {
+        let object = objects.iter().find(|object| object.place.container == part.container);
+        object.is_some_and(|object| matches!(&object.role, Role::Object(Some(name)) if name == DEVICE_RUNTIME))
+    };
+    let own = parts.iter().filter(|part| !is_runtime(part));
+    own.filter_map(|part| symbols_of(objects, part)).any(|symbols| !symbols.kernels.is_empty())
+}
+
 /// Whether a kernel is left, and whose are missing.
-fn kernels(parts: &[LinkPart<'_>], symbols: &[&LinkSymbols], missing: &[usize]) -> (Verdict, String) {
-    let has_kernel = symbols.iter().any(|symbols| !symbols.kernels.is_empty());
+fn kernels(parts: &[LinkPart<'_>], has_kernel: bool, missing: &[usize]) -> (Verdict, String) {
     let numbers: Vec<String> = missing.iter().map(usize::to_string).collect();
     let missing = match numbers.as_slice() {
         [] => String::new(),

@@ -1,4 +1,4 @@
-"""What the generators of programs have in common (dead/programs.py, equal/programs.py).
+"""What the generators of programs have in common (dead/programs.py, equal/programs.py, launches/programs.py).
 
 A generator links each program in several ways and writes a folder that a machine with a GPU needs nothing else for: programs/pNNN/WAY, the CUDA
 runtime in lib/, and run.sh, which runs all of them with lazy and eager loading and compares the results.
@@ -17,11 +17,12 @@ BEGIN = r"""cd "$(dirname "$0")" || exit 1
 export LD_LIBRARY_PATH=$PWD/lib:/usr/local/cuda/lib64:$LD_LIBRARY_PATH
 """
 END = r"""export -f one
-results=$(mktemp -d)
+results=${RESULTS:-$(mktemp -d)}
+mkdir -p "$results"
 for program in programs/p*; do echo "$program"; done | xargs -P "${JOBS:-8}" -I{} bash -c 'one {} '"$results"
-cat "$results"/*.off.LAZY | grep -c 'COUNTED' | sed 's/$/ NOUN/'
-ls "$results"/*.off.LAZY | wc -l | sed 's/$/ programs/'
-rm -rf "$results"
+cat "$results"/*.FIRST.LAZY | grep -c 'COUNTED' | sed 's/$/ NOUN/'
+ls "$results"/*.FIRST.LAZY | wc -l | sed 's/$/ programs/'
+[ -n "$RESULTS" ] || rm -rf "$results"
 """
 
 
@@ -76,9 +77,11 @@ def linker(options, line, *further):
             f"{options.cuda}/lib/libcudart.so.13", "-ldl", "-lpthread", *further, "-Wl,-s", "-Xlinker", "--offload-compress=size"]
 
 
-def script(comment, one, counted, noun):
-    """run.sh: `one` is the function that runs a program, and the lines of its results that match `counted` are counted as `noun`."""
-    return f"#!/bin/bash\n# {comment}\n" + BEGIN + one + END.replace("COUNTED", counted).replace("NOUN", noun)
+def script(comment, one, counted, noun, first="off"):
+    """run.sh: `one` is the function that runs a program, and the lines of the results of its `first` link that match `counted` are counted as
+    `noun`. It keeps the results in the folder $RESULTS, if that is set."""
+    end = END.replace("COUNTED", counted).replace("NOUN", noun).replace("FIRST", first)
+    return f"#!/bin/bash\n# {comment}\n" + BEGIN + one + end
 
 
 def generate(options, program, text):

@@ -229,7 +229,8 @@ class Generator:
         return way
 
     def links_by_peer(self, objects, output, folder):
-        command = generated.linker(self.options, objects)
+        runtime = [word for part in (f"-L{self.options.cuda}/lib", "-lcudadevrt") for word in ("-Xoffload-linker", part)]
+        command = generated.linker(self.options, [*objects, *runtime, "-lstdc++"])
         command = [word for word in command[:-2] if word not in ("-B", f"{self.options.dist}/bin")]
         try:
             generated.run([*command, "-o", output], folder)

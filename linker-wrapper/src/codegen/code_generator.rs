@@ -190,7 +190,7 @@ impl<'b> Codegen<'b> {
                 }
                 run(Unreferenced::Kept)
             }
-            other => Err(other),
+            other @ nvlink::Failure::Other(_) => Err(other),
         });
         linked.map_err(nvlink::Failure::into_errors)
     }

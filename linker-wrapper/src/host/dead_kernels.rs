@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use offload_bundle::host_object::{self, FileKind, KernelHandle};
+use offload_bundle::host_object::{self, Definition, FileKind, KernelHandle};
 use offload_bundle::offload_binary::OffloadKinds;
 use rayon::prelude::*;
 
@@ -65,7 +65,13 @@ fn analyze(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) ->
     let roots = link_roots::read(options)?;
     let libraries = needed_libraries::symbols(inputs, options, &roots.folders)?;
     let objects = inputs.files().par_iter().map(|file| object(inputs, file)).collect::<Result<Vec<_>, _>>()?;
-    let sections = HostSections::new(objects.into_iter().flatten().collect());
+    let objects: Vec<_> = objects.into_iter().flatten().collect();
+    if let Some((file, _)) = objects.iter().find(|(_, graph)| graph.names_libraries && roots.adds_libraries) {
+        return Err(format!(
+            "{file} makes lld look for libraries by itself (.deplibs; --no-dependent-libraries prevents that)"
+        ));
+    }
+    let sections = HostSections::new(objects);
     if let Some(entry) = roots.entry.as_ref().filter(|entry| !sections.defines(entry.as_bytes())) {
         return Err(format!("no object defines the entry {entry}"));
     }
@@ -75,7 +81,9 @@ fn analyze(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) ->
         let shown = String::from_utf8_lossy(name);
         (name.as_slice(), format!("{shown}, which {library} uses or defines"))
     });
-    let reached = sections.reach(entry.chain(named).chain(used), |name| roots.exports.contains(name));
+    // A symbol with a version of its own is exported, whatever a version script says of its name.
+    let is_exported = |one: &Definition<'_>| one.has_version || roots.exports.contains(one.name);
+    let reached = sections.reach(entry.chain(named).chain(used), is_exported);
     Ok(liveness(&sections, &reached))
 }
 

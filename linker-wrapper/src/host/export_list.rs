@@ -19,17 +19,13 @@ pub struct Exports {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Pattern {
     text: String,
-    /// Quoted, so that its characters stand for themselves.
+    /// Quoted, so that its characters stand for themselves. mold 1 reads it as a pattern all the same.
     is_literal: bool,
 }
 
 impl Exports {
     /// Whether others may use the symbol.
     pub fn contains(&self, name: &[u8]) -> bool {
-        // A symbol with a version of its own is exported, whatever the script says of the name.
-        if name.contains(&b'@') {
-            return true;
-        }
         let is_among = |patterns: &[Pattern], in_doubt| patterns.iter().any(|one| one.matches(name, in_doubt));
         is_among(&self.shown, true) || (self.all && !is_among(&self.hidden, false))
     }
@@ -53,10 +49,11 @@ impl Exports {
 }
 
 impl Pattern {
-    /// Whether it stands for the name; `in_doubt` for patterns with a set of characters.
+    /// Whether it stands for the name; `in_doubt` where linkers differ, and for patterns with a set of characters.
     fn matches(&self, name: &[u8], in_doubt: bool) -> bool {
-        match self.is_literal {
+        match self.is_literal && !in_doubt {
             true => self.text.as_bytes() == name,
+            false if self.text.as_bytes() == name => true,
             false if self.text.contains(['[', '\\']) => in_doubt,
             false => glob(self.text.as_bytes(), name),
         }
@@ -183,14 +180,22 @@ mod tests {
     fn version_scripts_make_symbols_local() {
         let text = "# comment\nV1 { global: api_*; \"exact*\"; extern \"C\" { c_name; }; local: *; };\nV2 { new?; } V1; /* end */";
         let found = exports(text);
-        for name in ["api_", "api_a", "exact*", "c_name", "newer@@V3", "new1"] {
+        for name in ["api_", "api_a", "exact*", "c_name", "new1"] {
             assert!(found.contains(name.as_bytes()), "{name}");
         }
-        for name in ["exactly", "ap", "new", "new12", "c_names"] {
+        for name in ["ap", "new", "new12", "c_names"] {
             assert!(!found.contains(name.as_bytes()), "{name}");
         }
         assert!(exports("{ local: hidden; };").contains(b"other"));
         assert!(!exports("{local:hidden;};").contains(b"hidden"));
+    }
+
+    #[test]
+    fn linkers_differ_in_quoted_patterns() {
+        // mold exports `exactly`, the others do not; mold hides it, the others do not.
+        assert!(exports("{ global: \"exact*\"; local: *; };").contains(b"exactly"));
+        assert!(exports("{ local: \"exact*\"; };").contains(b"exactly"));
+        assert!(!exports("{ local: \"exact\"; };").contains(b"exact"));
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct LinkRoots {
     pub exports: Exports,
     /// Folders in which the linker and the loader search for libraries of libraries.
     pub folders: Vec<String>,
+    /// The linker may link libraries that objects name (`.deplibs`), as lld does.
+    pub adds_libraries: bool,
 }
 
 /// Options that make the program reach nothing more and export nothing more, without dashes and without a value behind `=`. From the manuals
@@ -64,7 +66,7 @@ const NAMING: &[&str] = &["u", "undefined", "require-defined", "init", "fini", "
 /// # Errors
 /// Why nobody can say what the program reaches, as a sentence without a full stop.
 pub fn read(options: &Options) -> Result<LinkRoots, String> {
-    let mut roots = LinkRoots { entry: Some("_start".to_owned()), ..LinkRoots::default() };
+    let mut roots = LinkRoots { entry: Some("_start".to_owned()), adds_libraries: true, ..LinkRoots::default() };
     roots.names.extend(["_init", "_fini"].map(str::to_owned));
     roots.names.extend(options.roots.iter().cloned());
     let mut line = options.host_line.iter();
@@ -102,6 +104,8 @@ impl LinkRoots {
                 self.entry = None;
                 self.exports.all = true;
             }
+            "dependent-libraries" => self.adds_libraries = true,
+            "no-dependent-libraries" => self.adds_libraries = false,
             "rpath" | "rpath-link" => {
                 let folders = value.iter().flat_map(|value| value.split(':')).map(str::to_owned);
                 self.folders.extend(folders);

@@ -3,27 +3,9 @@
 //! Every definition of a name counts, whichever of them the linker will choose, so that the order of files and the rules for archives do not
 //! matter.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use offload_bundle::host_object::{Definition, Reference, SectionGraph, SectionNode};
-
-/// Sections with these names, and with one of these and a dot in front of the rest, have no meaning that their name gives them.
-const PLAIN_NAMES: [&[u8]; 14] = [
-    b".text",
-    b".rodata",
-    b".data",
-    b".bss",
-    b".tdata",
-    b".tbss",
-    b".gcc_except_table",
-    b".eh_frame",
-    b".ltext",
-    b".lrodata",
-    b".ldata",
-    b".lbss",
-    b".note",
-    b".comment",
-];
 
 /// Names of linkers for the beginning, the end or the size of a section.
 const BOUNDS: [&[u8]; 4] = [b"__start_", b"__stop_", b".startof.", b".sizeof."];
@@ -38,6 +20,8 @@ pub struct HostSections<'a> {
     by_symbol: HashMap<&'a [u8], Vec<usize>>,
     by_name: HashMap<&'a [u8], Vec<usize>>,
     by_group: HashMap<&'a [u8], Vec<usize>>,
+    /// Names of sections that may be one table in the program.
+    tables: HashSet<&'a [u8]>,
 }
 
 /// Why a section is reached.
@@ -62,6 +46,7 @@ impl<'a> HostSections<'a> {
             by_symbol: HashMap::new(),
             by_name: HashMap::new(),
             by_group: HashMap::new(),
+            tables: HashSet::new(),
         };
         for (number, (_, graph)) in joined.objects.iter().enumerate() {
             let start = joined.places.len();
@@ -69,6 +54,9 @@ impl<'a> HostSections<'a> {
             for (index, node) in graph.sections.iter().enumerate() {
                 joined.places.push((number as u32, index as u32));
                 joined.by_name.entry(node.name).or_default().push(start + index);
+                if node.is_loaded && node.has_own_name {
+                    joined.tables.insert(node.name);
+                }
                 for reference in &node.references {
                     if let Reference::Group(signature) = reference {
                         joined.by_group.entry(*signature).or_default().push(start + index);
@@ -114,11 +102,11 @@ impl<'a> HostSections<'a> {
     }
 
     /// Finds everything that is reached from the objects' own roots, from these symbols, each with the reason for it, and from
-    /// the symbols that can be exported, if the link exports them.
+    /// the definitions that can be exported, if the link exports them.
     pub fn reach<'n>(
         &self,
         names: impl IntoIterator<Item = (&'n [u8], String)>,
-        is_exported: impl Fn(&[u8]) -> bool,
+        is_exported: impl Fn(&Definition<'_>) -> bool,
     ) -> Reached {
         let mut walk = Walk { sections: self, causes: HashMap::new(), open: Vec::new() };
         for (name, reason) in names {
@@ -136,7 +124,7 @@ impl<'a> HostSections<'a> {
                     walk.add(section, || Cause::Root("unwind tables".to_owned()));
                 }
             }
-            let exported = |definition: &&Definition<'_>| definition.is_exportable && is_exported(definition.name);
+            let exported = |definition: &&Definition<'_>| definition.is_exportable && is_exported(definition);
             for definition in graph.definitions.iter().filter(exported) {
                 let reason = || format!("the exported symbol {}", String::from_utf8_lossy(definition.name));
                 walk.add(start + definition.section, || Cause::Root(reason()));
@@ -172,7 +160,7 @@ impl Walk<'_, '_> {
                     self.add(target, || Cause::From(section));
                 }
             }
-            if !is_plain(node.name) {
+            if sections.tables.contains(node.name) {
                 // A table may be walked from a symbol in front of it to one behind it.
                 let same = sections.by_name.get(node.name).cloned().unwrap_or_default();
                 same.into_iter().for_each(|target| self.add(target, || Cause::From(section)));
@@ -209,13 +197,6 @@ impl Reached {
     }
 }
 
-fn is_plain(name: &[u8]) -> bool {
-    PLAIN_NAMES.iter().any(|plain| {
-        let rest = name.strip_prefix(*plain);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,10 +209,12 @@ mod tests {
             name: name.as_bytes(),
             is_loaded: true,
             is_root: *is_root,
+            has_own_name: !name.starts_with('.'),
             references: references.to_vec(),
         };
         let define = |(name, section): &(&'static str, usize)| Definition {
             name: name.as_bytes(),
+            has_version: false,
             section: *section,
             is_exportable: *section != 1,
         };
@@ -272,6 +255,16 @@ mod tests {
         assert_eq!(reached(&[walker, table.clone()], &["main"], false), [0, 1, 2]);
         let first = object(&[("table", false, &[])], &[("begin", 0)]);
         assert_eq!(reached(&[first, table], &["begin"], false), [0, 1, 2]);
+    }
+
+    #[test]
+    fn one_object_tells_that_a_name_is_of_a_table() {
+        let first = object(&[(".data.drv", false, &[])], &[("begin", 0)]);
+        let part = object(&[(".data.drv", false, &[Reference::Section(1)]), (".text.t", false, &[])], &[]);
+        assert_eq!(reached(&[first.clone(), part.clone()], &["begin"], false), [0]);
+        let mut last = object(&[(".data.drv", false, &[])], &[]);
+        last.sections[0].has_own_name = true;
+        assert_eq!(reached(&[first, part, last], &["begin"], false), [0, 1, 2, 3]);
     }
 
     #[test]

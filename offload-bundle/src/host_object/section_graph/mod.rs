@@ -5,6 +5,7 @@
 //! of every kernel of their unit; they are listed apart from the other references ([`KernelHandle`]).
 
 mod relocations;
+mod section_names;
 #[cfg(test)]
 mod tests;
 mod unwind;
@@ -13,7 +14,8 @@ use std::collections::HashMap;
 
 use object::elf::{
     EM_AARCH64, EM_X86_64, FileHeader64, SHF_ALLOC, SHF_GNU_RETAIN, SHF_LINK_ORDER, SHT_FINI_ARRAY, SHT_GROUP,
-    SHT_INIT_ARRAY, SHT_NOTE, SHT_PREINIT_ARRAY, SHT_SYMTAB, STB_LOCAL, STV_DEFAULT, STV_PROTECTED,
+    SHT_INIT_ARRAY, SHT_LLVM_DEPENDENT_LIBRARIES, SHT_NOTE, SHT_PREINIT_ARRAY, SHT_SYMTAB, STB_LOCAL, STV_DEFAULT,
+    STV_PROTECTED,
 };
 use object::read::SymbolIndex;
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
@@ -43,6 +45,8 @@ pub struct SectionGraph<'a> {
     pub references: Vec<Reference<'a>>,
     /// What stands for each kernel and variable of the object's offload entries.
     pub handles: Vec<KernelHandle<'a>>,
+    /// The object names libraries that a linker adds to the link by itself (`.deplibs`).
+    pub names_libraries: bool,
 }
 
 /// One section.
@@ -54,6 +58,8 @@ pub struct SectionNode<'a> {
     pub is_loaded: bool,
     /// Whether it is part of it without a reference: constructors, notes, and what `__attribute__((retain))` marks.
     pub is_root: bool,
+    /// Whether its name is one that users choose, so that it may hold a part of a table whose other parts are in other objects.
+    pub has_own_name: bool,
     /// What it refers to, each once.
     pub references: Vec<Reference<'a>>,
 }
@@ -72,8 +78,10 @@ pub enum Reference<'a> {
 /// A symbol that other files can refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Definition<'a> {
-    /// Its name.
+    /// Its name, without a version.
     pub name: &'a [u8],
+    /// Whether the object itself gives it a version (`.symver`).
+    pub has_version: bool,
     /// The section that it is in.
     pub section: usize,
     /// Whether a program or library may export it: its visibility is default or protected.
@@ -99,6 +107,7 @@ pub fn section_graph(elf: &[u8]) -> Result<SectionGraph<'_>, FormatError> {
     }
     let reader = Reader::new(elf)?;
     let mut graph = reader.nodes()?;
+    reader.add_own_names(&mut graph.sections)?;
     reader.add_groups(&mut graph)?;
     graph.definitions = reader.definitions(graph.sections.len())?;
     for relocated in reader.relocated_sections() {
@@ -146,6 +155,7 @@ impl<'a> Reader<'a> {
     /// The sections, with those references that no relocation makes.
     fn nodes(&self) -> Result<SectionGraph<'a>, FormatError> {
         let mut nodes = Vec::with_capacity(self.sections.len());
+        let mut names_libraries = false;
         for section in self.sections.iter() {
             let name = self.sections.section_name(self.endian, section).map_err(|error| self.damaged(error))?;
             let offset = section.sh_offset(self.endian);
@@ -160,7 +170,8 @@ impl<'a> Reader<'a> {
                 || flags.contains(SHF_GNU_RETAIN)
                 || KEPT_NAMES.iter().any(|prefix| name.starts_with(prefix));
             let is_root = is_loaded && is_kept && name != ENTRIES.as_bytes();
-            nodes.push(SectionNode { name, is_loaded, is_root, references: Vec::new() });
+            names_libraries |= kind == SHT_LLVM_DEPENDENT_LIBRARIES && section.sh_size(self.endian) != 0;
+            nodes.push(SectionNode { name, is_loaded, is_root, ..SectionNode::default() });
         }
         // A section with this flag describes another one, and is kept with it.
         for (index, section) in self.sections.enumerate() {
@@ -172,7 +183,7 @@ impl<'a> Reader<'a> {
                 node.references.push(Reference::Section(index.0));
             }
         }
-        Ok(SectionGraph { sections: nodes, ..SectionGraph::default() })
+        Ok(SectionGraph { sections: nodes, names_libraries, ..SectionGraph::default() })
     }
 
     /// Adds references between the sections of each group: a link keeps or drops them together.
@@ -210,7 +221,9 @@ impl<'a> Reader<'a> {
             let name = self.symbols.symbol_name(self.endian, symbol).map_err(|error| self.damaged(error))?;
             let is_exportable = matches!(symbol.st_visibility(), STV_DEFAULT | STV_PROTECTED);
             if section.0 != 0 && !name.is_empty() && !name.starts_with(ENTRY_SYMBOL) {
-                definitions.push(Definition { name: unversioned(name), section: section.0, is_exportable });
+                let plain = unversioned(name);
+                let has_version = plain.len() < name.len();
+                definitions.push(Definition { name: plain, has_version, section: section.0, is_exportable });
             }
         }
         Ok(definitions)

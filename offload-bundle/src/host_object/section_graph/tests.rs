@@ -165,3 +165,68 @@ fn exceptions_belong_to_their_function() {
     assert!(node(&graph, ".eh_frame").1.references.is_empty());
     assert!(graph.references.is_empty());
 }
+
+#[test]
+fn compilers_name_sections_after_what_fills_them() {
+    // The section, its symbols with value and size, and whether users gave it the name. Each section has 8 bytes.
+    type Case = (&'static str, &'static [(&'static str, u64, u64)], bool);
+    let cases: &[Case] = &[
+        (".data.drv", &[("drv", 0, 8)], false),
+        (".data.drv", &[("first", 0, 8)], true),
+        (".data.drv", &[("drv", 0, 4), ("next", 4, 4)], true),
+        (".data.rel.ro.local.drv", &[("drv", 0, 8)], false),
+        (".data.rel.ro.drv", &[], false),
+        (".text.unlikely._Z1fv", &[("_Z1fv.cold", 0, 8)], false),
+        (".text._ZN1AC2Ev", &[("_ZN1AC2Ev", 0, 8), ("_ZN1AC1Ev", 0, 8)], false),
+        (".text.entry", &[("a", 0, 4), ("b", 4, 4)], true),
+        (".rodata.f", &[], false),
+        (".data", &[("first", 0, 8)], false),
+        (".text.startup", &[("main", 0, 4), ("init", 4, 4)], false),
+        (".gcc_except_table._Z1fv", &[("GCC_except_table0", 0, 8)], false),
+        (".datasets", &[], true),
+        ("drv", &[("drv", 0, 8)], true),
+    ];
+    for (section, symbols, expected) in cases {
+        let mut object = write::Object::new(BinaryFormat::Elf, Architecture::X86_64, object::Endianness::Little);
+        let id = object.add_section(Vec::new(), section.as_bytes().to_vec(), SectionKind::Data);
+        object.append_section_data(id, &[0; 8], 8);
+        object.section_symbol(id);
+        for (name, value, size) in *symbols {
+            object.add_symbol(Symbol {
+                name: name.as_bytes().to_vec(),
+                value: *value,
+                size: *size,
+                kind: SymbolKind::Data,
+                scope: SymbolScope::Compilation,
+                weak: false,
+                section: SymbolSection::Section(id),
+                flags: SymbolFlags::None,
+            });
+        }
+        let bytes = object.write().unwrap();
+        let graph = section_graph(&bytes).unwrap();
+        assert_eq!(node(&graph, section).1.has_own_name, *expected, "{section} {symbols:?}");
+    }
+}
+
+#[test]
+fn definitions_tell_whether_they_have_a_version() {
+    let mut object = write::Object::new(BinaryFormat::Elf, Architecture::X86_64, object::Endianness::Little);
+    let section = object.section_id(StandardSection::Text);
+    for name in ["launch@@V1", "launch_now"] {
+        object.add_symbol(Symbol {
+            name: name.as_bytes().to_vec(),
+            value: 0,
+            size: 0,
+            kind: SymbolKind::Text,
+            scope: SymbolScope::Dynamic,
+            weak: false,
+            section: SymbolSection::Section(section),
+            flags: SymbolFlags::None,
+        });
+    }
+    let bytes = object.write().unwrap();
+    let definitions = section_graph(&bytes).unwrap().definitions;
+    let found: Vec<_> = definitions.iter().map(|one| (String::from_utf8_lossy(one.name), one.has_version)).collect();
+    assert_eq!(found, [("launch".into(), true), ("launch_now".into(), false)]);
+}

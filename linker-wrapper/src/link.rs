@@ -18,7 +18,7 @@ use crate::cli::{amd_options, device_words, dlink, parse, persona, response_file
 use crate::crash_report;
 use crate::device::archive_selection::{self, Reason};
 use crate::device::device_files::DeviceFiles;
-use crate::device::{definitions, lost_images, rdc_targets, stub_aliases};
+use crate::device::{definitions, former_entries, lost_images, rdc_targets, stub_aliases};
 use crate::diag::color;
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::{self, warn};
@@ -163,6 +163,9 @@ fn link_inputs(
         // The output of a relocatable link still holds nvcc's units, for the link of the program.
         let stay = options.merges_device_code() || images.iter().all(|found| found.rdc.is_some());
         images.retain(|found| found.rdc.is_none() || !stay);
+    }
+    if !handled && finished.is_none() && !options.emit_fatbin_only {
+        former_entries::check(inputs, &options.roots)?;
     }
     // The output of a relocatable link (-r) is not a program yet: its final link checks this.
     if !handled && finished.is_none() && !options.relocatable && !options.emit_fatbin_only {

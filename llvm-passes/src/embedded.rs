@@ -1,5 +1,7 @@
 //! Host files that are bitcode themselves (`-flto`): their device images, symbols and offload entries.
 
+use offload_bundle::host_object::{former_compiler, former_section};
+
 use crate::IrError;
 use crate::command_lines;
 use crate::session::Session;
@@ -22,6 +24,8 @@ pub struct BitcodeHost {
     pub symbols: Vec<Symbol>,
     /// Device names of the kernels and variables that the host registers.
     pub registered: Vec<String>,
+    /// The section of its offload entries, and its compiler, if they are in the form of clang 15 to 20.
+    pub former_entries: Option<(&'static str, String)>,
     /// Command lines that the compiler recorded.
     pub command_lines: Vec<String>,
 }
@@ -37,11 +41,18 @@ pub fn read(unit: &str, bitcode: &[u8]) -> Result<BitcodeHost, IrError> {
         let name = global.get_name().to_str().ok()?;
         name.strip_prefix(ENTRY_PREFIX).map(str::to_owned)
     });
+    let former = module.get_globals().find_map(|global| former_section(global.get_section()?.to_bytes()));
+    let compiler = || {
+        let producers = sys::metadata_strings(&module, c"llvm.ident");
+        let known = producers.iter().find_map(|producer| former_compiler(producer.as_bytes()));
+        known.unwrap_or_else(|| "clang 15 to 20".to_owned())
+    };
     Ok(BitcodeHost {
         triple: module.get_triple().as_str().to_string_lossy().into_owned(),
         offload_binaries: sys::embedded_objects(&module, SECTION),
         symbols: symbols::of_lazy_module(&module),
         registered: entries.collect(),
+        former_entries: former.map(|section| (section, compiler())),
         command_lines: command_lines::of_module(&module),
     })
 }

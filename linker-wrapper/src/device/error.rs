@@ -57,6 +57,13 @@ pub enum Error {
         more(*.others)
     )]
     LostImages { file: String, name: String, others: usize, kind: String },
+    /// `others` is the number of further files of the same compiler.
+    #[error(
+        "{file}{} of {compiler}, whose tables of kernels and variables ({section}) this link does not register: the program would \
+         start and fail at its first launch; compile with clang 22, or link with the clang-linker-wrapper of that clang",
+        more_files(*.others)
+    )]
+    FormerEntries { file: String, section: &'static str, compiler: String, others: usize },
     /// `symbol` and `definitions` are formatted for the message.
     #[error(
         "duplicate device symbol {symbol} for {arch}: defined in {definitions}; make one of them static or inline, or link \
@@ -84,6 +91,14 @@ fn searched(folders: &[PathBuf]) -> String {
 
 fn archs(archs: &[GpuArch]) -> String {
     archs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn more_files(others: usize) -> String {
+    match others {
+        0 => " is".to_owned(),
+        1 => " and 1 more file are".to_owned(),
+        _ => format!(" and {others} more files are"),
+    }
 }
 
 fn more(others: usize) -> String {

@@ -101,8 +101,10 @@ pub fn libraries(inputs: &InputFiles) -> Vec<String> {
     let shared = inputs.files().iter().filter(|file| file.kind == FileKind::ElfShared);
     let lost = shared.filter(|file| {
         let bytes = inputs.bytes(file);
+        let has_entries =
+            || host_object::section(bytes, b"llvm_offload_entries").is_some_and(|(_, entries)| !entries.is_empty());
         // The host linker reports damaged libraries.
-        host_object::section(bytes, b"llvm_offload_entries").is_some_and(|(_, entries)| !entries.is_empty())
+        (has_entries() || host_object::former_entries(bytes).is_some())
             && host_object::carriers(bytes).is_ok_and(|carriers| carriers.is_empty())
     });
     lost.map(|file| {

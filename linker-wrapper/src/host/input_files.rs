@@ -10,7 +10,7 @@ use llvm_passes::embedded::{self, BitcodeHost};
 use offload_bundle::FormatError;
 use offload_bundle::archive::{self, MemberData};
 use offload_bundle::host_object::{self, FileKind};
-use offload_bundle::host_object::{HostSymbol, host_symbols};
+use offload_bundle::host_object::{HostSymbol, former_section, host_symbols};
 use offload_bundle::printable;
 
 use crate::cli::options::{Input, Options};
@@ -195,7 +195,10 @@ impl InputFiles {
             return false;
         }
         let bytes = self.bytes(file);
-        let open_table = |symbol: &HostSymbol<'_>| symbol.name == b"__start_llvm_offload_entries" && !symbol.defined;
+        let open_table = |symbol: &HostSymbol<'_>| {
+            let section = symbol.name.strip_prefix(b"__start_").filter(|_| !symbol.defined);
+            section.is_some_and(|name| name == b"llvm_offload_entries" || former_section(name).is_some())
+        };
         match host_object::registration_symbol(bytes) {
             // SYCL's code has no table of entries.
             Some("sycl.descriptor_reg") => true,

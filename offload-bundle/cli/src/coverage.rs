@@ -186,18 +186,19 @@ pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
     let driver = arguments.driver.unwrap_or_default();
     let options = CheckOptions { driver, toolkit: arguments.toolkit, ..CheckOptions::default() };
     let checked = Reports::of_each(&arguments.files, "no fatbin and no HIP bundle", |content| {
-        let (containers, bundles, forgotten) = input::parse(content, |data, read_thin| {
+        let (containers, bundles, of_host) = input::parse(content, |data, read_thin| {
             let containers = coverage::containers_in(data, &mut *read_thin, search(arguments.scan))?;
-            Ok((containers, coverage::hip_bundles(data, read_thin)?, coverage::forgotten_link(data)))
+            let bundles = coverage::hip_bundles(data, &mut *read_thin)?;
+            Ok((containers, bundles, coverage::check_host_code(data, read_thin)?))
         })?;
-        if containers.is_empty() && bundles.is_empty() && forgotten.is_none() {
+        if containers.is_empty() && bundles.is_empty() && of_host.is_empty() {
             return match content.is_named {
                 true => Err(Error::NoContainer { file: content.name.clone().into() }),
                 false => Ok(None),
             };
         }
         let report = CheckReport::new(&containers, &options).with_bundles(&bundles);
-        Ok(Some(report.with_findings(Vec::from_iter(forgotten))))
+        Ok(Some(report.with_findings(of_host)))
     })?;
     let is_unfit = checked.reports.iter().any(|of| of.report.worst() == Some(Severity::Error));
     let text = match checked.one() {

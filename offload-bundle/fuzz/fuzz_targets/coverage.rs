@@ -3,11 +3,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use offload_bundle::coverage::{
-    CheckOptions, CheckReport, Driver, ExplainReport, Jit, Runtime, containers, forgotten_link, hip_bundles,
+    CheckOptions, CheckReport, Driver, ExplainReport, Jit, Runtime, check_host_code, containers, hip_bundles,
 };
 
 fuzz_target!(|data: &[u8]| {
-    let _ = forgotten_link(data);
+    let _ = check_host_code(data, |_| Err(std::io::ErrorKind::NotFound.into()));
     if let Ok(found) = containers(data, offload_bundle::archive::reject_thin_members) {
         for jit in [Jit::Allowed, Jit::Forced, Jit::Disabled] {
             let _ = ExplainReport::new(&found, None, Runtime { driver: Driver::Branch(580), jit }).text();

@@ -88,8 +88,8 @@ pub fn check(
     let options = CheckOptions { driver: self::driver(driver)?, toolkit, ..CheckOptions::default() };
     let report = source.parse(py, |data, read_thin| {
         let fatbins = coverage::containers_in(data, &mut *read_thin, search(scan))?;
-        let report = CheckReport::new(&fatbins, &options).with_bundles(&coverage::hip_bundles(data, read_thin)?);
-        Ok(report.with_findings(Vec::from_iter(coverage::forgotten_link(data))))
+        let report = CheckReport::new(&fatbins, &options).with_bundles(&coverage::hip_bundles(data, &mut *read_thin)?);
+        Ok(report.with_findings(coverage::check_host_code(data, read_thin)?))
     })?;
     let of_file = report.findings.into_iter().map(Finding::from).collect();
     Ok((of_file, report.containers.into_iter().map(CheckedContainer::from).collect()))

@@ -1,15 +1,18 @@
 //! Finds faults that show in several fatbins together: in the parts of a device link, and in host code without device code.
 
+use std::io;
+
 use super::check::{
     CheckOptions, check, check_entries, forward_compatibility, lowered, named, not_loaded, one, range, sort,
 };
 use super::code::{Code, Content, Word};
-use super::containers::{FoundContainer, Role};
+use super::containers::{FoundContainer, Role, in_members};
 use super::driver::Runtime;
 use super::findings::{Finding, FindingCode, Severity};
 use super::relink::{link, objects, outcome_in};
 use super::select::{choose, judge};
 use crate::arch::{ArchFeature, GpuArch, TargetTable};
+use crate::error::FileError;
 use crate::host_object::{self, CLANG_ID_PREFIX, ModuleId};
 
 /// Checks one of the fatbins of a file; returns the worst findings first.
@@ -139,8 +142,16 @@ pub fn forgotten_link(data: &[u8]) -> Option<Finding> {
         return None;
     }
     let count = host_object::offload_entry_count(data);
-    if count == 0 || registers_images(data) {
+    let former = host_object::former_entries(data);
+    if (count == 0 && former.is_none()) || registers_images(data) {
         return None;
+    }
+    if let Some(former) = former.filter(|_| count == 0) {
+        let message = format!(
+            "the host code of {} has kernels or variables of the device ({}), and no device image: the device code was never linked",
+            former.compiler, former.section
+        );
+        return Some(Finding::new(FindingCode::ForgottenLink, Severity::Error, Vec::new(), message));
     }
     let names = host_object::offload_entries(data).unwrap_or_default();
     let example = names.first().map(|entry| format!(", {} among them", entry.name)).unwrap_or_default();
@@ -149,6 +160,48 @@ pub fn forgotten_link(data: &[u8]) -> Option<Finding> {
         "the host code has {count} {plural} of the device (llvm_offload_entries{example}), and no device image: the device code was never linked"
     );
     Some(Finding::new(FindingCode::ForgottenLink, Severity::Error, Vec::new(), message))
+}
+
+/// What is wrong with the host code of a file: device code that was never linked, and objects whose offload entries today's linkers do
+/// not register. `read_thin` reads the file of a thin archive's member, given the path that the archive records.
+///
+/// # Errors
+/// A damaged archive, or a thin member that cannot be read.
+pub fn check_host_code(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+) -> Result<Vec<Finding>, FileError> {
+    Ok(forgotten_link(data).into_iter().chain(former_entries(data, read_thin)?).collect())
+}
+
+/// Objects whose offload entries have the form of clang 15 to 20: the file itself, or members of an archive.
+fn former_entries(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+) -> Result<Option<Finding>, FileError> {
+    use host_object::FileKind::{Archive, ElfRelocatable, ThinArchive};
+    let of_object = |data: &[u8]| {
+        let found = host_object::former_entries(data).filter(|_| host_object::file_kind(data) == ElfRelocatable);
+        Ok(Vec::from_iter(found.map(|entries| (None, entries))))
+    };
+    let found = match host_object::file_kind(data) {
+        Archive | ThinArchive => {
+            in_members(data, read_thin, of_object, |(_, entries), member, _| (Some(member.name.clone()), entries))?
+        }
+        _ => of_object(data)?,
+    };
+    let [(member, entries), others @ ..] = &found[..] else { return Ok(None) };
+    let object = member.as_ref().map_or_else(|| "the object".to_owned(), |member| format!("the member {member}"));
+    let more = match others.len() {
+        0 => String::new(),
+        1 => "; 1 more member has such tables".to_owned(),
+        count => format!("; {count} more members have such tables"),
+    };
+    let message = format!(
+        "{object} is of {}, whose tables of kernels and variables ({}) fatlink and LLVM 22 do not register{more}",
+        entries.compiler, entries.section
+    );
+    Ok(Some(Finding::new(FindingCode::FormerEntries, Severity::Error, Vec::new(), message)))
 }
 
 /// Whether a device link other than nvcc's has added images. nvcc's own have an id each for those that are not linked; a link of units of

@@ -65,6 +65,8 @@ pub enum FindingCode {
     UnknownSection,
     /// FB017: the host code has offload entries, and nothing registers images for them.
     ForgottenLink,
+    /// FB018: the host code has offload entries in the form of clang 15 to 20.
+    FormerEntries,
 }
 
 impl FindingCode {
@@ -126,6 +128,10 @@ impl FindingCode {
             FindingCode::ForgottenLink => {
                 ("FB017", "link it with clang's --offload-link, or with fatlink as the linker (-fuse-ld=fatlink)")
             }
+            FindingCode::FormerEntries => (
+                "FB018",
+                "compile it with clang 22, or link it with the clang-linker-wrapper of the clang that compiled it",
+            ),
         }
     }
 }

@@ -35,7 +35,7 @@ mod testing;
 mod text;
 
 pub use check::{CheckOptions, check};
-pub use check_link::forgotten_link;
+pub use check_link::{check_host_code, forgotten_link};
 pub use code::{Code, Content, LinkSymbols, Twins, inspect};
 pub use containers::{ContainerPlace, FoundContainer, Role, containers, containers_in};
 pub use driver::{Driver, Jit, Runtime, UnknownDriver};

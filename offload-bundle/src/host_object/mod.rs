@@ -13,6 +13,7 @@ use crate::offload_binary::{self, OffloadImage};
 mod carriers;
 mod device_links;
 mod entries;
+mod former_entries;
 mod host_references;
 mod kernel_stubs;
 mod libraries;
@@ -28,6 +29,7 @@ pub use device_links::{DEVICE_RUNTIME, linked_ids, module_name};
 pub(crate) use device_links::{ModuleId, module_ids, wrappers};
 pub(crate) use entries::offload_entry_count;
 pub use entries::{HostEntry, offload_entries, registration_symbol};
+pub use former_entries::{FORMER_SECTIONS, FormerEntries, former_compiler, former_entries, former_section};
 pub use host_references::{HostReferences, host_references};
 pub use kernel_stubs::{StubAlias, kernel_of_stub, stub_aliases};
 pub use libraries::{LibraryNeeds, library_needs};
@@ -149,15 +151,18 @@ impl Section<'_> {
 
 /// Whether an ELF file has a section whose name begins like this. False also for a file that is not a sound ELF file.
 pub fn has_section(elf: &[u8], prefix: &str) -> bool {
-    // Most files do not even have the text among their names.
-    let is_mentioned = match ObjectKind::parse(elf) {
+    let has_name = |section: &Section<'_>| section.name.starts_with(prefix.as_bytes());
+    mentions(elf, prefix) && sections(elf).is_ok_and(|all| all.iter().any(has_name))
+}
+
+/// Whether a text is somewhere among the names of the sections, which most files do not even have there.
+fn mentions(elf: &[u8], text: &str) -> bool {
+    let names = match ObjectKind::parse(elf) {
         Ok(ObjectKind::Elf32) => names_of::<object::elf::FileHeader32<Endianness>>(elf),
         Ok(ObjectKind::Elf64) => names_of::<object::elf::FileHeader64<Endianness>>(elf),
         _ => None,
     };
-    let is_mentioned = is_mentioned.is_some_and(|names| memchr::memmem::find(names, prefix.as_bytes()).is_some());
-    let has_name = |section: &Section<'_>| section.name.starts_with(prefix.as_bytes());
-    is_mentioned && sections(elf).is_ok_and(|all| all.iter().any(has_name))
+    names.is_some_and(|names| memchr::memmem::find(names, text.as_bytes()).is_some())
 }
 
 /// The names of all sections, one after the other.

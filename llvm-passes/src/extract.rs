@@ -5,7 +5,7 @@ use std::ffi::CString;
 use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::{NamedBitcode, adopt_denormal_flag};
+use crate::pipeline::{NamedBitcode, adopt_flags};
 use crate::session::Session;
 use crate::sys::Mover;
 use crate::{IrError, crash};
@@ -69,7 +69,7 @@ pub fn extract<'s>(
     for part in parts {
         let Some(unit) = units.get(part.unit) else { continue };
         let module = session.read_lazily(unit.name, unit.bitcode)?;
-        adopt_denormal_flag(&merged, &module);
+        adopt_flags(&merged, &module);
         let name = |take: &Take| take.name.as_deref().and_then(|name| CString::new(name).ok());
         let takes: Vec<_> = part.takes.iter().map(|take| (take.index, take.how, name(take))).collect();
         let moved = crash::during(&format!("merging {}", unit.name), || mover.take(module, &takes));

@@ -105,4 +105,22 @@ mod tests {
         assert!(text(&merged(&[first, second], &[(0, "f".to_owned())])).contains("ret i32 1"));
         assert!(text(&merged(&[first, second], &[])).contains("ret i32 2"));
     }
+
+    #[test]
+    fn units_of_thin_and_full_lto_are_merged() {
+        let unit = |name: &str, split: u32| {
+            format!(
+                "define i32 @{name}() {{ ret i32 1 }} !llvm.module.flags = !{{!0}} !0 = !{{i32 1, !\"EnableSplitLTOUnit\", i32 {split}}}"
+            )
+        };
+        for splits in [[0, 1, 0], [1, 0, 1]] {
+            let units: Vec<String> =
+                ["a", "b", "c"].iter().zip(splits).map(|(name, split)| unit(name, split)).collect();
+            let texts: Vec<&str> = units.iter().map(String::as_str).collect();
+            let bytes = merged(&texts, &[]);
+            let session = Session::new();
+            let module = session.read("merged", &bytes).unwrap();
+            assert!(["a", "b", "c"].iter().all(|name| module.get_function(name).is_some()));
+        }
+    }
 }

@@ -154,21 +154,27 @@ pub fn merge<'s>(
     let mut rest = modules.into_iter().zip(units);
     let Some((merged, _)) = rest.next() else { return Ok(session.context().create_module("empty")) };
     for (module, unit) in rest {
-        adopt_denormal_flag(&merged, &module);
+        adopt_flags(&merged, &module);
         session.merge(&merged, module, unit.name)?;
     }
     Ok(merged)
 }
 
-/// Gives a module the denormal mode of the merged one, because LLVM rejects a merge of modules whose flags differ. The flag only
-/// selects the code in libdevice; every function keeps its own mode as an attribute.
-pub(crate) fn adopt_denormal_flag(merged: &Module<'_>, module: &Module<'_>) {
-    let first = sys::integer_module_flag(merged, reflect::FLUSH_FLAG);
-    let own = sys::integer_module_flag(module, reflect::FLUSH_FLAG);
-    if let (Some(first), Some(own)) = (first, own)
-        && first != own
-    {
-        sys::set_module_flag(module, reflect::FLUSH_FLAG, u32::from(first != 0));
+/// Flags in which units may differ although LLVM rejects their merge. The denormal mode only selects the code in libdevice: every function
+/// keeps its own mode as an attribute. How units are split matters to ThinLTO alone, which full LTO of all of them replaces; clang marks
+/// those of `-flto=thin` otherwise than those of `-flto`.
+const ADOPTED_FLAGS: [&str; 2] = [reflect::FLUSH_FLAG, "EnableSplitLTOUnit"];
+
+/// Gives a module those flags of the merged one in which it may differ.
+pub(crate) fn adopt_flags(merged: &Module<'_>, module: &Module<'_>) {
+    for flag in ADOPTED_FLAGS {
+        let first = sys::integer_module_flag(merged, flag);
+        let own = sys::integer_module_flag(module, flag);
+        if let (Some(first), Some(own)) = (first, own)
+            && first != own
+        {
+            sys::set_module_flag(module, flag, u32::from(first != 0));
+        }
     }
 }
 

@@ -27,7 +27,8 @@ use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::InputFiles;
 use crate::host::registration_object;
 use crate::host::{
-    dead_kernels, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, kept_results, relocatable,
+    dead_kernels, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, host_machine, kept_results,
+    relocatable,
 };
 use crate::image::html;
 use crate::image::report::ImageReport;
@@ -163,6 +164,10 @@ fn link_inputs(
         // The output of a relocatable link still holds nvcc's units, for the link of the program.
         let stay = options.merges_device_code() || images.iter().all(|found| found.rdc.is_some());
         images.retain(|found| found.rdc.is_none() || !stay);
+    }
+    // A bundle alone, and the input of a later link, need no registration code.
+    if !(options.emit_fatbin_only || options.merges_device_code()) && (finished.is_some() || !images.is_empty()) {
+        host_machine::check(inputs, &images, options)?;
     }
     if !handled && finished.is_none() && !options.emit_fatbin_only {
         former_entries::check(inputs, &options.roots)?;
@@ -534,10 +539,7 @@ impl Link<'_> {
     fn template(&self, registration: &dyn Registration) -> Result<registration_object::Template, Errors> {
         let _compiling = span::traced("Compile module", || format!("{:?}", registration.slot().section));
         let options = self.context.request.options;
-        // Where a host linker runs, it compares the objects itself.
-        let object = self.inputs.first_object().filter(|_| options.dlink);
-        let triple = options.host_triple.as_deref().or_else(|| registration_object::triple_of(object?));
-        let triple = triple.unwrap_or(HOST_TRIPLE);
+        let triple = options.host_triple.as_deref().unwrap_or(HOST_TRIPLE);
         let show = |text: &str| messages::show(text.trim_end());
         let show = options.print_wrapped_module.then_some(&show as &dyn Fn(&str));
         registration_object::template(triple, registration, options.llvm_rules, show)

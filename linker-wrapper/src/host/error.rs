@@ -23,6 +23,11 @@ pub enum Error {
         "{what}: device code for a Windows host (COFF) cannot be linked yet; use LLVM's own clang-linker-wrapper for this link"
     )]
     WindowsHost { what: String },
+    #[error(
+        "{what}: device code cannot be linked into programs for {machine} yet, only for x86-64; use LLVM's own clang-linker-wrapper, or \
+         nvcc for its objects"
+    )]
+    OtherMachine { what: String, machine: String },
     #[error("the registration object for {triple} is no 64-bit little-endian ELF file")]
     RegistrationFormat { triple: String },
     #[error("--host-triple={triple}: no objects can be written for this machine")]

@@ -9,6 +9,7 @@ mod export_list;
 pub mod fatbin_section;
 pub mod host_linker;
 pub mod host_lto;
+pub mod host_machine;
 pub mod input_files;
 pub mod kept_results;
 pub mod link_roots;

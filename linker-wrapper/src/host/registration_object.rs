@@ -121,18 +121,6 @@ fn machine(triple: &str) -> Option<(Architecture, Endianness)> {
     Some((architecture, Endianness::Little))
 }
 
-/// The triple of the code in a host object, if it is not that of x86-64.
-pub fn triple_of(object: &[u8]) -> Option<&'static str> {
-    match object::File::parse(object).ok()?.architecture() {
-        Architecture::Aarch64 => Some("aarch64-unknown-linux-gnu"),
-        Architecture::PowerPc64 => Some("powerpc64le-unknown-linux-gnu"),
-        Architecture::Riscv64 => Some("riscv64-unknown-linux-gnu"),
-        Architecture::LoongArch64 => Some("loongarch64-unknown-linux-gnu"),
-        Architecture::S390x => Some("s390x-unknown-linux-gnu"),
-        _ => None,
-    }
-}
-
 /// The file of the object that registers the images of one offload kind.
 pub fn path(temp_files: &TempFiles, registration: &dyn Registration) -> PathBuf {
     temp_files.file(&format!("{}.registration.o", registration.name()))

@@ -112,32 +112,34 @@ def measure(tools, form, objects, changed, arguments):
               f"{statistics.median(processor for _, processor in times):.2f} s of processor, "
               f"{len(tools.kernels(tools.folder / 'nvcc.o'))} kernels", flush=True)
         return
-    line = tools.fatlink_line(objects)
-    theirs, ours = in_turn(arguments.rounds, lambda: tools.time(theirs), lambda: tools.time(line))
-    report(form, theirs, ours)
-    compare_kernels(tools, objects)
+    # Code that is split in the same way.
+    ours = [f"--device-linker={option}" for option in options if option != "-dlto"]
+    line = tools.fatlink_line(objects, *ours)
+    their_runs, our_runs = in_turn(arguments.rounds, lambda: tools.time(theirs), lambda: tools.time(line))
+    report(form, their_runs, our_runs)
+    compare_kernels(tools, objects, ours)
     # nvcc keeps nothing: its runs count for this, too.
-    report(f"{form}, one unit changed", theirs, relinks(tools, objects, changed, arguments.rounds))
+    report(f"{form}, one unit changed", their_runs, relinks(tools, objects, changed, ours, arguments.rounds))
 
 
-def relinks(tools, objects, changed, rounds):
+def relinks(tools, objects, changed, options, rounds):
     """fatlink's links of the changed objects, each with the cache that a link before the change left."""
     cache, kept = tools.folder / "cache", tools.folder / "cache-kept"
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir()
-    tools.run(*tools.fatlink_line(objects, f"--offload-cache={kept}"))
+    tools.run(*tools.fatlink_line(objects, *options, f"--offload-cache={kept}"))
     others = [changed if path.name == changed.name else path for path in objects]
     runs = []
     for _ in range(rounds):
         shutil.rmtree(cache, ignore_errors=True)
         shutil.copytree(kept, cache)
-        runs.append(tools.time(tools.fatlink_line(others, f"--offload-cache={cache}")))
+        runs.append(tools.time(tools.fatlink_line(others, *options, f"--offload-cache={cache}")))
     return runs
 
 
-def compare_kernels(tools, objects):
+def compare_kernels(tools, objects, options):
     """A linker that loses kernels is fast."""
-    tools.run(*tools.fatlink_line(objects, "--emit-fatbin-only"))
+    tools.run(*tools.fatlink_line(objects, *options, "--emit-fatbin-only"))
     theirs, ours = tools.kernels(tools.folder / "nvcc.o"), tools.kernels(tools.folder / "fatlink.out")
     lost, more = set(theirs) - set(ours), set(ours) - set(theirs)
     differences = [f"; {title} {sorted(names)[:3]}" for title, names in (("MISSING", lost), ("only fatlink's", more))

@@ -148,7 +148,7 @@ pub const CASES: [Case; 27] = [
     },
     Case {
         name: "nvcc-lto",
-        describe: "large compiled by nvcc to LTO-IR; the peer is nvcc -dlink -dlto -split-compile-extended=0",
+        describe: "large compiled by nvcc to LTO-IR; both link with -split-compile-extended=0, and the peer is nvcc -dlink -dlto",
         measure: of_nvcc(Form::Lto, Cache::None, Some(1.05)),
     },
     Case {

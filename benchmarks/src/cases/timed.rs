@@ -13,6 +13,9 @@ use crate::measure::{Memory, Sample};
 use xtask::failure::{Failure, Result};
 use xtask::step::Progress;
 
+/// Lets nvlink optimize LTO-IR on all cores, which both sides do: a core alone takes too long for large programs.
+const ALL_CORES: &str = "-split-compile-extended=0";
+
 /// The contents of fatlink's cache before each run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cache {
@@ -101,8 +104,7 @@ impl Timed {
                 link(objects, &["-dlto", "-Xnvlink", "-ignore-host-info"])
             }
             (Producer::Nvcc(Form::Sass | Form::Ptx), _) => link(objects.to_owned(), &[]),
-            // As many threads as there are cores.
-            (Producer::Nvcc(Form::Lto), _) => link(objects.to_owned(), &["-dlto", "-split-compile-extended=0"]),
+            (Producer::Nvcc(Form::Lto), _) => link(objects.to_owned(), &["-dlto", ALL_CORES]),
         }
     }
 
@@ -114,6 +116,9 @@ impl Timed {
         }
         if self.producer != Producer::Clang {
             options.push(format!("--offload-sass={}", self.targets.architectures().join(",")));
+        }
+        if self.producer == Producer::Nvcc(Form::Lto) {
+            options.push(format!("--device-linker={ALL_CORES}"));
         }
         options
     }

@@ -19,10 +19,6 @@ use crate::sys::temp_files;
 /// The level that ptxas optimizes at by itself.
 const DEFAULT_LEVEL: u8 = 3;
 
-/// Optimizes and compiles on all cores. Any number of threads but 1 gives the same code, and the image records the number, so that this one
-/// makes the same bytes on every machine and with any number of jobs. (Seen with nvlink 13.0.)
-const ALL_CORES: &str = "-split-compile-extended=0";
-
 /// One run of nvlink.
 #[derive(Debug)]
 pub struct Link<'a> {
@@ -150,9 +146,7 @@ fn arguments(link: &Link<'_>, options: &DeviceOptions) -> Vec<OsString> {
         if let Some(folder) = device_runtime.and_then(Path::parent) {
             arguments.extend(["-L".into(), folder.into(), "-lcudadevrt".into()]);
         }
-        if !options.nvlink_arguments.iter().any(|word| word.contains("split-compile")) {
-            arguments.push(ALL_CORES.into());
-        }
+        // No `-split-compile-extended` unless the user passes it: it makes other code than nvcc's links, and not always the same bytes.
         if options.ptxas_level != DEFAULT_LEVEL {
             arguments.push(format!("-Xptxas=-O{}", options.ptxas_level).into());
         }

@@ -91,6 +91,15 @@ pub struct Variable {
     pub content: Option<String>,
 }
 
+impl ReferenceGraph {
+    /// Whether all references lead to globals of the graph. Those of a graph that was read of a module do; facts that an object keeps may hold
+    /// any numbers.
+    pub fn is_closed(&self) -> bool {
+        let mut references = self.globals.iter().flat_map(|global| &global.references);
+        references.all(|reference| (reference.to as usize) < self.globals.len())
+    }
+}
+
 impl Global {
     /// Whether its unit defines it. An `available_externally` definition does not count.
     pub fn is_definition(&self) -> bool {

@@ -111,6 +111,14 @@ pub struct UnitFacts {
     pub amd_facts: Option<AmdFacts>,
 }
 
+impl UnitFacts {
+    /// Whether everything that counts in a list ends in it. Other facts may be wrong, as those of another unit are, but can be looked into.
+    fn is_sound(&self) -> bool {
+        let graphs = [self.references.as_ref(), self.amd_facts.as_ref().map(|facts| &facts.graph)];
+        graphs.into_iter().flatten().all(ReferenceGraph::is_closed)
+    }
+}
+
 impl<'a> Unit<'a> {
     /// Wraps bitcode, of which nothing is read yet. `name` is what messages call it: file, archive member, offset.
     pub fn new(name: impl Into<String>, bitcode: &'a [u8]) -> Self {
@@ -129,11 +137,14 @@ impl<'a> Unit<'a> {
         }
     }
 
-    /// Fills in facts of the same content, from a cache.
+    /// Fills in facts of the same content, from a cache or an object. Forged ones that are not sound in themselves are not used.
     #[must_use]
     pub fn with_facts(self, facts: UnitFacts) -> Self {
         fn cell<T>(known: Option<T>, cell: Cell<T>) -> Cell<T> {
             known.map_or(cell, |value| Cell::from(Ok(value)))
+        }
+        if !facts.is_sound() {
+            return self;
         }
         Unit {
             symbols: cell(facts.symbols, self.symbols),

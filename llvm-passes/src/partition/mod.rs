@@ -277,6 +277,8 @@ fn how(program: &Program<'_>, node: Node, need: Need) -> How {
 }
 
 #[cfg(test)]
+mod forged_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod units_tests;

@@ -6,6 +6,7 @@ use inkwell::values::FunctionValue;
 
 use super::open_unit::Budget;
 use super::*;
+use crate::reference_graph::Reference;
 use crate::symbols::Strength;
 
 const LINE: &str = "clang --cuda-include-ptx=all a.cu";
@@ -83,6 +84,26 @@ fn what_is_known_is_not_read() {
     assert_eq!(again.used_symbols(), first.used_symbols());
     assert!(again.command_lines_with("no such option").unwrap().is_empty());
     assert_eq!((again.content_hash(), again.times_opened()), (first.content_hash(), 0));
+}
+
+#[test]
+fn facts_with_a_reference_to_nowhere_are_not_used() {
+    let bytes = bitcode();
+    let read = Unit::new("a.o", &bytes);
+    read.references().unwrap();
+    let forge = |forge: &dyn Fn(&mut UnitFacts, ReferenceGraph)| {
+        let mut facts = read.facts();
+        let mut graph = facts.references.clone().unwrap();
+        let to = graph.globals.len() as u32;
+        graph.globals[0].references.push(Reference { to, called: true });
+        forge(&mut facts, graph);
+        Unit::new("a.o", &bytes).with_facts(facts)
+    };
+    let forged = forge(&|facts, graph| facts.references = Some(graph));
+    assert_eq!(forged.references(), read.references());
+    assert_eq!(forged.times_opened(), 1);
+    let forged = forge(&|facts, graph| facts.amd_facts = Some(AmdFacts { graph, ..AmdFacts::default() }));
+    assert!(forged.facts().amd_facts.is_none());
 }
 
 #[test]

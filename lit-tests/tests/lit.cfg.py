@@ -89,6 +89,15 @@ with tempfile.TemporaryDirectory() as disk:
     if subprocess.run(["sh", small_disk, disk, "true"], capture_output=True).returncode == 0:
         config.available_features.add("mount")
 
+# Whether images of file systems can be mounted: only root can, where there are loop devices.
+with tempfile.TemporaryDirectory() as folder:
+    image, toolkit = os.path.join(folder, "image"), os.path.join(folder, "files")
+    os.mkdir(toolkit)
+    subprocess.run(["mksquashfs", toolkit, image, "-quiet"], capture_output=True, check=True)
+    with_image = os.path.join(config.test_source_root, "cache", "Inputs", "with_image.sh")
+    if subprocess.run(["sh", with_image, image, toolkit, "true"], capture_output=True).returncode == 0:
+        config.available_features.add("image-mount")
+
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(llvm, "bin"), os.path.join(cuda, "bin"), os.environ["PATH"]])
 config.environment["CUDA_PATH"] = cuda

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::step::{Progress, step};
 
-const PACKAGES: [&str; 17] = [
+const PACKAGES: [&str; 19] = [
     "clang-22",
     "lld-22",
     "llvm-22-dev",
@@ -22,6 +22,9 @@ const PACKAGES: [&str; 17] = [
     "mold",
     // For a test that makes conda's packages.
     "zstd",
+    // For a test with compilers in images of file systems.
+    "squashfs-tools",
+    "erofs-utils",
     // AMD's device libraries, for the benchmark.
     "rocm-device-libs",
     // The build system of most CUDA programs.

@@ -2,6 +2,7 @@
 
 pub mod cache;
 pub mod error;
+pub mod file_times;
 pub mod job_queue;
 pub mod jobserver;
 pub mod mapped_file;

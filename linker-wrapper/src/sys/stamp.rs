@@ -14,6 +14,7 @@ use rustix::fs::OFlags;
 
 use crate::diag::error::Errors;
 use crate::sys::error::Error;
+use crate::sys::file_times;
 
 /// File systems round the time of a change to the kernel's tick, of at most 10 ms. Two changes in one tick have the same
 /// time.
@@ -90,12 +91,23 @@ impl Stamp {
         Ok(Stamp { links, ..Stamp::new(path, &file.metadata()?, || hash(&file))? })
     }
 
-    /// Bytes that are the same for the same file only as long as it has not changed, if times can tell.
+    /// Bytes that are the same for the same file only as long as it has not changed. They are its state, or, where the file system's times
+    /// tell nothing, a hash of its content. `None` if the file was changed just before it was opened, or cannot be read any more.
     pub fn settled_state(&self) -> Option<Vec<u8>> {
+        if self.content.is_some() {
+            return None;
+        }
+        let file = open(&self.path).ok()?;
+        if State::of(&file.metadata().ok()?) != self.state {
+            return None;
+        }
+        let Some(file_system) = file_times::trusted_file_system(&file).ok()? else {
+            return hash(&file).ok().map(Vec::from);
+        };
         let State { device, inode, size, modified, changed } = self.state;
         let numbers = [device, inode, size].map(u64::to_le_bytes);
         let times = [modified.0, modified.1, changed.0, changed.1].map(i64::to_le_bytes);
-        self.content.is_none().then(|| numbers.iter().chain(&times).flatten().copied().collect())
+        Some(numbers.iter().chain(&times).chain([&file_system]).flatten().copied().collect())
     }
 
     /// Whether the path still leads to the same file with the same content.

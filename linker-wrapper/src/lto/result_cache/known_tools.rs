@@ -1,5 +1,6 @@
 //! Hashes of this program and of the tools. To hash them takes longer than everything else in a link that compiles nothing, so the cache
-//! keeps each hash by the state of its file: device, inode, size, and the times of modification and change.
+//! keeps each hash by the state of its file: device, inode, size, and the times of modification and change. Where these times tell nothing
+//! ([`crate::sys::file_times`]), the state is a hash.
 
 use std::fs::File;
 use std::path::Path;

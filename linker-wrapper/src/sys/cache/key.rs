@@ -26,7 +26,7 @@ impl Key {
     }
 
     /// The key of what is known of a file by its state; `None` if the file was changed so recently that another change could leave the
-    /// same state.
+    /// same state. See [`Stamp::settled_state`].
     pub fn of_state(kind: &str, stamp: &Stamp) -> Option<Self> {
         let state = stamp.settled_state()?;
         Some(KeyBuilder::new("hash by state").field("kind", kind.as_bytes()).field("state", &state).finish())

@@ -305,6 +305,10 @@ fn link_inputs(
     // What a failed link has compiled is of use to the next one, too.
     let shared = remote.map(|remote| {
         recorder.phase("sending results", || remote.finish()).iter().for_each(|text| warn(program, text));
+        if outcome.is_err() {
+            let folder = cache::of(options.cache.as_ref(), None).ok().flatten();
+            cache::distrust(&remote, folder.as_ref()).iter().for_each(|text| warn(program, text));
+        }
         remote.counts()
     });
     // The last step of a failed link is the one that failed.

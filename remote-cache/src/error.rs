@@ -30,6 +30,14 @@ pub enum LocationError {
         /// The reason.
         why: String,
     },
+    /// Credentials in the environment cannot be used. The text does not hold them.
+    #[error("the variable {variable} cannot be used: {why}; set it again without that")]
+    Credential {
+        /// Its name.
+        variable: &'static str,
+        /// The reason.
+        why: &'static str,
+    },
     /// An endpoint of S3 in the environment is no URL.
     #[error("the variable {variable} is '{value}', which is no http:// or https:// URL")]
     Endpoint {

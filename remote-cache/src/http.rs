@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use ureq::http::{HeaderValue, Method, Request, StatusCode};
+use ureq::http::{HeaderValue, Method, Request, StatusCode, Uri};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 use url::Url;
@@ -14,6 +14,7 @@ use url::Url;
 use crate::credentials::Credentials;
 use crate::entry::{HEADER, LARGEST};
 use crate::error::StoreError;
+use crate::forward_proxy;
 use crate::store::Store;
 
 /// How names become paths.
@@ -113,6 +114,7 @@ fn authorization(credentials: &Credentials) -> Option<HeaderValue> {
             format!("Basic {}", BASE64_STANDARD.encode(pair))
         }
     };
+    // The token was checked when it was read, and nothing else is left as it was.
     let mut value = HeaderValue::from_str(&text).ok()?;
     value.set_sensitive(true);
     Some(value)
@@ -160,7 +162,8 @@ impl Client {
         Client { agent: OnceLock::new(), limit }
     }
 
-    fn agent(&self) -> &Agent {
+    /// All requests of a client are for URLs of one scheme.
+    fn agent(&self, uri: &Uri) -> &Agent {
         self.agent.get_or_init(|| {
             let provider = Arc::new(rustls::crypto::ring::default_provider());
             let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
@@ -175,7 +178,10 @@ impl Client {
                 .max_idle_connections(16)
                 .user_agent(concat!("fatlink/", env!("CARGO_PKG_VERSION")))
                 .tls_config(tls.build());
-            Agent::new_with_config(config.build())
+            match forward_proxy::of_environment(uri) {
+                Some(proxy) => forward_proxy::agent(config.proxy(None).build(), proxy),
+                None => Agent::new_with_config(config.build()),
+            }
         })
     }
 
@@ -183,7 +189,7 @@ impl Client {
     pub fn get(&self, request: ureq::http::request::Builder) -> Result<Option<Vec<u8>>, StoreError> {
         let request = request.body(()).map_err(|error| self.error(error.into()))?;
         self.retried(|| {
-            let answer = self.agent().run(request.clone()).map_err(|error| self.error(error))?;
+            let answer = self.agent(request.uri()).run(request.clone()).map_err(|error| self.error(error))?;
             match answer.status() {
                 StatusCode::OK => self.read(answer.into_body()).map(Some),
                 StatusCode::NOT_FOUND | StatusCode::GONE => Ok(None),
@@ -198,7 +204,7 @@ impl Client {
         self.retried(|| {
             let (parts, ()) = request.clone().into_parts();
             let request = Request::from_parts(parts, bytes);
-            let answer = self.agent().run(request).map_err(|error| self.error(error))?;
+            let answer = self.agent(request.uri()).run(request).map_err(|error| self.error(error))?;
             Ok(answer.status())
         })
     }

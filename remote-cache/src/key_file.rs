@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::entry::Seal;
@@ -10,12 +11,13 @@ use crate::error::LocationError;
 /// A shorter secret could be guessed.
 const SMALLEST: usize = 32;
 const LARGEST: u64 = 64 << 10;
+const ALL_WRITE: u32 = 0o002;
 
 impl Seal {
     /// Reads the secret from a file.
     ///
     /// # Errors
-    /// The file cannot be read, or is too short or too long for a secret.
+    /// The file cannot be read, may be written by everybody, or is too short or too long for a secret.
     pub fn of_file(path: &Path) -> Result<Self, LocationError> {
         let unusable = |why: String| LocationError::KeyFile { path: path.to_owned(), why };
         let reason = |error: std::io::Error| {
@@ -23,7 +25,14 @@ impl Seal {
             unusable(text.split(" (os error").next().unwrap_or(&text).to_owned())
         };
         let mut secret = Vec::new();
-        File::open(path).map_err(reason)?.take(LARGEST + 1).read_to_end(&mut secret).map_err(reason)?;
+        let file = File::open(path).map_err(reason)?;
+        let found = file.metadata().map_err(reason)?;
+        if found.is_file() && found.mode() & ALL_WRITE != 0 {
+            let why =
+                "every user may write to it, and so decide whose entries become part of this program; chmod o-w it";
+            return Err(unusable(why.to_owned()));
+        }
+        file.take(LARGEST + 1).read_to_end(&mut secret).map_err(reason)?;
         if secret.len() < SMALLEST {
             let why = format!(
                 "it has {} bytes, and a secret needs {SMALLEST} or more; make one with: openssl rand -hex 32",
@@ -40,6 +49,8 @@ impl Seal {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -53,5 +64,18 @@ mod tests {
         std::fs::remove_file(&folder).unwrap();
         let error = Seal::of_file(&folder).unwrap_err().to_string();
         assert!(error.ends_with("No such file or directory"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_everybody_may_write_to_holds_no_secret() {
+        let path = std::env::temp_dir().join(format!("fatlink-open-key-file-{}", std::process::id()));
+        std::fs::write(&path, [b'x'; 32]).unwrap();
+        for (mode, is_usable) in [(0o600, true), (0o444, true), (0o664, true), (0o666, false), (0o602, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let error = Seal::of_file(&path).map_or_else(|error| error.to_string(), |_| String::new());
+            assert_eq!(error.is_empty(), is_usable, "{mode:o}: {error}");
+            assert!(is_usable || error.contains("every user may write to it"), "{mode:o}: {error}");
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 }

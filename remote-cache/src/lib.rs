@@ -11,6 +11,7 @@ mod credentials;
 mod deadline;
 pub mod entry;
 mod error;
+mod forward_proxy;
 mod http;
 mod key_file;
 mod location;

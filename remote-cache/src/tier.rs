@@ -73,6 +73,8 @@ struct Shared {
     write_failure: OnceLock<String>,
     /// The first entry that was refused.
     refused: Mutex<Option<Refused>>,
+    /// The keys of entries that were found, if nothing proves who wrote them.
+    unproven: Mutex<Vec<[u8; 32]>>,
     uploads: Uploads,
     prefetch: Prefetch,
 }
@@ -104,7 +106,7 @@ impl Tier {
     /// # Errors
     /// The environment has settings that cannot be used.
     pub fn open(settings: Settings) -> Result<Self, LocationError> {
-        let store = store::open(&settings.location, Credentials::from_environment(), settings.limit)?;
+        let store = store::open(&settings.location, Credentials::from_environment()?, settings.limit)?;
         Ok(Self::with_store(settings, store))
     }
 
@@ -116,6 +118,7 @@ impl Tier {
             failure: OnceLock::new(),
             write_failure: OnceLock::new(),
             refused: Mutex::default(),
+            unproven: Mutex::default(),
             uploads: Uploads::default(),
             prefetch: Prefetch::default(),
         }))
@@ -202,6 +205,16 @@ impl Tier {
         warnings
     }
 
+    /// The keys of entries that were found and that anybody may have written who can write to the store: there is no key file.
+    pub fn unproven(&self) -> Vec<[u8; 32]> {
+        self.0.unproven.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The store's URL.
+    pub fn location(&self) -> &Location {
+        &self.0.settings.location
+    }
+
     /// What happened so far.
     pub fn counts(&self) -> Counts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -225,6 +238,9 @@ impl Shared {
         let found = self.request(key);
         let counters = &self.counters;
         add(if found.is_some() { &counters.hits } else { &counters.misses }, 1);
+        if found.is_some() && matches!(self.settings.seal, Seal::Checksum) {
+            self.unproven.lock().unwrap_or_else(PoisonError::into_inner).push(*key);
+        }
         found
     }
 

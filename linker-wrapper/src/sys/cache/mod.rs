@@ -18,5 +18,5 @@ mod trust;
 pub use choice::of;
 pub use key::{Key, KeyBuilder, identity_of};
 pub use object_results::ObjectResults;
-pub use remote::{is_requested as is_remote_requested, open as open_remote};
+pub use remote::{distrust, is_requested as is_remote_requested, open as open_remote};
 pub use store::Cache;

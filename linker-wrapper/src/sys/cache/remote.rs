@@ -8,6 +8,8 @@ use remote_cache::{Seal, Settings, Tier};
 
 use crate::cli::values::{self, RemoteChoice, RemoteOptions};
 use crate::diag::error::Errors;
+use crate::sys::cache::key::Key;
+use crate::sys::cache::store::Cache;
 use crate::sys::error::Error;
 
 /// How long a request may take.
@@ -29,6 +31,25 @@ pub fn open(options: &RemoteOptions) -> Result<Option<Tier>, Errors> {
 pub fn is_requested(options: &RemoteOptions) -> bool {
     let place = of(options.place.as_ref(), "FATLINK_CACHE_REMOTE", &|name| std::env::var_os(name), RemoteChoice::parse);
     matches!(place, Ok(Some(RemoteChoice::At(_))))
+}
+
+/// Takes back what came from a store where nothing proves who wrote it, after the link failed: a wrong result may be the cause, and its errors
+/// then make no sense. Returns what the user has to know.
+pub fn distrust(remote: &Tier, folder: Option<&Cache>) -> Option<String> {
+    let unproven = remote.unproven();
+    for key in &unproven {
+        folder.iter().for_each(|folder| folder.remove(&Key::of_bytes(*key)));
+    }
+    let results = match unproven.len() {
+        0 => return None,
+        1 => "a result".to_owned(),
+        count => format!("{count} results"),
+    };
+    Some(format!(
+        "this link failed, and it used {results} of the remote cache at {}, where nothing proves who wrote them: if the errors make no \
+         sense, link again with --offload-cache-remote=off, and let --offload-cache-key-file=<file> authenticate results",
+        remote.location()
+    ))
 }
 
 fn settings(options: &RemoteOptions, variable: &Variables<'_>) -> Result<Option<Settings>, Errors> {

@@ -140,6 +140,13 @@ impl Cache {
         }
     }
 
+    /// Removes an entry.
+    pub fn remove(&self, key: &Key) {
+        if self.trust().is_some() {
+            let _ = fs::remove_file(self.path(key));
+        }
+    }
+
     fn write(&self, key: &Key, content: &[u8]) -> io::Result<()> {
         let path = self.path(key);
         DirBuilder::new().recursive(true).mode(0o755).create(&self.folder)?;
@@ -148,8 +155,12 @@ impl Cache {
         let shard = path.parent().unwrap_or(&self.folder);
         self.make_shard(shard, trust)?;
         let mut builder = tempfile::Builder::new();
-        // Other users of a shared folder may read it.
         let mut file = builder.prefix(UNFINISHED).permissions(Permissions::from_mode(0o644)).tempfile_in(shard)?;
+        if let Trust::Group(_) = trust {
+            // Independently of the umask, whoever may read the folder must be able to read its entries.
+            let readers = fs::metadata(&self.folder)?.permissions().mode() & 0o044;
+            file.as_file().set_permissions(Permissions::from_mode(0o600 | readers))?;
+        }
         entry::write(file.as_file_mut(), key, content)?;
         file.persist(&path).map(drop).map_err(|error| error.error)
     }

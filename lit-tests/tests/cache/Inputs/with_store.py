@@ -1,9 +1,9 @@
 """Runs a command with a store of results beside it: HTTP's GET and PUT, one file for each name in a folder.
 
-with_store.py FOLDER [--full] [--token=TOKEN] [--requests=N] -- COMMAND...
+with_store.py FOLDER [--full] [--token=TOKEN] [--requests=N] [--proxy] -- COMMAND...
 
 FATLINK_CACHE_REMOTE has the store's URL. --full: the store has no room. --token: who does not send it is not let in.
---requests: after so many, nothing is answered any more.
+--requests: after so many, nothing is answered any more. --proxy: the store is a host that only the proxy in HTTP_PROXY knows.
 """
 
 import http.server
@@ -35,6 +35,12 @@ class Store(http.server.BaseHTTPRequestHandler):
 
     def is_served(self):
         global left
+        if "--proxy" in options:
+            origin, host, self.path = self.path[:7], *self.path[7:].partition("/")[::2]
+            self.path = "/" + self.path
+            if (origin, host, self.headers["Host"]) != ("http://", "store.invalid", "store.invalid"):
+                self.answer(400)
+                return False
         with lock:
             left -= 1
         if left < 0:
@@ -70,5 +76,8 @@ class Store(http.server.BaseHTTPRequestHandler):
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 address = f"http://127.0.0.1:{server.server_port}"
-done = subprocess.run(sys.argv[split + 1:], env={**os.environ, "FATLINK_CACHE_REMOTE": address}, check=False)
+store = {"FATLINK_CACHE_REMOTE": address}
+if "--proxy" in options:
+    store = {"FATLINK_CACHE_REMOTE": "http://store.invalid", "HTTP_PROXY": address}
+done = subprocess.run(sys.argv[split + 1:], env={**os.environ, **store}, check=False)
 sys.exit(done.returncode)

@@ -61,6 +61,8 @@ pub fn read(device: &mut DeviceOptions, words: &[&str]) {
             }
         } else if let Some(option) = word.strip_prefix("--plugin-opt=").or_else(|| word.strip_prefix("-plugin-opt=")) {
             plugin_option(device, option);
+        } else if device.set_lto(word) {
+            // Done.
         } else if matches!(word, "-g" | "--debug") {
             device.debug = true;
         } else if matches!(word, "--whole-archive" | "--no-whole-archive") {

@@ -111,4 +111,12 @@ impl DeviceOptions {
         };
         true
     }
+
+    /// Turns link-time optimization on or off if the argument is one of clang's options for it; returns whether it is.
+    pub fn set_lto(&mut self, word: &str) -> bool {
+        let on = word.starts_with("-flto") || word.starts_with("-foffload-lto");
+        let off = matches!(word, "-fno-lto" | "-fno-offload-lto");
+        self.lto = (self.lto || on) && !off;
+        on || off
+    }
 }

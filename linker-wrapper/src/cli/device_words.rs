@@ -48,8 +48,8 @@ fn compiler_word(device: &mut DeviceOptions, word: &str) -> bool {
         device.cuda_path = Some(path.into());
     } else if let Some(level) = word.strip_prefix("-O") {
         return device.set_level(level);
-    } else if word.starts_with("-flto") || word == "-fno-lto" {
-        device.lto = word != "-fno-lto";
+    } else if device.set_lto(word) {
+        // Done.
     } else if word.starts_with("-save-temps") || word.starts_with("-march=") {
         // The images show whether there is bitcode to link, and for which target; --save-temps is an option of its own.
     } else if word == "-v" {
@@ -64,7 +64,11 @@ fn compiler_word(device: &mut DeviceOptions, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
+    use crate::cli::parse::parse;
+    use crate::cli::persona::Persona;
 
     fn of(compiler: &[(Option<&str>, &str)]) -> DeviceOptions {
         let owned = |(triple, value): &(Option<&str>, &str)| (triple.map(str::to_owned), (*value).to_owned());
@@ -82,6 +86,24 @@ mod tests {
         let device = of(&[(None, "-Xcuda-ptxas"), (None, "--maxrregcount=32"), (None, "-ffoo")]);
         assert_eq!(device.ptxas_arguments, ["--maxrregcount=32"]);
         assert_eq!(device.unknown, ["--device-compiler=-ffoo"]);
+    }
+
+    #[test]
+    fn link_time_optimization_is_turned_off_by_each_of_its_options() {
+        let linker = |words: &[&str]| Options {
+            device_linker: words.iter().map(|word| (None, (*word).to_owned())).collect(),
+            ..Options::default()
+        };
+        for word in ["-fno-lto", "-fno-offload-lto"] {
+            assert!(!of(&[(None, "-flto"), (None, word)]).lto, "--device-compiler={word}");
+            let device = read(&linker(&[word]));
+            assert!(!device.lto && device.nvlink_arguments.is_empty(), "--device-linker={word}");
+            let words: Vec<OsString> = vec!["a.o".into(), word.into()];
+            let options = parse(&words, Persona::Linker).expect("a valid line");
+            assert_eq!((read(&options).lto, options.host_line), (false, vec!["a.o".into()]), "{word}");
+        }
+        assert!(of(&[(None, "-fno-lto"), (None, "-foffload-lto=full")]).lto);
+        assert!(read(&linker(&["-fno-lto", "-flto=thin"])).lto);
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub enum Meaning {
     HostTriple,
     DeviceLinker,
     DeviceCompiler,
+    NoLto,
     Reproduce,
     NoCanonicalPrefixes,
     DryRun,
@@ -140,6 +141,13 @@ pub const ALWAYS: &[Row] = &[
         Meaning::DeviceCompiler,
         "<value> or <triple>=<value>",
         "Argument for device code generation of all targets or of one triple",
+    ),
+    Row(
+        &["-fno-lto", "-fno-offload-lto"],
+        Flag,
+        Meaning::NoLto,
+        "",
+        "Link machine code or PTX of nvcc's units, not their LTO-IR (--device-compiler=-fno-lto)",
     ),
     Row(&["--dry-run"], Flag, Meaning::DryRun, "", "Print what would be run, and run nothing"),
     Row(

@@ -183,6 +183,7 @@ impl Parser {
             Meaning::HostTriple => options.host_triple = Some(text),
             Meaning::DeviceLinker => options.device_linker.push(split_triple(&text)),
             Meaning::DeviceCompiler => options.device_compiler.push(split_triple(&text)),
+            Meaning::NoLto => options.device_compiler.push((None, "-fno-lto".to_owned())),
             Meaning::Reproduce => options.reproduce = Some(value.into()),
             Meaning::NoCanonicalPrefixes => {}
             Meaning::DryRun => options.dry_run = true,

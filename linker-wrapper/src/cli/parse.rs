@@ -30,6 +30,7 @@ pub fn parse(words: &[OsString], persona: Persona) -> Result<Options, Errors> {
         persona,
         state: State::default(),
         pushed: Vec::new(),
+        separated: false,
     };
     for word in words::split(words, persona) {
         match word {
@@ -51,6 +52,8 @@ struct Parser {
     state: State,
     /// States saved by `--push-state`.
     pushed: Vec<State>,
+    /// The `--` in front of the host linker's options was there.
+    separated: bool,
 }
 
 /// Switches of the linker that apply to the inputs behind them.
@@ -79,6 +82,11 @@ impl State {
 impl Parser {
     /// Handles an argument that is not in the table.
     fn plain(&mut self, word: &OsStr) {
+        // Old releases of clang write it. For a host linker it is an error, or the end of all options.
+        if word == "--" && self.persona == Persona::Wrapper && !self.separated {
+            self.separated = true;
+            return;
+        }
         let is_option = word.as_bytes().starts_with(b"-") && word.len() > 1;
         if !is_option {
             self.options.inputs.push(Input::File { path: word.into(), whole: self.state.whole });

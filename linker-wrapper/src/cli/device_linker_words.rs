@@ -36,13 +36,12 @@ const NVLINK_VALUES: [&str; 27] = [
 ];
 
 /// Options of clang-nvlink-wrapper that nvlink does not know and that have no effect here.
-const WITHOUT_EFFECT: [&str; 10] = [
+const WITHOUT_EFFECT: [&str; 9] = [
     "-r",
     "--relocatable",
     "--lto-emit-llvm",
     "--lto-emit-asm",
     "--lto-debug-pass-manager",
-    "--save-temps",
     "--dry-run",
     "--assume-device-object",
     "--lto-newpm-passes=",
@@ -60,11 +59,13 @@ pub fn read(device: &mut DeviceOptions, words: &[&str]) {
                 None => device.unknown.push(shown(word)),
             }
         } else if let Some(option) = word.strip_prefix("--plugin-opt=").or_else(|| word.strip_prefix("-plugin-opt=")) {
-            plugin_option(device, option);
+            plugin_option(device, option, shown(word));
         } else if device.set_lto(word) {
             // Done.
         } else if matches!(word, "-g" | "--debug") {
             device.debug = true;
+        } else if word == "--save-temps" {
+            device.saves_temps = true;
         } else if matches!(word, "--whole-archive" | "--no-whole-archive") {
             whole = word == "--whole-archive";
         } else if WITHOUT_EFFECT.iter().any(|known| word == *known || (known.ends_with('=') && word.starts_with(known)))
@@ -83,7 +84,7 @@ pub fn read(device: &mut DeviceOptions, words: &[&str]) {
 
 fn with_value(device: &mut DeviceOptions, option: &str, value: String, whole: bool) {
     match option {
-        "-mllvm" => device.llvm_options.push(value),
+        "-mllvm" => llvm_option(device, &value, shown(&format!("-mllvm {value}"))),
         "-L" | "--library-path" => device.library_paths.push(value.into()),
         "-l" | "--library" => device.inputs.push(DeviceInput::Library { name: value, whole }),
         "-u" | "--undefined" => device.roots.push(value),
@@ -120,24 +121,54 @@ fn option_of<'w>(word: &str, rest: &mut impl Iterator<Item = &'w str>) -> Option
     })
 }
 
-fn plugin_option(device: &mut DeviceOptions, option: &str) {
+/// Applies an option of the LTO plugin.
+fn plugin_option(device: &mut DeviceOptions, option: &str, argument: String) {
     let number = |name: &str| option.strip_prefix(name)?.parse::<usize>().ok();
     if let Some(jobs) = number("jobs=") {
         // As for LLVM, 0 stands for all cores.
         device.jobs = (jobs > 0).then_some(jobs);
     } else if let Some(parts) = number("lto-partitions=") {
         device.is_whole = parts == 1;
-    } else if !option.strip_prefix('O').is_some_and(|level| device.set_level(level)) {
-        device.llvm_options.push(recorded_remarks(option).unwrap_or_else(|| option.to_owned()));
+    } else if let Some(processor) = option.strip_prefix("mcpu=") {
+        device.processors.push((argument, processor.to_owned()));
+    } else if matches!(option, "thinlto" | "opt-remarks-format=yaml") {
+        // Units of ThinLTO are linked as a whole, and records are YAML.
+    } else if option.strip_prefix('O').is_some_and(|level| device.set_level(level)) {
+        // Done.
+    } else if option.starts_with('-') {
+        llvm_option(device, option, argument);
+    } else if let Some(recorded) = recorded_remarks(option) {
+        device.llvm_options.push(recorded);
+    } else {
+        device.refused.push((argument, "there is no such option of the LTO plugin here".to_owned()));
+    }
+}
+
+/// Adds an option of LLVM. Those that describe the target are no options of LLVM here.
+fn llvm_option(device: &mut DeviceOptions, option: &str, argument: String) {
+    let name = option.trim_start_matches('-');
+    if let Some(processor) = name.strip_prefix("mcpu=") {
+        device.processors.push((argument, processor.to_owned()));
+    } else if let Some(features) = name.strip_prefix("mattr=") {
+        if features.split(',').all(|feature| feature.starts_with("+ptx")) {
+            // The PTX is of the newest version that LLVM and ptxas both support.
+            device.unknown.push(argument);
+        } else {
+            device.refused.push((argument, "the targets of the files alone say what code may use".to_owned()));
+        }
+    } else {
+        device.llvm_options.push(option.to_owned());
     }
 }
 
 /// The option for recorded remarks that LLVM's own tools have in place of this one of an LTO plugin.
 pub fn recorded_remarks(option: &str) -> Option<String> {
-    let (name, value) = option.split_once('=')?;
+    let (name, value) = option.split_once('=').unwrap_or((option, ""));
     match name {
+        "opt-remarks-with-hotness" => Some("-pass-remarks-with-hotness".to_owned()),
         "opt-remarks-filename" => Some(format!("-pass-remarks-output={value}")),
         "opt-remarks-passes" | "opt-remarks-filter" => Some(format!("-pass-remarks-filter={value}")),
+        "opt-remarks-hotness-threshold" => Some(format!("-pass-remarks-hotness-threshold={value}")),
         _ => None,
     }
 }
@@ -209,6 +240,22 @@ mod tests {
         let device = of(&["--plugin-opt=jobs=0", "--plugin-opt=lto-partitions=8"]);
         assert_eq!((device.jobs, device.is_whole), (None, false));
         assert!(device.llvm_options.is_empty());
+    }
+
+    #[test]
+    fn forms_of_the_plugins_options_that_the_peer_takes_are_no_options_of_llvm() {
+        let device =
+            of(&["--plugin-opt=-mattr=+ptx78", "--plugin-opt=thinlto", "--plugin-opt=opt-remarks-format=yaml"]);
+        assert_eq!(device.unknown, [shown("--plugin-opt=-mattr=+ptx78")]);
+        assert!(device.llvm_options.is_empty() && device.refused.is_empty());
+        let device = of(&["--plugin-opt=mcpu=sm_90", "-mllvm", "-mcpu=sm_80"]);
+        let processors: Vec<&str> = device.processors.iter().map(|(_, processor)| processor.as_str()).collect();
+        assert_eq!(processors, ["sm_90", "sm_80"]);
+        for word in ["--plugin-opt=save-temps", "--plugin-opt=jobs=many", "--plugin-opt=", "--plugin-opt=-mattr=+sm_90"]
+        {
+            let device = of(&[word]);
+            assert_eq!((device.refused.len(), device.llvm_options.len()), (1, 0), "{word}");
+        }
     }
 
     #[test]

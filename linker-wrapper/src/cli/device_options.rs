@@ -70,6 +70,12 @@ pub struct DeviceOptions {
     pub verbose: bool,
     /// LLVM's own options, from `-mllvm`, `--offload-opt=` and `--plugin-opt=`.
     pub llvm_options: Vec<String>,
+    /// Intermediate files are kept.
+    pub saves_temps: bool,
+    /// Processors that arguments name, each with the argument.
+    pub processors: Vec<(String, String)>,
+    /// Arguments that a link of CUDA's code rejects, each with the reason.
+    pub refused: Vec<(String, String)>,
     /// Arguments without an effect, as warnings show them.
     pub unknown: Vec<String>,
 }
@@ -92,6 +98,9 @@ impl Default for DeviceOptions {
             cuda_path: None,
             verbose: false,
             llvm_options: Vec::new(),
+            saves_temps: false,
+            processors: Vec::new(),
+            refused: Vec::new(),
             unknown: Vec::new(),
         }
     }

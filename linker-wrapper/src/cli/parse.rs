@@ -189,7 +189,7 @@ impl Parser {
             Meaning::PrintToolchain => options.print_toolchain = true,
             Meaning::OffloadBackend => store(&mut options.backend, BackendChoice::parse(&text), errors),
             Meaning::HostTriple => options.host_triple = Some(text),
-            Meaning::DeviceLinker => options.device_linker.push(split_triple(&text)),
+            Meaning::DeviceLinker => options.device_linker.extend(some_argument(&text)),
             Meaning::DeviceCompiler => options.device_compiler.push(split_triple(&text)),
             Meaning::NoLto => options.device_compiler.push((None, "-fno-lto".to_owned())),
             Meaning::Reproduce => options.reproduce = Some(value.into()),
@@ -266,6 +266,11 @@ impl Parser {
         }
         true
     }
+}
+
+/// The argument of `--device-linker=`; none if nothing is behind the `=`, as when a build system expands an empty variable.
+fn some_argument(text: &str) -> Option<(Option<String>, String)> {
+    Some(split_triple(text)).filter(|(_, word)| !word.is_empty())
 }
 
 fn with_dash(word: &OsStr) -> OsString {

@@ -101,9 +101,11 @@ pub fn reject_unsupported(options: &Options, device: &DeviceOptions) -> Result<(
     errors.or(())
 }
 
-/// The options, with those of the LTO plugin (`--plugin-opt=jobs=`, `lto-partitions=`) where fatlink's own do not say otherwise.
+/// The options, with those of the LTO plugin (`--plugin-opt=jobs=`, `lto-partitions=`, `save-temps`) where fatlink's own do not say
+/// otherwise.
 pub fn with_plugin_options(options: &Options, device: &DeviceOptions) -> Options {
     let mut options = options.clone();
+    options.save_temps |= device.saves_temps && !options.diagnosing;
     if let (Jobs::Cores, Some(jobs)) = (options.jobs, device.jobs) {
         options.jobs = Jobs::Number(jobs);
     }

@@ -11,7 +11,7 @@ use offload_bundle::cubin;
 use offload_bundle::fatbin::FatbinWriter;
 use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 
-use crate::cli::device_options::CUDA_TRIPLE;
+use crate::cli::device_options::{CUDA_TRIPLE, DeviceOptions};
 use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, Part, PtxPolicy};
 use crate::codegen::Backends;
@@ -104,12 +104,27 @@ struct CudaLink<'a> {
     warnings: Vec<String>,
 }
 
+/// Rejects arguments that the links of these targets cannot carry out.
+fn require_arguments(device: &DeviceOptions, targets: &[TargetImages<'_>]) -> Result<(), Errors> {
+    let mut errors = Errors::default();
+    for (option, why) in &device.refused {
+        errors.extend(Error::RefusedLinkerOption { option: option.clone(), gpus: "NVIDIA", why: why.clone() });
+    }
+    for (option, processor) in &device.processors {
+        let others = targets.iter().map(|target| target.arch.to_string()).filter(|target| target != processor);
+        let error = |target| Error::OtherProcessor { option: option.clone(), processor: processor.clone(), target };
+        errors.extend(others.map(error).collect::<Errors>());
+    }
+    errors.or(())
+}
+
 impl<'a> CudaLink<'a> {
     fn plan(setup: &Setup<'a>) -> Result<Self, Errors> {
         let Request { options, device, .. } = setup.request;
         let units = rdc_targets::units(&setup.images);
         let linked = rdc_targets::with_code(&units)?;
         let targets = cuda_targets::group(&setup.images)?;
+        require_arguments(device, &targets)?;
         let (targets, left_out) = rdc_targets::add_to(targets, &linked, &options.sass_policy, device.lto)?;
         let (targets, mut warnings) = setup.line_code.add_to(targets, &device.roots)?;
         warnings.extend(left_out);

@@ -39,6 +39,13 @@ pub enum Error {
     CompressBundle { source: FormatError },
     #[error("LLVM rejects these options of --device-linker= for AMD GPUs: {options}")]
     LlvmOptions { options: String },
+    #[error("{option} is not possible for {gpus} GPUs: {why}; leave it out")]
+    RefusedLinkerOption { option: String, gpus: &'static str, why: String },
+    #[error(
+        "{option} names the processor {processor}, and the device images are for {target}; leave it out, and compile for another target with \
+         --offload-arch="
+    )]
+    OtherProcessor { option: String, processor: String, target: String },
     #[error("--offload-sass=none without PTX leaves the image empty; add --offload-ptx=")]
     EmptyImage,
     #[error(

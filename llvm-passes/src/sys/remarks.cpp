@@ -8,6 +8,7 @@
 #include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cstdint>
 #include <string>
 
 using namespace llvm;
@@ -33,9 +34,9 @@ extern "C" bool fatlink_is_remark_filter(const char *passes) {
 }
 
 // Records the remarks of the passes that match `passes`, a regular expression, as YAML. Returns null if that is none.
-extern "C" Records *fatlink_record_remarks(LLVMContextRef context, const char *passes) {
+extern "C" Records *fatlink_record_remarks(LLVMContextRef context, const char *passes, bool hotness, uint64_t threshold) {
   auto *records = new Records;
-  if (Error error = setupLLVMOptimizationRemarks(*unwrap(context), records->stream, passes, "yaml", false)) {
+  if (Error error = setupLLVMOptimizationRemarks(*unwrap(context), records->stream, passes, "yaml", hotness, threshold)) {
     consumeError(std::move(error));
     delete records;
     return nullptr;

@@ -15,16 +15,33 @@ struct RawRecords {
 
 unsafe extern "C" {
     fn fatlink_is_remark_filter(passes: *const c_char) -> bool;
-    fn fatlink_record_remarks(context: LLVMContextRef, passes: *const c_char) -> *mut RawRecords;
+    fn fatlink_record_remarks(
+        context: LLVMContextRef,
+        passes: *const c_char,
+        hotness: bool,
+        threshold: u64,
+    ) -> *mut RawRecords;
     fn fatlink_take_remarks(records: *mut RawRecords) -> *mut c_char;
     fn fatlink_drop_remarks(records: *mut RawRecords);
 }
 
-/// The passes whose remarks are recorded, as a regular expression; unset if there are no records.
-static PASSES: OnceLock<CString> = OnceLock::new();
+/// What is recorded.
+struct Request {
+    /// The passes whose remarks are recorded, as a regular expression.
+    passes: CString,
+    /// Remarks on code with a profile have its count.
+    hotness: bool,
+    /// The least count of a remark.
+    threshold: u64,
+}
+
+/// Unset if there are no records.
+static REQUEST: OnceLock<Request> = OnceLock::new();
 
 const OUTPUT: &str = "pass-remarks-output=";
 const FILTER: &str = "pass-remarks-filter=";
+const HOTNESS: &str = "pass-remarks-with-hotness";
+const THRESHOLD: &str = "pass-remarks-hotness-threshold=";
 
 /// The value of an option of LLVM by the name before its `=`, if this is it.
 fn value<'o>(option: &'o str, name: &str) -> Option<&'o str> {
@@ -38,11 +55,11 @@ pub fn remarks_file(options: &[String]) -> Option<&str> {
 
 /// Whether an option is for the records. LLVM's own tools have these options, and LLVM itself does not.
 pub(super) fn is_option(option: &str) -> bool {
-    [OUTPUT, FILTER].iter().any(|name| value(option, name).is_some())
+    [OUTPUT, FILTER, HOTNESS, THRESHOLD].iter().any(|name| value(option, name).is_some())
 }
 
 /// Has every context that is opened from now on record its remarks, if the options name a file for them. Returns false if their filter
-/// is no regular expression, in which case the reason is on stderr.
+/// is no regular expression, in which case the reason is on stderr, or their threshold is no number.
 pub(super) fn set_up(options: &[String]) -> bool {
     if remarks_file(options).is_none() {
         return true;
@@ -53,8 +70,11 @@ pub(super) fn set_up(options: &[String]) -> bool {
     if !unsafe { fatlink_is_remark_filter(passes.as_ptr()) } {
         return false;
     }
+    let hotness = options.iter().any(|option| value(option, HOTNESS) == Some(""));
+    let threshold = options.iter().rev().find_map(|option| value(option, THRESHOLD)).unwrap_or("0");
+    let Ok(threshold) = threshold.parse() else { return false };
     // A second call brings the same options.
-    let _ = PASSES.set(passes);
+    let _ = REQUEST.set(Request { passes, hotness, threshold });
     true
 }
 
@@ -67,9 +87,9 @@ unsafe impl Send for RemarkRecords {}
 impl RemarkRecords {
     /// Begins to record the remarks of a context, if there are records at all.
     pub(crate) fn begin(context: &Context) -> Option<Self> {
-        let passes = PASSES.get()?;
+        let Request { passes, hotness, threshold } = REQUEST.get()?;
         // SAFETY: the context and the text are alive.
-        let records = unsafe { fatlink_record_remarks(context.as_ctx_ref(), passes.as_ptr()) };
+        let records = unsafe { fatlink_record_remarks(context.as_ctx_ref(), passes.as_ptr(), *hotness, *threshold) };
         (!records.is_null()).then_some(RemarkRecords(records))
     }
 

@@ -11,7 +11,7 @@ use inkwell::module::{Linkage, Module};
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetMachine, TargetTriple};
 use inkwell::values::{FunctionValue, GlobalValue, UnnamedAddress};
-use inkwell::{AddressSpace, GlobalVisibility, OptimizationLevel};
+use inkwell::{AddressSpace, GlobalVisibility};
 use serde::{Deserialize, Serialize};
 
 use crate::pipeline::{self, NamedBitcode, OptLevel};
@@ -34,9 +34,26 @@ pub struct AmdTarget {
     pub features: String,
     /// Optimization level.
     pub level: OptLevel,
+    /// Level of code generation.
+    pub generation: OptLevel,
+    /// The passes that run instead of those of the level, as `opt -passes=` takes them.
+    pub passes: Option<String>,
+    /// Each pass is printed when it runs.
+    pub prints_passes: bool,
 }
 
 impl AmdTarget {
+    /// A target whose code is optimized as the level says.
+    pub fn new(processor: String, features: String, level: OptLevel) -> Self {
+        let generation = Self::usual_generation(level);
+        AmdTarget { processor, features, level, generation, passes: None, prints_passes: false }
+    }
+
+    /// The level of code generation that goes with an optimization level alone: ld.lld takes none below the default.
+    pub fn usual_generation(level: OptLevel) -> OptLevel {
+        if level == OptLevel::O3 { OptLevel::O3 } else { OptLevel::O2 }
+    }
+
     /// The name in messages.
     pub fn name(&self) -> &str {
         if self.processor.is_empty() { TRIPLE } else { &self.processor }
@@ -135,10 +152,12 @@ pub fn optimize(session: &Session, module: &Module<'_>, target: &AmdTarget) -> R
     let options = PassBuilderOptions::create();
     options.set_loop_vectorization(vectorizes);
     options.set_loop_slp_vectorization(vectorizes);
+    options.set_debug_logging(target.prints_passes);
+    let passes = target.passes.as_deref().unwrap_or(target.level.pipeline());
     let activity = format!("{} {}", crash::OPTIMIZING, target.name());
     crash::during(&activity, || {
         check(session, Stage::MergedIr, target, module.verify())?;
-        check(session, Stage::Optimization, target, module.run_passes(target.level.pipeline(), &machine, options))
+        check(session, Stage::Optimization, target, module.run_passes(passes, &machine, options))
     })
 }
 
@@ -242,11 +261,7 @@ fn machine(target: &AmdTarget) -> Result<TargetMachine, IrError> {
     sys::initialize_amdgpu();
     let triple = TargetTriple::create(TRIPLE);
     let amdgpu = Target::from_triple(&triple).map_err(|error| failed(error.into()))?;
-    // ld.lld generates code at no lower level than the default.
-    let level = match target.level {
-        OptLevel::O3 => OptimizationLevel::Aggressive,
-        _ => OptimizationLevel::Default,
-    };
+    let level = target.generation.code_generation();
     amdgpu
         .create_target_machine(&triple, &target.processor, &target.features, level, RelocMode::PIC, CodeModel::Default)
         .ok_or_else(|| failed(CodegenError::NoCodeGenerator("processor")))

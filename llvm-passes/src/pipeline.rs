@@ -61,6 +61,16 @@ impl OptLevel {
         })
     }
 
+    /// The level as LLVM's linkers take it: they have none for size.
+    pub fn number(self) -> u8 {
+        match self {
+            OptLevel::O0 => 0,
+            OptLevel::O1 => 1,
+            OptLevel::O2 | OptLevel::Os | OptLevel::Oz => 2,
+            OptLevel::O3 => 3,
+        }
+    }
+
     /// LLVM's pass pipeline for full LTO. There is none for size: as in LLVM's linkers, the functions' own attributes `optsize`
     /// and `minsize` decide.
     pub(crate) fn pipeline(self) -> &'static str {
@@ -72,7 +82,7 @@ impl OptLevel {
         }
     }
 
-    fn code_generation(self) -> OptimizationLevel {
+    pub(crate) fn code_generation(self) -> OptimizationLevel {
         match self {
             OptLevel::O0 => OptimizationLevel::None,
             OptLevel::O1 => OptimizationLevel::Less,

@@ -162,7 +162,7 @@ fn llvm_option(device: &mut DeviceOptions, option: &str, argument: String) {
 }
 
 /// The option for recorded remarks that LLVM's own tools have in place of this one of an LTO plugin.
-pub fn recorded_remarks(option: &str) -> Option<String> {
+fn recorded_remarks(option: &str) -> Option<String> {
     let (name, value) = option.split_once('=').unwrap_or((option, ""));
     match name {
         "opt-remarks-with-hotness" => Some("-pass-remarks-with-hotness".to_owned()),

@@ -7,6 +7,7 @@ pub mod device_words;
 pub mod dlink;
 mod error;
 pub mod flags;
+mod lld_lto_options;
 mod mistyped;
 mod nvcc_options;
 pub mod options;

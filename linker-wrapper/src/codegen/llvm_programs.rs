@@ -106,5 +106,7 @@ pub fn finish(
     if !messages.is_empty() {
         messages::show(messages);
     }
+    // Maps, cross references and the like.
+    messages::report(&program.display().to_string(), &String::from_utf8_lossy(&result.stdout));
     Ok(std::fs::read(output).map_err(|source| Error::NoImage { program: name(), target: target(), source })?)
 }

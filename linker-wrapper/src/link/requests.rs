@@ -1,5 +1,8 @@
 //! Options that are carried out, answered or rejected before anything is linked.
 
+use llvm_passes::amdgpu::TRIPLE;
+
+use crate::cli::amd_options::AmdOptions;
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
 use crate::cli::values::{Jobs, Partitioning, RelocatableCode};
@@ -105,8 +108,9 @@ pub fn reject_unsupported(options: &Options, device: &DeviceOptions) -> Result<(
 /// otherwise.
 pub fn with_plugin_options(options: &Options, device: &DeviceOptions) -> Options {
     let mut options = options.clone();
-    options.save_temps |= device.saves_temps && !options.diagnosing;
-    if let (Jobs::Cores, Some(jobs)) = (options.jobs, device.jobs) {
+    let amd = AmdOptions::read(&options, TRIPLE);
+    options.save_temps |= (device.saves_temps || amd.saves_temps) && !options.diagnosing;
+    if let (Jobs::Cores, Some(jobs)) = (options.jobs, device.jobs.or(amd.jobs)) {
         options.jobs = Jobs::Number(jobs);
     }
     if options.partitioning == Partitioning::Usual && device.is_whole {

@@ -192,7 +192,7 @@ fn code(target: &PlannedTarget<'_>, name: &str, tag: String, resources: Resource
     let images = target.images;
     AmdCode {
         target: images.target.clone(),
-        internalizes: !images.options.names_inputs(),
+        internalizes: !images.options.names_inputs,
         tag,
         object: resources.link.temp_files.file(&format!("{name}.o")),
     }

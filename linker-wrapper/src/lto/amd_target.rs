@@ -58,6 +58,10 @@ impl<'a> PlannedTarget<'a> {
         if !resources.link.request.mode.dry {
             images.require_objects()?;
         }
+        if !images.options.traced.is_empty() {
+            let symbols = images.symbols(&|unit| Ok(reference_graph::symbols(&unit.amd_facts()?.graph)))?;
+            images.trace(&symbols, resources.link.request.program);
+        }
         let not_cut = match grain(images, resources) {
             Some(grain) => match Self::plan_partitioned(images, grain, private, resources)? {
                 Ok(planned) => return Ok(planned),
@@ -128,7 +132,8 @@ impl<'a> PlannedTarget<'a> {
         let resolution = images.resolve(&symbols)?;
         let promoted = resolution.linkonce_over_weak.iter();
         let promoted = promoted.filter_map(|(name, image)| Some((images.unit_of(*image)?, name.clone()))).collect();
-        let (keep, prevailing) = (images.names_of_objects(&symbols), resolution.prevailing);
+        let (mut keep, prevailing) = (images.names_of_objects(&symbols), resolution.prevailing);
+        keep.extend(images.options.roots.iter().cloned());
         // The cache needs hashes of the units, and has a private copy of them.
         let is_needed = resources.link.request.options.diagnosing || private.is_some();
         let unit_file = is_needed.then(|| write_units(images, private, resources.link)).transpose()?;
@@ -223,7 +228,7 @@ pub fn may_be_cut(images: &AmdImages<'_>, resources: Resources<'_>) -> bool {
 
 /// How large partitions are; `None` for a program that is compiled in one piece anyway.
 fn grain(images: &AmdImages<'_>, resources: Resources<'_>) -> Option<Grain> {
-    if images.options.names_inputs() || images.has_objects() {
+    if images.options.is_one_piece() || images.has_objects() {
         return None;
     }
     let least = if resources.result_cache.cuts_all() { 0 } else { MIN_PARTITIONED_BYTES };

@@ -12,11 +12,12 @@ use llvm_passes::symbols::Symbol;
 use llvm_passes::unit::Unit;
 use offload_bundle::amdgpu::{FeatureSetting, TargetId};
 
-use crate::cli::amd_options::AmdOptions;
+use crate::cli::amd_options::{self, AmdOptions};
 use crate::codegen::llvm_programs;
 use crate::device::symbol_errors::Maker;
 use crate::device::{symbol_errors, symbols};
 use crate::diag::error::{Errors, collect};
+use crate::diag::messages;
 use crate::host::embedded_images::Origin;
 use crate::lto::error::Error;
 use crate::plan::link_context::LinkContext;
@@ -80,7 +81,8 @@ impl<'a> AmdImages<'a> {
             inputs.push(context.temp_files.write(&format!("{stem}.lto{number}.o"), object)?);
         }
         let output = context.temp_files.file(&format!("{stem}.img"));
-        let arguments = self.linker_arguments();
+        let request = context.request;
+        let arguments = self.linker_arguments(&amd_options::all_llvm_options(request.options, request.device));
         llvm_programs::link_code_object(&lld, &self.name, &inputs, &arguments, &output, context.request.mode)
     }
 
@@ -190,13 +192,21 @@ impl<'a> AmdImages<'a> {
     }
 
     /// The arguments of ld.lld. Archives that the user names may hold bitcode, which ld.lld compiles for this target, too.
-    fn linker_arguments(&self) -> Vec<String> {
+    fn linker_arguments(&self, llvm_options: &[String]) -> Vec<String> {
+        let AmdTarget { processor, features, level, generation, passes, prints_passes } = &self.target;
         let mut arguments = Vec::new();
-        if self.options.names_inputs() {
-            arguments.push(format!("-plugin-opt=mcpu={}", self.target.processor));
-            if !self.target.features.is_empty() {
-                arguments.push(format!("-plugin-opt=-mattr={}", self.target.features));
+        if self.options.names_inputs {
+            arguments.push(format!("-plugin-opt=mcpu={processor}"));
+            if !features.is_empty() {
+                arguments.push(format!("-plugin-opt=-mattr={features}"));
             }
+            arguments.extend([format!("--lto-O{}", level.number()), format!("--lto-CGO{}", generation.number())]);
+            arguments.extend(passes.iter().map(|passes| format!("--lto-newpm-passes={passes}")));
+            arguments.extend(prints_passes.then(|| "--lto-debug-pass-manager".to_owned()));
+            // Remarks are recorded in one file, which is that of the code compiled here.
+            let others =
+                llvm_options.iter().filter(|option| !option.trim_start_matches('-').starts_with("pass-remarks-"));
+            arguments.extend(others.map(|option| format!("-mllvm={option}")));
         }
         arguments.extend(self.options.linker_arguments.iter().cloned());
         arguments
@@ -225,7 +235,7 @@ impl<'a> AmdImages<'a> {
     /// Duplicate and undefined symbols.
     pub fn resolve(&self, symbols: &[UnitSymbols]) -> Result<Resolution, Errors> {
         let mut resolution = resolve::resolve(symbols, &|_| false);
-        if self.options.names_inputs() || self.is_partial {
+        if self.options.names_inputs || self.is_partial {
             // ld.lld reports what these files do not define, either.
             resolution.undefined.clear();
         }
@@ -242,6 +252,18 @@ impl<'a> AmdImages<'a> {
     pub fn unit_of(&self, image: usize) -> Option<usize> {
         self.images.get(image).filter(|image| image.is_bitcode())?;
         Some(self.images[..image].iter().filter(|image| image.is_bitcode()).count())
+    }
+
+    /// Prints who defines and who references the symbols of `--trace-symbol=`, as ld.lld does, which sees the compiled code alone.
+    pub fn trace(&self, symbols: &[UnitSymbols], program: &str) {
+        let mut text = String::new();
+        for (image, unit) in self.images.iter().zip(symbols) {
+            for symbol in unit.symbols.iter().filter(|symbol| self.options.traced.contains(&symbol.name)) {
+                let what = if symbol.strength.is_definition() { "definition of" } else { "reference to" };
+                text.push_str(&format!("{}: {what} {}\n", image.origin, symbol.name));
+            }
+        }
+        messages::report(program, &text);
     }
 
     /// The names that objects define or reference: these stay visible.

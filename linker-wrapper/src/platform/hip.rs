@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use llvm_passes::amdgpu::{self, AmdTarget};
+use llvm_passes::amdgpu;
 use llvm_passes::bitcode;
 use llvm_passes::registration::{self, Registration};
 use offload_bundle::amdgpu::TargetId;
@@ -98,7 +98,7 @@ struct HipTarget<'a> {
 impl<'a> HipLink<'a> {
     fn plan(setup: &Setup<'a>) -> Result<Self, Errors> {
         let Request { program, options, .. } = setup.request;
-        let llvm_options: Vec<String> = amd_options::llvm_options(options).collect();
+        let llvm_options = amd_options::llvm_options(options);
         if !llvm_options.is_empty() && !llvm_passes::parse_llvm_options(program, &llvm_options) {
             return Err(Error::LlvmOptions { options: llvm_options.join(" ") }.into());
         }
@@ -113,7 +113,10 @@ impl<'a> HipLink<'a> {
         let mut targets = Vec::new();
         for group in &groups {
             match HipTarget::new(group, &setup.images, options) {
-                Ok(target) => targets.push(target),
+                Ok(target) => {
+                    errors.extend(target.refused());
+                    targets.push(target);
+                }
                 Err(error) => errors.extend(error),
             }
         }
@@ -167,7 +170,7 @@ impl<'a> HipTarget<'a> {
                 (id.processor, features)
             }
         };
-        let target = AmdTarget { processor, features, level: amd.level };
+        let target = amd.target(processor, features);
         let compared = own.iter().map(|found| ComparedImage {
             file: &found.origin.file,
             from_host: true,
@@ -184,6 +187,23 @@ impl<'a> HipTarget<'a> {
         let link =
             AmdImages { name: group.arch.to_owned(), target, options: amd, is_partial, images: images.collect() };
         Ok(HipTarget { triple: group.triple, link, compared })
+    }
+
+    /// The arguments that the link of this target rejects.
+    fn refused(&self) -> Errors {
+        let AmdImages { target, options, .. } = &self.link;
+        let mut errors = Errors::default();
+        if self.is_spirv() || self.link.units().is_empty() {
+            return errors;
+        }
+        for (option, why) in &options.refused {
+            errors.extend(Error::RefusedLinkerOption { option: option.clone(), gpus: "AMD", why: why.clone() });
+        }
+        for (option, processor) in options.processors.iter().filter(|(_, named)| *named != target.processor) {
+            let (option, processor, target) = (option.clone(), processor.clone(), self.link.name.clone());
+            errors.extend(Error::OtherProcessor { option, processor, target });
+        }
+        errors
     }
 
     fn is_spirv(&self) -> bool {

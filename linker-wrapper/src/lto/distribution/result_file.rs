@@ -157,7 +157,7 @@ mod tests {
     use crate::lto::target_code::AmdCode;
 
     fn job() -> CompileJob {
-        let target = AmdTarget { processor: "gfx90a".to_owned(), features: String::new(), level: OptLevel::O2 };
+        let target = AmdTarget::new("gfx90a".to_owned(), String::new(), OptLevel::O2);
         let code = AmdCode { target, internalizes: true, tag: String::new(), object: "0.o".into() };
         CompileJob {
             name: "gfx90a.0".to_owned(),

@@ -21,6 +21,10 @@ impl ResultCache<'_> {
             self.note(why);
             return None;
         }
+        if code.target.prints_passes {
+            self.note("LLVM prints its passes".to_owned());
+            return None;
+        }
         key_of(job, code, key)
     }
 }
@@ -54,7 +58,7 @@ mod tests {
     use crate::lto::target_code::TargetCode;
 
     fn code() -> AmdCode {
-        let target = AmdTarget { processor: "gfx90a".to_owned(), features: "+xnack".to_owned(), level: OptLevel::O2 };
+        let target = AmdTarget::new("gfx90a".to_owned(), "+xnack".to_owned(), OptLevel::O2);
         AmdCode { target, internalizes: true, tag: "t".to_owned(), object: "/a/0.o".into() }
     }
 
@@ -84,7 +88,7 @@ mod tests {
             change(&mut job, &mut code);
             key(&job, &code)
         };
-        let changes: [Change<'_>; 11] = [
+        let changes: [Change<'_>; 13] = [
             &|_, _| {},
             &|job, _| job.llvm_options.clear(),
             &|job, _| job.ranges[0].hash = "ab".to_owned(),
@@ -94,6 +98,8 @@ mod tests {
             &|_, code| code.target.processor = "gfx942".to_owned(),
             &|_, code| code.target.features.clear(),
             &|_, code| code.target.level = OptLevel::O3,
+            &|_, code| code.target.generation = OptLevel::O0,
+            &|_, code| code.target.passes = Some("default<O1>".to_owned()),
             &|_, code| code.internalizes = false,
             &|_, code| code.tag = "u".to_owned(),
         ];

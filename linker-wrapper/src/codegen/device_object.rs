@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::sys::written_path;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::host_object::ReferenceLists;
 use offload_bundle::ptx::DebugInfo;
@@ -27,6 +28,7 @@ pub struct DeviceObject {
     /// The target that it was compiled for.
     pub arch: GpuArch,
     /// The file that nvlink reads.
+    #[serde(with = "written_path")]
     pub path: PathBuf,
     /// The content; empty in a dry run, and until [`Assembler::read`](crate::codegen::Assembler::read) has read the file.
     #[serde(skip)]

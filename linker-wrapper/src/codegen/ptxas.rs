@@ -14,11 +14,13 @@ use crate::codegen::ptx_backend::Attempted;
 use crate::diag::error::Errors;
 use crate::sys::process::{self, Mode};
 use crate::sys::temp_files;
+use crate::sys::written_path;
 
 /// ptxas with the options of a link. A value, so that a worker process can run it, too.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Assembler {
     /// The program.
+    #[serde(with = "written_path")]
     program: PathBuf,
     /// The loader that runs it, with its options; none for the one that the program names.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,6 +15,7 @@ use crate::lto::error::Error;
 use crate::lto::target_code::{Libdevice, TargetCode};
 use crate::profile::span;
 use crate::sys::temp_files;
+use crate::sys::written_path;
 
 /// One job. All paths are absolute or relative to the folder of the link.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -24,6 +25,7 @@ pub struct CompileJob {
     /// LLVM's own options.
     pub llvm_options: Vec<String>,
     /// The file that holds all bitcode units of the target; empty if the modules are open in this process.
+    #[serde(with = "written_path")]
     pub units: PathBuf,
     /// The units that `parts` refers to, and where they are in the file.
     pub ranges: Vec<UnitRange>,
@@ -36,6 +38,7 @@ pub struct CompileJob {
     /// What is generated.
     pub code: TargetCode,
     /// The files that keep the merged and the optimized module, if they are kept.
+    #[serde(with = "written_path")]
     pub keep_stages: Option<(PathBuf, PathBuf)>,
     /// Where a worker of this link looks for the result of the same code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,6 +51,7 @@ pub struct CompileJob {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct KeptCode {
     /// The folder of the cache.
+    #[serde(with = "written_path")]
     pub folder: PathBuf,
     /// The hash of everything that the result depends on besides the code.
     pub base: [u8; 32],

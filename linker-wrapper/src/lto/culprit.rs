@@ -17,6 +17,7 @@ use crate::lto::compile_job::CompileJob;
 use crate::lto::error::Error;
 use crate::lto::worker::{self, Failure, Reply};
 use crate::sys::temp_files::TempFiles;
+use crate::sys::written_path;
 
 /// The first argument of a process that compiles some functions; the file with the [`Trial`] follows.
 const FLAG: &str = "--try-compile";
@@ -34,6 +35,7 @@ struct Trial {
     /// The job, for its target and options.
     job: CompileJob,
     /// The bitcode file of the merged or the optimized code.
+    #[serde(with = "written_path")]
     module: PathBuf,
     /// Whether the attempt optimizes the code; else it generates machine code or PTX.
     optimize: bool,

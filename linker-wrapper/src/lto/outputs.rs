@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::sys::written_path;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ pub struct Emission {
     /// Whether local functions become visible, since ptxas uses fewer registers for visible ones.
     pub visible_functions: bool,
     /// The file of the text. A worker writes it always, a thread only for ptxas.
+    #[serde(with = "written_path")]
     pub path: PathBuf,
 }
 
@@ -58,8 +60,10 @@ pub struct ImagePtx {
     /// The emission.
     pub emission: usize,
     /// The file in which ptxas gets the text to try lower versions.
+    #[serde(with = "written_path")]
     pub probe: PathBuf,
     /// The file that a worker writes the text to.
+    #[serde(with = "written_path")]
     pub path: PathBuf,
 }
 

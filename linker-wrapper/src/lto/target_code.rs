@@ -16,6 +16,7 @@ use crate::codegen::Assembler;
 use crate::diag::error::Errors;
 use crate::lto::outputs::{Emission, Outputs};
 use crate::profile::span;
+use crate::sys::written_path;
 
 /// What a job generates.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -40,6 +41,7 @@ pub struct NvptxCode {
     /// Kernels that the units declare as functions, because other units define them.
     pub declared_kernels: BTreeSet<String>,
     /// libdevice's bitcode.
+    #[serde(with = "written_path")]
     pub libdevice: Option<PathBuf>,
     /// The PTX texts that LLVM emits.
     pub emissions: Vec<Emission>,
@@ -59,6 +61,7 @@ pub struct AmdCode {
     /// Tells the probe of a partition from those of others.
     pub tag: String,
     /// The file that a worker writes the object to.
+    #[serde(with = "written_path")]
     pub object: PathBuf,
 }
 

@@ -13,3 +13,4 @@ pub mod signals;
 pub mod stamp;
 pub mod temp_files;
 pub mod threads;
+pub mod written_path;

@@ -106,6 +106,8 @@ fn run_step(arguments: &Arguments, list: &JobList) -> Result<(), Error> {
     command.arg(format!("--ntasks={}", tasks(arguments, list)));
     // A task that fails, or whose node is lost, must not end the others: the link runs what is missing.
     command.args(["--job-name=fatlink", "--no-kill", "--kill-on-bad-exit=0", "--wait=0"]);
+    // If the connection to a lost node ends with an error, srun ends the whole step in spite of --no-kill, unless its tasks seem to have a terminal.
+    command.env("SLURM_PTY_PORT", "0");
     command.arg(format!("--immediate={}", arguments.immediate));
     if std::env::var_os("SLURM_JOB_ID").is_some() {
         // Other links of the same allocation use its processors, too.

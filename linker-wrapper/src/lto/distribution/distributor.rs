@@ -15,6 +15,9 @@ use crate::sys::temp_files;
 /// How much of a distributor's output an error shows, in characters.
 const SHOWN: usize = 2000;
 
+/// How much of each of its outputs is kept, in bytes: it may print without end.
+const KEPT: usize = 64 << 10;
+
 /// A distributor with the user's arguments.
 #[derive(Debug)]
 pub struct Distributor {
@@ -58,17 +61,30 @@ struct Job<'l> {
     outputs: Vec<&'l Path>,
 }
 
-/// Writes the list of jobs. `common` are inputs of all jobs.
+/// The program that runs a job: this one, where it is.
+///
+/// # Errors
+/// It is gone.
+pub fn job_program() -> Result<PathBuf, Errors> {
+    let itself = process::itself();
+    Ok(std::fs::canonicalize(&itself).map_err(|source| Error::Read { file: itself, source })?)
+}
+
+/// Writes the list of jobs. `program` runs them, and `common` are inputs of all.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_list(file: &Path, output: &Path, common: &[PathBuf], commands: &[Command]) -> Result<(), Errors> {
-    let program =
-        std::fs::canonicalize(process::itself()).map_err(|source| Error::Read { file: process::itself(), source })?;
+pub fn write_list(
+    file: &Path,
+    program: &Path,
+    output: &Path,
+    common: &[PathBuf],
+    commands: &[Command],
+) -> Result<(), Errors> {
     let list = List {
         common: Common {
             linker_output: output,
-            args: vec![&program, Path::new(super::run_action::FLAG)],
+            args: vec![program, Path::new(super::run_action::FLAG)],
             inputs: common,
         },
         jobs: commands
@@ -107,7 +123,7 @@ impl Distributor {
         let mut arguments = self.arguments.clone();
         arguments.push(list.into());
         process::show(mode, &self.program, &arguments);
-        let ended = process::capture(&self.program, &arguments)
+        let ended = process::capture_end(&self.program, &arguments, KEPT)
             .map_err(|source| Error::DistributorStart { program: self.program.clone(), source })?;
         let said = [ended.stdout.as_slice(), ended.stderr.as_slice()].concat();
         let said = String::from_utf8_lossy(&said).trim().to_owned();

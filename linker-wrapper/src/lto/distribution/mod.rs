@@ -21,6 +21,7 @@ use crate::lto::distribution::distributor::{Command, Distributor};
 use crate::lto::distribution::result_file::{JobResult, Unusable};
 use crate::plan::link_context::LinkContext;
 use crate::profile::span;
+use crate::sys::written_path;
 
 /// The results that a distributor has left, by the name of the job.
 #[derive(Debug, Default)]
@@ -62,9 +63,18 @@ impl Distribution {
     pub fn run(mut candidates: Vec<Candidate>, what: &str, link: &LinkContext<'_>) -> Result<Self, Errors> {
         let distributor = Distributor::of(link.request.options)?;
         let Some(distributor) = distributor.filter(|_| !candidates.is_empty()) else { return Ok(Self::default()) };
+        let folder = link.temp_files.file(&format!("{what}.jobs"));
+        let program = distributor::job_program()?;
+        // The list of jobs is JSON.
+        if let Some(path) =
+            [&*folder, link.request.output, &program].into_iter().find(|path| !written_path::is_text(path))
+        {
+            note_jobs_here(link, &format!("the list of jobs cannot name {}, which is not UTF-8 text", path.display()));
+            return Ok(Self::default());
+        }
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.cost));
         let _distributing = span::traced("Distribute jobs", || what.to_owned());
-        let mut files = Files::new(link.temp_files.file(&format!("{what}.jobs")))?;
+        let mut files = Files::new(folder)?;
         let (mut jobs, mut commands, mut hashes) = (Vec::new(), Vec::new(), BTreeSet::new());
         for candidate in candidates {
             let action = files.add(&candidate.job)?;
@@ -75,7 +85,7 @@ impl Distribution {
         }
         let common = files.common();
         let list = files.folder().join("jobs.json");
-        distributor::write_list(&list, link.request.output, &common, &commands)?;
+        distributor::write_list(&list, &program, link.request.output, &common, &commands)?;
         let failure = distributor.run(&list, link.request.mode)?;
         Ok(Self::collect(jobs, &distributor, failure, link))
     }

@@ -1,7 +1,7 @@
 //! The result of a job as one file: its reply, and the files that it left. A checksum and the hash of the manifest are in front, so that a
 //! damaged result, or that of another job, is never used. What follows is compressed: relocatable cubins are mostly zeros.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use blake3::Hash;
@@ -15,6 +15,7 @@ use crate::lto::distribution::action;
 use crate::lto::error::Error;
 use crate::lto::target_code::TargetCode;
 use crate::lto::worker::Reply;
+use crate::sys::stamp;
 use crate::sys::temp_files;
 
 /// The first bytes.
@@ -25,6 +26,8 @@ const HEADER: usize = 16 + 32 + 32;
 
 /// Size limit in bytes, also of what is uncompressed; no job's machine code comes near it.
 const LARGEST: u64 = 4 << 30;
+
+const TOO_SHORT: &str = "it is too short";
 
 /// The fastest level: results wait for nothing but the network.
 const LEVEL: i32 = 1;
@@ -71,11 +74,19 @@ impl JobResult {
     /// # Errors
     /// There is none, or it cannot be used.
     pub fn read(file: &Path, manifest: &Hash, job: &CompileJob) -> Result<Self, Unusable> {
-        let open = std::fs::File::open(file).map_err(|_| Unusable::Missing)?;
-        let mut bytes = Vec::new();
+        let damaged = |why: &str| Unusable::Damaged(why.to_owned());
+        // A FIFO would block, and a device may have no end.
+        let mut open = stamp::open(file).map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => damaged("it is no regular file"),
+            _ => Unusable::Missing,
+        })?;
+        // Nothing more is read of what is not the result of this job.
+        let mut bytes = vec![0; HEADER];
+        open.read_exact(&mut bytes).map_err(|_| damaged(TOO_SHORT))?;
+        check_header(&bytes, manifest).map_err(damaged)?;
         let read = open.take(LARGEST).read_to_end(&mut bytes);
         read.map_err(|error| Unusable::Damaged(error.to_string()))?;
-        Self::decode(&bytes, manifest, job).map_err(|why| Unusable::Damaged(why.to_owned()))
+        Self::decode(&bytes, manifest, job).map_err(damaged)
     }
 
     /// Decodes the result of a job with this manifest.
@@ -83,16 +94,8 @@ impl JobResult {
     /// # Errors
     /// Why it is not one.
     pub fn decode(bytes: &[u8], manifest: &Hash, job: &CompileJob) -> Result<Self, &'static str> {
-        let header = bytes.get(..HEADER).ok_or("it is too short")?;
-        let (magic, header) = header.split_at(MAGIC.len());
-        let (of, checksum) = header.split_at(manifest.as_bytes().len());
+        let checksum = check_header(bytes, manifest)?;
         let body = bytes.get(HEADER..).unwrap_or_default();
-        if magic != MAGIC {
-            return Err("it is no result of fatlink");
-        }
-        if of != manifest.as_bytes() {
-            return Err("it is the result of another job");
-        }
         if checksum != blake3::hash(body).as_bytes() {
             return Err("its checksum does not match");
         }
@@ -143,6 +146,20 @@ impl JobResult {
         }
         Ok(reply)
     }
+}
+
+/// Checks what is in front of the body, and returns the checksum.
+fn check_header<'b>(bytes: &'b [u8], manifest: &Hash) -> Result<&'b [u8], &'static str> {
+    let header = bytes.get(..HEADER).ok_or(TOO_SHORT)?;
+    let (magic, header) = header.split_at(MAGIC.len());
+    let (of, checksum) = header.split_at(manifest.as_bytes().len());
+    if magic != MAGIC {
+        return Err("it is no result of fatlink");
+    }
+    if of != manifest.as_bytes() {
+        return Err("it is the result of another job");
+    }
+    Ok(checksum)
 }
 
 #[cfg(test)]

@@ -152,27 +152,43 @@ pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -
     watched(program, arguments, limit, &mut |_| {})
 }
 
+/// As [`capture`], but keeps only the last bytes of each output, at least `kept` if there are so many.
+///
+/// # Errors
+/// The program could not be started.
+pub fn capture_end(program: &Path, arguments: &[OsString], kept: usize) -> std::io::Result<Finished> {
+    let mut cut = |output: &mut Watched| {
+        for output in [&mut output.stdout, &mut output.stderr] {
+            // Not after each read, because the rest moves.
+            if output.len() > 2 * kept {
+                output.drain(..output.len() - kept);
+            }
+        }
+    };
+    watched(program, arguments, Duration::MAX, &mut cut).map(|(finished, _)| finished)
+}
+
 /// As [`capture`], but passes each line of standard output, without its line break, to `line` as soon as the tool has
 /// written it. What follows the last line break is the standard output of the result.
 ///
 /// # Errors
 /// The program could not be started.
 pub fn capture_lines(program: &Path, arguments: &[OsString], line: &mut dyn FnMut(&[u8])) -> std::io::Result<Finished> {
-    let mut pass_on = |output: &mut Vec<u8>| {
-        while let Some(end) = memchr::memchr(b'\n', output) {
-            line(&output[..end]);
-            output.drain(..=end);
+    let mut pass_on = |output: &mut Watched| {
+        while let Some(end) = memchr::memchr(b'\n', &output.stdout) {
+            line(&output.stdout[..end]);
+            output.stdout.drain(..=end);
         }
     };
     watched(program, arguments, Duration::MAX, &mut pass_on).map(|(finished, _)| finished)
 }
 
-/// Runs a tool to its end, at most for `limit`. After each read, `output` may take what it needs of the standard output so far.
+/// Runs a tool to its end, at most for `limit`. After each read, `output` may take what it needs of the output so far.
 fn watched(
     program: &Path,
     arguments: &[OsString],
     limit: Duration,
-    output: &mut dyn FnMut(&mut Vec<u8>),
+    output: &mut dyn FnMut(&mut Watched),
 ) -> std::io::Result<(Finished, bool)> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -283,6 +299,25 @@ mod tests {
         let (finished, late) = shell(script, Duration::MAX);
         assert_eq!((finished.status.code(), late), (Some(3), false));
         assert!(finished.stdout.ends_with(b"out19999\n") && finished.stderr.ends_with(b"err19999\n"));
+    }
+
+    #[test]
+    fn the_end_of_much_output_is_kept() {
+        let script = "i=0; while [ $i -lt 20000 ]; do echo out$i; echo err$i >&2; i=$((i+1)); done";
+        let finished = capture_end(Path::new("/bin/sh"), &["-c".into(), script.into()], 1000).unwrap();
+        for (output, end) in [(finished.stdout, "out19998\nout19999\n"), (finished.stderr, "err19998\nerr19999\n")] {
+            assert!((1000..=2000).contains(&output.len()) && output.ends_with(end.as_bytes()), "{}", output.len());
+        }
+    }
+
+    #[test]
+    fn a_daemon_that_holds_the_outputs_does_not_delay_the_end() {
+        let (finished, late) = shell("sleep 900 & echo $!; echo said >&2", Duration::MAX);
+        let daemon = String::from_utf8(finished.stdout).unwrap().trim().parse().ok().and_then(Pid::from_raw).unwrap();
+        // It still runs.
+        kill_process(daemon, Signal::KILL).unwrap();
+        assert!(!late && finished.status.success());
+        assert_eq!(finished.stderr, b"said\n");
     }
 
     #[test]

@@ -27,19 +27,31 @@ pub struct Watched {
     pub late: bool,
 }
 
-/// Waits until the child has ended and its pipes are closed. `output` sees the standard output so far after each read, and may
-/// take some of it.
-pub fn until_the_end(child: &mut Child, limit: Duration, output: &mut dyn FnMut(&mut Vec<u8>)) -> Watched {
+/// How long what a tool has started may still write to the tool's pipes after its end, such as `tee` behind a script. A daemon holds them for as
+/// long as it runs.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Waits until the child has ended and its pipes are closed, or have been silent for a while. `output` sees the output so far after each read,
+/// and may take some of it.
+pub fn until_the_end(child: &mut Child, limit: Duration, output: &mut dyn FnMut(&mut Watched)) -> Watched {
     let (start, mut pause) = (Instant::now(), Duration::from_millis(4));
     let mut look = start + pause;
     let mut watched = Watched::default();
     let mut tool = Tool::of(child);
-    // Children of a killed tool may keep its pipes open forever.
+    let mut silent_since = None;
+    // Children of a tool may keep its pipes open forever.
     while !(tool.is_over() || watched.late && tool.ended) {
         let left = if watched.late { Duration::MAX } else { limit.saturating_sub(start.elapsed()) };
         tool.wait(left.min(look.saturating_duration_since(Instant::now())));
-        tool.read(&mut watched);
-        output(&mut watched.stdout);
+        let has_read = tool.read(&mut watched);
+        output(&mut watched);
+        if tool.ended && !has_read {
+            if silent_since.get_or_insert_with(Instant::now).elapsed() >= FAREWELL {
+                break;
+            }
+        } else {
+            silent_since = None;
+        }
         if !watched.late && start.elapsed() >= limit {
             watched.late = true;
             tool.kill();
@@ -89,16 +101,16 @@ impl Tool {
         let _ = poll(&mut all, Timespec::try_from(most.min(RAREST)).ok().as_ref());
     }
 
-    /// Reads some of the output that is available.
-    fn read(&mut self, watched: &mut Watched) {
-        drain(&mut self.stdout, &mut watched.stdout);
-        drain(&mut self.stderr, &mut watched.stderr);
+    /// Reads some of the output that is available. Returns whether there was any.
+    fn read(&mut self, watched: &mut Watched) -> bool {
+        let has_read = drain(&mut self.stdout, &mut watched.stdout) | drain(&mut self.stderr, &mut watched.stderr);
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         self.ended = self.ended
             || self.pid.is_none_or(|pid| match waitid(WaitId::Pid(pid), options) {
                 Ok(status) => status.is_some(),
                 Err(error) => error != rustix::io::Errno::INTR,
             });
+        has_read
     }
 
     fn kill(&self) {
@@ -114,19 +126,23 @@ impl Tool {
 }
 
 /// Reads some of a pipe's contents, and closes it at its end. Not everything at once: a tool that never stops printing must
-/// not delay the check of its time limit. Errors are ignored.
-fn drain(pipe: &mut Option<File>, into: &mut Vec<u8>) {
-    let Some(open) = pipe else { return };
+/// not delay the check of its time limit. Returns whether there was something. Errors are ignored.
+fn drain(pipe: &mut Option<File>, into: &mut Vec<u8>) -> bool {
+    let Some(open) = pipe else { return false };
     let mut ready = [PollFd::new(open, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     if !matches!(poll(&mut ready, Some(&now)), Ok(1..)) {
-        return;
+        return false;
     }
     let mut buffer = [0; 16 * 1024];
     match open.read(&mut buffer) {
         Ok(0) => *pipe = None,
-        Ok(read) => into.extend_from_slice(&buffer[..read]),
+        Ok(read) => {
+            into.extend_from_slice(&buffer[..read]);
+            return true;
+        }
         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
         Err(_) => *pipe = None,
     }
+    false
 }

@@ -7,6 +7,10 @@ the declared inputs. The list is checked as LLVM's validator does it. `--fault=`
   truncate  cuts the last job's result
   exchange  gives the last job the result of the first one
   tool      changes ptxas before the jobs run
+  zeros     leaves a link to a device without an end in place of the last job's result
+  fifo      leaves a FIFO there
+  words     prints 300 MB on both outputs
+  daemon    leaves a program behind that holds the outputs; its number is in the file daemon
 """
 
 import json
@@ -70,6 +74,20 @@ def main():
         last.write_bytes(last.read_bytes()[:-9])
     elif fault == "exchange":
         last.write_bytes(first.read_bytes())
+    elif fault == "zeros":
+        last.unlink()
+        last.symlink_to("/dev/zero")
+    elif fault == "fifo":
+        last.unlink()
+        os.mkfifo(last)
+    elif fault == "words":
+        last.unlink()
+        for output in (sys.stdout, sys.stderr):
+            for _ in range(150):
+                output.write("many words\n" * 100000)
+        sys.exit("the last word")
+    elif fault == "daemon":
+        pathlib.Path("daemon").write_text(str(subprocess.Popen(["sleep", "900"]).pid))
     sys.exit(max(codes))
 
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
+use llvm_passes::reference_graph::Reference;
 use llvm_passes::unit::UnitFacts;
 use offload_bundle::host_object;
 use offload_bundle::kept_results::{self, KeptResults};
@@ -136,5 +137,20 @@ fn forged_facts_about_a_unit_stay_out_of_a_cache() {
         true
     });
     assert!(library.link_alone("forged.o") != library.link_alone("sound.o"), "the forged facts were not used");
+    library.check();
+}
+
+#[test]
+fn forged_facts_that_refer_to_nothing_are_not_used() {
+    let library = Library::new();
+    library.forge(|content| {
+        let Ok((mut facts, [])) = postcard::take_from_bytes::<UnitFacts>(content) else { return false };
+        let Some(references) = &mut facts.references else { return false };
+        let nowhere = Reference { to: references.globals.len() as u32, called: true };
+        references.globals.iter_mut().for_each(|global| global.references.push(nowhere));
+        *content = postcard::to_allocvec(&facts).unwrap();
+        true
+    });
+    assert!(library.link_alone("forged.o") == library.link_alone("sound.o"), "the forged facts were used");
     library.check();
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
 # What fatlink-slurm needs of srun: starts as many tasks as --ntasks= says, side by side, and shows its options.
+echo "srun with SLURM_PTY_PORT=$SLURM_PTY_PORT"
 tasks=1
 while :; do
   case $1 in

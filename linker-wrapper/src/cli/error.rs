@@ -57,6 +57,8 @@ pub enum Error {
     CheckLevel { name: String, level: String },
     #[error("response file {file} includes itself")]
     ResponseFileLoop { file: String },
+    #[error("response file {file} is nested in {deepest} others; put the arguments into fewer files")]
+    ResponseFileDepth { file: String, deepest: usize },
     #[error(
         "response file {file} is one of more than {most} that this line includes; do response files name each other?"
     )]

@@ -5,13 +5,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::cli::error::Error;
 
-/// Maximum nesting. Only a file that includes itself goes deeper.
+/// Maximum nesting.
 const DEEPEST: usize = 64;
 
 /// Maximum number of response files. Without it, files that each include the next one twice would take forever.
@@ -23,11 +24,11 @@ const MOST_TEXT: u64 = 64 << 20;
 /// Replaces every `@file` by the arguments in it. If the file cannot be read, the argument stays, as with GNU tools.
 ///
 /// # Errors
-/// A response file that includes itself, or more files or text than a line can need.
+/// A response file that includes itself, or more files, nesting or text than a line can need.
 pub fn expand(words: &[OsString]) -> Result<Vec<OsString>, Error> {
-    let mut expansion = Expansion { words: Vec::with_capacity(words.len()), files: 0, text: 0 };
+    let mut expansion = Expansion { words: Vec::with_capacity(words.len()), files: 0, text: 0, open: Vec::new() };
     for word in words {
-        expansion.add(word, 0)?;
+        expansion.add(word)?;
     }
     Ok(expansion.words)
 }
@@ -39,33 +40,43 @@ struct Expansion {
     files: usize,
     /// Their total size in bytes.
     text: u64,
+    /// Device and inode of the files that are being expanded, the outermost first.
+    open: Vec<(u64, u64)>,
 }
 
 impl Expansion {
-    fn add(&mut self, word: &OsStr, depth: usize) -> Result<(), Error> {
+    fn add(&mut self, word: &OsStr) -> Result<(), Error> {
         let file = word.as_bytes().strip_prefix(b"@").map(|name| Path::new(OsStr::from_bytes(name)));
         // Reading one byte more than allowed shows that the limit is exceeded.
         let read = |file: &Path| {
             let mut text = Vec::new();
-            File::open(file)?.take(MOST_TEXT - self.text + 1).read_to_end(&mut text).map(|_| text)
+            let opened = File::open(file)?;
+            let metadata = opened.metadata()?;
+            opened.take(MOST_TEXT - self.text + 1).read_to_end(&mut text)?;
+            Ok::<_, io::Error>((text, (metadata.dev(), metadata.ino())))
         };
-        let Some((file, text)) = file.and_then(|file| Some((file, read(file).ok()?))) else {
+        let Some((file, (text, identity))) = file.and_then(|file| Some((file, read(file).ok()?))) else {
             self.words.push(word.to_owned());
             return Ok(());
         };
         self.files += 1;
         self.text += text.len() as u64;
-        self.check(file, depth)?;
+        self.check(file, identity)?;
+        self.open.push(identity);
         for inner in split(&text) {
-            self.add(&inner, depth + 1)?;
+            self.add(&inner)?;
         }
+        self.open.pop();
         Ok(())
     }
 
-    fn check(&self, file: &Path, depth: usize) -> Result<(), Error> {
+    fn check(&self, file: &Path, identity: (u64, u64)) -> Result<(), Error> {
         let file = || file.display().to_string();
-        if depth == DEEPEST {
+        if self.open.contains(&identity) {
             return Err(Error::ResponseFileLoop { file: file() });
+        }
+        if self.open.len() == DEEPEST {
+            return Err(Error::ResponseFileDepth { file: file(), deepest: DEEPEST });
         }
         if self.files > MOST_FILES {
             return Err(Error::ResponseFiles { file: file(), most: MOST_FILES });
@@ -175,6 +186,18 @@ mod tests {
         let own = folder.path().join("own");
         std::fs::write(&own, format!("@{}", own.display())).unwrap();
         assert!(expand(&[OsString::from(format!("@{}", own.display()))]).is_err());
+    }
+
+    #[test]
+    fn response_files_nest_only_so_deep() {
+        let folder = tempfile::tempdir().unwrap();
+        let word = |number: usize| format!("@{}", folder.path().join(number.to_string()).display());
+        for number in 0..=DEEPEST {
+            std::fs::write(&word(number)[1..], word(number + 1)).unwrap();
+        }
+        assert_eq!(expand(&[OsString::from(word(1))]).unwrap(), [OsString::from(word(DEEPEST + 1))]);
+        let error = error(&[OsString::from(word(0))]);
+        assert!(error.ends_with("is nested in 64 others; put the arguments into fewer files"), "{error}");
     }
 
     fn error(words: &[OsString]) -> String {

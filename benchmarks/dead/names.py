@@ -59,12 +59,19 @@ DRIVER = r"""
 #include <dlfcn.h>
 #include <cstdio>
 #include <cstring>
+#include <string>
 int main(int argc, char **argv) {
   void *library = dlopen(argv[1], RTLD_NOW);
   if (!library) return std::printf("%s\n", dlerror()), 1;
   for (int i = 2; i < argc; ++i) {
     char *version = std::strchr(argv[i], '@');
     if (version) { *version++ = 0; if (*version == '@') ++version; }
+    if (std::strncmp(argv[i], "__start_", 8) == 0) {
+      std::string end = std::string("__stop_") + (argv[i] + 8);
+      auto from = (void (**)())dlsym(library, argv[i]), to = (void (**)())dlsym(library, end.c_str());
+      for (; from && from < to; ++from) (*from)();
+      continue;
+    }
     void *found = version ? dlvsym(library, argv[i], version) : dlsym(library, argv[i]);
     if (!found) return std::printf("%s\n", dlerror()), 1;
     ((void (*)())found)();
@@ -122,8 +129,8 @@ class Program:
         # A C++ function.
         code += f"namespace ns {{ void api_cpp(int) {{ {self.take()}(); }} }}\n"
         self.files["api.cpp"] = code
-        patterns = [names[0], "api_[ab]*", '"api_?0"', "api_?1", "api_a*", 'extern "C" { api_b*; "%s" }' % names[1],
-                    'extern "C++" { ns::api_cpp*; "ns::api_cpp(int)" }', "_ZN2ns7api_cppEi", "api_*", "nothing*", '"api_*"']
+        patterns = [names[0], "api_[ab]*", '"api_?0"', "api_?1", "api_a*", 'extern "C" { api_b*; "%s"; }' % names[1],
+                    'extern "C++" { ns::api_cpp*; "ns::api_cpp(int)"; }', "_ZN2ns7api_cppEi", "api_*", "nothing*", '"api_*"']
         chosen = self.choice.sample(patterns, self.choice.randint(0, 3))
         lines = ["".join(f"    {pattern};\n" for pattern in chosen)]
         way = self.choice.choice(["script", "script", "script", "list", "option", "all", "none"])
@@ -191,6 +198,18 @@ class Program:
             self.calls.append("helped")
         self.linkers = ["lld"]
 
+    def bounds(self):
+        """A table between the bounds that the linker defines, which nothing but code that is not reached names."""
+        launchers = [self.take() for _ in range(2)]
+        code = "".join(f'extern "C" void {launcher}();\n' for launcher in launchers)
+        for launcher in launchers:
+            code += f'__attribute__((section("jobs"), used)) static void (*of_{launcher})() = {launcher};\n'
+        visibility = self.choice.choice(["", '__attribute__((visibility("hidden"))) '])
+        code += (f"extern {visibility}void (*__start_jobs[])(), (*__stop_jobs[])();\n"
+                 f'extern "C" __attribute__((visibility("hidden"))) void not_reached() {{\n'
+                 f"  for (auto job = __start_jobs; job != __stop_jobs; ++job) (*job)();\n}}\n")
+        self.files["bounds.cpp"] = code
+
     def named(self):
         """Functions that nothing but an option names."""
         launcher = self.take()
@@ -217,7 +236,7 @@ class Program:
                 self.calls.append("call_target")
 
     def generate(self):
-        ways = self.choice.sample(["exported", "versions", "table", "autolink", "named"], self.choice.randint(1, 3))
+        ways = self.choice.sample(["exported", "versions", "table", "bounds", "autolink", "named"], self.choice.randint(1, 3))
         if self.choice.random() < 0.7 and "autolink" in ways and len(ways) > 1:
             ways.remove("autolink")
         if not self.is_library and "versions" in ways:
@@ -298,8 +317,10 @@ class Generator:
             return linker, None, (done.stdout + done.stderr).strip().splitlines()[-3:]
         if program.is_library:
             listed = generated.run(["nm", "-D", "--defined-only", "--with-symbol-versions", output], folder)
-            names = [name for _, kind, name in (line.split() for line in listed.splitlines()) if kind in "TW" and
-                     re.match(r"(api|launch|inner|named|ns|_ZN2ns|help|other_name)", name)]
+            symbols = (line.split() for line in listed.splitlines())
+            names = [name for _, kind, name in symbols if kind in "TWD" and
+                     re.match(r"(api|launch|inner|named|ns|_ZN2ns|help|other_name|__start_jobs)", name)]
+            names = [name.split("@")[0] if name.startswith("__start_") else name for name in names]
             command = [self.work / "driver", output, *names]
         else:
             command = [output]

@@ -81,9 +81,14 @@ fn analyze(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) ->
         let shown = String::from_utf8_lossy(name);
         (name.as_slice(), format!("{shown}, which {library} uses or defines"))
     });
+    let bounds = if roots.exports.all { sections.bounds() } else { Vec::new() };
+    let bounds = bounds.into_iter().map(|name| {
+        let shown = String::from_utf8_lossy(name);
+        (name, format!("{shown}, which the linker may export"))
+    });
     // A symbol with a version of its own is exported, whatever a version script says of its name.
     let is_exported = |one: &Definition<'_>| one.has_version || roots.exports.contains(one.name);
-    let reached = sections.reach(entry.chain(named).chain(used), is_exported);
+    let reached = sections.reach(entry.chain(named).chain(used).chain(bounds), is_exported);
     Ok(liveness(&sections, &reached))
 }
 

@@ -80,6 +80,17 @@ impl<'a> HostSections<'a> {
         self.by_symbol.contains_key(name)
     }
 
+    /// The symbols for the bounds of sections that objects refer to: linkers define those, and export them if the references do not
+    /// prevent it.
+    pub fn bounds(&self) -> Vec<&'a [u8]> {
+        let references = self.objects.iter().flat_map(|(_, graph)| &graph.sections).flat_map(|node| &node.references);
+        let names = references.filter_map(|reference| match reference {
+            Reference::Symbol(name) => Some(*name),
+            _ => None,
+        });
+        names.filter(|name| BOUNDS.iter().any(|prefix| name.starts_with(prefix))).collect()
+    }
+
     /// The sections that a reference of the n-th object may lead to.
     pub fn targets(&self, object: usize, reference: Reference<'_>) -> Vec<usize> {
         let of = |map: &HashMap<&'a [u8], Vec<usize>>, name: &[u8]| map.get(name).cloned().unwrap_or_default();
@@ -255,6 +266,13 @@ mod tests {
         assert_eq!(reached(&[walker, table.clone()], &["main"], false), [0, 1, 2]);
         let first = object(&[("table", false, &[])], &[("begin", 0)]);
         assert_eq!(reached(&[first, table], &["begin"], false), [0, 1, 2]);
+    }
+
+    #[test]
+    fn bounds_of_sections_that_objects_refer_to() {
+        let references: &[Reference<'static>] = &[Reference::Symbol(b"f"), Reference::Symbol(b"__stop_table")];
+        let graph = object(&[(".text", false, references)], &[]);
+        assert_eq!(HostSections::new(vec![("o", graph)]).bounds(), [b"__stop_table"]);
     }
 
     #[test]

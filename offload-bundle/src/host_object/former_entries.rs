@@ -4,7 +4,7 @@
 use super::{Section, mentions, sections};
 
 /// The sections; linkers define symbols for their bounds, by which registration code finds them.
-pub const FORMER_SECTIONS: [&str; 3] = ["cuda_offloading_entries", "hip_offloading_entries", "omp_offloading_entries"];
+const FORMER_SECTIONS: [&str; 3] = ["cuda_offloading_entries", "hip_offloading_entries", "omp_offloading_entries"];
 
 /// What stands in `.comment` in front of clang's version.
 const CLANG: &str = "clang version ";

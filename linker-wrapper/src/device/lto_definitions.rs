@@ -12,39 +12,52 @@ use llvm_passes::symbols::Strength;
 use offload_bundle::host_object::kernel_of_stub;
 
 use crate::device::symbols;
-use crate::device::targets::{Code, DeviceImage};
+use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
 use crate::host::error::damaged;
 use crate::host::rdc_image::RdcImage;
 
-/// The names that the units of LTO-IR among the images define, by image; none for other images. `symbols` are those of the images that can
-/// be read.
-///
-/// # Errors
-/// Damaged symbol tables.
-pub fn known(images: &[DeviceImage<'_>], symbols: &[UnitSymbols]) -> Result<Vec<Vec<String>>, Errors> {
-    if images.iter().all(|image| image.code != Code::LtoIr) {
-        return Ok(vec![Vec::new(); images.len()]);
-    }
-    let hosts = collect(images.iter().map(host_definitions))?;
-    let mut device = HashSet::new();
-    for (symbols, host) in symbols.iter().zip(&hosts) {
-        let host: HashSet<&str> = host.iter().map(String::as_str).collect();
-        device.extend(strong(symbols).filter(|name| host.contains(name)));
-    }
-    let of_image = |(image, host): (&DeviceImage<'_>, &Vec<String>)| {
-        if image.code != Code::LtoIr {
-            return Ok(Vec::new());
+/// The names that units of LTO-IR define.
+#[derive(Debug, Default)]
+pub struct LtoNames {
+    /// Names by image; none for images that are no LTO-IR.
+    pub definitions: Vec<Vec<String>>,
+    /// The kernels of all images.
+    pub kernels: HashSet<String>,
+}
+
+impl LtoNames {
+    /// The names that the units of LTO-IR among the images define. `symbols` are those of the images that can be read.
+    ///
+    /// # Errors
+    /// Damaged symbol tables.
+    pub fn of(target: &TargetImages<'_>, symbols: &[UnitSymbols]) -> Result<Self, Errors> {
+        let images = &target.images;
+        if images.iter().all(|image| image.code != Code::LtoIr) {
+            return Ok(LtoNames { definitions: vec![Vec::new(); images.len()], kernels: HashSet::new() });
         }
-        let kernels: HashSet<String> = stubs(image)?.iter().filter_map(|stub| kernel_of_stub(stub)).collect();
-        let is_device = |name: &&String| device.contains(name.as_str()) || kernels.contains(*name);
-        let mut names: Vec<String> = host.iter().filter(is_device).cloned().collect();
-        names.extend(of_other_forms(image)?);
-        names.sort();
-        names.dedup();
+        let hosts = collect(images.iter().map(host_definitions))?;
+        let mut device = HashSet::new();
+        for (symbols, host) in symbols.iter().zip(&hosts) {
+            let host: HashSet<&str> = host.iter().map(String::as_str).collect();
+            device.extend(strong(symbols).filter(|name| host.contains(name)));
+        }
+        let mut names = LtoNames::default();
+        for (image, host) in images.iter().zip(&hosts) {
+            let mut defined = Vec::new();
+            if image.code == Code::LtoIr {
+                let kernels: HashSet<String> = host.iter().filter_map(|name| kernel_of_stub(name)).collect();
+                let is_device = |name: &&String| device.contains(name.as_str()) || kernels.contains(*name);
+                defined.extend(host.iter().filter(is_device).cloned());
+                defined.extend(of_other_forms(image)?);
+                defined.sort();
+                defined.dedup();
+                names.kernels.extend(kernels);
+            }
+            names.definitions.push(defined);
+        }
         Ok(names)
-    };
-    collect(images.iter().zip(&hosts).map(of_image))
+    }
 }
 
 /// The names that the host code of an image's unit defines, neither weak nor local; none if the image is no unit of nvcc, or one of
@@ -61,11 +74,6 @@ pub fn host_definitions(image: &DeviceImage<'_>) -> Result<Vec<String>, Errors> 
 /// The definitions among the symbols, without weak ones.
 fn strong(symbols: &UnitSymbols) -> impl Iterator<Item = &str> {
     symbols.symbols.iter().filter(|symbol| symbol.strength == Strength::Strong).map(|symbol| symbol.name.as_str())
-}
-
-/// The host's functions of the unit that launch kernels.
-fn stubs(image: &DeviceImage<'_>) -> Result<Vec<String>, Errors> {
-    Ok(host_definitions(image)?.into_iter().filter(|name| name.contains("__device_stub_")).collect())
 }
 
 /// What machine code or PTX of the unit for the same target as the LTO-IR defines.

@@ -14,7 +14,7 @@ use offload_bundle::cubin;
 use rayon::prelude::*;
 
 use crate::cli::values::{KernelFolding, Partitioning};
-use crate::device::lto_definitions;
+use crate::device::lto_definitions::LtoNames;
 use crate::device::symbols;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
@@ -77,8 +77,8 @@ impl<'a> PlannedTarget<'a> {
             unit.map(|unit| reference_graph::users_of(graphs[unit], name)).unwrap_or_default()
         };
         let libraries = context.libraries;
-        let lto_definitions = lto_definitions::known(&images.images, &symbols)?;
-        let facts = TargetFacts { target: images, symbols, lto_definitions, references, libraries, users: &users };
+        let lto = LtoNames::of(images, &symbols)?;
+        let facts = TargetFacts { target: images, symbols, lto, references, libraries, users: &users };
         let plan = TargetLink::plan(&facts, context.request())?;
         if plan.is_monolithic() {
             if let Some(reason) = plan.not_cut.as_ref().filter(|_| context.link.request.mode.show) {
@@ -117,8 +117,8 @@ impl<'a> PlannedTarget<'a> {
             graph.map(|graph| reference_graph::users_of(graph, name)).unwrap_or_default()
         };
         let libraries = context.libraries;
-        let lto_definitions = lto_definitions::known(&images.images, &symbols)?;
-        let facts = TargetFacts { target: images, symbols, lto_definitions, references, libraries, users: &users };
+        let lto = LtoNames::of(images, &symbols)?;
+        let facts = TargetFacts { target: images, symbols, lto, references, libraries, users: &users };
         let plan = TargetLink::plan(&facts, context.request())?;
         if !plan.partitions.is_empty() {
             // Chosen before the long work, and in time for the plan to name it.

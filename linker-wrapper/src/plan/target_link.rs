@@ -15,6 +15,7 @@ use offload_bundle::{cubin, ptx};
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::values::KernelFolding;
 use crate::device::cudadevrt::DeviceLibrary;
+use crate::device::lto_definitions::LtoNames;
 use crate::device::symbol_errors::{self, Maker};
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
@@ -32,8 +33,8 @@ pub struct TargetFacts<'f> {
     pub target: &'f TargetImages<'f>,
     /// The symbols of each image.
     pub symbols: Vec<UnitSymbols>,
-    /// What units of LTO-IR define, by image, as far as it is known.
-    pub lto_definitions: Vec<Vec<String>>,
+    /// What units of LTO-IR define.
+    pub lto: LtoNames,
     /// The references within each unit, if the program may be cut.
     pub references: Option<References<'f>>,
     /// Libraries that define device functions.
@@ -167,7 +168,7 @@ impl TargetLink {
         sass.sort_by_key(|other| *other != arch);
         let ptx = request.entries.ptx_from(arch);
         let prevailing = resolution.prevailing;
-        let declared_kernels = declared_kernels(&facts.symbols);
+        let declared_kernels = declared_kernels(&facts.symbols, &facts.lto.kernels);
         let kernels = if request.is_printed { kernels(&facts.symbols) } else { BTreeSet::new() };
         let not_cut = cut.monolithic;
         Ok(TargetLink {
@@ -254,10 +255,11 @@ fn object_count(partitions: &[Partition]) -> usize {
 }
 
 /// The kernels that each image declares as functions, by index. clang does so with kernels of other units.
-fn declared_kernels(symbols: &[UnitSymbols]) -> BTreeMap<usize, BTreeSet<String>> {
+fn declared_kernels(symbols: &[UnitSymbols], lto_kernels: &HashSet<String>) -> BTreeMap<usize, BTreeSet<String>> {
     let all = || symbols.iter().enumerate().flat_map(|(image, unit)| unit.symbols.iter().map(move |one| (image, one)));
     let kernels = all().filter(|(_, symbol)| symbol.kind == SymbolKind::Kernel && symbol.strength.is_definition());
-    let kernels: HashSet<&str> = kernels.map(|(_, symbol)| symbol.name.as_str()).collect();
+    let mut kernels: HashSet<&str> = kernels.map(|(_, symbol)| symbol.name.as_str()).collect();
+    kernels.extend(lto_kernels.iter().map(String::as_str));
     let is_declared = |symbol: &Symbol| {
         symbol.kind == SymbolKind::Function
             && !symbol.strength.is_definition()
@@ -322,7 +324,7 @@ fn resolve_names(
 /// Adds the duplicates of which LTO-IR holds a definition.
 fn add_duplicates(resolution: &mut Resolution, facts: &TargetFacts<'_>) {
     let mut units: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
-    for (image, names) in facts.lto_definitions.iter().enumerate() {
+    for (image, names) in facts.lto.definitions.iter().enumerate() {
         for name in names {
             units.entry(name).or_default().insert(image);
         }

@@ -62,6 +62,7 @@ FORMS = {
     "clang's cubins": ["cubin", "cubin", "bitcode"],
     "both": ["sass", "bitcode", "cubin"],
     "both and PTX": ["sass", "ptx", "bitcode"],
+    "both and LTO-IR": ["sass", "lto", "bitcode", "cubin"],
 }
 
 CUT = ["--offload-partition-size=1"]

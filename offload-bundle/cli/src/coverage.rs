@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use offload_bundle::arch::UnknownArch;
+use offload_bundle::arch;
+use offload_bundle::arch::table::KNOWN;
 use offload_bundle::coverage::{
     self, AmdGpu, CheckOptions, CheckReport, Detail, Driver, ExplainReport, FoundBundle, FoundContainer, Jit, OfFile,
     Runtime, Severity, UnknownAmdGpu,
@@ -49,12 +50,43 @@ pub enum Gpu {
 impl FromStr for Gpu {
     type Err = String;
 
+    /// Reads the name of a target or product. A target that no table has must be one of a later GPU.
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        match text.starts_with("gfx") {
-            true => text.parse().map(Gpu::Amd).map_err(|error: UnknownAmdGpu| error.to_string()),
-            false => text.parse().map(Gpu::Nvidia).map_err(|error: UnknownArch| error.to_string()),
+        if text.starts_with("gfx") {
+            return text.parse().map(Gpu::Amd).map_err(|error: UnknownAmdGpu| error.to_string());
         }
+        let named = text.parse().ok().or_else(|| arch::arch_of_product(text));
+        named.filter(|gpu| KNOWN.knows(*gpu) || is_later(*gpu)).map(Gpu::Nvidia).ok_or_else(|| unknown(text))
     }
+}
+
+/// Whether a GPU may be newer than all in the table.
+fn is_later(gpu: GpuArch) -> bool {
+    /// Twice the major version of today's newest.
+    const FURTHEST: u32 = 250;
+    KNOWN.all_gpus().all(|known| known.number < gpu.number) && gpu.number < FURTHEST
+}
+
+/// The message for a name that is none, with the nearest one.
+fn unknown(text: &str) -> String {
+    /// So many typing errors leave a name recognizable.
+    const MOST_ERRORS: usize = 2;
+    let targets = KNOWN.all_gpus().map(|gpu| gpu.to_string());
+    let names = targets.chain(arch::product_names().map(str::to_uppercase));
+    let written = text.to_uppercase();
+    // Of equally near names, one with a letter too few or too many at its end.
+    let distance = |name: &String| {
+        let name = name.to_uppercase();
+        let is_other = !(name.starts_with(&written) || written.starts_with(&name));
+        (strsim::damerau_levenshtein(&name, &written), is_other)
+    };
+    let nearest = names.map(|name| (distance(&name), name)).min_by_key(|(distance, _)| *distance);
+    let near = nearest.filter(|((distance, _), _)| *distance <= MOST_ERRORS);
+    let hint = near.map(|(_, name)| format!("; did you mean {name}?"));
+    format!(
+        "no GPU has this name: expected a target such as sm_90 or gfx90a, or a product such as H100{}",
+        hint.unwrap_or_default()
+    )
 }
 
 #[derive(Args)]
@@ -63,7 +95,7 @@ pub struct ExplainArguments {
     /// folders and packages (.whl, .deb, .conda, .zip, .tar.*) of those
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Only this GPU, such as sm_86, gfx90a or gfx90a:xnack+; by default, all from sm_75 to sm_121 and all of AMD's
+    /// Only this GPU, such as sm_86, H100, gfx90a or gfx90a:xnack+; by default, all from sm_75 to sm_121 and all of AMD's
     #[arg(long)]
     gpu: Option<Gpu>,
     /// The driver's version, such as 580 or 580.159.04; by default, one that is new enough

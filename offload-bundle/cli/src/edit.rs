@@ -108,20 +108,25 @@ struct EditReport {
     files: Vec<FileChange>,
 }
 
-/// Edits a file or a wheel. `nothing` is the error if nothing is to be changed.
+/// Edits a file or a wheel. `accept` is called when all files are edited and none is written; `nothing` is the error if nothing is to be
+/// changed.
 pub fn run(
     file: &Path,
     destination: &Destination,
     json: bool,
     edit: &Edit<'_>,
+    accept: &dyn Fn() -> Result<()>,
     nothing: impl FnOnce() -> Error,
 ) -> Result<CommandOutput> {
     let path = match destination {
         Destination::DryRun => None,
         Destination::File(path) => Some(path.as_path()),
     };
-    let (files, size_before, size_after) =
-        if packages::is_zip(file)? { wheel::rewrite(file, path, edit)? } else { of_file(file, path, edit)? };
+    let (files, size_before, size_after) = if packages::is_zip(file)? {
+        wheel::rewrite(file, path, edit, accept)?
+    } else {
+        of_file(file, path, edit, accept)?
+    };
     if files.is_empty() {
         return Err(nothing());
     }
@@ -139,9 +144,16 @@ pub fn run(
     Ok(CommandOutput::success(text))
 }
 
-fn of_file(file: &Path, path: Option<&Path>, edit: &Edit<'_>) -> Result<(Vec<FileChange>, u64, u64)> {
+fn of_file(
+    file: &Path,
+    path: Option<&Path>,
+    edit: &Edit<'_>,
+    accept: &dyn Fn() -> Result<()>,
+) -> Result<(Vec<FileChange>, u64, u64)> {
     let data = input::bytes(file)?;
-    let Some(edited) = edit(file, &data)? else { return Ok((Vec::new(), 0, 0)) };
+    let edited = edit(file, &data)?;
+    accept()?;
+    let Some(edited) = edited else { return Ok((Vec::new(), 0, 0)) };
     let change = FileChange::new(&file.display().to_string(), &data, &edited)?;
     if let Some(path) = path {
         files::replace(path, &edited.bytes, file)?;

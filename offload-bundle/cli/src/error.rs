@@ -55,8 +55,24 @@ pub enum Error {
     SignedWheel { file: PathBuf },
     #[error("{file}: {name} is not in .dist-info/RECORD, so the wheel is damaged")]
     NotInRecord { file: PathBuf, name: String },
+    #[error(
+        "{file}: .dist-info/RECORD has {recorded} for {name}, and the file in the wheel has {found}: one of them was changed; get the wheel \
+         again, or make a new RECORD (`wheel unpack` and `wheel pack`)"
+    )]
+    OtherThanRecorded { file: PathBuf, name: String, recorded: String, found: String },
+    #[error("{file}: .dist-info/RECORD has two lines for {name}; make a new one (`wheel unpack` and `wheel pack`)")]
+    RecordedTwice { file: PathBuf, name: String },
+    #[error(
+        "{file}: two entries have the name {name}, and installers may take either; unpack the wheel and pack it again"
+    )]
+    EntryTwice { file: PathBuf, name: String },
     #[error("{file}: the new wheel could not be read back, so nothing was written: {what}")]
     WheelReadBack { file: PathBuf, what: String },
+    #[error(
+        "{file}: nothing in it runs on {}, so nothing was dropped; leave {} out of --for (`offload-bundle explain --gpu` says why)",
+        gpus.join(", "), if gpus.len() == 1 { "it" } else { "them" }
+    )]
+    Unserved { file: PathBuf, gpus: Vec<String> },
     #[error("{file}: these GPUs need all of the {count} device images")]
     AllNeeded { file: PathBuf, count: usize },
     #[error("{file}: all images are stored in this form already")]

@@ -63,7 +63,7 @@ pub fn run(arguments: &RecompressArguments) -> Result<CommandOutput> {
     };
     let destination = arguments.edit.destination(&arguments.file)?;
     let stored_so = || Error::StoredSo { file: arguments.file.clone() };
-    edit::run(&arguments.file, &destination, arguments.json, &recompress, stored_so)
+    edit::run(&arguments.file, &destination, arguments.json, &recompress, &|| Ok(()), stored_so)
 }
 
 /// Which drivers cannot load the result.

@@ -1,6 +1,6 @@
 //! `offload-bundle strip`.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub struct StripArguments {
     /// Drop all images but these
     #[arg(long, value_name = "IMAGES")]
     keep: Vec<Selector>,
-    /// Drop what none of these GPUs needs, such as sm_80,sm_90 or gfx90a, as `explain` predicts it. What is for GPUs of the other vendor stays
+    /// Drop what none of these GPUs needs, such as sm_80,H100 or gfx90a, as `explain` predicts it. Something must run on each. What is for GPUs of the other vendor stays
     #[arg(long = "for", id = "gpus", value_name = "GPU,...", value_delimiter = ',', conflicts_with_all = ["drop", "keep", "section"])]
     gpus: Vec<Gpu>,
     /// With --for: the oldest driver that must run it, such as 580; by default, one that is new enough
@@ -102,10 +102,18 @@ fn run_for_gpus(arguments: &StripArguments) -> Result<CommandOutput> {
     }
     let driver = arguments.driver.unwrap_or_default();
     let kept = Cell::new(0);
+    // The GPUs on which no container runs, of all files with containers that programs load.
+    let unserved: RefCell<Option<Gpus>> = RefCell::new(None);
     let strip = |file: &Path, data: &[u8]| {
         let stripped = strip::strip_for(data, &gpus, driver, arguments.allow_empty)
             .map_err(|source| Error::Parse { file: file.to_owned(), source })?;
         kept.set(kept.get() + stripped.summary.kept);
+        if let Some(served) = &stripped.served {
+            let mut unserved = unserved.borrow_mut();
+            let left = unserved.get_or_insert_with(|| gpus.clone());
+            left.nvidia.retain(|gpu| !served.nvidia.contains(gpu));
+            left.amd.retain(|gpu| !served.amd.contains(gpu));
+        }
         if stripped.summary.dropped.is_empty() {
             return Ok(None);
         }
@@ -114,7 +122,14 @@ fn run_for_gpus(arguments: &StripArguments) -> Result<CommandOutput> {
     };
     let destination = arguments.edit.destination(&arguments.file)?;
     let file = || arguments.file.clone();
-    edit::run(&arguments.file, &destination, arguments.json, &strip, || match kept.get() {
+    let accept = || {
+        let unserved = unserved.borrow();
+        let nvidia = unserved.iter().flat_map(|gpus| &gpus.nvidia).map(ToString::to_string);
+        let amd = unserved.iter().flat_map(|gpus| &gpus.amd).map(ToString::to_string);
+        let gpus: Vec<String> = nvidia.chain(amd).collect();
+        if gpus.is_empty() { Ok(()) } else { Err(Error::Unserved { file: file(), gpus }) }
+    };
+    edit::run(&arguments.file, &destination, arguments.json, &strip, &accept, || match kept.get() {
         0 => Error::NoImages { file: file() },
         count => Error::AllNeeded { file: file(), count },
     })

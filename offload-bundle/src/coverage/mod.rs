@@ -44,7 +44,7 @@ pub use hip::{
     AmdGpu, BundledCode, Form, FoundBundle, HipOutcome, HipVerdict, UnknownAmdGpu, hip_bundles, hip_outcome,
 };
 pub(crate) use needed::same_outcomes;
-pub use needed::{Gpus, NeededEntries, needed_entries};
+pub use needed::{Gpus, NeededEntries, needed_entries, served_gpus};
 pub use needs::{DriverNeeds, EntryNeed, driver_needs, too_new_for};
 pub use report::{
     Basis, CheckReport, CheckedContainer, ContainerReport, ExplainReport, GpuReport, PartReport, PassedOverReport,

@@ -18,6 +18,31 @@ pub struct Gpus {
     pub amd: Vec<AmdGpu>,
 }
 
+/// The GPUs among these on which a container of the file runs; `None` if the file has no container that a program loads: only objects that
+/// are yet to be linked, or no device code.
+pub fn served_gpus(
+    fatbins: &[FoundContainer],
+    bundles: &[FoundBundle],
+    gpus: &Gpus,
+    runtime: impl Into<Runtime>,
+) -> Option<Gpus> {
+    let runtime = runtime.into();
+    let loaded: Vec<&FoundContainer> =
+        fatbins.iter().filter(|found| matches!(found.role, Role::Whole | Role::Linked(_))).collect();
+    if loaded.is_empty() && bundles.is_empty() {
+        return None;
+    }
+    let runs = |gpu: &&GpuArch| loaded.iter().any(|found| outcome_in(found, fatbins, **gpu, runtime).verdict.runs());
+    let runs_amd = |gpu: &&AmdGpu| {
+        let mut modes = gpu.modes().iter();
+        modes.any(|mode| bundles.iter().any(|bundle| hip_outcome(&bundle.codes, mode).verdict.runs()))
+    };
+    Some(Gpus {
+        nvidia: gpus.nvidia.iter().filter(runs).copied().collect(),
+        amd: gpus.amd.iter().filter(runs_amd).cloned().collect(),
+    })
+}
+
 /// The numbers of the entries that are needed, from 1, by the offset of their container. An entry of a container that is not in it may be
 /// needed: by a link that is yet to come, or by GPUs of the other vendor.
 pub type NeededEntries = BTreeMap<u64, BTreeSet<usize>>;

@@ -69,6 +69,8 @@ pub struct Stripped<'a> {
     pub bytes: Cow<'a, [u8]>,
     /// What was dropped and kept.
     pub summary: Summary,
+    /// With [`strip_for`], the GPUs on which a container of the file runs; `None` if a program loads none of its containers.
+    pub served: Option<Gpus>,
 }
 
 /// What was dropped from a file and kept in it. The field names are the keys of the JSON output.
@@ -131,6 +133,8 @@ pub fn strip_for<'a>(
     }
     let choice = Choice { only: Some(needed), allow_empty, ..Choice::default() };
     let (stripped, stays) = checked(data, &choice)?;
+    let served = coverage::served_gpus(&fatbins, &bundles, gpus, runtime);
+    let stripped = Stripped { served, ..stripped };
     if stripped.summary.dropped.is_empty() {
         return Ok(stripped);
     }
@@ -179,7 +183,7 @@ fn checked<'a>(data: &'a [u8], choice: &Choice) -> Result<(Stripped<'a>, Stays),
         dropped: outcome.dropped,
         kept,
     };
-    Ok((Stripped { bytes: outcome.bytes, summary }, outcome.stays))
+    Ok((Stripped { bytes: outcome.bytes, summary, served: None }, outcome.stays))
 }
 
 fn strip_file<'a>(data: &'a [u8], choice: &Choice) -> Result<EditedFile<'a>, FormatError> {

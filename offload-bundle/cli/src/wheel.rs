@@ -1,9 +1,9 @@
 //! Rewrites files in a wheel. The entries keep their order, times and permissions, and those that stay their bytes; `RECORD` gets the new
 //! hashes and sizes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, Write};
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use base64::Engine;
@@ -18,6 +18,8 @@ use crate::{files, packages};
 /// A changed entry, by its place in the wheel.
 struct Changed {
     name: String,
+    /// What `RECORD` must say of the entry before.
+    recorded_before: String,
     /// The new bytes, in a file without a name.
     bytes: File,
     digest: [u8; 32],
@@ -26,10 +28,16 @@ struct Changed {
 
 /// Edits the files of a wheel that may hold device images, and writes the result to `path`, if that is given. Returns the changes, and the
 /// sizes of the wheel before and after.
-pub fn rewrite(file: &Path, path: Option<&Path>, edit: &Edit<'_>) -> Result<(Vec<FileChange>, u64, u64)> {
+pub fn rewrite(
+    file: &Path,
+    path: Option<&Path>,
+    edit: &Edit<'_>,
+    accept: &dyn Fn() -> Result<()>,
+) -> Result<(Vec<FileChange>, u64, u64)> {
     let mut wheel = Wheel::open(file)?;
     let record = wheel.record()?;
     let (changed, mut changes) = wheel.edited(edit)?;
+    accept()?;
     if changed.is_empty() {
         return Ok((Vec::new(), 0, 0));
     }
@@ -59,6 +67,12 @@ impl<'p> Wheel<'p> {
         let file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
         let zip = ZipArchive::new(BufReader::new(file)).map_err(|error| damaged(path, error))?;
+        // The archive keeps one entry of each name.
+        let names =
+            File::open(path).and_then(|file| directory_names(file, zip.central_directory_start())).map_err(failed)?;
+        if let Some(name) = repeated(names) {
+            return Err(Error::EntryTwice { file: path.to_owned(), name });
+        }
         Ok(Self { path, zip, size })
     }
 
@@ -95,7 +109,9 @@ impl<'p> Wheel<'p> {
             let mut bytes = tempfile::tempfile().map_err(failed)?;
             bytes.write_all(&edited.bytes).map_err(failed)?;
             let digest = Sha256::digest(&edited.bytes).into();
-            changed.insert(index, Changed { name, bytes, digest, size: edited.bytes.len() as u64 });
+            let recorded_before = recorded(&Sha256::digest(&data).into(), data.len() as u64);
+            let size = edited.bytes.len() as u64;
+            changed.insert(index, Changed { name, recorded_before, bytes, digest, size });
         }
         Ok((changed, changes))
     }
@@ -108,14 +124,25 @@ impl<'p> Wheel<'p> {
         let mut by_name: BTreeMap<&str, &Changed> =
             changed.values().map(|entry| (entry.name.as_str(), entry)).collect();
         let mut lines = String::with_capacity(text.len());
+        let mut seen = HashSet::new();
         for line in text.split_inclusive('\n') {
             let (field, name) = first_field(line);
+            let file = || self.path.to_owned();
             match by_name.remove(name.as_str()) {
-                Some(Changed { digest, size, .. }) => {
-                    let end = line.get(line.trim_end_matches(['\r', '\n']).len()..).unwrap_or_default();
-                    lines += &format!("{field},sha256={},{size}{end}", URL_SAFE_NO_PAD.encode(digest));
+                Some(Changed { digest, size, recorded_before, .. }) => {
+                    let content = line.trim_end_matches(['\r', '\n']);
+                    let said = content.get(field.len() + 1..).unwrap_or_default();
+                    if said != recorded_before {
+                        let (recorded, found) = (said.to_owned(), recorded_before.clone());
+                        return Err(Error::OtherThanRecorded { file: file(), name, recorded, found });
+                    }
+                    let end = line.get(content.len()..).unwrap_or_default();
+                    lines += &format!("{field},{}{end}", recorded(digest, *size));
                 }
                 None => lines += line,
+            }
+            if !name.trim().is_empty() && !seen.insert(name.clone()) {
+                return Err(Error::RecordedTwice { file: file(), name });
             }
         }
         match by_name.keys().next() {
@@ -160,6 +187,35 @@ impl<'p> Wheel<'p> {
         let mut out = writer.finish().map_err(|error| damaged(path, error))?;
         out.flush().map_err(failed)
     }
+}
+
+/// What `RECORD` says of a file behind its name.
+fn recorded(digest: &[u8; 32], size: u64) -> String {
+    format!("sha256={},{size}", URL_SAFE_NO_PAD.encode(digest))
+}
+
+/// The names in the central directory of a zip file that starts at `start`, in its order.
+fn directory_names(file: File, start: u64) -> std::io::Result<Vec<Vec<u8>>> {
+    const SIGNATURE: [u8; 4] = *b"PK\x01\x02";
+    let mut directory = BufReader::new(file);
+    directory.seek(SeekFrom::Start(start))?;
+    let mut names = Vec::new();
+    let mut header = [0; 46];
+    while directory.read_exact(&mut header).is_ok() && header.starts_with(&SIGNATURE) {
+        let length = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        let mut name = vec![0; length(28).into()];
+        directory.read_exact(&mut name)?;
+        directory.seek_relative(i64::from(length(30)) + i64::from(length(32)))?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// A name that occurs twice.
+fn repeated(mut names: Vec<Vec<u8>>) -> Option<String> {
+    names.sort_unstable();
+    let pair = names.windows(2).find(|pair| pair[0] == pair[1])?;
+    Some(String::from_utf8_lossy(&pair[0]).into_owned())
 }
 
 /// The first field of a line of comma separated values, as written and as meant.

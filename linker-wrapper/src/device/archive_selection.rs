@@ -10,6 +10,7 @@ use offload_bundle::host_object::FileKind;
 use offload_bundle::host_object::{self, host_symbols};
 use rayon::prelude::*;
 
+use crate::cli::device_options::CUDA_TRIPLE;
 use crate::device::device_files::DeviceCode;
 use crate::device::host_extraction::{self, Definition, HostUnit};
 use crate::device::stub_aliases;
@@ -38,7 +39,7 @@ pub enum Reason {
     HostSymbol(String),
     /// The file is the first member that defines this undefined device symbol.
     DeviceSymbol(String),
-    /// The symbols of a unit of nvcc in the link cannot be read, so that this unit of nvcc may be needed.
+    /// The symbols of a unit of nvcc in the link cannot be read, so that this unit may be needed.
     UnreadableSymbols,
 }
 
@@ -175,7 +176,7 @@ fn add_referenced_devices(
     // nvlink takes every unit of an archive. Where LTO-IR hides what units define and reference, that is the only sound choice.
     let is_linked = selected.iter().any(Option::is_some);
     if is_linked && images.iter().filter_map(|found| found.rdc.as_ref()).any(RdcImage::has_unreadable_symbols) {
-        for found in images.iter().filter(|found| found.rdc.is_some()) {
+        for found in images.iter().filter(|found| found.image.triple() == CUDA_TRIPLE) {
             selected[found.input].get_or_insert(Reason::UnreadableSymbols);
         }
     }

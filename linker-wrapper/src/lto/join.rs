@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::{FormatError, cubin, ptx};
 
-use crate::codegen::{self, DeviceObject, PtxBackend};
+use crate::codegen::{self, DeviceObject, Form, PtxBackend};
 use crate::diag::error::{Errors, collect};
 use crate::lto::context::LtoContext;
 use crate::lto::error::Error;
@@ -106,7 +106,9 @@ fn join_objects(
     let TargetLink { needs, device_library, arch: own, .. } = &target.plan;
     let mut objects = input_objects::all(target, arch, assembled, context)?;
     objects.extend(compiled);
-    if let Some(library) = device_library {
+    // With LTO-IR, whose references are not known, the linker takes what it needs of the archive.
+    let has_lto_ir = objects.iter().any(|object| object.form == Form::LtoIr);
+    if let Some(library) = device_library.as_ref().filter(|_| !has_lto_ir) {
         let path = context.temp_files().write(&format!("{own}.library.cubin"), &library.cubin)?;
         let name = "libcudadevrt".to_owned();
         // Beside units of nvcc it is one. Without its references, nvlink drops functions that only kernels launched by kernels call.

@@ -48,6 +48,10 @@ use crate::sys::memory::estimates::Estimates;
 use crate::sys::stamp::Stamp;
 use crate::toolchain::Toolchain;
 
+/// One unit belongs to one device program.
+const RUNTIME_ELSEWHERE: &str = "an object of the link has registered NVIDIA's device runtime (libcudadevrt) for a device program of its own, so \
+    the driver cannot link this one again for other GPUs; link the code of both in one device link";
+
 /// CUDA on nvptx64.
 pub struct Cuda;
 
@@ -175,7 +179,10 @@ impl<'a> CudaLink<'a> {
             }
             let linked = device_link::link(&self.targets, lto)?;
             let device_runtime = self.device_runtime(&linked, lto.libraries.device_runtime_path())?;
-            Ok((linked, None, device_runtime))
+            let (own, elsewhere): (Vec<_>, Vec<_>) =
+                device_runtime.into_iter().partition(|unit| !self.registered_elsewhere.contains(&*unit.id));
+            elsewhere.iter().for_each(|_| warn(context.request.program, RUNTIME_ELSEWHERE));
+            Ok((linked, None, own.into_iter().next()))
         })?;
         let clang_ptx = OnceLock::new();
         Ok(CudaProducts { plan: self, linked, kept, choices, result_cache, device_runtime, clang_ptx })
@@ -191,9 +198,7 @@ impl<'a> CudaLink<'a> {
         if !is_linked && !rdc_targets::lto_ir_calls_device_runtime(&self.targets, library)? {
             return Ok(None);
         }
-        // Another device program of the same host program may have registered it as its own.
-        let unit = library.and_then(cudadevrt::unit);
-        Ok(unit.filter(|unit| !self.registered_elsewhere.contains(&*unit.id)))
+        Ok(library.and_then(cudadevrt::unit))
     }
 
     /// Does `work` with the tools of the link and the results of earlier ones. Returns also these and the choices of backends.

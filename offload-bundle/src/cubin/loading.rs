@@ -1,8 +1,11 @@
-//! Checks what the driver needs of a cubin beyond sound tables: sections under the names that it looks for.
+//! Checks what the driver needs of a cubin beyond sound tables: sections under the names that it looks for, and alignments.
 //!
 //! Each bit of the section names of eleven cubins (of ptxas 12.9 and 13.0 and nvlink 13.0, executable and relocatable, with and
 //! without debug information) was flipped and the result loaded on a GPU of sm_90 with driver 580. The driver uses names, hardly
 //! section types: it found a section whose type was overwritten, and did not find one whose name was.
+//!
+//! It checks the alignment of every section, even of those that it does not use and of the null section, and ignores those of program
+//! headers. (18 alignments of each section of a cubin, executable and relocatable, loaded lazily and eagerly on an H100 with driver 580.)
 
 use goblin::elf::section_header::SHF_WRITE;
 
@@ -73,9 +76,20 @@ const KNOWN_NAMES: [&str; 22] = [
 ];
 
 impl<'a> Cubin<'a> {
-    /// Why the driver does not run this cubin, if one of the sections that it looks for has another name than it should.
+    /// Why the driver does not run this cubin, if a section has an impossible alignment, or one of the sections that it looks for
+    /// another name than it should.
     pub fn fault(&self) -> Option<Fault> {
-        self.missing_note().map(Fault::Rejected).or_else(|| self.misplaced_symbol())
+        let rejected = self.wrong_alignment().or_else(|| self.missing_note());
+        rejected.map(Fault::Rejected).or_else(|| self.misplaced_symbol())
+    }
+
+    /// An alignment that is neither 0 nor a power of two.
+    fn wrong_alignment(&self) -> Option<FormatError> {
+        let is_wrong = |section: &&CubinSection<'_>| section.alignment != 0 && !section.alignment.is_power_of_two();
+        let section = self.sections.iter().find(is_wrong)?;
+        let CubinSection { name, alignment, .. } = section;
+        let what = format!("cubin whose section {name:?} has the alignment {alignment:#x}, which is no power of two");
+        Some(FormatError::damaged(section.alignment_offset, what))
     }
 
     /// Whether a device link made it, according to its first note of a tool; the notes of the parts follow.
@@ -227,4 +241,46 @@ fn is_known(name: &str) -> bool {
     let target = [".rela", ".rel"].iter().find_map(|prefix| name.strip_prefix(prefix));
     let name = target.filter(|target| target.starts_with('.')).unwrap_or(name);
     KNOWN_NAMES.iter().any(|known| name.starts_with(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::arch::GpuArch;
+    use crate::cubin;
+    use crate::samples;
+
+    /// A sound cubin with another alignment of a section, and where that is.
+    fn with_alignment(section: usize, alignment: u64) -> (Vec<u8>, usize) {
+        let mut data = samples::cubin(GpuArch::plain(90), true);
+        let count = cubin::parse(&data).expect("a sound cubin").sections.len();
+        let table = u64::from_le_bytes(data[40..48].try_into().expect("the offset of the section table"));
+        let at = usize::try_from(table).expect("an offset") + 64 * (section % count) + 48;
+        data[at..at + 8].copy_from_slice(&alignment.to_le_bytes());
+        (data, at)
+    }
+
+    #[test]
+    fn an_alignment_that_is_no_power_of_two_is_rejected() {
+        let (data, at) = with_alignment(1, 0x8000_0001);
+        let fault = cubin::parse(&data).expect("sound tables").fault().expect("a fault");
+        assert_eq!(fault.error().offset, at as u64);
+        assert!(fault.error().to_string().contains("0x80000001, which is no power of two"), "{}", fault.error());
+        assert!(matches!(fault, Fault::Rejected(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn zero_and_powers_of_two_alone_are_alignments(
+            section in 0usize..64,
+            alignment in prop_oneof![any::<u64>(), (0u32..64, 0u64..2).prop_map(|(bit, more)| (1 << bit) + more)],
+        ) {
+            let (data, _) = with_alignment(section, alignment);
+            let is_sound = alignment.count_ones() < 2;
+            let fault = cubin::parse(&data).expect("sound tables").fault();
+            prop_assert_eq!(fault.is_none(), is_sound, "{:?}", fault);
+        }
+    }
 }

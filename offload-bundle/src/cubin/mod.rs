@@ -68,6 +68,10 @@ struct CubinSection<'a> {
     name: &'a str,
     /// Offset of the name in the data.
     name_offset: u64,
+    /// As its header has it: sound ones are 0 or a power of two.
+    alignment: u64,
+    /// Offset of the alignment in the data.
+    alignment_offset: u64,
     flags: u64,
     /// Empty for a section without bytes in the file.
     data: &'a [u8],
@@ -246,7 +250,9 @@ fn named_sections<'a>(
         .ok_or_else(|| FormatError::damaged(header.e_shoff, "cubin without section names"))?;
     let names_data = slice(data, names.sh_offset, names.sh_size, "the table of the cubin's section names")?;
     let mut sections = Vec::with_capacity(headers.len());
-    for section in headers {
+    let alignment_at = if header.e_ident[header::EI_CLASS] == header::ELFCLASS64 { 48 } else { 32 };
+    let alignments = (header.e_shoff.saturating_add(alignment_at)..).step_by(usize::from(header.e_shentsize));
+    for (section, alignment_offset) in headers.iter().zip(alignments) {
         let name =
             c_str(names_data, section.sh_name as u64, "a section name").map_err(|e| e.shifted(names.sh_offset))?;
         // The table of names was overwritten with zeros; the driver rejects such a cubin.
@@ -256,6 +262,8 @@ fn named_sections<'a>(
         sections.push(CubinSection {
             name,
             name_offset: names.sh_offset.saturating_add(section.sh_name as u64),
+            alignment: section.sh_addralign,
+            alignment_offset,
             flags: section.sh_flags,
             data: section_data(data, section, name)?,
             size: section.sh_size,

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use offload_bundle::arch::PtxVersion;
-use offload_bundle::fatbin::CompressMode;
+use offload_bundle::coverage::Driver;
 
 use crate::diag::color::Choice;
 
 use crate::cli::values::{
-    BackendChoice, CacheChoice, FatbinSection, Jobs, KernelFolding, KernelGc, Levels, LlvmRules, MemoryChoice,
-    NamedParts, OffloadReport, Partitioning, PtxPolicy, RelocatableCode, RemoteOptions, ReportRequest, SassPolicy,
-    StatsFormat,
+    BackendChoice, CacheChoice, FatbinSection, ImageCompression, Jobs, KernelFolding, KernelGc, Levels, LlvmRules,
+    MemoryChoice, NamedParts, OffloadReport, Partitioning, PtxPolicy, RelocatableCode, RemoteOptions, ReportRequest,
+    SassPolicy, StatsFormat,
 };
 
 /// The options of a link, and the host linker's command line in its original order.
@@ -81,7 +81,9 @@ pub struct Options {
     /// Whether and how to print statistics.
     pub stats: Option<StatsFormat>,
     /// How the fatbin is compressed.
-    pub compress: CompressMode,
+    pub compress: ImageCompression,
+    /// The oldest driver that has to load the fatbin, if the user names it.
+    pub driver: Option<Driver>,
     /// Where in the program the fatbin goes.
     pub fatbin_section: FatbinSection,
     /// The form and place of the report on the image.

@@ -12,8 +12,9 @@ use crate::cli::mistyped;
 use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
 use crate::cli::values::{
-    self, BackendChoice, CacheChoice, FatbinSection, Jobs, KernelFolding, KernelGc, LlvmRules, MemoryChoice,
-    OffloadReport, Partitioning, PtxPolicy, RelocatableCode, RemoteChoice, ReportRequest, SassPolicy, StatsFormat,
+    self, BackendChoice, CacheChoice, FatbinSection, ImageCompression, Jobs, KernelFolding, KernelGc, LlvmRules,
+    MemoryChoice, OffloadReport, Partitioning, PtxPolicy, RelocatableCode, RemoteChoice, ReportRequest, SassPolicy,
+    StatsFormat,
 };
 use crate::cli::words::{self, Found, Word};
 use crate::diag::color;
@@ -230,7 +231,8 @@ impl Parser {
             Meaning::OffloadDistributorArgument => options.distributor_arguments.push(value.into()),
             Meaning::OffloadMemory => store(&mut options.memory, MemoryChoice::parse(&text).map(Some), errors),
             Meaning::OffloadStats => store(&mut options.stats, StatsFormat::parse(&text).map(Some), errors),
-            Meaning::OffloadCompress => store(&mut options.compress, values::compress_mode(&text), errors),
+            Meaning::OffloadCompress => store(&mut options.compress, ImageCompression::parse(&text), errors),
+            Meaning::OffloadDriver => store(&mut options.driver, values::driver(&text).map(Some), errors),
             Meaning::FatbinSection => store(&mut options.fatbin_section, FatbinSection::parse(&text), errors),
             Meaning::OffloadReport => {
                 store(&mut options.report, OffloadReport::parse(&text).map(Some), errors);

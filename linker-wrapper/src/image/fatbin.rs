@@ -2,7 +2,7 @@
 
 use offload_bundle::arch::GpuArch;
 use offload_bundle::arch::table::KNOWN;
-use offload_bundle::coverage::{self, CheckOptions, Code, Finding, FindingCode, Severity};
+use offload_bundle::coverage::{self, CheckOptions, Code, Driver, Finding, FindingCode, Severity};
 use offload_bundle::fatbin::{FatbinWriter, Options};
 
 use crate::diag::error::Errors;
@@ -86,15 +86,15 @@ impl Checked {
     }
 }
 
-/// Checks the finished fatbin. A fault that makes some GPU fail is an error of the link, and a probable mistake is a warning.
+/// Checks the finished fatbin, for this driver and later ones. A fault that makes some GPU fail is an error of the link, and a probable mistake is a warning.
 /// Notes, such as missing PTX for later GPUs (the default), are left to the report.
 ///
 /// # Errors
 /// A fatbin that cannot be read, and each finding whose severity is error, with what to do.
-pub fn check(fatbin: &FatbinWriter<'_>, program: &str) -> Result<Checked, Errors> {
+pub fn check(fatbin: &FatbinWriter<'_>, driver: Driver, program: &str) -> Result<Checked, Errors> {
     let entries = fatbin.entries().map_err(|source| Error::DamagedFatbin { source })?;
     let codes = coverage::inspect(&entries);
-    let mut findings = coverage::check(&codes, &CheckOptions::default());
+    let mut findings = coverage::check(&codes, &CheckOptions { driver, ..CheckOptions::default() });
     if codes.is_empty() || codes.iter().any(|code| !KNOWN.knows(code.arch)) {
         // A dry run has no entries, and a GPU that is newer than this program may well run an unknown target.
         findings.retain(|finding| finding.code != FindingCode::RunsNowhere);
@@ -121,9 +121,9 @@ mod tests {
         let arch = GpuArch::plain(90);
         let ptx = |text: &'static str| Parts { sass: Vec::new(), ptx: vec![(arch, text.as_bytes())] };
         let sound = ptx(".version 8.0\n.target sm_90\n").bundle(Options::default(), "").unwrap();
-        assert_eq!(check(&sound, "fatlink").unwrap().codes.len(), 1);
+        assert_eq!(check(&sound, Driver::NewEnough, "fatlink").unwrap().codes.len(), 1);
         let damaged = ptx("ret;\n.version 8.0\n.target sm_90\n").bundle(Options::default(), "").unwrap();
-        let errors = check(&damaged, "fatlink").unwrap_err().to_string();
+        let errors = check(&damaged, Driver::NewEnough, "fatlink").unwrap_err().to_string();
         assert!(errors.contains("the finished fatbin: FB002: entry 1 (ptx 90): damaged"), "{errors}");
         assert!(errors.contains("build the image again"), "{errors}");
     }

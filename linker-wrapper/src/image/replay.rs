@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use offload_bundle::arch::GpuArch;
-use offload_bundle::fatbin::CompressMode;
 
 use crate::cli::device_options::DeviceOptions;
 use crate::diag::error::Errors;
@@ -15,8 +14,8 @@ use crate::sys::temp_files::TempFiles;
 
 /// How the fatbin is made.
 pub struct Making<'a> {
-    /// How it is compressed.
-    pub compress: CompressMode,
+    /// The options of `offload-bundle create` for its compression.
+    pub compression: Vec<String>,
     /// The options of the device link.
     pub device: &'a DeviceOptions,
     /// The section of the registration object that holds it.
@@ -45,9 +44,7 @@ pub fn record(parts: &Parts<'_>, making: &Making<'_>, temp_files: &TempFiles) ->
     if making.device.debug {
         words.push("-g".into());
     }
-    if making.compress != CompressMode::Default {
-        words.push(format!("--compress-mode={}", making.compress.name()).into());
-    }
+    words.extend(making.compression.iter().map(OsString::from));
     let fatbin = temp_files.file("fatbin");
     words.extend(["-o".into(), fatbin.clone().into()]);
     replay::step(&replay::sibling("offload-bundle"), &words);

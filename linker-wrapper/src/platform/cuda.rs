@@ -427,14 +427,16 @@ fn checked_bundle<'p>(
     let Request { program, options, device, output, .. } = context.request;
     let fatbin = fatbin_of(parts, context)?;
     let making = Making {
-        compress: options.compress,
+        compression: compression::create_arguments(parts, options),
         device,
         section: registration.slot().section,
         object: registration_object::path(context.temp_files, &*registration),
     };
     replay::record(parts, &making, context.temp_files)?;
     // No driver loads relocatable code.
-    let checked = (!device.relocatable).then(|| fatbin::check(&fatbin, program)).transpose()?;
+    let checked = (!device.relocatable)
+        .then(|| fatbin::check(&fatbin, options.driver.unwrap_or_default(), program))
+        .transpose()?;
     let warns = checked.as_ref().is_some_and(Checked::warns);
     let checked = checked.filter(|_| options.report.is_some());
     let report = checked.map(|checked| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
@@ -446,5 +448,5 @@ fn checked_bundle<'p>(
 fn fatbin_of<'p>(parts: &Parts<'p>, context: &LinkContext<'_>) -> Result<FatbinWriter<'p>, Errors> {
     let Request { options, device, .. } = context.request;
     let ptx_options = device.ptxas_arguments.join(" ");
-    parts.bundle(compression::options(options.compress, device.debug, context.limit.own_threads()), &ptx_options)
+    parts.bundle(compression::options(parts, options, device.debug, context.limit.own_threads()), &ptx_options)
 }

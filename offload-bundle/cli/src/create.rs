@@ -73,6 +73,9 @@ pub struct CreateArguments {
     /// Compress all machine code, too
     #[arg(long)]
     compress_all: bool,
+    /// Compress all images of a fatbin that become smaller, machine code too, and no others
+    #[arg(long, conflicts_with = "compress_all")]
+    compress_smaller: bool,
     /// How to compress
     #[arg(long, value_enum, default_value = "default")]
     compress_mode: Mode,
@@ -191,6 +194,7 @@ impl CreateArguments {
             relocatable: self.device_c,
             compress: self.compress,
             compress_all: self.compress_all,
+            compress_smaller: self.compress_smaller,
             mode: match self.compress_mode {
                 Mode::Default => CompressMode::Default,
                 Mode::Size => CompressMode::Size,

@@ -98,6 +98,11 @@ impl Driver {
         floor.filter(|floor| compression == Compression::Zstd && !self.reaches(*floor))
     }
 
+    /// The newest branch that does not decompress it; `None` if all do.
+    pub fn newest_without(compression: Compression) -> Option<Self> {
+        Driver::Branch(0).lacks_for_compression(compression).map(|first| Driver::Branch(first - 1))
+    }
+
     /// Describes it in reports: `580 (CUDA 13.0, PTX up to 9.0)`.
     pub fn description(self) -> String {
         let Driver::Branch(own) = self else {
@@ -174,6 +179,8 @@ mod tests {
         assert_eq!(Driver::Branch(549).lacks_for_compression(Compression::Zstd), Some(550));
         assert_eq!(Driver::Branch(550).lacks_for_compression(Compression::Zstd), None);
         assert_eq!(Driver::Branch(450).lacks_for_compression(Compression::Lz4), None);
+        assert_eq!(Driver::newest_without(Compression::Zstd), Some(Driver::Branch(549)));
+        assert_eq!(Driver::newest_without(Compression::Lz4), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::encode::{LARGEST_PLAIN_CUBIN, Store};
+use super::encode::{LARGEST_PLAIN_CUBIN, Packing, Store};
 use super::{FatbinError, Host, flag};
 
 /// The compiler driver that a fatbin comes from, if recorded. Neither nvcc nor clang records it.
@@ -81,6 +81,8 @@ pub struct BuilderOptions {
     pub compress: bool,
     /// Whether all cubins are, too (`-compress-all`), not only those with debug information or of more than 10,000,000 bytes.
     pub compress_all: bool,
+    /// Whether everything is compressed that becomes smaller, cubins too, and nothing else. nvFatbin has no such option.
+    pub compress_smaller: bool,
     /// How it is compressed (`-compress-mode=`).
     pub mode: CompressMode,
     /// The level of Zstandard, from 1 to 22, in place of the mode's own.
@@ -99,6 +101,7 @@ impl Default for BuilderOptions {
             producer: Producer::Unsaid,
             compress: true,
             compress_all: false,
+            compress_smaller: false,
             mode: CompressMode::Default,
             level: None,
             validation: Validation::Strict,
@@ -145,19 +148,20 @@ impl BuilderOptions {
     /// How PTX, LTO-IR and Tile IR are stored.
     pub(super) fn store_of_code(&self) -> Store {
         let level = self.level.map(i32::from);
-        match self.mode {
-            _ if !self.compress => Store::Plain,
-            CompressMode::None => Store::Plain,
-            CompressMode::Default | CompressMode::Balance => Store::Zstd(level.unwrap_or(5)),
-            CompressMode::Size => Store::Zstd(level.unwrap_or(19)),
-            CompressMode::Speed => Store::Lz4,
-        }
+        let packing = match self.mode {
+            _ if !self.compress => return Store::Plain,
+            CompressMode::None => return Store::Plain,
+            CompressMode::Default | CompressMode::Balance => Packing::Zstd(level.unwrap_or(5)),
+            CompressMode::Size => Packing::Zstd(level.unwrap_or(19)),
+            CompressMode::Speed => Packing::Lz4,
+        };
+        if self.compress_smaller { Store::Smaller(packing) } else { Store::Packed(packing) }
     }
 
     /// How a cubin of this size in bytes is stored.
     pub(super) fn store_of_cubin(&self, size: usize) -> Store {
-        let asked = self.debug || self.relocatable || self.compress_all || self.mode == CompressMode::Size;
-        let wanted = asked || size > LARGEST_PLAIN_CUBIN;
+        let is_all = self.compress_all || self.compress_smaller || self.mode == CompressMode::Size;
+        let wanted = is_all || self.debug || self.relocatable || size > LARGEST_PLAIN_CUBIN;
         if wanted { self.store_of_code() } else { Store::Plain }
     }
 }
@@ -221,6 +225,7 @@ impl Parser {
             producer: self.producer.unwrap_or(default.producer),
             compress: self.compress.unwrap_or(default.compress),
             compress_all: self.compress_all,
+            compress_smaller: default.compress_smaller,
             mode: self.mode.unwrap_or(default.mode),
             level: self.level,
             validation: default.validation,

@@ -96,6 +96,15 @@ impl Description {
 pub(super) enum Store {
     /// As it is.
     Plain,
+    /// Compressed, even if it becomes larger, as nvFatbin does.
+    Packed(Packing),
+    /// Compressed if it becomes smaller, else as it is.
+    Smaller(Packing),
+}
+
+/// How a payload is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packing {
     /// As a Zstandard frame of this level.
     Zstd(i32),
     /// As a Zstandard frame of this level, in pieces by up to that many threads.
@@ -106,6 +115,9 @@ pub(super) enum Store {
 
 /// The size in bytes above which nvFatbin compresses a cubin by default.
 pub(super) const LARGEST_PLAIN_CUBIN: usize = 10_000_000;
+
+/// The largest payload in bytes of an LZ4 block: `LZ4_MAX_INPUT_SIZE` of its reference library.
+const LARGEST_LZ4_BLOCK: usize = 0x7e00_0000;
 
 /// Why an entry cannot be written.
 #[derive(Debug)]
@@ -136,16 +148,14 @@ pub(super) fn encode<'a>(
 ) -> Result<WrittenEntry<'a>, EncodeError> {
     let packed = match store {
         Store::Plain => None,
-        Store::Zstd(level) => {
-            let compress =
-                if description.kind == EntryKind::Ptx { compression::zstd_of_text } else { compression::zstd };
-            Some((compress(&payload, level).map_err(EncodeError::Compression)?, flag::ZSTD))
+        Store::Packed(packing) => Some(pack(description.kind, &payload, packing)?),
+        Store::Smaller(Packing::Lz4) if payload.len() > LARGEST_LZ4_BLOCK => None,
+        Store::Smaller(packing) => {
+            let packed = pack(description.kind, &payload, packing)?;
+            // Padding counts: both forms end at a multiple of 8.
+            let is_smaller = packed.0.len().next_multiple_of(8) < payload.len().next_multiple_of(8);
+            Some(packed).filter(|(packed, _)| is_smaller && u32::try_from(packed.len()).is_ok())
         }
-        Store::ZstdInPieces(level, threads) => {
-            let packed = compression::zstd_in_pieces(&payload, level, threads).map_err(EncodeError::Compression)?;
-            Some((packed, flag::ZSTD))
-        }
-        Store::Lz4 => Some((compression::lz4(&payload), flag::LZ4)),
     };
     let mut flags = description.flags | feature_flags(description.arch.feature);
     let mut sizes = Sizes { padded: 0, compressed: 0, uncompressed: 0 };
@@ -161,6 +171,17 @@ pub(super) fn encode<'a>(
     sizes.padded = (payload.len() as u64).next_multiple_of(8);
     let header = entry_header(description, flags, &sizes)?;
     Ok(WrittenEntry { header, payload })
+}
+
+/// The compressed payload, and the flag of its form.
+fn pack(kind: EntryKind, payload: &[u8], packing: Packing) -> Result<(Vec<u8>, u64), EncodeError> {
+    let packed = match packing {
+        Packing::Lz4 => return Ok((compression::lz4(payload), flag::LZ4)),
+        Packing::Zstd(level) if kind == EntryKind::Ptx => compression::zstd_of_text(payload, level),
+        Packing::Zstd(level) => compression::zstd(payload, level),
+        Packing::ZstdInPieces(level, threads) => compression::zstd_in_pieces(payload, level, threads),
+    };
+    Ok((packed.map_err(EncodeError::Compression)?, flag::ZSTD))
 }
 
 /// Encodes an entry with the stored payload of another fatbin, whose flags record the compression.

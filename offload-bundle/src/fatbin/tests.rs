@@ -7,7 +7,8 @@ use super::*;
 use crate::{ArchFeature, GpuArch, samples};
 
 fn policy() -> impl Strategy<Value = CompressPolicy> {
-    prop_oneof![Just(CompressPolicy::Default), Just(CompressPolicy::All), Just(CompressPolicy::Never)]
+    use CompressPolicy::{All, Default, Never, Smaller};
+    prop_oneof![Just(Default), Just(All), Just(Smaller), Just(Never)]
 }
 
 fn feature() -> impl Strategy<Value = ArchFeature> {
@@ -138,6 +139,28 @@ fn squeezing_follows_the_rules() {
         let mut expected = expected.as_bytes().to_vec();
         expected.push(0);
         assert_eq!(squeeze(text.as_bytes()), expected, "{text:?}");
+    }
+}
+
+/// LTO-IR of these bytes, alone in a fatbin.
+fn ltoir_in_fatbin(bytes: &[u8], compress: CompressPolicy, lz4: bool) -> Vec<u8> {
+    let ltoir = [b"\xed\x43\x4e\x7f\x01\x41", bytes].concat();
+    let mut writer = FatbinWriter::new(Options { compress, lz4, ..Options::default() });
+    writer.add_ltoir(GpuArch::plain(90), ltoir, "", "").expect("LTO-IR");
+    writer.finish()
+}
+
+proptest! {
+    #[test]
+    fn only_what_becomes_smaller_is_compressed(
+        random in prop::collection::vec(any::<u8>(), 0..300),
+        zeros in 0usize..300,
+        lz4 in any::<bool>(),
+    ) {
+        let bytes = [random, vec![0; zeros]].concat();
+        let [plain, packed, smaller] = [CompressPolicy::Never, CompressPolicy::All, CompressPolicy::Smaller]
+            .map(|policy| ltoir_in_fatbin(&bytes, policy, lz4));
+        prop_assert_eq!(&smaller, if packed.len() < plain.len() { &packed } else { &plain });
     }
 }
 

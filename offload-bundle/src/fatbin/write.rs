@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::num::NonZero;
 
-use super::encode::{self, Description, Store, WrittenEntry, encode, ltoir_version, ptx_version};
+use super::encode::{self, Description, Packing, Store, WrittenEntry, encode, ltoir_version, ptx_version};
 use super::{EntryKind, FILE_HEADER_SIZE, FatbinEntry, file_header, flag, read};
 use crate::arch::GpuArch;
 use crate::bytes::padding_to_8;
@@ -41,6 +41,8 @@ pub enum CompressPolicy {
     Default,
     /// All (`-compress-all`).
     All,
+    /// Each that becomes smaller. No tool of NVIDIA's does so.
+    Smaller,
     /// None (`-compress=false`).
     Never,
 }
@@ -117,7 +119,7 @@ impl<'a> FatbinWriter<'a> {
         let description = Description::of_cubin(&image, arch, identifier.as_bytes());
         let compressed = match self.options.compress {
             CompressPolicy::Default => self.options.debug || bytes.len() > encode::LARGEST_PLAIN_CUBIN,
-            CompressPolicy::All => true,
+            CompressPolicy::All | CompressPolicy::Smaller => true,
             CompressPolicy::Never => false,
         };
         self.push(description, bytes, compressed)
@@ -213,14 +215,18 @@ impl<'a> FatbinWriter<'a> {
 
     fn push(&mut self, description: Description, payload: Cow<'a, [u8]>, compressed: bool) -> Result<(), FormatError> {
         let description = Description { flags: description.flags | self.common_flags(), ..description };
-        let Options { lz4, level, threads, .. } = self.options;
+        let Options { lz4, level, threads, compress, .. } = self.options;
         // PTX shrinks to a tenth in one pass, and its bytes stay those of `fatbinary`.
         let threads = threads.filter(|_| description.kind != EntryKind::Ptx);
-        let store = match (compressed, lz4, threads) {
-            (false, ..) => Store::Plain,
-            (true, true, _) => Store::Lz4,
-            (true, false, None) => Store::Zstd(level),
-            (true, false, Some(threads)) => Store::ZstdInPieces(level, threads),
+        let packing = match (lz4, threads) {
+            (true, _) => Packing::Lz4,
+            (false, None) => Packing::Zstd(level),
+            (false, Some(threads)) => Packing::ZstdInPieces(level, threads),
+        };
+        let store = match (compressed, compress) {
+            (false, _) => Store::Plain,
+            (true, CompressPolicy::Smaller) => Store::Smaller(packing),
+            (true, _) => Store::Packed(packing),
         };
         self.entries.push(encode(&description, payload, store)?);
         Ok(())

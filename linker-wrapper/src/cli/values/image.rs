@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use offload_bundle::arch::{GpuArch, PtxVersion, UnknownArch};
+use offload_bundle::coverage::Driver;
 use offload_bundle::fatbin::CompressMode;
 
 use crate::cli::error::Error;
@@ -127,15 +128,46 @@ pub fn ptx_version(text: &str) -> Result<PtxVersion, Error> {
     }
 }
 
-/// Reads the value of `--offload-compress=`, by the names that CUDA 13.0 gives its modes.
+/// `--offload-compress=`: how the fatbin is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ImageCompression {
+    /// Whatever becomes smaller, by a method that the oldest driver for the image decompresses.
+    #[default]
+    Auto,
+    /// By the rules of `fatbinary` of CUDA 13.0.
+    AsFatbinary(CompressMode),
+}
+
+impl ImageCompression {
+    /// Reads `auto`, and the names that CUDA 13.0 gives its modes.
+    ///
+    /// # Errors
+    /// Any other word.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        if text == Self::Auto.name() {
+            return Ok(Self::Auto);
+        }
+        CompressMode::named(text).map(Self::AsFatbinary).ok_or_else(|| {
+            let names = CompressMode::ALL.map(CompressMode::name).join(", ");
+            Error::value("--offload-compress=", format!("one of auto, {names}"), text)
+        })
+    }
+
+    /// Its name in the option.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::AsFatbinary(mode) => mode.name(),
+        }
+    }
+}
+
+/// Reads the value of `--offload-driver=`, the oldest driver that has to load the image.
 ///
 /// # Errors
-/// A word that is no mode.
-pub fn compress_mode(text: &str) -> Result<CompressMode, Error> {
-    CompressMode::named(text).ok_or_else(|| {
-        let names = CompressMode::ALL.map(CompressMode::name).join(", ");
-        Error::value("--offload-compress=", format!("one of {names}"), text)
-    })
+/// Anything but a driver's version such as 580 or 580.159.04.
+pub fn driver(text: &str) -> Result<Driver, Error> {
+    text.parse().map_err(|_| Error::value("--offload-driver=", "a driver version such as 580 or 580.159.04", text))
 }
 
 /// Reads the value of `--compression-level=`, Zstandard's level for HIP bundles.

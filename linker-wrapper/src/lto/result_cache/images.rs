@@ -60,6 +60,7 @@ impl ResultCache<'_> {
 fn key_of(key: KeyBuilder, targets: &[Key], options: &Options, device: &DeviceOptions) -> Key {
     let key = key
         .field("compression", format!("{:?}", options.compress).as_bytes())
+        .field("driver", format!("{:?}", options.driver).as_bytes())
         .field("debug", &[u8::from(device.debug)])
         .field("PTX options", format!("{:?}", device.ptxas_arguments).as_bytes());
     targets.iter().fold(key, |key, target| key.field("target", target.bytes())).finish()
@@ -67,9 +68,11 @@ fn key_of(key: KeyBuilder, targets: &[Key], options: &Options, device: &DeviceOp
 
 #[cfg(test)]
 mod tests {
+    use offload_bundle::coverage::Driver;
     use offload_bundle::fatbin::CompressMode;
 
     use super::*;
+    use crate::cli::values::ImageCompression;
 
     #[test]
     fn everything_that_a_container_depends_on_changes_the_key() {
@@ -79,7 +82,8 @@ mod tests {
             key_of(KeyBuilder::new("image"), targets, options, device)
         };
         let (one, two) = (target("one"), target("two"));
-        let fast = Options { compress: CompressMode::Speed, ..Options::default() };
+        let fast = Options { compress: ImageCompression::AsFatbinary(CompressMode::Speed), ..Options::default() };
+        let old = Options { driver: Some(Driver::Branch(525)), ..Options::default() };
         let debug = DeviceOptions { debug: true, ..DeviceOptions::default() };
         let words = DeviceOptions { ptxas_arguments: vec!["-x".to_owned()], ..DeviceOptions::default() };
         let keys = [
@@ -87,6 +91,7 @@ mod tests {
             key(&[two, one], &options, &device),
             key(&[one], &options, &device),
             key(&[one, two], &fast, &device),
+            key(&[one, two], &old, &device),
             key(&[one, two], &options, &debug),
             key(&[one, two], &options, &words),
         ];

@@ -178,11 +178,9 @@ impl<'a> CudaLink<'a> {
                 return Ok((Vec::new(), kept, None));
             }
             let linked = device_link::link(&self.targets, lto)?;
-            let device_runtime = self.device_runtime(&linked, lto.libraries.device_runtime_path())?;
-            let (own, elsewhere): (Vec<_>, Vec<_>) =
-                device_runtime.into_iter().partition(|unit| !self.registered_elsewhere.contains(&*unit.id));
-            elsewhere.iter().for_each(|_| warn(context.request.program, RUNTIME_ELSEWHERE));
-            Ok((linked, None, own.into_iter().next()))
+            let library = lto.libraries.device_runtime_path();
+            let device_runtime = self.device_runtime(&linked, library, context.request.program)?;
+            Ok((linked, None, device_runtime))
         })?;
         let clang_ptx = OnceLock::new();
         Ok(CudaProducts { plan: self, linked, kept, choices, result_cache, device_runtime, clang_ptx })
@@ -190,7 +188,12 @@ impl<'a> CudaLink<'a> {
 
     /// NVIDIA's device runtime as a unit of the program, from which the driver takes its code for a GPU that the program was not linked
     /// for. A relocatable link leaves it to the link of the program.
-    fn device_runtime(&self, linked: &[LinkedTarget], library: Option<&Path>) -> Result<Option<LibraryUnit>, Errors> {
+    fn device_runtime(
+        &self,
+        linked: &[LinkedTarget],
+        library: Option<&Path>,
+        program: &str,
+    ) -> Result<Option<LibraryUnit>, Errors> {
         if !self.has_units || self.prelinked_id.is_some() {
             return Ok(None);
         }
@@ -198,7 +201,12 @@ impl<'a> CudaLink<'a> {
         if !is_linked && !rdc_targets::lto_ir_calls_device_runtime(&self.targets, library)? {
             return Ok(None);
         }
-        Ok(library.and_then(cudadevrt::unit))
+        let unit = library.and_then(cudadevrt::unit);
+        if unit.as_ref().is_some_and(|unit| self.registered_elsewhere.contains(&*unit.id)) {
+            warn(program, RUNTIME_ELSEWHERE);
+            return Ok(None);
+        }
+        Ok(unit)
     }
 
     /// Does `work` with the tools of the link and the results of earlier ones. Returns also these and the choices of backends.

@@ -56,7 +56,7 @@ impl FromStr for Gpu {
             return text.parse().map(Gpu::Amd).map_err(|error: UnknownAmdGpu| error.to_string());
         }
         let named = text.parse().ok().or_else(|| arch::arch_of_product(text));
-        named.filter(|gpu| KNOWN.knows(*gpu) || is_later(*gpu)).map(Gpu::Nvidia).ok_or_else(|| unknown(text))
+        named.filter(|gpu| KNOWN.has_target(*gpu) || is_later(*gpu)).map(Gpu::Nvidia).ok_or_else(|| unknown(text))
     }
 }
 

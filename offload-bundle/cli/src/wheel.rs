@@ -8,7 +8,7 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha384, Sha512};
 use zip::{ZipArchive, ZipWriter};
 
 use crate::edit::{Edit, FileChange};
@@ -18,8 +18,6 @@ use crate::{files, packages};
 /// A changed entry, by its place in the wheel.
 struct Changed {
     name: String,
-    /// What `RECORD` must say of the entry before.
-    recorded_before: String,
     /// The new bytes, in a file without a name.
     bytes: File,
     digest: [u8; 32],
@@ -109,45 +107,54 @@ impl<'p> Wheel<'p> {
             let mut bytes = tempfile::tempfile().map_err(failed)?;
             bytes.write_all(&edited.bytes).map_err(failed)?;
             let digest = Sha256::digest(&edited.bytes).into();
-            let recorded_before = recorded(&Sha256::digest(&data).into(), data.len() as u64);
-            let size = edited.bytes.len() as u64;
-            changed.insert(index, Changed { name, recorded_before, bytes, digest, size });
+            changed.insert(index, Changed { name, bytes, digest, size: edited.bytes.len() as u64 });
         }
         Ok((changed, changes))
     }
 
-    /// `RECORD` with the hashes and sizes of the entries that change; its other lines stay as they are.
+    /// `RECORD` with the hashes and sizes of the entries that change; its other lines stay as they are. All of its lines must fit the wheel:
+    /// a new one would hide what somebody changed.
     fn new_record(&mut self, record: usize, changed: &BTreeMap<usize, Changed>) -> Result<String> {
         let mut text = String::new();
         let mut entry = self.zip.by_index(record).map_err(|error| damaged(self.path, error))?;
         entry.read_to_string(&mut text).map_err(|error| damaged(self.path, error))?;
+        drop(entry);
         let mut by_name: BTreeMap<&str, &Changed> =
             changed.values().map(|entry| (entry.name.as_str(), entry)).collect();
         let mut lines = String::with_capacity(text.len());
         let mut seen = HashSet::new();
         for line in text.split_inclusive('\n') {
             let (field, name) = first_field(line);
-            let file = || self.path.to_owned();
+            let content = line.trim_end_matches(['\r', '\n']);
+            self.check_recorded(&name, content.get(field.len() + 1..).unwrap_or_default())?;
             match by_name.remove(name.as_str()) {
-                Some(Changed { digest, size, recorded_before, .. }) => {
-                    let content = line.trim_end_matches(['\r', '\n']);
-                    let said = content.get(field.len() + 1..).unwrap_or_default();
-                    if said != recorded_before {
-                        let (recorded, found) = (said.to_owned(), recorded_before.clone());
-                        return Err(Error::OtherThanRecorded { file: file(), name, recorded, found });
-                    }
+                Some(Changed { digest, size, .. }) => {
                     let end = line.get(content.len()..).unwrap_or_default();
-                    lines += &format!("{field},{}{end}", recorded(digest, *size));
+                    lines += &format!("{field},sha256={},{size}{end}", URL_SAFE_NO_PAD.encode(digest));
                 }
                 None => lines += line,
             }
             if !name.trim().is_empty() && !seen.insert(name.clone()) {
-                return Err(Error::RecordedTwice { file: file(), name });
+                return Err(Error::RecordedTwice { file: self.path.to_owned(), name });
             }
         }
         match by_name.keys().next() {
             Some(name) => Err(Error::NotInRecord { file: self.path.to_owned(), name: (*name).to_owned() }),
             None => Ok(lines),
+        }
+    }
+
+    /// Compares an entry with what `RECORD` says of it behind its name. `RECORD` says nothing of itself.
+    fn check_recorded(&mut self, name: &str, said: &str) -> Result<()> {
+        let path = self.path;
+        let Some(index) = self.zip.index_for_name(name) else { return Ok(()) };
+        let entry = self.zip.by_index(index).map_err(|error| damaged(path, error))?;
+        match recorded_as(said, entry).map_err(|error| damaged(path, error))? {
+            Some(found) if found != said => {
+                let (name, recorded) = (name.to_owned(), said.to_owned());
+                Err(Error::OtherThanRecorded { file: path.to_owned(), name, recorded, found })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -189,9 +196,33 @@ impl<'p> Wheel<'p> {
     }
 }
 
-/// What `RECORD` says of a file behind its name.
-fn recorded(digest: &[u8; 32], size: u64) -> String {
-    format!("sha256={},{size}", URL_SAFE_NO_PAD.encode(digest))
+/// What `RECORD` should say of this content, in the form of what it says; `None` if it says nothing, or uses a hash that wheels do not have.
+fn recorded_as(said: &str, content: impl Read) -> std::io::Result<Option<String>> {
+    let (hash, size) = said.split_once(',').unwrap_or((said, ""));
+    let algorithm = hash.split_once('=').map_or("", |(algorithm, _)| algorithm);
+    let (digest, length) = match algorithm {
+        "sha256" => hashed::<Sha256>(content)?,
+        "sha384" => hashed::<Sha384>(content)?,
+        "sha512" => hashed::<Sha512>(content)?,
+        _ => return Ok(None),
+    };
+    let length = if size.is_empty() { String::new() } else { length.to_string() };
+    let comma = if said.contains(',') { "," } else { "" };
+    Ok(Some(format!("{algorithm}={digest}{comma}{length}")))
+}
+
+/// The hash of this content, as `RECORD` writes it, and its length.
+fn hashed<D: Digest>(mut content: impl Read) -> std::io::Result<(String, u64)> {
+    let (mut hasher, mut length) = (D::new(), 0);
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        let read = content.read(&mut piece)?;
+        if read == 0 {
+            return Ok((URL_SAFE_NO_PAD.encode(hasher.finalize()), length));
+        }
+        hasher.update(piece.get(..read).unwrap_or_default());
+        length += read as u64;
+    }
 }
 
 /// The names in the central directory of a zip file that starts at `start`, in its order.
@@ -262,20 +293,11 @@ fn verify(
             continue;
         }
         // Reading to the end checks the sum of the entry, too.
-        let mut hasher = Sha256::new();
-        let mut entry = after.by_index(index).map_err(unreadable)?;
-        let mut piece = vec![0; 1 << 16];
-        loop {
-            let read = entry.read(&mut piece).map_err(|error| wrong(format!("{name}: {error}")))?;
-            if read == 0 {
-                break;
-            }
-            hasher.update(piece.get(..read).unwrap_or_default());
-        }
-        let digest: [u8; 32] = hasher.finalize().into();
-        let expected =
+        let entry = after.by_index(index).map_err(unreadable)?;
+        let (digest, _) = hashed::<Sha256>(entry).map_err(|error| wrong(format!("{name}: {error}")))?;
+        let expected: [u8; 32] =
             changed.get(&index).map_or_else(|| Sha256::digest(new_record.as_bytes()).into(), |new| new.digest);
-        if digest != expected {
+        if digest != URL_SAFE_NO_PAD.encode(expected) {
             return Err(wrong(format!("{name} has other contents")));
         }
     }
@@ -295,6 +317,19 @@ fn damaged(path: &Path, error: impl std::fmt::Display) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_records_say_is_compared_in_their_form() {
+        fn found(said: &str) -> Option<String> {
+            recorded_as(said, &b"a"[..]).unwrap()
+        }
+        let sha256 = "sha256=ypeBEsobvcr6wjGzmiPcTaeG7_gUfE5yuYB3ha_uSLs";
+        assert_eq!(found(&format!("{sha256},1")), Some(format!("{sha256},1")));
+        assert_eq!(found(&format!("{sha256},")), Some(format!("{sha256},")));
+        assert_eq!(found(&format!("{sha256},2")), Some(format!("{sha256},1")));
+        assert_eq!(found("sha512=x,1").map(|text| text.len()), Some("sha512=".len() + 86 + ",1".len()));
+        assert_eq!((found(","), found(""), found("md5=x,1")), (None, None, None));
+    }
 
     #[test]
     fn fields_of_records() {

@@ -3,7 +3,7 @@
 
 use super::GpuArch;
 
-/// Names in lower case without spaces and hyphens, without "NVIDIA", "GeForce", "Tesla", "Quadro" and "Jetson" in front.
+/// Names in lower case without spaces and hyphens, without [`MAKERS`] and [`FORMS`].
 const PRODUCTS: &[(u32, &[&str])] = &[
     (70, &["v100", "titanv"]),
     (72, &["xavier", "agxxavier", "xaviernx"]),
@@ -37,9 +37,13 @@ const PRODUCTS: &[(u32, &[&str])] = &[
     (121, &["gb10", "dgxspark"]),
 ];
 
+/// Words in front of a product.
 const MAKERS: [&str; 5] = ["nvidia", "geforce", "tesla", "quadro", "jetson"];
 
-/// The architecture of a product: sm_90 of `H100` and `NVIDIA H100`, sm_89 of `GeForce RTX 4090` and `rtx-4090`.
+/// Words behind a product that tell how it is built, in the names that the driver prints, beside sockets (`SXM5`) and memory (`80GB`, `HBM3`).
+const FORMS: [&str; 6] = ["pcie", "generation", "laptop", "gpu", "max", "q"];
+
+/// The architecture of a product: sm_90 of `H100` and `NVIDIA H100 80GB HBM3`, sm_89 of `GeForce RTX 4090` and `rtx-4090`.
 pub fn arch_of_product(name: &str) -> Option<GpuArch> {
     let name = plain(name);
     let row = PRODUCTS.iter().find(|(_, names)| names.contains(&name.as_str()))?;
@@ -52,12 +56,12 @@ pub fn product_names() -> impl Iterator<Item = &'static str> {
 }
 
 fn plain(name: &str) -> String {
-    let name: String = name.to_lowercase().chars().filter(|c| !matches!(c, ' ' | '-' | '_')).collect();
-    let mut rest = name.as_str();
-    while let Some(shorter) = MAKERS.iter().find_map(|maker| rest.strip_prefix(maker)) {
-        rest = shorter;
-    }
-    rest.to_owned()
+    let name = name.to_lowercase();
+    let is_memory =
+        |word: &str| word.strip_suffix("gb").is_some_and(|size| size.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_form =
+        |word: &str| FORMS.contains(&word) || word.starts_with("sxm") || word.starts_with("hbm") || is_memory(word);
+    name.split([' ', '-', '_']).filter(|word| !MAKERS.contains(word) && !is_form(word)).collect()
 }
 
 #[cfg(test)]
@@ -76,6 +80,11 @@ mod tests {
             ("NVIDIA GeForce RTX 3080 Ti", 86),
             ("rtx-a6000", 86),
             ("Jetson AGX Orin", 87),
+            ("NVIDIA H100 80GB HBM3", 90),
+            ("A100-SXM4-80GB", 80),
+            ("Tesla V100-SXM2-16GB", 70),
+            ("NVIDIA RTX 6000 Ada Generation", 89),
+            ("NVIDIA GeForce RTX 4090 Laptop GPU", 89),
         ] {
             assert_eq!(arch_of_product(name), Some(GpuArch::plain(number)), "{name}");
         }

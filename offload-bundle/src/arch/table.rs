@@ -209,6 +209,11 @@ impl<'a> TargetTable<'a> {
         self.gpu(arch.number).is_some()
     }
 
+    /// Whether `arch` is a target: there is a row for its number, and it has the variant of its suffix.
+    pub fn has_target(self, arch: GpuArch) -> bool {
+        self.gpu(arch.number).is_some_and(|gpu| gpu.min_ptx(arch.feature).is_some())
+    }
+
     /// Whether `arch` is a GPU of a system on a chip.
     pub fn is_tegra(self, arch: GpuArch) -> bool {
         self.gpu(arch.number).is_some_and(|gpu| gpu.is_tegra)

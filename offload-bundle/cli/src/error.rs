@@ -60,6 +60,11 @@ pub enum Error {
          again, or make a new RECORD (`wheel unpack` and `wheel pack`)"
     )]
     OtherThanRecorded { file: PathBuf, name: String, recorded: String, found: String },
+    #[error(
+        "{file}: .dist-info/RECORD has no SHA-256, SHA-384 or SHA-512 hash for {name}, but {said:?}, so the file may have been changed; get the \
+         wheel again, or make a new RECORD (`wheel unpack` and `wheel pack`)"
+    )]
+    RecordedWithoutHash { file: PathBuf, name: String, said: String },
     #[error("{file}: .dist-info/RECORD has two lines for {name}; make a new one (`wheel unpack` and `wheel pack`)")]
     RecordedTwice { file: PathBuf, name: String },
     #[error(

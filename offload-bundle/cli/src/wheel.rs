@@ -112,8 +112,8 @@ impl<'p> Wheel<'p> {
         Ok((changed, changes))
     }
 
-    /// `RECORD` with the hashes and sizes of the entries that change; its other lines stay as they are. All of its lines must fit the wheel:
-    /// a new one would hide what somebody changed.
+    /// `RECORD` with the hashes and sizes of the entries that change; its other lines stay as they are. All of its lines must fit the wheel,
+    /// and those that change must have a hash: a new one would hide what somebody changed.
     fn new_record(&mut self, record: usize, changed: &BTreeMap<usize, Changed>) -> Result<String> {
         let mut text = String::new();
         let mut entry = self.zip.by_index(record).map_err(|error| damaged(self.path, error))?;
@@ -126,8 +126,13 @@ impl<'p> Wheel<'p> {
         for line in text.split_inclusive('\n') {
             let (field, name) = first_field(line);
             let content = line.trim_end_matches(['\r', '\n']);
-            self.check_recorded(&name, content.get(field.len() + 1..).unwrap_or_default())?;
+            // Neither a hash nor a size has a quote in it, but either may be in quotes.
+            let said = content.get(field.len() + 1..).unwrap_or_default().replace('"', "");
+            let is_compared = self.is_as_recorded(&name, &said)?;
             match by_name.remove(name.as_str()) {
+                Some(_) if !is_compared => {
+                    return Err(Error::RecordedWithoutHash { file: self.path.to_owned(), name, said });
+                }
                 Some(Changed { digest, size, .. }) => {
                     let end = line.get(content.len()..).unwrap_or_default();
                     lines += &format!("{field},sha256={},{size}{end}", URL_SAFE_NO_PAD.encode(digest));
@@ -144,17 +149,17 @@ impl<'p> Wheel<'p> {
         }
     }
 
-    /// Compares an entry with what `RECORD` says of it behind its name. `RECORD` says nothing of itself.
-    fn check_recorded(&mut self, name: &str, said: &str) -> Result<()> {
+    /// Compares an entry with what `RECORD` says of it behind its name. `false` if that has no hash to compare: `RECORD` has none of itself.
+    fn is_as_recorded(&mut self, name: &str, said: &str) -> Result<bool> {
         let path = self.path;
-        let Some(index) = self.zip.index_for_name(name) else { return Ok(()) };
+        let Some(index) = self.zip.index_for_name(name) else { return Ok(false) };
         let entry = self.zip.by_index(index).map_err(|error| damaged(path, error))?;
         match recorded_as(said, entry).map_err(|error| damaged(path, error))? {
             Some(found) if found != said => {
                 let (name, recorded) = (name.to_owned(), said.to_owned());
                 Err(Error::OtherThanRecorded { file: path.to_owned(), name, recorded, found })
             }
-            _ => Ok(()),
+            compared => Ok(compared.is_some()),
         }
     }
 

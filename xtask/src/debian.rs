@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::step::{Progress, step};
 
-const PACKAGES: [&str; 19] = [
+const PACKAGES: [&str; 21] = [
     "clang-22",
     "lld-22",
     "llvm-22-dev",
@@ -29,6 +29,9 @@ const PACKAGES: [&str; 19] = [
     "rocm-device-libs",
     // The build system of most CUDA programs.
     "cmake",
+    // The shells that complete options.
+    "fish",
+    "zsh",
     // lit, and what it needs to stop a test that runs too long.
     "python3",
     "python3-psutil",

@@ -5,12 +5,24 @@ use std::fmt::Write;
 /// An option of the help text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completed {
-    /// With its dashes; ends with `=` if the value is part of the same word.
+    /// With its dashes; ends with `=` if the value follows it in the same word.
     spelling: String,
+    value: Value,
     /// The values that are words, not placeholders.
-    values: Vec<String>,
+    words: Vec<String>,
     /// What it does.
     text: String,
+}
+
+/// What an option takes, apart from words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Value {
+    /// Nothing: a flag.
+    None,
+    /// The path of a file or folder.
+    Path,
+    /// Words, numbers, names.
+    Other,
 }
 
 const NAMES: &str = "fatlink ld.fatlink clang-linker-wrapper";
@@ -47,40 +59,44 @@ pub fn split(option: &str) -> (&str, &str) {
 }
 
 fn completed(spelling: &str, text: &str) -> Completed {
-    let name_end = spelling.find(['=', ' ', '[']).unwrap_or(spelling.len());
+    let name_end = spelling.find(['=', ' ', '[', '<']).unwrap_or(spelling.len());
     let (name, value) = spelling.split_at(name_end);
     let is_joined = value.starts_with('=');
     let is_word =
         |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    let values = value.trim_start_matches('=').split(['|', ',', '[']).filter(is_word);
+    let words = value.trim_start_matches('=').split(['|', ',', '[']).filter(is_word);
     Completed {
         spelling: format!("{name}{}", if is_joined { "=" } else { "" }),
-        values: if is_joined { values.map(str::to_owned).collect() } else { Vec::new() },
+        value: match value {
+            "" => Value::None,
+            _ if ["<path>", "<dir>", "<file>"].iter().any(|place| value.contains(place)) => Value::Path,
+            _ => Value::Other,
+        },
+        words: if is_joined { words.map(str::to_owned).collect() } else { Vec::new() },
         text: text.to_owned(),
     }
 }
 
 /// For bash, in whose words `=` is one of its own.
 pub fn bash(options: &[Completed]) -> String {
-    let words: Vec<&str> = options.iter().map(|option| option.spelling.as_str()).collect();
+    let spellings: Vec<&str> = options.iter().map(|option| option.spelling.as_str()).collect();
     let mut script = String::from(
         "_fatlink() {\n  local cur=${COMP_WORDS[COMP_CWORD]} option=\n  if [[ $cur == = ]]; then\n    \
          option=${COMP_WORDS[COMP_CWORD-1]} cur=\n  elif [[ $COMP_CWORD -ge 2 && ${COMP_WORDS[COMP_CWORD-1]} == = ]]; then\n    \
          option=${COMP_WORDS[COMP_CWORD-2]}\n  fi\n  case $option in\n",
     );
-    for option in options.iter().filter(|option| !option.values.is_empty()) {
+    for option in options.iter().filter(|option| !option.words.is_empty()) {
         let name = option.spelling.trim_end_matches('=');
-        let _ = writeln!(
-            script,
-            "    {name}) COMPREPLY=($(compgen -W '{}' -- \"$cur\")); return;;",
-            option.values.join(" ")
-        );
+        let files = if option.value == Value::Path { "-f " } else { "" };
+        let words = option.words.join(" ");
+        let _ =
+            writeln!(script, "    {name}) mapfile -t COMPREPLY < <(compgen {files}-W '{words}' -- \"$cur\"); return;;");
     }
     let _ = writeln!(
         script,
-        "  esac\n  [[ $cur == -* ]] || return\n  COMPREPLY=($(compgen -W '{}' -- \"$cur\"))\n  \
+        "  esac\n  [[ $cur == -* ]] || return\n  mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$cur\")\n  \
          [[ ${{COMPREPLY[0]}} != *= ]] || compopt -o nospace 2>/dev/null\n}}\ncomplete -o default -F _fatlink {NAMES}",
-        words.join(" ")
+        spellings.join(" ")
     );
     script
 }
@@ -88,38 +104,62 @@ pub fn bash(options: &[Completed]) -> String {
 /// For zsh.
 pub fn zsh(options: &[Completed]) -> String {
     let mut script = format!("#compdef {NAMES}\n_arguments \\\n");
-    for Completed { spelling, values, text } in options {
+    for Completed { spelling, value, words, text } in options {
         let text: String = text.chars().map(|c| if "[]:'\\`$".contains(c) { ' ' } else { c }).collect();
-        let value = match (spelling.ends_with('='), values.is_empty()) {
-            (false, _) => String::new(),
-            (true, true) => ":value:_files".to_owned(),
-            (true, false) => format!(":value:({})", values.join(" ")),
+        let words = words.join(" ");
+        let action = match (value, words.as_str()) {
+            (Value::None, _) => String::new(),
+            (Value::Path, "") => ":value:_files".to_owned(),
+            (Value::Path, _) => format!(r#":value: _alternative "words\:value\:({words})" "files\:file\:_files""#),
+            (Value::Other, "") => ":value: ".to_owned(),
+            (Value::Other, _) => format!(":value:({words})"),
         };
-        // `=-`: the value is part of the same word.
-        let dash = if spelling.ends_with('=') { "-" } else { "" };
-        let _ = writeln!(script, "  '*{spelling}{dash}[{text}]{value}' \\");
+        // `=-` and `-`: the value is part of the same word.
+        let dash = if spelling.ends_with('=') || is_joined_letter(spelling, *value) { "-" } else { "" };
+        let _ = writeln!(script, "  '*{spelling}{dash}[{text}]{action}' \\");
     }
     script + "  '*:file:_files'\n"
 }
 
+/// Whether an option is one letter with a value behind it, as in `-Lfolder`.
+fn is_joined_letter(spelling: &str, value: Value) -> bool {
+    spelling.len() == 2 && value != Value::None
+}
+
 /// For fish, which calls long options with one dash old ones.
+///
+/// fish puts a space behind a long option, and these options take values behind `=` alone. So the word with `=` is completed
+/// first, and the option is known to fish only in a word that has it.
 pub fn fish(options: &[Completed]) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"));
     let mut script = String::new();
     for name in NAMES.split(' ') {
-        for Completed { spelling, values, text } in options {
-            let text = text.replace('\\', " ").replace('\'', "\\'");
+        for Completed { spelling, value, words, text } in options {
             let bare = spelling.trim_end_matches('=').trim_start_matches('-');
             let kind = match (spelling.starts_with("--"), bare.len()) {
                 (true, _) => "-l",
                 (false, 1) => "-s",
                 (false, _) => "-o",
             };
-            let value = match values.is_empty() {
-                true if spelling.ends_with('=') => " -r".to_owned(),
-                true => String::new(),
-                false => format!(" -x -a '{}'", values.join(" ")),
+            let takes = match value {
+                Value::None => "",
+                Value::Path => " -r",
+                Value::Other => " -x",
             };
-            let _ = writeln!(script, "complete -c {name} {kind} {bare}{value} -d '{text}'");
+            let mut condition = String::new();
+            if spelling.ends_with('=') {
+                let in_word = |pattern: &str| format!(" -n \"string match -q -- '{pattern}' (commandline -ct)\"");
+                let _ =
+                    writeln!(script, "complete -c {name}{} -a {} -d {}", in_word("-*"), quoted(spelling), quoted(text));
+                condition = in_word(&format!("{spelling}*"));
+            }
+            let words = if words.is_empty() { String::new() } else { format!(" -a {}", quoted(&words.join(" "))) };
+            let _ = writeln!(
+                script,
+                "complete -c {name}{condition} {kind} {}{takes}{words} -d {}",
+                quoted(bare),
+                quoted(text)
+            );
         }
     }
     script
@@ -130,30 +170,40 @@ mod tests {
     use super::*;
 
     const HELP: &str = "OVERVIEW: links\n\nOPTIONS:\n  --help    Say [this]\n  --ptx=all|none|<arch>,...\n            Which PTX\n  \
-                        -mllvm <arg>  For LLVM\n  --cache=<dir> Keep results\n";
+                        -mllvm <arg>  For LLVM\n  --cache=<dir>|on|off Keep results\n  -o<path>  It's the output\n";
 
     #[test]
     fn options_have_their_values() {
         let found = options(HELP);
         let spellings: Vec<&str> = found.iter().map(|option| option.spelling.as_str()).collect();
-        assert_eq!(spellings, ["--help", "--ptx=", "-mllvm", "--cache="]);
-        assert_eq!(found[1].values, ["all", "none"]);
+        assert_eq!(spellings, ["--help", "--ptx=", "-mllvm", "--cache=", "-o"]);
+        assert_eq!(found.iter().map(|option| option.value).collect::<Vec<_>>(), {
+            use Value::{None, Other, Path};
+            [None, Other, Other, Path, Path]
+        });
+        assert_eq!(found[1].words, ["all", "none"]);
         assert_eq!(found[1].text, "Which PTX");
-        assert!(found[3].values.is_empty());
+        assert_eq!(found[3].words, ["on", "off"]);
     }
 
     #[test]
     fn each_shell_has_every_option() {
         let found = options(HELP);
         let script = bash(&found);
-        assert!(script.contains("--ptx) COMPREPLY=($(compgen -W 'all none' -- \"$cur\")); return;;"), "{script}");
-        assert!(script.contains("compgen -W '--help --ptx= -mllvm --cache='"), "{script}");
+        assert!(
+            script.contains("--ptx) mapfile -t COMPREPLY < <(compgen -W 'all none' -- \"$cur\"); return;;"),
+            "{script}"
+        );
+        assert!(script.contains("compgen -f -W 'on off' --"), "{script}");
+        assert!(script.contains("compgen -W '--help --ptx= -mllvm --cache= -o'"), "{script}");
         let script = zsh(&found);
         assert!(script.contains("  '*--help[Say  this ]' \\\n"), "{script}");
         assert!(script.contains("  '*--ptx=-[Which PTX]:value:(all none)' \\\n"), "{script}");
+        assert!(script.contains("  '*-o-[It s the output]:value:_files' \\\n"), "{script}");
         let script = fish(&found);
-        assert!(script.contains("complete -c fatlink -l ptx -x -a 'all none' -d 'Which PTX'\n"), "{script}");
-        assert!(script.contains("complete -c ld.fatlink -o mllvm -d 'For LLVM'\n"), "{script}");
-        assert!(script.contains("complete -c fatlink -l cache -r -d 'Keep results'\n"), "{script}");
+        assert!(script.contains(" -l 'ptx' -x -a 'all none' -d 'Which PTX'\n"), "{script}");
+        assert!(script.contains("complete -c ld.fatlink -o 'mllvm' -x -d 'For LLVM'\n"), "{script}");
+        assert!(script.contains(" -l 'cache' -r -a 'on off' -d 'Keep results'\n"), "{script}");
+        assert!(script.contains("complete -c fatlink -s 'o' -r -d 'It\\'s the output'\n"), "{script}");
     }
 }

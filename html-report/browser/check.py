@@ -145,7 +145,14 @@ class Check:
             self.on.keys(Keys.HOME)
         self.on.hover(self.on.find(".treemap .tile.leaf"))
         self.expect("bytes" in self.on.find("#tooltip").text, "a tile has no tooltip")
+        self.groups()
         self.done.append(f"{len(tiles)} tiles")
+
+    def groups(self):
+        """Many functions are in groups: the tile for what is too small holds no hundreds of them."""
+        labels = [tile.get_attribute("aria-label") for tile in self.on.find_all(".treemap .tile")]
+        counts = [int(found[1].replace(",", "")) for found in (re.match(r"([\d,]+) smaller ones", label) for label in labels) if found]
+        self.expect(max(counts, default=0) <= 100, f"{max(counts, default=0)} functions are in no group")
 
     def gpus(self):
         cells = self.on.find_all("#gpus td[tabindex]")
@@ -190,9 +197,20 @@ class Check:
                 head = self.on.find_all(f"{name} [role=columnheader]")[index]
                 self.expect(head.get_attribute("aria-sort") in ("ascending", "descending"), f"{name} is not sorted")
             if table["id"] == "kernels":
+                self.rows_differ(name)
                 self.filters(table)
                 self.shoot("kernels")
             self.done.append(f"{len(table['rows'])} {table['id']}")
+
+    def rows_differ(self, name):
+        """The target is in view beside the name, and names that differ are cut so that they do."""
+        box = lambda element: self.on.run("const { left, right } = arguments[0].getBoundingClientRect(); return [left, right]", element)
+        heads = {head.text.split()[0]: head for head in self.on.find_all(f"{name} [role=columnheader]")}
+        self.expect(box(heads["Target"])[1] <= box(self.on.find(f"{name} .scroll"))[1], "the target is out of view")
+        cells = [row.find_elements("css selector", ".cell")[0].text for row in self.on.find_all(f"{name} .row")[:40]]
+        full = self.on.run("return [...document.querySelectorAll(arguments[0])].slice(0, 40).map((cell) => cell.title)", f"{name} .row .cell:first-child")
+        same = [cell for cell, whole in zip(cells, full) if any(cell == one and whole != other for one, other in zip(cells, full))]
+        self.expect(not same, f"different functions are shown as {same[:1]}")
 
     def filters(self, table):
         """A comparison of numbers finds what the data has."""

@@ -52,15 +52,15 @@ pub(crate) fn table(files: &[FileContents], texts: &mut Texts, demangle: Demangl
                 1 => format!("{number}"),
                 _ => format!("{number} of {}", file.name),
             };
-            let mut row = vec![Cell::Number(texts.name(&function.name, demangle) as u64)];
+            let mut row = vec![Cell::Number(texts.name(&function.name, demangle) as u64), texts.text(image.target())];
             row.extend(cells(function));
-            row.extend([texts.text(image.target()), texts.text(word(function)), texts.text(&place)]);
+            row.extend([texts.text(word(function)), texts.text(&place)]);
             row.push(if function.notes.is_empty() { Cell::None } else { texts.text(&function.notes.join("; ")) });
             rows.push(row);
         }
     }
-    let columns = [NAME].into_iter().chain(RESOURCES).chain([TARGET, KERNEL, PLACE, NOTES]).collect();
-    Table { id: "kernels", title: "Kernels", note: String::new(), columns, rows, sorted_by: Some(1) }
+    let columns = [NAME, TARGET].into_iter().chain(RESOURCES).chain([KERNEL, PLACE, NOTES]).collect();
+    Table { id: "kernels", title: "Kernels", note: String::new(), columns, rows, sorted_by: Some(2) }
 }
 
 /// The functions of a file, each with its image and the image's number.
@@ -125,6 +125,7 @@ pub(crate) fn compared(all: &[Compared<'_>], same: usize, texts: &mut Texts, dem
         let [old_code, old_registers, old_spilled, old_shared] = of(one.old);
         rows.push(vec![
             Cell::Number(texts.name(&named.name, demangle) as u64),
+            texts.text(one.target),
             texts.text(status),
             Cell::Change(delta),
             code,
@@ -135,11 +136,10 @@ pub(crate) fn compared(all: &[Compared<'_>], same: usize, texts: &mut Texts, dem
             old_spilled,
             shared,
             old_shared,
-            texts.text(one.target),
             texts.text(word(named)),
         ]);
     }
-    let columns = [NAME, STATUS].into_iter().chain(COMPARED).chain([TARGET, KERNEL]).collect();
+    let columns = [NAME, TARGET, STATUS].into_iter().chain(COMPARED).chain([KERNEL]).collect();
     let note = format!("{same} functions are the same in both.");
-    Table { id: "kernels", title: "Functions that differ", note, columns, rows, sorted_by: Some(2) }
+    Table { id: "kernels", title: "Functions that differ", note, columns, rows, sorted_by: Some(3) }
 }

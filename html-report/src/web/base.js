@@ -42,6 +42,63 @@ const lower = (text) => text.toLowerCase();
 const nameTexts = page.names.map(([shown, mangled]) => lower(mangled === null ? shown : `${shown} ${mangled}`));
 const otherTexts = page.texts.map(lower);
 
+/** The numbers of the names in their order, their places in it, and how many characters each begins with like the one before it. */
+const sortedNames = (() => {
+  let found = null;
+  return () => {
+    if (found) return found;
+    const text = (at) => page.names[at][0];
+    const order = Array.from(page.names.keys()).sort((one, other) => (text(one) < text(other) ? -1 : 1));
+    const places = new Uint32Array(order.length), shared = new Uint32Array(order.length + 1);
+    order.forEach((name, place) => {
+      places[name] = place;
+      if (place === 0) return;
+      const one = text(order[place - 1]), other = text(name);
+      while (shared[place] < one.length && one[shared[place]] === other[shared[place]]) shared[place] += 1;
+    });
+    found = { places, shared };
+    return found;
+  };
+})();
+
+/** Where a name differs from others that begin as it does, the last place first. */
+function differences(number) {
+  const { places, shared } = sortedNames(), found = new Set();
+  for (const step of [0, 1]) {
+    let least = Infinity;
+    for (let at = places[number] + step; at > 0 && at < shared.length - 1 && least > 0; at += step || -1) {
+      least = Math.min(least, shared[at]);
+      found.add(least);
+    }
+  }
+  return [...found].sort((one, other) => other - one);
+}
+
+/** A name in about so many characters: its beginning, and the words in which it differs from others. */
+function cutName(number, most) {
+  const [whole] = page.names[number], name = whole.replace(/^void /, ""), gone = whole.length - name.length;
+  if (name.length <= most) return name;
+  const isKept = new Uint8Array(name.length);
+  let room = most - 2;
+  const keep = (from, to) => { for (let at = from; at < to && room > 0; at += 1) if (!isKept[at]) { isKept[at] = 1; room -= 1; } };
+  const isEnd = (at) => /[<>(),:&* ]/.test(name[at]);
+  for (const place of differences(number).map((place) => place - gone)) {
+    if (place < 0 || place >= name.length || isKept[place] || room < most / 3) continue;
+    let from = place, to = place + 1;
+    while (from > 0 && place - from < 6 && !isEnd(from - 1)) from -= 1;
+    while (to < name.length && to - place < 12 && !isEnd(to)) to += 1;
+    keep(from, to);
+    room -= 1;
+  }
+  keep(0, name.length);
+  let cut = "";
+  for (let at = 0; at < name.length; at += 1) {
+    if (isKept[at]) cut += name[at];
+    else if (!cut.endsWith("…")) cut += "…";
+  }
+  return cut;
+}
+
 const isText = (column) => column.kind === "name" || column.kind === "text";
 const comparable = new Set(page.tables.flatMap((table) => table.columns.filter((column) => !isText(column)).map((column) => column.key)));
 

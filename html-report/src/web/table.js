@@ -1,6 +1,9 @@
 const ROW = 26;
 const PRINTED = 100;
-const WIDTHS = { name: 520, text: 150, number: 104, bytes: 104, change: 104, seconds: 100 };
+const WIDTHS = { name: 520, number: 84, bytes: 84, change: 84, seconds: 84 };
+/** The part of the table that names may take, so that there is room for figures on narrow screens. */
+const NAME_SHARE = 0.42;
+const CHARACTER = 7.6;
 
 /** A table of which only the rows in view are elements. */
 class DataTable {
@@ -33,7 +36,10 @@ class DataTable {
       this.drawHead();
       this.filter(this.query);
     });
-    onResize(this.scroll, () => this.draw());
+    onResize(this.scroll, () => {
+      this.drawHead();
+      this.draw();
+    });
     return el("section", { id }, el("h2", {}, title), note ? el("p", { class: "note" }, note) : null, this.count, el("div", { class: "grid" }, this.scroll), this.detail);
   }
 
@@ -44,15 +50,19 @@ class DataTable {
         const cell = this.rows[at][index];
         if (cell !== null) most = Math.max(most, page.texts[cell].length);
       }
-      return Math.min(Math.max(most * 7.6 + 18, 60), 420);
+      return Math.min(Math.max(most * CHARACTER + 18, 60), 420);
     }
-    return Math.max(WIDTHS[column.kind], column.label.length * 9 + 30);
+    if (column.kind === "name") return WIDTHS.name;
+    const longest = this.rows.reduce((most, row) => (Math.abs(row[index]) > Math.abs(most) ? row[index] : most), 0);
+    return Math.max(WIDTHS[column.kind], column.label.length * 8.5 + 32, this.text(column, longest).length * CHARACTER + 24);
   }
 
   /** On paper, columns are as narrow as they may be. */
   widthOf(index) {
-    const most = { name: 420, text: 220 }[this.table.columns[index].kind] || 96;
-    return printing ? Math.min(this.widths[index], most) : this.widths[index];
+    const { kind } = this.table.columns[index];
+    const most = { name: 420, text: 220 }[kind] || 96;
+    if (printing) return Math.min(this.widths[index], most);
+    return kind === "name" ? Math.min(this.widths[index], Math.max(150, NAME_SHARE * this.scroll.clientWidth)) : this.widths[index];
   }
 
   text(column, cell) {
@@ -163,11 +173,12 @@ class DataTable {
     const row = el("div", { class: at === this.active ? "row active" : "row", role: "row", id: `${this.table.id}-row-${at}`, "data-at": at, "aria-rowindex": at + 2, "aria-selected": String(at === this.active) });
     row.style.top = `${at * ROW}px`;
     this.table.columns.forEach((column, index) => {
-      const text = this.text(column, cells[index]);
+      const width = this.widthOf(index);
+      const text = column.kind === "name" && cells[index] !== null ? cutName(cells[index], Math.floor((width - 16) / CHARACTER)) : this.text(column, cells[index]);
       const left = isText(column);
       const isError = column.key === "severity" && text === "error";
-      const cell = el("div", { class: `cell${left ? " left" : ""}${isError ? " error" : ""}`, role: "gridcell", "aria-colindex": index + 1 }, text);
-      cell.style.width = `${this.widthOf(index)}px`;
+      const cell = el("div", { class: `cell${left ? " left" : ""}${isError ? " error" : ""}`, role: "gridcell", "aria-colindex": index + 1, title: column.kind === "name" ? this.text(column, cells[index]) : undefined }, text);
+      cell.style.width = `${width}px`;
       row.append(cell);
     });
     return row;

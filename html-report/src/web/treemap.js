@@ -31,6 +31,7 @@ class Item {
       lines.push(`${number(this.bytes)} bytes${this.isUncompressed ? " before compression" : ""}${of}`);
     }
     if (this.uncompressed && this.uncompressed !== this.bytes) lines.push(`${number(this.uncompressed)} bytes before compression`);
+    if (this.kind === "group") lines.push(`${number(this.members.length)} functions`);
     if (this.images) lines.push(this.images === 1 ? "1 image" : `${number(this.images)} images`);
     if (this.copies > 1) lines.push(`in ${number(this.copies)} images`);
     if (kinds[this.kind]) lines.push(kinds[this.kind]);
@@ -80,30 +81,71 @@ function partItem(parent, part, scale) {
 function childrenOf(item) {
   if (item.children) return item.children;
   if (item.nodes) item.children = item.nodes;
+  else if (item.kind === "group") item.children = groupByName(item, item.members, item.beginning);
   else if (item.function) {
     item.children = item.function[2].map((part) => partItem(item, part, item.scale));
   } else if (item.node) {
     const { functions = [], parts = [] } = item.node;
     const scale = item.scale;
-    item.children = functions.map((one) => {
-      const [name, copies, own] = one, [shown, mangled] = page.names[name];
+    const all = functions.map((one) => {
+      const [name, copies, own] = one, [shown, mangled] = page.names[name], plain = shown.replace(/^void /, "");
       return new Item(item, "function", shown, {
-        mangled, copies, function: one, scale, weight: sum(own, partWeight) * scale, isUncompressed: true,
+        plain, ends: functions.length > MOST_BESIDE ? ends(plain) : [], mangled, copies, function: one, scale, weight: sum(own, partWeight) * scale, isUncompressed: true,
         bytes: sum(own, (part) => part[1]), old: isDifference ? sum(own, (part) => part[2]) : undefined,
       });
     });
+    item.children = groupByName(item, all, 0);
     item.children.push(...parts.map((part) => partItem(item, part, scale)));
   } else item.children = [];
   item.children.sort((one, other) => other.weight - one.weight);
   return item.children;
 }
 
-/** The name of a function without its result, namespaces, arguments and parameters, for a tile: the tooltip has all of it. */
-function shortName(name) {
-  const plain = name.replace(/^void /, ""), end = plain.search(/[<(]/);
-  if (end <= 0) return plain;
-  const own = plain.slice(0, end).split("::").pop();
-  return own ? own + (plain[end] === "<" ? "<…>" : "") : plain;
+/** As many functions are shown beside each other; more are grouped by the beginnings of their names. */
+const MOST_BESIDE = 60;
+const CHARACTER_OF_TILE = 7;
+
+/** Where parts of a name end: namespaces, templates and their arguments. */
+function ends(name) {
+  const found = [];
+  for (const match of name.matchAll(/::|[<(,]|(?<=[A-Za-z])_/g)) found.push(match.index + match[0].length);
+  return found;
+}
+
+/** Groups functions whose names begin with the same namespace, template or arguments, `shared` characters of which all have. */
+function groupByName(parent, functions, shared) {
+  if (functions.length <= MOST_BESIDE) return functions;
+  const first = functions[0].plain;
+  let same = first.length;
+  for (const one of functions) {
+    let at = shared;
+    while (at < same && first[at] === one.plain[at]) at += 1;
+    same = at;
+  }
+  const by = (endOf) => {
+    const groups = new Map();
+    for (const one of functions) {
+      const beginning = one.plain.slice(0, endOf(one));
+      if (groups.has(beginning)) groups.get(beginning).push(one);
+      else groups.set(beginning, [one]);
+    }
+    return groups;
+  };
+  let groups = by((one) => one.ends.find((at) => at > same) || one.plain.length);
+  // Numbered names.
+  if (groups.size === functions.length) groups = by(() => same + 1);
+  if (groups.size === functions.length) return functions;
+  return [...groups].flatMap(([beginning, members]) => (members.length === 1 ? members : [groupItem(parent, beginning, members)]));
+}
+
+function groupItem(parent, beginning, members) {
+  const item = new Item(parent, "group", `${beginning}…`, {
+    members, weight: sum(members, (one) => one.weight), bytes: sum(members, (one) => one.bytes), isUncompressed: true,
+    old: isDifference ? sum(members, (one) => one.old) : undefined,
+  });
+  members.forEach((one) => { one.parent = item; });
+  item.beginning = beginning.length;
+  return item;
 }
 
 /** Squarified layout: rows of items whose rectangles are as square as possible. */
@@ -228,12 +270,23 @@ class Treemap {
       Object.assign(tile.style, { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px` });
       tile.item = one;
       tile.depth = depth;
-      const label = one.kind === "function" && w < 420 ? shortName(one.name) : one.name;
+      const label = this.label(one, w, h, opens);
       if (w > 34 && h > 14) tile.textContent = h > 34 || opens || w > 160 ? `${label}  ${one.size()}` : label;
       this.map.append(tile);
       this.tiles.push(tile);
       if (opens) this.closed.push([one, { x: x + 3, y: y + 18, w: w - 6, h: h - 21 }, depth + 1, tile]);
     });
+  }
+
+  /** The name of an item for a tile, which may have several lines. Groups end where their members differ. */
+  label(item, w, h, opens) {
+    const lines = opens ? 1 : Math.max(1, Math.floor((h - 2) / 15));
+    const most = Math.max(16, Math.floor((w - 10) / CHARACTER_OF_TILE) * lines - item.size().length - 2);
+    if (item.kind === "function") return cutName(item.function[0], most);
+    if (item.kind !== "group") return item.name;
+    const known = item.parent.kind === "group" ? `…${item.name.slice(item.parent.beginning)}` : item.name;
+    const counted = `${known} (${number(item.members.length)})`;
+    return counted.length <= most ? counted : `…${counted.slice(1 - most)}`;
   }
 
   drawCrumbs() {
@@ -338,7 +391,8 @@ class Treemap {
   isHit(item) {
     if (this.matched.has(item)) return this.matched.get(item) > 0;
     if (item.members) return item.members.some((one) => this.isHit(one));
-    const form = item.function ? item.parent : item.parent.function ? item.parent.parent : item.parent;
+    let form = item.parent;
+    while (form.function || form.kind === "group") form = form.parent;
     const name = item.function || item.parent.function;
     return (form.bits | (name ? this.nameBits[name[0]] : 0)) === this.all;
   }

@@ -48,7 +48,7 @@ fn page(report: &ImageReport, recorder: Option<&Recorder>) -> Result<Page, Error
     let mut page = Page::new(PageKind::Link, title, concat!("fatlink ", env!("CARGO_PKG_VERSION")));
     let timeline = timeline::so_far();
     let jobs = recorder.map(Recorder::jobs).unwrap_or_default();
-    page.facts = facts(report, recorder, &timeline, &jobs);
+    page.facts = facts(report, recorder.is_some(), &timeline, &jobs);
     // A dry run has no output, and the output of a link without device code is still to be written.
     if recorder.is_some() && output.is_file() {
         let unreadable =
@@ -71,11 +71,14 @@ fn page(report: &ImageReport, recorder: Option<&Recorder>) -> Result<Page, Error
     Ok(page)
 }
 
-fn facts(report: &ImageReport, recorder: Option<&Recorder>, timeline: &Timeline, jobs: &[JobStat]) -> Vec<Fact> {
+fn facts(report: &ImageReport, has_device_code: bool, timeline: &Timeline, jobs: &[JobStat]) -> Vec<Fact> {
     let mut facts = vec![Fact::new("seconds", format!("{:.2}", timeline.end as f64 / 1e6))];
-    let Some(recorder) = recorder else { return facts };
+    if !has_device_code {
+        return facts;
+    }
     let cached = jobs.iter().filter(|job| job.cached).count();
-    facts.push(Fact::new("peak memory in bytes, at most", recorder.peak_memory().to_string()));
+    let peak = timeline.memory.iter().map(|(_, bytes)| *bytes).max().unwrap_or_default();
+    facts.push(Fact::new("peak memory in bytes, of samples", peak.to_string()));
     facts.push(Fact::new("jobs", jobs.len().to_string()));
     if cached > 0 {
         facts.push(Fact::new("jobs with a result in the cache", cached.to_string()));

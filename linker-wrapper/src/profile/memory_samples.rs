@@ -3,12 +3,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::sys::memory;
 
 /// Time between two samples: a worker lives for a second or more.
 const PAUSE: Duration = Duration::from_millis(25);
+
+/// The kernel walks all pages for a sample, so the pause grows with the link: it is this many times as long as the sample took, or more.
+const PAUSE_PER_SAMPLE: u32 = 20;
 
 static SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
 static STOPPED: AtomicBool = AtomicBool::new(false);
@@ -23,8 +26,9 @@ struct Sampler {
 pub fn start(report: fn(u64)) {
     let sampling = move || {
         while !STOPPED.load(Ordering::Relaxed) {
+            let begun = Instant::now();
             report(memory::resident_with_children());
-            std::thread::park_timeout(PAUSE);
+            std::thread::park_timeout(PAUSE.max(PAUSE_PER_SAMPLE * begun.elapsed()));
         }
     };
     let thread = std::thread::Builder::new().name("memory samples".to_owned()).spawn(sampling).ok();

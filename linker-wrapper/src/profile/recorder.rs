@@ -73,11 +73,6 @@ impl Recorder {
         self.notes().stats.jobs.clone()
     }
 
-    /// Peak memory of the link and its tools at the same time in bytes, as [`Recorder::stats`] has it.
-    pub fn peak_memory(&self) -> u64 {
-        memory::own_peak() + most_together(&self.notes().processes)
-    }
-
     /// Adds jobs that a distributor was given: how many came back, and how many run here.
     pub fn distributed(&self, elsewhere: usize, here: usize) {
         let stats = &mut self.notes().stats;

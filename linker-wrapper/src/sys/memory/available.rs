@@ -28,7 +28,7 @@ pub fn forget_own_peak() {
 }
 
 /// Parses a line such as `MemAvailable:   123 kB`, in bytes.
-fn field(text: &str, name: &str) -> Option<u64> {
+pub(super) fn field(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = value.trim().trim_end_matches("kB").trim_end().parse().ok()?;
     kib.checked_mul(1024)

@@ -2,8 +2,11 @@
 
 use std::fs;
 
-/// Bytes that this process and its descendants have in memory now. Pages that they share count for each. Where the system does not list
-/// children (`CONFIG_PROC_CHILDREN`), they are left out.
+use super::available;
+
+/// Bytes that this process and its descendants have in memory now. Pages that they share count once, where the kernel divides them
+/// (`smaps_rollup`, from Linux 4.14), as workers share most of theirs. Where the system does not list children
+/// (`CONFIG_PROC_CHILDREN`), they are left out.
 pub fn resident_with_children() -> u64 {
     of_family("self", 0)
 }
@@ -22,8 +25,14 @@ fn of_family(process: &str, depth: u32) -> u64 {
     own + lists.map(sum).sum::<u64>()
 }
 
-/// The resident size of a process in bytes; `None` if it has ended.
+/// The resident size of a process in bytes, with its part of the pages that it shares; `None` if it has ended.
 fn resident(process: &str) -> Option<u64> {
+    let divided = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok();
+    divided.and_then(|text| available::field(&text, "Pss:")).or_else(|| undivided(process))
+}
+
+/// The resident size of a process in bytes, with all pages that it shares.
+fn undivided(process: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)
@@ -43,6 +52,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(of_child > 0 && together >= of_child, "{alone} {of_child} {together}");
+        assert!(alone <= undivided("self").unwrap(), "its part of shared pages is smaller than all of them");
         assert_eq!(resident("0"), None);
     }
 }

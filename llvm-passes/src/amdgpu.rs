@@ -5,13 +5,12 @@
 
 use std::collections::BTreeSet;
 
-use inkwell::attributes::AttributeLoc;
-use inkwell::builder::BuilderError;
+use inkwell::GlobalVisibility;
 use inkwell::module::{Linkage, Module};
 use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetMachine, TargetTriple};
+use inkwell::targets::{CodeModel, RelocMode, Target, TargetMachine, TargetTriple};
 use inkwell::values::{FunctionValue, GlobalValue, UnnamedAddress};
-use inkwell::{AddressSpace, GlobalVisibility};
+use offload_bundle::amdgpu::Registers;
 use serde::{Deserialize, Serialize};
 
 use crate::pipeline::{self, NamedBitcode, OptLevel};
@@ -161,15 +160,11 @@ pub fn optimize(session: &Session, module: &Module<'_>, target: &AmdTarget) -> R
     })
 }
 
-/// How the names of probes begin: kernels that call an unknown function and do nothing else. The registers of a probe are the most that a
-/// function of its partition needs whose address other partitions may have.
-const PROBE: &str = "__fatlink_register_probe";
-
 /// The code of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartitionCode {
-    /// A relocatable object. It defines a probe if other partitions may call functions of it through pointers.
-    Object(Vec<u8>),
+    /// A relocatable object, with the registers that functions of it need which other partitions may call through pointers.
+    Object(Vec<u8>, Registers),
     /// The optimized code calls these functions of other partitions by name, so that LLVM cannot know what their kernels need.
     Calls(Vec<String>),
 }
@@ -187,53 +182,25 @@ pub fn optimize_partition(session: &Session, module: &Module<'_>, target: &AmdTa
     check(session, Stage::Optimization, target, cleaned)
 }
 
-/// Generates the code of an optimized partition. `tag` tells its probe from those of others.
+/// Generates the code of an optimized partition.
 ///
 /// # Errors
 /// [`IrError::Codegen`].
-pub fn emit_partition(
-    session: &Session,
-    module: &Module<'_>,
-    tag: &str,
-    target: &AmdTarget,
-) -> Result<PartitionCode, IrError> {
+pub fn emit_partition(session: &Session, module: &Module<'_>, target: &AmdTarget) -> Result<PartitionCode, IrError> {
     let called = sys::called_declarations(module);
     if !called.is_empty() {
         return Ok(PartitionCode::Calls(called));
     }
-    add_probe(module, tag).map_err(|error| IrError::codegen(Stage::CodeGeneration, target.name(), error))?;
-    emit_object(session, module, target).map(PartitionCode::Object)
+    let shares_functions = module.get_functions().any(is_shared);
+    let (object, registers) = emit_object(session, module, target)?;
+    Ok(PartitionCode::Object(object, if shares_functions { registers } else { Registers::default() }))
 }
 
-/// The name of a partition's probe.
-pub fn probe_name(tag: &str) -> String {
-    format!("{PROBE}.{tag}")
-}
-
-/// Adds a probe if the module defines functions whose address other partitions may have.
-fn add_probe(module: &Module<'_>, tag: &str) -> Result<(), BuilderError> {
-    let is_shared = |function: &FunctionValue<'_>| {
-        function.count_basic_blocks() > 0
-            && !symbols::is_kernel(*function)
-            && !matches!(function.get_linkage(), Linkage::Internal | Linkage::Private)
-    };
-    let Some(shared) = module.get_functions().find(is_shared) else { return Ok(()) };
-    let context = module.get_context();
-    let (void, pointer) = (context.void_type(), context.ptr_type(AddressSpace::default()));
-    let probe = module.add_function(&probe_name(tag), void.fn_type(&[pointer.into()], false), None);
-    probe.as_global_value().set_visibility(GlobalVisibility::Hidden);
-    probe.set_call_conventions(symbols::AMDGPU_KERNEL);
-    for name in ["target-cpu", "target-features"] {
-        if let Some(attribute) = shared.get_string_attribute(AttributeLoc::Function, name) {
-            probe.add_attribute(AttributeLoc::Function, attribute);
-        }
-    }
-    let builder = context.create_builder();
-    builder.position_at_end(context.append_basic_block(probe, ""));
-    let Some(function) = probe.get_nth_param(0) else { return Ok(()) };
-    builder.build_indirect_call(void.fn_type(&[], false), function.into_pointer_value(), &[], "")?;
-    builder.build_return(None)?;
-    Ok(())
+/// Whether other partitions may have the address of a function.
+fn is_shared(function: FunctionValue<'_>) -> bool {
+    function.count_basic_blocks() > 0
+        && !symbols::is_kernel(function)
+        && !matches!(function.get_linkage(), Linkage::Internal | Linkage::Private)
 }
 
 /// Makes every function visible, so that code generation does not leave out those that nothing calls.
@@ -244,16 +211,22 @@ pub fn expose_functions(module: &Module<'_>) {
     local.for_each(|function| function.set_linkage(Linkage::External));
 }
 
-/// Emits a relocatable object.
+/// Emits a relocatable object. The registers are the most of each kind that a function of it needs which is no kernel, without the scalar
+/// registers that the hardware adds.
 ///
 /// # Errors
 /// [`IrError::Codegen`].
-pub fn emit_object(session: &Session, module: &Module<'_>, target: &AmdTarget) -> Result<Vec<u8>, IrError> {
+pub fn emit_object(
+    session: &Session,
+    module: &Module<'_>,
+    target: &AmdTarget,
+) -> Result<(Vec<u8>, Registers), IrError> {
     let machine = machine(target)?;
     sys::use_sections(&machine);
     let activity = format!("{} {}", crash::GENERATING, target.name());
-    let object = crash::during(&activity, || machine.write_to_memory_buffer(module, FileType::Object));
-    Ok(check(session, Stage::CodeGeneration, target, object)?.as_slice().to_vec())
+    let emitted = crash::during(&activity, || sys::emit_amd_object(module, &machine));
+    check(session, Stage::CodeGeneration, target, Ok(()))?;
+    emitted.map_err(|message| IrError::codegen(Stage::CodeGeneration, target.name(), LlvmError(message)))
 }
 
 fn machine(target: &AmdTarget) -> Result<TargetMachine, IrError> {

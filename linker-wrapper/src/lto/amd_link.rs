@@ -3,7 +3,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use llvm_passes::amdgpu;
 use llvm_passes::session::Message;
 use llvm_passes::unit::Unit;
 use offload_bundle::FormatError;
@@ -226,23 +225,21 @@ fn fitted(target: &PlannedTarget<'_>, parts: Vec<Compiled>) -> Result<(Vec<Vec<u
         return Err(format!("a partition calls {} of another one", calls.join(", ")));
     }
     let messages = llvm_messages::join(parts.iter().map(|part| part.messages.clone()));
+    let functions = parts.iter().map(|part| part.functions).fold(Registers::default(), Registers::max);
     let objects: Vec<Vec<u8>> = parts.into_iter().filter_map(|part| part.object).collect();
     if target.partitions.is_empty() {
         return Ok((objects, messages));
     }
-    let tags: Vec<String> = target.partitions.iter().map(amd_partition::tag).collect();
-    fit_together(objects, &tags).map(|objects| (objects, messages)).map_err(|error| error.to_string())
+    fit_together(objects, functions).map(|objects| (objects, messages)).map_err(|error| error.to_string())
 }
 
-/// Makes objects of one program fit together: kernels that call unknown functions get the registers of all functions that they may call,
+/// Makes objects of one program fit together: kernels that call unknown functions get the registers of all `functions` that they may call,
 /// and the metadata of all objects becomes that of one.
 ///
 /// # Errors
 /// Objects that cannot be joined soundly.
-fn fit_together(objects: Vec<Vec<u8>>, tags: &[String]) -> Result<Vec<Vec<u8>>, FormatError> {
-    let read = |(bytes, tag): (Vec<u8>, &String)| PartObject::new(bytes, &amdgpu::probe_name(tag));
-    let mut parts = objects.into_iter().zip(tags).map(read).collect::<Result<Vec<_>, _>>()?;
-    let functions = parts.iter().map(PartObject::function_registers).fold(Registers::default(), Registers::max);
+fn fit_together(objects: Vec<Vec<u8>>, functions: Registers) -> Result<Vec<Vec<u8>>, FormatError> {
+    let mut parts = objects.into_iter().map(PartObject::new).collect::<Result<Vec<_>, _>>()?;
     parts.iter_mut().for_each(|part| part.raise(functions));
     let split = parts.into_iter().map(PartObject::split).collect::<Result<Vec<_>, _>>()?;
     let (mut objects, metadata): (Vec<Vec<u8>>, Vec<Metadata>) = split.into_iter().unzip();

@@ -7,6 +7,7 @@ use llvm_passes::partition::Partition;
 use llvm_passes::pipeline::NamedBitcode;
 use llvm_passes::program::Machine;
 use llvm_passes::session::Message;
+use offload_bundle::amdgpu::Registers;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::amd_options;
@@ -33,6 +34,8 @@ pub struct Compiled {
     pub object: Option<Vec<u8>>,
     /// Functions of other partitions that the code calls by name.
     pub calls: Vec<String>,
+    /// What functions of the object need that other partitions may call through pointers.
+    pub functions: Registers,
     /// LLVM's messages.
     pub messages: Vec<Message>,
 }
@@ -56,16 +59,6 @@ pub fn is_known(target: &PlannedTarget<'_>, index: usize, resources: Resources<'
         cache.object_key(&job, &code).is_some_and(|key| cache.is_here(&key))
     };
     cache.is_enabled() && target.partitions.get(index).is_some_and(is_here)
-}
-
-/// The probe of a partition is named by what the partition alone defines: results in the cache must not depend on its number.
-pub fn tag(partition: &Partition) -> String {
-    let mut names = blake3::Hasher::new();
-    for name in &partition.keep {
-        names.update(name.as_bytes());
-        names.update(&[0]);
-    }
-    names.finalize().to_hex()[..16].to_owned()
 }
 
 /// Runs the partitions of all targets elsewhere if the link has a distributor, but for those in the cache. Begins to fetch those that
@@ -116,7 +109,7 @@ fn partition_job(
     resources: Resources<'_>,
 ) -> (CompileJob, AmdCode) {
     let name = format!("{}.{index}", target.images.stem());
-    let code = code(target, &name, tag(partition), resources);
+    let code = code(target, &name, resources);
     (job(target, Some(partition), name, &code, resources), code)
 }
 
@@ -138,7 +131,7 @@ fn compile_partition(
     }
     let compiled = named.run_in_worker(resources, |reply| {
         let object = reply.calls.is_empty().then(|| temp_files::read_file(&code.object)).transpose()?;
-        let value = Compiled { object, calls: reply.calls, messages: reply.messages };
+        let value = Compiled { object, calls: reply.calls, functions: reply.functions, messages: reply.messages };
         Ok(Finished { code_bytes: value.code_bytes(), value, tools_peak: 0, is_kept: false })
     })?;
     if !resources.link.request.mode.dry {
@@ -154,7 +147,7 @@ fn compile_whole(target: &PlannedTarget<'_>, resources: Resources<'_>) -> Result
     if units.is_empty() {
         return Ok(Compiled::default());
     }
-    let code = code(target, &images.stem(), String::new(), resources);
+    let code = code(target, &images.stem(), resources);
     let job = job(target, None, images.stem(), &code, resources);
     if resources.link.request.options.diagnosing {
         // LLVM would end this process, so others compile.
@@ -176,10 +169,10 @@ fn compile_whole(target: &PlannedTarget<'_>, resources: Resources<'_>) -> Result
         same_version(&versions, &names_of(&units))?;
         let module = job.optimize(session, modules, &names, &|| None)?;
         let object = match code.emit(session, &module, true)? {
-            PartitionCode::Object(object) => Some(object),
+            PartitionCode::Object(object, _) => Some(object),
             PartitionCode::Calls(_) => None,
         };
-        Ok(Compiled { object, calls: Vec::new(), messages: session.take_messages() })
+        Ok(Compiled { object, messages: session.take_messages(), ..Compiled::default() })
     });
     let compiled = compiled?;
     if !resources.link.request.mode.dry {
@@ -188,12 +181,11 @@ fn compile_whole(target: &PlannedTarget<'_>, resources: Resources<'_>) -> Result
     Ok(compiled)
 }
 
-fn code(target: &PlannedTarget<'_>, name: &str, tag: String, resources: Resources<'_>) -> AmdCode {
+fn code(target: &PlannedTarget<'_>, name: &str, resources: Resources<'_>) -> AmdCode {
     let images = target.images;
     AmdCode {
         target: images.target.clone(),
         internalizes: !images.options.names_inputs,
-        tag,
         object: resources.link.temp_files.file(&format!("{name}.o")),
     }
 }

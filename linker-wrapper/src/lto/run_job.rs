@@ -79,7 +79,10 @@ fn run_amdgpu(job: &CompileJob, code: &AmdCode) -> Result<Reply, Errors> {
     let emitted = is_emitted.then(|| code.emit(&session, &module, job.is_whole())).transpose()?;
     let mut reply = Reply { messages: session.take_messages(), ..Reply::default() };
     match emitted {
-        Some(PartitionCode::Object(object)) => temp_files::write_file(&code.object, &object)?,
+        Some(PartitionCode::Object(object, functions)) => {
+            temp_files::write_file(&code.object, &object)?;
+            reply.functions = functions;
+        }
         Some(PartitionCode::Calls(functions)) => reply.calls = functions,
         None => {}
     }

@@ -58,8 +58,6 @@ pub struct AmdCode {
     pub target: AmdTarget,
     /// Whether a whole program hides what the code object need not export. A partition hides everything else than what it shares.
     pub internalizes: bool,
-    /// Tells the probe of a partition from those of others.
-    pub tag: String,
     /// The file that a worker writes the object to.
     #[serde(with = "written_path")]
     pub object: PathBuf,
@@ -213,8 +211,11 @@ impl AmdCode {
     pub fn emit(&self, session: &Session, module: &Module<'_>, whole: bool) -> Result<PartitionCode, Errors> {
         let _emitting = span::traced_passes("Generate code", || self.target.name().to_owned());
         let code = match whole {
-            true => PartitionCode::Object(amdgpu::emit_object(session, module, &self.target)?),
-            false => amdgpu::emit_partition(session, module, &self.tag, &self.target)?,
+            true => {
+                let (object, registers) = amdgpu::emit_object(session, module, &self.target)?;
+                PartitionCode::Object(object, registers)
+            }
+            false => amdgpu::emit_partition(session, module, &self.target)?,
         };
         Ok(code)
     }

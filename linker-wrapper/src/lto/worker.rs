@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use llvm_passes::session::Message;
+use offload_bundle::amdgpu::Registers;
 use offload_bundle::ptx::DebugInfo;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
@@ -80,6 +81,9 @@ pub struct Reply {
     /// Functions of other partitions that the code for an AMD GPU calls by name; it has no object then.
     #[serde(default)]
     pub calls: Vec<String>,
+    /// What functions of an object for AMD GPUs need that other partitions may call through pointers.
+    #[serde(default)]
+    pub functions: Registers,
 }
 
 /// The failure of a worker.

@@ -2,10 +2,18 @@
 
 #include "llvm-c/Core.h"
 #include "llvm-c/TargetMachine.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/CodeGen/MachineModuleInfo.h"
 #include "llvm/IR/InstrTypes.h"
+#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/MC/MCContext.h"
+#include "llvm/MC/MCExpr.h"
 #include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/MCSymbol.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetLoweringObjectFile.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Triple.h"
 
@@ -52,4 +60,36 @@ extern "C" void fatlink_use_sections(LLVMTargetMachineRef raw) {
   auto *machine = reinterpret_cast<TargetMachine *>(raw);
   machine->Options.FunctionSections = true;
   machine->Options.DataSections = true;
+}
+
+// The value that code generation gave to a symbol, if it did.
+static bool readSymbol(MCContext &context, const char *name, int64_t &value) {
+  const MCSymbol *symbol = context.lookupSymbol(name);
+  return symbol && symbol->isVariable() && symbol->getVariableValue()->evaluateAsAbsolute(value);
+}
+
+// Emits an object for `read`, and stores the most vector, accumulation and scalar registers that a function needs which is no kernel. LLVM
+// computes them for kernels that call unknown functions, in symbols that no object has; they live in the context of the assembler, which is
+// therefore one that outlives the passes. Returns a message for LLVMDisposeMessage, or null on success.
+extern "C" char *fatlink_emit_amd_object(LLVMModuleRef rawModule, LLVMTargetMachineRef rawMachine, int64_t registers[3],
+                                         void *reader, void (*read)(void *, const char *, size_t)) {
+  Module &module = *unwrap(rawModule);
+  TargetMachine &machine = *reinterpret_cast<TargetMachine *>(rawMachine);
+  module.setDataLayout(machine.createDataLayout());
+  MCContext context(machine.getTargetTriple(), machine.getMCAsmInfo(), machine.getMCRegisterInfo(),
+                    machine.getMCSubtargetInfo(), nullptr, &machine.Options.MCOptions, false);
+  context.setObjectFileInfo(machine.getObjFileLowering());
+  SmallVector<char, 0> object;
+  raw_svector_ostream stream(object);
+  legacy::PassManager passes;
+  auto *info = new MachineModuleInfoWrapperPass(&machine, &context);
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile, true, info))
+    return LLVMCreateMessage("this target has no object files");
+  passes.run(module);
+  const char *const names[] = {"amdgpu.max_num_vgpr", "amdgpu.max_num_agpr", "amdgpu.max_num_sgpr"};
+  for (size_t index = 0; index < 3; ++index)
+    if (!readSymbol(context, names[index], registers[index]))
+      return LLVMCreateMessage("LLVM does not tell the registers of functions");
+  read(reader, object.data(), object.size());
+  return nullptr;
 }

@@ -1,4 +1,4 @@
-//! AMD GPUs: which processors LLVM knows, and the sections of their objects.
+//! AMD GPUs: which processors LLVM knows, and their objects.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Once;
@@ -7,8 +7,9 @@ use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use inkwell::llvm_sys::target_machine::LLVMTargetMachineRef;
 use inkwell::module::Module;
 use inkwell::targets::{InitializationConfig, Target, TargetMachine};
+use offload_bundle::amdgpu::Registers;
 
-use super::copy_text;
+use super::{copy_text, take_message};
 
 unsafe extern "C" {
     fn fatlink_construct_amdgpu();
@@ -19,6 +20,13 @@ unsafe extern "C" {
     );
     fn fatlink_is_amd_processor(name: *const c_char, length: usize) -> bool;
     fn fatlink_use_sections(machine: LLVMTargetMachineRef);
+    fn fatlink_emit_amd_object(
+        module: LLVMModuleRef,
+        machine: LLVMTargetMachineRef,
+        registers: *mut i64,
+        reader: *mut c_void,
+        read: extern "C" fn(*mut c_void, *const c_char, usize),
+    ) -> *mut c_char;
 }
 
 /// Registers the code generator for AMD GPUs. Cheap to call again.
@@ -57,4 +65,23 @@ pub(crate) fn called_declarations(module: &Module<'_>) -> Vec<String> {
     // SAFETY: the module is alive, and `visit` gets the pointer that it expects.
     unsafe { fatlink_called_declarations(module.as_mut_ptr(), (&raw mut names).cast(), visit) };
     names
+}
+
+/// Emits a relocatable object. The registers are the most of each kind that a function needs which is no kernel, without the scalar
+/// registers that the hardware adds.
+pub(crate) fn emit_amd_object(module: &Module<'_>, machine: &TargetMachine) -> Result<(Vec<u8>, Registers), String> {
+    extern "C" fn read(object: *mut c_void, bytes: *const c_char, length: usize) {
+        // SAFETY: `object` is the one below, which nothing else uses during the call; the bytes are alive during the call.
+        unsafe { (*object.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(bytes.cast(), length)) };
+    }
+    let mut object: Vec<u8> = Vec::new();
+    let mut registers = [0_i64; 3];
+    let (module, machine) = (module.as_mut_ptr(), machine.as_mut_ptr());
+    // SAFETY: module and machine are alive, there is room for three numbers, the callback fits the object; a message is ours to free.
+    let failure = unsafe {
+        let reader = (&raw mut object).cast();
+        take_message(fatlink_emit_amd_object(module, machine, registers.as_mut_ptr(), reader, read))
+    };
+    let [vgprs, agprs, sgprs] = registers.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    failure.map_or(Ok((object, Registers { vgprs, agprs, sgprs })), Err)
 }

@@ -19,7 +19,7 @@
 //! | [`remarks`] | records of optimization remarks | yes |
 //! | [`pass_trace`] | recording which passes run when | yes |
 //! | [`addresses`] | addresses of elements in code under construction | |
-//! | [`amdgpu`] | AMD GPUs: which processors LLVM knows, sections of objects | yes |
+//! | [`amdgpu`] | AMD GPUs: which processors LLVM knows, their objects | yes |
 //! | [`copies`] | a partition's own copies of functions that it shares | yes |
 //!
 //! # Safety
@@ -55,7 +55,9 @@ use std::ffi::{CStr, c_char};
 use inkwell::llvm_sys::core as llvm;
 
 pub(crate) use addresses::element;
-pub(crate) use amdgpu::{called_declarations, initialize as initialize_amdgpu, is_amd_processor, use_sections};
+pub(crate) use amdgpu::{
+    called_declarations, emit_amd_object, initialize as initialize_amdgpu, is_amd_processor, use_sections,
+};
 pub(crate) use bodies::{BodyVisitor, visit_bodies};
 pub(crate) use copies::{begin_copies, end_copies};
 pub(crate) use diagnostics::{DiagnosticSink, collect_diagnostics};

@@ -8,7 +8,7 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(code) = Code::parse(data) {
         let _ = (code.kernels(), code.resources(), code.functions(), code.section_sizes());
     }
-    if let Ok(part) = PartObject::new(data.to_vec(), "probe") {
+    if let Ok(part) = PartObject::new(data.to_vec()) {
         let _ = part.split();
     }
 });

@@ -40,6 +40,13 @@ impl Kernel {
         let ResourceSymbols { vgprs, agprs, .. } = self.symbols?;
         Some(Registers { vgprs, agprs, sgprs: self.metadata.registers.sgprs })
     }
+
+    /// Registers of functions, with the scalar registers that the hardware adds for this kernel.
+    fn with_added_sgprs(&self, functions: Registers) -> Registers {
+        let numbered = self.symbols.map_or(0, |symbols| symbols.sgprs);
+        let added = self.metadata.registers.sgprs.saturating_sub(numbered);
+        Registers { sgprs: functions.sgprs.saturating_add(added), ..functions }
+    }
 }
 
 /// The symbols that LLVM's assembler defines for each kernel.
@@ -49,6 +56,8 @@ pub struct ResourceSymbols {
     pub vgprs: u32,
     /// `.num_agpr`
     pub agprs: u32,
+    /// `.numbered_sgpr`: without those that the hardware adds.
+    pub sgprs: u32,
     /// `.has_recursion`, which also calls of unknown functions set.
     pub recursion: bool,
     /// `.has_dyn_sized_stack`, the same.
@@ -159,6 +168,7 @@ fn resource_symbols(kernel: &str, values: &BTreeMap<&str, u64>) -> Option<Resour
     Some(ResourceSymbols {
         vgprs: count("num_vgpr")?,
         agprs: count("num_agpr")?,
+        sgprs: count("numbered_sgpr")?,
         recursion: value("has_recursion")? != 0,
         dynamic_stack: value("has_dyn_sized_stack")? != 0,
     })
@@ -189,22 +199,19 @@ pub struct PartObject {
     metadata: Metadata,
     kernels: Vec<Kernel>,
     file: RegisterFile,
-    /// A kernel that only measures what functions of the object need.
-    probe: Option<String>,
 }
 
 impl PartObject {
-    /// Reads an object of LLVM. `probe` is the name of a kernel that calls an unknown function and does nothing else: its registers are the
-    /// most that a function of the object needs. Nothing else may reference it.
+    /// Reads an object of LLVM.
     ///
     /// # Errors
     /// A file that is no sound relocatable object of LLVM for a known processor, or one with formats of printf.
-    pub fn new(bytes: Vec<u8>, probe: &str) -> Result<Self, FormatError> {
+    pub fn new(bytes: Vec<u8>) -> Result<Self, FormatError> {
         let code = Code::parse(&bytes)?;
         let file = code.register_file();
         let file = file.ok_or_else(|| FormatError::unsupported(48, "registers of this processor"))?;
         let metadata = code.metadata()?;
-        let mut metadata = metadata.ok_or_else(|| FormatError::damaged(0, "an object without metadata"))?;
+        let metadata = metadata.ok_or_else(|| FormatError::damaged(0, "an object without metadata"))?;
         if metadata.has_printf() {
             return Err(FormatError::unsupported(0, "formats of printf in an object of several"));
         }
@@ -214,11 +221,7 @@ impl PartObject {
             let name = &kernel.metadata.name;
             return Err(FormatError::unsupported(kernel.offset, format!("register counts of the kernel {name}")));
         }
-        let probe = kernels.iter().any(|kernel| kernel.metadata.name == probe).then(|| probe.to_owned());
-        if let Some(probe) = &probe {
-            metadata.remove(probe);
-        }
-        Ok(PartObject { bytes, metadata, kernels, file, probe })
+        Ok(PartObject { bytes, metadata, kernels, file })
     }
 
     /// The error for objects whose metadata differs in more than kernels.
@@ -226,20 +229,12 @@ impl PartObject {
         FormatError::damaged(0, "objects of one program with different metadata")
     }
 
-    /// The most registers that a function needs whose address is taken in this object; nothing if the object has no probe.
-    pub fn function_registers(&self) -> Registers {
-        let probe = self.kernels.iter().find(|kernel| Some(&kernel.metadata.name) == self.probe.as_ref());
-        probe.and_then(Kernel::registers).unwrap_or_default()
-    }
-
-    /// Gives kernels that call unknown functions at least these registers.
+    /// Gives kernels that call unknown functions at least these registers. Scalar registers are those without what the hardware adds.
     pub fn raise(&mut self, functions: Registers) {
-        let probe = self.probe.as_deref();
-        let real = self.kernels.iter().filter(|kernel| Some(kernel.metadata.name.as_str()) != probe);
-        let calling = real.filter(|kernel| kernel.symbols.is_some_and(|symbols| symbols.calls_unknown()));
-        for kernel in calling {
+        let calls_unknown = |kernel: &&Kernel| kernel.symbols.is_some_and(|symbols| symbols.calls_unknown());
+        for kernel in self.kernels.iter().filter(calls_unknown) {
             let Some(own) = kernel.registers() else { continue };
-            let registers = own.max(functions);
+            let registers = own.max(kernel.with_added_sgprs(functions));
             if registers == own {
                 continue;
             }
@@ -393,9 +388,9 @@ mod tests {
     fn registers_are_recorded() {
         let mut metadata = document(&["kernel", "other"]);
         metadata.set_registers("kernel", Registers { vgprs: 5, agprs: 3, sgprs: 50 });
-        metadata.remove("other");
-        let [kernel] = &metadata.kernels()[..] else { panic!("one kernel") };
+        let [kernel, other] = &metadata.kernels()[..] else { panic!("two kernels") };
         assert_eq!((kernel.total_vgprs, kernel.registers.agprs, kernel.registers.sgprs), (11, 3, 50));
+        assert_eq!((other.total_vgprs, other.registers.sgprs), (41, 42));
     }
 
     #[test]
@@ -411,7 +406,7 @@ mod tests {
                 let mut damaged = object.clone();
                 damaged[place] = value;
                 let _ = read(&damaged);
-                let _ = PartObject::new(damaged, "probe");
+                let _ = PartObject::new(damaged);
             }
         }
         assert!(read(&object[..100]).is_err());

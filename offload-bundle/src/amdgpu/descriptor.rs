@@ -1,6 +1,8 @@
 //! Kernel descriptors: 64 bytes for each kernel that tell the hardware how many registers, how much scratch memory and how much LDS to
 //! allocate (LLVM's "User Guide for AMDGPU Backend", "Kernel Descriptor").
 
+use serde::{Deserialize, Serialize};
+
 use crate::FormatError;
 use crate::bytes::{slice, u16_at, u32_at};
 
@@ -42,7 +44,7 @@ pub struct Descriptor {
 }
 
 /// The registers of a kernel with everything that it calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registers {
     /// Vector registers, without accumulation registers.
     pub vgprs: u32,

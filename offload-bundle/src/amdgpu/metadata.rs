@@ -114,13 +114,6 @@ impl Metadata {
         }
     }
 
-    /// Removes the kernel of this name.
-    pub fn remove(&mut self, name: &str) {
-        if let Some(kernels) = self.kernels_mut() {
-            kernels.retain(|kernel| name_of(kernel) != Some(name));
-        }
-    }
-
     /// Records other registers of a kernel.
     pub fn set_registers(&mut self, name: &str, registers: Registers) {
         let file = self.register_file();

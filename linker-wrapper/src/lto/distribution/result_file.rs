@@ -175,7 +175,7 @@ mod tests {
 
     fn job() -> CompileJob {
         let target = AmdTarget::new("gfx90a".to_owned(), String::new(), OptLevel::O2);
-        let code = AmdCode { target, internalizes: true, tag: String::new(), object: "0.o".into() };
+        let code = AmdCode { target, internalizes: true, object: "0.o".into() };
         CompileJob {
             name: "gfx90a.0".to_owned(),
             llvm_options: Vec::new(),

@@ -31,7 +31,7 @@ impl ResultCache<'_> {
 
 /// Adds all fields of an object's key.
 fn key_of(job: &CompileJob, code: &AmdCode, key: KeyBuilder) -> Option<Key> {
-    let AmdCode { target, internalizes, tag, object: _ } = code;
+    let AmdCode { target, internalizes, object: _ } = code;
     let units: String = job.ranges.iter().map(|range| format!("{}\n", range.hash)).collect();
     let key = key
         .field("units", units.as_bytes())
@@ -40,7 +40,6 @@ fn key_of(job: &CompileJob, code: &AmdCode, key: KeyBuilder) -> Option<Key> {
         .field("keep", &postcard::to_allocvec(&job.keep).ok()?)
         .field("target", format!("{target:?}").as_bytes())
         .field("internalizes", &[u8::from(*internalizes)])
-        .field("tag", tag.as_bytes())
         .field("LLVM options", format!("{:?}", job.llvm_options).as_bytes());
     Some(key.finish())
 }
@@ -59,7 +58,7 @@ mod tests {
 
     fn code() -> AmdCode {
         let target = AmdTarget::new("gfx90a".to_owned(), "+xnack".to_owned(), OptLevel::O2);
-        AmdCode { target, internalizes: true, tag: "t".to_owned(), object: "/a/0.o".into() }
+        AmdCode { target, internalizes: true, object: "/a/0.o".into() }
     }
 
     fn job() -> CompileJob {
@@ -88,7 +87,7 @@ mod tests {
             change(&mut job, &mut code);
             key(&job, &code)
         };
-        let changes: [Change<'_>; 13] = [
+        let changes: [Change<'_>; 12] = [
             &|_, _| {},
             &|job, _| job.llvm_options.clear(),
             &|job, _| job.ranges[0].hash = "ab".to_owned(),
@@ -101,7 +100,6 @@ mod tests {
             &|_, code| code.target.generation = OptLevel::O0,
             &|_, code| code.target.passes = Some("default<O1>".to_owned()),
             &|_, code| code.internalizes = false,
-            &|_, code| code.tag = "u".to_owned(),
         ];
         let keys: Vec<Key> = changes.iter().map(|change| changed(change)).collect();
         for (place, key) in keys.iter().enumerate() {

@@ -28,7 +28,7 @@ use crate::host::input_files::InputFiles;
 use crate::host::registration_object;
 use crate::host::{
     dead_kernels, dependency_file, embedded_images, fatbin_section, host_linker, host_lto, host_machine, kept_results,
-    relocatable,
+    linker_kind, relocatable,
 };
 use crate::image::html;
 use crate::image::report::ImageReport;
@@ -557,6 +557,9 @@ impl Link<'_> {
         let replaced = options.relocatable.then_some(&*raw);
         let mut line = host_linker::line_with(options, objects, replaced);
         line.extend(host_linker::keeping_entries(linker, &line));
+        if options.merges_device_code() {
+            line.extend(relocatable::keeping_units_apart(linker_kind::of(linker, mode)));
+        }
         line.extend_from_slice(self.host_words);
         let arguments = fatbin_section::linker_words(linker, options, temp_files, mode, program)?;
         line.extend(arguments.iter().cloned());

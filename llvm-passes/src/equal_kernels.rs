@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use inkwell::module::Module;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::program::{Class, Identity, Node, Program};
-use crate::reference_graph::{Reference, ReferenceGraph, Role};
+use crate::reference_graph::{Reference, ReferenceGraph, Role, referenced_kernels};
 use crate::sys::{self, BodyVisitor};
 
 /// The bodies of a unit's functions and variables, in the order of [`ReferenceGraph::globals`].
@@ -108,16 +108,6 @@ pub fn find(
     }
     found.referenced.sort_unstable();
     found
-}
-
-/// Kernels that device code launches, whose address it takes, or that a list of the unit retains.
-fn referenced_kernels<'g>(graphs: &[&'g ReferenceGraph]) -> FxHashSet<&'g str> {
-    let globals = graphs.iter().flat_map(|graph| &graph.globals);
-    let kernels = globals.filter(|global| global.role == Role::Kernel && (global.referenced || global.retained));
-    // A unit that does not define it may declare it as a function.
-    let called = graphs.iter().flat_map(|graph| &graph.globals);
-    let called = called.filter(|global| global.referenced && !global.is_definition() && !global.name.is_empty());
-    kernels.chain(called).map(|global| global.name.as_str()).collect()
 }
 
 struct Comparison<'c, 'p> {

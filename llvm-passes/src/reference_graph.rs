@@ -2,6 +2,7 @@
 //! partition the program, and small enough to be cached between links.
 
 use inkwell::module::Module;
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::symbols::{Strength, Symbol, SymbolKind};
@@ -136,6 +137,16 @@ pub fn users_of(graph: &ReferenceGraph, name: &str) -> Vec<String> {
     };
     let users = graph.globals.iter().filter(refers).map(|user| user.name.clone());
     users.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+/// Kernels that device code launches, whose address it takes, or that a list of the unit retains.
+pub fn referenced_kernels<'g>(graphs: &[&'g ReferenceGraph]) -> FxHashSet<&'g str> {
+    let globals = graphs.iter().flat_map(|graph| &graph.globals);
+    let kernels = globals.filter(|global| global.role == Role::Kernel && (global.referenced || global.retained));
+    // A unit that does not define it may declare it as a function.
+    let called = graphs.iter().flat_map(|graph| &graph.globals);
+    let called = called.filter(|global| global.referenced && !global.is_definition() && !global.name.is_empty());
+    kernels.chain(called).map(|global| global.name.as_str()).collect()
 }
 
 fn symbol(global: &Global) -> Option<Symbol> {

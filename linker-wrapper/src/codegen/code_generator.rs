@@ -118,12 +118,13 @@ impl<'b> Codegen<'b> {
         self,
         arch: GpuArch,
         objects: &[DeviceObject],
+        kernels: Option<&[&str]>,
         device_runtime: Option<&Path>,
     ) -> Result<Vec<u8>, Errors> {
         let library = match self.linker {
             Linker::Nvlink => {
                 let output = self.temp_files.file(&format!("{arch}.linked.cubin"));
-                return self.run_nvlink(arch, objects, device_runtime, nvlink::Product::Cubin, &output);
+                return self.run_nvlink(arch, objects, kernels, device_runtime, nvlink::Product::Cubin, &output);
             }
             Linker::Library(library) => library,
         };
@@ -159,7 +160,7 @@ impl<'b> Codegen<'b> {
         match self.linker {
             Linker::Nvlink => {
                 let output = self.temp_files.file(&format!("{}.linked.ptx", arch.virtual_name()));
-                self.run_nvlink(arch, objects, device_runtime, nvlink::Product::Ptx, &output)
+                self.run_nvlink(arch, objects, None, device_runtime, nvlink::Product::Ptx, &output)
             }
             Linker::Library(_) => Err(Error::PtxOfLtoIr { arch }.into()),
         }
@@ -169,6 +170,7 @@ impl<'b> Codegen<'b> {
         self,
         arch: GpuArch,
         objects: &[DeviceObject],
+        kernels: Option<&[&str]>,
         device_runtime: Option<&Path>,
         result: nvlink::Product,
         output: &Path,
@@ -180,7 +182,8 @@ impl<'b> Codegen<'b> {
         let run = |unreferenced: Unreferenced| {
             let inputs = &nvlink_inputs::files(objects, unreferenced, self.temp_files, self.mode.dry)?;
             let lto = lto.clone();
-            let link = nvlink::Link { nvlink: &nvlink, arch, inputs, objects, output, lto, product: result };
+            let kernels = kernels.filter(|_| unreferenced == Unreferenced::Removed);
+            let link = nvlink::Link { nvlink: &nvlink, arch, inputs, objects, kernels, output, lto, product: result };
             nvlink::link(&link, self.options, self.mode)
         };
         let linked = run(Unreferenced::Removed).or_else(|failure| match failure {
@@ -210,7 +213,7 @@ impl PtxBackend for Codegen<'_> {
         if relocatable {
             return Ok(ptx);
         }
-        let bytes = self.link_all(arch, std::slice::from_ref(&ptx), None)?;
+        let bytes = self.link_all(arch, std::slice::from_ref(&ptx), None, None)?;
         Ok(DeviceObject { bytes, form: Form::Cubin, unlinked: false, ..ptx })
     }
 

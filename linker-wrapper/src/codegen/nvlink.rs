@@ -30,6 +30,8 @@ pub struct Link<'a> {
     pub inputs: &'a [PathBuf],
     /// The objects that the inputs were made of, in the same order.
     pub objects: &'a [DeviceObject],
+    /// The only kernels that the output needs; `None` for all. nvlink may keep more, and no other linker removes any.
+    pub kernels: Option<&'a [&'a str]>,
     /// The file to write.
     pub output: &'a Path,
     /// What link-time optimization requires, if there is LTO-IR among the inputs.
@@ -155,6 +157,7 @@ fn arguments(link: &Link<'_>, options: &DeviceOptions) -> Vec<OsString> {
     if link.product == Product::Ptx {
         arguments.push("-emit-ptx".into());
     }
+    arguments.extend(link.kernels.unwrap_or_default().iter().map(|kernel| format!("-kernels-used={kernel}").into()));
     arguments.extend(["-o".into(), link.output.into()]);
     arguments.extend(options.nvlink_arguments.iter().map(OsString::from));
     arguments.extend(link.inputs.iter().map(|path| path.clone().into_os_string()));

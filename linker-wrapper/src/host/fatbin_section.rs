@@ -13,7 +13,8 @@ use crate::cli::options::Options;
 use crate::cli::values::FatbinSection;
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
-use crate::sys::process::{self, Mode};
+use crate::host::linker_kind::{self, LinkerKind};
+use crate::sys::process::Mode;
 use crate::sys::temp_files::TempFiles;
 
 /// Places the section behind everything else, in a segment of its own, as GNU ld's default script places `.lrodata`. `_end`
@@ -73,7 +74,7 @@ pub fn linker_words(
     if options.fatbin_section == FatbinSection::Default || options.relocatable {
         return Ok(Vec::new());
     }
-    let Some(script) = script_for(linker, mode) else { return Ok(Vec::new()) };
+    let Some(script) = script_for(linker_kind::of(linker, mode)) else { return Ok(Vec::new()) };
     if options.host_line.iter().any(|word| is_script(&word.to_string_lossy())) {
         warn(
             program,
@@ -85,21 +86,12 @@ pub fn linker_words(
     Ok(vec!["-T".into(), temp_files.write("fatbin.ld", script.as_bytes())?.into()])
 }
 
-/// The script that this linker needs. In a dry run nothing is executed, so its name must do.
-fn script_for(linker: &Path, mode: Mode) -> Option<&'static str> {
-    let said = match mode.dry {
-        true => linker.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        false => {
-            let output = process::capture(linker, &["--version".into()]).ok()?;
-            String::from_utf8_lossy(&output.stdout).into_owned()
-        }
-    };
-    if said.starts_with("GNU ld") || said == "ld" || said == "ld.bfd" {
-        Some(GNU_SCRIPT)
-    } else if said.contains("LLD ") || said == "ld.lld" {
-        Some(LLD_SCRIPT)
-    } else {
-        None
+/// The script that a linker needs.
+fn script_for(kind: LinkerKind) -> Option<&'static str> {
+    match kind {
+        LinkerKind::Gnu => Some(GNU_SCRIPT),
+        LinkerKind::Lld => Some(LLD_SCRIPT),
+        LinkerKind::Other => None,
     }
 }
 

@@ -13,6 +13,7 @@ pub mod host_machine;
 pub mod input_files;
 pub mod kept_results;
 pub mod link_roots;
+pub mod linker_kind;
 pub mod linker_script;
 pub mod needed_libraries;
 pub mod rdc_image;

@@ -5,17 +5,19 @@
 //! merged code takes the place of the images, and a later link registers the entries.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
 use md5::{Digest, Md5};
 use object::{SectionFlags, SectionKind, elf};
 use offload_bundle::elf_edit::ObjectPatch;
-use offload_bundle::host_object::{StubAlias, host_symbols};
+use offload_bundle::host_object::{SECTIONS_OF_COMPILERS, StubAlias, host_symbols};
 use offload_bundle::{FormatError, kept_results};
 
 use crate::diag::error::Errors;
 use crate::host::error::Error;
+use crate::host::linker_kind::LinkerKind;
 use crate::host::registration_object;
 use crate::sys;
 use crate::sys::temp_files;
@@ -60,6 +62,14 @@ pub fn write_merged(code: MergedCode, path: &Path, like: Option<&[u8]>, triple: 
     let written = object.write().map_err(io::Error::other);
     let written = written.and_then(|bytes| std::fs::write(path, bytes));
     written.map_err(|source| sys::error::Error::Write { path: path.to_owned(), source }.into())
+}
+
+/// Arguments with which a linker does not join the sections of the merged units: what a program reaches in one of them would be all of them
+/// (`--offload-gc=host`). Sections whose names users choose may be tables, which linkers join. Only GNU ld has such an option for sections
+/// by name.
+pub fn keeping_units_apart(kind: LinkerKind) -> Vec<OsString> {
+    let names = if kind == LinkerKind::Gnu { &SECTIONS_OF_COMPILERS[..] } else { &[] };
+    names.iter().map(|name| format!("--unique={name}").into()).collect()
 }
 
 /// Edits the output `raw` of a linker that read the merged code: the merged code takes the place of the images, and the result goes to

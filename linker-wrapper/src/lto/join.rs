@@ -105,6 +105,9 @@ fn join_objects(
 ) -> Result<Vec<u8>, Errors> {
     let TargetLink { needs, device_library, arch: own, .. } = &target.plan;
     let mut objects = input_objects::all(target, arch, assembled, context)?;
+    // Other code may launch kernels in ways that its symbols do not show.
+    let is_alone = objects.is_empty() && device_library.is_none();
+    let kernels = target.plan.only_kernels().filter(|_| is_alone);
     objects.extend(compiled);
     // With LTO-IR, whose references are not known, the linker takes what it needs of the archive.
     let has_lto_ir = objects.iter().any(|object| object.form == Form::LtoIr);
@@ -123,7 +126,8 @@ fn join_objects(
         return Ok(if context.is_dry_run() { Vec::new() } else { std::mem::take(&mut only.bytes) });
     }
     let _joining = span::traced("nvlink", || arch.to_string());
-    context.backends.choose(needs)?.link_all(arch, &objects, context.libraries.device_runtime_path())
+    let codegen = context.backends.choose(needs)?;
+    codegen.link_all(arch, &objects, kernels.as_deref(), context.libraries.device_runtime_path())
 }
 
 /// Links LTO-IR to PTX for the image.

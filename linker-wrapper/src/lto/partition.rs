@@ -168,7 +168,23 @@ impl<'j> PartitionJob<'j> {
         };
         let label = partition.kernels.first().cloned().unwrap_or_else(|| stem.clone());
         let instructions = partition.instructions;
-        Ok(PartitionJob { context, target, stem, described, label, codegen, instructions, code, job })
+        let job = PartitionJob { context, target, stem, described, label, codegen, instructions, code, job };
+        Ok(job.without_dead_kernels(partition))
+    }
+
+    /// Leaves out dead kernels, unless the result of the whole partition is at hand or other links may need it. The key is that of the whole
+    /// partition nevertheless.
+    fn without_dead_kernels(mut self, partition: &Partition) -> Self {
+        let removable = &self.target.plan.removable;
+        let dead: BTreeSet<String> =
+            partition.kernels.iter().filter(|name| removable.contains(*name)).cloned().collect();
+        let is_needed_whole =
+            |key: Option<Key>| key.is_none_or(|key| !self.context.result_cache.is_for_this_link(&key));
+        if !dead.is_empty() && !is_needed_whole(self.key()) {
+            self.code.dead = dead;
+            self.job.code = TargetCode::Nvptx(self.code.clone());
+        }
+        self
     }
 
     /// Compiles the program that is open in this process.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use llvm_passes::equal_kernels::Bodies;
 use llvm_passes::extract::UnitPart;
-use llvm_passes::partition::{self, LeftOut, Partition, Rules};
+use llvm_passes::partition::{self, Cut, LeftOut, Partition, Rules};
 use llvm_passes::program::{Monolithic, Program};
-use llvm_passes::reference_graph::ReferenceGraph;
+use llvm_passes::reference_graph::{ReferenceGraph, referenced_kernels};
 use llvm_passes::resolve::{self, Duplicate, Resolution, UnitSymbols};
 use llvm_passes::symbols::{Strength, Symbol, SymbolKind};
 use offload_bundle::arch::GpuArch;
@@ -107,6 +107,8 @@ pub struct TargetLink {
     /// The kernels that the program cannot launch and that are compiled all the same, each with the reason; empty unless the plan is
     /// printed.
     pub dead_but_kept: BTreeMap<String, String>,
+    /// Dead kernels that are compiled with live ones, and that nothing refers to: the image can do without their code.
+    pub removable: BTreeSet<String>,
     /// Kernels that others stand for, which are among the dead ones.
     pub folding: Folding,
     /// The kernels of other images that each image declares as functions, by index.
@@ -151,6 +153,7 @@ impl TargetLink {
             }
             Some(partition::cut_without(&program, references.rules?, left_out))
         });
+        let removable = removable(&cut, &dead, facts.references.as_ref());
         dead.extend(folded);
         let instructions = cut.as_ref().map(|cut| (cut.distinct, cut.duplicated()));
         let cut = cut.unwrap_or_default();
@@ -179,6 +182,7 @@ impl TargetLink {
             promoted,
             visible,
             dead,
+            removable,
             dead_but_kept,
             folding,
             declared_kernels,
@@ -198,10 +202,29 @@ impl TargetLink {
         of_units.flat_map(|(_, kernels)| kernels.iter().cloned()).collect()
     }
 
+    /// The only kernels of the image, of those in partitions; `None` if all of them are in it.
+    pub fn only_kernels(&self) -> Option<Vec<&str>> {
+        let kernels = self.partitions.iter().flat_map(|partition| &partition.kernels);
+        let wanted = || kernels.filter(|kernel| !self.removable.contains(*kernel)).map(String::as_str);
+        (!self.removable.is_empty()).then(|| wanted().collect())
+    }
+
     /// Whether the program is compiled in one piece, in this process.
     pub fn is_monolithic(&self) -> bool {
         self.partitions.iter().all(|partition| partition.parts.is_empty())
     }
+}
+
+/// Finds the kernels for [`TargetLink::removable`].
+fn removable(cut: &Option<Cut>, dead: &BTreeSet<String>, references: Option<&References<'_>>) -> BTreeSet<String> {
+    let (Some(cut), Some(references)) = (cut, references) else { return BTreeSet::new() };
+    let kernels = cut.partitions.iter().flat_map(|partition| &partition.kernels);
+    let mut removable: BTreeSet<String> = kernels.filter(|kernel| dead.contains(*kernel)).cloned().collect();
+    if !removable.is_empty() {
+        let referenced = referenced_kernels(&references.graphs);
+        removable.retain(|kernel| !referenced.contains(kernel.as_str()));
+    }
+    removable
 }
 
 /// Decides which kernels are not compiled because another one is equal.

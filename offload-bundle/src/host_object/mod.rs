@@ -39,7 +39,9 @@ pub use rdc_objects::{
 };
 pub use rdc_writer::{REFERENCE_SECTIONS, ReferenceLists, write_rdc_object};
 pub use scan::{Search, scattered_fatbins};
-pub use section_graph::{Definition, KernelHandle, Reference, SectionGraph, SectionNode, section_graph};
+pub use section_graph::{
+    Definition, KernelHandle, Reference, SECTIONS_OF_COMPILERS, SectionGraph, SectionNode, section_graph,
+};
 pub use symbols::{HostSymbol, host_symbols};
 
 /// `SHT_LLVM_OFFLOADING` of LLVM's `BinaryFormat/ELF.h`: the section holds offload binaries.

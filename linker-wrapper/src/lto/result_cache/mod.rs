@@ -52,6 +52,8 @@ pub struct ResultCache<'a> {
     remote: Option<Tier>,
     /// Whether the link uses a cache if it runs: a dry run shows what such a link does.
     is_requested: bool,
+    /// Whether it leaves results for other links then.
+    leaves_results: bool,
     program: OnceLock<Option<[u8; 32]>>,
     tools: OnceLock<Option<KnownTools>>,
     /// Stamps of the tools and libraries, taken before any of them was read.
@@ -118,13 +120,17 @@ impl<'a> ResultCache<'a> {
         let options = context.request.options;
         let folder = cache::of(options.cache.as_ref(), options.cache_size)?;
         let objects = Some(context.object_results).filter(|objects| objects.is_on());
-        let is_requested = folder.is_some() || objects.is_some() || cache::is_remote_requested(&options.remote_cache);
+        let leaves_results = folder.is_some()
+            || cache::is_remote_requested(&options.remote_cache)
+            || objects.is_some_and(ObjectResults::collects);
+        let is_requested = leaves_results || objects.is_some();
         let folder = folder.filter(|_| context.request.may_use_results());
         Ok(ResultCache {
             folder,
             objects,
             remote: context.remote_cache.cloned(),
             is_requested,
+            leaves_results,
             stamps,
             ..ResultCache::default()
         })
@@ -162,6 +168,11 @@ impl<'a> ResultCache<'a> {
     /// The results in the inputs, for the keys of what may be made of them.
     fn object_results(&self) -> Vec<u8> {
         self.objects.map(ObjectResults::identity).unwrap_or_default()
+    }
+
+    /// Whether what has this key is compiled for this link alone: no input has a result, and no later link will.
+    pub fn is_for_this_link(&self, key: &Key) -> bool {
+        !self.leaves_results && !self.objects.is_some_and(|objects| objects.has(key))
     }
 
     /// Returns how programs are cut into partitions: those of a unit are kept for every program that has it.

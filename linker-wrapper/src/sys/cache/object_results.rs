@@ -35,6 +35,16 @@ impl<'a> ObjectResults<'a> {
         !self.found.is_empty() || self.collected.is_some()
     }
 
+    /// Whether the output will hold the results of this link.
+    pub fn collects(&self) -> bool {
+        self.collected.is_some()
+    }
+
+    /// Whether an input has a result, usable or not.
+    pub fn has(&self, key: &Key) -> bool {
+        self.found.iter().any(|results| results.contains(key.bytes()))
+    }
+
     /// Returns the content of a result. A damaged one is treated as a miss.
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let content = self.usable().iter().find_map(|results| results.get(key.bytes()))?;

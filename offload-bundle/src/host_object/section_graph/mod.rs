@@ -22,6 +22,7 @@ use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
 use object::{Endianness, FileKind as ObjectKind};
 
 use self::relocations::Relocation;
+pub use self::section_names::SECTIONS_OF_COMPILERS;
 use super::entries::{self, HostEntry, SECTION as ENTRIES};
 use crate::FormatError;
 

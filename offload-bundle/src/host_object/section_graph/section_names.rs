@@ -15,29 +15,29 @@ use crate::FormatError;
 const FORMATS: [&[u8]; 4] = [b".gcc_except_table", b".eh_frame", b".note", b".comment"];
 
 /// Names that compilers give sections, also in front of a dot and a symbol. A name comes before those that begin it.
-const OF_COMPILERS: [&[u8]; 22] = [
-    b".text.unlikely",
-    b".text.hot",
-    b".text.startup",
-    b".text.exit",
-    b".text.split",
-    b".text.unknown",
-    b".text",
-    b".rodata",
-    b".data.rel.ro.local",
-    b".data.rel.local",
-    b".data.rel.ro",
-    b".data.rel",
-    b".data",
-    b".bss.rel.ro",
-    b".bss",
-    b".tdata",
-    b".tbss",
-    b".ltext",
-    b".lrodata",
-    b".ldata.rel.ro",
-    b".ldata",
-    b".lbss",
+pub const SECTIONS_OF_COMPILERS: [&str; 22] = [
+    ".text.unlikely",
+    ".text.hot",
+    ".text.startup",
+    ".text.exit",
+    ".text.split",
+    ".text.unknown",
+    ".text",
+    ".rodata",
+    ".data.rel.ro.local",
+    ".data.rel.local",
+    ".data.rel.ro",
+    ".data.rel",
+    ".data",
+    ".bss.rel.ro",
+    ".bss",
+    ".tdata",
+    ".tbss",
+    ".ltext",
+    ".lrodata",
+    ".ldata.rel.ro",
+    ".ldata",
+    ".lbss",
 ];
 
 /// The symbols in a section.
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
             let is_of_compiler = match symbol_of(node.name) {
                 // Without symbols it holds constants of a function.
                 Some(_) => !symbols.exist || (symbols.has_name && !symbols.has_part),
-                None => FORMATS.iter().chain(&OF_COMPILERS).any(|name| behind(node.name, name).is_some()),
+                None => names_without_symbols().any(|name| behind(node.name, name).is_some()),
             };
             node.has_own_name = !is_of_compiler;
         }
@@ -91,8 +91,13 @@ impl<'a> Reader<'a> {
 /// The symbol in the name of a section, if it is one that a compiler may give.
 fn symbol_of(section: &[u8]) -> Option<&[u8]> {
     let is_format = FORMATS.iter().any(|name| behind(section, name).is_some());
-    let symbol = OF_COMPILERS.iter().find_map(|name| behind(section, name));
+    let symbol = SECTIONS_OF_COMPILERS.iter().find_map(|name| behind(section, name.as_bytes()));
     symbol.filter(|symbol| !is_format && !symbol.is_empty())
+}
+
+/// Names of sections that nobody walks across objects.
+fn names_without_symbols() -> impl Iterator<Item = &'static [u8]> {
+    FORMATS.into_iter().chain(SECTIONS_OF_COMPILERS.into_iter().map(str::as_bytes))
 }
 
 /// What is behind a beginning and the dot that ends it; empty if nothing is.

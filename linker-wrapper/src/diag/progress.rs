@@ -159,18 +159,20 @@ impl Jobs {
         job.state = state;
     }
 
-    /// `device link: 12 of 96 jobs done, 4 running, longest sort<…>(…) (34 s), about 2 min left`.
+    /// `device link: about 2 min left, 12 of 96 jobs done, 4 running, longest sort<…>(…) (34 s)`: a narrow terminal cuts off the end, so
+    /// what matters most comes first.
     fn line(&self, now: Instant) -> String {
         let done = self.jobs.iter().filter(|job| job.state == State::Done).count();
         let running: Vec<(&Job, f64)> = self.jobs.iter().filter_map(|job| Some((job, job.running_for(now)?))).collect();
-        let mut line = format!("device link: {done} of {} jobs done, {} running", self.jobs.len(), running.len());
+        let mut line = String::from("device link: ");
+        if let Some(seconds) = self.left(now, running.len()) {
+            line.push_str(&format!("about {} left, ", duration(seconds)));
+        }
+        line.push_str(&format!("{done} of {} jobs done, {} running", self.jobs.len(), running.len()));
         if let Some((job, seconds)) = running.iter().max_by(|one, other| one.1.total_cmp(&other.1)) {
             let name = demangle::shortened(&job.label, NAME_WIDTH);
             let name = printable::name(&name);
             line.push_str(&format!(", longest {name} ({})", duration(*seconds)));
-        }
-        if let Some(seconds) = self.left(now, running.len()) {
-            line.push_str(&format!(", about {} left", duration(seconds)));
         }
         line
     }
@@ -234,12 +236,12 @@ mod tests {
         all.learnt = (10.0, 10.0);
         assert_eq!(
             all.line(now),
-            "device link: 1 of 4 jobs done, 2 running, longest kernel40(int) (34 s), about 27 s left"
+            "device link: about 27 s left, 1 of 4 jobs done, 2 running, longest kernel40(int) (34 s)"
         );
         for job in &mut all.jobs {
             job.state = State::Done;
         }
-        assert_eq!(all.line(now), "device link: 4 of 4 jobs done, 0 running, about 0 s left");
+        assert_eq!(all.line(now), "device link: about 0 s left, 4 of 4 jobs done, 0 running");
     }
 
     #[test]
@@ -252,7 +254,7 @@ mod tests {
         all.set(0, State::Done);
         assert_eq!(all.line(now), "device link: 1 of 3 jobs done, 1 running, longest kernel10(int) (5 s)");
         all.set(1, State::Done);
-        assert!(all.line(now).ends_with("2 of 3 jobs done, 0 running, about 10 s left"), "{}", all.line(now));
+        assert!(all.line(now).ends_with("about 10 s left, 2 of 3 jobs done, 0 running"), "{}", all.line(now));
     }
 
     #[test]
@@ -272,7 +274,7 @@ mod tests {
         progress.finished(7);
         assert_eq!(
             lock(&progress.jobs).line(Instant::now()),
-            "device link: 1 of 1 jobs done, 0 running, about 0 s left"
+            "device link: about 0 s left, 1 of 1 jobs done, 0 running"
         );
         assert_eq!(quietly(|| 3), 3);
     }

@@ -1,6 +1,8 @@
 //! Compiles the code of an AMD GPU target to objects: a partition in a worker process, a whole program in this process. The cache may
 //! have the result already.
 
+use std::time::Instant;
+
 use llvm_passes::OwnedProgram;
 use llvm_passes::amdgpu::{self, PartitionCode};
 use llvm_passes::partition::Partition;
@@ -17,14 +19,15 @@ use crate::lto::code_object::same_version;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::culprit;
 use crate::lto::distribution::{self, Candidate, Distribution};
-use crate::lto::job_run::{Finished, NamedJob, Resources};
+use crate::lto::job_run::{self, Finished, NamedJob, Resources};
 use crate::lto::partition::described;
 use crate::lto::result_cache::complete;
 use crate::lto::target_code::{AmdCode, TargetCode};
 use crate::lto::unit_file;
+use crate::profile::stats::JobStat;
 use crate::profile::{recording, span};
 use crate::sys::cache::Key;
-use crate::sys::temp_files;
+use crate::sys::{memory, temp_files};
 
 /// The result of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -155,7 +158,10 @@ fn compile_whole(target: &PlannedTarget<'_>, resources: Resources<'_>) -> Result
     }
     let cache = resources.result_cache;
     let key = cache.object_key(&job, &code);
+    let instructions = target.estimated_instructions();
+    let named = NamedJob { job: &job, described: &images.name, label: job_run::WHOLE_PROGRAM, instructions };
     if let Some(found) = cache.get::<Compiled>(key.as_ref()) {
+        named.was_cached(found.code_bytes(), resources);
         return Ok(found);
     }
     let _linking = span::traced("Link device input", || images.name.clone());
@@ -164,6 +170,7 @@ fn compile_whole(target: &PlannedTarget<'_>, resources: Resources<'_>) -> Result
         .map_or_else(|| OwnedProgram::load(&units, Machine::Amdgpu), Ok)
         .map_err(Errors::from_iter)?;
     let names: Vec<_> = units.iter().map(|unit| NamedBitcode { name: unit.name(), bitcode: unit.bitcode() }).collect();
+    let begun = Instant::now();
     let compiled: Result<Compiled, Errors> = program.compile(&(), |session, modules, ()| {
         let versions = modules.iter().map(amdgpu::code_object_version).collect::<Vec<_>>();
         same_version(&versions, &names_of(&units))?;
@@ -175,6 +182,9 @@ fn compile_whole(target: &PlannedTarget<'_>, resources: Resources<'_>) -> Result
         Ok(Compiled { object, messages: session.take_messages(), ..Compiled::default() })
     });
     let compiled = compiled?;
+    let (llvm_seconds, llvm_peak) = (begun.elapsed().as_secs_f64(), memory::own_peak());
+    let cubin_bytes = compiled.code_bytes();
+    named.ran_here(JobStat { llvm_seconds, llvm_peak, cubin_bytes, ..JobStat::default() }, resources);
     if !resources.link.request.mode.dry {
         cache.put(key.as_ref(), &compiled);
     }

@@ -136,6 +136,7 @@ impl<'a> PlannedTarget<'a> {
         keep.extend(images.options.roots.iter().cloned());
         // The cache needs hashes of the units, and has a private copy of them.
         let is_needed = resources.link.request.options.diagnosing || private.is_some();
+        resources.link.recorder.cut(usize::from(!units.is_empty()), 0, 0);
         let unit_file = is_needed.then(|| write_units(images, private, resources.link)).transpose()?;
         let (partitions, program) = (Vec::new(), Mutex::new(Some(program)));
         Ok(PlannedTarget { images, partitions, promoted, keep, unit_file, program, prevailing, not_cut })

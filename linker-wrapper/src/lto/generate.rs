@@ -28,6 +28,13 @@ pub struct Generated {
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
 }
 
+impl Generated {
+    /// The largest peak memory of the processes that generated it, in bytes.
+    pub fn peak(&self) -> u64 {
+        self.objects.iter().map(|object| object.peak).max().unwrap_or_default()
+    }
+}
+
 /// Generates all outputs of the job of this name. The files of emissions that become machine code have been written.
 ///
 /// # Errors

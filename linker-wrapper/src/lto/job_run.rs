@@ -14,6 +14,9 @@ use crate::profile::span;
 use crate::profile::stats::JobStat;
 use crate::sys::memory::estimates::Estimates;
 
+/// The name in statistics of the job that compiles a program in one piece.
+pub const WHOLE_PROGRAM: &str = "the whole program";
+
 /// What the jobs of a link share.
 #[derive(Clone, Copy)]
 pub struct Resources<'a> {
@@ -120,6 +123,12 @@ impl NamedJob<'_> {
     /// Records that the result was in the cache.
     pub fn was_cached(&self, code_bytes: u64, resources: Resources<'_>) {
         resources.link.recorder.job(JobStat { cached: true, cubin_bytes: code_bytes, ..self.stat() });
+    }
+
+    /// Records that the job ran in this process, where it took what `stat` says.
+    pub fn ran_here(&self, stat: JobStat, resources: Resources<'_>) {
+        let JobStat { label, target, .. } = self.stat();
+        resources.link.recorder.job(JobStat { label, target, ..stat });
     }
 
     /// What LLVM took for these emissions, without its time.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use llvm_passes::OwnedProgram;
 use llvm_passes::partition::Partition;
@@ -21,7 +22,7 @@ use crate::lto::culprit;
 use crate::lto::distribution::{self, Candidate, Distribution};
 use crate::lto::error::Error;
 use crate::lto::generate::{Emitted, Generated, generate};
-use crate::lto::job_run::{Finished, NamedJob};
+use crate::lto::job_run::{self, Finished, NamedJob};
 use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Outputs, Relocatable};
 use crate::lto::products::CompiledPartition;
 use crate::lto::result_cache::CachedPartition;
@@ -30,9 +31,10 @@ use crate::lto::target::PlannedTarget;
 use crate::lto::target_code::{NvptxCode, TargetCode};
 use crate::lto::unit_file;
 use crate::lto::worker::{self, EmittedPtx, Reply};
+use crate::profile::stats::JobStat;
 use crate::profile::{recording, span};
 use crate::sys::cache::Key;
-use crate::sys::temp_files;
+use crate::sys::{memory, temp_files};
 
 /// Maximum number of kernels that messages about a partition name.
 const KERNELS_SHOWN: usize = 3;
@@ -166,7 +168,8 @@ impl<'j> PartitionJob<'j> {
             kept: None,
             traced: recording::is_on(),
         };
-        let label = partition.kernels.first().cloned().unwrap_or_else(|| stem.clone());
+        let unnamed = || if plan.is_monolithic() { job_run::WHOLE_PROGRAM.to_owned() } else { stem.clone() };
+        let label = partition.kernels.first().cloned().unwrap_or_else(unnamed);
         let instructions = partition.instructions;
         let job = PartitionJob { context, target, stem, described, label, codegen, instructions, code, job };
         Ok(job.without_dead_kernels(partition))
@@ -203,6 +206,7 @@ impl<'j> PartitionJob<'j> {
             .map_err(Errors::from_iter)?;
         let names: Vec<_> =
             units.iter().map(|unit| NamedBitcode { name: unit.name(), bitcode: unit.bitcode() }).collect();
+        let begun = Instant::now();
         let (texts, messages) = program.compile(self, |session, modules, this| {
             let libdevice = || this.context.libraries.libdevice();
             let texts = this.code.emit(session, this.job.optimize(session, modules, &names, &libdevice)?)?;
@@ -212,8 +216,27 @@ impl<'j> PartitionJob<'j> {
         for code in &self.code.outputs.machine_code {
             temp_files::write_file(&self.code.emissions[code.emission].path, &texts[code.emission])?;
         }
+        let (llvm, llvm_peak) = (begun.elapsed(), memory::own_peak());
+        let sizes: Vec<u64> = texts.iter().map(|text| text.len() as u64).collect();
         let mut emitted: Vec<Emitted> = texts.into_iter().map(Emitted::of).collect();
-        Ok(CompiledPartition::of(generate(&self.job.name, &self.code, &mut emitted, &self.codegen)?, messages))
+        let begun = Instant::now();
+        let generated = generate(&self.job.name, &self.code, &mut emitted, &self.codegen)?;
+        let tools_peak = generated.peak();
+        self.context.link.recorder.process(begun, tools_peak);
+        let compiled = CompiledPartition::of(generated, messages);
+        self.named().ran_here(
+            JobStat {
+                llvm_seconds: llvm.as_secs_f64(),
+                ptxas_seconds: begun.elapsed().as_secs_f64(),
+                llvm_peak,
+                ptxas_peak: tools_peak,
+                ptx_bytes: sizes.iter().sum(),
+                cubin_bytes: compiled.object_bytes(),
+                ..JobStat::default()
+            },
+            self.context.resources(),
+        );
+        Ok(compiled)
     }
 
     /// Keeps the job as a file for the script of the link, whose step is a worker that runs it.
@@ -280,7 +303,7 @@ impl<'j> PartitionJob<'j> {
             for (code, object) in self.code.outputs.machine_code.iter().zip(&generated.objects) {
                 self.context.estimates.learn(emitted.sizes[code.emission], object.peak);
             }
-            let tools_peak = generated.objects.iter().map(|object| object.peak).max().unwrap_or_default();
+            let tools_peak = generated.peak();
             let value = CompiledPartition::of(generated, messages);
             let code_bytes = value.object_bytes();
             Ok(Finished { value: Ran { compiled: Some(value), code }, code_bytes, tools_peak, is_kept })

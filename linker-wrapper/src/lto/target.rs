@@ -136,9 +136,9 @@ impl<'a> PlannedTarget<'a> {
     /// Adds the figures of the plan to the statistics.
     pub fn record(&self, context: &LtoContext<'_>) {
         let (plan, recorder) = (&self.plan, context.link.recorder);
-        if let Some((distinct, duplicated)) = plan.instructions.filter(|_| !plan.is_monolithic()) {
-            recorder.cut(plan.partitions.len(), distinct, duplicated);
-        }
+        let counted = plan.instructions.filter(|_| !plan.is_monolithic());
+        let (distinct, duplicated) = counted.unwrap_or_default();
+        recorder.cut(plan.partitions.len(), distinct, duplicated);
         recorder.folded(plan.folding.folded.len());
     }
 

@@ -41,11 +41,11 @@ pub struct Stats {
     pub object_results: Option<(u64, u64)>,
     /// What was read from the remote cache and sent to it, if there is one.
     pub remote_cache: Option<Counts>,
-    /// Number of partitions of all targets.
+    /// Number of partitions of all targets; a program in one piece is one.
     pub partitions: u64,
     /// Number of LLVM instructions that are compiled again in further partitions.
     pub duplicate_instructions: u64,
-    /// Number of LLVM instructions before partitioning.
+    /// Number of LLVM instructions of programs in several partitions, before partitioning.
     pub instructions: u64,
     /// Number of registered kernels that the program can launch; 0 if that was not determined.
     pub live_kernels: u64,
@@ -66,7 +66,7 @@ pub struct Stats {
 /// The statistics of a job.
 #[derive(Debug, Clone, Default)]
 pub struct JobStat {
-    /// Symbol of its largest kernel.
+    /// Symbol of its largest kernel, or what it compiles in words.
     pub label: String,
     /// "sm_90".
     pub target: String,
@@ -129,19 +129,19 @@ impl Stats {
         }
         let _ = writeln!(
             out,
-            "jobs            {} ({cached} from the cache), {} partitions",
+            "jobs            {} ({cached} from the cache), {} partition{}",
             self.jobs.len(),
-            self.partitions
+            self.partitions,
+            if self.partitions == 1 { "" } else { "s" }
         );
         if self.jobs_elsewhere + self.jobs_returned > 0 {
             let (elsewhere, here) = (self.jobs_elsewhere, self.jobs_returned);
             let _ = writeln!(out, "distributor     {elsewhere} jobs run elsewhere, {here} here after all");
         }
-        let _ = writeln!(
-            out,
-            "duplicate code  {} of {} instructions ({percent:.1} %)",
-            self.duplicate_instructions, self.instructions
-        );
+        if self.instructions > 0 {
+            let (duplicates, all) = (self.duplicate_instructions, self.instructions);
+            let _ = writeln!(out, "duplicate code  {duplicates} of {all} instructions ({percent:.1} %)");
+        }
         if self.live_kernels + self.dead_kernels > 0 {
             let all = self.live_kernels + self.dead_kernels;
             let _ = writeln!(out, "dead kernels    {} of {all}", self.dead_kernels);
@@ -416,6 +416,14 @@ equal kernels   5 not compiled
         assert_eq!(words(&text), words(expected));
         assert!(text.contains(expected.split_once("\n\n   LLVM").unwrap().1), "{text}");
         assert!(!Stats::default().render(StatsFormat::Text).contains("slowest"));
+    }
+
+    #[test]
+    fn a_program_in_one_piece_is_one_partition_without_duplicates() {
+        let whole = Stats { partitions: 1, instructions: 0, jobs: stats().jobs[..1].to_vec(), ..stats() };
+        let text = whole.render(StatsFormat::Text);
+        assert!(text.contains("\njobs            1 (0 from the cache), 1 partition\n"), "{text}");
+        assert!(!text.contains("duplicate code"), "{text}");
     }
 
     #[test]

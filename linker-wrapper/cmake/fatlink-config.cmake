@@ -60,13 +60,7 @@ function(fatlink_target)
     if(NOT TARGET ${target})
       message(FATAL_ERROR "fatlink_target: there is no target ${target}")
     endif()
-    get_target_property(is_separable ${target} CUDA_SEPARABLE_COMPILATION)
-    if(CMAKE_CUDA_COMPILER_ID STREQUAL "Clang" AND is_separable)
-      message(FATAL_ERROR
-        "fatlink_target: ${target} has CUDA_SEPARABLE_COMPILATION, with which CMake runs nvlink on objects that have nothing for it. "
-        "Leave it off: fatlink links the device code.")
-    endif()
-    # Of nvcc's objects, CMake would otherwise link the device code ahead of fatlink.
+    # With CUDA_SEPARABLE_COMPILATION, CMake would otherwise link the device code ahead of fatlink.
     set_target_properties(${target} PROPERTIES CUDA_RESOLVE_DEVICE_SYMBOLS OFF)
     target_compile_options(${target} PRIVATE "${_fatlink_compile_options}")
     get_target_property(type ${target} TYPE)

@@ -316,6 +316,9 @@ fn link_inputs(
     let outcome = both(outcome.map_err(|errors| definitions::explain(errors, inputs)), script)?.0;
     if outcome.code == 0 && !options.diagnosing {
         llvm_messages::write_records(request)?;
+        if !options.relocatable {
+            definitions::differing_units(inputs, &selected).iter().for_each(|text| warn(program, text));
+        }
     }
     if let Some(format) = options.stats {
         messages::report(program, &recorder.stats(outcome.cached, results.counts(), shared).render(format));

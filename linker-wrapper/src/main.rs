@@ -20,7 +20,7 @@ mod toolchain;
 
 use std::process::ExitCode;
 
-use cli::persona;
+use cli::{nvcc_to_clang, persona};
 use diag::messages;
 use lto::distribution::run_action;
 use lto::{culprit, run_job};
@@ -37,8 +37,13 @@ fn main() -> ExitCode {
     {
         return ExitCode::from(code);
     }
-    let outcome =
-        crash_report::report_if_requested(&arguments, &link::diagnose).map_or_else(|| link::run(&arguments), Err);
+    let outcome = match nvcc_to_clang::translate(&arguments) {
+        Ok(Some(command)) => process::replace_by(&command),
+        Ok(None) => {
+            crash_report::report_if_requested(&arguments, &link::diagnose).map_or_else(|| link::run(&arguments), Err)
+        }
+        Err(errors) => Err(errors),
+    };
     process::stand_still_if_ending();
     llvm_passes::crash::forget_stream_errors();
     match outcome {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::repository::{create_folder, replace_link};
 use crate::toolchain::Toolchain;
 use crate::wheels::Wheels;
@@ -41,16 +41,36 @@ pub fn is_installed(toolchain: &Toolchain) -> bool {
     toolchain.cuda().join("bin/ptxas").is_file() && ALL.iter().all(|wheels| wheels.are_installed(toolchain))
 }
 
-/// Adds the links that NVIDIA's other packages have and the wheels lack; nvcc -dlto needs them.
+/// Adds the links that NVIDIA's other packages have and the wheels lack: nvcc -dlto needs those of NVVM, and CMake's FindCUDAToolkit those of the
+/// shared libraries.
 fn complete_tree(tree: &Path) -> Result<()> {
     replace_link("lib", &tree.join("lib64"))?;
     create_folder(&tree.join("nvvm/lib64"))?;
-    replace_link("../../lib/libnvvm.so.4", &tree.join("nvvm/lib64/libnvvm.so"))
+    replace_link("../../lib/libnvvm.so.4", &tree.join("nvvm/lib64/libnvvm.so"))?;
+    let folder = tree.join("lib");
+    let entries = std::fs::read_dir(&folder).map_err(|error| Failure::file("read", &folder, &error))?;
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter_map(|name| Some((unversioned(&name)?, name)))
+        .try_for_each(|(link, name)| replace_link(&name, &folder.join(link)))
+}
+
+/// The name by which the linker finds a shared library: `libcudart.so` of `libcudart.so.13`.
+fn unversioned(name: &str) -> Option<String> {
+    let (library, version) = name.split_once(".so.")?;
+    version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.').then(|| format!("{library}.so"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shared_libraries_have_a_name_without_version() {
+        assert_eq!(unversioned("libcudart.so.13").as_deref(), Some("libcudart.so"));
+        assert_eq!(unversioned("libcudart.so"), None);
+        assert_eq!(unversioned("libcudart.so.partial"), None);
+    }
 
     #[test]
     fn every_wheel_is_pinned_by_version_and_hash() {

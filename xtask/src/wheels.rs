@@ -19,7 +19,7 @@ pub struct Wheels {
     pub place: fn(&Toolchain) -> PathBuf,
     /// A file whose presence shows that all of them are installed.
     pub proof: &'static str,
-    /// Completes the installed tree.
+    /// Completes the installed tree; on a complete one, it does nothing.
     pub complete: fn(&Path) -> Result<()>,
 }
 
@@ -37,7 +37,8 @@ impl Wheels {
     /// Installs them, unless they are installed.
     pub fn install(&self, toolchain: &Toolchain) -> Result<()> {
         if self.are_installed(toolchain) {
-            return Ok(());
+            // An older clone may have installed them with less.
+            return (self.complete)(&(self.place)(toolchain));
         }
         let _lock = toolchain.lock()?;
         // Another clone may have installed them while this one waited.

@@ -13,6 +13,12 @@ pub enum Error {
     MissingValue { option: &'static str, expected: &'static str },
     #[error("{option} needs a value behind it")]
     NoValue { option: String },
+    #[error("{option} needs a command of clang behind it: {option} clang++ -c a.cu -o a.o")]
+    NoCommand { option: &'static str },
+    #[error("{option} has to be the first word, in front of a command of clang")]
+    NotFirst { option: &'static str },
+    #[error("{option}: nvcc takes {expected}, got '{value}'")]
+    NvccValue { option: String, expected: &'static str, value: String },
     #[error("cannot read the file of --options-file {}: {reason}", .file.display())]
     OptionsFile { file: PathBuf, reason: String },
     #[error("the file {} of --options-file includes itself", .file.display())]

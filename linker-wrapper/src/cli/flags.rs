@@ -49,6 +49,7 @@ pub enum Meaning {
     ShouldExtract,
     EmitFatbinOnly,
     Dlink,
+    TranslateNvcc,
     OverrideImage,
     OffloadPtx,
     IncludePtx,
@@ -189,6 +190,13 @@ pub const ALWAYS: &[Row] = &[
         Meaning::Dlink,
         "",
         "Link the device code of objects to an object for the host linker; takes the command line of nvcc -dlink",
+    ),
+    Row(
+        &["--translate-nvcc"],
+        Flag,
+        Meaning::TranslateNvcc,
+        "",
+        "As the first word, with a command of clang behind it: run it with its options of nvcc made into those of clang",
     ),
     // In a reproducer: the line is translated already.
     Row(&["--dlink=translated"], Flag, Meaning::Dlink, "", ""),

@@ -10,6 +10,7 @@ pub mod flags;
 mod lld_lto_options;
 mod mistyped;
 mod nvcc_options;
+pub mod nvcc_to_clang;
 pub mod options;
 pub mod parse;
 pub mod persona;

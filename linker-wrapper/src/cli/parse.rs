@@ -9,6 +9,7 @@ use crate::cli::error::Error;
 use crate::cli::flags::Shape::Flag;
 use crate::cli::flags::{Meaning, help};
 use crate::cli::mistyped;
+use crate::cli::nvcc_to_clang;
 use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
 use crate::cli::values::{
@@ -206,6 +207,7 @@ impl Parser {
             }
             Meaning::EmitFatbinOnly => options.emit_fatbin_only = true,
             Meaning::Dlink => options.dlink = true,
+            Meaning::TranslateNvcc => errors.extend(Error::NotFirst { option: nvcc_to_clang::OPTION }),
             Meaning::OffloadPtx => store(&mut options.ptx_policy, PtxPolicy::parse(&text), errors),
             Meaning::IncludePtx => self.include_ptx(format!("--cuda-include-ptx={text}")),
             Meaning::NoIncludePtx => self.include_ptx(format!("--no-cuda-include-ptx={text}")),

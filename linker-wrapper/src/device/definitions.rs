@@ -11,7 +11,7 @@ use crate::device::error::Error;
 use crate::device::symbols;
 use crate::diag::error::Errors;
 use crate::host::embedded_images::{self, FoundImage};
-use crate::host::input_files::{InputFile, InputFiles};
+use crate::host::input_files::{InputFile, InputFiles, Place};
 
 /// Maximum number of files that an error names.
 const FILES_SHOWN: usize = 3;
@@ -19,6 +19,25 @@ const FILES_SHOWN: usize = 3;
 /// The constructors of objects whose device code is finished, by their compilers.
 const OF_CLANG: &[u8] = b"__cuda_module_ctor";
 const OF_NVCC: &[u8] = b"__sti____cudaRegisterAll";
+
+/// A warning if clang compiled some units to relocatable device code and others, named on the line, without `-fgpu-rdc`: a build system that applies
+/// its options to a part of the project makes such units, and the device code of the others is then neither linked with theirs nor optimized.
+pub fn differing_units(inputs: &InputFiles, images: &[FoundImage<'_>]) -> Option<String> {
+    let linked = images.iter().find(|found| found.rdc.is_none())?;
+    let finished = finished_files(inputs);
+    let mut without =
+        finished.iter().filter(|(file, compiled)| file.place == Place::Line && *compiled == Compiled::WithoutRdc);
+    let (first, _) = without.next()?;
+    let others = match without.count() {
+        0 => "was".to_owned(),
+        others => format!("and {others} more were"),
+    };
+    Some(format!(
+        "{} {others} compiled without -fgpu-rdc, and {} with it: only units of the latter kind are linked and optimized together; compile all \
+         with -fgpu-rdc -foffload-lto",
+        first.name, linked.origin.file
+    ))
+}
 
 /// Adds to the errors of undefined symbols where they are defined.
 pub fn explain(errors: Errors, inputs: &InputFiles) -> Errors {

@@ -16,6 +16,8 @@ pub enum Error {
     Write { path: PathBuf, source: io::Error },
     #[error("cannot make a temporary folder in {place}: {}; set TMPDIR", reason(.source))]
     TemporaryFolder { place: PathBuf, source: io::Error },
+    #[error("cannot start {program}: {}", reason(.source))]
+    Start { program: PathBuf, source: io::Error },
     #[error("cannot watch for signals: {source}")]
     Signals { source: io::Error },
     #[error(

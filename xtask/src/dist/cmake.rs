@@ -3,8 +3,9 @@
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder};
 
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 4] = [
     ("fatlink-config.cmake", include_str!("../../../linker-wrapper/cmake/fatlink-config.cmake")),
+    ("fatlink-cuda-rules.cmake", include_str!("../../../linker-wrapper/cmake/fatlink-cuda-rules.cmake")),
     ("fatlink-folders.cmake", include_str!("../../../linker-wrapper/cmake/fatlink-folders.cmake")),
     ("fatlink-toolchain.cmake", include_str!("../../../linker-wrapper/cmake/fatlink-toolchain.cmake")),
 ];

@@ -15,7 +15,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use wait4::Wait4;
 
+use crate::diag::error::Errors;
 use crate::diag::messages;
+use crate::sys::error::Error;
 use crate::sys::memory;
 use crate::sys::replay;
 use watch::Watched;
@@ -248,6 +250,17 @@ pub fn find_program(name: &OsStr, accept: &dyn Fn(&Path) -> bool) -> Option<Path
 pub fn itself() -> PathBuf {
     let own = PathBuf::from("/proc/self/exe");
     if own.exists() { own } else { OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).into() }
+}
+
+/// Replaces this process by a command, a program and its arguments. Returns only if that fails.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn replace_by(command: &[OsString]) -> Result<u8, Errors> {
+    use std::os::unix::process::CommandExt;
+    let Some((program, arguments)) = command.split_first() else { return Ok(0) };
+    let source = Command::new(program).args(arguments).exec();
+    Err(Error::Start { program: program.into(), source }.into())
 }
 
 /// Whether a file is executable.

@@ -1,0 +1,9 @@
+# CMake's rules for links in CUDA by clang, with nvcc's options translated: the project's flags for CUDA are on the line of the link, too, and
+# CMake has no launcher for such links. fatlink-toolchain.cmake has CMake include this file behind the compiler's own rules.
+
+include("${CMAKE_CURRENT_LIST_DIR}/fatlink-folders.cmake")
+foreach(_fatlink_rule LINK_EXECUTABLE CREATE_SHARED_LIBRARY CREATE_SHARED_MODULE)
+  if(CMAKE_CUDA_${_fatlink_rule})
+    set(CMAKE_CUDA_${_fatlink_rule} "\"${_fatlink_prefix}/bin/fatlink\" --translate-nvcc ${CMAKE_CUDA_${_fatlink_rule}}")
+  endif()
+endforeach()

@@ -5,8 +5,16 @@
 #
 # The reasons for the flags are in docs/build-systems.md.
 
+# Projects that call project() ahead of cmake_minimum_required() have the policies of ancient versions here.
+cmake_policy(PUSH)
+cmake_policy(VERSION 3.20)
+
 include("${CMAKE_CURRENT_LIST_DIR}/fatlink-folders.cmake")
 
+if(CMAKE_CUDA_COMPILER MATCHES "nvcc$")
+  message(FATAL_ERROR "fatlink-toolchain.cmake has clang compile CUDA. Leave out CMAKE_CUDA_COMPILER; docs/build-systems.md says how CMake "
+    "builds with nvcc and fatlink")
+endif()
 foreach(_fatlink_language C CXX CUDA)
   if(NOT CMAKE_${_fatlink_language}_COMPILER)
     set(CMAKE_${_fatlink_language}_COMPILER clang++)
@@ -27,26 +35,36 @@ endif()
 # As options of the directory, which projects add to. Many of them set CMAKE_CUDA_FLAGS and CMAKE_CUDA_FLAGS_RELEASE anew. The program by
 # which CMake identifies the compiler gets neither, so it links without the CUDA runtime, which relocatable device code needs.
 add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,Clang>:-fgpu-rdc;-foffload-lto;-Wno-unknown-cuda-version>")
+# To clang 22, CUDA 13 is unknown: it takes PTX 8.8 for it, which lacks these targets.
+string(CONCAT _fatlink_clang_22 "$<COMPILE_LANG_AND_ID:CUDA,Clang>,$<VERSION_GREATER_EQUAL:$<CUDA_COMPILER_VERSION>,22>,"
+  "$<VERSION_LESS:$<CUDA_COMPILER_VERSION>,23>")
+foreach(_fatlink_target 88 110)
+  set(_fatlink_is_target "$<IN_LIST:${_fatlink_target},$<TARGET_PROPERTY:CUDA_ARCHITECTURES>>")
+  add_compile_options("$<$<AND:${_fatlink_clang_22},${_fatlink_is_target}>:SHELL:-Xarch_sm_${_fatlink_target} --cuda-feature=+ptx90>")
+endforeach()
 
 # Projects with CUDA_SEPARABLE_COMPILATION have their device code linked by fatlink, too, and not by CMake's call of nvlink.
 set(CMAKE_CUDA_RESOLVE_DEVICE_SYMBOLS OFF)
 
-if(NOT CMAKE_CUDA_COMPILER MATCHES "nvcc$")
-  # Options of nvcc in the project's files become options of clang.
-  if(NOT "--translate-nvcc" IN_LIST CMAKE_CUDA_COMPILER_LAUNCHER)
-    list(PREPEND CMAKE_CUDA_COMPILER_LAUNCHER "${_fatlink_prefix}/bin/fatlink" --translate-nvcc)
-  endif()
-  set(CMAKE_USER_MAKE_RULES_OVERRIDE_CUDA "${CMAKE_CURRENT_LIST_DIR}/fatlink-cuda-rules.cmake")
+# Options of nvcc in the project's files become options of clang.
+if(NOT "--translate-nvcc" IN_LIST CMAKE_CUDA_COMPILER_LAUNCHER)
+  list(PREPEND CMAKE_CUDA_COMPILER_LAUNCHER "${_fatlink_prefix}/bin/fatlink" --translate-nvcc)
+endif()
+set(CMAKE_USER_MAKE_RULES_OVERRIDE_CUDA "${CMAKE_CURRENT_LIST_DIR}/fatlink-cuda-rules.cmake")
 
+# The toolkit, for links that are not in CUDA, too: clang's driver finds it for those in CUDA alone.
+find_program(FATLINK_NVCC nvcc HINTS ${CUDAToolkit_ROOT} ENV CUDAToolkit_ROOT ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+mark_as_advanced(FATLINK_NVCC)
+set(_fatlink_cuda_path "")
+if(FATLINK_NVCC)
+  get_filename_component(_fatlink_root "${FATLINK_NVCC}" REALPATH)
+  get_filename_component(_fatlink_root "${_fatlink_root}/../.." ABSOLUTE)
   # CUDA 13 has Thrust, CUB and libcu++ in a folder of their own, which nvcc searches by itself, and CMake adds from 4.0 on.
-  find_program(FATLINK_NVCC nvcc HINTS ${CUDAToolkit_ROOT} ENV CUDAToolkit_ROOT ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
-  mark_as_advanced(FATLINK_NVCC)
-  if(FATLINK_NVCC)
-    get_filename_component(_fatlink_cccl "${FATLINK_NVCC}" REALPATH)
-    get_filename_component(_fatlink_cccl "${_fatlink_cccl}/../../include/cccl" ABSOLUTE)
-    if(IS_DIRECTORY "${_fatlink_cccl}" AND NOT "${_fatlink_cccl}" IN_LIST CMAKE_CUDA_STANDARD_INCLUDE_DIRECTORIES)
-      list(APPEND CMAKE_CUDA_STANDARD_INCLUDE_DIRECTORIES "${_fatlink_cccl}")
-    endif()
+  if(IS_DIRECTORY "${_fatlink_root}/include/cccl" AND NOT "${_fatlink_root}/include/cccl" IN_LIST CMAKE_CUDA_STANDARD_INCLUDE_DIRECTORIES)
+    list(APPEND CMAKE_CUDA_STANDARD_INCLUDE_DIRECTORIES "${_fatlink_root}/include/cccl")
+  endif()
+  if(EXISTS "${_fatlink_root}/bin/ptxas")
+    set(_fatlink_cuda_path " \"-Wl,--cuda-path=${_fatlink_root}\"")
   endif()
 endif()
 
@@ -54,5 +72,7 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release because fatlink-toolchain.cmake needs a build type")
 endif()
 foreach(_fatlink_kind EXE SHARED MODULE)
-  set(CMAKE_${_fatlink_kind}_LINKER_FLAGS_INIT "-B${_fatlink_clang_folder} --offload-link")
+  set(CMAKE_${_fatlink_kind}_LINKER_FLAGS_INIT "-B${_fatlink_clang_folder} --offload-link${_fatlink_cuda_path}")
 endforeach()
+
+cmake_policy(POP)

@@ -230,10 +230,11 @@ fn are_kinds(value: &str) -> bool {
     value.split(',').all(|kind| KINDS.contains(&kind))
 }
 
-/// The items of a list: `\,` is a comma of an item.
+/// The items of a list: `\,` is a comma of an item. nvcc runs a shell, so that spaces separate words, too.
 fn items(value: &str) -> Vec<String> {
     let parts = value.replace("\\,", "\u{0}");
-    parts.split(',').filter(|item| !item.is_empty()).map(|item| item.replace('\u{0}', ",")).collect()
+    let items = parts.split(|c: char| c == ',' || c.is_ascii_whitespace()).filter(|item| !item.is_empty());
+    items.map(|item| item.replace('\u{0}', ",")).collect()
 }
 
 #[cfg(test)]
@@ -282,6 +283,13 @@ mod tests {
         ] {
             assert_eq!(translated(nvcc).unwrap(), clang, "{nvcc}");
         }
+    }
+
+    #[test]
+    fn spaces_separate_words_of_other_programs() {
+        let line =
+            ["fatlink", OPTION, "clang++", "-Xcompiler=   ", "-Xcompiler", "-Wall -Wextra,-g"].map(OsString::from);
+        assert_eq!(translate(&line).unwrap().unwrap(), ["clang++", "-Wall", "-Wextra", "-g"].map(OsString::from));
     }
 
     #[test]

@@ -17,8 +17,9 @@ use crate::lto::code_object::{AmdImage, AmdImages, CodeObject};
 use crate::lto::job_run::Resources;
 use crate::lto::llvm_messages;
 use crate::lto::private_images::PrivateImages;
+use crate::lto::result_cache::job_times::Unordered;
 use crate::plan::report::TargetReport;
-use crate::sys::job_queue::{self, Job as _, Ranked};
+use crate::sys::job_queue::{self, Ranked};
 use crate::toolchain::llvm_tools;
 
 /// Describes planned targets for `--offload-plan`.
@@ -122,18 +123,21 @@ struct Job<'p> {
 }
 
 impl job_queue::Job for Job<'_> {
-    /// In instructions.
-    fn cost(&self) -> u64 {
-        let PlannedTarget { partitions, .. } = self.target.planned;
-        partitions.get(self.index).map_or_else(|| self.target.planned.estimated_instructions(), amd_partition::cost)
-    }
-
     fn is_one_of_many(&self) -> bool {
         !self.target.planned.partitions.is_empty()
     }
 }
 
 impl Job<'_> {
+    fn unordered(&self) -> Unordered {
+        let whole = || {
+            let instructions = self.target.planned.estimated_instructions();
+            Unordered { id: None, instructions, estimate: instructions }
+        };
+        let PlannedTarget { images, partitions, .. } = self.target.planned;
+        partitions.get(self.index).map_or_else(whole, |partition| amd_partition::unordered(images, partition))
+    }
+
     /// Names the job by its first kernel, or by its target.
     fn label(&self) -> String {
         let planned = self.target.planned;
@@ -165,12 +169,15 @@ fn run_jobs<T: Send>(
     run: impl Fn(&Job<'_>) -> Result<T, Errors> + Sync,
 ) -> Result<Vec<T>, Errors> {
     let is_known = |job: &Job<'_>| amd_partition::is_known(job.target.planned, job.index, resources);
-    let jobs: Vec<Ranked<'_, Job<'_>>> = jobs.par_iter().map(|job| Ranked { job, is_known: is_known(job) }).collect();
-    let labels: Vec<(String, u64)> = jobs.iter().map(|ranked| (ranked.job.label(), ranked.cost())).collect();
+    let costs = resources.result_cache.costs(&jobs.iter().map(Job::unordered).collect::<Vec<_>>());
+    let cost = |(job, cost): (&Job<'_>, u64)| if is_known(job) { 0 } else { cost };
+    let costs: Vec<u64> = jobs.par_iter().zip(costs).map(cost).collect();
+    let jobs: Vec<Ranked<'_, Job<'_>>> = jobs.iter().zip(costs).map(|(job, cost)| Ranked { job, cost }).collect();
+    let labels: Vec<(String, u64)> = jobs.iter().map(|ranked| (ranked.job.label(), ranked.cost)).collect();
     let progress = Progress::new(&labels);
-    job_queue::longest_first(&jobs, resources.link.limit, |index, ranked| {
+    job_queue::longest_first(&jobs, resources.link.limit, |index, job| {
         progress.started(index);
-        let done = run(ranked.job);
+        let done = run(job);
         progress.finished(index);
         done
     })

@@ -15,13 +15,14 @@ use serde::{Deserialize, Serialize};
 use crate::cli::amd_options;
 use crate::diag::error::Errors;
 use crate::lto::amd_target::{PlannedTarget, names_of};
-use crate::lto::code_object::same_version;
+use crate::lto::code_object::{AmdImages, same_version};
 use crate::lto::compile_job::CompileJob;
 use crate::lto::culprit;
 use crate::lto::distribution::{self, Candidate, Distribution};
 use crate::lto::job_run::{self, Finished, NamedJob, Resources};
 use crate::lto::partition::described;
 use crate::lto::result_cache::complete;
+use crate::lto::result_cache::job_times::{JobId, Unordered};
 use crate::lto::target_code::{AmdCode, TargetCode};
 use crate::lto::unit_file;
 use crate::profile::stats::JobStat;
@@ -74,12 +75,15 @@ pub fn distribute(targets: &[PlannedTarget<'_>], resources: Resources<'_>) -> Re
     if !is_on && !cache.is_remote() {
         return Ok(Distribution::default());
     }
+    let all = targets.iter().flat_map(|target| target.partitions.iter().map(|partition| (target.images, partition)));
+    let costs = cache.costs(&all.map(|(images, partition)| unordered(images, partition)).collect::<Vec<_>>());
     let partitions = targets.iter().flat_map(|target| {
         let indexed = target.partitions.iter().enumerate();
-        indexed.map(move |(index, partition)| (cost(partition), partition_job(target, index, partition, resources)))
+        indexed.map(move |(index, partition)| partition_job(target, index, partition, resources))
     });
     let jobs: Vec<(u64, CompileJob, Option<Key>)> = partitions
-        .map(|(cost, (job, code))| {
+        .zip(costs)
+        .map(|((job, code), cost)| {
             let key = cache.object_key(&job, &code);
             (cost, job, key)
         })
@@ -97,9 +101,15 @@ pub fn distribute(targets: &[PlannedTarget<'_>], resources: Resources<'_>) -> Re
     Distribution::run(candidates.collect(), "hip", resources.link)
 }
 
+/// What the cost of a partition depends on.
+pub fn unordered(images: &AmdImages<'_>, partition: &Partition) -> Unordered {
+    let id = JobId::of(&images.name, partition);
+    Unordered { id, instructions: partition.instructions, estimate: cost(partition) }
+}
+
 /// What compiling a partition costs, in instructions. LLVM takes more than linear time for large functions of AMD GPUs: a kernel of 7,000
 /// instructions took five times as long as 200 kernels together that have as many.
-pub fn cost(partition: &Partition) -> u64 {
+fn cost(partition: &Partition) -> u64 {
     const LINEAR_UP_TO: u64 = 1500;
     let squared = partition.largest.saturating_mul(partition.largest);
     partition.instructions.saturating_add(squared / LINEAR_UP_TO)
@@ -125,7 +135,8 @@ fn compile_partition(
     let (job, code) = partition_job(target, index, partition, resources);
     let described = described(partition, &target.images.name);
     let label = partition.kernels.first().unwrap_or(&job.name);
-    let named = NamedJob { job: &job, described: &described, label, instructions: partition.instructions };
+    let Unordered { id, instructions, .. } = unordered(target.images, partition);
+    let named = NamedJob { job: &job, described: &described, label, instructions, id };
     let cache = resources.result_cache;
     let key = cache.object_key(&job, &code);
     if let Some(found) = cache.get::<Compiled>(key.as_ref()) {
@@ -159,7 +170,7 @@ fn compile_whole(target: &PlannedTarget<'_>, resources: Resources<'_>) -> Result
     let cache = resources.result_cache;
     let key = cache.object_key(&job, &code);
     let instructions = target.estimated_instructions();
-    let named = NamedJob { job: &job, described: &images.name, label: job_run::WHOLE_PROGRAM, instructions };
+    let named = NamedJob { job: &job, described: &images.name, label: job_run::WHOLE_PROGRAM, instructions, id: None };
     if let Some(found) = cache.get::<Compiled>(key.as_ref()) {
         named.was_cached(found.code_bytes(), resources);
         return Ok(found);

@@ -22,12 +22,13 @@ use crate::lto::private_images::PrivateImages;
 use crate::lto::products::{CompiledPartition, LinkedTarget};
 use crate::lto::result_cache::CachedTarget;
 use crate::lto::result_cache::images::CachedImage;
+use crate::lto::result_cache::job_times::Unordered;
 use crate::lto::target::{self, PlannedTarget};
 use crate::lto::{llvm_messages, plan_report};
 use crate::plan::target_link;
 use crate::profile::span;
 use crate::sys::cache::Key;
-use crate::sys::job_queue::{self, Job as _, Ranked};
+use crate::sys::job_queue::{self, Ranked};
 
 /// Links all targets; the results are in their order.
 ///
@@ -246,6 +247,17 @@ impl Job<'_> {
         }
     }
 
+    fn unordered(&self) -> Unordered {
+        match self.work {
+            Work::Partition(index) => partition::unordered(self.target, index),
+            Work::Assembly(place) => {
+                // An instruction of LLVM becomes a line of PTX, of some thirty bytes.
+                let instructions = self.target.images.images[place].bytes.len() as u64 / 32;
+                Unordered { id: None, instructions, estimate: instructions }
+            }
+        }
+    }
+
     /// Whether there seems to be a result of an earlier link. Of assemblies it is not looked for: few links have them, and they are short.
     fn is_known(&self, context: &LtoContext<'_>) -> bool {
         match self.work {
@@ -266,15 +278,6 @@ impl Job<'_> {
 }
 
 impl job_queue::Job for Job<'_> {
-    /// In instructions of LLVM.
-    fn cost(&self) -> u64 {
-        match self.work {
-            Work::Partition(index) => self.target.plan.partitions[index].instructions,
-            // An instruction of LLVM becomes a line of PTX, of some thirty bytes.
-            Work::Assembly(place) => self.target.images.images[place].bytes.len() as u64 / 32,
-        }
-    }
-
     fn is_one_of_many(&self) -> bool {
         matches!(self.work, Work::Assembly(_)) || !self.target.plan.is_monolithic()
     }
@@ -285,13 +288,15 @@ fn run_all(jobs: &[Job<'_>], targets: &[PlannedTarget<'_>], context: &LtoContext
     input_objects::prefetch(targets, context);
     let distribution = partition::distribute(targets, context)?;
     let context = &LtoContext { distribution: &distribution, ..*context };
-    let jobs: Vec<Ranked<'_, Job<'_>>> =
-        jobs.par_iter().map(|job| Ranked { job, is_known: job.is_known(context) }).collect();
-    let labels: Vec<(String, u64)> = jobs.iter().map(|ranked| (ranked.job.label(), ranked.cost())).collect();
+    let costs = context.result_cache.costs(&jobs.iter().map(Job::unordered).collect::<Vec<_>>());
+    let cost = |(job, cost): (&Job<'_>, u64)| if job.is_known(context) { 0 } else { cost };
+    let costs: Vec<u64> = jobs.par_iter().zip(costs).map(cost).collect();
+    let jobs: Vec<Ranked<'_, Job<'_>>> = jobs.iter().zip(costs).map(|(job, cost)| Ranked { job, cost }).collect();
+    let labels: Vec<(String, u64)> = jobs.iter().map(|ranked| (ranked.job.label(), ranked.cost)).collect();
     let progress = Progress::new(&labels);
-    job_queue::longest_first(&jobs, context.link.limit, |index, ranked| {
+    job_queue::longest_first(&jobs, context.link.limit, |index, job| {
         progress.started(index);
-        let done = ranked.job.run(context);
+        let done = job.run(context);
         progress.finished(index);
         done
     })

@@ -7,6 +7,7 @@ use crate::lto::compile_job::CompileJob;
 use crate::lto::distribution::Distribution;
 use crate::lto::distribution::result_file::JobResult;
 use crate::lto::result_cache::ResultCache;
+use crate::lto::result_cache::job_times::JobId;
 use crate::lto::worker::{EmittedPtx, Reply};
 use crate::lto::{culprit, worker};
 use crate::plan::link_context::LinkContext;
@@ -41,6 +42,8 @@ pub struct NamedJob<'j> {
     pub label: &'j str,
     /// Instructions before optimization.
     pub instructions: u64,
+    /// What its time is kept under.
+    pub id: Option<JobId>,
 }
 
 /// What was made of a worker's reply.
@@ -100,8 +103,12 @@ impl NamedJob<'_> {
         let is_one_step = llvm.is_none();
         let llvm_seconds = llvm.unwrap_or_else(|| begun.elapsed()).as_secs_f64();
         let stat = JobStat { llvm_seconds, ..self.stat_of(&reply.emitted) };
+        let cpu = reply.cpu;
         let finished = finish(reply)?;
         drop(permit);
+        if !finished.is_kept {
+            self.note_time(cpu.as_secs_f64(), resources);
+        }
         link.recorder.process(begun, if is_one_step { stat.llvm_peak } else { finished.tools_peak });
         let ptxas_seconds = if is_one_step { 0.0 } else { begun.elapsed().as_secs_f64() };
         Ok(finished.record(link, JobStat { ptxas_seconds, ..stat }))
@@ -117,7 +124,13 @@ impl NamedJob<'_> {
         let JobResult { llvm_seconds, ptxas_seconds, .. } = result;
         let reply = result.unpack(self.job)?;
         let stat = JobStat { llvm_seconds, ptxas_seconds, ..self.stat_of(&reply.emitted) };
+        self.note_time(llvm_seconds + ptxas_seconds, resources);
         Ok(finish(reply)?.record(resources.link, stat))
+    }
+
+    fn note_time(&self, seconds: f64, resources: Resources<'_>) {
+        let id = self.id.into_iter();
+        id.for_each(|id| resources.result_cache.note_time(id, self.instructions, seconds));
     }
 
     /// Records that the result was in the cache.

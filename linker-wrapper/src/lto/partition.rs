@@ -27,6 +27,7 @@ use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Outp
 use crate::lto::products::CompiledPartition;
 use crate::lto::result_cache::CachedPartition;
 use crate::lto::result_cache::complete::{self, Step};
+use crate::lto::result_cache::job_times::{JobId, Unordered};
 use crate::lto::target::PlannedTarget;
 use crate::lto::target_code::{NvptxCode, TargetCode};
 use crate::lto::unit_file;
@@ -52,6 +53,7 @@ struct PartitionJob<'j> {
     label: String,
     codegen: Codegen<'j>,
     instructions: u64,
+    id: Option<JobId>,
     code: NvptxCode,
     job: CompileJob,
 }
@@ -85,6 +87,13 @@ pub fn is_known(target: &PlannedTarget<'_>, index: usize, context: &LtoContext<'
     cache.is_enabled() && !target.plan.is_monolithic() && is_here().is_some()
 }
 
+/// What the cost of a partition depends on.
+pub fn unordered(target: &PlannedTarget<'_>, index: usize) -> Unordered {
+    let partition = &target.plan.partitions[index];
+    let id = JobId::of(&target.plan.arch.to_string(), partition);
+    Unordered { id, instructions: partition.instructions, estimate: partition.instructions }
+}
+
 /// Runs the partitions of all targets elsewhere if the link has a distributor, but for those in the cache. Begins to fetch those that
 /// may be in a remote cache.
 ///
@@ -97,9 +106,11 @@ pub fn distribute(targets: &[PlannedTarget<'_>], context: &LtoContext<'_>) -> Re
     }
     let cut = targets.iter().filter(|target| !target.plan.is_monolithic());
     let indices = cut.flat_map(|target| (0..target.plan.partitions.len()).map(move |index| (target, index)));
-    let jobs = collect(indices.map(|(target, index)| PartitionJob::new(target, index, *context)))?;
+    let indices: Vec<_> = indices.collect();
+    let costs = cache.costs(&indices.iter().map(|(target, index)| unordered(target, *index)).collect::<Vec<_>>());
+    let jobs = collect(indices.into_iter().map(|(target, index)| PartitionJob::new(target, index, *context)))?;
     let keys: Vec<Option<Key>> = jobs.iter().map(PartitionJob::key).collect();
-    cache.prefetch(jobs.iter().map(|job| job.instructions).zip(keys.iter().copied()));
+    cache.prefetch(costs.iter().copied().zip(keys.iter().copied()));
     if !is_on {
         return Ok(Distribution::default());
     }
@@ -107,8 +118,8 @@ pub fn distribute(targets: &[PlannedTarget<'_>], context: &LtoContext<'_>) -> Re
         distribution::note_jobs_here(context.link, &why);
         return Ok(Distribution::default());
     }
-    let wanted = jobs.into_iter().zip(keys).filter(|(_, key)| !cache.contains(key.as_ref()));
-    let candidates = wanted.map(|(job, _)| Candidate { job: job.job, cost: job.instructions });
+    let wanted = jobs.into_iter().zip(costs).zip(keys).filter(|(_, key)| !cache.contains(key.as_ref()));
+    let candidates = wanted.map(|((job, cost), _)| Candidate { job: job.job, cost });
     Distribution::run(candidates.collect(), "cuda", context.link)
 }
 
@@ -170,8 +181,8 @@ impl<'j> PartitionJob<'j> {
         };
         let unnamed = || if plan.is_monolithic() { job_run::WHOLE_PROGRAM.to_owned() } else { stem.clone() };
         let label = partition.kernels.first().cloned().unwrap_or_else(unnamed);
-        let instructions = partition.instructions;
-        let job = PartitionJob { context, target, stem, described, label, codegen, instructions, code, job };
+        let Unordered { id, instructions, .. } = unordered(target, index);
+        let job = PartitionJob { context, target, stem, described, label, codegen, instructions, id, code, job };
         Ok(job.without_dead_kernels(partition))
     }
 
@@ -320,7 +331,8 @@ impl<'j> PartitionJob<'j> {
     }
 
     fn named(&self) -> NamedJob<'_> {
-        NamedJob { job: &self.job, described: &self.described, label: &self.label, instructions: self.instructions }
+        let (described, label, instructions) = (&*self.described, &*self.label, self.instructions);
+        NamedJob { job: &self.job, described, label, instructions, id: self.id }
     }
 
     /// Reads what a worker has left in files.

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use llvm_passes::session::Message;
 use offload_bundle::amdgpu::Registers;
@@ -41,7 +42,7 @@ pub enum Line {
     /// A span of the time trace begins or ends.
     Span(Boundary),
     /// The result, which is the last line.
-    Done(Reply),
+    Done(Box<Reply>),
 }
 
 /// The PTX that LLVM has emitted.
@@ -84,6 +85,9 @@ pub struct Reply {
     /// What functions of an object for AMD GPUs need that other partitions may call through pointers.
     #[serde(default)]
     pub functions: Registers,
+    /// Processor time of the worker and of ptxas, which only the link can know.
+    #[serde(skip)]
+    pub cpu: Duration,
 }
 
 /// The failure of a worker.
@@ -147,13 +151,14 @@ pub fn run_copy(
         Ok(Line::Emitted(ptx)) => emitted(&ptx),
         Ok(Line::Command(command)) => process::show_of_job(&command),
         Ok(Line::Span(boundary)) => spans.repeat(&boundary),
-        Ok(Line::Done(result)) => reply = Some(result),
+        Ok(Line::Done(result)) => reply = Some(*result),
         Err(_) => readable = false,
     };
     let output = process::capture_lines(&process::itself(), &arguments, &mut read)
         .map_err(|source| Error::WorkerStart { what: what.to_owned(), source })?;
     let reply: Option<Reply> = reply.filter(|_| readable && output.stdout.is_empty());
     let reply = reply.ok_or_else(|| died(what, output.status, &output.stderr))?;
+    let reply = Reply { cpu: output.cpu, ..reply };
     pass_times::add(&reply.times);
     if !reply.errors.is_empty() {
         return Err(Failure {
@@ -202,7 +207,7 @@ pub fn run_if_flagged<T: DeserializeOwned>(
     };
     let code = u8::from(!reply.errors.is_empty());
     // If this fails, the reader reports that the reply is missing.
-    let _ = say(&Line::Done(reply));
+    let _ = say(&Line::Done(Box::new(reply)));
     Some(code)
 }
 
@@ -226,7 +231,7 @@ pub fn say(line: &Line) -> Result<(), Errors> {
 /// Replies in place of a worker that crashed.
 pub fn reply_with_errors(errors: &Errors) {
     // If this fails, the reader reports that the reply is missing.
-    let _ = say(&Line::Done(Reply { errors: errors.messages(), ..Reply::default() }));
+    let _ = say(&Line::Done(Box::new(Reply { errors: errors.messages(), ..Reply::default() })));
 }
 
 /// Handles a fatal error of LLVM, such as "Cannot select".
@@ -234,7 +239,7 @@ pub fn reply_with_errors(errors: &Errors) {
 fn give_up(reason: &str) {
     let errors = vec![Error::GaveUp { reason: reason.to_owned() }.to_string()];
     // If this fails, the reader reports that the reply is missing.
-    let _ = say(&Line::Done(Reply { errors, fatal: Some(reason.to_owned()), ..Reply::default() }));
+    let _ = say(&Line::Done(Box::new(Reply { errors, fatal: Some(reason.to_owned()), ..Reply::default() })));
     std::process::exit(1);
 }
 

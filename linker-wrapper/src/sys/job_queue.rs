@@ -42,31 +42,18 @@ impl Drop for Observed {
     }
 }
 
-/// The properties of a job that the queue depends on.
+/// The property of a job that the queue depends on.
 pub trait Job: Sync {
-    /// Roughly proportional to the time that it takes.
-    fn cost(&self) -> u64;
-
     /// Whether the job can be skipped once another one has failed.
     fn is_one_of_many(&self) -> bool;
 }
 
-/// A job, with whether its result seems to be known.
+/// A job with its cost.
 pub struct Ranked<'j, J> {
     /// The job.
     pub job: &'j J,
-    /// Whether it only has to fetch its result, which costs next to nothing: the others start first.
-    pub is_known: bool,
-}
-
-impl<J: Job> Job for Ranked<'_, J> {
-    fn cost(&self) -> u64 {
-        if self.is_known { 0 } else { self.job.cost() }
-    }
-
-    fn is_one_of_many(&self) -> bool {
-        self.job.is_one_of_many()
-    }
+    /// Roughly proportional to the time that it takes; 0 if it only has to fetch its result: the others start first.
+    pub cost: u64,
 }
 
 /// Runs all jobs, the costliest first, as many at a time as `limit` allows. `run` gets each job with its index; the results
@@ -76,12 +63,12 @@ impl<J: Job> Job for Ranked<'_, J> {
 /// # Errors
 /// Those of the jobs.
 pub fn longest_first<J: Job, T: Send>(
-    jobs: &[J],
+    jobs: &[Ranked<'_, J>],
     limit: &Limit,
     run: impl Fn(usize, &J) -> Result<T, Errors> + Sync,
 ) -> Result<Vec<T>, Errors> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
-    order.sort_by_key(|index| std::cmp::Reverse(jobs[*index].cost()));
+    order.sort_by_key(|index| std::cmp::Reverse(jobs[*index].cost));
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let results: Vec<Mutex<Option<Result<T, Errors>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
     let slots = limit.slots();
@@ -92,7 +79,7 @@ pub fn longest_first<J: Job, T: Send>(
                 slots.close();
             }
             let Some(index) = order.get(place) else { return };
-            let job = &jobs[*index];
+            let job = jobs[*index].job;
             if job.is_one_of_many() && failed.load(Ordering::Relaxed) {
                 continue;
             }
@@ -128,20 +115,21 @@ mod tests {
     use super::*;
 
     impl Job for u64 {
-        fn cost(&self) -> u64 {
-            *self
-        }
-
         /// Small ones are.
         fn is_one_of_many(&self) -> bool {
             *self < 10
         }
     }
 
+    /// Jobs that cost as much as their numbers.
+    fn ranked(jobs: &[u64]) -> Vec<Ranked<'_, u64>> {
+        jobs.iter().map(|job| Ranked { job, cost: *job }).collect()
+    }
+
     #[test]
     fn results_come_in_the_order_of_the_jobs_and_work_in_the_order_of_costs() {
         let started = Mutex::new(Vec::new());
-        let results = longest_first(&[3_u64, 9, 1, 7], &Limit::of(1), |_, job| {
+        let results = longest_first(&ranked(&[3, 9, 1, 7]), &Limit::of(1), |_, job| {
             started.lock().unwrap().push(*job);
             Ok(job * 2)
         });
@@ -152,12 +140,11 @@ mod tests {
     #[test]
     fn jobs_whose_results_are_known_start_last() {
         let started = Mutex::new(Vec::new());
-        let costs = [(3_u64, false), (9, true), (1, true), (7, false)];
-        let jobs: Vec<Ranked<'_, u64>> =
-            costs.iter().map(|(job, is_known)| Ranked { job, is_known: *is_known }).collect();
-        let results = longest_first(&jobs, &Limit::of(1), |_, ranked| {
-            started.lock().unwrap().push(*ranked.job);
-            Ok(*ranked.job)
+        let costs = [(3_u64, 3), (9, 0), (1, 0), (7, 7)];
+        let jobs: Vec<Ranked<'_, u64>> = costs.iter().map(|(job, cost)| Ranked { job, cost: *cost }).collect();
+        let results = longest_first(&jobs, &Limit::of(1), |_, job| {
+            started.lock().unwrap().push(*job);
+            Ok(*job)
         });
         assert_eq!(results.unwrap(), [3, 9, 1, 7]);
         assert_eq!(*started.lock().unwrap(), [7, 3, 9, 1]);
@@ -166,7 +153,7 @@ mod tests {
     #[test]
     fn after_an_error_only_what_stands_alone_starts() {
         let started = Mutex::new(Vec::new());
-        let result = longest_first(&[1_u64, 30, 20], &Limit::of(1), |_, job| -> Result<(), Errors> {
+        let result = longest_first(&ranked(&[1, 30, 20]), &Limit::of(1), |_, job| -> Result<(), Errors> {
             started.lock().unwrap().push(*job);
             if *job == 30 { Err(std::io::Error::other("no").into()) } else { Ok(()) }
         });
@@ -176,7 +163,7 @@ mod tests {
 
     #[test]
     fn more_threads_than_jobs_are_fine() {
-        assert_eq!(longest_first(&[1_u64, 2], &Limit::of(64), |_, job| Ok(*job)).unwrap(), [1, 2]);
-        assert!(longest_first(&[] as &[u64], &Limit::of(4), |_, job| Ok(*job)).unwrap().is_empty());
+        assert_eq!(longest_first(&ranked(&[1, 2]), &Limit::of(64), |_, job| Ok(*job)).unwrap(), [1, 2]);
+        assert!(longest_first(&ranked(&[]), &Limit::of(4), |_, job| Ok(*job)).unwrap().is_empty());
     }
 }

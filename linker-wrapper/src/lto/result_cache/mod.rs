@@ -4,6 +4,7 @@ mod bytes_by_target;
 mod checked;
 pub mod complete;
 pub mod images;
+pub mod job_times;
 mod kept_code;
 mod known_tools;
 mod objects;
@@ -40,6 +41,7 @@ use crate::plan::target_link;
 use crate::sys::cache::{self, Cache, Key, KeyBuilder, ObjectResults};
 use crate::sys::stamp::{self, Stamp};
 use complete::Step;
+use job_times::JobTimes;
 use known_tools::{KnownTools, Tools};
 
 /// The results of earlier links, if the cache is on.
@@ -56,6 +58,8 @@ pub struct ResultCache<'a> {
     leaves_results: bool,
     program: OnceLock<Option<[u8; 32]>>,
     tools: OnceLock<Option<KnownTools>>,
+    /// How long the jobs of earlier links took.
+    job_times: JobTimes,
     /// Stamps of the tools and libraries, taken before any of them was read.
     stamps: Vec<Stamp>,
     /// Reasons why results are not cached.
@@ -144,6 +148,7 @@ impl<'a> ResultCache<'a> {
                 messages::show(format_args!(" # the cache is not used for all of this link: {why}"));
             }
         }
+        self.keep_times();
         if let Some(cache) = &self.folder {
             cache.warning().into_iter().for_each(|text| warn(request.program, text));
             cache.trim();

@@ -128,6 +128,8 @@ pub struct Finished {
     /// Its peak resident size in bytes. The system's figure includes this process's size when it started the tool; below
     /// that, it is the largest size that was sampled, or 0 if the tool ended before the first sample.
     pub peak_bytes: u64,
+    /// Processor time of it and of the processes that it waited for.
+    pub cpu: Duration,
 }
 
 /// Runs a tool to its end and captures what it prints.
@@ -202,7 +204,8 @@ fn watched(
     let used = child.wait4()?;
     let peak_bytes = if used.rusage.maxrss > own_peak { used.rusage.maxrss } else { watched.peak };
     let Watched { stdout, stderr, late, .. } = watched;
-    Ok((Finished { status: used.status, stdout, stderr, peak_bytes }, late))
+    let cpu = used.rusage.utime + used.rusage.stime;
+    Ok((Finished { status: used.status, stdout, stderr, peak_bytes, cpu }, late))
 }
 
 /// Runs a program that shares this process's terminal, to its end.

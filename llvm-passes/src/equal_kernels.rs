@@ -4,7 +4,7 @@
 //! taken must be the same ones, and what every kernel has its own copy of (functions that are called, shared memory, constants that
 //! cannot be told from a copy) must be equal in turn. Equality is that of hashes, as in the cache.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use inkwell::module::Module;
 use rustc_hash::FxHashMap;
@@ -63,18 +63,20 @@ impl BodyVisitor for Bodies {
 /// The equal kernels of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EqualKernels {
-    /// For each kernel that another one can stand for, that other one: the first of them by name.
+    /// For each kernel that another one can stand for, that other one: of those that are finished, or else of all, the first by name.
     pub folded: BTreeMap<String, String>,
     /// Kernels that another one equals but cannot stand for, because other device code refers to them.
     pub referenced: Vec<String>,
 }
 
-/// Finds the equal kernels of a program, whose units have these graphs and bodies. Those that `is_candidate` rejects are not compared.
+/// Finds the equal kernels of a program, whose units have these graphs and bodies. Those that `is_candidate` rejects are not compared;
+/// those in `finished` are compiled already.
 pub fn find(
     program: &Program<'_>,
     graphs: &[&ReferenceGraph],
     bodies: &[&Bodies],
     is_candidate: &dyn Fn(&str) -> bool,
+    finished: &BTreeSet<String>,
 ) -> EqualKernels {
     let compared = Comparison { program, graphs, bodies };
     let of_kernel = |node: &Node| is_candidate(&program.global(*node).name);
@@ -95,7 +97,7 @@ pub fn find(
     let mut found = EqualKernels::default();
     for nodes in classes.into_values() {
         let mut names: Vec<&str> = nodes.iter().map(|node| program.global(*node).name.as_str()).collect();
-        names.sort_unstable();
+        names.sort_unstable_by_key(|name| (!finished.contains(*name), *name));
         // One that is compiled anyway stands for the others.
         let (kept, mut free): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| referenced.contains(name));
         let representative = if kept.is_empty() && !free.is_empty() {

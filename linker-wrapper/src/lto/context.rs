@@ -1,6 +1,6 @@
 //! The context that the device links of all targets share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::values::KernelFolding;
@@ -34,6 +34,8 @@ pub struct LtoContext<'a> {
     pub distribution: &'a Distribution,
     /// The only kernels that may be left out as equal to others, if that is limited.
     pub only_folded: Option<&'a BTreeMap<String, String>>,
+    /// The kernels in results of the inputs, if any may be folded.
+    pub finished: &'a BTreeSet<String>,
 }
 
 impl<'a> LtoContext<'a> {
@@ -80,6 +82,7 @@ impl<'a> LtoContext<'a> {
                 .emit_fatbin_only
                 .then_some("there is no program that registers kernels (--emit-fatbin-only)"),
             only_folded: self.only_folded,
+            finished: self.finished,
             options: self.options(),
             is_partial,
             is_printed,

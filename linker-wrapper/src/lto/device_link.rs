@@ -158,10 +158,21 @@ fn link_uncached<'a>(
     collect(recorder.phase("joining", || targets.into_par_iter().map(join).collect::<Vec<_>>()))
 }
 
+/// Plans a target. Kernels are folded without loss of a result in the inputs, so these are looked for in a program that folds none.
+fn plan_one<'a>(one: &'a Uncached<'a>, context: &LtoContext<'_>) -> Result<PlannedTarget<'a>, Errors> {
+    let plan = |context: &LtoContext<'_>| PlannedTarget::plan(one.images, one.private, context);
+    if context.request().folding == KernelFolding::Off || !context.result_cache.cuts_all() {
+        return plan(context);
+    }
+    let unfolded = plan(&LtoContext { only_folded: Some(&BTreeMap::new()), ..*context })?;
+    let finished = partition::kernels_in_inputs(&unfolded, context)?;
+    plan(&LtoContext { finished: &finished, ..*context })
+}
+
 /// Plans all targets. If the host program launches kernels in place of others, it does so for all targets alike.
 fn plan_all<'a>(uncached: &'a [Uncached<'a>], context: &LtoContext<'_>) -> Vec<Result<PlannedTarget<'a>, Errors>> {
     let plan = |context: &LtoContext<'_>| -> Vec<Result<PlannedTarget<'a>, Errors>> {
-        uncached.par_iter().map(|one| PlannedTarget::plan(one.images, one.private, context)).collect()
+        uncached.par_iter().map(|one| plan_one(one, context)).collect()
     };
     let planned = plan(context);
     let of_target = |planned: &Result<PlannedTarget<'_>, Errors>| {

@@ -94,6 +94,19 @@ pub fn unordered(target: &PlannedTarget<'_>, index: usize) -> Unordered {
     Unordered { id, instructions: partition.instructions, estimate: partition.instructions }
 }
 
+/// The kernels of those partitions of a target whose results are in the inputs of the link.
+pub fn kernels_in_inputs(target: &PlannedTarget<'_>, context: &LtoContext<'_>) -> Result<BTreeSet<String>, Errors> {
+    let mut kernels = BTreeSet::new();
+    let partitions = target.plan.partitions.iter().enumerate().filter(|_| !target.plan.is_monolithic());
+    for (index, partition) in partitions {
+        let key = PartitionJob::new(target, index, *context)?.key();
+        if key.is_some_and(|key| context.result_cache.is_in_inputs(&key)) {
+            kernels.extend(partition.kernels.iter().cloned());
+        }
+    }
+    Ok(kernels)
+}
+
 /// Runs the partitions of all targets elsewhere if the link has a distributor, but for those in the cache. Begins to fetch those that
 /// may be in a remote cache.
 ///

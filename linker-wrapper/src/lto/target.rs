@@ -81,7 +81,8 @@ impl<'a> PlannedTarget<'a> {
         let facts = TargetFacts { target: images, symbols, lto, references, libraries, users: &users };
         let plan = TargetLink::plan(&facts, context.request())?;
         if plan.is_monolithic() {
-            if let Some(reason) = plan.not_cut.as_ref().filter(|_| context.link.request.mode.show) {
+            let is_shown = context.link.request.mode.show && context.only_folded.is_none();
+            if let Some(reason) = plan.not_cut.as_ref().filter(|_| is_shown) {
                 // Printed as a shell comment, so that the output can be pasted into a shell.
                 let name = reason.unit.map_or_else(String::new, |unit| format!("{}: ", units[unit].name()));
                 messages::show(format_args!(" # {}: not cut into jobs: {name}{}", images.arch, reason.reason));
@@ -189,7 +190,7 @@ fn references<'u>(
 }
 
 fn finds_equal_kernels(context: &LtoContext<'_>) -> bool {
-    context.link.request.options.kernel_folding != KernelFolding::Off
+    context.request().folding != KernelFolding::Off
 }
 
 /// Returns the symbols of every image, in link order. `of_unit` reads those of a bitcode unit, by its index among the units.

@@ -1,6 +1,6 @@
 //! Decides which kernels are not compiled because another one is equal (`--offload-icf=`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use llvm_passes::equal_kernels::{self, Bodies};
 use llvm_passes::program::Program;
@@ -51,6 +51,8 @@ pub struct FoldingRequest<'r> {
     pub unregistered: Option<&'static str>,
     /// The only decisions that are allowed, if other targets of the link limit them.
     pub only: Option<&'r BTreeMap<String, String>>,
+    /// Kernels in results that the inputs have: they are not compiled again, and a partition without one of them would have no result.
+    pub finished: &'r BTreeSet<String>,
 }
 
 /// Decides which kernels of a program are not compiled. `is_candidate` rejects those that have to be.
@@ -64,13 +66,20 @@ pub fn fold(
     if let Some(why) = reason_against(graphs, bodies, request) {
         return Folding { notes: vec![why], ..Folding::default() };
     }
-    let mut found = equal_kernels::find(program, graphs, bodies, is_candidate);
+    let mut found = equal_kernels::find(program, graphs, bodies, is_candidate, request.finished);
     if let Some(only) = request.only {
         found.folded.retain(|kernel, equal| only.get(kernel) == Some(equal));
     }
     let note = |kernel: String| format!("{kernel} equals another kernel, and other device code refers to it");
+    let mut notes: Vec<String> = found.referenced.into_iter().map(note).collect();
     let keeps_names = request.folding == KernelFolding::Safe;
-    Folding { folded: found.folded, keeps_names, notes: found.referenced.into_iter().map(note).collect() }
+    if keeps_names {
+        let (finished, folded) = found.folded.into_iter().partition(|(kernel, _)| request.finished.contains(kernel));
+        let finished: BTreeMap<String, String> = finished;
+        notes.extend(finished.keys().map(|kernel| format!("{kernel} equals another kernel, and a kept result has it")));
+        found.folded = folded;
+    }
+    Folding { folded: found.folded, keeps_names, notes }
 }
 
 /// Why equal kernels are not looked for.

@@ -79,6 +79,8 @@ pub struct LinkRequest<'r> {
     pub unregistered: Option<&'static str>,
     /// The only kernels that may be left out as equal to others, if other targets of the link limit them.
     pub only_folded: Option<&'r BTreeMap<String, String>>,
+    /// The kernels in results of the inputs, if any may be folded.
+    pub finished: &'r BTreeSet<String>,
     /// Options of the device link.
     pub options: &'r DeviceOptions,
     /// The code is that of a relocatable object: the link of the program defines what is undefined.
@@ -107,7 +109,8 @@ pub struct TargetLink {
     /// The kernels that the program cannot launch and that are compiled all the same, each with the reason; empty unless the plan is
     /// printed.
     pub dead_but_kept: BTreeMap<String, String>,
-    /// Dead kernels that are compiled with live ones, and that nothing refers to: the image can do without their code.
+    /// Dead kernels that are compiled with live ones, and that nothing refers to: the image can do without their code. So it can without
+    /// that of kernels that others stand for.
     pub removable: BTreeSet<String>,
     /// Kernels that others stand for, which are among the dead ones.
     pub folding: Folding,
@@ -143,7 +146,7 @@ impl TargetLink {
         let folding = folding(facts, request, &resolution, &visible, &dead);
         visible.retain(|name| !folding.folded.contains_key(name));
         let folded: BTreeSet<String> = folding.folded.keys().cloned().collect();
-        let left_out = LeftOut { dead: &dead, folded: &folded };
+        let left_out = LeftOut { dead: &dead, folded: &folded, finished: request.finished };
         let mut kept_by_code = BTreeMap::new();
         let cut = facts.references.as_ref().and_then(|references| {
             let program = references.program(target, &resolution, &visible);
@@ -153,8 +156,8 @@ impl TargetLink {
             }
             Some(partition::cut_without(&program, references.rules?, left_out))
         });
-        let removable = removable(&cut, &dead, facts.references.as_ref());
         dead.extend(folded);
+        let removable = removable(&cut, &dead, facts.references.as_ref());
         let instructions = cut.as_ref().map(|cut| (cut.distinct, cut.duplicated()));
         let cut = cut.unwrap_or_default();
         let partitions = match cut.partitions {
@@ -236,7 +239,9 @@ fn folding(
     dead: &BTreeSet<String>,
 ) -> Folding {
     let Some(references) = &facts.references else { return Folding::default() };
-    let Some(bodies) = &references.bodies else { return Folding::default() };
+    let Some(bodies) = references.bodies.as_ref().filter(|_| request.folding != KernelFolding::Off) else {
+        return Folding::default();
+    };
     let _comparing = span::traced("Compare kernels", || facts.target.arch.to_string());
     let program = references.program(facts.target, resolution, visible);
     let used: HashSet<String> = names_of_others(facts.target, &facts.symbols).collect();
@@ -254,6 +259,7 @@ fn folding(
         options: request.options,
         unregistered: request.unregistered.or(of_units),
         only: request.only_folded,
+        finished: request.finished,
     };
     equal_kernels::fold(&program, &references.graphs, bodies, request, &is_candidate)
 }

@@ -236,6 +236,7 @@ impl<'a> CudaLink<'a> {
                 estimates: &Estimates::default(),
                 distribution: &Distribution::default(),
                 only_folded: None,
+                finished: &BTreeSet::new(),
             };
             work(&lto)
         });

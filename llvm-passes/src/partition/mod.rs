@@ -98,31 +98,65 @@ impl Cut {
 pub struct LeftOut<'l> {
     /// Those that the program cannot launch.
     pub dead: &'l BTreeSet<String>,
-    /// Those that others stand for. The program is always cut without them.
+    /// Those that others stand for.
     pub folded: &'l BTreeSet<String>,
+    /// Kernels whose partitions have results: with [`Grouping::AlwaysUnits`] nothing is taken out of such a partition.
+    pub finished: &'l BTreeSet<String>,
 }
 
 /// Cuts the program into partitions, without kernels that are `dead`, unless other code refers to them. With [`Grouping::Units`] the
 /// program is cut as if it needed all kernels, and only whole partitions are left out. The result has no partitions if the program
 /// should be compiled in one piece.
 pub fn cut(program: &Program<'_>, rules: Rules, dead: &BTreeSet<String>) -> Cut {
-    cut_without(program, rules, LeftOut { dead, folded: &BTreeSet::new() })
+    let none = BTreeSet::new();
+    cut_without(program, rules, LeftOut { dead, folded: &none, finished: &none })
 }
 
-/// As [`cut`], of a program in which some kernels stand for others.
+/// As [`cut`], of a program in which some kernels stand for others. With [`Grouping::Units`], these others are taken out of the partitions
+/// that they would be in, so that all other partitions are those of every program with these units.
 pub fn cut_without(program: &Program<'_>, rules: Rules, left_out: LeftOut<'_>) -> Cut {
-    let LeftOut { dead, folded } = left_out;
-    let live = program.roots_without(&dead.union(folded).cloned().collect());
-    if rules.grouping == Grouping::Program || dead.is_empty() {
+    let LeftOut { dead, folded, .. } = left_out;
+    let gone: BTreeSet<String> = dead.union(folded).cloned().collect();
+    let live = program.roots_without(&gone);
+    if rules.grouping == Grouping::Program || gone.is_empty() {
         return cut_roots(program, live, rules);
     }
-    let mut cut = cut_roots(program, program.roots_without(folded), rules);
+    let mut cut = cut_roots(program, program.roots(), rules);
+    if !folded.is_empty() {
+        take_out_folded(program, &mut cut, left_out);
+    }
     let is_kept = kept_groups(program, &cut.groups, live);
     let mut places = is_kept.iter();
     cut.partitions.retain(|_| places.next().is_none_or(|is_kept| *is_kept));
     let mut places = is_kept.iter();
     cut.groups.retain(|_| places.next().is_none_or(|is_kept| *is_kept));
     cut
+}
+
+/// Takes kernels that others stand for out of their partitions, and partitions of such kernels alone out of the cut.
+fn take_out_folded(program: &Program<'_>, cut: &mut Cut, left_out: LeftOut<'_>) {
+    let wanted = program.roots_without(left_out.folded);
+    let is_finished = |root: &Node| left_out.finished.contains(&program.global(*root).name);
+    let (mut partitions, mut groups) = (Vec::new(), Vec::new());
+    for (group, partition) in cut.groups.drain(..).zip(cut.partitions.drain(..)) {
+        let rest: Vec<Node> = group.iter().copied().filter(|root| wanted.contains(root)).collect();
+        if rest.is_empty() {
+            continue;
+        }
+        if rest.len() == group.len() || group.iter().any(is_finished) {
+            partitions.push(partition);
+            groups.push(group);
+        } else {
+            let reached = rest.iter().map(|root| (*root, program.closure(&[*root]).instructions())).collect();
+            let mut partition = self::partition(program, &rest, &reached);
+            units::order(program, &mut partition);
+            partitions.push(partition);
+            groups.push(rest);
+        }
+    }
+    let all: Vec<Node> = groups.iter().flatten().copied().collect();
+    cut.distinct = program.closure(&all).instructions();
+    (cut.partitions, cut.groups) = (partitions, groups);
 }
 
 /// Which groups of roots are needed for the `live` ones: a group is compiled whole, so that everything in it needs what it reaches.

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::{Cut, Grain, Grouping, Rules, cut};
+use super::{Cut, Grain, Grouping, LeftOut, Rules};
 use crate::extract::How;
 use crate::program::{Monolithic, Program};
 use crate::reference_graph::{self, CONSTANT, Global, Reference, ReferenceGraph, Role, SHARED, Scope, Variable};
@@ -47,14 +47,23 @@ fn cut_without(units: &[ReferenceGraph], grain: u64, names: &BTreeSet<String>, g
     cut_program(units, &[], Rules { grain: Grain::Exactly(grain), grouping }, names)
 }
 
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
 pub fn cut_program(units: &[ReferenceGraph], keep: &[&str], rules: Rules, dead: &BTreeSet<String>) -> Cut {
+    let none = BTreeSet::new();
+    cut_left_out(units, keep, rules, LeftOut { dead, folded: &none, finished: &none })
+}
+
+fn cut_left_out(units: &[ReferenceGraph], keep: &[&str], rules: Rules, left_out: LeftOut<'_>) -> Cut {
     let symbols: Vec<UnitSymbols> =
         units.iter().map(|unit| UnitSymbols { symbols: reference_graph::symbols(unit) }).collect();
     let resolution = resolve::resolve(&symbols, &|_| true);
     let keep: BTreeSet<String> = keep.iter().map(|name| (*name).to_owned()).collect();
     let tags = (0..units.len()).map(|unit| format!("tag{unit}")).collect();
     let program = Program::new(units.iter().collect(), tags, &|name| resolution.prevailing.get(name).copied(), &keep);
-    cut(&program, rules, dead)
+    super::cut_without(&program, rules, left_out)
 }
 
 /// How a partition takes a global, by its name in the unit.
@@ -310,6 +319,19 @@ fn dead_kernels_are_left_out_unless_live_code_refers_to_them() {
         kept.iter().all(|kept| kernels(&cut_without(&units, 60, &BTreeSet::new(), Grouping::Units)).contains(kept)),
         "{kept:?}"
     );
+}
+
+#[test]
+fn only_partitions_with_folded_kernels_change_and_none_with_a_result() {
+    let of = |number: usize| unit((0..4).map(|index| kernel(&format!("k{number}{index}"), 50, &[])).collect());
+    let units: Vec<_> = (0..3).map(of).collect();
+    let rules = Rules { grain: Grain::Exactly(1000), grouping: Grouping::AlwaysUnits };
+    let all = set(&["k00", "k01", "k02", "k03"]);
+    let folded: BTreeSet<String> = all.union(&set(&["k11", "k21"])).cloned().collect();
+    let finished = &set(&["k10", "k11", "k12", "k13", "k00", "k01", "k02", "k03"]);
+    let cut = cut_left_out(&units, &[], rules, LeftOut { dead: &set(&["k22"]), folded: &folded, finished });
+    assert_eq!(kernels(&cut), [vec!["k10", "k11", "k12", "k13"], vec!["k20", "k22", "k23"]]);
+    assert_eq!(cut.distinct, 350);
 }
 
 #[test]

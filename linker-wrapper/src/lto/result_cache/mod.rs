@@ -177,7 +177,12 @@ impl<'a> ResultCache<'a> {
 
     /// Whether what has this key is compiled for this link alone: no input has a result, and no later link will.
     pub fn is_for_this_link(&self, key: &Key) -> bool {
-        !self.leaves_results && !self.objects.is_some_and(|objects| objects.has(key))
+        !self.leaves_results && !self.is_in_inputs(key)
+    }
+
+    /// Whether an input of the link has a result, which does not depend on what earlier links left in a folder.
+    pub fn is_in_inputs(&self, key: &Key) -> bool {
+        self.objects.is_some_and(|objects| objects.has(key))
     }
 
     /// Returns how programs are cut into partitions: those of a unit are kept for every program that has it.

@@ -77,12 +77,14 @@ pub fn compile_partitions(targets: &[TargetImages<'_>], context: &LtoContext<'_>
     planned.iter().for_each(|planned| planned.record(context));
     context.link.plan.add(|| plan_report::of(&targets, &planned, context))?;
     let cut: Vec<PlannedTarget<'_>> = planned.into_iter().filter(|planned| !planned.plan.is_monolithic()).collect();
-    let jobs: Vec<Job<'_>> = cut.iter().flat_map(jobs_of_code).collect();
+    let jobs: Vec<Job<'_>> = cut.iter().flat_map(jobs_for_later_links).collect();
     let compiled = recorder.phase("device code", || run_all(&jobs, &cut, context))?;
     let mut compiled = compiled.into_iter();
     for target in &cut {
-        let partitions = compiled.by_ref().take(target.plan.partitions.len()).filter_map(Done::partition);
-        let partitions: Vec<CompiledPartition> = partitions.collect();
+        let partitions = compiled.by_ref().take(jobs_for_later_links(target).count()).filter_map(Done::partition);
+        let mut partitions: Vec<CompiledPartition> = partitions.collect();
+        // What tools say of the code that is compiled in two ways is printed once.
+        partitions.truncate(target.plan.partitions.len());
         partitions.iter().flat_map(|partition| &partition.diagnostics).for_each(messages::show);
         let messages = llvm_messages::join(partitions.into_iter().map(|partition| partition.messages));
         print_messages(target.images, &messages, context);
@@ -217,6 +219,8 @@ struct Job<'j> {
 enum Work {
     /// A partition to compile, by its index.
     Partition(usize),
+    /// The only partition to compile, for programs that have nothing else.
+    Finished,
     /// An image of PTX to assemble, by its index.
     Assembly(usize),
 }
@@ -246,12 +250,22 @@ fn jobs_of_code<'j>(target: &'j PlannedTarget<'j>) -> impl Iterator<Item = Job<'
     (0..target.plan.partitions.len()).map(move |index| Job { target, work: Work::Partition(index) })
 }
 
+/// The jobs that compile bitcode for the links of programs.
+fn jobs_for_later_links<'j>(target: &'j PlannedTarget<'j>) -> impl Iterator<Item = Job<'j>> {
+    let finished = target.plan.is_finishable.then_some(Job { target, work: Work::Finished });
+    jobs_of_code(target).chain(finished)
+}
+
 impl Job<'_> {
+    fn partition(&self) -> usize {
+        if let Work::Partition(index) = self.work { index } else { 0 }
+    }
+
     /// Names the job by its first kernel, or by its file or target.
     fn label(&self) -> String {
         match self.work {
-            Work::Partition(index) => {
-                let kernels = &self.target.plan.partitions[index].kernels;
+            Work::Partition(_) | Work::Finished => {
+                let kernels = &self.target.plan.partitions[self.partition()].kernels;
                 kernels.first().cloned().unwrap_or_else(|| self.target.plan.arch.to_string())
             }
             Work::Assembly(place) => self.target.images.images[place].origin.file.clone(),
@@ -260,7 +274,7 @@ impl Job<'_> {
 
     fn unordered(&self) -> Unordered {
         match self.work {
-            Work::Partition(index) => partition::unordered(self.target, index),
+            Work::Partition(_) | Work::Finished => partition::unordered(self.target, self.partition()),
             Work::Assembly(place) => {
                 // An instruction of LLVM becomes a line of PTX, of some thirty bytes.
                 let instructions = self.target.images.images[place].bytes.len() as u64 / 32;
@@ -273,13 +287,14 @@ impl Job<'_> {
     fn is_known(&self, context: &LtoContext<'_>) -> bool {
         match self.work {
             Work::Partition(index) => partition::is_known(self.target, index, context),
-            Work::Assembly(_) => false,
+            Work::Finished | Work::Assembly(_) => false,
         }
     }
 
     fn run(&self, context: &LtoContext<'_>) -> Result<Done, Errors> {
         match self.work {
             Work::Partition(index) => partition::compile(self.target, index, context).map(Done::Partition),
+            Work::Finished => partition::compile_finished(self.target, context).map(Done::Partition),
             Work::Assembly(place) => {
                 let object = input_objects::assemble(self.target, place, context)?;
                 Ok(Done::Assembly(Box::new(object)))

@@ -11,6 +11,7 @@ use llvm_passes::partition::Partition;
 use llvm_passes::pipeline::NamedBitcode;
 use llvm_passes::program::Machine;
 use offload_bundle::arch::GpuArch;
+use offload_bundle::cubin;
 use offload_bundle::ptx::DebugInfo;
 
 use crate::codegen::{Assembler, Codegen, DeviceObject};
@@ -77,6 +78,17 @@ pub fn compile(
 ) -> Result<CompiledPartition, Errors> {
     let job = PartitionJob::new(target, index, *context)?;
     if target.plan.is_monolithic() { job.run_here() } else { job.run_cached() }
+}
+
+/// Compiles the only partition of a target as the link of a program that has nothing else will use it.
+///
+/// # Errors
+/// Errors of LLVM or ptxas.
+pub fn compile_finished(target: &PlannedTarget<'_>, context: &LtoContext<'_>) -> Result<CompiledPartition, Errors> {
+    match PartitionJob::finished(target, 0, *context)? {
+        Some(job) => job.run_cached(),
+        None => Ok(CompiledPartition::default()),
+    }
 }
 
 /// Whether the result of a partition seems to be at hand.
@@ -154,13 +166,39 @@ pub fn described(partition: &Partition, target: &dyn Display) -> String {
 }
 
 impl<'j> PartitionJob<'j> {
+    /// If nothing is linked with the code, ptxas finishes it, unless the inputs have the relocatable result alone.
     fn new(target: &'j PlannedTarget<'j>, index: usize, context: LtoContext<'j>) -> Result<Self, Errors> {
+        let is_in_inputs = |job: &Self| job.key().is_some_and(|key| context.result_cache.is_in_inputs(&key));
+        let joined = Self::of(target, index, false, context)?;
+        if context.request().is_partial {
+            return Ok(joined);
+        }
+        let finished = Self::finished(target, index, context)?;
+        Ok(finished.filter(|finished| is_in_inputs(finished) || !is_in_inputs(&joined)).unwrap_or(joined))
+    }
+
+    /// The job whose machine code needs no linker; `None` if there has to be one.
+    fn finished(target: &'j PlannedTarget<'j>, index: usize, context: LtoContext<'j>) -> Result<Option<Self>, Errors> {
+        let can_finish = target.plan.is_finishable && context.backends.choose(&target.plan.needs)?.can_finish();
+        can_finish.then(|| Self::of(target, index, true, context)).transpose()
+    }
+
+    fn of(
+        target: &'j PlannedTarget<'j>,
+        index: usize,
+        is_finished: bool,
+        context: LtoContext<'j>,
+    ) -> Result<Self, Errors> {
         let (plan, own) = (&target.plan, target.plan.arch);
         let partition = &plan.partitions[index];
         let codegen = context.backends.choose(&plan.needs)?;
-        let stem = format!("{own}.{index}");
+        let stem = if is_finished { format!("{own}.finished") } else { format!("{own}.{index}") };
         let described = described(partition, &own);
-        let (emissions, outputs) = outputs(target, &stem, &described, codegen, &context)?;
+        let (emissions, outputs) = if plan.is_monolithic() || is_finished {
+            outputs_of_whole(target, &stem, plan.needs.joins && !is_finished, codegen, &context)?
+        } else {
+            outputs(target, &stem, &described, codegen, &context)?
+        };
         let version = codegen.ptx_version(own)?;
         let stage = |stage: &str| context.temp_files().file(&format!("{stem}.{stage}.bc"));
         let keep_stages = context.temp_files().folder().is_none().then(|| (stage("merged"), stage("opt")));
@@ -372,7 +410,8 @@ impl<'j> PartitionJob<'j> {
                 Ok(path) => path,
                 Err(error) => return Some(Err(error)),
             };
-            compiled.objects.push(DeviceObject::cubin(self.described.clone(), arch, path, bytes, true));
+            let is_finished = cubin::parse(&bytes).is_ok_and(|cubin| !cubin.is_relocatable());
+            compiled.objects.push(DeviceObject::cubin(self.described.clone(), arch, path, bytes, !is_finished));
         }
         compiled.ptx = ptx;
         let found = compiled.objects.iter().map(|object| object.arch);
@@ -390,56 +429,75 @@ fn outputs(
     context: &LtoContext<'_>,
 ) -> Result<(Vec<Emission>, Outputs), Errors> {
     let plan = &target.plan;
-    let emission = |arch: GpuArch, file: String, visible_functions: bool| {
-        let version = codegen.ptx_version(arch)?;
-        let path = context.temp_files().file(&file);
-        Ok::<_, Errors>(Emission { arch, version, visible_functions, path })
-    };
-    let image_ptx = |arch: &GpuArch, emission: usize| ImagePtx {
-        emission,
-        probe: context.temp_files().file(&format!("{stem}.{}.probe.ptx", arch.virtual_name())),
-        path: context.temp_files().file(&format!("{stem}.{}.image.ptx", arch.virtual_name())),
-    };
-    let ptx_version = match context.link.request.options.ptx_version {
-        _ if context.is_dry_run() => ImagePtxVersion::Unchanged,
-        Some(version) => ImagePtxVersion::Fixed(version),
-        None => ImagePtxVersion::Lowest,
-    };
-    let (mut all, mut outputs) = (Vec::new(), Outputs { ptx_version, ..Outputs::default() });
-    if plan.is_monolithic() {
-        // Functions stay local in PTX for the image. The target's own code is emitted last, from the module itself instead of a copy.
-        for arch in &plan.ptx {
-            outputs.ptx.push(image_ptx(arch, all.len()));
-            all.push(emission(*arch, format!("{stem}.image.{arch}.ptx"), false)?);
-        }
-        let finished = || if codegen.can_finish() { Relocatable::WithFunctions } else { Relocatable::Never };
-        let code = |arch: GpuArch, emission: usize, is_joined: bool| MachineCode {
-            emission,
-            relocatable: if is_joined { Relocatable::Always } else { finished() },
-            name: format!("the linked code for {arch}"),
-        };
-        let (own, others): (Vec<GpuArch>, Vec<GpuArch>) = plan.sass.iter().partition(|arch| **arch == plan.arch);
-        for arch in others {
-            outputs.machine_code.push(code(arch, all.len(), !context.options().nvlink_arguments.is_empty()));
-            all.push(emission(arch, format!("{arch}.from.{}.ptx", plan.arch), false)?);
-        }
-        for arch in own {
-            outputs.machine_code.insert(0, code(arch, all.len(), plan.needs.joins));
-            // Functions that become visible must not collide with those of other objects.
-            let visible = !plan.needs.joins && codegen.can_finish();
-            all.push(emission(arch, format!("{stem}.ptx"), visible)?);
-        }
-        return Ok((all, outputs));
-    }
+    let mut outputs = Outputs { ptx_version: image_ptx_version(context), ..Outputs::default() };
     let more = plan.ptx.iter().filter(|arch| !plan.sass.contains(arch));
     let archs: Vec<GpuArch> = plan.sass.iter().chain(more).copied().collect();
-    for arch in &archs {
-        all.push(emission(*arch, format!("{stem}.{arch}.ptx"), false)?);
-    }
+    let all = archs.iter().map(|arch| emission(*arch, &format!("{stem}.{arch}.ptx"), false, codegen, context));
+    let all = collect(all)?;
     let places =
         |of: &[GpuArch]| of.iter().filter_map(|arch| archs.iter().position(|other| other == arch)).collect::<Vec<_>>();
     let code = |emission| MachineCode { emission, relocatable: Relocatable::Always, name: described.to_owned() };
     outputs.machine_code = places(&plan.sass).into_iter().map(code).collect();
-    outputs.ptx = places(&plan.ptx).into_iter().map(|place| image_ptx(&archs[place], place)).collect();
+    outputs.ptx = places(&plan.ptx).into_iter().map(|place| image_ptx(archs[place], place, stem, context)).collect();
     Ok((all, outputs))
+}
+
+/// Returns the emissions of all code of a target, and what is made of them. `is_joined`: the machine code is linked with other code.
+fn outputs_of_whole(
+    target: &PlannedTarget<'_>,
+    stem: &str,
+    is_joined: bool,
+    codegen: Codegen<'_>,
+    context: &LtoContext<'_>,
+) -> Result<(Vec<Emission>, Outputs), Errors> {
+    let plan = &target.plan;
+    let mut all = Vec::new();
+    let mut outputs = Outputs { ptx_version: image_ptx_version(context), ..Outputs::default() };
+    // Functions stay local in PTX for the image. The target's own code is emitted last, from the module itself instead of a copy.
+    for arch in &plan.ptx {
+        outputs.ptx.push(image_ptx(*arch, all.len(), stem, context));
+        all.push(emission(*arch, &format!("{stem}.image.{arch}.ptx"), false, codegen, context)?);
+    }
+    let finished = || if codegen.can_finish() { Relocatable::WithFunctions } else { Relocatable::Never };
+    let code = |arch: GpuArch, emission: usize, is_joined: bool| MachineCode {
+        emission,
+        relocatable: if is_joined { Relocatable::Always } else { finished() },
+        name: format!("the linked code for {arch}"),
+    };
+    let (own, others): (Vec<GpuArch>, Vec<GpuArch>) = plan.sass.iter().partition(|arch| **arch == plan.arch);
+    for arch in others {
+        outputs.machine_code.push(code(arch, all.len(), !context.options().nvlink_arguments.is_empty()));
+        all.push(emission(arch, &format!("{arch}.from.{}.ptx", plan.arch), false, codegen, context)?);
+    }
+    for arch in own {
+        outputs.machine_code.insert(0, code(arch, all.len(), is_joined));
+        // Functions that become visible must not collide with those of other objects.
+        let visible = !is_joined && codegen.can_finish();
+        all.push(emission(arch, &format!("{stem}.ptx"), visible, codegen, context)?);
+    }
+    Ok((all, outputs))
+}
+
+fn emission(
+    arch: GpuArch,
+    file: &str,
+    visible_functions: bool,
+    codegen: Codegen<'_>,
+    context: &LtoContext<'_>,
+) -> Result<Emission, Errors> {
+    let version = codegen.ptx_version(arch)?;
+    Ok(Emission { arch, version, visible_functions, path: context.temp_files().file(file) })
+}
+
+fn image_ptx(arch: GpuArch, emission: usize, stem: &str, context: &LtoContext<'_>) -> ImagePtx {
+    let file = |ending: &str| context.temp_files().file(&format!("{stem}.{}.{ending}.ptx", arch.virtual_name()));
+    ImagePtx { emission, probe: file("probe"), path: file("image") }
+}
+
+fn image_ptx_version(context: &LtoContext<'_>) -> ImagePtxVersion {
+    match context.link.request.options.ptx_version {
+        _ if context.is_dry_run() => ImagePtxVersion::Unchanged,
+        Some(version) => ImagePtxVersion::Fixed(version),
+        None => ImagePtxVersion::Lowest,
+    }
 }

@@ -124,6 +124,8 @@ pub struct TargetLink {
     pub needs: CodegenNeeds,
     /// The partitions to compile. Empty without bitcode; a single partition without parts stands for a monolithic link.
     pub partitions: Vec<Partition>,
+    /// Whether ptxas can finish the only partition of a program that was cut: nothing is linked with it, or left out of it.
+    pub is_finishable: bool,
     /// Why the program is compiled in one piece, if there is a reason beside its size.
     pub not_cut: Option<Monolithic>,
     /// Number of instructions that the kernels reach, and of those that more than one partition compiles.
@@ -137,7 +139,7 @@ impl TargetLink {
     /// Duplicate and undefined symbols.
     pub fn plan(facts: &TargetFacts<'_>, request: LinkRequest<'_>) -> Result<Self, Errors> {
         let (target, arch) = (facts.target, facts.target.arch);
-        let (resolution, device_library) = resolve_names(facts, request)?;
+        let (resolution, device_library, is_complete) = resolve_names(facts, request)?;
         let mut visible = visible_names(target, &facts.symbols, request.registered);
         visible.extend(device_library.iter().flat_map(|library| library.defines.iter().cloned()));
         let promoted = resolution.linkonce_over_weak.iter();
@@ -169,7 +171,12 @@ impl TargetLink {
         } else {
             BTreeMap::new()
         };
-        let needs = needs(target, object_count(&partitions), device_library.is_some(), request.options);
+        let has_library = device_library.is_some();
+        let is_finishable = is_complete
+            && removable.is_empty()
+            && matches!(&partitions[..], [only] if !only.parts.is_empty())
+            && !needs(target, 1, has_library, request.options).joins;
+        let needs = needs(target, object_count(&partitions), has_library, request.options);
         let mut sass = request.entries.sass_from(arch);
         sass.sort_by_key(|other| *other != arch);
         let ptx = request.entries.ptx_from(arch);
@@ -193,6 +200,7 @@ impl TargetLink {
             device_library,
             needs,
             partitions,
+            is_finishable,
             not_cut,
             instructions,
         })
@@ -318,10 +326,11 @@ fn whole(target: &TargetImages<'_>, visible: &BTreeSet<String>) -> Vec<Partition
     has_bitcode.then_some(whole).into_iter().collect()
 }
 
+/// The definitions that prevail, NVIDIA's device runtime if it is needed, and whether the code needs nothing else.
 fn resolve_names(
     facts: &TargetFacts<'_>,
     request: LinkRequest<'_>,
-) -> Result<(Resolution, Option<DeviceLibrary>), Errors> {
+) -> Result<(Resolution, Option<DeviceLibrary>, bool), Errors> {
     let (target, arch) = (facts.target, facts.target.arch);
     let provided = |name: &str| resolve::is_provided(name) || facts.libraries.libdevice_defines(name);
     let mut resolution = resolve::resolve(&facts.symbols, &provided);
@@ -330,6 +339,7 @@ fn resolve_names(
         resolution.undefined.clear();
     }
     let library = device_library(&mut resolution, arch, facts.libraries);
+    let is_complete = resolution.undefined.is_empty();
     if request.is_partial {
         resolution.undefined.clear();
     }
@@ -347,7 +357,7 @@ fn resolve_names(
     if library.is_some() && (has_lone_ptx || request.entries.has_other_sass(arch)) {
         return Err(Error::DeviceRuntime { arch }.into());
     }
-    Ok((resolution, library))
+    Ok((resolution, library, is_complete))
 }
 
 /// Adds the duplicates of which LTO-IR holds a definition.

@@ -21,7 +21,7 @@ use segments::{join, segments};
 /// of its own.
 const USUAL_GRAIN: u64 = 12_000;
 
-/// With [`Grain::Usual`], partitions become larger rather than having more of the program than this compiled more than once.
+/// With [`Grain::Usual`], partitions become larger rather than having more of the program, or of a unit, than this compiled more than once.
 const MOST_DUPLICATED_PERCENT: u64 = 50;
 
 /// With [`Grouping::Units`], programs of this part of the usual size are cut.
@@ -43,8 +43,8 @@ pub enum Grouping {
     Program,
     /// Those of one unit, so that every program with these units has the same partitions, and smaller programs are cut, too.
     Units,
-    /// The same however small the program is and however much of its code several partitions compile: the partitions of a unit are
-    /// compiled before it is known which program it is for.
+    /// The same however small the program is: the partitions of a unit are compiled before it is known which program it is for. What too many
+    /// of them would compile makes those of this unit larger.
     AlwaysUnits,
 }
 
@@ -193,10 +193,14 @@ fn cut_roots(program: &Program<'_>, roots: BTreeSet<Node>, rules: Rules) -> Cut 
         return Cut { distinct, monolithic: Some(monolithic), ..Cut::default() };
     }
     let all: Vec<Reached> = all.into_iter().map(|root| Reached::new(program, root)).collect();
-    let bound = distinct.saturating_mul(MOST_DUPLICATED_PERCENT) / 100;
-    let is_good = |cut: &Cut| cut.duplicated() <= bound || grain != Grain::Usual;
+    let is_too_much = |distinct: u64, duplicated: u64| {
+        grain == Grain::Usual && duplicated > distinct.saturating_mul(MOST_DUPLICATED_PERCENT) / 100
+    };
+    let is_good = |cut: &Cut| !is_too_much(distinct, cut.duplicated());
     if grouping != Grouping::Program {
-        let groups = units::groups(program, &all, size);
+        // Other programs are not cut by units if too much is compiled more than once.
+        let is_too_much = |distinct, duplicated| grouping == Grouping::AlwaysUnits && is_too_much(distinct, duplicated);
+        let groups = units::groups(program, &all, size, is_too_much);
         let mut cut = match grouping {
             Grouping::AlwaysUnits => partitions_of(program, groups, &all, distinct),
             _ => cut_into(program, groups, &all, distinct),

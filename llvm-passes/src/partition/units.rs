@@ -21,8 +21,14 @@ use crate::symbols::Strength;
 /// A kernel of less than this part of a partition's size is small.
 const SMALL: u64 = 100;
 
-/// Groups the roots.
-pub fn groups(program: &Program<'_>, all: &[Reached], size: u64) -> Vec<Vec<Node>> {
+/// Groups the roots into partitions of that size, or larger ones if `is_too_much` of the code is compiled several times: it gets the instructions
+/// of each group of kernels that may share a partition, and how many of them would be duplicates.
+pub fn groups(
+    program: &Program<'_>,
+    all: &[Reached],
+    size: u64,
+    is_too_much: impl Fn(u64, u64) -> bool,
+) -> Vec<Vec<Node>> {
     let own = own_roots(program, all);
     let comes_and_goes = |reached: &Reached| may_come_and_go(program, reached, size);
     let apart =
@@ -32,7 +38,27 @@ pub fn groups(program: &Program<'_>, all: &[Reached], size: u64) -> Vec<Vec<Node
         // Not by units: which one defines them depends on the program.
         group.sort_by_key(|reached| &program.global(reached.root).name);
     }
-    together.iter().flat_map(|group| cut(program, group, size)).map(|segment| segment.roots).collect()
+    let segments = together.iter().flat_map(|group| cut_until(program, group, size, &is_too_much));
+    segments.map(|segment| segment.roots).collect()
+}
+
+/// Cuts a group of roots into larger and larger segments until not `is_too_much` of its code is in several of them.
+fn cut_until(
+    program: &Program<'_>,
+    group: &[&Reached],
+    mut size: u64,
+    is_too_much: impl Fn(u64, u64) -> bool,
+) -> Vec<Segment> {
+    let mut whole = Segment::default();
+    group.iter().for_each(|root| whole.add(program, root));
+    loop {
+        let segments = cut(program, group, size);
+        let placed: u64 = segments.iter().map(|segment| segment.instructions).sum();
+        if segments.len() < 2 || !is_too_much(whole.instructions, placed.saturating_sub(whole.instructions)) {
+            return segments;
+        }
+        size = size.saturating_mul(2);
+    }
 }
 
 /// Whether a root is a small kernel of which another unit may have the prevailing definition.

@@ -101,3 +101,17 @@ fn a_unit_is_cut_before_its_program_is_known() {
     let program = [unit(vec![kernel("other", 5000, &[])]), small()];
     assert!(alone.is_subset(&cut(&program, Grouping::AlwaysUnits)));
 }
+
+#[test]
+fn kernels_of_a_unit_that_are_mostly_one_function_share_it_in_every_program() {
+    let rules = Rules { grain: Grain::Usual, grouping: Grouping::AlwaysUnits };
+    let heavy = || {
+        let kernels = (0..4).map(|index| kernel(&format!("heavy_{index}"), 8000, &[(4, true)]));
+        unit(kernels.chain([function("engine", STRONG, 60_000, &[])]).collect())
+    };
+    let light = unit((0..4).map(|index| kernel(&format!("light_{index}"), 10_000, &[])).collect());
+    let cut = |units: &[ReferenceGraph]| contents(&cut_program(units, &[], rules, &BTreeSet::new()), units);
+    let (alone, program) = (cut(&[heavy()]), cut(&[light, heavy()]));
+    assert_eq!(alone.len(), 1, "{alone:?}");
+    assert!(alone.is_subset(&program) && program.len() > 2, "{program:?}");
+}

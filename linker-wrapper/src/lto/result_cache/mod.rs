@@ -459,7 +459,8 @@ impl PartitionFields<'_> {
         let PartitionFields { job, code, .. } = self;
         let units = unit_hashes(job);
         let version = |version: PtxVersion| (version.major, version.minor);
-        let emissions = code.emissions.iter().map(|emission| (emission.arch.to_string(), version(emission.version)));
+        let emissions = code.emissions.iter();
+        let emissions = emissions.map(|one| (one.arch.to_string(), version(one.version), one.visible_functions));
         let emissions: Vec<_> = emissions.collect();
         let machine_code = code.outputs.machine_code.iter().map(|code| (code.emission, code.relocatable));
         let machine_code = postcard::to_allocvec(&machine_code.collect::<Vec<_>>()).ok()?;

@@ -84,6 +84,7 @@ pub mod coverage;
 pub mod cubin;
 #[cfg(test)]
 mod damaged_input_tests;
+pub mod demangle;
 pub mod difference;
 pub mod elf_edit;
 mod error;

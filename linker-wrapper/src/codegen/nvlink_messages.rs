@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use offload_bundle::cubin;
+use offload_bundle::demangle::readable;
 
 use crate::codegen::device_object::DeviceObject;
-use crate::diag::demangle::demangled;
 
 /// Returns the messages with the names of the objects in place of those of the files that nvlink read, in the same order. Functions that
 /// have too many registers for the kernel that calls them are explained.
@@ -40,8 +40,8 @@ fn too_many_registers(line: &str, objects: &[DeviceObject]) -> String {
     };
     format!(
         ": {} is in {caller}, {} in {callee}; compile the function with -maxrregcount={limit}, or the kernel without this limit",
-        demangled(kernel),
-        demangled(function)
+        readable(kernel),
+        readable(function)
     )
 }
 

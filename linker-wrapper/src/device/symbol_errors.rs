@@ -4,6 +4,7 @@
 use std::fmt::Display;
 
 use llvm_passes::resolve::{Duplicate, Resolution, Undefined};
+use offload_bundle::demangle::readable;
 
 use crate::device::error::Error;
 use crate::diag::demangle;
@@ -97,7 +98,7 @@ fn undefined(
 
 /// Formats a symbol as `'helper(int)' (_Z6helperi)`, or as `'name'` if it is not mangled.
 pub fn named(name: &str) -> String {
-    match demangle::demangled(name) {
+    match readable(name) {
         // Demangling also drops the suffix of a static symbol; the remaining prefix is not a different name.
         demangled if !name.starts_with(&demangled) => format!("'{demangled}' ({name})"),
         _ => format!("'{name}'"),

@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use offload_bundle::demangle::readable;
 use offload_bundle::{FormatError, FormatErrorKind};
 
-use crate::diag::demangle::demangled;
 use crate::diag::error::Errors;
 use crate::sys::process;
 
@@ -49,7 +49,7 @@ pub enum Error {
     #[error(
         "{linker} ignores --defsym in a relocatable link and leaves {} undefined, a kernel that nvcc and clang name differently; make \
          this link with GNU ld, gold or lld (-fuse-ld=)",
-        demangled(.name)
+        readable(.name)
     )]
     AliasIgnored { linker: PathBuf, name: String },
     #[error("cannot run the linker '{name}' that {named_by} names: no such program")]

@@ -7,11 +7,11 @@ use html_report::table::{Cell, Column, Table, Texts};
 use html_report::timeline::Timeline;
 use html_report::{Fact, FileContents, Page, PageKind, files};
 use offload_bundle::archive::reject_thin_members;
+use offload_bundle::demangle::readable;
 use offload_bundle::host_object::Search;
 use offload_bundle::printable;
 
 use crate::cli::values::OffloadReport;
-use crate::diag::demangle::demangled;
 use crate::diag::error::{self, Errors};
 use crate::image::error::Error;
 use crate::image::report::ImageReport;
@@ -56,7 +56,7 @@ fn page(report: &ImageReport, recorder: Option<&Recorder>) -> Result<Page, Error
         let bytes = Mapped::open(output).map_err(unreadable)?;
         let file = FileContents::read(&report.output, bytes.bytes(), &mut reject_thin_members, Search::Sections)
             .map_err(|error| Error::NoContents { file: output.to_owned(), reason: error.to_string() })?;
-        files::add(&mut page, &[file], &|name| demangled(name));
+        files::add(&mut page, &[file], &readable);
     }
     let of_link = [
         job_table(&jobs, &mut page.texts),
@@ -104,7 +104,7 @@ fn job_table(jobs: &[JobStat], texts: &mut Texts) -> Table {
     ];
     let row = |job: &JobStat| {
         vec![
-            Cell::Number(texts.name(&job.label, &|name| demangled(name)) as u64),
+            Cell::Number(texts.name(&job.label, &readable) as u64),
             texts.text(&job.target),
             Cell::Seconds(job.llvm_seconds),
             Cell::Seconds(job.ptxas_seconds),

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use offload_bundle::demangle::readable;
 use remote_cache::Counts;
 use serde::Serialize;
 
@@ -293,7 +294,7 @@ impl<'s> JobJson<'s> {
             kernel: &job.label,
             llvm_peak_bytes: job.llvm_peak,
             llvm_seconds: job.llvm_seconds,
-            name: demangle::demangled(&job.label),
+            name: readable(&job.label),
             ptx_bytes: job.ptx_bytes,
             ptxas_peak_bytes: job.ptxas_peak,
             ptxas_seconds: job.ptxas_seconds,

@@ -45,7 +45,7 @@ fn sources_below(folder: &str) -> BTreeMap<String, String> {
 fn dependencies_point_one_way() {
     for (package, forbidden) in [
         // The library is for other programs too: nothing of its command line belongs into it.
-        ("offload-bundle", &["llvm-passes", "linker-wrapper", "inkwell", "clap", "cpp_demangle", "libc"][..]),
+        ("offload-bundle", &["llvm-passes", "linker-wrapper", "inkwell", "clap", "libc"][..]),
         ("llvm-passes", &["linker-wrapper"]),
         ("linker-wrapper", &["inkwell"]),
         ("xtask", &["offload-bundle", "llvm-passes", "linker-wrapper"]),

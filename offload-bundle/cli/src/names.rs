@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal;
 
+use offload_bundle::demangle::readable;
+
 /// The columns of the terminal that standard output is; `COLUMNS` overrides them. `None` for files and pipes, which get whole names.
 pub fn terminal_width() -> Option<usize> {
     let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
@@ -23,11 +25,7 @@ fn columns() -> Option<usize> {
 /// Demangles a C++ name, and returns other names unchanged. What does not fit into `room` is left out: template arguments, then parameters,
 /// then the end.
 pub fn demangled(name: &str, room: Option<usize>) -> String {
-    // The suffix with which a device link made a name unique does not demangle.
-    let plain = name.split("__intern__").next().unwrap_or(name);
-    let symbol = cpp_demangle::Symbol::new(plain).ok();
-    let whole = symbol.and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned());
-    fitting(whole, room)
+    fitting(readable(name), room)
 }
 
 fn fitting(whole: String, room: Option<usize>) -> String {
@@ -90,7 +88,11 @@ fn folded(name: &str, open: char, close: char) -> String {
 fn operator(text: &str) -> Option<usize> {
     const SYMBOLS: [&str; 8] = ["<=>", "<<=", ">>=", "<<", ">>", "<=", ">=", "->"];
     let behind = text.strip_prefix("operator")?;
-    let symbol = SYMBOLS.iter().find(|symbol| behind.starts_with(**symbol)).map(|symbol| symbol.len());
+    let is_symbol = |symbol: &&&str| {
+        // In `operator<<int>`, the second bracket starts the arguments of `operator<`.
+        behind.strip_prefix(**symbol).is_some_and(|behind| **symbol != "<<" || behind.starts_with(['<', '(', ' ']))
+    };
+    let symbol = SYMBOLS.iter().find(is_symbol).map(|symbol| symbol.len());
     let symbol = symbol.or_else(|| behind.starts_with(['<', '>']).then_some(1))?;
     Some("operator".len() + symbol)
 }
@@ -122,7 +124,8 @@ mod tests {
     fn brackets_of_operators_are_none() {
         let fold = |name: &str| folded(name, '<', '>');
         assert_eq!(fold("a<b<c>, d>::operator<(e<f>)"), "a<\u{2026}>::operator<(e<\u{2026}>)");
-        assert_eq!(fold("operator<< <int>(x)"), "operator<< <\u{2026}>(x)");
+        assert_eq!(fold("operator<<<int>(x)"), "operator<<<\u{2026}>(x)");
+        assert_eq!(fold("operator<<int>(x)"), "operator<<\u{2026}>(x)");
         assert_eq!(fold("a::operator->() const"), "a::operator->() const");
         assert_eq!(fold("f(decltype(a->b)) [t<x>]"), "f(decltype(a->b)) [t<\u{2026}>]");
         assert_eq!(fold("unclosed<a"), "unclosed<\u{2026}");

@@ -42,8 +42,8 @@ pub struct AmdOptions {
     pub traced: Vec<String>,
     /// Arguments for ld.lld, in order.
     pub linker_arguments: Vec<String>,
-    /// ld.lld reads more than the objects of this link: files or libraries, which may reference any symbol.
-    pub names_inputs: bool,
+    /// The first argument by which ld.lld reads more than the objects of this link: a file or library, which may reference any symbol.
+    pub named_input: Option<String>,
     /// LLVM's own SPIR-V backend translates `amdgcnspirv` images, not llvm-spirv.
     pub spirv_backend: bool,
     /// Print what runs.
@@ -82,7 +82,7 @@ impl Default for AmdOptions {
             roots: Vec::new(),
             traced: Vec::new(),
             linker_arguments: Vec::new(),
-            names_inputs: false,
+            named_input: None,
             spirv_backend: false,
             verbose: false,
             refused: Vec::new(),
@@ -116,7 +116,17 @@ impl AmdOptions {
 
     /// Whether the program has to be compiled in one piece.
     pub fn is_one_piece(&self) -> bool {
-        self.is_whole || self.names_inputs || self.passes.is_some() || self.prints_passes || !self.roots.is_empty()
+        self.is_whole
+            || self.named_input.is_some()
+            || self.passes.is_some()
+            || self.prints_passes
+            || !self.roots.is_empty()
+    }
+
+    /// Why it has to be, and loses optimization by that, if there is a reason that no option says by its name.
+    pub fn why_one_piece(&self) -> Option<String> {
+        let input = self.named_input.as_ref()?;
+        Some(format!("--device-linker={input} is an input of ld.lld, which may reference any symbol: all stay visible"))
     }
 
     fn compiler_words<'w>(&mut self, words: impl Iterator<Item = &'w str>) {
@@ -172,7 +182,9 @@ impl AmdOptions {
     }
 
     fn linker_word(&mut self, word: &str) {
-        self.names_inputs |= !word.starts_with('-') || word.starts_with("-l");
+        if !word.starts_with('-') || word.starts_with("-l") {
+            self.named_input.get_or_insert_with(|| word.to_owned());
+        }
         self.linker_arguments.push(word.to_owned());
     }
 
@@ -324,18 +336,18 @@ mod tests {
         let options = Options { device_linker: words(&linker), ..Options::default() };
         assert_eq!(llvm_options(&options), ["-foo=x.a", "-bar"]);
         let read = AmdOptions::read(&options, TRIPLE);
-        assert!(read.linker_arguments.is_empty() && !read.names_inputs);
+        assert!(read.linker_arguments.is_empty() && read.named_input.is_none());
     }
 
     #[test]
     fn values_of_the_linkers_options_are_no_inputs() {
-        let read = of(&[], &["-z", "muldefs", "-Map", "x.map", "-plugin", "x.so"]);
+        let read = of(&[], &["-z", "muldefs", "-Map", "x.map", "-plugin", "x.so", "-e", "start"]);
         assert_eq!(
-            (&*read.linker_arguments, read.names_inputs),
-            (&["-z", "muldefs", "-Map", "x.map"].map(str::to_owned)[..], false)
+            (&*read.linker_arguments, read.named_input.is_some()),
+            (&["-z", "muldefs", "-Map", "x.map", "-e", "start"].map(str::to_owned)[..], false)
         );
         for inputs in [&["x.a"][..], &["-l", "x"], &["-lx"], &["-z", "muldefs", "x.a"]] {
-            assert!(of(&[], inputs).names_inputs, "{inputs:?}");
+            assert!(of(&[], inputs).named_input.is_some(), "{inputs:?}");
         }
     }
 

@@ -206,7 +206,7 @@ fn code(target: &PlannedTarget<'_>, name: &str, resources: Resources<'_>) -> Amd
     let images = target.images;
     AmdCode {
         target: images.target.clone(),
-        internalizes: !images.options.names_inputs,
+        internalizes: images.options.named_input.is_none(),
         object: resources.link.temp_files.file(&format!("{name}.o")),
     }
 }

@@ -67,7 +67,11 @@ impl<'a> PlannedTarget<'a> {
                 Ok(planned) => return Ok(planned),
                 Err(reason) => reason,
             },
-            None => None,
+            None => {
+                let reason = images.options.why_one_piece();
+                reason.iter().for_each(|reason| note(images, reason, resources.link));
+                reason
+            }
         };
         Self::plan_whole(images, private, not_cut, resources)
     }

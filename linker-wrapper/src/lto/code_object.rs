@@ -195,7 +195,7 @@ impl<'a> AmdImages<'a> {
     fn linker_arguments(&self, llvm_options: &[String]) -> Vec<String> {
         let AmdTarget { processor, features, level, generation, passes, prints_passes } = &self.target;
         let mut arguments = Vec::new();
-        if self.options.names_inputs {
+        if self.options.named_input.is_some() {
             arguments.push(format!("-plugin-opt=mcpu={processor}"));
             if !features.is_empty() {
                 arguments.push(format!("-plugin-opt=-mattr={features}"));
@@ -235,7 +235,7 @@ impl<'a> AmdImages<'a> {
     /// Duplicate and undefined symbols.
     pub fn resolve(&self, symbols: &[UnitSymbols]) -> Result<Resolution, Errors> {
         let mut resolution = resolve::resolve(symbols, &|_| false);
-        if self.options.names_inputs || self.is_partial {
+        if self.options.named_input.is_some() || self.is_partial {
             // ld.lld reports what these files do not define, either.
             resolution.undefined.clear();
         }

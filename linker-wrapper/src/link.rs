@@ -80,10 +80,14 @@ enum Error {
 pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     let persona = persona::of(arguments);
     let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
+    let program = persona::program_name(arguments);
+    if let Some(code) = requests::brief_help(&line, &program)? {
+        return Ok(code);
+    }
     let line = dlink::translate(&line)?.unwrap_or(line);
     let options = parse::parse(&line, persona)?;
     color::choose(options.color);
-    let program = persona::program_name(arguments);
+    requests::reject_mistyped(&line, &options, &program)?;
     reproduce::write(&line, &options, persona, &program)?;
     profile::begin(&options);
     let whole = span::traced("Execute linker wrapper", || program.clone());

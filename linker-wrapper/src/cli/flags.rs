@@ -473,22 +473,3 @@ pub const HOST: &[Row] = &[
         "",
     ),
 ];
-
-/// Generates the text of `--help`; with `hidden`, for all options.
-pub fn help(hidden: bool) -> String {
-    let mut text = String::from(
-        "OVERVIEW: fatlink links the device code inside host objects, puts it into the program, and runs the host linker.\n\n\
-         USAGE: clang-linker-wrapper [options] -- <options to the host linker>\n\nOPTIONS:\n",
-    );
-    for Row(spellings, shape, meaning, value, describe) in [WRAPPER, ALWAYS, HOST].into_iter().flatten() {
-        if matches!(meaning, Meaning::HostValue | Meaning::Root) || (describe.is_empty() && !hidden) {
-            continue;
-        }
-        let space = if *shape == Separate { " " } else { "" };
-        let left = format!("  {}{space}{value}", spellings[0]);
-        let gap = if left.len() > 30 { format!("\n{:31}", "") } else { " ".repeat(31 - left.len()) };
-        text.push_str(format!("{left}{gap}{describe}").trim_end());
-        text.push('\n');
-    }
-    text
-}

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use offload_bundle::arch::GpuArch;
 
 use crate::cli::error::Error;
-use crate::cli::flags::{ALWAYS, Meaning};
+use crate::cli::flags::{ALWAYS, Meaning, WRAPPER};
 
 /// No host linker has options that begin like this.
 const OWN: [&str; 3] = ["--offload-", "-offload-", "--wrapper-"];
@@ -35,6 +35,16 @@ pub fn error(word: &OsStr) -> Option<Error> {
         (Some(meant), _) => Error::Mistyped { option, meant: meant.to_owned() },
         (None, _) => Error::NoOption { option },
     })
+}
+
+/// The error of a word of a line without inputs, which no driver writes. Options of host linkers that look like one of this program are not
+/// expected there.
+pub fn without_inputs(word: &OsStr) -> Option<Error> {
+    let text = word.to_str().filter(|text| text.starts_with("--"))?;
+    let spellings = [WRAPPER, ALWAYS].into_iter().flatten().flat_map(|row| row.0.iter().copied());
+    let candidates = spellings.map(|spelling| (distance(text, spelling), spelling));
+    let (_, meant) = candidates.filter(|(far, _)| (1..=NEAR).contains(far)).min_by_key(|(far, _)| *far)?;
+    Some(Error::Mistyped { option: text.to_owned(), meant: meant.to_owned() })
 }
 
 /// The number of letters in which two names differ. The `=` that precedes a value does not count.
@@ -79,6 +89,16 @@ mod tests {
         meant("--ptxas-pth=/bin/ptxas", "--ptxas-path=/bin/ptxas");
         meant("--wrapper-verbos", "--wrapper-verbose");
         assert!(message("--offload-everything").unwrap().contains("--help"));
+    }
+
+    #[test]
+    fn without_inputs_short_options_are_found_too() {
+        let meant = |word: &str| without_inputs(OsStr::new(word)).map(|error| error.to_string());
+        assert_eq!(meant("--hlep").unwrap(), "there is no option --hlep; did you mean --help?");
+        assert!(meant("--verison").unwrap().ends_with("did you mean --version?"));
+        for word in ["--help", "--verbose", "-v", "--print-output-format", "-h"] {
+            assert_eq!(meant(word), None, "{word}");
+        }
     }
 
     #[test]

@@ -7,18 +7,18 @@ use std::time::Duration;
 use offload_bundle::arch::PtxVersion;
 use offload_bundle::coverage::Driver;
 
-use crate::diag::color::Choice;
-
+use crate::cli::help::Help;
 use crate::cli::values::{
     BackendChoice, CacheChoice, FatbinSection, ImageCompression, Jobs, KernelFolding, KernelGc, Levels, LlvmRules,
     MemoryChoice, NamedParts, OffloadReport, Partitioning, PtxPolicy, RelocatableCode, RemoteOptions, ReportRequest,
     SassPolicy, StatsFormat,
 };
+use crate::diag::color::Choice;
 
 /// The options of a link, and the host linker's command line in its original order.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    pub help: Option<String>,
+    pub help: Option<Help>,
     pub version: bool,
     pub linker_path: Option<PathBuf>,
     pub cuda_path: Option<PathBuf>,

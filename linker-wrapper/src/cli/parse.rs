@@ -6,8 +6,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::cli::error::Error;
+use crate::cli::flags::Meaning;
 use crate::cli::flags::Shape::Flag;
-use crate::cli::flags::{Meaning, help};
+use crate::cli::help::Help;
 use crate::cli::mistyped;
 use crate::cli::nvcc_to_clang;
 use crate::cli::options::{Input, Options};
@@ -182,8 +183,8 @@ impl Parser {
         let text = value.to_string_lossy().into_owned();
         let Parser { options, errors, .. } = self;
         match meaning {
-            Meaning::Help => options.help = Some(help(false)),
-            Meaning::HelpHidden => options.help = Some(help(true)),
+            Meaning::Help => options.help = Some(Help::Options),
+            Meaning::HelpHidden => options.help = Some(Help::Hidden),
             Meaning::Version => options.version = true,
             Meaning::LinkerPath => options.linker_path = Some(value.into()),
             Meaning::CudaPath => options.cuda_path = Some(value.into()),

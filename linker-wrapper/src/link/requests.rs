@@ -1,16 +1,23 @@
 //! Options that are carried out, answered or rejected before anything is linked.
 
+use std::ffi::OsString;
+
 use llvm_passes::amdgpu::TRIPLE;
 
 use crate::cli::amd_options::AmdOptions;
 use crate::cli::device_options::DeviceOptions;
+use crate::cli::help::Help;
+use crate::cli::mistyped;
 use crate::cli::options::Options;
 use crate::cli::values::{Jobs, Partitioning, RelocatableCode};
 use crate::diag::error::Errors;
-use crate::diag::messages::warn;
+use crate::diag::messages::{self, warn};
 use crate::host::{coff, host_linker};
 use crate::plan::link_context::Request;
 use crate::platform::interface::DeviceLink;
+
+/// The name by which persons, not compilers, start the program.
+const FATLINK: &str = "fatlink";
 
 /// An option that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +53,32 @@ pub fn answer(options: &Options, program: &str) -> Option<String> {
             llvm_passes::bitcode::our_version()
         )
     };
-    options.help.clone().or_else(|| options.version.then(version))
+    options.help.map(|help| help.text(program)).or_else(|| options.version.then(version))
+}
+
+/// Prints the short help if the line is the name `fatlink` alone, or that and `-h`. Returns the exit code.
+///
+/// # Errors
+/// The help cannot be written.
+pub fn brief_help(line: &[OsString], program: &str) -> Result<Option<u8>, Errors> {
+    let code = match line {
+        _ if program != FATLINK => return Ok(None),
+        [] => 1,
+        [word] if word == "-h" => 0,
+        _ => return Ok(None),
+    };
+    messages::answer(&Help::Brief.text(program)).map(|()| Some(code))
+}
+
+/// Rejects words that resemble an option in a line of the name `fatlink` without inputs, which a person wrote. Other lines without inputs go to
+/// the host linker, which may answer them.
+///
+/// # Errors
+/// One for each word.
+pub fn reject_mistyped(line: &[OsString], options: &Options, program: &str) -> Result<(), Errors> {
+    let is_written = program == FATLINK && options.inputs.is_empty();
+    let words = line.iter().filter(|_| is_written);
+    words.filter_map(|word| mistyped::without_inputs(word)).collect::<Errors>().or(())
 }
 
 /// Passes LLVM its own options. LLVM itself prints the help of `-mllvm --help` and the error for an unknown option.

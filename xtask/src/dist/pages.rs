@@ -74,7 +74,7 @@ pub fn write(repository: &Repository, progress: &Progress) -> Result<()> {
     })
 }
 
-/// The help text as a page: `OVERVIEW: …`, `USAGE: …`, then under `OPTIONS:` an option a line, or its text in a line of its own.
+/// The help text as a page: `OVERVIEW: …`, `USAGE: …`, then under `OPTIONS:` titles, and an option a line, or its text in a line of its own.
 fn man_page(help: &str) -> String {
     let mut page =
         String::from(".TH fatlink 1\n.SH NAME\nfatlink, clang-linker-wrapper, ld.fatlink \\- link device code\n");
@@ -85,6 +85,8 @@ fn man_page(help: &str) -> String {
             page += &format!(".SH SYNOPSIS\n{}\n", escaped(text));
         } else if line.starts_with("OPTIONS:") {
             page += ".SH OPTIONS\n";
+        } else if let Some(title) = line.strip_suffix(':').filter(|title| !title.starts_with(' ')) {
+            page += &format!(".SS {}\n", escaped(title));
         } else if let Some(option) = line.strip_prefix("  ").filter(|option| !option.starts_with(' ')) {
             let (spelling, text) = completions::split(option);
             page += &format!(".TP\n\\fB{}\\fR\n{}", escaped(spelling), paragraph(text));
@@ -120,10 +122,10 @@ mod tests {
 
     #[test]
     fn options_become_paragraphs() {
-        let help = "OVERVIEW: links\n\nUSAGE: fatlink [options]\n\nOPTIONS:\n  --help    Say this\n  --long=<value>\n            .Dots\n";
+        let help = "OVERVIEW: links\n\nUSAGE: fatlink [options]\n\nOPTIONS:\nHelp:\n  --help    Say this\n  --long=<value>\n            .Dots\n";
         let page = man_page(help);
         assert!(page.contains(".SH SYNOPSIS\nfatlink [options]\n"), "{page}");
-        assert!(page.contains(".TP\n\\fB\\-\\-help\\fR\nSay this\n"), "{page}");
+        assert!(page.contains(".SH OPTIONS\n.SS Help\n.TP\n\\fB\\-\\-help\\fR\nSay this\n"), "{page}");
         for heading in ["EXIT STATUS", "ENVIRONMENT", "EXAMPLES"] {
             assert!(page.contains(&format!(".SH {heading}\n.TP\n\\fB")), "{heading}: {page}");
         }

@@ -154,3 +154,19 @@ fn forged_facts_that_refer_to_nothing_are_not_used() {
     assert!(library.link_alone("forged.o") == library.link_alone("sound.o"), "the forged facts were used");
     library.check();
 }
+
+#[test]
+fn finished_code_in_place_of_relocatable_code_is_not_used() {
+    const E_TYPE: usize = 16;
+    const REL: u8 = 1;
+    const EXEC: u8 = 2;
+    let library = Library::new();
+    library.forge(|content| {
+        let elfs: Vec<usize> = memchr::memmem::find_iter(content, b"\x7fELF").collect();
+        let relocatable: Vec<usize> = elfs.into_iter().filter(|elf| content[elf + E_TYPE] == REL).collect();
+        relocatable.iter().for_each(|elf| content[elf + E_TYPE] = EXEC);
+        !relocatable.is_empty()
+    });
+    assert!(library.link_alone("forged.o") == library.link_alone("sound.o"), "finished code was used");
+    library.check();
+}

@@ -33,6 +33,7 @@ use crate::lto::target::PlannedTarget;
 use crate::lto::target_code::{NvptxCode, TargetCode};
 use crate::lto::unit_file;
 use crate::lto::worker::{self, EmittedPtx, Reply};
+use crate::plan::target_link::TargetLink;
 use crate::profile::stats::JobStat;
 use crate::profile::{recording, span};
 use crate::sys::cache::Key;
@@ -194,6 +195,8 @@ impl<'j> PartitionJob<'j> {
         let codegen = context.backends.choose(&plan.needs)?;
         let stem = if is_finished { format!("{own}.finished") } else { format!("{own}.{index}") };
         let described = described(partition, &own);
+        // With nothing beside it, a unit needs no names and no copies for what partitions share.
+        let is_whole = partition.parts.is_empty() || (is_finished && partition.parts.len() == 1);
         let (emissions, outputs) = if plan.is_monolithic() || is_finished {
             outputs_of_whole(target, &stem, plan.needs.joins && !is_finished, codegen, &context)?
         } else {
@@ -222,9 +225,9 @@ impl<'j> PartitionJob<'j> {
             llvm_options: context.options().llvm_options.clone(),
             units,
             ranges,
-            parts: unit_file::renumbered(&partition.parts),
+            parts: if is_whole { Vec::new() } else { unit_file::renumbered(&partition.parts) },
             promoted: if partition.parts.is_empty() { plan.promoted.clone() } else { Vec::new() },
-            keep: partition.keep.clone(),
+            keep: if is_whole { visible_names(partition, plan) } else { partition.keep.clone() },
             code: TargetCode::Nvptx(code.clone()),
             keep_stages,
             kept: None,
@@ -423,6 +426,12 @@ impl<'j> PartitionJob<'j> {
         let all_fit = compiled.objects.len() == expected.len() && compiled.objects.iter().zip(expected).all(fits);
         all_fit.then_some(Ok(compiled))
     }
+}
+
+/// The names of a program in one piece, or of a partition that is compiled as one, that stay visible.
+fn visible_names(partition: &Partition, plan: &TargetLink) -> BTreeSet<String> {
+    let is_visible = |name: &&String| plan.visible.contains(*name) || partition.kernels.contains(name);
+    partition.keep.iter().filter(is_visible).cloned().collect()
 }
 
 /// Returns the emissions of a partition, and what is made of them.

@@ -124,7 +124,7 @@ pub struct TargetLink {
     pub needs: CodegenNeeds,
     /// The partitions to compile. Empty without bitcode; a single partition without parts stands for a monolithic link.
     pub partitions: Vec<Partition>,
-    /// Whether ptxas can finish the only partition of a program that was cut: nothing is linked with it, or left out of it.
+    /// Whether ptxas can finish the only partition of a program that was cut: nothing is linked with it or left out.
     pub is_finishable: bool,
     /// Why the program is compiled in one piece, if there is a reason beside its size.
     pub not_cut: Option<Monolithic>,
@@ -173,7 +173,7 @@ impl TargetLink {
         };
         let has_library = device_library.is_some();
         let is_finishable = is_complete
-            && removable.is_empty()
+            && dead.is_empty()
             && matches!(&partitions[..], [only] if !only.parts.is_empty())
             && !needs(target, 1, has_library, request.options).joins;
         let needs = needs(target, object_count(&partitions), has_library, request.options);

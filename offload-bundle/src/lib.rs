@@ -52,7 +52,7 @@
 //!
 //! 1. [`arch`] holds the rules of NVIDIA's GPUs: which runs which code, and which PTX version and CUDA release it takes. Its
 //!    [`arch::table`] has one row per GPU and release. [`amdgpu`] reads the names and headers of code for AMD's GPUs. [`printable`]
-//!    escapes what files call themselves.
+//!    escapes what files call themselves, and [`demangle`](mod@demangle) reads the names of C++ as `llvm-cxxfilt` does.
 //! 2. [`archive`] reads archives. [`offload_binary`] and [`hip_bundle`] read and write the containers of LLVM and of HIP,
 //!    [`kept_results`] that of results which fatlink keeps for later links.
 //! 3. [`host_object`] determines the kind of a file, and finds the sections with device code and the offload entries of a host object.

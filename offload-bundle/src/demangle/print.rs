@@ -1,6 +1,6 @@
 //! Prints a tree as C++, as LLVM's tools do.
 
-use super::tree::{Answer, Id, Kind, Piece, Precedence, Property, Tree};
+use super::tree::{Answer, Id, Kind, Piece, Precedence, Property, Standard, Tree};
 
 /// Nested halves of nodes; a name that refers to its own parts can nest deeper than it was read.
 const DEEPEST: u32 = 800;
@@ -128,13 +128,7 @@ impl<'n> Printer<'_, 'n> {
                 self.node(*name)?;
                 self.node(*arguments)?;
             }
-            Kind::Standard { class, expanded } => {
-                self.text(b"std::");
-                let (name, arguments) =
-                    if *expanded { (class.template(), class.arguments()) } else { (class.short(), "") };
-                self.text(name.as_bytes());
-                self.text(arguments.as_bytes());
-            }
+            Kind::Standard { class, expanded } => self.standard(*class, *expanded),
             Kind::ArgumentPack(elements) => self.list(elements)?,
             Kind::DeclaredArgument(argument) => self.node(*argument)?,
             Kind::Integer { ty, value } => self.integer(ty, value),
@@ -164,13 +158,7 @@ impl<'n> Printer<'_, 'n> {
             }
             Kind::Pointer(to) => self.pointer(*to)?,
             Kind::Reference { .. } => self.guarded(id, Self::reference_left)?,
-            Kind::MemberPointer { class, member } => {
-                self.left(*member)?;
-                let bracket: &[u8] = if self.is_bracketed(*member)? { b"(" } else { b" " };
-                self.text(bracket);
-                self.node(*class)?;
-                self.text(b"::*");
-            }
+            Kind::MemberPointer { class, member } => self.member_pointer(*class, *member)?,
             Kind::Array { element, .. } => self.left(*element)?,
             Kind::Forward { argument, .. } => {
                 self.guarded(id, |printer, _| argument.map_or(Ok(()), |argument| printer.left(argument)))?;
@@ -183,6 +171,13 @@ impl<'n> Printer<'_, 'n> {
             Kind::Expansion(pattern) => self.expansion(*pattern)?,
         }
         Ok(())
+    }
+
+    fn standard(&mut self, class: Standard, is_expanded: bool) {
+        let (name, arguments) = if is_expanded { (class.template(), class.arguments()) } else { (class.short(), "") };
+        for text in ["std::", name, arguments] {
+            self.text(text.as_bytes());
+        }
     }
 
     fn right_of(&mut self, id: Id) -> Result<()> {
@@ -383,6 +378,15 @@ impl<'n> Printer<'_, 'n> {
         }
         self.opening(to)?;
         self.text(b"*");
+        Ok(())
+    }
+
+    fn member_pointer(&mut self, class: Id, member: Id) -> Result<()> {
+        self.left(member)?;
+        let is_bracketed = self.is_bracketed(member)?;
+        self.text(if is_bracketed { b"(" } else { b" " });
+        self.node(class)?;
+        self.text(b"::*");
         Ok(())
     }
 

@@ -37,6 +37,10 @@ fn newer_language_is_read() {
         // A value parameter that is declared `auto`, and a template parameter.
         ("_Z1fITnDaLi3EEvv", "void f<3>()"),
         ("_Z1fITtTyE1aEvv", "void f<a>()"),
+        (
+            "_Z4fillIdTnNSt9enable_ifIXoosr3stdE9is_same_vIT_dEsr3stdE9is_same_vIS1_fEEiE4typeELi0EEvPS1_m",
+            "void fill<double, 0>(double*, unsigned long)",
+        ),
         // Tags of the ABI, and modules.
         ("_ZN1AIiE1fB5cxx11Ev", "A<int>::f[abi:cxx11]()"),
         ("_ZW1MW1N1fv", "f@M.N()"),

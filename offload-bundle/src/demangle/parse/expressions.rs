@@ -42,59 +42,67 @@ impl<'n> Parser<'n> {
                 let operand = self.expression()?;
                 Some(self.add_expression([Piece::Text(symbol), strong(operand, own)], own))
             }
-            Class::Subscript => {
-                let array = self.expression()?;
-                let index = self.expression()?;
-                let pieces = [strong(array, own), Piece::Open(b'['), Piece::Node(index), Piece::Close(b']')];
-                Some(self.add_expression(pieces, own))
-            }
+            Class::Subscript => self.subscript(own),
             Class::Member { .. } => {
                 let object = self.expression()?;
                 let member = self.expression()?;
                 Some(self.add_expression([as_strong(object, own), Piece::Text(symbol), strong(member, own)], own))
             }
             Class::New { is_array } => self.new_expression(is_global, is_array, own),
-            Class::Delete { is_array } => {
-                let object = self.expression()?;
-                let pieces = [
-                    Piece::Text(if is_global { b"::" } else { b"" }),
-                    Piece::Text(if is_array { b"delete[] " } else { b"delete " }),
-                    Piece::Node(object),
-                ];
-                Some(self.add_expression(pieces, own))
-            }
+            Class::Delete { is_array } => self.delete_expression(is_global, is_array, own),
             Class::Call { in_parentheses } => {
                 let callee = self.expression()?;
                 let arguments = self.until(b"E", Self::expression)?;
                 Some(self.call(callee, arguments, in_parentheses))
             }
             Class::Conversion => self.conversion(own),
-            Class::Conditional => {
-                let condition = self.expression()?;
-                let then = self.expression()?;
-                let otherwise = self.expression()?;
-                let pieces = [
-                    strong(condition, own),
-                    Piece::Text(b" ? "),
-                    Piece::Node(then),
-                    Piece::Text(b" : "),
-                    as_strong(otherwise, Precedence::Assign),
-                ];
-                Some(self.add_expression(pieces, own))
-            }
-            Class::NamedCast => {
-                let ty = self.ty()?;
-                let value = self.expression()?;
-                let (open, close) = (Piece::Open(b'('), Piece::Close(b')'));
-                let pieces = [Piece::Text(symbol), Piece::CastTarget(ty), open, Piece::Node(value), close];
-                Some(self.add_expression(pieces, own))
-            }
+            Class::Conditional => self.conditional(own),
+            Class::NamedCast => self.named_cast(symbol, own),
             Class::Query { of_type } => {
                 let operand = if of_type { self.ty()? } else { self.expression()? };
                 Some(self.enclosed(symbol, operand, own))
             }
             Class::Name => None,
         }
+    }
+
+    fn subscript(&mut self, precedence: Precedence) -> Option<Id> {
+        let array = self.expression()?;
+        let index = self.expression()?;
+        let pieces = [strong(array, precedence), Piece::Open(b'['), Piece::Node(index), Piece::Close(b']')];
+        Some(self.add_expression(pieces, precedence))
+    }
+
+    fn delete_expression(&mut self, is_global: bool, is_array: bool, precedence: Precedence) -> Option<Id> {
+        let object = self.expression()?;
+        let pieces = [
+            Piece::Text(if is_global { b"::" } else { b"" }),
+            Piece::Text(if is_array { b"delete[] " } else { b"delete " }),
+            Piece::Node(object),
+        ];
+        Some(self.add_expression(pieces, precedence))
+    }
+
+    fn conditional(&mut self, precedence: Precedence) -> Option<Id> {
+        let condition = self.expression()?;
+        let then = self.expression()?;
+        let otherwise = self.expression()?;
+        let pieces = [
+            strong(condition, precedence),
+            Piece::Text(b" ? "),
+            Piece::Node(then),
+            Piece::Text(b" : "),
+            as_strong(otherwise, Precedence::Assign),
+        ];
+        Some(self.add_expression(pieces, precedence))
+    }
+
+    fn named_cast(&mut self, keyword: &'static [u8], precedence: Precedence) -> Option<Id> {
+        let ty = self.ty()?;
+        let value = self.expression()?;
+        let (open, close) = (Piece::Open(b'('), Piece::Close(b')'));
+        let pieces = [Piece::Text(keyword), Piece::CastTarget(ty), open, Piece::Node(value), close];
+        Some(self.add_expression(pieces, precedence))
     }
 
     pub(super) fn enclosed(&mut self, word: &'n [u8], inner: Id, precedence: Precedence) -> Id {

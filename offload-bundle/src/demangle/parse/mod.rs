@@ -189,62 +189,58 @@ impl<'n> Parser<'n> {
 
     /// `<special-name>`: tables, guards and thunks.
     fn special_name(&mut self) -> Option<Id> {
-        let (kind, code) = (self.peek(0), self.peek(1));
-        let of_type = match (kind, code) {
-            (b'T', b'V') => Some("vtable for "),
-            (b'T', b'T') => Some("VTT for "),
-            (b'T', b'I') => Some("typeinfo for "),
-            (b'T', b'S') => Some("typeinfo name for "),
-            _ => None,
-        };
-        let of_name = match (kind, code) {
-            (b'T', b'W') => Some("thread-local wrapper routine for "),
-            (b'T', b'H') => Some("thread-local initialization routine for "),
-            (b'G', b'V') => Some("guard variable for "),
-            (b'G', b'R') => Some("reference temporary for "),
-            _ => None,
-        };
-        // A thunk's offset follows its `T`.
-        let is_thunk = kind == b'T' && of_type.or(of_name).is_none() && !matches!(code, b'A' | b'c' | b'C');
-        self.skip(if is_thunk { 1 } else { 2 });
-        if let Some(title) = of_type {
+        let code = [self.peek(0), self.peek(1)];
+        if let Some(title) = title_of_type(code) {
+            self.skip(2);
             let ty = self.ty()?;
             return Some(self.special(title, ty));
         }
-        if let Some(title) = of_name {
+        if let Some(title) = title_of_name(code) {
+            self.skip(2);
             let name = self.name()?;
-            if (kind, code) == (b'G', b'R') {
-                let has_number = self.sequence_number().is_some();
-                if !self.eat(b"_") && has_number {
-                    return None;
-                }
+            if code == *b"GR" {
+                self.number_of_temporary()?;
             }
             return Some(self.special(title, name));
         }
-        match (kind, code) {
-            (b'T', b'A') => {
+        match &code {
+            b"TA" => {
+                self.skip(2);
                 let argument = self.template_argument()?;
                 Some(self.special("template parameter object for ", argument))
             }
-            (b'T', b'c') => {
-                self.call_offset()?;
-                self.call_offset()?;
-                let function = self.encoding()?;
-                Some(self.special("covariant return thunk to ", function))
-            }
-            (b'T', b'C') => self.construction_table(),
-            (b'G', b'I') => {
+            b"TC" => self.construction_table(),
+            b"GI" => {
+                self.skip(2);
                 let module = self.modules(None)??;
                 Some(self.special("initializer for module ", module))
             }
-            _ if is_thunk => {
-                let is_virtual = self.peek(0) == b'v';
-                self.call_offset()?;
-                let function = self.encoding()?;
-                Some(self.special(if is_virtual { "virtual thunk to " } else { "non-virtual thunk to " }, function))
-            }
+            [b'T', _] => self.thunk(),
             _ => None,
         }
+    }
+
+    /// `[<seq-id>] _`, which old names lack.
+    fn number_of_temporary(&mut self) -> Option<()> {
+        let has_number = self.sequence_number().is_some();
+        (self.eat(b"_") || !has_number).then_some(())
+    }
+
+    /// `T <call-offset> <encoding> | Tc <call-offset> <call-offset> <encoding>`
+    fn thunk(&mut self) -> Option<Id> {
+        self.expect(b"T")?;
+        let title = match self.peek(0) {
+            b'c' => {
+                self.skip(1);
+                self.call_offset()?;
+                "covariant return thunk to "
+            }
+            b'v' => "virtual thunk to ",
+            _ => "non-virtual thunk to ",
+        };
+        self.call_offset()?;
+        let function = self.encoding()?;
+        Some(self.special(title, function))
     }
 
     fn special(&mut self, title: &'static str, of: Id) -> Id {
@@ -253,6 +249,7 @@ impl<'n> Parser<'n> {
 
     /// `TC <type> <number> _ <base type>`
     fn construction_table(&mut self) -> Option<Id> {
+        self.expect(b"TC")?;
         let class = self.ty()?;
         self.required_number()?;
         self.expect(b"_")?;
@@ -379,4 +376,24 @@ impl<'n> Parser<'n> {
     fn add_expression<const N: usize>(&mut self, pieces: [Piece<'n>; N], precedence: Precedence) -> Id {
         self.tree.expression(Kind::Pieces(pieces.into()), precedence)
     }
+}
+
+fn title_of_type(code: [u8; 2]) -> Option<&'static str> {
+    Some(match &code {
+        b"TV" => "vtable for ",
+        b"TT" => "VTT for ",
+        b"TI" => "typeinfo for ",
+        b"TS" => "typeinfo name for ",
+        _ => return None,
+    })
+}
+
+fn title_of_name(code: [u8; 2]) -> Option<&'static str> {
+    Some(match &code {
+        b"TW" => "thread-local wrapper routine for ",
+        b"TH" => "thread-local initialization routine for ",
+        b"GV" => "guard variable for ",
+        b"GR" => "reference temporary for ",
+        _ => return None,
+    })
 }

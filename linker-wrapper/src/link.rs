@@ -241,7 +241,7 @@ fn link_inputs(
 
     // From here on there are temporary files to remove.
     llvm_passes::on_fatal_error(if options.diagnosing { exit_with_fatal_error } else { restart_to_diagnose });
-    let kept = kept_files(options, output).filter(|_| !mode.dry);
+    let kept = requests::kept_files(options, output).filter(|_| !mode.dry);
     let temp_files = TempFiles::new(kept.as_deref())?;
     llvm_passes::crash::prepare(program, &temp_files.folder().unwrap_or(Path::new("")).to_string_lossy());
     if !options.diagnosing {
@@ -329,12 +329,6 @@ fn link_inputs(
     }
     // There is no program to report on if the host link failed.
     if outcome.code == 0 { report(&request, outcome.report, Some(&recorder)).map(|()| 0) } else { Ok(outcome.code) }
-}
-
-/// What the names of kept intermediate files begin with: the output's path, or its name in the folder of `--save-temps=`.
-fn kept_files(options: &Options, output: &Path) -> Option<PathBuf> {
-    let in_folder = |folder: &PathBuf| folder.join(output.file_name().unwrap_or_default());
-    options.save_temps.then(|| options.temps_folder.as_ref().map_or_else(|| output.to_owned(), in_folder))
 }
 
 /// Lists the selected archive members with device code for the plan.

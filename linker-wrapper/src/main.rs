@@ -37,13 +37,12 @@ fn main() -> ExitCode {
     {
         return ExitCode::from(code);
     }
-    let outcome = match nvcc_to_clang::translate(&arguments) {
-        Ok(Some(command)) => process::replace_by(&command),
-        Ok(None) => {
+    let outcome = nvcc_to_clang::translate(&arguments).and_then(|command| match command {
+        Some(command) => process::replace_by(&command),
+        None => {
             crash_report::report_if_requested(&arguments, &link::diagnose).map_or_else(|| link::run(&arguments), Err)
         }
-        Err(errors) => Err(errors),
-    };
+    });
     process::stand_still_if_ending();
     llvm_passes::crash::forget_stream_errors();
     match outcome {

@@ -1,6 +1,7 @@
 //! Options that are carried out, answered or rejected before anything is linked.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use llvm_passes::amdgpu::TRIPLE;
 
@@ -79,6 +80,12 @@ pub fn reject_mistyped(line: &[OsString], options: &Options, program: &str) -> R
     let is_written = program == FATLINK && options.inputs.is_empty();
     let words = line.iter().filter(|_| is_written);
     words.filter_map(|word| mistyped::without_inputs(word)).collect::<Errors>().or(())
+}
+
+/// What the names of kept intermediate files begin with: the output's path, or its name in the folder of `--save-temps=`.
+pub fn kept_files(options: &Options, output: &Path) -> Option<PathBuf> {
+    let in_folder = |folder: &PathBuf| folder.join(output.file_name().unwrap_or_default());
+    options.save_temps.then(|| options.temps_folder.as_ref().map_or_else(|| output.to_owned(), in_folder))
 }
 
 /// Passes LLVM its own options. LLVM itself prints the help of `-mllvm --help` and the error for an unknown option.

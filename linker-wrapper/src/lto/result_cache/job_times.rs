@@ -9,7 +9,6 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use llvm_passes::partition::Partition;
 
-use crate::lto::result_cache::ResultCache;
 use crate::sys::cache::{Cache, Key, KeyBuilder};
 
 /// Bytes of a record: the job, its instructions, and its time in microseconds, all of them little-endian.
@@ -106,6 +105,21 @@ fn costs(jobs: &[Unordered], known: &HashMap<JobId, Time>) -> Vec<u64> {
 }
 
 impl JobTimes {
+    /// Returns what jobs cost, in the unit of the estimates or, if earlier links had some of the jobs, in microseconds.
+    pub fn costs(&self, jobs: &[Unordered], folder: Option<&Cache>) -> Vec<u64> {
+        costs(jobs, self.known(folder))
+    }
+
+    /// Notes how long a job took.
+    pub fn note(&self, id: JobId, instructions: u64, seconds: f64) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+        let microseconds = (seconds * 1e6) as u32;
+        let time = Time { id, instructions: u32::try_from(instructions).unwrap_or(u32::MAX), microseconds };
+        if microseconds > 0 {
+            self.new.lock().unwrap_or_else(PoisonError::into_inner).push(time);
+        }
+    }
+
     fn known(&self, folder: Option<&Cache>) -> &HashMap<JobId, Time> {
         let read = || folder?.get_uncounted(&key());
         // The newest is the first.
@@ -119,7 +133,8 @@ impl JobTimes {
         })
     }
 
-    fn keep(&self, folder: &Cache) {
+    /// Keeps the times of this link's jobs for later links.
+    pub fn keep(&self, folder: &Cache) {
         let new = self.new.lock().unwrap_or_else(PoisonError::into_inner);
         if !new.is_empty() {
             // Read again: other links may have ended meanwhile.
@@ -131,29 +146,6 @@ impl JobTimes {
 /// The key of the entry. It does not depend on the program: another build has other results, which take about as long.
 fn key() -> Key {
     KeyBuilder::new("job times").finish()
-}
-
-impl ResultCache<'_> {
-    /// Returns what jobs cost, in the unit of the estimates or, if earlier links had some of the jobs, in microseconds.
-    pub fn costs(&self, jobs: &[Unordered]) -> Vec<u64> {
-        costs(jobs, self.job_times.known(self.folder.as_ref()))
-    }
-
-    /// Notes how long a job took.
-    pub fn note_time(&self, id: JobId, instructions: u64, seconds: f64) {
-        if self.folder.is_none() || seconds <= 0.0 {
-            return;
-        }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-        let microseconds = (seconds * 1e6) as u32;
-        let time = Time { id, instructions: u32::try_from(instructions).unwrap_or(u32::MAX), microseconds };
-        self.job_times.new.lock().unwrap_or_else(PoisonError::into_inner).push(time);
-    }
-
-    /// Keeps the times of this link's jobs for later links.
-    pub(super) fn keep_times(&self) {
-        self.folder.iter().for_each(|folder| self.job_times.keep(folder));
-    }
 }
 
 #[cfg(test)]

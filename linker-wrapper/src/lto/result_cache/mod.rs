@@ -41,7 +41,7 @@ use crate::plan::target_link;
 use crate::sys::cache::{self, Cache, Key, KeyBuilder, ObjectResults};
 use crate::sys::stamp::{self, Stamp};
 use complete::Step;
-use job_times::JobTimes;
+use job_times::{JobId, JobTimes, Unordered};
 use known_tools::{KnownTools, Tools};
 
 /// The results of earlier links, if the cache is on.
@@ -148,8 +148,8 @@ impl<'a> ResultCache<'a> {
                 messages::show(format_args!(" # the cache is not used for all of this link: {why}"));
             }
         }
-        self.keep_times();
         if let Some(cache) = &self.folder {
+            self.job_times.keep(cache);
             cache.warning().into_iter().for_each(|text| warn(request.program, text));
             cache.trim();
         }
@@ -158,6 +158,18 @@ impl<'a> ResultCache<'a> {
     /// Returns the numbers of hits and misses in the folder.
     pub fn counts(&self) -> Option<(u64, u64)> {
         Some(self.folder.as_ref()?.hits_and_misses())
+    }
+
+    /// Returns what jobs cost, in the unit of the estimates or, if earlier links had some of the jobs, in microseconds.
+    pub fn costs(&self, jobs: &[Unordered]) -> Vec<u64> {
+        self.job_times.costs(jobs, self.folder.as_ref())
+    }
+
+    /// Notes how long a job took, for later links.
+    pub fn note_time(&self, id: JobId, instructions: u64, seconds: f64) {
+        if self.folder.is_some() {
+            self.job_times.note(id, instructions, seconds);
+        }
     }
 
     /// Whether the cache is on.

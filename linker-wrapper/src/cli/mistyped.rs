@@ -43,8 +43,8 @@ pub fn without_inputs(word: &OsStr) -> Option<Error> {
     let text = word.to_str().filter(|text| text.starts_with("--"))?;
     let spellings = [WRAPPER, ALWAYS].into_iter().flatten().flat_map(|row| row.0.iter().copied());
     let candidates = spellings.map(|spelling| (distance(text, spelling), spelling));
-    let (_, meant) = candidates.filter(|(far, _)| (1..=NEAR).contains(far)).min_by_key(|(far, _)| *far)?;
-    Some(Error::Mistyped { option: text.to_owned(), meant: meant.to_owned() })
+    let (far, meant) = candidates.min_by_key(|(far, _)| *far)?;
+    (1..=NEAR).contains(&far).then(|| Error::Mistyped { option: text.to_owned(), meant: meant.to_owned() })
 }
 
 /// The number of letters in which two names differ. The `=` that precedes a value does not count.
@@ -96,7 +96,7 @@ mod tests {
         let meant = |word: &str| without_inputs(OsStr::new(word)).map(|error| error.to_string());
         assert_eq!(meant("--hlep").unwrap(), "there is no option --hlep; did you mean --help?");
         assert!(meant("--verison").unwrap().ends_with("did you mean --version?"));
-        for word in ["--help", "--verbose", "-v", "--print-output-format", "-h"] {
+        for word in ["--help", "--version", "--verbose", "-v", "--print-output-format", "-h"] {
             assert_eq!(meant(word), None, "{word}");
         }
     }

@@ -120,7 +120,10 @@ fn read_all_ways(data: &[u8]) {
         assert!(Difference::new(&images, &images, false).equal);
     }
     if let Ok(cubins) = usage::usage(data, crate::archive::reject_thin_members, Order::Code) {
-        let _ = usage::text(&[(None, &cubins)], &usage::Layout::new(&|name, _| name.to_owned()));
+        let _ = usage::text(
+            &[(None, &cubins)],
+            &usage::Layout::new(&|names, _| names.iter().map(|name| (*name).to_owned()).collect()),
+        );
     }
     if let Ok(Some(shares)) = usage::function_shares(data) {
         assert_eq!(shares.total(), data.len() as u64);

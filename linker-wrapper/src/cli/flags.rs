@@ -269,8 +269,8 @@ pub const ALWAYS: &[Row] = &[
         &["--offload-plan="],
         Joined,
         Meaning::OffloadPlan,
-        "text|json[:<file>]",
-        "Print, before they run, who defines which symbol, and the members, jobs and tools of the device links",
+        "text|full|json[:<file>]",
+        "Print, before they run, who defines which symbol, and the members, jobs and tools of the device links; full: all of a long plan",
     ),
     Row(
         &["--offload-check="],

@@ -10,7 +10,7 @@ use offload_bundle::coverage::Driver;
 use crate::cli::help::Help;
 use crate::cli::values::{
     BackendChoice, CacheChoice, FatbinSection, ImageCompression, Jobs, KernelFolding, KernelGc, Levels, LlvmRules,
-    MemoryChoice, NamedParts, OffloadReport, Partitioning, PtxPolicy, RelocatableCode, RemoteOptions, ReportRequest,
+    MemoryChoice, NamedParts, OffloadReport, Partitioning, PlanRequest, PtxPolicy, RelocatableCode, RemoteOptions,
     SassPolicy, StatsFormat,
 };
 use crate::diag::color::Choice;
@@ -89,7 +89,7 @@ pub struct Options {
     /// The form and place of the report on the image.
     pub report: Option<OffloadReport>,
     /// The form and place of the plan of the device links, which is printed before they run.
-    pub plan: Option<ReportRequest>,
+    pub plan: Option<PlanRequest>,
     /// The level of each compatibility check.
     pub checks: Levels,
     /// Which kernels are left out.

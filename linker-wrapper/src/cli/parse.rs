@@ -15,7 +15,7 @@ use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
 use crate::cli::values::{
     self, BackendChoice, CacheChoice, FatbinSection, ImageCompression, Jobs, KernelFolding, KernelGc, LlvmRules,
-    MemoryChoice, OffloadReport, Partitioning, PtxPolicy, RelocatableCode, RemoteChoice, ReportRequest, SassPolicy,
+    MemoryChoice, OffloadReport, Partitioning, PlanRequest, PtxPolicy, RelocatableCode, RemoteChoice, SassPolicy,
     StatsFormat,
 };
 use crate::cli::words::{self, Found, Word};
@@ -241,7 +241,7 @@ impl Parser {
                 store(&mut options.report, OffloadReport::parse(&text).map(Some), errors);
             }
             Meaning::OffloadPlan => {
-                store(&mut options.plan, ReportRequest::parse("--offload-plan=", &text).map(Some), errors);
+                store(&mut options.plan, PlanRequest::parse(&text).map(Some), errors);
             }
             Meaning::OffloadCheck => options.checks.set(&text).unwrap_or_else(|error| errors.extend(error)),
             Meaning::OffloadGc => store(&mut options.kernel_gc, KernelGc::parse(&text), errors),

@@ -1,6 +1,6 @@
 //! Shortens the names of device symbols.
 
-use offload_bundle::demangle::readable;
+use offload_bundle::demangle::{apart, readable};
 
 /// Demangles a name and shortens it to `width` characters: template arguments are dropped first, from the innermost outwards,
 /// then the parameters, then the end.
@@ -24,6 +24,12 @@ pub fn shortened(name: &str, width: usize) -> String {
         (None, Some(last)) => last.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
         (None, None) => full,
     }
+}
+
+/// Demangles the names of a list and shortens them so that they differ; see [`apart`].
+pub fn shortened_apart<'n>(names: impl Iterator<Item = &'n str>, width: usize) -> Vec<String> {
+    let names: Vec<String> = names.map(readable).collect();
+    apart(&names, width, |name| shortened(name, width))
 }
 
 /// Replaces template arguments at this depth and deeper by `…`.

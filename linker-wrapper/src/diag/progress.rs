@@ -2,6 +2,7 @@
 //!
 //! Nothing is shown if standard error is not a terminal.
 
+use std::cell::OnceCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -137,6 +138,8 @@ struct Job {
 
 struct Jobs {
     jobs: Vec<Job>,
+    /// The names of the jobs, made when the first is shown.
+    names: OnceCell<Vec<String>>,
     /// Seconds and cost of the jobs that have ended.
     learnt: (f64, f64),
 }
@@ -145,7 +148,7 @@ impl Jobs {
     fn new(jobs: &[(String, u64)]) -> Self {
         let job =
             |(label, cost): &(String, u64)| Job { label: label.clone(), cost: *cost as f64, state: State::Waiting };
-        Jobs { jobs: jobs.iter().map(job).collect(), learnt: (0.0, 0.0) }
+        Jobs { jobs: jobs.iter().map(job).collect(), names: OnceCell::new(), learnt: (0.0, 0.0) }
     }
 
     fn set(&mut self, index: usize, state: State) {
@@ -163,15 +166,17 @@ impl Jobs {
     /// what matters most comes first.
     fn line(&self, now: Instant) -> String {
         let done = self.jobs.iter().filter(|job| job.state == State::Done).count();
-        let running: Vec<(&Job, f64)> = self.jobs.iter().filter_map(|job| Some((job, job.running_for(now)?))).collect();
+        let jobs = self.jobs.iter().enumerate();
+        let running: Vec<(usize, f64)> = jobs.filter_map(|(index, job)| Some((index, job.running_for(now)?))).collect();
         let mut line = String::from("device link: ");
         if let Some(seconds) = self.left(now, running.len()) {
             line.push_str(&format!("about {} left, ", duration(seconds)));
         }
         line.push_str(&format!("{done} of {} jobs done, {} running", self.jobs.len(), running.len()));
-        if let Some((job, seconds)) = running.iter().max_by(|one, other| one.1.total_cmp(&other.1)) {
-            let name = demangle::shortened(&job.label, NAME_WIDTH);
-            let name = printable::name(&name);
+        if let Some((index, seconds)) = running.iter().max_by(|one, other| one.1.total_cmp(&other.1)) {
+            let labels = || self.jobs.iter().map(|job| job.label.as_str());
+            let names = self.names.get_or_init(|| demangle::shortened_apart(labels(), NAME_WIDTH));
+            let name = printable::name(&names[*index]);
             line.push_str(&format!(", longest {name} ({})", duration(*seconds)));
         }
         line

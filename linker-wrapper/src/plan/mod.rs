@@ -7,5 +7,6 @@ pub mod image_policy;
 mod kept_kernels;
 pub mod link_context;
 pub mod report;
+mod report_text;
 pub mod target_link;
 pub mod unsupported;

@@ -1,19 +1,13 @@
 //! `--offload-plan`: prints the plan of the device links before they run. The field names are the keys of the JSON form.
 
-use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
-use crate::cli::values::{ReportForm, ReportRequest};
-use crate::device::symbol_errors::named;
-use crate::diag::demangle;
+use crate::cli::values::{PlanRequest, ReportForm};
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::sys::temp_files;
-
-/// Longest name of a kernel in the text form, in characters.
-const NAME_WIDTH: usize = 100;
 
 /// The plan of a link.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -158,88 +152,10 @@ pub struct JobReport {
     pub units: usize,
 }
 
-impl PlanReport {
-    fn text(&self) -> String {
-        let mut out = format!("offload plan: {}\n", self.output);
-        for MemberReport { file, symbol, of } in &self.members {
-            let _ = match symbol {
-                Some(symbol) => writeln!(out, "member {file}: defines the {of} symbol {}", named(symbol)),
-                None => writeln!(out, "member {file}: may define a {of} symbol that LTO-IR references"),
-            };
-        }
-        self.kernels.iter().for_each(|kernels| kernels.print(&mut out));
-        self.targets.iter().for_each(|target| target.print(&mut out));
-        if self.targets.is_empty() {
-            out.push_str("no device links\n");
-        }
-        out
-    }
-}
-
-impl KernelsReport {
-    fn print(&self, out: &mut String) {
-        if let Some(why) = &self.keeps_all {
-            let _ = writeln!(out, "all kernels are kept: {why}");
-        }
-        for kernel in &self.dead {
-            let _ = writeln!(out, "dead kernel {}: no code that the program reaches launches it", named(kernel));
-        }
-        for LiveKernel { kernel, path } in &self.alive {
-            let _ = writeln!(out, "live kernel {}: {}", named(kernel), path.join(" -> "));
-        }
-    }
-}
-
-impl TargetReport {
-    fn print(&self, out: &mut String) {
-        let _ = writeln!(out, "target {} ({}):", self.target, self.platform);
-        for image in &self.images {
-            let offset = image.offset.map(|offset| format!(" at offset {offset:#x}")).unwrap_or_default();
-            let _ = writeln!(out, "  input {}{offset}: {}", image.file, image.code);
-        }
-        for (what, archs) in [("machine code for", &self.sass), ("PTX for", &self.ptx)] {
-            if !archs.is_empty() {
-                let _ = writeln!(out, "  {what} {}", archs.join(", "));
-            }
-        }
-        if let Some(BackendReport { name, file, reason }) = &self.backend {
-            let _ = writeln!(out, "  backend {name} ({file}): {reason}");
-        }
-        if self.cached {
-            let _ = writeln!(out, "  the result is in the cache");
-        }
-        for SymbolReport { symbol, image, visible } in &self.symbols {
-            let file = self.images.get(*image).map_or("", |image| &image.file);
-            let scope = if *visible { "visible" } else { "internal" };
-            let _ = writeln!(out, "  symbol {}: defined by {file}, {scope}", named(symbol));
-        }
-        if let Some(reason) = &self.not_cut {
-            let _ = writeln!(out, "  not cut into partitions: {reason}");
-        }
-        for KeptKernel { kernel, reason } in &self.dead_but_kept {
-            let _ = writeln!(out, "  dead kernel {} is compiled all the same: {reason}", named(kernel));
-        }
-        for FoldedKernel { kernel, equal } in &self.folded {
-            let _ = writeln!(out, "  folded kernel {}: equal to {}", named(kernel), named(equal));
-        }
-        for reason in &self.not_folded {
-            let _ = writeln!(out, "  not folded: {reason}");
-        }
-        for (place, job) in self.jobs.iter().enumerate() {
-            let (instructions, units, runs_in) = (job.instructions, job.units, job.runs_in);
-            let kernels: Vec<String> =
-                job.kernels.iter().map(|kernel| demangle::shortened(kernel, NAME_WIDTH)).collect();
-            let kernels = if kernels.is_empty() { String::new() } else { format!(": {}", kernels.join(", ")) };
-            let _ =
-                writeln!(out, "  job {place} in a {runs_in}: {instructions} instructions of {units} units{kernels}");
-        }
-    }
-}
-
 /// Collects the plans of all platforms, which run in parallel, and prints them together when the last has arrived.
 pub struct PlanPrinter<'a> {
     program: &'a str,
-    requested: Option<&'a ReportRequest>,
+    requested: Option<&'a PlanRequest>,
     state: Mutex<State>,
 }
 
@@ -252,7 +168,7 @@ struct State {
 impl<'a> PlanPrinter<'a> {
     /// Creates a printer that waits for the targets of `platforms` platforms and adds them to `report`. Without a request it
     /// prints nothing.
-    pub fn new(program: &'a str, requested: Option<&'a ReportRequest>, report: PlanReport, platforms: usize) -> Self {
+    pub fn new(program: &'a str, requested: Option<&'a PlanRequest>, report: PlanReport, platforms: usize) -> Self {
         PlanPrinter { program, requested, state: Mutex::new(State { report, missing: platforms }) }
     }
 
@@ -278,12 +194,13 @@ impl<'a> PlanPrinter<'a> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn print(program: &str, requested: &ReportRequest, plan: &PlanReport) -> Result<(), Errors> {
-    let text = match requested.form {
+pub fn print(program: &str, requested: &PlanRequest, plan: &PlanReport) -> Result<(), Errors> {
+    let text = match requested.report.form {
         ReportForm::Json => serde_json::to_string_pretty(plan).unwrap_or_default() + "\n",
+        ReportForm::Text if requested.full => plan.full_text(),
         ReportForm::Text => plan.text(),
     };
-    match &requested.file {
+    match &requested.report.file {
         Some(file) => temp_files::write_output(file, text.as_bytes()),
         None => {
             messages::report(program, &text);

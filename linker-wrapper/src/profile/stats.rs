@@ -153,7 +153,9 @@ impl Stats {
         let slowest: Vec<_> = self.slowest().into_iter().filter(|job| !job.cached).take(JOBS_SHOWN).collect();
         if !slowest.is_empty() {
             let head = ["LLVM", "ptxas", "LLVM memory", "ptxas memory", "PTX", "code", "target", "slowest jobs"];
-            let _ = write!(out, "\n{}", table(&head, slowest.into_iter().map(job_row).collect()));
+            let names = demangle::shortened_apart(slowest.iter().map(|job| job.label.as_str()), NAME_WIDTH);
+            let rows = slowest.into_iter().zip(names).map(|(job, name)| job_row(job, name));
+            let _ = write!(out, "\n{}", table(&head, rows.collect()));
         }
         out
     }
@@ -303,7 +305,7 @@ impl<'s> JobJson<'s> {
     }
 }
 
-fn job_row(job: &JobStat) -> Vec<String> {
+fn job_row(job: &JobStat, name: String) -> Vec<String> {
     vec![
         format!("{:.3} s", job.llvm_seconds),
         format!("{:.3} s", job.ptxas_seconds),
@@ -312,7 +314,7 @@ fn job_row(job: &JobStat) -> Vec<String> {
         byte_size::show(job.ptx_bytes),
         byte_size::show(job.cubin_bytes),
         job.target.clone(),
-        demangle::shortened(&job.label, NAME_WIDTH),
+        name,
     ]
 }
 

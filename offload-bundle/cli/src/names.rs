@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use offload_bundle::demangle::readable;
+use offload_bundle::demangle::{apart, readable};
 
 /// The columns of the terminal that standard output is; `COLUMNS` overrides them. `None` for files and pipes, which get whole names.
 pub fn terminal_width() -> Option<usize> {
@@ -26,6 +26,15 @@ fn columns() -> Option<usize> {
 /// then the end.
 pub fn demangled(name: &str, room: Option<usize>) -> String {
     fitting(readable(name), room)
+}
+
+/// Demangles the names of a table. Those that do not fit into `room` keep what tells them apart.
+pub fn demangled_apart(names: &[&str], room: Option<usize>) -> Vec<String> {
+    let whole: Vec<String> = names.iter().map(|name| readable(name)).collect();
+    match room {
+        Some(room) => apart(&whole, room, |name| fitting(name.to_owned(), Some(room))),
+        None => whole,
+    }
 }
 
 fn fitting(whole: String, room: Option<usize>) -> String {

@@ -78,9 +78,9 @@ pub fn run(arguments: &ResourcesArguments) -> Result<CommandOutput> {
     if !are_several && let Some(error) = errors.pop() {
         return Err(error);
     }
-    let shown = |name: &str, room: Option<usize>| match arguments.no_demangle {
-        true => names::cut(name, room),
-        false => names::demangled(name, room),
+    let shown = |mangled: &[&str], room: Option<usize>| match arguments.no_demangle {
+        true => mangled.iter().map(|name| names::cut(name, room)).collect(),
+        false => names::demangled_apart(mangled, room),
     };
     let width = names::terminal_width().filter(|_| !arguments.full);
     let layout = Layout { shown: &shown, width, order, top: arguments.top, full: arguments.full };

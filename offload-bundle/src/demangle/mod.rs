@@ -3,6 +3,7 @@
 //! The grammar is that of the Itanium C++ ABI with what LLVM and GCC add to it, and the text is that of `llvm-cxxfilt`: names in a report can be
 //! searched for in the output of LLVM's tools.
 
+mod apart;
 mod parse;
 mod print;
 mod tree;
@@ -10,6 +11,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+pub use apart::apart;
 use parse::Parser;
 
 /// What clang and device links append to the names of static kernels and variables that the host refers to.

@@ -16,7 +16,7 @@ use crate::host_object::Search;
 use crate::listing::{self, Found, Row};
 
 pub use shares::{FunctionShare, FunctionShares, function_shares};
-pub use text::{Layout, text};
+pub use text::{Layout, Shown, text};
 
 /// One cubin or code object of a file. The field names are the keys of the JSON output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -384,7 +384,7 @@ mod tests {
         let total: u64 = found[0].parts.iter().map(|part| part.bytes).sum();
         assert_eq!((found.len(), total), (1, data.len() as u64));
         assert_eq!((found[0].functions[0].name.as_str(), found[0].functions[0].code), ("first", 16));
-        let shown = |name: &str, _: Option<usize>| name.to_owned();
+        let shown = |names: &[&str], _: Option<usize>| names.iter().map(|name| (*name).to_owned()).collect();
         assert!(text(&[(None, &found)], &Layout::new(&shown)).contains("CODE    %  REGISTERS"));
         assert_eq!(text(&[], &Layout::new(&shown)), "no cubins and no code objects\n");
     }

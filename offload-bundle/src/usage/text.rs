@@ -1,15 +1,18 @@
 //! The resources of functions as tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CubinPart, CubinUsage, FunctionUsage, Order};
 use crate::listing::aligned;
 use crate::printable;
 
+/// Turns mangled names into what is printed.
+pub type Shown<'l> = dyn Fn(&[&str], Option<usize>) -> Vec<String> + 'l;
+
 /// How tables are printed.
 pub struct Layout<'l> {
-    /// Turns the name of a function into what is printed, in so many columns if that is given.
-    pub shown: &'l dyn Fn(&str, Option<usize>) -> String,
+    /// Turns the names of a table's functions into what is printed, each in so many columns if that is given.
+    pub shown: &'l Shown<'l>,
     /// The columns of the terminal.
     pub width: Option<usize>,
     /// What the functions are sorted by, where those of several cubins share a table.
@@ -22,7 +25,7 @@ pub struct Layout<'l> {
 
 impl<'l> Layout<'l> {
     /// Tables of any width, whose names `shown` prints.
-    pub fn new(shown: &'l dyn Fn(&str, Option<usize>) -> String) -> Self {
+    pub fn new(shown: &'l Shown<'l>) -> Self {
         Self { shown, width: None, order: Order::default(), top: None, full: false }
     }
 }
@@ -136,8 +139,8 @@ fn rows_of(functions: &[(Option<&str>, &FunctionUsage)], code: u64, layout: &Lay
     let front: usize = widths.iter().map(|width| width + 2).sum();
     // A terminal without room for any name gets whole ones.
     let room = layout.width.and_then(|width| width.checked_sub(front)).filter(|room| *room >= 16);
-    let names = functions.iter().map(|(_, function)| name(function, room, layout));
-    let names: Vec<String> = ["FUNCTION".to_owned()].into_iter().chain(names).collect();
+    let functions: Vec<&FunctionUsage> = functions.iter().map(|(_, function)| *function).collect();
+    let names: Vec<String> = ["FUNCTION".to_owned()].into_iter().chain(names(&functions, room, layout)).collect();
     let mut out = String::new();
     for (line, name) in lines.iter().zip(&names) {
         for (number, width) in line.iter().zip(&widths) {
@@ -149,11 +152,25 @@ fn rows_of(functions: &[(Option<&str>, &FunctionUsage)], code: u64, layout: &Lay
     out
 }
 
-fn name(function: &FunctionUsage, room: Option<usize>, layout: &Layout<'_>) -> String {
+/// The names of a table, with what there is to say of each function behind it.
+fn names(functions: &[&FunctionUsage], room: Option<usize>, layout: &Layout<'_>) -> Vec<String> {
+    let suffixes: Vec<String> = functions.iter().map(|function| suffix(function)).collect();
+    let mangled: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
+    let room_of = |suffix: &String| room.map(|room| room.saturating_sub(suffix.chars().count()).max(16));
+    let rooms: BTreeSet<Option<usize>> = suffixes.iter().map(room_of).collect();
+    let shown: BTreeMap<Option<usize>, Vec<String>> =
+        rooms.into_iter().map(|room| (room, (layout.shown)(&mangled, room))).collect();
+    let name = |(place, suffix)| {
+        let name = shown.get(&room_of(suffix)).and_then(|names| names.get(place));
+        format!("{}{suffix}", printable::name(name.map_or(mangled[place], String::as_str)))
+    };
+    suffixes.iter().enumerate().map(name).collect()
+}
+
+fn suffix(function: &FunctionUsage) -> String {
     let kind = if function.kernel { "" } else { " [function]" };
     let notes: String = function.notes.iter().map(|note| format!(" ({note})")).collect();
-    let room = room.map(|room| room.saturating_sub(kind.len() + notes.chars().count()).max(16));
-    format!("{}{kind}{notes}", printable::name(&(layout.shown)(&function.name, room)))
+    format!("{kind}{notes}")
 }
 
 fn cells(function: &FunctionUsage, code: u64, target: &str) -> [String; 8] {

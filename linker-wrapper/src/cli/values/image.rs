@@ -220,7 +220,7 @@ pub enum ReportForm {
     Json,
 }
 
-/// `--offload-report=` or `--offload-plan=`: the form of the report, and the file that it goes to; `None`: standard output.
+/// The form of a report, and the file that it goes to; `None`: standard output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportRequest {
     /// Its form.
@@ -245,6 +245,30 @@ impl ReportRequest {
             (Some(form), file) if file != Some("") => Ok(ReportRequest { form, file: file.map(PathBuf::from) }),
             _ => Err(Error::value(option, "text or json, and :<file> behind it if you like", text)),
         }
+    }
+}
+
+/// `--offload-plan=`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanRequest {
+    /// The form, and the file.
+    pub report: ReportRequest,
+    /// Whether the text has every row, however many there are, and whole names.
+    pub full: bool,
+}
+
+impl PlanRequest {
+    /// Reads the value of the option: `full`, or what [`ReportRequest`] reads. A file gets the whole text: it is no screen.
+    ///
+    /// # Errors
+    /// Another form, or an empty file name.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        const OPTION: &str = "--offload-plan=";
+        let rest = text.strip_prefix("full").filter(|rest| rest.is_empty() || rest.starts_with(':'));
+        let report = ReportRequest::parse(OPTION, &rest.map_or_else(|| text.to_owned(), |rest| format!("text{rest}")));
+        let expected = "text, full or json, and :<file> behind it if you like";
+        let report = report.map_err(|_| Error::value(OPTION, expected, text))?;
+        Ok(PlanRequest { full: rest.is_some() || report.file.is_some(), report })
     }
 }
 
@@ -286,6 +310,20 @@ mod tests {
         assert_eq!(OffloadReport::parse("json"), Ok(OffloadReport::Printed(json)));
         for bad in ["html", "html:", "HTML:x", "text:"] {
             assert!(OffloadReport::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn plans_are_whole_in_files() {
+        let parse =
+            |text| PlanRequest::parse(text).map(|plan| (plan.report.form, plan.report.file.is_some(), plan.full));
+        assert_eq!(parse("text"), Ok((ReportForm::Text, false, false)));
+        assert_eq!(parse("full"), Ok((ReportForm::Text, false, true)));
+        assert_eq!(parse("text:a"), Ok((ReportForm::Text, true, true)));
+        assert_eq!(parse("full:a"), Ok((ReportForm::Text, true, true)));
+        assert_eq!(parse("json").map(|(form, ..)| form), Ok(ReportForm::Json));
+        for bad in ["fuller", "full:", "Full", ""] {
+            assert!(parse(bad).unwrap_err().to_string().contains("expected text, full or json"), "{bad}");
         }
     }
 

@@ -15,7 +15,7 @@ pub use backend_choice::{BACKENDS, Backend, BackendChoice};
 pub use checks::{Check, Level, Levels};
 pub use cuda_parts::{NamedParts, PARTS, Part};
 pub use image::{
-    FatbinSection, ImageCompression, OffloadReport, PtxPolicy, ReportForm, ReportRequest, SassPolicy,
+    FatbinSection, ImageCompression, OffloadReport, PlanRequest, PtxPolicy, ReportForm, ReportRequest, SassPolicy,
     compression_level, driver, ptx_version,
 };
 pub use kernel_folding::KernelFolding;

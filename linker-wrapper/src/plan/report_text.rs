@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     fn plan(targets: usize, jobs: usize) -> PlanReport {
-        let kernel = |number: usize| format!("_Z6launchI{}{}Evv", "4Node".repeat(3), format!("3b{number:02}"));
+        let kernel = |number: usize| format!("_Z6launchI4Node3b{number:02}Evv");
         let job = |number: usize| JobReport {
             runs_in: "worker",
             kernels: vec![kernel(number)],

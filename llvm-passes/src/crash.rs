@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issue_11_19_a_mapping_is_found_by_address_until_it_is_dropped() {
+    fn a_mapping_is_found_by_address_until_it_is_dropped() {
         let (first, second) = (vec![0_u8; 5000], vec![0_u8; 5000]);
         let [one, two] = [&first, &second].map(|bytes| bytes.as_ptr() as usize);
         let watched = watch_mapping(&first, Path::new("/a/first.o"));

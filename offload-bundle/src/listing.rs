@@ -554,7 +554,7 @@ mod tests {
 
     /// Were the width of a column looked for once for each line, this would take hours.
     #[test]
-    fn issue_11_21_long_tables_take_no_longer_for_each_line() {
+    fn long_tables_take_no_longer_for_each_line() {
         let row = |number: usize| Row {
             member: Some(format!("{number}.o")),
             target: "sm_90".to_owned(),

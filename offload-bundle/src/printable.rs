@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issue_11_21_escape_bytes() {
+    fn escape_bytes_are_shown() {
         for (text, shown, shown_as_lines) in [
             ("größe.cu", "größe.cu", "größe.cu"),
             ("a\tb\nc", "a\\u0009b\\u000ac", "a\tb\nc"),

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_09_targets_with_features() {
+    fn targets_may_have_features() {
         let row = |target| listing::row_of_id(&format!("hipv4-amdgcn-amd-amdhsa--{target}"), 0);
         let matches = |word: &str, target| word.parse::<Selector>().expect("a selector").matches(&row(target));
         for word in ["gfx906:xnack-", "object:gfx906:xnack-"] {

@@ -372,7 +372,7 @@ fn agrees(told: &str, seen: &str) -> bool {
 }
 
 #[test]
-fn issue_11_05_programs_of_nvcc_rdc_run_as_told() {
+fn programs_of_nvcc_rdc_run_as_told() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut builder = Builder { dir: dir.path(), assembler: Assembler::default(), device_runtime: device_runtime() };
     let table = include_str!("driver-truth/rdc.tsv");

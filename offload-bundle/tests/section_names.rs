@@ -80,7 +80,7 @@ fn names(cubin: &[u8]) -> Vec<(String, usize)> {
 }
 
 #[test]
-fn issue_11_07_damaged_section_names() {
+fn damaged_section_names() {
     let dir = tempfile::tempdir().expect("a folder");
     let sound = tools::ptxas(dir.path(), SOURCE, "sm_90", &[]);
     let names = names(&sound);

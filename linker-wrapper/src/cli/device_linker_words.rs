@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_14_files_and_libraries_are_inputs() {
+    fn files_and_libraries_are_inputs() {
         let device = of(&[
             "-L",
             "one",
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_14_long_options_take_values_either_way() {
+    fn long_options_take_values_either_way() {
         let device = of(&["--library-path=one", "--library", "dev", "--undefined=f", "-ug", "-u", "h"]);
         assert_eq!((device.library_paths, device.inputs), (vec!["one".into()], vec![library("dev", false)]));
         assert_eq!(device.roots, ["f", "g", "h"]);
     }
 
     #[test]
-    fn issue_11_14_values_of_nvlinks_options_are_no_files() {
+    fn values_of_nvlinks_options_are_no_files() {
         let words = ["--maxrregcount", "32", "-Xptxas=-v", "-O1", "--verbose", "-lto"];
         let device = of(&words);
         assert_eq!(device.nvlink_arguments, words);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_14_words_without_effect_are_named() {
+    fn words_without_effect_are_named() {
         let device = of(&["--lto-emit-llvm", "-plugin", "x.so", "-r"]);
         assert_eq!(device.unknown, ["--lto-emit-llvm", "-plugin x.so", "-r"].map(shown));
         assert_eq!(of(&["-L"]).unknown, [shown("-L")]);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issue_11_16_a_linkers_name_stands_for_that_linker() {
+    fn a_linkers_name_stands_for_that_linker() {
         for (name, expected) in [
             ("ld", &["ld"][..]),
             ("ld.gold", &["ld.gold"]),

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_21_response_files_that_double() {
+    fn response_files_that_double_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let name = |number: usize| folder.path().join(number.to_string());
         for number in 0..30 {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_21_response_files_without_an_end() {
+    fn response_files_without_an_end_are_rejected() {
         let error = error(&[OsString::from("@/dev/zero")]);
         assert_eq!(
             error,

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issue_11_13_hosts() {
+    fn hosts_are_told_from_their_headers() {
         for (triple, coff) in [
             ("x86_64-pc-windows-msvc", true),
             ("x86_64-w64-mingw32", true),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_13_libraries_by_their_names() {
+    fn libraries_are_told_by_their_names() {
         let folder = tempfile::tempdir().unwrap();
         let (one, other) = (folder.path().join("one"), folder.path().join("other"));
         for (place, names) in [(&one, &["a.lib", "c.lib"][..]), (&other, &["a.lib", "b.lib"])] {

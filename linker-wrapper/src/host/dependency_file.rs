@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_15_what_is_left_is_what_the_linker_would_have_written() {
+    fn what_is_left_is_what_the_linker_would_have_written() {
         let ours = "/tmp/fatlink-x/cuda.registration.o";
         for style in 0..3 {
             for names in [&[ours, "a.o", "b.o"][..], &["a.o", ours, "b.o"], &["a.o", "b.o", ours], &[ours]] {
@@ -128,26 +128,26 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_15_other_files_with_such_names_stay() {
+    fn other_files_with_such_names_stay() {
         let text = written(0, &["/tmp/f/x.o.old", "old/tmp/f/x.o", "b.o"]);
         assert_eq!(without(text.as_bytes(), b"/tmp/f/x.o"), text.as_bytes());
     }
 
     #[test]
-    fn issue_11_15_names_are_escaped_as_lld_does() {
+    fn names_are_escaped_as_lld_does() {
         let [plain, escaped] = spellings(Path::new("/a b/c#d$e"));
         assert_eq!((&plain[..], &escaped[..]), (&b"/a b/c#d$e"[..], &br"/a\ b/c\#d$$e"[..]));
     }
 
     #[test]
-    fn issue_11_15_the_rule_is_about_the_output() {
+    fn the_rule_is_about_the_output() {
         let text = b"/tmp/f/relocatable.o: a.o\n\na.o:\n".to_vec();
         let renamed = with_target(text, Path::new("/tmp/f/relocatable.o"), Path::new("out.o"));
         assert_eq!(renamed, b"out.o: a.o\n\na.o:\n");
     }
 
     #[test]
-    fn issue_11_15_every_spelling_of_the_option_is_known() {
+    fn every_spelling_of_the_option_is_known() {
         let file = |words: &[&str]| of_line(&words.iter().map(OsString::from).collect::<Vec<_>>());
         for words in [
             &["--dependency-file=d"][..],

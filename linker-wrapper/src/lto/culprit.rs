@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issue_11_23_names_lose_the_suffix_that_made_them_unique() {
+    fn names_lose_the_suffix_that_made_them_unique() {
         assert_eq!(names_in_units("_Z1fi.fatlink.copy"), ["_Z1fi.fatlink.copy", "_Z1fi"]);
         assert_eq!(names_in_units("helper__fatlink_0123_7"), ["helper__fatlink_0123_7", "helper"]);
         assert_eq!(names_in_units("helper.12"), ["helper.12", "helper"]);

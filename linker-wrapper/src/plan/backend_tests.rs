@@ -309,7 +309,7 @@ fn a_decision_names_the_program_that_runs() {
 }
 
 #[test]
-fn issue_11_11_a_named_tool_is_rejected_for_what_another_version_of_it_can_do() {
+fn a_named_tool_is_rejected_for_what_another_version_of_it_can_do() {
     let of = |major, minor| Some(CudaRelease::new(major, minor));
     let rejected = |part: Part, kind: &str, tools: KnownTools| {
         let mut facts = tools.facts();

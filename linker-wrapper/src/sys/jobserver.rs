@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issue_11_10_what_makeflags_say() {
+    fn what_makeflags_say() {
         let server = |address: &str| Make::Jobserver(address.to_owned());
         for (flags, expected) in [
             (None, Make::Absent),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_10_only_pipes_are_jobservers() {
+    fn only_pipes_are_jobservers() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "++").unwrap();
@@ -299,7 +299,7 @@ mod tests {
 
     /// Tokens are kept for the whole process, so that there can only be one test that takes some.
     #[test]
-    fn issue_11_10_tokens_first_then_jobs() {
+    fn tokens_first_then_jobs() {
         let (limit, take, give) = server(b"ab");
         let slots = limit.slots();
         let own = slots.wait(0).unwrap();

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_01_every_way_to_change_a_file_shows() {
+    fn every_way_to_change_a_file_shows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.o");
         let other = folder.path().join("b.o");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_01_a_file_changed_just_now_is_compared_by_content() {
+    fn a_file_changed_just_now_is_compared_by_content() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.o");
         std::fs::write(&path, "one").unwrap();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_02_a_link_that_led_elsewhere_for_a_while_shows() {
+    fn a_link_that_led_elsewhere_for_a_while_shows() {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| folder.path().join(name);
         std::fs::create_dir(place("cuda-13")).unwrap();

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn issue_11_02_scripts_that_only_run_a_program_are_followed() {
+    fn scripts_that_only_run_a_program_are_followed() {
         for (script, program) in [
             ("#!/bin/sh\nexec /opt/cuda/bin/ptxas \"$@\"\n", Some("/opt/cuda/bin/ptxas")),
             ("#! /bin/bash\n# by hand\n\nexec '/opt/cuda-13.0/bin/ptxas'  \"$@\"", Some("/opt/cuda-13.0/bin/ptxas")),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_02_an_identity_is_version_script_and_program() {
+    fn an_identity_is_version_script_and_program() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = folder.path().join(name);

@@ -310,7 +310,7 @@ fn duplicates_are_kept() {
 /// NVIDIA's 13.1 and ours: the same codes, and the same bytes but for the label. 13.1 says sm_100; 13.2 and later, and ours, say
 /// sm_80.
 #[test]
-fn issue_11_24_tile_ir() {
+fn tile_ir() {
     const LABEL: std::ops::Range<usize> = 16 + 0x1c..16 + 0x20;
     let long: Vec<u8> =
         b"\x7fTileIR\0\x0d\x01\0\0".iter().copied().chain((0..5000u32).map(|at| (at * at / 8) as u8)).collect();
@@ -350,7 +350,7 @@ fn issue_11_24_tile_ir() {
 }
 
 #[test]
-fn issue_11_24_version_of_a_library_with_tile_ir() {
+fn a_library_with_tile_ir_has_a_newer_version() {
     for library in [nvidia_13_1(), ours()] {
         assert_eq!(library.version(), (0, 13, 1), "{}", library.name);
         let fatbin = library.create(&[]).expect("no options");

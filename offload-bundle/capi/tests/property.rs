@@ -359,7 +359,7 @@ fn padded(cubin: &[u8], size: usize, random: &mut Random) -> Vec<u8> {
 
 /// Cubins of more than 10,000,000 bytes are compressed without being asked to, each for itself, whatever else is in the fatbin.
 #[test]
-fn issue_11_06_large_cubins() {
+fn large_cubins_are_stored_plain() {
     let dir = tempfile::tempdir().expect("a folder");
     let (nvidia_13, nvidia_12, ours) = (nvidia_13(), nvidia_12(), ours());
     let mut random = Random(0x2545_f491_4f6c_dd1d);

@@ -75,7 +75,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn issue_11_18_full_and_closed_streams() {
+fn full_and_closed_streams() {
     let dir = tempfile::tempdir().expect("a folder");
     prepare(dir.path());
     for line in LINES {

@@ -53,7 +53,7 @@ mod tests {
     use crate::samples;
 
     #[test]
-    fn issue_11_08_only_the_recorded_numbers_change() {
+    fn only_the_recorded_numbers_change() {
         let data = samples::cubin(GpuArch::plain(86), true);
         let other = retargeted(&data, GpuArch::plain(87)).expect("a sound cubin");
         assert_eq!(parse(&other).expect("a sound cubin").arch(), GpuArch::plain(87));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_08_the_old_layout_has_both_numbers_in_its_flags() {
+    fn the_old_layout_has_both_numbers_in_its_flags() {
         let mut data = samples::cubin(GpuArch::plain(86), true);
         (data[7], data[8]) = (0x33, 7);
         data[48..52].copy_from_slice(&0x0056_0556_u32.to_le_bytes());
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_08_damaged_cubins_are_refused() {
+    fn damaged_cubins_are_refused() {
         let data = samples::cubin(GpuArch::plain(86), true);
         let target = GpuArch::plain(87);
         for length in 0..data.len() {

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_03_known_options_of_ptxas_are_cached_and_no_others() {
+    fn known_options_of_ptxas_are_cached_and_no_others() {
         for (list, known) in [
             (&["-O2"][..], true),
             (&["-O", "2", "--opt-level=3", "-m64"], true),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_03_options_of_nvlink_matter_only_to_the_link() {
+    fn options_of_nvlink_matter_only_to_the_link() {
         for (list, known) in [
             (&["-w", "--suppress-stack-size-warning", "-maxrregcount=32"][..], true),
             (&["--kernels-used", "_Z1av,_Z1bv"], true),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_03_llvm_options_with_files_are_not_cached() {
+    fn llvm_options_with_files_are_not_cached() {
         for (list, known) in [
             (&["-inline-threshold=100", "-unroll-runtime", "--fp-contract=fast", "-x=-1.5"][..], true),
             (&["-unroll-count", "4"], true),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_03_variables_that_tools_read_prevent_caching() {
+    fn variables_that_tools_read_prevent_caching() {
         for (name, known) in [
             ("CAN_FINALIZE_DEBUG", false),
             ("DUMP_KNOBS_TO_FILE", false),

@@ -226,7 +226,7 @@ fn many_links_at_once() {
 
 /// What may be in the place of an entry, and must be neither followed nor waited for.
 #[test]
-fn issue_11_04_only_a_regular_file_is_an_entry() {
+fn only_a_regular_file_is_an_entry() {
     let folder = tempfile::tempdir().unwrap();
     let (cache, key) = (Cache::open(folder.path().join("cache")), key("a"));
     cache.put(&key, b"mine");
@@ -262,7 +262,7 @@ fn issue_11_04_only_a_regular_file_is_an_entry() {
 }
 
 #[test]
-fn issue_11_04_the_stamp_of_trimming_may_be_anything() {
+fn the_stamp_of_trimming_may_be_anything() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(folder.path()).with_capacity(Some(10));
     cache.put(&key("a"), b"content");
@@ -281,7 +281,7 @@ fn issue_11_04_the_stamp_of_trimming_may_be_anything() {
 }
 
 #[test]
-fn issue_11_04_a_folder_that_others_may_write_to_is_not_used() {
+fn a_folder_that_others_may_write_to_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cache");
     Cache::open(&path).put(&key("a"), b"x");

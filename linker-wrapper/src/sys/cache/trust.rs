@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_04_folders_that_others_may_write_to_are_refused() {
+    fn folders_that_others_may_write_to_are_refused() {
         let own = geteuid().as_raw();
         for (folder, trust) in [
             (access(own, 7, 0o40755), Ok(Trust::Own)),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_11_04_entries_of_others_do_not_count() {
+    fn entries_of_others_do_not_count() {
         let own = geteuid().as_raw();
         for (trust, entry, allowed) in [
             (Trust::Own, access(own, 7, 0o100_644), true),

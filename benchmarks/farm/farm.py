@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 from common import Farm, Failed  # noqa: E402
 
 # Each is a module of this folder with a function `test(farm)`.
-ENGINES = ["reapi", "slurm", "redis", "webdav", "s3"]
+ENGINES = ["reapi", "slurm", "webdav", "s3"]
 
 
 def main():

@@ -8,9 +8,9 @@ use crate::error::LocationError;
 /// Who the user is to a store. `Debug` does not print it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// User name of HTTP, WebDAV or Redis.
+    /// User name of HTTP or WebDAV.
     pub user: Option<String>,
-    /// Password of HTTP, WebDAV or Redis.
+    /// Password of HTTP or WebDAV.
     pub password: Option<String>,
     /// Bearer token of HTTP or WebDAV.
     pub token: Option<String>,

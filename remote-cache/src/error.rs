@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
     /// It is no URL of a known kind.
-    #[error("expected http(s)://, dav(s)://, s3://<bucket>/<prefix> or redis(s)://, got '{0}'")]
+    #[error("expected http(s)://, dav(s):// or s3://<bucket>/<prefix>, got '{0}'")]
     Form(String),
     /// User name or password are part of it.
     #[error(
@@ -19,9 +19,6 @@ pub enum LocationError {
     /// It has a query or a fragment.
     #[error("the URL has a part behind '?' or '#'; name only the host and the path")]
     Query,
-    /// The number of a Redis database is none.
-    #[error("expected the number of a database as the path of a Redis URL, got '{0}'")]
-    Database(String),
     /// The file with the key of the entries cannot be used.
     #[error("cannot use the key file {}: {why}", .path.display())]
     KeyFile {

@@ -8,7 +8,6 @@
 
 mod aws_profile;
 mod credentials;
-mod deadline;
 pub mod entry;
 mod error;
 mod forward_proxy;
@@ -16,8 +15,6 @@ mod http;
 mod key_file;
 mod location;
 mod prefetch;
-mod redis;
-pub mod reply;
 mod s3;
 pub mod store;
 mod tier;

@@ -24,11 +24,7 @@ pub(crate) enum Place {
     Dav(Url),
     /// A bucket, and what the names of its objects begin with.
     S3 { bucket: String, prefix: String },
-    /// A server of Redis.
-    Redis { host: String, port: u16, database: u32, secure: bool },
 }
-
-const REDIS_PORT: u16 = 6379;
 
 impl Location {
     /// Reads a URL.
@@ -58,12 +54,6 @@ impl Location {
                 let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
                 Place::S3 { bucket: host.to_owned(), prefix }
             }
-            scheme @ ("redis" | "rediss") => Place::Redis {
-                host: host.trim_matches(['[', ']']).to_owned(),
-                port: url.port().unwrap_or(REDIS_PORT),
-                database: database(url.path())?,
-                secure: scheme == "rediss",
-            },
             _ => return Err(form()),
         };
         Ok(Location { text: text.to_owned(), place })
@@ -80,13 +70,6 @@ impl fmt::Display for Location {
 fn folder(url: &Url, scheme: &str) -> Option<Url> {
     let rest = url.as_str().split_once(':')?.1.trim_end_matches('/');
     Url::parse(&format!("{scheme}:{rest}/")).ok().filter(Url::has_host)
-}
-
-fn database(path: &str) -> Result<u32, LocationError> {
-    match path.trim_matches('/') {
-        "" => Ok(0),
-        number => number.parse().map_err(|_| LocationError::Database(number.to_owned())),
-    }
 }
 
 /// Whether something like `user:password@` stands before the host, even if the rest is no URL.
@@ -115,10 +98,6 @@ mod tests {
         assert_eq!(place("davs://cache:444/x//"), Place::Dav(url("https://cache:444/x/")));
         assert_eq!(place("s3://bucket"), Place::S3 { bucket: "bucket".into(), prefix: String::new() });
         assert_eq!(place("s3://bucket/a/b/"), Place::S3 { bucket: "bucket".into(), prefix: "a/b/".into() });
-        let redis = |host: &str, port, database, secure| Place::Redis { host: host.to_owned(), port, database, secure };
-        assert_eq!(place("redis://cache"), redis("cache", 6379, 0, false));
-        assert_eq!(place("rediss://cache:7000/3"), redis("cache", 7000, 3, true));
-        assert_eq!(place("redis://[::1]:7000"), redis("::1", 7000, 0, false));
     }
 
     #[test]
@@ -132,11 +111,9 @@ mod tests {
             ("http://", form("http://")),
             ("s3://", form("s3://")),
             ("s3://bucket:80/", form("s3://bucket:80/")),
-            ("redis:///0", form("redis:///0")),
-            ("redis://cache/x", LocationError::Database("x".to_owned())),
-            ("redis://cache/-1", LocationError::Database("-1".to_owned())),
+            ("redis://cache", form("redis://cache")),
             ("http://u:p@cache", LocationError::Credentials),
-            ("redis://:p@cache", LocationError::Credentials),
+            ("dav://:p@cache", LocationError::Credentials),
             ("https://u@cache", LocationError::Credentials),
             ("http://u:p@cache:port", LocationError::Credentials),
             ("https://cache?sig=x", LocationError::Query),

@@ -7,7 +7,6 @@ use crate::credentials::Credentials;
 use crate::error::{LocationError, StoreError};
 use crate::http::HttpStore;
 use crate::location::{Location, Place};
-use crate::redis::RedisStore;
 use crate::s3::S3Store;
 
 /// Where entries are, by name. Requests may run at the same time.
@@ -34,8 +33,5 @@ pub fn open(location: &Location, credentials: Credentials, limit: Duration) -> R
         Place::Http(url) => Box::new(HttpStore::plain(url.clone(), credentials, limit)),
         Place::Dav(url) => Box::new(HttpStore::with_collections(url.clone(), credentials, limit)),
         Place::S3 { bucket, prefix } => Box::new(S3Store::from_environment(bucket, prefix, limit)?),
-        Place::Redis { host, port, database, secure } => {
-            Box::new(RedisStore::new(host, *port, *database, *secure, credentials, limit))
-        }
     })
 }

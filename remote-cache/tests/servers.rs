@@ -116,62 +116,27 @@ fn a_server_that_sends_slowly_or_never_ends() {
     for address in [silent, header, body] {
         assert_eq!(got(&*open(&format!("http://{address}"))), "no answer within 700 ms");
     }
-    let silent = server(|stream, _| drop(stream.read(&mut [0; 10_000]).and_then(|_| stream.read(&mut [0; 10]))));
-    let value = server(move |stream, _| {
-        request(stream);
-        let _ = stream.write_all(b"$100000\r\n");
-        drip(stream);
-    });
-    for address in [silent, value] {
-        assert_eq!(got(&*open(&format!("redis://{address}"))), "no answer within 700 ms");
-    }
 }
 
 #[test]
 fn nobody_is_there() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for scheme in ["http", "dav", "redis"] {
+    for scheme in ["http", "dav"] {
         let text = got(&*open(&format!("{scheme}://{unused}")));
         assert!(text.to_lowercase().contains("connection refused"), "{scheme}: {text}");
     }
 }
 
 #[test]
-fn replies_of_redis() {
-    let redis = |answer: &'static [u8]| {
-        let address = server(move |stream, _| {
-            request(stream);
-            let _ = stream.write_all(answer);
-        });
-        got(&*open(&format!("redis://{address}")))
-    };
-    assert_eq!(redis(b"$3\r\nabc\r\n"), "3 bytes");
-    assert_eq!(redis(b"$-1\r\n"), "nothing");
-    assert_eq!(redis(b"+OK\r\n"), "its answer is not of the protocol: a reply to another command");
-    assert_eq!(redis(b"$999999999999\r\n"), "it sent more than 256 MiB for one entry");
-    assert_eq!(redis(b"HTTP/1.1 400 Bad\r\n\r\n"), "its answer is not of the protocol: an unknown kind of reply");
-    let denied = redis(b"-NOAUTH Authentication required.\r\n");
-    assert!(
-        denied.starts_with("it answered NOAUTH Authentication required.; set FATLINK_CACHE_REMOTE_USER"),
-        "{denied}"
-    );
-}
-
-#[test]
 fn a_connection_that_was_closed_while_idle_is_replaced() {
-    let redis = server(|stream, _| {
-        request(stream);
-        let _ = stream.write_all(b"$1\r\nx\r\n");
-    });
     let http = server(|stream, _| {
         request(stream);
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx");
     });
-    for store in [open(&format!("redis://{redis}")), open(&format!("http://{http}"))] {
-        for _ in 0..3 {
-            assert_eq!(got(&*store), "1 bytes");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+    let store = open(&format!("http://{http}"));
+    for _ in 0..3 {
+        assert_eq!(got(&*store), "1 bytes");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -29,7 +29,7 @@ pub enum Subcommand {
         /// Link programs with 2.3 GB of device code instead; needs 6 GB of disk
         #[arg(long, conflicts_with_all = ["farm", "browser"])]
         big: bool,
-        /// Link with real servers for jobs and shared results instead, all or these (reapi, slurm, redis, webdav, s3); installs and starts them, as root
+        /// Link with real servers for jobs and shared results instead, all or these (reapi, slurm, webdav, s3); installs and starts them, as root
         #[arg(long, value_name = "ENGINE", num_args = 0..)]
         farm: Option<Vec<String>>,
         /// Install each package in Debian 11 and 12 instead, link a sample, remove it, compare; try CMake 3.25, 3.31 and 4; as root

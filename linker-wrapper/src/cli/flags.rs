@@ -327,7 +327,7 @@ pub const ALWAYS: &[Row] = &[
         Joined,
         Meaning::OffloadCacheRemote,
         "<url>|off",
-        "Keep and find results in this store, too: http(s)://, dav(s)://, s3:// or redis(s):// (default: FATLINK_CACHE_REMOTE, else off)",
+        "Keep and find results in this store, too: http(s)://, dav(s):// or s3:// (default: FATLINK_CACHE_REMOTE, else off)",
     ),
     Row(
         &["--offload-cache-remote-mode="],

@@ -96,7 +96,7 @@ mod tests {
     fn options_prevail_over_variables() {
         let at = |text| RemoteChoice::parse("", text).ok();
         let variables = [
-            ("FATLINK_CACHE_REMOTE", "redis://there"),
+            ("FATLINK_CACHE_REMOTE", "dav://there"),
             ("FATLINK_CACHE_REMOTE_MODE", "read-only"),
             ("FATLINK_CACHE_REMOTE_TIMEOUT", "3"),
         ];
@@ -104,7 +104,7 @@ mod tests {
         let seconds = Duration::from_secs;
         assert_eq!(
             (found.location.to_string(), found.mode, found.limit),
-            ("redis://there".to_owned(), Mode::ReadOnly, seconds(3))
+            ("dav://there".to_owned(), Mode::ReadOnly, seconds(3))
         );
         let options = RemoteOptions {
             place: at("http://here"),

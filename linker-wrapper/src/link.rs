@@ -44,7 +44,6 @@ use crate::sys::cache::{self, ObjectResults};
 use crate::sys::jobserver::{self, Limit};
 use crate::sys::memory::Budget;
 use crate::sys::process::Mode;
-use crate::sys::replay;
 use crate::sys::temp_files::{self, FileState, TempFiles};
 use crate::sys::threads;
 use crate::toolchain::{self, Toolchain, print};
@@ -248,9 +247,6 @@ fn link_inputs(
         llvm_passes::crash::remember_line(&std::env::args_os().collect::<Vec<_>>());
         llvm_messages::check_records(request)?;
     }
-    if request.has_script() {
-        replay::begin();
-    }
     let recorder = Recorder::new();
     let mut registered = embedded_images::registered_names(inputs, &selection.host)?;
     registered.retain(|name| !liveness.dead.contains(name));
@@ -315,9 +311,7 @@ fn link_inputs(
         }
         remote.counts()
     });
-    // The last step of a failed link is the one that failed.
-    let script = replay::end().map_or(Ok(()), |text| temp_files.write("replay.sh", &text).map(drop));
-    let outcome = both(outcome.map_err(|errors| definitions::explain(errors, inputs)), script)?.0;
+    let outcome = outcome.map_err(|errors| definitions::explain(errors, inputs))?;
     if outcome.code == 0 && !options.diagnosing {
         llvm_messages::write_records(request)?;
         if !options.relocatable {
@@ -586,7 +580,6 @@ impl Link<'_> {
             dependency_file::clean(&file, &ours, (written, output))?;
         }
         if code == 0 && options.relocatable && !mode.dry {
-            replay::note(&format!("the link makes {} of {} in its own process", output.display(), raw.display()));
             match options.merges_device_code() {
                 true => relocatable::seal_merged(&raw, output, linker)?,
                 false => relocatable::seal(&raw, output, linker, self.stub_aliases)?,

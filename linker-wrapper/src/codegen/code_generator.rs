@@ -18,7 +18,6 @@ use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::plan::backend::BackendDecision;
 use crate::plan::link_context::Request;
-use crate::sys::process;
 use crate::sys::process::{Mode, quoted};
 use crate::sys::temp_files::TempFiles;
 use crate::toolchain::libraries::{CudaDriver, NvJitLink};
@@ -205,7 +204,7 @@ impl PtxBackend for Codegen<'_> {
     fn assemble(&self, source: PtxSource) -> Result<DeviceObject, Errors> {
         if self.is_toolkit() {
             let ptxas = self.ptxas()?;
-            return ptxas.read(ptxas.assemble(source, &|command| process::show_of_job(&command))?);
+            return ptxas.read(ptxas.assemble(source, &|command| messages::show(command))?);
         }
         let PtxSource { arch, input, relocatable, name, .. } = source;
         let bytes = std::fs::read(&input).map_err(|source| Error::Read { file: input.clone(), source })?;

@@ -32,17 +32,6 @@ pub fn options(parts: &Parts<'_>, link: &options::Options, debug: bool, threads:
     }
 }
 
-/// The options with which `offload-bundle create` compresses as this link does.
-pub fn create_arguments(parts: &Parts<'_>, link: &options::Options) -> Vec<String> {
-    match link.compress {
-        ImageCompression::Auto => {
-            let mode = if may_be_zstd(parts, link.driver) { CompressMode::Default } else { CompressMode::Speed };
-            vec!["--compress-smaller".to_owned(), format!("--compress-mode={}", mode.name())]
-        }
-        ImageCompression::AsFatbinary(mode) => vec![format!("--compress-mode={}", mode.name())],
-    }
-}
-
 /// Whether Zstandard keeps no driver from the image: the one that the user named reads it, or those that do not cannot load the machine
 /// code either.
 ///

@@ -4,5 +4,4 @@ pub mod compression;
 pub mod error;
 pub mod fatbin;
 pub mod html;
-pub mod replay;
 pub mod report;

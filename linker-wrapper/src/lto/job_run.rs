@@ -96,7 +96,6 @@ impl NamedJob<'_> {
             permit.adjust(estimates.ptxas(ptx.sizes.iter().copied().max().unwrap_or_default()));
         };
         let spec = link.temp_files.file(&format!("{name}.json"));
-        worker::record_step(&spec);
         let reply = worker::compile(self.job, &spec, self.described, &mut emitted)
             .map_err(|failure| culprit::explain(failure, self.job, name, link.temp_files))?;
         // A job without a second step has no line for the end of the first.

@@ -32,7 +32,7 @@ use crate::lto::result_cache::job_times::{JobId, Unordered};
 use crate::lto::target::PlannedTarget;
 use crate::lto::target_code::{NvptxCode, TargetCode};
 use crate::lto::unit_file;
-use crate::lto::worker::{self, EmittedPtx, Reply};
+use crate::lto::worker::{EmittedPtx, Reply};
 use crate::plan::target_link::TargetLink;
 use crate::profile::stats::JobStat;
 use crate::profile::{recording, span};
@@ -277,7 +277,6 @@ impl<'j> PartitionJob<'j> {
             let texts = this.code.emit(session, this.job.optimize(session, modules, &names, &libdevice)?)?;
             Ok::<_, Errors>((texts, session.take_messages()))
         })?;
-        self.record_step()?;
         for code in &self.code.outputs.machine_code {
             temp_files::write_file(&self.code.emissions[code.emission].path, &texts[code.emission])?;
         }
@@ -302,17 +301,6 @@ impl<'j> PartitionJob<'j> {
             self.context.resources(),
         );
         Ok(compiled)
-    }
-
-    /// Keeps the job as a file for the script of the link, whose step is a worker that runs it.
-    fn record_step(&self) -> Result<(), Errors> {
-        if !self.context.link.request.has_script() {
-            return Ok(());
-        }
-        let spec = self.context.temp_files().file(&format!("{}.json", self.job.name));
-        worker::describe(&self.job, &spec, &self.described)?;
-        worker::record_step(&spec);
-        Ok(())
     }
 
     fn run_cached(&self) -> Result<CompiledPartition, Errors> {

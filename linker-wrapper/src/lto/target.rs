@@ -126,7 +126,7 @@ impl<'a> PlannedTarget<'a> {
             context.backends.choose(&plan.needs)?;
         }
         let request = context.link.request;
-        let unit_file = if (request.options.diagnosing || request.has_script()) && !plan.partitions.is_empty() {
+        let unit_file = if request.options.diagnosing && !plan.partitions.is_empty() {
             Some(unit_file(images, None, context)?)
         } else {
             None

@@ -20,13 +20,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::codegen::DeviceObject;
 use crate::diag::error::Errors;
+use crate::diag::messages;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::error::Error;
 use crate::lto::pass_times;
 use crate::profile::forwarding::{Boundary, Repeated};
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process;
-use crate::sys::replay;
 use crate::sys::temp_files;
 
 /// The first argument of the copy; the file follows.
@@ -128,11 +128,6 @@ pub fn describe(task: &impl Serialize, spec: &Path, what: &str) -> Result<(), Er
     temp_files::write_file(spec, &text)
 }
 
-/// Adds the job that this file describes to the script of the link.
-pub fn record_step(spec: &Path) {
-    replay::step(&replay::own_path(), &[FLAG.into(), spec.into()]);
-}
-
 /// Runs a copy of this program with a flag and a file that describes its task, and reads its lines.
 ///
 /// # Errors
@@ -149,7 +144,7 @@ pub fn run_copy(
     let (mut spans, mut reply, mut readable) = (Repeated::default(), None, true);
     let mut read = |line: &[u8]| match serde_json::from_slice(line) {
         Ok(Line::Emitted(ptx)) => emitted(&ptx),
-        Ok(Line::Command(command)) => process::show_of_job(&command),
+        Ok(Line::Command(command)) => messages::show(&command),
         Ok(Line::Span(boundary)) => spans.repeat(&boundary),
         Ok(Line::Done(result)) => reply = Some(*result),
         Err(_) => readable = false,

@@ -43,11 +43,6 @@ impl Request<'_> {
     pub fn may_use_kept_image(&self) -> bool {
         !self.mode.show && self.options.report.is_none() && self.options.plan.is_none()
     }
-
-    /// Whether the link writes a script that replays it.
-    pub fn has_script(&self) -> bool {
-        self.options.save_temps && self.options.verbose && !self.options.diagnosing && !self.mode.dry
-    }
 }
 
 /// The resources of a link that runs.

@@ -22,10 +22,9 @@ use crate::device::{compat_checks, cudadevrt, device_files, rdc_targets, recorde
 use crate::diag::error::{Errors, both};
 use crate::diag::messages::{self, warn};
 use crate::host::embedded_images::{self, FoundImage};
-use crate::host::registration_object::{self, Blobs, Image};
+use crate::host::registration_object::{Blobs, Image};
 use crate::image::compression;
 use crate::image::fatbin::{self, Checked, Parts};
-use crate::image::replay::{self, Making};
 use crate::image::report::{ImageReport, Linked};
 use crate::lto::context::LtoContext;
 use crate::lto::cuda_libraries::CudaLibraries;
@@ -435,13 +434,6 @@ fn checked_bundle<'p>(
     let _bundling = span::traced("Bundle linked output", || "cuda".to_owned());
     let Request { program, options, device, output, .. } = context.request;
     let fatbin = fatbin_of(parts, context)?;
-    let making = Making {
-        compression: compression::create_arguments(parts, options),
-        device,
-        section: registration.slot().section,
-        object: registration_object::path(context.temp_files, &*registration),
-    };
-    replay::record(parts, &making, context.temp_files)?;
     // No driver loads relocatable code.
     let checked = (!device.relocatable)
         .then(|| fatbin::check(&fatbin, options.driver.unwrap_or_default(), program))

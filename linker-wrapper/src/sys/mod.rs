@@ -8,7 +8,6 @@ pub mod jobserver;
 pub mod mapped_file;
 pub mod memory;
 pub mod process;
-pub mod replay;
 pub mod signals;
 pub mod stamp;
 pub mod temp_files;

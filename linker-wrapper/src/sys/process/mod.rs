@@ -19,7 +19,6 @@ use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::sys::error::Error;
 use crate::sys::memory;
-use crate::sys::replay;
 use watch::Watched;
 
 /// Whether commands are shown, and whether they are run.
@@ -85,14 +84,7 @@ fn spawn(command: &mut Command) -> std::io::Result<(Child, Running)> {
 pub fn show(mode: Mode, program: &Path, arguments: &[OsString]) {
     if mode.show {
         messages::show(command_line(program, arguments));
-        replay::step(program, arguments);
     }
-}
-
-/// Shows the command of a tool that a job runs. The job is one step of a script.
-pub fn show_of_job(command: &str) {
-    messages::show(command);
-    replay::note(&format!("the job runs: {}", command.trim()));
 }
 
 /// Shows a step of this process as the command of LLVM that does the same: a comment in a shell that the output is pasted into.
@@ -100,7 +92,6 @@ pub fn show_equivalent(mode: Mode, program: &str, arguments: &[String]) {
     if mode.show {
         let words: String = arguments.iter().map(|word| format!(" {}", word_of_shell(word))).collect();
         messages::show(format_args!(" # in this process: \"{program}\"{words}"));
-        replay::note(&format!("in the process of the link: {program}{words}"));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Finds and runs the host linker.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -191,6 +193,20 @@ fn may_fill_disk(linker: &Path, output: &Path, inputs: u64) -> bool {
     is_lld(linker) && free().is_some_and(|free| free < inputs)
 }
 
+/// The files beside the output that lld writes it to before it renames them: `<output>.tmp` and seven digits. When two of its threads get
+/// SIGBUS at once, lld does not remove its own.
+fn partial_outputs(output: &Path) -> BTreeSet<PathBuf> {
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_partial = |path: &PathBuf| {
+        let names = path.file_name().zip(output.file_name());
+        let rest =
+            names.and_then(|(name, output)| name.as_bytes().strip_prefix(output.as_bytes())?.strip_prefix(b".tmp"));
+        rest.is_some_and(|digits| digits.len() == 7 && digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(is_partial).collect()
+}
+
 /// Runs the host linker and returns its exit code. `inputs` is the size of all inputs.
 ///
 /// # Errors
@@ -208,10 +224,11 @@ pub fn run(
         return Ok(0);
     }
     let before = FileState::of(output);
+    let partial_before = may_fill_disk(linker, output, inputs).then(|| partial_outputs(output));
     temp_files::guard_output(output);
     let line = shortened(line, "host", temp_files)?;
     let mut command = command_of(linker, &line);
-    let ended = if may_fill_disk(linker, output, inputs) {
+    let ended = if partial_before.is_some() {
         // The error says more than the stack trace that lld prints.
         process::run_with_stderr(&mut command).map(|(status, text)| (status, Some(text)))
     } else {
@@ -228,7 +245,28 @@ pub fn run(
     // Linkers remove an incomplete output, unless they are killed.
     temp_files::remove_if_changed(output, &before);
     if status.signal() == Some(Signal::BUS.as_raw()) {
+        partial_before.iter().flat_map(|before| &partial_outputs(output) - before).for_each(|path| {
+            let _ = std::fs::remove_file(path);
+        });
         return Err(Error::LinkerBus { linker: linker.to_owned(), output: output.to_owned() }.into());
     }
     exit_code(linker, status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partial_outputs_of_lld_are_told_by_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("a.so");
+        for name in
+            ["a.so", "a.so.tmp12345ef", "a.so.tmp12345", "a.so.tmpbackup1", "b.so.tmp1234567", "xa.so.tmp1234567"]
+        {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(partial_outputs(&output), BTreeSet::from([folder.path().join("a.so.tmp12345ef")]));
+        assert!(partial_outputs(&folder.path().join("none/a.so")).is_empty());
+    }
 }

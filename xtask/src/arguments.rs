@@ -26,6 +26,9 @@ pub enum Subcommand {
     Demo,
     /// Run every test that can run on this machine
     Test {
+        /// Only format, clippy, unit tests, and the lit tests of options and errors, with programs of the dev profile: a minute
+        #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser"])]
+        quick: bool,
         /// Link programs with 2.3 GB of device code instead; needs 6 GB of disk
         #[arg(long, conflicts_with_all = ["farm", "browser"])]
         big: bool,
@@ -105,6 +108,20 @@ mod tests {
     }
 
     #[test]
+    fn workflows_name_commands_that_exist() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut commands = 0;
+        for file in std::fs::read_dir(root.join(".github/workflows")).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            for line in text.lines().filter_map(|line| line.split_once("cargo xtask ")).map(|(_, line)| line) {
+                parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+                commands += 1;
+            }
+        }
+        assert!(commands >= 3, "{commands}");
+    }
+
+    #[test]
     fn options_of_the_benchmark_are_passed_on() {
         let arguments = ["--help", "--case", "small", "--brief"].map(OsString::from).to_vec();
         assert_eq!(parsed("bench --help --case small --brief").unwrap(), Subcommand::Bench { arguments });
@@ -113,7 +130,8 @@ mod tests {
 
     #[test]
     fn tests_of_engines_take_names() {
-        let test = |farm| Subcommand::Test { big: false, farm, packages: false, no_build: false, browser: None };
+        let test =
+            |farm| Subcommand::Test { quick: false, big: false, farm, packages: false, no_build: false, browser: None };
         assert_eq!(parsed("test").unwrap(), test(None));
         assert_eq!(parsed("test --farm").unwrap(), test(Some(Vec::new())));
         assert_eq!(parsed("test --farm reapi slurm").unwrap(), test(Some(vec!["reapi".into(), "slurm".into()])));

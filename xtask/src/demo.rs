@@ -92,7 +92,7 @@ struct Demo {
 /// Stops at the first step that fails.
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
-    dist::build(repository, &toolchain)?;
+    dist::build_programs(repository, &toolchain)?;
     let demo = Demo::new(repository, &toolchain);
     for Step { title, sample, work } in STEPS {
         let mut below = String::new();

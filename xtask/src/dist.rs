@@ -12,8 +12,8 @@ mod library;
 pub(crate) mod licenses;
 mod pages;
 
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder, replace_link};
@@ -21,13 +21,13 @@ use crate::step::{Progress, step};
 use crate::toolchain::Toolchain;
 use crate::{setup, sysroot};
 
-/// Each with its package.
-const PROGRAMS: [(&str, &str); 4] = [
-    ("linker-wrapper", "fatlink"),
-    ("offload-bundle", "offload-bundle"),
-    ("distributor", "fatlink-slurm"),
-    ("distributor-reapi", "fatlink-reapi"),
-];
+/// A program, and its package.
+type Program = (&'static str, &'static str);
+
+/// The programs that link and inspect files.
+pub(crate) const PROGRAMS: [Program; 2] = [("linker-wrapper", "fatlink"), ("offload-bundle", "offload-bundle")];
+/// The programs that run jobs on other machines.
+const DISTRIBUTORS: [Program; 2] = [("distributor", "fatlink-slurm"), ("distributor-reapi", "fatlink-reapi")];
 const LINKS: [(&str, &str); 7] = [
     ("bin/clang-linker-wrapper", "fatlink"),
     ("bin/ld.fatlink", "fatlink"),
@@ -45,49 +45,79 @@ pub fn run(repository: &Repository, with_archive: bool) -> Result<()> {
     if with_archive { archive::write(repository) } else { Ok(()) }
 }
 
-/// Builds and lays out.
+/// Builds and lays out everything.
 pub fn build(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
-    step("build fatlink, offload-bundle and the distributors into dist/", |progress| {
-        for (package, program) in PROGRAMS {
-            build_program(repository, toolchain, progress, package, program)?;
-        }
-        lay_out(&repository.target.join("release"), &repository.dist())?;
-        cmake::write(repository)?;
-        pages::write(repository, progress)?;
-        distributor_pages::write(repository, progress).map(|()| "")
-    })?;
-    step("build libnvfatbin into dist/", |progress| library::build(repository, toolchain, progress).map(|()| ""))
+    step("build fatlink, offload-bundle, the distributors and libnvfatbin into dist/", |progress| {
+        let programs = [PROGRAMS, DISTRIBUTORS].concat();
+        let packages: Vec<&str> = programs.iter().map(|(package, _)| *package).chain([library::PACKAGE]).collect();
+        compile(repository, toolchain, progress, &packages)?;
+        lay_out_programs(repository, progress, &programs)?;
+        distributor_pages::write(repository, progress)?;
+        library::lay_out(repository, toolchain, progress).map(|()| "")
+    })
 }
 
-/// Differs from `cargo build --release` only in how the program is linked, so that cargo reuses everything else.
-pub(crate) fn build_program(
+/// Builds and lays out what links and inspects files, which takes half of the time.
+pub fn build_programs(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
+    step("build fatlink and offload-bundle into dist/", |progress| {
+        compile(repository, toolchain, progress, &PROGRAMS.map(|(package, _)| package))?;
+        lay_out_programs(repository, progress, &PROGRAMS).map(|()| "")
+    })
+}
+
+/// Compiles packages in one run of cargo, which compiles what they share once.
+pub(crate) fn compile(
     repository: &Repository,
     toolchain: &Toolchain,
     progress: &Progress,
-    package: &str,
-    program: &str,
+    packages: &[&str],
 ) -> Result<()> {
-    let mut cargo = repository.cargo("rustc");
-    cargo.args(["--release", "--locked", "--package", package, "--bin", program]);
+    let mut cargo = repository.cargo("build");
+    cargo.args(["--release", "--locked"]).args(packages.iter().map(|package| format!("--package={package}")));
     // A build for another target would land elsewhere, and would not run here.
     cargo.arg("--target-dir").arg(&repository.target).env_remove("CARGO_BUILD_TARGET");
-    let (linker, words) = sysroot::linker(toolchain);
-    cargo.arg("--").arg(option("linker", linker.as_os_str()));
-    cargo.args(words.iter().map(|word| option("link-arg", word)));
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", rustflags(toolchain));
     progress.run(&mut cargo).map(drop).map_err(|failure| failure.led_by("cargo build failed"))
 }
 
-/// One of rustc's `-C` options.
-pub(crate) fn option(name: &str, value: &OsStr) -> OsString {
-    let mut word = OsString::from(format!("-C{name}="));
-    word.push(value);
-    word
+/// The flags that link with the C library of the toolchain folder, as `CARGO_ENCODED_RUSTFLAGS` has them.
+pub(crate) fn rustflags(toolchain: &Toolchain) -> OsString {
+    let (linker, words) = sysroot::linker(toolchain);
+    let mut flags = OsString::from("-Clinker=");
+    flags.push(linker);
+    for word in words {
+        flags.push("\u{1f}-Clink-arg=");
+        flags.push(word);
+    }
+    flags
 }
 
-fn lay_out(built: &Path, dist: &Path) -> Result<()> {
+/// The folder in which the programs of the dev profile are laid out for tests.
+pub(crate) fn debug_dist(repository: &Repository) -> PathBuf {
+    repository.target.join("debug-dist")
+}
+
+/// Lays out the programs of the dev profile, as links.
+pub(crate) fn link_debug_programs(repository: &Repository) -> Result<()> {
+    let dist = debug_dist(repository);
     create_folder(&dist.join("bin"))?;
     create_folder(&dist.join("gcc"))?;
     for (_, program) in PROGRAMS {
+        replace_link(&format!("../../debug/{program}"), &dist.join("bin").join(program))?;
+    }
+    LINKS.into_iter().try_for_each(|(link, program)| replace_link(program, &dist.join(link)))
+}
+
+fn lay_out_programs(repository: &Repository, progress: &Progress, programs: &[Program]) -> Result<()> {
+    lay_out(&repository.target.join("release"), &repository.dist(), programs)?;
+    cmake::write(repository)?;
+    pages::write(repository, progress)
+}
+
+fn lay_out(built: &Path, dist: &Path, programs: &[Program]) -> Result<()> {
+    create_folder(&dist.join("bin"))?;
+    create_folder(&dist.join("gcc"))?;
+    for (_, program) in programs {
         replace(&built.join(program), &dist.join("bin").join(program))?;
     }
     LINKS.into_iter().try_for_each(|(link, program)| replace_link(program, &dist.join(link)))

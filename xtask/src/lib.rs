@@ -53,6 +53,7 @@ pub fn main() -> ExitCode {
 fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
     match subcommand {
         Subcommand::Demo => demo::run(repository)?,
+        Subcommand::Test { quick: true, .. } => test::quick::run(repository)?,
         Subcommand::Test { big: true, .. } => big::run(repository)?,
         Subcommand::Test { farm: Some(engines), .. } => farm::run(repository, engines)?,
         Subcommand::Test { packages: true, no_build, .. } => package_test::run(repository, *no_build)?,

@@ -16,7 +16,7 @@ use crate::dist::{self, archive};
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder};
 use crate::setup;
-use crate::step::step;
+use crate::step::{Progress, step};
 use crate::toolchain::{Toolchain, remove_folder};
 
 /// The version of all packages.
@@ -55,7 +55,18 @@ pub fn write_all(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
         wheel::write_wheel(repository, toolchain, progress, &folder).map(|()| "")
     })?;
     step("write the Debian package", |progress| deb::write_package(repository, progress, &folder).map(|()| ""))?;
-    archive::write(repository)
+    archive::write(repository)?;
+    step("write their checksums", |progress| write_checksums(repository, progress, &folder).map(|()| ""))
+}
+
+/// Puts the archive beside the packages, and the hashes of all of them.
+fn write_checksums(repository: &Repository, progress: &Progress, folder: &Path) -> Result<()> {
+    let from = archive::path(repository);
+    let name = PathBuf::from(from.file_name().unwrap_or_default());
+    std::fs::copy(&from, folder.join(&name)).map_err(|error| Failure::file("copy", &from, &error))?;
+    let file_name = |path: PathBuf| PathBuf::from(path.file_name().unwrap_or_default());
+    let files = [name, file_name(deb::path(folder)), file_name(wheel::path(folder))];
+    write(&folder.join(archive::CHECKSUMS), archive::sha256(progress, &files, folder)?)
 }
 
 /// The packages that were written last.

@@ -1,5 +1,7 @@
 //! `cargo xtask test`: every test that can run on this machine. A missing tool is a failure, never a skip.
 
+pub mod quick;
+
 use std::process::Command;
 
 use crate::environment::Environment;
@@ -78,7 +80,7 @@ fn cargo_test(checker: &Checker, progress: &Progress) -> Result<Tally> {
     cargo.args(["--workspace", "--locked", "--no-fail-fast"]).env("FATLINK_DIST", checker.repository.dist());
     match progress.run(&mut cargo) {
         Ok(output) => Ok(Tally::of(&output)),
-        Err(failure) => Err(name_failed_tests(failure)),
+        Err(failure) => Err(cargo_failure(failure)),
     }
 }
 
@@ -108,7 +110,8 @@ impl Tally {
     }
 }
 
-fn name_failed_tests(failure: Failure) -> Failure {
+/// Names the tests that failed.
+fn cargo_failure(failure: Failure) -> Failure {
     let failed = |line: &str| Some(line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.trim().to_owned());
     let names: Vec<String> = failure.output.lines().filter_map(failed).collect();
     let message = match names.len() {
@@ -136,9 +139,9 @@ mod tests {
     #[test]
     fn failed_tests_are_named() {
         let failure = Failure { message: "exit status: 101".into(), output: OUTPUT.into() };
-        assert_eq!(name_failed_tests(failure).message, "a test failed: c.test");
+        assert_eq!(cargo_failure(failure).message, "a test failed: c.test");
         let failure =
             Failure { message: "exit status: 101".into(), output: "error: expected `;`\nerror: done\n".into() };
-        assert_eq!(name_failed_tests(failure).message, "cargo test failed: expected `;`");
+        assert_eq!(cargo_failure(failure).message, "cargo test failed: expected `;`");
     }
 }

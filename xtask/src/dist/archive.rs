@@ -16,7 +16,8 @@ const NAME: &str = concat!("fatlink-", env!("CARGO_PKG_VERSION"), "-x86_64-linux
 /// Copied from the root of the working tree.
 const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE", "docs"];
 
-const CHECKSUMS: &str = "SHA256SUMS";
+/// The name of a file with hashes.
+pub const CHECKSUMS: &str = "SHA256SUMS";
 
 /// The archive that was written last: compressed by xz, or by gzip where xz was missing.
 pub fn path(repository: &Repository) -> PathBuf {
@@ -76,7 +77,8 @@ pub fn collect_files(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Re
     Ok(())
 }
 
-fn sha256(progress: &Progress, files: &[impl AsRef<std::ffi::OsStr>], folder: &Path) -> Result<String> {
+/// Hashes of files, by their paths relative to `folder`, as sha256sum prints them.
+pub fn sha256(progress: &Progress, files: &[impl AsRef<std::ffi::OsStr>], folder: &Path) -> Result<String> {
     progress.run(Command::new("sha256sum").args(files).current_dir(folder))
 }
 

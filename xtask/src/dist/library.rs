@@ -12,7 +12,8 @@ use crate::step::Progress;
 use crate::sysroot;
 use crate::toolchain::Toolchain;
 
-const PACKAGE: &str = "offload-bundle-capi";
+/// Its package.
+pub const PACKAGE: &str = "offload-bundle-capi";
 /// What cargo calls the static library.
 const BUILT: &str = "liboffload_bundle_capi.a";
 /// The name that programs record.
@@ -34,13 +35,8 @@ const FUNCTIONS: [&str; 12] = [
     "Version",
 ];
 
-/// Builds and lays out the library.
-pub fn build(repository: &Repository, toolchain: &Toolchain, progress: &Progress) -> Result<()> {
-    let mut cargo = repository.cargo("build");
-    cargo.args(["--release", "--locked", "--lib"]).arg(format!("--package={PACKAGE}"));
-    cargo.arg("--target-dir").arg(&repository.target).env_remove("CARGO_BUILD_TARGET");
-    progress.run(&mut cargo).map_err(|failure| failure.led_by("cargo build failed"))?;
-
+/// Lays out the library, which cargo has built.
+pub fn lay_out(repository: &Repository, toolchain: &Toolchain, progress: &Progress) -> Result<()> {
     let (lib, include) = (repository.dist().join("lib"), repository.dist().join("include"));
     create_folder(&lib)?;
     create_folder(&include)?;

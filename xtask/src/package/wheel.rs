@@ -12,7 +12,6 @@ use crate::dist::{self, licenses};
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder};
 use crate::step::Progress;
-use crate::sysroot;
 use crate::toolchain::Toolchain;
 use crate::wheels::Wheels;
 
@@ -44,7 +43,7 @@ fn tag() -> String {
 
 /// Writes the wheel into the folder.
 pub fn write_wheel(repository: &Repository, toolchain: &Toolchain, progress: &Progress, folder: &Path) -> Result<()> {
-    dist::build_program(repository, toolchain, progress, "launcher", "launcher")?;
+    dist::compile(repository, toolchain, progress, &["launcher"])?;
     // Relative to `offload-bundle/python`, it has to lie at this depth; `CARGO_TARGET_DIR` may be anywhere.
     let work = repository.root.join("target/package-wheel");
     fresh_folder(&work)?;
@@ -59,9 +58,7 @@ pub fn write_wheel(repository: &Repository, toolchain: &Toolchain, progress: &Pr
         .arg(&repository.target);
     // One library for all versions of Python: that of the builder does not matter, and need not exist.
     maturin.args(["--interpreter", "python3.9"]).env_remove("CARGO_BUILD_TARGET");
-    let (linker, words) = sysroot::linker(toolchain);
-    maturin.arg("--").arg(dist::option("linker", linker.as_os_str()));
-    maturin.args(words.iter().map(|word| dist::option("link-arg", word)));
+    maturin.env("CARGO_ENCODED_RUSTFLAGS", dist::rustflags(toolchain));
     progress.run(&mut maturin).map_err(|failure| failure.led_by("maturin failed"))?;
     // maturin reads the symbols of the module alone.
     symbol_versions::check_file(progress, &repository.target.join("release/launcher"))?;

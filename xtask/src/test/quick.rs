@@ -1,0 +1,51 @@
+//! `cargo xtask test --quick`: what a change most often breaks, in a minute.
+
+use std::process::Command;
+
+use super::{Checker, Tally, cargo_failure, clippy, format};
+use crate::dist;
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::repository::Repository;
+use crate::setup;
+use crate::step::{Progress, in_parallel, step};
+
+/// The lit tests that run in seconds.
+const FOLDERS: [&str; 2] = ["errors", "options"];
+
+/// Stops at the first step that fails.
+pub fn run(repository: &Repository) -> Result<()> {
+    let toolchain = setup::install(repository)?;
+    let checker = Checker { repository, environment: Environment::new(repository, &toolchain) };
+    step("cargo fmt --check", |progress| format(&checker, progress))?;
+    step("build fatlink and offload-bundle for debugging", |progress| build(&checker, progress).map(|()| ""))?;
+    step("unit tests", |progress| unit_tests(&checker, progress))?;
+    let checks: Vec<fn(&Checker<'_>, &Progress) -> Result<String>> = vec![lit_tests, clippy];
+    step("cargo clippy, and the lit tests of options and errors", |progress| {
+        in_parallel(checks, |check| check(&checker, progress).map(drop)).map(|()| "")
+    })
+}
+
+fn build(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+    let mut cargo = checker.cargo("build");
+    cargo.args(["--locked", "--bins"]).args(dist::PROGRAMS.map(|(package, _)| format!("--package={package}")));
+    progress.run(&mut cargo).map_err(|failure| failure.led_by("cargo build failed"))?;
+    dist::link_debug_programs(checker.repository)
+}
+
+fn unit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<String> {
+    let mut cargo = checker.cargo("test");
+    cargo.args(["--workspace", "--locked", "--no-fail-fast", "--lib", "--bins"]).env("PROPTEST_CASES", "64");
+    progress.run(&mut cargo).map(|output| Tally::of(&output).note()).map_err(cargo_failure)
+}
+
+/// By lit itself: cargo would wait until clippy has ended.
+fn lit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<String> {
+    let repository = checker.repository;
+    let mut lit = Command::new("lit");
+    checker.environment.apply(&mut lit);
+    lit.env("FATLINK_DIST", dist::debug_dist(repository)).args(["--quiet", "--verbose", "--param"]);
+    lit.arg(format!("scratch={}", repository.target.join("tmp/quick-lit").display()));
+    lit.args(FOLDERS.map(|folder| repository.root.join("lit-tests/tests").join(folder)));
+    progress.run(&mut lit).map_err(|failure| Failure { message: "lit tests failed".to_owned(), ..failure })
+}

@@ -4,22 +4,21 @@
 use std::sync::{Mutex, PoisonError};
 
 use llvm_passes::session::Message;
-use llvm_passes::unit::Unit;
 use offload_bundle::FormatError;
 use offload_bundle::amdgpu::{Metadata, PartObject, Registers, metadata_object};
 use rayon::prelude::*;
 
 use crate::diag::error::{Errors, collect};
-use crate::diag::progress::Progress;
 use crate::lto::amd_partition::{self, Compiled};
 use crate::lto::amd_target::{self, PlannedTarget, note};
 use crate::lto::code_object::{AmdImage, AmdImages, CodeObject};
+use crate::lto::job_list::{self, LinkJob};
 use crate::lto::job_run::Resources;
 use crate::lto::llvm_messages;
-use crate::lto::private_images::PrivateImages;
 use crate::lto::result_cache::job_times::Unordered;
+use crate::lto::target_images::{self, Image, Images};
 use crate::plan::report::TargetReport;
-use crate::sys::job_queue::{self, Ranked};
+use crate::sys::job_queue;
 use crate::toolchain::llvm_tools;
 
 /// Describes planned targets for `--offload-plan`.
@@ -67,15 +66,10 @@ fn with_plans<T>(
     work: impl FnOnce(Vec<PlannedTarget<'_>>) -> Result<T, Errors>,
 ) -> Result<T, Errors> {
     let context = resources.link;
-    let copies = collect(targets.iter().map(|target| private_copy(target, resources)))?;
-    let units: Vec<Vec<Option<Unit<'_>>>> =
-        targets.iter().zip(&copies).map(|(target, copy)| known_units(target, copy.as_ref(), resources)).collect();
-    let targets: Vec<AmdImages<'_>> = targets
-        .iter()
-        .zip(&copies)
-        .zip(&units)
-        .map(|((target, copy), units)| with_copied_images(target, copy.as_ref(), units))
-        .collect();
+    let copies = target_images::copies(targets, |_| resources.result_cache.is_enabled(), context.temp_files)?;
+    let may_be_cut = |target: &AmdImages<'_>| amd_target::may_be_cut(target, resources);
+    let units = target_images::copied_units(targets, &copies, resources.result_cache, may_be_cut);
+    let targets = target_images::with_copies(targets, &copies, &units);
     let plan = || {
         let planned = targets.par_iter().zip(&copies);
         planned.map(|(target, copy)| PlannedTarget::plan(target, copy.as_ref(), resources)).collect::<Vec<_>>()
@@ -100,7 +94,8 @@ fn compile_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Resul
     let jobs =
         targets.iter().flat_map(|target| (0..target.planned.job_count()).map(move |index| Job { target, index }));
     let jobs: Vec<Job<'_>> = jobs.collect();
-    let compiled = run_jobs(&jobs, resources, |job| amd_partition::compile(job.target.planned, job.index, resources))?;
+    let compiled =
+        job_list::run(&jobs, resources, |job| amd_partition::compile(job.target.planned, job.index, resources))?;
     let mut compiled = compiled.into_iter();
     for target in planned {
         let messages = compiled.by_ref().take(target.job_count()).map(|done| done.messages);
@@ -128,7 +123,7 @@ impl job_queue::Job for Job<'_> {
     }
 }
 
-impl Job<'_> {
+impl LinkJob for Job<'_> {
     fn unordered(&self) -> Unordered {
         let whole = || {
             let instructions = self.target.planned.estimated_instructions();
@@ -138,13 +133,18 @@ impl Job<'_> {
         partitions.get(self.index).map_or_else(whole, |partition| amd_partition::unordered(images, partition))
     }
 
-    /// Names the job by its first kernel, or by its target.
     fn label(&self) -> String {
         let planned = self.target.planned;
         let kernels = planned.partitions.get(self.index).map(|partition| &partition.kernels);
         kernels.and_then(|kernels| kernels.first()).unwrap_or(&planned.images.name).clone()
     }
 
+    fn is_known(&self, resources: Resources<'_>) -> bool {
+        amd_partition::is_known(self.target.planned, self.index, resources)
+    }
+}
+
+impl Job<'_> {
     /// Compiles the part. The job that compiles the last part of a target also joins all of them.
     fn run(&self, resources: Resources<'_>) -> Result<Option<CodeObject>, Errors> {
         let compiled = amd_partition::compile(self.target.planned, self.index, resources)?;
@@ -162,27 +162,6 @@ impl Job<'_> {
     }
 }
 
-/// Runs jobs, with a progress line on a terminal.
-fn run_jobs<T: Send>(
-    jobs: &[Job<'_>],
-    resources: Resources<'_>,
-    run: impl Fn(&Job<'_>) -> Result<T, Errors> + Sync,
-) -> Result<Vec<T>, Errors> {
-    let is_known = |job: &Job<'_>| amd_partition::is_known(job.target.planned, job.index, resources);
-    let costs = resources.result_cache.costs(&jobs.iter().map(Job::unordered).collect::<Vec<_>>());
-    let cost = |(job, cost): (&Job<'_>, u64)| if is_known(job) { 0 } else { cost };
-    let costs: Vec<u64> = jobs.par_iter().zip(costs).map(cost).collect();
-    let jobs: Vec<Ranked<'_, Job<'_>>> = jobs.iter().zip(costs).map(|(job, cost)| Ranked { job, cost }).collect();
-    let labels: Vec<(String, u64)> = jobs.iter().map(|ranked| (ranked.job.label(), ranked.cost)).collect();
-    let progress = Progress::new(&labels);
-    job_queue::longest_first(&jobs, resources.link.limit, |index, job| {
-        progress.started(index);
-        let done = run(job);
-        progress.finished(index);
-        done
-    })
-}
-
 /// Runs the jobs of all targets, which join them.
 fn run_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Result<Vec<CodeObject>, Errors> {
     let distribution = amd_partition::distribute(planned, resources)?;
@@ -191,7 +170,7 @@ fn run_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Result<Ve
     let targets: Vec<Open<'_>> = planned.iter().map(open).collect();
     let jobs = |target| (0..Open::planned(target).job_count()).map(move |index| Job { target, index });
     let jobs: Vec<Job<'_>> = targets.iter().flat_map(jobs).collect();
-    let linked = run_jobs(&jobs, resources, |job| job.run(resources))?;
+    let linked = job_list::run(&jobs, resources, |job| job.run(resources))?;
     let mut linked = linked.into_iter();
     // One of its jobs has the result; all of them are consumed.
     let of_target = |target: &PlannedTarget<'_>| linked.by_ref().take(target.job_count()).flatten().last();
@@ -256,40 +235,20 @@ fn fit_together(objects: Vec<Vec<u8>>, functions: Registers) -> Result<Vec<Vec<u
     Ok(objects)
 }
 
-/// Copies the images if results will be cached. They are compiled from the copy, which no other program writes to, and the keys are
-/// computed from it.
-fn private_copy(images: &AmdImages<'_>, resources: Resources<'_>) -> Result<Option<PrivateImages>, Errors> {
-    let bytes: Vec<&[u8]> = images.images.iter().map(|image| image.bytes).collect();
-    let copy = || PrivateImages::of(&bytes, &images.stem(), resources.link.temp_files);
-    resources.result_cache.is_enabled().then(copy).transpose()
-}
+impl<'c> Images<'c> for AmdImages<'c> {
+    fn stem(&self) -> String {
+        AmdImages::stem(self)
+    }
 
-/// The units of a copied target. If it may be cut into partitions, they have the facts that earlier links cached.
-fn known_units<'c>(
-    target: &AmdImages<'_>,
-    copy: Option<&'c PrivateImages>,
-    resources: Resources<'c>,
-) -> Vec<Option<Unit<'c>>> {
-    let may_be_cut = amd_target::may_be_cut(target, resources);
-    let unit = |(place, image): (usize, &AmdImage<'_>)| {
-        let unit = Unit::new(image.unit?.name(), copy?.bytes(place));
-        Some(if may_be_cut { resources.result_cache.with_facts(unit) } else { unit })
-    };
-    target.images.iter().enumerate().map(unit).collect()
-}
+    fn images(&self) -> Vec<Image<'c>> {
+        self.images.iter().map(|image| (image.bytes, image.unit)).collect()
+    }
 
-/// Returns the target with the images of the copy and with these units.
-fn with_copied_images<'c>(
-    target: &AmdImages<'c>,
-    copy: Option<&'c PrivateImages>,
-    units: &'c [Option<Unit<'c>>],
-) -> AmdImages<'c> {
-    let images = target.images.iter().zip(units).enumerate().map(|(place, (image, unit))| AmdImage {
-        bytes: copy.map_or(image.bytes, |copy| copy.bytes(place)),
-        unit: unit.as_ref().or(image.unit),
-        ..*image
-    });
-    let AmdImages { name, target, options, is_partial, .. } = target;
-    let (name, target, options, is_partial) = (name.clone(), target.clone(), options.clone(), *is_partial);
-    AmdImages { name, target, options, is_partial, images: images.collect() }
+    fn with_images(&self, images: Vec<Image<'c>>) -> Self {
+        let images = self.images.iter().zip(images);
+        let images = images.map(|(image, (bytes, unit))| AmdImage { bytes, unit, ..*image });
+        let AmdImages { name, target, options, is_partial, .. } = self;
+        let (name, target, options, is_partial) = (name.clone(), target.clone(), options.clone(), *is_partial);
+        AmdImages { name, target, options, is_partial, images: images.collect() }
+    }
 }

@@ -18,7 +18,8 @@ use crate::lto::amd_target::{PlannedTarget, names_of};
 use crate::lto::code_object::{AmdImages, same_version};
 use crate::lto::compile_job::CompileJob;
 use crate::lto::culprit;
-use crate::lto::distribution::{self, Candidate, Distribution};
+use crate::lto::distribution::Distribution;
+use crate::lto::job_list::{self, PartitionJob};
 use crate::lto::job_run::{self, Finished, NamedJob, Resources};
 use crate::lto::partition::described;
 use crate::lto::result_cache::complete;
@@ -27,7 +28,6 @@ use crate::lto::target_code::{AmdCode, TargetCode};
 use crate::lto::unit_file;
 use crate::profile::stats::JobStat;
 use crate::profile::{recording, span};
-use crate::sys::cache::Key;
 use crate::sys::{memory, temp_files};
 
 /// The result of a job.
@@ -71,34 +71,20 @@ pub fn is_known(target: &PlannedTarget<'_>, index: usize, resources: Resources<'
 /// # Errors
 /// The jobs cannot be written.
 pub fn distribute(targets: &[PlannedTarget<'_>], resources: Resources<'_>) -> Result<Distribution, Errors> {
-    let (cache, is_on) = (resources.result_cache, distribution::is_on(resources.link));
-    if !is_on && !cache.is_remote() {
-        return Ok(Distribution::default());
-    }
-    let all = targets.iter().flat_map(|target| target.partitions.iter().map(|partition| (target.images, partition)));
-    let costs = cache.costs(&all.map(|(images, partition)| unordered(images, partition)).collect::<Vec<_>>());
-    let partitions = targets.iter().flat_map(|target| {
-        let indexed = target.partitions.iter().enumerate();
-        indexed.map(move |(index, partition)| partition_job(target, index, partition, resources))
-    });
-    let jobs: Vec<(u64, CompileJob, Option<Key>)> = partitions
-        .zip(costs)
-        .map(|((job, code), cost)| {
-            let key = cache.object_key(&job, &code);
-            (cost, job, key)
-        })
-        .collect();
-    cache.prefetch(jobs.iter().map(|(cost, _, key)| (*cost, *key)));
-    if !is_on {
-        return Ok(Distribution::default());
-    }
-    if let Some(why) = jobs.iter().find_map(|(_, job, _)| complete::unknown_llvm_file(&job.llvm_options)) {
-        distribution::note_jobs_here(resources.link, &why);
-        return Ok(Distribution::default());
-    }
-    let wanted = jobs.into_iter().filter(|(_, _, key)| !cache.contains(key.as_ref()));
-    let candidates = wanted.map(|(cost, job, _)| Candidate { job, cost });
-    Distribution::run(candidates.collect(), "hip", resources.link)
+    let partitions = || {
+        let all = targets.iter().flat_map(|target| {
+            let indexed = target.partitions.iter().enumerate();
+            indexed.map(move |(index, partition)| (target, index, partition))
+        });
+        let offered = |(target, index, partition): (&PlannedTarget<'_>, usize, &Partition)| {
+            let (job, code) = partition_job(target, index, partition, resources);
+            let key = resources.result_cache.object_key(&job, &code);
+            PartitionJob { unordered: unordered(target.images, partition), job, key }
+        };
+        Ok(all.map(offered).collect())
+    };
+    let unknown = |partition: &PartitionJob| complete::unknown_llvm_file(&partition.job.llvm_options);
+    job_list::distribute("hip", resources, partitions, |partitions| partitions.iter().find_map(unknown))
 }
 
 /// What the cost of a partition depends on.

@@ -189,13 +189,7 @@ impl<'a> PlannedTarget<'a> {
             let whole = JobReport { runs_in: "thread", kernels: Vec::new(), instructions, units };
             return if units == 0 { Vec::new() } else { vec![whole] };
         }
-        let job = |partition: &Partition| JobReport {
-            runs_in: "worker",
-            kernels: partition.kernels.clone(),
-            instructions: partition.instructions,
-            units: partition.parts.len(),
-        };
-        self.partitions.iter().map(job).collect()
+        self.partitions.iter().map(|partition| JobReport::of(partition, units)).collect()
     }
 }
 

@@ -13,9 +13,10 @@ use crate::device::compat_checks;
 use crate::device::targets::{DeviceImage, TargetImages};
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::{self, warn};
-use crate::diag::progress::Progress;
 use crate::lto::context::LtoContext;
 use crate::lto::input_objects;
+use crate::lto::job_list::{self, LinkJob};
+use crate::lto::job_run::Resources;
 use crate::lto::join;
 use crate::lto::partition;
 use crate::lto::private_images::PrivateImages;
@@ -24,11 +25,12 @@ use crate::lto::result_cache::CachedTarget;
 use crate::lto::result_cache::images::CachedImage;
 use crate::lto::result_cache::job_times::Unordered;
 use crate::lto::target::{self, PlannedTarget};
+use crate::lto::target_images::{self, Image, Images};
 use crate::lto::{llvm_messages, plan_report};
 use crate::plan::target_link;
 use crate::profile::span;
 use crate::sys::cache::Key;
-use crate::sys::job_queue::{self, Ranked};
+use crate::sys::job_queue;
 
 /// Links all targets; the results are in their order.
 ///
@@ -36,9 +38,11 @@ use crate::sys::job_queue::{self, Ranked};
 /// All errors in the images, and those that tools report.
 pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Vec<LinkedTarget>, Errors> {
     let cached: Vec<Option<LinkedTarget>> = targets.iter().map(|target| cached(target, context)).collect();
-    let copies = private_copies(targets, &cached, context)?;
-    let units = all_known_units(targets, &copies, context);
-    let targets = all_with_copied_images(targets, &copies, &units);
+    let targets: Vec<&TargetImages<'_>> = targets.iter().collect();
+    let is_copied = |place: usize| context.result_cache.is_enabled() && cached[place].is_none();
+    let copies = target_images::copies(&targets, is_copied, context.temp_files())?;
+    let units = copied_units(&targets, &copies, context);
+    let targets = target_images::with_copies(&targets, &copies, &units);
     let uncached: Vec<Uncached<'_>> = (0..targets.len())
         .filter(|place| cached[*place].is_none())
         .map(|place| Uncached { images: &targets[place], private: copies[place].as_ref() })
@@ -66,10 +70,10 @@ pub fn link(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<Ve
 /// # Errors
 /// All errors in the images, and those that tools report.
 pub fn compile_partitions(targets: &[TargetImages<'_>], context: &LtoContext<'_>) -> Result<(), Errors> {
-    let none_cached: Vec<Option<LinkedTarget>> = targets.iter().map(|_| None).collect();
-    let copies = private_copies(targets, &none_cached, context)?;
-    let units = all_known_units(targets, &copies, context);
-    let targets = all_with_copied_images(targets, &copies, &units);
+    let targets: Vec<&TargetImages<'_>> = targets.iter().collect();
+    let copies = target_images::copies(&targets, |_| context.result_cache.is_enabled(), context.temp_files())?;
+    let units = copied_units(&targets, &copies, context);
+    let targets = target_images::with_copies(&targets, &copies, &units);
     let uncached = targets.iter().zip(&copies);
     let uncached: Vec<_> = uncached.map(|(images, copy)| Uncached { images, private: copy.as_ref() }).collect();
     let recorder = context.link.recorder;
@@ -303,29 +307,63 @@ impl Job<'_> {
     }
 }
 
-impl job_queue::Job for Job<'_> {
-    fn is_one_of_many(&self) -> bool {
-        matches!(self.work, Work::Assembly(_)) || !self.target.plan.is_monolithic()
-    }
-}
-
-/// Runs all jobs, with a progress line on a terminal.
+/// Runs all jobs that do not run elsewhere.
 fn run_all(jobs: &[Job<'_>], targets: &[PlannedTarget<'_>], context: &LtoContext<'_>) -> Result<Vec<Done>, Errors> {
     input_objects::prefetch(targets, context);
     let distribution = partition::distribute(targets, context)?;
     let context = &LtoContext { distribution: &distribution, ..*context };
-    let costs = context.result_cache.costs(&jobs.iter().map(Job::unordered).collect::<Vec<_>>());
-    let cost = |(job, cost): (&Job<'_>, u64)| if job.is_known(context) { 0 } else { cost };
-    let costs: Vec<u64> = jobs.par_iter().zip(costs).map(cost).collect();
-    let jobs: Vec<Ranked<'_, Job<'_>>> = jobs.iter().zip(costs).map(|(job, cost)| Ranked { job, cost }).collect();
-    let labels: Vec<(String, u64)> = jobs.iter().map(|ranked| (ranked.job.label(), ranked.cost)).collect();
-    let progress = Progress::new(&labels);
-    job_queue::longest_first(&jobs, context.link.limit, |index, job| {
-        progress.started(index);
-        let done = job.run(context);
-        progress.finished(index);
-        done
-    })
+    let jobs: Vec<InContext<'_>> = jobs.iter().map(|job| InContext { job, context }).collect();
+    job_list::run(&jobs, context.resources(), |job| job.job.run(context))
+}
+
+/// A job with what it takes to run it.
+struct InContext<'j> {
+    job: &'j Job<'j>,
+    context: &'j LtoContext<'j>,
+}
+
+impl job_queue::Job for InContext<'_> {
+    fn is_one_of_many(&self) -> bool {
+        matches!(self.job.work, Work::Assembly(_)) || !self.job.target.plan.is_monolithic()
+    }
+}
+
+impl LinkJob for InContext<'_> {
+    fn label(&self) -> String {
+        self.job.label()
+    }
+
+    fn unordered(&self) -> Unordered {
+        self.job.unordered()
+    }
+
+    fn is_known(&self, _resources: Resources<'_>) -> bool {
+        self.job.is_known(self.context)
+    }
+}
+
+fn copied_units<'c>(
+    targets: &[&TargetImages<'c>],
+    copies: &'c [Option<PrivateImages>],
+    context: &LtoContext<'_>,
+) -> Vec<Vec<Option<Unit<'c>>>> {
+    target_images::copied_units(targets, copies, context.result_cache, |images| target::may_be_cut(images, context))
+}
+
+impl<'c> Images<'c> for TargetImages<'c> {
+    fn stem(&self) -> String {
+        self.arch.to_string()
+    }
+
+    fn images(&self) -> Vec<Image<'c>> {
+        self.images.iter().map(|image| (image.bytes, image.unit)).collect()
+    }
+
+    fn with_images(&self, images: Vec<Image<'c>>) -> Self {
+        let images = self.images.iter().zip(images);
+        let images = images.map(|(image, (bytes, unit))| DeviceImage { bytes, unit, ..image.clone() });
+        TargetImages { arch: self.arch, images: images.collect() }
+    }
 }
 
 fn print_diagnostics(target: &TargetImages<'_>, linked: &LinkedTarget, context: &LtoContext<'_>) {
@@ -345,64 +383,4 @@ fn cached(target: &TargetImages<'_>, context: &LtoContext<'_>) -> Option<LinkedT
     // The report names the backend. The key depends on it, so choosing it again cannot fail.
     let _ = context.backends.choose(&target_link::most_needs(target, context.options()));
     Some(linked)
-}
-
-/// Copies the images of targets whose results will be cached. They are compiled from the copy, which no other program writes to, and
-/// the key is computed from it.
-fn private_copies(
-    targets: &[TargetImages<'_>],
-    cached: &[Option<LinkedTarget>],
-    context: &LtoContext<'_>,
-) -> Result<Vec<Option<PrivateImages>>, Errors> {
-    collect(targets.iter().zip(cached).map(|(target, cached)| {
-        let is_copied = context.result_cache.is_enabled() && cached.is_none();
-        let images: Vec<&[u8]> = target.images.iter().map(|image| image.bytes).collect();
-        is_copied.then(|| PrivateImages::of(&images, &target.arch, context.temp_files())).transpose()
-    }))
-}
-
-fn all_known_units<'c>(
-    targets: &[TargetImages<'c>],
-    copies: &'c [Option<PrivateImages>],
-    context: &LtoContext<'c>,
-) -> Vec<Vec<Option<Unit<'c>>>> {
-    targets.iter().zip(copies).map(|(target, copy)| known_units(target, copy.as_ref(), context)).collect()
-}
-
-fn all_with_copied_images<'c>(
-    targets: &[TargetImages<'c>],
-    copies: &'c [Option<PrivateImages>],
-    units: &'c [Vec<Option<Unit<'c>>>],
-) -> Vec<TargetImages<'c>> {
-    let targets = targets.iter().zip(copies).zip(units);
-    targets.map(|((target, copy), units)| with_copied_images(target, copy.as_ref(), units)).collect()
-}
-
-/// Returns the units of a copied target. If it may be cut into partitions, they have the facts that earlier links cached; a program
-/// that is compiled in one piece is read anyway.
-fn known_units<'c>(
-    target: &TargetImages<'c>,
-    copy: Option<&'c PrivateImages>,
-    context: &LtoContext<'c>,
-) -> Vec<Option<Unit<'c>>> {
-    let may_be_cut = target::may_be_cut(target, context);
-    let unit = |(place, image): (usize, &DeviceImage<'c>)| {
-        let unit = Unit::new(image.unit?.name(), copy?.bytes(place));
-        Some(if may_be_cut { context.result_cache.with_facts(unit) } else { unit })
-    };
-    target.images.par_iter().enumerate().map(unit).collect()
-}
-
-/// Returns the target with the images of the copy and with these units.
-fn with_copied_images<'c>(
-    target: &TargetImages<'c>,
-    copy: Option<&'c PrivateImages>,
-    units: &'c [Option<Unit<'c>>],
-) -> TargetImages<'c> {
-    let images = target.images.iter().zip(units).enumerate().map(|(place, (image, unit))| DeviceImage {
-        bytes: copy.map_or(image.bytes, |copy| copy.bytes(place)),
-        unit: unit.as_ref().or(image.unit),
-        ..image.clone()
-    });
-    TargetImages { arch: target.arch, images: images.collect() }
 }

@@ -20,9 +20,10 @@ use crate::diag::error::{Errors, collect};
 use crate::lto::compile_job::{CompileJob, KeptCode};
 use crate::lto::context::LtoContext;
 use crate::lto::culprit;
-use crate::lto::distribution::{self, Candidate, Distribution};
+use crate::lto::distribution::Distribution;
 use crate::lto::error::Error;
 use crate::lto::generate::{Emitted, Generated, generate};
+use crate::lto::job_list;
 use crate::lto::job_run::{self, Finished, NamedJob};
 use crate::lto::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Outputs, Relocatable};
 use crate::lto::products::CompiledPartition;
@@ -126,27 +127,16 @@ pub fn kernels_in_inputs(target: &PlannedTarget<'_>, context: &LtoContext<'_>) -
 /// # Errors
 /// No backend supports a target, or the jobs cannot be written.
 pub fn distribute(targets: &[PlannedTarget<'_>], context: &LtoContext<'_>) -> Result<Distribution, Errors> {
-    let (cache, is_on) = (context.result_cache, distribution::is_on(context.link));
-    if !is_on && !cache.is_remote() {
-        return Ok(Distribution::default());
-    }
-    let cut = targets.iter().filter(|target| !target.plan.is_monolithic());
-    let indices = cut.flat_map(|target| (0..target.plan.partitions.len()).map(move |index| (target, index)));
-    let indices: Vec<_> = indices.collect();
-    let costs = cache.costs(&indices.iter().map(|(target, index)| unordered(target, *index)).collect::<Vec<_>>());
-    let jobs = collect(indices.into_iter().map(|(target, index)| PartitionJob::new(target, index, *context)))?;
-    let keys: Vec<Option<Key>> = jobs.iter().map(PartitionJob::key).collect();
-    cache.prefetch(costs.iter().copied().zip(keys.iter().copied()));
-    if !is_on {
-        return Ok(Distribution::default());
-    }
-    if let Some(why) = complete::unknown_file(Step::Compile, context.options()) {
-        distribution::note_jobs_here(context.link, &why);
-        return Ok(Distribution::default());
-    }
-    let wanted = jobs.into_iter().zip(costs).zip(keys).filter(|(_, key)| !cache.contains(key.as_ref()));
-    let candidates = wanted.map(|((job, cost), _)| Candidate { job: job.job, cost });
-    Distribution::run(candidates.collect(), "cuda", context.link)
+    let partitions = || {
+        let cut = targets.iter().filter(|target| !target.plan.is_monolithic());
+        let indices = cut.flat_map(|target| (0..target.plan.partitions.len()).map(move |index| (target, index)));
+        collect(indices.map(|(target, index)| {
+            let job = PartitionJob::new(target, index, *context)?;
+            Ok(job_list::PartitionJob { unordered: unordered(target, index), key: job.key(), job: job.job })
+        }))
+    };
+    let keeps_here = |_: &[job_list::PartitionJob]| complete::unknown_file(Step::Compile, context.options());
+    job_list::distribute("cuda", context.resources(), partitions, keeps_here)
 }
 
 /// Describes a partition in messages: "the kernels a, b, c and 4 more for sm_90".

@@ -44,15 +44,7 @@ fn with_plan(report: TargetReport, target: &PlannedTarget<'_>) -> TargetReport {
             || (folding.keeps_names && folding.folded.contains_key(symbol))
             || (kernels.contains(symbol) && !dead.contains(symbol)),
     });
-    let jobs = partitions.iter().map(|partition| {
-        let is_monolithic = partition.parts.is_empty();
-        JobReport {
-            runs_in: if is_monolithic { "thread" } else { "worker" },
-            kernels: partition.kernels.clone(),
-            instructions: partition.instructions,
-            units: if is_monolithic { units.len() } else { partition.parts.len() },
-        }
-    });
+    let jobs = partitions.iter().map(|partition| JobReport::of(partition, units.len()));
     let folded = folding.folded.iter();
     let folded = folded.map(|(kernel, equal)| FoldedKernel { kernel: kernel.clone(), equal: equal.clone() });
     let kept = dead_but_kept.iter();

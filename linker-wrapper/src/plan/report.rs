@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use llvm_passes::partition::Partition;
 use serde::Serialize;
 
 use crate::cli::values::{PlanRequest, ReportForm};
@@ -163,6 +164,19 @@ struct State {
     report: PlanReport,
     /// Number of platforms whose plans have not arrived.
     missing: usize,
+}
+
+impl JobReport {
+    /// Describes the job of a partition; one without parts is a program in one piece, of so many `units`.
+    pub fn of(partition: &Partition, units: usize) -> Self {
+        let is_whole = partition.parts.is_empty();
+        JobReport {
+            runs_in: if is_whole { "thread" } else { "worker" },
+            kernels: partition.kernels.clone(),
+            instructions: partition.instructions,
+            units: if is_whole { units } else { partition.parts.len() },
+        }
+    }
 }
 
 impl<'a> PlanPrinter<'a> {

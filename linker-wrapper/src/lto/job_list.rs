@@ -1,0 +1,88 @@
+//! The jobs of all targets of a machine: which run elsewhere, and the queue of the others.
+
+use rayon::prelude::*;
+
+use crate::diag::error::Errors;
+use crate::diag::progress::Progress;
+use crate::lto::compile_job::CompileJob;
+use crate::lto::distribution::{self, Candidate, Distribution};
+use crate::lto::job_run::Resources;
+use crate::lto::result_cache::job_times::Unordered;
+use crate::sys::cache::Key;
+use crate::sys::job_queue::{self, Ranked};
+
+/// A job of a device link.
+pub trait LinkJob: job_queue::Job {
+    /// Names the job by its first kernel, or by its file or target.
+    fn label(&self) -> String;
+
+    /// What its cost depends on.
+    fn unordered(&self) -> Unordered;
+
+    /// Whether an earlier link probably left its result.
+    fn is_known(&self, resources: Resources<'_>) -> bool;
+}
+
+/// Runs all jobs, the longest first, with a progress line on a terminal.
+///
+/// # Errors
+/// The errors of all jobs that ran.
+pub fn run<J: LinkJob, T: Send>(
+    jobs: &[J],
+    resources: Resources<'_>,
+    run: impl Fn(&J) -> Result<T, Errors> + Sync,
+) -> Result<Vec<T>, Errors> {
+    let costs = resources.result_cache.costs(&jobs.iter().map(J::unordered).collect::<Vec<_>>());
+    let cost = |(job, cost): (&J, u64)| if job.is_known(resources) { 0 } else { cost };
+    let costs: Vec<u64> = jobs.par_iter().zip(costs).map(cost).collect();
+    let jobs: Vec<Ranked<'_, J>> = jobs.iter().zip(costs).map(|(job, cost)| Ranked { job, cost }).collect();
+    let labels: Vec<(String, u64)> = jobs.iter().map(|ranked| (ranked.job.label(), ranked.cost)).collect();
+    let progress = Progress::new(&labels);
+    job_queue::longest_first(&jobs, resources.link.limit, |index, job| {
+        progress.started(index);
+        let done = run(job);
+        progress.finished(index);
+        done
+    })
+}
+
+/// The job of a partition.
+pub struct PartitionJob {
+    /// What its cost depends on.
+    pub unordered: Unordered,
+    /// The job.
+    pub job: CompileJob,
+    /// What its result is cached under.
+    pub key: Option<Key>,
+}
+
+/// Runs partitions elsewhere if the link has a distributor, but for those in the cache. Begins to fetch those that may be in a remote
+/// cache. `keeps_here` returns why no job may run elsewhere; `kind` names the jobs in file names.
+///
+/// # Errors
+/// Those of `partitions`, or the jobs cannot be written.
+pub fn distribute(
+    kind: &str,
+    resources: Resources<'_>,
+    partitions: impl FnOnce() -> Result<Vec<PartitionJob>, Errors>,
+    keeps_here: impl FnOnce(&[PartitionJob]) -> Option<String>,
+) -> Result<Distribution, Errors> {
+    let (cache, is_on) = (resources.result_cache, distribution::is_on(resources.link));
+    if !is_on && !cache.is_remote() {
+        return Ok(Distribution::default());
+    }
+    let partitions = partitions()?;
+    let unordered: Vec<Unordered> = partitions.iter().map(|partition| partition.unordered).collect();
+    let costs = cache.costs(&unordered);
+    cache.prefetch(costs.iter().copied().zip(partitions.iter().map(|partition| partition.key)));
+    if !is_on {
+        return Ok(Distribution::default());
+    }
+    if let Some(why) = keeps_here(&partitions) {
+        distribution::note_jobs_here(resources.link, &why);
+        return Ok(Distribution::default());
+    }
+    let wanted = partitions.into_iter().zip(costs).filter(|(partition, _)| !cache.contains(partition.key.as_ref()));
+    let candidates = wanted.map(|(PartitionJob { job, .. }, cost)| Candidate { job, cost });
+    Distribution::run(candidates.collect(), kind, resources.link)
+}

@@ -4,10 +4,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, Parser};
 
 use crate::cases::{self, CASES};
 use crate::corpus::{NamedCorpus, Targets};
+use crate::link::Peer;
 
 /// Time fatlink against clang-linker-wrapper, nvcc or another build of fatlink
 ///
@@ -91,16 +92,6 @@ pub struct ImageComparison {
     /// Use the programs in this folder, laid out like dist/, instead of building them
     #[arg(long, value_name = "DIR")]
     pub dist: Option<PathBuf>,
-}
-
-/// The linker that fatlink is compared with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
-pub enum Peer {
-    /// clang-linker-wrapper of LLVM 22
-    #[default]
-    Clang,
-    /// nvcc -dlto, on objects that it compiled itself from the same sources
-    Nvcc,
 }
 
 fn case_names() -> PossibleValuesParser {

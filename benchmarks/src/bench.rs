@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::arguments::Peer;
 use crate::code::{self, Code};
 use crate::corpus::Compiler;
+use crate::link::Peer;
 use crate::link::{Link, Linkers, Side};
 use crate::measure::{self, Memory, Sample};
 use xtask::environment::Environment;

@@ -3,12 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use clap::ValueEnum;
+
 use crate::corpus::Targets;
 use xtask::environment::Environment;
 use xtask::failure::{Failure, Result};
 use xtask::repository::{create_folder, replace_link};
 use xtask::step::Progress;
 use xtask::toolchain::LLVM;
+
+/// The linker that fatlink is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
+pub enum Peer {
+    /// clang-linker-wrapper of LLVM 22
+    #[default]
+    Clang,
+    /// nvcc -dlto, on objects that it compiled itself from the same sources
+    Nvcc,
+}
 
 /// Whose link it is.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -25,10 +25,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Peer, Selection, Subcommand};
+use arguments::{Arguments, Selection, Subcommand};
 use bench::Bench;
 use cases::Case;
 use corpus::{Compiler, NamedCorpus};
+use link::Peer;
 use xtask::failure::{Failure, Result};
 use xtask::repository::Repository;
 use xtask::step::{self, step};

@@ -13,10 +13,11 @@ use inkwell::values::{FunctionValue, GlobalValue, UnnamedAddress};
 use offload_bundle::amdgpu::Registers;
 use serde::{Deserialize, Serialize};
 
+use crate::error::{BitcodeError, CodegenError, IrError, LlvmError, Stage};
 use crate::pipeline::{self, NamedBitcode, OptLevel};
 use crate::reference_graph::{self, ReferenceGraph};
 use crate::session::Session;
-use crate::{BitcodeError, CodegenError, IrError, LlvmError, Stage, crash, symbols, sys};
+use crate::{crash, symbols, sys};
 
 /// The triple of HIP's code.
 pub const TRIPLE: &str = "amdgcn-amd-amdhsa";

@@ -3,7 +3,7 @@
 //! The format is LLVM's "Bitcode File Format" (Bitstream Container Format, wrapper, IDENTIFICATION_BLOCK). No bytes make these
 //! functions panic.
 
-use crate::{BitcodeError, IrError};
+use crate::error::{BitcodeError, IrError};
 
 /// Magic of raw bitcode, "BC" 0xC0DE.
 const RAW_MAGIC: [u8; 4] = [b'B', b'C', 0xC0, 0xDE];

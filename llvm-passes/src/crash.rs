@@ -23,7 +23,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use crate::{out_of_memory, sys};
+use crate::sys;
 
 /// First argument of the fresh copy. The others are: the signal's number or [`NO_MEMORY`]; what LLVM was doing, empty if it was not
 /// running; the note of [`prepare`]; the file of [`note_output`]; and the command line of [`remember_line`].
@@ -88,7 +88,7 @@ fn leaked(text: &str) -> *mut c_char {
 }
 
 fn report_signals(program_name: &str, note: &str, signals: &[c_int]) {
-    out_of_memory::watch_llvm();
+    watch_memory_of_llvm();
     NOTE.store(leaked(note), Ordering::Release);
     PROGRAM_NAME.store(leaked(program_name), Ordering::Release);
     for &signal in signals {
@@ -226,6 +226,14 @@ pub fn out_of_memory() -> ! {
         report(c"no-memory", ACTIVITY.get());
     }
     last_words()
+}
+
+/// Reports when LLVM has no memory left.
+fn watch_memory_of_llvm() {
+    extern "C" fn report() {
+        out_of_memory();
+    }
+    sys::on_out_of_memory(report);
 }
 
 /// Makes this thread the one that reports. Does not return if another thread is reporting already, whose execve ends this one.

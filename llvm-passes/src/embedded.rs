@@ -2,8 +2,8 @@
 
 use offload_bundle::host_object::{former_compiler, former_section};
 
-use crate::IrError;
 use crate::command_lines;
+use crate::error::IrError;
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
 use crate::sys;

@@ -5,10 +5,12 @@ use std::ffi::CString;
 use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
 
+use crate::crash;
+use crate::error::IrError;
 use crate::pipeline::{NamedBitcode, adopt_flags};
 use crate::session::Session;
 use crate::sys::Mover;
-use crate::{IrError, crash};
+pub use crate::sys::{How, Visibility};
 
 /// What a partition takes of one unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,30 +30,6 @@ pub struct Take {
     pub how: How,
     /// The name that all partitions use for it, if that is not its own.
     pub name: Option<String>,
-}
-
-/// How a global comes into a partition. The values are shared with sys/mover.cpp.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum How {
-    /// As a copy of the partition's own.
-    Copy = 0,
-    /// With its body for the optimizer to use; another partition owns it.
-    Available = 1,
-    /// As a declaration; another partition owns it.
-    Declaration = 2,
-    /// As a weak definition, of which the final link keeps one.
-    Folded = 3,
-    /// As the definition that all partitions reference: this one owns it.
-    Owned = 4,
-}
-
-/// The visibility of definitions that partitions share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Visibility {
-    /// They are visible to everything, as PTX requires.
-    All,
-    /// Local ones become hidden, and all others keep theirs.
-    Kept,
 }
 
 /// Builds the module.

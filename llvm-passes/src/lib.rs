@@ -85,8 +85,10 @@ pub mod equal_kernels;
 mod error;
 pub mod extract;
 pub mod merged_unit;
+mod message;
 pub mod module_flags;
 pub mod out_of_memory;
+mod owned_program;
 pub mod partition;
 pub mod pipeline;
 pub mod program;
@@ -103,6 +105,5 @@ pub mod visible_functions;
 
 pub use error::{BitcodeError, CodegenError, IrError, LlvmError, Stage};
 pub use inkwell::module::Module;
-pub use sys::{
-    OwnedProgram, initialize, on_fatal_error, parse_llvm_options, print_report, remarks_file, take_time_report,
-};
+pub use owned_program::OwnedProgram;
+pub use sys::{initialize, on_fatal_error, parse_llvm_options, print_report, remarks_file, take_time_report};

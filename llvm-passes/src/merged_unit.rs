@@ -6,9 +6,10 @@
 
 use inkwell::module::Module;
 
+use crate::crash;
+use crate::error::{IrError, LlvmError, Stage};
 use crate::pipeline::{self, NamedBitcode};
 use crate::session::Session;
-use crate::{IrError, LlvmError, Stage, crash};
 
 /// Merges units in link order and returns the bitcode of the result. `modules` are the units, all of them read. `promoted` are linkonce
 /// definitions, with the indices of their units, that prevail over weak ones of later units. `target` names the target in messages.

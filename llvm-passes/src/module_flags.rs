@@ -9,6 +9,7 @@ use inkwell::values::FunctionValue;
 use serde::{Deserialize, Serialize};
 
 use crate::sys;
+pub use crate::sys::DebugKind;
 
 /// How a unit was compiled. A set holds the values of all functions; it is empty for a unit without functions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,18 +42,6 @@ pub struct AmdFlags {
     /// Whether atomic operations may ignore how denormal numbers are treated (`-munsafe-fp-atomics`). `None`: there are none whose kind the
     /// compiler recorded, or they were not looked for.
     pub relaxed_atomics: Option<bool>,
-}
-
-/// How much debug information there is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum DebugKind {
-    /// None.
-    #[default]
-    None,
-    /// Line tables alone, which is what clang emits for `-g` in optimized device code.
-    Lines,
-    /// Full debug information.
-    Full,
 }
 
 /// Reads everything but the producer, which LLVM does not keep in the module.

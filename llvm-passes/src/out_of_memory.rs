@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::Ordering;
 
-use crate::{crash, sys};
+use crate::crash;
 
 /// A failed allocation of this size or more returns null instead of ending the process: the size may come from a damaged file, and
 /// the caller may handle the failure.
@@ -47,14 +47,6 @@ unsafe impl GlobalAlloc for Allocator {
         // SAFETY: the caller meets the same contract.
         unsafe { System.dealloc(pointer, layout) };
     }
-}
-
-/// Does the same for what LLVM allocates.
-pub(crate) fn watch_llvm() {
-    extern "C" fn report() {
-        crash::out_of_memory();
-    }
-    sys::on_out_of_memory(report);
 }
 
 /// Returns memory that is not in use to the system, for a process that goes on after LLVM is done.

@@ -15,9 +15,10 @@ use offload_bundle::arch::table::KNOWN;
 use offload_bundle::arch::{GpuArch, PtxVersion};
 use serde::{Deserialize, Serialize};
 
+use crate::error::{BitcodeError, CodegenError, IrError, LlvmError, Stage};
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
-use crate::{BitcodeError, CodegenError, IrError, LlvmError, Stage, crash, reflect, structors, sys};
+use crate::{crash, reflect, structors, sys};
 
 pub use crate::sys::PassTrace;
 

@@ -3,35 +3,11 @@
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
-use serde::{Deserialize, Serialize};
 
+use crate::error::IrError;
+pub use crate::message::{Message, MessageKind};
 use crate::sys::{self, DiagnosticSink, RemarkRecords};
-use crate::{IrError, bitcode, crash};
-
-/// What kind of message it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum MessageKind {
-    /// A warning.
-    #[default]
-    Warning,
-    /// A remark of a pass that `-pass-remarks=` and its kin name.
-    Remark,
-    /// A remark as a YAML document, for the file that `-pass-remarks-output=` names.
-    Record,
-}
-
-/// A message of LLVM that is not an error.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Message {
-    /// Its kind.
-    pub kind: MessageKind,
-    /// The text, without the source location unless it is a remark.
-    pub text: String,
-    /// Symbol of the function that was being compiled: mostly a kernel, because other functions are inlined.
-    pub function: Option<String>,
-    /// `FILE:LINE:COLUMN` of the code, or `FILE:LINE` of the function, if there is debug information.
-    pub place: Option<String>,
-}
+use crate::{bitcode, crash};
 
 /// An LLVM context that collects every diagnostic. One thread at a time can use it.
 pub struct Session {

@@ -45,7 +45,9 @@
 //! # Ok::<(), llvm_passes::IrError>(())
 //! ```
 
+mod module_slot;
 mod open_unit;
+mod owned_module;
 #[cfg(test)]
 mod tests;
 
@@ -57,14 +59,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::amdgpu::{self, AmdFacts};
 use crate::equal_kernels::Bodies;
+use crate::error::IrError;
 use crate::module_flags::{self, ModuleFlags};
 use crate::program::Machine;
 use crate::reference_graph::{self, ReferenceGraph};
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
-use crate::sys::OwnedModule;
-use crate::{IrError, bitcode, command_lines, crash, pipeline};
+use crate::{bitcode, command_lines, crash, pipeline};
 use open_unit::{BUDGET, Locked, OpenUnit};
+use owned_module::OwnedModule;
 
 /// How many units this process has opened.
 static OPENED: AtomicUsize = AtomicUsize::new(0);

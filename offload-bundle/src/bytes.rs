@@ -63,3 +63,11 @@ pub(crate) fn zeros_from(data: &[u8], offset: u64) -> u64 {
     let tail = usize::try_from(offset).ok().and_then(|start| data.get(start..)).unwrap_or_default();
     tail.iter().take_while(|&&byte| byte == 0).count() as u64
 }
+
+/// Writes `bytes` at an offset that the caller has checked.
+pub(crate) fn put(data: &mut [u8], at: u64, bytes: &[u8]) {
+    let start = usize::try_from(at).unwrap_or(usize::MAX);
+    if let Some(place) = start.checked_add(bytes.len()).and_then(|end| data.get_mut(start..end)) {
+        place.copy_from_slice(bytes);
+    }
+}

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rayon::prelude::*;
 
-use crate::bytes::{slice, u16_at};
+use crate::bytes::{put, slice, u16_at};
 use crate::cubin;
 use crate::elf_edit::{self, Replacement, ReplacementPart, range};
 use crate::error::{EditError, FileError, FormatError};
@@ -112,7 +112,7 @@ fn edit(
     });
     let parts: Vec<ReplacementPart> = parts.collect();
     let mut edit = Replacement { offset: place(start), len: end - start, parts };
-    elf_edit::put(&mut header, 8, &edit.size().to_le_bytes());
+    put(&mut header, 8, &edit.size().to_le_bytes());
     edit.parts.insert(0, ReplacementPart::Bytes(header));
     Ok((Some(edit), changed))
 }

@@ -8,8 +8,9 @@ use crate::credentials::Credentials;
 use crate::entry::{self, Refused, Seal};
 use crate::error::{LocationError, StoreError};
 use crate::location::Location;
+use crate::open::open;
 use crate::prefetch::{Prefetch, Taken};
-use crate::store::{self, Store};
+use crate::store::Store;
 use crate::uploads::{Upload, Uploads};
 
 /// What a link may do to the store.
@@ -106,7 +107,7 @@ impl Tier {
     /// # Errors
     /// The environment has settings that cannot be used.
     pub fn open(settings: Settings) -> Result<Self, LocationError> {
-        let store = store::open(&settings.location, Credentials::from_environment()?, settings.limit)?;
+        let store = open(&settings.location, Credentials::from_environment()?, settings.limit)?;
         Ok(Self::with_store(settings, store))
     }
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use remote_cache::store::{self, Store};
+use remote_cache::store::Store;
 use remote_cache::{Credentials, Location};
 
 const LIMIT: Duration = Duration::from_millis(700);
@@ -49,7 +49,7 @@ fn whole_request(stream: &mut TcpStream) -> String {
 }
 
 fn open(url: &str) -> Box<dyn Store> {
-    store::open(&Location::parse(url).unwrap(), Credentials::default(), LIMIT).unwrap()
+    remote_cache::open(&Location::parse(url).unwrap(), Credentials::default(), LIMIT).unwrap()
 }
 
 /// The result of a request for an entry, as text; it must come in time.

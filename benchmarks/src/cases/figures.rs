@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::{Outcome, Timed};
-use crate::arguments::Peer;
 use crate::code::Comparison;
 use crate::corpus::Producer;
+use crate::link::Peer;
 use crate::measure::{Sample, mebibytes, peak};
 use crate::statistics::Spread;
 

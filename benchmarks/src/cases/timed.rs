@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::Outcome;
 use super::figures::Figures;
-use crate::arguments::Peer;
 use crate::bench::Bench;
 use crate::code::{Code, Comparison};
 use crate::corpus::{self, Corpus, Form, Producer, Targets};
+use crate::link::Peer;
 use crate::link::{Host, Link, NvccLink, Side};
 use crate::measure::{Memory, Sample};
 use xtask::failure::{Failure, Result};

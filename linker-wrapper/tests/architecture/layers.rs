@@ -1,6 +1,6 @@
-//! linker-wrapper's folders import one way, and no files import each other in a circle.
+//! linker-wrapper's folders import one way, no files import each other in a circle, and neither do the modules of the other crates.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::imports::{Import, Sources, circles, imports};
 
@@ -28,6 +28,22 @@ const LAST: &str = "diag";
 
 /// Imports that are still to be removed: from, to. This list only shrinks.
 const EXCEPTIONS: &[(&str, &str)] = &[];
+
+/// The `src` folders of the other crates. Files of one folder may import each other there: a folder is one module with a facade.
+const OTHERS: [&str; 12] = [
+    "benchmarks",
+    "distributor",
+    "distributor/reapi",
+    "html-report",
+    "launcher",
+    "lit-tests",
+    "llvm-passes",
+    "offload-bundle",
+    "offload-bundle/capi",
+    "offload-bundle/cli",
+    "remote-cache",
+    "xtask",
+];
 
 /// Everything that is wrong with the imports of these sources.
 pub fn violations(sources: &Sources, exceptions: &[(&str, &str)]) -> Vec<String> {
@@ -78,6 +94,36 @@ fn layer(path: &str) -> Option<usize> {
 fn folders_import_one_way_and_no_file_is_in_a_circle() {
     let wrong = violations(&crate::sources_below("linker-wrapper/src"), EXCEPTIONS);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The imports between modules, each of which is a file or a folder of `src`.
+fn between_modules(sources: &Sources) -> Vec<Import> {
+    let module = |path: &str| path.split('/').next().unwrap_or(path).trim_end_matches(".rs").to_owned();
+    let mut first: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for Import { from, to, line } in imports(sources) {
+        first.entry((module(&from), module(&to))).or_insert(line);
+    }
+    let between = first.into_iter().filter(|((from, to), _)| from != to);
+    between.map(|((from, to), line)| Import { from, to, line }).collect()
+}
+
+#[test]
+fn modules_of_the_other_crates_are_in_no_circle() {
+    for package in OTHERS {
+        let found = between_modules(&crate::sources_below(&format!("{package}/src")));
+        let steps =
+            |walk: &Vec<&Import>| walk.iter().map(|import| import.from.clone()).collect::<Vec<_>>().join(" -> ");
+        let wrong: Vec<String> = circles(&found).iter().map(steps).collect();
+        assert!(wrong.is_empty(), "{package}: modules import each other: {}", wrong.join("; "));
+    }
+}
+
+#[test]
+fn folders_are_modules() {
+    let sources = [("a/mod.rs", "use crate::b;\n"), ("a/c.rs", ""), ("b.rs", "use crate::a::c::X;\n")];
+    let sources: Sources = sources.map(|(path, text)| (path.to_owned(), text.to_owned())).into();
+    assert!(circles(&imports(&sources)).is_empty());
+    assert_eq!(circles(&between_modules(&sources)).len(), 1);
 }
 
 #[test]

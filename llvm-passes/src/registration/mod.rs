@@ -31,9 +31,10 @@ use inkwell::builder::BuilderError;
 use inkwell::module::Module;
 use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetTriple};
 
+use crate::error::{CodegenError, IrError, LlvmError, Stage};
 use crate::session::Session;
 use crate::structors;
-use crate::{CodegenError, IrError, LlvmError, Stage, sys};
+use crate::sys;
 
 pub use cuda::{ClangUnits, Cuda, CudaFolded, CudaPrelinked, CudaUnits};
 pub use hip::Hip;

@@ -11,7 +11,7 @@ use inkwell::llvm_sys::core as llvm;
 use inkwell::llvm_sys::prelude::LLVMDiagnosticInfoRef;
 
 use super::take_message;
-use crate::session::{Message, MessageKind};
+use crate::message::{Message, MessageKind};
 
 /// One message of LLVM.
 #[derive(Debug, Clone)]

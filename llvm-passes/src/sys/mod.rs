@@ -8,9 +8,6 @@
 //! | [`process`] | what concerns the whole process: targets, LLVM's own options, fatal errors, memory, streams | yes |
 //! | [`diagnostics`] | collecting a context's diagnostics, with function and source location | yes |
 //! | [`modules`] | parsing and merging modules, their flags and debug information | yes |
-//! | [`owned_module`] | a module that carries its own context and can move between threads | |
-//! | [`module_slot`] | a place for an open module, which threads can share | |
-//! | [`owned_program`] | the same for all modules of a program | |
 //! | [`globals`] | functions, variables and aliases | yes |
 //! | [`metadata`] | named metadata | |
 //! | [`references`] | reading the reference graph of a module | yes |
@@ -40,11 +37,8 @@ mod copies;
 mod diagnostics;
 mod globals;
 mod metadata;
-mod module_slot;
 mod modules;
 mod mover;
-mod owned_module;
-mod owned_program;
 mod pass_trace;
 mod process;
 mod references;
@@ -66,13 +60,13 @@ pub(crate) use globals::{
     take_structors,
 };
 pub(crate) use metadata::{embedded_objects, metadata_strings};
-pub(crate) use module_slot::{LockedSlot, ModuleSlot};
+pub use modules::DebugKind;
 pub(crate) use modules::{
-    debug_information, drop_host_uses, hash, integer_module_flag, link_modules, read_lazily, set_module_flag,
+    debug_information, drop_host_uses, hash, integer_module_flag, link_modules, load_bodies, read_lazily,
+    set_module_flag,
 };
+pub use mover::{How, Visibility};
 pub(crate) use mover::{Mover, delete_body};
-pub(crate) use owned_module::OwnedModule;
-pub use owned_program::OwnedProgram;
 pub use pass_trace::PassTrace;
 pub(crate) use process::{forget_stream_errors, on_out_of_memory};
 pub use process::{initialize, on_fatal_error, parse_llvm_options, print_report, take_time_report};

@@ -10,8 +10,21 @@ use inkwell::llvm_sys::{bit_reader, linker};
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 
+use serde::{Deserialize, Serialize};
+
 use super::take_message;
-use crate::module_flags::DebugKind;
+
+/// How much debug information there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum DebugKind {
+    /// None.
+    #[default]
+    None,
+    /// Line tables alone, which is what clang emits for `-g` in optimized device code.
+    Lines,
+    /// Full debug information.
+    Full,
+}
 
 unsafe extern "C" {
     fn fatlink_load_bodies(module: LLVMModuleRef) -> *mut c_char;
@@ -41,7 +54,7 @@ pub(crate) fn read_lazily<'ctx>(context: &'ctx Context, buffer: MemoryBuffer<'_>
 }
 
 /// Parses all function bodies of a module that was read lazily.
-pub(super) fn load_bodies(module: &Module<'_>) -> Result<(), String> {
+pub(crate) fn load_bodies(module: &Module<'_>) -> Result<(), String> {
     // SAFETY: the module is alive; a message is ours to free.
     match unsafe { take_message(fatlink_load_bodies(module.as_mut_ptr())) } {
         None => Ok(()),

@@ -9,8 +9,33 @@ use inkwell::llvm_sys::prelude::{LLVMModuleRef, LLVMValueRef};
 use inkwell::module::Module;
 use inkwell::values::{AsValueRef, FunctionValue};
 
+use serde::{Deserialize, Serialize};
+
 use super::take_message;
-use crate::extract::{How, Visibility};
+
+/// How a global comes into a partition. The values are shared with mover.cpp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum How {
+    /// As a copy of the partition's own.
+    Copy = 0,
+    /// With its body for the optimizer to use; another partition owns it.
+    Available = 1,
+    /// As a declaration; another partition owns it.
+    Declaration = 2,
+    /// As a weak definition, of which the final link keeps one.
+    Folded = 3,
+    /// As the definition that all partitions reference: this one owns it.
+    Owned = 4,
+}
+
+/// The visibility of definitions that partitions share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visibility {
+    /// They are visible to everything, as PTX requires.
+    All,
+    /// Local ones become hidden, and all others keep theirs.
+    Kept,
+}
 
 /// What becomes of one global of a unit; mirrored in mover.cpp.
 #[repr(C)]

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::IrError;
-use crate::sys::{LockedSlot, ModuleSlot, OwnedModule};
+use super::module_slot::{LockedSlot, ModuleSlot};
+use super::owned_module::OwnedModule;
+use crate::error::IrError;
 
 /// What LLVM allocates for a module of any size, mostly for its context (measured: 100 KiB).
 const MEMORY_OF_CONTEXT: usize = 100 << 10;

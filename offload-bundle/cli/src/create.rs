@@ -1,6 +1,5 @@
 //! `offload-bundle create`.
 
-mod error;
 mod spec;
 
 use std::path::PathBuf;
@@ -15,7 +14,6 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::output::{self, CommandOutput};
-pub use error::ImageError;
 use spec::{BundledImage, FatbinImage, FatbinImageKind, ImageSpec, PlainImage};
 
 /// The container formats that `create` writes.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use offload_bundle::fatbin::FatbinError;
 use offload_bundle::{FileError, FormatError, printable};
 
-use crate::create::ImageError;
+use crate::image_error::ImageError;
 
 pub type Result<T> = std::result::Result<T, Error>;
 

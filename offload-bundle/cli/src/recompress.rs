@@ -8,8 +8,9 @@ use offload_bundle::coverage::{self, DriverNeeds, FoundContainer, driver_needs};
 use offload_bundle::fatbin::StoreMode;
 use offload_bundle::recompress;
 
-use crate::edit::{self, EditArguments, Edited};
+use crate::edit::{self, EditArguments};
 use crate::error::{Error, Result};
+use crate::file_change::Edited;
 use crate::output::CommandOutput;
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

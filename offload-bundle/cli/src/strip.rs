@@ -13,8 +13,9 @@ use offload_bundle::strip::{self, Choice, Summary};
 use serde::Serialize;
 
 use crate::coverage::Gpu;
-use crate::edit::{self, EditArguments, Edited};
+use crate::edit::{self, EditArguments};
 use crate::error::{Error, Result};
+use crate::file_change::Edited;
 use crate::output::{self, CommandOutput};
 use crate::{files, input};
 

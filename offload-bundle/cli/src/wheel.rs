@@ -11,8 +11,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use zip::{ZipArchive, ZipWriter};
 
-use crate::edit::{Edit, FileChange};
 use crate::error::{Error, Result};
+use crate::file_change::{Edit, FileChange};
 use crate::{files, packages};
 
 /// A changed entry, by its place in the wheel.

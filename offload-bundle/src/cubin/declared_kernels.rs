@@ -6,8 +6,8 @@ use goblin::elf::section_header::{SHT_REL, SHT_RELA, SHT_SYMTAB, SectionHeader};
 use goblin::elf::sym;
 
 use super::{STO_CUDA_ENTRY, context, parse, section_headers};
+use crate::bytes::put;
 use crate::bytes::{c_str, slice, u16_at, u32_at, u64_at};
-use crate::elf_edit::put;
 use crate::error::FormatError;
 
 /// clang's list of kernels and variables that only host code of the unit uses and another unit defines.

@@ -2,8 +2,8 @@
 
 use super::{Cubin, NOTE_CUINFO, context, parse, section_headers};
 use crate::arch::GpuArch;
+use crate::bytes::put;
 use crate::bytes::{slice, u32_at};
-use crate::elf_edit::put;
 use crate::error::{EditError, FormatError};
 
 /// `e_flags` in the file header.

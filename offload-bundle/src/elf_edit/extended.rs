@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::tables::{
-    E_PHOFF, E_SHNUM, E_SHOFF, PT_LOAD, SECTION_SIZE, SEGMENT_SIZE, SHT_NOBITS, SectionHeader, Tables, put,
+    E_PHOFF, E_SHNUM, E_SHOFF, PT_LOAD, SECTION_SIZE, SEGMENT_SIZE, SHT_NOBITS, SectionHeader, Tables,
 };
-use crate::bytes::slice;
+use crate::bytes::{put, slice};
 use crate::error::{EditError, FormatError};
 
 /// Least unit by which parts of the file move.

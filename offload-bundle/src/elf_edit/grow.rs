@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::tables::{self, E_SHOFF, FILE_HEADER_SIZE, SECTION_SIZE, SH_ADDRESS_ALIGNMENT, SH_OFFSET, SH_SIZE, put};
-use crate::bytes::{slice, u64_at};
+use super::tables::{self, E_SHOFF, FILE_HEADER_SIZE, SECTION_SIZE, SH_ADDRESS_ALIGNMENT, SH_OFFSET, SH_SIZE};
+use crate::bytes::{put, slice, u64_at};
+use crate::elf_sections::{self, Section};
 use crate::error::{EditError, FormatError};
-use crate::host_object::{self, Section};
 
 /// Least unit by which parts of the file move, so that all tables stay aligned.
 const LEAST_ALIGNMENT: u64 = 8;
@@ -42,7 +42,7 @@ impl<'a> GrowingObject<'a> {
         if !tables::is_supported(object) {
             return Err(FormatError::new(4, EditError::OtherElf));
         }
-        let sections = host_object::sections(object)?;
+        let sections = elf_sections::sections(object)?;
         let table = u64_at(object, E_SHOFF, "the section table")?;
         let mut growing = Self { object, table, alignment: LEAST_ALIGNMENT, sections, edits: Vec::new() };
         for index in 0..growing.sections.len() as u64 {

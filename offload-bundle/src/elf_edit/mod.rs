@@ -29,4 +29,4 @@ pub use object_patch::ObjectPatch;
 pub(crate) use replacement::{Replacement, ReplacementPart, range};
 pub use section_slot::SectionSlot;
 pub(crate) use shrink::shrink;
-pub(crate) use tables::{SectionHeader, put};
+pub(crate) use tables::SectionHeader;

@@ -5,10 +5,10 @@ use std::ops::Range;
 use super::cuts;
 use super::tables::{
     E_SHOFF, SH_FLAGS, SH_NAME, SH_OFFSET, SH_SIZE, SH_TYPE, SHT_PROGBITS, SHT_SYMTAB, SYMBOL_SIZE, SectionHeader,
-    Tables, put,
+    Tables,
 };
 use crate::FormatError;
-use crate::bytes::{slice, u32_at};
+use crate::bytes::{put, slice, u32_at};
 
 /// Collects changes to an object; [`ObjectPatch::finish`] applies them.
 ///

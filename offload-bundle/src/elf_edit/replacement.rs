@@ -1,6 +1,6 @@
 //! Stretches of a file that get other bytes.
 
-use super::tables::put;
+use crate::bytes::put;
 
 /// A stretch of a file that gets other bytes, at most as many.
 pub(crate) struct Replacement {

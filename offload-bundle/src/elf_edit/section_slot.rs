@@ -1,8 +1,8 @@
 //! A section whose contents are written behind the object that has it.
 
-use super::tables::{SH_FLAGS, SH_OFFSET, SH_SIZE, SHT_SYMTAB, ST_SIZE, SYMBOL_SIZE, Tables, put};
+use super::tables::{SH_FLAGS, SH_OFFSET, SH_SIZE, SHT_SYMTAB, ST_SIZE, SYMBOL_SIZE, Tables};
 use crate::FormatError;
-use crate::bytes::{c_str, u32_at};
+use crate::bytes::{c_str, put, u32_at};
 
 /// Alignment of the contents in their section.
 const ALIGNMENT: usize = 8;

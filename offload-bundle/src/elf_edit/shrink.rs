@@ -8,11 +8,11 @@ use super::program_headers::{self, Displaced};
 use super::replacement::{Replacement, range};
 use super::tables::{
     E_PHNUM, E_PHOFF, E_SHNUM, E_SHOFF, PT_LOAD, PT_PHDR, SECTION_SIZE, SEGMENT_SIZE, SHT_DYNSYM, SHT_SYMTAB,
-    SYMBOL_SIZE, SectionHeader, Segment, Tables, put,
+    SYMBOL_SIZE, SectionHeader, Segment, Tables,
 };
 use super::verify;
 use crate::FormatError;
-use crate::bytes::{u16_at, u64_at};
+use crate::bytes::{put, u16_at, u64_at};
 
 /// Bytes that a container no longer needs.
 #[derive(Debug, Clone, Copy)]

@@ -203,11 +203,3 @@ pub(super) fn is_supported(data: &[u8]) -> bool {
     const LITTLE_ENDIAN: u8 = 1;
     data.get(4..6) == Some(&[CLASS_64, LITTLE_ENDIAN])
 }
-
-/// Writes `bytes` at an offset that the caller has checked.
-pub(crate) fn put(data: &mut [u8], at: u64, bytes: &[u8]) {
-    let start = usize::try_from(at).unwrap_or(usize::MAX);
-    if let Some(place) = start.checked_add(bytes.len()).and_then(|end| data.get_mut(start..end)) {
-        place.copy_from_slice(bytes);
-    }
-}

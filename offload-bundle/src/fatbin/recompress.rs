@@ -4,9 +4,9 @@ use super::entry::Compression;
 use super::{EntryKind, FatbinEntry, flag};
 use crate::FormatError;
 use crate::bytes::pad_to_8;
+use crate::bytes::put;
 use crate::compression::{self, CompressionError, decompress};
 use crate::cubin;
-use crate::elf_edit::put;
 
 /// How payloads are to be stored: the modes of `fatbinary`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use super::encode::{Description, WrittenEntry, encode_stored};
 use super::{EntryKind, FatbinEntry, FatbinError, Validation, read};
 use crate::arch::GpuArch;
-use crate::host_object;
+use crate::elf_sections;
 
 /// An entry of such an object under its new name.
 pub(super) struct RelocatableEntry<'a> {
@@ -26,7 +26,7 @@ pub(super) fn entries(object: &[u8], validation: Validation) -> Result<Vec<Reloc
     if object.len() < 16 {
         return Err(FatbinError::EmptyInput);
     }
-    let sections = host_object::sections(object).map_err(FatbinError::Internal)?;
+    let sections = elf_sections::sections(object).map_err(FatbinError::Internal)?;
     let data = |name: &[u8]| {
         let section = sections.iter().find(|section| section.name == name);
         section.map(|section| section.data(object).map(|data| (section.offset, data))).transpose()

@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 
-use object::elf::SHT_NOBITS;
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, FileKind as ObjectKind};
 
 use crate::FormatError;
-use crate::bytes::slice;
 use crate::offload_binary::{self, OffloadImage};
 
 mod carriers;
@@ -23,6 +21,7 @@ mod scan;
 mod section_graph;
 mod symbols;
 
+pub(crate) use crate::elf_sections::{Section, sections};
 pub use crate::file_kind::{FileKind, file_kind};
 pub use carriers::{Carrier, CarrierKind, carriers};
 pub use device_links::{DEVICE_RUNTIME, linked_ids, module_name};
@@ -130,27 +129,6 @@ pub fn sections_named<'a>(elf: &'a [u8], name: &str) -> Result<Vec<(u64, &'a [u8
     named.map(content).collect()
 }
 
-/// One section of an ELF file, by its header alone.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Section<'a> {
-    pub(crate) name: &'a [u8],
-    pub(crate) kind: u32,
-    pub(crate) offset: u64,
-    pub(crate) size: u64,
-}
-
-impl Section<'_> {
-    /// The section's bytes; empty if it has none in the file.
-    pub(crate) fn data<'a>(&self, elf: &'a [u8]) -> Result<&'a [u8], FormatError> {
-        slice(elf, if self.in_file() == 0 { 0 } else { self.offset }, self.in_file(), "its body")
-    }
-
-    /// Number of bytes that it takes in the file.
-    pub(crate) fn in_file(&self) -> u64 {
-        if self.kind == SHT_NOBITS.0 { 0 } else { self.size }
-    }
-}
-
 /// Whether an ELF file has a section whose name begins like this. False also for a file that is not a sound ELF file.
 pub fn has_section(elf: &[u8], prefix: &str) -> bool {
     let has_name = |section: &Section<'_>| section.name.starts_with(prefix.as_bytes());
@@ -174,34 +152,6 @@ fn names_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Option<&[u8]> {
     let index = header.section_strings_index(endian, elf).ok()?;
     let headers = header.section_headers(endian, elf).ok()?;
     headers.get(index.0)?.data(endian, elf).ok()
-}
-
-/// The sections of an ELF file of any class and byte order.
-pub(crate) fn sections(elf: &[u8]) -> Result<Vec<Section<'_>>, FormatError> {
-    match ObjectKind::parse(elf) {
-        Ok(ObjectKind::Elf32) => sections_of::<object::elf::FileHeader32<Endianness>>(elf),
-        Ok(ObjectKind::Elf64) => sections_of::<object::elf::FileHeader64<Endianness>>(elf),
-        _ => Err(FormatError::wrong_format(0, "not an ELF file")),
-    }
-}
-
-fn sections_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Result<Vec<Section<'_>>, FormatError> {
-    let header = H::parse(elf).map_err(|e| FormatError::parser(0, "damaged ELF header", e))?;
-    let endian = header.endian().map_err(|e| FormatError::parser(0, "damaged ELF header", e))?;
-    let table = header.e_shoff(endian).into();
-    let damaged = |e: object::Error| FormatError::parser(table, "damaged ELF section table", e);
-    let headers = header.section_headers(endian, elf).map_err(damaged)?;
-    let names = header.section_strings(endian, elf, headers).map_err(damaged)?;
-    let mut sections = Vec::with_capacity(headers.len());
-    for section in headers {
-        sections.push(Section {
-            name: section.name(endian, names).map_err(damaged)?,
-            kind: section.sh_type(endian).0,
-            offset: section.sh_offset(endian).into(),
-            size: section.sh_size(endian).into(),
-        });
-    }
-    Ok(sections)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::result::Result as StdResult;
 use offload_bundle::offload_binary::{ImageKind, OffloadKinds};
 use offload_bundle::{GpuArch, cubin};
 
-use super::error::{ImageError, SpecError};
 use crate::error::{Error, Result};
+use crate::image_error::{ImageError, SpecError};
 use crate::input;
 
 /// A parsed `key=value,key=value`: `file` is present, and no key is repeated.

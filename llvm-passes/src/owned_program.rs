@@ -2,7 +2,7 @@
 
 use inkwell::module::Module;
 
-use crate::IrError;
+use crate::error::IrError;
 use crate::program::Machine;
 use crate::session::Session;
 use crate::unit::Unit;

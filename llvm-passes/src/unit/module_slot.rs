@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::OwnedModule;
-use crate::IrError;
+use super::owned_module::OwnedModule;
+use crate::error::IrError;
 
 /// Bitcode with a place for its open module.
 ///

@@ -4,9 +4,9 @@ use std::marker::PhantomData;
 
 use inkwell::module::Module;
 
-use super::modules;
+use crate::error::IrError;
 use crate::session::Session;
-use crate::{IrError, crash};
+use crate::{crash, sys};
 
 /// A lazily loaded module and its session.
 pub(crate) struct OwnedModule<'a> {
@@ -41,7 +41,7 @@ impl<'a> OwnedModule<'a> {
 
     /// Parses all function bodies.
     pub(crate) fn load_bodies(&mut self, unit: &str) -> Result<(), IrError> {
-        let loaded = crash::during(&format!("reading {unit}"), || modules::load_bodies(&self.module));
+        let loaded = crash::during(&format!("reading {unit}"), || sys::load_bodies(&self.module));
         let diagnosed = self.session.take_errors();
         match loaded {
             Ok(()) if diagnosed.is_empty() => Ok(()),

@@ -6,7 +6,7 @@
 #   fatlink::linker, fatlink::offload-bundle, fatlink::fatlink-slurm, fatlink::fatlink-reapi   the programs, as imported executables
 #   fatlink_TOOLCHAIN_FILE       the toolchain file that does all of this for a whole project
 #
-# Every program, shared library and module with device code has to be linked by fatlink. The reasons are in docs/build-systems.md.
+# Every program, shared library and module with device code has to be linked by fatlink. The reasons are in docs/how-to/build-systems.md.
 
 include("${CMAKE_CURRENT_LIST_DIR}/fatlink-folders.cmake")
 set(fatlink_PREFIX "${_fatlink_prefix}")

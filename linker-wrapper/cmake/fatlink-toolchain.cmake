@@ -3,7 +3,7 @@
 #   cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES=90 \
 #     -DCMAKE_TOOLCHAIN_FILE=PREFIX/lib/cmake/fatlink/fatlink-toolchain.cmake
 #
-# The reasons for the flags are in docs/build-systems.md.
+# The reasons for the flags are in docs/how-to/build-systems.md.
 
 # Projects that call project() ahead of cmake_minimum_required() have the policies of ancient versions here.
 cmake_policy(PUSH)
@@ -12,7 +12,7 @@ cmake_policy(VERSION 3.20)
 include("${CMAKE_CURRENT_LIST_DIR}/fatlink-folders.cmake")
 
 if(CMAKE_CUDA_COMPILER MATCHES "nvcc$")
-  message(FATAL_ERROR "fatlink-toolchain.cmake has clang compile CUDA. Leave out CMAKE_CUDA_COMPILER; docs/build-systems.md says how CMake "
+  message(FATAL_ERROR "fatlink-toolchain.cmake has clang compile CUDA. Leave out CMAKE_CUDA_COMPILER; docs/how-to/build-systems.md says how CMake "
     "builds with nvcc and fatlink")
 endif()
 foreach(_fatlink_language C CXX CUDA)

@@ -67,7 +67,7 @@
 //!
 //! # Terms
 //!
-//! docs/glossary.md has them all. In this crate:
+//! docs/reference/glossary.md has them all. In this crate:
 //!
 //! - A *unit* is one compilation's device code, as bitcode.
 //! - A *definition prevails* if the link keeps it of several definitions of one symbol.

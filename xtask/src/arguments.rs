@@ -85,6 +85,8 @@ pub enum Subcommand {
         #[arg(long)]
         archive: bool,
     },
+    /// Build docs/ as a book with mdbook, which cargo installs
+    Docs,
     /// Build a Debian package, a Python wheel and an archive of dist/
     Package {
         /// Take dist/ as it is

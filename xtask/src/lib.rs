@@ -14,6 +14,7 @@ pub mod cuda;
 mod debian;
 mod demo;
 pub mod dist;
+mod docs;
 pub mod environment;
 pub mod failure;
 mod farm;
@@ -67,6 +68,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::UpstreamTests { programs: true, .. } => upstream::programs::run(repository)?,
         Subcommand::UpstreamTests { llvm, tests, .. } => upstream::run(repository, *llvm, tests.as_deref())?,
         Subcommand::Dist { archive } => dist::run(repository, *archive)?,
+        Subcommand::Docs => docs::run(repository)?,
         Subcommand::Package { no_build } => package::run(repository, *no_build)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -60,6 +60,11 @@ impl Toolchain {
         self.folder.join("maturin")
     }
 
+    /// mdbook, which builds the book of docs/.
+    pub fn mdbook(&self) -> PathBuf {
+        self.folder.join("mdbook")
+    }
+
     /// Debian 11's C library, as `--sysroot` takes it.
     pub fn sysroot(&self) -> PathBuf {
         self.folder.join("debian-11")

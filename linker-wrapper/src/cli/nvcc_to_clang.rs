@@ -1,7 +1,7 @@
 //! `--translate-nvcc`: a command of clang with options of nvcc, which projects that know only nvcc write into their build files.
 //!
 //! A build system puts `fatlink --translate-nvcc` in front of the command, as it does with ccache. Options of nvcc that say the same as one
-//! of clang become that one, options that clang has no use for are left out, and every other word stays as it is. docs/build-systems.md has
+//! of clang become that one, options that clang has no use for are left out, and every other word stays as it is. docs/how-to/build-systems.md has
 //! the table.
 
 use std::ffi::OsString;
@@ -307,13 +307,13 @@ mod tests {
 
     #[test]
     fn the_documentation_has_every_option() {
-        let page = include_str!("../../../docs/build-systems.md");
+        let page = include_str!("../../../docs/how-to/build-systems.md");
         let is_there = |name: &str| {
             let quoted = format!("`-{name}");
             page.match_indices(&quoted).any(|(start, _)| page[start + quoted.len()..].starts_with(['`', '=', ' ']))
         };
         let missing: Vec<&str> = TABLE.iter().map(|(names, _)| names[0]).filter(|name| !is_there(name)).collect();
-        assert!(missing.is_empty(), "docs/build-systems.md has no row for {missing:?}");
+        assert!(missing.is_empty(), "docs/how-to/build-systems.md has no row for {missing:?}");
     }
 
     #[test]

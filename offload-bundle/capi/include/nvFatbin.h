@@ -1,5 +1,5 @@
 /* nvFatbin's functions, as this project's library has them. They are those of NVIDIA's library of the same names, from CUDA 12.4 on;
-   docs/nvfatbin.md tells what differs. */
+   docs/how-to/nvfatbin.md tells what differs. */
 #ifndef FATLINK_NVFATBIN_H
 #define FATLINK_NVFATBIN_H
 

@@ -1,7 +1,7 @@
 //! nvFatbin's C functions with this project's fatbin builder behind them: NVIDIA's names, codes, texts and call order.
 //!
 //! A program that was built against NVIDIA's `libnvfatbin.so.13` runs with ours in its place. `include/nvFatbin.h` declares the
-//! functions. What is done otherwise than NVIDIA does it, and the options that only this library has, stand in `docs/nvfatbin.md`.
+//! functions. What is done otherwise than NVIDIA does it, and the options that only this library has, stand in `docs/how-to/nvfatbin.md`.
 //!
 //! 1. This file turns pointers into slices, and errors and panics into codes. It is the only one with `unsafe` code.
 //! 2. `session.rs` enforces the rules: the order of calls, what is checked and in which order.

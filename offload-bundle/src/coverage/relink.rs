@@ -1,7 +1,7 @@
 //! Predicts what the driver does with a program of `nvcc -rdc=true`: if no linked entry fits, it links the objects again.
 //!
 //! Nothing of this is documented beyond "the driver may link at run time" (nvcc's manual, 6.6.2). The rules are those that driver 580
-//! was seen to follow on a GPU of sm_90 with more than a hundred programs (docs/driver.md):
+//! was seen to follow on a GPU of sm_90 with more than a hundred programs (docs/reference/driver.md):
 //!
 //! 1. If an entry of the linked fatbin fits, the driver takes it, and tries nothing else if it fails.
 //! 2. Else the driver takes an entry of each object's fatbin, as it would if that were all of the program: machine code too.

@@ -5,7 +5,7 @@
 pub enum Why {
     /// The test looks for the command line of a clang that links device code; LLVM runs in fatlink's process.
     InnerClang,
-    /// The test looks for other commands or texts that fatlink replaces or words differently: docs/differences.md.
+    /// The test looks for other commands or texts that fatlink replaces or words differently: docs/reference/differences.md.
     Different,
     /// Device code of OpenMP for GPUs.
     OpenMp,

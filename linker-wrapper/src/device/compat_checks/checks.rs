@@ -2,7 +2,7 @@
 
 use crate::cli::values::Check;
 
-/// The texts of a check's message. docs/checks.md explains the reasons in full.
+/// The texts of a check's message. docs/how-to/checks.md explains the reasons in full.
 pub struct Texts {
     /// The property that files differ in.
     pub what: &'static str,

@@ -179,9 +179,6 @@ pub enum EditError {
     /// An archive has an index of an unknown kind.
     #[error("the archive's index is of a kind that cannot be rewritten; build the archive again with ar")]
     UnknownIndex,
-    /// An archive to annotate has BSD's index.
-    #[error("an archive with BSD's index of symbols, which cannot be changed: annotate the objects")]
-    BsdIndex,
     /// An archive outgrows the offsets of its index.
     #[error("an archive that grows beyond what its index can name")]
     IndexOverflow,

@@ -78,6 +78,7 @@ pub mod amdgpu;
 pub mod annotate;
 pub mod arch;
 pub mod archive;
+mod archive_edit;
 mod bytes;
 mod compression;
 pub mod coverage;

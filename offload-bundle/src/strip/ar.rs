@@ -1,174 +1,33 @@
-//! Rewrites archives whose members become smaller, and their index of symbols.
+//! Drops images from the members of archives.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::{Choice, EditedFile, strip_file};
-use crate::archive::{self, MemberData};
-use crate::bytes::{slice, u32_at};
-use crate::error::{EditError, FileError, FormatError};
+use crate::archive::{self, Member, MemberData};
+use crate::archive_edit;
+use crate::error::{FileError, FormatError};
 use crate::listing::Row;
-
-const MAGIC_SIZE: u64 = 8;
-const HEADER_SIZE: u64 = 60;
-
-/// A member as stored in the file; tables count as members here.
-struct Raw<'a> {
-    /// Where its header starts.
-    offset: u64,
-    header: &'a [u8],
-    /// Preceded by its BSD name, if it has one.
-    data: &'a [u8],
-}
-
-impl Raw<'_> {
-    fn name(&self) -> &[u8] {
-        let field = self.header.get(..16).unwrap_or_default();
-        let name = match field.strip_prefix(b"#1/") {
-            Some(_) => self.data.split(|byte| *byte == 0).next().unwrap_or_default(),
-            None => field,
-        };
-        name.trim_ascii_end()
-    }
-}
 
 pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<EditedFile<'static>, FileError> {
     let members = archive::members(data)?;
-    let raws = raws(data)?;
-    let mut out = data.get(..8).unwrap_or_default().to_vec();
+    let members: BTreeMap<u64, &Member<'_>> = members.iter().map(|member| (member.offset, member)).collect();
     let (mut zeroed, mut dropped) = (0, Vec::new());
-    let mut members = members.iter().peekable();
-    let mut moves = Vec::new();
-    let mut index_at = None;
-    for raw in &raws {
-        moves.push((raw.offset, out.len() as u64));
-        if is_index(raw.name()) {
-            index_at = Some((out.len(), raw));
-        }
-        let end = raw.offset.saturating_add(HEADER_SIZE).saturating_add(raw.data.len() as u64);
-        // Both lists are in the order of the file, but tables are in `raws` alone, and members may be empty.
-        while members.next_if(|member| member.offset < raw.offset.saturating_add(HEADER_SIZE)).is_some() {}
-        let member = members.next_if(|member| (raw.offset..end).contains(&member.offset));
-        match member {
-            Some(member) => {
-                let MemberData::Inline(bytes) = member.data else { continue };
-                let name = || Some(member.name.clone());
-                let damaged =
-                    |error: FormatError| FileError::Format { member: name(), error: error.shifted(member.offset) };
-                let of_member = strip_file(bytes, choice).map_err(damaged)?;
-                zeroed += of_member.zeroed;
-                dropped.extend(of_member.dropped.into_iter().map(|row| {
-                    let offset = row.offset.saturating_add(member.offset);
-                    Row { member: name(), offset, ..row }
-                }));
-                // A BSD name precedes the member.
-                let in_front = raw.data.len().saturating_sub(bytes.len());
-                let in_front = raw.data.get(..in_front).unwrap_or_default();
-                append(&mut out, raw, &[in_front, &of_member.bytes])?;
-            }
-            None => append(&mut out, raw, &[raw.data])?,
-        }
-    }
-    if let Some((at, raw)) = index_at {
-        rewrite_index(&mut out, at, raw, &moves)?;
-    }
-    Ok(EditedFile { bytes: Cow::Owned(out), zeroed, dropped, stays: Default::default() })
-}
-
-fn raws(data: &[u8]) -> Result<Vec<Raw<'_>>, FormatError> {
-    let mut raws = Vec::new();
-    let mut offset = MAGIC_SIZE;
-    while offset < data.len() as u64 {
-        let header = slice(data, offset, HEADER_SIZE, "the header of an archive member")?;
-        let size = header.get(48..58).and_then(|field| std::str::from_utf8(field).ok()?.trim().parse().ok());
-        let size: u64 = size.ok_or_else(|| FormatError::damaged(offset, "archive member without a size"))?;
-        let contents = slice(data, offset + HEADER_SIZE, size, "an archive member")?;
-        raws.push(Raw { offset, header, data: contents });
-        offset = (offset + HEADER_SIZE + size).next_multiple_of(2);
-    }
-    Ok(raws)
-}
-
-fn append(out: &mut Vec<u8>, raw: &Raw<'_>, parts: &[&[u8]]) -> Result<(), FormatError> {
-    let size = format!("{:<10}", parts.iter().map(|part| part.len()).sum::<usize>());
-    let mut header = raw.header.to_vec();
-    match header.get_mut(48..58) {
-        Some(field) if size.len() == 10 => field.copy_from_slice(size.as_bytes()),
-        _ => return Err(FormatError::damaged(raw.offset, "archive member too large for its header")),
-    }
-    out.extend(header);
-    parts.iter().for_each(|part| out.extend_from_slice(part));
-    if out.len() % 2 == 1 {
-        out.push(b'\n');
-    }
-    Ok(())
-}
-
-fn is_index(name: &[u8]) -> bool {
-    matches!(name, b"/" | b"/SYM64/") || name.starts_with(b"__.SYMDEF")
-}
-
-/// Corrects the offsets of members in the index that starts at `at` of `out`.
-fn rewrite_index(out: &mut [u8], at: usize, raw: &Raw<'_>, moves: &[(u64, u64)]) -> Result<(), FormatError> {
-    let moved = |old: u64| {
-        let found =
-            moves.binary_search_by_key(&old, |(from, _)| *from).ok().and_then(|at| moves.get(at)).map(|(_, to)| *to);
-        found.ok_or_else(|| {
-            FormatError::damaged(raw.offset, "the archive's index names a member that is not there; run ranlib")
-        })
-    };
-    let body = at + HEADER_SIZE as usize;
-    let Some(index) = out.get_mut(body..body + raw.data.len()) else { return Ok(()) };
-    let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    match raw.name() {
-        b"/" => {
-            for field in entries(index, 4, 4, raw.offset)? {
-                let old = u32::from_be_bytes(field.try_into().unwrap_or_default());
-                field.copy_from_slice(&small(moved(old.into())?).to_be_bytes());
-            }
-        }
-        b"/SYM64/" => {
-            for field in entries(index, 8, 8, raw.offset)? {
-                let old = u64::from_be_bytes(field.try_into().unwrap_or_default());
-                field.copy_from_slice(&moved(old)?.to_be_bytes());
-            }
-        }
-        name if name == b"__.SYMDEF" || name == b"__.SYMDEF SORTED" => {
-            // A name, then the size in bytes of the pairs {u32 name, u32 member}, little endian.
-            let skipped = if raw.header.starts_with(b"#1/") { bsd_name_size(raw) } else { 0 };
-            let size = u32_at(index, skipped as u64, "the archive's index").map_err(|e| e.shifted(raw.offset))?;
-            let pairs = index.get_mut(skipped + 4..).unwrap_or_default();
-            for pair in pairs.chunks_exact_mut(8).take(size as usize / 8) {
-                let (_, field) = pair.split_at_mut(4);
-                let old = u32::from_le_bytes((&*field).try_into().unwrap_or_default());
-                field.copy_from_slice(&small(moved(old.into())?).to_le_bytes());
-            }
-        }
-        _ => {
-            return Err(FormatError::new(raw.offset, EditError::UnknownIndex));
-        }
-    }
-    Ok(())
-}
-
-fn bsd_name_size(raw: &Raw<'_>) -> usize {
-    let field = raw.header.get(3..16).and_then(|field| std::str::from_utf8(field).ok());
-    field.and_then(|field| field.trim().parse().ok()).unwrap_or(0)
-}
-
-/// The big-endian numbers of `width` bytes that follow their count of `count_width` bytes.
-fn entries(
-    index: &mut [u8],
-    count_width: usize,
-    width: usize,
-    offset: u64,
-) -> Result<impl Iterator<Item = &mut [u8]>, FormatError> {
-    if index.len() < count_width {
-        return Err(FormatError::damaged(offset, "damaged index of the archive"));
-    }
-    let (count, fields) = index.split_at_mut(count_width);
-    let count = count.iter().fold(0usize, |sum, byte| sum.wrapping_shl(8) | usize::from(*byte));
-    if count > fields.len() / width {
-        return Err(FormatError::damaged(offset, "damaged index of the archive"));
-    }
-    Ok(fields.chunks_exact_mut(width).take(count))
+    let bytes = archive_edit::rewrite(data, |at, content| {
+        // Tables of the archive are no members.
+        let Some(member) = members.get(&at).filter(|member| matches!(member.data, MemberData::Inline(_))) else {
+            return Ok::<_, FileError>(None);
+        };
+        let name = || Some(member.name.clone());
+        let damaged = |error: FormatError| FileError::Format { member: name(), error: error.shifted(at) };
+        let of_member = strip_file(content, choice).map_err(damaged)?;
+        zeroed += of_member.zeroed;
+        dropped.extend(of_member.dropped.into_iter().map(|row| {
+            let offset = row.offset.saturating_add(at);
+            Row { member: name(), offset, ..row }
+        }));
+        let is_changed = of_member.bytes != content;
+        Ok(is_changed.then(|| of_member.bytes.into_owned()))
+    })?;
+    Ok(EditedFile { bytes: Cow::Owned(bytes), zeroed, dropped, stays: Default::default() })
 }

@@ -64,8 +64,6 @@ pub struct Selection {
 pub enum Subcommand {
     /// Link cases with two builds of fatlink and compare the device images byte for byte
     CompareImages(ImageComparison),
-    /// Simulate links whose jobs run on many machines
-    Scale(crate::scale::Request),
     /// Print size and hash of the device images in linked programs
     Images {
         /// Programs or shared libraries

@@ -17,7 +17,6 @@ mod link;
 mod measure;
 mod pack;
 mod report;
-mod scale;
 mod statistics;
 
 use std::path::Path;
@@ -55,9 +54,6 @@ fn run(repository: &Repository, arguments: &Arguments) -> Result<()> {
     }
     if let Some(Subcommand::Images { programs }) = &arguments.subcommand {
         return builds::images::list(programs);
-    }
-    if let Some(Subcommand::Scale(request)) = &arguments.subcommand {
-        return scale::run(request);
     }
     if let Some(folder) = &arguments.sources {
         return corpus::write_sources(folder);

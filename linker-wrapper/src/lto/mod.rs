@@ -4,7 +4,8 @@
 //! the partitions of all targets are compiled as jobs of one queue, the longest first ([`partition`]); [`join`] links the compiled
 //! partitions into finished machine code. A small program is one partition, compiled in this process; the partitions of a large
 //! one are compiled by [`worker`] processes, or elsewhere ([`distribution`]). All run a [`compile_job`], with LLVM and then ptxas ([`generate`]). Steps whose
-//! results are in the [`result_cache`] are skipped.
+//! results are in the [`result_cache`] are skipped. [`amd_link`] does the same for AMD's GPUs; both have the private copies of
+//! [`target_images`] and the queue of [`job_list`].
 
 pub mod amd_link;
 pub mod amd_partition;

@@ -27,8 +27,16 @@ impl Raw<'_> {
 
     /// The BSD name, if there is one, and the contents.
     fn split(&self) -> Result<(&[u8], &[u8]), FormatError> {
-        let beyond = || FormatError::damaged(self.offset, "an archive member whose name goes beyond its end");
-        self.data.split_at_checked(bsd_name_size(self)).ok_or_else(beyond)
+        let damaged = || FormatError::damaged(self.offset, "an archive member whose name goes beyond its end");
+        self.data.split_at_checked(self.bsd_name_size().ok_or_else(damaged)?).ok_or_else(damaged)
+    }
+
+    /// In bytes; `None` if the header does not tell.
+    fn bsd_name_size(&self) -> Option<usize> {
+        match self.header.get(..16)?.strip_prefix(b"#1/") {
+            Some(digits) => std::str::from_utf8(digits).ok()?.trim_end().parse().ok(),
+            None => Some(0),
+        }
     }
 }
 
@@ -68,7 +76,7 @@ fn raws(data: &[u8]) -> Result<Vec<Raw<'_>>, FormatError> {
     while offset < data.len() as u64 {
         let header = slice(data, offset, HEADER_SIZE, "the header of an archive member")?;
         let size = header.get(48..58).and_then(|field| std::str::from_utf8(field).ok()?.trim().parse().ok());
-        let size: u64 = size.ok_or_else(|| FormatError::damaged(offset, "archive member without a size"))?;
+        let size: u64 = size.ok_or_else(|| FormatError::damaged(offset + 48, "an archive member without a size"))?;
         let contents = slice(data, offset + HEADER_SIZE, size, "an archive member")?;
         raws.push(Raw { offset, header, data: contents });
         offset = (offset + HEADER_SIZE + size).next_multiple_of(2);
@@ -122,7 +130,7 @@ fn rewrite_index(out: &mut [u8], at: usize, raw: &Raw<'_>, moves: &[(u64, u64)])
         }
         name if name == b"__.SYMDEF" || name == b"__.SYMDEF SORTED" => {
             // A name, then the size in bytes of the pairs {u32 name, u32 member}, little endian.
-            let skipped = bsd_name_size(raw);
+            let skipped = raw.split()?.0.len();
             let size = u32_at(index, skipped as u64, "the archive's index").map_err(|e| e.shifted(raw.offset))?;
             let pairs = index.get_mut(skipped + 4..).unwrap_or_default();
             for pair in pairs.chunks_exact_mut(8).take(size as usize / 8) {
@@ -136,14 +144,6 @@ fn rewrite_index(out: &mut [u8], at: usize, raw: &Raw<'_>, moves: &[(u64, u64)])
         }
     }
     Ok(())
-}
-
-fn bsd_name_size(raw: &Raw<'_>) -> usize {
-    if !raw.header.starts_with(b"#1/") {
-        return 0;
-    }
-    let field = raw.header.get(3..16).and_then(|field| std::str::from_utf8(field).ok());
-    field.and_then(|field| field.trim().parse().ok()).unwrap_or(0)
 }
 
 /// The big-endian numbers of `width` bytes that follow their count of `count_width` bytes.
@@ -162,4 +162,31 @@ fn entries(
         return Err(FormatError::damaged(offset, "damaged index of the archive"));
     }
     Ok(fields.chunks_exact_mut(width).take(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    fn rewritten(archive: &[u8]) -> Result<Vec<u8>, FormatError> {
+        rewrite(archive, |_, content| Ok((content == b"old").then(|| b"new, and longer".to_vec())))
+    }
+
+    #[test]
+    fn members_move() {
+        let archive = samples::archive(&[("a.o", b"old"), ("b.o", b"even")]);
+        assert_eq!(rewritten(&archive), Ok(samples::archive(&[("a.o", b"new, and longer"), ("b.o", b"even")])));
+    }
+
+    #[test]
+    fn a_name_of_unknown_length_is_an_error() {
+        let archive = samples::archive(&[("a.o", b"old")]);
+        let place = archive.windows(4).position(|bytes| bytes == b"/0  ").expect("the member's name");
+        for name in [b"#1/x", b"#1/9"] {
+            let mut damaged = archive.clone();
+            damaged[place..place + 4].copy_from_slice(name);
+            assert!(rewritten(&damaged).unwrap_err().to_string().contains("name goes beyond its end"));
+        }
+    }
 }

@@ -18,7 +18,7 @@ const LONG: usize = 10;
 /// The error of a word that is no option, but resembles one of this program.
 pub fn error(word: &OsStr) -> Option<Error> {
     let text = word.to_str()?;
-    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    let (name, value) = split(text);
     let is_own = OWN.iter().any(|prefix| name.starts_with(prefix));
     let spellings = ALWAYS.iter().flat_map(|row| row.0.iter().copied());
     let candidates = spellings.map(|spelling| (distance(name, spelling), spelling));
@@ -27,13 +27,9 @@ pub fn error(word: &OsStr) -> Option<Error> {
     if !is_own && (meant.is_none() || !name.starts_with("--")) {
         return None;
     }
-    let option = text.to_owned();
-    Some(match (meant, value) {
-        (Some(meant), Some(value)) if meant.ends_with('=') => {
-            Error::Mistyped { option, meant: format!("{meant}{value}") }
-        }
-        (Some(meant), _) => Error::Mistyped { option, meant: meant.to_owned() },
-        (None, _) => Error::NoOption { option },
+    Some(match meant {
+        Some(meant) => mistyped(text, meant, value),
+        None => Error::NoOption { option: text.to_owned() },
     })
 }
 
@@ -41,10 +37,21 @@ pub fn error(word: &OsStr) -> Option<Error> {
 /// expected there.
 pub fn without_inputs(word: &OsStr) -> Option<Error> {
     let text = word.to_str().filter(|text| text.starts_with("--"))?;
+    let (name, value) = split(text);
     let spellings = [WRAPPER, ALWAYS].into_iter().flatten().flat_map(|row| row.0.iter().copied());
-    let candidates = spellings.map(|spelling| (distance(text, spelling), spelling));
+    let candidates = spellings.map(|spelling| (distance(name, spelling), spelling));
     let (far, meant) = candidates.min_by_key(|(far, _)| *far)?;
-    (1..=NEAR).contains(&far).then(|| Error::Mistyped { option: text.to_owned(), meant: meant.to_owned() })
+    (1..=NEAR).contains(&far).then(|| mistyped(text, meant, value))
+}
+
+/// An option's name and its value.
+fn split(text: &str) -> (&str, Option<&str>) {
+    text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)))
+}
+
+fn mistyped(text: &str, meant: &str, value: Option<&str>) -> Error {
+    let value = value.filter(|_| meant.ends_with('=')).unwrap_or_default();
+    Error::Mistyped { option: text.to_owned(), meant: format!("{meant}{value}") }
 }
 
 /// The number of letters in which two names differ. The `=` that precedes a value does not count.
@@ -96,7 +103,17 @@ mod tests {
         let meant = |word: &str| without_inputs(OsStr::new(word)).map(|error| error.to_string());
         assert_eq!(meant("--hlep").unwrap(), "there is no option --hlep; did you mean --help?");
         assert!(meant("--verison").unwrap().ends_with("did you mean --version?"));
-        for word in ["--help", "--version", "--verbose", "-v", "--print-output-format", "-h"] {
+        assert!(meant("--cuda-pth=a").unwrap().ends_with("did you mean --cuda-path=a?"));
+        for word in [
+            "--help",
+            "--version",
+            "--cuda-path=a",
+            "--wrapper-jobs=2",
+            "--verbose",
+            "-v",
+            "--print-output-format",
+            "-h",
+        ] {
             assert_eq!(meant(word), None, "{word}");
         }
     }

@@ -94,8 +94,8 @@ fn compile_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Resul
     let jobs =
         targets.iter().flat_map(|target| (0..target.planned.job_count()).map(move |index| Job { target, index }));
     let jobs: Vec<Job<'_>> = jobs.collect();
-    let compiled =
-        job_list::run(&jobs, resources, |job| amd_partition::compile(job.target.planned, job.index, resources))?;
+    let compile = |job: &Job<'_>| amd_partition::compile(job.target.planned, job.index, resources);
+    let compiled = job_list::run(&jobs, resources, |job| job.is_known(resources), compile)?;
     let mut compiled = compiled.into_iter();
     for target in planned {
         let messages = compiled.by_ref().take(target.job_count()).map(|done| done.messages);
@@ -138,13 +138,13 @@ impl LinkJob for Job<'_> {
         let kernels = planned.partitions.get(self.index).map(|partition| &partition.kernels);
         kernels.and_then(|kernels| kernels.first()).unwrap_or(&planned.images.name).clone()
     }
-
-    fn is_known(&self, resources: Resources<'_>) -> bool {
-        amd_partition::is_known(self.target.planned, self.index, resources)
-    }
 }
 
 impl Job<'_> {
+    fn is_known(&self, resources: Resources<'_>) -> bool {
+        amd_partition::is_known(self.target.planned, self.index, resources)
+    }
+
     /// Compiles the part. The job that compiles the last part of a target also joins all of them.
     fn run(&self, resources: Resources<'_>) -> Result<Option<CodeObject>, Errors> {
         let compiled = amd_partition::compile(self.target.planned, self.index, resources)?;
@@ -170,7 +170,7 @@ fn run_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Result<Ve
     let targets: Vec<Open<'_>> = planned.iter().map(open).collect();
     let jobs = |target| (0..Open::planned(target).job_count()).map(move |index| Job { target, index });
     let jobs: Vec<Job<'_>> = targets.iter().flat_map(jobs).collect();
-    let linked = job_list::run(&jobs, resources, |job| job.run(resources))?;
+    let linked = job_list::run(&jobs, resources, |job| job.is_known(resources), |job| job.run(resources))?;
     let mut linked = linked.into_iter();
     // One of its jobs has the result; all of them are consumed.
     let of_target = |target: &PlannedTarget<'_>| linked.by_ref().take(target.job_count()).flatten().last();

@@ -16,7 +16,6 @@ use crate::diag::messages::{self, warn};
 use crate::lto::context::LtoContext;
 use crate::lto::input_objects;
 use crate::lto::job_list::{self, LinkJob};
-use crate::lto::job_run::Resources;
 use crate::lto::join;
 use crate::lto::partition;
 use crate::lto::private_images::PrivateImages;
@@ -265,29 +264,7 @@ impl Job<'_> {
         if let Work::Partition(index) = self.work { index } else { 0 }
     }
 
-    /// Names the job by its first kernel, or by its file or target.
-    fn label(&self) -> String {
-        match self.work {
-            Work::Partition(_) | Work::Finished => {
-                let kernels = &self.target.plan.partitions[self.partition()].kernels;
-                kernels.first().cloned().unwrap_or_else(|| self.target.plan.arch.to_string())
-            }
-            Work::Assembly(place) => self.target.images.images[place].origin.file.clone(),
-        }
-    }
-
-    fn unordered(&self) -> Unordered {
-        match self.work {
-            Work::Partition(_) | Work::Finished => partition::unordered(self.target, self.partition()),
-            Work::Assembly(place) => {
-                // An instruction of LLVM becomes a line of PTX, of some thirty bytes.
-                let instructions = self.target.images.images[place].bytes.len() as u64 / 32;
-                Unordered { id: None, instructions, estimate: instructions }
-            }
-        }
-    }
-
-    /// Whether there seems to be a result of an earlier link. Of assemblies it is not looked for: few links have them, and they are short.
+    /// Whether the cache probably holds the result. Assembly jobs are not looked up: few links have them, and they are short.
     fn is_known(&self, context: &LtoContext<'_>) -> bool {
         match self.work {
             Work::Partition(index) => partition::is_known(self.target, index, context),
@@ -312,33 +289,35 @@ fn run_all(jobs: &[Job<'_>], targets: &[PlannedTarget<'_>], context: &LtoContext
     input_objects::prefetch(targets, context);
     let distribution = partition::distribute(targets, context)?;
     let context = &LtoContext { distribution: &distribution, ..*context };
-    let jobs: Vec<InContext<'_>> = jobs.iter().map(|job| InContext { job, context }).collect();
-    job_list::run(&jobs, context.resources(), |job| job.job.run(context))
+    job_list::run(jobs, context.resources(), |job| job.is_known(context), |job| job.run(context))
 }
 
-/// A job with what it takes to run it.
-struct InContext<'j> {
-    job: &'j Job<'j>,
-    context: &'j LtoContext<'j>,
-}
-
-impl job_queue::Job for InContext<'_> {
+impl job_queue::Job for Job<'_> {
     fn is_one_of_many(&self) -> bool {
-        matches!(self.job.work, Work::Assembly(_)) || !self.job.target.plan.is_monolithic()
+        matches!(self.work, Work::Assembly(_)) || !self.target.plan.is_monolithic()
     }
 }
 
-impl LinkJob for InContext<'_> {
+impl LinkJob for Job<'_> {
     fn label(&self) -> String {
-        self.job.label()
+        match self.work {
+            Work::Partition(_) | Work::Finished => {
+                let kernels = &self.target.plan.partitions[self.partition()].kernels;
+                kernels.first().cloned().unwrap_or_else(|| self.target.plan.arch.to_string())
+            }
+            Work::Assembly(place) => self.target.images.images[place].origin.file.clone(),
+        }
     }
 
     fn unordered(&self) -> Unordered {
-        self.job.unordered()
-    }
-
-    fn is_known(&self, _resources: Resources<'_>) -> bool {
-        self.job.is_known(self.context)
+        match self.work {
+            Work::Partition(_) | Work::Finished => partition::unordered(self.target, self.partition()),
+            Work::Assembly(place) => {
+                // An instruction of LLVM becomes a line of PTX, of some thirty bytes.
+                let instructions = self.target.images.images[place].bytes.len() as u64 / 32;
+                Unordered { id: None, instructions, estimate: instructions }
+            }
+        }
     }
 }
 

@@ -18,22 +18,21 @@ pub trait LinkJob: job_queue::Job {
 
     /// What its cost depends on.
     fn unordered(&self) -> Unordered;
-
-    /// Whether an earlier link probably left its result.
-    fn is_known(&self, resources: Resources<'_>) -> bool;
 }
 
-/// Runs all jobs, the longest first, with a progress line on a terminal.
+/// Runs all jobs, the longest first, with a progress line on a terminal. `is_known` tells whether an earlier link probably left the result
+/// of a job.
 ///
 /// # Errors
 /// The errors of all jobs that ran.
 pub fn run<J: LinkJob, T: Send>(
     jobs: &[J],
     resources: Resources<'_>,
+    is_known: impl Fn(&J) -> bool + Sync,
     run: impl Fn(&J) -> Result<T, Errors> + Sync,
 ) -> Result<Vec<T>, Errors> {
     let costs = resources.result_cache.costs(&jobs.iter().map(J::unordered).collect::<Vec<_>>());
-    let cost = |(job, cost): (&J, u64)| if job.is_known(resources) { 0 } else { cost };
+    let cost = |(job, cost): (&J, u64)| if is_known(job) { 0 } else { cost };
     let costs: Vec<u64> = jobs.par_iter().zip(costs).map(cost).collect();
     let jobs: Vec<Ranked<'_, J>> = jobs.iter().zip(costs).map(|(job, cost)| Ranked { job, cost }).collect();
     let labels: Vec<(String, u64)> = jobs.iter().map(|ranked| (ranked.job.label(), ranked.cost)).collect();

@@ -1,5 +1,5 @@
-//! Reads mangled names by the grammar of the Itanium C++ ABI. Each function reads one production of it, and returns `None` where the name
-//! is not one; nothing is read twice.
+//! Reads mangled names by the grammar of the Itanium C++ ABI. Each function reads one production of the grammar, and returns `None` if the
+//! text does not match it. The parser never backtracks.
 
 mod expressions;
 mod literals;

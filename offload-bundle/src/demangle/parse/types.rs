@@ -343,21 +343,7 @@ fn extended(letter: u8) -> Option<&'static str> {
 
 /// Of embedded C: `_Accum` and `_Fract`.
 fn fixed_point(kind: u8, size: u8) -> Option<&'static str> {
-    Some(match (kind, size) {
-        (b'A', b's') => "short _Accum",
-        (b'A', b't') => "unsigned short _Accum",
-        (b'A', b'i') => "_Accum",
-        (b'A', b'j') => "unsigned _Accum",
-        (b'A', b'l') => "long _Accum",
-        (b'A', b'm') => "unsigned long _Accum",
-        (b'R', b's') => "short _Fract",
-        (b'R', b't') => "unsigned short _Fract",
-        (b'R', b'i') => "_Fract",
-        (b'R', b'j') => "unsigned _Fract",
-        (b'R', b'l') => "long _Fract",
-        (b'R', b'm') => "unsigned long _Fract",
-        _ => return None,
-    })
+    saturated(kind, size)?.strip_prefix("_Sat ")
 }
 
 fn saturated(kind: u8, size: u8) -> Option<&'static str> {

@@ -3,7 +3,6 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)] // only diag/messages.rs prints
 
 mod cli;
-mod codegen;
 mod crash_report;
 mod device;
 mod diag;
@@ -11,6 +10,7 @@ mod host;
 mod image;
 mod link;
 mod lto;
+mod machines;
 mod plan;
 mod platform;
 mod profile;

@@ -1,5 +1,5 @@
 //! The `--cuda-include-ptx=` options that each file was compiled with. clang 22 ignores the option for relocatable device
-//! code, so the link applies it: see [`crate::plan::image_policy`].
+//! code, so the link applies it: see [`crate::machines::nvptx::image_policy`].
 //!
 //! The options are read from a string in the file's offload binaries, or from a command line that the compiler recorded: by
 //! `-frecord-command-line` in a section of the host object or in the bitcode of host or device, or by `-grecord-command-line` in

@@ -1,24 +1,31 @@
 //! The device images of one target.
 
+use std::fmt::Display;
+
 use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 
 use crate::host::embedded_images::Origin;
 use crate::host::rdc_image::RdcImage;
 
-/// The device images that are linked for one GPU target.
+/// The device images that are linked for one target. `A` is the target as its machine describes it.
 #[derive(Clone)]
-pub struct TargetImages<'a> {
+pub struct TargetImages<'a, A = GpuArch> {
     /// The target.
-    pub arch: GpuArch,
+    pub arch: A,
     /// All its images, in link order.
     pub images: Vec<DeviceImage<'a>>,
 }
 
-impl<'a> TargetImages<'a> {
+impl<'a, A> TargetImages<'a, A> {
     /// Returns the images of one form, with their indices among all images.
     pub fn of_code(&self, code: Code) -> impl Iterator<Item = (usize, &DeviceImage<'a>)> {
         self.images.iter().enumerate().filter(move |(_, image)| image.code == code)
+    }
+
+    /// Returns the size of the bitcode in bytes.
+    pub fn bitcode_bytes(&self) -> usize {
+        self.of_code(Code::Bitcode).map(|(_, image)| image.bytes.len()).sum()
     }
 
     /// Returns the bitcode units, in link order.
@@ -62,6 +69,8 @@ pub enum Code {
     Ptx,
     /// NVIDIA's LTO-IR, as it is or as a fatbin with one entry.
     LtoIr,
+    /// An object for AMD's GPUs.
+    Object,
 }
 
 impl Code {
@@ -69,7 +78,7 @@ impl Code {
     pub fn name(self) -> &'static str {
         match self {
             Code::Bitcode => "LLVM bitcode",
-            Code::Cubin => "machine code",
+            Code::Cubin | Code::Object => "machine code",
             Code::Ptx => "PTX",
             Code::LtoIr => "LTO-IR",
         }
@@ -82,13 +91,15 @@ impl Code {
             Code::Cubin => "cubin",
             Code::Ptx => "ptx",
             Code::LtoIr => "ltoir",
+            Code::Object => "o",
         }
     }
 }
 
 impl DeviceImage<'_> {
-    /// The name of the image as an intermediate file; `place` is its index among the images of its target.
-    pub fn file_name(&self, arch: GpuArch, place: usize) -> String {
-        format!("{arch}.input.{place}.{}", self.code.ending())
+    /// The name of the image as an intermediate file: `stem` begins the names of its target's files, `place` is its index among the target's
+    /// images.
+    pub fn file_name(&self, stem: &dyn Display, place: usize) -> String {
+        format!("{stem}.input.{place}.{}", self.code.ending())
     }
 }

@@ -60,10 +60,12 @@ mod tests {
 
     use super::*;
     use crate::lto::products::LinkedTarget;
+    use crate::machines::nvptx::products::LinkedCode;
 
     fn is_lz4(ptx: &[&str], driver: Option<Driver>) -> bool {
         let ptx = ptx.iter().map(|text| (GpuArch::plain(80), text.as_bytes().to_vec())).collect();
-        let linked = [LinkedTarget { ptx, ..LinkedTarget::default() }];
+        let code = LinkedCode { ptx, ..LinkedCode::default() };
+        let linked = [LinkedTarget { code, ..LinkedTarget::default() }];
         let link = options::Options { driver, ..options::Options::default() };
         options(&Parts::of_targets(&linked), &link, false, 1).lz4
     }

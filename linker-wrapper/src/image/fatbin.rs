@@ -9,6 +9,7 @@ use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::image::error::Error;
 use crate::lto::products::LinkedTarget;
+use crate::machines::nvptx::products::LinkedCode;
 
 /// The machine code and PTX of a fatbin. Borrowed, because images may be large.
 #[derive(Debug, Clone, Default)]
@@ -19,9 +20,9 @@ pub struct Parts<'l> {
 
 impl<'l> Parts<'l> {
     /// Collects the products of the device links. A dry run has none.
-    pub fn of_targets(linked: &'l [LinkedTarget]) -> Self {
-        let sass = linked.iter().flat_map(|target| &target.sass);
-        let ptx = linked.iter().flat_map(|target| &target.ptx);
+    pub fn of_targets(linked: &'l [LinkedTarget<LinkedCode>]) -> Self {
+        let sass = linked.iter().flat_map(|target| &target.code.sass);
+        let ptx = linked.iter().flat_map(|target| &target.code.ptx);
         Parts { sass: highest_first(sass), ptx: highest_first(ptx) }
     }
 

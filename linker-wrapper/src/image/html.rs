@@ -107,11 +107,11 @@ fn job_table(jobs: &[JobStat], texts: &mut Texts) -> Table {
             Cell::Number(texts.name(&job.label, &readable) as u64),
             texts.text(&job.target),
             Cell::Seconds(job.llvm_seconds),
-            Cell::Seconds(job.ptxas_seconds),
+            Cell::Seconds(job.tool_seconds),
             job.llvm_peak.into(),
-            job.ptxas_peak.into(),
-            job.ptx_bytes.into(),
-            job.cubin_bytes.into(),
+            job.tools_peak.into(),
+            job.text_bytes.into(),
+            job.code_bytes.into(),
             if job.cached { texts.text("hit") } else { Cell::None },
         ]
     };

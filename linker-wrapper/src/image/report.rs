@@ -15,8 +15,8 @@ use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::image::fatbin::Checked;
-use crate::plan::backend::BackendDecision;
-use crate::plan::image_policy::Entry;
+use crate::machines::nvptx::backend::BackendDecision;
+use crate::machines::nvptx::image_policy::Entry;
 use crate::sys::temp_files;
 
 /// The report. The field names are the keys of the JSON form.
@@ -288,10 +288,12 @@ impl TargetReport {
     }
 }
 
-fn input(image: &DeviceImage<'_>) -> InputReport {
+/// Describes an image.
+pub fn input(image: &DeviceImage<'_>) -> InputReport {
     let code = match image.code {
         Code::Bitcode => "bitcode",
         Code::Cubin => "cubin",
+        Code::Object => "object",
         Code::Ptx => "ptx",
         Code::LtoIr => "lto-ir",
     };

@@ -1,5 +1,5 @@
 //! The description of a compilation, from bitcode to machine code: its inputs, options and outputs. Any thread or worker process can
-//! run it. The part of LLVM up to the optimized module is here, what follows depends on the [`TargetCode`].
+//! run it. The part of LLVM up to the optimized module is here, what follows depends on the [`JobCode`].
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diag::error::Errors;
 use crate::lto::error::Error;
-use crate::lto::target_code::{Libdevice, TargetCode};
+use crate::machines::job_code::{JobCode, Library};
 use crate::profile::span;
 use crate::sys::temp_files;
 use crate::sys::written_path;
@@ -36,7 +36,7 @@ pub struct CompileJob {
     /// Names that stay visible.
     pub keep: BTreeSet<String>,
     /// What is generated.
-    pub code: TargetCode,
+    pub code: JobCode,
     /// The files that keep the merged and the optimized module, if they are kept.
     #[serde(with = "written_path")]
     pub keep_stages: Option<(PathBuf, PathBuf)>,
@@ -85,9 +85,9 @@ impl CompileJob {
         session: &'s Session,
         modules: Vec<Module<'s>>,
         units: &[NamedBitcode<'_>],
-        libdevice: Libdevice<'_, 's>,
+        library: Library<'_, 's>,
     ) -> Result<Module<'s>, Errors> {
-        let merged = self.merge(session, modules, units, libdevice)?;
+        let merged = self.merge(session, modules, units, library)?;
         self.optimize_merged(session, merged)
     }
 
@@ -96,7 +96,7 @@ impl CompileJob {
         session: &'s Session,
         modules: Vec<Module<'s>>,
         units: &[NamedBitcode<'_>],
-        libdevice: Libdevice<'_, 's>,
+        library: Library<'_, 's>,
     ) -> Result<Module<'s>, Errors> {
         let _merging = span::traced("Merge", || self.name.clone());
         for (unit, name) in &self.promoted {
@@ -105,44 +105,30 @@ impl CompileJob {
             }
         }
         let merged = pipeline::merge(session, modules, units)?;
-        self.code.internalize(session, &merged, &self.keep, self.is_whole(), libdevice)?;
+        self.code.steps().internalize(session, &merged, &self.keep, self.is_whole(), library)?;
         Ok(merged)
-    }
-
-    /// Reads, merges and optimizes the units in `content`, the bytes of [`CompileJob::units`].
-    ///
-    /// # Errors
-    /// As [`CompileJob::optimize`], and units that are outside of `content`.
-    pub fn optimize_units<'s>(
-        &'s self,
-        session: &'s Session,
-        content: &'s [u8],
-        libdevice: Libdevice<'_, 's>,
-    ) -> Result<Module<'s>, Errors> {
-        let merged = self.merge_units(session, content, libdevice)?;
-        self.optimize_merged(session, merged)
     }
 
     /// Reads and merges the units in `content`, the bytes of [`CompileJob::units`].
     ///
     /// # Errors
-    /// As [`CompileJob::optimize_units`].
+    /// As [`CompileJob::optimize`], and units that are outside of `content`.
     pub fn merge_units<'s>(
         &'s self,
         session: &'s Session,
         content: &'s [u8],
-        libdevice: Libdevice<'_, 's>,
+        library: Library<'_, 's>,
     ) -> Result<Module<'s>, Errors> {
         let units = self.unit_list(content)?;
         if self.is_whole() {
             let reading = span::traced("Read units", || self.name.clone());
-            let modules = self.code.read_units(session, &units).map_err(Errors::from_iter)?;
+            let modules = self.code.steps().read_units(session, &units).map_err(Errors::from_iter)?;
             drop(reading);
-            return self.merge(session, modules, &units, libdevice);
+            return self.merge(session, modules, &units, library);
         }
         let _extracting = span::traced("Extract", || self.name.clone());
-        let merged = extract::extract(session, &units, &self.parts, self.code.visibility())?;
-        self.code.internalize(session, &merged, &self.keep, false, libdevice)?;
+        let merged = extract::extract(session, &units, &self.parts, self.code.steps().visibility())?;
+        self.code.steps().internalize(session, &merged, &self.keep, false, library)?;
         Ok(merged)
     }
 
@@ -155,7 +141,7 @@ impl CompileJob {
             temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
         }
         let optimizing = span::traced_passes("Optimize", || self.name.clone());
-        self.code.optimize(session, &merged, self.is_whole())?;
+        self.code.steps().optimize(session, &merged, self.is_whole())?;
         drop(optimizing);
         if let Some((_, path)) = &self.keep_stages {
             temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;

@@ -1,31 +1,23 @@
-//! The context that the device links of all targets share.
+//! The context that the device links of all targets of a machine share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cli::device_options::DeviceOptions;
 use crate::cli::values::KernelFolding;
-use crate::codegen::Backends;
-use crate::lto::cuda_libraries::CudaLibraries;
 use crate::lto::distribution::Distribution;
 use crate::lto::job_run::Resources;
-use crate::lto::result_cache::{KeyInputs, ResultCache};
-use crate::plan::image_policy::ImageEntries;
+use crate::lto::result_cache::ResultCache;
+use crate::machines::interface::Machine;
 use crate::plan::link_context::LinkContext;
-use crate::plan::target_link::LinkRequest;
+use crate::plan::target_plan::PlanRequest;
 use crate::sys::memory::estimates::Estimates;
 use crate::sys::temp_files::TempFiles;
 
-/// The context that the device links of all targets share.
-#[derive(Clone, Copy)]
-pub struct LtoContext<'a> {
+/// The context that the device links of all targets of a machine share.
+pub struct LtoContext<'a, M: Machine> {
+    /// What the code runs on.
+    pub machine: &'a M,
     /// The request and the resources of the link.
     pub link: &'a LinkContext<'a>,
-    /// The backends, of which one is chosen for each target.
-    pub backends: &'a Backends<'a>,
-    /// CUDA's libraries of device code.
-    pub libraries: &'a CudaLibraries,
-    /// The entries of the image, for all targets.
-    pub entries: &'a ImageEntries,
     /// Results of earlier links.
     pub result_cache: &'a ResultCache<'a>,
     /// Estimates of the memory that a job needs.
@@ -38,20 +30,33 @@ pub struct LtoContext<'a> {
     pub finished: &'a BTreeSet<String>,
 }
 
-impl<'a> LtoContext<'a> {
+impl<M: Machine> Clone for LtoContext<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for LtoContext<'_, M> {}
+
+impl<'a, M: Machine> LtoContext<'a, M> {
     /// Returns the temporary files of the link.
     pub fn temp_files(&self) -> &'a TempFiles {
         self.link.temp_files
     }
 
-    /// Returns the options of the device link.
-    pub fn options(&self) -> &'a DeviceOptions {
-        self.link.request.device
-    }
-
     /// Whether commands are shown instead of run.
     pub fn is_dry_run(&self) -> bool {
         self.link.request.mode.dry
+    }
+
+    /// Whether the code is that of a relocatable object, of which the link of the program defines what is undefined.
+    pub fn is_partial(&self) -> bool {
+        self.link.request.options.merges_device_code()
+    }
+
+    /// What is done with equal kernels.
+    pub fn folding(&self) -> KernelFolding {
+        if self.is_partial() { KernelFolding::Off } else { self.link.request.options.kernel_folding }
     }
 
     /// Returns what the jobs share.
@@ -60,32 +65,18 @@ impl<'a> LtoContext<'a> {
         Resources { link, result_cache, estimates, distribution }
     }
 
-    /// Returns what cache keys depend on besides the code.
-    pub fn key_inputs(&self) -> KeyInputs<'a> {
-        let LtoContext { link, backends, libraries, entries, .. } = *self;
-        KeyInputs { link, backends, libraries, entries }
-    }
-
     /// Returns what the plan of a target depends on besides its code.
-    pub fn request(&self) -> LinkRequest<'a> {
-        let is_printed = self.link.request.options.plan.is_some();
-        let is_partial = self.link.request.options.merges_device_code();
-        LinkRequest {
-            entries: self.entries,
+    pub fn request(&self) -> PlanRequest<'a> {
+        let options = self.link.request.options;
+        let has_program = !options.emit_fatbin_only;
+        PlanRequest {
             registered: self.link.registered,
             dead: self.link.dead_kernels,
-            folding: if is_partial { KernelFolding::Off } else { self.link.request.options.kernel_folding },
-            unregistered: self
-                .link
-                .request
-                .options
-                .emit_fatbin_only
-                .then_some("there is no program that registers kernels (--emit-fatbin-only)"),
+            folding: self.folding(),
+            unregistered: (!has_program).then_some("there is no program that registers kernels (--emit-fatbin-only)"),
             only_folded: self.only_folded,
             finished: self.finished,
-            options: self.options(),
-            is_partial,
-            is_printed,
+            is_printed: options.plan.is_some(),
         }
     }
 }

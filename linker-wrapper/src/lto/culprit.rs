@@ -37,7 +37,7 @@ struct Trial {
     /// The bitcode file of the merged or the optimized code.
     #[serde(with = "written_path")]
     module: PathBuf,
-    /// Whether the attempt optimizes the code; else it generates machine code or PTX.
+    /// Whether the attempt optimizes the code; else it generates code.
     optimize: bool,
     /// The functions that keep their bodies.
     functions: BTreeSet<String>,
@@ -57,9 +57,9 @@ impl Trial {
         let module = session.read("the merged code", content.bytes())?;
         pipeline::keep_bodies(&module, &self.functions);
         if self.optimize {
-            job.code.optimize(&session, &module, true)?;
+            job.code.steps().optimize(&session, &module, true)?;
         } else {
-            job.code.try_to_emit(&session, &module)?;
+            job.code.steps().try_to_emit(&session, &module)?;
         }
         Ok(Reply::default())
     }
@@ -96,7 +96,7 @@ impl<'j> Search<'j> {
         let file = |name: &str| temp_files.file(&format!("{stem}.search.{name}"));
         let (merged, optimized) = (file("merged.bc"), file("opt.bc"));
         let stages = Some((merged.clone(), optimized.clone()));
-        let first = CompileJob { code: job.code.without_outputs(), keep_stages: stages, ..job.clone() };
+        let first = CompileJob { code: job.code.steps().without_outputs(), keep_stages: stages, ..job.clone() };
         let (module, optimize) = match worker::compile(&first, &file("json"), "code that LLVM failed on", &mut |_| {}) {
             Ok(_) => (optimized, false),
             Err(failure) => (failure.llvm_reason.map(|_| merged)?, true),
@@ -170,7 +170,7 @@ impl<'j> Search<'j> {
         // The lines after the first print LLVM's internal representation.
         let reason = reason.lines().next().unwrap_or_default().trim();
         let function = format!("{noun} {}{caller}", self.described(function));
-        Error::Culprit { function, target: self.job.code.target(), reason: reason.to_owned() }
+        Error::Culprit { function, target: self.job.code.steps().target(), reason: reason.to_owned() }
     }
 
     /// Describes a function with its file: `'k(int)' (_Z1ki) of a.o`.

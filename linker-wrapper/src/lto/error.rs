@@ -4,9 +4,6 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use offload_bundle::FormatError;
-use offload_bundle::arch::GpuArch;
-
 use crate::sys::process;
 
 /// A job that cannot be run, a worker that fails, or code that LLVM cannot compile.
@@ -71,28 +68,4 @@ pub enum Error {
          report it with the files that --save-temps keeps"
     )]
     Culprit { function: String, target: String, reason: String },
-    #[error(
-        "{name}: the cubin for {arch} is finished and cannot be linked with others; compile the file with -fgpu-rdc"
-    )]
-    FinishedCubin { name: String, arch: GpuArch },
-    #[error(
-        "{unit}: compiled for code object version {version}, and {first} for version {first_version}: one code object has one \
-         version; compile all files with the same -mcode-object-version="
-    )]
-    MixedVersions { unit: String, version: u64, first: String, first_version: u64 },
-    #[error(
-        "{name}: the device image for {target} is a finished code object, and ld.lld cannot link it with others; compile the file \
-         with -fgpu-rdc"
-    )]
-    FinishedCodeObject { name: String, target: String },
-    #[error(
-        "{name}: the device image for {target} is neither LLVM bitcode nor an AMD GPU object; compile with -fgpu-rdc"
-    )]
-    NoAmdCode { name: String, target: String },
-    #[error("cannot add equal kernels to the {form} for {arch}: {source}; link with --offload-icf=off")]
-    Copies { form: &'static str, arch: GpuArch, source: FormatError },
-    #[error("{name}: {what}; compile it with -foffload-lto")]
-    DeclaredKernel { name: String, what: String },
-    #[error("{name}: the device image names the target {target} and is an object for {found}; rebuild the file")]
-    OtherTarget { name: String, target: String, found: String },
 }

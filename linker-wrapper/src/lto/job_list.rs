@@ -45,8 +45,8 @@ pub fn run<J: LinkJob, T: Send>(
     })
 }
 
-/// The job of a partition.
-pub struct PartitionJob {
+/// The job of a partition, which may run elsewhere.
+pub struct Offered {
     /// What its cost depends on.
     pub unordered: Unordered,
     /// The job.
@@ -59,29 +59,29 @@ pub struct PartitionJob {
 /// cache. `keeps_here` returns why no job may run elsewhere; `kind` names the jobs in file names.
 ///
 /// # Errors
-/// Those of `partitions`, or the jobs cannot be written.
+/// Those of `offered`, or the jobs cannot be written.
 pub fn distribute(
     kind: &str,
     resources: Resources<'_>,
-    partitions: impl FnOnce() -> Result<Vec<PartitionJob>, Errors>,
-    keeps_here: impl FnOnce(&[PartitionJob]) -> Option<String>,
+    offered: impl FnOnce() -> Result<Vec<Offered>, Errors>,
+    keeps_here: impl FnOnce() -> Option<String>,
 ) -> Result<Distribution, Errors> {
     let (cache, is_on) = (resources.result_cache, distribution::is_on(resources.link));
     if !is_on && !cache.is_remote() {
         return Ok(Distribution::default());
     }
-    let partitions = partitions()?;
-    let unordered: Vec<Unordered> = partitions.iter().map(|partition| partition.unordered).collect();
+    let offered = offered()?;
+    let unordered: Vec<Unordered> = offered.iter().map(|one| one.unordered).collect();
     let costs = cache.costs(&unordered);
-    cache.prefetch(costs.iter().copied().zip(partitions.iter().map(|partition| partition.key)));
+    cache.prefetch(costs.iter().copied().zip(offered.iter().map(|one| one.key)));
     if !is_on {
         return Ok(Distribution::default());
     }
-    if let Some(why) = keeps_here(&partitions) {
+    if let Some(why) = keeps_here() {
         distribution::note_jobs_here(resources.link, &why);
         return Ok(Distribution::default());
     }
-    let wanted = partitions.into_iter().zip(costs).filter(|(partition, _)| !cache.contains(partition.key.as_ref()));
-    let candidates = wanted.map(|(PartitionJob { job, .. }, cost)| Candidate { job, cost });
+    let wanted = offered.into_iter().zip(costs).filter(|(one, _)| !cache.contains(one.key.as_ref()));
+    let candidates = wanted.map(|(Offered { job, .. }, cost)| Candidate { job, cost });
     Distribution::run(candidates.collect(), kind, resources.link)
 }

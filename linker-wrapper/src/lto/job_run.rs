@@ -8,7 +8,7 @@ use crate::lto::distribution::Distribution;
 use crate::lto::distribution::result_file::JobResult;
 use crate::lto::result_cache::ResultCache;
 use crate::lto::result_cache::job_times::JobId;
-use crate::lto::worker::{EmittedPtx, Reply};
+use crate::lto::worker::{EmittedTexts, Reply};
 use crate::lto::{culprit, worker};
 use crate::plan::link_context::LinkContext;
 use crate::profile::span;
@@ -62,7 +62,7 @@ impl<T> Finished<T> {
     /// Records the job, of which `stat` has the times and what LLVM took, and returns the result.
     fn record(self, link: &LinkContext<'_>, stat: JobStat) -> T {
         let Finished { value, code_bytes, tools_peak, is_kept } = self;
-        link.recorder.job(JobStat { ptxas_peak: tools_peak, cubin_bytes: code_bytes, cached: is_kept, ..stat });
+        link.recorder.job(JobStat { tools_peak, code_bytes, cached: is_kept, ..stat });
         value
     }
 }
@@ -88,12 +88,12 @@ impl NamedJob<'_> {
         let mut compiling = Some(span::traced("Compile partition", || format!("{name}: {}", self.described)));
         let mut llvm = None;
         let mut begun = Instant::now();
-        let mut emitted = |ptx: &EmittedPtx| {
+        let mut emitted = |texts: &EmittedTexts| {
             compiling = None;
-            link.recorder.process(begun, ptx.peak);
+            link.recorder.process(begun, texts.peak);
             llvm = Some(begun.elapsed());
             begun = Instant::now();
-            permit.adjust(estimates.ptxas(ptx.sizes.iter().copied().max().unwrap_or_default()));
+            permit.adjust(estimates.tool(texts.sizes.iter().copied().max().unwrap_or_default()));
         };
         let spec = link.temp_files.file(&format!("{name}.json"));
         let reply = worker::compile(self.job, &spec, self.described, &mut emitted)
@@ -109,8 +109,8 @@ impl NamedJob<'_> {
             self.note_time(cpu.as_secs_f64(), resources);
         }
         link.recorder.process(begun, if is_one_step { stat.llvm_peak } else { finished.tools_peak });
-        let ptxas_seconds = if is_one_step { 0.0 } else { begun.elapsed().as_secs_f64() };
-        Ok(finished.record(link, JobStat { ptxas_seconds, ..stat }))
+        let tool_seconds = if is_one_step { 0.0 } else { begun.elapsed().as_secs_f64() };
+        Ok(finished.record(link, JobStat { tool_seconds, ..stat }))
     }
 
     /// Uses the result of a job that ran elsewhere, as if a worker of this link had left it.
@@ -120,10 +120,10 @@ impl NamedJob<'_> {
         resources: Resources<'_>,
         finish: impl FnOnce(Reply) -> Result<Finished<T>, Errors>,
     ) -> Result<T, Errors> {
-        let JobResult { llvm_seconds, ptxas_seconds, .. } = result;
+        let JobResult { llvm_seconds, tool_seconds, .. } = result;
         let reply = result.unpack(self.job)?;
-        let stat = JobStat { llvm_seconds, ptxas_seconds, ..self.stat_of(&reply.emitted) };
-        self.note_time(llvm_seconds + ptxas_seconds, resources);
+        let stat = JobStat { llvm_seconds, tool_seconds, ..self.stat_of(&reply.emitted) };
+        self.note_time(llvm_seconds + tool_seconds, resources);
         Ok(finish(reply)?.record(resources.link, stat))
     }
 
@@ -134,7 +134,7 @@ impl NamedJob<'_> {
 
     /// Records that the result was in the cache.
     pub fn was_cached(&self, code_bytes: u64, resources: Resources<'_>) {
-        resources.link.recorder.job(JobStat { cached: true, cubin_bytes: code_bytes, ..self.stat() });
+        resources.link.recorder.job(JobStat { cached: true, code_bytes, ..self.stat() });
     }
 
     /// Records that the job ran in this process, where it took what `stat` says.
@@ -144,11 +144,11 @@ impl NamedJob<'_> {
     }
 
     /// What LLVM took for these emissions, without its time.
-    fn stat_of(&self, emitted: &EmittedPtx) -> JobStat {
-        JobStat { llvm_peak: emitted.peak, ptx_bytes: emitted.sizes.iter().sum(), ..self.stat() }
+    fn stat_of(&self, emitted: &EmittedTexts) -> JobStat {
+        JobStat { llvm_peak: emitted.peak, text_bytes: emitted.sizes.iter().sum(), ..self.stat() }
     }
 
     fn stat(&self) -> JobStat {
-        JobStat { label: self.label.to_owned(), target: self.job.code.target(), ..JobStat::default() }
+        JobStat { label: self.label.to_owned(), target: self.job.code.steps().target(), ..JobStat::default() }
     }
 }

@@ -1,30 +1,20 @@
-//! Link-time optimization and code generation.
+//! Link-time optimization and code generation, for all machines.
 //!
-//! [`device_link`] links the targets of a platform in three steps. [`target`] reads the code of each target and plans its link;
-//! the partitions of all targets are compiled as jobs of one queue, the longest first ([`partition`]); [`join`] links the compiled
+//! [`device_link`] links the targets of a machine in three steps. [`target`] reads the code of each target and plans its link;
+//! the partitions of all targets are compiled as jobs of one queue, the longest first ([`partition`]); the machine joins the compiled
 //! partitions into finished machine code. A small program is one partition, compiled in this process; the partitions of a large
-//! one are compiled by [`worker`] processes, or elsewhere ([`distribution`]). All run a [`compile_job`], with LLVM and then ptxas ([`generate`]). Steps whose
-//! results are in the [`result_cache`] are skipped. [`amd_link`] does the same for AMD's GPUs; both have the private copies of
-//! [`target_images`] and the queue of [`job_list`].
+//! one are compiled by [`worker`] processes, or elsewhere ([`distribution`]). All run a [`compile_job`], with LLVM and then the machine's
+//! tools. Steps whose results are in the [`result_cache`] are skipped.
 
-pub mod amd_link;
-pub mod amd_partition;
-pub mod amd_target;
-pub mod code_object;
 pub mod compile_job;
 pub mod context;
-pub mod cuda_libraries;
 pub mod culprit;
 pub mod device_link;
 pub mod distribution;
 pub mod error;
-pub mod generate;
-pub mod input_objects;
 pub mod job_list;
 pub mod job_run;
-pub mod join;
 pub mod llvm_messages;
-pub mod outputs;
 pub mod partition;
 pub mod pass_times;
 pub mod plan_report;
@@ -33,7 +23,6 @@ pub mod products;
 pub mod result_cache;
 pub mod run_job;
 pub mod target;
-pub mod target_code;
 pub mod target_images;
 pub mod unit_file;
 pub mod unit_merge;

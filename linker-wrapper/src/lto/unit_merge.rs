@@ -14,8 +14,8 @@ use rayon::prelude::*;
 use crate::device::symbol_errors::{self, Maker};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
-use crate::lto::code_object::same_version;
 use crate::lto::llvm_messages;
+use crate::machines::amdgcn::images::same_version;
 use crate::plan::link_context::Request;
 use crate::profile::span;
 

@@ -12,18 +12,16 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use llvm_passes::session::Message;
-use offload_bundle::amdgpu::Registers;
-use offload_bundle::ptx::DebugInfo;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::codegen::DeviceObject;
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::error::Error;
 use crate::lto::pass_times;
+use crate::machines::job_code::Made;
 use crate::profile::forwarding::{Boundary, Repeated};
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process;
@@ -35,8 +33,8 @@ pub const FLAG: &str = "--compile-partition";
 /// One line of a worker's output.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Line {
-    /// LLVM has emitted the PTX, and its memory is free again.
-    Emitted(EmittedPtx),
+    /// LLVM has emitted what tools read, and its memory is free again.
+    Emitted(EmittedTexts),
     /// The worker is about to run this command, and commands are shown.
     Command(String),
     /// A span of the time trace begins or ends.
@@ -45,12 +43,10 @@ pub enum Line {
     Done(Box<Reply>),
 }
 
-/// The PTX that LLVM has emitted.
+/// The texts that LLVM has emitted.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct EmittedPtx {
-    /// The debug information in each emission, in order.
-    pub debug_info: Vec<DebugInfo>,
-    /// The size of each emission in bytes.
+pub struct EmittedTexts {
+    /// The size of each text that tools read, in bytes.
     pub sizes: Vec<u64>,
     /// Peak memory of the process so far, in bytes.
     pub peak: u64,
@@ -69,23 +65,17 @@ pub struct Reply {
     /// The reports of `-time-passes`.
     #[serde(default)]
     pub times: String,
-    /// The emissions.
-    pub emitted: EmittedPtx,
-    /// The machine code for NVIDIA's GPUs, in files; empty if a library generates it.
-    pub objects: Vec<DeviceObject>,
+    /// What LLVM has emitted.
+    pub emitted: EmittedTexts,
+    /// What was made of it.
+    pub made: Made,
     /// What the code is cached under, if the link has a cache.
     #[serde(default)]
     pub code: Option<[u8; 32]>,
     /// Whether the cache has the result, so that nothing was compiled.
     #[serde(default)]
     pub is_kept: bool,
-    /// Functions of other partitions that the code for an AMD GPU calls by name; it has no object then.
-    #[serde(default)]
-    pub calls: Vec<String>,
-    /// What functions of an object for AMD GPUs need that other partitions may call through pointers.
-    #[serde(default)]
-    pub functions: Registers,
-    /// Processor time of the worker and of ptxas, which only the link can know.
+    /// Processor time of the worker and of its tools, which only the link can know.
     #[serde(skip)]
     pub cpu: Duration,
 }
@@ -106,7 +96,7 @@ impl<E: Into<Errors>> From<E> for Failure {
 }
 
 /// Runs the job in a process of its own. `what` names it in errors: "the kernels a, b for sm_90". `emitted` is called when LLVM is
-/// done, before ptxas runs.
+/// done, before tools run.
 ///
 /// # Errors
 /// The errors that the worker reports, or how it ended.
@@ -114,7 +104,7 @@ pub fn compile(
     job: &CompileJob,
     spec: &Path,
     what: &str,
-    emitted: &mut dyn FnMut(&EmittedPtx),
+    emitted: &mut dyn FnMut(&EmittedTexts),
 ) -> Result<Reply, Failure> {
     run_copy(FLAG, job, spec, what, emitted)
 }
@@ -137,13 +127,13 @@ pub fn run_copy(
     task: &impl Serialize,
     spec: &Path,
     what: &str,
-    emitted: &mut dyn FnMut(&EmittedPtx),
+    emitted: &mut dyn FnMut(&EmittedTexts),
 ) -> Result<Reply, Failure> {
     describe(task, spec, what)?;
     let arguments = [OsString::from(flag), spec.into()];
     let (mut spans, mut reply, mut readable) = (Repeated::default(), None, true);
     let mut read = |line: &[u8]| match serde_json::from_slice(line) {
-        Ok(Line::Emitted(ptx)) => emitted(&ptx),
+        Ok(Line::Emitted(texts)) => emitted(&texts),
         Ok(Line::Command(command)) => messages::show(&command),
         Ok(Line::Span(boundary)) => spans.repeat(&boundary),
         Ok(Line::Done(result)) => reply = Some(*result),

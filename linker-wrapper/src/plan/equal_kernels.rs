@@ -5,16 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use llvm_passes::equal_kernels::{self, Bodies};
 use llvm_passes::program::Program;
 use llvm_passes::reference_graph::ReferenceGraph;
-use offload_bundle::arch::GpuArch;
 
-use crate::cli::device_options::DeviceOptions;
 use crate::cli::values::KernelFolding;
-
-/// The machine code of GPUs from this one on has a second form, of which kernels cannot be copied.
-const FIRST_WITH_TWO_FORMS: u32 = 100;
-
-/// Options of ptxas for line tables and debug information.
-const PTXAS_DEBUG: [&str; 5] = ["-g", "--device-debug", "-lineinfo", "--generate-line-info", "-device-debug"];
 
 /// Which kernels are not compiled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,16 +31,11 @@ impl Folding {
 }
 
 /// What the decision depends on besides the program.
-#[derive(Clone, Copy)]
 pub struct FoldingRequest<'r> {
     /// What is done with equal kernels.
     pub folding: KernelFolding,
-    /// The targets of the machine code.
-    pub sass: &'r [GpuArch],
-    /// The options of the device link.
-    pub options: &'r DeviceOptions,
-    /// Why the host program cannot be told which kernel stands for another, if that is so.
-    pub unregistered: Option<&'static str>,
+    /// Why none are left out, if that is so.
+    pub why_not: Option<String>,
     /// The only decisions that are allowed, if other targets of the link limit them.
     pub only: Option<&'r BTreeMap<String, String>>,
     /// Kernels in results that the inputs have: they are not compiled again, and a partition without one of them would have no result.
@@ -63,7 +50,9 @@ pub fn fold(
     request: FoldingRequest<'_>,
     is_candidate: &dyn Fn(&str) -> bool,
 ) -> Folding {
-    if let Some(why) = reason_against(graphs, bodies, request) {
+    let opaque = graphs.iter().find_map(|graph| graph.monolithic.as_ref());
+    let opaque = opaque.map(|reason| format!("a unit cannot be looked into: {reason}"));
+    if let Some(why) = opaque.or(request.why_not) {
         return Folding { notes: vec![why], ..Folding::default() };
     }
     let mut found = equal_kernels::find(program, graphs, bodies, is_candidate, request.finished);
@@ -80,26 +69,4 @@ pub fn fold(
         found.folded = folded;
     }
     Folding { folded: found.folded, keeps_names, notes }
-}
-
-/// Why equal kernels are not looked for.
-fn reason_against(graphs: &[&ReferenceGraph], bodies: &[&Bodies], request: FoldingRequest<'_>) -> Option<String> {
-    let FoldingRequest { folding, sass, options, .. } = request;
-    if options.relocatable {
-        return Some("a later link decides about the kernels of relocatable code".to_owned());
-    }
-    if let Some(reason) = graphs.iter().find_map(|graph| graph.monolithic.as_ref()) {
-        return Some(format!("a unit cannot be looked into: {reason}"));
-    }
-    if folding != KernelFolding::Safe {
-        return request.unregistered.map(str::to_owned);
-    }
-    if let Some(arch) = sass.iter().find(|arch| arch.number >= FIRST_WITH_TWO_FORMS) {
-        return Some(format!("kernels in machine code for {arch} cannot be copied"));
-    }
-    let for_ptxas = |word: &String| PTXAS_DEBUG.contains(&word.as_str());
-    let has_tables = options.debug
-        || options.ptxas_arguments.iter().any(for_ptxas)
-        || bodies.iter().any(|bodies| bodies.has_debug_information());
-    has_tables.then(|| "kernels with line tables or debug information cannot be copied".to_owned())
 }

@@ -78,7 +78,7 @@ pub struct TargetReport {
     pub not_cut: Option<String>,
     /// Kernels that the program cannot launch and that are compiled all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub dead_but_kept: Vec<KeptKernel>,
+    pub dead_but_kept: Vec<DeadKernel>,
     /// Kernels that are not compiled because another one is equal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folded: Vec<FoldedKernel>,
@@ -91,7 +91,7 @@ pub struct TargetReport {
 
 /// A kernel that the program cannot launch and that is compiled all the same.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct KeptKernel {
+pub struct DeadKernel {
     /// Its name.
     pub kernel: String,
     /// Why it is compiled, as a sentence without a full stop.

@@ -14,27 +14,28 @@ use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 use crate::cli::device_options::{CUDA_TRIPLE, DeviceOptions};
 use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, Part, PtxPolicy};
-use crate::codegen::Backends;
 use crate::device::cudadevrt::LibraryUnit;
 use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::TargetImages;
-use crate::device::{compat_checks, cudadevrt, device_files, rdc_targets, recorded_ptx_flags};
+use crate::device::{cudadevrt, device_files, rdc_targets, recorded_ptx_flags};
 use crate::diag::error::{Errors, both};
 use crate::diag::messages::{self, warn};
 use crate::host::embedded_images::{self, FoundImage};
 use crate::host::registration_object::{Blobs, Image};
 use crate::image::compression;
 use crate::image::fatbin::{self, Checked, Parts};
-use crate::image::report::{ImageReport, Linked};
-use crate::lto::context::LtoContext;
-use crate::lto::cuda_libraries::CudaLibraries;
-use crate::lto::device_link;
-use crate::lto::distribution::Distribution;
+use crate::image::report::{self, ImageReport};
+use crate::lto::device_link as lto;
 use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
 use crate::lto::result_cache::images::CachedImage;
-use crate::plan::backend::BackendDecision;
-use crate::plan::image_policy::{self, ImageEntries};
+use crate::machines::interface::Fields;
+use crate::machines::nvptx::backend::BackendDecision;
+use crate::machines::nvptx::codegen::Backends;
+use crate::machines::nvptx::image_policy::{self, ImageEntries};
+use crate::machines::nvptx::libraries::CudaLibraries;
+use crate::machines::nvptx::products::LinkedCode;
+use crate::machines::nvptx::target::Nvptx;
 use crate::plan::link_context::{LinkContext, Request};
 use crate::platform::cuda_targets;
 use crate::platform::error::Error;
@@ -43,13 +44,15 @@ use crate::platform::relocatable_link;
 use crate::profile::span;
 use crate::sys::cache::Key;
 use crate::sys::mapped_file::Mapped;
-use crate::sys::memory::estimates::Estimates;
 use crate::sys::stamp::Stamp;
 use crate::toolchain::Toolchain;
 
 /// One unit belongs to one device program.
 const RUNTIME_ELSEWHERE: &str = "an object of the link has registered NVIDIA's device runtime (libcudadevrt) for a device program of its own, so \
     the driver cannot link this one again for other GPUs; link the code of both in one device link";
+
+/// The linked code of a target.
+type Linked = LinkedTarget<LinkedCode>;
 
 /// CUDA on nvptx64.
 pub struct Cuda;
@@ -171,32 +174,36 @@ impl<'a> CudaLink<'a> {
     }
 
     fn run<'p>(&'p self, context: &LinkContext<'p>) -> Result<CudaProducts<'p>, Errors> {
-        let ((linked, kept, device_runtime), result_cache, choices) = self.with_tools(context, |lto| {
-            let kept = if self.is_plain() { device_link::kept_image(&self.targets, lto)? } else { None };
-            if kept.is_some() {
-                return Ok((Vec::new(), kept, None));
+        let ((linked, cached, device_runtime), result_cache, choices) = self.with_tools(context, |link| {
+            let cached = if self.is_plain() {
+                link.cached_image(&image_fields(context.request.options, context.request.device))?
+            } else {
+                None
+            };
+            if cached.is_some() {
+                return Ok((Vec::new(), cached, None));
             }
-            let linked = device_link::link(&self.targets, lto)?;
-            let library = lto.libraries.device_runtime_path();
+            let linked = link.link()?;
+            let library = link.machine.libraries.device_runtime_path();
             let device_runtime = self.device_runtime(&linked, library, context.request.program)?;
             Ok((linked, None, device_runtime))
         })?;
         let clang_ptx = OnceLock::new();
-        Ok(CudaProducts { plan: self, linked, kept, choices, result_cache, device_runtime, clang_ptx })
+        Ok(CudaProducts { plan: self, linked, cached, choices, result_cache, device_runtime, clang_ptx })
     }
 
     /// NVIDIA's device runtime as a unit of the program, from which the driver takes its code for a GPU that the program was not linked
     /// for. A relocatable link leaves it to the link of the program.
     fn device_runtime(
         &self,
-        linked: &[LinkedTarget],
+        linked: &[Linked],
         library: Option<&Path>,
         program: &str,
     ) -> Result<Option<LibraryUnit>, Errors> {
         if !self.has_units || self.prelinked_id.is_some() {
             return Ok(None);
         }
-        let is_linked = linked.iter().any(|target| target.calls_device_runtime);
+        let is_linked = linked.iter().any(|target| target.code.calls_device_runtime);
         if !is_linked && !rdc_targets::lto_ir_calls_device_runtime(&self.targets, library)? {
             return Ok(None);
         }
@@ -212,7 +219,7 @@ impl<'a> CudaLink<'a> {
     fn with_tools<'p, T: Send>(
         &self,
         context: &LinkContext<'p>,
-        work: impl FnOnce(&LtoContext<'_>) -> Result<T, Errors> + Send,
+        work: impl FnOnce(&lto::DeviceLink<'_, Nvptx<'_>>) -> Result<T, Errors> + Send,
     ) -> Result<(T, ResultCache<'p>, Vec<BackendDecision>), Errors> {
         let Request { options, device, mode, .. } = context.request;
         let cuda_path = options.cuda_path.as_deref().or(device.cuda_path.as_deref());
@@ -226,18 +233,15 @@ impl<'a> CudaLink<'a> {
             // ptxas takes 2 ms to print its version: run it while LLVM reads and optimizes. If no thread can be started, it runs
             // when it is needed.
             let _ = std::thread::Builder::new().spawn_scoped(scope, || backends.probe_early());
-            let lto = LtoContext {
+            let libraries = &CudaLibraries::new(toolchain.path(Part::Libdevice), library.clone());
+            let machine = Nvptx { link: context, backends: &backends, libraries, entries: self.entries.clone() };
+            work(&lto::DeviceLink {
+                machine: &machine,
+                targets: &self.targets,
+                others: lto::Others::default(),
                 link: context,
-                backends: &backends,
-                libraries: &CudaLibraries::new(toolchain.path(Part::Libdevice), library.clone()),
-                entries: &self.entries,
                 result_cache: &result_cache,
-                estimates: &Estimates::default(),
-                distribution: &Distribution::default(),
-                only_folded: None,
-                finished: &BTreeSet::new(),
-            };
-            work(&lto)
+            })
         });
         if mode.show {
             // Printed as shell comments, so that the output can be pasted into a shell.
@@ -274,15 +278,11 @@ impl DeviceLink for CudaLink<'_> {
     }
 
     fn compare_units(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        let Request { program, options, .. } = context.request;
-        let warnings = compat_checks::check(&self.targets, &options.checks)?;
-        warnings.iter().for_each(|text| warn(program, text));
-        Ok(())
+        self.with_tools(context, |link| link.compare_units()).map(drop)
     }
 
     fn compile_for_later(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        let ((), result_cache, _) =
-            self.with_tools(context, |lto| device_link::compile_partitions(&self.targets, lto))?;
+        let ((), result_cache, _) = self.with_tools(context, |link| link.compile_for_later())?;
         result_cache.finish(context.request);
         Ok(())
     }
@@ -292,12 +292,22 @@ impl DeviceLink for CudaLink<'_> {
     }
 }
 
+/// What the container depends on besides the code.
+fn image_fields(options: &Options, device: &DeviceOptions) -> Fields {
+    vec![
+        ("compression", format!("{:?}", options.compress).into_bytes()),
+        ("driver", format!("{:?}", options.driver).into_bytes()),
+        ("debug", vec![u8::from(device.debug)]),
+        ("PTX options", format!("{:?}", device.ptxas_arguments).into_bytes()),
+    ]
+}
+
 /// The machine code and PTX of all targets.
 struct CudaProducts<'p> {
     plan: &'p CudaLink<'p>,
-    linked: Vec<LinkedTarget>,
+    linked: Vec<Linked>,
     /// The container of an earlier link, in place of the linked targets.
-    kept: Option<CachedImage>,
+    cached: Option<CachedImage>,
     choices: Vec<BackendDecision>,
     result_cache: ResultCache<'p>,
     /// NVIDIA's device runtime, if it is a unit of the program.
@@ -329,7 +339,7 @@ impl CudaProducts<'_> {
         } = self.plan;
         let mut prelinked = fatbins.clone();
         prelinked.extend(self.device_runtime.iter().map(|unit| &*unit.fatbin));
-        let linked = Linked { targets, sass, ptx, flags, choices: &self.choices, prelinked: &prelinked };
+        let linked = report::Linked { targets, sass, ptx, flags, choices: &self.choices, prelinked: &prelinked };
         let mut parts = Parts::of_targets(&self.linked);
         if let Some(id) = &self.plan.prelinked_id {
             return Ok((bundle(&parts, linked, context, Box::new(CudaPrelinked { id }))?, false));
@@ -356,7 +366,7 @@ impl CudaProducts<'_> {
             return Ok((bundle(&parts, linked, context, registration)?, false));
         };
         let prelinked = [&prelinked[..], &[ptx]].concat();
-        let linked = Linked { prelinked: &prelinked, ..linked };
+        let linked = report::Linked { prelinked: &prelinked, ..linked };
         Ok((bundle(&parts, linked, context, registration)?, false))
     }
 
@@ -364,7 +374,8 @@ impl CudaProducts<'_> {
     fn keep(&self, image: &dyn Image, request: Request<'_>) -> bool {
         let keys: Option<Vec<Key>> = self.linked.iter().map(|target| target.key).collect();
         let key = keys.filter(|_| request.may_use_kept_image());
-        let key = key.and_then(|keys| self.result_cache.image_key(&keys, request.options, request.device));
+        let key =
+            key.and_then(|keys| self.result_cache.image_key(&keys, &image_fields(request.options, request.device)));
         let Some(key) = key else { return false };
         let mut container = Vec::with_capacity(usize::try_from(image.size()).unwrap_or_default());
         if image.write_to(&mut container).is_err() {
@@ -378,7 +389,7 @@ impl CudaProducts<'_> {
 
 impl Products for CudaProducts<'_> {
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
-        let bundle = match &self.kept {
+        let bundle = match &self.cached {
             Some(CachedImage { container, .. }) => Ok(Bundle {
                 image: Box::new(Blobs::borrowed(std::slice::from_ref(container))),
                 registration: Box::new(registration::Cuda),
@@ -410,14 +421,14 @@ struct FinishedCubin {
 impl Products for FinishedCubin {
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
         let parts = Parts::of_cubin(self.arch, self.content.bytes());
-        bundle(&parts, Linked::default(), context, Box::new(registration::Cuda))
+        bundle(&parts, report::Linked::default(), context, Box::new(registration::Cuda))
     }
 }
 
 /// Bundles these parts into a fatbin, and validates it as a driver would.
 fn bundle<'p>(
     parts: &Parts<'p>,
-    linked: Linked<'_>,
+    linked: report::Linked<'_>,
     context: &LinkContext<'_>,
     registration: Box<dyn Registration + 'p>,
 ) -> Result<Bundle<'p>, Errors> {
@@ -427,7 +438,7 @@ fn bundle<'p>(
 /// As [`bundle`]. Returns also whether the validation warned.
 fn checked_bundle<'p>(
     parts: &Parts<'p>,
-    linked: Linked<'_>,
+    linked: report::Linked<'_>,
     context: &LinkContext<'_>,
     registration: Box<dyn Registration + 'p>,
 ) -> Result<(Bundle<'p>, bool), Errors> {
@@ -450,4 +461,32 @@ fn fatbin_of<'p>(parts: &Parts<'p>, context: &LinkContext<'_>) -> Result<FatbinW
     let Request { options, device, .. } = context.request;
     let ptx_options = device.ptxas_arguments.join(" ");
     parts.bundle(compression::options(parts, options, device.debug, context.limit.own_threads()), &ptx_options)
+}
+
+#[cfg(test)]
+mod tests {
+    use offload_bundle::coverage::Driver;
+    use offload_bundle::fatbin::CompressMode;
+
+    use super::*;
+    use crate::cli::values::ImageCompression;
+
+    #[test]
+    fn everything_that_a_container_depends_on_changes_the_key() {
+        let (options, device) = (Options::default(), DeviceOptions::default());
+        let fast = Options { compress: ImageCompression::AsFatbinary(CompressMode::Speed), ..Options::default() };
+        let old = Options { driver: Some(Driver::Branch(525)), ..Options::default() };
+        let debug = DeviceOptions { debug: true, ..DeviceOptions::default() };
+        let words = DeviceOptions { ptxas_arguments: vec!["-x".to_owned()], ..DeviceOptions::default() };
+        let all = [
+            image_fields(&options, &device),
+            image_fields(&fast, &device),
+            image_fields(&old, &device),
+            image_fields(&options, &debug),
+            image_fields(&options, &words),
+        ];
+        for (place, other) in all.iter().enumerate() {
+            assert!(!all[..place].contains(other), "change {place} does not change the key");
+        }
+    }
 }

@@ -1,8 +1,6 @@
 //! HIP on amdgcn: the device code of every target becomes a code object in one HIP bundle, which the program registers with the HIP
 //! runtime.
 
-use std::path::PathBuf;
-
 use llvm_passes::amdgpu;
 use llvm_passes::bitcode;
 use llvm_passes::registration::{self, Registration};
@@ -14,35 +12,33 @@ use crate::cli::amd_options::{self, AmdOptions};
 use crate::cli::options::Options;
 use crate::cli::values::LlvmRules;
 use crate::device::amd_targets::{self, Candidate, Group};
-use crate::device::compat_checks::{self, ComparedImage, ComparedTarget, Source};
+use crate::device::targets::{Code, DeviceImage};
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::warn;
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::{InputFiles, Place};
 use crate::host::registration_object::Blobs;
 use crate::image::report;
-use crate::lto::amd_link;
-use crate::lto::amd_target::PlannedTarget;
-use crate::lto::code_object::{self, AmdImage, AmdImages, CodeObject};
-use crate::lto::distribution::Distribution;
-use crate::lto::job_run::Resources;
+use crate::lto::device_link as lto;
 use crate::lto::llvm_messages;
+use crate::lto::plan_report;
+use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
+use crate::lto::result_cache::images::CachedImage;
+use crate::machines::amdgcn::spirv;
+use crate::machines::amdgcn::target::{AmdArch, AmdImages, Amdgcn, CodeObject};
+use crate::machines::interface::{Fields, Joined, Machine};
 use crate::plan::link_context::{LinkContext, Request};
-use crate::plan::report::{BackendReport, ImageReport, TargetReport};
+use crate::plan::report::{BackendReport, TargetReport};
 use crate::platform::error::Error;
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::profile::span;
+use crate::sys::cache::Key;
 use crate::sys::mapped_file::Mapped;
-use crate::sys::memory::estimates::Estimates;
 use crate::sys::process;
 
 /// The target of images that are finished as SPIR-V, which the runtime compiles.
 const SPIRV: &str = "amdgcnspirv";
-
-/// What links code objects, in plans and reports, and why.
-const LLD: &str = "ld.lld";
-const WHY_LLD: &str = "LLVM generates the code, and ld.lld links it";
 
 /// Zstandard's level of clang-offload-bundler.
 const BUNDLER_LEVEL: i32 = 3;
@@ -74,9 +70,10 @@ impl Platform for Hip {
         let target = header.target.filter(|_| !header.relocatable);
         let target =
             target.ok_or_else(|| no_code_object("a relocatable object, or for an unknown processor".into()))?;
-        let object = CodeObject { bytes: content.bytes().to_vec(), messages: Vec::new() };
+        let object = CodeObject { bytes: content.bytes().to_vec() };
         let images = vec![(amdgpu::TRIPLE.to_owned(), target.to_string(), object)];
-        Ok(Box::new(HipProducts { targets: &[], images, cached: None }))
+        let (linked, cached, result_cache) = (Vec::new(), None, ResultCache::default());
+        Ok(Box::new(HipProducts { targets: &[], images, linked, cached, result_cache }))
     }
 }
 
@@ -91,8 +88,6 @@ struct HipLink<'a> {
 struct HipTarget<'a> {
     triple: &'a str,
     link: AmdImages<'a>,
-    /// The same images, as the compatibility checks see them.
-    compared: ComparedTarget<'a>,
 }
 
 impl<'a> HipLink<'a> {
@@ -120,7 +115,8 @@ impl<'a> HipLink<'a> {
                 Err(error) => errors.extend(error),
             }
         }
-        let mut warnings: Vec<String> = targets.iter().flat_map(|target| target.link.options.unknown.clone()).collect();
+        let mut warnings: Vec<String> =
+            targets.iter().flat_map(|target| target.link.arch.options.unknown.clone()).collect();
         warnings.sort();
         warnings.dedup();
         let mut warnings: Vec<String> =
@@ -171,27 +167,21 @@ impl<'a> HipTarget<'a> {
             }
         };
         let target = amd.target(processor, features);
-        let compared = own.iter().map(|found| ComparedImage {
-            file: &found.origin.file,
+        let images = own.iter().map(|found| DeviceImage {
+            origin: found.origin.clone(),
             from_host: true,
-            source: found.unit.as_ref().map_or(Source::AmdObject(found.image.image), Source::Unit),
-        });
-        let compared = ComparedTarget { name: group.arch.to_owned(), is_amd: true, images: compared.collect() };
-        let image = |found: &&'a FoundImage<'a>| AmdImage {
-            origin: &found.origin,
+            code: if found.unit.is_some() { Code::Bitcode } else { Code::Object },
             bytes: found.image.image,
             unit: found.unit.as_ref(),
-        };
-        let images = own.iter().map(image);
-        let is_partial = options.merges_device_code();
-        let link =
-            AmdImages { name: group.arch.to_owned(), target, options: amd, is_partial, images: images.collect() };
-        Ok(HipTarget { triple: group.triple, link, compared })
+            rdc: None,
+        });
+        let arch = AmdArch { name: group.arch.to_owned(), target, options: amd };
+        Ok(HipTarget { triple: group.triple, link: AmdImages { arch, images: images.collect() } })
     }
 
     /// The arguments that the link of this target rejects.
     fn refused(&self) -> Errors {
-        let AmdImages { target, options, .. } = &self.link;
+        let AmdArch { target, options, .. } = &self.link.arch;
         let mut errors = Errors::default();
         if self.is_spirv() || self.link.units().is_empty() {
             return errors;
@@ -200,10 +190,20 @@ impl<'a> HipTarget<'a> {
             errors.extend(Error::RefusedLinkerOption { option: option.clone(), gpus: "AMD", why: why.clone() });
         }
         for (option, processor) in options.processors.iter().filter(|(_, named)| *named != target.processor) {
-            let (option, processor, target) = (option.clone(), processor.clone(), self.link.name.clone());
+            let (option, processor, target) = (option.clone(), processor.clone(), self.link.arch.name.clone());
             errors.extend(Error::OtherProcessor { option, processor, target });
         }
         errors
+    }
+
+    /// Describes the link for `--offload-plan`, if it is not the machine's.
+    fn plan_report(&self) -> TargetReport {
+        plan_report::unplanned("hip", self.link.arch.name.clone(), &self.link)
+    }
+
+    /// Whether nothing but the images decides for which GPUs the code is: inputs of ld.lld's own may have a setting.
+    fn has_own_code(&self) -> bool {
+        self.link.arch.options.named_input.is_none()
     }
 
     fn is_spirv(&self) -> bool {
@@ -212,8 +212,8 @@ impl<'a> HipTarget<'a> {
 
     /// A warning of a code object with another target than the one that the bundle names: inputs of ld.lld's own may have a setting.
     fn other_target(&self, object: &CodeObject) -> Option<String> {
-        let name = &self.link.name;
-        let own = name.parse::<TargetId>().ok().filter(|_| !self.link.target.processor.is_empty())?;
+        let name = &self.link.arch.name;
+        let own = name.parse::<TargetId>().ok().filter(|_| !self.link.arch.target.processor.is_empty())?;
         let found = offload_bundle::amdgpu::header(&object.bytes).ok()?.target?;
         (found != own).then(|| {
             format!(
@@ -223,66 +223,17 @@ impl<'a> HipTarget<'a> {
         })
     }
 
-    /// Describes the device link for `--offload-plan`.
-    fn plan_report(
-        &self,
-        planned: Option<&PlannedTarget<'_>>,
-        context: &LinkContext<'_>,
-    ) -> Result<TargetReport, Errors> {
-        let image = |image: &AmdImage<'_>| ImageReport {
-            file: image.origin.file.clone(),
-            offset: image.origin.offset,
-            code: if image.is_bitcode() { "LLVM bitcode" } else { "machine code" },
-        };
-        let backend = self.linker(context).map(|linker| BackendReport {
-            name: LLD,
-            file: linker.display().to_string(),
-            reason: WHY_LLD.to_owned(),
-        });
-        Ok(TargetReport {
-            platform: "hip",
-            target: self.link.name.clone(),
-            images: self.link.images.iter().map(image).collect(),
-            symbols: planned.map(PlannedTarget::symbol_reports).transpose()?.unwrap_or_default(),
-            not_cut: planned.and_then(PlannedTarget::not_cut).map(str::to_owned),
-            jobs: planned.map(PlannedTarget::job_reports).unwrap_or_default(),
-            backend,
-            ..TargetReport::default()
-        })
-    }
-
     /// Describes the device link for `--offload-report`.
-    fn image_report(&self, context: &LinkContext<'_>) -> report::TargetReport {
-        let image = |image: &AmdImage<'_>| report::InputReport {
-            file: image.origin.file.clone(),
-            offset: image.origin.offset,
-            code: if image.is_bitcode() { "bitcode" } else { "object" },
-        };
-        let backend = self.linker(context).map(|linker| report::BackendReport {
-            name: LLD,
-            file: linker.display().to_string(),
+    fn image_report(&self, machine: &Amdgcn<'_>) -> report::TargetReport {
+        let backend = machine.backend(&self.link.arch).filter(|_| !self.is_spirv());
+        let backend = backend.map(|BackendReport { name, file, reason }| report::BackendReport {
+            name,
+            file,
             cuda: None,
-            reason: WHY_LLD.to_owned(),
+            reason,
         });
-        let images = self.link.images.iter().map(image).collect();
-        report::TargetReport { target: self.link.name.clone(), images, ptx_flags: Vec::new(), backend }
-    }
-
-    /// Finds ld.lld, if it links this target.
-    fn linker(&self, context: &LinkContext<'_>) -> Option<PathBuf> {
-        code_object::linker(context).filter(|_| !self.is_spirv())
-    }
-}
-
-impl HipLink<'_> {
-    /// Runs the compatibility checks and prints their warnings.
-    fn check(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        let _checking = span::traced("Compare translation units", String::new);
-        let Request { program, options, .. } = context.request;
-        let compared: Vec<&ComparedTarget<'_>> = self.targets.iter().map(|target| &target.compared).collect();
-        let warnings = compat_checks::compare(&compared, &options.checks)?;
-        warnings.iter().for_each(|text| warn(program, text));
-        Ok(())
+        let images = self.link.images.iter().map(report::input).collect();
+        report::TargetReport { target: self.link.arch.name.clone(), images, ptx_flags: Vec::new(), backend }
     }
 }
 
@@ -304,18 +255,13 @@ impl DeviceLink for HipLink<'_> {
     }
 
     fn compare_units(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        self.check(context)
+        self.with_cache(context, |link| link.compare_units()).map(drop)
     }
 
     fn compile_for_later(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        let result_cache = ResultCache::open(context, Vec::new())?;
-        let (estimates, distribution) = (&Estimates::default(), &Distribution::default());
-        let resources = Resources { link: context, result_cache: &result_cache, estimates, distribution };
-        let machine = self.targets.iter().filter(|target| !target.is_spirv()).map(|target| &target.link);
-        let reports = |planned: &[PlannedTarget<'_>]| self.plan_reports(planned, context);
-        let compiled = amd_link::compile_partitions(&machine.collect::<Vec<_>>(), resources, &reports);
+        let ((), result_cache) = self.with_cache(context, |link| link.compile_for_later())?;
         result_cache.finish(context.request);
-        compiled
+        Ok(())
     }
 
     fn diagnose(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
@@ -324,73 +270,117 @@ impl DeviceLink for HipLink<'_> {
 }
 
 impl HipLink<'_> {
-    fn run(&self, context: &LinkContext<'_>) -> Result<HipProducts<'_>, Errors> {
+    /// Does `work` with the results of earlier links. Returns also these.
+    fn with_cache<'p, T>(
+        &self,
+        context: &LinkContext<'p>,
+        work: impl FnOnce(&lto::DeviceLink<'_, Amdgcn<'_>>) -> Result<T, Errors>,
+    ) -> Result<(T, ResultCache<'p>), Errors> {
         let result_cache = ResultCache::open(context, Vec::new())?;
-        let (estimates, distribution) = (&Estimates::default(), &Distribution::default());
-        let resources = Resources { link: context, result_cache: &result_cache, estimates, distribution };
-        let linked = self.link_targets(resources);
-        result_cache.finish(context.request);
-        let cached = result_cache.counts();
-        let linked = linked?;
-        for (target, object) in self.targets.iter().zip(&linked) {
-            llvm_messages::print(context.request.program, &target.link.name, &object.messages);
+        let machine = Amdgcn { link: context };
+        let (spirv, targets): (Vec<_>, Vec<_>) = self.targets.iter().partition(|target| target.is_spirv());
+        let targets: Vec<AmdImages<'_>> = targets.into_iter().map(|target| target.link.clone()).collect();
+        let others = lto::Others {
+            compared: spirv.iter().map(|target| machine.compared(&target.link)).collect(),
+            reports: spirv.iter().map(|target| target.plan_report()).collect(),
+        };
+        let link = lto::DeviceLink {
+            machine: &machine,
+            targets: &targets,
+            others,
+            link: context,
+            result_cache: &result_cache,
+        };
+        let done = both(result_cache.check_tools(), work(&link));
+        let ((), done) = done.inspect_err(|_| result_cache.finish(context.request))?;
+        Ok((done, result_cache))
+    }
+
+    fn run<'p>(&'p self, context: &LinkContext<'p>) -> Result<HipProducts<'p>, Errors> {
+        let ((images, linked, cached), result_cache) = self.with_cache(context, |link| {
+            let cached = if self.is_plain() { link.cached_image(&image_fields(context.request))? } else { None };
+            match cached {
+                Some(cached) => Ok((Vec::new(), Vec::new(), Some(cached))),
+                None => self.link_targets(link).map(|(images, linked)| (images, linked, None)),
+            }
+        })?;
+        for (target, (_, _, object)) in self.targets.iter().zip(&images) {
             target.other_target(object).iter().for_each(|text| warn(context.request.program, text));
         }
-        let images = self.targets.iter().zip(linked);
-        let images = images.map(|(target, object)| (target.triple.to_owned(), target.link.name.clone(), object));
-        Ok(HipProducts { targets: &self.targets, images: images.collect(), cached })
+        Ok(HipProducts { targets: &self.targets, images, linked, cached, result_cache })
+    }
+
+    /// Whether the container depends on nothing but the code of the targets and options.
+    fn is_plain(&self) -> bool {
+        self.targets.iter().all(|target| !target.is_spirv() && target.has_own_code())
     }
 
     /// Links all targets. SPIR-V is not compiled, so it needs no jobs.
-    fn link_targets(&self, resources: Resources<'_>) -> Result<Vec<CodeObject>, Errors> {
-        let context = resources.link;
-        let (spirv, machine): (Vec<_>, Vec<_>) = self.targets.iter().partition(|target| target.is_spirv());
-        let machine: Vec<_> = machine.iter().map(|target| &target.link).collect();
-        let reports = |planned: &[PlannedTarget<'_>]| self.plan_reports(planned, context);
-        let spirv = || spirv.iter().map(|target| target.link.link_spirv(target.triple, context)).collect::<Vec<_>>();
-        let machine = || amd_link::link(&machine, resources, &reports);
-        let ((spirv, machine), checked) = rayon::join(|| rayon::join(spirv, machine), || self.check(context));
-        let ((spirv, machine), ()) = both(both(collect(spirv), machine), checked)?;
-        let (mut spirv, mut machine) = (spirv.into_iter(), machine.into_iter());
-        let next = |target: &HipTarget<'_>| if target.is_spirv() { spirv.next() } else { machine.next() };
-        Ok(self.targets.iter().map(next).map(Option::unwrap_or_default).collect())
-    }
-
-    /// Describes the device links for `--offload-plan`. `planned` are those that are not for SPIR-V, in order.
-    fn plan_reports(
-        &self,
-        planned: &[PlannedTarget<'_>],
-        context: &LinkContext<'_>,
-    ) -> Result<Vec<TargetReport>, Errors> {
-        let mut planned = planned.iter();
-        let mut next = |target: &HipTarget<'_>| if target.is_spirv() { None } else { planned.next() };
-        self.targets.iter().map(|target| target.plan_report(next(target), context)).collect()
+    fn link_targets(&self, link: &lto::DeviceLink<'_, Amdgcn<'_>>) -> Result<(Vec<BundledImage>, Vec<Linked>), Errors> {
+        let context = link.link;
+        let spirv = self.targets.iter().filter(|target| target.is_spirv());
+        let spirv = || collect(spirv.map(|target| spirv::link(&target.link, target.triple, context)));
+        let (spirv, linked) = rayon::join(spirv, || link.link());
+        let (spirv, linked) = both(spirv, linked)?;
+        let (mut spirv, mut machine) = (spirv.into_iter(), linked.iter());
+        let images = self.targets.iter().map(|target| {
+            let object = match target.is_spirv() {
+                true => spirv.next().map(|joined: Joined<CodeObject>| {
+                    let messages = llvm_messages::join(joined.messages);
+                    llvm_messages::print(context.request.program, &target.link.arch.name, &messages);
+                    joined.linked
+                }),
+                false => machine.next().map(|linked| linked.code.clone()),
+            };
+            (target.triple.to_owned(), target.link.arch.name.clone(), object.unwrap_or_default())
+        });
+        Ok((images.collect(), linked))
     }
 }
+
+/// What the container depends on besides the code.
+fn image_fields(request: Request<'_>) -> Fields {
+    let options = request.options;
+    vec![
+        ("compress", vec![u8::from(options.compress_hip)]),
+        ("level", format!("{:?}", options.compression_level).into_bytes()),
+        ("host", host_id(options).into_bytes()),
+        ("rules", format!("{:?}", options.llvm_rules).into_bytes()),
+    ]
+}
+
+/// The linked code of a target.
+type Linked = LinkedTarget<CodeObject>;
+
+/// Triple, target id and code object of a target.
+type BundledImage = (String, String, CodeObject);
 
 /// The linked code of all targets.
 struct HipProducts<'p> {
     /// The device links; none of a finished image.
     targets: &'p [HipTarget<'p>],
-    /// Triple, target id and code object of each target, in the order of the bundle.
-    images: Vec<(String, String, CodeObject)>,
-    /// Numbers of cache hits and misses.
-    cached: Option<(u64, u64)>,
+    /// The images, in the order of the bundle.
+    images: Vec<BundledImage>,
+    /// The targets that ld.lld linked.
+    linked: Vec<Linked>,
+    /// The container of an earlier link, in place of the images.
+    cached: Option<CachedImage>,
+    result_cache: ResultCache<'p>,
 }
 
 impl HipProducts<'_> {
     /// What `--offload-report` prints about a bundle of this size.
     fn report(&self, bytes: usize, context: &LinkContext<'_>) -> report::ImageReport {
         let Request { options, output, .. } = context.request;
-        let entry = |(triple, arch, object): &(String, String, CodeObject)| report::EntryReport {
+        let entry = |(triple, arch, object): &BundledImage| report::EntryReport {
             name: format!("{} {arch}", if triple.starts_with("spirv") { "spirv" } else { "code object" }),
             bytes: object.bytes.len() as u64,
             compression: if options.compress_hip { "zstd" } else { "none" }.to_owned(),
             uncompressed_bytes: None,
-            made_of: self.targets.iter().any(|target| target.link.name == *arch).then(|| arch.clone()),
+            made_of: self.targets.iter().any(|target| target.link.arch.name == *arch).then(|| arch.clone()),
         };
         report::ImageReport {
-            targets: self.targets.iter().map(|target| target.image_report(context)).collect(),
+            targets: self.targets.iter().map(|target| target.image_report(&Amdgcn { link: context })).collect(),
             bytes: bytes as u64,
             entries: self.images.iter().map(entry).collect(),
             ..report::ImageReport::empty(output, options)
@@ -402,6 +392,34 @@ impl Products for HipProducts<'_> {
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
         let _bundling = span::traced("Bundle linked output", || "hip".to_owned());
         let options = context.request.options;
+        let (image, size) = match &self.cached {
+            Some(CachedImage { container, .. }) => (Blobs::borrowed(std::slice::from_ref(container)), container.len()),
+            None => {
+                let container = self.container(context)?;
+                let container = self.keep(container, context.request);
+                let size = container.len();
+                (Blobs::owned(vec![container]), size)
+            }
+        };
+        self.result_cache.finish(context.request);
+        Ok(Bundle {
+            report: options.report.is_some().then(|| self.report(size, context)),
+            image: Box::new(image),
+            registration: Box::new(registration::Hip),
+            section: Some(options.fatbin_section),
+            kept_as: Some("hipfb"),
+        })
+    }
+
+    fn cache_counts(&self) -> Option<(u64, u64)> {
+        self.result_cache.counts()
+    }
+}
+
+impl HipProducts<'_> {
+    /// Bundles the images.
+    fn container(&self, context: &LinkContext<'_>) -> Result<Vec<u8>, Errors> {
+        let options = context.request.options;
         let mut entries = vec![(host_id(options), &[][..])];
         let images = self.images.iter();
         entries
@@ -411,18 +429,21 @@ impl Products for HipProducts<'_> {
             self.show(&entries, context);
         }
         let bundle = hip_bundle::write(&entries, HIP_ALIGNMENT);
-        let bundle = if options.compress_hip { compressed(&bundle, options)? } else { bundle };
-        Ok(Bundle {
-            report: options.report.is_some().then(|| self.report(bundle.len(), context)),
-            image: Box::new(Blobs::owned(vec![bundle])),
-            registration: Box::new(registration::Hip),
-            section: Some(options.fatbin_section),
-            kept_as: Some("hipfb"),
-        })
+        Ok(if options.compress_hip { compressed(&bundle, options)? } else { bundle })
     }
 
-    fn cache_counts(&self) -> Option<(u64, u64)> {
-        self.cached
+    /// Keeps the container and the linked targets for later links. Returns the container.
+    fn keep(&self, container: Vec<u8>, request: Request<'_>) -> Vec<u8> {
+        let keys: Option<Vec<Key>> = self.linked.iter().map(|target| target.key).collect();
+        let keys = keys.filter(|keys| !keys.is_empty() && keys.len() == self.targets.len());
+        let keys = keys.filter(|_| request.may_use_kept_image());
+        let key = keys.and_then(|keys| self.result_cache.image_key(&keys, &image_fields(request)));
+        self.result_cache.keep_targets(&self.linked, key.is_some());
+        let Some(key) = key else { return container };
+        let messages = self.linked.iter().map(|target| target.messages.clone()).collect();
+        let image = CachedImage { container, messages };
+        self.result_cache.keep_image(&key, &image);
+        image.container
     }
 }
 

@@ -10,11 +10,11 @@ use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadImage, OffloadKinds};
 
 use crate::cli::device_words;
-use crate::codegen::image_linker;
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::{FoundImage, Origin};
 use crate::host::host_linker;
 use crate::host::registration_object::Blobs;
+use crate::machines::image_linker;
 use crate::plan::link_context::LinkContext;
 use crate::plan::report::{BackendReport, ImageReport, TargetReport};
 use crate::platform::error::Error;

@@ -3,7 +3,7 @@
 use md5::{Digest, Md5};
 
 use crate::diag::error::Errors;
-use crate::plan::image_policy::Entry;
+use crate::machines::nvptx::image_policy::Entry;
 use crate::platform::error::Error;
 use crate::platform::interface::Setup;
 

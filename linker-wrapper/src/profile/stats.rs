@@ -73,23 +73,23 @@ pub struct JobStat {
     pub target: String,
     /// Wall time of reading, optimization and code generation.
     pub llvm_seconds: f64,
-    /// Wall time of ptxas.
-    pub ptxas_seconds: f64,
+    /// Wall time of the tools that ran after LLVM.
+    pub tool_seconds: f64,
     /// Peak memory of the process that ran LLVM, in bytes.
     pub llvm_peak: u64,
-    /// Peak memory of ptxas, in bytes.
-    pub ptxas_peak: u64,
-    /// Size of its PTX in bytes.
-    pub ptx_bytes: u64,
+    /// Peak memory of these tools, in bytes.
+    pub tools_peak: u64,
+    /// Size of the texts that they read, in bytes.
+    pub text_bytes: u64,
     /// Size of its machine code in bytes.
-    pub cubin_bytes: u64,
+    pub code_bytes: u64,
     /// Its results were found in the cache.
     pub cached: bool,
 }
 
 impl JobStat {
     fn seconds(&self) -> f64 {
-        self.llvm_seconds + self.ptxas_seconds
+        self.llvm_seconds + self.tool_seconds
     }
 }
 
@@ -292,14 +292,14 @@ impl<'s> JobJson<'s> {
     fn of(job: &'s JobStat) -> Self {
         JobJson {
             cached: job.cached,
-            cubin_bytes: job.cubin_bytes,
+            cubin_bytes: job.code_bytes,
             kernel: &job.label,
             llvm_peak_bytes: job.llvm_peak,
             llvm_seconds: job.llvm_seconds,
             name: readable(&job.label),
-            ptx_bytes: job.ptx_bytes,
-            ptxas_peak_bytes: job.ptxas_peak,
-            ptxas_seconds: job.ptxas_seconds,
+            ptx_bytes: job.text_bytes,
+            ptxas_peak_bytes: job.tools_peak,
+            ptxas_seconds: job.tool_seconds,
             target: &job.target,
         }
     }
@@ -308,11 +308,11 @@ impl<'s> JobJson<'s> {
 fn job_row(job: &JobStat, name: String) -> Vec<String> {
     vec![
         format!("{:.3} s", job.llvm_seconds),
-        format!("{:.3} s", job.ptxas_seconds),
+        format!("{:.3} s", job.tool_seconds),
         byte_size::show(job.llvm_peak),
-        byte_size::show(job.ptxas_peak),
-        byte_size::show(job.ptx_bytes),
-        byte_size::show(job.cubin_bytes),
+        byte_size::show(job.tools_peak),
+        byte_size::show(job.text_bytes),
+        byte_size::show(job.code_bytes),
         job.target.clone(),
         name,
     ]
@@ -354,11 +354,11 @@ mod tests {
             label: label.to_owned(),
             target: "sm_90".to_owned(),
             llvm_seconds,
-            ptxas_seconds: 2.0 * llvm_seconds,
+            tool_seconds: 2.0 * llvm_seconds,
             llvm_peak: 100 << 20,
-            ptxas_peak: 3 << 29,
-            ptx_bytes: 2048,
-            cubin_bytes: 512,
+            tools_peak: 3 << 29,
+            text_bytes: 2048,
+            code_bytes: 512,
             cached,
         };
         Stats {

@@ -13,7 +13,7 @@ const LAYERS: [&str; 15] = [
     "platform",
     "image",
     "lto",
-    "codegen",
+    "machines",
     "plan",
     "device",
     "host",

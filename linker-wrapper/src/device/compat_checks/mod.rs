@@ -61,7 +61,8 @@ struct Difference {
 }
 
 impl<'a> ComparedTarget<'a> {
-    fn of_cuda(target: &'a TargetImages<'_>) -> Self {
+    /// A target of CUDA.
+    pub fn of_cuda(target: &'a TargetImages<'_>) -> Self {
         let images = target.images.iter().map(ComparedImage::of_cuda).collect();
         Self { name: target.arch.to_string(), is_amd: false, images }
     }
@@ -77,15 +78,6 @@ impl<'a> ComparedImage<'a> {
         };
         Self { file: &image.origin.file, from_host: image.from_host, source }
     }
-}
-
-/// Checks the files of all device links of CUDA: see [`compare`].
-///
-/// # Errors
-/// As [`compare`].
-pub fn check(targets: &[TargetImages<'_>], levels: &Levels) -> Result<Vec<String>, Errors> {
-    let targets: Vec<ComparedTarget<'_>> = targets.iter().map(ComparedTarget::of_cuda).collect();
-    compare(&targets.iter().collect::<Vec<_>>(), levels)
 }
 
 /// Checks the files of all device links, and returns the warnings.

@@ -9,20 +9,11 @@ use blake3::Hash;
 use object::Object;
 use serde::{Deserialize, Serialize};
 
-use crate::codegen::Assembler;
 use crate::diag::error::Errors;
 use crate::lto::compile_job::{CompileJob, UnitRange};
 use crate::lto::error::Error;
-use crate::lto::outputs::{Emission, ImagePtx, MachineCode, Outputs};
-use crate::lto::target_code::{AmdCode, NvptxCode, TargetCode};
 use crate::sys::mapped_file::Mapped;
 use crate::sys::temp_files;
-
-/// Name of ptxas in the folder.
-const PTXAS: &str = "ptxas";
-
-/// Name of libdevice in the folder.
-const LIBDEVICE: &str = "libdevice.bc";
 
 /// The manifest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -113,7 +104,8 @@ impl Files {
         for range in &job.ranges {
             self.write_unit(job, range)?;
         }
-        let action = Action { program: self.program.clone(), job: self.portable(job)?, tools: self.tools_of(job) };
+        let (portable, tools) = self.portable(job)?;
+        let action = Action { program: self.program.clone(), job: portable, tools };
         let text =
             serde_json::to_vec_pretty(&action).map_err(|source| Error::Describe { what: job.name.clone(), source })?;
         let hash = blake3::hash(&text);
@@ -158,15 +150,8 @@ impl Files {
         Ok(name.into())
     }
 
-    fn tools_of(&self, job: &CompileJob) -> Vec<NamedFile> {
-        match &job.code {
-            TargetCode::Nvptx(_) => self.tools.iter().map(|(_, file)| file.clone()).collect(),
-            TargetCode::Amdgpu(_) => Vec::new(),
-        }
-    }
-
-    /// The job with the names of the files in the folder, without anything that depends on this link.
-    fn portable(&mut self, job: &CompileJob) -> Result<CompileJob, Errors> {
+    /// The job with the names of the files in the folder, without anything that depends on this link; and the tools that it runs.
+    fn portable(&mut self, job: &CompileJob) -> Result<(CompileJob, Vec<NamedFile>), Errors> {
         let mut start = 0;
         let ranges = job.ranges.iter().map(|range| {
             let placed = UnitRange { start, name: base_name(&range.name), ..range.clone() };
@@ -174,60 +159,20 @@ impl Files {
             placed
         });
         let ranges = ranges.collect();
-        let code = match &job.code {
-            TargetCode::Nvptx(code) => TargetCode::Nvptx(self.portable_nvptx(code)?),
-            TargetCode::Amdgpu(code) => TargetCode::Amdgpu(AmdCode { object: "object.o".into(), ..code.clone() }),
-        };
+        let mut put = Vec::new();
+        let code = job.code.steps().portable(&mut |path, name| {
+            put.push(name);
+            self.tool(path, name)
+        })?;
+        let tools = self.tools.iter().map(|(_, file)| file).filter(|file| put.contains(&file.name.as_str()));
+        let tools = tools.cloned().collect();
         let (name, units) = ("job".to_owned(), PathBuf::from("units"));
-        Ok(CompileJob { name, units, ranges, code, keep_stages: None, kept: None, traced: false, ..job.clone() })
-    }
-
-    fn portable_nvptx(&mut self, code: &NvptxCode) -> Result<NvptxCode, Errors> {
-        let ptxas = code.assembler.as_ref().map(|ptxas| self.tool(ptxas.program(), PTXAS)).transpose()?;
-        let libdevice = code.libdevice.as_ref().map(|path| self.tool(path, LIBDEVICE)).transpose()?;
-        let emission = |(index, emission): (usize, &Emission)| Emission {
-            path: format!("{index}.ptx").into(),
-            ..emission.clone()
-        };
-        let ptx = |(index, ptx): (usize, &ImagePtx)| ImagePtx {
-            probe: format!("{index}.probe.ptx").into(),
-            path: format!("{index}.image.ptx").into(),
-            ..ptx.clone()
-        };
-        let machine_code = |code: &MachineCode| MachineCode { name: String::new(), ..code.clone() };
-        Ok(NvptxCode {
-            libdevice,
-            emissions: code.emissions.iter().enumerate().map(emission).collect(),
-            outputs: Outputs {
-                machine_code: code.outputs.machine_code.iter().map(machine_code).collect(),
-                ptx: code.outputs.ptx.iter().enumerate().map(ptx).collect(),
-                ptx_version: code.outputs.ptx_version,
-            },
-            assembler: code.assembler.as_ref().zip(ptxas).map(|(ptxas, path)| ptxas.at(path)),
-            ..code.clone()
-        })
+        let job = CompileJob { name, units, ranges, code, keep_stages: None, kept: None, traced: false, ..job.clone() };
+        Ok((job, tools))
     }
 }
 
 /// A unit's name without the folder, which differs between machines.
 fn base_name(name: &str) -> String {
     name.rsplit('/').next().unwrap_or(name).to_owned()
-}
-
-/// The files that a job leaves, in a fixed order. `calls`: the code of an AMD GPU has no object, because it calls functions by name.
-pub fn products(code: &TargetCode, calls: bool) -> Vec<PathBuf> {
-    match code {
-        TargetCode::Nvptx(NvptxCode { emissions, outputs, assembler, .. }) => {
-            let path = |index: usize| emissions.get(index).map(|emission| &*emission.path);
-            let cubins = outputs.machine_code.iter().filter_map(|code| Some(Assembler::output(path(code.emission)?)));
-            let images = outputs.ptx.iter().map(|ptx| ptx.path.clone());
-            match assembler {
-                Some(_) => cubins.chain(images).collect(),
-                // A library assembles the emissions in the process of the link.
-                None => emissions.iter().map(|emission| emission.path.clone()).collect(),
-            }
-        }
-        TargetCode::Amdgpu(_) if calls => Vec::new(),
-        TargetCode::Amdgpu(code) => vec![code.object.clone()],
-    }
 }

@@ -5,15 +5,11 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use blake3::Hash;
-use offload_bundle::cubin;
 use serde::{Deserialize, Serialize};
 
-use crate::codegen::DeviceObject;
 use crate::diag::error::Errors;
 use crate::lto::compile_job::CompileJob;
-use crate::lto::distribution::action;
 use crate::lto::error::Error;
-use crate::lto::target_code::TargetCode;
 use crate::lto::worker::Reply;
 use crate::sys::stamp;
 use crate::sys::temp_files;
@@ -37,12 +33,12 @@ const LEVEL: i32 = 1;
 pub struct JobResult {
     /// The reply.
     pub reply: Reply,
-    /// The content of each file, in the order of [`action::products`].
+    /// The content of each file, in the order of the job's files.
     pub files: Vec<Vec<u8>>,
     /// Wall time of LLVM.
     pub llvm_seconds: f64,
-    /// Wall time of ptxas.
-    pub ptxas_seconds: f64,
+    /// Wall time of the tools.
+    pub tool_seconds: f64,
 }
 
 /// Why a result cannot be used.
@@ -108,23 +104,10 @@ impl JobResult {
 
     /// Whether the result has everything that the job makes.
     fn fits(&self, job: &CompileJob) -> bool {
-        let calls = !self.reply.calls.is_empty();
-        if !self.reply.errors.is_empty() || self.files.len() != action::products(&job.code, calls).len() {
-            return false;
-        }
-        let TargetCode::Nvptx(code) = &job.code else { return true };
-        let emitted = &self.reply.emitted;
-        let all = code.emissions.len();
-        if emitted.sizes.len() != all || emitted.debug_info.len() != all {
-            return false;
-        }
-        let expected = if code.assembler.is_some() { code.outputs.machine_code.len() } else { 0 };
-        let mut objects = self.reply.objects.iter().zip(&code.outputs.machine_code).zip(&self.files);
-        self.reply.objects.len() == expected
-            && objects.all(|((object, machine_code), bytes)| {
-                let emission = code.emissions.get(machine_code.emission);
-                emission.is_some_and(|emission| emission.arch == object.arch) && cubin::parse(bytes).is_ok()
-            })
+        let (steps, Reply { errors, made, emitted, .. }) = (job.code.steps(), &self.reply);
+        errors.is_empty()
+            && self.files.len() == steps.files(made).len()
+            && steps.fits(made, emitted.sizes.len(), &self.files)
     }
 
     /// Writes the files where a worker of this link would have left them, and returns its reply.
@@ -133,17 +116,11 @@ impl JobResult {
     /// A file cannot be written.
     pub fn unpack(self, job: &CompileJob) -> Result<Reply, Errors> {
         let JobResult { mut reply, files, .. } = self;
-        let paths = action::products(&job.code, !reply.calls.is_empty());
+        let paths = job.code.steps().files(&reply.made);
         for (path, content) in paths.iter().zip(&files) {
             temp_files::write_file(path, content)?;
         }
-        if let TargetCode::Nvptx(code) = &job.code {
-            let objects = std::mem::take(&mut reply.objects).into_iter().zip(&code.outputs.machine_code).zip(paths);
-            let local = |((object, machine_code), path): ((DeviceObject, &crate::lto::outputs::MachineCode), _)| {
-                DeviceObject { name: machine_code.name.clone(), path, ..object }
-            };
-            reply.objects = objects.map(local).collect();
-        }
+        reply.made = job.code.steps().localized(reply.made, paths);
         Ok(reply)
     }
 }
@@ -171,7 +148,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::lto::target_code::AmdCode;
+    use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
+    use crate::machines::job_code::{JobCode, Made};
 
     fn job() -> CompileJob {
         let target = AmdTarget::new("gfx90a".to_owned(), String::new(), OptLevel::O2);
@@ -184,7 +162,7 @@ mod tests {
             parts: Vec::new(),
             promoted: Vec::new(),
             keep: BTreeSet::new(),
-            code: TargetCode::Amdgpu(code),
+            code: JobCode::Amdgpu(code),
             keep_stages: None,
             kept: None,
             traced: false,
@@ -195,8 +173,13 @@ mod tests {
         blake3::hash(b"manifest")
     }
 
+    fn reply(calls: &[&str]) -> Reply {
+        let calls = calls.iter().map(|name| (*name).to_owned()).collect();
+        Reply { made: Made::Amdgpu(AmdMade { calls, ..AmdMade::default() }), ..Reply::default() }
+    }
+
     fn result() -> JobResult {
-        JobResult { files: vec![b"object".to_vec()], llvm_seconds: 1.5, ..JobResult::default() }
+        JobResult { reply: reply(&[]), files: vec![b"object".to_vec()], llvm_seconds: 1.5, ..JobResult::default() }
     }
 
     #[test]
@@ -210,15 +193,15 @@ mod tests {
 
     #[test]
     fn a_result_has_what_the_job_makes() {
-        let failed = Reply { errors: vec!["no".to_owned()], ..Reply::default() };
-        let calling = Reply { calls: vec!["f".to_owned()], ..Reply::default() };
+        let failed = Reply { errors: vec!["no".to_owned()], ..reply(&[]) };
         for (reply, files, fits) in [
-            (Reply::default(), 1, true),
-            (Reply::default(), 0, false),
-            (Reply::default(), 2, false),
+            (reply(&[]), 1, true),
+            (reply(&[]), 0, false),
+            (reply(&[]), 2, false),
+            (Reply::default(), 1, false),
             (failed, 1, false),
-            (calling.clone(), 1, false),
-            (calling, 0, true),
+            (reply(&["f"]), 1, false),
+            (reply(&["f"]), 0, true),
         ] {
             let result = JobResult { reply, files: vec![Vec::new(); files], ..JobResult::default() };
             let bytes = result.encode(&manifest()).unwrap();

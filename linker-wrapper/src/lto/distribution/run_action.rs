@@ -10,16 +10,15 @@ use crate::lto::compile_job::CompileJob;
 use crate::lto::distribution::action::{self, Action, unit_name};
 use crate::lto::distribution::result_file::JobResult;
 use crate::lto::error::Error;
-use crate::lto::outputs::{Emission, ImagePtx, Outputs};
 use crate::lto::run_job;
-use crate::lto::target_code::{AmdCode, NvptxCode, TargetCode};
 use crate::lto::worker::{self, Line};
+use crate::machines::job_code::Place;
 use crate::sys::temp_files;
 
 /// The first argument of the process.
 pub const FLAG: &str = "--run-job";
 
-/// Starts ptxas by way of a loader: `--loader=LOADER,FOLDER`, with the folder of its shared libraries.
+/// Starts the tools by way of a loader: `--loader=LOADER,FOLDER`, with the folder of its shared libraries.
 const LOADER: &str = "--loader=";
 
 /// Runs the job if this process was started for one, and returns the exit code.
@@ -95,35 +94,13 @@ impl Request {
 
     /// The job with paths of this machine: what it reads is in `folder`, what it writes in `work`.
     fn placed(&self, job: &CompileJob, folder: &Path, work: &Path) -> CompileJob {
-        let code = match &job.code {
-            TargetCode::Amdgpu(code) => TargetCode::Amdgpu(AmdCode { object: work.join(&code.object), ..code.clone() }),
-            TargetCode::Nvptx(code) => TargetCode::Nvptx(self.placed_nvptx(code, folder, work)),
-        };
+        let loader = self.loader.as_ref().map(|(loader, libraries)| (&**loader, &**libraries));
+        let code = job.code.steps().placed(Place { inputs: folder, work, loader });
         CompileJob { units: work.join(&job.units), code, keep_stages: None, kept: None, traced: false, ..job.clone() }
-    }
-
-    fn placed_nvptx(&self, code: &NvptxCode, folder: &Path, work: &Path) -> NvptxCode {
-        let emission = |emission: &Emission| Emission { path: work.join(&emission.path), ..emission.clone() };
-        let image =
-            |ptx: &ImagePtx| ImagePtx { probe: work.join(&ptx.probe), path: work.join(&ptx.path), ..ptx.clone() };
-        let assembler = code.assembler.as_ref().map(|ptxas| {
-            let ptxas = ptxas.at(absolute(&folder.join(ptxas.program())));
-            match &self.loader {
-                Some((loader, libraries)) => ptxas.with_loader(absolute(loader), &absolute(libraries)),
-                None => ptxas,
-            }
-        });
-        NvptxCode {
-            libdevice: code.libdevice.as_ref().map(|path| folder.join(path)),
-            emissions: code.emissions.iter().map(emission).collect(),
-            outputs: Outputs { ptx: code.outputs.ptx.iter().map(image).collect(), ..code.outputs.clone() },
-            assembler,
-            ..code.clone()
-        }
     }
 }
 
-/// Runs LLVM and ptxas, and collects what they leave.
+/// Runs LLVM and the tools, and collects what they leave.
 fn compile(job: &CompileJob) -> Result<JobResult, Errors> {
     let begun = Instant::now();
     let llvm_ended = std::sync::OnceLock::new();
@@ -135,10 +112,10 @@ fn compile(job: &CompileJob) -> Result<JobResult, Errors> {
     })?;
     let whole = begun.elapsed();
     let llvm = llvm_ended.get().copied().unwrap_or(whole);
-    let paths = action::products(&job.code, !reply.calls.is_empty());
+    let paths = job.code.steps().files(&reply.made);
     let files = paths.iter().map(|path| temp_files::read_file(path)).collect::<Result<_, _>>()?;
-    let ptxas_seconds = whole.saturating_sub(llvm).as_secs_f64();
-    Ok(JobResult { reply, files, llvm_seconds: llvm.as_secs_f64(), ptxas_seconds })
+    let tool_seconds = whole.saturating_sub(llvm).as_secs_f64();
+    Ok(JobResult { reply, files, llvm_seconds: llvm.as_secs_f64(), tool_seconds })
 }
 
 /// Reads a file whose content has this hash.
@@ -153,11 +130,6 @@ fn read_checked(file: &Path, hash: &str) -> Result<crate::sys::mapped_file::Mapp
 fn parent(file: &Path) -> PathBuf {
     let parent = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     parent.unwrap_or(Path::new(".")).to_owned()
-}
-
-/// The path from the root: a program without a folder would be searched on `PATH`.
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Handles a fatal error of LLVM, such as "Cannot select". The link compiles the job again and explains it.

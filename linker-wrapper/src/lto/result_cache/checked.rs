@@ -1,5 +1,7 @@
 //! Keeps that the compatibility checks have nothing to say about some code, because they read all of it.
 
+use std::fmt::Display;
+
 use crate::cli::values::Levels;
 use crate::device::targets::TargetImages;
 use crate::lto::result_cache::{ResultCache, content_hash};
@@ -7,7 +9,7 @@ use crate::sys::cache::Key;
 
 impl ResultCache<'_> {
     /// Returns the key for the checks of these targets: what they read, and what they compare it with.
-    pub fn checks_key(&self, targets: &[TargetImages<'_>], levels: &Levels) -> Option<Key> {
+    pub fn checks_key<A: Display>(&self, targets: &[TargetImages<'_, A>], levels: &Levels) -> Option<Key> {
         let mut key = self.key("checks")?.field("levels", format!("{levels:?}").as_bytes());
         key = key.field("object results", &self.object_results());
         for target in targets {

@@ -3,9 +3,9 @@
 
 use llvm_passes::{Module, pipeline};
 
-use super::{KeyInputs, ResultCache};
+use super::ResultCache;
 use crate::lto::compile_job::{CompileJob, KeptCode};
-use crate::lto::target_code::NvptxCode;
+use crate::machines::interface::Machine;
 use crate::sys::cache::{Cache, Key, KeyBuilder};
 
 impl KeptCode {
@@ -24,10 +24,10 @@ impl KeptCode {
 
 impl ResultCache<'_> {
     /// Returns where the results of a partition's code are. They are found in the folder alone.
-    pub fn kept_code(&self, job: &CompileJob, code: &NvptxCode, inputs: &KeyInputs<'_>) -> Option<KeptCode> {
+    pub fn kept_code<M: Machine>(&self, job: &CompileJob, machine: &M) -> Option<KeptCode> {
         let folder = self.folder.as_ref()?.folder().to_owned();
         let job = CompileJob { ranges: Vec::new(), parts: Vec::new(), ..job.clone() };
-        let base = *self.partition_key(&job, code, inputs)?.bytes();
+        let base = *self.code_key(&job, machine)?.bytes();
         Some(KeptCode { folder, base })
     }
 

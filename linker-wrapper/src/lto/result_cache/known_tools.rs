@@ -5,68 +5,52 @@
 use std::fs::File;
 use std::path::Path;
 
-use crate::codegen::Backends;
-use crate::lto::cuda_libraries::CudaLibraries;
+use crate::machines::interface::Tool;
 use crate::sys::cache::{Cache, Key, identity_of};
 use crate::sys::stamp::Stamp;
 use crate::toolchain::identity::{self, Identity};
-use crate::toolchain::ptxas::version_text;
 
 /// The program of this process.
 const ITSELF: &str = "/proc/self/exe";
 
-/// Hashes of the tools and libraries that the machine code depends on.
-#[derive(Debug, Clone)]
-pub struct Tools {
-    pub ptxas: [u8; 32],
-    pub nvlink: Option<[u8; 32]>,
-    pub libdevice: Option<[u8; 32]>,
-    pub device_library: Option<[u8; 32]>,
-}
-
-/// The identified tools.
+/// The identified tools and libraries of a step.
 #[derive(Debug)]
 pub struct KnownTools {
-    pub tools: Tools,
+    /// The name and hash of each.
+    pub hashes: Vec<(&'static str, [u8; 32])>,
     pub stamps: Vec<Stamp>,
-    /// Why nvlink cannot be identified, if so.
-    pub unknown_nvlink: Option<String>,
 }
 
 impl KnownTools {
-    /// Identifies the tools.
+    /// Identifies tools and libraries in parallel.
     ///
     /// # Errors
-    /// Why a tool cannot be identified.
-    pub fn probe(backends: &Backends<'_>, libraries: &CudaLibraries, folder: Option<&Cache>) -> Result<Self, String> {
-        let (ptxas, nvlink) = backends.toolkit_files().ok_or("only results of ptxas and nvlink are cached")?;
-        let file = |path: Option<&Path>| path.map(identity::of_file).transpose();
-        let ptxas_version = || backends.ptxas().map(|ptxas| ptxas.version.clone()).map_err(|errors| errors.to_string());
-        let nvlink_version = |path: &Path| Ok(version_text(path).unwrap_or_default());
-        let of_nvlink = |path: &Path| of_program(path, folder, || nvlink_version(path));
+    /// Why one of them cannot be identified.
+    pub fn probe(tools: &[Tool<'_>], folder: Option<&Cache>) -> Result<Self, String> {
         // Do not use rayon here: all of its threads may wait for the jobs that need this key.
-        let (ptxas, nvlink, libdevice, device_library) = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new;
-            let ptxas = thread().spawn_scoped(scope, || of_program(&ptxas, folder, ptxas_version));
-            let nvlink = thread().spawn_scoped(scope, || nvlink.as_deref().map(of_nvlink).transpose());
-            let (libdevice, library) = (file(libraries.libdevice_path()), file(libraries.device_runtime_path()));
-            let failed = || "a thread that identifies the tools failed".to_owned();
-            let ptxas = ptxas.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| Err(failed()));
-            let nvlink = nvlink.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| Err(failed()));
-            (ptxas, nvlink, libdevice, library)
+        let identities: Vec<Result<Identity, String>> = std::thread::scope(|scope| {
+            let identify = |tool| std::thread::Builder::new().spawn_scoped(scope, move || identify(tool, folder));
+            let threads: Vec<_> = tools.iter().map(identify).collect();
+            let failed = || Err("a thread that identifies the tools failed".to_owned());
+            threads
+                .into_iter()
+                .map(|thread| thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(failed))
+                .collect()
         });
-        let (ptxas, libdevice, device_library) = (ptxas?, libdevice?, device_library?);
-        let (nvlink, unknown_nvlink) = nvlink.map_or_else(|why| (None, Some(why)), |nvlink| (nvlink, None));
-        let hash = |identity: &Option<Identity>| identity.as_ref().map(|identity| identity.hash);
-        let tools = Tools {
-            ptxas: ptxas.hash,
-            nvlink: hash(&nvlink),
-            libdevice: hash(&libdevice),
-            device_library: hash(&device_library),
-        };
-        let all = [Some(ptxas), nvlink, libdevice, device_library];
-        let stamps = all.into_iter().flatten().flat_map(|identity| identity.stamps).collect();
-        Ok(KnownTools { tools, stamps, unknown_nvlink })
+        let (mut hashes, mut stamps) = (Vec::new(), Vec::new());
+        for (tool, identity) in tools.iter().zip(identities) {
+            let identity = identity?;
+            hashes.push((tool.name, identity.hash));
+            stamps.extend(identity.stamps);
+        }
+        Ok(KnownTools { hashes, stamps })
+    }
+}
+
+fn identify(tool: &Tool<'_>, folder: Option<&Cache>) -> Result<Identity, String> {
+    match &tool.version {
+        Some(version) => of_program(&tool.path, folder, version),
+        None => identity::of_file(&tool.path),
     }
 }
 

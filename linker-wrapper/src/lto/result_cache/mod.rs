@@ -1,48 +1,36 @@
 //! Caches results of links: facts about units, compiled partitions, and linked targets. All keys are built here.
 
-mod bytes_by_target;
 mod checked;
-pub mod complete;
 pub mod images;
 pub mod job_times;
 mod kept_code;
 mod known_tools;
-mod objects;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
-use std::ffi::OsString;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use llvm_passes::partition::Grouping;
-use llvm_passes::session::Message;
 use llvm_passes::unit::{Unit, UnitFacts};
-use offload_bundle::arch::{GpuArch, PtxVersion};
 use rayon::prelude::*;
 use remote_cache::Tier;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use crate::cli::device_options::DeviceOptions;
-use crate::cli::values::{KernelFolding, Partitioning};
-use crate::codegen::Backends;
+use crate::cli::options::Options;
+use crate::cli::values::KernelFolding;
 use crate::device::targets::{DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::diag::messages::{self, warn};
 use crate::lto::compile_job::CompileJob;
-use crate::lto::cuda_libraries::CudaLibraries;
-use crate::lto::products::{CompiledPartition, LinkedTarget};
-use crate::lto::target_code::NvptxCode;
-use crate::plan::image_policy::{Entry, ImageEntries};
+use crate::machines::interface::{Fields, Machine, NotCached, Planned, Step};
 use crate::plan::link_context::{LinkContext, Request};
-use crate::plan::target_link;
 use crate::sys::cache::{self, Cache, Key, KeyBuilder, ObjectResults};
 use crate::sys::stamp::{self, Stamp};
-use complete::Step;
 use job_times::{JobId, JobTimes, Unordered};
-use known_tools::{KnownTools, Tools};
+use known_tools::KnownTools;
 
 /// The results of earlier links, if the cache is on.
 #[derive(Debug, Default)]
@@ -57,62 +45,14 @@ pub struct ResultCache<'a> {
     /// Whether it leaves results for other links then.
     leaves_results: bool,
     program: OnceLock<Option<[u8; 32]>>,
-    tools: OnceLock<Option<KnownTools>>,
+    /// The identified tools of compilation and of links.
+    tools: [OnceLock<Option<KnownTools>>; 2],
     /// How long the jobs of earlier links took.
     job_times: JobTimes,
     /// Stamps of the tools and libraries, taken before any of them was read.
     stamps: Vec<Stamp>,
     /// Reasons why results are not cached.
     notes: Mutex<BTreeSet<String>>,
-}
-
-/// Everything besides the code that keys depend on.
-#[derive(Clone, Copy)]
-pub struct KeyInputs<'a> {
-    /// The request, and the names that the host registers.
-    pub link: &'a LinkContext<'a>,
-    /// The backends that generate machine code.
-    pub backends: &'a Backends<'a>,
-    /// CUDA's libraries of device code.
-    pub libraries: &'a CudaLibraries,
-    /// The entries of the image, for all targets.
-    pub entries: &'a ImageEntries,
-}
-
-/// A compiled partition.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct CachedPartition {
-    /// Relocatable cubins, by target.
-    #[serde(with = "bytes_by_target")]
-    pub cubins: Vec<(GpuArch, Vec<u8>)>,
-    /// PTX for the image, by target.
-    #[serde(with = "bytes_by_target")]
-    pub ptx: Vec<(GpuArch, Vec<u8>)>,
-    /// LLVM's messages.
-    pub messages: Vec<Message>,
-    /// Messages of ptxas.
-    pub diagnostics: Vec<String>,
-}
-
-/// A relocatable or finished cubin that ptxas assembled from PTX among the images.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct CachedAssembly {
-    /// The cubin.
-    #[serde(with = "serde_bytes")]
-    pub cubin: Vec<u8>,
-    /// Messages of ptxas.
-    pub diagnostics: Vec<String>,
-}
-
-/// A linked target.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct CachedTarget {
-    #[serde(with = "bytes_by_target")]
-    sass: Vec<(GpuArch, Vec<u8>)>,
-    #[serde(with = "bytes_by_target")]
-    ptx: Vec<(GpuArch, Vec<u8>)>,
-    calls_device_runtime: bool,
-    messages: Vec<Message>,
 }
 
 impl<'a> ResultCache<'a> {
@@ -220,8 +160,8 @@ impl<'a> ResultCache<'a> {
     /// # Errors
     /// One for each that has changed.
     pub fn check_tools(&self) -> Result<(), Errors> {
-        let known = self.tools.get().and_then(Option::as_ref).map_or(&[][..], |known| &known.stamps);
-        stamp::check(self.stamps.iter().chain(known))
+        let known = self.tools.iter().filter_map(|known| known.get()?.as_ref());
+        stamp::check(self.stamps.iter().chain(known.flat_map(|known| &known.stamps)))
     }
 
     /// Looks up a key in the folder, then in the objects of the link, then in the remote cache. An entry that cannot be decoded is treated
@@ -345,221 +285,109 @@ impl<'a> ResultCache<'a> {
         }
     }
 
-    fn tools(&self, inputs: &KeyInputs<'_>) -> Option<&KnownTools> {
+    /// Identifies the tools of a step; if that is not possible, notes why.
+    fn tools<M: Machine>(&self, step: Step, machine: &M) -> Option<&KnownTools> {
         let probe = || {
-            KnownTools::probe(inputs.backends, inputs.libraries, self.folder.as_ref())
-                .map_err(|why| self.note(why))
-                .ok()
+            let tools = machine.tools(step).and_then(|tools| KnownTools::probe(&tools, self.folder.as_ref()));
+            tools.map_err(|why| self.note(why)).ok()
         };
-        self.tools.get_or_init(probe).as_ref()
+        self.tools[usize::from(step == Step::Link)].get_or_init(probe).as_ref()
     }
 
-    /// Whether keys cover everything that a step reads; if not, notes why.
-    fn is_complete(&self, step: Step, options: &DeviceOptions) -> bool {
-        let variables: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
-        let unknown = complete::unknown_input(step, options, &variables);
-        unknown.map(|why| self.note(why)).is_none()
+    /// Adds what results of a step depend on to a key: what the machine says, and the tools. Returns `None` if something else may affect
+    /// them, and notes what.
+    fn complete<M: Machine>(
+        &self,
+        key: KeyBuilder,
+        step: Step,
+        fields: Result<Fields, NotCached>,
+        machine: &M,
+    ) -> Option<KeyBuilder> {
+        let fields = fields.map_err(|why| why.into_iter().for_each(|why| self.note(why))).ok()?;
+        let known = self.tools(step, machine)?;
+        if let Some(why) = machine.unknown_input(step) {
+            self.note(why);
+            return None;
+        }
+        let key = key.field("machine", machine.kind().as_bytes());
+        let key = fields.iter().fold(key, |key, (name, value)| key.field(name, value));
+        Some(known.hashes.iter().fold(key, |key, (name, hash)| key.field(name, hash)))
     }
 
-    /// Returns the key of a partition: everything that its PTX and machine code depend on.
-    pub fn partition_key(&self, job: &CompileJob, code: &NvptxCode, inputs: &KeyInputs<'_>) -> Option<Key> {
+    /// Returns the key of a partition: everything that its code depends on.
+    pub fn partition_key<M: Machine>(&self, job: &CompileJob, machine: &M) -> Option<Key> {
+        // Without hashes of the units the key would be that of other code, too.
+        (!job.ranges.is_empty()).then(|| self.code_key(job, machine)).flatten()
+    }
+
+    /// As [`ResultCache::partition_key`], also for a job without units.
+    fn code_key<M: Machine>(&self, job: &CompileJob, machine: &M) -> Option<Key> {
         let key = self.key("partition")?;
-        let KnownTools { tools, .. } = self.tools(inputs)?;
-        let fields = PartitionFields {
-            job,
-            code,
-            ptxas: &tools.ptxas,
-            libdevice: tools.libdevice.as_ref().map_or(&[], |hash| &hash[..]),
-            options: inputs.link.request.device,
-            ptx_version: inputs.link.request.options.ptx_version,
-            ptx: &inputs.entries.ptx,
-        };
-        self.is_complete(Step::Compile, inputs.link.request.device).then(|| fields.key(key)).flatten()
+        Some(job_fields(job, self.complete(key, Step::Compile, machine.code_fields(&job.code), machine)?)?.finish())
     }
 
-    /// Returns the key of what ptxas makes of PTX among the images.
-    pub fn assembly_key(&self, text: &[u8], arch: GpuArch, relocatable: bool, inputs: &KeyInputs<'_>) -> Option<Key> {
+    /// Returns the key of what becomes of an image that is no bitcode.
+    pub fn assembly_key<M: Machine>(&self, target: &Planned<'_, M>, place: usize, machine: &M) -> Option<Key> {
         let key = self.key("assembly")?;
-        let KnownTools { tools, .. } = self.tools(inputs)?;
-        let options = inputs.link.request.device;
-        let key = key
-            .field("text", text)
-            .field("arch", arch.to_string().as_bytes())
-            .field("relocatable", &[u8::from(relocatable)])
-            .field("options", options_text(options).as_bytes())
-            .field("ptxas", &tools.ptxas);
-        self.is_complete(Step::Compile, options).then(|| key.finish())
+        Some(self.complete(key, Step::Compile, machine.assembly_fields(target, place), machine)?.finish())
     }
 
     /// Returns the key of a linked target.
-    pub fn target_key(&self, target: &TargetImages<'_>, inputs: &KeyInputs<'_>) -> Option<Key> {
-        if inputs.link.request.options.kernel_folding == KernelFolding::All && self.is_enabled() {
+    pub fn target_key<M: Machine>(
+        &self,
+        target: &TargetImages<'_, M::Arch>,
+        machine: &M,
+        link: &LinkContext<'_>,
+    ) -> Option<Key> {
+        let options = link.request.options;
+        let key = self.key("target")?;
+        if options.kernel_folding == KernelFolding::All {
             // What it leaves out depends on all targets of the link.
             self.note("with --offload-icf=all only partitions are cached".to_owned());
             return None;
         }
-        let key = self.key("target")?;
-        let KnownTools { tools, unknown_nvlink, .. } = self.tools(inputs)?;
-        // Results of a library are not cached: the key would have to cover the library.
-        if !self.is_complete(Step::Link, inputs.link.request.device)
-            || !inputs.backends.is_toolkit(&target_link::most_needs(target, inputs.link.request.device))
-        {
-            return None;
-        }
-        if let Some(why) = unknown_nvlink {
-            self.note(why.clone());
-            return None;
-        }
-        let hash = |image: &DeviceImage<'_>| {
-            let content = content_hash(image);
-            let references = image.rdc.map(|rdc| blake3::hash(&rdc.reference_bytes()));
-            let references = references.as_ref().map_or(&[][..], |hash| hash.as_bytes());
-            [image.code.ending().as_bytes(), content.as_bytes(), references].concat()
-        };
-        let images: Vec<Vec<u8>> = target.images.par_iter().map(hash).collect();
-        let fields = TargetFields {
-            arch: target.arch,
-            images: images.concat(),
-            registered: inputs.link.registered,
-            dead: inputs.link.dead_kernels,
-            sass: &inputs.entries.sass,
-            ptx: &inputs.entries.ptx,
-            ptx_version: inputs.link.request.options.ptx_version,
-            options: inputs.link.request.device,
-            partitioning: inputs.link.request.options.partitioning,
-            folding: inputs.link.request.options.kernel_folding,
-            object_results: self.object_results(),
-            tools,
-        };
-        Some(fields.key(key))
+        let key = self.complete(key, Step::Link, machine.target_fields(target), machine)?;
+        let image = |image: &DeviceImage<'_>| [image.code.ending().as_bytes(), content_hash(image).as_bytes()].concat();
+        let images: Vec<Vec<u8>> = target.images.par_iter().map(image).collect();
+        let key = key
+            .field("arch", target.arch.to_string().as_bytes())
+            .field("images", &images.concat())
+            .field("LLVM options", format!("{:?}", machine.llvm_options()).as_bytes())
+            .field("object results", &self.object_results());
+        let key = link_fields(key, options, link.registered, link.dead_kernels);
+        Some(key.finish())
     }
+}
+
+/// Adds all fields of a job to a key that do not depend on its machine.
+fn job_fields(job: &CompileJob, key: KeyBuilder) -> Option<KeyBuilder> {
+    let units: String = job.ranges.iter().map(|range| format!("{}\n", range.hash)).collect();
+    let key = key
+        .field("units", units.as_bytes())
+        .field("parts", &postcard::to_allocvec(&job.parts).ok()?)
+        .field("promoted", &postcard::to_allocvec(&job.promoted).ok()?)
+        .field("keep", &postcard::to_allocvec(&job.keep).ok()?)
+        .field("LLVM options", format!("{:?}", job.llvm_options).as_bytes());
+    Some(key)
+}
+
+/// Adds what a linked target depends on besides its code and machine: options, and the names that the host registers or cannot launch.
+fn link_fields(
+    key: KeyBuilder,
+    options: &Options,
+    registered: &HashSet<String>,
+    dead: &BTreeSet<String>,
+) -> KeyBuilder {
+    let mut registered: Vec<&str> = registered.iter().map(String::as_str).collect();
+    registered.sort_unstable();
+    let dead: Vec<&str> = dead.iter().map(String::as_str).collect();
+    key.field("registered", registered.join("\0").as_bytes())
+        .field("dead", dead.join("\0").as_bytes())
+        .field("partitioning", format!("{:?}", options.partitioning).as_bytes())
+        .field("folding", format!("{:?}", options.kernel_folding).as_bytes())
 }
 
 /// The hash of an image.
 fn content_hash(image: &DeviceImage<'_>) -> blake3::Hash {
     image.unit.map_or_else(|| blake3::hash(image.bytes), Unit::content_hash)
-}
-
-/// The hashes of the units that a job reads.
-fn unit_hashes(job: &CompileJob) -> String {
-    job.ranges.iter().map(|range| format!("{}\n", range.hash)).collect()
-}
-
-/// Prints every option that the code depends on.
-fn options_text(options: &DeviceOptions) -> String {
-    let DeviceOptions { level, ptxas_level, debug, lto, relocatable, .. } = options;
-    let DeviceOptions { ptxas_arguments, nvlink_arguments, llvm_options, .. } = options;
-    format!(
-        "{level:?} {ptxas_level} {debug} {lto:?} {relocatable} {ptxas_arguments:?} {nvlink_arguments:?} {llvm_options:?}"
-    )
-}
-
-/// All fields of a partition's key.
-#[derive(Clone, Copy)]
-struct PartitionFields<'f> {
-    job: &'f CompileJob,
-    code: &'f NvptxCode,
-    ptxas: &'f [u8],
-    libdevice: &'f [u8],
-    options: &'f DeviceOptions,
-    ptx_version: Option<PtxVersion>,
-    ptx: &'f [Entry],
-}
-
-impl PartitionFields<'_> {
-    fn key(&self, key: KeyBuilder) -> Option<Key> {
-        let PartitionFields { job, code, .. } = self;
-        let units = unit_hashes(job);
-        let version = |version: PtxVersion| (version.major, version.minor);
-        let emissions = code.emissions.iter();
-        let emissions = emissions.map(|one| (one.arch.to_string(), version(one.version), one.visible_functions));
-        let emissions: Vec<_> = emissions.collect();
-        let machine_code = code.outputs.machine_code.iter().map(|code| (code.emission, code.relocatable));
-        let machine_code = postcard::to_allocvec(&machine_code.collect::<Vec<_>>()).ok()?;
-        let key = key
-            .field("units", units.as_bytes())
-            .field("parts", &postcard::to_allocvec(&job.parts).ok()?)
-            .field("keep", &postcard::to_allocvec(&job.keep).ok()?)
-            .field("declared kernels", &postcard::to_allocvec(&code.declared_kernels).ok()?)
-            .field("arch", code.arch.to_string().as_bytes())
-            .field("version", &[code.version.major, code.version.minor])
-            .field("emissions", format!("{emissions:?}").as_bytes())
-            .field("machine code", &machine_code)
-            .field("ptx", format!("{:?}", self.ptx).as_bytes())
-            .field("ptx version", format!("{:?}", self.ptx_version).as_bytes())
-            .field("options", options_text(self.options).as_bytes())
-            .field("ptxas", self.ptxas)
-            .field("libdevice", self.libdevice);
-        Some(key.finish())
-    }
-}
-
-/// All fields of a linked target's key.
-struct TargetFields<'f> {
-    arch: GpuArch,
-    /// The form and hash of each image.
-    images: Vec<u8>,
-    registered: &'f HashSet<String>,
-    dead: &'f BTreeSet<String>,
-    sass: &'f [Entry],
-    ptx: &'f [Entry],
-    ptx_version: Option<PtxVersion>,
-    options: &'f DeviceOptions,
-    partitioning: Partitioning,
-    folding: KernelFolding,
-    object_results: Vec<u8>,
-    tools: &'f Tools,
-}
-
-impl TargetFields<'_> {
-    fn key(&self, key: KeyBuilder) -> Key {
-        let mut registered: Vec<&str> = self.registered.iter().map(String::as_str).collect();
-        registered.sort_unstable();
-        let entries = |entries: &[Entry]| format!("{entries:?}");
-        let tool = |hash: &Option<[u8; 32]>| hash.map(Vec::from).unwrap_or_default();
-        let key = key
-            .field("arch", self.arch.to_string().as_bytes())
-            .field("images", &self.images)
-            .field("registered", registered.join("\0").as_bytes())
-            .field("dead", self.dead.iter().map(String::as_str).collect::<Vec<_>>().join("\0").as_bytes())
-            .field("sass", entries(self.sass).as_bytes())
-            .field("ptx", entries(self.ptx).as_bytes())
-            .field("ptx version", format!("{:?}", self.ptx_version).as_bytes())
-            .field("options", options_text(self.options).as_bytes())
-            .field("partitioning", format!("{:?}", self.partitioning).as_bytes())
-            .field("folding", format!("{:?}", self.folding).as_bytes())
-            .field("object results", &self.object_results)
-            .field("ptxas", &self.tools.ptxas)
-            .field("nvlink", &tool(&self.tools.nvlink))
-            .field("libdevice", &tool(&self.tools.libdevice))
-            .field("device library", &tool(&self.tools.device_library));
-        key.finish()
-    }
-}
-
-impl CachedPartition {
-    /// Returns what is cached of a partition.
-    pub fn of(compiled: &CompiledPartition) -> Self {
-        let objects = compiled.objects.iter();
-        CachedPartition {
-            cubins: objects.map(|object| (object.arch, object.bytes.clone())).collect(),
-            ptx: compiled.ptx.clone(),
-            messages: compiled.messages.clone(),
-            diagnostics: compiled.diagnostics.clone(),
-        }
-    }
-}
-
-impl CachedTarget {
-    /// Returns what is cached of a target.
-    pub fn of(linked: &LinkedTarget) -> Self {
-        let LinkedTarget { sass, ptx, calls_device_runtime, messages, .. } = linked.clone();
-        CachedTarget { sass, ptx, calls_device_runtime, messages }
-    }
-
-    /// Returns the linked target.
-    pub fn into_linked(self) -> LinkedTarget {
-        let CachedTarget { sass, ptx, calls_device_runtime, messages } = self;
-        LinkedTarget { sass, ptx, calls_device_runtime, messages, ..LinkedTarget::default() }
-    }
 }

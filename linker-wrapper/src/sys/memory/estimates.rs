@@ -29,18 +29,18 @@ impl Estimates {
         PROCESS + instructions.saturating_mul(LLVM_BYTES)
     }
 
-    /// Bytes that ptxas needs for this many bytes of PTX.
-    pub fn ptxas(&self, ptx: u64) -> u64 {
-        PROCESS + ptx.saturating_mul(self.ptxas_factor.load(Ordering::Relaxed))
+    /// Bytes that a tool such as ptxas needs for a text of this many bytes.
+    pub fn tool(&self, text: u64) -> u64 {
+        PROCESS + text.saturating_mul(self.ptxas_factor.load(Ordering::Relaxed))
     }
 
-    /// Records that ptxas needed `peak` bytes for `ptx` bytes.
-    pub fn learn(&self, ptx: u64, peak: u64) {
+    /// Records that a tool needed `peak` bytes for a text of this many bytes.
+    pub fn learn(&self, text: u64, peak: u64) {
         // Small inputs are ignored: the process itself dominates their peak.
-        if ptx < 64 << 10 || peak == 0 {
+        if text < 64 << 10 || peak == 0 {
             return;
         }
-        let factor = peak.saturating_sub(PROCESS) / ptx + 1;
+        let factor = peak.saturating_sub(PROCESS) / text + 1;
         let seen = self.seen.fetch_max(factor, Ordering::Relaxed).max(factor);
         self.ptxas_factor.store(seen, Ordering::Relaxed);
     }
@@ -53,12 +53,12 @@ mod tests {
     #[test]
     fn what_was_seen_counts_more_than_what_was_guessed() {
         let estimates = Estimates::default();
-        let guess = estimates.ptxas(1 << 20);
+        let guess = estimates.tool(1 << 20);
         estimates.learn(1 << 20, PROCESS + (10 << 20));
-        assert!(estimates.ptxas(1 << 20) < guess);
+        assert!(estimates.tool(1 << 20) < guess);
         estimates.learn(1 << 20, PROCESS + (90 << 20));
         estimates.learn(1 << 20, PROCESS + (20 << 20));
-        assert!(estimates.ptxas(1 << 20) >= 90 << 20);
+        assert!(estimates.tool(1 << 20) >= 90 << 20);
         assert!(estimates.llvm(100_000) > estimates.llvm(1));
     }
 }

@@ -1,0 +1,30 @@
+//! Jobs for AMD's GPUs: LLVM emits an object, which needs no other tool before the link of all objects.
+
+use std::path::PathBuf;
+
+use llvm_passes::amdgpu::AmdTarget;
+use offload_bundle::amdgpu::Registers;
+use serde::{Deserialize, Serialize};
+
+use crate::sys::written_path;
+
+/// An object.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AmdCode {
+    /// The target.
+    pub target: AmdTarget,
+    /// Whether a whole program hides what the code object need not export. A partition hides everything else than what it shares.
+    pub internalizes: bool,
+    /// The file that a worker writes the object to; empty if there is to be none.
+    #[serde(with = "written_path")]
+    pub object: PathBuf,
+}
+
+/// What a job has made besides the object.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AmdMade {
+    /// Functions of other partitions that the code calls by name; it has no object then.
+    pub calls: Vec<String>,
+    /// What functions of the object need that other partitions may call through pointers.
+    pub functions: Registers,
+}

@@ -1,0 +1,10 @@
+//! AMD's GPUs: LLVM emits objects, and ld.lld links them to a code object.
+
+pub mod error;
+pub mod images;
+pub mod job_code;
+mod join;
+mod machine;
+pub mod spirv;
+mod steps;
+pub mod target;

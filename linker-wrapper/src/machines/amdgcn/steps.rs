@@ -1,0 +1,142 @@
+//! The steps of jobs for AMD's GPUs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use llvm_passes::amdgpu::{self, PartitionCode};
+use llvm_passes::extract::Visibility;
+use llvm_passes::pipeline::{self, NamedBitcode};
+use llvm_passes::session::Session;
+use llvm_passes::{IrError, Module};
+use offload_bundle::amdgpu::Registers;
+
+use crate::diag::error::Errors;
+use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
+use crate::machines::job_code::{Emitted, Generate, JobCode, Library, Made, Place, PutTool, Written};
+use crate::profile::span;
+use crate::sys::temp_files;
+
+impl Generate for AmdCode {
+    fn target(&self) -> String {
+        self.target.name().to_owned()
+    }
+
+    fn visibility(&self) -> Visibility {
+        Visibility::Kept
+    }
+
+    fn read_units<'s>(
+        &self,
+        session: &'s Session,
+        units: &[NamedBitcode<'_>],
+    ) -> Result<Vec<Module<'s>>, Vec<IrError>> {
+        amdgpu::read_units(session, units)
+    }
+
+    fn internalize<'s>(
+        &self,
+        _session: &'s Session,
+        module: &Module<'s>,
+        keep: &BTreeSet<String>,
+        whole: bool,
+        _library: Library<'_, 's>,
+    ) -> Result<(), Errors> {
+        match whole {
+            true if self.internalizes => amdgpu::internalize(module, keep),
+            true => {}
+            false => pipeline::internalize(module, keep),
+        }
+        Ok(())
+    }
+
+    fn optimize(&self, session: &Session, module: &Module<'_>, whole: bool) -> Result<(), IrError> {
+        match whole {
+            true => amdgpu::optimize(session, module, &self.target),
+            false => amdgpu::optimize_partition(session, module, &self.target),
+        }
+    }
+
+    fn try_to_emit(&self, session: &Session, module: &Module<'_>) -> Result<(), IrError> {
+        amdgpu::expose_functions(module);
+        amdgpu::emit_object(session, module, &self.target).map(drop)
+    }
+
+    fn emit(&self, session: &Session, module: Module<'_>, whole: bool) -> Result<Emitted, Errors> {
+        if self.object.as_os_str().is_empty() {
+            return Ok(Emitted::Nothing);
+        }
+        let _emitting = span::traced_passes("Generate code", || self.target());
+        let code = match whole {
+            true => {
+                let (object, registers) = amdgpu::emit_object(session, &module, &self.target)?;
+                PartitionCode::Object(object, registers)
+            }
+            false => amdgpu::emit_partition(session, &module, &self.target)?,
+        };
+        Ok(Emitted::Amdgpu(code))
+    }
+
+    fn without_outputs(&self) -> JobCode {
+        JobCode::Amdgpu(AmdCode { object: PathBuf::new(), ..self.clone() })
+    }
+
+    /// The plan leaves out no kernel of a partition: registers of its functions depend on all of them.
+    fn without_kernels(&self, _dead: BTreeSet<String>) -> JobCode {
+        JobCode::Amdgpu(self.clone())
+    }
+
+    fn library(&self) -> Option<(&'static str, &Path)> {
+        None
+    }
+
+    fn write(&self, emitted: Emitted) -> Result<(Written, Vec<u64>), Errors> {
+        let made = match emitted {
+            Emitted::Amdgpu(PartitionCode::Object(object, functions)) => {
+                temp_files::write_file(&self.object, &object)?;
+                AmdMade { functions, calls: Vec::new() }
+            }
+            Emitted::Amdgpu(PartitionCode::Calls(calls)) => AmdMade { calls, functions: Registers::default() },
+            Emitted::Nvptx(_) | Emitted::Nothing => AmdMade::default(),
+        };
+        Ok((Written::Amdgpu(made), Vec::new()))
+    }
+
+    fn has_tools(&self) -> bool {
+        false
+    }
+
+    fn runs_tools(&self) -> bool {
+        false
+    }
+
+    fn run_tools(&self, _name: &str, written: Written, _show: &dyn Fn(String)) -> Result<Made, Errors> {
+        Ok(match written {
+            Written::Amdgpu(made) => Made::Amdgpu(made),
+            Written::Nvptx(_) | Written::Nothing => Made::Nothing,
+        })
+    }
+
+    fn files(&self, made: &Made) -> Vec<PathBuf> {
+        match made {
+            // Without what the code calls, there is no object.
+            Made::Amdgpu(AmdMade { calls, .. }) if !calls.is_empty() => Vec::new(),
+            _ => vec![self.object.clone()],
+        }
+    }
+
+    fn fits(&self, made: &Made, _texts: usize, files: &[Vec<u8>]) -> bool {
+        matches!(made, Made::Amdgpu(_)) && files.len() == self.files(made).len()
+    }
+
+    fn localized(&self, made: Made, _paths: Vec<PathBuf>) -> Made {
+        made
+    }
+
+    fn portable(&self, _put: PutTool<'_>) -> Result<JobCode, Errors> {
+        Ok(JobCode::Amdgpu(AmdCode { object: "object.o".into(), ..self.clone() }))
+    }
+
+    fn placed(&self, place: Place<'_>) -> JobCode {
+        JobCode::Amdgpu(AmdCode { object: place.work.join(&self.object), ..self.clone() })
+    }
+}

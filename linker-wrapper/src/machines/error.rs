@@ -1,0 +1,25 @@
+//! What goes wrong when a program links a device image.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use crate::sys::process;
+
+/// A linker of device images that cannot be run, or that fails.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot run {program}: {source}")]
+    Start { program: PathBuf, source: io::Error },
+    #[error("{}", process::failure(.program, &format!("the device image of {target}"), *.status, .output))]
+    ImageLinker { program: PathBuf, target: String, status: ExitStatus, output: String },
+    #[error(
+        "{program} did not finish the device image of {target} within {} s, where milliseconds are usual: one of the \
+         objects is damaged; rebuild them",
+        .limit.as_secs()
+    )]
+    ImageLinkerLate { program: PathBuf, target: String, limit: Duration },
+    #[error("{program} left no image for {target}: {source}")]
+    NoImage { program: PathBuf, target: String, source: io::Error },
+}

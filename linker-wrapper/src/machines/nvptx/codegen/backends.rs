@@ -1,0 +1,113 @@
+//! The backends of one link: chooses one for each target, and records the decisions.
+
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use crate::cli::values::{Backend, BackendChoice};
+use crate::diag::error::Errors;
+use crate::diag::messages::warn;
+use crate::machines::nvptx::backend::{self, BackendDecision, CodegenNeeds};
+use crate::machines::nvptx::codegen::code_generator::Codegen;
+use crate::machines::nvptx::codegen::cuda_driver;
+use crate::plan::link_context::{LinkContext, Request};
+use crate::sys::cache;
+use crate::sys::temp_files::TempFiles;
+use crate::toolchain::Toolchain;
+use crate::toolchain::ptxas::Ptxas;
+use crate::toolchain::tool_facts::ToolFacts;
+use crate::toolchain::tools::Tools;
+
+/// The tools of one link and the decisions made so far.
+pub struct Backends<'a> {
+    tools: Arc<Tools>,
+    facts: ToolFacts,
+    choice: BackendChoice,
+    request: Request<'a>,
+    temp_files: &'a TempFiles,
+    decisions: Mutex<Vec<BackendDecision>>,
+}
+
+impl<'a> Backends<'a> {
+    /// Looks nothing up yet.
+    pub fn new(toolchain: &Toolchain, link: &LinkContext<'a>) -> Self {
+        let LinkContext { request, temp_files, .. } = *link;
+        // Who opens the cache of results reports that there is no such folder.
+        let cache = || cache::of(request.options.cache.as_ref(), request.options.cache_size).ok().flatten();
+        let cache = request.may_use_results().then(cache).flatten();
+        let tools = Arc::new(Tools::new(toolchain.clone(), cache));
+        let facts = ToolFacts::of(&tools);
+        Backends { tools, facts, choice: request.options.backend, request, temp_files, decisions: Mutex::default() }
+    }
+
+    /// Runs `ptxas --version`, which takes 2 ms, so that its result is there when LLVM is done. Does nothing if the user selected
+    /// another backend.
+    pub fn probe_early(&self) {
+        if self.choice.allows(Backend::Ptxas) {
+            LazyLock::force(&self.facts.ptxas);
+        }
+    }
+
+    /// ptxas with its version.
+    ///
+    /// # Errors
+    /// It was not found, or it does not report a CUDA release.
+    pub fn ptxas(&self) -> Result<&Ptxas, Errors> {
+        self.facts.ptxas.as_ref().map_err(Clone::clone)
+    }
+
+    /// The files of ptxas and nvlink, which alone determine what the toolkit generates. `None` if the user selected another
+    /// backend or there is no ptxas.
+    pub fn toolkit_files(&self) -> Option<(PathBuf, Option<PathBuf>)> {
+        let ptxas = self.facts.ptxas_path.as_ref().ok().filter(|_| self.choice.allows(Backend::Ptxas))?;
+        Some((ptxas.clone(), self.facts.nvlink.as_ref().ok().cloned()))
+    }
+
+    /// Whether ptxas and nvlink will generate the code. Looks nothing else up.
+    pub fn is_toolkit(&self, needs: &CodegenNeeds) -> bool {
+        backend::is_toolkit(needs, &self.facts, self.choice)
+    }
+
+    /// The decisions so far, one per target, the highest target first.
+    pub fn decisions(&self) -> Vec<BackendDecision> {
+        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        decisions.sort_by_key(|decision| std::cmp::Reverse(decision.target));
+        decisions
+    }
+
+    /// Chooses the backend of one target and records the decision.
+    ///
+    /// # Errors
+    /// No backend that may be used supports the link.
+    pub fn choose(&self, needs: &CodegenNeeds) -> Result<Codegen<'_>, Errors> {
+        let decision = backend::choose(needs, &self.facts, self.choice)?;
+        let codegen = Codegen::new(&decision, &self.tools, self.request, self.temp_files)?;
+        let backend = decision.backend;
+        if self.record(decision) {
+            self.warn_about_arguments(backend);
+        }
+        Ok(codegen)
+    }
+
+    /// Records the first decision for each target; returns whether this is one.
+    fn record(&self, decision: BackendDecision) -> bool {
+        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = decisions.iter().all(|known| known.target != decision.target);
+        if is_first {
+            decisions.push(decision);
+        }
+        is_first
+    }
+
+    /// Warns about arguments for ptxas and nvlink that have no effect on the chosen backend.
+    fn warn_about_arguments(&self, backend: Backend) {
+        let Request { program, device: options, .. } = self.request;
+        if backend == Backend::Driver {
+            cuda_driver::warn_about(program, &options.ptxas_arguments);
+        }
+        if backend != Backend::Ptxas {
+            for word in &options.nvlink_arguments {
+                warn(program, format_args!("{word} is for nvlink and has no effect on {backend}"));
+            }
+        }
+    }
+}

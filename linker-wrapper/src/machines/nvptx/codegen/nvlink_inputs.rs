@@ -1,0 +1,86 @@
+//! The files that nvlink reads. Bare cubins, or, if the link holds units of nvcc or LTO-IR, host objects that carry the code: these tell
+//! nvlink what the host refers to, so that it drops the rest as it does in nvcc's own links. If one input does not tell, nvlink keeps
+//! everything, so all inputs become such objects.
+
+use std::path::PathBuf;
+
+use offload_bundle::cubin;
+use offload_bundle::cubin::{SymbolBinding, SymbolKind};
+use offload_bundle::fatbin::{self, CompressPolicy, FatbinWriter, Options};
+use offload_bundle::host_object::{ReferenceLists, write_rdc_object};
+use rayon::prelude::*;
+
+use crate::diag::error::{Errors, collect};
+use crate::machines::nvptx::codegen::device_object::{DeviceObject, Form};
+use crate::machines::nvptx::codegen::error::Error;
+use crate::sys::temp_files::TempFiles;
+
+/// What becomes of code that the host does not refer to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreferenced {
+    /// nvlink removes it, as in nvcc's own links.
+    Removed,
+    /// nvlink keeps all code.
+    Kept,
+}
+
+/// Returns the paths of the files for nvlink, in the order of the objects.
+///
+/// # Errors
+/// Damaged code, or a file that cannot be written.
+pub fn files(
+    objects: &[DeviceObject],
+    unreferenced: Unreferenced,
+    temp_files: &TempFiles,
+    dry: bool,
+) -> Result<Vec<PathBuf>, Errors> {
+    let are_bare = objects.iter().all(|object| object.unit.is_none() && object.form == Form::Cubin);
+    if are_bare || dry {
+        return Ok(objects.iter().map(|object| object.path.clone()).collect());
+    }
+    let file = |(place, object)| host_object(place, object, unreferenced, temp_files);
+    collect(objects.par_iter().enumerate().map(file).collect::<Vec<_>>())
+}
+
+fn host_object(
+    place: usize,
+    object: &DeviceObject,
+    unreferenced: Unreferenced,
+    temp_files: &TempFiles,
+) -> Result<PathBuf, Errors> {
+    let DeviceObject { name, arch, form, unit, bytes, .. } = object;
+    let damaged = |source| Error::DamagedCubin { name: name.clone(), source };
+    let mut writer = FatbinWriter::new(Options { compress: CompressPolicy::Never, ..Options::default() });
+    match form {
+        Form::LtoIr if fatbin::read(bytes).is_ok() => {}
+        Form::LtoIr => writer.add_ltoir(*arch, bytes.as_slice(), "", "").map_err(damaged)?,
+        Form::Cubin | Form::Ptx => {
+            // A unit's code may be for an earlier target that this one runs.
+            let own = cubin::parse(bytes).map_err(damaged)?.arch();
+            writer.add_cubin(own, bytes.as_slice(), "").map_err(damaged)?;
+        }
+    }
+    let written = writer.finish();
+    let fatbin = if *form == Form::LtoIr && fatbin::read(bytes).is_ok() { bytes } else { &written };
+    let everything = || (*form == Form::Cubin).then(|| all_symbols(bytes)).flatten();
+    let (id, references) = match unit {
+        Some((id, references)) => (id.clone(), references.clone().or_else(everything)),
+        None => (format!("_object_{place}"), everything()),
+    };
+    let references = references.filter(|_| unreferenced == Unreferenced::Removed);
+    let object = write_rdc_object(&id, fatbin, references.as_ref()).map_err(damaged)?;
+    temp_files.write(&format!("{arch}.{place}.o"), &object)
+}
+
+/// References to all visible kernels and variables of a cubin, and to its local kernels: nvlink drops functions that only a kernel without a
+/// reference calls, even if it keeps that kernel because another one launches it.
+fn all_symbols(bytes: &[u8]) -> Option<ReferenceLists> {
+    let cubin = cubin::parse(bytes).ok()?;
+    let defined = || cubin.symbols().iter().filter(|symbol| symbol.defined);
+    let names = |kind: SymbolKind, is_local: bool| {
+        let named = defined().filter(move |symbol| (symbol.binding == SymbolBinding::Local) == is_local);
+        named.filter(move |symbol| symbol.kind == kind).map(|symbol| symbol.name.as_str())
+    };
+    let (kernels, local_kernels) = (names(SymbolKind::Kernel, false), names(SymbolKind::Kernel, true));
+    Some(ReferenceLists::of_names(kernels, local_kernels, names(SymbolKind::Object, false)))
+}

@@ -16,7 +16,7 @@ pub use deb::STATIC;
 
 use crate::dist::{self, archive};
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, copy_file, create_folder, write_file};
 use crate::setup;
 use crate::step::{Progress, step};
 use crate::toolchain::{Toolchain, remove_folder};
@@ -68,7 +68,7 @@ fn write_checksums(repository: &Repository, progress: &Progress, folder: &Path) 
     let file_name = |path: &PathBuf| PathBuf::from(path.file_name().unwrap_or_default());
     let archives = archive::paths(repository);
     for from in &archives {
-        std::fs::copy(from, folder.join(file_name(from))).map_err(|error| Failure::file("copy", from, &error))?;
+        copy_file(from, &folder.join(file_name(from)))?;
     }
     let packages = [deb::path(folder), deb::static_path(folder), wheel::path(folder)];
     let files: Vec<PathBuf> = archives.iter().chain(&packages).map(file_name).collect();
@@ -110,5 +110,5 @@ fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
     if let Some(folder) = path.parent() {
         create_folder(folder)?;
     }
-    std::fs::write(path, text).map_err(|error| Failure::file("write", path, &error))
+    write_file(path, text)
 }

@@ -11,6 +11,7 @@ use crate::corpus::{Corpus, Targets};
 use crate::link::{Host, Side};
 use crate::measure::Memory;
 use xtask::failure::{Failure, Result};
+use xtask::repository::read_text;
 use xtask::step::Progress;
 
 /// Links large once with a time trace.
@@ -19,7 +20,7 @@ pub fn run(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
     let objects = Corpus::Large.objects(&bench.compiler, progress, Targets::One)?;
     let options = vec![format!("--wrapper-time-trace={}", trace.display())];
     let sample = bench.link(Side::Ours, &link_of(objects, Host::Program, options), Memory::Ignored)?;
-    let text = std::fs::read_to_string(&trace).map_err(|error| Failure::file("read", &trace, &error))?;
+    let text = read_text(&trace)?;
     let events = serde_json::from_str(&text)
         .map_err(|error| Failure::new(format!("{} is not a time trace: {error}", trace.display())))?;
     let phases = of_trace(&events);

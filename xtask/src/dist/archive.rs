@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::licenses;
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, create_folder, write_file};
 use crate::step::{Progress, step};
 use crate::toolchain::remove_folder;
 
@@ -73,8 +73,7 @@ fn write_checksums(progress: &Progress, root: &Path) -> Result<()> {
     collect_files(root, Path::new(""), &mut files)?;
     files.sort();
     let text = sha256(progress, &files, root)?;
-    let path = root.join(CHECKSUMS);
-    std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))
+    write_file(&root.join(CHECKSUMS), text)
 }
 
 /// All files below `folder` of `root`, by their paths from `root`; no links.

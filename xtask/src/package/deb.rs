@@ -11,7 +11,7 @@ use super::prefix::{self, Placed};
 use super::{VERSION, copyright, depends, fresh_folder, write};
 use crate::dist::{archive, licenses};
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder, replace_link};
+use crate::repository::{Repository, copy_file, create_folder, replace_link};
 use crate::step::Progress;
 
 /// What lintian reports and is meant to be, each with its reason.
@@ -92,7 +92,7 @@ fn lay_out(repository: &Repository, progress: &Progress, root: &Path) -> Result<
     let files =
         [prefix::programs(&dist), prefix::cmake(&dist)?, prefix::pages(&dist)?, prefix::library(&dist)].concat();
     for Placed { from, to } in files {
-        copy(&from, &usr.join(debian_place(&to)))?;
+        copy_file(&from, &usr.join(debian_place(&to)))?;
     }
     for (place, target) in prefix::NAMES.into_iter().chain([prefix::LIBRARY_LINK]) {
         let link = usr.join(place);
@@ -103,8 +103,8 @@ fn lay_out(repository: &Repository, progress: &Progress, root: &Path) -> Result<
     replace_link("fatlink.1.gz", &usr.join("share/man/man1/ld.fatlink.1.gz"))?;
     let documents = usr.join("share/doc/fatlink");
     write(&documents.join("copyright"), copyright::text(repository)?)?;
-    copy(&repository.root.join("README.md"), &documents.join("README.md"))?;
-    copy(&repository.root.join("CHANGELOG.md"), &documents.join("changelog"))?;
+    copy_file(&repository.root.join("README.md"), &documents.join("README.md"))?;
+    copy_file(&repository.root.join("CHANGELOG.md"), &documents.join("changelog"))?;
     write(&documents.join("changelog.Debian"), changelog(repository, progress)?)?;
     licenses::collect(repository, progress, &documents.join("licenses"))?;
     write(&usr.join("share/lintian/overrides/fatlink"), OVERRIDES)?;
@@ -123,7 +123,7 @@ fn lay_out(repository: &Repository, progress: &Progress, root: &Path) -> Result<
 fn lay_out_static(repository: &Repository, root: &Path) -> Result<()> {
     let usr = root.join("usr");
     let Placed { from, to } = prefix::static_library(&repository.dist());
-    copy(&from, &usr.join(to))?;
+    copy_file(&from, &usr.join(to))?;
     // Debian's policy lets packages of one source share copyright and changelog.
     create_folder(&usr.join("share/doc"))?;
     replace_link("fatlink", &usr.join("share/doc").join(STATIC))?;
@@ -204,11 +204,6 @@ fn checksums(progress: &Progress, root: &Path) -> Result<String> {
     archive::collect_files(root, Path::new(""), &mut files)?;
     files.sort();
     progress.run(Command::new("md5sum").args(files).current_dir(root))
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    create_folder(to.parent().unwrap_or(to))?;
-    std::fs::copy(from, to).map(drop).map_err(|error| Failure::file("copy", from, &error))
 }
 
 #[cfg(test)]

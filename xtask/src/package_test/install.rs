@@ -7,7 +7,7 @@ use std::process::Command;
 use super::chroot::Chroot;
 use crate::failure::{Failure, Result};
 use crate::package::{Packages, STATIC};
-use crate::repository::create_folder;
+use crate::repository::{copy_file, create_folder};
 use crate::step::Progress;
 use crate::toolchain::remove_folder;
 
@@ -89,7 +89,7 @@ impl Form<'_> {
         let names: Vec<&OsStr> = self.files.iter().filter_map(|file| file.file_name()).collect();
         let copies: Vec<PathBuf> = names.iter().map(|name| chroot.path("tmp").join(name)).collect();
         for (file, copy) in self.files.iter().zip(&copies) {
-            std::fs::copy(file, copy).map_err(|error| Failure::file("copy", file, &error))?;
+            copy_file(file, copy)?;
         }
         let inside: Vec<PathBuf> = names.iter().map(|name| Path::new("/tmp").join(name)).collect();
         match self.kind {

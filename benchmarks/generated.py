@@ -52,6 +52,19 @@ def work_folder(options):
     return Path(options.work or options.out + ".work").absolute()
 
 
+class Generator:
+    """Compiles what all programs share into the folder of intermediate files."""
+
+    def __init__(self, options):
+        self.options = options
+        self.work = work_folder(options)
+        self.work.mkdir(parents=True, exist_ok=True)
+
+    def compile_all(self, commands):
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            list(pool.map(lambda command: run(command, self.work), commands))
+
+
 def choice_of(options, number):
     """The random choices of one program, the same in each run."""
     return random.Random(options.seed * 100003 + number)

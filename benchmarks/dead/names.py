@@ -261,12 +261,7 @@ class Program:
         return self
 
 
-class Generator:
-    def __init__(self, options):
-        self.options = options
-        self.work = generated.work_folder(options)
-        self.work.mkdir(parents=True, exist_ok=True)
-
+class Generator(generated.Generator):
     def common(self):
         """Compiles what all programs share."""
         for number in range(UNITS):
@@ -277,8 +272,7 @@ class Generator:
         jobs = [compile + [f"u{number}.cu", "-o", f"u{number}.o"] for number in range(UNITS)]
         jobs.append([self.options.clang, "-O1", "-shared", "-fPIC", "runtime.cpp", "-o", "libcudart.so"])
         jobs.append([self.options.clang, "-O1", "driver.cpp", "-ldl", "-o", "driver"])
-        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            list(pool.map(lambda job: generated.run(job, self.work), jobs))
+        self.compile_all(jobs)
 
     def program(self, number):
         """Links one program by each linker and runs it; returns the differences, and how many kernels are launched and left out."""

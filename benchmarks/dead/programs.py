@@ -9,7 +9,6 @@ functions, exception handlers and sections that are walked, cooperatively, in CU
 A program uses a random choice of all this, and its objects and options vary. run.sh prints a line for each program with a difference.
 """
 
-import concurrent.futures
 import json
 import sys
 from pathlib import Path
@@ -146,12 +145,7 @@ def main_source(uses):
     return "\n".join(lines) + "\n"
 
 
-class Generator:
-    def __init__(self, options):
-        self.options = options
-        self.work = generated.work_folder(options)
-        self.work.mkdir(parents=True, exist_ok=True)
-
+class Generator(generated.Generator):
     def objects(self):
         """Compiles the library, with and without a section for each function."""
         (self.work / "shared.h").write_text(HEADER)
@@ -163,8 +157,7 @@ class Generator:
         for form, flags in (("one", []), ("many", ["-ffunction-sections", "-fdata-sections"])):
             for name in ["common"] + [f"u{number}" for number in range(UNITS)]:
                 jobs.append(compile + flags + [f"{name}.cu", "-o", f"{name}.{form}.o"])
-        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            list(pool.map(lambda job: generated.run(job, self.work), jobs))
+        self.compile_all(jobs)
 
     def program(self, number):
         """Links one program twice; returns how many of its kernels are dead."""

@@ -2,7 +2,6 @@
 """Measures fatlink's device links on a machine with many cores: see README.md beside this."""
 
 import argparse
-import json
 import os
 import pathlib
 import resource
@@ -16,14 +15,13 @@ class Links:
     def __init__(self, cuda):
         self.cuda = cuda
 
-    def measure(self, objects, jobs=None, trace=None):
+    def measure(self, objects, jobs=None):
         """Links once, the device code alone; returns seconds by the clock and of all processors."""
         line = [HERE / "bin/clang-linker-wrapper", "--should-extract=sm_90", "--host-triple=x86_64-pc-linux-gnu"]
         line += ["--linker-path=/bin/true", f"--cuda-path={self.cuda}", "-o", HERE / "out"]
         for option in (f"--cuda-path={self.cuda}", "-O2", "-flto=full"):
             line.append(f"--device-compiler=nvptx64-nvidia-cuda={option}")
         line += [f"--wrapper-jobs={jobs}"] if jobs else []
-        line += [f"--wrapper-time-trace={trace}", "--wrapper-time-trace-granularity=0"] if trace else []
         environment = dict(os.environ, PATH=f"{self.cuda}/bin:{os.environ['PATH']}", FATLINK_CACHE="off")
         before, start = processor_time(), time.monotonic()
         subprocess.run([*line, *objects], check=True, env=environment, stdout=subprocess.DEVNULL)
@@ -60,20 +58,6 @@ def longest_alone(links, paths):
     return max(times.values())
 
 
-def phases(links, paths):
-    """Sums of the trace's events by name."""
-    trace = HERE / "trace.json"
-    links.measure(paths, trace=trace)
-    sums = {}
-    for event in json.loads(trace.read_text())["traceEvents"]:
-        if event.get("ph") == "X":
-            count, total, longest = sums.get(event["name"], (0, 0.0, 0.0))
-            seconds = event["dur"] / 1e6
-            sums[event["name"]] = (count + 1, total + seconds, max(longest, seconds))
-    for name, (count, total, longest) in sorted(sums.items(), key=lambda item: -item[1][1])[:12]:
-        print(f"  {name}: {count} times, {total:.2f} s in all, longest {longest:.2f} s")
-
-
 def report(name, value, goal, good):
     print(f"{name}: {value} (goal {goal}) {'ok' if good else 'MISSED'}", flush=True)
 
@@ -94,7 +78,6 @@ def links_of_one_corpus(links, cores, rounds):
     one = links.measure(flat, jobs=1)[0]
     print(f"flat (large without the heavy kernels): all jobs {wall:.2f} s, one job {one:.2f} s")
     report("flat, one job over all jobs", f"{one / wall:.2f}", "at least 8 on 16 cores", one / wall >= 8)
-    phases(links, large)
 
 
 def scale(links, rounds):

@@ -41,8 +41,6 @@ class Farm:
         self.work.mkdir(parents=True, exist_ok=True)
         self.counts = {"passed": 0, "failed": 0}
         self.programs = {}
-        # Small programs are cut only if they have to be.
-        self.partition_size = 1
 
     def tool(self, name):
         return str(self.dist / "bin" / name)
@@ -73,8 +71,8 @@ class Farm:
             self.expected[name] = self.link(name).image
 
     def command(self, program, arguments, output):
-        cut = [f"--offload-partition-size={self.partition_size}"] if self.partition_size else []
-        return [self.tool("fatlink"), "--emit-fatbin-only", *cut, f"--cuda-path={self.cuda}", "--offload-stats=json",
+        # Small programs are cut only if they have to be.
+        return [self.tool("fatlink"), "--emit-fatbin-only", "--offload-partition-size=1", f"--cuda-path={self.cuda}", "--offload-stats=json",
                 "--wrapper-verbose", *self.programs[program], "-o", output, *arguments]
 
     def start(self, program, arguments, **options):

@@ -37,13 +37,13 @@ def engine(farm):
 class Casd(Server):
     """A server with an empty store."""
 
-    def __init__(self, farm, buildbox, name, *options, workers=WORKERS):
+    def __init__(self, farm, buildbox, name, *options):
         self.store = farm.work / f"casd-{name}"
         self.clear()
         self.store.mkdir()
         port = free_port()
         super().__init__([buildbox / "buildbox-casd", f"--bind=127.0.0.1:{port}", f"--buildbox-run={buildbox}/buildbox-run",
-                          f"--jobs={workers}", *options, self.store], port, farm.work / f"casd-{name}.log",
+                          f"--jobs={WORKERS}", *options, self.store], port, farm.work / f"casd-{name}.log",
                          env={**os.environ, "PATH": f"{buildbox}:{os.environ['PATH']}"})
 
     def clear(self):

@@ -21,7 +21,7 @@ def program(farm):
     return path
 
 
-class S3(stores.Files):
+class S3(stores.Store):
     name = "s3"
 
     def __init__(self, farm, rclone):

@@ -28,7 +28,7 @@ SlurmctldPidFile={work}/slurmctld.pid
 SlurmdPidFile={work}/slurmd-%n.pid
 SlurmctldLogFile={work}/slurmctld.log
 SlurmdLogFile={work}/slurmd-%n.log
-PluginDir={plugins}
+PluginDir=/usr/lib/x86_64-linux-gnu/slurm-wlm
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -45,7 +45,6 @@ PartitionName=farm Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={processors} State=UNKNOWN"
-PLUGINS = "usr/lib/x86_64-linux-gnu/slurm-wlm"
 
 
 def communication():
@@ -83,12 +82,10 @@ class Node:
 
 
 class Cluster:
-    """Nodes that share the processors, and their controller. `packages` is a folder with Slurm's packages, if they are not installed."""
+    """Nodes that share the processors, and their controller."""
 
-    def __init__(self, farm, nodes, processors=None, packages=None):
-        if not packages:
-            install(["slurmctld", "slurmd", "slurm-client", "munge"])
-        self.packages = pathlib.Path(packages or "/").resolve()
+    def __init__(self, farm, nodes):
+        install(["slurmctld", "slurmd", "slurm-client", "munge"])
         self.work = farm.work / "slurm"
         shutil.rmtree(self.work, ignore_errors=True)
         (self.work / "state").mkdir(parents=True)
@@ -97,25 +94,24 @@ class Cluster:
         key = self.work / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
-        available = sorted(os.sched_getaffinity(0))[:processors]
+        available = sorted(os.sched_getaffinity(0))
         share = len(available) // nodes
         self.nodes = [Node(number, available[number * share:(number + 1) * share]) for number in range(nodes)]
         self.processors = nodes * share
         self.controller_port = free_port()
         host = socket.gethostname().split(".")[0]
         (self.work / "slurm.conf").write_text(CONFIGURATION.format(
-            host=host, user=getpass.getuser(), work=self.work, plugins=self.packages / PLUGINS, controller=self.controller_port,
+            host=host, user=getpass.getuser(), work=self.work, controller=self.controller_port,
             communication=communication(), nodes="\n".join(
                 NODE.format(name=node.name, host=host, port=node.port, processors=share) for node in self.nodes)))
         # The plugin that is loaded by default looks for control groups, which containers often hide; this one touches none, as none are used.
         (self.work / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
-        programs = f"{self.packages}/usr/sbin:{self.packages}/usr/bin"
-        self.env = {"SLURM_CONF": str(self.work / "slurm.conf"), "PATH": f"{programs}:{LLVM}:{os.environ['PATH']}"}
+        self.env = {"SLURM_CONF": str(self.work / "slurm.conf"), "PATH": f"/usr/sbin:/usr/bin:{LLVM}:{os.environ['PATH']}"}
         self.munge, self.servers = None, []
 
     def __enter__(self):
         try:
-            munge = [self.packages / "usr/sbin/munged", "--foreground", "--force", f"--key-file={self.work}/munge.key",
+            munge = ["/usr/sbin/munged", "--foreground", "--force", f"--key-file={self.work}/munge.key",
                      f"--socket={self.work}/munge.socket", f"--pid-file={self.work}/munged.pid", f"--log-file={self.work}/munged.log",
                      f"--seed-file={self.work}/munged.seed", "--origin=127.0.0.1"]
             self.munge = subprocess.Popen(list(map(str, munge)), stdout=subprocess.DEVNULL, stderr=open(self.work / "munged.err", "ab"))
@@ -136,13 +132,12 @@ class Cluster:
         wait_for(self.idle, limit=60, message="not all nodes are idle")
 
     def start_node(self, node):
-        words = ["-N", node.name, "-d", self.packages / "usr/sbin/slurmstepd"]
-        node.server = self.start("slurmd", words, node.port, node.name, node)
+        node.server = self.start("slurmd", ["-N", node.name], node.port, node.name, node)
 
     def start(self, program, words, port, name, node=None):
         # What a node's daemon starts has its processors and its environment.
         processors, own = (node.processors, {"FARM_NODE": f"{self.work}/{name}"}) if node else (os.sched_getaffinity(0), {})
-        server = Server([self.packages / "usr/sbin" / program, "-D", "-f", self.work / "slurm.conf", *words], port,
+        server = Server([f"/usr/sbin/{program}", "-D", "-f", self.work / "slurm.conf", *words], port,
                         self.work / f"{name}.err", env={**os.environ, **self.env, **own},
                         preexec_fn=lambda: os.sched_setaffinity(0, processors))
         self.servers.append(server)

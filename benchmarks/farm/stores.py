@@ -17,7 +17,7 @@ HEADER = 88
 
 
 class Store:
-    """A server with its entries. Subclasses start it, and read and write entries behind its back."""
+    """A server that keeps entries as files. Subclasses start it; its entries are read and written behind its back."""
 
     name = ""
 
@@ -34,17 +34,8 @@ class Store:
         """The environment of a link that uses the store at this port."""
         raise NotImplementedError
 
-    def entries(self):
-        """The names of all entries."""
-        raise NotImplementedError
-
-    def read(self, name):
-        raise NotImplementedError
-
-    def write(self, name, content):
-        raise NotImplementedError
-
-    def clear(self):
+    def root(self):
+        """The folder of the entries."""
         raise NotImplementedError
 
     def restart(self):
@@ -61,14 +52,8 @@ class Store:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-
-class Files(Store):
-    """A store that keeps entries as files."""
-
-    def root(self):
-        raise NotImplementedError
-
     def entries(self):
+        """The names of all entries."""
         return sorted(str(path.relative_to(self.root())) for path in self.root().rglob("*") if path.is_file())
 
     def read(self, name):

@@ -35,7 +35,7 @@ http {{
 USER, PASSWORD = "builder", "a pass:phrase"
 
 
-class Nginx(stores.Files):
+class Nginx(stores.Store):
     scheme, secure_scheme, makes_folders = "dav", "davs", "off"
     name = "webdav"
 

@@ -11,7 +11,6 @@ forms, and a way to link them. run.sh prints a line for each program with a diff
 RESULTS=FOLDER it goes on where an earlier run was ended.
 """
 
-import concurrent.futures
 import sys
 from pathlib import Path
 
@@ -122,13 +121,11 @@ def unit(number, choice):
     return "\n".join(text) + "\n", others
 
 
-class Generator:
+class Generator(generated.Generator):
     """The library's objects, and the programs that are linked with them."""
 
     def __init__(self, options):
-        self.options = options
-        self.work = generated.work_folder(options)
-        self.work.mkdir(parents=True, exist_ok=True)
+        super().__init__(options)
         self.references = {}
 
     def compile_command(self, form):
@@ -145,8 +142,7 @@ class Generator:
             text, self.references[number] = unit(number, generated.choice_of(self.options, 90000 + number))
             (self.work / f"u{number}.cu").write_text(text)
             jobs += [[*self.compile_command(form), f"u{number}.cu", "-o", f"u{number}.{form}.o"] for form in [*NVCC, *CLANG]]
-        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
-            list(pool.map(lambda job: (self.work / job[-1]).exists() or generated.run(job, self.work), jobs))
+        self.compile_all(job for job in jobs if not (self.work / job[-1]).exists())
 
     def closed(self, units):
         """The units with all that they refer to."""

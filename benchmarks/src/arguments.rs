@@ -25,9 +25,6 @@ pub struct Arguments {
     /// Compile a corpus, print where its objects are, and measure nothing
     #[arg(long, value_name = "CORPUS", conflicts_with_all = ["cases", "pack"])]
     pub objects: Option<NamedCorpus>,
-    /// Write the sources of the large corpus into this folder, for benchmarks/nvcc/times.py, and measure nothing
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["cases", "pack", "objects"])]
-    pub sources: Option<PathBuf>,
     /// Write an archive for measuring on a machine without compilers
     #[arg(long, value_name = "FILE", conflicts_with = "cases")]
     pub pack: Option<PathBuf>,

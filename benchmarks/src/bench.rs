@@ -11,7 +11,7 @@ use crate::link::{Link, Linkers, Side};
 use crate::measure::{self, Memory, Sample};
 use xtask::environment::Environment;
 use xtask::failure::{Failure, Result};
-use xtask::repository::{Repository, create_folder};
+use xtask::repository::{Repository, copy_file, create_folder, write_file};
 use xtask::step::{Progress, step};
 use xtask::toolchain::LLVM;
 use xtask::{dist, setup};
@@ -135,8 +135,7 @@ impl Bench {
 fn compile_host(folder: &Path, progress: &Progress) -> Result<PathBuf> {
     create_folder(folder)?;
     let (source, object) = (folder.join("host.c"), folder.join("host.o"));
-    std::fs::write(&source, "int main(void) { return 0; }\n")
-        .map_err(|error| Failure::file("write", &source, &error))?;
+    write_file(&source, "int main(void) { return 0; }\n")?;
     let mut clang = Command::new(Path::new(LLVM).join("bin/clang"));
     progress.run(clang.arg("-c").arg(&source).arg("-o").arg(&object))?;
     Ok(object)
@@ -160,7 +159,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
         if path.is_dir() {
             copy_folder(&path, &copy)?;
         } else {
-            std::fs::copy(&path, &copy).map_err(|error| Failure::file("copy", &path, &error))?;
+            copy_file(&path, &copy)?;
         }
     }
     Ok(())

@@ -1,12 +1,10 @@
 //! What is measured, and the goals.
 
-mod dead;
-mod equal;
+mod fewer_kernels;
 mod figures;
 mod first_link;
 mod memory;
 mod no_device_code;
-mod phases;
 mod relinks;
 mod report;
 mod reproduce;
@@ -81,7 +79,7 @@ const fn of_hip(corpus: Corpus, cache: Cache, goal: f64) -> Measure {
 }
 
 /// In the order of the report.
-pub const CASES: [Case; 27] = [
+pub const CASES: [Case; 26] = [
     Case {
         name: "no-device-code",
         describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
@@ -204,22 +202,17 @@ pub const CASES: [Case; 27] = [
     Case {
         name: "dead",
         describe: "a library of 600 kernels of which a program uses a third: --offload-gc=host against off",
-        measure: Measure::Own(dead::run),
+        measure: Measure::Own(fewer_kernels::dead),
     },
     Case {
         name: "equal",
         describe: "600 kernels in pairs that differ in their names only: --offload-icf=safe against off",
-        measure: Measure::Own(equal::run),
+        measure: Measure::Own(fewer_kernels::equal),
     },
     Case {
         name: "tests",
         describe: "50 programs that each use 20 of 60 units in an archive, linked in turn with one cache; the peer links those units",
         measure: Measure::Own(tests_of_library::run),
-    },
-    Case {
-        name: "phases",
-        describe: "where the time of large goes, from --wrapper-time-trace",
-        measure: Measure::Own(phases::run),
     },
     Case {
         name: "report",

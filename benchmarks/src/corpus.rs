@@ -3,7 +3,7 @@
 mod objects;
 mod sources;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use objects::{Compiler, Form, Producer, Targets};
 pub use sources::{
@@ -11,8 +11,7 @@ pub use sources::{
     twins_program,
 };
 use sources::{DIRECT, SMALL, Unit, VERSION};
-use xtask::failure::{Failure, Result};
-use xtask::repository::create_folder;
+use xtask::failure::Result;
 use xtask::step::Progress;
 
 /// The programs of the timed cases.
@@ -78,18 +77,6 @@ pub fn with_change(
         changed.iter().find(same).unwrap_or(object).clone()
     };
     Ok(objects.iter().map(replaced).collect())
-}
-
-/// Writes the sources of the large corpus, and those of its changed unit into a folder of their own.
-pub fn write_sources(folder: &Path) -> Result<()> {
-    for (folder, units) in [(folder.to_owned(), sources::large()), (folder.join("changed"), vec![sources::changed()])] {
-        create_folder(&folder)?;
-        for unit in units {
-            let path = folder.join(unit.name).with_extension("cu");
-            std::fs::write(&path, unit.source).map_err(|error| Failure::file("write", &path, &error))?;
-        }
-    }
-    Ok(())
 }
 
 /// What `--objects` compiles.

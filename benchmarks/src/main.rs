@@ -55,9 +55,6 @@ fn run(repository: &Repository, arguments: &Arguments) -> Result<()> {
     if let Some(Subcommand::Images { programs }) = &arguments.subcommand {
         return builds::images::list(programs);
     }
-    if let Some(folder) = &arguments.sources {
-        return corpus::write_sources(folder);
-    }
     if let Some(corpus) = arguments.objects {
         return compile_objects(repository, corpus);
     }

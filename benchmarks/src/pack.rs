@@ -8,7 +8,7 @@ use crate::corpus::{self, Corpus, Producer, Targets};
 use crate::link::{Host, Link, Side};
 use crate::measure::Memory;
 use xtask::failure::{Failure, Result};
-use xtask::repository::{create_folder, replace_link};
+use xtask::repository::{copy_file, create_folder, replace_link, write_file};
 use xtask::step::Progress;
 use xtask::toolchain::LLVM;
 
@@ -24,8 +24,7 @@ pub fn write(bench: &Bench, progress: &Progress, file: &Path) -> Result<u64> {
     remove(&folder)?;
     create_folder(&folder.join("bin"))?;
     for (name, text) in [("measure.py", SCRIPT), ("README.md", README)] {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))?;
+        write_file(&folder.join(name), text)?;
     }
     let fatlink = folder.join("bin/fatlink");
     strip(progress, &bench.linkers.dist.join("bin/fatlink"), &fatlink)?;
@@ -64,12 +63,7 @@ fn strip(progress: &Progress, from: &Path, to: &Path) -> Result<()> {
 }
 
 fn copy_all(files: &[PathBuf], folder: &Path) -> Result<()> {
-    create_folder(folder)?;
-    for file in files {
-        let copy = folder.join(file.file_name().unwrap_or_default());
-        std::fs::copy(file, copy).map_err(|error| Failure::file("copy", file, &error))?;
-    }
-    Ok(())
+    files.iter().try_for_each(|file| copy_file(file, &folder.join(file.file_name().unwrap_or_default())))
 }
 
 fn archive(progress: &Progress, folder: &Path, file: &Path) -> Result<()> {

@@ -6,8 +6,8 @@ use std::path::Path;
 use procfs::Current;
 
 use crate::cases::{CASES, Case, Outcome};
-use xtask::failure::{Failure, Result};
-use xtask::repository::{Repository, create_folder};
+use xtask::failure::Result;
+use xtask::repository::{Repository, create_folder, write_file};
 
 const TEXT: &str = include_str!("../report.md");
 
@@ -20,10 +20,7 @@ const MACHINE: &str = "@MACHINE@\n";
 pub fn keep(folder: &Path, case: &Case, outcome: &Outcome, rounds: Option<usize>) -> Result<()> {
     let folder = folder.join("results");
     create_folder(&folder)?;
-    let write = |end: &str, text: &str| {
-        let path = folder.join(format!("{}.{end}", case.name));
-        std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))
-    };
+    let write = |end: &str, text: &str| write_file(&folder.join(format!("{}.{end}", case.name)), text);
     write("row", &outcome.cells)?;
     write("md", &section(case, outcome, rounds))
 }
@@ -64,7 +61,7 @@ pub fn write(repository: &Repository, folder: &Path) -> Result<()> {
         }
     }
     let text = TEXT.replace(TABLE, &table).replace(DETAILS, details.trim_start()).replace(MACHINE, &machine());
-    std::fs::write(&path, text.trim_end().to_owned() + "\n").map_err(|error| Failure::file("write", &path, &error))
+    write_file(&path, text.trim_end().to_owned() + "\n")
 }
 
 /// The cells of a case in the table of an earlier report.

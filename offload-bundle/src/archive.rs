@@ -1,11 +1,12 @@
 //! Reads the members of archives: regular, with GNU or BSD long names, or thin.
 
+use std::borrow::Cow;
 use std::io;
 
 use object::read::archive::{ArchiveFile, ArchiveMember};
 
-use crate::FormatError;
 use crate::bytes::slice;
+use crate::error::{FileError, FormatError};
 
 /// A member of an archive; symbol and name tables are not members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,27 @@ pub enum MemberData<'a> {
         /// The size in bytes that the archive recorded.
         size: u64,
     },
+}
+
+impl Member<'_> {
+    /// Its bytes; those of a thin archive's member by `read_thin`, given the path that the archive records.
+    pub(crate) fn bytes(
+        &self,
+        mut read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    ) -> Result<Cow<'_, [u8]>, FileError> {
+        match &self.data {
+            MemberData::Inline(bytes) => Ok(Cow::Borrowed(*bytes)),
+            MemberData::Thin { path, .. } => {
+                let failed = |error| FileError::ThinMember { member: path.clone(), error };
+                read_thin(path).map(Cow::Owned).map_err(failed)
+            }
+        }
+    }
+
+    /// The error of this member, whose offset is one in its bytes.
+    pub(crate) fn error(&self, error: FormatError) -> FileError {
+        FileError::Format { member: Some(self.name.clone()), error: error.shifted(self.offset) }
+    }
 }
 
 /// Reads no member of a thin archive: for readers of files that need other files, where there are none.

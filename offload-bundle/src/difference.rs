@@ -321,7 +321,7 @@ fn name(row: &Row) -> String {
 
 /// `ptx sm_90`.
 fn kind_and_target(row: &Row) -> String {
-    let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
+    let target = row.target_or_triple().unwrap_or("-");
     printable::name(&format!("{} {target}", row.image)).into_owned()
 }
 

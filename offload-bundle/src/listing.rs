@@ -6,7 +6,7 @@ use std::io;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use crate::archive::{self, MemberData};
+use crate::archive;
 use crate::cubin;
 use crate::error::{FileError, FormatError, FormatErrorKind};
 use crate::fatbin::{self, Compression, EntryKind, FatbinEntry};
@@ -18,7 +18,7 @@ use crate::printable;
 mod results;
 
 /// One device image, or one section of kept results. The field names are the keys of the JSON output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// The archive member that holds it.
     pub member: Option<String>,
@@ -55,6 +55,11 @@ impl Row {
     /// Whether it is a device image.
     pub fn is_image(&self) -> bool {
         self.entries.is_none()
+    }
+
+    /// The architecture, else the triple, if the container records one.
+    pub fn target_or_triple(&self) -> Option<&str> {
+        if self.target.is_empty() { self.triple.as_deref() } else { Some(&self.target) }
     }
 }
 
@@ -243,14 +248,7 @@ fn visit_archive(
     mut see: impl FnMut(&Found<'_>) -> Result<(), FormatError>,
 ) -> Result<(), FileError> {
     for member in archive::members(data).map_err(FileError::from)? {
-        let bytes = match &member.data {
-            MemberData::Inline(bytes) => Cow::Borrowed(*bytes),
-            MemberData::Thin { path, .. } => {
-                let thin = |error| FileError::ThinMember { member: path.clone(), error };
-                Cow::Owned(read_thin(path).map_err(thin)?)
-            }
-        };
-        let damaged = |error: FormatError| FileError::Format { member: Some(member.name.clone()), error };
+        let bytes = member.bytes(&mut read_thin)?;
         let mut see_member = |found: &Found<'_>| {
             let found = found.clone().with_row(|row| {
                 let offset = row.offset.saturating_add(member.offset);
@@ -259,7 +257,7 @@ fn visit_archive(
             // The offset counts from the start of the archive now, and is shifted once more below.
             see(&found).map_err(|e| FormatError { offset: e.offset.saturating_sub(member.offset), ..e })
         };
-        visit_file(&bytes, visit, &mut see_member).map_err(|e| damaged(e.shifted(member.offset)))?;
+        visit_file(&bytes, visit, &mut see_member).map_err(|error| member.error(error))?;
     }
     Ok(())
 }
@@ -386,20 +384,12 @@ pub(crate) fn images_of_image<'a>(image: &OffloadImage<'a>, offset: u64) -> Resu
 
 fn plain_row(image: &str, size: usize, offset: u64, kinds: OffloadKinds) -> Row {
     Row {
-        member: None,
-        section: None,
         offset,
         kind: kinds.to_string(),
-        triple: None,
-        target: String::new(),
         image: image.to_owned(),
-        relocatable: None,
-        version: None,
-        name: None,
         size: size as u64,
         compression: Compression::None.to_string(),
-        uncompressed_size: None,
-        entries: None,
+        ..Row::default()
     }
 }
 
@@ -520,13 +510,12 @@ const COLUMNS: usize = 8;
 const SIZE_COLUMN: usize = 6;
 
 fn cells_of(row: &Row) -> [String; COLUMNS] {
-    let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
     [
         printable::name(row.member.as_deref().unwrap_or_default()).into_owned(),
         printable::name(row.section.as_deref().unwrap_or("-")).into_owned(),
         format!("{:#x}", row.offset),
         printable::name(&row.kind).into_owned(),
-        printable::name(target).into_owned(),
+        printable::name(row.target_or_triple().unwrap_or("-")).into_owned(),
         image_text(row),
         row.size.to_string(),
         match row.uncompressed_size {

@@ -6,11 +6,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rayon::prelude::*;
 
-use crate::bytes::{put, slice, u16_at};
 use crate::cubin;
-use crate::elf_edit::{self, Replacement, ReplacementPart, range};
+use crate::elf_edit::{self, Replacement};
 use crate::error::{EditError, FileError, FormatError};
-use crate::fatbin::{self, Container, StoreMode};
+use crate::fatbin::{self, Container, EntryEdit, StoreMode};
 use crate::host_object::{self, CarrierKind, FileKind};
 use crate::listing::{self, Row};
 
@@ -36,7 +35,7 @@ pub fn recompress(data: &[u8], mode: StoreMode) -> Result<Recompressed, FileErro
         }
         FileKind::Fatbin => {
             let (edits, changed) = edits(data, 0, mode)?;
-            (spliced(data, &edits), changed)
+            ((elf_edit::spliced(data, &edits), 0), changed)
         }
         FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable if !cubin::is_cubin(data) => {
             in_elf(data, mode)?
@@ -93,41 +92,14 @@ fn edit(
     container: &Container<'_>,
     mode: StoreMode,
 ) -> Result<(Option<Replacement>, usize), FormatError> {
-    let start = container.offset;
-    let bytes = fatbin::container_at(data, start)?;
-    let end = start.saturating_add(bytes.len() as u64);
     let entries: Vec<Option<Vec<u8>>> =
         container.entries.par_iter().map(|entry| fatbin::restored(entry, mode)).collect::<Result<_, FormatError>>()?;
     let changed = entries.iter().flatten().count();
     if changed == 0 {
         return Ok((None, 0));
     }
-    let header_size = u64::from(u16_at(bytes, 6, "header size")?);
-    let mut header = slice(bytes, 0, header_size, "the header of the fatbin")?.to_vec();
-    let ends = container.entries.iter().skip(1).map(|entry| entry.offset).chain([end]);
-    let place = |offset: u64| base.saturating_add(offset);
-    let parts = container.entries.iter().zip(ends).zip(entries).map(|((entry, end), restored)| match restored {
-        Some(bytes) => ReplacementPart::Bytes(bytes),
-        None => ReplacementPart::Range(place(entry.offset), place(end)),
-    });
-    let parts: Vec<ReplacementPart> = parts.collect();
-    let mut edit = Replacement { offset: place(start), len: end - start, parts };
-    put(&mut header, 8, &edit.size().to_le_bytes());
-    edit.parts.insert(0, ReplacementPart::Bytes(header));
-    Ok((Some(edit), changed))
-}
-
-/// A file of nothing but fatbins with its edits: what lies behind one moves.
-fn spliced(data: &[u8], edits: &[Replacement]) -> (Vec<u8>, u64) {
-    let mut bytes = Vec::with_capacity(data.len());
-    let mut at = 0;
-    for edit in edits {
-        bytes.extend_from_slice(range(data, at, edit.offset));
-        edit.parts.iter().for_each(|part| bytes.extend_from_slice(part.bytes(data)));
-        at = edit.end();
-    }
-    bytes.extend_from_slice(range(data, at, data.len() as u64));
-    (bytes, 0)
+    let edits = entries.into_iter().map(|restored| restored.map_or(EntryEdit::Keep, EntryEdit::Replace));
+    Ok((Some(fatbin::rewritten(data, base, container, edits)?), changed))
 }
 
 /// Reads the result, whose images must be the same but for how they are stored.

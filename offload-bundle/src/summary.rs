@@ -34,7 +34,7 @@ pub struct Group {
 pub fn summarize<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Vec<Group> {
     let mut groups = BTreeMap::new();
     for row in rows {
-        let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or_default() } else { &row.target };
+        let target = row.target_or_triple().unwrap_or_default();
         let key = (&row.kind, target, &row.image, row.relocatable, &row.section, &row.compression);
         let group: &mut Group = groups.entry(key).or_insert_with(|| Group {
             kind: row.kind.clone(),
@@ -104,7 +104,7 @@ pub fn changes<'r>(
     type Sums = [(u64, u64); 2];
     let mut groups: BTreeMap<Key<'r>, Sums> = BTreeMap::new();
     let mut add = |row: &'r Row, at: usize| {
-        let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or_default() } else { &row.target };
+        let target = row.target_or_triple().unwrap_or_default();
         let sums = groups.entry((target, &row.image, row.section.as_deref())).or_default();
         let (images, size) = sums[at];
         sums[at] = (images + 1, size.saturating_add(row.size));

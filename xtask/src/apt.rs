@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::debian::apt_get;
-use crate::failure::{Failure, Result};
-use crate::repository::create_folder;
+use crate::failure::Result;
+use crate::repository::{create_folder, write_file};
 
 /// In every Debian; other distributions have it as a package of this name.
 pub const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -22,10 +22,7 @@ impl Apt {
     pub fn new(folder: &Path, sources: &str) -> Result<Self> {
         create_folder(&folder.join("state/lists/partial"))?;
         create_folder(&folder.join("cache/archives/partial"))?;
-        let write = |name: &str, text: &str| {
-            let path = folder.join(name);
-            std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))
-        };
+        let write = |name: &str, text: &str| write_file(&folder.join(name), text);
         write("status", "")?;
         write("sources.list", sources)?;
         // What the machine does after an update of its own lists.

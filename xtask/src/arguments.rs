@@ -81,13 +81,13 @@ pub enum Subcommand {
     },
     /// Build the programs and lay them out in dist/
     Dist {
-        /// Also write an archive with documentation, licenses and checksums into the target folder
+        /// Also write archives with documentation, licenses and checksums into the target folder
         #[arg(long)]
         archive: bool,
     },
     /// Build docs/ as a book with mdbook, which cargo installs
     Docs,
-    /// Build a Debian package, a Python wheel and an archive of dist/
+    /// Build Debian packages, a Python wheel and archives of dist/
     Package {
         /// Take dist/ as it is
         #[arg(long)]

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, create_folder, write_file};
 use crate::step::{Progress, step};
 use crate::toolchain::{LLVM, Toolchain};
 use crate::{dist, setup};
@@ -124,7 +124,7 @@ impl Big {
     fn make_inputs(&self, progress: &Progress) -> Result<()> {
         for (name, text) in [("kernel.ptx", PTX), ("ordinary.cu", ORDINARY), ("main.cpp", MAIN)] {
             let path = self.folder.join(name);
-            std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))?;
+            write_file(&path, text)?;
         }
         let mut ptxas = self.command(self.cuda.join("bin/ptxas"));
         progress.run(ptxas.args(["-arch=sm_90", "kernel.ptx", "-o", "big.cubin"]))?;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, create_folder, write_file};
 use crate::step::{Progress, in_parallel, shown, step};
 use crate::toolchain::{LLVM, Toolchain};
 use crate::{dist, setup};
@@ -169,7 +169,7 @@ fn compile(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> 
     in_parallel(stale, |(mut command, object)| {
         progress.run(&mut command)?;
         let record = command_record(&object);
-        std::fs::write(&record, shown(&command)).map_err(|error| Failure::file("write", &record, &error))
+        write_file(&record, shown(&command))
     })?;
     Ok(shown(&compile_one(demo, sample, sample.sources[0])))
 }

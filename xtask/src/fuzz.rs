@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, copy_file, create_folder, read_text, write_file};
 use crate::step::{Progress, step};
-use crate::toolchain::Toolchain;
+use crate::toolchain::{LLVM, Toolchain};
 
 /// The flags that cargo-fuzz passes.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -45,7 +45,7 @@ pub fn run(repository: &Repository, seconds: u32, named: &[String]) -> Result<()
 /// The names of the programs in the manifest.
 fn targets(fuzz: &Path) -> Result<Vec<String>> {
     let path = fuzz.join("Cargo.toml");
-    let manifest = std::fs::read_to_string(&path).map_err(|error| Failure::file("read", &path, &error))?;
+    let manifest = read_text(&path)?;
     Ok(names_of_programs(&manifest))
 }
 
@@ -145,7 +145,7 @@ fn seeds(repository: &Repository, folder: &Path, progress: &Progress) -> Result<
         for path in files(&from)? {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if name.ends_with(".fatbin") {
-                copy(&path, &folder.join(name))?;
+                copy_file(&path, &folder.join(name))?;
             }
         }
     }
@@ -169,13 +169,8 @@ fn seeds(repository: &Repository, folder: &Path, progress: &Progress) -> Result<
 /// A fatbin with pages of machine code for one target, so that dropping it changes the layout of a program.
 fn large_fatbin(toolchain: &Toolchain, folder: &Path, progress: &Progress) -> Result<PathBuf> {
     let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n";
-    let source = folder.join("k.ptx");
-    std::fs::write(&source, ptx).map_err(|error| Failure::file("write", &source, &error))?;
-    let tool = |name: &str| {
-        let mut command = Command::new(toolchain.cuda().join("bin").join(name));
-        command.current_dir(folder);
-        command
-    };
+    write_file(&folder.join("k.ptx"), ptx)?;
+    let tool = |name: &str| command_in(folder, &toolchain.cuda().join("bin").join(name));
     for arch in ["80", "90"] {
         progress.run(tool("ptxas").args(["-arch", &format!("sm_{arch}"), "k.ptx", "-o", &format!("{arch}.cubin")]))?;
     }
@@ -188,22 +183,16 @@ fn large_fatbin(toolchain: &Toolchain, folder: &Path, progress: &Progress) -> Re
 
 /// Offload binaries, host objects, programs and archives around the images of one fatbin.
 fn by_tools(fatbin: &Path, prefix: &str, folder: &Path, progress: &Progress) -> Result<()> {
-    let llvm = Path::new("/usr/lib/llvm-22/bin");
-    let tool = |name: &str| {
-        let mut command = Command::new(llvm.join(name));
-        command.current_dir(folder);
-        command
-    };
+    let tool = |name: &str| command_in(folder, &Path::new(LLVM).join("bin").join(name));
     let source = "int main(void) { return 0; }\n__asm__(\".section .nv_fatbin,\\\"a\\\"\\n.p2align 3\\n.incbin \\\"whole.fatbin\\\"\\n.text\");\n";
-    let source_path = folder.join("main.c");
-    std::fs::write(&source_path, source).map_err(|error| Failure::file("write", &source_path, &error))?;
-    copy(fatbin, &folder.join("whole.fatbin"))?;
+    write_file(&folder.join("main.c"), source)?;
+    copy_file(fatbin, &folder.join("whole.fatbin"))?;
     let image = |arch: &str| format!("--image=file=whole.fatbin,triple=nvptx64-nvidia-cuda,arch={arch},kind=cuda");
     let named = |name: &str| format!("{prefix}{name}");
     let (object, embed) = (named("with-images.o"), "-fembed-offload-object=images.bin");
     progress.run(tool("llvm-offload-binary").args(["-o", "images.bin", &image("sm_80"), &image("sm_90a")]))?;
     if !prefix.is_empty() {
-        copy(&folder.join("images.bin"), &folder.join(named("images.bin")))?;
+        copy_file(&folder.join("images.bin"), &folder.join(named("images.bin")))?;
     }
     progress.run(tool("clang").args(["-c", "main.c", "-o", &object, "-Xclang", embed]))?;
     progress.run(tool("clang").args(["main.c", "-fuse-ld=lld", "-o", &named("program")]))?;
@@ -220,15 +209,10 @@ fn by_tools(fatbin: &Path, prefix: &str, folder: &Path, progress: &Progress) -> 
 
 /// Objects and code objects for AMD's GPUs, bundles of them, and a library with bundles.
 fn for_hip(folder: &Path, progress: &Progress) -> Result<()> {
-    let llvm = Path::new("/usr/lib/llvm-22/bin");
-    let tool = |name: &str| {
-        let mut command = Command::new(llvm.join(name));
-        command.current_dir(folder);
-        command
-    };
+    let tool = |name: &str| command_in(folder, &Path::new(LLVM).join("bin").join(name));
     let source = "extern \"C\" __attribute__((global)) void k(int *x) { __attribute__((shared)) int s[9]; s[*x] = 1; *x = s[1]; }\n";
     let source_path = folder.join("k.hip");
-    std::fs::write(&source_path, source).map_err(|error| Failure::file("write", &source_path, &error))?;
+    write_file(&source_path, source)?;
     let options =
         ["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output", "-O1", "k.hip"];
     for arch in ["gfx90a", "gfx1100"] {
@@ -246,21 +230,24 @@ fn for_hip(folder: &Path, progress: &Progress) -> Result<()> {
     progress.run(tool("clang-offload-bundler").args(inputs).args(["-compress", "-output=packed.hipfb"]))?;
     let source =
         ".section .hip_fatbin,\"a\"\n.p2align 12\n.incbin \"plain.hipfb\"\n.p2align 12\n.incbin \"packed.hipfb\"\n";
-    let source_path = folder.join("hip.s");
-    std::fs::write(&source_path, source).map_err(|error| Failure::file("write", &source_path, &error))?;
+    write_file(&folder.join("hip.s"), source)?;
     progress.run(tool("clang").args(["-shared", "-nostdlib", "-fuse-ld=lld", "hip.s", "-o", "hip.so"])).map(|_| ())
 }
 
 /// A section of kept results, and an object with it.
 fn kept_results(repository: &Repository, folder: &Path, progress: &Progress) -> Result<()> {
     let writer = repository.root.join("lit-tests/tests/bundle/Inputs/results.py");
-    let mut python = Command::new("python3");
-    progress.run(python.current_dir(folder).arg(writer).args(["kept.results", "1", "2"]))?;
+    progress.run(command_in(folder, Path::new("python3")).arg(writer).args(["kept.results", "1", "2"]))?;
     let source = ".section .fatlink.results,\"e\"\n.p2align 4\n.incbin \"kept.results\"\n";
-    let source_path = folder.join("kept.s");
-    std::fs::write(&source_path, source).map_err(|error| Failure::file("write", &source_path, &error))?;
-    let mut clang = Command::new("/usr/lib/llvm-22/bin/clang");
-    progress.run(clang.current_dir(folder).args(["-c", "kept.s", "-o", "kept.o"])).map(|_| ())
+    write_file(&folder.join("kept.s"), source)?;
+    let mut clang = command_in(folder, &Path::new(LLVM).join("bin/clang"));
+    progress.run(clang.args(["-c", "kept.s", "-o", "kept.o"])).map(|_| ())
+}
+
+fn command_in(folder: &Path, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder);
+    command
 }
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -269,10 +256,6 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
         entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_file()).collect();
     paths.sort();
     Ok(paths)
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    std::fs::copy(from, to).map(|_| ()).map_err(|error| Failure::file("copy", from, &error))
 }
 
 #[cfg(test)]

@@ -12,9 +12,11 @@ mod wheel;
 
 use std::path::{Path, PathBuf};
 
+pub use deb::STATIC;
+
 use crate::dist::{self, archive};
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, copy_file, create_folder, write_file};
 use crate::setup;
 use crate::step::{Progress, step};
 use crate::toolchain::{Toolchain, remove_folder};
@@ -24,12 +26,12 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The files of all packages.
 pub struct Packages {
-    /// The Debian package.
-    pub deb: PathBuf,
+    /// The Debian packages: fatlink's, and that of its static library.
+    pub debs: [PathBuf; 2],
     /// The Python wheel.
     pub wheel: PathBuf,
-    /// The archive of `cargo xtask dist --archive`.
-    pub archive: PathBuf,
+    /// The archives of `cargo xtask dist --archive`: of dist/, and of the static library.
+    pub archives: [PathBuf; 2],
 }
 
 /// Builds dist/, unless it is to be taken as it is, and writes all packages of it into the target folder.
@@ -40,7 +42,9 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     }
     write_all(repository, &toolchain)?;
     let folder = output_folder(repository)?;
-    println!("  {}\n  {}", deb::path(&folder).display(), wheel::path(&folder).display());
+    for package in [deb::path(&folder), deb::static_path(&folder), wheel::path(&folder)] {
+        println!("  {}", package.display());
+    }
     Ok(())
 }
 
@@ -54,27 +58,32 @@ pub fn write_all(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
     step("write the Python wheel", |progress| {
         wheel::write_wheel(repository, toolchain, progress, &folder).map(|()| "")
     })?;
-    step("write the Debian package", |progress| deb::write_package(repository, progress, &folder).map(|()| ""))?;
+    step("write the Debian packages", |progress| deb::write_packages(repository, progress, &folder).map(|()| ""))?;
     archive::write(repository)?;
     step("write their checksums", |progress| write_checksums(repository, progress, &folder).map(|()| ""))
 }
 
-/// Puts the archive beside the packages, and the hashes of all of them.
+/// Puts the archives beside the packages, and the hashes of all of them.
 fn write_checksums(repository: &Repository, progress: &Progress, folder: &Path) -> Result<()> {
-    let from = archive::path(repository);
-    let name = PathBuf::from(from.file_name().unwrap_or_default());
-    std::fs::copy(&from, folder.join(&name)).map_err(|error| Failure::file("copy", &from, &error))?;
-    let file_name = |path: PathBuf| PathBuf::from(path.file_name().unwrap_or_default());
-    let files = [name, file_name(deb::path(folder)), file_name(wheel::path(folder))];
+    let file_name = |path: &PathBuf| PathBuf::from(path.file_name().unwrap_or_default());
+    let archives = archive::paths(repository);
+    for from in &archives {
+        copy_file(from, &folder.join(file_name(from)))?;
+    }
+    let packages = [deb::path(folder), deb::static_path(folder), wheel::path(folder)];
+    let files: Vec<PathBuf> = archives.iter().chain(&packages).map(file_name).collect();
     write(&folder.join(archive::CHECKSUMS), archive::sha256(progress, &files, folder)?)
 }
 
 /// The packages that were written last.
 pub fn find(repository: &Repository) -> Result<Packages> {
     let folder = output_folder(repository)?;
-    let packages =
-        Packages { deb: deb::path(&folder), wheel: wheel::path(&folder), archive: archive::path(repository) };
-    for path in [&packages.deb, &packages.wheel, &packages.archive] {
+    let packages = Packages {
+        debs: [deb::path(&folder), deb::static_path(&folder)],
+        wheel: wheel::path(&folder),
+        archives: archive::paths(repository),
+    };
+    for path in packages.debs.iter().chain([&packages.wheel]).chain(&packages.archives) {
         if !path.is_file() {
             return Err(Failure::new(format!(
                 "{} is missing: `cargo xtask package` and `cargo xtask dist --archive` write the packages",
@@ -101,5 +110,5 @@ fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
     if let Some(folder) = path.parent() {
         create_folder(folder)?;
     }
-    std::fs::write(path, text).map_err(|error| Failure::file("write", path, &error))
+    write_file(path, text)
 }

@@ -53,7 +53,7 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     }
     step("lintian finds neither errors nor warnings", |progress| {
         debian::install_for(progress, "lintian")?;
-        progress.run(Command::new("lintian").args(["--fail-on=error,warning"]).arg(&packages.deb)).map(|_| "")
+        progress.run(Command::new("lintian").args(["--fail-on=error,warning"]).args(&packages.debs)).map(|_| "")
     })?;
     passed += 1;
     passed += python::check_types(repository, &toolchain, &packages)?;

@@ -50,6 +50,22 @@ fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
+/// Writes a file.
+pub fn write_file(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    std::fs::write(path, content).map_err(|error| Failure::file("write", path, &error))
+}
+
+/// Reads a file.
+pub fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))
+}
+
+/// Copies a file into a folder, which is created if it is missing.
+pub fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    create_folder(to.parent().unwrap_or(to))?;
+    std::fs::copy(from, to).map(drop).map_err(|error| Failure::file("copy", from, &error))
+}
+
 /// Creates a folder and those above it.
 pub fn create_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| Failure::file("create", path, &error))

@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::apt::{Apt, KEYRING};
 use crate::debian;
 use crate::failure::{Failure, Result};
-use crate::repository::replace_link;
+use crate::repository::{replace_link, write_file};
 use crate::step::{Progress, step};
 use crate::toolchain::{LLVM, Toolchain, remove_folder};
 
@@ -81,8 +81,7 @@ fn unpack(progress: &Progress, root: &Path) -> Result<()> {
 fn complete(root: &Path) -> Result<()> {
     remove_folder(&root.join("usr/share"))?;
     make_links_relative(root, "")?;
-    let stamp = root.join(STAMP);
-    std::fs::write(&stamp, contents()).map_err(|error| Failure::file("write", &stamp, &error))
+    write_file(&root.join(STAMP), contents())
 }
 
 /// A link to `/lib/…` would lead out of the tree. `up` leads from `folder` to its root.

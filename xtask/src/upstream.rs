@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, create_folder, read_text, write_file};
 use crate::step::step;
 use crate::toolchain::{LLVM, Toolchain, remove_folder};
 
@@ -85,10 +85,10 @@ pub fn run(repository: &Repository, release: Release, tests: Option<&Path>) -> R
     let mut tests = Vec::new();
     for path in test_files(&sources)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(&path).map_err(|error| Failure::file("read", &path, &error))?;
+        let text = read_text(&path)?;
         let (text, runs) = calls::rewrite(&text);
         let written = folder.join(&name);
-        std::fs::write(&written, text).map_err(|error| Failure::file("write", &written, &error))?;
+        write_file(&written, text)?;
         tests.push(Test { name, runs });
     }
     let configuration = folder.join("lit.cfg.py");
@@ -135,7 +135,7 @@ fn report(release: Release, tests: &[Test], output: &Path) -> Result<()> {
     let mut unexpected = Vec::new();
     for test in tests {
         let recorded = output.join(format!("{}.tmp.results", test.name));
-        let recorded = std::fs::read_to_string(&recorded).map_err(|error| Failure::file("read", &recorded, &error))?;
+        let recorded = read_text(&recorded)?;
         let results: Vec<(usize, bool)> = calls::results(&recorded).collect();
         for run in &test.runs {
             let pass = results.contains(&(run.line, true));

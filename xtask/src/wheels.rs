@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::debian::python_with_pip;
 use crate::failure::{Failure, Result};
+use crate::repository::write_file;
 use crate::step::{Progress, step};
 use crate::toolchain::Toolchain;
 
@@ -54,7 +55,7 @@ impl Wheels {
         let place = (self.place)(toolchain);
         let partial = toolchain.begin(&place)?;
         let stamp = partial.join(STAMP);
-        std::fs::write(&stamp, self.pins).map_err(|error| Failure::file("write", &stamp, &error))?;
+        write_file(&stamp, self.pins)?;
         pip_install(progress, self.title, &partial, &stamp)?;
         (self.complete)(&partial)?;
         toolchain.finish(&partial, &place)

@@ -10,7 +10,7 @@ use crate::cases::{self, Case};
 use crate::link::{Host, Link, Side};
 use crate::measure::Memory;
 use xtask::failure::{Failure, Result};
-use xtask::repository::create_folder;
+use xtask::repository::{create_folder, write_file};
 use xtask::step::{Progress, step};
 
 /// A section of a program with device images.
@@ -75,8 +75,7 @@ fn linked(bench: &Bench, side: Side, link: &Link, title: &str, keep: Option<&Pat
         create_folder(folder)?;
         for images in &images {
             let name = format!("{title}{}.{}", images.section, side.name()).replace(' ', "");
-            let path = folder.join(name);
-            std::fs::write(&path, &images.bytes).map_err(|error| Failure::file("write", &path, &error))?;
+            write_file(&folder.join(name), &images.bytes)?;
         }
     }
     Ok(images)

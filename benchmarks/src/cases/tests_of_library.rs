@@ -10,6 +10,7 @@ use crate::corpus::{self, Producer, Targets};
 use crate::link::{Host, Side};
 use crate::measure::{Memory, Sample};
 use xtask::failure::{Failure, Result};
+use xtask::repository::write_file;
 use xtask::step::Progress;
 use xtask::toolchain::LLVM;
 
@@ -153,7 +154,7 @@ fn host_object<'n>(
         "{declared}const void *const all_used[] = {{{listed}}};\n\
          int main(int count, char **words) {{ return all_used[count] == words; }}\n"
     );
-    std::fs::write(&source, text).map_err(|error| Failure::file("write", &source, &error))?;
+    write_file(&source, text)?;
     progress.run(Command::new(Path::new(LLVM).join("bin/clang")).arg("-c").arg(&source).arg("-o").arg(&object))?;
     Ok(object)
 }

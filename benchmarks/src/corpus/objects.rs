@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::sources::Unit;
-use xtask::failure::{Failure, Result};
-use xtask::repository::{Repository, create_folder};
+use xtask::failure::Result;
+use xtask::repository::{Repository, create_folder, read_text, write_file};
 use xtask::step::{Progress, in_parallel, shown};
 use xtask::toolchain::{LLVM, Toolchain};
 
@@ -141,13 +141,13 @@ impl Compiler {
             let command = command(unit, &source, &object);
             let key = self.key(unit, &command)?;
             if !object.is_file() || std::fs::read_to_string(key_file(&object)).ok() != Some(key.clone()) {
-                write(&source, &unit.source)?;
+                write_file(&source, &unit.source)?;
                 stale.push((command, object, key));
             }
         }
         in_parallel(stale, |(mut command, object, key)| {
             progress.run(&mut command)?;
-            write(&key_file(&object), &key)
+            write_file(&key_file(&object), &key)
         })?;
         Ok(units.iter().map(object).collect())
     }
@@ -203,7 +203,7 @@ impl Compiler {
             }
             seen.push(name.to_owned());
             let path = self.include.join(name);
-            let header = std::fs::read_to_string(&path).map_err(|error| Failure::file("read", &path, &error))?;
+            let header = read_text(&path)?;
             self.add_headers(&header, seen, text)?;
             *text += &header;
         }
@@ -213,8 +213,4 @@ impl Compiler {
 
 fn key_file(object: &Path) -> PathBuf {
     object.with_extension("key")
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|error| Failure::file("write", path, &error))
 }

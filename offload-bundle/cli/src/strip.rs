@@ -167,6 +167,6 @@ fn dropped_lines(dropped: &[Row]) -> String {
 /// Formats an image as `ptx sm_90 (a.o)`.
 fn name(row: &Row) -> String {
     let member = row.member.as_ref().map(|member| format!(" ({member})")).unwrap_or_default();
-    let target = if row.target.is_empty() { row.triple.as_deref().unwrap_or("-") } else { &row.target };
+    let target = row.target_or_triple().unwrap_or("-");
     printable::name(&format!("{} {target}{member}", row.image)).into_owned()
 }

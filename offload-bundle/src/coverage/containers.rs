@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::code::{Code, LinkSymbols, inspect, inspect_parts, link_symbols};
 use super::links;
 use crate::FormatError;
-use crate::archive::{self, Member, MemberData};
+use crate::archive::{self, Member};
 use crate::error::FileError;
 use crate::fatbin::{self, FatbinEntry};
 use crate::host_object::{self, FileKind, Search};
@@ -122,17 +122,8 @@ pub(super) fn in_members<T>(
     let mut found = Vec::new();
     let members = archive::members(data).map_err(FileError::from)?;
     for member in members {
-        let bytes = match &member.data {
-            MemberData::Inline(bytes) => Cow::Borrowed(*bytes),
-            MemberData::Thin { path, .. } => {
-                Cow::Owned(read_thin(path).map_err(|error| FileError::ThinMember { member: path.clone(), error })?)
-            }
-        };
-        let damaged = |error: FormatError| FileError::Format {
-            member: Some(member.name.clone()),
-            error: error.shifted(member.offset),
-        };
-        let of_member = of_file(&bytes).map_err(damaged)?;
+        let bytes = member.bytes(&mut read_thin)?;
+        let of_member = of_file(&bytes).map_err(|error| member.error(error))?;
         let before = found.len();
         found.extend(of_member.into_iter().map(|container| within(container, &member, before)));
     }

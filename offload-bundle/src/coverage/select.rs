@@ -39,40 +39,33 @@ pub enum Verdict {
 impl Verdict {
     /// Whether a kernel can be launched.
     pub fn runs(self) -> bool {
-        matches!(self, Verdict::Sass | Verdict::Ptx | Verdict::Link)
+        self.error_name().is_none()
     }
 
     /// Its name in reports.
     pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Sass => "sass",
-            Verdict::Ptx => "ptx",
-            Verdict::NoBinary => "no-binary",
-            Verdict::UnsupportedPtxVersion => "unsupported-ptx-version",
-            Verdict::InvalidImage => "invalid-image",
-            Verdict::InvalidPtx => "invalid-ptx",
-            Verdict::InvalidSource => "invalid-source",
-            Verdict::UnknownError => "unknown-error",
-            Verdict::DriverCrash => "driver-crash",
-            Verdict::Link => "link",
-            Verdict::SymbolNotFound => "symbol-not-found",
-            Verdict::JitDisabled => "jit-disabled",
-        }
+        self.names().0
     }
 
     /// The driver's name for the error.
     pub fn error_name(self) -> Option<&'static str> {
+        self.names().1
+    }
+
+    fn names(self) -> (&'static str, Option<&'static str>) {
         match self {
-            Verdict::Sass | Verdict::Ptx | Verdict::Link => None,
-            Verdict::NoBinary => Some("CUDA_ERROR_NO_BINARY_FOR_GPU"),
-            Verdict::UnsupportedPtxVersion => Some("CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
-            Verdict::InvalidImage => Some("CUDA_ERROR_INVALID_IMAGE"),
-            Verdict::InvalidPtx => Some("CUDA_ERROR_INVALID_PTX"),
-            Verdict::InvalidSource => Some("CUDA_ERROR_INVALID_SOURCE"),
-            Verdict::UnknownError => Some("CUDA_ERROR_UNKNOWN"),
-            Verdict::DriverCrash => Some("SIGSEGV"),
-            Verdict::SymbolNotFound => Some("CUDA_ERROR_NOT_FOUND"),
-            Verdict::JitDisabled => Some("CUDA_ERROR_JIT_COMPILATION_DISABLED"),
+            Verdict::Sass => ("sass", None),
+            Verdict::Ptx => ("ptx", None),
+            Verdict::Link => ("link", None),
+            Verdict::NoBinary => ("no-binary", Some("CUDA_ERROR_NO_BINARY_FOR_GPU")),
+            Verdict::UnsupportedPtxVersion => ("unsupported-ptx-version", Some("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")),
+            Verdict::InvalidImage => ("invalid-image", Some("CUDA_ERROR_INVALID_IMAGE")),
+            Verdict::InvalidPtx => ("invalid-ptx", Some("CUDA_ERROR_INVALID_PTX")),
+            Verdict::InvalidSource => ("invalid-source", Some("CUDA_ERROR_INVALID_SOURCE")),
+            Verdict::UnknownError => ("unknown-error", Some("CUDA_ERROR_UNKNOWN")),
+            Verdict::DriverCrash => ("driver-crash", Some("SIGSEGV")),
+            Verdict::SymbolNotFound => ("symbol-not-found", Some("CUDA_ERROR_NOT_FOUND")),
+            Verdict::JitDisabled => ("jit-disabled", Some("CUDA_ERROR_JIT_COMPILATION_DISABLED")),
         }
     }
 }
@@ -176,16 +169,8 @@ pub fn outcome(codes: &[Code], gpu: GpuArch, runtime: impl Into<Runtime>) -> Out
     let (gpu, runtime) = (GpuArch::plain(gpu.number), runtime.into());
     let Some(code) = choose(codes.iter().filter(|code| runtime.jit.takes(code)), gpu) else {
         let passed_over = passed_over(codes, None, gpu, runtime.jit);
-        let reason = why_nothing(&passed_over);
-        return Outcome {
-            gpu,
-            verdict: Verdict::NoBinary,
-            code: None,
-            reason,
-            passed_over,
-            parts: Vec::new(),
-            missing: Vec::new(),
-        };
+        let (verdict, reason) = (Verdict::NoBinary, why_nothing(&passed_over));
+        return Outcome { gpu, verdict, code: None, reason, passed_over, parts: Vec::new(), missing: Vec::new() };
     };
     let (verdict, problem) = judge(code, gpu, runtime);
     let reason = problem.unwrap_or_else(|| why_this(code, gpu));

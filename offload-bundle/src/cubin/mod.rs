@@ -2,6 +2,8 @@
 //!
 //! NVIDIA documents little of it; the facts here were found by examining cubins of ptxas 11 to 13. There are two layouts, told
 //! apart by `EI_OSABI`: the old one (0x33), and the new one (0x41), which CUDA 12.8 introduced for sm_100 and CUDA 13 uses for all.
+//!
+//! goblin reads the tables of 32-bit and 64-bit files into the same types, where `object` would need every function here for each.
 
 use goblin::container::Ctx;
 use goblin::elf::header::{self, Header};

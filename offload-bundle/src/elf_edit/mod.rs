@@ -26,7 +26,7 @@ mod verify;
 pub(crate) use extended::ExtendedElf;
 pub(crate) use grow::GrowingObject;
 pub use object_patch::ObjectPatch;
-pub(crate) use replacement::{Replacement, ReplacementPart, range};
+pub(crate) use replacement::{Replacement, ReplacementPart, range, spliced};
 pub use section_slot::SectionSlot;
 pub(crate) use shrink::shrink;
 pub(crate) use tables::SectionHeader;

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use super::cuts;
 use super::tables::{
-    E_SHOFF, SH_FLAGS, SH_NAME, SH_OFFSET, SH_SIZE, SH_TYPE, SHT_PROGBITS, SHT_SYMTAB, SYMBOL_SIZE, SectionHeader,
-    Tables,
+    E_SHOFF, SH_FLAGS, SH_NAME, SH_OFFSET, SH_SIZE, SH_TYPE, SHT_PROGBITS, SHT_SYMTAB, SectionHeader, Tables,
 };
 use crate::FormatError;
 use crate::bytes::{put, slice, u32_at};
@@ -93,7 +92,7 @@ impl<'a> ObjectPatch<'a> {
         slice(self.object, table.offset, table.size, "the symbol table")?;
         let names = table.link as usize;
         self.strings_of(names)?;
-        for at in (0..table.size / SYMBOL_SIZE).map(|index| table.offset + index * SYMBOL_SIZE) {
+        for at in table.symbols() {
             let offset = u32_at(self.object, at, "a symbol")?;
             if let Some(new) = new_name(self.name(names, offset)?) {
                 let name = self.add_string(names, &new)?;

@@ -60,6 +60,19 @@ impl Replacement {
     }
 }
 
+/// The data with its edits, sorted by offset, where what lies behind one may move.
+pub(crate) fn spliced(data: &[u8], edits: &[Replacement]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(data.len());
+    let mut at = 0;
+    for edit in edits {
+        bytes.extend_from_slice(range(data, at, edit.offset));
+        edit.parts.iter().for_each(|part| bytes.extend_from_slice(part.bytes(data)));
+        at = edit.end();
+    }
+    bytes.extend_from_slice(range(data, at, data.len() as u64));
+    bytes
+}
+
 /// `data[from..to]`, clipped to the data.
 pub(crate) fn range(data: &[u8], from: u64, to: u64) -> &[u8] {
     let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(data.len());

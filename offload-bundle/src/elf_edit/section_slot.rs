@@ -1,6 +1,6 @@
 //! A section whose contents are written behind the object that has it.
 
-use super::tables::{SH_FLAGS, SH_OFFSET, SH_SIZE, SHT_SYMTAB, ST_SIZE, SYMBOL_SIZE, Tables};
+use super::tables::{SH_FLAGS, SH_OFFSET, SH_SIZE, SHT_SYMTAB, ST_SIZE, Tables};
 use crate::FormatError;
 use crate::bytes::{c_str, put, u32_at};
 
@@ -36,11 +36,9 @@ impl SectionSlot {
             u32_at(&object, at, "a symbol").and_then(|offset| name(table, offset)) == Ok(symbol)
         };
         let symbol_tables = tables.sections.iter().filter(|header| header.kind == SHT_SYMTAB);
-        let symbol_at = symbol_tables.flat_map(|table| {
-            let places = (0..table.size / SYMBOL_SIZE).map(|index| table.offset.saturating_add(index * SYMBOL_SIZE));
-            places.map(|at| (table.link as usize, at))
-        });
-        let symbol_at = symbol_at.into_iter().find(|(table, at)| is_symbol(*table, *at)).map(|(_, at)| at);
+        let symbol_at = symbol_tables
+            .flat_map(|table| table.symbols().map(|at| (table.link as usize, at)))
+            .find_map(|(table, at)| is_symbol(table, at).then_some(at));
         let symbol_at = symbol_at.ok_or_else(|| FormatError::damaged(0, format!("no symbol {symbol}")))?;
         let flags = tables.sections.get(index).map_or(0, |header| header.flags);
         Ok(Self { object, tables, section: index, symbol_at, flags })

@@ -8,7 +8,7 @@ use super::program_headers::{self, Displaced};
 use super::replacement::{Replacement, range};
 use super::tables::{
     E_PHNUM, E_PHOFF, E_SHNUM, E_SHOFF, PT_LOAD, PT_PHDR, SECTION_SIZE, SEGMENT_SIZE, SHT_DYNSYM, SHT_SYMTAB,
-    SYMBOL_SIZE, SectionHeader, Segment, Tables,
+    SectionHeader, Segment, Tables,
 };
 use super::verify;
 use crate::FormatError;
@@ -87,7 +87,7 @@ fn resized_symbols(data: &[u8], tables: &Tables, edits: &[Replacement]) -> Resul
     const WHAT: &str = "a symbol";
     let mut resized = Vec::new();
     for table in tables.sections.iter().filter(|section| matches!(section.kind, SHT_SYMTAB | SHT_DYNSYM)) {
-        for at in (0..table.size / SYMBOL_SIZE).map(|index| table.offset.saturating_add(index * SYMBOL_SIZE)) {
+        for at in table.symbols() {
             let section = usize::from(u16_at(data, at.saturating_add(6), WHAT)?);
             let (value, size) = (u64_at(data, at.saturating_add(8), WHAT)?, u64_at(data, at.saturating_add(16), WHAT)?);
             let Some(section) = tables.sections.get(section).filter(|_| section != 0) else { continue };
@@ -290,7 +290,7 @@ impl Layout {
     fn move_symbols(&self, file: &mut [u8], tables: &Tables) {
         let distance = self.displaced.map_or(0, |displaced| displaced.distance());
         for table in tables.sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
-            for at in (0..table.size / SYMBOL_SIZE).map(|index| table.offset.saturating_add(index * SYMBOL_SIZE)) {
+            for at in table.symbols() {
                 let section = u16_at(file, at.saturating_add(6), "a symbol").map(usize::from);
                 if section.is_ok_and(|section| self.moved_sections.contains(&section)) {
                     let value = u64_at(file, at.saturating_add(8), "a symbol").unwrap_or(0);

@@ -12,7 +12,7 @@ pub(super) const SHT_NOBITS: u32 = 8;
 pub(super) const SHT_DYNSYM: u32 = 11;
 pub(super) const SEGMENT_SIZE: u64 = 56;
 pub(super) const SECTION_SIZE: u64 = 64;
-pub(super) const SYMBOL_SIZE: u64 = 24;
+const SYMBOL_SIZE: u64 = 24;
 pub(super) const FILE_HEADER_SIZE: u64 = 64;
 pub(super) const SHT_PROGBITS: u32 = 1;
 /// Places in the file header.
@@ -122,6 +122,12 @@ impl SectionHeader {
             bytes.extend(number.to_le_bytes());
         }
         bytes
+    }
+
+    /// Offsets in the file of the symbols of a symbol table.
+    pub fn symbols(&self) -> impl Iterator<Item = u64> + use<> {
+        let start = self.offset;
+        (0..self.size / SYMBOL_SIZE).map(move |index| start.saturating_add(index * SYMBOL_SIZE))
     }
 
     /// Offset in the file at which its bytes end.

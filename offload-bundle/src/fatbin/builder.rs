@@ -100,9 +100,7 @@ impl<'a> FatbinBuilder<'a> {
     ) -> Result<(), FatbinError> {
         let text = text.into();
         let version = checks::ptx(&text, arch, options.as_ref(), &self.options)?;
-        let (identifier, options) = (identifier.as_ref(), options.as_ref());
-        let description = Description::of_code(EntryKind::Ptx, arch, version, identifier, options);
-        self.push(description, text, self.options.store_of_code());
+        self.push_code((EntryKind::Ptx, arch, version), text, identifier.as_ref(), options.as_ref());
         if let Some(Pending::Image { squeeze, .. }) = self.entries.last_mut() {
             *squeeze = true;
         }
@@ -123,9 +121,7 @@ impl<'a> FatbinBuilder<'a> {
         options: impl AsRef<[u8]>,
     ) -> Result<(), FatbinError> {
         let version = checks::ptx(text, arch, options.as_ref(), &self.options)?;
-        let (identifier, options) = (identifier.as_ref(), options.as_ref());
-        let description = Description::of_code(EntryKind::Ptx, arch, version, identifier, options);
-        self.push(description, stored.into(), self.options.store_of_code());
+        self.push_code((EntryKind::Ptx, arch, version), stored.into(), identifier.as_ref(), options.as_ref());
         Ok(())
     }
 
@@ -142,9 +138,7 @@ impl<'a> FatbinBuilder<'a> {
     ) -> Result<(), FatbinError> {
         let image = image.into();
         let version = checks::ltoir(&image, &self.options)?;
-        let (identifier, options) = (identifier.as_ref(), options.as_ref());
-        let description = Description::of_code(EntryKind::LtoIr, arch, version, identifier, options);
-        self.push(description, image, self.options.store_of_code());
+        self.push_code((EntryKind::LtoIr, arch, version), image, identifier.as_ref(), options.as_ref());
         Ok(())
     }
 
@@ -160,9 +154,8 @@ impl<'a> FatbinBuilder<'a> {
     ) -> Result<(), FatbinError> {
         let image = image.into();
         let version = checks::tile_ir(&image)?;
-        let (identifier, options) = (identifier.as_ref(), options.as_ref());
-        let description = Description::of_code(EntryKind::TileIr, GpuArch::plain(80), version, identifier, options);
-        self.push(description, image, self.options.store_of_code());
+        let code = (EntryKind::TileIr, GpuArch::plain(80), version);
+        self.push_code(code, image, identifier.as_ref(), options.as_ref());
         Ok(())
     }
 
@@ -248,6 +241,18 @@ impl<'a> FatbinBuilder<'a> {
         }
         places.into_par_iter().with_max_len(1).for_each(|(entry, place)| entry.copy_to(place));
         Ok(out)
+    }
+
+    /// Adds code of a kind, for an architecture and of a version.
+    fn push_code(
+        &mut self,
+        (kind, arch, version): (EntryKind, GpuArch, (u16, u16)),
+        payload: Cow<'a, [u8]>,
+        identifier: &[u8],
+        options: &[u8],
+    ) {
+        let description = Description::of_code(kind, arch, version, identifier, options);
+        self.push(description, payload, self.options.store_of_code());
     }
 
     fn push(&mut self, description: Description, payload: Cow<'a, [u8]>, store: Store) {

@@ -1,6 +1,6 @@
 //! The options of nvFatbin, typed.
 
-use std::str::FromStr;
+use std::collections::HashSet;
 
 use super::encode::{LARGEST_PLAIN_CUBIN, Packing, Store};
 use super::{FatbinError, Host, flag};
@@ -131,7 +131,7 @@ impl BuilderOptions {
             let word = word.as_ref();
             parser.take(word).ok_or_else(|| FatbinError::UnrecognizedOption(word.to_owned()))?;
         }
-        Ok(parser.finish())
+        Ok(parser.options)
     }
 
     pub(super) fn flags(&self) -> u64 {
@@ -166,18 +166,11 @@ impl BuilderOptions {
     }
 }
 
-/// The options so far; the first word about a field sets it.
+/// The options so far, and the words that set them.
 #[derive(Debug, Default)]
 struct Parser {
-    is_64_bit: Option<bool>,
-    producer: Option<Producer>,
-    host: Option<Host>,
-    compress: Option<bool>,
-    mode: Option<CompressMode>,
-    level: Option<u8>,
-    debug: bool,
-    relocatable: bool,
-    compress_all: bool,
+    options: BuilderOptions,
+    words: HashSet<String>,
 }
 
 impl Parser {
@@ -189,57 +182,38 @@ impl Parser {
     }
 
     fn take_flag(&mut self, word: &str) -> Option<()> {
+        const CONTRADICTIONS: [[&str; 2]; 2] = [["-64", "-32"], ["-cuda", "-opencl"]];
+        let options = &mut self.options;
         match word {
-            "-64" => return agree(&mut self.is_64_bit, true),
-            "-32" => return agree(&mut self.is_64_bit, false),
-            "-cuda" => return agree(&mut self.producer, Producer::Cuda),
-            "-opencl" => return agree(&mut self.producer, Producer::OpenCl),
-            "-g" => self.debug = true,
-            "-c" => self.relocatable = true,
-            "-compress-all" => self.compress_all = true,
+            "-64" => options.is_64_bit = true,
+            "-32" => options.is_64_bit = false,
+            "-cuda" => options.producer = Producer::Cuda,
+            "-opencl" => options.producer = Producer::OpenCl,
+            "-g" => options.debug = true,
+            "-c" => options.relocatable = true,
+            "-compress-all" => options.compress_all = true,
             _ => return None,
         }
-        Some(())
+        self.words.insert(word.to_owned());
+        let is_contradicted = CONTRADICTIONS.iter().any(|words| words.iter().all(|word| self.words.contains(*word)));
+        (!is_contradicted).then_some(())
     }
 
+    /// The first value counts, and the others have to be valid.
     fn take_value(&mut self, name: &str, value: &str) -> Option<()> {
+        let mut options = self.options;
         match name {
-            "-compress" => first(&mut self.compress, value.parse().ok()?),
-            "-compress-mode" => first(&mut self.mode, CompressMode::named(value)?),
-            "-host" => first(&mut self.host, host(value)?),
-            "-compress-level" => {
-                first(&mut self.level, u8::from_str(value).ok().filter(|level| (1..=22).contains(level))?);
-            }
+            "-compress" => options.compress = value.parse().ok()?,
+            "-compress-mode" => options.mode = CompressMode::named(value)?,
+            "-host" => options.host = host(value)?,
+            "-compress-level" => options.level = Some(value.parse().ok().filter(|level| (1..=22).contains(level))?),
             _ => return None,
+        }
+        if self.words.insert(name.to_owned()) {
+            self.options = options;
         }
         Some(())
     }
-
-    fn finish(self) -> BuilderOptions {
-        let default = BuilderOptions::default();
-        BuilderOptions {
-            is_64_bit: self.is_64_bit.unwrap_or(default.is_64_bit),
-            debug: self.debug,
-            relocatable: self.relocatable,
-            host: self.host.unwrap_or(default.host),
-            producer: self.producer.unwrap_or(default.producer),
-            compress: self.compress.unwrap_or(default.compress),
-            compress_all: self.compress_all,
-            compress_smaller: default.compress_smaller,
-            mode: self.mode.unwrap_or(default.mode),
-            level: self.level,
-            validation: default.validation,
-        }
-    }
-}
-
-/// Sets a field, or checks that the same value was set before.
-fn agree<T: PartialEq + Copy>(said: &mut Option<T>, value: T) -> Option<()> {
-    (*said.get_or_insert(value) == value).then_some(())
-}
-
-fn first<T>(said: &mut Option<T>, value: T) {
-    said.get_or_insert(value);
 }
 
 fn host(value: &str) -> Option<Host> {

@@ -32,6 +32,7 @@ mod ptx_squeeze;
 mod read;
 mod recompress;
 mod relocatable;
+mod rewritten;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -45,6 +46,7 @@ pub(crate) use read::container_at;
 pub use read::{Container, read, read_containers};
 pub use recompress::StoreMode;
 pub(crate) use recompress::restored;
+pub(crate) use rewritten::{EntryEdit, rewritten};
 pub use write::{CompressPolicy, FatbinWriter, Host, Options};
 
 /// The four bytes that a fatbin starts with: 0xBA55ED50.

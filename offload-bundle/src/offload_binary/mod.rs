@@ -14,7 +14,7 @@
 use std::fmt;
 
 use crate::FormatError;
-use crate::bytes::{c_str, pad_to_8, slice, u16_at, u32_at, u64_at, utf8, zeros_from};
+use crate::bytes::{c_str, slice, u16_at, u32_at, u64_at, utf8, zeros_from};
 
 mod newer;
 
@@ -171,6 +171,14 @@ pub fn read_all(data: &[u8]) -> Result<Vec<OffloadImage<'_>>, FormatError> {
     }
 }
 
+fn header_size(version: u32) -> u64 {
+    HEADER_SIZE + if version >= 3 { 8 } else { 0 }
+}
+
+fn string_pair_size(version: u32) -> u64 {
+    if version == 1 { STRING_PAIR_SIZE_V1 } else { STRING_PAIR_SIZE_V2 }
+}
+
 /// One offload binary with its header taken apart.
 struct Blob<'a> {
     /// Exactly the blob.
@@ -199,7 +207,7 @@ impl<'a> Blob<'a> {
         let version = u32_at(header, 4, "version")?;
         let size = u64_at(header, 8, "size")?;
         let second = u64_at(header, 24, "entries")?;
-        let minimum = HEADER_SIZE + if version >= 3 { 8 } else { 0 };
+        let minimum = header_size(version);
         if !(1..=3).contains(&version) {
             let what = format!("offload binary of unknown version {version}");
             return Err(FormatError::unsupported(start.saturating_add(4), what));
@@ -269,7 +277,7 @@ impl<'a> Blob<'a> {
     }
 
     fn read_strings(&self, offset: u64, count: u64) -> Result<Vec<(&'a str, &'a str)>, FormatError> {
-        let pair_size = if self.version == 1 { STRING_PAIR_SIZE_V1 } else { STRING_PAIR_SIZE_V2 };
+        let pair_size = string_pair_size(self.version);
         // An impossible count fails here, before anything is allocated for it.
         let table_size = count.saturating_mul(pair_size);
         let table = slice(self.data, offset, table_size, "the string table")?;
@@ -308,35 +316,7 @@ pub struct ImageToWrite<'a> {
 ///
 /// The result is a multiple of 8 bytes long, so that several can be put back to back.
 pub fn write(image: &ImageToWrite<'_>) -> Vec<u8> {
-    let strings_offset = HEADER_SIZE + ENTRY_SIZE;
-    let table_offset = strings_offset + STRING_PAIR_SIZE_V1 * image.strings.len() as u64;
-    let texts = image.strings.iter().flat_map(|(key, value)| [*key, *value]);
-    let table = StringTable::new(texts.collect());
-    let image_offset = (table_offset + table.bytes.len() as u64).next_multiple_of(8);
-    let image_size = image.image.len() as u64;
-    let size = (image_offset + image_size).next_multiple_of(8);
-
-    let mut out = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-    out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&1u32.to_le_bytes());
-    for number in [size, HEADER_SIZE, ENTRY_SIZE] {
-        out.extend_from_slice(&number.to_le_bytes());
-    }
-    out.extend_from_slice(&image.image_kind.code().to_le_bytes());
-    out.extend_from_slice(&image.offload_kinds.0.to_le_bytes());
-    out.extend_from_slice(&image.flags.to_le_bytes());
-    let string_count = image.strings.len() as u64;
-    for number in [strings_offset, string_count, image_offset, image_size] {
-        out.extend_from_slice(&number.to_le_bytes());
-    }
-    for text in image.strings.iter().flat_map(|(key, value)| [*key, *value]) {
-        out.extend_from_slice(&(table_offset + table.offset_of(text)).to_le_bytes());
-    }
-    out.extend_from_slice(&table.bytes);
-    pad_to_8(&mut out);
-    out.extend_from_slice(image.image);
-    pad_to_8(&mut out);
-    out
+    newer::blob(std::slice::from_ref(image), 1)
 }
 
 /// NUL-terminated strings; one that ends another shares its bytes, as in the string tables of ELF files.

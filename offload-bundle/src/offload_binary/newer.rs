@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 
-use super::{Blob, ENTRY_SIZE, HEADER_SIZE, ImageToWrite, MAGIC, STRING_PAIR_SIZE_V2, StringTable, zeros_from};
+use super::{
+    Blob, ENTRY_SIZE, HEADER_SIZE, ImageToWrite, MAGIC, StringTable, header_size, string_pair_size, zeros_from,
+};
 use crate::FormatError;
 use crate::bytes::{pad_to_8, slice, u64_at};
 use crate::compression;
@@ -48,15 +50,13 @@ pub fn write_all(images: &[ImageToWrite<'_>], form: Form) -> Result<Vec<u8>, For
     }
 }
 
-fn header_size(version: u32) -> u64 {
-    HEADER_SIZE + if version >= 3 { 8 } else { 0 }
-}
-
-fn blob(images: &[ImageToWrite<'_>], version: u32) -> Vec<u8> {
+/// One blob of these images, of which version 1 has one.
+pub(super) fn blob(images: &[ImageToWrite<'_>], version: u32) -> Vec<u8> {
     let entries_at = header_size(version);
     let strings_at = entries_at + ENTRY_SIZE * images.len() as u64;
     let string_count: usize = images.iter().map(|image| image.strings.len()).sum();
-    let table_at = strings_at + STRING_PAIR_SIZE_V2 * string_count as u64;
+    let pair_size = string_pair_size(version);
+    let table_at = strings_at + pair_size * string_count as u64;
     let texts = images.iter().flat_map(|image| &image.strings).flat_map(|(key, value)| [*key, *value]);
     let table = StringTable::new(texts.collect());
     let images_at = (table_at + table.bytes.len() as u64).next_multiple_of(8);
@@ -66,7 +66,8 @@ fn blob(images: &[ImageToWrite<'_>], version: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&version.to_le_bytes());
-    put(&mut out, &[size, entries_at, images.len() as u64]);
+    // Version 1 records the size of its entry in place of their number.
+    put(&mut out, &[size, entries_at, if version == 1 { ENTRY_SIZE } else { images.len() as u64 }]);
     if version >= 3 {
         put(&mut out, &[0]);
     }
@@ -76,12 +77,15 @@ fn blob(images: &[ImageToWrite<'_>], version: u32) -> Vec<u8> {
         out.extend_from_slice(&image.offload_kinds.0.to_le_bytes());
         out.extend_from_slice(&image.flags.to_le_bytes());
         put(&mut out, &[string_at, image.strings.len() as u64, image_at, image.image.len() as u64]);
-        string_at += STRING_PAIR_SIZE_V2 * image.strings.len() as u64;
+        string_at += pair_size * image.strings.len() as u64;
         image_at += image.image.len() as u64;
     }
     for (key, value) in images.iter().flat_map(|image| &image.strings) {
         let [key_at, value_at] = [key, value].map(|text| table_at + table.offset_of(text));
-        put(&mut out, &[key_at, value_at, value.len() as u64]);
+        put(&mut out, &[key_at, value_at]);
+        if version >= 2 {
+            put(&mut out, &[value.len() as u64]);
+        }
     }
     out.extend_from_slice(&table.bytes);
     pad_to_8(&mut out);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Choice, EditedFile, strip_file};
 use crate::archive::{self, Member, MemberData};
 use crate::archive_edit;
-use crate::error::{FileError, FormatError};
+use crate::error::FileError;
 use crate::listing::Row;
 
 pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<EditedFile<'static>, FileError> {
@@ -18,13 +18,11 @@ pub(super) fn strip(data: &[u8], choice: &Choice) -> Result<EditedFile<'static>,
         let Some(member) = members.get(&at).filter(|member| matches!(member.data, MemberData::Inline(_))) else {
             return Ok::<_, FileError>(None);
         };
-        let name = || Some(member.name.clone());
-        let damaged = |error: FormatError| FileError::Format { member: name(), error: error.shifted(at) };
-        let of_member = strip_file(content, choice).map_err(damaged)?;
+        let of_member = strip_file(content, choice).map_err(|error| member.error(error))?;
         zeroed += of_member.zeroed;
         dropped.extend(of_member.dropped.into_iter().map(|row| {
             let offset = row.offset.saturating_add(at);
-            Row { member: name(), offset, ..row }
+            Row { member: Some(member.name.clone()), offset, ..row }
         }));
         let is_changed = of_member.bytes != content;
         Ok(is_changed.then(|| of_member.bytes.into_owned()))

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use super::{Choice, EditedFile, Stays};
-use crate::bytes::{pad_to_8, slice, u16_at, u64_at, zeros_from};
-use crate::elf_edit::{self, Replacement, ReplacementPart, range};
+use crate::bytes::{pad_to_8, slice, u64_at, zeros_from};
+use crate::elf_edit::{self, Replacement, ReplacementPart};
 use crate::error::{EditError, FormatError};
-use crate::fatbin::{self, Container};
+use crate::fatbin::{self, EntryEdit};
 use crate::hip_bundle;
 use crate::host_object::{self, Section};
 use crate::listing::{self, Found, Row};
@@ -39,15 +39,7 @@ impl Plan {
         if self.edits.is_empty() {
             return EditedFile { bytes: data, zeroed: 0, dropped: self.dropped, stays: self.stays };
         }
-        let data = &*data;
-        let mut bytes = Vec::with_capacity(data.len());
-        let mut at = 0;
-        for edit in &self.edits {
-            bytes.extend_from_slice(range(data, at, edit.offset));
-            edit.parts.iter().for_each(|part| bytes.extend_from_slice(part.bytes(data)));
-            at = edit.end();
-        }
-        bytes.extend_from_slice(range(data, at, data.len() as u64));
+        let bytes = elf_edit::spliced(&data, &self.edits);
         EditedFile { bytes: Cow::Owned(bytes), zeroed: 0, dropped: self.dropped, stays: self.stays }
     }
 
@@ -232,7 +224,7 @@ pub(super) fn of_fatbins(data: &[u8], base: u64, choice: &Choice) -> Result<Plan
             continue;
         }
         refuse_empty(goes.iter().all(|goes| *goes), choice, "fatbin", at)?;
-        plan.edits.push(rewritten_fatbin(data, base, &container, &goes)?);
+        plan.edits.push(fatbin::rewritten(data, base, &container, goes.iter().map(|goes| EntryEdit::drop_if(*goes)))?);
     }
     Ok(plan)
 }
@@ -242,32 +234,6 @@ fn refuse_empty(is_empty: bool, choice: &Choice, container: &'static str, at: u6
         return Err(FormatError::new(at, EditError::NothingLeft { container }));
     }
     Ok(())
-}
-
-/// Rewrites a fatbin without some entries; the others stay byte for byte. `data` starts at `base` of the file.
-fn rewritten_fatbin(
-    data: &[u8],
-    base: u64,
-    container: &Container<'_>,
-    goes: &[bool],
-) -> Result<Replacement, FormatError> {
-    let start = container.offset;
-    let header_size = u64::from(u16_at(data, start.saturating_add(6), "header size")?);
-    let size = u64_at(data, start.saturating_add(8), "size")?;
-    let len = header_size.saturating_add(size);
-    let mut header = slice(data, start, header_size, "the header of the fatbin")?.to_vec();
-    let starts = container.entries.iter().map(|entry| entry.offset);
-    let ends = starts.clone().skip(1).chain([start.saturating_add(len)]);
-    let stay = starts.zip(ends).zip(goes).filter(|(_, goes)| !**goes).map(|(stretch, _)| stretch);
-    let stay: Vec<(u64, u64)> = stay.collect();
-    let size: u64 = stay.iter().map(|(from, to)| to - from).sum();
-    if let Some(field) = header.get_mut(8..16) {
-        field.copy_from_slice(&size.to_le_bytes());
-    }
-    let at = |offset: u64| base.saturating_add(offset);
-    let ranges = stay.into_iter().map(|(from, to)| ReplacementPart::Range(at(from), at(to)));
-    let parts = [ReplacementPart::Bytes(header)].into_iter().chain(ranges).collect();
-    Ok(Replacement { offset: at(start), len, parts })
 }
 
 /// Makes one edit of all the offload binaries in `data`, which starts at `base` of the file: nothing refers to a single one of them.
@@ -335,8 +301,8 @@ fn what_stays<'i, 'a>(
     let mut goes = goes.iter();
     let mut bytes = Vec::new();
     for container in fatbin::read_containers(image.image)? {
-        let of_container: Vec<bool> = goes.by_ref().take(container.entries.len()).copied().collect();
-        let edit = rewritten_fatbin(image.image, 0, &container, &of_container)?;
+        let of_container = goes.by_ref().take(container.entries.len()).map(|goes| EntryEdit::drop_if(*goes));
+        let edit = fatbin::rewritten(image.image, 0, &container, of_container)?;
         edit.parts.iter().for_each(|part| bytes.extend_from_slice(part.bytes(image.image)));
     }
     Ok((image, bytes))

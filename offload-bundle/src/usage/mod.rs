@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::FormatError;
 use crate::amdgpu;
-use crate::cubin::{self, Cubin, CubinResources, FunctionResources};
+use crate::cubin::{self, CubinResources, FunctionResources};
 use crate::error::FileError;
 use crate::host_object::Search;
 use crate::listing::{self, Found, Row};
@@ -52,7 +52,7 @@ pub struct CubinPart {
 }
 
 /// The resources of one function; `null` where the cubin does not record them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FunctionUsage {
     /// Mangled.
     pub name: String,
@@ -164,7 +164,7 @@ pub fn of_payload(row: &Row, payload: &[u8], index: usize, order: Order) -> Resu
         return Ok(None);
     }
     let cubin = cubin::parse(payload).map_err(damaged)?;
-    let CubinResources { global, constants, .. } = cubin.resources();
+    let CubinResources { functions, global, constants } = cubin.resources();
     let size = payload.len() as u64;
     Ok(Some(CubinUsage {
         index,
@@ -172,10 +172,10 @@ pub fn of_payload(row: &Row, payload: &[u8], index: usize, order: Order) -> Resu
         member,
         target,
         size,
-        parts: parts(&cubin, size),
+        parts: shares(cubin.section_sizes(), size),
         global,
         constant: constants.iter().map(|bank| bank.size).fold(0, u64::saturating_add),
-        functions: functions(&cubin, order),
+        functions: sorted(functions.iter().map(FunctionUsage::new).collect(), order),
     }))
 }
 
@@ -189,10 +189,6 @@ fn code_object(data: &[u8], order: Order) -> Result<CubinUsage, FormatError> {
     let member = None;
     let target = String::new();
     Ok(CubinUsage { index: 0, form: "code object", member, target, size, parts, global, constant: 0, functions })
-}
-
-fn functions(cubin: &Cubin<'_>, order: Order) -> Vec<FunctionUsage> {
-    sorted(cubin.resources().functions.iter().map(FunctionUsage::new).collect(), order)
 }
 
 fn sorted(mut functions: Vec<FunctionUsage>, order: Order) -> Vec<FunctionUsage> {
@@ -221,9 +217,6 @@ impl FunctionUsage {
             name: function.name.clone(),
             kernel: function.is_kernel,
             registers: function.registers,
-            accumulation_registers: None,
-            scalar_registers: None,
-            lanes: None,
             spill_stores: function.spills.map(|spills| spills.store_bytes),
             spill_loads: function.spills.map(|spills| spills.load_bytes),
             stack: function.stack,
@@ -234,6 +227,7 @@ impl FunctionUsage {
             max_threads: function.max_threads,
             code: function.code_size,
             notes: notes(function),
+            ..Self::default()
         }
     }
 
@@ -261,15 +255,12 @@ impl FunctionUsage {
             lanes: Some(*wavefront),
             // Each lane stores 4 bytes of a register.
             spill_stores: Some(u64::from(vectors) * 4),
-            spill_loads: None,
             stack: Some(kernel.metadata.private_segment),
             shared: kernel.metadata.group_segment.into(),
-            constant: 0,
             parameters: Some(kernel.metadata.arguments),
-            barriers: None,
-            max_threads: None,
             code: kernel.code_size,
             notes,
+            ..Self::default()
         }
     }
 
@@ -319,34 +310,32 @@ fn notes(function: &FunctionResources) -> Vec<String> {
     notes
 }
 
-/// What the bytes of a cubin are.
-fn parts(cubin: &Cubin<'_>, size: u64) -> Vec<CubinPart> {
-    shares(cubin.section_sizes(), size)
-}
-
 /// The kind of bytes that no section of a known kind has.
 const REST: &str = "headers and the rest";
 
 /// What the bytes of a file are, by its sections.
 fn shares<'n>(sections: impl Iterator<Item = (&'n str, u64)>, size: u64) -> Vec<CubinPart> {
     let mut parts: Vec<CubinPart> = Vec::new();
-    let mut add = |name: &'static str, bytes: u64| match parts.iter_mut().find(|part| part.name == name) {
-        Some(part) => part.bytes = part.bytes.saturating_add(bytes),
-        None => parts.push(CubinPart { name, bytes }),
-    };
     let mut left = size;
     for (name, bytes) in sections {
         // Sections of a damaged cubin may share their bytes.
         let bytes = bytes.min(left);
         if let Some(part) = part_of(name) {
             left -= bytes;
-            add(part, bytes);
+            add(&mut parts, part, bytes);
         }
     }
-    add(REST, left);
+    add(&mut parts, REST, left);
     parts.retain(|part| part.bytes > 0);
     parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
     parts
+}
+
+fn add(parts: &mut Vec<CubinPart>, name: &'static str, bytes: u64) {
+    match parts.iter_mut().find(|part| part.name == name) {
+        Some(part) => part.bytes = part.bytes.saturating_add(bytes),
+        None => parts.push(CubinPart { name, bytes }),
+    }
 }
 
 fn part_of(section: &str) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{CubinPart, REST, part_of, shares};
+use super::{CubinPart, REST, add, part_of, shares};
 use crate::FormatError;
 use crate::amdgpu;
 use crate::cubin::{self, SymbolKind};
@@ -105,13 +105,6 @@ fn of_sections<'n>(
 fn owner<'n>(section: &'n str, functions: &HashSet<&str>) -> Option<&'n str> {
     let dots = section.match_indices('.').skip(1);
     dots.filter_map(|(at, _)| section.get(at + 1..)).find(|name| functions.contains(name))
-}
-
-fn add(parts: &mut Vec<CubinPart>, name: &'static str, bytes: u64) {
-    match parts.iter_mut().find(|part| part.name == name) {
-        Some(part) => part.bytes = part.bytes.saturating_add(bytes),
-        None => parts.push(CubinPart { name, bytes }),
-    }
 }
 
 #[cfg(test)]

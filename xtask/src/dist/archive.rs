@@ -1,5 +1,6 @@
 //! `cargo xtask dist --archive`: dist/ with documentation, licenses and checksums, for installing elsewhere.
 //!
+//! The static library, which is larger than all the rest, is in an archive of its own, for the same folder.
 //! Equal contents make an equal archive: files are sorted, and owners, modes and times are fixed.
 
 use std::path::{Path, PathBuf};
@@ -7,11 +8,16 @@ use std::process::Command;
 
 use super::licenses;
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, create_folder, write_file};
 use crate::step::{Progress, step};
 use crate::toolchain::remove_folder;
 
+/// The folder that both archives unpack to, and the name of the first.
 const NAME: &str = concat!("fatlink-", env!("CARGO_PKG_VERSION"), "-x86_64-linux-gnu");
+/// The name of the second.
+const STATIC_NAME: &str = concat!("libnvfatbin-fatlink-dev-", env!("CARGO_PKG_VERSION"), "-x86_64-linux-gnu");
+/// What it holds, beside the licenses.
+const STATIC_LIBRARY: &str = "lib/libnvfatbin_static.a";
 
 /// Copied from the root of the working tree.
 const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE", "docs"];
@@ -19,29 +25,40 @@ const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE", "docs"];
 /// The name of a file with hashes.
 pub const CHECKSUMS: &str = "SHA256SUMS";
 
-/// The archive that was written last: compressed by xz, or by gzip where xz was missing.
-pub fn path(repository: &Repository) -> PathBuf {
-    let by_gzip = repository.target.join(format!("{NAME}.tar.gz"));
-    if by_gzip.is_file() { by_gzip } else { repository.target.join(format!("{NAME}.tar.xz")) }
+/// The archives that were written last: compressed by xz, or by gzip where xz was missing.
+pub fn paths(repository: &Repository) -> [PathBuf; 2] {
+    [NAME, STATIC_NAME].map(|name| {
+        let by_gzip = repository.target.join(format!("{name}.tar.gz"));
+        if by_gzip.is_file() { by_gzip } else { repository.target.join(format!("{name}.tar.xz")) }
+    })
 }
 
-/// Writes the archive of a dist/ that is built already.
+/// Writes the archives of a dist/ that is built already.
 pub fn write(repository: &Repository) -> Result<()> {
-    let (mut archive, mut hash) = (PathBuf::new(), String::new());
-    step("write the archive", |progress| {
-        let parent = repository.target.join("archive");
-        let root = parent.join(NAME);
-        remove_folder(&root)?;
-        create_folder(&root)?;
+    let mut hashes = String::new();
+    step("write the archives", |progress| {
+        let [parent, of_static] = ["archive", "archive-static"].map(|name| repository.target.join(name));
+        let [root, static_root] = [&parent, &of_static].map(|parent| parent.join(NAME));
+        for root in [&root, &static_root] {
+            remove_folder(root)?;
+            create_folder(root)?;
+        }
         copy(progress, &[repository.dist().join(".")], &root)?;
         copy(progress, &DOCUMENTS.map(|name| repository.root.join(name)), &root)?;
         licenses::collect(repository, progress, &root.join("licenses"))?;
+        copy(progress, &[root.join("LICENSE"), root.join("licenses")], &static_root)?;
+        create_folder(&static_root.join("lib"))?;
+        let (from, to) = (root.join(STATIC_LIBRARY), static_root.join(STATIC_LIBRARY));
+        std::fs::rename(&from, to).map_err(|error| Failure::file("move", &from, &error))?;
         write_checksums(progress, &root)?;
-        archive = compress(repository, progress, &parent)?;
-        hash = sha256(progress, &[&archive], &parent)?;
+        let archives =
+            [compress(repository, progress, &parent, NAME)?, compress(repository, progress, &of_static, STATIC_NAME)?];
+        hashes = sha256(progress, &archives, &parent)?;
         Ok("")
     })?;
-    println!("  {}\n  SHA-256 {}", archive.display(), hash.split(' ').next().unwrap_or_default());
+    for (hash, archive) in hashes.lines().filter_map(|line| line.split_once("  ")) {
+        println!("  {archive}\n  SHA-256 {hash}");
+    }
     Ok(())
 }
 
@@ -56,8 +73,7 @@ fn write_checksums(progress: &Progress, root: &Path) -> Result<()> {
     collect_files(root, Path::new(""), &mut files)?;
     files.sort();
     let text = sha256(progress, &files, root)?;
-    let path = root.join(CHECKSUMS);
-    std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))
+    write_file(&root.join(CHECKSUMS), text)
 }
 
 /// All files below `folder` of `root`, by their paths from `root`; no links.
@@ -83,11 +99,11 @@ pub fn sha256(progress: &Progress, files: &[impl AsRef<std::ffi::OsStr>], folder
 }
 
 /// By xz, or by gzip where it is missing.
-fn compress(repository: &Repository, progress: &Progress, parent: &Path) -> Result<PathBuf> {
+fn compress(repository: &Repository, progress: &Progress, parent: &Path, name: &str) -> Result<PathBuf> {
     let has_xz = progress.run(Command::new("xz").arg("--version")).is_ok();
     // With one thread, as the number of threads changes the bytes.
     let (end, program) = if has_xz { ("tar.xz", "xz --threads=1") } else { ("tar.gz", "gzip --no-name") };
-    let archive = repository.target.join(format!("{NAME}.{end}"));
+    let archive = repository.target.join(format!("{name}.{end}"));
     let mut tar = Command::new("tar");
     tar.args(["--create", "--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     tar.arg("--mode=u+rw,go+r,go-w,a+X").arg(format!("--mtime=@{}", timestamp(repository, progress)));

@@ -1,7 +1,7 @@
 //! The CMake package: `dist/lib/cmake/fatlink`.
 
-use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::failure::Result;
+use crate::repository::{Repository, create_folder, write_file};
 
 const FILES: [(&str, &str); 4] = [
     ("fatlink-config.cmake", include_str!("../../../linker-wrapper/cmake/fatlink-config.cmake")),
@@ -16,8 +16,7 @@ pub fn write(repository: &Repository) -> Result<()> {
     create_folder(&folder)?;
     let version = version_file(env!("CARGO_PKG_VERSION"));
     for (name, text) in FILES.into_iter().chain([("fatlink-config-version.cmake", version.as_str())]) {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))?;
+        write_file(&folder.join(name), text)?;
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use super::pages::escaped;
-use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::failure::Result;
+use crate::repository::{Repository, create_folder, write_file};
 use crate::step::Progress;
 
 /// Each with what it does in a few words.
@@ -19,8 +19,7 @@ pub fn write(repository: &Repository, progress: &Progress) -> Result<()> {
     create_folder(&folder)?;
     PROGRAMS.into_iter().try_for_each(|(program, summary)| {
         let help = progress.run(Command::new(repository.dist().join("bin").join(program)).arg("--help"))?;
-        let path = folder.join(format!("{program}.1"));
-        std::fs::write(&path, page(program, summary, &help)).map_err(|error| Failure::file("write", &path, &error))
+        write_file(&folder.join(format!("{program}.1")), page(program, summary, &help))
     })
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder, replace_link};
+use crate::repository::{Repository, copy_file, create_folder, replace_link};
 use crate::step::Progress;
 use crate::sysroot;
 use crate::toolchain::Toolchain;
@@ -42,8 +42,8 @@ pub fn lay_out(repository: &Repository, toolchain: &Toolchain, progress: &Progre
     create_folder(&include)?;
     let built = repository.target.join("release").join(BUILT);
     let sources = repository.root.join("offload-bundle/capi");
-    copy(&built, &lib.join("libnvfatbin_static.a"))?;
-    copy(&sources.join("include/nvFatbin.h"), &include.join("nvFatbin.h"))?;
+    copy_file(&built, &lib.join("libnvfatbin_static.a"))?;
+    copy_file(&sources.join("include/nvFatbin.h"), &include.join("nvFatbin.h"))?;
     // Programs that have it open keep the old one.
     let partial = lib.join(format!("{SONAME}.partial"));
     progress.run(&mut link(toolchain, &built, &sources, &partial)).map_err(|failure| failure.led_by("clang failed"))?;
@@ -65,10 +65,6 @@ fn link(toolchain: &Toolchain, built: &Path, sources: &Path, output: &Path) -> C
     // NVIDIA's library needs the C library alone.
     command.args(["-static-libgcc", "-lpthread", "-ldl", "-lm"]);
     command
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    std::fs::copy(from, to).map(drop).map_err(|error| Failure::file("copy", from, &error))
 }
 
 #[cfg(test)]

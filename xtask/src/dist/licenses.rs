@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, copy_file, write_file};
 use crate::step::Progress;
 
 /// The packages whose dependencies are linked in.
@@ -67,8 +67,7 @@ pub fn collect(repository: &Repository, progress: &Progress, folder: &Path) -> R
     copy_licenses_of_rust(progress, &folder.join("rust"))?;
     list += "- LLVM 22, zlib, the runtime libraries of gcc (libstdc++, libgcc), start files of glibc, Rust's standard library: \
              see the folders\n";
-    let path = folder.join("README.md");
-    std::fs::write(&path, list).map_err(|error| Failure::file("write", &path, &error))
+    write_file(&folder.join("README.md"), list)
 }
 
 /// The crates of other projects that the roots link in; procedural macros and build dependencies are not linked.
@@ -140,9 +139,7 @@ fn copy_licenses_of_rust(progress: &Progress, to: &Path) -> Result<()> {
 }
 
 fn copy(file: &Path, folder: &Path) -> Result<()> {
-    create_folder(folder)?;
-    let copy = folder.join(file.file_name().unwrap_or_default());
-    std::fs::copy(file, copy).map(drop).map_err(|error| Failure::file("copy", file, &error))
+    copy_file(file, &folder.join(file.file_name().unwrap_or_default()))
 }
 
 #[cfg(test)]

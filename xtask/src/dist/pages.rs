@@ -5,8 +5,8 @@
 use std::process::Command;
 
 use super::completions;
-use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::failure::Result;
+use crate::repository::{Repository, create_folder, write_file};
 use crate::step::Progress;
 
 /// The variables that fatlink reads, with what they do.
@@ -68,10 +68,7 @@ pub fn write(repository: &Repository, progress: &Progress) -> Result<()> {
         ("zsh/site-functions/_fatlink", completions::zsh(&options)),
         ("fish/vendor_completions.d/fatlink.fish", completions::fish(&options)),
     ];
-    pages.into_iter().try_for_each(|(name, text)| {
-        let path = share.join(name);
-        std::fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))
-    })
+    pages.into_iter().try_for_each(|(name, text)| write_file(&share.join(name), text))
 }
 
 /// The help text as a page: `OVERVIEW: …`, `USAGE: …`, then under `OPTIONS:` titles, and an option a line, or its text in a line of its own.

@@ -1,7 +1,7 @@
 //! The file `copyright` of the Debian package. The licenses of what is linked in stay files of their own, as in the archive.
 
 use crate::failure::{Failure, Result};
-use crate::repository::Repository;
+use crate::repository::{Repository, read_text};
 
 /// Where the exception begins in LICENSE.
 const EXCEPTION: &str = "--- LLVM Exceptions to the Apache 2.0 License ----";
@@ -9,7 +9,7 @@ const EXCEPTION: &str = "--- LLVM Exceptions to the Apache 2.0 License ----";
 /// Its text. Debian's systems have Apache's license at a place of its own; the exception is not there.
 pub fn text(repository: &Repository) -> Result<String> {
     let path = repository.root.join("LICENSE");
-    let license = std::fs::read_to_string(&path).map_err(|error| Failure::file("read", &path, &error))?;
+    let license = read_text(&path)?;
     let exception = license.split_once(EXCEPTION).map(|(_, exception)| exception.trim());
     let exception = exception
         .ok_or_else(|| Failure::new(format!("{} has no line `{EXCEPTION}`: it has changed", path.display())))?;

@@ -1,6 +1,6 @@
-//! The Debian package, written by dpkg-deb from a folder that is laid out here.
+//! The Debian packages, written by dpkg-deb from folders that are laid out here.
 //!
-//! Neither debhelper nor cargo-deb: both build from sources by rules of their own, and this package has to hold the very files of dist/,
+//! Neither debhelper nor cargo-deb: both build from sources by rules of their own, and these packages have to hold the very files of dist/,
 //! which are linked against an older C library.
 
 use std::fmt::Write;
@@ -11,11 +11,15 @@ use super::prefix::{self, Placed};
 use super::{VERSION, copyright, depends, fresh_folder, write};
 use crate::dist::{archive, licenses};
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder, replace_link};
+use crate::repository::{Repository, copy_file, create_folder, replace_link};
 use crate::step::Progress;
 
 /// What lintian reports and is meant to be, each with its reason.
 const OVERRIDES: &str = include_str!("lintian-overrides");
+const STATIC_OVERRIDES: &str = include_str!("lintian-overrides-static");
+
+/// The package of the static library.
+pub const STATIC: &str = "libnvfatbin-fatlink-dev";
 
 const DESCRIPTION: &str = "\
 Description: linker for the device code of CUDA, HIP and OpenMP programs
@@ -29,24 +33,55 @@ Description: linker for the device code of CUDA, HIP and OpenMP programs
  CUDA's tools are not part of this package; fatlink finds an installed toolkit.
 ";
 
+const STATIC_DESCRIPTION: &str = "\
+Description: static library that takes the place of NVIDIA's nvFatbin
+ libnvfatbin_static.a builds fatbins, NVIDIA's containers of device code, and is
+ linked into programs. The package fatlink has its header and a shared library.
+";
+
 /// The package in this folder.
 pub fn path(folder: &Path) -> PathBuf {
-    folder.join(format!("fatlink_{VERSION}-1_amd64.deb"))
+    file_of("fatlink", folder)
 }
 
-/// Writes the package into the folder.
-pub fn write_package(repository: &Repository, progress: &Progress, folder: &Path) -> Result<()> {
+/// That of the static library.
+pub fn static_path(folder: &Path) -> PathBuf {
+    file_of(STATIC, folder)
+}
+
+fn file_of(package: &str, folder: &Path) -> PathBuf {
+    folder.join(format!("{package}_{VERSION}-1_amd64.deb"))
+}
+
+/// Writes both packages into the folder.
+pub fn write_packages(repository: &Repository, progress: &Progress, folder: &Path) -> Result<()> {
     let work = repository.target.join("package-deb");
     fresh_folder(&work)?;
     let root = work.join("root");
     lay_out(repository, progress, &root)?;
     let depends = depends::of(progress, &programs_of(&root), &work.join("depends"))?;
-    let control = control(&depends, installed_kilobytes(progress, &root)?);
-    write(&root.join("DEBIAN/md5sums"), checksums(progress, &root)?)?;
+    build(repository, progress, &root, &path(folder), |kilobytes| control(&depends, kilobytes))?;
+    let root = work.join("static");
+    lay_out_static(repository, &root)?;
+    build(repository, progress, &root, &static_path(folder), static_control)
+}
+
+/// Writes the package of what is laid out. `control` is its control file, for the size in kilobytes.
+fn build(
+    repository: &Repository,
+    progress: &Progress,
+    root: &Path,
+    package: &Path,
+    control: impl Fn(u64) -> String,
+) -> Result<()> {
+    // Everyone reads what is installed; root writes it.
+    progress.run(Command::new("chmod").args(["--recursive", "u+rw,go+r,go-w,a+X"]).arg(root))?;
+    let control = control(installed_kilobytes(progress, root)?);
+    write(&root.join("DEBIAN/md5sums"), checksums(progress, root)?)?;
     write(&root.join("DEBIAN/control"), control)?;
     let mut dpkg = Command::new("dpkg-deb");
     // xz: dpkg of Debian 11 reads no Zstandard. One thread: their number changes the bytes.
-    dpkg.args(["--build", "--root-owner-group", "-Zxz", "--threads-max=1"]).args([root, path(folder)]);
+    dpkg.args(["--build", "--root-owner-group", "-Zxz", "--threads-max=1"]).args([root, package]);
     // dpkg-deb takes the times of all files from it.
     let time = archive::timestamp(repository, progress).to_string();
     progress.run(dpkg.env("SOURCE_DATE_EPOCH", time)).map(drop)
@@ -57,7 +92,7 @@ fn lay_out(repository: &Repository, progress: &Progress, root: &Path) -> Result<
     let files =
         [prefix::programs(&dist), prefix::cmake(&dist)?, prefix::pages(&dist)?, prefix::library(&dist)].concat();
     for Placed { from, to } in files {
-        copy(&from, &usr.join(debian_place(&to)))?;
+        copy_file(&from, &usr.join(debian_place(&to)))?;
     }
     for (place, target) in prefix::NAMES.into_iter().chain([prefix::LIBRARY_LINK]) {
         let link = usr.join(place);
@@ -68,8 +103,8 @@ fn lay_out(repository: &Repository, progress: &Progress, root: &Path) -> Result<
     replace_link("fatlink.1.gz", &usr.join("share/man/man1/ld.fatlink.1.gz"))?;
     let documents = usr.join("share/doc/fatlink");
     write(&documents.join("copyright"), copyright::text(repository)?)?;
-    copy(&repository.root.join("README.md"), &documents.join("README.md"))?;
-    copy(&repository.root.join("CHANGELOG.md"), &documents.join("changelog"))?;
+    copy_file(&repository.root.join("README.md"), &documents.join("README.md"))?;
+    copy_file(&repository.root.join("CHANGELOG.md"), &documents.join("changelog"))?;
     write(&documents.join("changelog.Debian"), changelog(repository, progress)?)?;
     licenses::collect(repository, progress, &documents.join("licenses"))?;
     write(&usr.join("share/lintian/overrides/fatlink"), OVERRIDES)?;
@@ -82,8 +117,17 @@ fn lay_out(repository: &Repository, progress: &Progress, root: &Path) -> Result<
     compress(progress, &usr.join("share/man/man1"), &pages)?;
     // Debian's shared libraries are not executable, unlike those that a linker writes.
     let library = usr.join("lib/fatlink/lib/libnvfatbin.so.13");
-    progress.run(Command::new("chmod").arg("a-x").arg(library))?;
-    progress.run(Command::new("chmod").args(["--recursive", "u+rw,go+r,go-w,a+X"]).arg(root)).map(drop)
+    progress.run(Command::new("chmod").arg("a-x").arg(library)).map(drop)
+}
+
+fn lay_out_static(repository: &Repository, root: &Path) -> Result<()> {
+    let usr = root.join("usr");
+    let Placed { from, to } = prefix::static_library(&repository.dist());
+    copy_file(&from, &usr.join(to))?;
+    // Debian's policy lets packages of one source share copyright and changelog.
+    create_folder(&usr.join("share/doc"))?;
+    replace_link("fatlink", &usr.join("share/doc").join(STATIC))?;
+    write(&usr.join("share/lintian/overrides").join(STATIC), STATIC_OVERRIDES)
 }
 
 /// Debian's zsh searches another folder than others do.
@@ -122,6 +166,14 @@ fn control(depends: &str, kilobytes: u64) -> String {
     text + DESCRIPTION
 }
 
+fn static_control(kilobytes: u64) -> String {
+    format!(
+        "Package: {STATIC}\nSource: fatlink\nVersion: {VERSION}-1\nArchitecture: amd64\nMaintainer: {}\n\
+         Installed-Size: {kilobytes}\nDepends: fatlink (= {VERSION}-1)\nSection: libdevel\nPriority: optional\n{STATIC_DESCRIPTION}",
+        maintainer()
+    )
+}
+
 /// By the variables that Debian's own tools read.
 fn maintainer() -> String {
     let variable =
@@ -154,22 +206,20 @@ fn checksums(progress: &Progress, root: &Path) -> Result<String> {
     progress.run(Command::new("md5sum").args(files).current_dir(root))
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    create_folder(to.parent().unwrap_or(to))?;
-    std::fs::copy(from, to).map(drop).map_err(|error| Failure::file("copy", from, &error))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_control_file_ends_with_the_description() {
-        let control = control("libc6 (>= 2.30)", 7);
-        assert!(control.contains("\nInstalled-Size: 7\nDepends: libc6 (>= 2.30)\n"), "{control}");
-        assert!(control.ends_with(DESCRIPTION));
+        let main = control("libc6 (>= 2.30)", 7);
+        assert!(main.contains("\nInstalled-Size: 7\nDepends: libc6 (>= 2.30)\n"), "{main}");
+        assert!(main.ends_with(DESCRIPTION));
+        let library = static_control(7);
+        assert!(library.contains("\nInstalled-Size: 7\nDepends: fatlink (= "), "{library}");
+        assert!(library.ends_with(STATIC_DESCRIPTION));
         // An empty line would end the paragraph.
-        assert!(!control.contains("\n\n"), "{control}");
+        assert!(!main.contains("\n\n") && !library.contains("\n\n"), "{main}{library}");
     }
 
     #[test]

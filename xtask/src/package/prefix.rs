@@ -59,10 +59,15 @@ pub fn pages(dist: &Path) -> Result<Vec<Placed>> {
 pub fn library(dist: &Path) -> Vec<Placed> {
     let names = [
         ("lib/libnvfatbin.so.13", "lib/fatlink/lib/libnvfatbin.so.13"),
-        ("lib/libnvfatbin_static.a", "lib/fatlink/lib/libnvfatbin_static.a"),
         ("include/nvFatbin.h", "lib/fatlink/include/nvFatbin.h"),
     ];
     names.into_iter().map(|(from, to)| Placed { from: dist.join(from), to: to.into() }).collect()
+}
+
+/// The same to link in, in a package of its own: it is larger than all the rest.
+pub fn static_library(dist: &Path) -> Placed {
+    let name = "libnvfatbin_static.a";
+    Placed { from: dist.join("lib").join(name), to: Path::new("lib/fatlink/lib").join(name) }
 }
 
 /// The link beside it that linkers look for.

@@ -10,7 +10,7 @@ use super::prefix::{self, Placed};
 use super::{VERSION, fresh_folder, symbol_versions, write};
 use crate::dist::{self, licenses};
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, copy_file, read_text};
 use crate::step::Progress;
 use crate::toolchain::Toolchain;
 use crate::wheels::Wheels;
@@ -72,23 +72,23 @@ fn lay_out(repository: &Repository, progress: &Progress, work: &Path) -> Result<
     let (dist, sources) = (repository.dist(), repository.root.join("offload-bundle/python"));
     let data = work.join("fatlink.data");
     for Placed { from, to } in prefix::programs(&dist) {
-        copy(&from, &data.join(scheme(&to)))?;
+        copy_file(&from, &data.join(scheme(&to)))?;
     }
     for Placed { from, to } in [prefix::cmake(&dist)?, prefix::pages(&dist)?].concat() {
-        copy(&from, &data.join(scheme(&to)))?;
+        copy_file(&from, &data.join(scheme(&to)))?;
     }
     for (place, _) in prefix::NAMES {
-        copy(&repository.target.join("release/launcher"), &data.join(scheme(Path::new(place))))?;
+        copy_file(&repository.target.join("release/launcher"), &data.join(scheme(Path::new(place))))?;
     }
     write(&data.join(scheme(Path::new(prefix::README.0))), prefix::README.1)?;
     for name in ["__init__.py", "_fatlink.pyi", "py.typed"] {
-        copy(&sources.join("fatlink").join(name), &work.join("python/fatlink").join(name))?;
+        copy_file(&sources.join("fatlink").join(name), &work.join("python/fatlink").join(name))?;
     }
-    copy(&sources.join("README.md"), &work.join("README.md"))?;
-    copy(&repository.root.join("LICENSE"), &work.join("licenses/LICENSE"))?;
+    copy_file(&sources.join("README.md"), &work.join("README.md"))?;
+    copy_file(&repository.root.join("LICENSE"), &work.join("licenses/LICENSE"))?;
     licenses::collect(repository, progress, &work.join("licenses"))?;
     let project = sources.join("pyproject.toml");
-    let text = std::fs::read_to_string(&project).map_err(|error| Failure::file("read", &project, &error))?;
+    let text = read_text(&project)?;
     write(&work.join("pyproject.toml"), text + PLACES)
 }
 
@@ -98,11 +98,6 @@ fn scheme(place: &Path) -> PathBuf {
         Ok(name) => Path::new("scripts").join(name),
         Err(_) => Path::new("data").join(place),
     }
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    create_folder(to.parent().unwrap_or(to))?;
-    std::fs::copy(from, to).map(drop).map_err(|error| Failure::file("copy", from, &error))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::debian;
 use crate::failure::{Failure, Result};
 use crate::package::fresh_folder;
-use crate::repository::Repository;
+use crate::repository::{Repository, write_file};
 use crate::step::Progress;
 
 /// What links programs there, and what a Python wheel is installed with.
@@ -39,7 +39,7 @@ impl Chroot {
             let message = format!("debootstrap failed (it needs root and Debian's mirror): {}", failure.tool_error());
             Failure { message, output: failure.output }
         })?;
-        std::fs::write(&stamp, PACKAGES).map_err(|error| Failure::file("write", &stamp, &error))?;
+        write_file(&stamp, PACKAGES)?;
         Ok(chroot)
     }
 

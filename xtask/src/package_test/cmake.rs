@@ -50,7 +50,7 @@ pub fn build_samples(repository: &Repository, toolchain: &Toolchain, packages: &
     fresh_folder(&work)?;
     let root = work.join("root");
     step("unpack the Debian package", |progress| {
-        progress.run(Command::new("dpkg-deb").arg("--extract").arg(&packages.deb).arg(&root)).map(|_| "")
+        progress.run(Command::new("dpkg-deb").arg("--extract").arg(&packages.debs[0]).arg(&root)).map(|_| "")
     })?;
     let mut builds = 0;
     for (cmake, has_linker_types) in &VERSIONS {

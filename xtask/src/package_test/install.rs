@@ -1,12 +1,13 @@
 //! How each package is installed and removed.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::chroot::Chroot;
 use crate::failure::{Failure, Result};
-use crate::package::Packages;
-use crate::repository::create_folder;
+use crate::package::{Packages, STATIC};
+use crate::repository::{copy_file, create_folder};
 use crate::step::Progress;
 use crate::toolchain::remove_folder;
 
@@ -23,7 +24,7 @@ pub struct Form<'p> {
     /// What messages call it.
     pub title: &'static str,
     kind: Kind,
-    file: &'p Path,
+    files: &'p [PathBuf],
     /// The folder of its programs.
     pub programs: &'static str,
     /// The folder for clang's `-B`.
@@ -44,9 +45,9 @@ enum Kind {
 pub fn ofs(packages: &Packages) -> [Form<'_>; 3] {
     [
         Form {
-            title: "the Debian package",
+            title: "the Debian packages",
             kind: Kind::Deb,
-            file: &packages.deb,
+            files: &packages.debs,
             programs: "/usr/bin",
             clang: "/usr/lib/fatlink/bin",
             gcc: "/usr/lib/fatlink/gcc",
@@ -55,16 +56,16 @@ pub fn ofs(packages: &Packages) -> [Form<'_>; 3] {
         Form {
             title: "the wheel",
             kind: Kind::Wheel,
-            file: &packages.wheel,
+            files: std::slice::from_ref(&packages.wheel),
             programs: "/opt/environment/bin",
             clang: "/opt/environment/lib/fatlink/bin",
             gcc: "/opt/environment/lib/fatlink/gcc",
             python: Some("/opt/environment/bin/python"),
         },
         Form {
-            title: "the archive",
+            title: "the archives",
             kind: Kind::Archive,
-            file: &packages.archive,
+            files: &packages.archives,
             programs: "/opt/fatlink/bin",
             clang: "/opt/fatlink/bin",
             gcc: "/opt/fatlink/gcc",
@@ -85,44 +86,48 @@ impl Form<'_> {
 
     /// Installs it, without the network.
     pub fn install(&self, progress: &Progress, chroot: &Chroot) -> Result<()> {
-        let name = self.file.file_name().unwrap_or_default();
-        let copy = chroot.path("tmp").join(name);
-        std::fs::copy(self.file, &copy).map_err(|error| Failure::file("copy", self.file, &error))?;
-        let inside = Path::new("/tmp").join(name);
+        let names: Vec<&OsStr> = self.files.iter().filter_map(|file| file.file_name()).collect();
+        let copies: Vec<PathBuf> = names.iter().map(|name| chroot.path("tmp").join(name)).collect();
+        for (file, copy) in self.files.iter().zip(&copies) {
+            copy_file(file, copy)?;
+        }
+        let inside: Vec<PathBuf> = names.iter().map(|name| Path::new("/tmp").join(name)).collect();
         match self.kind {
             Kind::Deb => {
                 let mut apt = chroot.command("apt-get");
-                progress.run(apt.args(["install", "--yes", "--no-install-recommends"]).arg(&inside))?;
+                progress.run(apt.args(["install", "--yes", "--no-install-recommends"]).args(&inside))?;
             }
             Kind::Wheel => {
                 let mut pip = chroot.command(Path::new(self.programs).join("pip"));
-                progress.run(pip.args(["install", "--no-index", "--no-cache-dir"]).arg(&inside))?;
+                progress.run(pip.args(["install", "--no-index", "--no-cache-dir"]).args(&inside))?;
             }
             Kind::Archive => {
                 let folder = chroot.path(UNPACKED);
                 create_folder(&folder)?;
-                let mut tar = Command::new("tar");
-                progress.run(
-                    tar.args(["--strip-components=1", "--extract", "--file"])
-                        .arg(&copy)
-                        .arg("--directory")
-                        .arg(&folder),
-                )?;
+                for copy in &copies {
+                    let mut tar = Command::new("tar");
+                    tar.args(["--strip-components=1", "--extract", "--file"]).arg(copy);
+                    progress.run(tar.arg("--directory").arg(&folder))?;
+                }
                 let mut sums = Command::new("sha256sum");
                 progress.run(sums.args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&folder))?;
             }
         }
-        std::fs::remove_file(&copy).map_err(|error| Failure::file("remove", &copy, &error))
+        let remove = |copy: &PathBuf| std::fs::remove_file(copy).map_err(|e| Failure::file("remove", copy, &e));
+        copies.iter().try_for_each(remove)
     }
 
     /// Removes it as its user does.
     pub fn remove(&self, progress: &Progress, chroot: &Chroot) -> Result<()> {
         match self.kind {
             Kind::Deb => {
-                progress.run(chroot.command("apt-get").args(["purge", "--yes", "fatlink"]))?;
-                let (status, output) = progress.status(chroot.command("dpkg").args(["--status", "fatlink"]))?;
-                if status.success() {
-                    return Err(Failure { message: "dpkg still knows the package".to_owned(), output });
+                let names = ["fatlink", STATIC];
+                progress.run(chroot.command("apt-get").args(["purge", "--yes"]).args(names))?;
+                for name in names {
+                    let (status, output) = progress.status(chroot.command("dpkg").args(["--status", name]))?;
+                    if status.success() {
+                        return Err(Failure { message: format!("dpkg still knows the package {name}"), output });
+                    }
                 }
                 Ok(())
             }

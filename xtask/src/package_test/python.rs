@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::debian::python_with_pip;
 use crate::failure::{Failure, Result};
 use crate::package::{Packages, fresh_folder};
-use crate::repository::Repository;
+use crate::repository::{Repository, copy_file};
 use crate::step::step;
 use crate::toolchain::Toolchain;
 use crate::wheels::Wheels;
@@ -36,7 +36,7 @@ pub fn check_types(repository: &Repository, toolchain: &Toolchain, packages: &Pa
         pip.args(["-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check", "--target"]);
         progress.run(pip.arg(&folder).arg(&packages.wheel))?;
         let tests = repository.root.join("offload-bundle/python/tests/test_fatlink.py");
-        std::fs::copy(&tests, folder.join("test_fatlink.py")).map_err(|error| Failure::file("copy", &tests, &error))?;
+        copy_file(&tests, &folder.join("test_fatlink.py"))?;
         Ok("")
     })?;
     for (title, arguments) in CHECKS {

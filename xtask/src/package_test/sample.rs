@@ -7,7 +7,7 @@ use super::chroot::Chroot;
 use super::install::Form;
 use crate::demo;
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, copy_file, create_folder};
 use crate::step::{Progress, in_parallel};
 use crate::toolchain::{LLVM, Toolchain};
 
@@ -28,7 +28,7 @@ pub fn prepare(repository: &Repository, toolchain: &Toolchain, progress: &Progre
     for part in TOOLKIT {
         let (from, to) = (toolchain.cuda().join(part), chroot.path(CUDA).join(part));
         create_folder(to.parent().unwrap_or(&to))?;
-        std::fs::copy(&from, &to).map_err(|error| Failure::file("copy", &from, &error))?;
+        copy_file(&from, &to)?;
     }
     create_folder(&chroot.path(OBJECTS))?;
     let compile = |(source, is_cuda): (&str, bool)| {

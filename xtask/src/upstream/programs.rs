@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Release, source};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, create_folder, read_text, write_file};
 use crate::step::step;
 use crate::toolchain::{LLVM, Toolchain, remove_folder};
 
@@ -42,7 +42,7 @@ fn results(
     let output = folder.join("out");
     create_folder(&output)?;
     let (configuration, report) = (folder.join("lit.site.cfg"), folder.join("results.json"));
-    std::fs::write(&configuration, CONFIGURATION).map_err(|error| Failure::file("write", &configuration, &error))?;
+    write_file(&configuration, CONFIGURATION)?;
     step(&format!("link LLVM's programs by {tool}, and run them"), |progress| {
         let mut lit = Command::new("lit");
         Environment::new(repository, toolchain).apply(&mut lit);
@@ -56,7 +56,7 @@ fn results(
         lit.args(parameters.iter().flat_map(|(name, value)| ["--param".to_owned(), format!("{name}={value}")]));
         progress.run(lit.arg(&folder)).map(|_| "")
     })?;
-    let text = std::fs::read_to_string(&report).map_err(|error| Failure::file("read", &report, &error))?;
+    let text = read_text(&report)?;
     verdicts(&text).ok_or_else(|| Failure::new(format!("{} is no report of lit", report.display())))
 }
 

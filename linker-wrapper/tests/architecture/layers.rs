@@ -6,7 +6,7 @@ use crate::imports::{Import, Sources, circles, imports};
 
 /// The folders and files of linker-wrapper's `src`. Each may import from those behind it, and from itself.
 const LAYERS: [&str; 15] = [
-    "main",
+    "lib",
     "link",
     "crash_report",
     "reproduce",

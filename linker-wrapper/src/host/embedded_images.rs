@@ -71,6 +71,11 @@ impl<'a> FoundImage<'a> {
         FoundImage { input, origin, image, unit, rdc: None }
     }
 
+    /// Whether another compiler than clang made the unit. It registers itself, and stays in the output of a relocatable link.
+    pub fn is_foreign(&self) -> bool {
+        self.rdc.is_some()
+    }
+
     /// A unit of nvcc's relocatable device code.
     ///
     /// # Errors

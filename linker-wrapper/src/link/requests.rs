@@ -16,6 +16,7 @@ use crate::diag::messages::{self, warn};
 use crate::host::{coff, host_linker};
 use crate::plan::link_context::Request;
 use crate::platform::interface::DeviceLink;
+use crate::toolchain::{Toolchain, print};
 
 /// The name by which persons, not compilers, start the program.
 const FATLINK: &str = "fatlink";
@@ -55,6 +56,12 @@ pub fn answer(options: &Options, program: &str) -> Option<String> {
         )
     };
     options.help.map(|help| help.text(program)).or_else(|| options.version.then(version))
+}
+
+/// The answer to `--print-toolchain`.
+pub fn toolchain_table(options: &Options, device: &DeviceOptions, program: &str) -> String {
+    let toolchain = Toolchain::find(options.cuda_path.as_deref().or(device.cuda_path.as_deref()), &options.parts);
+    print::table(&toolchain, host_linker::find_with_source(options, program))
 }
 
 /// Prints the short help if the line is the name `fatlink` alone, or that and `-h`. Returns the exit code.

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use tracing::span::EnteredSpan;
 
+use crate::cli::host_environment::HostEnvironment;
 use crate::cli::options::Options;
 use crate::cli::values::Jobs;
 use crate::cli::{device_words, dlink, parse, persona, response_file};
@@ -58,7 +59,7 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
         return Ok(code);
     }
     let line = dlink::translate(&line)?.unwrap_or(line);
-    let options = parse::parse(&line, persona)?;
+    let options = with_environment(parse::parse(&line, persona)?);
     color::choose(options.color);
     requests::reject_mistyped(&line, &options, &program)?;
     reproduce::write(&line, &options, persona, &program)?;
@@ -79,7 +80,7 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
 pub fn diagnose(arguments: &[OsString]) -> Result<u8, Errors> {
     let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
     let line = dlink::translate(&line)?.unwrap_or(line);
-    let requested = parse::parse(&line, persona::of(arguments))?;
+    let requested = with_environment(parse::parse(&line, persona::of(arguments))?);
     if LinkMode::of(&requested).is_given_image() {
         // There is no device code that LLVM compiles.
         return Ok(0);
@@ -89,6 +90,11 @@ pub fn diagnose(arguments: &[OsString]) -> Result<u8, Errors> {
     let options = Options { diagnosing: true, verbose: false, dry_run: false, save_temps: false, ..options };
     messages::mute_warnings();
     run_options(&options, &persona::program_name(arguments), arguments)
+}
+
+/// The options, with what the environment says about the host link.
+fn with_environment(options: Options) -> Options {
+    Options { environment: HostEnvironment::read(), ..options }
 }
 
 /// Prints the output of options such as `--help`; without one of them, opens the inputs and links them.

@@ -8,6 +8,7 @@ pub mod dlink;
 mod error;
 pub mod flags;
 pub mod help;
+pub mod host_environment;
 mod lld_lto_options;
 pub mod mistyped;
 mod nvcc_options;

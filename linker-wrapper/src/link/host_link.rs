@@ -40,13 +40,13 @@ impl HostLink<'_> {
     /// # Errors
     /// There is no host linker, it was killed, or its output cannot be completed.
     pub fn run(&self, linker: &Path, objects: &[PathBuf]) -> Result<u8, Errors> {
-        let LinkContext { request: Request { program, output, mode, .. }, temp_files, .. } = *self.context;
+        let LinkContext { request: Request { program, options, output, mode, .. }, temp_files, .. } = *self.context;
         let line = self.line(linker, objects)?;
         let _linking = span::traced("Execute host linker", || linker.display().to_string());
         self.files.check_unchanged(&self.context.request)?;
         let before = FileState::of(output);
         let size = self.files.host.size().saturating_add(sizes(objects));
-        let code = host_linker::run(linker, &line.words, &line.written, size, temp_files, mode)?;
+        let code = host_linker::run(linker, &line.words, &line.written, size, temp_files, &options.environment, mode)?;
         if let Some(hint) = (code != 0).then(|| host_lto::hint(self.files.host)).flatten() {
             warn(program, hint);
         }

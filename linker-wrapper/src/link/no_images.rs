@@ -50,5 +50,5 @@ pub fn end(request: &Request<'_>, mode: LinkMode, inputs: &HostInputs) -> Result
         let (like, triple) = (inputs.files.first_object(), registration::host_triple(request));
         return registration_object::write_empty(output, like, triple, commands).map(|()| 0);
     }
-    host_linker::become_linker(&host_linker::find(options, program)?, &options.host_line, commands)
+    host_linker::become_linker(&host_linker::find(options, program)?, options, commands)
 }

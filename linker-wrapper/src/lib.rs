@@ -4,6 +4,7 @@
 
 mod cli;
 mod codegen;
+mod compilers;
 mod crash_report;
 mod device;
 mod diag;

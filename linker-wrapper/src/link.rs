@@ -20,7 +20,7 @@ use tracing::span::EnteredSpan;
 use crate::cli::host_environment::HostEnvironment;
 use crate::cli::options::Options;
 use crate::cli::values::Jobs;
-use crate::cli::{device_words, dlink, parse, persona, response_file};
+use crate::cli::{device_words, dlink, parse, persona, plugin_options, response_file};
 use crate::device::device_files::DeviceCode;
 use crate::diag::color;
 use crate::diag::error::{Errors, collect};
@@ -104,7 +104,7 @@ fn run_options(options: &Options, program: &str, arguments: &[OsString]) -> Resu
     }
     let device = device_words::read(options);
     let show = options.verbose || options.dry_run || (device.verbose && !options.diagnosing);
-    let options = &requests::with_plugin_options(options, &device);
+    let options = &plugin_options::added_to(options, &device);
     toolchain::check_named(&options.parts)?;
     if options.print_toolchain {
         return messages::answer(&requests::toolchain_table(options, &device, program)).map(|()| 0);

@@ -3,8 +3,8 @@
 use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 
+use crate::compilers::rdc_image::RdcImage;
 use crate::host::embedded_images::Origin;
-use crate::host::rdc_image::RdcImage;
 
 /// The device images that are linked for one GPU target.
 #[derive(Clone)]

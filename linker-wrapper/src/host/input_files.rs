@@ -14,6 +14,7 @@ use offload_bundle::host_object::{HostSymbol, former_section, host_symbols};
 use offload_bundle::printable;
 
 use crate::cli::options::{Input, Options};
+use crate::compilers;
 use crate::diag::error::Errors;
 use crate::host::coff;
 use crate::host::error::{Error, damaged};
@@ -200,8 +201,7 @@ impl InputFiles {
             section.is_some_and(|name| name == b"llvm_offload_entries" || former_section(name).is_some())
         };
         match host_object::registration_symbol(bytes) {
-            // SYCL's code has no table of entries.
-            Some("sycl.descriptor_reg") => true,
+            Some(symbol) if compilers::registers_without_table(symbol) => true,
             Some(_) => host_symbols(bytes, false).is_ok_and(|symbols| symbols.iter().any(open_table)),
             None => false,
         }

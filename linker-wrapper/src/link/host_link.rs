@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
-use crate::host::{dependency_file, fatbin_section, host_linker, host_lto, linker_kind, relocatable};
+use crate::host::{dependency_file, host_linker, host_lto, image_section, linker_kind, relocatable};
 use crate::link::inputs::Files;
 use crate::link::modes::Output;
 use crate::link::selection::Selected;
@@ -70,8 +70,8 @@ impl HostLink<'_> {
         if self.output == Output::Merged {
             words.extend(relocatable::keeping_units_apart(linker_kind::of(linker, mode)));
         }
-        words.extend_from_slice(&self.selected.host_words);
-        let placing = fatbin_section::linker_words(linker, options, temp_files, mode, program)?;
+        words.extend_from_slice(&self.selected.host_words.words);
+        let placing = image_section::linker_words(linker, options, temp_files, mode, program)?;
         let own_files = objects.iter().cloned().chain(placing.iter().map(PathBuf::from)).collect();
         words.extend(placing);
         Ok(Line { words, own_files, written: raw.unwrap_or_else(|| output.to_owned()) })
@@ -86,7 +86,9 @@ impl HostLink<'_> {
         }
         match self.output {
             Output::Merged => relocatable::seal_merged(&line.written, output, linker),
-            Output::Relocatable => relocatable::seal(&line.written, output, linker, &self.selected.stub_aliases),
+            Output::Relocatable => {
+                relocatable::seal(&line.written, output, linker, &self.selected.host_words.stub_aliases)
+            }
             Output::Program | Output::DeviceObject { .. } | Output::Bundle { .. } => Ok(()),
         }
     }

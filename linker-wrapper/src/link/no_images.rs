@@ -1,5 +1,6 @@
 //! Ends a link whose inputs have no device images.
 
+use crate::cli::unsupported::Unsupported;
 use crate::diag::error::Errors;
 use crate::host::{host_linker, registration_object};
 use crate::link::inputs::HostInputs;
@@ -9,23 +10,15 @@ use crate::plan::link_context::Request;
 use crate::plan::report::{self as plan_report, PlanReport};
 use crate::profile::time_trace;
 
-/// Device code that nothing could use.
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error(
-        "--dlink: there is device code in {file}, and no object with host code that could use it; link it with nvlink, or put it \
-         into a fatbin with offload-bundle create"
-    )]
-    OnlyDeviceFiles { file: String },
-}
-
 /// Rejects a device link of device files alone.
 ///
 /// # Errors
 /// It is one.
 pub fn check(request: &Request<'_>, mode: LinkMode) -> Result<(), Errors> {
     match (mode.output(), request.device.inputs.first()) {
-        (Output::DeviceObject { .. }, Some(file)) => Err(Error::OnlyDeviceFiles { file: file.to_string() }.into()),
+        (Output::DeviceObject { .. }, Some(file)) => {
+            Err(Unsupported::OnlyDeviceFiles { file: file.to_string() }.into())
+        }
         _ => Ok(()),
     }
 }

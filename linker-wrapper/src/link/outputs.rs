@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use rayon::prelude::*;
 
+use crate::cli::unsupported::Unsupported;
 use crate::device::device_files::DeviceCode;
 use crate::diag::error::{Errors, collect};
 use crate::image::report::ImageReport;
@@ -17,19 +18,6 @@ use crate::plan::link_context::LinkContext;
 use crate::platform::interface::{Bundle, DeviceLink, Products};
 use crate::profile::span;
 use crate::sys::temp_files;
-
-/// Device code that an output cannot hold.
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error("--emit-fatbin-only: the inputs hold no device code; compile them with --offload-arch=")]
-    NothingToEmit,
-    #[error("--emit-fatbin-only: the inputs hold CUDA and OpenMP code; link them one at a time")]
-    SeveralToEmit,
-    #[error(
-        "--dlink: the inputs hold device code of {kinds}, and a device link is for one of them; link them one at a time"
-    )]
-    SeveralToLink { kinds: String },
-}
 
 /// The results of a link that its final messages report.
 #[derive(Default)]
@@ -111,9 +99,9 @@ impl Planned<'_> {
     /// Writes the bundle itself as the output.
     fn emit_bundle(&self) -> Result<Outcome, Errors> {
         match self.links {
-            [] => Err(Error::NothingToEmit.into()),
+            [] => Err(Unsupported::NothingToEmit.into()),
             [only] => self.write_bundle(&*only.link(self.context)?),
-            _ => Err(Error::SeveralToEmit.into()),
+            _ => Err(Unsupported::SeveralToEmit.into()),
         }
     }
 
@@ -130,7 +118,7 @@ impl Planned<'_> {
     fn emit_object(&self) -> Result<Outcome, Errors> {
         let [only] = self.links else {
             let kinds = self.links.iter().flat_map(|link| link.triples()).collect::<Vec<_>>().join(" and ");
-            return Err(Error::SeveralToLink { kinds }.into());
+            return Err(Unsupported::SeveralToLink { kinds }.into());
         };
         // The archive is an input of the link of the program, as it is after nvcc's device link.
         let Registered { object, report, cached, .. } = registration::link(&**only, self.context)?;

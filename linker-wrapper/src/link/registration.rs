@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use llvm_passes::registration::Registration;
 
-use crate::cli::values::FatbinSection;
+use crate::cli::values::ImageSection;
 use crate::diag::error::Errors;
 use crate::diag::messages;
-use crate::host::fatbin_section;
+use crate::host::image_section;
 use crate::host::registration_object::{self, Template};
 use crate::image::report::ImageReport;
 use crate::plan::link_context::{LinkContext, Request};
@@ -63,9 +63,9 @@ pub fn register(
     let _wrapping = span::traced("Wrap bundled images", || registration.name().to_owned());
     let mut template = early.map_or_else(|| template(&*registration, &context.request), Ok)?;
     if let Some(section) = section {
-        fatbin_section::warn_of_size(section, context.request.program, image.size());
+        image_section::warn_of_size(section, context.request.program, image.size());
     }
-    if section == Some(FatbinSection::Large) {
+    if section == Some(ImageSection::Large) {
         template.make_large()?;
     }
     if let Some(name) = kept_as {

@@ -1,6 +1,6 @@
 //! Reports what a link did: messages of LLVM, statistics, and the report on the images.
 
-use crate::cli::amd_options;
+use crate::cli::plugin_options;
 use crate::device::definitions;
 use crate::diag::error::Errors;
 use crate::diag::messages::{self, warn};
@@ -28,7 +28,7 @@ pub fn outcome(
     resources: &Resources<'_>,
 ) -> Result<u8, Errors> {
     let Request { program, options, device, .. } = *request;
-    pass_times::print(&amd_options::all_llvm_options(options, device));
+    pass_times::print(&plugin_options::of_llvm(options, device));
     let shared = resources.share_results(outcome.is_err());
     let outcome = outcome.map_err(|errors| definitions::explain(errors, inputs))?;
     if outcome.code == 0 && !mode.is_diagnosis() {

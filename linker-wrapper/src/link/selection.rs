@@ -1,18 +1,16 @@
 //! Selects the device code of a link: the archive members that belong to it, and the kernels that the program can launch.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
-
-use offload_bundle::host_object::StubAlias;
 
 use crate::cli::options::Options;
 use crate::cli::values::KernelGc;
 use crate::device::archive_selection::{self, Reason};
 use crate::device::device_files::DeviceCode;
-use crate::device::{rdc_targets, stub_aliases};
+use crate::device::host_words::{self, HostWords};
+use crate::device::launchable_kernels;
 use crate::diag::error::Errors;
 use crate::diag::messages;
-use crate::host::dead_kernels::{self, KernelLiveness};
+use crate::host::dead_kernels::KernelLiveness;
 use crate::host::embedded_images::{self, FoundImage};
 use crate::host::input_files::InputFiles;
 use crate::plan::link_context::Request;
@@ -27,9 +25,7 @@ pub struct Selected<'a> {
     /// Kernels that the program can launch, and those that it cannot.
     pub liveness: KernelLiveness,
     /// Options that units of other compilers than clang require of the host linker.
-    pub host_words: Vec<OsString>,
-    /// Names of kernels that these options define.
-    pub stub_aliases: Vec<StubAlias>,
+    pub host_words: HostWords,
     /// The archive members with device code, for the plan.
     members: Vec<MemberReport>,
 }
@@ -48,20 +44,15 @@ impl<'a> Selected<'a> {
         let Request { options, device, mode, .. } = *request;
         let selection = archive_selection::select(inputs, &images, &options.roots, line_code)?;
         let members = members(inputs, &images, &selection.device);
-        let stub_aliases = match stub_aliases::are_mixed(&images) {
-            true => stub_aliases::find(inputs, &selection.host)?,
-            false => Vec::new(),
-        };
-        let mut host_words: Vec<OsString> = stub_aliases::linker_words(&stub_aliases).collect();
-        host_words.extend(rdc_targets::words_for_members(&images, &selection));
-        let mut liveness = dead_kernels::find(inputs, &images, options)?;
+        let host_words = host_words::find(inputs, &images, &selection)?;
+        let mut liveness = launchable_kernels::find(inputs, &images, options)?;
         liveness.dead.retain(|name| !device.roots.contains(name));
         if let Some(why) = liveness.keeps_all.as_ref().filter(|_| mode.show) {
             // As a shell comment, so that the output can be pasted into a shell.
             messages::show(format_args!(" # --offload-gc=host keeps all kernels: {why}"));
         }
         let images = images.into_iter().filter(|found| selection.device[found.input].is_some()).collect();
-        Ok(Selected { images, host: selection.host, liveness, host_words, stub_aliases, members })
+        Ok(Selected { images, host: selection.host, liveness, host_words, members })
     }
 
     /// The names that the host program registers with the runtime and can use.

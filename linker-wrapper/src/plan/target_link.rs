@@ -14,12 +14,12 @@ use offload_bundle::{cubin, ptx};
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::values::KernelFolding;
+use crate::compilers::rdc_image;
 use crate::device::cudadevrt::DeviceLibrary;
 use crate::device::lto_definitions::LtoNames;
 use crate::device::symbol_errors::{self, Maker};
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
-use crate::host::rdc_image;
 use crate::plan::backend::CodegenNeeds;
 use crate::plan::equal_kernels::{self, Folding, FoldingRequest};
 use crate::plan::error::Error;

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cli::persona;
 use crate::diag::error::Errors;
 use crate::diag::messages;
-use crate::lto::{culprit, worker};
+use crate::lto::worker;
 use crate::sys::{process, temp_files};
 
 /// Why a link ended early.
@@ -44,8 +44,8 @@ enum Error {
     Llvm { signal: String, activity: String },
 }
 
-/// Links a command line again, to find the function that LLVM cannot compile.
-type Diagnose<'a> = &'a dyn Fn(&[OsString]) -> Result<u8, Errors>;
+/// Links a command line again, and returns the error that names the function that LLVM cannot compile.
+type Diagnose<'a> = &'a dyn Fn(&[OsString]) -> Option<Errors>;
 
 /// Returns the report on a crash, if this process was started to write it.
 pub fn report_if_requested(arguments: &[OsString], diagnose: Diagnose<'_>) -> Option<Errors> {
@@ -71,7 +71,7 @@ fn diagnosis(signal: &str, activity: &str, line: &[OsString], diagnose: Diagnose
     if !compiles || line.is_empty() || [ABORTED, NO_MEMORY].contains(&signal) {
         return None;
     }
-    diagnose(line).err().filter(|_| culprit::was_found())
+    diagnose(line)
 }
 
 /// Prefix of the activity where LLVM reported a fatal error; LLVM's message follows.

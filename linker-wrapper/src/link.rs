@@ -28,6 +28,7 @@ use crate::diag::messages::{self, warn};
 use crate::plan::link_context::Request;
 use crate::platform;
 use crate::platform::interface::{DeviceLink, Setup};
+use crate::profile::recorder::Recorder;
 use crate::profile::{self, span, time_trace};
 use crate::reproduce;
 use crate::sys::jobserver;
@@ -37,7 +38,7 @@ use crate::toolchain;
 use inputs::{Files, HostInputs, LineFiles};
 use modes::LinkMode;
 use outputs::Planned;
-use resources::Resources;
+use resources::{Process, Resources};
 use selection::Selected;
 
 /// A command line that cannot be carried out.
@@ -63,9 +64,9 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     color::choose(options.color);
     requests::reject_mistyped(&line, &options, &program)?;
     reproduce::write(&line, &options, persona, &program)?;
-    profile::begin(&options);
+    let recorder = profile::begin(&options);
     let whole = span::traced("Execute linker wrapper", || program.clone());
-    let outcome = run_options(&options, &program, arguments);
+    let outcome = run_options(&options, &program, Process { arguments, recorder: &recorder });
     drop(whole);
     // The trace of a failed link is written, too; the link's own errors come first.
     let traced = time_trace::end();
@@ -73,11 +74,16 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
 }
 
 /// Runs the device link of the command line again after LLVM failed in it, to find the function that LLVM cannot compile.
-/// Writes no output and no report.
-///
-/// # Errors
-/// The function that LLVM cannot compile, or any other error of the link.
-pub fn diagnose(arguments: &[OsString]) -> Result<u8, Errors> {
+/// Writes no output and no report. Returns the error that names the function.
+pub fn diagnose(arguments: &[OsString]) -> Option<Errors> {
+    let recorder = Recorder::default();
+    let outcome = repeat(Process { arguments, recorder: &recorder });
+    outcome.err().filter(|_| recorder.has_culprit())
+}
+
+/// Repeats the device link of the command line, up to the function that LLVM cannot compile.
+fn repeat(process: Process<'_>) -> Result<u8, Errors> {
+    let arguments = process.arguments;
     let line = response_file::expand(arguments.get(1..).unwrap_or_default())?;
     let line = dlink::translate(&line)?.unwrap_or(line);
     let requested = with_environment(parse::parse(&line, persona::of(arguments))?);
@@ -89,7 +95,7 @@ pub fn diagnose(arguments: &[OsString]) -> Result<u8, Errors> {
         Options { stats: None, report: None, plan: None, time_trace: None, jobs: Jobs::Number(1), ..requested };
     let options = Options { diagnosing: true, verbose: false, dry_run: false, save_temps: false, ..options };
     messages::mute_warnings();
-    run_options(&options, &persona::program_name(arguments), arguments)
+    run_options(&options, &persona::program_name(arguments), process)
 }
 
 /// The options, with what the environment says about the host link.
@@ -98,7 +104,7 @@ fn with_environment(options: Options) -> Options {
 }
 
 /// Prints the output of options such as `--help`; without one of them, opens the inputs and links them.
-fn run_options(options: &Options, program: &str, arguments: &[OsString]) -> Result<u8, Errors> {
+fn run_options(options: &Options, program: &str, process: Process<'_>) -> Result<u8, Errors> {
     if let Some(text) = requests::answer(options, program) {
         return messages::answer(&text).map(|()| 0);
     }
@@ -112,18 +118,18 @@ fn run_options(options: &Options, program: &str, arguments: &[OsString]) -> Resu
     requests::apply_llvm_options(program, &device)?;
     let output = options.output.as_deref().unwrap_or(Path::new("a.out"));
     let request = Request { program, options, device: &device, output, mode: Mode { show, dry: options.dry_run } };
-    read_and_link(request, LinkMode::of(options), arguments)
+    read_and_link(request, LinkMode::of(options), process)
 }
 
 /// Opens the inputs and links them.
-fn read_and_link(request: Request<'_>, mode: LinkMode, arguments: &[OsString]) -> Result<u8, Errors> {
+fn read_and_link(request: Request<'_>, mode: LinkMode, process: Process<'_>) -> Result<u8, Errors> {
     // LLVM may crash before the temporary folder exists: it reads host files of bitcode first.
     llvm_passes::crash::prepare(request.program, "");
     llvm_passes::crash::before_report(jobserver::give_all_back_in_signal);
     threads::set_number(request.options.jobs);
     let extraction = span::traced("ExtractDeviceCode", String::new);
     let inputs = HostInputs::open(&request)?;
-    link(request, mode, &inputs, extraction, arguments).map_err(|errors| {
+    link(request, mode, &inputs, extraction, process).map_err(|errors| {
         // If a file was changed during the link, that may be the cause of the other errors: it comes first.
         let mut all = inputs.files.check_unchanged(request.output).err().unwrap_or_default();
         all.extend(errors);
@@ -131,13 +137,13 @@ fn read_and_link(request: Request<'_>, mode: LinkMode, arguments: &[OsString]) -
     })
 }
 
-/// Runs the phases of a link whose inputs are open. `arguments` repeat the link where LLVM fails in it.
+/// Runs the phases of a link whose inputs are open.
 fn link(
     request: Request<'_>,
     mode: LinkMode,
     inputs: &HostInputs,
     extraction: EnteredSpan,
-    arguments: &[OsString],
+    process: Process<'_>,
 ) -> Result<u8, Errors> {
     // Read the device code. A link without any is left to the host linker.
     let images = inputs.images(&request, mode)?;
@@ -159,7 +165,7 @@ fn link(
     drop(extraction);
 
     // Compile, bundle and register the device code, and link the host code with it.
-    let resources = Resources::new(request, mode, files.host, &selected, links.len(), arguments)?;
+    let resources = Resources::new(request, mode, files.host, &selected, links.len(), &process)?;
     let finished = inputs.finished.as_deref();
     let planned = Planned {
         context: &resources.context(),

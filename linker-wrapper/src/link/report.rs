@@ -28,11 +28,11 @@ pub fn outcome(
     resources: &Resources<'_>,
 ) -> Result<u8, Errors> {
     let Request { program, options, device, .. } = *request;
-    pass_times::print(&plugin_options::of_llvm(options, device));
+    pass_times::print(&plugin_options::of_llvm(options, device), resources.recorder);
     let shared = resources.share_results(outcome.is_err());
     let outcome = outcome.map_err(|errors| definitions::explain(errors, inputs))?;
     if outcome.code == 0 && !mode.is_diagnosis() {
-        llvm_messages::write_records(*request)?;
+        llvm_messages::write_records(*request, resources.recorder)?;
         if mode.compares_units() {
             definitions::differing_units(inputs, &selected.images).iter().for_each(|text| warn(program, text));
         }
@@ -43,7 +43,7 @@ pub fn outcome(
     }
     // There is no program to report on if the host link failed.
     if outcome.code == 0 {
-        images(request, outcome.report, Some(&resources.recorder)).map(|()| 0)
+        images(request, outcome.report, Some(resources.recorder)).map(|()| 0)
     } else {
         Ok(outcome.code)
     }

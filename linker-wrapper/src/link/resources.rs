@@ -23,6 +23,15 @@ use crate::sys::jobserver::Limit;
 use crate::sys::memory::Budget;
 use crate::sys::temp_files::TempFiles;
 
+/// What a link knows of its process.
+#[derive(Clone, Copy)]
+pub struct Process<'a> {
+    /// The command line, which repeats the link where LLVM fails in it.
+    pub arguments: &'a [OsString],
+    /// Records what the link reports at its end.
+    pub recorder: &'a Recorder,
+}
+
 /// What the device links of a link share.
 pub struct Resources<'a> {
     request: Request<'a>,
@@ -37,12 +46,11 @@ pub struct Resources<'a> {
     /// Results in the inputs, and those for the output.
     pub object_results: ObjectResults<'a>,
     /// Measurements of this link.
-    pub recorder: Recorder,
+    pub recorder: &'a Recorder,
 }
 
 impl<'a> Resources<'a> {
-    /// Acquires them. `links` is the number of device links. From here on there are temporary files to remove; `arguments` repeat this link
-    /// where LLVM fails in it.
+    /// Acquires them. `links` is the number of device links. From here on there are temporary files to remove.
     ///
     /// # Errors
     /// The temporary folder, the cache of other machines or a file of remarks cannot be used. Damaged inputs.
@@ -52,11 +60,11 @@ impl<'a> Resources<'a> {
         inputs: &'a InputFiles,
         selected: &'a Selected<'a>,
         links: usize,
-        arguments: &[OsString],
+        process: &Process<'a>,
     ) -> Result<Self, Errors> {
         let Request { program, options, .. } = request;
+        let Process { arguments, recorder } = *process;
         let temp_files = prepare_for_failures(&request, mode, arguments)?;
-        let recorder = Recorder::new();
         let registered = selected.registered(&request, inputs)?;
         recorder.kernels(selected.liveness.alive.len(), selected.liveness.dead.len());
         let host_linker = host_linker::find(options, program);
@@ -96,7 +104,7 @@ impl<'a> Resources<'a> {
             object_results: &self.object_results,
             registered: &self.registered,
             dead_kernels: &self.selected.liveness.dead,
-            recorder: &self.recorder,
+            recorder: self.recorder,
             plan: &self.plan,
         }
     }

@@ -99,7 +99,7 @@ fn compile_all(planned: &[PlannedTarget<'_>], resources: Resources<'_>) -> Resul
     let mut compiled = compiled.into_iter();
     for target in planned {
         let messages = compiled.by_ref().take(target.job_count()).map(|done| done.messages);
-        llvm_messages::print(resources.link.request.program, &target.images.name, &llvm_messages::join(messages));
+        llvm_messages::print(resources.link, &target.images.name, &llvm_messages::join(messages));
     }
     Ok(())
 }

@@ -142,7 +142,7 @@ fn compile_partition(
 
 /// Compiles all bitcode, if there is any.
 fn compile_whole(target: &PlannedTarget<'_>, resources: Resources<'_>) -> Result<Compiled, Errors> {
-    let (images, temp_files) = (target.images, resources.link.temp_files);
+    let images = target.images;
     let units = images.units();
     if units.is_empty() {
         return Ok(Compiled::default());
@@ -151,7 +151,7 @@ fn compile_whole(target: &PlannedTarget<'_>, resources: Resources<'_>) -> Result
     let job = job(target, None, images.stem(), &code, resources);
     if resources.link.request.options.diagnosing {
         // LLVM would end this process, so others compile.
-        return culprit::search(&job, &images.stem(), temp_files).map(|()| Compiled::default());
+        return culprit::search(&job, &images.stem(), resources.link).map(|()| Compiled::default());
     }
     let cache = resources.result_cache;
     let key = cache.object_key(&job, &code);

@@ -351,7 +351,7 @@ fn print_diagnostics(target: &TargetImages<'_>, linked: &LinkedTarget, context: 
 }
 
 fn print_messages(target: &TargetImages<'_>, messages: &[Message], context: &LtoContext<'_>) {
-    llvm_messages::print(context.link.request.program, &target.arch.to_string(), messages);
+    llvm_messages::print(context.link, &target.arch.to_string(), messages);
 }
 
 /// Looks up the target in the cache.

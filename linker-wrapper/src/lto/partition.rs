@@ -249,7 +249,7 @@ impl<'j> PartitionJob<'j> {
     fn run_here(&self) -> Result<CompiledPartition, Errors> {
         if self.context.link.request.options.diagnosing {
             // LLVM would end this process, so others compile. Do not use rayon here: all of its threads may wait for this job.
-            return culprit::search(&self.job, &self.code.arch.to_string(), self.context.temp_files())
+            return culprit::search(&self.job, &self.code.arch.to_string(), self.context.link)
                 .map(|()| CompiledPartition::default());
         }
         let _linking = span::traced("Link device input", || self.code.arch.to_string());

@@ -333,7 +333,7 @@ impl HipLink<'_> {
         let cached = result_cache.counts();
         let linked = linked?;
         for (target, object) in self.targets.iter().zip(&linked) {
-            llvm_messages::print(context.request.program, &target.link.name, &object.messages);
+            llvm_messages::print(context, &target.link.name, &object.messages);
             target.other_target(object).iter().for_each(|text| warn(context.request.program, text));
         }
         let images = self.targets.iter().zip(linked);

@@ -7,13 +7,15 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use llvm_passes::crash::{GENERATING, NO_MEMORY, OPTIMIZING, OTHER_LIBRARY, REPORT_FLAG, UNREADABLE_MAPPING};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cli::persona;
 use crate::diag::error::Errors;
-use crate::lto::{culprit, worker};
+use crate::diag::messages;
+use crate::lto::worker;
 use crate::sys::{process, temp_files};
 
 /// Why a link ended early.
@@ -42,8 +44,8 @@ enum Error {
     Llvm { signal: String, activity: String },
 }
 
-/// Links a command line again, to find the function that LLVM cannot compile.
-type Diagnose<'a> = &'a dyn Fn(&[OsString]) -> Result<u8, Errors>;
+/// Links a command line again, and returns the error that names the function that LLVM cannot compile.
+type Diagnose<'a> = &'a dyn Fn(&[OsString]) -> Option<Errors>;
 
 /// Returns the report on a crash, if this process was started to write it.
 pub fn report_if_requested(arguments: &[OsString], diagnose: Diagnose<'_>) -> Option<Errors> {
@@ -69,7 +71,7 @@ fn diagnosis(signal: &str, activity: &str, line: &[OsString], diagnose: Diagnose
     if !compiles || line.is_empty() || [ABORTED, NO_MEMORY].contains(&signal) {
         return None;
     }
-    diagnose(line).err().filter(|_| culprit::was_found())
+    diagnose(line)
 }
 
 /// Prefix of the activity where LLVM reported a fatal error; LLVM's message follows.
@@ -78,20 +80,39 @@ const GAVE_UP: &str = "gave up: ";
 /// SIGABRT, as the signal handler writes it.
 const ABORTED: &str = "06";
 
+/// The command line that a copy of this process repeats after a fatal error. LLVM passes its handler nothing but the reason.
+static REPEATED: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Sets what happens when LLVM gives up, as with "Cannot select": a copy of this process repeats the command line and looks for the
+/// function that LLVM cannot compile. Without a line, the error is printed.
+pub fn on_fatal_error(line: Option<&[OsString]>) {
+    if let Some(line) = line {
+        // A process runs one link.
+        let _ = REPEATED.set(line.to_vec());
+    }
+    llvm_passes::on_fatal_error(end_with_fatal_error);
+}
+
+/// Handles a fatal error of LLVM: removes the temporary files, and lets the copy report the error, or prints it.
+#[expect(clippy::exit, reason = "LLVM does not return from its error handler")]
+fn end_with_fatal_error(reason: &str) {
+    if let Some(line) = REPEATED.get() {
+        temp_files::clean_up();
+        restart(line, reason);
+    }
+    messages::print_errors("fatlink", &Error::GaveUp { reason: reason.to_owned() }.into());
+    temp_files::clean_up();
+    std::process::exit(1);
+}
+
 /// Replaces this process by a fresh copy that looks for the function that LLVM cannot compile. Returns only if the copy
 /// cannot be started.
-pub fn restart(reason: &str) {
-    let line: Vec<OsString> = std::env::args_os().collect();
+fn restart(line: &[OsString], reason: &str) {
     // An argument cannot hold a NUL.
     let activity = format!("{GAVE_UP}{}", reason.replace('\0', ""));
     let mut copy = Command::new(process::itself());
-    copy.arg0(persona::program_name(&line)).args([REPORT_FLAG, "00", &activity, "", ""]).args(line);
+    copy.arg0(persona::program_name(line)).args([REPORT_FLAG, "00", &activity, "", ""]).args(line);
     let _ = copy.exec();
-}
-
-/// Returns the error for a fatal error of LLVM whose cause was not found.
-pub fn fatal_error(reason: &str) -> Errors {
-    Error::GaveUp { reason: reason.to_owned() }.into()
 }
 
 fn error(signal: &str, activity: &str) -> Error {

@@ -8,6 +8,7 @@ use offload_bundle::arch::PtxVersion;
 use offload_bundle::coverage::Driver;
 
 use crate::cli::help::Help;
+use crate::cli::host_environment::HostEnvironment;
 use crate::cli::values::{
     BackendChoice, CacheChoice, FatbinSection, ImageCompression, Jobs, KernelFolding, KernelGc, Levels, LlvmRules,
     MemoryChoice, NamedParts, OffloadReport, Partitioning, PlanRequest, PtxPolicy, RelocatableCode, RemoteOptions,
@@ -125,6 +126,8 @@ pub struct Options {
     pub inputs_before_output: usize,
     /// The host linker answers a query and exits (`--version`, `--help` under a linker's name).
     pub linker_query: bool,
+    /// What the environment says about the host link. The parser leaves it empty.
+    pub environment: HostEnvironment,
 }
 
 impl Options {

@@ -11,6 +11,7 @@ use offload_bundle::host_object::{self, host_symbols};
 use rayon::prelude::*;
 
 use crate::cli::device_options::CUDA_TRIPLE;
+use crate::compilers::rdc_image::RdcImage;
 use crate::device::device_files::DeviceCode;
 use crate::device::host_extraction::{self, Definition, HostUnit};
 use crate::device::stub_aliases;
@@ -19,7 +20,6 @@ use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
 use crate::host::error::damaged;
 use crate::host::input_files::{InputFile, InputFiles, Place};
-use crate::host::rdc_image::RdcImage;
 use crate::sys::threads;
 
 /// The selected files, by index of the file.
@@ -175,7 +175,7 @@ fn add_referenced_devices(
 ) -> Result<Vec<Option<Reason>>, Errors> {
     // nvlink takes every unit of an archive. Where LTO-IR hides what units define and reference, that is the only sound choice.
     let is_linked = selected.iter().any(Option::is_some);
-    if is_linked && images.iter().filter_map(|found| found.rdc.as_ref()).any(RdcImage::has_unreadable_symbols) {
+    if is_linked && images.iter().filter_map(|found| found.foreign.as_ref()).any(RdcImage::has_unreadable_symbols) {
         for found in images.iter().filter(|found| found.image.triple() == CUDA_TRIPLE) {
             selected[found.input].get_or_insert(Reason::UnreadableSymbols);
         }

@@ -23,7 +23,7 @@ const OF_NVCC: &[u8] = b"__sti____cudaRegisterAll";
 /// A warning if clang compiled some units to relocatable device code and others, named on the line, without `-fgpu-rdc`: a build system that applies
 /// its options to a part of the project makes such units, and the device code of the others is then neither linked with theirs nor optimized.
 pub fn differing_units(inputs: &InputFiles, images: &[FoundImage<'_>]) -> Option<String> {
-    let linked = images.iter().find(|found| found.rdc.is_none())?;
+    let linked = images.iter().find(|found| found.foreign.is_none())?;
     let finished = finished_files(inputs);
     let mut without =
         finished.iter().filter(|(file, compiled)| file.place == Place::Line && *compiled == Compiled::WithoutRdc);
@@ -167,7 +167,7 @@ fn in_image(name: &str, arch: &str, found: &FoundImage<'_>) -> Vec<(String, Comp
     let is_defined = |symbols: &[llvm_passes::symbols::Symbol]| {
         symbols.iter().any(|symbol| symbol.name == name && symbol.strength.is_definition())
     };
-    if let Some(rdc) = &found.rdc {
+    if let Some(rdc) = &found.foreign {
         let defined = symbols::of_rdc(&found.origin, rdc).is_ok_and(|symbols| is_defined(&symbols));
         let targets = rdc.entries().iter().map(|entry| entry.arch().to_string());
         return if defined { targets.map(|target| (target, Compiled::ByNvcc)).collect() } else { Vec::new() };

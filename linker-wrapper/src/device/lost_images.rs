@@ -65,7 +65,7 @@ impl Registered<'_> {
     /// A registered variable counts only if the link has no device images at all, because its host code may never use it.
     fn is_lost(&self, images: &[FoundImage<'_>]) -> bool {
         // Units of nvcc register themselves.
-        let mut images = images.iter().filter(|found| found.rdc.is_none()).peekable();
+        let mut images = images.iter().filter(|found| found.foreign.is_none()).peekable();
         let fits = |found: &FoundImage<'_>| self.kind.is_none_or(|kind| found.image.offload_kinds.contains(kind));
         images.peek().is_none() || (self.is_kernel && !images.any(fits))
     }

@@ -11,11 +11,11 @@ use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::symbols::Strength;
 use offload_bundle::host_object::kernel_of_stub;
 
+use crate::compilers::rdc_image::RdcImage;
 use crate::device::symbols;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
 use crate::host::error::damaged;
-use crate::host::rdc_image::RdcImage;
 
 /// The names that units of LTO-IR define.
 #[derive(Debug, Default)]

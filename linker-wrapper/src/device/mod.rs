@@ -9,6 +9,8 @@ pub mod device_files;
 pub mod error;
 pub mod former_entries;
 mod host_extraction;
+pub mod host_words;
+pub mod launchable_kernels;
 pub mod lost_images;
 pub mod lto_definitions;
 pub mod rdc_targets;

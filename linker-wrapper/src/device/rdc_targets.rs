@@ -12,6 +12,7 @@ use offload_bundle::host_object::WRAPPER_PREFIX;
 use rayon::prelude::*;
 
 use crate::cli::values::SassPolicy;
+use crate::compilers::rdc_image::{RdcEntry, RdcForm, RdcImage};
 use crate::device::archive_selection::Selection;
 use crate::device::cudadevrt;
 use crate::device::error::Error;
@@ -20,19 +21,18 @@ use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
 use crate::host::error::damaged;
-use crate::host::rdc_image::{RdcEntry, RdcForm, RdcImage};
 
 /// A unit of nvcc with its place in the link.
 type Unit<'a> = (&'a FoundImage<'a>, &'a RdcImage<'a>);
 
 /// The units of nvcc among the images, in link order.
 pub fn units<'a>(images: &[&'a FoundImage<'a>]) -> Vec<Unit<'a>> {
-    images.iter().filter_map(|found| Some((*found, found.rdc.as_ref()?))).collect()
+    images.iter().filter_map(|found| Some((*found, found.foreign.as_ref()?))).collect()
 }
 
 /// The targets that units of nvcc may be linked for.
 pub fn archs_of(images: &[FoundImage<'_>], policy: &SassPolicy) -> BTreeSet<GpuArch> {
-    let units = images.iter().filter_map(|found| found.rdc.as_ref());
+    let units = images.iter().filter_map(|found| found.foreign.as_ref());
     let own: BTreeSet<GpuArch> = units.flat_map(|rdc| rdc.entries().iter().map(RdcEntry::arch)).collect();
     match policy {
         SassPolicy::List(list) if !own.is_empty() => own.into_iter().chain(list.iter().copied()).collect(),
@@ -96,7 +96,7 @@ pub fn add_to<'a>(
 /// the program again from units that are in it.
 pub fn words_for_members(images: &[FoundImage<'_>], selection: &Selection) -> Vec<OsString> {
     let only_device = |input: usize| selection.device[input].is_some() && !selection.host[input];
-    let units = images.iter().filter(|found| only_device(found.input)).filter_map(|found| found.rdc.as_ref());
+    let units = images.iter().filter(|found| only_device(found.input)).filter_map(|found| found.foreign.as_ref());
     let words = units
         .filter(|rdc| rdc.is_registered && rdc.has_ptx())
         .flat_map(|rdc| ["-u".to_owned(), format!("{WRAPPER_PREFIX}{}", rdc.id)]);

@@ -14,7 +14,7 @@ use crate::host::input_files::{InputFile, InputFiles};
 
 /// Whether units of both compilers are linked together.
 pub fn are_mixed(images: &[FoundImage<'_>]) -> bool {
-    images.iter().any(|found| found.rdc.is_some()) && images.iter().any(|found| found.rdc.is_none())
+    images.iter().any(|found| found.foreign.is_some()) && images.iter().any(|found| found.foreign.is_none())
 }
 
 /// Finds the names that are missing among the host files of the link.

@@ -9,11 +9,11 @@ use llvm_passes::unit::Unit;
 use offload_bundle::cubin::{self, CubinSymbol, Memory, SymbolBinding, SymbolKind as CubinSymbolKind};
 use offload_bundle::ptx;
 
+use crate::compilers::rdc_image::{self, RdcEntry, RdcForm, RdcImage};
 use crate::device::error::Error;
 use crate::diag::error::Errors;
 use crate::host::embedded_images::{FoundImage, Origin};
 use crate::host::error::damaged;
-use crate::host::rdc_image::{self, RdcEntry, RdcForm, RdcImage};
 
 /// The symbols of candidate images, each read at most once.
 pub struct CandidateSymbols<'i, 'a> {
@@ -91,7 +91,7 @@ impl<'i, 'a> CandidateSymbols<'i, 'a> {
             return Ok(unit.symbols()?);
         }
         if let std::collections::hash_map::Entry::Vacant(entry) = self.symbols.entry(index) {
-            let symbols = match &found.rdc {
+            let symbols = match &found.foreign {
                 Some(rdc) => of_rdc(&found.origin, rdc)?,
                 None => of_code(&found.origin, found.image.image)?,
             };
@@ -153,7 +153,7 @@ pub fn of_same_target(origin: &Origin, rdc: &RdcImage<'_>) -> Result<Vec<Symbol>
 
 /// The target for which symbols are shared. Code of target ids with other features may be linked with it.
 fn target_of(found: &FoundImage<'_>) -> String {
-    if found.rdc.is_some() {
+    if found.foreign.is_some() {
         return ANY_TARGET.to_owned();
     }
     let processor = found.image.arch().split(':').next().unwrap_or_default();

@@ -5,8 +5,8 @@ use std::fmt::Display;
 use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 
+use crate::compilers::rdc_image::RdcImage;
 use crate::host::embedded_images::Origin;
-use crate::host::rdc_image::RdcImage;
 
 /// The device images that are linked for one target. `A` is the target as its machine describes it.
 #[derive(Clone)]

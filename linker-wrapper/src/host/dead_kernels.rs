@@ -11,7 +11,6 @@ use rayon::prelude::*;
 use crate::cli::options::Options;
 use crate::cli::values::KernelGc;
 use crate::diag::error::Errors;
-use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::{InputFile, InputFiles};
 use crate::host::section_reach::{HostSections, Reached};
 use crate::host::{link_roots, needed_libraries};
@@ -31,16 +30,21 @@ pub struct KernelLiveness {
     pub alive: BTreeMap<String, Vec<String>>,
 }
 
-/// Determines the kernels that the program can launch. `images` are the device images of the link.
+/// Determines the kernels of these offload kinds that the program can launch. `keeps_all` is why its host code does not tell.
 ///
 /// # Errors
 /// No threads can be started.
-pub fn find(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) -> Result<KernelLiveness, Errors> {
+pub fn find(
+    inputs: &InputFiles,
+    options: &Options,
+    kinds: OffloadKinds,
+    keeps_all: Option<&str>,
+) -> Result<KernelLiveness, Errors> {
     if options.kernel_gc == KernelGc::Off {
         return Ok(KernelLiveness::default());
     }
     threads::start()?;
-    Ok(analyze(inputs, images, options)
+    Ok(analyze(inputs, options, kinds, keeps_all)
         .unwrap_or_else(|why| KernelLiveness { keeps_all: Some(why), ..KernelLiveness::default() }))
 }
 
@@ -48,15 +52,13 @@ pub fn find(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) -
 ///
 /// # Errors
 /// Why all kernels have to be kept.
-fn analyze(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) -> Result<KernelLiveness, String> {
-    let not_a_program = [
-        (options.relocatable, "a later link decides what the program reaches (-r)"),
-        (options.emit_fatbin_only, "there is no program (--emit-fatbin-only)"),
-        (options.dlink, "a later link decides what the program reaches (--dlink)"),
-        (images.iter().any(|found| found.image.offload_kinds.contains(OffloadKinds::HIP)), "the link has code of HIP"),
-        (images.iter().any(|found| found.rdc.is_some()), "units of nvcc register their kernels themselves"),
-    ];
-    if let Some((_, why)) = not_a_program.into_iter().find(|(is_so, _)| *is_so) {
+fn analyze(
+    inputs: &InputFiles,
+    options: &Options,
+    kinds: OffloadKinds,
+    keeps_all: Option<&str>,
+) -> Result<KernelLiveness, String> {
+    if let Some(why) = keeps_all {
         return Err(why.to_owned());
     }
     if let Some(why) = inputs.unread().first() {
@@ -89,7 +91,7 @@ fn analyze(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) ->
     // A symbol with a version of its own is exported, whatever a version script says of its name.
     let is_exported = |one: &Definition<'_>| one.has_version || roots.exports.contains(one.name);
     let reached = sections.reach(entry.chain(named).chain(used).chain(bounds), is_exported);
-    Ok(liveness(&sections, &reached))
+    Ok(liveness(&sections, &reached, kinds))
 }
 
 /// The sections of one file; `None` for files without any of their own.
@@ -109,11 +111,11 @@ fn object<'a>(
     }
 }
 
-fn liveness(sections: &HostSections<'_>, reached: &Reached) -> KernelLiveness {
+fn liveness(sections: &HostSections<'_>, reached: &Reached, kinds: OffloadKinds) -> KernelLiveness {
     let mut found = KernelLiveness::default();
     for (object, (file, graph)) in sections.objects().iter().enumerate() {
         for KernelHandle { entry, handle } in &graph.handles {
-            let is_kernel = entry.size == 0 && entry.flags & VARIABLE_KIND == 0 && entry.kinds == OffloadKinds::CUDA;
+            let is_kernel = entry.size == 0 && entry.flags & VARIABLE_KIND == 0 && entry.kinds == kinds;
             if !is_kernel {
                 continue;
             }

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_what_the_linker_would_have_written() {
-        let ours = "/tmp/fatlink-x/cuda.registration.o";
+        let ours = "/tmp/fatlink-x/kind.registration.o";
         for style in 0..3 {
             for names in [&[ours, "a.o", "b.o"][..], &["a.o", ours, "b.o"], &["a.o", "b.o", ours], &[ours]] {
                 let theirs: Vec<&str> = names.iter().copied().filter(|name| *name != ours).collect();

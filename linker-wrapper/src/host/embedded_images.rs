@@ -5,18 +5,17 @@ use std::fmt;
 
 use llvm_passes::bitcode;
 use llvm_passes::unit::Unit;
-use offload_bundle::host_object::{self, FileKind, RdcObject, RdcRegistration, ReferenceLists};
-use offload_bundle::offload_binary::{self, ImageKind, OffloadImage, OffloadKinds};
+use offload_bundle::host_object::{self, FileKind};
+use offload_bundle::offload_binary::{self, OffloadImage};
 use offload_bundle::{FormatError, FormatErrorKind};
 use rayon::prelude::*;
 
-use crate::cli::device_options::CUDA_TRIPLE;
+use crate::compilers::foreign_units::{self, ForeignUnit, OpenUnit};
 use crate::diag::error::{Errors, collect};
 use crate::host::coff;
 use crate::host::error::{Error, damaged};
 use crate::host::host_lto;
 use crate::host::input_files::{InputFile, InputFiles};
-use crate::host::rdc_image::RdcImage;
 use crate::sys::threads;
 
 /// So few files are looked through faster than threads start.
@@ -60,38 +59,20 @@ pub struct FoundImage<'a> {
     pub image: OffloadImage<'a>,
     /// The bitcode as a unit that is opened once, if it is bitcode.
     pub unit: Option<Unit<'a>>,
-    /// The entries of the fatbin, if nvcc compiled the unit; `image` then is that fatbin, and has no target.
-    pub rdc: Option<RdcImage<'a>>,
+    /// The entries of the container, if another compiler than clang made the unit; `image` then is that container, and has no target.
+    pub foreign: Option<ForeignUnit<'a>>,
 }
 
 impl<'a> FoundImage<'a> {
     /// Opens nothing yet.
     pub fn new(input: usize, origin: Origin, image: OffloadImage<'a>) -> Self {
         let unit = bitcode::is_bitcode(image.image).then(|| Unit::new(origin.to_string(), image.image));
-        FoundImage { input, origin, image, unit, rdc: None }
+        FoundImage { input, origin, image, unit, foreign: None }
     }
 
-    /// A unit of nvcc's relocatable device code.
-    ///
-    /// # Errors
-    /// A damaged fatbin.
-    fn of_rdc(
-        input: usize,
-        origin: Origin,
-        object: &RdcObject<'a>,
-        references: Option<ReferenceLists>,
-        alone: Option<&'a [u8]>,
-    ) -> Result<Self, FormatError> {
-        let image = OffloadImage {
-            image_kind: ImageKind::Fatbin,
-            offload_kinds: OffloadKinds::CUDA,
-            flags: 0,
-            strings: vec![("triple", CUDA_TRIPLE), ("arch", "")],
-            image: object.fatbin,
-            image_offset: object.offset,
-        };
-        let rdc = Some(RdcImage::new(object, references, alone)?);
-        Ok(FoundImage { input, origin, image, unit: None, rdc })
+    /// Whether another compiler than clang made the unit. It registers itself, and stays in the output of a relocatable link.
+    pub fn is_foreign(&self) -> bool {
+        self.foreign.is_some()
     }
 }
 
@@ -113,17 +94,17 @@ pub fn find(inputs: &InputFiles) -> Result<Vec<FoundImage<'_>>, Errors> {
     Ok(images)
 }
 
-/// Removes the units of nvcc that another object of the link registers: the result of a device link that was made before, as in an
+/// Removes the foreign units that another object of the link registers: the result of a device link that was made before, as in an
 /// archive whose device symbols are resolved. They stay a device program of their own.
 fn remove_linked(inputs: &InputFiles, images: &mut Vec<FoundImage<'_>>) {
-    if images.iter().all(|found| found.rdc.is_none()) {
+    if images.iter().all(|found| !found.is_foreign()) {
         return;
     }
     let linked = linked_ids(inputs);
-    images.retain(|found| found.rdc.as_ref().is_none_or(|rdc| !linked.contains(rdc.id)));
+    images.retain(|found| found.foreign.as_ref().is_none_or(|unit| !linked.contains(unit.id)));
 }
 
-/// The ids of nvcc's units that an object of the link registers.
+/// The ids of foreign units that an object of the link registers.
 pub fn linked_ids(inputs: &InputFiles) -> HashSet<&str> {
     let objects = inputs.files().iter().filter(|file| file.kind == FileKind::ElfRelocatable);
     objects.flat_map(|file| host_object::linked_ids(inputs.bytes(file))).collect()
@@ -155,7 +136,7 @@ fn in_file<'a>(inputs: &'a InputFiles, index: usize, file: &'a InputFile) -> Res
                 Ok(images.into_iter().map(|image| (Some(0), image)).collect())
             });
             let mut images = all_found(images.map_err(|error| damaged(&file.name, base, &error))?);
-            images.extend(rdc_images(index, file, data).map_err(|error| damaged(&file.name, base, &error))?);
+            images.extend(foreign_images(index, file, data).map_err(|error| damaged(&file.name, base, &error))?);
             Ok(images)
         }
         FileKind::Coff => coff::reject_device_code(&file.name, data, base).map(|()| Vec::new()),
@@ -211,24 +192,14 @@ fn origins_of(file: &InputFile, images: &[(Option<u64>, OffloadImage<'_>)]) -> V
     images.iter().map(origin).collect()
 }
 
-/// The units of nvcc in an object that no device link has registered yet.
-fn rdc_images<'a>(index: usize, file: &InputFile, data: &'a [u8]) -> Result<Vec<FoundImage<'a>>, FormatError> {
-    let objects = host_object::rdc_objects(data)?;
-    let alone = (objects.len() == 1).then_some(data);
-    // A unit that its own object registers has been linked; the device runtime is linked as a library.
-    let is_open = |object: &&RdcObject<'_>| {
-        object.registration != RdcRegistration::Defined
-            && host_object::module_name(object.id) != host_object::DEVICE_RUNTIME
+/// The foreign units in an object that no device link has registered yet.
+fn foreign_images<'a>(index: usize, file: &InputFile, data: &'a [u8]) -> Result<Vec<FoundImage<'a>>, FormatError> {
+    let found = |OpenUnit { image, unit, is_alone }| {
+        let offset = Some(file.base() + image.image_offset);
+        let origin = Origin { file: file.name.clone(), offset, is_one_of_several: !is_alone };
+        FoundImage { input: index, origin, image, unit: None, foreign: Some(unit) }
     };
-    let image = |object: &RdcObject<'a>| {
-        let origin = Origin {
-            file: file.name.clone(),
-            offset: Some(file.base() + object.offset),
-            is_one_of_several: alone.is_none(),
-        };
-        FoundImage::of_rdc(index, origin, object, ReferenceLists::of_object(data), alone)
-    };
-    objects.iter().filter(is_open).map(image).collect()
+    Ok(foreign_units::open_units(data)?.into_iter().map(found).collect())
 }
 
 /// The names of the kernels and variables that the host objects of the link register.

@@ -7,6 +7,8 @@ use std::process::ExitStatus;
 use offload_bundle::demangle::readable;
 use offload_bundle::{FormatError, FormatErrorKind};
 
+use crate::cli::values::ImageSection;
+use crate::compilers::FOREIGN;
 use crate::diag::error::Errors;
 use crate::sys::process;
 
@@ -25,7 +27,7 @@ pub enum Error {
     WindowsHost { what: String },
     #[error(
         "{what}: device code cannot be linked into programs for {machine} yet, only for x86-64; use LLVM's own clang-linker-wrapper, or \
-         nvcc for its objects"
+         {FOREIGN} for its objects"
     )]
     OtherMachine { what: String, machine: String },
     #[error("the registration object for {triple} is no 64-bit little-endian ELF file")]
@@ -33,11 +35,11 @@ pub enum Error {
     #[error("--host-triple={triple}: no objects can be written for this machine")]
     UnknownMachine { triple: String },
     #[error(
-        "{file} holds device code of nvcc inside bytecode for link-time optimization of the host's code, where no device linker finds \
+        "{file} holds device code of {FOREIGN} inside bytecode for link-time optimization of the host's code, where no device linker finds \
          it; compile it with -Xcompiler -fno-lto, or with -Xcompiler -ffat-lto-objects and link with -fno-lto"
     )]
     InsideHostLto { file: String },
-    #[error("--offload-fatbin-section=large is for x86-64 hosts: no other has such sections")]
+    #[error("{}large is for x86-64 hosts: no other has such sections", ImageSection::OPTION)]
     NoLargeSections,
     #[error("cannot seal the relocatable object for {output}: {reason}")]
     Seal { output: PathBuf, reason: String },
@@ -47,7 +49,7 @@ pub enum Error {
     )]
     MergedCodeDropped { linker: PathBuf },
     #[error(
-        "{linker} ignores --defsym in a relocatable link and leaves {} undefined, a kernel that nvcc and clang name differently; make \
+        "{linker} ignores --defsym in a relocatable link and leaves {} undefined, a kernel that {FOREIGN} and clang name differently; make \
          this link with GNU ld, gold or lld (-fuse-ld=)",
         readable(.name)
     )]

@@ -10,6 +10,7 @@ use std::process::{Command, ExitStatus};
 
 use rustix::process::Signal;
 
+use crate::cli::host_environment::{HostEnvironment, LINKER, STARTED_LINKERS};
 use crate::cli::options::Options;
 use crate::cli::persona;
 use crate::cli::response_file;
@@ -22,16 +23,16 @@ use crate::sys::temp_files::{self, FileState, TempFiles};
 /// Linkers that are searched on PATH, best first.
 const LINKERS: [&str; 3] = ["ld.lld", "mold", "ld"];
 
-/// Finds the host linker: `--linker-path`, else `FATLINK_LINKER`, else the linker of the name that this program was started
+/// Finds the host linker: `--linker-path`, else that of the environment, else the linker of the name that this program was started
 /// by, else the first of [`LINKERS`]. Programs that have led to this link are skipped, this one included.
 ///
 /// # Errors
 /// No linker was found, or the named one does not exist and this is no dry run.
 pub fn find(options: &Options, program: &str) -> Result<PathBuf, Errors> {
-    let started = Started::read();
+    let started = Started::of(&options.environment);
     let named = [
         ("--linker-path", options.linker_path.clone().map(PathBuf::into_os_string)),
-        ("FATLINK_LINKER", std::env::var_os("FATLINK_LINKER").filter(|value| !value.is_empty())),
+        (LINKER, options.environment.linker.clone()),
     ];
     for (named_by, name) in named {
         let Some(name) = name else { continue };
@@ -72,17 +73,13 @@ pub fn find_with_source(options: &Options, program: &str) -> Result<(PathBuf, &'
 /// are identified by inode, so that a script or a second copy of fatlink on PATH does not start an endless loop.
 struct Started(Vec<(u64, u64)>);
 
-/// The variable that passes them to the linker.
-const STARTED: &str = "FATLINK_STARTED_LINKERS";
-
 impl Started {
-    fn read() -> Self {
-        let value = std::env::var(STARTED).unwrap_or_default();
+    fn of(environment: &HostEnvironment) -> Self {
         let number = |pair: &str| {
             let (device, inode) = pair.split_once(':')?;
             Some((device.parse().ok()?, inode.parse().ok()?))
         };
-        let mut all: Vec<_> = value.split(',').filter_map(number).collect();
+        let mut all: Vec<_> = environment.started_linkers.split(',').filter_map(number).collect();
         all.extend(Self::identity(&process::itself()));
         Started(all)
     }
@@ -109,9 +106,9 @@ pub fn version(options: &Options, program: &str) -> Option<String> {
 }
 
 /// The command that starts the host linker.
-fn command_of(linker: &Path, line: &[OsString]) -> Command {
+fn command_of(linker: &Path, line: &[OsString], environment: &HostEnvironment) -> Command {
     let mut command = Command::new(linker);
-    command.args(line).env(STARTED, Started::read().with(linker));
+    command.args(line).env(STARTED_LINKERS, Started::of(environment).with(linker));
     command
 }
 
@@ -120,7 +117,8 @@ fn command_of(linker: &Path, line: &[OsString]) -> Command {
 ///
 /// # Errors
 /// The program cannot be started.
-pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8, Errors> {
+pub fn become_linker(linker: &Path, options: &Options, mode: Mode) -> Result<u8, Errors> {
+    let Options { host_line: line, environment, .. } = options;
     process::show(mode, linker, line);
     if mode.dry {
         return Ok(0);
@@ -129,10 +127,11 @@ pub fn become_linker(linker: &Path, line: &[OsString], mode: Mode) -> Result<u8,
         // This process has to remove the response file afterwards.
         let temp_files = TempFiles::new(None)?;
         let short = shortened(line, "host", &temp_files)?;
-        let status = process::run(&mut command_of(linker, &short)).map_err(|error| cannot_run(linker, error))?;
+        let status =
+            process::run(&mut command_of(linker, &short, environment)).map_err(|error| cannot_run(linker, error))?;
         return exit_code(linker, status);
     }
-    let error = command_of(linker, line).exec();
+    let error = command_of(linker, line, environment).exec();
     Err(cannot_run(linker, error))
 }
 
@@ -217,6 +216,7 @@ pub fn run(
     output: &Path,
     inputs: u64,
     temp_files: &TempFiles,
+    environment: &HostEnvironment,
     mode: Mode,
 ) -> Result<u8, Errors> {
     process::show(mode, linker, line);
@@ -227,7 +227,7 @@ pub fn run(
     let partial_before = may_fill_disk(linker, output, inputs).then(|| partial_outputs(output));
     temp_files::guard_output(output);
     let line = shortened(line, "host", temp_files)?;
-    let mut command = command_of(linker, &line);
+    let mut command = command_of(linker, &line, environment);
     let ended = if partial_before.is_some() {
         // The error says more than the stack trace that lld prints.
         process::run_with_stderr(&mut command).map(|(status, text)| (status, Some(text)))

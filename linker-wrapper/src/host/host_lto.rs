@@ -4,6 +4,7 @@
 
 use offload_bundle::host_object::{self, FileKind, WRAPPER_PREFIX};
 
+use crate::compilers::{FOREIGN, FOREIGN_SECTION, FOREIGN_SYMBOL};
 use crate::host::error::Error;
 use crate::host::input_files::{InputFile, InputFiles};
 
@@ -22,7 +23,7 @@ pub fn check(file: &InputFile, data: &[u8]) -> Result<(), Error> {
         // In an object with machine code, too, the record has a symbol.
         (None, FileKind::ElfRelocatable) => {
             host_object::has_section(data, &format!("{GCC_SECTION}{WRAPPER_PREFIX}"))
-                && host_object::section(data, b"__nv_relfatbin").is_none()
+                && host_object::section(data, FOREIGN_SECTION).is_none()
         }
         _ => false,
     };
@@ -35,13 +36,13 @@ pub fn hint(inputs: &InputFiles) -> Option<String> {
         let data = inputs.bytes(file);
         file.kind == FileKind::ElfRelocatable
             && host_object::has_section(data, GCC_SECTION)
-            && host_object::section(data, b"__nv_relfatbin").is_some()
+            && host_object::section(data, FOREIGN_SECTION).is_some()
     };
     let mut fat = inputs.files().iter().filter(is_fat);
     let (first, second) = (fat.next()?, fat.next()?);
     Some(format!(
-        "{} and {} are objects of nvcc with gcc's bytecode; gcc cannot optimize more than one of them in a link, because all define \
-         fatbinData: link with -fno-lto, or compile them with -Xcompiler -fno-lto",
+        "{} and {} are objects of {FOREIGN} with gcc's bytecode; gcc cannot optimize more than one of them in a link, because all define \
+         {FOREIGN_SYMBOL}: link with -fno-lto, or compile them with -Xcompiler -fno-lto",
         first.name, second.name
     ))
 }

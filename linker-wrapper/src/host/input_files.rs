@@ -14,6 +14,7 @@ use offload_bundle::host_object::{HostSymbol, former_section, host_symbols};
 use offload_bundle::printable;
 
 use crate::cli::options::{Input, Options};
+use crate::compilers;
 use crate::diag::error::Errors;
 use crate::host::coff;
 use crate::host::error::{Error, damaged};
@@ -98,7 +99,7 @@ impl InputFiles {
             inputs.add_input(input, whole, options).unwrap_or_else(|error| errors.extend(error));
         }
         if options.host_triple.as_deref().is_some_and(coff::is_host) {
-            for path in coff::libraries(&options.host_line, std::env::var_os("LIB")) {
+            for path in coff::libraries(&options.host_line, options.environment.windows_library_paths.clone()) {
                 inputs.add_file(&path, false, options).unwrap_or_else(|error| errors.extend(error));
             }
         }
@@ -200,8 +201,7 @@ impl InputFiles {
             section.is_some_and(|name| name == b"llvm_offload_entries" || former_section(name).is_some())
         };
         match host_object::registration_symbol(bytes) {
-            // SYCL's code has no table of entries.
-            Some("sycl.descriptor_reg") => true,
+            Some(symbol) if compilers::registers_without_table(symbol) => true,
             Some(_) => host_symbols(bytes, false).is_ok_and(|symbols| symbols.iter().any(open_table)),
             None => false,
         }

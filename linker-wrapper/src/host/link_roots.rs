@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn the_usual_line_of_clang() {
         let line = "-pie --hash-style=gnu --build-id --eh-frame-hdr -m elf_x86_64 -dynamic-linker /lib64/ld.so -o a Scrt1.o -L/lib \
-                    -L/usr/lib a.o libb.a -lcudart_static --as-needed -lgcc_s --no-as-needed -z relro -rpath /opt/lib -O1 --gc-sections";
+                    -L/usr/lib a.o libb.a -lother_static --as-needed -lgcc_s --no-as-needed -z relro -rpath /opt/lib -O1 --gc-sections";
         let found = roots(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
         assert_eq!(found.entry.as_deref(), Some("_start"));
         assert!(!found.exports.contains(b"f"));

@@ -71,8 +71,7 @@ fn folders_of(options: &Options, folders: &[String]) -> Vec<PathBuf> {
     let sysroot = options.sysroot.as_deref();
     let of_line = folders.iter().map(Path::new).chain(options.library_paths.iter().map(PathBuf::as_path));
     let of_line = of_line.map(|folder| input_files::in_sysroot(folder, sysroot));
-    let variables = ["LD_RUN_PATH", "LD_LIBRARY_PATH"].into_iter().filter_map(std::env::var_os);
-    let of_variables = variables.flat_map(|value| std::env::split_paths(&value).collect::<Vec<_>>());
+    let of_variables = options.environment.library_paths.iter().cloned();
     let of_system = SYSTEM_LIBRARY_PATHS.iter().map(PathBuf::from);
     let in_sysroot = sysroot
         .into_iter()

@@ -14,8 +14,8 @@ use object::read::Object as _;
 use object::write::Object;
 use object::{Architecture, BinaryFormat, Endianness, FileFlags};
 use offload_bundle::elf_edit::SectionSlot;
-use offload_bundle::fatbin::FatbinWriter;
 
+use crate::cli::host_triple;
 use crate::cli::values::LlvmRules;
 use crate::diag::error::Errors;
 use crate::host::error::Error;
@@ -37,16 +37,6 @@ pub trait Image {
     /// # Errors
     /// Those of the file.
     fn write_to(&self, file: &mut dyn Write) -> std::io::Result<()>;
-}
-
-impl Image for FatbinWriter<'_> {
-    fn size(&self) -> u64 {
-        FatbinWriter::size(self)
-    }
-
-    fn write_to(&self, mut file: &mut dyn Write) -> std::io::Result<()> {
-        FatbinWriter::write_to(self, &mut file)
-    }
 }
 
 /// Containers that are written one after the other.
@@ -110,7 +100,7 @@ pub fn empty(like: Option<&[u8]>, triple: &str) -> Result<Object<'static>, Error
 /// The machine of a host triple.
 fn machine(triple: &str) -> Option<(Architecture, Endianness)> {
     let architecture = match triple.split('-').next()? {
-        "x86_64" | "amd64" => Architecture::X86_64,
+        processor if host_triple::is_x86_64(processor) => Architecture::X86_64,
         "aarch64" | "arm64" => Architecture::Aarch64,
         "powerpc64le" | "ppc64le" => Architecture::PowerPc64,
         "riscv64" => Architecture::Riscv64,

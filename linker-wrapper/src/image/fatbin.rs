@@ -1,5 +1,7 @@
 //! Builds the fatbin of a link, highest architecture first, and checks it before it is written anywhere.
 
+use std::io::Write;
+
 use offload_bundle::arch::GpuArch;
 use offload_bundle::arch::table::KNOWN;
 use offload_bundle::coverage::{self, CheckOptions, Code, Driver, Finding, FindingCode, Severity};
@@ -7,9 +9,20 @@ use offload_bundle::fatbin::{FatbinWriter, Options};
 
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
+use crate::host::registration_object::Image;
 use crate::image::error::Error;
 use crate::lto::products::LinkedTarget;
 use crate::machines::nvptx::products::LinkedCode;
+
+impl Image for FatbinWriter<'_> {
+    fn size(&self) -> u64 {
+        FatbinWriter::size(self)
+    }
+
+    fn write_to(&self, mut file: &mut dyn Write) -> std::io::Result<()> {
+        FatbinWriter::write_to(self, &mut file)
+    }
+}
 
 /// The machine code and PTX of a fatbin. Borrowed, because images may be large.
 #[derive(Debug, Clone, Default)]

@@ -39,7 +39,7 @@ pub fn run(
 ) -> Result<PathBuf, Errors> {
     collect(links.iter().map(|link| link.compare_units(context)))?;
     let groups = unit_merge::group(code.images);
-    let merged = context.recorder.phase("merging units", || unit_merge::merge(&groups, context.request))?;
+    let merged = context.recorder.phase("merging units", || unit_merge::merge(&groups, context))?;
     keep(&merged, context)?;
     compile(&merged, code, context)?;
     let path = context.temp_files.file("merged.o");

@@ -3,44 +3,21 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use llvm_passes::amdgpu::TRIPLE;
-
-use crate::cli::amd_options::AmdOptions;
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::help::Help;
 use crate::cli::mistyped;
 use crate::cli::options::Options;
-use crate::cli::values::{Jobs, Partitioning, RelocatableCode};
+use crate::cli::unsupported::Unsupported;
+use crate::cli::values::RelocatableCode;
 use crate::diag::error::Errors;
 use crate::diag::messages::{self, warn};
 use crate::host::{coff, host_linker};
 use crate::plan::link_context::Request;
 use crate::platform::interface::DeviceLink;
+use crate::toolchain::{Toolchain, print};
 
 /// The name by which persons, not compilers, start the program.
 const FATLINK: &str = "fatlink";
-
-/// An option that cannot be carried out.
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error("LLVM rejects these options of -mllvm, --offload-opt and --plugin-opt: {options}")]
-    LlvmOptions { options: String },
-    #[error(
-        "--embed-bitcode (-fopenmp-target-jit) keeps bitcode for a compiler at run time, and neither the CUDA runtime nor \
-         OpenMP on x86-64 has one: leave it out"
-    )]
-    EmbedBitcode,
-    #[error(
-        "--offload-relocatable=merge is for relocatable links (-r) of host objects, and --dlink and --emit-fatbin-only finish the device \
-         code: leave it out"
-    )]
-    NotRelocatable,
-    #[error(
-        "--offload-relocatable=merge: {file} has device code without a host object, which the output cannot carry; name it in the link of \
-         the program"
-    )]
-    NoHostObject { file: String },
-}
 
 /// Returns the output of `--help` and of `--version` under the wrapper's name.
 pub fn answer(options: &Options, program: &str) -> Option<String> {
@@ -55,6 +32,11 @@ pub fn answer(options: &Options, program: &str) -> Option<String> {
         )
     };
     options.help.map(|help| help.text(program)).or_else(|| options.version.then(version))
+}
+
+/// The answer to `--print-toolchain`.
+pub fn toolchain_table(options: &Options, device: &DeviceOptions, program: &str) -> String {
+    print::table(&Toolchain::of(options, device), host_linker::find_with_source(options, program))
 }
 
 /// Prints the short help if the line is the name `fatlink` alone, or that and `-h`. Returns the exit code.
@@ -97,7 +79,7 @@ pub fn apply_llvm_options(program: &str, device: &DeviceOptions) -> Result<(), E
     if llvm_passes::parse_llvm_options(program, &device.llvm_options) {
         return Ok(());
     }
-    Err(Error::LlvmOptions { options: device.llvm_options.join(" ") }.into())
+    Err(Unsupported::LlvmOptions { options: device.llvm_options.join(" ") }.into())
 }
 
 /// Warns about arguments of `--device-linker=` for a triple that this link has no code for. Libraries are exempt: a library that is
@@ -126,14 +108,14 @@ pub fn reject_unsupported(options: &Options, device: &DeviceOptions) -> Result<(
     let mut errors = Errors::default();
     if options.merges_device_code() {
         for file in &device.inputs {
-            errors.extend(Error::NoHostObject { file: file.to_string() });
+            errors.extend(Unsupported::NoHostObject { file: file.to_string() });
         }
     }
     if options.relocatable_code == RelocatableCode::Merged && (options.dlink || options.emit_fatbin_only) {
-        errors.extend(Error::NotRelocatable);
+        errors.extend(Unsupported::NotRelocatable);
     }
     if options.embed_bitcode {
-        errors.extend(Error::EmbedBitcode);
+        errors.extend(Unsupported::EmbedBitcode);
     }
     if let Some(triple) = options.host_triple.as_deref().filter(|triple| coff::is_host(triple))
         && !options.emit_fatbin_only
@@ -141,19 +123,4 @@ pub fn reject_unsupported(options: &Options, device: &DeviceOptions) -> Result<(
         errors.extend(coff::refused(&format!("--host-triple={triple}")));
     }
     errors.or(())
-}
-
-/// The options, with those of the LTO plugin (`--plugin-opt=jobs=`, `lto-partitions=`, `save-temps`) where fatlink's own do not say
-/// otherwise.
-pub fn with_plugin_options(options: &Options, device: &DeviceOptions) -> Options {
-    let mut options = options.clone();
-    let amd = AmdOptions::read(&options, TRIPLE);
-    options.save_temps |= (device.saves_temps || amd.saves_temps) && !options.diagnosing;
-    if let (Jobs::Cores, Some(jobs)) = (options.jobs, device.jobs.or(amd.jobs)) {
-        options.jobs = Jobs::Number(jobs);
-    }
-    if options.partitioning == Partitioning::Usual && device.is_whole {
-        options.partitioning = Partitioning::Whole;
-    }
-    options
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use llvm_passes::pipeline;
 use llvm_passes::reference_graph::{self, ReferenceGraph, Role};
@@ -16,18 +15,14 @@ use crate::diag::error::Errors;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::error::Error;
 use crate::lto::worker::{self, Failure, Reply};
-use crate::sys::temp_files::TempFiles;
+use crate::plan::link_context::LinkContext;
 use crate::sys::written_path;
 
 /// The first argument of a process that compiles some functions; the file with the [`Trial`] follows.
 const FLAG: &str = "--try-compile";
 
-static FOUND: AtomicBool = AtomicBool::new(false);
-
-/// Whether this process has found a function that LLVM cannot compile.
-pub fn was_found() -> bool {
-    FOUND.load(Ordering::Relaxed)
-}
+/// What is compiled again, as errors name it.
+const WHAT: &str = "code that LLVM failed on";
 
 /// One attempt to compile some functions of a job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -66,8 +61,8 @@ impl Trial {
 }
 
 /// Returns the errors of a failed job: if LLVM failed, the function that it cannot compile.
-pub fn explain(failure: Failure, job: &CompileJob, stem: &str, temp_files: &TempFiles) -> Errors {
-    let found = failure.llvm_reason.as_ref().and_then(|_| Search::new(job, stem, temp_files)?.find());
+pub fn explain(failure: Failure, job: &CompileJob, stem: &str, link: &LinkContext<'_>) -> Errors {
+    let found = failure.llvm_reason.as_ref().and_then(|_| Search::new(job, stem, link)?.find());
     found.unwrap_or(failure.errors)
 }
 
@@ -75,15 +70,15 @@ pub fn explain(failure: Failure, job: &CompileJob, stem: &str, temp_files: &Temp
 ///
 /// # Errors
 /// The function that was found.
-pub fn search(job: &CompileJob, stem: &str, temp_files: &TempFiles) -> Result<(), Errors> {
-    Search::new(job, stem, temp_files).and_then(|search| search.find()).map_or(Ok(()), Err)
+pub fn search(job: &CompileJob, stem: &str, link: &LinkContext<'_>) -> Result<(), Errors> {
+    Search::new(job, stem, link).and_then(|search| search.find()).map_or(Ok(()), Err)
 }
 
 /// A search for the function in the code of one job.
 struct Search<'j> {
     job: &'j CompileJob,
     stem: &'j str,
-    temp_files: &'j TempFiles,
+    link: &'j LinkContext<'j>,
     /// The bitcode file of the code.
     module: PathBuf,
     /// Whether LLVM fails during optimization; else it fails during code generation.
@@ -92,22 +87,22 @@ struct Search<'j> {
 
 impl<'j> Search<'j> {
     /// Runs the job up to code generation, to see where it fails. Returns `None` if it fails before there is merged code.
-    fn new(job: &'j CompileJob, stem: &'j str, temp_files: &'j TempFiles) -> Option<Self> {
-        let file = |name: &str| temp_files.file(&format!("{stem}.search.{name}"));
+    fn new(job: &'j CompileJob, stem: &'j str, link: &'j LinkContext<'j>) -> Option<Self> {
+        let file = |name: &str| link.temp_files.file(&format!("{stem}.search.{name}"));
         let (merged, optimized) = (file("merged.bc"), file("opt.bc"));
         let stages = Some((merged.clone(), optimized.clone()));
         let first = CompileJob { code: job.code.steps().without_outputs(), keep_stages: stages, ..job.clone() };
-        let (module, optimize) = match worker::compile(&first, &file("json"), "code that LLVM failed on", &mut |_| {}) {
+        let (module, optimize) = match worker::compile(&first, &file("json"), WHAT, link.recorder, &mut |_| {}) {
             Ok(_) => (optimized, false),
             Err(failure) => (failure.llvm_reason.map(|_| merged)?, true),
         };
-        module.exists().then_some(Search { job, stem, temp_files, module, optimize })
+        module.exists().then_some(Search { job, stem, link, module, optimize })
     }
 
     fn find(&self) -> Option<Errors> {
         let graph = self.graph()?;
         let (function, reason) = self.bisect(self.candidates(&graph))?;
-        FOUND.store(true, Ordering::Relaxed);
+        self.link.recorder.found_culprit();
         Some(self.message(&function, &reason, &graph).into())
     }
 
@@ -149,8 +144,8 @@ impl<'j> Search<'j> {
             functions.extend(self.callees());
         }
         let trial = Trial { job: self.job.clone(), module: self.module.clone(), optimize: self.optimize, functions };
-        let spec = self.temp_files.file(&format!("{}.search.json", self.stem));
-        worker::run_copy(FLAG, &trial, &spec, "code that LLVM failed on", &mut |_| {}).err()?.llvm_reason
+        let spec = self.link.temp_files.file(&format!("{}.search.json", self.stem));
+        worker::run_copy(FLAG, &trial, &spec, WHAT, self.link.recorder, &mut |_| {}).err()?.llvm_reason
     }
 
     /// Returns the functions that are not kernels; each kernel is optimized with them.

@@ -262,7 +262,7 @@ impl<M: Machine> DeviceLink<'_, M> {
     }
 
     fn print_messages(&self, arch: &M::Arch, messages: &[Message]) {
-        llvm_messages::print(self.link.request.program, &arch.to_string(), messages);
+        llvm_messages::print(self.link, &arch.to_string(), messages);
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::OpenOptions;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use llvm_passes::session::{Message, MessageKind};
 
@@ -12,7 +11,8 @@ use crate::diag::demangle;
 use crate::diag::error::{Errors, reason};
 use crate::diag::messages::{self, warn};
 use crate::lto::error::Error;
-use crate::plan::link_context::Request;
+use crate::plan::link_context::{LinkContext, Request};
+use crate::profile::recorder::Recorder;
 use crate::sys::temp_files;
 
 /// Longest name of a kernel in a warning, in characters.
@@ -22,18 +22,14 @@ const NAME_WIDTH: usize = 100;
 type Places = BTreeSet<(Option<String>, Option<String>)>;
 
 /// Prints the messages of one target, remarks as LLVM's own tools do. Records of remarks are kept for [`write_records`].
-pub fn print(program: &str, target: &str, all: &[Message]) {
+pub fn print(context: &LinkContext<'_>, target: &str, all: &[Message]) {
     let of_kind = |kind| all.iter().filter(move |message| message.kind == kind);
     of_kind(MessageKind::Remark).for_each(|remark| messages::show(format_args!("remark: {}", remark.text)));
     for text in lines(of_kind(MessageKind::Warning).cloned()) {
-        warn(program, format_args!("{target}: {text}"));
+        warn(context.request.program, format_args!("{target}: {text}"));
     }
-    let records = of_kind(MessageKind::Record).map(|record| record.text.as_str());
-    RECORDS.lock().unwrap_or_else(PoisonError::into_inner).extend(records);
+    context.recorder.remarks(of_kind(MessageKind::Record).map(|record| record.text.as_str()));
 }
-
-/// The records of remarks so far.
-static RECORDS: Mutex<String> = Mutex::new(String::new());
 
 /// Checks that the file of remarks that the options of LLVM name can be written, before the long work begins.
 ///
@@ -56,10 +52,9 @@ pub fn check_records(request: Request<'_>) -> Result<(), Errors> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_records(request: Request<'_>) -> Result<(), Errors> {
+pub fn write_records(request: Request<'_>, recorder: &Recorder) -> Result<(), Errors> {
     let Some(path) = records_file(request) else { return Ok(()) };
-    let text = std::mem::take(&mut *RECORDS.lock().unwrap_or_else(PoisonError::into_inner));
-    temp_files::write_output(&path, text.as_bytes())
+    temp_files::write_output(&path, recorder.take_remarks().as_bytes())
 }
 
 fn records_file(request: Request<'_>) -> Option<PathBuf> {

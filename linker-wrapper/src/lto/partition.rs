@@ -244,7 +244,7 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
         if self.context.link.request.options.diagnosing {
             // LLVM would end this process, so others compile. Do not use rayon here: all of its threads may wait for this job.
             let stem = machine.stem(&planned.images.arch);
-            culprit::search(&self.job, &stem, self.context.temp_files())?;
+            culprit::search(&self.job, &stem, self.context.link)?;
             return Ok(Compiled { code: M::Code::default(), messages: Vec::new() });
         }
         let _linking = span::traced("Link device input", || planned.images.arch.to_string());

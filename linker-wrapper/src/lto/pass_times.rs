@@ -4,12 +4,9 @@
 //! millisecond.
 
 use std::fmt::Write;
-use std::sync::{Mutex, PoisonError};
 
 use crate::diag::progress;
-
-/// The reports so far.
-static REPORTS: Mutex<Vec<Group>> = Mutex::new(Vec::new());
+use crate::profile::recorder::Recorder;
 
 const RULE: &str = "===-------------------------------------------------------------------------===";
 /// The width of that line, in which titles are centred.
@@ -41,8 +38,7 @@ pub fn are_timed(options: &[String]) -> bool {
 }
 
 /// Adds the reports of one process, as LLVM prints them.
-pub fn add(text: &str) {
-    let mut all = REPORTS.lock().unwrap_or_else(PoisonError::into_inner);
+fn add(all: &mut Vec<Group>, text: &str) {
     for group in parse(text) {
         match all.iter_mut().find(|one| one.title == group.title) {
             Some(known) => group.rows.into_iter().for_each(|row| merge(known, row)),
@@ -52,12 +48,13 @@ pub fn add(text: &str) {
 }
 
 /// Prints the reports of all processes, at the end of the link, if these options of LLVM have it time its passes.
-pub fn print(options: &[String]) {
+pub fn print(options: &[String], recorder: &Recorder) {
     if !are_timed(options) {
         return;
     }
-    add(&llvm_passes::take_time_report());
-    let mut groups = std::mem::take(&mut *REPORTS.lock().unwrap_or_else(PoisonError::into_inner));
+    recorder.pass_times(&llvm_passes::take_time_report());
+    let mut groups = Vec::new();
+    recorder.take_pass_times().iter().for_each(|text| add(&mut groups, text));
     let wall = |group: &Group| group.rows.iter().map(|row| row.times[3]).sum::<f64>();
     groups.sort_by(|one, other| wall(other).total_cmp(&wall(one)));
     let text: String = groups.iter().map(rendered).collect();

@@ -16,7 +16,7 @@ use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
 use crate::lto::llvm_messages;
 use crate::machines::amdgcn::images::same_version;
-use crate::plan::link_context::Request;
+use crate::plan::link_context::LinkContext;
 use crate::profile::span;
 
 /// Images of one offload kind, triple and target, in link order: bitcode, or a single one of another form.
@@ -62,13 +62,13 @@ fn is_merged(found: &FoundImage<'_>) -> bool {
 ///
 /// # Errors
 /// Two strong definitions of a symbol, and errors of LLVM.
-pub fn merge<'a>(groups: &[Group<'a>], request: Request<'_>) -> Result<Vec<MergedImage<'a>>, Errors> {
-    let merged: Vec<Result<MergedImage<'a>, Errors>> = groups.par_iter().map(|group| group.merge(request)).collect();
+pub fn merge<'a>(groups: &[Group<'a>], context: &LinkContext<'_>) -> Result<Vec<MergedImage<'a>>, Errors> {
+    let merged: Vec<Result<MergedImage<'a>, Errors>> = groups.par_iter().map(|group| group.merge(context)).collect();
     collect(merged)
 }
 
 impl<'a> Group<'a> {
-    fn merge(&self, request: Request<'_>) -> Result<MergedImage<'a>, Errors> {
+    fn merge(&self, context: &LinkContext<'_>) -> Result<MergedImage<'a>, Errors> {
         let first = self.images[0];
         if !is_merged(first) {
             return Ok(MergedImage { first, unit: None });
@@ -82,7 +82,7 @@ impl<'a> Group<'a> {
         let modules = pipeline::read_units(&session, &named).map_err(Errors::from_iter)?;
         let promoted = self.promoted(&modules, &named)?;
         let bitcode = merged_unit::merge(&session, modules, &named, &promoted, &format!("{triple} {arch}"))?;
-        llvm_messages::print(request.program, arch, &session.take_messages());
+        llvm_messages::print(context, arch, &session.take_messages());
         Ok(MergedImage { first, unit: Some(bitcode) })
     }
 

@@ -20,9 +20,9 @@ use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::lto::compile_job::CompileJob;
 use crate::lto::error::Error;
-use crate::lto::pass_times;
 use crate::machines::job_code::Made;
 use crate::profile::forwarding::{Boundary, Repeated};
+use crate::profile::recorder::Recorder;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process;
 use crate::sys::temp_files;
@@ -104,9 +104,10 @@ pub fn compile(
     job: &CompileJob,
     spec: &Path,
     what: &str,
+    recorder: &Recorder,
     emitted: &mut dyn FnMut(&EmittedTexts),
 ) -> Result<Reply, Failure> {
-    run_copy(FLAG, job, spec, what, emitted)
+    run_copy(FLAG, job, spec, what, recorder, emitted)
 }
 
 /// Writes the description of a task to a file. `what` names it in errors.
@@ -127,6 +128,7 @@ pub fn run_copy(
     task: &impl Serialize,
     spec: &Path,
     what: &str,
+    recorder: &Recorder,
     emitted: &mut dyn FnMut(&EmittedTexts),
 ) -> Result<Reply, Failure> {
     describe(task, spec, what)?;
@@ -144,7 +146,7 @@ pub fn run_copy(
     let reply: Option<Reply> = reply.filter(|_| readable && output.stdout.is_empty());
     let reply = reply.ok_or_else(|| died(what, output.status, &output.stderr))?;
     let reply = Reply { cpu: output.cpu, ..reply };
-    pass_times::add(&reply.times);
+    recorder.pass_times(&reply.times);
     if !reply.errors.is_empty() {
         return Err(Failure {
             errors: reply.errors.into_iter().map(Error::InWorker).collect(),

@@ -19,7 +19,7 @@ use crate::platform::error::Error;
 pub fn group<'a>(images: &[&'a FoundImage<'a>]) -> Result<Vec<TargetImages<'a>>, Errors> {
     let mut targets: BTreeMap<GpuArch, Vec<DeviceImage<'a>>> = BTreeMap::new();
     let mut errors = Errors::default();
-    for found in images.iter().filter(|found| found.rdc.is_none()) {
+    for found in images.iter().filter(|found| found.foreign.is_none()) {
         match classify(found) {
             Ok((arch, image)) => targets.entry(arch).or_default().push(image),
             Err(error) => errors.extend(error),

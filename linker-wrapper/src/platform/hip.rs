@@ -327,7 +327,7 @@ impl HipLink<'_> {
             let object = match target.is_spirv() {
                 true => spirv.next().map(|joined: Joined<CodeObject>| {
                     let messages = llvm_messages::join(joined.messages);
-                    llvm_messages::print(context.request.program, &target.link.arch.name, &messages);
+                    llvm_messages::print(context, &target.link.arch.name, &messages);
                     joined.linked
                 }),
                 false => machine.next().map(|linked| linked.code.clone()),

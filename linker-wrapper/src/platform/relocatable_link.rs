@@ -13,7 +13,7 @@ use crate::platform::interface::Setup;
 /// # Errors
 /// One for each object of clang. PTX in the image, or no machine code.
 pub fn require(setup: &Setup<'_>, sass: &[Entry], ptx: &[Entry]) -> Result<(), Errors> {
-    let others = setup.images.iter().filter(|found| found.rdc.is_none());
+    let others = setup.images.iter().filter(|found| found.foreign.is_none());
     let mut errors: Errors = others.map(|found| Error::RelocatableOther { file: found.origin.file.clone() }).collect();
     if !ptx.is_empty() {
         errors.extend(Error::RelocatablePtx { option: "--offload-ptx" });

@@ -26,12 +26,14 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::cli::options::Options;
 use crate::cli::values::OffloadReport;
 use forwarding::Boundary;
+use phases::EndedPhases;
+use recorder::Recorder;
 
 /// Shorter phases cannot be seen in a timeline.
 const TIMELINE_GRANULARITY: Duration = Duration::from_micros(100);
 
-/// Installs the layers that the options of this link require. Without any, nothing is recorded.
-pub fn begin(options: &Options) {
+/// Installs the layers that the options of this link require, and returns what records the rest. Without any layer, no span is recorded.
+pub fn begin(options: &Options) -> Recorder {
     let of_trace = options.time_trace.as_ref().map(|file| {
         let granularity = options.time_trace_granularity.unwrap_or(time_trace::DEFAULT_GRANULARITY);
         time_trace::request(file, granularity);
@@ -41,11 +43,13 @@ pub fn begin(options: &Options) {
     let of_timeline = has_timeline.then_some(TIMELINE_GRANULARITY);
     let granularity = of_trace.into_iter().chain(of_timeline).min();
     let trace = granularity.map(|shortest| recording::begin(shortest).with_filter(only(span::TIME_TRACE)));
-    let phases = options.stats.is_some().then(|| phases::layer().with_filter(only(span::STATISTICS)));
+    let ended = EndedPhases::default();
+    let phases = options.stats.is_some().then(|| phases::layer(ended.clone()).with_filter(only(span::STATISTICS)));
     if trace.is_some() || phases.is_some() {
         // A process runs one link: a second subscriber would record nothing.
         let _ = tracing_subscriber::registry().with(trace).with(phases).try_init();
     }
+    Recorder::of(ended)
 }
 
 /// Installs the layer of a worker that reports the spans of the time trace.

@@ -1,6 +1,6 @@
 //! The layer that measures phases for `--offload-stats`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::Subscriber;
@@ -15,8 +15,20 @@ use crate::profile::stats::Phase;
 /// Ticks per second in `/proc/self/stat`, on every supported Linux.
 const TICKS: u64 = 100;
 
-/// The phases that have ended, in the order of their ends.
-static ENDED: Mutex<Vec<Phase>> = Mutex::new(Vec::new());
+/// The phases that have ended, in the order of their ends. The layer, which lives as long as the process, and the link's recorder share it.
+#[derive(Debug, Clone, Default)]
+pub struct EndedPhases(Arc<Mutex<Vec<Phase>>>);
+
+impl EndedPhases {
+    /// The phases that have ended since the last call.
+    pub fn take(&self) -> Vec<Phase> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Phase>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A phase that is running.
 struct Running {
@@ -26,16 +38,13 @@ struct Running {
 }
 
 /// Measures phases.
-pub struct Phases;
-
-/// The layer of a link whose statistics were requested.
-pub fn layer() -> Phases {
-    Phases
+pub struct Phases {
+    ended: EndedPhases,
 }
 
-/// The phases that have ended since the last call.
-pub fn take() -> Vec<Phase> {
-    std::mem::take(&mut *ENDED.lock().unwrap_or_else(PoisonError::into_inner))
+/// The layer of a link whose statistics were requested.
+pub fn layer(ended: EndedPhases) -> Phases {
+    Phases { ended }
 }
 
 impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Phases {
@@ -51,7 +60,7 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Phases {
             return;
         };
         let phase = Phase { name, wall: wall.elapsed(), cpu: processor_time().saturating_sub(cpu) };
-        ENDED.lock().unwrap_or_else(PoisonError::into_inner).push(phase);
+        self.ended.lock().push(phase);
     }
 }
 
@@ -72,7 +81,8 @@ mod tests {
 
     #[test]
     fn phases_are_timed_in_the_order_of_their_ends() {
-        let subscriber = tracing_subscriber::registry().with(layer().with_filter(only(span::STATISTICS)));
+        let ended = EndedPhases::default();
+        let subscriber = tracing_subscriber::registry().with(layer(ended.clone()).with_filter(only(span::STATISTICS)));
         let sum = tracing::subscriber::with_default(subscriber, || {
             span::counted("outer", || {
                 let _traced = span::traced("of the time trace", || unreachable!("there is no time trace"));
@@ -80,7 +90,7 @@ mod tests {
             })
         });
         assert_ne!(sum, 1);
-        let phases = take();
+        let phases = ended.take();
         assert_eq!(phases.iter().map(|phase| &*phase.name).collect::<Vec<_>>(), ["work", "outer"]);
         assert!(phases[0].wall > Duration::ZERO && phases[1].wall >= phases[0].wall);
     }

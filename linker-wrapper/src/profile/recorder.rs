@@ -1,24 +1,32 @@
-//! Collects the figures of `--offload-stats` while a link runs.
+//! Collects what a link reports at its end while it runs: the figures of `--offload-stats`, and what LLVM said of all its processes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use remote_cache::Counts;
 
+use crate::profile::phases::EndedPhases;
+use crate::profile::span;
 use crate::profile::stats::{JobStat, Stats};
-use crate::profile::{phases, span};
 use crate::sys::memory;
 
-/// The figures collected so far.
-#[derive(Debug)]
+/// What was collected so far.
+#[derive(Debug, Default)]
 pub struct Recorder {
     notes: Mutex<Notes>,
+    phases: EndedPhases,
 }
 
 #[derive(Debug, Default)]
 struct Notes {
     stats: Stats,
     processes: Vec<Process>,
+    /// LLVM's records of remarks.
+    remarks: String,
+    /// LLVM's reports on the times of its passes, one of each process.
+    pass_times: Vec<String>,
+    /// A function was found that LLVM cannot compile.
+    has_culprit: bool,
 }
 
 /// When a process ran, and its peak memory.
@@ -30,9 +38,9 @@ struct Process {
 }
 
 impl Recorder {
-    /// A recorder without figures.
-    pub fn new() -> Self {
-        Recorder { notes: Mutex::default() }
+    /// A recorder of a link whose phases end here.
+    pub fn of(phases: EndedPhases) -> Self {
+        Recorder { notes: Mutex::default(), phases }
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
@@ -85,6 +93,38 @@ impl Recorder {
         self.notes().processes.push(Process { from, to: Instant::now(), peak });
     }
 
+    /// Adds LLVM's records of remarks.
+    pub fn remarks<'t>(&self, records: impl Iterator<Item = &'t str>) {
+        self.notes().remarks.extend(records);
+    }
+
+    /// Takes the records of remarks.
+    pub fn take_remarks(&self) -> String {
+        std::mem::take(&mut self.notes().remarks)
+    }
+
+    /// Adds a process's reports on the times of LLVM's passes.
+    pub fn pass_times(&self, text: &str) {
+        if !text.is_empty() {
+            self.notes().pass_times.push(text.to_owned());
+        }
+    }
+
+    /// Takes the reports on the times of passes.
+    pub fn take_pass_times(&self) -> Vec<String> {
+        std::mem::take(&mut self.notes().pass_times)
+    }
+
+    /// Notes that a function was found that LLVM cannot compile.
+    pub fn found_culprit(&self) {
+        self.notes().has_culprit = true;
+    }
+
+    /// Whether a function was found that LLVM cannot compile.
+    pub fn has_culprit(&self) -> bool {
+        self.notes().has_culprit
+    }
+
     /// Returns the statistics. Their peak memory is an upper bound: the sum of the peaks of processes that ran at the same
     /// time.
     pub fn stats(
@@ -98,7 +138,7 @@ impl Recorder {
         let peak_memory = memory::own_peak() + most_together(&notes.processes);
         let units_opened = llvm_passes::unit::opened() as u64;
         Stats {
-            phases: phases::take(),
+            phases: self.phases.take(),
             peak_memory,
             cache_hits,
             cache_misses,

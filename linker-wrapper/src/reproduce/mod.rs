@@ -35,7 +35,7 @@ pub fn write(words: &[OsString], options: &Options, persona: Persona, program: &
         return Err(Error::WindowsHost.into());
     }
     let device = device_words::read(options);
-    let toolchain = Toolchain::find(options.cuda_path.as_deref().or(device.cuda_path.as_deref()), &options.parts);
+    let toolchain = Toolchain::of(options, &device);
     let mut archive = Files::default();
     let mut line = line::rewrite(words, persona, &mut archive);
     let folders = inputs::add(options, &line.run_paths, &mut archive);

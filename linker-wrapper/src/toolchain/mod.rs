@@ -18,6 +18,8 @@ mod versions;
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::device_options::DeviceOptions;
+use crate::cli::options::Options;
 use crate::cli::values::{NamedParts, Part};
 use crate::diag::error::Errors;
 use crate::sys::process;
@@ -49,6 +51,11 @@ impl Toolchain {
     pub fn find(option: Option<&Path>, named: &NamedParts) -> Self {
         let tree = search::toolkit(option, named.get(Part::Ptxas));
         Toolchain { named: named.clone(), tree }
+    }
+
+    /// The CUDA that the options of a link name, or that is found otherwise.
+    pub fn of(options: &Options, device: &DeviceOptions) -> Self {
+        Self::find(options.cuda_path.as_deref().or(device.cuda_path.as_deref()), &options.parts)
     }
 
     /// The part, with how it was found.

@@ -30,8 +30,10 @@ pub fn imports(sources: &Sources) -> Vec<Import> {
         .map(|(path, text)| (&**path, syn::parse_file(text).unwrap_or_else(|error| panic!("{path}: {error}"))))
         .collect();
     let tests: BTreeSet<String> = parsed.iter().flat_map(|(path, file)| test_files(path, file)).collect();
-    let modules: BTreeMap<Vec<String>, &str> =
-        parsed.keys().filter(|path| !tests.contains(**path)).map(|path| (module_of(path), *path)).collect();
+    // Beside a library, the program is a crate of its own.
+    let is_other = |path: &str| path == "main.rs" && parsed.contains_key("lib.rs");
+    let own = parsed.keys().filter(|path| !tests.contains(**path) && !is_other(path));
+    let modules: BTreeMap<Vec<String>, &str> = own.map(|path| (module_of(path), *path)).collect();
     let mut found: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (module, path) in &modules {
         let mut reader = Reader::new(module.clone());

@@ -179,9 +179,9 @@ pub fn compression_level(text: &str) -> Result<i32, Error> {
     level.ok_or_else(|| Error::value("--compression-level=", "a level of Zstandard from -7 to 22", text))
 }
 
-/// `--offload-fatbin-section=`: where in the program the fatbin goes.
+/// `--offload-fatbin-section=`: where in the program the fatbin, or the HIP bundle, goes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FatbinSection {
+pub enum ImageSection {
     /// Among the read-only data.
     #[default]
     Default,
@@ -189,24 +189,36 @@ pub enum FatbinSection {
     Large,
 }
 
-impl FatbinSection {
+/// The type's name in the table of options.
+pub type FatbinSection = ImageSection;
+
+impl ImageSection {
+    /// The option.
+    pub const OPTION: &str = "--offload-fatbin-section=";
+
+    /// What goes there, in messages and names of files.
+    pub const CONTENT: &str = "fatbin";
+
+    /// The sections that programs have it in.
+    pub const NAMES: [&str; 2] = [".nv_fatbin", ".hip_fatbin"];
+
     /// Reads the option's value.
     ///
     /// # Errors
     /// A word that is neither.
     pub fn parse(text: &str) -> Result<Self, Error> {
         match text {
-            "default" => Ok(FatbinSection::Default),
-            "large" => Ok(FatbinSection::Large),
-            _ => Err(Error::value("--offload-fatbin-section=", "default or large", text)),
+            "default" => Ok(ImageSection::Default),
+            "large" => Ok(ImageSection::Large),
+            _ => Err(Error::value(Self::OPTION, "default or large", text)),
         }
     }
 
     /// As the option spells it.
     pub fn name(self) -> &'static str {
         match self {
-            FatbinSection::Default => "default",
-            FatbinSection::Large => "large",
+            ImageSection::Default => "default",
+            ImageSection::Large => "large",
         }
     }
 }

@@ -9,12 +9,12 @@ use offload_bundle::arch::GpuArch;
 use offload_bundle::{cubin, ptx};
 
 use crate::cli::device_options::DeviceOptions;
+use crate::compilers::rdc_image;
 use crate::device::cudadevrt::DeviceLibrary;
 use crate::device::lto_definitions::LtoNames;
 use crate::device::symbol_errors::{self, Maker};
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
-use crate::host::rdc_image;
 use crate::machines::interface::NameFacts;
 use crate::machines::nvptx::backend::CodegenNeeds;
 use crate::machines::nvptx::codegen::{Backends, Codegen};

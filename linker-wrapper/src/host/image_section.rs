@@ -1,6 +1,6 @@
-//! Places the fatbin, or the HIP bundle, in the program: `--offload-fatbin-section=`.
+//! Places the section with the device images in the program: see [`ImageSection`].
 //!
-//! With a fatbin of more than 2 GiB between them, code and data are out of each other's 32-bit reach, and the host link
+//! With images of more than 2 GiB between them, code and data are out of each other's 32-bit reach, and the host link
 //! fails. lld, mold and gold place a section that is marked `SHF_X86_64_LARGE` away from the others; only 64-bit addresses
 //! reference it. GNU ld ignores the mark and needs a linker script. So does lld: it places a marked section in front of the
 //! code, which is then out of reach of absolute 32-bit addresses (`-no-pie`) and of address 0, to which undefined weak
@@ -10,50 +10,62 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::cli::options::Options;
-use crate::cli::values::FatbinSection;
+use crate::cli::values::ImageSection;
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::host::linker_kind::{self, LinkerKind};
 use crate::sys::process::Mode;
 use crate::sys::temp_files::TempFiles;
 
-/// Places the section behind everything else, in a segment of its own, as GNU ld's default script places `.lrodata`. `_end`
-/// stays in front of it: a static C library allocates its first memory there.
-const GNU_SCRIPT: &str = "\
+/// Places the sections behind everything else, in a segment of their own, as GNU ld's default script places `.lrodata`. `_end`
+/// stays in front of them: a static C library allocates its first memory there.
+fn gnu_script() -> String {
+    let [first, second] = ImageSection::NAMES;
+    format!(
+        "\
 SECTIONS
-{
+{{
   __fatlink_near_end = .;
-  .nv_fatbin ALIGN(CONSTANT (MAXPAGESIZE)) + (. & (CONSTANT (MAXPAGESIZE) - 1)) : { *(.nv_fatbin) }
-  .hip_fatbin ALIGN(CONSTANT (MAXPAGESIZE)) : { *(.hip_fatbin) }
+  {first} ALIGN(CONSTANT (MAXPAGESIZE)) + (. & (CONSTANT (MAXPAGESIZE) - 1)) : {{ *({first}) }}
+  {second} ALIGN(CONSTANT (MAXPAGESIZE)) : {{ *({second}) }}
   . = __fatlink_near_end;
-}
+}}
 INSERT AFTER .ldata;
-";
+"
+    )
+}
 
 /// The same for lld, which defines `_end` behind all sections unless a script does. The first section belongs to static C
-/// libraries; lld would place it behind the fatbin.
-const LLD_SCRIPT: &str = "\
+/// libraries; lld would place it behind the image.
+fn lld_script() -> String {
+    let [first, second] = ImageSection::NAMES;
+    format!(
+        "\
 SECTIONS
-{
-  __libc_freeres_ptrs : { *(__libc_freeres_ptrs) PROVIDE(_end = .); PROVIDE(end = .); }
-  .nv_fatbin : { *(.nv_fatbin) }
-  .hip_fatbin : { *(.hip_fatbin) }
-}
+{{
+  __libc_freeres_ptrs : {{ *(__libc_freeres_ptrs) PROVIDE(_end = .); PROVIDE(end = .); }}
+  {first} : {{ *({first}) }}
+  {second} : {{ *({second}) }}
+}}
 INSERT AFTER .bss;
-";
+"
+    )
+}
 
 /// From this size on, in bytes, the default section causes a warning: the rest of the program must fit into 2 GiB with it.
 const RISKY: u64 = 7 << 28;
 
 /// Warns about a size that may cause a relocation overflow.
-pub fn warn_of_size(section: FatbinSection, program: &str, size: u64) {
-    if section == FatbinSection::Default && size >= RISKY {
+pub fn warn_of_size(section: ImageSection, program: &str, size: u64) {
+    if section == ImageSection::Default && size >= RISKY {
         let gigabytes = size as f64 / 1e9;
         warn(
             program,
             format_args!(
-                "the fatbin has {gigabytes:.1} GB, and what lies on both sides of it may be too far apart for the host \
-                 linker (a relocation overflow); say --offload-fatbin-section=large"
+                "the {} has {gigabytes:.1} GB, and what lies on both sides of it may be too far apart for the host \
+                 linker (a relocation overflow); say {}large",
+                ImageSection::CONTENT,
+                ImageSection::OPTION
             ),
         );
     }
@@ -71,26 +83,29 @@ pub fn linker_words(
     program: &str,
 ) -> Result<Vec<OsString>, Errors> {
     // The link that consumes the output of `-r` places the section.
-    if options.fatbin_section == FatbinSection::Default || options.relocatable {
+    if options.fatbin_section == ImageSection::Default || options.relocatable {
         return Ok(Vec::new());
     }
     let Some(script) = script_for(linker_kind::of(linker, mode)) else { return Ok(Vec::new()) };
     if options.host_line.iter().any(|word| is_script(&word.to_string_lossy())) {
         warn(
             program,
-            "--offload-fatbin-section=large: the host link has a linker script of its own, and none is added to it; \
-             place .nv_fatbin and .hip_fatbin behind .bss in it",
+            format_args!(
+                "{}large: the host link has a linker script of its own, and none is added to it; place {} behind .bss in it",
+                ImageSection::OPTION,
+                ImageSection::NAMES.join(" and ")
+            ),
         );
         return Ok(Vec::new());
     }
-    Ok(vec!["-T".into(), temp_files.write("fatbin.ld", script.as_bytes())?.into()])
+    Ok(vec!["-T".into(), temp_files.write(&format!("{}.ld", ImageSection::CONTENT), script.as_bytes())?.into()])
 }
 
 /// The script that a linker needs.
-fn script_for(kind: LinkerKind) -> Option<&'static str> {
+fn script_for(kind: LinkerKind) -> Option<String> {
     match kind {
-        LinkerKind::Gnu => Some(GNU_SCRIPT),
-        LinkerKind::Lld => Some(LLD_SCRIPT),
+        LinkerKind::Gnu => Some(gnu_script()),
+        LinkerKind::Lld => Some(lld_script()),
         LinkerKind::Other => None,
     }
 }

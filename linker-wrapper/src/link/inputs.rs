@@ -1,0 +1,127 @@
+//! Reads the inputs of a link: the host files with the device images in them, and the device files that the line names.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use offload_bundle::arch::GpuArch;
+
+use crate::device::device_files::{DeviceCode, DeviceFiles};
+use crate::device::{former_entries, lost_images};
+use crate::diag::error::{Errors, both};
+use crate::diag::messages::warn;
+use crate::host::embedded_images::{self, FoundImage};
+use crate::host::host_machine;
+use crate::host::input_files::InputFiles;
+use crate::link::modes::LinkMode;
+use crate::plan::link_context::Request;
+use crate::platform::interface::{Platform, Products};
+use crate::platform::{PLATFORMS, override_image};
+
+/// The host files of a link.
+pub struct HostInputs {
+    /// The files, mapped.
+    pub files: InputFiles,
+    /// The image of `--override-image=`.
+    pub finished: Option<Box<dyn Products>>,
+    /// Whether the host linker alone handles this line: it answers a query, or an input registers the device code already.
+    pub are_handled: bool,
+}
+
+impl HostInputs {
+    /// Opens the files, and prints the warnings about them.
+    ///
+    /// # Errors
+    /// Files that cannot be read.
+    pub fn open(request: &Request<'_>) -> Result<Self, Errors> {
+        let Request { program, options, .. } = *request;
+        let finished =
+            options.override_image.as_ref().map(|(kind, file)| override_image::read(kind, file)).transpose()?;
+        let (finished, files) = match finished {
+            // With a finished image, only the host linker reads the inputs.
+            Some((finished, stamp)) => (Some(finished), InputFiles::of_image(stamp)),
+            None => (None, InputFiles::open(options)?),
+        };
+        files.warnings().iter().for_each(|text| warn(program, text));
+        let are_handled = options.linker_query || files.already_registered(options);
+        Ok(HostInputs { files, finished, are_handled })
+    }
+
+    /// Finds the device images that the link takes, and checks the host code that is linked with them.
+    ///
+    /// # Errors
+    /// Damaged inputs, hosts without registration code, and host code whose device code is missing.
+    pub fn images(&self, request: &Request<'_>, mode: LinkMode) -> Result<Vec<FoundImage<'_>>, Errors> {
+        let Request { program, options, .. } = *request;
+        let HostInputs { files: inputs, are_handled, .. } = self;
+        let mut images = if *are_handled { Vec::new() } else { embedded_images::find(inputs)? };
+        let leaves_units = mode.leaves_foreign_units(images.iter().all(FoundImage::is_foreign));
+        images.retain(|found| !leaves_units || !found.is_foreign());
+        if mode.needs_registration() && (mode.is_given_image() || !images.is_empty()) {
+            host_machine::check(inputs, &images, options)?;
+        }
+        if mode.checks_former_entries() && !*are_handled {
+            former_entries::check(inputs, &options.roots)?;
+        }
+        if mode.checks_lost_images() && !*are_handled {
+            lost_images::check(inputs, &images, &options.roots)?;
+            lost_images::libraries(inputs).iter().for_each(|text| warn(program, text));
+        }
+        Ok(images)
+    }
+}
+
+/// The device files that the line names.
+pub struct LineFiles {
+    files: DeviceFiles,
+    /// The targets that their code is read for.
+    targets: BTreeSet<GpuArch>,
+}
+
+impl LineFiles {
+    /// Opens the files, if a platform links them with these images.
+    ///
+    /// # Errors
+    /// Files that cannot be read.
+    pub fn open(request: &Request<'_>, images: &[FoundImage<'_>]) -> Result<Self, Errors> {
+        let Request { options, device, .. } = *request;
+        let of_platform = |platform: &&dyn Platform| platform.line_targets(images, options);
+        let targets = PLATFORMS.iter().flat_map(of_platform).collect::<BTreeSet<_>>();
+        let inputs = if targets.is_empty() { &[][..] } else { &device.inputs };
+        Ok(LineFiles { files: DeviceFiles::open(inputs, &device.library_paths)?, targets })
+    }
+
+    /// Reads their code.
+    ///
+    /// # Errors
+    /// Damaged files, and files without device code.
+    pub fn code(&self) -> Result<DeviceCode<'_>, Errors> {
+        self.files.code_for(self.targets.clone())
+    }
+}
+
+/// All files that a link reads.
+#[derive(Clone, Copy)]
+pub struct Files<'a> {
+    /// The host files.
+    pub host: &'a InputFiles,
+    /// The device files of the line.
+    pub line: &'a LineFiles,
+}
+
+impl Files<'_> {
+    /// The file that the output would overwrite.
+    pub fn overwritten_by(&self, request: &Request<'_>) -> Option<PathBuf> {
+        let output = request.output;
+        let overwritten = self.host.overwritten_by(output).or_else(|| self.line.files.overwritten_by(output));
+        overwritten.map(ToOwned::to_owned)
+    }
+
+    /// Checks that no file of the link has changed since it was opened.
+    ///
+    /// # Errors
+    /// One for each changed file.
+    pub fn check_unchanged(&self, request: &Request<'_>) -> Result<(), Errors> {
+        let output = request.output;
+        both(self.host.check_unchanged(output), self.line.files.check_unchanged(output)).map(drop)
+    }
+}

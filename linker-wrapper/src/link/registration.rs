@@ -1,0 +1,86 @@
+//! Bundles the images of a platform, and writes the object that registers them with the host program.
+
+use std::path::{Path, PathBuf};
+
+use llvm_passes::registration::Registration;
+
+use crate::cli::values::ImageSection;
+use crate::diag::error::Errors;
+use crate::diag::messages;
+use crate::host::image_section;
+use crate::host::registration_object::{self, Template};
+use crate::image::report::ImageReport;
+use crate::plan::link_context::{LinkContext, Request};
+use crate::platform::interface::{Bundle, DeviceLink, Products};
+use crate::profile::span;
+
+/// Host triple when `--host-triple` is not given: the one this program is built for.
+const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
+
+/// The triple of the host code.
+pub fn host_triple<'a>(request: &Request<'a>) -> &'a str {
+    request.options.host_triple.as_deref().unwrap_or(HOST_TRIPLE)
+}
+
+/// The registration object of one platform, with its images inside.
+pub struct Registered {
+    /// Its path.
+    pub object: PathBuf,
+    archive: Option<PathBuf>,
+    /// The report on the images.
+    pub report: Option<ImageReport>,
+    /// Numbers of cache hits and misses.
+    pub cached: Option<(u64, u64)>,
+}
+
+impl Registered {
+    /// The files that the host linker links. It extracts members of an archive that stands behind what references them.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        std::iter::once(&self.object).chain(&self.archive)
+    }
+}
+
+/// Links the device code of one platform and writes its registration object.
+///
+/// # Errors
+/// All errors in the code, and those that tools report.
+pub fn link(link: &dyn DeviceLink, context: &LinkContext<'_>) -> Result<Registered, Errors> {
+    let early = || link.early_registration().map(|registration| template(registration, &context.request)).transpose();
+    let (products, template) = rayon::join(|| link.link(context), early);
+    register(&*products?, template?, context)
+}
+
+/// Bundles the images and writes the object that registers them. `early` is the object's code, if already compiled.
+///
+/// # Errors
+/// The driver would reject the bundle. Files that cannot be written.
+pub fn register(
+    products: &dyn Products,
+    early: Option<Template>,
+    context: &LinkContext<'_>,
+) -> Result<Registered, Errors> {
+    let Bundle { image, registration, section, kept_as, report } = products.bundle(context)?;
+    let _wrapping = span::traced("Wrap bundled images", || registration.name().to_owned());
+    let mut template = early.map_or_else(|| template(&*registration, &context.request), Ok)?;
+    if let Some(section) = section {
+        image_section::warn_of_size(section, context.request.program, image.size());
+    }
+    if section == Some(ImageSection::Large) {
+        template.make_large()?;
+    }
+    if let Some(name) = kept_as {
+        context.temp_files.keep_file(name, |mut file| image.write_to(&mut file))?;
+    }
+    let object = registration_object::path(context.temp_files, &*registration);
+    template.write(&object, &*image)?;
+    let archive = products.archive().map(Path::to_owned);
+    Ok(Registered { object, archive, report, cached: products.cache_counts() })
+}
+
+/// Compiles registration code.
+fn template(registration: &dyn Registration, request: &Request<'_>) -> Result<Template, Errors> {
+    let _compiling = span::traced("Compile module", || format!("{:?}", registration.slot().section));
+    let show = |text: &str| messages::show(text.trim_end());
+    let show = request.options.print_wrapped_module.then_some(&show as &dyn Fn(&str));
+    registration_object::template(host_triple(request), registration, request.options.llvm_rules, show)
+}

@@ -7,9 +7,8 @@ use llvm_passes::amdgpu::TRIPLE;
 
 use crate::cli::amd_options::AmdOptions;
 use crate::cli::device_options::DeviceOptions;
-use crate::cli::help::Help;
 use crate::cli::mistyped;
-use crate::cli::options::Options;
+use crate::cli::options::{Help, Options};
 use crate::cli::values::{Jobs, Partitioning, RelocatableCode};
 use crate::diag::error::Errors;
 use crate::diag::messages::{self, warn};

@@ -1,50 +1,10 @@
 //! The texts of help, generated from the table of options.
 
-use crate::cli::flags::Shape::Separate;
-use crate::cli::flags::{ALWAYS, HOST, Meaning, Row, WRAPPER};
-
-/// A text of help.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Help {
-    /// How the program is run, and its most useful options.
-    Brief,
-    /// All documented options.
-    Options,
-    /// All options.
-    Hidden,
-}
-
-/// What an option is about, in the order of the text.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Group {
-    General,
-    Image,
-    DeviceLink,
-    Output,
-    Reports,
-    Cache,
-    Resources,
-    Tools,
-    Debugging,
-    HostLinker,
-}
-
-const GROUPS: [(Group, &str); 10] = [
-    (Group::General, "Help"),
-    (Group::Image, "Machine code and PTX in the program"),
-    (Group::DeviceLink, "Device link"),
-    (Group::Output, "Other outputs"),
-    (Group::Reports, "Reports"),
-    (Group::Cache, "Caches and other machines"),
-    (Group::Resources, "Processors and memory"),
-    (Group::Tools, "Tools and libraries"),
-    (Group::Debugging, "Debugging"),
-    (Group::HostLinker, "Options of the host linker that concern the device link, too"),
-];
+use crate::cli::flags::{self, Flag, Form, Shape, TOPICS, Topic};
+use crate::cli::options::Help;
 
 /// The options of the brief text.
-const USEFUL: [Meaning; 5] =
-    [Meaning::OffloadPtx, Meaning::OffloadPlan, Meaning::OffloadReport, Meaning::OffloadCache, Meaning::Help];
+const USEFUL: [&str; 5] = ["--offload-ptx=", "--offload-plan=", "--offload-report=", "--offload-cache=", "--help"];
 
 const OVERVIEW: &str = "OVERVIEW: fatlink links the device code inside host objects, puts it into the program, and runs the host linker.\n\n";
 
@@ -54,17 +14,17 @@ impl Help {
         let usage = format!("{OVERVIEW}USAGE: {program} [options] -- <options to the host linker>\n");
         let sections = match self {
             Help::Brief => return usage + &brief(),
-            Help::Options => GROUPS.map(|(group, title)| section(group, title, false)),
-            Help::Hidden => GROUPS.map(|(group, title)| section(group, title, true)),
+            Help::Options => TOPICS.map(|topic| section(&topic, false)),
+            Help::Hidden => TOPICS.map(|topic| section(&topic, true)),
+            Help::Table => return usage + &TOPICS.iter().map(table).collect::<String>(),
         };
         format!("{usage}\nOPTIONS:\n{}", sections.join("\n"))
     }
 }
 
 fn brief() -> String {
-    let rows = || [WRAPPER, ALWAYS].into_iter().flatten();
-    let useful = USEFUL.iter().filter_map(|meaning| rows().find(|row| row.2 == *meaning));
-    let useful: String = useful.map(line).collect();
+    let find = |useful: &str| flags::all().find(|flag| flag.spellings().any(|(_, spelling)| spelling == useful));
+    let useful: String = USEFUL.iter().filter_map(|useful| find(useful)).map(documented).collect();
     format!(
         "\nCompilers run it in place of their linker, by the folders of its other names:\n  \
            clang++ -B <dist>/bin --offload-link <objects> -o <program>\n  \
@@ -72,45 +32,47 @@ fn brief() -> String {
     )
 }
 
-fn section(group: Group, title: &str, hidden: bool) -> String {
-    let rows = [WRAPPER, ALWAYS, HOST].into_iter().flatten().filter(|row| {
-        let is_value = matches!(row.2, Meaning::HostValue | Meaning::Root);
-        !is_value && group_of(row.2) == group && (hidden || !row.4.is_empty())
-    });
-    format!("{title}:\n{}", rows.map(line).collect::<String>())
+fn section(topic: &Topic, hidden: bool) -> String {
+    let lines: String = match hidden {
+        false => topic.flags.iter().filter(|flag| !flag.help.is_empty()).map(documented).collect(),
+        true => topic.flags.iter().filter(|flag| flag.listed).map(all_forms).collect(),
+    };
+    format!("{}:\n{lines}", topic.title)
 }
 
-fn line(Row(spellings, shape, _, value, describe): &Row) -> String {
-    let space = if *shape == Separate { " " } else { "" };
-    let left = format!("  {}{space}{value}", spellings[0]);
+fn documented(flag: &Flag) -> String {
+    line(flag, &flag.form, flag.help)
+}
+
+fn all_forms(flag: &Flag) -> String {
+    documented(flag) + &flag.also.iter().map(|form| line(flag, form, "")).collect::<String>()
+}
+
+fn line(flag: &Flag, form: &Form, describe: &str) -> String {
+    let left = format!("  {}{}", form.1[0], shown_value(flag, form));
     let gap = if left.len() > 30 { format!("\n{:31}", "") } else { " ".repeat(31 - left.len()) };
     format!("{}\n", format!("{left}{gap}{describe}").trim_end())
 }
 
-fn group_of(meaning: Meaning) -> Group {
-    use Meaning as M;
-    match meaning {
-        M::Help | M::HelpHidden | M::Version => Group::General,
-        M::OffloadPtx | M::IncludePtx | M::NoIncludePtx | M::OffloadSass | M::OffloadPtxVersion => Group::Image,
-        M::OffloadCompress | M::OffloadDriver | M::FatbinSection | M::Compress | M::CompressionLevel => Group::Image,
-        M::LlvmRules | M::OverrideImage | M::EmbedBitcode => Group::Image,
-        M::OffloadBackend | M::DeviceLinker | M::DeviceCompiler | M::LlvmOption | M::NoLto => Group::DeviceLink,
-        M::ShouldExtract | M::PartitionSize | M::OffloadGc | M::OffloadIcf | M::OffloadCheck => Group::DeviceLink,
-        M::HostTriple => Group::DeviceLink,
-        M::Dlink | M::TranslateNvcc | M::EmitFatbinOnly | M::OffloadRelocatable => Group::Output,
-        M::OffloadReport | M::OffloadPlan | M::OffloadStats | M::TimeTrace | M::TimeTraceGranularity => Group::Reports,
-        M::OffloadCache | M::OffloadCacheSize | M::OffloadCacheRemote | M::OffloadCacheRemoteMode => Group::Cache,
-        M::OffloadCacheRemoteTimeout | M::OffloadCacheKeyFile => Group::Cache,
-        M::OffloadDistributor | M::OffloadDistributorArgument => Group::Cache,
-        M::Jobs | M::OffloadMemory => Group::Resources,
-        M::LinkerPath | M::CudaPath | M::PartPath(_) | M::PrintToolchain | M::NoCanonicalPrefixes => Group::Tools,
-        M::DryRun | M::Verbose | M::SaveTemps | M::SaveTempsIn | M::Reproduce | M::PrintWrappedModule => {
-            Group::Debugging
-        }
-        M::Sysroot | M::Output | M::LibraryPath | M::Library | M::Relocatable | M::HostValue | M::Root => {
-            Group::HostLinker
-        }
-    }
+/// The value's name as it follows the spelling.
+fn shown_value(flag: &Flag, form: &Form) -> String {
+    format!("{}{}", if form.0 == Shape::Separate { " " } else { "" }, flag.value)
+}
+
+/// A line for each documented option, with tabs between: topic, spelling, value, what that is, words that it can be, and text.
+fn table(topic: &Topic) -> String {
+    let line = |flag: &Flag| {
+        let takes = match flag.form.0 {
+            Shape::Switch => "nothing",
+            _ if flag.takes_path() => "path",
+            _ => "other",
+        };
+        let words =
+            if flag.form.0 == Shape::Joined { flag.words().collect::<Vec<_>>().join(" ") } else { String::new() };
+        let value = shown_value(flag, &flag.form);
+        format!("{}\t{}\t{value}\t{takes}\t{words}\t{}\n", topic.title, flag.form.1[0], flag.help)
+    };
+    topic.flags.iter().filter(|flag| !flag.help.is_empty()).map(line).collect()
 }
 
 #[cfg(test)]
@@ -121,15 +83,18 @@ mod tests {
     fn every_documented_option_is_there_once() {
         let text = Help::Options.text("fatlink");
         assert!(text.contains("\nUSAGE: fatlink [options] -- <options to the host linker>\n"), "{text}");
-        for row in [WRAPPER, ALWAYS, HOST].into_iter().flatten().filter(|row| !row.4.is_empty()) {
-            assert_eq!(text.matches(&line(row)).count(), 1, "{}", row.0[0]);
+        for flag in flags::all().filter(|flag| !flag.help.is_empty()) {
+            assert_eq!(text.matches(&documented(flag)).count(), 1, "{}", flag.form.1[0]);
         }
-        assert!(GROUPS.iter().all(|(_, title)| text.contains(&format!("\n{title}:\n  -"))), "{text}");
+        assert!(TOPICS.iter().all(|topic| text.contains(&format!("\n{}:\n  -", topic.title))), "{text}");
     }
 
     #[test]
     fn the_brief_text_fits_a_screen() {
         let text = Help::Brief.text("fatlink");
-        assert!(text.lines().count() < 24 && text.contains("  --help "), "{text}");
+        assert!(
+            text.lines().count() < 24 && USEFUL.iter().all(|useful| text.contains(&format!("  {useful}"))),
+            "{text}"
+        );
     }
 }

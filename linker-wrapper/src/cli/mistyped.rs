@@ -3,10 +3,8 @@
 
 use std::ffi::OsStr;
 
-use offload_bundle::arch::GpuArch;
-
 use crate::cli::error::Error;
-use crate::cli::flags::{ALWAYS, Meaning, WRAPPER};
+use crate::cli::flags::{self, Flag, Scope};
 
 /// No host linker has options that begin like this.
 const OWN: [&str; 3] = ["--offload-", "-offload-", "--wrapper-"];
@@ -20,8 +18,7 @@ pub fn error(word: &OsStr) -> Option<Error> {
     let text = word.to_str()?;
     let (name, value) = split(text);
     let is_own = OWN.iter().any(|prefix| name.starts_with(prefix));
-    let spellings = ALWAYS.iter().flat_map(|row| row.0.iter().copied());
-    let candidates = spellings.map(|spelling| (distance(name, spelling), spelling));
+    let candidates = spellings(&[Scope::AnyName]).map(|spelling| (distance(name, spelling), spelling));
     let near = |(far, spelling): &(usize, &str)| *far <= NEAR && (is_own || spelling.len() > LONG);
     let meant = candidates.filter(near).min_by_key(|(far, _)| *far).map(|(_, spelling)| spelling);
     if !is_own && (meant.is_none() || !name.starts_with("--")) {
@@ -38,10 +35,15 @@ pub fn error(word: &OsStr) -> Option<Error> {
 pub fn without_inputs(word: &OsStr) -> Option<Error> {
     let text = word.to_str().filter(|text| text.starts_with("--"))?;
     let (name, value) = split(text);
-    let spellings = [WRAPPER, ALWAYS].into_iter().flatten().flat_map(|row| row.0.iter().copied());
-    let candidates = spellings.map(|spelling| (distance(name, spelling), spelling));
+    let candidates = spellings(&[Scope::OwnNames, Scope::AnyName]).map(|spelling| (distance(name, spelling), spelling));
     let (far, meant) = candidates.min_by_key(|(far, _)| *far)?;
     (1..=NEAR).contains(&far).then(|| mistyped(text, meant, value))
+}
+
+/// The spellings of the options in these scopes.
+fn spellings(scopes: &[Scope]) -> impl Iterator<Item = &'static str> {
+    let flags = flags::all().filter(|flag| scopes.contains(&flag.scope));
+    flags.flat_map(Flag::spellings).map(|(_, spelling)| spelling)
 }
 
 /// An option's name and its value.
@@ -57,16 +59,6 @@ fn mistyped(text: &str, meant: &str, value: Option<&str>) -> Error {
 /// The number of letters in which two names differ. The `=` that precedes a value does not count.
 fn distance(name: &str, spelling: &str) -> usize {
     strsim::osa_distance(name, spelling.trim_end_matches('='))
-}
-
-/// Whether `word` continues the list of targets that the option before it began: clang splits `-Wl,--offload-ptx=sm_80,sm_90` at its commas.
-pub fn continues(meaning: Meaning, word: &OsStr) -> bool {
-    let lists = matches!(meaning, Meaning::OffloadPtx | Meaning::OffloadSass | Meaning::ShouldExtract);
-    let is_target = |text: &str| {
-        let amd = meaning == Meaning::ShouldExtract && text.starts_with("gfx");
-        amd || text.parse::<GpuArch>().is_ok() && text.contains('_')
-    };
-    lists && word.to_str().is_some_and(is_target)
 }
 
 #[cfg(test)]
@@ -116,11 +108,5 @@ mod tests {
         ] {
             assert_eq!(meant(word), None, "{word}");
         }
-    }
-
-    #[test]
-    fn only_targets_continue_a_list() {
-        let continues = |word: &str| continues(Meaning::OffloadPtx, OsStr::new(word));
-        assert!(continues("sm_90") && continues("compute_90a") && !continues("90") && !continues("sm_90.o"));
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use offload_bundle::arch::PtxVersion;
 use offload_bundle::coverage::Driver;
 
-use crate::cli::help::Help;
 use crate::cli::host_environment::HostEnvironment;
 use crate::cli::values::{
     BackendChoice, CacheChoice, FatbinSection, ImageCompression, Jobs, KernelFolding, KernelGc, Levels, LlvmRules,
@@ -135,6 +134,19 @@ impl Options {
     pub fn merges_device_code(&self) -> bool {
         self.relocatable && self.relocatable_code == RelocatableCode::Merged
     }
+}
+
+/// A text of help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Help {
+    /// How the program is run, and its most useful options.
+    Brief,
+    /// All documented options.
+    Options,
+    /// All options.
+    Hidden,
+    /// The documented options as a table, for programs.
+    Table,
 }
 
 /// An input of the host linker.

@@ -4,9 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::cli::device_options::DeviceOptions;
-use crate::cli::help::Help;
 use crate::cli::mistyped;
-use crate::cli::options::Options;
+use crate::cli::options::{Help, Options};
 use crate::cli::unsupported::Unsupported;
 use crate::cli::values::RelocatableCode;
 use crate::diag::error::Errors;

@@ -7,8 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::cli::flags::{Meaning, Shape};
-use crate::cli::parse;
+use crate::cli::flags::{self, Reproduced, Shape};
 use crate::cli::persona::Persona;
 use crate::cli::words::{self, Found, Word};
 use crate::reproduce::files::{self, Files};
@@ -63,11 +62,13 @@ pub fn rewrite(words: &[OsString], persona: Persona, archive: &mut Files) -> Lin
     for word in words::split(words, persona) {
         match word {
             Word::Plain(word) => line.plain(word, archive),
-            Word::Option { word, found, value: Some(value) } if found.row.1 != Shape::Flag => {
+            Word::Option { word, found, value: Some(value) } if found.shape != Shape::Switch => {
                 line.option(word, &found, &value, archive);
             }
-            Word::Option { found, .. } if found.row.2 == Meaning::Dlink => line.words.push("--dlink=translated".into()),
-            Word::Option { word, .. } => line.words.push(word.to_owned()),
+            Word::Option { word, found, .. } => match found.flag.reproduced {
+                Reproduced::As(other) => line.words.push(other.into()),
+                _ => line.words.push(word.to_owned()),
+            },
         }
     }
     line
@@ -92,34 +93,29 @@ impl Line {
 
     fn option(&mut self, word: &OsStr, found: &Found, value: &OsStr, archive: &mut Files) {
         let text = value.to_string_lossy();
-        let new = match found.row.2 {
-            Meaning::Reproduce | Meaning::LinkerPath | Meaning::CudaPath | Meaning::PartPath(_) => return,
-            Meaning::OffloadCache => return,
-            Meaning::OffloadCacheRemote
-            | Meaning::OffloadCacheRemoteMode
-            | Meaning::OffloadCacheRemoteTimeout
-            | Meaning::OffloadCacheKeyFile
-            | Meaning::OffloadDistributor
-            | Meaning::OffloadDistributorArgument => {
+        let new = match found.flag.reproduced {
+            Reproduced::Omitted => return,
+            Reproduced::LeftOut => {
                 self.left_out.push(found.spelling.to_owned());
                 return;
             }
-            Meaning::Output | Meaning::TimeTrace | Meaning::SaveTempsIn => Some(base_name(value)),
-            Meaning::OffloadReport | Meaning::OffloadPlan => {
+            Reproduced::Kept => None,
+            Reproduced::As(other) => Some(other.into()),
+            Reproduced::Written => Some(base_name(value)),
+            Reproduced::WrittenBehindForm => {
                 text.split_once(':').map(|(form, file)| joined(&format!("{form}:"), &base_name(OsStr::new(file))))
             }
-            Meaning::LlvmOption => recorded_file(&text),
-            Meaning::DeviceLinker => Some(device_word(&text, archive)),
-            Meaning::OverrideImage => text
+            Reproduced::ReadBehindKind => text
                 .split_once('=')
                 .map(|(kind, file)| joined(&format!("{kind}="), archive.add(Path::new(file)).as_os_str())),
-            Meaning::LibraryPath if text.starts_with('=') || text.starts_with("$SYSROOT") => None,
-            Meaning::Sysroot | Meaning::LibraryPath => Some(folder(value)),
-            Meaning::HostValue => {
+            Reproduced::Folder if text.starts_with('=') || text.starts_with("$SYSROOT") => None,
+            Reproduced::Folder => Some(folder(value)),
+            Reproduced::LlvmOption => recorded_file(&text),
+            Reproduced::DeviceArgument => Some(device_word(&text, archive)),
+            Reproduced::HostValue => {
                 self.run_path(found.spelling, &text);
                 host_value(found.spelling, value, archive)
             }
-            _ => None,
         };
         let value = new.as_deref().unwrap_or(value);
         if found.joined.is_some() {
@@ -169,7 +165,7 @@ fn joined(before: &str, value: &OsStr) -> OsString {
 
 /// An argument of the device link: a file, a library, a folder of libraries, or another word.
 fn device_word(text: &str, archive: &mut Files) -> OsString {
-    let (triple, word) = parse::split_triple(text);
+    let (triple, word) = flags::split_triple(text);
     let before = triple.map_or_else(String::new, |triple| format!("{triple}="));
     let path_of = |option: &str| word.strip_prefix(option).filter(|path| !path.is_empty()).map(OsStr::new);
     let folder_of = |option: &str| path_of(option).map(|path| joined(option, &folder(path)));

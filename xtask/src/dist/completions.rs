@@ -1,17 +1,21 @@
-//! Completions of fatlink's options for bash, zsh and fish, from its `--help`, which comes from its table of flags.
+//! Completions of fatlink's options for bash, zsh and fish, from `fatlink --help-table`, which prints its table of flags.
 
 use std::fmt::Write;
 
-/// An option of the help text.
+/// A documented option.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Completed {
+pub struct Completed<'t> {
+    /// What it is about.
+    pub topic: &'t str,
     /// With its dashes; ends with `=` if the value follows it in the same word.
-    spelling: String,
+    pub spelling: &'t str,
+    /// The value's name as it follows the spelling.
+    pub shown: &'t str,
     value: Value,
-    /// The values that are words, not placeholders.
-    words: Vec<String>,
+    /// The values that are words, not placeholders, with spaces between.
+    words: &'t str,
     /// What it does.
-    text: String,
+    pub text: &'t str,
 }
 
 /// What an option takes, apart from words.
@@ -27,59 +31,24 @@ enum Value {
 
 const NAMES: &str = "fatlink ld.fatlink clang-linker-wrapper";
 
-/// Reads the options under `OPTIONS:`: one a line, its text behind it or in the next line.
-pub fn options(help: &str) -> Vec<Completed> {
-    let mut found: Vec<Completed> = Vec::new();
-    for line in help.lines().skip_while(|line| !line.starts_with("OPTIONS:")).skip(1) {
-        match line.strip_prefix("  ").filter(|option| option.starts_with('-')) {
-            Some(option) => {
-                let (spelling, text) = split(option);
-                found.push(completed(spelling, text));
-            }
-            None => {
-                if let Some(last) = found.last_mut().filter(|last| last.text.is_empty()) {
-                    line.trim().clone_into(&mut last.text);
-                }
-            }
-        }
-    }
-    found
-}
-
-/// Splits a line of the help text into the spelling and the text, which may be missing. Behind a spelling that is as long as its column
-/// there is a single space.
-pub fn split(option: &str) -> (&str, &str) {
-    let is_text = |(at, _): &(usize, &str)| option[at + 1..].starts_with(|c: char| c.is_ascii_uppercase());
-    let (spelling, text) = match (option.split_once("  "), option.match_indices(' ').find(is_text)) {
-        (Some(parts), _) => parts,
-        (None, Some((at, _))) => option.split_at(at),
-        (None, None) => (option, ""),
-    };
-    (spelling, text.trim())
-}
-
-fn completed(spelling: &str, text: &str) -> Completed {
-    let name_end = spelling.find(['=', ' ', '[', '<']).unwrap_or(spelling.len());
-    let (name, value) = spelling.split_at(name_end);
-    let is_joined = value.starts_with('=');
-    let is_word =
-        |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    let words = value.trim_start_matches('=').split(['|', ',', '[']).filter(is_word);
-    Completed {
-        spelling: format!("{name}{}", if is_joined { "=" } else { "" }),
-        value: match value {
-            "" => Value::None,
-            _ if ["<path>", "<dir>", "<file>"].iter().any(|place| value.contains(place)) => Value::Path,
+/// Reads the options: one a line, in columns. Other lines are the program's overview and usage.
+pub fn options(table: &str) -> Vec<Completed<'_>> {
+    let option = |line| {
+        let [topic, spelling, shown, takes, words, text] =
+            <[&str; 6]>::try_from(str::split(line, '\t').collect::<Vec<_>>()).ok()?;
+        let value = match takes {
+            "nothing" => Value::None,
+            "path" => Value::Path,
             _ => Value::Other,
-        },
-        words: if is_joined { words.map(str::to_owned).collect() } else { Vec::new() },
-        text: text.to_owned(),
-    }
+        };
+        Some(Completed { topic, spelling, shown, value, words, text })
+    };
+    table.lines().filter_map(option).collect()
 }
 
 /// For bash, in whose words `=` is one of its own.
-pub fn bash(options: &[Completed]) -> String {
-    let spellings: Vec<&str> = options.iter().map(|option| option.spelling.as_str()).collect();
+pub fn bash(options: &[Completed<'_>]) -> String {
+    let spellings: Vec<&str> = options.iter().map(|option| option.spelling).collect();
     let mut script = String::from(
         "_fatlink() {\n  local cur=${COMP_WORDS[COMP_CWORD]} option=\n  if [[ $cur == = ]]; then\n    \
          option=${COMP_WORDS[COMP_CWORD-1]} cur=\n  elif [[ $COMP_CWORD -ge 2 && ${COMP_WORDS[COMP_CWORD-1]} == = ]]; then\n    \
@@ -88,7 +57,7 @@ pub fn bash(options: &[Completed]) -> String {
     for option in options.iter().filter(|option| !option.words.is_empty()) {
         let name = option.spelling.trim_end_matches('=');
         let files = if option.value == Value::Path { "-f " } else { "" };
-        let words = option.words.join(" ");
+        let words = option.words;
         let _ =
             writeln!(script, "    {name}) mapfile -t COMPREPLY < <(compgen {files}-W '{words}' -- \"$cur\"); return;;");
     }
@@ -102,12 +71,11 @@ pub fn bash(options: &[Completed]) -> String {
 }
 
 /// For zsh.
-pub fn zsh(options: &[Completed]) -> String {
+pub fn zsh(options: &[Completed<'_>]) -> String {
     let mut script = format!("#compdef {NAMES}\n_arguments \\\n");
-    for Completed { spelling, value, words, text } in options {
+    for Completed { spelling, value, words, text, .. } in options {
         let text: String = text.chars().map(|c| if "[]:'\\`$".contains(c) { ' ' } else { c }).collect();
-        let words = words.join(" ");
-        let action = match (value, words.as_str()) {
+        let action = match (value, *words) {
             (Value::None, _) => String::new(),
             (Value::Path, "") => ":value:_files".to_owned(),
             (Value::Path, _) => format!(r#":value: _alternative "words\:value\:({words})" "files\:file\:_files""#),
@@ -130,11 +98,11 @@ fn is_joined_letter(spelling: &str, value: Value) -> bool {
 ///
 /// fish puts a space behind a long option, and these options take values behind `=` alone. So the word with `=` is completed
 /// first, and the option is known to fish only in a word that has it.
-pub fn fish(options: &[Completed]) -> String {
+pub fn fish(options: &[Completed<'_>]) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"));
     let mut script = String::new();
     for name in NAMES.split(' ') {
-        for Completed { spelling, value, words, text } in options {
+        for Completed { spelling, value, words, text, .. } in options {
             let bare = spelling.trim_end_matches('=').trim_start_matches('-');
             let kind = match (spelling.starts_with("--"), bare.len()) {
                 (true, _) => "-l",
@@ -153,7 +121,7 @@ pub fn fish(options: &[Completed]) -> String {
                     writeln!(script, "complete -c {name}{} -a {} -d {}", in_word("-*"), quoted(spelling), quoted(text));
                 condition = in_word(&format!("{spelling}*"));
             }
-            let words = if words.is_empty() { String::new() } else { format!(" -a {}", quoted(&words.join(" "))) };
+            let words = if words.is_empty() { String::new() } else { format!(" -a {}", quoted(words)) };
             let _ = writeln!(
                 script,
                 "complete -c {name}{condition} {kind} {}{takes}{words} -d {}",
@@ -169,26 +137,27 @@ pub fn fish(options: &[Completed]) -> String {
 mod tests {
     use super::*;
 
-    const HELP: &str = "OVERVIEW: links\n\nOPTIONS:\n  --help    Say [this]\n  --ptx=all|none|<arch>,...\n            Which PTX\n  \
-                        -mllvm <arg>  For LLVM\n  --cache=<dir>|on|off Keep results\n  -o<path>  It's the output\n";
+    const TABLE: &str = "OVERVIEW: links\n\nHelp\t--help\t\tnothing\t\tSay [this]\nPTX\t--ptx=\tall|none|<arch>\tother\tall none\tWhich PTX\n\
+                         Help\t-mllvm\t <arg>\tother\t\tFor LLVM\nHelp\t--cache=\t<dir>|on|off\tpath\ton off\tKeep results\n\
+                         Help\t-o\t<path>\tpath\t\tIt's the output\n";
 
     #[test]
     fn options_have_their_values() {
-        let found = options(HELP);
-        let spellings: Vec<&str> = found.iter().map(|option| option.spelling.as_str()).collect();
+        let found = options(TABLE);
+        let spellings: Vec<&str> = found.iter().map(|option| option.spelling).collect();
         assert_eq!(spellings, ["--help", "--ptx=", "-mllvm", "--cache=", "-o"]);
         assert_eq!(found.iter().map(|option| option.value).collect::<Vec<_>>(), {
             use Value::{None, Other, Path};
             [None, Other, Other, Path, Path]
         });
-        assert_eq!(found[1].words, ["all", "none"]);
+        assert_eq!(found[1].words, "all none");
         assert_eq!(found[1].text, "Which PTX");
-        assert_eq!(found[3].words, ["on", "off"]);
+        assert_eq!(found[3].words, "on off");
     }
 
     #[test]
     fn each_shell_has_every_option() {
-        let found = options(HELP);
+        let found = options(TABLE);
         let script = bash(&found);
         assert!(
             script.contains("--ptx) mapfile -t COMPREPLY < <(compgen -W 'all none' -- \"$cur\"); return;;"),

@@ -1,10 +1,10 @@
 //! Man pages and shell completions: `dist/share`, which a package copies to `/usr/share`.
 //!
-//! offload-bundle generates its own. fatlink's are generated from its `--help`, which comes from its table of flags.
+//! offload-bundle generates its own. fatlink's are generated from its table of flags, which `--help-table` prints.
 
 use std::process::Command;
 
-use super::completions;
+use super::completions::{self, Completed};
 use crate::failure::Result;
 use crate::repository::{Repository, create_folder, write_file};
 use crate::step::Progress;
@@ -60,10 +60,10 @@ pub fn write(repository: &Repository, progress: &Progress) -> Result<()> {
     let (programs, share) = (repository.dist().join("bin"), repository.dist().join("share"));
     create_folder(&share)?;
     progress.run(Command::new(programs.join("offload-bundle")).arg("generate-pages").arg(&share))?;
-    let help = progress.run(Command::new(programs.join("fatlink")).arg("--help"))?;
-    let options = completions::options(&help);
+    let table = progress.run(Command::new(programs.join("fatlink")).arg("--help-table"))?;
+    let options = completions::options(&table);
     let pages = [
-        ("man/man1/fatlink.1", man_page(&help)),
+        ("man/man1/fatlink.1", man_page(&table, &options)),
         ("bash-completion/completions/fatlink", completions::bash(&options)),
         ("zsh/site-functions/_fatlink", completions::zsh(&options)),
         ("fish/vendor_completions.d/fatlink.fish", completions::fish(&options)),
@@ -71,24 +71,19 @@ pub fn write(repository: &Repository, progress: &Progress) -> Result<()> {
     pages.into_iter().try_for_each(|(name, text)| write_file(&share.join(name), text))
 }
 
-/// The help text as a page: `OVERVIEW: …`, `USAGE: …`, then under `OPTIONS:` titles, and an option a line, or its text in a line of its own.
-fn man_page(help: &str) -> String {
-    let mut page =
-        String::from(".TH fatlink 1\n.SH NAME\nfatlink, clang-linker-wrapper, ld.fatlink \\- link device code\n");
-    for line in help.lines() {
-        if let Some(text) = line.strip_prefix("OVERVIEW: ") {
-            page += &format!(".SH DESCRIPTION\n{}\n", escaped(text));
-        } else if let Some(text) = line.strip_prefix("USAGE: ") {
-            page += &format!(".SH SYNOPSIS\n{}\n", escaped(text));
-        } else if line.starts_with("OPTIONS:") {
-            page += ".SH OPTIONS\n";
-        } else if let Some(title) = line.strip_suffix(':').filter(|title| !title.starts_with(' ')) {
-            page += &format!(".SS {}\n", escaped(title));
-        } else if let Some(option) = line.strip_prefix("  ").filter(|option| !option.starts_with(' ')) {
-            let (spelling, text) = completions::split(option);
-            page += &format!(".TP\n\\fB{}\\fR\n{}", escaped(spelling), paragraph(text));
-        } else {
-            page += &paragraph(line);
+/// The page of the lines `OVERVIEW: …` and `USAGE: …` and the options behind them, a section for each topic.
+fn man_page(table: &str, options: &[Completed<'_>]) -> String {
+    let line = |start| escaped(table.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default());
+    let mut page = format!(
+        ".TH fatlink 1\n.SH NAME\nfatlink, clang-linker-wrapper, ld.fatlink \\- link device code\n\
+         .SH DESCRIPTION\n{}\n.SH SYNOPSIS\n{}\n.SH OPTIONS\n",
+        line("OVERVIEW: "),
+        line("USAGE: ")
+    );
+    for topic in options.chunk_by(|one, next| one.topic == next.topic) {
+        page += &format!(".SS {}\n", escaped(topic[0].topic));
+        for Completed { spelling, shown, text, .. } in topic {
+            page += &format!(".TP\n\\fB{}\\fR\n{}", escaped(&format!("{spelling}{shown}")), paragraph(text));
         }
     }
     for (heading, rows) in
@@ -119,8 +114,8 @@ mod tests {
 
     #[test]
     fn options_become_paragraphs() {
-        let help = "OVERVIEW: links\n\nUSAGE: fatlink [options]\n\nOPTIONS:\nHelp:\n  --help    Say this\n  --long=<value>\n            .Dots\n";
-        let page = man_page(help);
+        let table = "OVERVIEW: links\n\nUSAGE: fatlink [options]\nHelp\t--help\t\tnothing\t\tSay this\nHelp\t--long=\t<value>\tother\t\t.Dots\n";
+        let page = man_page(table, &completions::options(table));
         assert!(page.contains(".SH SYNOPSIS\nfatlink [options]\n"), "{page}");
         assert!(page.contains(".SH OPTIONS\n.SS Help\n.TP\n\\fB\\-\\-help\\fR\nSay this\n"), "{page}");
         for heading in ["EXIT STATUS", "ENVIRONMENT", "EXAMPLES"] {

@@ -1,0 +1,38 @@
+//! Outputs other than a program.
+
+use crate::cli::error::Error;
+use crate::cli::flags::flag::{Flag, Reproduced, Topic, assign, set};
+use crate::cli::nvcc_to_clang;
+use crate::cli::values::RelocatableCode;
+
+pub const TOPIC: Topic = Topic {
+    title: "Other outputs",
+    flags: &[
+        Flag::switch(
+            &["--dlink"],
+            "Link the device code of objects to an object for the host linker; takes the command line of nvcc \
+             -dlink",
+            |options, _| assign(&mut options.dlink, true),
+        )
+        .reproduced(Reproduced::As("--dlink=translated")),
+        Flag::switch(
+            &["--translate-nvcc"],
+            "As the first word, with a command of clang behind it: run it with its options of nvcc made into \
+             those of clang",
+            |_, _| Err(Error::NotFirst { option: nvcc_to_clang::OPTION }.into()),
+        ),
+        // In a reproducer: the line is translated already.
+        Flag::switch(&["--dlink=translated"], "", |options, _| assign(&mut options.dlink, true))
+            .reproduced(Reproduced::As("--dlink=translated")),
+        Flag::switch(&["--emit-fatbin-only"], "Write the bundled image to the output, link nothing", |options, _| {
+            assign(&mut options.emit_fatbin_only, true)
+        }),
+        Flag::joined(
+            &["--offload-relocatable="],
+            "link|merge",
+            "What -r makes of device code; merge: bitcode that a later link takes, with compiled partitions \
+             beside it (default: link)",
+            |options, value| set(&mut options.relocatable_code, RelocatableCode::parse(value.text)),
+        ),
+    ],
+};

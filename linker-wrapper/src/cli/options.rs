@@ -9,7 +9,7 @@ use offload_bundle::coverage::Driver;
 
 use crate::cli::host_environment::HostEnvironment;
 use crate::cli::values::{
-    BackendChoice, CacheChoice, FatbinSection, ImageCompression, Jobs, KernelFolding, KernelGc, Levels, LlvmRules,
+    BackendChoice, CacheChoice, ImageCompression, ImageSection, Jobs, KernelFolding, KernelGc, Levels, LlvmRules,
     MemoryChoice, NamedParts, OffloadReport, Partitioning, PlanRequest, PtxPolicy, RelocatableCode, RemoteOptions,
     SassPolicy, StatsFormat,
 };
@@ -53,7 +53,7 @@ pub struct Options {
     pub save_temps: bool,
     /// Where to keep intermediate files, instead of beside the output.
     pub temps_folder: Option<PathBuf>,
-    pub emit_fatbin_only: bool,
+    pub emit_image_only: bool,
     /// The output is the registration object itself, which a later host link takes.
     pub dlink: bool,
     /// Machine code in the image.
@@ -85,7 +85,7 @@ pub struct Options {
     /// The oldest driver that has to load the fatbin, if the user names it.
     pub driver: Option<Driver>,
     /// Where in the program the fatbin goes.
-    pub fatbin_section: FatbinSection,
+    pub image_section: ImageSection,
     /// The form and place of the report on the image.
     pub report: Option<OffloadReport>,
     /// The form and place of the plan of the device links, which is printed before they run.
@@ -128,6 +128,9 @@ pub struct Options {
     /// What the environment says about the host link. The parser leaves it empty.
     pub environment: HostEnvironment,
 }
+
+/// Why no host program registers kernels, in a link that writes an image alone.
+pub const NO_PROGRAM: &str = "there is no program that registers kernels (--emit-fatbin-only)";
 
 impl Options {
     /// Whether the output is a relocatable object whose device code later links take.

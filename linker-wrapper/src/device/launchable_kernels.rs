@@ -21,7 +21,7 @@ fn why_all_are_kept(images: &[FoundImage<'_>], options: &Options) -> Option<&'st
     let has_hip = || images.iter().any(|found| found.image.offload_kinds.contains(OffloadKinds::HIP));
     if options.relocatable {
         Some("a later link decides what the program reaches (-r)")
-    } else if options.emit_fatbin_only {
+    } else if options.emit_image_only {
         Some("there is no program (--emit-fatbin-only)")
     } else if options.dlink {
         Some("a later link decides what the program reaches (--dlink)")

@@ -83,7 +83,7 @@ pub fn linker_words(
     program: &str,
 ) -> Result<Vec<OsString>, Errors> {
     // The link that consumes the output of `-r` places the section.
-    if options.fatbin_section == ImageSection::Default || options.relocatable {
+    if options.image_section == ImageSection::Default || options.relocatable {
         return Ok(Vec::new());
     }
     let Some(script) = script_for(linker_kind::of(linker, mode)) else { return Ok(Vec::new()) };

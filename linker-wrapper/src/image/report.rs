@@ -151,7 +151,7 @@ impl ImageReport {
             ptx: options.ptx_policy.to_string(),
             sass: options.sass_policy.to_string(),
             compress: options.compress.name(),
-            section: options.fatbin_section.name(),
+            section: options.image_section.name(),
         };
         ImageReport { output: output.display().to_string(), policy, ..ImageReport::default() }
     }

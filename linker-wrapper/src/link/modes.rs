@@ -116,7 +116,7 @@ impl LinkMode {
 impl Output {
     fn of(options: &Options) -> Self {
         let Options { relocatable, dlink, .. } = *options;
-        if options.emit_fatbin_only {
+        if options.emit_image_only {
             Output::Bundle { relocatable, device_link: dlink }
         } else if dlink && options.override_image.is_none() {
             Output::DeviceObject { relocatable }

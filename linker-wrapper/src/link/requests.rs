@@ -110,14 +110,14 @@ pub fn reject_unsupported(options: &Options, device: &DeviceOptions) -> Result<(
             errors.extend(Unsupported::NoHostObject { file: file.to_string() });
         }
     }
-    if options.relocatable_code == RelocatableCode::Merged && (options.dlink || options.emit_fatbin_only) {
+    if options.relocatable_code == RelocatableCode::Merged && (options.dlink || options.emit_image_only) {
         errors.extend(Unsupported::NotRelocatable);
     }
     if options.embed_bitcode {
         errors.extend(Unsupported::EmbedBitcode);
     }
     if let Some(triple) = options.host_triple.as_deref().filter(|triple| coff::is_host(triple))
-        && !options.emit_fatbin_only
+        && !options.emit_image_only
     {
         errors.extend(coff::refused(&format!("--host-triple={triple}")));
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cli::options::NO_PROGRAM;
 use crate::cli::values::KernelFolding;
 use crate::lto::distribution::Distribution;
 use crate::lto::job_run::Resources;
@@ -68,12 +69,11 @@ impl<'a, M: Machine> LtoContext<'a, M> {
     /// Returns what the plan of a target depends on besides its code.
     pub fn request(&self) -> PlanRequest<'a> {
         let options = self.link.request.options;
-        let has_program = !options.emit_fatbin_only;
         PlanRequest {
             registered: self.link.registered,
             dead: self.link.dead_kernels,
             folding: self.folding(),
-            unregistered: (!has_program).then_some("there is no program that registers kernels (--emit-fatbin-only)"),
+            unregistered: options.emit_image_only.then_some(NO_PROGRAM),
             only_folded: self.only_folded,
             finished: self.finished,
             is_printed: options.plan.is_some(),

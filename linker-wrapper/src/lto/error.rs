@@ -55,7 +55,7 @@ pub enum Error {
          program that links"
     )]
     OtherProgram { manifest: PathBuf, expected: String, own: String },
-    #[error("{file}: is not the file that the link used; all machines need the same ptxas and libdevice")]
+    #[error("{file}: is not the file that the link used; all machines need the same tools")]
     OtherContent { file: PathBuf },
     #[error("cannot write {path}, which -pass-remarks-output= names: {reason}")]
     RemarksFile { path: String, reason: String },

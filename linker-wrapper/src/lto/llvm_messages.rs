@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use llvm_passes::session::{Message, MessageKind};
 
-use crate::cli::amd_options;
+use crate::cli::plugin_options;
 use crate::diag::demangle;
 use crate::diag::error::{Errors, reason};
 use crate::diag::messages::{self, warn};
@@ -58,7 +58,7 @@ pub fn write_records(request: Request<'_>, recorder: &Recorder) -> Result<(), Er
 }
 
 fn records_file(request: Request<'_>) -> Option<PathBuf> {
-    let llvm_options = amd_options::all_llvm_options(request.options, request.device);
+    let llvm_options = plugin_options::of_llvm(request.options, request.device);
     llvm_passes::remarks_file(&llvm_options).filter(|_| !request.mode.dry).map(PathBuf::from)
 }
 

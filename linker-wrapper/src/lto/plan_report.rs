@@ -52,10 +52,8 @@ fn with_plan<M: Machine>(report: TargetReport, target: &Planned<'_, M>, machine:
     let folded = folded.map(|(kernel, equal)| FoldedKernel { kernel: kernel.clone(), equal: equal.clone() });
     let dead = dead_but_compiled.iter();
     let dead = dead.map(|(kernel, reason)| DeadKernel { kernel: kernel.clone(), reason: reason.clone() });
-    let (sass, ptx) = machine.outputs(target);
     TargetReport {
-        sass,
-        ptx,
+        outputs: machine.outputs(target),
         symbols: symbols.collect(),
         dead_but_kept: dead.collect(),
         folded: folded.collect(),

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use llvm_passes::Module;
 use llvm_passes::merged_unit;
 use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::resolve::{self, UnitSymbols};
 use llvm_passes::session::Session;
 use llvm_passes::unit::Unit;
-use llvm_passes::{Module, amdgpu};
 use offload_bundle::offload_binary::{ImageToWrite, OffloadImage};
 use rayon::prelude::*;
 
@@ -15,7 +15,7 @@ use crate::device::symbol_errors::{self, Maker};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
 use crate::lto::llvm_messages;
-use crate::machines::amdgcn::images::same_version;
+use crate::machines;
 use crate::plan::link_context::LinkContext;
 use crate::profile::span;
 
@@ -89,9 +89,7 @@ impl<'a> Group<'a> {
     /// Resolves the symbols. Returns the linkonce definitions, with their units, that prevail over later weak ones.
     fn promoted(&self, modules: &[Module<'_>], units: &[NamedBitcode<'_>]) -> Result<Vec<(usize, String)>, Errors> {
         let first = &self.images[0].image;
-        // Other targets have no version.
-        let versions: Vec<Option<u64>> = modules.iter().map(amdgpu::code_object_version).collect();
-        same_version(&versions, &units.iter().map(|unit| unit.name).collect::<Vec<_>>())?;
+        machines::check_modules(modules, units)?;
         let symbols = |module: &Module<'_>| UnitSymbols { symbols: pipeline::symbols_of(module) };
         let symbols: Vec<UnitSymbols> = modules.iter().map(symbols).collect();
         let mut resolution = resolve::resolve(&symbols, &|_| true);

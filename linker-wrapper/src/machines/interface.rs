@@ -19,7 +19,7 @@ use crate::device::compat_checks::ComparedTarget;
 use crate::device::targets::{DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::machines::job_code::{Emitted, JobCode, Made};
-use crate::plan::report::BackendReport;
+use crate::plan::report::{BackendReport, Outputs};
 use crate::plan::target_plan::{Names, TargetPlan};
 
 /// What device code runs on: NVIDIA's GPUs, AMD's, processors of the host. A machine knows its targets, its code and its tools, and
@@ -288,8 +288,10 @@ pub trait Machine: Sync + Sized {
     /// Describes what generates and links the machine code of a target, for the plan.
     fn backend(&self, arch: &Self::Arch) -> Option<BackendReport>;
 
-    /// The names of the machine code and of other code that is generated from a target's code, for the plan.
-    fn outputs(&self, target: &Planned<'_, Self>) -> (Vec<String>, Vec<String>);
+    /// What is generated from a target's code, for the plan.
+    fn outputs(&self, _target: &Planned<'_, Self>) -> Vec<Outputs> {
+        Vec::new()
+    }
 }
 
 /// What [`Machine::resolve`] and [`Machine::plan`] read.

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use llvm_passes::partition::Partition;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::cli::values::{PlanRequest, ReportForm};
 use crate::diag::error::Errors;
@@ -68,10 +68,9 @@ pub struct TargetReport {
     pub cached: bool,
     /// The prevailing definition of each symbol.
     pub symbols: Vec<SymbolReport>,
-    /// Machine code that is generated from this target's code.
-    pub sass: Vec<String>,
-    /// PTX that is generated from it.
-    pub ptx: Vec<String>,
+    /// What is generated from this target's code.
+    #[serde(flatten, serialize_with = "as_fields")]
+    pub outputs: Vec<Outputs>,
     /// The backend that generates machine code.
     pub backend: Option<BackendReport>,
     /// Why the program is compiled in one piece, if there is a reason beside its size.
@@ -87,6 +86,21 @@ pub struct TargetReport {
     pub not_folded: Vec<String>,
     /// The jobs that run, in the order of the partitions.
     pub jobs: Vec<JobReport>,
+}
+
+/// Code of one form that is generated from a target's code.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outputs {
+    /// Its key in the JSON form.
+    pub key: &'static str,
+    /// Its name in the text.
+    pub name: &'static str,
+    /// What it is generated for.
+    pub targets: Vec<String>,
+}
+
+fn as_fields<S: Serializer>(outputs: &[Outputs], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(outputs.iter().map(|output| (output.key, &output.targets)))
 }
 
 /// A kernel that the program cannot launch and that is compiled all the same.

@@ -3,7 +3,7 @@
 use crate::device::symbol_errors::named;
 use crate::diag::demangle::shortened_apart;
 use crate::plan::report::{
-    BackendReport, ImageReport, JobReport, KernelsReport, MemberReport, PlanReport, SymbolReport, TargetReport,
+    BackendReport, ImageReport, JobReport, KernelsReport, MemberReport, Outputs, PlanReport, SymbolReport, TargetReport,
 };
 
 /// Most lines of a plan that is printed whole.
@@ -144,10 +144,8 @@ impl Text {
                 format!("  input {file}{offset}: {code}")
             },
         );
-        for (what, archs) in [("machine code for", &target.sass), ("PTX for", &target.ptx)] {
-            if !archs.is_empty() {
-                self.lines.push(format!("  {what} {}", archs.join(", ")));
-            }
+        for Outputs { name, targets, .. } in target.outputs.iter().filter(|output| !output.targets.is_empty()) {
+            self.lines.push(format!("  {name} for {}", targets.join(", ")));
         }
         if let Some(BackendReport { name, file, reason }) = &target.backend {
             self.lines.push(format!("  backend {name} ({file}): {reason}"));

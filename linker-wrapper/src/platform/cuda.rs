@@ -42,10 +42,11 @@ use crate::platform::error::Error;
 use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::platform::relocatable_link;
 use crate::profile::span;
-use crate::sys::cache::Key;
+use crate::sys::cache::{self, Key};
 use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::Stamp;
 use crate::toolchain::Toolchain;
+use crate::toolchain::tools::Tools;
 
 /// One unit belongs to one device program.
 const RUNTIME_ELSEWHERE: &str = "an object of the link has registered NVIDIA's device runtime (libcudadevrt) for a device program of its own, so \
@@ -224,7 +225,10 @@ impl<'a> CudaLink<'a> {
         let Request { options, device, mode, .. } = context.request;
         let cuda_path = options.cuda_path.as_deref().or(device.cuda_path.as_deref());
         let toolchain = Toolchain::find(cuda_path, &options.parts);
-        let backends = Backends::new(&toolchain, context);
+        // Who opens the cache of results reports that there is no such folder.
+        let cache = || cache::of(options.cache.as_ref(), options.cache_size).ok().flatten();
+        let cache = context.request.may_use_results().then(cache).flatten();
+        let backends = Backends::new(Tools::new(toolchain.clone(), cache), context);
         let library = cudadevrt::path(options, &toolchain);
         let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
         let stamps = parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok());
@@ -277,10 +281,12 @@ impl DeviceLink for CudaLink<'_> {
         Ok(Box::new(self.run(context)?))
     }
 
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
     fn compare_units(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
         self.with_tools(context, |link| link.compare_units()).map(drop)
     }
 
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
     fn compile_for_later(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
         let ((), result_cache, _) = self.with_tools(context, |link| link.compile_for_later())?;
         result_cache.finish(context.request);
@@ -393,7 +399,7 @@ impl Products for CudaProducts<'_> {
             Some(CachedImage { container, .. }) => Ok(Bundle {
                 image: Box::new(Blobs::borrowed(std::slice::from_ref(container))),
                 registration: Box::new(registration::Cuda),
-                section: Some(context.request.options.fatbin_section),
+                section: Some(context.request.options.image_section),
                 kept_as: None,
                 report: None,
             }),
@@ -452,7 +458,7 @@ fn checked_bundle<'p>(
     let warns = checked.as_ref().is_some_and(Checked::warns);
     let checked = checked.filter(|_| options.report.is_some());
     let report = checked.map(|checked| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
-    let section = Some(options.fatbin_section);
+    let section = Some(options.image_section);
     Ok((Bundle { image: Box::new(fatbin), registration, section, kept_as: Some("fatbin"), report }, warns))
 }
 

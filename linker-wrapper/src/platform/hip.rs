@@ -254,10 +254,12 @@ impl DeviceLink for HipLink<'_> {
         Ok(Box::new(self.run(context)?))
     }
 
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
     fn compare_units(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
         self.with_cache(context, |link| link.compare_units()).map(drop)
     }
 
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
     fn compile_for_later(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
         let ((), result_cache) = self.with_cache(context, |link| link.compile_for_later())?;
         result_cache.finish(context.request);
@@ -406,7 +408,7 @@ impl Products for HipProducts<'_> {
             report: options.report.is_some().then(|| self.report(size, context)),
             image: Box::new(image),
             registration: Box::new(registration::Hip),
-            section: Some(options.fatbin_section),
+            section: Some(options.image_section),
             kept_as: Some("hipfb"),
         })
     }
@@ -461,8 +463,7 @@ impl HipProducts<'_> {
         line.push(format!("-targets={}", ids.join(",")));
         line.push("-input=/dev/null".to_owned());
         line.extend(self.images.iter().map(|(_, arch, _)| format!("-input={}", file(&format!("amdgcn.{arch}.img")))));
-        let output =
-            if options.emit_fatbin_only { context.request.output.display().to_string() } else { file("hipfb") };
+        let output = if options.emit_image_only { context.request.output.display().to_string() } else { file("hipfb") };
         line.push(format!("-output={output}"));
         process::show_equivalent(mode, "clang-offload-bundler", &line);
     }

@@ -8,7 +8,7 @@ use offload_bundle::arch::GpuArch;
 use offload_bundle::offload_binary::OffloadImage;
 
 use crate::cli::options::Options;
-use crate::cli::values::FatbinSection;
+use crate::cli::values::ImageSection;
 use crate::device::device_files::DeviceCode;
 use crate::diag::error::Errors;
 use crate::host::embedded_images::FoundImage;
@@ -131,7 +131,7 @@ pub struct Bundle<'p> {
     /// How the host program registers it.
     pub registration: Box<dyn Registration + 'p>,
     /// The section that it goes into, if the user can choose it (`--offload-fatbin-section=`).
-    pub section: Option<FatbinSection>,
+    pub section: Option<ImageSection>,
     /// The name under which `--save-temps` keeps it.
     pub kept_as: Option<&'static str>,
     /// What `--offload-report` prints about it.

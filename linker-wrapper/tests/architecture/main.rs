@@ -2,6 +2,7 @@
 
 mod imports;
 mod layers;
+mod vendors;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -5,7 +5,7 @@ use offload_bundle::arch::GpuArch;
 use crate::cli::error::Error;
 use crate::cli::flags::flag::{Flag, Reproduced, Topic, Value, add, assign, set};
 use crate::cli::options::Options;
-use crate::cli::values::{self, FatbinSection, ImageCompression, LlvmRules, PtxPolicy, SassPolicy};
+use crate::cli::values::{self, ImageCompression, ImageSection, LlvmRules, PtxPolicy, SassPolicy};
 use crate::diag::error::Errors;
 
 pub const TOPIC: Topic = Topic {
@@ -66,7 +66,7 @@ pub const TOPIC: Topic = Topic {
             &["--offload-fatbin-section="],
             "default|large",
             "large: put the image aside in the program, so that gigabytes of it break no 32-bit relocation",
-            |options, value| set(&mut options.fatbin_section, FatbinSection::parse(value.text)),
+            |options, value| set(&mut options.image_section, ImageSection::parse(value.text)),
         ),
         Flag::joined(
             &["--override-image="],

@@ -25,7 +25,7 @@ pub const TOPIC: Topic = Topic {
         Flag::switch(&["--dlink=translated"], "", |options, _| assign(&mut options.dlink, true))
             .reproduced(Reproduced::As("--dlink=translated")),
         Flag::switch(&["--emit-fatbin-only"], "Write the bundled image to the output, link nothing", |options, _| {
-            assign(&mut options.emit_fatbin_only, true)
+            assign(&mut options.emit_image_only, true)
         }),
         Flag::joined(
             &["--offload-relocatable="],

@@ -189,9 +189,6 @@ pub enum ImageSection {
     Large,
 }
 
-/// The type's name in the table of options.
-pub type FatbinSection = ImageSection;
-
 impl ImageSection {
     /// The option.
     pub const OPTION: &str = "--offload-fatbin-section=";

@@ -15,8 +15,8 @@ pub use backend_choice::{BACKENDS, Backend, BackendChoice};
 pub use checks::{Check, Level, Levels};
 pub use cuda_parts::{NamedParts, PARTS, Part};
 pub use image::{
-    FatbinSection, ImageCompression, ImageSection, OffloadReport, PlanRequest, PtxPolicy, ReportForm, ReportRequest,
-    SassPolicy, compression_level, driver, ptx_version,
+    ImageCompression, ImageSection, OffloadReport, PlanRequest, PtxPolicy, ReportForm, ReportRequest, SassPolicy,
+    compression_level, driver, ptx_version,
 };
 pub use kernel_folding::KernelFolding;
 pub use kernel_gc::KernelGc;

@@ -275,10 +275,6 @@ impl<'a> Machine for Amdgcn<'a> {
         let linker = llvm_tools::lld(&self.link.request.options.parts).ok()?.path;
         Some(BackendReport { name: LLD, file: linker.display().to_string(), reason: WHY_LLD.to_owned() })
     }
-
-    fn outputs(&self, _target: &Planned<'_, Self>) -> (Vec<String>, Vec<String>) {
-        (Vec::new(), Vec::new())
-    }
 }
 
 /// The names that the code object exports.

@@ -29,7 +29,7 @@ use crate::machines::nvptx::plan::{self, NvptxPlan, Resolved};
 use crate::machines::nvptx::products::{CompiledCode, LinkedCode, StoredCode};
 use crate::machines::nvptx::target::Nvptx;
 use crate::machines::nvptx::{complete, generate, input_objects, job, join, keys};
-use crate::plan::report::BackendReport;
+use crate::plan::report::{BackendReport, Outputs};
 use crate::plan::target_plan::{Names, TargetPlan};
 use crate::sys::temp_files;
 
@@ -279,9 +279,14 @@ impl<'a> Machine for Nvptx<'a> {
         Some(BackendReport { name: decision.backend.option(), file, reason: decision.reason })
     }
 
-    fn outputs(&self, target: &Planned<'_, Self>) -> (Vec<String>, Vec<String>) {
+    fn outputs(&self, target: &Planned<'_, Self>) -> Vec<Outputs> {
         let NvptxPlan { sass, ptx, .. } = &target.own;
-        (sass.iter().map(ToString::to_string).collect(), ptx.iter().map(|arch| arch.virtual_name()).collect())
+        let sass = sass.iter().map(ToString::to_string).collect();
+        let ptx = ptx.iter().map(|arch| arch.virtual_name()).collect();
+        vec![
+            Outputs { key: "sass", name: "machine code", targets: sass },
+            Outputs { key: "ptx", name: "PTX", targets: ptx },
+        ]
     }
 }
 

@@ -10,9 +10,7 @@ use crate::machines::nvptx::backend::{self, BackendDecision, CodegenNeeds};
 use crate::machines::nvptx::codegen::code_generator::Codegen;
 use crate::machines::nvptx::codegen::cuda_driver;
 use crate::plan::link_context::{LinkContext, Request};
-use crate::sys::cache;
 use crate::sys::temp_files::TempFiles;
-use crate::toolchain::Toolchain;
 use crate::toolchain::ptxas::Ptxas;
 use crate::toolchain::tool_facts::ToolFacts;
 use crate::toolchain::tools::Tools;
@@ -28,13 +26,10 @@ pub struct Backends<'a> {
 }
 
 impl<'a> Backends<'a> {
-    /// Looks nothing up yet.
-    pub fn new(toolchain: &Toolchain, link: &LinkContext<'a>) -> Self {
+    /// The backends of these tools. Looks nothing up yet.
+    pub fn new(tools: Tools, link: &LinkContext<'a>) -> Self {
         let LinkContext { request, temp_files, .. } = *link;
-        // Who opens the cache of results reports that there is no such folder.
-        let cache = || cache::of(request.options.cache.as_ref(), request.options.cache_size).ok().flatten();
-        let cache = request.may_use_results().then(cache).flatten();
-        let tools = Arc::new(Tools::new(toolchain.clone(), cache));
+        let tools = Arc::new(tools);
         let facts = ToolFacts::of(&tools);
         Backends { tools, facts, choice: request.options.backend, request, temp_files, decisions: Mutex::default() }
     }

@@ -1,5 +1,5 @@
 //! fatlink: the device link of a host link, under the names `fatlink`, `clang-linker-wrapper`, `ld.fatlink` and `ld`.
-//! [`link`] lists the phases of a link.
+//! `link.rs` lists the phases of a link.
 #![deny(clippy::print_stdout, clippy::print_stderr)] // only diag/messages.rs prints
 
 mod cli;

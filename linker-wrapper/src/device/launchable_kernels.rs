@@ -18,15 +18,12 @@ pub fn find(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) -
 
 /// Why host code does not tell which kernels are launched.
 fn why_all_are_kept(images: &[FoundImage<'_>], options: &Options) -> Option<&'static str> {
-    let has_hip = || images.iter().any(|found| found.image.offload_kinds.contains(OffloadKinds::HIP));
     if options.relocatable {
         Some("a later link decides what the program reaches (-r)")
     } else if options.emit_image_only {
         Some("there is no program (--emit-fatbin-only)")
     } else if options.dlink {
         Some("a later link decides what the program reaches (--dlink)")
-    } else if has_hip() {
-        Some("the link has code of HIP")
     } else if images.iter().any(FoundImage::is_foreign) {
         Some("units of nvcc register their kernels themselves")
     } else {

@@ -37,6 +37,11 @@ pub enum Error {
     ConflictingTargets { first: String, first_file: String, second: String, second_file: String },
     #[error("the HIP bundle cannot be compressed: {source}; link without --compress")]
     CompressBundle { source: FormatError },
+    #[error(
+        "--offload-gc=host is not possible for HIP: what its runtime does with a registered kernel that has no code is not documented; \
+         leave it out"
+    )]
+    GcOfHip,
     #[error("LLVM rejects these options of --device-linker= for AMD GPUs: {options}")]
     LlvmOptions { options: String },
     #[error("{option} is not possible for {gpus} GPUs: {why}; leave it out")]

@@ -10,7 +10,7 @@ use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 
 use crate::cli::amd_options::{self, AmdOptions};
 use crate::cli::options::Options;
-use crate::cli::values::LlvmRules;
+use crate::cli::values::{KernelGc, LlvmRules};
 use crate::device::amd_targets::{self, Candidate, Group};
 use crate::device::targets::{Code, DeviceImage};
 use crate::diag::error::{Errors, both, collect};
@@ -101,6 +101,9 @@ impl<'a> HipLink<'a> {
         let mut groups = amd_targets::group(&candidates, &options.should_extract, options.llvm_rules);
         amd_targets::sort(&mut groups);
         let mut errors = Errors::default();
+        if options.kernel_gc == KernelGc::Host {
+            errors.extend(Error::GcOfHip);
+        }
         // A dry run bundles nothing.
         if let Some((one, other)) = amd_targets::conflict(&groups).filter(|_| !setup.request.mode.dry) {
             errors.extend(conflict(&groups[one], &groups[other], &setup.images));

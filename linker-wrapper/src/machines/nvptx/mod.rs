@@ -1,4 +1,4 @@
-//! NVIDIA's GPUs: LLVM emits PTX, and a [backend](backend) of NVIDIA's makes and links machine code.
+//! NVIDIA's GPUs: LLVM emits PTX, and a [backend] of NVIDIA's makes and links machine code.
 
 pub mod backend;
 mod bytes_by_target;

@@ -245,14 +245,25 @@ impl<'a> Unit<'a> {
         self.fact_of_bodies(&self.references, pipeline::require_nvptx_module, reference_graph::of_module)
     }
 
-    /// The bodies of functions and variables, to compare kernels by. Loads them, and reads [`Unit::references`] with them.
+    /// The bodies of functions and variables, to compare kernels by. Loads them, and reads with them what a program of this machine is cut
+    /// by: [`Unit::references`] or [`Unit::amd_facts`].
     ///
     /// # Errors
-    /// As [`Unit::references`].
-    pub fn bodies(&self) -> Result<&Bodies, IrError> {
-        self.fact_of_bodies(&self.bodies, pipeline::require_nvptx_module, |module| {
-            if self.references.get().is_none() {
-                let _ = self.references.set(Ok(reference_graph::of_module(module)));
+    /// As these.
+    pub fn bodies(&self, machine: Machine) -> Result<&Bodies, IrError> {
+        let require = match machine {
+            Machine::Nvptx => pipeline::require_nvptx_module,
+            Machine::Amdgpu => amdgpu::require_amdgcn,
+        };
+        self.fact_of_bodies(&self.bodies, require, |module| {
+            match machine {
+                Machine::Nvptx if self.references.get().is_none() => {
+                    let _ = self.references.set(Ok(reference_graph::of_module(module)));
+                }
+                Machine::Amdgpu if self.amd_facts.get().is_none() => {
+                    let _ = self.amd_facts.set(Ok(AmdFacts::of_module(module)));
+                }
+                _ => {}
             }
             Bodies::of_module(module)
         })

@@ -200,7 +200,7 @@ fn references<'u, M: Machine>(
     let read = |unit: &&'u Unit<'_>| {
         let _reading = span::traced("Read symbols", || unit.name().to_owned());
         // The bodies first: their reading fills in the references.
-        let bodies = compared.then(|| unit.bodies()).transpose()?;
+        let bodies = compared.then(|| unit.bodies(context.machine.rules())).transpose()?;
         Ok::<_, Errors>((context.machine.graph(unit)?, bodies))
     };
     let all = collect(units.par_iter().map(read).collect::<Vec<_>>())?;

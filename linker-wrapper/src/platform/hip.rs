@@ -10,7 +10,7 @@ use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 
 use crate::cli::amd_options::{self, AmdOptions};
 use crate::cli::options::Options;
-use crate::cli::values::{KernelGc, LlvmRules};
+use crate::cli::values::{KernelFolding, KernelGc, LlvmRules};
 use crate::device::amd_targets::{self, Candidate, Group};
 use crate::device::targets::{Code, DeviceImage};
 use crate::diag::error::{Errors, both, collect};
@@ -81,6 +81,8 @@ impl Platform for Hip {
 struct HipLink<'a> {
     /// In the order of the bundle.
     targets: Vec<HipTarget<'a>>,
+    /// Whether the host program launches kernels in place of others.
+    folds_all: bool,
     warnings: Vec<String>,
 }
 
@@ -127,7 +129,8 @@ impl<'a> HipLink<'a> {
         warnings.extend(amd_targets::without_code(&candidates, &options.should_extract).iter().map(|arch| {
             format!("--should-extract={arch}: no device image of the link is for {arch}; compile a file with --offload-arch={arch}")
         }));
-        errors.or(HipLink { targets, warnings })
+        let folds_all = options.kernel_folding == KernelFolding::All;
+        errors.or(HipLink { targets, folds_all, warnings })
     }
 }
 
@@ -250,7 +253,7 @@ impl DeviceLink for HipLink<'_> {
     }
 
     fn early_registration(&self) -> Option<&'static dyn Registration> {
-        Some(&registration::Hip)
+        (!self.folds_all).then_some(&registration::Hip)
     }
 
     fn link<'p>(&'p self, context: &LinkContext<'p>) -> Result<Box<dyn Products + 'p>, Errors> {
@@ -317,7 +320,7 @@ impl HipLink<'_> {
 
     /// Whether the container depends on nothing but the code of the targets and options.
     fn is_plain(&self) -> bool {
-        self.targets.iter().all(|target| !target.is_spirv() && target.has_own_code())
+        !self.folds_all && self.targets.iter().all(|target| !target.is_spirv() && target.has_own_code())
     }
 
     /// Links all targets. SPIR-V is not compiled, so it needs no jobs.
@@ -410,7 +413,11 @@ impl Products for HipProducts<'_> {
         Ok(Bundle {
             report: options.report.is_some().then(|| self.report(size, context)),
             image: Box::new(image),
-            registration: Box::new(registration::Hip),
+            registration: match self.linked.iter().map(|target| &target.folded).find(|folded| !folded.is_empty()) {
+                // Equal for all targets.
+                Some(folded) => Box::new(registration::HipFolded { folded }),
+                None => Box::new(registration::Hip),
+            },
             section: Some(options.image_section),
             kept_as: Some("hipfb"),
         })

@@ -16,6 +16,7 @@ pub(super) const WRAPPER: &str = ".fatbin_wrapper";
 const CONSTRUCTOR_PRIORITY: u64 = 101;
 
 /// What differs between CUDA's runtime and HIP's: names of functions, and the kind of their offload entries.
+#[derive(Clone, Copy)]
 pub(super) struct Runtime {
     /// The start of the names of our own functions and variables, such as `.cuda`.
     pub(super) prefix: &'static str,

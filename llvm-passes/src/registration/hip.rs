@@ -1,6 +1,7 @@
 //! HIP: the bundle's wrapper record and the constructor that registers it, its kernels and its variables, as LLVM 22's linker
 //! wrapper lays them out (names, sections, priorities, calls).
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use inkwell::builder::BuilderError;
@@ -52,6 +53,31 @@ impl Registration for Hip {
         let bounds = code.entry_bounds();
         let wrapper = code.bundle_wrapper();
         code.register_whole(&RUNTIME, bounds, wrapper)
+    }
+}
+
+/// One HIP bundle. The stubs of kernels that are not in it launch those that stand for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HipFolded<'f> {
+    /// The kernels that are not in the bundle, each with the one that stands for it.
+    pub folded: &'f BTreeMap<String, String>,
+}
+
+impl Registration for HipFolded<'_> {
+    fn name(&self) -> &'static str {
+        Hip.name()
+    }
+
+    fn slot(&self) -> Slot {
+        SLOT
+    }
+
+    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
+        let code = Code(RegistrationModule::new(module));
+        let bounds = code.entry_bounds();
+        let wrapper = code.bundle_wrapper();
+        let runtime = code.with_folded(&RUNTIME, ".hip.folded_kernel_reg", self.folded)?;
+        code.register_whole(&runtime, bounds, wrapper)
     }
 }
 

@@ -23,6 +23,7 @@
 mod common;
 mod cuda;
 mod entries;
+mod folded;
 mod hip;
 mod openmp;
 
@@ -37,7 +38,7 @@ use crate::structors;
 use crate::sys;
 
 pub use cuda::{ClangUnits, Cuda, CudaFolded, CudaPrelinked, CudaUnits};
-pub use hip::Hip;
+pub use hip::{Hip, HipFolded};
 pub use openmp::OpenMp;
 
 /// How the images of one offload kind are registered.

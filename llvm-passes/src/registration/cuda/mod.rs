@@ -1,10 +1,10 @@
 //! CUDA: the fatbin's wrapper record and the constructor that registers it, its kernels and its
 //! variables, as LLVM 22's linker wrapper lays them out (names, sections, priorities, calls).
 
-mod folded;
 mod prelinked;
 mod units;
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use inkwell::builder::BuilderError;
@@ -14,7 +14,6 @@ use inkwell::values::{GlobalValue, IntValue, PointerValue, StructValue};
 use super::common::{RegistrationModule, Runtime, WRAPPER};
 use super::{Registration, Slot};
 
-pub use folded::CudaFolded;
 pub use prelinked::CudaPrelinked;
 pub use units::{ClangUnits, CudaUnits};
 
@@ -81,6 +80,19 @@ pub struct Cuda;
 impl CudaRegistration for Cuda {
     fn generate(&self, code: &Code<'_, '_>) -> Result<(), BuilderError> {
         code.register_fatbin(&RUNTIME)
+    }
+}
+
+/// One fatbin, registered with the CUDA runtime. The stubs of kernels that are not in it launch those that stand for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CudaFolded<'f> {
+    /// The kernels that are not in the fatbin, each with the one that stands for it.
+    pub folded: &'f BTreeMap<String, String>,
+}
+
+impl CudaRegistration for CudaFolded<'_> {
+    fn generate(&self, code: &Code<'_, '_>) -> Result<(), BuilderError> {
+        code.register_fatbin(&code.with_folded(&RUNTIME, ".cuda.folded_kernel_reg", self.folded)?)
     }
 }
 

@@ -1,4 +1,5 @@
-//! CUDA: a fatbin in which some kernels stand for others that are equal to them.
+//! Kernels that are not in an image, since others that are equal stand for them: at start-up the stub of each is registered under the name of
+//! the kernel that stands for it.
 
 use std::collections::BTreeMap;
 
@@ -8,40 +9,39 @@ use inkwell::module::Linkage;
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{BasicMetadataValueEnum, FunctionValue, PointerValue};
 
-use super::super::common::Runtime;
-use super::{Code, CudaRegistration, RUNTIME};
+use super::common::{RegistrationModule, Runtime};
 use crate::sys;
 
-/// Registers a kernel as the one that stands for it.
-const REGISTER: &str = ".cuda.folded_kernel_reg";
-
-/// One fatbin, registered with the CUDA runtime. The stubs of kernels that are not in it launch those that stand for them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CudaFolded<'f> {
-    /// The kernels that are not in the fatbin, each with the one that stands for it.
-    pub folded: &'f BTreeMap<String, String>,
-}
-
-impl CudaRegistration for CudaFolded<'_> {
-    fn generate(&self, code: &Code<'_, '_>) -> Result<(), BuilderError> {
-        code.define_register(self.folded)?;
-        code.register_fatbin(&Runtime { kernel: REGISTER, ..RUNTIME })
+impl<'ctx> RegistrationModule<'_, 'ctx> {
+    /// Defines a function that registers a kernel as the one that stands for it, and returns a runtime that calls it. `register` is the
+    /// function's name.
+    pub(super) fn with_folded(
+        &self,
+        runtime: &Runtime,
+        register: &'static str,
+        folded: &BTreeMap<String, String>,
+    ) -> Result<Runtime, BuilderError> {
+        self.define_register(runtime, register, folded)?;
+        Ok(Runtime { kernel: register, ..*runtime })
     }
-}
 
-impl<'ctx> Code<'_, 'ctx> {
-    /// `.cuda.folded_kernel_reg(handle, stub, name, name, …)`: as the runtime's function, with the name of the kernel that stands for
+    /// `register(handle, stub, name, name, …)`: as the runtime's function, with the name of the kernel that stands for
     /// this one. Both names come from a table that is sorted by the first, as `strcmp` sorts.
-    fn define_register(&self, folded: &BTreeMap<String, String>) -> Result<(), BuilderError> {
+    fn define_register(
+        &self,
+        runtime: &Runtime,
+        register: &str,
+        folded: &BTreeMap<String, String>,
+    ) -> Result<(), BuilderError> {
         let (p, i32): (BasicMetadataTypeEnum<'ctx>, BasicMetadataTypeEnum<'ctx>) =
             (self.pointer.into(), self.i32.into());
         let signature = self.i32.fn_type(&[p, p, p, p, i32, p, p, p, p, p], false);
-        let function = self.module.add_function(REGISTER, signature, Some(Linkage::Internal));
+        let function = self.module.add_function(register, signature, Some(Linkage::Internal));
         function.set_section(Some(".text.startup"));
-        let [entry, head, look, other, found, register] = ["entry", "head", "look", "other", "found", "register"]
+        let [entry, head, look, other, found, last] = ["entry", "head", "look", "other", "found", "register"]
             .map(|name| self.context.append_basic_block(function, name));
         let row = self.context.struct_type(&[self.pointer.into(), self.pointer.into()], false);
-        let table = self.name_table(folded);
+        let table = self.name_table(runtime.prefix, folded);
         let own = function.get_nth_param(2).expect("a name").into_pointer_value();
 
         self.builder.position_at_end(entry);
@@ -51,7 +51,7 @@ impl<'ctx> Code<'_, 'ctx> {
         let (low, high) = (self.builder.build_phi(self.i64, "low")?, self.builder.build_phi(self.i64, "high")?);
         let (from, to) = (low.as_basic_value().into_int_value(), high.as_basic_value().into_int_value());
         let any = self.builder.build_int_compare(IntPredicate::ULT, from, to, "any")?;
-        self.builder.build_conditional_branch(any, look, register)?;
+        self.builder.build_conditional_branch(any, look, last)?;
 
         self.builder.position_at_end(look);
         let one = self.i64.const_int(1, false);
@@ -79,32 +79,38 @@ impl<'ctx> Code<'_, 'ctx> {
         let second = [self.i32.const_zero(), self.i32.const_int(1, false)];
         let equal = sys::element(&self.builder, row, place, &second)?;
         let equal = self.builder.build_load(self.pointer, equal, "equal")?;
-        self.builder.build_unconditional_branch(register)?;
+        self.builder.build_unconditional_branch(last)?;
 
-        self.builder.position_at_end(register);
+        self.builder.position_at_end(last);
         let name = self.builder.build_phi(self.pointer, "name")?;
         name.add_incoming(&[(&own, head), (&equal, found)]);
         let name = name.as_basic_value().into();
-        self.forward(function, name)
+        self.forward(runtime, function, name)
     }
 
     /// Ends a function with a call of the runtime's, with the same arguments but for the names.
-    fn forward(&self, function: FunctionValue<'ctx>, name: BasicMetadataValueEnum<'ctx>) -> Result<(), BuilderError> {
+    fn forward(
+        &self,
+        runtime: &Runtime,
+        function: FunctionValue<'ctx>,
+        name: BasicMetadataValueEnum<'ctx>,
+    ) -> Result<(), BuilderError> {
         let mut arguments: Vec<BasicMetadataValueEnum<'ctx>> =
             function.get_param_iter().map(BasicMetadataValueEnum::from).collect();
         arguments[2] = name;
         arguments[3] = name;
-        let runtime = self.declare(RUNTIME.kernel, function.get_type());
-        let result = self.builder.build_call(runtime, &arguments, "")?;
+        let own = self.declare(runtime.kernel, function.get_type());
+        let result = self.builder.build_call(own, &arguments, "")?;
         let result = result.try_as_basic_value().expect_basic("it returns a number");
         self.builder.build_return(Some(&result))?;
         Ok(())
     }
 
     /// The table of names.
-    fn name_table(&self, folded: &BTreeMap<String, String>) -> PointerValue<'ctx> {
+    fn name_table(&self, prefix: &str, folded: &BTreeMap<String, String>) -> PointerValue<'ctx> {
         let text = |name: &str| {
-            let text = self.variable(".cuda.kernel_name", self.context.const_string(name.as_bytes(), true));
+            let text =
+                self.variable(&format!("{prefix}.kernel_name"), self.context.const_string(name.as_bytes(), true));
             text.set_constant(true);
             text.as_pointer_value()
         };
@@ -113,7 +119,7 @@ impl<'ctx> Code<'_, 'ctx> {
             .map(|(kernel, equal)| self.context.const_struct(&[text(kernel).into(), text(equal).into()], false))
             .collect();
         let row = self.context.struct_type(&[self.pointer.into(), self.pointer.into()], false);
-        let table = self.variable(".cuda.folded_kernels", row.const_array(&rows));
+        let table = self.variable(&format!("{prefix}.folded_kernels"), row.const_array(&rows));
         table.set_constant(true);
         table.as_pointer_value()
     }

@@ -80,7 +80,7 @@ impl Generate for AmdCode {
         JobCode::Amdgpu(AmdCode { object: PathBuf::new(), ..self.clone() })
     }
 
-    /// The plan leaves out no kernel of a partition: registers of its functions depend on all of them.
+    /// Registers of a partition's functions depend on all of its kernels, so that none is left out.
     fn without_kernels(&self, _dead: BTreeSet<String>) -> JobCode {
         JobCode::Amdgpu(self.clone())
     }

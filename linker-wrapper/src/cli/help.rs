@@ -14,8 +14,8 @@ impl Help {
         let usage = format!("{OVERVIEW}USAGE: {program} [options] -- <options to the host linker>\n");
         let sections = match self {
             Help::Brief => return usage + &brief(),
-            Help::Options => TOPICS.map(|topic| section(&topic, false)),
-            Help::Hidden => TOPICS.map(|topic| section(&topic, true)),
+            Help::Options => TOPICS.each_ref().map(|topic| section(topic, false)),
+            Help::Hidden => TOPICS.each_ref().map(|topic| section(topic, true)),
             Help::Table => return usage + &TOPICS.iter().map(table).collect::<String>(),
         };
         format!("{usage}\nOPTIONS:\n{}", sections.join("\n"))

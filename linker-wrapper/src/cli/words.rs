@@ -63,6 +63,10 @@ pub struct Found {
 /// Finds the option with the longest spelling that the argument begins with, so that `--library=` takes precedence over `-l`.
 fn find(word: &OsStr, persona: Persona) -> Option<Found> {
     let bytes = word.as_bytes();
+    // Most words of a link are files.
+    if !bytes.starts_with(b"-") {
+        return None;
+    }
     let accepted = flags::all().filter(|flag| persona == Persona::Wrapper || flag.scope != Scope::OwnNames);
     let spellings = accepted.flat_map(|flag| flag.spellings().map(move |(shape, spelling)| (flag, shape, spelling)));
     let matching = spellings.filter(|(_, shape, spelling)| match shape {

@@ -25,7 +25,7 @@ use crate::lto::target::{self, PlannedTarget};
 use crate::lto::target_images;
 use crate::lto::{llvm_messages, plan_report};
 use crate::machines::interface::{Compiled, Fields, Generated, Joined, Machine};
-use crate::plan::link_context::LinkContext;
+use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::report::TargetReport;
 use crate::profile::span;
 use crate::sys::cache::Key;
@@ -72,14 +72,6 @@ impl<M: Machine> DeviceLink<'_, M> {
         self.with_context(|context| self.compile_partitions(context))
     }
 
-    /// Compares how the units were compiled, and prints the warnings of that.
-    ///
-    /// # Errors
-    /// Those of checks whose level is `error`.
-    pub fn compare_units(&self) -> Result<(), Errors> {
-        self.with_context(|context| self.check(self.targets, context))
-    }
-
     /// Looks up the finished container of all targets, which depends also on `fields`, and prints what their links printed. A link that
     /// describes what is in the container makes it again.
     ///
@@ -94,7 +86,7 @@ impl<M: Machine> DeviceLink<'_, M> {
         let keys: Option<Vec<Key>> = keys.collect();
         let key = keys.and_then(|keys| cache.image_key(&keys, fields));
         let Some(image) = key.and_then(|key| cache.image(&key, self.targets.len())) else { return Ok(None) };
-        self.compare_units()?;
+        self.with_context(|context| self.check(self.targets, context))?;
         for (target, messages) in self.targets.iter().zip(&image.messages) {
             self.print_messages(&target.arch, messages);
         }
@@ -253,17 +245,25 @@ impl<M: Machine> DeviceLink<'_, M> {
         }
         let compared: Vec<ComparedTarget<'_>> = targets.iter().map(|target| self.machine.compared(target)).collect();
         let compared: Vec<&ComparedTarget<'_>> = compared.iter().chain(&self.others.compared).collect();
-        let warnings = compat_checks::compare(&compared, &request.options.checks)?;
-        if warnings.is_empty() {
+        if compare_units(&compared, request)? == 0 {
             context.result_cache.keep_checked(key.as_ref());
         }
-        warnings.iter().for_each(|text| warn(request.program, text));
         Ok(())
     }
 
     fn print_messages(&self, arch: &M::Arch, messages: &[Message]) {
         llvm_messages::print(self.link, &arch.to_string(), messages);
     }
+}
+
+/// Compares how the units of targets were compiled, and prints the warnings of that. Returns their number.
+///
+/// # Errors
+/// Those of checks whose level is `error`.
+pub fn compare_units(targets: &[&ComparedTarget<'_>], request: Request<'_>) -> Result<usize, Errors> {
+    let warnings = compat_checks::compare(targets, &request.options.checks)?;
+    warnings.iter().for_each(|text| warn(request.program, text));
+    Ok(warnings.len())
 }
 
 /// Keeps the facts about the units of programs that may be cut.

@@ -1,4 +1,4 @@
-//! What goes wrong when a program links a device image.
+//! What goes wrong when a program links a device image, or a job makes none.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use crate::sys::process;
 
-/// A linker of device images that cannot be run, or that fails.
+/// A linker of device images that cannot be run, or that fails, or a job without code.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    #[error("the job {name} has not made the code that it describes; report this as a defect of fatlink")]
+    NoCode { name: String },
     #[error("cannot run {program}: {source}")]
     Start { program: PathBuf, source: io::Error },
     #[error("{}", process::failure(.program, &format!("the device image of {target}"), *.status, .output))]

@@ -14,6 +14,7 @@ use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 use crate::cli::device_options::{CUDA_TRIPLE, DeviceOptions};
 use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, Part, PtxPolicy};
+use crate::device::compat_checks::ComparedTarget;
 use crate::device::cudadevrt::LibraryUnit;
 use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::TargetImages;
@@ -281,9 +282,9 @@ impl DeviceLink for CudaLink<'_> {
         Ok(Box::new(self.run(context)?))
     }
 
-    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
     fn compare_units(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        self.with_tools(context, |link| link.compare_units()).map(drop)
+        let compared: Vec<ComparedTarget<'_>> = self.targets.iter().map(ComparedTarget::of_cuda).collect();
+        lto::compare_units(&compared.iter().collect::<Vec<_>>(), context.request).map(drop)
     }
 
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]

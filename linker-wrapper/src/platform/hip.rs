@@ -12,6 +12,7 @@ use crate::cli::amd_options::{self, AmdOptions};
 use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, KernelGc, LlvmRules};
 use crate::device::amd_targets::{self, Candidate, Group};
+use crate::device::compat_checks::ComparedTarget;
 use crate::device::targets::{Code, DeviceImage};
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::warn;
@@ -260,9 +261,11 @@ impl DeviceLink for HipLink<'_> {
         Ok(Box::new(self.run(context)?))
     }
 
-    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
     fn compare_units(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        self.with_cache(context, |link| link.compare_units()).map(drop)
+        let machine = Amdgcn { link: context };
+        let compared: Vec<ComparedTarget<'_>> =
+            self.targets.iter().map(|target| machine.compared(&target.link)).collect();
+        lto::compare_units(&compared.iter().collect::<Vec<_>>(), context.request).map(drop)
     }
 
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]

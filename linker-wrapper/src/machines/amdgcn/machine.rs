@@ -22,6 +22,7 @@ use crate::machines::amdgcn::images;
 use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
 use crate::machines::amdgcn::join;
 use crate::machines::amdgcn::target::{AmdArch, AmdImages, AmdObject, Amdgcn, CodeObject};
+use crate::machines::error::Error;
 use crate::machines::interface::{
     Again, Compiled, Fields, Generated, JobPart, Joined, Machine, NameFacts, NotCached, OnePiece, Planned, Step, Tool,
 };
@@ -170,26 +171,27 @@ impl<'a> Machine for Amdgcn<'a> {
     fn finish(
         &self,
         _target: &Planned<'_, Self>,
-        _name: &str,
+        name: &str,
         _code: &JobCode,
         emitted: Emitted,
     ) -> Result<Generated<AmdObject>, Errors> {
-        let object = match emitted {
-            Emitted::Amdgpu(PartitionCode::Object(object, _)) => Some(object),
-            _ => None,
+        let Emitted::Amdgpu(PartitionCode::Object(object, _)) = emitted else {
+            return Err(Error::NoCode { name: name.to_owned() }.into());
         };
-        Ok(Generated { code: AmdObject { object, ..AmdObject::default() }, ..Generated::default() })
+        Ok(Generated { code: AmdObject { object: Some(object), ..AmdObject::default() }, ..Generated::default() })
     }
 
     fn read(
         &self,
         _target: &Planned<'_, Self>,
-        _name: &str,
+        name: &str,
         code: &JobCode,
         made: Made,
         _sizes: &[u64],
     ) -> Result<Generated<AmdObject>, Errors> {
-        let (JobCode::Amdgpu(code), Made::Amdgpu(made)) = (code, made) else { return Ok(Generated::default()) };
+        let (JobCode::Amdgpu(code), Made::Amdgpu(made)) = (code, made) else {
+            return Err(Error::NoCode { name: name.to_owned() }.into());
+        };
         let AmdMade { calls, functions } = made;
         let object = calls.is_empty().then(|| temp_files::read_file(&code.object)).transpose()?;
         Ok(Generated { code: AmdObject { object, calls, functions }, ..Generated::default() })
@@ -206,7 +208,8 @@ impl<'a> Machine for Amdgcn<'a> {
         _code: &JobCode,
         stored: AmdObject,
     ) -> Result<Option<AmdObject>, Errors> {
-        Ok(Some(stored))
+        // A damaged entry may have neither the object nor the reason why there is none.
+        Ok(Some(stored).filter(|stored| stored.object.is_some() || !stored.calls.is_empty()))
     }
 
     fn assemble(

@@ -17,6 +17,7 @@ use crate::device::compat_checks::ComparedTarget;
 use crate::device::symbols;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
+use crate::machines::error::Error as MachineError;
 use crate::machines::interface::{
     Again, Compiled, Fields, Generated, JobPart, Joined, Machine, NameFacts, NotCached, Planned, Step, Tool,
 };
@@ -154,7 +155,9 @@ impl<'a> Machine for Nvptx<'a> {
         code: &JobCode,
         emitted: Emitted,
     ) -> Result<Generated<CompiledCode>, Errors> {
-        let (JobCode::Nvptx(code), Emitted::Nvptx(texts)) = (code, emitted) else { return Ok(Generated::default()) };
+        let (JobCode::Nvptx(code), Emitted::Nvptx(texts)) = (code, emitted) else {
+            return Err(MachineError::NoCode { name: name.to_owned() }.into());
+        };
         code.write_sources(&texts)?;
         let mut texts: Vec<NvptxText> = texts.into_iter().map(NvptxText::of).collect();
         let compiled = with_backend(self, target, name, code, &mut texts)?;
@@ -169,7 +172,9 @@ impl<'a> Machine for Nvptx<'a> {
         made: Made,
         sizes: &[u64],
     ) -> Result<Generated<CompiledCode>, Errors> {
-        let (JobCode::Nvptx(code), Made::Nvptx(made)) = (code, made) else { return Ok(Generated::default()) };
+        let (JobCode::Nvptx(code), Made::Nvptx(made)) = (code, made) else {
+            return Err(MachineError::NoCode { name: name.to_owned() }.into());
+        };
         let NvptxMade { debug_info, objects } = made;
         let compiled = match &code.assembler {
             Some(assembler) => read_files(code, assembler, objects)?,

@@ -25,9 +25,9 @@ use crate::device::device_files::DeviceCode;
 use crate::diag::color;
 use crate::diag::error::{Errors, collect};
 use crate::diag::messages::{self, warn};
+use crate::kinds;
+use crate::kinds::interface::{DeviceLink, Setup};
 use crate::plan::link_context::Request;
-use crate::platform;
-use crate::platform::interface::{DeviceLink, Setup};
 use crate::profile::recorder::Recorder;
 use crate::profile::{self, span, time_trace};
 use crate::reproduce;
@@ -160,7 +160,7 @@ fn link(
     // Select the archive members and the kernels that belong to the link.
     let selected = Selected::of(&request, files.host, images, &line_code)?;
 
-    // Let each platform plan the device links of its images.
+    // Let each kind plan the device links of its images.
     let links = plan(&request, files, &selected, &line_code)?;
     drop(extraction);
 
@@ -189,7 +189,7 @@ fn plan<'a>(
 ) -> Result<Vec<Box<dyn DeviceLink + 'a>>, Errors> {
     let Request { program, options, device, .. } = *request;
     let setup = |images| Setup { images, line_code, inputs: files.host, request: *request };
-    let links = platform::assign(&selected.images)?.into_iter().map(|(platform, images)| platform.plan(&setup(images)));
+    let links = kinds::assign(&selected.images)?.into_iter().map(|(kind, images)| kind.plan(&setup(images)));
     let links = collect(links)?;
     links.iter().flat_map(|link| link.warnings()).for_each(|text| warn(program, text));
     requests::reject_unsupported(options, device)?;

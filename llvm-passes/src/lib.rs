@@ -84,6 +84,7 @@ pub mod embedded;
 pub mod equal_kernels;
 mod error;
 pub mod extract;
+pub mod host;
 pub mod merged_unit;
 mod message;
 pub mod module_flags;

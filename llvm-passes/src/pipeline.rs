@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{BitcodeError, CodegenError, IrError, LlvmError, Stage};
 use crate::session::Session;
 use crate::symbols::{self, Symbol};
-use crate::{crash, reflect, structors, sys};
+use crate::{crash, reflect, sys};
 
 pub use crate::sys::PassTrace;
 
@@ -363,36 +363,6 @@ pub fn emit_ptx(session: &Session, module: &Module<'_>, target: CodeTarget) -> R
     let bytes = text.as_slice();
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     Ok(bytes[..end].to_vec())
-}
-
-/// Optimizes a module for the host's kind of processor and emits a position-independent object. All symbols stay visible; the
-/// linker decides about them.
-///
-/// # Errors
-/// [`IrError::Codegen`].
-pub fn host_object(session: &Session, module: &Module<'_>, triple: &str, level: OptLevel) -> Result<Vec<u8>, IrError> {
-    fn failed(triple: &str, cause: impl Into<CodegenError>) -> IrError {
-        IrError::codegen(Stage::CodeGeneration, triple, cause)
-    }
-    let target_triple = inkwell::targets::TargetTriple::create(triple);
-    let target = Target::from_triple(&target_triple).map_err(|error| failed(triple, error))?;
-    let (reloc, code) = (RelocMode::PIC, CodeModel::Default);
-    // The functions have their own processor and features as attributes.
-    let machine = target
-        .create_target_machine(&target_triple, "x86-64", "", level.code_generation(), reloc, code)
-        .ok_or_else(|| failed(triple, CodegenError::NoCodeGenerator("processor")))?;
-    crash::during(&format!("compiling device code for {triple}"), || {
-        module.verify().map_err(|error| failed(triple, error))?;
-        let passes = PassBuilderOptions::create();
-        module.run_passes(level.pipeline(), &machine, passes).map_err(|error| failed(triple, error))?;
-        structors::use_init_array(module);
-        let object = machine.write_to_memory_buffer(module, FileType::Object);
-        let object = object.map_err(|error| failed(triple, error))?;
-        match session.take_errors() {
-            errors if errors.is_empty() => Ok(object.as_slice().to_vec()),
-            errors => Err(failed(triple, LlvmError(errors))),
-        }
-    })
 }
 
 /// Whether the module defines a function of that name.

@@ -37,6 +37,8 @@ pub enum Machine {
     Nvptx,
     /// Constant memory is like any other, and LLVM lays out the shared memory (LDS) of the kernels that it sees.
     Amdgpu,
+    /// Processors of the host, whose programs are not cut.
+    Host,
 }
 
 /// A program: its units, and how their names resolve.

@@ -245,19 +245,28 @@ impl<'a> Unit<'a> {
         self.fact_of_bodies(&self.references, pipeline::require_nvptx_module, reference_graph::of_module)
     }
 
+    /// The references between the definitions of a unit for this machine.
+    ///
+    /// # Errors
+    /// As [`Unit::references`] and [`Unit::amd_facts`].
+    pub fn graph(&self, machine: Machine) -> Result<&ReferenceGraph, IrError> {
+        match machine {
+            Machine::Nvptx => self.references(),
+            Machine::Amdgpu => Ok(&self.amd_facts()?.graph),
+            Machine::Host => self.fact_of_bodies(&self.references, |_, _| Ok(()), reference_graph::of_module),
+        }
+    }
+
     /// The bodies of functions and variables, to compare kernels by. Loads them, and reads with them what a program of this machine is cut
     /// by: [`Unit::references`] or [`Unit::amd_facts`].
     ///
     /// # Errors
     /// As these.
     pub fn bodies(&self, machine: Machine) -> Result<&Bodies, IrError> {
-        let require = match machine {
-            Machine::Nvptx => pipeline::require_nvptx_module,
-            Machine::Amdgpu => amdgpu::require_amdgcn,
-        };
+        let require = |module: &Module<'_>, unit: &str| require(machine, module, unit);
         self.fact_of_bodies(&self.bodies, require, |module| {
             match machine {
-                Machine::Nvptx if self.references.get().is_none() => {
+                Machine::Nvptx | Machine::Host if self.references.get().is_none() => {
                     let _ = self.references.set(Ok(reference_graph::of_module(module)));
                 }
                 Machine::Amdgpu if self.amd_facts.get().is_none() => {
@@ -283,10 +292,7 @@ impl<'a> Unit<'a> {
     /// As [`Unit::references`].
     pub fn load_into<'s>(&self, session: &'s Session, machine: Machine) -> Result<Module<'s>, IrError> {
         let module = session.read(&self.name, self.bitcode())?;
-        match machine {
-            Machine::Nvptx => pipeline::require_nvptx_module(&module, &self.name)?,
-            Machine::Amdgpu => amdgpu::require_amdgcn(&module, &self.name)?,
-        }
+        require(machine, &module, &self.name)?;
         let mut opened = self.opened.lock();
         opened.close();
         if self.used_symbols.get().is_none() {
@@ -395,5 +401,14 @@ fn value<T>(cell: &Cell<T>) -> Result<&T, IrError> {
         Some(Ok(value)) => Ok(value),
         Some(Err(error)) => Err(error.clone()),
         None => unreachable!("the callers fill the cell before they read it"),
+    }
+}
+
+/// Rejects a module for another machine. Of the host's, the linker does so.
+fn require(machine: Machine, module: &Module<'_>, unit: &str) -> Result<(), IrError> {
+    match machine {
+        Machine::Nvptx => pipeline::require_nvptx_module(module, unit),
+        Machine::Amdgpu => amdgpu::require_amdgcn(module, unit),
+        Machine::Host => Ok(()),
     }
 }

@@ -46,6 +46,9 @@ impl<'f> LineImage<'f> {
     }
 }
 
+/// The targets that code of the line is read for.
+pub type LineTargets = BTreeSet<GpuArch>;
+
 /// The mapped files and archives.
 pub struct DeviceFiles {
     inputs: InputFiles,
@@ -86,7 +89,7 @@ impl DeviceFiles {
     ///
     /// # Errors
     /// Damaged files, and files without device code.
-    pub fn code_for(&self, archs: BTreeSet<GpuArch>) -> Result<DeviceCode<'_>, Errors> {
+    pub fn code_for(&self, archs: LineTargets) -> Result<DeviceCode<'_>, Errors> {
         let mut targets = BTreeMap::new();
         for arch in archs {
             let parts = self.inputs.files().iter().map(|file| {
@@ -200,7 +203,7 @@ impl<'f> DeviceCode<'f> {
 }
 
 /// Returns the CUDA targets of the images.
-pub fn archs_of(images: &[FoundImage<'_>]) -> BTreeSet<GpuArch> {
+pub fn archs_of(images: &[FoundImage<'_>]) -> LineTargets {
     let cuda = images.iter().map(|found| &found.image).filter(|image| image.offload_kinds.contains(OffloadKinds::CUDA));
     cuda.filter_map(|image| image.arch().parse().ok()).collect()
 }

@@ -6,7 +6,7 @@ use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 
 use crate::compilers::rdc_image::RdcImage;
-use crate::host::embedded_images::Origin;
+use crate::host::embedded_images::{FoundImage, Origin};
 
 /// The device images that are linked for one target. `A` is the target as its machine describes it.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ pub enum Code {
     Ptx,
     /// NVIDIA's LTO-IR, as it is or as a fatbin with one entry.
     LtoIr,
-    /// An object for AMD's GPUs.
+    /// An object for AMD's GPUs or processors of the host.
     Object,
 }
 
@@ -96,7 +96,19 @@ impl Code {
     }
 }
 
-impl DeviceImage<'_> {
+impl<'a> DeviceImage<'a> {
+    /// The image of a host file that is bitcode or an object.
+    pub fn from_host(found: &'a FoundImage<'a>) -> Self {
+        DeviceImage {
+            origin: found.origin.clone(),
+            from_host: true,
+            code: if found.unit.is_some() { Code::Bitcode } else { Code::Object },
+            bytes: found.image.image,
+            unit: found.unit.as_ref(),
+            rdc: None,
+        }
+    }
+
     /// The name of the image as an intermediate file: `stem` begins the names of its target's files, `place` is its index among the target's
     /// images.
     pub fn file_name(&self, stem: &dyn Display, place: usize) -> String {

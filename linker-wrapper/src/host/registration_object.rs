@@ -43,7 +43,7 @@ pub trait Image {
 pub struct Blobs<'b>(pub Cow<'b, [Vec<u8>]>);
 
 impl<'b> Blobs<'b> {
-    /// Containers that the platform keeps.
+    /// Containers that the kind keeps.
     pub fn borrowed(blobs: &'b [Vec<u8>]) -> Self {
         Blobs(Cow::Borrowed(blobs))
     }

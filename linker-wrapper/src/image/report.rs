@@ -189,7 +189,7 @@ impl ImageReport {
         self
     }
 
-    /// Adds the images of another platform.
+    /// Adds the images of another kind.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.targets.extend(other.targets);

@@ -1,21 +1,18 @@
 //! Reads the inputs of a link: the host files with the device images in them, and the device files that the line names.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use offload_bundle::arch::GpuArch;
-
-use crate::device::device_files::{DeviceCode, DeviceFiles};
+use crate::device::device_files::{DeviceCode, DeviceFiles, LineTargets};
 use crate::device::{former_entries, lost_images};
 use crate::diag::error::{Errors, both};
 use crate::diag::messages::warn;
 use crate::host::embedded_images::{self, FoundImage};
 use crate::host::host_machine;
 use crate::host::input_files::InputFiles;
+use crate::kinds::interface::Products;
+use crate::kinds::{KINDS, override_image};
 use crate::link::modes::LinkMode;
 use crate::plan::link_context::Request;
-use crate::platform::interface::{Platform, Products};
-use crate::platform::{PLATFORMS, override_image};
 
 /// The host files of a link.
 pub struct HostInputs {
@@ -74,18 +71,17 @@ impl HostInputs {
 pub struct LineFiles {
     files: DeviceFiles,
     /// The targets that their code is read for.
-    targets: BTreeSet<GpuArch>,
+    targets: LineTargets,
 }
 
 impl LineFiles {
-    /// Opens the files, if a platform links them with these images.
+    /// Opens the files, if a kind links them with these images.
     ///
     /// # Errors
     /// Files that cannot be read.
     pub fn open(request: &Request<'_>, images: &[FoundImage<'_>]) -> Result<Self, Errors> {
         let Request { options, device, .. } = *request;
-        let of_platform = |platform: &&dyn Platform| platform.line_targets(images, options);
-        let targets = PLATFORMS.iter().flat_map(of_platform).collect::<BTreeSet<_>>();
+        let targets: LineTargets = KINDS.iter().flat_map(|kind| kind.line_targets(images, options)).collect();
         let inputs = if targets.is_empty() { &[][..] } else { &device.inputs };
         Ok(LineFiles { files: DeviceFiles::open(inputs, &device.library_paths)?, targets })
     }

@@ -10,10 +10,10 @@ use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::InputFiles;
 use crate::host::relocatable::{self, MergedCode};
+use crate::kinds;
+use crate::kinds::interface::{DeviceLink, Setup};
 use crate::lto::unit_merge::{self, MergedImage};
 use crate::plan::link_context::LinkContext;
-use crate::platform;
-use crate::platform::interface::{DeviceLink, Setup};
 
 /// The device code of a relocatable link.
 #[derive(Clone, Copy)]
@@ -65,7 +65,7 @@ fn compile(merged: &[MergedImage<'_>], code: MergeInputs<'_>, context: &LinkCont
     let images: Vec<FoundImage<'_>> = merged.iter().map(MergedImage::found).collect();
     let MergeInputs { line_code, inputs, .. } = code;
     let setup = |images| Setup { images, line_code, inputs, request: context.request };
-    let links = platform::assign(&images)?.into_iter().map(|(platform, images)| platform.plan(&setup(images)));
+    let links = kinds::assign(&images)?.into_iter().map(|(kind, images)| kind.plan(&setup(images)));
     let links = collect(links)?;
     collect(links.iter().map(|link| link.compile_for_later(context))).map(drop)
 }

@@ -8,6 +8,7 @@ use crate::cli::unsupported::Unsupported;
 use crate::device::device_files::DeviceCode;
 use crate::diag::error::{Errors, collect};
 use crate::image::report::ImageReport;
+use crate::kinds::interface::{Bundle, DeviceLink, Products};
 use crate::link::host_link::HostLink;
 use crate::link::inputs::Files;
 use crate::link::merge::{self, MergeInputs};
@@ -15,7 +16,6 @@ use crate::link::modes::{LinkMode, Output};
 use crate::link::registration::{self, Registered};
 use crate::link::selection::Selected;
 use crate::plan::link_context::LinkContext;
-use crate::platform::interface::{Bundle, DeviceLink, Products};
 use crate::profile::span;
 use crate::sys::temp_files;
 
@@ -40,7 +40,7 @@ pub struct Planned<'a> {
     pub line_code: &'a DeviceCode<'a>,
     /// The device code of the inputs.
     pub selected: &'a Selected<'a>,
-    /// The device link of each platform.
+    /// The device link of each kind.
     pub links: &'a [Box<dyn DeviceLink + 'a>],
     /// The image of `--override-image=`.
     pub finished: Option<&'a dyn Products>,
@@ -69,7 +69,7 @@ impl Planned<'_> {
         collect(self.links.iter().map(|link| link.diagnose(self.context))).map(|_| Outcome::default())
     }
 
-    /// Links the device code of all platforms, then the host's code with it. This is the usual link.
+    /// Links the device code of all kinds, then the host's code with it. This is the usual link.
     fn link_all(&self, output: Output) -> Result<Outcome, Errors> {
         let host_linker = self.context.host_linker()?;
         let device = span::traced("Handle all device input", String::new);

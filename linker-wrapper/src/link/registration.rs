@@ -1,4 +1,4 @@
-//! Bundles the images of a platform, and writes the object that registers them with the host program.
+//! Bundles the images of a kind, and writes the object that registers them with the host program.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use crate::diag::messages;
 use crate::host::image_section;
 use crate::host::registration_object::{self, Template};
 use crate::image::report::ImageReport;
+use crate::kinds::interface::{Bundle, DeviceLink, Products};
 use crate::plan::link_context::{LinkContext, Request};
-use crate::platform::interface::{Bundle, DeviceLink, Products};
 use crate::profile::span;
 
 /// Host triple when `--host-triple` is not given: the one this program is built for.
@@ -22,7 +22,7 @@ pub fn host_triple<'a>(request: &Request<'a>) -> &'a str {
     request.options.host_triple.as_deref().unwrap_or(HOST_TRIPLE)
 }
 
-/// The registration object of one platform, with its images inside.
+/// The registration object of one kind, with its images inside.
 pub struct Registered {
     /// Its path.
     pub object: PathBuf,
@@ -40,7 +40,7 @@ impl Registered {
     }
 }
 
-/// Links the device code of one platform and writes its registration object.
+/// Links the device code of one kind and writes its registration object.
 ///
 /// # Errors
 /// All errors in the code, and those that tools report.

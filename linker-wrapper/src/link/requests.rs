@@ -11,8 +11,8 @@ use crate::cli::values::RelocatableCode;
 use crate::diag::error::Errors;
 use crate::diag::messages::{self, warn};
 use crate::host::{coff, host_linker};
+use crate::kinds::interface::DeviceLink;
 use crate::plan::link_context::Request;
-use crate::platform::interface::DeviceLink;
 use crate::toolchain::{Toolchain, print};
 
 /// The name by which persons, not compilers, start the program.

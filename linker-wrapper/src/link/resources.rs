@@ -92,7 +92,7 @@ impl<'a> Resources<'a> {
         })
     }
 
-    /// The context that is handed to the platforms.
+    /// The context that is handed to the kinds.
     pub fn context(&self) -> LinkContext<'_> {
         LinkContext {
             request: self.request,

@@ -15,6 +15,8 @@ use crate::sys::temp_files::TempFiles;
 
 /// The context that the device links of all targets of a machine share.
 pub struct LtoContext<'a, M: Machine> {
+    /// The kind of the code, in plans.
+    pub kind: &'static str,
     /// What the code runs on.
     pub machine: &'a M,
     /// The request and the resources of the link.

@@ -34,6 +34,8 @@ use crate::sys::memory::estimates::Estimates;
 
 /// The targets of a machine that a link has code for.
 pub struct DeviceLink<'a, M: Machine> {
+    /// The kind of the code, in plans.
+    pub kind: &'static str,
     /// What the code runs on.
     pub machine: &'a M,
     /// The targets.
@@ -95,6 +97,7 @@ impl<M: Machine> DeviceLink<'_, M> {
 
     fn with_context<T>(&self, work: impl FnOnce(&LtoContext<'_, M>) -> T) -> T {
         work(&LtoContext {
+            kind: self.kind,
             machine: self.machine,
             link: self.link,
             result_cache: self.result_cache,

@@ -25,6 +25,7 @@ use crate::lto::result_cache::job_times::{JobId, Unordered};
 use crate::lto::target::PlannedTarget;
 use crate::lto::unit_file;
 use crate::lto::worker::Reply;
+use crate::machines;
 use crate::machines::interface::{Compiled, Generated, JobPart, Machine, Planned, Step};
 use crate::plan::target_plan::TargetPlan;
 use crate::profile::stats::JobStat;
@@ -134,7 +135,7 @@ pub fn distribute<M: Machine>(
     };
     // Only files that fatlink knows go to other machines, and no environment variables.
     let keeps_here = || context.machine.unknown_input(Step::Compile);
-    job_list::distribute(context.machine.kind(), context.resources(), offered, keeps_here)
+    job_list::distribute(context.machine.name(), context.resources(), offered, keeps_here)
 }
 
 /// Describes a partition in messages: "the kernels a, b, c and 4 more for sm_90".
@@ -258,7 +259,7 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
             units.iter().map(|unit| NamedBitcode { name: unit.name(), bitcode: unit.bitcode() }).collect();
         let begun = Instant::now();
         let (emitted, messages) = program.compile(self, |session, modules, this| {
-            machine.check_modules(&modules, &names)?;
+            machines::check_modules(&modules, &names)?;
             let library = || this.context.machine.library();
             let module = this.job.optimize(session, modules, &names, &library)?;
             let emitted = this.job.code.steps().emit(session, module, true)?;

@@ -16,7 +16,7 @@ pub fn reports<M: Machine>(
     let report = |target: &TargetImages<'_, M::Arch>| {
         let name = target.arch.to_string();
         let planned = planned.iter().find(|planned| planned.planned.images.arch.to_string() == name);
-        let report = unplanned(context.machine.kind(), name, target);
+        let report = unplanned(context.kind, name, target);
         let backend = context.machine.backend(&target.arch);
         let report = TargetReport { cached: planned.is_none(), backend, ..report };
         match planned {

@@ -141,7 +141,7 @@ fn plan<'a, M: Machine>(
     let (machine, request) = (context.machine, context.request());
     let users = |image: usize, name: &str| {
         let unit = images.images.get(image).and_then(|image| image.unit);
-        let graph = unit.and_then(|unit| machine.graph(unit).ok());
+        let graph = unit.and_then(|unit| unit.graph(machine.rules()).ok());
         graph.map(|graph| reference_graph::users_of(graph, name)).unwrap_or_default()
     };
     let may_be_cut = references.as_ref().is_some_and(|references| references.rules.is_some());
@@ -201,7 +201,7 @@ fn references<'u, M: Machine>(
         let _reading = span::traced("Read symbols", || unit.name().to_owned());
         // The bodies first: their reading fills in the references.
         let bodies = compared.then(|| unit.bodies(context.machine.rules())).transpose()?;
-        Ok::<_, Errors>((context.machine.graph(unit)?, bodies))
+        Ok::<_, Errors>((unit.graph(context.machine.rules())?, bodies))
     };
     let all = collect(units.par_iter().map(read).collect::<Vec<_>>())?;
     let (graphs, bodies): (Vec<&ReferenceGraph>, Vec<Option<&Bodies>>) = all.into_iter().unzip();

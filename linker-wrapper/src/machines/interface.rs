@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use llvm_passes::Module;
 use llvm_passes::equal_kernels::Bodies;
 use llvm_passes::pipeline::NamedBitcode;
 use llvm_passes::program;
-use llvm_passes::reference_graph::ReferenceGraph;
 use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::session::Message;
 use llvm_passes::unit::Unit;
@@ -38,8 +36,8 @@ pub trait Machine: Sync + Sized {
     /// The linked code of a target.
     type Linked: Clone + Default + Serialize + DeserializeOwned + Send + Sync;
 
-    /// The name of the offload kind in plans and file names: `cuda`.
-    fn kind(&self) -> &'static str;
+    /// The name of the machine in cache keys and file names: `nvptx64`.
+    fn name(&self) -> &'static str;
 
     /// What the machine allows of the copies that partitions take.
     fn rules(&self) -> program::Machine;
@@ -82,25 +80,11 @@ pub trait Machine: Sync + Sized {
     /// Returns what the compatibility checks read of the target.
     fn compared<'i>(&self, target: &'i TargetImages<'i, Self::Arch>) -> ComparedTarget<'i>;
 
-    /// Returns the references within a unit, by which programs are cut.
-    ///
-    /// # Errors
-    /// Unreadable bitcode.
-    fn graph<'u>(&self, unit: &'u Unit<'_>) -> Result<&'u ReferenceGraph, Errors>;
-
     /// Rejects units of a program that cannot be linked with each other.
     ///
     /// # Errors
     /// One for each that does not fit the first.
     fn check_units(&self, _units: &[&Unit<'_>]) -> Result<(), Errors> {
-        Ok(())
-    }
-
-    /// As [`Machine::check_units`], for units that are open for compilation.
-    ///
-    /// # Errors
-    /// One for each that does not fit the first.
-    fn check_modules(&self, _modules: &[Module<'_>], _units: &[NamedBitcode<'_>]) -> Result<(), Errors> {
         Ok(())
     }
 

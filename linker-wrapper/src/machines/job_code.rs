@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diag::error::Errors;
 use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
+use crate::machines::host::job_code::HostJob;
 use crate::machines::nvptx::job_code::{NvptxCode, NvptxMade, NvptxText};
 
 /// What a job generates.
@@ -21,6 +22,8 @@ pub enum JobCode {
     Nvptx(NvptxCode),
     /// For AMD's GPUs.
     Amdgpu(AmdCode),
+    /// For processors of the host.
+    Host(HostJob),
 }
 
 /// What LLVM has emitted, in memory.
@@ -30,6 +33,8 @@ pub enum Emitted {
     Nvptx(Vec<Vec<u8>>),
     /// An object, or why there is none.
     Amdgpu(PartitionCode),
+    /// An object.
+    Host(Vec<u8>),
     /// Nothing: a search for code that LLVM cannot compile stops before it.
     Nothing,
 }
@@ -39,7 +44,7 @@ impl Emitted {
     pub fn text_bytes(&self) -> u64 {
         match self {
             Emitted::Nvptx(texts) => texts.iter().map(|text| text.len() as u64).sum(),
-            Emitted::Amdgpu(_) | Emitted::Nothing => 0,
+            Emitted::Amdgpu(_) | Emitted::Host(_) | Emitted::Nothing => 0,
         }
     }
 }
@@ -51,6 +56,8 @@ pub enum Written {
     Nvptx(Vec<NvptxText>),
     /// An object.
     Amdgpu(AmdMade),
+    /// An object for processors of the host.
+    Host,
     /// Nothing.
     Nothing,
 }
@@ -65,6 +72,8 @@ pub enum Made {
     Nvptx(NvptxMade),
     /// An object for AMD's GPUs.
     Amdgpu(AmdMade),
+    /// An object for processors of the host.
+    Host,
 }
 
 /// Returns the device library that a module takes functions of.
@@ -183,6 +192,7 @@ impl JobCode {
         match self {
             JobCode::Nvptx(code) => code,
             JobCode::Amdgpu(code) => code,
+            JobCode::Host(code) => code,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 pub mod amdgcn;
 pub mod error;
-pub mod image_linker;
+pub mod host;
 pub mod interface;
 pub mod job_code;
 pub mod llvm_programs;

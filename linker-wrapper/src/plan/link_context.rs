@@ -1,4 +1,4 @@
-//! The request and the resources that the device links of all platforms share.
+//! The request and the resources that the device links of all kinds share.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub struct LinkContext<'a> {
     pub host_linker: &'a Result<PathBuf, Errors>,
     /// The number of jobs that may run at a time.
     pub limit: &'a Limit,
-    /// The memory that the jobs of all platforms may use.
+    /// The memory that the jobs of all kinds may use.
     pub budget: &'a Budget,
     /// The second tier of the cache, if there is one.
     pub remote_cache: Option<&'a Tier>,

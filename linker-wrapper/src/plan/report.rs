@@ -20,7 +20,7 @@ pub struct PlanReport {
     /// Which kernels the program can launch; none if all that are linked are compiled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernels: Option<KernelsReport>,
-    /// The device links, by platform.
+    /// The device links, by kind.
     pub targets: Vec<TargetReport>,
 }
 
@@ -167,7 +167,7 @@ pub struct JobReport {
     pub units: usize,
 }
 
-/// Collects the plans of all platforms, which run in parallel, and prints them together when the last has arrived.
+/// Collects the plans of all kinds, which run in parallel, and prints them together when the last has arrived.
 pub struct PlanPrinter<'a> {
     program: &'a str,
     requested: Option<&'a PlanRequest>,
@@ -176,7 +176,7 @@ pub struct PlanPrinter<'a> {
 
 struct State {
     report: PlanReport,
-    /// Number of platforms whose plans have not arrived.
+    /// Number of kinds whose plans have not arrived.
     missing: usize,
 }
 
@@ -194,13 +194,13 @@ impl JobReport {
 }
 
 impl<'a> PlanPrinter<'a> {
-    /// Creates a printer that waits for the targets of `platforms` platforms and adds them to `report`. Without a request it
+    /// Creates a printer that waits for the targets of `kinds` kinds and adds them to `report`. Without a request it
     /// prints nothing.
-    pub fn new(program: &'a str, requested: Option<&'a PlanRequest>, report: PlanReport, platforms: usize) -> Self {
-        PlanPrinter { program, requested, state: Mutex::new(State { report, missing: platforms }) }
+    pub fn new(program: &'a str, requested: Option<&'a PlanRequest>, report: PlanReport, kinds: usize) -> Self {
+        PlanPrinter { program, requested, state: Mutex::new(State { report, missing: kinds }) }
     }
 
-    /// Adds the plan of one platform. `targets` is called only if the plan was requested.
+    /// Adds the plan of one kind. `targets` is called only if the plan was requested.
     ///
     /// # Errors
     /// The file that the plan goes to cannot be written.
@@ -212,7 +212,7 @@ impl<'a> PlanPrinter<'a> {
         if state.missing > 0 {
             return Ok(());
         }
-        // The platforms finish in any order.
+        // The kinds finish in any order.
         state.report.targets.sort_by(|one, other| one.platform.cmp(other.platform));
         print(self.program, requested, &state.report)
     }

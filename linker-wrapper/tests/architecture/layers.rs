@@ -10,7 +10,7 @@ const LAYERS: [&str; 16] = [
     "link",
     "crash_report",
     "reproduce",
-    "platform",
+    "kinds",
     "image",
     "lto",
     "machines",

@@ -1,6 +1,6 @@
 //! What links the code of all machines, and what reads host files, names none of the machines and kinds.
 
-/// The folders and files of `src` that know [`Machine`](linker_wrapper) and platforms by their traits alone.
+/// The folders and files of `src` that know [`Machine`](linker_wrapper) and kinds by their traits alone.
 const NEUTRAL: [&str; 6] = ["lto/", "plan/", "host/", "link/", "link.rs", "session.rs"];
 
 /// Words of vendors, in identifiers, paths and strings.
@@ -27,7 +27,7 @@ fn links_are_neutral() {
     let wrong: Vec<String> = neutral
         .flat_map(|(path, text)| named(text).into_iter().map(move |(line, word)| format!("{path}:{line}: {word}")))
         .collect();
-    assert!(wrong.is_empty(), "let a machine or a platform say it:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "let a machine or a kind say it:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn machines_know_no_cache_no_queue_and_no_partitioner() {
         "crate::sys::job_queue",
         "llvm_passes::partition",
         "remote_cache",
-        "crate::platform",
+        "crate::kinds",
     ];
     let sources = crate::sources_below("linker-wrapper/src");
     let machines = sources.iter().filter(|(path, _)| path.starts_with("machines/"));

@@ -55,7 +55,7 @@ pub fn note_jobs_here(link: &LinkContext<'_>, why: &str) {
 }
 
 impl Distribution {
-    /// Runs jobs elsewhere, the costliest first. `what` names the platform in file names. Returns what came back; what did not come back
+    /// Runs jobs elsewhere, the costliest first. `what` names the kind in file names. Returns what came back; what did not come back
     /// is reported and left to the caller.
     ///
     /// # Errors

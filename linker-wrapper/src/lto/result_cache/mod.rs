@@ -309,7 +309,7 @@ impl<'a> ResultCache<'a> {
             self.note(why);
             return None;
         }
-        let key = key.field("machine", machine.kind().as_bytes());
+        let key = key.field("machine", machine.name().as_bytes());
         let key = fields.iter().fold(key, |key, (name, value)| key.field(name, value));
         Some(known.hashes.iter().fold(key, |key, (name, hash)| key.field(name, hash)))
     }

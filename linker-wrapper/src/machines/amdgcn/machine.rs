@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use llvm_passes::amdgpu::{self, PartitionCode};
+use llvm_passes::amdgpu::PartitionCode;
 use llvm_passes::equal_kernels::Bodies;
-use llvm_passes::pipeline::NamedBitcode;
 use llvm_passes::program;
-use llvm_passes::reference_graph::ReferenceGraph;
+use llvm_passes::resolve;
 use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::unit::Unit;
-use llvm_passes::{Module, resolve};
 
 use crate::cli::amd_options;
 use crate::cli::values::KernelFolding;
@@ -46,8 +44,8 @@ impl<'a> Machine for Amdgcn<'a> {
     type Stored = AmdObject;
     type Linked = CodeObject;
 
-    fn kind(&self) -> &'static str {
-        "hip"
+    fn name(&self) -> &'static str {
+        "amdgcn"
     }
 
     fn rules(&self) -> program::Machine {
@@ -100,19 +98,10 @@ impl<'a> Machine for Amdgcn<'a> {
         ComparedTarget { name: target.arch.name.clone(), is_amd: true, images: images.collect() }
     }
 
-    fn graph<'u>(&self, unit: &'u Unit<'_>) -> Result<&'u ReferenceGraph, Errors> {
-        Ok(&unit.amd_facts()?.graph)
-    }
-
     fn check_units(&self, units: &[&Unit<'_>]) -> Result<(), Errors> {
         let versions: Vec<Option<u64>> =
             units.iter().map(|unit| Ok(unit.amd_facts()?.version)).collect::<Result<_, Errors>>()?;
         images::same_version(&versions, &units.iter().map(|unit| unit.name()).collect::<Vec<_>>())
-    }
-
-    fn check_modules(&self, modules: &[Module<'_>], units: &[NamedBitcode<'_>]) -> Result<(), Errors> {
-        let versions: Vec<Option<u64>> = modules.iter().map(amdgpu::code_object_version).collect();
-        images::same_version(&versions, &units.iter().map(|unit| unit.name).collect::<Vec<_>>())
     }
 
     fn resolves(&self, target: &AmdImages<'_>) -> bool {

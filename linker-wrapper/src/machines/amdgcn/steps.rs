@@ -96,7 +96,7 @@ impl Generate for AmdCode {
                 AmdMade { functions, calls: Vec::new() }
             }
             Emitted::Amdgpu(PartitionCode::Calls(calls)) => AmdMade { calls, functions: Registers::default() },
-            Emitted::Nvptx(_) | Emitted::Nothing => AmdMade::default(),
+            Emitted::Nvptx(_) | Emitted::Host(_) | Emitted::Nothing => AmdMade::default(),
         };
         Ok((Written::Amdgpu(made), Vec::new()))
     }
@@ -112,7 +112,7 @@ impl Generate for AmdCode {
     fn run_tools(&self, _name: &str, written: Written, _show: &dyn Fn(String)) -> Result<Made, Errors> {
         Ok(match written {
             Written::Amdgpu(made) => Made::Amdgpu(made),
-            Written::Nvptx(_) | Written::Nothing => Made::Nothing,
+            Written::Nvptx(_) | Written::Host | Written::Nothing => Made::Nothing,
         })
     }
 

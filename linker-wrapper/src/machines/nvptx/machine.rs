@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use llvm_passes::equal_kernels::Bodies;
 use llvm_passes::pipeline::NamedBitcode;
 use llvm_passes::program;
-use llvm_passes::reference_graph::ReferenceGraph;
 use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::symbols::SymbolKind;
-use llvm_passes::unit::Unit;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
 
@@ -48,8 +46,8 @@ impl<'a> Machine for Nvptx<'a> {
     type Stored = StoredCode;
     type Linked = LinkedCode;
 
-    fn kind(&self) -> &'static str {
-        "cuda"
+    fn name(&self) -> &'static str {
+        "nvptx64"
     }
 
     fn rules(&self) -> program::Machine {
@@ -70,10 +68,6 @@ impl<'a> Machine for Nvptx<'a> {
 
     fn compared<'i>(&self, target: &'i TargetImages<'i>) -> ComparedTarget<'i> {
         ComparedTarget::of_cuda(target)
-    }
-
-    fn graph<'u>(&self, unit: &'u Unit<'_>) -> Result<&'u ReferenceGraph, Errors> {
-        Ok(unit.references()?)
     }
 
     fn symbols(&self, image: &DeviceImage<'_>, target: &TargetImages<'_>) -> Result<UnitSymbols, Errors> {

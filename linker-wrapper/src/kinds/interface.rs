@@ -1,15 +1,13 @@
-//! The traits that a platform implements, and the values that it exchanges with `link.rs`.
+//! The traits that a kind implements, and the values that it exchanges with `link.rs`.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use llvm_passes::registration::Registration;
-use offload_bundle::arch::GpuArch;
 use offload_bundle::offload_binary::OffloadImage;
 
 use crate::cli::options::Options;
 use crate::cli::values::ImageSection;
-use crate::device::device_files::DeviceCode;
+use crate::device::device_files::{DeviceCode, LineTargets};
 use crate::diag::error::Errors;
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::InputFiles;
@@ -19,19 +17,19 @@ use crate::plan::link_context::{LinkContext, Request};
 use crate::sys::mapped_file::Mapped;
 
 /// An offload kind with a target triple.
-pub trait Platform: Sync {
+pub trait Kind: Sync {
     /// The name of the offload kind in `--override-image=KIND=FILE`.
-    fn kind(&self) -> &'static str;
+    fn name(&self) -> &'static str;
 
-    /// Describes the images that the platform takes, for errors: "OpenMP images for x86_64".
+    /// Describes the images that the kind takes, for errors: "OpenMP images for x86_64".
     fn accepts(&self) -> &'static str;
 
-    /// Whether the platform links this image.
+    /// Whether the kind links this image.
     fn takes(&self, image: &OffloadImage<'_>) -> bool;
 
-    /// Returns the GPU targets that device files on the command line (`-Xoffload-linker dev.o`) are linked for.
-    fn line_targets(&self, _images: &[FoundImage<'_>], _options: &Options) -> BTreeSet<GpuArch> {
-        BTreeSet::new()
+    /// Returns the targets that device files on the command line (`-Xoffload-linker dev.o`) are linked for.
+    fn line_targets(&self, _images: &[FoundImage<'_>], _options: &Options) -> LineTargets {
+        LineTargets::new()
     }
 
     /// Plans the device links and the contents of the image. Runs no tool and compiles nothing.
@@ -43,13 +41,13 @@ pub trait Platform: Sync {
     /// Wraps the finished image of `--override-image=`; `file` names it in errors.
     ///
     /// # Errors
-    /// The file is not an image of this platform.
+    /// The file is not an image of this kind.
     fn finished(&self, file: &str, content: Mapped) -> Result<Box<dyn Products>, Errors>;
 }
 
-/// The inputs of [`Platform::plan`].
+/// The inputs of [`Kind::plan`].
 pub struct Setup<'a> {
-    /// The platform's images, in link order.
+    /// The kind's images, in link order.
     pub images: Vec<&'a FoundImage<'a>>,
     /// Device code that the command line names.
     pub line_code: &'a DeviceCode<'a>,
@@ -59,7 +57,7 @@ pub struct Setup<'a> {
     pub request: Request<'a>,
 }
 
-/// The device links of one platform, planned and ready to run.
+/// The device links of one kind, planned and ready to run.
 pub trait DeviceLink: Sync {
     /// Warnings of the plan.
     fn warnings(&self) -> &[String];
@@ -105,9 +103,9 @@ pub trait DeviceLink: Sync {
     }
 }
 
-/// The linked code of one platform.
+/// The linked code of one kind.
 pub trait Products: Send + Sync {
-    /// Puts the images into their container, and validates it as the platform's driver would.
+    /// Puts the images into their container, and validates it as the kind's driver would.
     ///
     /// # Errors
     /// The driver would reject the container.

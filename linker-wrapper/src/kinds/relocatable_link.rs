@@ -3,9 +3,9 @@
 use md5::{Digest, Md5};
 
 use crate::diag::error::Errors;
+use crate::kinds::error::Error;
+use crate::kinds::interface::Setup;
 use crate::machines::nvptx::image_policy::Entry;
-use crate::platform::error::Error;
-use crate::platform::interface::Setup;
 
 /// Rejects what a relocatable device link cannot do: code of clang, whose host objects know nothing of its result, and PTX, of which no
 /// linker makes relocatable one.

@@ -10,7 +10,7 @@ use offload_bundle::{ltoir, ptx};
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::host::embedded_images::FoundImage;
-use crate::platform::error::Error;
+use crate::kinds::error::Error;
 
 /// Groups the images by target.
 ///

@@ -1,7 +1,7 @@
-//! A platform and a machine for tests, the smallest that go through all stages of a link: bitcode in, jobs, cache, plan, checks, bundle,
+//! A kind and a machine for tests, the smallest that go through all stages of a link: bitcode in, jobs, cache, plan, checks, bundle,
 //! registration.
 //!
-//! It follows "Add a platform" in CONTRIBUTING.md, but generates code as for AMD's GPUs, joins objects by appending them, and uses the
+//! It follows "Add a kind" in CONTRIBUTING.md, but generates code as for AMD's GPUs, joins objects by appending them, and uses the
 //! registration (llvm-passes) and the container (offload-bundle) of OpenMP instead of its own.
 
 use std::collections::BTreeSet;
@@ -11,16 +11,15 @@ use llvm_passes::amdgpu::{AmdTarget, PartitionCode};
 use llvm_passes::equal_kernels::Bodies;
 use llvm_passes::pipeline::OptLevel;
 use llvm_passes::program;
-use llvm_passes::reference_graph::ReferenceGraph;
 use llvm_passes::registration;
 use llvm_passes::resolve::{self, UnitSymbols};
-use llvm_passes::unit::Unit;
 use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 
 use crate::device::compat_checks::{ComparedImage, ComparedTarget, Source};
-use crate::device::targets::{Code, DeviceImage, TargetImages};
+use crate::device::targets::{DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::host::registration_object::Blobs;
+use crate::kinds::interface::{Bundle, DeviceLink, Kind, Products, Setup};
 use crate::lto::device_link as lto;
 use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
@@ -32,17 +31,16 @@ use crate::machines::job_code::{Emitted, JobCode, Made};
 use crate::plan::link_context::LinkContext;
 use crate::plan::report::BackendReport;
 use crate::plan::target_plan::{Names, TargetPlan};
-use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::sys::mapped_file::Mapped;
 
 /// The triple of its images.
 const TRIPLE: &str = "copy-test-none";
 
-/// The platform for triple `copy-test-none`.
+/// The kind for triple `copy-test-none`.
 pub struct CopyBytes;
 
-impl Platform for CopyBytes {
-    fn kind(&self) -> &'static str {
+impl Kind for CopyBytes {
+    fn name(&self) -> &'static str {
         "copy"
     }
 
@@ -55,14 +53,7 @@ impl Platform for CopyBytes {
     }
 
     fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors> {
-        let images = setup.images.iter().map(|found| DeviceImage {
-            origin: found.origin.clone(),
-            from_host: true,
-            code: Code::Bitcode,
-            bytes: found.image.image,
-            unit: found.unit.as_ref(),
-            rdc: None,
-        });
+        let images = setup.images.iter().map(|found| DeviceImage::from_host(found));
         Ok(Box::new(CopyLink(vec![TargetImages { arch: "one".to_owned(), images: images.collect() }])))
     }
 
@@ -86,8 +77,14 @@ impl DeviceLink for CopyLink<'_> {
     fn link<'p>(&'p self, context: &LinkContext<'p>) -> Result<Box<dyn Products + 'p>, Errors> {
         let result_cache = ResultCache::open(context, Vec::new())?;
         let (machine, others) = (Copier { link: context }, lto::Others::default());
-        let link =
-            lto::DeviceLink { machine: &machine, targets: &self.0, others, link: context, result_cache: &result_cache };
+        let link = lto::DeviceLink {
+            kind: "copy",
+            machine: &machine,
+            targets: &self.0,
+            others,
+            link: context,
+            result_cache: &result_cache,
+        };
         let linked: Vec<LinkedTarget<Vec<u8>>> = link.link()?;
         result_cache.keep_targets(&linked, false);
         result_cache.finish(context.request);
@@ -109,7 +106,7 @@ impl Machine for Copier<'_> {
     type Stored = Vec<u8>;
     type Linked = Vec<u8>;
 
-    fn kind(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         "copy"
     }
 
@@ -136,10 +133,6 @@ impl Machine for Copier<'_> {
             source: image.unit.map_or(Source::Unknown, Source::Unit),
         };
         ComparedTarget { name: target.arch.clone(), is_amd: true, images: target.images.iter().map(image).collect() }
-    }
-
-    fn graph<'u>(&self, unit: &'u Unit<'_>) -> Result<&'u ReferenceGraph, Errors> {
-        Ok(&unit.amd_facts()?.graph)
     }
 
     fn symbols(&self, _image: &DeviceImage<'_>, _target: &TargetImages<'_, String>) -> Result<UnitSymbols, Errors> {
@@ -305,7 +298,7 @@ mod tests {
 
     use super::*;
 
-    /// A host object that carries an image for the platform.
+    /// A host object that carries an image for the kind.
     fn write_object(path: &Path, code: &[u8]) {
         let binary = offload_binary::write(&ImageToWrite {
             image_kind: ImageKind::Object,
@@ -349,9 +342,9 @@ mod tests {
 
     /// A link sets up the thread pool of its process, so it has a process of its own.
     #[test]
-    fn a_platform_of_one_file_is_linked_bundled_and_registered() {
+    fn a_kind_of_one_file_is_linked_bundled_and_registered() {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "platform::copy_bytes::tests::child_that_links", "--nocapture"]).env(CHILD, "1");
+        command.args(["--exact", "kinds::copy_bytes::tests::child_that_links", "--nocapture"]).env(CHILD, "1");
         let output = command.output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && text.contains("1 passed"), "{text}");

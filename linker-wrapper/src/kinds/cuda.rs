@@ -1,7 +1,7 @@
 //! CUDA on nvptx64: the device code of all GPU targets becomes machine code and PTX in one fatbin, which the program registers with
 //! the CUDA runtime.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -16,9 +16,10 @@ use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, Part, PtxPolicy};
 use crate::device::compat_checks::ComparedTarget;
 use crate::device::cudadevrt::LibraryUnit;
+use crate::device::device_files::{self, LineTargets};
 use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::TargetImages;
-use crate::device::{cudadevrt, device_files, rdc_targets, recorded_ptx_flags};
+use crate::device::{cudadevrt, rdc_targets, recorded_ptx_flags};
 use crate::diag::error::{Errors, both};
 use crate::diag::messages::{self, warn};
 use crate::host::embedded_images::{self, FoundImage};
@@ -26,6 +27,10 @@ use crate::host::registration_object::{Blobs, Image};
 use crate::image::compression;
 use crate::image::fatbin::{self, Checked, Parts};
 use crate::image::report::{self, ImageReport};
+use crate::kinds::cuda_targets;
+use crate::kinds::error::Error;
+use crate::kinds::interface::{Bundle, DeviceLink, Kind, Products, Setup};
+use crate::kinds::relocatable_link;
 use crate::lto::device_link as lto;
 use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
@@ -38,16 +43,15 @@ use crate::machines::nvptx::libraries::CudaLibraries;
 use crate::machines::nvptx::products::LinkedCode;
 use crate::machines::nvptx::target::Nvptx;
 use crate::plan::link_context::{LinkContext, Request};
-use crate::platform::cuda_targets;
-use crate::platform::error::Error;
-use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
-use crate::platform::relocatable_link;
 use crate::profile::span;
 use crate::sys::cache::{self, Key};
 use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::Stamp;
 use crate::toolchain::Toolchain;
 use crate::toolchain::tools::Tools;
+
+/// The name of the kind.
+const NAME: &str = "cuda";
 
 /// One unit belongs to one device program.
 const RUNTIME_ELSEWHERE: &str = "an object of the link has registered NVIDIA's device runtime (libcudadevrt) for a device program of its own, so \
@@ -59,9 +63,9 @@ type Linked = LinkedTarget<LinkedCode>;
 /// CUDA on nvptx64.
 pub struct Cuda;
 
-impl Platform for Cuda {
-    fn kind(&self) -> &'static str {
-        "cuda"
+impl Kind for Cuda {
+    fn name(&self) -> &'static str {
+        NAME
     }
 
     fn accepts(&self) -> &'static str {
@@ -72,7 +76,7 @@ impl Platform for Cuda {
         image.offload_kinds.contains(OffloadKinds::CUDA) && image.triple().starts_with("nvptx")
     }
 
-    fn line_targets(&self, images: &[FoundImage<'_>], options: &Options) -> BTreeSet<GpuArch> {
+    fn line_targets(&self, images: &[FoundImage<'_>], options: &Options) -> LineTargets {
         device_files::archs_of(images).into_iter().chain(rdc_targets::archs_of(images, &options.sass_policy)).collect()
     }
 
@@ -241,6 +245,7 @@ impl<'a> CudaLink<'a> {
             let libraries = &CudaLibraries::new(toolchain.path(Part::Libdevice), library.clone());
             let machine = Nvptx { link: context, backends: &backends, libraries, entries: self.entries.clone() };
             work(&lto::DeviceLink {
+                kind: NAME,
                 machine: &machine,
                 targets: &self.targets,
                 others: lto::Others::default(),

@@ -1,4 +1,4 @@
-//! Errors in the images of a platform.
+//! Errors in the images of a kind.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use offload_bundle::amdgpu::TargetIdError;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::offload_binary::{ImageKind, OffloadKinds};
 
-/// An image that no platform can link, or an option that leaves none.
+/// An image that no kind can link, or an option that leaves none.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{name}: a device image of kind {kinds} for {triple}: this version links {accepted} only")]
-    NoPlatform { name: String, kinds: OffloadKinds, triple: String, accepted: String },
+    NoKind { name: String, kinds: OffloadKinds, triple: String, accepted: String },
     #[error("cannot read {file}: {source}")]
     Read { file: PathBuf, source: io::Error },
     #[error("--override-image={kind}=: this version wraps the kinds {known}")]

@@ -13,13 +13,15 @@ use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, KernelGc, LlvmRules};
 use crate::device::amd_targets::{self, Candidate, Group};
 use crate::device::compat_checks::ComparedTarget;
-use crate::device::targets::{Code, DeviceImage};
+use crate::device::targets::DeviceImage;
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::warn;
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::{InputFiles, Place};
 use crate::host::registration_object::Blobs;
 use crate::image::report;
+use crate::kinds::error::Error;
+use crate::kinds::interface::{Bundle, DeviceLink, Kind, Products, Setup};
 use crate::lto::device_link as lto;
 use crate::lto::llvm_messages;
 use crate::lto::plan_report;
@@ -31,12 +33,13 @@ use crate::machines::amdgcn::target::{AmdArch, AmdImages, Amdgcn, CodeObject};
 use crate::machines::interface::{Fields, Joined, Machine};
 use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::report::{BackendReport, TargetReport};
-use crate::platform::error::Error;
-use crate::platform::interface::{Bundle, DeviceLink, Platform, Products, Setup};
 use crate::profile::span;
 use crate::sys::cache::Key;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process;
+
+/// The name of the kind.
+const NAME: &str = "hip";
 
 /// The target of images that are finished as SPIR-V, which the runtime compiles.
 const SPIRV: &str = "amdgcnspirv";
@@ -47,9 +50,9 @@ const BUNDLER_LEVEL: i32 = 3;
 /// HIP on amdgcn.
 pub struct Hip;
 
-impl Platform for Hip {
-    fn kind(&self) -> &'static str {
-        "hip"
+impl Kind for Hip {
+    fn name(&self) -> &'static str {
+        NAME
     }
 
     fn accepts(&self) -> &'static str {
@@ -174,14 +177,7 @@ impl<'a> HipTarget<'a> {
             }
         };
         let target = amd.target(processor, features);
-        let images = own.iter().map(|found| DeviceImage {
-            origin: found.origin.clone(),
-            from_host: true,
-            code: if found.unit.is_some() { Code::Bitcode } else { Code::Object },
-            bytes: found.image.image,
-            unit: found.unit.as_ref(),
-            rdc: None,
-        });
+        let images = own.iter().map(|found| DeviceImage::from_host(found));
         let arch = AmdArch { name: group.arch.to_owned(), target, options: amd };
         Ok(HipTarget { triple: group.triple, link: AmdImages { arch, images: images.collect() } })
     }
@@ -205,7 +201,7 @@ impl<'a> HipTarget<'a> {
 
     /// Describes the link for `--offload-plan`, if it is not the machine's.
     fn plan_report(&self) -> TargetReport {
-        plan_report::unplanned("hip", self.link.arch.name.clone(), &self.link)
+        plan_report::unplanned(NAME, self.link.arch.name.clone(), &self.link)
     }
 
     /// Whether nothing but the images decides for which GPUs the code is: inputs of ld.lld's own may have a setting.
@@ -296,6 +292,7 @@ impl HipLink<'_> {
             reports: spirv.iter().map(|target| target.plan_report()).collect(),
         };
         let link = lto::DeviceLink {
+            kind: NAME,
             machine: &machine,
             targets: &targets,
             others,

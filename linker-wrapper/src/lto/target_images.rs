@@ -7,7 +7,6 @@ use crate::device::targets::{DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
 use crate::lto::context::LtoContext;
 use crate::lto::private_images::PrivateImages;
-use crate::lto::target;
 use crate::machines::interface::Machine;
 
 /// Copies the images of targets whose results will be cached. They are compiled from the copy, which no other program writes to, and
@@ -27,18 +26,15 @@ pub fn copies<M: Machine>(
     }))
 }
 
-/// Returns the units of copied targets. A target that may be cut into partitions gets the facts that earlier links cached; a program
-/// that is compiled in one piece is read anyway.
+/// Returns the units of copied targets, with what was read of them before.
 pub fn copied_units<'c, M: Machine>(
     targets: &[&TargetImages<'c, M::Arch>],
     copies: &'c [Option<PrivateImages>],
-    context: &LtoContext<'_, M>,
+    context: &'c LtoContext<'_, M>,
 ) -> Vec<Vec<Option<Unit<'c>>>> {
     let of_target = |(target, copy): (&&TargetImages<'c, M::Arch>, &'c Option<PrivateImages>)| {
-        let may_be_cut = target::may_be_cut(target, context);
         let unit = |(place, image): (usize, &DeviceImage<'c>)| {
-            let unit = Unit::new(image.unit?.name(), copy.as_ref()?.bytes(place));
-            Some(if may_be_cut { context.result_cache.with_facts(unit) } else { unit })
+            Some(context.result_cache.with_facts(image.unit?.moved_to(copy.as_ref()?.bytes(place))))
         };
         target.images.par_iter().enumerate().map(unit).collect()
     };

@@ -1,5 +1,7 @@
 //! Private copies of the images of targets.
 
+use std::collections::HashMap;
+
 use llvm_passes::unit::Unit;
 use rayon::prelude::*;
 
@@ -41,16 +43,21 @@ pub fn copied_units<'c, M: Machine>(
     targets.iter().zip(copies).map(of_target).collect()
 }
 
-/// Returns the targets with the images of the copies and with these units.
+/// Returns the targets with the images of the copies and with these units. Targets that share a unit share its copy, too, unless the file
+/// changed between their copies.
 pub fn with_copies<'c, A: Clone>(
     targets: &[&TargetImages<'c, A>],
     copies: &'c [Option<PrivateImages>],
     units: &'c [Vec<Option<Unit<'c>>>],
 ) -> Vec<TargetImages<'c, A>> {
+    let mut shared: HashMap<(*const Unit<'c>, blake3::Hash), &'c Unit<'c>> = HashMap::new();
+    let mut unit_of = |original: &'c Unit<'c>, copied: &'c Unit<'c>| {
+        *shared.entry((std::ptr::from_ref(original), copied.content_hash())).or_insert(copied)
+    };
     let copied = |((target, copy), units): ((&&TargetImages<'c, A>, &'c Option<PrivateImages>), &'c Vec<_>)| {
         let image = |(place, (image, unit)): (usize, (&DeviceImage<'c>, &'c Option<Unit<'c>>))| DeviceImage {
             bytes: copy.as_ref().map_or(image.bytes, |copy| copy.bytes(place)),
-            unit: unit.as_ref().or(image.unit),
+            unit: image.unit.map(|original| unit.as_ref().map_or(original, |copied| unit_of(original, copied))),
             ..image.clone()
         };
         TargetImages {

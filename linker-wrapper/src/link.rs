@@ -146,7 +146,8 @@ fn link(
     process: Process<'_>,
 ) -> Result<u8, Errors> {
     // Read the device code. A link without any is left to the host linker.
-    let images = inputs.images(&request, mode)?;
+    let unit_facts = resources::unit_facts(&request);
+    let images = inputs.images(&request, mode, unit_facts.kept())?;
     if images.is_empty() && mode.may_lack_images() {
         no_images::check(&request, mode)?;
         drop(extraction);
@@ -154,18 +155,19 @@ fn link(
     }
     threads::start()?;
     let line_files = LineFiles::open(&request, &images)?;
-    let line_code = line_files.code()?;
+    let line_code = line_files.code(unit_facts.kept())?;
     let files = Files { host: &inputs.files, line: &line_files };
 
     // Select the archive members and the kernels that belong to the link.
-    let selected = Selected::of(&request, files.host, images, &line_code)?;
+    let selected = Selected::of(&request, files.host, images, &line_code, &unit_facts)?;
 
     // Let each kind plan the device links of its images.
     let links = plan(&request, files, &selected, &line_code)?;
+    line_code.units().for_each(|unit| unit_facts.keep(unit));
     drop(extraction);
 
     // Compile, bundle and register the device code, and link the host code with it.
-    let resources = Resources::new(request, mode, files.host, &selected, links.len(), &process)?;
+    let resources = Resources::new(request, mode, files.host, &selected, &unit_facts, links.len(), &process)?;
     let finished = inputs.finished.as_deref();
     let planned = Planned {
         context: &resources.context(),

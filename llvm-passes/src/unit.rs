@@ -6,7 +6,7 @@
 //!
 //! | value | method | parses |
 //! | --- | --- | --- |
-//! | content hash, producer | [`Unit::content_hash`], [`Unit::producer`] | nothing |
+//! | content hash | [`Unit::content_hash`] | nothing |
 //! | symbol table | [`Unit::symbols`] | the module without bodies |
 //! | how it was compiled | [`Unit::module_flags`] | the module without bodies |
 //! | recorded command lines | [`Unit::command_lines_with`] | nothing, unless the bytes contain the option |
@@ -20,7 +20,7 @@
 //!
 //! - *Archive selection* reads [`Unit::symbols`] of every candidate and calls [`Unit::close`] on those that are not linked:
 //!   an open module takes a hundred kilobytes and more. Once all open modules together take too much memory, units are
-//!   closed as soon as their symbols have been read, so archives of any size can be searched.
+//!   closed as soon as their symbols have been read, so archives of any size can be searched. Only then is a unit opened twice.
 //! - *Recorded PTX flags* and *compatibility checks* read [`Unit::command_lines_with`] and [`Unit::module_flags`] of linked units.
 //! - A program that may be partitioned reads [`Unit::references`], from several threads if that is faster. This closes the
 //!   unit, because loaded bodies take much memory. [`Unit::used_symbols`] then gives what symbol resolution needs.
@@ -29,8 +29,10 @@
 //!   [`Unit::used_symbols`], and also [`Unit::module_flags`] unless they are known, so that such a program is parsed once in all
 //!   if nothing was read of it before.
 //!
-//! What was read can be kept between links: [`Unit::facts`] returns it as one serializable value, which belongs in a cache
-//! under [`Unit::content_hash`], and [`Unit::with_facts`] puts it back.
+//! A unit is opened from a copy of its bytes that no other program writes to, and its hash is that of the copy: whatever happens to the
+//! file, what was read is true of bytes with [`Unit::content_hash`]. So it can be kept between links under this hash:
+//! [`Unit::facts`] returns it as one serializable value, and a unit asks [`KeptFacts`] before it is opened. Within a link,
+//! [`Unit::moved_to`] hands it over to a copy of the unit.
 //!
 //! ```
 //! use llvm_passes::unit::Unit;
@@ -45,14 +47,13 @@
 //! # Ok::<(), llvm_passes::IrError>(())
 //! ```
 
-mod module_slot;
 mod open_unit;
 mod owned_module;
 #[cfg(test)]
 mod tests;
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use inkwell::module::Module;
 use serde::{Deserialize, Serialize};
@@ -80,9 +81,16 @@ pub fn opened() -> usize {
 /// A value that is read at most once. The error of a failed read is kept, too.
 type Cell<T> = OnceLock<Result<T, IrError>>;
 
+/// Facts about units that earlier links kept.
+pub trait KeptFacts: Sync {
+    /// Returns the facts about the unit whose bytes have this hash.
+    fn of(&self, content: &blake3::Hash) -> Option<UnitFacts>;
+}
+
 /// A translation unit's bitcode and what has been read of it. Threads can share it.
 pub struct Unit<'a> {
     name: String,
+    bitcode: &'a [u8],
     hash: OnceLock<blake3::Hash>,
     symbols: Cell<Vec<Symbol>>,
     used_symbols: Cell<Vec<Symbol>>,
@@ -93,8 +101,13 @@ pub struct Unit<'a> {
     amd_facts: Cell<AmdFacts>,
     /// The open module. A thread that fills one of the cells above holds this lock; otherwise two threads could each wait for
     /// what the other holds.
-    opened: OpenUnit<'a>,
+    opened: OpenUnit,
     times_opened: AtomicUsize,
+    /// Where to look before the unit is opened.
+    kept: Option<&'a dyn KeptFacts>,
+    has_looked: AtomicBool,
+    /// How many facts are kept already.
+    facts_kept: AtomicUsize,
 }
 
 /// What has been read of a unit, for a cache. All of it depends on nothing but the unit's bytes.
@@ -127,6 +140,7 @@ impl<'a> Unit<'a> {
     pub fn new(name: impl Into<String>, bitcode: &'a [u8]) -> Self {
         Unit {
             name: name.into(),
+            bitcode,
             hash: OnceLock::new(),
             symbols: Cell::new(),
             used_symbols: Cell::new(),
@@ -135,28 +149,59 @@ impl<'a> Unit<'a> {
             references: Cell::new(),
             bodies: Cell::new(),
             amd_facts: Cell::new(),
-            opened: OpenUnit::new(bitcode, &BUDGET),
+            opened: OpenUnit::new(bitcode.len(), &BUDGET),
             times_opened: AtomicUsize::new(0),
+            kept: None,
+            has_looked: AtomicBool::new(false),
+            facts_kept: AtomicUsize::new(0),
         }
+    }
+
+    /// Lets the unit look into the facts that earlier links kept before it is opened.
+    #[must_use]
+    pub fn with_kept(self, kept: Option<&'a dyn KeptFacts>) -> Self {
+        Unit { kept, ..self }
     }
 
     /// Fills in facts of the same content, from a cache or an object. Forged ones that are not sound in themselves are not used.
     #[must_use]
     pub fn with_facts(self, facts: UnitFacts) -> Self {
-        fn cell<T>(known: Option<T>, cell: Cell<T>) -> Cell<T> {
-            known.map_or(cell, |value| Cell::from(Ok(value)))
+        self.fill(facts);
+        self
+    }
+
+    /// Returns the unit for a copy of its bytes. If these are still the same, it takes over what was read, and the open module.
+    #[must_use]
+    pub fn moved_to<'c>(&self, copy: &'c [u8]) -> Unit<'c>
+    where
+        'a: 'c,
+    {
+        let mut moved = Unit::new(&*self.name, copy).with_kept(self.kept);
+        if moved.content_hash() == self.content_hash() {
+            let mut opened = self.opened.lock();
+            opened.move_to(&mut moved.opened.lock());
+            moved.fill(self.facts());
+            moved.times_opened = self.times_opened().into();
+            moved.has_looked = self.has_looked.load(Ordering::Relaxed).into();
+            moved.facts_kept = self.facts_kept.load(Ordering::Relaxed).into();
         }
-        if !facts.is_sound() {
-            return self;
+        moved
+    }
+
+    /// Fills in what is not known yet.
+    fn fill(&self, facts: UnitFacts) {
+        fn set<T>(cell: &Cell<T>, value: Option<T>) -> usize {
+            value.map_or(0, |value| usize::from(cell.set(Ok(value)).is_ok()))
         }
-        Unit {
-            symbols: cell(facts.symbols, self.symbols),
-            module_flags: cell(facts.module_flags, self.module_flags),
-            command_lines: cell(facts.command_lines, self.command_lines),
-            references: cell(facts.references, self.references),
-            bodies: cell(facts.bodies, self.bodies),
-            amd_facts: cell(facts.amd_facts, self.amd_facts),
-            ..self
+        if facts.is_sound() {
+            let UnitFacts { symbols, module_flags, command_lines, references, bodies, amd_facts } = facts;
+            let filled = set(&self.symbols, symbols)
+                + set(&self.module_flags, module_flags)
+                + set(&self.command_lines, command_lines)
+                + set(&self.references, references)
+                + set(&self.bodies, bodies)
+                + set(&self.amd_facts, amd_facts);
+            self.facts_kept.fetch_add(filled, Ordering::Relaxed);
         }
     }
 
@@ -182,17 +227,12 @@ impl<'a> Unit<'a> {
 
     /// The unit's bytes.
     pub fn bitcode(&self) -> &'a [u8] {
-        self.opened.bitcode()
+        self.bitcode
     }
 
-    /// Hash of the bytes.
+    /// Hash of the bytes, as they were when they were first hashed or opened.
     pub fn content_hash(&self) -> blake3::Hash {
-        *self.hash.get_or_init(|| blake3::hash(self.bitcode()))
-    }
-
-    /// The LLVM that wrote the bitcode, such as "LLVM22.1.8", if the bytes say so.
-    pub fn producer(&self) -> Option<String> {
-        bitcode::producer(self.bitcode())
+        *self.hash.get_or_init(|| blake3::hash(self.bitcode))
     }
 
     /// The visible symbols. Every declaration counts as undefined, because its uses are not known without the bodies.
@@ -230,7 +270,7 @@ impl<'a> Unit<'a> {
     /// # Errors
     /// As [`Unit::symbols`].
     pub fn command_lines_with(&self, option: &str) -> Result<&[String], IrError> {
-        if memchr::memmem::find(self.bitcode(), option.as_bytes()).is_none() {
+        if memchr::memmem::find(self.bitcode, option.as_bytes()).is_none() {
             return Ok(&[]);
         }
         self.fact(&self.command_lines, |module| module.with(command_lines::of_module)).map(Vec::as_slice)
@@ -291,16 +331,19 @@ impl<'a> Unit<'a> {
     /// # Errors
     /// As [`Unit::references`].
     pub fn load_into<'s>(&self, session: &'s Session, machine: Machine) -> Result<Module<'s>, IrError> {
-        let module = session.read(&self.name, self.bitcode())?;
+        let module = session.read(&self.name, self.bitcode)?;
         require(machine, &module, &self.name)?;
         let mut opened = self.opened.lock();
-        opened.close();
+        if opened.is_open() {
+            self.read(&mut opened, |module| self.read_cheap_facts(module))?;
+            opened.close();
+        }
         if self.used_symbols.get().is_none() {
             let _ = self.used_symbols.set(Ok(symbols::of_module(&module)));
         }
         // Those for AMD GPUs can be read only of a module that is alone in its context.
         if machine == Machine::Nvptx && self.module_flags.get().is_none() {
-            let _ = self.module_flags.set(Ok(self.module_flags_of(&module)));
+            let _ = self.module_flags.set(Ok(self.module_flags_of(&module, self.bitcode)));
         }
         Ok(module)
     }
@@ -310,9 +353,24 @@ impl<'a> Unit<'a> {
         self.opened.lock().close();
     }
 
-    /// Whether anything was read of the unit that [`Unit::facts`] did not know when it was created.
-    pub fn has_new_facts(&self) -> bool {
-        self.times_opened() > 0 || self.used_symbols.get().is_some()
+    /// Hands the facts over to `keep`, if something was read that is not kept yet.
+    pub fn keep_facts(&self, keep: impl FnOnce(UnitFacts)) {
+        let known = self.number_of_facts();
+        if self.facts_kept.swap(known, Ordering::Relaxed) < known {
+            keep(self.facts());
+        }
+    }
+
+    fn number_of_facts(&self) -> usize {
+        fn count<T>(cell: &Cell<T>) -> usize {
+            usize::from(matches!(cell.get(), Some(Ok(_))))
+        }
+        count(&self.symbols)
+            + count(&self.module_flags)
+            + count(&self.command_lines)
+            + count(&self.references)
+            + count(&self.bodies)
+            + count(&self.amd_facts)
     }
 
     /// How many times this unit has been opened.
@@ -321,9 +379,10 @@ impl<'a> Unit<'a> {
     }
 
     /// The value of a cell, which `read` computes from the open module if it is empty.
-    fn fact<'u, T>(&self, cell: &'u Cell<T>, read: impl FnOnce(&OwnedModule<'_>) -> T) -> Result<&'u T, IrError> {
+    fn fact<'u, T>(&self, cell: &'u Cell<T>, read: impl FnOnce(&OwnedModule) -> T) -> Result<&'u T, IrError> {
         if cell.get().is_none() {
             let mut opened = self.opened.lock();
+            self.look_into_kept();
             if cell.get().is_none() {
                 let _ = cell.set(self.read(&mut opened, |module| read(module)));
                 if opened.is_over_budget() {
@@ -344,8 +403,9 @@ impl<'a> Unit<'a> {
     ) -> Result<&'u T, IrError> {
         if cell.get().is_none() {
             let mut opened = self.opened.lock();
+            self.look_into_kept();
             if cell.get().is_none() {
-                let read = |module: &mut OwnedModule<'_>| {
+                let read = |module: &mut OwnedModule| {
                     module.with(|module| require_machine(module, &self.name))?;
                     self.read_cheap_facts(module);
                     module.load_bodies(&self.name)?;
@@ -358,21 +418,32 @@ impl<'a> Unit<'a> {
         value(cell)
     }
 
-    /// Opens the unit, unless it is open, and reads something of it.
-    fn read<T>(
-        &self,
-        opened: &mut Locked<'_>,
-        read: impl for<'m> FnOnce(&mut OwnedModule<'m>) -> T,
-    ) -> Result<T, IrError> {
-        if !opened.is_open() {
-            OPENED.fetch_add(1, Ordering::Relaxed);
-            self.times_opened.fetch_add(1, Ordering::Relaxed);
+    /// Fills in the facts that earlier links kept. The caller holds the lock.
+    fn look_into_kept(&self) {
+        if let Some(kept) = self.kept.filter(|_| !self.has_looked.swap(true, Ordering::Relaxed)) {
+            kept.of(&self.content_hash()).into_iter().for_each(|facts| self.fill(facts));
         }
-        opened.with(&self.name, read)
+    }
+
+    /// Opens the unit, unless it is open, and reads something of it.
+    fn read<T>(&self, opened: &mut Locked<'_>, read: impl FnOnce(&mut OwnedModule) -> T) -> Result<T, IrError> {
+        opened.or_open(|| self.open()).map(read)
+    }
+
+    /// Opens a copy of the bytes: another program may write to the file while bodies are read from it.
+    fn open(&self) -> Result<OwnedModule, IrError> {
+        OPENED.fetch_add(1, Ordering::Relaxed);
+        self.times_opened.fetch_add(1, Ordering::Relaxed);
+        let bitcode = self.bitcode.to_vec();
+        let hash = blake3::hash(&bitcode);
+        if *self.hash.get_or_init(|| hash) != hash {
+            return Err(IrError::unreadable(&self.name, "it changed while it was read".to_owned()));
+        }
+        OwnedModule::open(&self.name, bitcode)
     }
 
     /// Reads of a unit that is about to be closed what would otherwise open it again.
-    fn read_cheap_facts(&self, module: &OwnedModule<'_>) {
+    fn read_cheap_facts(&self, module: &OwnedModule) {
         if self.module_flags.get().is_none() {
             let _ = self.module_flags.set(Ok(self.read_module_flags(module)));
         }
@@ -381,16 +452,17 @@ impl<'a> Unit<'a> {
         }
     }
 
-    fn read_module_flags(&self, module: &OwnedModule<'_>) -> ModuleFlags {
+    fn read_module_flags(&self, module: &OwnedModule) -> ModuleFlags {
+        let bitcode = module.bitcode();
         module.with(|module| {
-            let mut flags = self.module_flags_of(module);
+            let mut flags = self.module_flags_of(module, bitcode);
             flags.amd.relaxed_atomics = module_flags::relaxed_atomics(module);
             flags
         })
     }
 
-    fn module_flags_of(&self, module: &Module<'_>) -> ModuleFlags {
-        let read = || ModuleFlags { producer: self.producer(), ..module_flags::of_module(module) };
+    fn module_flags_of(&self, module: &Module<'_>, bitcode: &[u8]) -> ModuleFlags {
+        let read = || ModuleFlags { producer: bitcode::producer(bitcode), ..module_flags::of_module(module) };
         crash::during(&format!("looking into {}", self.name), read)
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use llvm_passes::bitcode;
 use llvm_passes::symbols::{Strength, Symbol};
-use llvm_passes::unit::Unit;
+use llvm_passes::unit::{KeptFacts, Unit};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::fatbin::{self, EntryKind, FatbinEntry};
 use offload_bundle::host_object::{self, FileKind};
@@ -36,10 +36,12 @@ struct LineImage<'f> {
 }
 
 impl<'f> LineImage<'f> {
-    fn new(origin: &Origin, code: Code, bytes: Cow<'f, [u8]>) -> Self {
+    fn new(origin: &Origin, code: Code, bytes: Cow<'f, [u8]>, kept: Option<&'f dyn KeptFacts>) -> Self {
         let unit = match &bytes {
             // Bitcode is always borrowed: containers that compress their entries hold none.
-            Cow::Borrowed(bitcode) if code == Code::Bitcode => Some(Unit::new(origin.to_string(), bitcode)),
+            Cow::Borrowed(bitcode) if code == Code::Bitcode => {
+                Some(Unit::new(origin.to_string(), bitcode).with_kept(kept))
+            }
             _ => None,
         };
         LineImage { code, bytes, unit }
@@ -85,17 +87,21 @@ impl DeviceFiles {
         self.inputs.overwritten_by(output)
     }
 
-    /// Reads the code for each of these targets.
+    /// Reads the code for each of these targets. `kept` has facts about its units.
     ///
     /// # Errors
     /// Damaged files, and files without device code.
-    pub fn code_for(&self, archs: LineTargets) -> Result<DeviceCode<'_>, Errors> {
+    pub fn code_for<'a>(
+        &'a self,
+        archs: LineTargets,
+        kept: Option<&'a dyn KeptFacts>,
+    ) -> Result<DeviceCode<'a>, Errors> {
         let mut targets = BTreeMap::new();
         for arch in archs {
             let parts = self.inputs.files().iter().map(|file| {
                 let codes =
                     codes(self.inputs.bytes(file), arch).map_err(|error| damaged(&file.name, file.base(), &error))?;
-                let image = |(code, bytes)| LineImage::new(&origin(file), code, bytes);
+                let image = |(code, bytes)| LineImage::new(&origin(file), code, bytes, kept);
                 Ok(Part { file, images: codes.unwrap_or_default().into_iter().map(image).collect() })
             });
             targets.insert(arch, collect(parts)?);
@@ -142,6 +148,12 @@ impl Part<'_> {
 }
 
 impl<'f> DeviceCode<'f> {
+    /// Returns the bitcode units of all files and members.
+    pub fn units(&self) -> impl Iterator<Item = &Unit<'f>> {
+        let images = self.targets.values().flatten().flat_map(|part| &part.images);
+        images.filter_map(|image| image.unit.as_ref())
+    }
+
     /// Returns the symbols of the files that are always linked, by target in the spelling of images. They may reference symbols of
     /// archive members among the host's files, or define symbols for which such members would be selected.
     ///

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use llvm_passes::bitcode;
-use llvm_passes::unit::Unit;
+use llvm_passes::unit::{KeptFacts, Unit};
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{self, OffloadImage};
 use offload_bundle::{FormatError, FormatErrorKind};
@@ -68,6 +68,11 @@ impl<'a> FoundImage<'a> {
     pub fn new(input: usize, origin: Origin, image: OffloadImage<'a>) -> Self {
         let unit = bitcode::is_bitcode(image.image).then(|| Unit::new(origin.to_string(), image.image));
         FoundImage { input, origin, image, unit, foreign: None }
+    }
+
+    /// The image, whose unit looks into the facts of earlier links before it is opened.
+    pub fn with_kept(self, kept: Option<&'a dyn KeptFacts>) -> Self {
+        FoundImage { unit: self.unit.map(|unit| unit.with_kept(kept)), ..self }
     }
 
     /// Whether another compiler than clang made the unit. It registers itself, and stays in the output of a relocatable link.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use llvm_passes::unit::KeptFacts;
+
 use crate::device::device_files::{DeviceCode, DeviceFiles, LineTargets};
 use crate::device::{former_entries, lost_images};
 use crate::diag::error::{Errors, both};
@@ -43,11 +45,16 @@ impl HostInputs {
         Ok(HostInputs { files, finished, are_handled })
     }
 
-    /// Finds the device images that the link takes, and checks the host code that is linked with them.
+    /// Finds the device images that the link takes, and checks the host code that is linked with them. `kept` has facts about their units.
     ///
     /// # Errors
     /// Damaged inputs, hosts without registration code, and host code whose device code is missing.
-    pub fn images(&self, request: &Request<'_>, mode: LinkMode) -> Result<Vec<FoundImage<'_>>, Errors> {
+    pub fn images<'a>(
+        &'a self,
+        request: &Request<'_>,
+        mode: LinkMode,
+        kept: Option<&'a dyn KeptFacts>,
+    ) -> Result<Vec<FoundImage<'a>>, Errors> {
         let Request { program, options, .. } = *request;
         let HostInputs { files: inputs, are_handled, .. } = self;
         let mut images = if *are_handled { Vec::new() } else { embedded_images::find(inputs)? };
@@ -63,7 +70,7 @@ impl HostInputs {
             lost_images::check(inputs, &images, &options.roots)?;
             lost_images::libraries(inputs).iter().for_each(|text| warn(program, text));
         }
-        Ok(images)
+        Ok(images.into_iter().map(|found| found.with_kept(kept)).collect())
     }
 }
 
@@ -86,12 +93,12 @@ impl LineFiles {
         Ok(LineFiles { files: DeviceFiles::open(inputs, &device.library_paths)?, targets })
     }
 
-    /// Reads their code.
+    /// Reads their code. `kept` has facts about its units.
     ///
     /// # Errors
     /// Damaged files, and files without device code.
-    pub fn code(&self) -> Result<DeviceCode<'_>, Errors> {
-        self.files.code_for(self.targets.clone())
+    pub fn code<'a>(&'a self, kept: Option<&'a dyn KeptFacts>) -> Result<DeviceCode<'a>, Errors> {
+        self.files.code_for(self.targets.clone(), kept)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::lto::llvm_messages;
 use crate::plan::link_context::{LinkContext, Request};
 use crate::plan::report::{self as plan_report, PlanPrinter};
 use crate::profile::recorder::Recorder;
-use crate::sys::cache::{self, ObjectResults};
+use crate::sys::cache::{self, ObjectResults, UnitFactsCache};
 use crate::sys::jobserver::Limit;
 use crate::sys::memory::Budget;
 use crate::sys::temp_files::TempFiles;
@@ -43,6 +43,7 @@ pub struct Resources<'a> {
     registered: HashSet<String>,
     plan: PlanPrinter<'a>,
     selected: &'a Selected<'a>,
+    unit_facts: &'a UnitFactsCache,
     /// Results in the inputs, and those for the output.
     pub object_results: ObjectResults<'a>,
     /// Measurements of this link.
@@ -59,6 +60,7 @@ impl<'a> Resources<'a> {
         mode: LinkMode,
         inputs: &'a InputFiles,
         selected: &'a Selected<'a>,
+        unit_facts: &'a UnitFactsCache,
         links: usize,
         process: &Process<'a>,
     ) -> Result<Self, Errors> {
@@ -87,6 +89,7 @@ impl<'a> Resources<'a> {
             registered,
             plan,
             selected,
+            unit_facts,
             object_results,
             recorder,
         })
@@ -101,6 +104,7 @@ impl<'a> Resources<'a> {
             limit: &self.limit,
             budget: &self.budget,
             remote_cache: self.remote_cache.as_ref(),
+            unit_facts: self.unit_facts,
             object_results: &self.object_results,
             registered: &self.registered,
             dead_kernels: &self.selected.liveness.dead,
@@ -119,6 +123,14 @@ impl<'a> Resources<'a> {
         }
         Some(remote.counts())
     }
+}
+
+/// Returns what earlier links have read of units.
+pub fn unit_facts(request: &Request<'_>) -> UnitFactsCache {
+    let Request { options, .. } = *request;
+    // Who opens the cache of results reports that there is no such folder.
+    let folder = || cache::of(options.cache.as_ref(), options.cache_size).ok().flatten();
+    UnitFactsCache::of(request.may_use_results().then(folder).flatten())
 }
 
 /// Creates the temporary folder, and names it to those who clean up after a crash.

@@ -15,6 +15,7 @@ use crate::host::embedded_images::{self, FoundImage};
 use crate::host::input_files::InputFiles;
 use crate::plan::link_context::Request;
 use crate::plan::report::{KernelsReport, LiveKernel, MemberReport, PlanReport};
+use crate::sys::cache::UnitFactsCache;
 
 /// The code that belongs to the link.
 pub struct Selected<'a> {
@@ -31,7 +32,7 @@ pub struct Selected<'a> {
 }
 
 impl<'a> Selected<'a> {
-    /// Selects among these images.
+    /// Selects among these images, and keeps what is read of their units for that.
     ///
     /// # Errors
     /// Damaged symbol tables.
@@ -40,9 +41,11 @@ impl<'a> Selected<'a> {
         inputs: &'a InputFiles,
         images: Vec<FoundImage<'a>>,
         line_code: &DeviceCode<'_>,
+        unit_facts: &UnitFactsCache,
     ) -> Result<Self, Errors> {
         let Request { options, device, mode, .. } = *request;
         let selection = archive_selection::select(inputs, &images, &options.roots, line_code)?;
+        images.iter().filter_map(|found| found.unit.as_ref()).for_each(|unit| unit_facts.keep(unit));
         let members = members(inputs, &images, &selection.device);
         let host_words = host_words::find(inputs, &images, &selection)?;
         let mut liveness = launchable_kernels::find(inputs, &images, options)?;

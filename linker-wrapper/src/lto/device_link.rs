@@ -89,6 +89,7 @@ impl<M: Machine> DeviceLink<'_, M> {
         let key = keys.and_then(|keys| cache.image_key(&keys, fields));
         let Some(image) = key.and_then(|key| cache.image(&key, self.targets.len())) else { return Ok(None) };
         self.with_context(|context| self.check(self.targets, context))?;
+        self.keep_facts(self.targets);
         for (target, messages) in self.targets.iter().zip(&image.messages) {
             self.print_messages(&target.arch, messages);
         }
@@ -131,7 +132,7 @@ impl<M: Machine> DeviceLink<'_, M> {
             // A target with tool messages is not cached: only the tools themselves can print them again.
             linked.key = key.filter(|_| linked.diagnostics.is_empty() && !context.is_dry_run());
         }
-        keep_facts(uncached.iter().map(|one| one.images), context);
+        self.keep_facts(&targets);
         let mut linked = linked.into_iter();
         Ok(targets
             .iter()
@@ -173,7 +174,9 @@ impl<M: Machine> DeviceLink<'_, M> {
             let messages = llvm_messages::join(partitions.into_iter().map(|partition| partition.messages));
             self.print_messages(&target.planned.images.arch, &messages);
         }
-        keep_facts(targets.iter(), context);
+        self.keep_facts(&targets);
+        let cut = targets.iter().filter(|images| target::may_be_cut(images, context));
+        cut.flat_map(TargetImages::units).for_each(|unit| context.result_cache.collect_facts(unit));
         Ok(())
     }
 
@@ -254,6 +257,11 @@ impl<M: Machine> DeviceLink<'_, M> {
         Ok(())
     }
 
+    /// Keeps what was read of the units for later links.
+    fn keep_facts(&self, targets: &[TargetImages<'_, M::Arch>]) {
+        targets.iter().flat_map(TargetImages::units).for_each(|unit| self.link.unit_facts.keep(unit));
+    }
+
     fn print_messages(&self, arch: &M::Arch, messages: &[Message]) {
         llvm_messages::print(self.link, &arch.to_string(), messages);
     }
@@ -267,15 +275,6 @@ pub fn compare_units(targets: &[&ComparedTarget<'_>], request: Request<'_>) -> R
     let warnings = compat_checks::compare(targets, &request.options.checks)?;
     warnings.iter().for_each(|text| warn(request.program, text));
     Ok(warnings.len())
-}
-
-/// Keeps the facts about the units of programs that may be cut.
-fn keep_facts<'t, M: Machine>(targets: impl Iterator<Item = &'t TargetImages<'t, M::Arch>>, context: &LtoContext<'_, M>)
-where
-    M::Arch: 't,
-{
-    let cut = targets.filter(|images| target::may_be_cut(images, context));
-    cut.flat_map(TargetImages::units).for_each(|unit| context.result_cache.keep_facts(unit));
 }
 
 /// A target that is not in the cache.

@@ -1,5 +1,7 @@
 //! Private copies of the images of targets.
 
+use std::collections::HashMap;
+
 use llvm_passes::unit::Unit;
 use rayon::prelude::*;
 
@@ -7,7 +9,6 @@ use crate::device::targets::{DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
 use crate::lto::context::LtoContext;
 use crate::lto::private_images::PrivateImages;
-use crate::lto::target;
 use crate::machines::interface::Machine;
 
 /// Copies the images of targets whose results will be cached. They are compiled from the copy, which no other program writes to, and
@@ -27,34 +28,36 @@ pub fn copies<M: Machine>(
     }))
 }
 
-/// Returns the units of copied targets. A target that may be cut into partitions gets the facts that earlier links cached; a program
-/// that is compiled in one piece is read anyway.
+/// Returns the units of copied targets, with what was read of them before.
 pub fn copied_units<'c, M: Machine>(
     targets: &[&TargetImages<'c, M::Arch>],
     copies: &'c [Option<PrivateImages>],
-    context: &LtoContext<'_, M>,
+    context: &'c LtoContext<'_, M>,
 ) -> Vec<Vec<Option<Unit<'c>>>> {
     let of_target = |(target, copy): (&&TargetImages<'c, M::Arch>, &'c Option<PrivateImages>)| {
-        let may_be_cut = target::may_be_cut(target, context);
         let unit = |(place, image): (usize, &DeviceImage<'c>)| {
-            let unit = Unit::new(image.unit?.name(), copy.as_ref()?.bytes(place));
-            Some(if may_be_cut { context.result_cache.with_facts(unit) } else { unit })
+            Some(context.result_cache.with_facts(image.unit?.moved_to(copy.as_ref()?.bytes(place))))
         };
         target.images.par_iter().enumerate().map(unit).collect()
     };
     targets.iter().zip(copies).map(of_target).collect()
 }
 
-/// Returns the targets with the images of the copies and with these units.
+/// Returns the targets with the images of the copies and with these units. Targets that share a unit share its copy, too, unless the file
+/// changed between their copies.
 pub fn with_copies<'c, A: Clone>(
     targets: &[&TargetImages<'c, A>],
     copies: &'c [Option<PrivateImages>],
     units: &'c [Vec<Option<Unit<'c>>>],
 ) -> Vec<TargetImages<'c, A>> {
+    let mut shared: HashMap<(*const Unit<'c>, blake3::Hash), &'c Unit<'c>> = HashMap::new();
+    let mut unit_of = |original: &'c Unit<'c>, copied: &'c Unit<'c>| {
+        *shared.entry((std::ptr::from_ref(original), copied.content_hash())).or_insert(copied)
+    };
     let copied = |((target, copy), units): ((&&TargetImages<'c, A>, &'c Option<PrivateImages>), &'c Vec<_>)| {
         let image = |(place, (image, unit)): (usize, (&DeviceImage<'c>, &'c Option<Unit<'c>>))| DeviceImage {
             bytes: copy.as_ref().map_or(image.bytes, |copy| copy.bytes(place)),
-            unit: unit.as_ref().or(image.unit),
+            unit: image.unit.map(|original| unit.as_ref().map_or(original, |copied| unit_of(original, copied))),
             ..image.clone()
         };
         TargetImages {

@@ -10,7 +10,7 @@ use crate::cli::options::Options;
 use crate::diag::error::Errors;
 use crate::plan::report::PlanPrinter;
 use crate::profile::recorder::Recorder;
-use crate::sys::cache::ObjectResults;
+use crate::sys::cache::{ObjectResults, UnitFactsCache};
 use crate::sys::jobserver::Limit;
 use crate::sys::memory::Budget;
 use crate::sys::process::Mode;
@@ -59,6 +59,8 @@ pub struct LinkContext<'a> {
     pub budget: &'a Budget,
     /// The second tier of the cache, if there is one.
     pub remote_cache: Option<&'a Tier>,
+    /// What earlier links have read of units.
+    pub unit_facts: &'a UnitFactsCache,
     /// Results in the inputs, and those that the output will hold.
     pub object_results: &'a ObjectResults<'a>,
     /// Names that the host program registers with the runtime.

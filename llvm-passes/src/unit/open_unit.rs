@@ -1,16 +1,16 @@
 //! The open module of a unit, and how much memory all of them take.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::module_slot::{LockedSlot, ModuleSlot};
 use super::owned_module::OwnedModule;
 use crate::error::IrError;
 
 /// What LLVM allocates for a module of any size, mostly for its context (measured: 100 KiB).
 const MEMORY_OF_CONTEXT: usize = 100 << 10;
 
-/// At most so many bytes of memory for each byte of bitcode, mostly for metadata.
-const MEMORY_PER_BYTE: usize = 8;
+/// At most so many bytes of memory for each byte of bitcode: one for its copy, the others mostly for metadata.
+const MEMORY_PER_BYTE: usize = 9;
 
 /// The memory of open units, by estimate, and how much of it they may take.
 pub(super) struct Budget {
@@ -32,29 +32,26 @@ impl Budget {
     }
 }
 
-/// Bitcode with a place for its open module, whose memory is accounted for.
-pub(super) struct OpenUnit<'a> {
-    slot: ModuleSlot<'a>,
+/// A place for the open module of one unit, whose memory is accounted for.
+pub(super) struct OpenUnit {
+    module: Mutex<Option<OwnedModule>>,
+    memory: usize,
     budget: &'static Budget,
 }
 
-impl<'a> OpenUnit<'a> {
-    /// Opens nothing yet.
-    pub(super) fn new(bitcode: &'a [u8], budget: &'static Budget) -> Self {
-        OpenUnit { slot: ModuleSlot::new(bitcode), budget }
-    }
-
-    pub(super) fn bitcode(&self) -> &'a [u8] {
-        self.slot.bitcode()
+impl OpenUnit {
+    /// A place for bitcode of this length. Opens nothing yet.
+    pub(super) fn new(length: usize, budget: &'static Budget) -> Self {
+        OpenUnit { module: Mutex::new(None), memory: MEMORY_OF_CONTEXT + MEMORY_PER_BYTE * length, budget }
     }
 
     pub(super) fn lock(&self) -> Locked<'_> {
-        let memory = MEMORY_OF_CONTEXT + MEMORY_PER_BYTE * self.bitcode().len();
-        Locked { slot: self.slot.lock(), memory, budget: self.budget }
+        let module = self.module.lock().unwrap_or_else(PoisonError::into_inner);
+        Locked { module, memory: self.memory, budget: self.budget }
     }
 }
 
-impl Drop for OpenUnit<'_> {
+impl Drop for OpenUnit {
     fn drop(&mut self) {
         self.lock().close();
     }
@@ -62,28 +59,38 @@ impl Drop for OpenUnit<'_> {
 
 /// A locked [`OpenUnit`].
 pub(super) struct Locked<'o> {
-    slot: LockedSlot<'o>,
+    module: MutexGuard<'o, Option<OwnedModule>>,
     memory: usize,
     budget: &'static Budget,
 }
 
 impl Locked<'_> {
     pub(super) fn is_open(&self) -> bool {
-        self.slot.is_open()
+        self.module.is_some()
     }
 
-    /// Opens the module, unless it is open, and runs `read` on it.
-    pub(super) fn with<R>(
+    /// The open module, which `open` opens unless it is open.
+    pub(super) fn or_open(
         &mut self,
-        unit: &str,
-        read: impl for<'m> FnOnce(&mut OwnedModule<'m>) -> R,
-    ) -> Result<R, IrError> {
-        let was_open = self.is_open();
-        let result = self.slot.with(unit, read)?;
-        if !was_open {
-            self.budget.used.fetch_add(self.memory, Ordering::Relaxed);
+        open: impl FnOnce() -> Result<OwnedModule, IrError>,
+    ) -> Result<&mut OwnedModule, IrError> {
+        match &mut *self.module {
+            Some(module) => Ok(module),
+            none => {
+                let module = none.insert(open()?);
+                self.budget.used.fetch_add(self.memory, Ordering::Relaxed);
+                Ok(module)
+            }
         }
-        Ok(result)
+    }
+
+    /// Moves the open module, if there is one, to the empty place of a unit with the same bytes.
+    pub(super) fn move_to(&mut self, other: &mut Locked<'_>) {
+        if let Some(module) = self.module.take() {
+            self.budget.used.fetch_sub(self.memory, Ordering::Relaxed);
+            other.budget.used.fetch_add(other.memory, Ordering::Relaxed);
+            *other.module = Some(module);
+        }
     }
 
     /// Whether the unit should not stay open.
@@ -93,8 +100,7 @@ impl Locked<'_> {
 
     /// Frees the open module, if there is one.
     pub(super) fn close(&mut self) {
-        if self.is_open() {
-            self.slot.close();
+        if self.module.take().is_some() {
             self.budget.used.fetch_sub(self.memory, Ordering::Relaxed);
         }
     }

@@ -86,6 +86,58 @@ fn what_is_known_is_not_read() {
     assert_eq!((again.content_hash(), again.times_opened()), (first.content_hash(), 0));
 }
 
+/// Facts by the hash of the unit.
+struct Kept(blake3::Hash, UnitFacts);
+
+impl KeptFacts for Kept {
+    fn of(&self, content: &blake3::Hash) -> Option<UnitFacts> {
+        (*content == self.0).then(|| self.1.clone())
+    }
+}
+
+#[test]
+fn what_earlier_links_kept_is_not_read() {
+    let bytes = bitcode();
+    let first = Unit::new("a.o", &bytes);
+    first.symbols().unwrap();
+    let mut kept = Kept(first.content_hash(), UnitFacts::default());
+    first.keep_facts(|facts| kept.1 = facts);
+    first.keep_facts(|_| panic!("they are kept"));
+    let again = Unit::new("a.o", &bytes).with_kept(Some(&kept));
+    assert_eq!((again.symbols(), again.times_opened()), (first.symbols(), 0));
+    again.keep_facts(|_| panic!("nothing was read"));
+    again.references().unwrap();
+    assert_eq!(again.times_opened(), 1);
+    let mut more = UnitFacts::default();
+    again.keep_facts(|facts| more = facts);
+    assert!(more.symbols.is_some() && more.references.is_some());
+}
+
+#[test]
+fn a_copy_takes_over_what_was_read() {
+    let bytes = bitcode();
+    let unit = Unit::new("a.o", &bytes);
+    unit.symbols().unwrap();
+    let copy = bytes.clone();
+    let moved = unit.moved_to(&copy);
+    assert!(moved.opened.lock().is_open() && !unit.opened.lock().is_open());
+    assert_eq!(moved.symbols(), unit.symbols());
+    moved.references().unwrap();
+    assert_eq!((moved.name(), moved.times_opened()), ("a.o", 1));
+    let mut other = bytes.clone();
+    other.extend([0; 4]);
+    let other = unit.moved_to(&other);
+    assert_eq!((other.facts(), other.times_opened()), (UnitFacts::default(), 0));
+}
+
+#[test]
+fn a_unit_that_was_hashed_and_then_changed_is_not_read() {
+    let bytes = bitcode();
+    let unit = Unit { hash: OnceLock::from(blake3::hash(b"before")), ..Unit::new("a.o", &bytes) };
+    let error = unit.references().unwrap_err().to_string();
+    assert!(error.starts_with("a.o: unreadable LLVM bitcode: it changed while it was read"), "{error}");
+}
+
 #[test]
 fn facts_with_a_reference_to_nowhere_are_not_used() {
     let bytes = bitcode();
@@ -161,7 +213,7 @@ fn code_for_other_processors_is_rejected() {
 fn without_memory_for_open_units_they_close_and_the_checks_still_parse_nothing() {
     static NONE: Budget = Budget::new(0);
     let bytes = bitcode();
-    let unit = Unit { opened: OpenUnit::new(&bytes, &NONE), ..Unit::new("a.o", &bytes) };
+    let unit = Unit { opened: OpenUnit::new(bytes.len(), &NONE), ..Unit::new("a.o", &bytes) };
     unit.symbols().unwrap();
     assert!(!unit.opened.lock().is_open() && !NONE.is_exceeded());
     assert_eq!(unit.module_flags().unwrap().ptx.len(), 1);

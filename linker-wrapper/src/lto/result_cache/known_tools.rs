@@ -1,17 +1,11 @@
-//! Hashes of this program and of the tools. To hash them takes longer than everything else in a link that compiles nothing, so the cache
-//! keeps each hash by the state of its file: device, inode, size, and the times of modification and change. Where these times tell nothing
-//! ([`crate::sys::file_times`]), the state is a hash.
+//! Hashes of the tools, which the cache keeps by the states of their files.
 
-use std::fs::File;
 use std::path::Path;
 
 use crate::machines::interface::Tool;
-use crate::sys::cache::{Cache, Key, identity_of};
+use crate::sys::cache::{Cache, Key, keep_hash, known_hash};
 use crate::sys::stamp::Stamp;
 use crate::toolchain::identity::{self, Identity};
-
-/// The program of this process.
-const ITSELF: &str = "/proc/self/exe";
 
 /// The identified tools and libraries of a step.
 #[derive(Debug)]
@@ -54,20 +48,6 @@ fn identify(tool: &Tool<'_>, folder: Option<&Cache>) -> Result<Identity, String>
     }
 }
 
-/// The hash of this program.
-pub fn program(folder: Option<&Cache>) -> Option<[u8; 32]> {
-    let metadata = File::open(ITSELF).and_then(|file| file.metadata()).ok()?;
-    // A program that was built just now is hashed.
-    let stamp = Stamp::new(Path::new(ITSELF), &metadata, || Ok([0; 32])).ok()?;
-    let key = Key::of_state("program", &stamp);
-    if let Some(known) = known_hash(folder, key.as_ref()) {
-        return Some(known);
-    }
-    let hash = identity_of(Path::new(ITSELF)).ok()?;
-    keep_hash(folder, key.as_ref(), &hash);
-    Some(hash)
-}
-
 /// Identifies a tool. `version` runs it.
 fn of_program(
     path: &Path,
@@ -87,20 +67,11 @@ fn of_program(
     Ok(identity)
 }
 
-fn known_hash(folder: Option<&Cache>, key: Option<&Key>) -> Option<[u8; 32]> {
-    folder?.get_uncounted(key?)?.try_into().ok()
-}
-
-fn keep_hash(folder: Option<&Cache>, key: Option<&Key>, hash: &[u8; 32]) {
-    if let (Some(folder), Some(key)) = (folder, key) {
-        folder.put(key, hash);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::cell::Cell;
+    use std::fs::File;
     use std::thread::sleep;
     use std::time::Duration;
 
@@ -129,18 +100,10 @@ mod tests {
         assert_ne!(one, two);
         assert_eq!((identify(), runs.get()), (two, 2));
         // What a script runs may change without the script.
-        std::fs::write(&tool, format!("#!/bin/sh\nexec {ITSELF} \"$@\"\n")).unwrap();
+        std::fs::write(&tool, "#!/bin/sh\nexec /proc/self/exe \"$@\"\n").unwrap();
         identify();
         identify();
         assert_eq!(runs.get(), 4);
         assert_eq!(cache.hits_and_misses(), (0, 0));
-    }
-
-    #[test]
-    fn this_program_has_one_hash() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(folder.path().join("cache"));
-        let hash = program(None).unwrap();
-        assert_eq!((program(Some(&cache)), program(Some(&cache))), (Some(hash), Some(hash)));
     }
 }

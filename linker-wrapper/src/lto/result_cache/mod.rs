@@ -27,7 +27,7 @@ use crate::diag::messages::{self, warn};
 use crate::lto::compile_job::CompileJob;
 use crate::machines::interface::{Fields, Machine, NotCached, Planned, Step};
 use crate::plan::link_context::{LinkContext, Request};
-use crate::sys::cache::{self, Cache, Key, KeyBuilder, ObjectResults};
+use crate::sys::cache::{self, Cache, Key, KeyBuilder, ObjectResults, UnitFactsCache};
 use crate::sys::stamp::{self, Stamp};
 use job_times::{JobId, JobTimes, Unordered};
 use known_tools::KnownTools;
@@ -44,7 +44,8 @@ pub struct ResultCache<'a> {
     is_requested: bool,
     /// Whether it leaves results for other links then.
     leaves_results: bool,
-    program: OnceLock<Option<[u8; 32]>>,
+    /// What earlier links have read of units; `None` without a link.
+    unit_facts: Option<&'a UnitFactsCache>,
     /// The identified tools of compilation and of links.
     tools: [OnceLock<Option<KnownTools>>; 2],
     /// How long the jobs of earlier links took.
@@ -75,6 +76,7 @@ impl<'a> ResultCache<'a> {
             remote: context.remote_cache.cloned(),
             is_requested,
             leaves_results,
+            unit_facts: Some(context.unit_facts),
             stamps,
             ..ResultCache::default()
         })
@@ -248,41 +250,31 @@ impl<'a> ResultCache<'a> {
         if !self.is_enabled() {
             return None;
         }
-        let program = self.program.get_or_init(|| known_tools::program(self.folder.as_ref()));
-        Some(KeyBuilder::new(kind).field("program", program.as_ref()?))
+        Some(KeyBuilder::new(kind).field("program", self.unit_facts?.program()?))
     }
 
-    /// Returns the key of the facts about a unit, which depend on no tool. They stay in the folder: to read a unit takes less time than
-    /// a request.
-    fn facts_key(&self, unit: &Unit<'_>) -> Option<Key> {
-        Some(self.key("unit facts")?.field("bitcode", unit.content_hash().as_bytes()).finish())
-    }
-
-    /// Returns the unit with the facts that earlier links cached.
-    pub fn with_facts<'u>(&self, unit: Unit<'u>) -> Unit<'u> {
-        let key = self.facts_key(&unit);
-        // Facts that an object claims must not be completed and stored in the folder.
-        let in_folder = |folder: &Cache| {
-            let (key, bytes) = (key.as_ref()?, folder.get(key.as_ref()?)?);
-            let facts = postcard::from_bytes(&bytes).ok()?;
-            self.collect(key, &bytes);
-            Some(facts)
-        };
-        let facts = match &self.folder {
-            Some(folder) => in_folder(folder),
-            None => self.get_here::<UnitFacts>(key.as_ref()),
-        };
-        match facts {
+    /// Returns the unit with the facts of earlier links. Those that an object claims must not be completed and stored in the folder.
+    pub fn with_facts<'u>(&'u self, unit: Unit<'u>) -> Unit<'u> {
+        if self.folder.is_some() {
+            return unit.with_kept(self.unit_facts.and_then(UnitFactsCache::kept));
+        }
+        match self.get_here::<UnitFacts>(self.facts_key(&unit).as_ref()) {
             Some(facts) => unit.with_facts(facts),
             None => unit,
         }
     }
 
-    /// Stores the facts about a unit, unless [`ResultCache::with_facts`] found the same ones.
-    pub fn keep_facts(&self, unit: &Unit<'_>) {
-        if unit.has_new_facts() {
-            self.put_here(self.facts_key(unit).as_ref(), &unit.facts());
+    /// Adds the facts about a unit to what the output holds: those that every link reads which cuts a program, so that the output does not
+    /// depend on what is in the folder.
+    pub fn collect_facts(&self, unit: &Unit<'_>) {
+        let facts = UnitFacts { symbols: None, bodies: None, ..unit.facts() };
+        if let (Some(key), Ok(bytes)) = (self.facts_key(unit), postcard::to_allocvec(&facts)) {
+            self.collect(&key, &bytes);
         }
+    }
+
+    fn facts_key(&self, unit: &Unit<'_>) -> Option<Key> {
+        self.objects.and(self.unit_facts)?.key(&unit.content_hash())
     }
 
     /// Identifies the tools of a step; if that is not possible, notes why.

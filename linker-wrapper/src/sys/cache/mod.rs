@@ -7,6 +7,7 @@
 
 mod choice;
 mod entry;
+mod kept_hashes;
 mod key;
 mod layout;
 mod object_results;
@@ -14,9 +15,12 @@ mod remote;
 mod store;
 mod trim;
 mod trust;
+mod unit_facts;
 
 pub use choice::of;
-pub use key::{Key, KeyBuilder, identity_of};
+pub use kept_hashes::{keep_hash, known_hash};
+pub use key::{Key, KeyBuilder};
 pub use object_results::ObjectResults;
 pub use remote::{distrust, is_requested as is_remote_requested, open as open_remote};
 pub use store::Cache;
+pub use unit_facts::UnitFactsCache;

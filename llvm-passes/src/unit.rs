@@ -31,7 +31,7 @@
 //!
 //! A unit is opened from a copy of its bytes that no other program writes to, and its hash is that of the copy: whatever happens to the
 //! file, what was read is true of bytes with [`Unit::content_hash`]. So it can be kept between links under this hash:
-//! [`Unit::facts`] returns it as one serializable value, and a unit asks [`KeptFacts`] before it is opened. Within a link,
+//! [`Unit::facts`] returns it as one serializable value, and a unit asks [`CachedFacts`] before it is opened. Within a link,
 //! [`Unit::moved_to`] hands it over to a copy of the unit.
 //!
 //! ```
@@ -82,7 +82,7 @@ pub fn opened() -> usize {
 type Cell<T> = OnceLock<Result<T, IrError>>;
 
 /// Facts about units that earlier links kept.
-pub trait KeptFacts: Sync {
+pub trait CachedFacts: Sync {
     /// Returns the facts about the unit whose bytes have this hash.
     fn of(&self, content: &blake3::Hash) -> Option<UnitFacts>;
 }
@@ -104,10 +104,10 @@ pub struct Unit<'a> {
     opened: OpenUnit,
     times_opened: AtomicUsize,
     /// Where to look before the unit is opened.
-    kept: Option<&'a dyn KeptFacts>,
+    cached: Option<&'a dyn CachedFacts>,
     has_looked: AtomicBool,
     /// How many facts are kept already.
-    facts_kept: AtomicUsize,
+    facts_known: AtomicUsize,
 }
 
 /// What has been read of a unit, for a cache. All of it depends on nothing but the unit's bytes.
@@ -151,16 +151,16 @@ impl<'a> Unit<'a> {
             amd_facts: Cell::new(),
             opened: OpenUnit::new(bitcode.len(), &BUDGET),
             times_opened: AtomicUsize::new(0),
-            kept: None,
+            cached: None,
             has_looked: AtomicBool::new(false),
-            facts_kept: AtomicUsize::new(0),
+            facts_known: AtomicUsize::new(0),
         }
     }
 
     /// Lets the unit look into the facts that earlier links kept before it is opened.
     #[must_use]
-    pub fn with_kept(self, kept: Option<&'a dyn KeptFacts>) -> Self {
-        Unit { kept, ..self }
+    pub fn with_cached(self, cached: Option<&'a dyn CachedFacts>) -> Self {
+        Unit { cached, ..self }
     }
 
     /// Fills in facts of the same content, from a cache or an object. Forged ones that are not sound in themselves are not used.
@@ -176,14 +176,14 @@ impl<'a> Unit<'a> {
     where
         'a: 'c,
     {
-        let mut moved = Unit::new(&*self.name, copy).with_kept(self.kept);
+        let mut moved = Unit::new(&*self.name, copy).with_cached(self.cached);
         if moved.content_hash() == self.content_hash() {
             let mut opened = self.opened.lock();
             opened.move_to(&mut moved.opened.lock());
             moved.fill(self.facts());
             moved.times_opened = self.times_opened().into();
             moved.has_looked = self.has_looked.load(Ordering::Relaxed).into();
-            moved.facts_kept = self.facts_kept.load(Ordering::Relaxed).into();
+            moved.facts_known = self.facts_known.load(Ordering::Relaxed).into();
         }
         moved
     }
@@ -201,7 +201,7 @@ impl<'a> Unit<'a> {
                 + set(&self.references, references)
                 + set(&self.bodies, bodies)
                 + set(&self.amd_facts, amd_facts);
-            self.facts_kept.fetch_add(filled, Ordering::Relaxed);
+            self.facts_known.fetch_add(filled, Ordering::Relaxed);
         }
     }
 
@@ -354,9 +354,9 @@ impl<'a> Unit<'a> {
     }
 
     /// Hands the facts over to `keep`, if something was read that is not kept yet.
-    pub fn keep_facts(&self, keep: impl FnOnce(UnitFacts)) {
+    pub fn store_facts(&self, keep: impl FnOnce(UnitFacts)) {
         let known = self.number_of_facts();
-        if self.facts_kept.swap(known, Ordering::Relaxed) < known {
+        if self.facts_known.swap(known, Ordering::Relaxed) < known {
             keep(self.facts());
         }
     }
@@ -382,7 +382,7 @@ impl<'a> Unit<'a> {
     fn fact<'u, T>(&self, cell: &'u Cell<T>, read: impl FnOnce(&OwnedModule) -> T) -> Result<&'u T, IrError> {
         if cell.get().is_none() {
             let mut opened = self.opened.lock();
-            self.look_into_kept();
+            self.look_up_facts();
             if cell.get().is_none() {
                 let _ = cell.set(self.read(&mut opened, |module| read(module)));
                 if opened.is_over_budget() {
@@ -403,7 +403,7 @@ impl<'a> Unit<'a> {
     ) -> Result<&'u T, IrError> {
         if cell.get().is_none() {
             let mut opened = self.opened.lock();
-            self.look_into_kept();
+            self.look_up_facts();
             if cell.get().is_none() {
                 let read = |module: &mut OwnedModule| {
                     module.with(|module| require_machine(module, &self.name))?;
@@ -419,9 +419,9 @@ impl<'a> Unit<'a> {
     }
 
     /// Fills in the facts that earlier links kept. The caller holds the lock.
-    fn look_into_kept(&self) {
-        if let Some(kept) = self.kept.filter(|_| !self.has_looked.swap(true, Ordering::Relaxed)) {
-            kept.of(&self.content_hash()).into_iter().for_each(|facts| self.fill(facts));
+    fn look_up_facts(&self) {
+        if let Some(cached) = self.cached.filter(|_| !self.has_looked.swap(true, Ordering::Relaxed)) {
+            cached.of(&self.content_hash()).into_iter().for_each(|facts| self.fill(facts));
         }
     }
 

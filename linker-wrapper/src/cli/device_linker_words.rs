@@ -99,7 +99,7 @@ fn shown(words: &str) -> String {
     format!("--device-linker={words}")
 }
 
-/// Splits an argument into an option and its value, which may be in the next argument; a long option may have it behind `=`.
+/// Splits an argument into an option and its value, which may be in the next argument; a long option may have it after `=`.
 /// The inner `None`: the line ends before the value.
 fn option_of<'w>(word: &str, rest: &mut impl Iterator<Item = &'w str>) -> Option<(&'static str, Option<String>)> {
     const OPTIONS: [&str; 9] =

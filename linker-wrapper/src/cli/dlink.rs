@@ -18,7 +18,7 @@ use crate::diag::error::Errors;
 /// The option that begins such a line.
 pub const OPTION: &str = "--dlink";
 
-/// Files of device code without host code, which nvcc takes beside objects.
+/// Files of device code without host code, which nvcc accepts like objects.
 const DEVICE_FILES: [&str; 4] = ["cubin", "fatbin", "ltoir", "ptx"];
 
 /// Files that nvcc would compile first.

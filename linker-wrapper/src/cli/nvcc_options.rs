@@ -5,7 +5,7 @@
 pub enum Meaning {
     /// It concerns another step: nvcc takes it, and its device link is the same without it (`nvcc -dryrun -dlink`).
     OtherStep,
-    /// Targets, of which `sm_` and `lto_` ones get machine code.
+    /// Targets; `sm_` and `lto_` ones get machine code.
     Targets,
     /// LTO-IR is linked.
     Dlto,
@@ -44,7 +44,7 @@ pub enum Meaning {
     Own(&'static str),
     /// One option of nvlink.
     OwnNvlink(&'static str),
-    /// It cannot be done; the text says why, behind the option.
+    /// It cannot be done; the text, printed after the option, says why.
     Refused(&'static str),
 }
 
@@ -59,7 +59,7 @@ const ANOTHER_STEP: &str = "is another step than a device link; leave it out";
 /// Spellings, and what they mean.
 type Row = (&'static [&'static str], Meaning);
 
-/// Options with a value, behind `=` or a blank, or behind a single letter at once.
+/// Options with a value: after `=` or a blank, or right after a single letter.
 const WITH_VALUE: [Row; 23] = [
     (&["-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code"], Targets),
     (&["-Xnvlink", "--nvlink-options"], Nvlink),

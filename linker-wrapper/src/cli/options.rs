@@ -51,14 +51,14 @@ pub struct Options {
     pub embed_bitcode: bool,
     pub print_wrapped_module: bool,
     pub save_temps: bool,
-    /// Where to keep intermediate files, instead of beside the output.
+    /// Where to keep intermediate files, instead of next to the output.
     pub temps_folder: Option<PathBuf>,
     pub emit_image_only: bool,
     /// The output is the registration object itself, which a later host link takes.
     pub dlink: bool,
     /// Machine code in the image.
     pub sass_policy: SassPolicy,
-    /// PTX beside the machine code.
+    /// PTX in addition to the machine code.
     pub ptx_policy: PtxPolicy,
     /// The values of `--cuda-include-ptx=` and its negation, in order.
     pub include_ptx: Vec<String>,
@@ -70,7 +70,7 @@ pub struct Options {
     pub cache: Option<CacheChoice>,
     /// Size of the cache in bytes.
     pub cache_size: Option<u64>,
-    /// A store behind the cache, which other machines share.
+    /// A store that other machines share, looked up after the cache.
     pub remote_cache: RemoteOptions,
     /// The program that runs jobs on other machines.
     pub distributor: Option<OsString>,
@@ -115,7 +115,7 @@ pub struct Options {
     pub roots: Vec<String>,
     /// The host linker's command line, without the wrapper's options.
     pub host_line: Vec<OsString>,
-    /// Index in `host_line` at which registration objects are inserted: directly behind the output.
+    /// Index in `host_line` at which registration objects are inserted: right after the output.
     pub insertion: usize,
     /// How many arguments in front of `insertion` name the output: 0 to 2.
     pub output_words: usize,

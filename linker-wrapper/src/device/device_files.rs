@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use llvm_passes::bitcode;
 use llvm_passes::symbols::{Strength, Symbol};
-use llvm_passes::unit::{KeptFacts, Unit};
+use llvm_passes::unit::{CachedFacts, Unit};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::fatbin::{self, EntryKind, FatbinEntry};
 use offload_bundle::host_object::{self, FileKind};
@@ -36,11 +36,11 @@ struct LineImage<'f> {
 }
 
 impl<'f> LineImage<'f> {
-    fn new(origin: &Origin, code: Code, bytes: Cow<'f, [u8]>, kept: Option<&'f dyn KeptFacts>) -> Self {
+    fn new(origin: &Origin, code: Code, bytes: Cow<'f, [u8]>, facts: Option<&'f dyn CachedFacts>) -> Self {
         let unit = match &bytes {
             // Bitcode is always borrowed: containers that compress their entries hold none.
             Cow::Borrowed(bitcode) if code == Code::Bitcode => {
-                Some(Unit::new(origin.to_string(), bitcode).with_kept(kept))
+                Some(Unit::new(origin.to_string(), bitcode).with_cached(facts))
             }
             _ => None,
         };
@@ -94,14 +94,14 @@ impl DeviceFiles {
     pub fn code_for<'a>(
         &'a self,
         archs: LineTargets,
-        kept: Option<&'a dyn KeptFacts>,
+        facts: Option<&'a dyn CachedFacts>,
     ) -> Result<DeviceCode<'a>, Errors> {
         let mut targets = BTreeMap::new();
         for arch in archs {
             let parts = self.inputs.files().iter().map(|file| {
                 let codes =
                     codes(self.inputs.bytes(file), arch).map_err(|error| damaged(&file.name, file.base(), &error))?;
-                let image = |(code, bytes)| LineImage::new(&origin(file), code, bytes, kept);
+                let image = |(code, bytes)| LineImage::new(&origin(file), code, bytes, facts);
                 Ok(Part { file, images: codes.unwrap_or_default().into_iter().map(image).collect() })
             });
             targets.insert(arch, collect(parts)?);

@@ -22,7 +22,7 @@ const AMD_LIBRARIES: [&str; 3] = ["__ockl_", "__ocml_", "__oclc_"];
 
 /// The compiler of a unit, whose options advice names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Maker {
+pub enum SourceCompiler {
     Clang,
     Nvcc,
 }
@@ -35,7 +35,7 @@ pub enum Maker {
 pub fn unresolved(
     resolution: &Resolution,
     arch: &dyn Display,
-    origins: &[(&Origin, Maker)],
+    origins: &[(&Origin, SourceCompiler)],
     users: &dyn Fn(usize, &str) -> Vec<String>,
 ) -> Result<(), Errors> {
     let mut errors = Errors::default();
@@ -48,7 +48,7 @@ pub fn unresolved(
     errors.or(())
 }
 
-fn duplicate(symbol: &Duplicate, arch: &dyn Display, origins: &[(&Origin, Maker)]) -> Error {
+fn duplicate(symbol: &Duplicate, arch: &dyn Display, origins: &[(&Origin, SourceCompiler)]) -> Error {
     duplicate_in(&symbol.name, arch, symbol.units.iter().map(|unit| origins[*unit].0.to_string()))
 }
 
@@ -63,14 +63,14 @@ pub fn undefined_in(name: &str, arch: &dyn Display, places: Vec<String>, in_one:
         true => format!("one of {}", joined(places.into_iter(), ", ")),
         false => joined(places.into_iter(), " and by "),
     };
-    let advice = advice(&[Maker::Nvcc], arch);
+    let advice = advice(&[SourceCompiler::Nvcc], arch);
     Error::Undefined { name: name.to_owned(), symbol: named(name), arch: arch.to_string(), references, advice }
 }
 
 /// What to do where no file has the definition: how one with it is to be compiled.
-fn advice(makers: &[Maker], arch: &dyn Display) -> String {
-    let clang = makers.contains(&Maker::Clang).then(|| format!("-fgpu-rdc and --offload-arch={arch}"));
-    let nvcc = makers.contains(&Maker::Nvcc).then(|| format!("nvcc -dc and -gencode for {arch}"));
+fn advice(makers: &[SourceCompiler], arch: &dyn Display) -> String {
+    let clang = makers.contains(&SourceCompiler::Clang).then(|| format!("-fgpu-rdc and --offload-arch={arch}"));
+    let nvcc = makers.contains(&SourceCompiler::Nvcc).then(|| format!("nvcc -dc and -gencode for {arch}"));
     let compile = clang.into_iter().chain(nvcc).collect::<Vec<_>>().join(", or with ");
     format!("add the object or library that defines it, and compile that with {compile}")
 }
@@ -78,10 +78,10 @@ fn advice(makers: &[Maker], arch: &dyn Display) -> String {
 fn undefined(
     symbol: &Undefined,
     arch: &dyn Display,
-    origins: &[(&Origin, Maker)],
+    origins: &[(&Origin, SourceCompiler)],
     users: &dyn Fn(usize, &str) -> Vec<String>,
 ) -> Error {
-    let makers: Vec<Maker> = symbol.referenced_by.iter().map(|unit| origins[*unit].1).collect();
+    let makers: Vec<SourceCompiler> = symbol.referenced_by.iter().map(|unit| origins[*unit].1).collect();
     let advice = advice(&makers, arch);
     let places = symbol.referenced_by.iter().map(|unit| {
         let functions = in_functions(users(*unit, &symbol.name));

@@ -68,7 +68,7 @@ impl fmt::Display for Errors {
 /// The operating system's own text. Some libraries wrap it in an error that repeats the path, which our messages already name.
 pub fn reason(error: &std::io::Error) -> String {
     let text = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-    // tempfile's errors hide the system's own behind this text.
+    // tempfile's errors append the system's own to this text.
     text.split(" at path \"").next().unwrap_or_default().to_owned()
 }
 

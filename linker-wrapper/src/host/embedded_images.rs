@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use llvm_passes::bitcode;
-use llvm_passes::unit::{KeptFacts, Unit};
+use llvm_passes::unit::{CachedFacts, Unit};
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{self, OffloadImage};
 use offload_bundle::{FormatError, FormatErrorKind};
@@ -71,8 +71,8 @@ impl<'a> FoundImage<'a> {
     }
 
     /// The image, whose unit looks into the facts of earlier links before it is opened.
-    pub fn with_kept(self, kept: Option<&'a dyn KeptFacts>) -> Self {
-        FoundImage { unit: self.unit.map(|unit| unit.with_kept(kept)), ..self }
+    pub fn with_cached(self, facts: Option<&'a dyn CachedFacts>) -> Self {
+        FoundImage { unit: self.unit.map(|unit| unit.with_cached(facts)), ..self }
     }
 
     /// Whether another compiler than clang made the unit. It registers itself, and stays in the output of a relocatable link.

@@ -1,4 +1,4 @@
-//! What the host linker's command line says about which symbols others than the program's own code may use.
+//! Symbols that the host command line exports or keeps.
 //!
 //! Options are known one by one: of an unknown option nobody can say whether it makes the program reach more.
 

@@ -86,7 +86,7 @@ impl DeviceLink for CopyLink<'_> {
             result_cache: &result_cache,
         };
         let linked: Vec<LinkedTarget<Vec<u8>>> = link.link()?;
-        result_cache.keep_targets(&linked, false);
+        result_cache.store_targets(&linked, false);
         result_cache.finish(context.request);
         let bytes = linked.into_iter().flat_map(|target| target.code).collect();
         Ok(Box::new(Copied::new(bytes, result_cache.counts())))
@@ -253,7 +253,7 @@ impl Machine for Copier<'_> {
     }
 }
 
-/// All objects, one behind the other.
+/// All objects, one after the other.
 struct Copied {
     blobs: Vec<Vec<u8>>,
     images: Vec<Range<u64>>,
@@ -273,7 +273,7 @@ impl Products for Copied {
             image: Box::new(Blobs::borrowed(&self.blobs)),
             registration: Box::new(registration::OpenMp { images: &self.images, relocatable: false }),
             section: None,
-            kept_as: None,
+            saved_as: None,
             report: None,
         })
     }

@@ -324,16 +324,16 @@ struct CudaProducts<'p> {
     result_cache: ResultCache<'p>,
     /// NVIDIA's device runtime, if it is a unit of the program.
     device_runtime: Option<LibraryUnit>,
-    /// A fatbin with the PTX of clang's units, if it goes beside the PTX of nvcc's units instead of into the image.
+    /// A fatbin with the PTX of clang's units, if it goes next to the PTX of nvcc's units instead of into the image.
     clang_ptx: OnceLock<Vec<u8>>,
 }
 
 impl CudaProducts<'_> {
     /// Bundles the linked targets, and keeps them for later links, or the container in their place.
-    fn bundle_and_keep<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
+    fn bundle_and_store<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors> {
         let bundled = self.bundle_targets(context);
         let has_image = matches!(&bundled, Ok((bundle, true)) if self.keep(&*bundle.image, context.request));
-        self.result_cache.keep_targets(&self.linked, has_image);
+        self.result_cache.store_targets(&self.linked, has_image);
         bundled.map(|(bundle, _)| bundle)
     }
 
@@ -385,7 +385,7 @@ impl CudaProducts<'_> {
     /// Keeps the container for later links. Returns whether it did.
     fn keep(&self, image: &dyn Image, request: Request<'_>) -> bool {
         let keys: Option<Vec<Key>> = self.linked.iter().map(|target| target.key).collect();
-        let key = keys.filter(|_| request.may_use_kept_image());
+        let key = keys.filter(|_| request.may_use_cached_image());
         let key =
             key.and_then(|keys| self.result_cache.image_key(&keys, &image_fields(request.options, request.device)));
         let Some(key) = key else { return false };
@@ -394,7 +394,7 @@ impl CudaProducts<'_> {
             return false;
         }
         let messages = self.linked.iter().map(|target| target.messages.clone()).collect();
-        self.result_cache.keep_image(&key, &CachedImage { container, messages });
+        self.result_cache.store_image(&key, &CachedImage { container, messages });
         true
     }
 }
@@ -406,10 +406,10 @@ impl Products for CudaProducts<'_> {
                 image: Box::new(Blobs::borrowed(std::slice::from_ref(container))),
                 registration: Box::new(registration::Cuda),
                 section: Some(context.request.options.image_section),
-                kept_as: None,
+                saved_as: None,
                 report: None,
             }),
-            None => self.bundle_and_keep(context),
+            None => self.bundle_and_store(context),
         };
         self.result_cache.finish(context.request);
         bundle
@@ -465,7 +465,7 @@ fn checked_bundle<'p>(
     let checked = checked.filter(|_| options.report.is_some());
     let report = checked.map(|checked| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
     let section = Some(options.image_section);
-    Ok((Bundle { image: Box::new(fatbin), registration, section, kept_as: Some("fatbin"), report }, warns))
+    Ok((Bundle { image: Box::new(fatbin), registration, section, saved_as: Some("fatbin"), report }, warns))
 }
 
 /// Puts the parts into a fatbin. It records the user's options for ptxas, so that the driver's compiler uses them too.

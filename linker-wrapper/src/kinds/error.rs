@@ -54,7 +54,7 @@ pub enum Error {
     #[error("--offload-sass=none without PTX leaves the image empty; add --offload-ptx=")]
     EmptyImage,
     #[error(
-        "--dlink -r links objects of nvcc, and {file} is none; leave it to the link of the program, or link the objects with ld -r"
+        "--dlink -r accepts only nvcc objects, and {file} is not one; pass it to the link of the program, or link the objects with ld -r"
     )]
     RelocatableOther { file: String },
     #[error("--dlink -r leaves relocatable machine code, and no PTX; leave out {option}, the objects keep their PTX")]

@@ -419,7 +419,7 @@ impl Products for HipProducts<'_> {
                 None => Box::new(registration::Hip),
             },
             section: Some(options.image_section),
-            kept_as: Some("hipfb"),
+            saved_as: Some("hipfb"),
         })
     }
 
@@ -448,13 +448,13 @@ impl HipProducts<'_> {
     fn keep(&self, container: Vec<u8>, request: Request<'_>) -> Vec<u8> {
         let keys: Option<Vec<Key>> = self.linked.iter().map(|target| target.key).collect();
         let keys = keys.filter(|keys| !keys.is_empty() && keys.len() == self.targets.len());
-        let keys = keys.filter(|_| request.may_use_kept_image());
+        let keys = keys.filter(|_| request.may_use_cached_image());
         let key = keys.and_then(|keys| self.result_cache.image_key(&keys, &image_fields(request)));
-        self.result_cache.keep_targets(&self.linked, key.is_some());
+        self.result_cache.store_targets(&self.linked, key.is_some());
         let Some(key) = key else { return container };
         let messages = self.linked.iter().map(|target| target.messages.clone()).collect();
         let image = CachedImage { container, messages };
-        self.result_cache.keep_image(&key, &image);
+        self.result_cache.store_image(&key, &image);
         image.container
     }
 }

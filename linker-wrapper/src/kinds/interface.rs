@@ -111,7 +111,7 @@ pub trait Products: Send + Sync {
     /// The driver would reject the container.
     fn bundle<'p>(&'p self, context: &LinkContext<'_>) -> Result<Bundle<'p>, Errors>;
 
-    /// Returns the archive that holds what the registration code references beside the host linker's inputs, if there is one.
+    /// Returns the archive that holds what the registration code references in addition to the host linker's inputs, if any.
     fn archive(&self) -> Option<&Path> {
         None
     }
@@ -131,7 +131,7 @@ pub struct Bundle<'p> {
     /// The section that it goes into, if the user can choose it (`--offload-fatbin-section=`).
     pub section: Option<ImageSection>,
     /// The name under which `--save-temps` keeps it.
-    pub kept_as: Option<&'static str>,
+    pub saved_as: Option<&'static str>,
     /// What `--offload-report` prints about it.
     pub report: Option<ImageReport>,
 }

@@ -125,7 +125,7 @@ impl Products for Images {
             image: Box::new(Blobs::borrowed(&self.blobs)),
             registration: Box::new(registration::OpenMp { images: &self.images, relocatable: self.relocatable }),
             section: None,
-            kept_as: None,
+            saved_as: None,
             report: None,
         })
     }

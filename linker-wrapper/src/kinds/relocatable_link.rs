@@ -7,8 +7,8 @@ use crate::kinds::error::Error;
 use crate::kinds::interface::Setup;
 use crate::machines::nvptx::image_policy::Entry;
 
-/// Rejects what a relocatable device link cannot do: code of clang, whose host objects know nothing of its result, and PTX, of which no
-/// linker makes relocatable one.
+/// Rejects what a relocatable device link cannot do: code of clang, whose host objects would not find its result, and PTX, which
+/// no linker keeps relocatable.
 ///
 /// # Errors
 /// One for each object of clang. PTX in the image, or no machine code.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use llvm_passes::unit::KeptFacts;
+use llvm_passes::unit::CachedFacts;
 
 use crate::device::device_files::{DeviceCode, DeviceFiles, LineTargets};
 use crate::device::{former_entries, lost_images};
@@ -53,7 +53,7 @@ impl HostInputs {
         &'a self,
         request: &Request<'_>,
         mode: LinkMode,
-        kept: Option<&'a dyn KeptFacts>,
+        facts: Option<&'a dyn CachedFacts>,
     ) -> Result<Vec<FoundImage<'a>>, Errors> {
         let Request { program, options, .. } = *request;
         let HostInputs { files: inputs, are_handled, .. } = self;
@@ -70,7 +70,7 @@ impl HostInputs {
             lost_images::check(inputs, &images, &options.roots)?;
             lost_images::libraries(inputs).iter().for_each(|text| warn(program, text));
         }
-        Ok(images.into_iter().map(|found| found.with_kept(kept)).collect())
+        Ok(images.into_iter().map(|found| found.with_cached(facts)).collect())
     }
 }
 
@@ -97,8 +97,8 @@ impl LineFiles {
     ///
     /// # Errors
     /// Damaged files, and files without device code.
-    pub fn code<'a>(&'a self, kept: Option<&'a dyn KeptFacts>) -> Result<DeviceCode<'a>, Errors> {
-        self.files.code_for(self.targets.clone(), kept)
+    pub fn code<'a>(&'a self, facts: Option<&'a dyn CachedFacts>) -> Result<DeviceCode<'a>, Errors> {
+        self.files.code_for(self.targets.clone(), facts)
     }
 }
 

@@ -59,7 +59,7 @@ pub fn register(
     early: Option<Template>,
     context: &LinkContext<'_>,
 ) -> Result<Registered, Errors> {
-    let Bundle { image, registration, section, kept_as, report } = products.bundle(context)?;
+    let Bundle { image, registration, section, saved_as, report } = products.bundle(context)?;
     let _wrapping = span::traced("Wrap bundled images", || registration.name().to_owned());
     let mut template = early.map_or_else(|| template(&*registration, &context.request), Ok)?;
     if let Some(section) = section {
@@ -68,8 +68,8 @@ pub fn register(
     if section == Some(ImageSection::Large) {
         template.make_large()?;
     }
-    if let Some(name) = kept_as {
-        context.temp_files.keep_file(name, |mut file| image.write_to(&mut file))?;
+    if let Some(name) = saved_as {
+        context.temp_files.save_file(name, |mut file| image.write_to(&mut file))?;
     }
     let object = registration_object::path(context.temp_files, &*registration);
     template.write(&object, &*image)?;

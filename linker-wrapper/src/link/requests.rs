@@ -64,7 +64,7 @@ pub fn reject_mistyped(line: &[OsString], options: &Options, program: &str) -> R
 }
 
 /// What the names of kept intermediate files begin with: the output's path, or its name in the folder of `--save-temps=`.
-pub fn kept_files(options: &Options, output: &Path) -> Option<PathBuf> {
+pub fn saved_files(options: &Options, output: &Path) -> Option<PathBuf> {
     let in_folder = |folder: &PathBuf| folder.join(output.file_name().unwrap_or_default());
     options.save_temps.then(|| options.temps_folder.as_ref().map_or_else(|| output.to_owned(), in_folder))
 }

@@ -137,7 +137,7 @@ pub fn unit_facts(request: &Request<'_>) -> UnitFactsCache {
 fn prepare_for_failures(request: &Request<'_>, mode: LinkMode, arguments: &[OsString]) -> Result<TempFiles, Errors> {
     let Request { program, options, output, .. } = *request;
     crash_report::on_fatal_error(if mode.is_diagnosis() { None } else { Some(arguments) });
-    let kept = requests::kept_files(options, output).filter(|_| !request.mode.dry);
+    let kept = requests::saved_files(options, output).filter(|_| !request.mode.dry);
     let temp_files = TempFiles::new(kept.as_deref())?;
     llvm_passes::crash::prepare(program, &temp_files.folder().unwrap_or(Path::new("")).to_string_lossy());
     if !mode.is_diagnosis() {

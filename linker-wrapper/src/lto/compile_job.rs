@@ -39,17 +39,17 @@ pub struct CompileJob {
     pub code: JobCode,
     /// The files that keep the merged and the optimized module, if they are kept.
     #[serde(with = "written_path")]
-    pub keep_stages: Option<(PathBuf, PathBuf)>,
+    pub saved_stages: Option<(PathBuf, PathBuf)>,
     /// Where a worker of this link looks for the result of the same code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<KeptCode>,
+    pub cached_code: Option<CachedCode>,
     /// Whether a worker reports its spans, for the time trace of the link.
     pub traced: bool,
 }
 
 /// Where the results of compiled code are cached, whatever units it came from.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct KeptCode {
+pub struct CachedCode {
     /// The folder of the cache.
     #[serde(with = "written_path")]
     pub folder: PathBuf,
@@ -137,13 +137,13 @@ impl CompileJob {
     /// # Errors
     /// Errors of LLVM.
     pub fn optimize_merged<'s>(&self, session: &Session, merged: Module<'s>) -> Result<Module<'s>, Errors> {
-        if let Some((path, _)) = &self.keep_stages {
+        if let Some((path, _)) = &self.saved_stages {
             temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
         }
         let optimizing = span::traced_passes("Optimize", || self.name.clone());
         self.code.steps().optimize(session, &merged, self.is_whole())?;
         drop(optimizing);
-        if let Some((_, path)) = &self.keep_stages {
+        if let Some((_, path)) = &self.saved_stages {
             temp_files::write_file(path, &pipeline::bitcode_of(&merged))?;
         }
         Ok(merged)

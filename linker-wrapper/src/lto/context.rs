@@ -52,7 +52,7 @@ impl<'a, M: Machine> LtoContext<'a, M> {
         self.link.request.mode.dry
     }
 
-    /// Whether the code is that of a relocatable object, of which the link of the program defines what is undefined.
+    /// Whether the code is that of a relocatable object: the link of the program may define what is undefined.
     pub fn is_partial(&self) -> bool {
         self.link.request.options.merges_device_code()
     }

@@ -81,7 +81,7 @@ impl<M: Machine> DeviceLink<'_, M> {
     /// Those of the compatibility checks.
     pub fn cached_image(&self, fields: &Fields) -> Result<Option<CachedImage>, Errors> {
         let cache = self.result_cache;
-        if !self.link.request.may_use_kept_image() {
+        if !self.link.request.may_use_cached_image() {
             return Ok(None);
         }
         let keys = self.targets.iter().map(|target| cache.target_key(target, self.machine, self.link));
@@ -89,7 +89,7 @@ impl<M: Machine> DeviceLink<'_, M> {
         let key = keys.and_then(|keys| cache.image_key(&keys, fields));
         let Some(image) = key.and_then(|key| cache.image(&key, self.targets.len())) else { return Ok(None) };
         self.with_context(|context| self.check(self.targets, context))?;
-        self.keep_facts(self.targets);
+        self.store_facts(self.targets);
         for (target, messages) in self.targets.iter().zip(&image.messages) {
             self.print_messages(&target.arch, messages);
         }
@@ -132,7 +132,7 @@ impl<M: Machine> DeviceLink<'_, M> {
             // A target with tool messages is not cached: only the tools themselves can print them again.
             linked.key = key.filter(|_| linked.diagnostics.is_empty() && !context.is_dry_run());
         }
-        self.keep_facts(&targets);
+        self.store_facts(&targets);
         let mut linked = linked.into_iter();
         Ok(targets
             .iter()
@@ -174,7 +174,7 @@ impl<M: Machine> DeviceLink<'_, M> {
             let messages = llvm_messages::join(partitions.into_iter().map(|partition| partition.messages));
             self.print_messages(&target.planned.images.arch, &messages);
         }
-        self.keep_facts(&targets);
+        self.store_facts(&targets);
         let cut = targets.iter().filter(|images| target::may_be_cut(images, context));
         cut.flat_map(TargetImages::units).for_each(|unit| context.result_cache.collect_facts(unit));
         Ok(())
@@ -252,13 +252,13 @@ impl<M: Machine> DeviceLink<'_, M> {
         let compared: Vec<ComparedTarget<'_>> = targets.iter().map(|target| self.machine.compared(target)).collect();
         let compared: Vec<&ComparedTarget<'_>> = compared.iter().chain(&self.others.compared).collect();
         if compare_units(&compared, request)? == 0 {
-            context.result_cache.keep_checked(key.as_ref());
+            context.result_cache.store_checked(key.as_ref());
         }
         Ok(())
     }
 
     /// Keeps what was read of the units for later links.
-    fn keep_facts(&self, targets: &[TargetImages<'_, M::Arch>]) {
+    fn store_facts(&self, targets: &[TargetImages<'_, M::Arch>]) {
         targets.iter().flat_map(TargetImages::units).for_each(|unit| self.link.unit_facts.keep(unit));
     }
 
@@ -382,7 +382,7 @@ fn join<M: Machine>(
     let joined = context.machine.join(planned, partitions, assembled, &again)?;
     let Joined { linked: code, messages, diagnostics, is_joined } = joined;
     let folding = &planned.plan.folding;
-    let folded = if folding.keeps_names { BTreeMap::new() } else { folding.folded.clone() };
+    let folded = if folding.emits_aliases { BTreeMap::new() } else { folding.folded.clone() };
     let messages = llvm_messages::join(messages);
     Ok(LinkedTarget { code, messages, diagnostics, folded, is_joined, ..LinkedTarget::default() })
 }
@@ -534,7 +534,7 @@ fn prefetch_assemblies<M: Machine>(targets: &[PlannedTarget<'_, M>], context: &L
 }
 
 impl<M: Machine> job_queue::Job for Indexed<'_, M> {
-    fn is_one_of_many(&self) -> bool {
+    fn may_skip_after_error(&self) -> bool {
         matches!(self.job.work, Work::Assembly(_)) || !self.job.target.planned.plan.is_whole()
     }
 }

@@ -55,14 +55,14 @@ pub struct Finished<T> {
     /// Peak memory of the tools that ran after LLVM, in bytes.
     pub tools_peak: u64,
     /// Whether it was in the cache.
-    pub is_kept: bool,
+    pub is_cached: bool,
 }
 
 impl<T> Finished<T> {
-    /// Records the job, of which `stat` has the times and what LLVM took, and returns the result.
+    /// Records the job, whose times and memory are in `stat`, and returns the result.
     fn record(self, link: &LinkContext<'_>, stat: JobStat) -> T {
-        let Finished { value, code_bytes, tools_peak, is_kept } = self;
-        link.recorder.job(JobStat { tools_peak, code_bytes, cached: is_kept, ..stat });
+        let Finished { value, code_bytes, tools_peak, is_cached } = self;
+        link.recorder.job(JobStat { tools_peak, code_bytes, cached: is_cached, ..stat });
         value
     }
 }
@@ -105,7 +105,7 @@ impl NamedJob<'_> {
         let cpu = reply.cpu;
         let finished = finish(reply)?;
         drop(permit);
-        if !finished.is_kept {
+        if !finished.is_cached {
             self.note_time(cpu.as_secs_f64(), resources);
         }
         link.recorder.process(begun, if is_one_step { stat.llvm_peak } else { finished.tools_peak });

@@ -13,7 +13,7 @@ use llvm_passes::pipeline::NamedBitcode;
 
 use crate::diag::demangle;
 use crate::diag::error::{Errors, collect};
-use crate::lto::compile_job::{CompileJob, KeptCode};
+use crate::lto::compile_job::{CachedCode, CompileJob};
 use crate::lto::context::LtoContext;
 use crate::lto::culprit;
 use crate::lto::distribution::Distribution;
@@ -192,14 +192,14 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
             false => format!("{stem}.{index}"),
         };
         let described = described(partition, &images.arch);
-        // With nothing beside it, a unit needs no names and no copies for what partitions share.
+        // A unit alone needs no names and no copies for what partitions share.
         let is_whole = partition.parts.is_empty() || (is_finished && partition.parts.len() == 1);
         let units: Vec<usize> = partition.parts.iter().map(|part| part.unit).collect();
         let units = (!partition.parts.is_empty()).then_some(&*units);
         let part = JobPart { name: &name, described: &described, units, is_finished };
         let code = machine.job_code(&target.planned, &part)?;
         let stage = |stage: &str| context.temp_files().file(&format!("{name}.{stage}.bc"));
-        let keep_stages = context.temp_files().folder().is_none().then(|| (stage("merged"), stage("opt")));
+        let saved_stages = context.temp_files().folder().is_none().then(|| (stage("merged"), stage("opt")));
         let (units, ranges) = match &target.unit_file {
             Some(file) => (file.path.clone(), file.ranges_of(&partition.parts)),
             None => (PathBuf::new(), Vec::new()),
@@ -214,8 +214,8 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
             promoted: if partition.parts.is_empty() { plan.promoted.clone() } else { Vec::new() },
             keep: if is_whole { visible_names(partition, plan) } else { partition.keep.clone() },
             code,
-            keep_stages,
-            kept: None,
+            saved_stages,
+            cached_code: None,
             traced: recording::is_on(),
         };
         let unnamed = || if plan.is_whole() { job_run::WHOLE_PROGRAM.to_owned() } else { name };
@@ -292,7 +292,7 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
         let Some(key) = key.filter(|_| !self.context.is_dry_run()) else {
             return self.compile_in_worker();
         };
-        let kept = cache.kept_code(&self.job, self.context.machine);
+        let kept = cache.cached_code(&self.job, self.context.machine);
         let Ran { compiled, code } = self.run_in_worker(kept)?;
         // An entry that the worker has seen may be gone.
         let compiled = compiled.map_or_else(|| self.compile_in_worker(), Ok)?;
@@ -300,7 +300,7 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
         let stored = CachedPartition { code: self.context.machine.store(own), messages: messages.clone() };
         cache.put(Some(&key), &stored);
         if let Some(code) = code {
-            cache.keep_code(&code, &key);
+            cache.store_code(&code, &key);
         }
         Ok(compiled)
     }
@@ -323,15 +323,15 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
     }
 
     /// Runs the job, unless the result of its code is `kept`.
-    fn run_in_worker(&self, kept: Option<KeptCode>) -> Result<Ran<M::Code>, Errors> {
-        let job = CompileJob { kept, ..self.job.clone() };
+    fn run_in_worker(&self, cached_code: Option<CachedCode>) -> Result<Ran<M::Code>, Errors> {
+        let job = CompileJob { cached_code, ..self.job.clone() };
         let named = NamedJob { job: &job, ..self.named() };
         let machine = self.context.machine;
         named.run_in_worker(self.context.resources(), |reply| {
-            let Reply { messages, emitted, made, code, is_kept, .. } = reply;
+            let Reply { messages, emitted, made, code, is_cached, .. } = reply;
             let key = code.map(Key::of_bytes);
-            if is_kept {
-                return Ok(self.find_kept(key));
+            if is_cached {
+                return Ok(self.find_cached(key));
             }
             let (name, code, sizes) = (&self.job.name, &self.job.code, &emitted.sizes);
             let Generated { code, tools_peak, learned } =
@@ -339,16 +339,16 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
             learned.iter().for_each(|(size, peak)| self.context.estimates.learn(*size, *peak));
             let code_bytes = machine.code_bytes(&code);
             let value = Ran { compiled: Some(Compiled { code, messages }), code: key };
-            Ok(Finished { value, code_bytes, tools_peak, is_kept })
+            Ok(Finished { value, code_bytes, tools_peak, is_cached })
         })
     }
 
     /// Returns the result that the cache has of this code.
-    fn find_kept(&self, code: Option<Key>) -> Finished<Ran<M::Code>> {
+    fn find_cached(&self, code: Option<Key>) -> Finished<Ran<M::Code>> {
         let result = code.and_then(|code| self.context.result_cache.result_of(&code));
         let found = self.look_up(result.as_ref()).ok().flatten();
         let code_bytes = found.as_ref().map_or(0, |found| self.context.machine.code_bytes(&found.code));
-        Finished { code_bytes, is_kept: found.is_some(), value: Ran { compiled: found, code }, tools_peak: 0 }
+        Finished { code_bytes, is_cached: found.is_some(), value: Ran { compiled: found, code }, tools_peak: 0 }
     }
 
     fn named(&self) -> NamedJob<'_> {

@@ -72,7 +72,7 @@ fn merge(group: &mut Group, row: Row) {
     known.counts.iter_mut().zip(row.counts).for_each(|(count, more)| *count = count.saturating_add(more));
 }
 
-/// Reads reports; what is none is left out.
+/// Reads reports, and leaves out everything else.
 fn parse(text: &str) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut lines = text.lines();

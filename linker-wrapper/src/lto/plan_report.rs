@@ -38,19 +38,19 @@ pub fn unplanned<A>(kind: &'static str, name: String, target: &TargetImages<'_, 
 }
 
 fn with_plan<M: Machine>(report: TargetReport, target: &Planned<'_, M>, machine: &M) -> TargetReport {
-    let TargetPlan { prevailing, visible, dead, also_visible, partitions, not_cut, folding, dead_but_compiled, .. } =
+    let TargetPlan { prevailing, visible, dead, also_visible, partitions, not_cut, folding, retained_dead, .. } =
         &target.plan;
     let units = target.images.units().len();
     let symbols = prevailing.iter().map(|(symbol, image)| SymbolReport {
         symbol: symbol.clone(),
         image: *image,
         visible: visible.contains(symbol)
-            || (folding.keeps_names && folding.folded.contains_key(symbol))
+            || (folding.emits_aliases && folding.folded.contains_key(symbol))
             || (also_visible.contains(symbol) && !dead.contains(symbol)),
     });
     let folded = folding.folded.iter();
     let folded = folded.map(|(kernel, equal)| FoldedKernel { kernel: kernel.clone(), equal: equal.clone() });
-    let dead = dead_but_compiled.iter();
+    let dead = retained_dead.iter();
     let dead = dead.map(|(kernel, reason)| DeadKernel { kernel: kernel.clone(), reason: reason.clone() });
     TargetReport {
         outputs: machine.outputs(target),

@@ -22,7 +22,7 @@ pub struct LinkedTarget<L> {
     pub key: Option<Key>,
     /// Whether it is from the cache.
     pub is_cached: bool,
-    /// Whether all of it was joined from partitions, each of which is cached by itself.
+    /// Whether all of it was joined from partitions that are cached.
     pub is_joined: bool,
 }
 

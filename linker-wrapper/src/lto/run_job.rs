@@ -44,7 +44,7 @@ pub fn run(job: &CompileJob, report: Report<'_>) -> Result<Reply, Errors> {
 fn compile(job: &CompileJob, report: Report<'_>) -> Result<Reply, Errors> {
     let (written, messages, mut emitted, code) = match emit(job)? {
         LlvmPart::Emitted { written, messages, sizes, code } => (written, messages, sizes, code),
-        LlvmPart::Cached(code) => return Ok(Reply { code: Some(*code.bytes()), is_kept: true, ..Reply::default() }),
+        LlvmPart::Cached(code) => return Ok(Reply { code: Some(*code.bytes()), is_cached: true, ..Reply::default() }),
     };
     let steps = job.code.steps();
     emitted.peak = memory::own_peak();
@@ -85,12 +85,12 @@ fn emit(job: &CompileJob) -> Result<LlvmPart, Errors> {
     let library = || library.as_ref().map(|(name, content)| NamedBitcode { name, bitcode: content.bytes() });
     let session = Session::new();
     let merged = job.merge_units(&session, content.bytes(), &library)?;
-    let kept = job.kept.as_ref().map(|kept| (kept, kept.key(&merged)));
-    if let Some((_, code)) = kept.filter(|(kept, code)| kept.has(code)) {
+    let cached = job.cached_code.as_ref().map(|cached| (cached, cached.key(&merged)));
+    if let Some((_, code)) = cached.filter(|(cached, code)| cached.has(code)) {
         return Ok(LlvmPart::Cached(code));
     }
     let emitted = steps.emit(&session, job.optimize_merged(&session, merged)?, job.is_whole())?;
     let (written, sizes) = steps.write(emitted)?;
     let sizes = EmittedTexts { sizes, peak: 0 };
-    Ok(LlvmPart::Emitted { written, messages: session.take_messages(), sizes, code: kept.map(|(_, code)| code) })
+    Ok(LlvmPart::Emitted { written, messages: session.take_messages(), sizes, code: cached.map(|(_, code)| code) })
 }

@@ -80,7 +80,7 @@ impl<'a, M: Machine> PlannedTarget<'a, M> {
         if planned.plan.is_whole() {
             return Ok(Err(planned.plan.not_cut));
         }
-        keep_inputs(images, context)?;
+        save_inputs(images, context)?;
         let unit_file = Some(unit_file(images, private, context)?);
         Ok(Ok(PlannedTarget { planned, program: Mutex::default(), unit_file }))
     }
@@ -95,7 +95,7 @@ impl<'a, M: Machine> PlannedTarget<'a, M> {
         context: &LtoContext<'_, M>,
     ) -> Result<Self, Errors> {
         let (units, machine) = (images.units(), context.machine);
-        keep_inputs(images, context)?;
+        save_inputs(images, context)?;
         // Read before the units are opened for the compilation.
         let request = context.request();
         let names_dead_kernels = request.is_printed && !request.dead.is_empty();
@@ -240,7 +240,7 @@ fn unit_file<M: Machine>(
 }
 
 /// Keeps the device images of the inputs (`--save-temps`).
-fn keep_inputs<M: Machine>(images: &TargetImages<'_, M::Arch>, context: &LtoContext<'_, M>) -> Result<(), Errors> {
+fn save_inputs<M: Machine>(images: &TargetImages<'_, M::Arch>, context: &LtoContext<'_, M>) -> Result<(), Errors> {
     let stem = context.machine.stem(&images.arch);
     for (index, image) in images.images.iter().enumerate() {
         context.temp_files().keep(&image.file_name(&stem, index), || image.bytes.to_vec())?;

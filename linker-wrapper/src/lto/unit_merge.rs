@@ -11,7 +11,7 @@ use llvm_passes::unit::Unit;
 use offload_bundle::offload_binary::{ImageToWrite, OffloadImage};
 use rayon::prelude::*;
 
-use crate::device::symbol_errors::{self, Maker};
+use crate::device::symbol_errors::{self, SourceCompiler};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
 use crate::lto::llvm_messages;
@@ -95,7 +95,7 @@ impl<'a> Group<'a> {
         let mut resolution = resolve::resolve(&symbols, &|_| true);
         // The link of the program defines them.
         resolution.undefined.clear();
-        let origins: Vec<_> = self.images.iter().map(|found| (&found.origin, Maker::Clang)).collect();
+        let origins: Vec<_> = self.images.iter().map(|found| (&found.origin, SourceCompiler::Clang)).collect();
         symbol_errors::unresolved(&resolution, &first.arch(), &origins, &|_, _| Vec::new())?;
         Ok(resolution.linkonce_over_weak.into_iter().map(|(name, unit)| (unit, name)).collect())
     }

@@ -74,7 +74,7 @@ pub struct Reply {
     pub code: Option<[u8; 32]>,
     /// Whether the cache has the result, so that nothing was compiled.
     #[serde(default)]
-    pub is_kept: bool,
+    pub is_cached: bool,
     /// Processor time of the worker and of its tools, which only the link can know.
     #[serde(skip)]
     pub cpu: Duration,

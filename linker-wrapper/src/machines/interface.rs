@@ -27,7 +27,7 @@ pub trait Machine: Sync + Sized {
     type Arch: Display + Clone + Send + Sync;
     /// What resolving the names of a target leaves for [`Machine::plan`].
     type Resolved;
-    /// What the plan of a target holds beside what all machines have.
+    /// What this machine adds to the plan of a target.
     type Plan: Send + Sync;
     /// The code that a job compiles, ready to be joined.
     type Code: Default + Send + Sync;
@@ -72,7 +72,7 @@ pub trait Machine: Sync + Sized {
         None
     }
 
-    /// What compiling a partition of this many instructions costs, of which its largest function has `largest`; in instructions.
+    /// What compiling a partition costs, in instructions. The partition has `instructions`, its largest function `largest`.
     fn cost(&self, instructions: u64, _largest: u64) -> u64 {
         instructions
     }
@@ -105,7 +105,7 @@ pub trait Machine: Sync + Sized {
     /// Duplicate and undefined symbols.
     fn resolve(&self, facts: &NameFacts<'_, Self>) -> Result<(Names, Self::Resolved), Errors>;
 
-    /// Names for the plan that stay visible beside those of [`Names::visible`].
+    /// Names, for the plan, that stay visible in addition to [`Names::visible`].
     ///
     /// # Errors
     /// Unreadable bitcode.
@@ -352,7 +352,7 @@ pub struct Joined<L> {
     pub messages: Vec<Vec<Message>>,
     /// Messages of the tools.
     pub diagnostics: Vec<String>,
-    /// Whether all of it was joined from partitions, each of which the cache has.
+    /// Whether all of it was joined from partitions that the cache has.
     pub is_joined: bool,
 }
 

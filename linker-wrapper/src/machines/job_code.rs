@@ -52,7 +52,7 @@ impl Emitted {
 /// What LLVM has emitted, in files.
 #[derive(Debug)]
 pub enum Written {
-    /// PTX, of which some is still in memory.
+    /// PTX, some of it still in memory.
     Nvptx(Vec<NvptxText>),
     /// An object.
     Amdgpu(AmdMade),

@@ -14,7 +14,7 @@ pub struct Folding {
     /// For each of them, the equal one that is compiled.
     pub folded: BTreeMap<String, String>,
     /// Whether their names are in the image nevertheless.
-    pub keeps_names: bool,
+    pub emits_aliases: bool,
     /// Why others are compiled although they equal one.
     pub notes: Vec<String>,
 }
@@ -61,12 +61,12 @@ pub fn fold(
     }
     let note = |kernel: String| format!("{kernel} equals another kernel, and other device code refers to it");
     let mut notes: Vec<String> = found.referenced.into_iter().map(note).collect();
-    let keeps_names = request.folding == KernelFolding::Safe;
-    if keeps_names {
+    let emits_aliases = request.folding == KernelFolding::Safe;
+    if emits_aliases {
         let (finished, folded) = found.folded.into_iter().partition(|(kernel, _)| request.finished.contains(kernel));
         let finished: BTreeMap<String, String> = finished;
         notes.extend(finished.keys().map(|kernel| format!("{kernel} equals another kernel, and a kept result has it")));
         found.folded = folded;
     }
-    Folding { folded: found.folded, keeps_names, notes }
+    Folding { folded: found.folded, emits_aliases, notes }
 }

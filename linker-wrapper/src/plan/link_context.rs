@@ -40,7 +40,7 @@ impl Request<'_> {
 
     /// Whether the container of an earlier link can take the place of the device link. A link that describes what is in the container makes
     /// it again.
-    pub fn may_use_kept_image(&self) -> bool {
+    pub fn may_use_cached_image(&self) -> bool {
         !self.mode.show && self.options.report.is_none() && self.options.plan.is_none()
     }
 }

@@ -73,7 +73,7 @@ pub struct TargetReport {
     pub outputs: Vec<Outputs>,
     /// The backend that generates machine code.
     pub backend: Option<BackendReport>,
-    /// Why the program is compiled in one piece, if there is a reason beside its size.
+    /// Why the program is compiled in one piece, if there is a reason other than its size.
     pub not_cut: Option<String>,
     /// Kernels that the program cannot launch and that are compiled all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -181,7 +181,7 @@ struct State {
 }
 
 impl JobReport {
-    /// Describes the job of a partition; one without parts is a program in one piece, of so many `units`.
+    /// Describes the job of a partition; one without parts is a program in one piece with this many `units`.
     pub fn of(partition: &Partition, units: usize) -> Self {
         let is_whole = partition.parts.is_empty();
         JobReport {

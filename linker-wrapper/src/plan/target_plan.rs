@@ -12,7 +12,7 @@ use llvm_passes::resolve::Resolution;
 use crate::cli::values::KernelFolding;
 use crate::device::targets::{Code, TargetImages};
 use crate::plan::equal_kernels::{self, Folding, FoldingRequest};
-use crate::plan::kept_kernels;
+use crate::plan::retained_kernels;
 use crate::profile::span;
 
 /// What is known of a target's code when its link is planned.
@@ -23,7 +23,7 @@ pub struct TargetFacts<'f, A> {
     pub names: Names,
     /// The references within each unit, if the program may be cut or kernels are compared.
     pub references: Option<References<'f>>,
-    /// Names that stay visible beside [`Names::visible`], for the report.
+    /// Names that stay visible in addition to [`Names::visible`], for the report.
     pub also_visible: BTreeSet<String>,
     /// Why equal kernels are not left out, if that is so.
     pub why_not_folded: &'f dyn Fn(&[&Bodies]) -> Option<String>,
@@ -89,7 +89,7 @@ pub struct TargetPlan {
     pub dead: BTreeSet<String>,
     /// The kernels that the program cannot launch and that are compiled all the same, each with the reason; empty unless the plan is
     /// printed.
-    pub dead_but_compiled: BTreeMap<String, String>,
+    pub retained_dead: BTreeMap<String, String>,
     /// Dead kernels that are compiled with live ones, and that nothing refers to: the image can do without their code. So it can without
     /// that of kernels that others stand for.
     pub removable: BTreeSet<String>,
@@ -141,8 +141,8 @@ impl TargetPlan {
         let instructions = cut.as_ref().map(|cut| (cut.distinct, cut.duplicated()));
         let Cut { partitions, monolithic, .. } = cut.unwrap_or_default();
         let partitions = if partitions.is_empty() { whole(target, &visible) } else { partitions };
-        let dead_but_compiled = match request.is_printed {
-            true => kept_kernels::reasons(request.dead, &visible, kept_by_code, &partitions, other_code),
+        let retained_dead = match request.is_printed {
+            true => retained_kernels::reasons(request.dead, &visible, kept_by_code, &partitions, other_code),
             false => BTreeMap::new(),
         };
         let not_cut = monolithic.map(|reason| {
@@ -155,7 +155,7 @@ impl TargetPlan {
             promoted,
             visible,
             dead,
-            dead_but_compiled,
+            retained_dead,
             removable,
             folding,
             also_visible,
@@ -184,7 +184,7 @@ impl TargetPlan {
 }
 
 impl<'f> References<'f> {
-    /// The program, of which these names stay visible.
+    /// The program. These names stay visible.
     fn program<A>(
         &self,
         target: &TargetImages<'_, A>,

@@ -67,7 +67,7 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Phases {
 /// Processor time of this process and of all its children that have ended.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name, in parentheses, may contain anything; the fields behind it begin with the third.
+    // The name, in parentheses, may contain anything; the fields after it begin with the third.
     let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 = rest.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1000 / TICKS)

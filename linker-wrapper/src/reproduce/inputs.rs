@@ -13,7 +13,7 @@ use crate::host::linker_script;
 use crate::reproduce::files::{self, Files};
 use crate::sys::mapped_file::Mapped;
 
-/// What the new command line needs beside the files.
+/// What the new command line needs in addition to the files.
 #[derive(Default)]
 pub struct Folders {
     /// Folders without `-L` in which libraries were found.

@@ -45,7 +45,7 @@ impl Drop for Observed {
 /// The property of a job that the queue depends on.
 pub trait Job: Sync {
     /// Whether the job can be skipped once another one has failed.
-    fn is_one_of_many(&self) -> bool;
+    fn may_skip_after_error(&self) -> bool;
 }
 
 /// A job with its cost.
@@ -80,7 +80,7 @@ pub fn longest_first<J: Job, T: Send>(
             }
             let Some(index) = order.get(place) else { return };
             let job = jobs[*index].job;
-            if job.is_one_of_many() && failed.load(Ordering::Relaxed) {
+            if job.may_skip_after_error() && failed.load(Ordering::Relaxed) {
                 continue;
             }
             let observed = Observed::begin(limit.workers());
@@ -116,7 +116,7 @@ mod tests {
 
     impl Job for u64 {
         /// Small ones are.
-        fn is_one_of_many(&self) -> bool {
+        fn may_skip_after_error(&self) -> bool {
             *self < 10
         }
     }

@@ -1,4 +1,4 @@
-//! The operating system: processes, files, memory, and the jobs that run beside each other.
+//! The operating system: processes, files, memory, and jobs that run side by side.
 
 pub mod cache;
 pub mod error;

@@ -44,7 +44,7 @@ impl FileState {
 
 static LEFTOVERS: Mutex<Leftovers> = Mutex::new(Leftovers { folder: None, output: None });
 
-/// The place of intermediate files: a temporary folder that is removed when this is dropped, or files beside the output that
+/// The place of intermediate files: a temporary folder that is removed when this is dropped, or files next to the output that
 /// are kept (`--save-temps`).
 pub enum TempFiles {
     /// The private folder.
@@ -54,7 +54,7 @@ pub enum TempFiles {
 }
 
 impl TempFiles {
-    /// Creates the folder under `TMPDIR` and installs the signal handlers. `kept` is the output beside which files are kept
+    /// Creates the folder under `TMPDIR` and installs the signal handlers. `kept` is the output next to which files are saved
     /// instead.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl TempFiles {
     ///
     /// # Errors
     /// As [`TempFiles::write`].
-    pub fn keep_file(
+    pub fn save_file(
         &self,
         name: &str,
         write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
@@ -186,7 +186,7 @@ pub fn remove_leftovers_of_crashed_link(folder: &Path, output: &Path) {
     }
 }
 
-/// Writes an output whole or not at all, by way of a temporary file beside it. A device or pipe is written directly. As with
+/// Writes an output whole or not at all, by way of a temporary file next to it. A device or pipe is written directly. As with
 /// GNU ld, a symbolic link to a file with content is replaced by the output; one to an empty or missing file is followed.
 ///
 /// # Errors

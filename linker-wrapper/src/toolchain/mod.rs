@@ -1,12 +1,12 @@
 //! The parts of CUDA that a device link uses: where they are, how they were found, and of which version.
 //!
 //! One toolkit is the toolkit of a link: the one that is named, else the first that the search meets. Its parts come from it
-//! alone, because a cubin of one release is nothing for the nvlink of an older one. The libraries that stand for themselves,
+//! alone, because an older nvlink rejects cubins of a newer release. The libraries that stand for themselves,
 //! nvJitLink and the driver, may come from elsewhere. Every part can be named by itself.
 
+mod cached_versions;
 mod error;
 pub mod identity;
-mod kept_versions;
 pub mod libraries;
 pub mod llvm_tools;
 pub mod print;

@@ -9,8 +9,8 @@ use offload_bundle::arch::{CudaRelease, GpuArch, PtxVersion};
 use crate::diag::error::Errors;
 use crate::sys::cache::Cache;
 use crate::sys::process;
+use crate::toolchain::cached_versions::CachedVersion;
 use crate::toolchain::error::Error;
-use crate::toolchain::kept_versions::KeptVersion;
 
 /// A ptxas with its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +29,8 @@ pub struct Ptxas {
 /// It cannot be run, or does not report a release.
 pub fn probe(path: &Path, folder: Option<&Cache>) -> Result<Ptxas, Errors> {
     let ptxas = |release, version: String| Ptxas { path: path.to_owned(), release, version };
-    let kept = KeptVersion::of(path, folder);
-    if let Some(version) = kept.as_ref().and_then(KeptVersion::text)
+    let cached = CachedVersion::of(path, folder);
+    if let Some(version) = cached.as_ref().and_then(CachedVersion::text)
         && let Some(release) = release_in(&version)
     {
         return Ok(ptxas(release, version));
@@ -40,7 +40,7 @@ pub fn probe(path: &Path, folder: Option<&Cache>) -> Result<Ptxas, Errors> {
     let version = String::from_utf8_lossy(&output.stdout).into_owned();
     let release =
         release_in(&version).ok_or_else(|| Error::NoRelease { program: path.to_owned(), status: output.status })?;
-    kept.iter().for_each(|kept| kept.keep(path, &version));
+    cached.iter().for_each(|cached| cached.keep(path, &version));
     Ok(ptxas(release, version))
 }
 

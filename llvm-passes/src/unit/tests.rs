@@ -89,7 +89,7 @@ fn what_is_known_is_not_read() {
 /// Facts by the hash of the unit.
 struct Kept(blake3::Hash, UnitFacts);
 
-impl KeptFacts for Kept {
+impl CachedFacts for Kept {
     fn of(&self, content: &blake3::Hash) -> Option<UnitFacts> {
         (*content == self.0).then(|| self.1.clone())
     }
@@ -101,15 +101,15 @@ fn what_earlier_links_kept_is_not_read() {
     let first = Unit::new("a.o", &bytes);
     first.symbols().unwrap();
     let mut kept = Kept(first.content_hash(), UnitFacts::default());
-    first.keep_facts(|facts| kept.1 = facts);
-    first.keep_facts(|_| panic!("they are kept"));
-    let again = Unit::new("a.o", &bytes).with_kept(Some(&kept));
+    first.store_facts(|facts| kept.1 = facts);
+    first.store_facts(|_| panic!("they are kept"));
+    let again = Unit::new("a.o", &bytes).with_cached(Some(&kept));
     assert_eq!((again.symbols(), again.times_opened()), (first.symbols(), 0));
-    again.keep_facts(|_| panic!("nothing was read"));
+    again.store_facts(|_| panic!("nothing was read"));
     again.references().unwrap();
     assert_eq!(again.times_opened(), 1);
     let mut more = UnitFacts::default();
-    again.keep_facts(|facts| more = facts);
+    again.store_facts(|facts| more = facts);
     assert!(more.symbols.is_some() && more.references.is_some());
 }
 

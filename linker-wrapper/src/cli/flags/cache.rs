@@ -12,7 +12,7 @@ pub const TOPIC: Topic = Topic {
         Flag::joined(
             &["--offload-cache="],
             "<dir>|on|off",
-            "Keep and find results of device links there; on: in the user's cache folder (default: \
+            "Cache device link results in this directory; on: the user's cache directory (default: \
              FATLINK_CACHE, else off)",
             |options, value| set(&mut options.cache, CacheChoice::parse(value.word)),
         )
@@ -26,7 +26,7 @@ pub const TOPIC: Topic = Topic {
         Flag::joined(
             &["--offload-cache-remote="],
             "<url>|off",
-            "Keep and find results in this store, too: http(s)://, dav(s):// or s3:// (default: \
+            "Share cached results through this store, too: http(s)://, dav(s):// or s3:// (default: \
              FATLINK_CACHE_REMOTE, else off)",
             |options, value| {
                 set(&mut options.remote_cache.place, RemoteChoice::parse("--offload-cache-remote=", value.text))

@@ -77,12 +77,12 @@ pub const TOPIC: Topic = Topic {
     ],
 };
 
-/// The argument of `--device-linker=`; none if nothing is behind the `=`, as when a build system expands an empty variable.
+/// The argument of `--device-linker=`; none if nothing follows the `=`, as when a build system expands an empty variable.
 fn some_argument(text: &str) -> Option<(Option<String>, String)> {
     Some(split_triple(text)).filter(|(_, word)| !word.is_empty())
 }
 
-/// Whether a word behind `--should-extract=` continues its list.
+/// Whether a word after `--should-extract=` continues its list.
 fn is_target(word: &str) -> bool {
     word.starts_with("gfx") || is_gpu(word)
 }

@@ -43,7 +43,7 @@ pub struct Form(pub Shape, pub &'static [&'static str]);
 pub enum Shape {
     /// It has none.
     Switch,
-    /// In the same word, behind the spelling.
+    /// In the same word, after the spelling.
     Joined,
     /// In the next word.
     Separate,
@@ -106,7 +106,7 @@ impl Value<'_> {
     }
 }
 
-/// Switches of the linker that apply to the inputs behind them.
+/// Switches of the linker that apply to the inputs after them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Switches {
     pub archive_only: bool,

@@ -45,7 +45,7 @@ pub const TOPIC: Topic = Topic {
         Flag::joined(
             &["--offload-ptx-version="],
             "<major>.<minor>",
-            "PTX version of that (default: the lowest that the code needs)",
+            "PTX ISA version to emit (default: the lowest that the code needs)",
             |options, value| set(&mut options.ptx_version, values::ptx_version(value.text)),
         ),
         Flag::joined(
@@ -92,7 +92,7 @@ fn override_image(options: &mut Options, value: &Value<'_>) -> Result<(), Errors
     assign(&mut options.override_image, (kind.to_owned(), file.into()))
 }
 
-/// Whether a word behind `--offload-ptx=` or `--offload-sass=` continues its list.
+/// Whether a word after `--offload-ptx=` or `--offload-sass=` continues its list.
 pub fn is_gpu(word: &str) -> bool {
     word.parse::<GpuArch>().is_ok() && word.contains('_')
 }

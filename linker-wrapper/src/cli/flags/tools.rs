@@ -36,7 +36,7 @@ pub const TOPIC: Topic = Topic {
             "Print the tools and libraries that were found, and exit",
             |options, _| assign(&mut options.print_toolchain, true),
         ),
-        // fatlink looks for no tools beside itself.
+        // fatlink looks for no tools in its own folder.
         Flag::switch(&["--no-canonical-prefixes"], "", |_, _| Ok(())),
     ],
 };

@@ -33,7 +33,7 @@ impl PtxPolicy {
     /// Reads the option's value.
     ///
     /// # Errors
-    /// A word that is none of the policies and no architecture.
+    /// A word that is neither a policy nor an architecture.
     pub fn parse(text: &str) -> Result<Self, Error> {
         const EXPECTED: &str = "objects, none, newest, oldest, all or a list such as compute_80,compute_90";
         Ok(match text {
@@ -82,7 +82,7 @@ impl SassPolicy {
     /// Reads the option's value.
     ///
     /// # Errors
-    /// A word that is none of the policies and no architecture.
+    /// A word that is neither a policy nor an architecture.
     pub fn parse(text: &str) -> Result<Self, Error> {
         const EXPECTED: &str = "all, none or a list such as sm_80,sm_90";
         Ok(match text {
@@ -239,7 +239,7 @@ pub struct ReportRequest {
 }
 
 impl ReportRequest {
-    /// Reads the value of `option`: `text` or `json`, and `:FILE` behind it.
+    /// Reads the value of `option`: `text` or `json`, optionally followed by `:FILE`.
     ///
     /// # Errors
     /// Another form, or an empty file name.

@@ -8,7 +8,7 @@ pub enum LlvmRules {
     /// Every target id of an object is a target, and other compatible objects that come later are linked for it, too.
     #[default]
     Llvm22,
-    /// Code without a feature's setting joins the targets with one, and is a target of its own only if there is none.
+    /// Code without a feature's setting joins the targets with one, and is a target of its own only if no other exists.
     Llvm23,
 }
 

@@ -8,7 +8,7 @@ pub enum RelocatableCode {
     /// Finished images, which the output registers.
     #[default]
     Linked,
-    /// One unit of bitcode for each target, which a later link takes, with compiled partitions beside it.
+    /// One unit of bitcode for each target, which a later link takes, with compiled partitions next to it.
     Merged,
 }
 

@@ -38,7 +38,7 @@ impl Jobs {
 pub enum MemoryChoice {
     /// So many bytes.
     Bytes(u64),
-    /// So many hundredths of what is free when the link begins: 1 to 100.
+    /// Percentage of the memory that is free at the start, 1 to 100.
     Percent(u64),
 }
 
@@ -65,7 +65,7 @@ pub enum Partitioning {
     /// Into jobs of the default size, where the program is large enough.
     #[default]
     Usual,
-    /// Into jobs of about so many instructions.
+    /// Into jobs of about this many instructions.
     Size(u64),
     /// Not at all.
     Whole,

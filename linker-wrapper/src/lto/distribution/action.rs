@@ -167,7 +167,16 @@ impl Files {
         let tools = self.tools.iter().map(|(_, file)| file).filter(|file| put.contains(&file.name.as_str()));
         let tools = tools.cloned().collect();
         let (name, units) = ("job".to_owned(), PathBuf::from("units"));
-        let job = CompileJob { name, units, ranges, code, keep_stages: None, kept: None, traced: false, ..job.clone() };
+        let job = CompileJob {
+            name,
+            units,
+            ranges,
+            code,
+            saved_stages: None,
+            cached_code: None,
+            traced: false,
+            ..job.clone()
+        };
         Ok((job, tools))
     }
 }

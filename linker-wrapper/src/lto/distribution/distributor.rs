@@ -102,7 +102,7 @@ pub fn write_list(
 }
 
 impl Distributor {
-    /// Finds the distributor that the user names, if one is named: a path, or a program beside this one or on `PATH`.
+    /// Finds the distributor that the user names, if one is named: a path, or a program next to this one or on `PATH`.
     ///
     /// # Errors
     /// There is no such program.

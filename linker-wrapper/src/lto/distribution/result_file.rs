@@ -68,7 +68,7 @@ impl JobResult {
     /// Reads the result of a job with this manifest.
     ///
     /// # Errors
-    /// There is none, or it cannot be used.
+    /// The result is missing or cannot be used.
     pub fn read(file: &Path, manifest: &Hash, job: &CompileJob) -> Result<Self, Unusable> {
         let damaged = |why: &str| Unusable::Damaged(why.to_owned());
         // A FIFO would block, and a device may have no end.
@@ -163,8 +163,8 @@ mod tests {
             promoted: Vec::new(),
             keep: BTreeSet::new(),
             code: JobCode::Amdgpu(code),
-            keep_stages: None,
-            kept: None,
+            saved_stages: None,
+            cached_code: None,
             traced: false,
         }
     }

@@ -1,4 +1,4 @@
-//! Runs a job elsewhere: `fatlink --run-job MANIFEST -o RESULT`, as a distributor starts it. The other files are beside the manifest.
+//! Runs a job elsewhere: `fatlink --run-job MANIFEST -o RESULT`, as a distributor starts it. The other files are next to the manifest.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,14 @@ impl Request {
     fn placed(&self, job: &CompileJob, folder: &Path, work: &Path) -> CompileJob {
         let loader = self.loader.as_ref().map(|(loader, libraries)| (&**loader, &**libraries));
         let code = job.code.steps().placed(Place { inputs: folder, work, loader });
-        CompileJob { units: work.join(&job.units), code, keep_stages: None, kept: None, traced: false, ..job.clone() }
+        CompileJob {
+            units: work.join(&job.units),
+            code,
+            saved_stages: None,
+            cached_code: None,
+            traced: false,
+            ..job.clone()
+        }
     }
 }
 

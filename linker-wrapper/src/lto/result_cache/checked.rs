@@ -1,4 +1,4 @@
-//! Keeps that the compatibility checks have nothing to say about some code, because they read all of it.
+//! Remembers which inputs passed all compatibility checks, because the checks read all of their code.
 
 use std::fmt::Display;
 
@@ -31,7 +31,7 @@ impl ResultCache<'_> {
     }
 
     /// Keeps that there is nothing to say.
-    pub fn keep_checked(&self, key: Option<&Key>) {
+    pub fn store_checked(&self, key: Option<&Key>) {
         if let Some((folder, key)) = self.folder.as_ref().zip(key) {
             folder.put(key, &[]);
         }

@@ -27,7 +27,7 @@ impl ResultCache<'_> {
         Some(key_of(self.key("image")?, targets, fields))
     }
 
-    /// Looks up a container of some targets, each of which counts as a hit. Counts no misses: those are of targets.
+    /// Looks up the container of some targets. Each target counts as a hit; misses are counted by target lookups.
     pub fn image(&self, key: &Key, targets: usize) -> Option<CachedImage> {
         let folder = self.folder.as_ref()?;
         let image: CachedImage = postcard::from_bytes(&folder.get_uncounted(key)?).ok()?;
@@ -39,7 +39,7 @@ impl ResultCache<'_> {
     }
 
     /// Stores a container, unless a tool has changed since it was identified for the keys of the targets.
-    pub fn keep_image(&self, key: &Key, image: &CachedImage) {
+    pub fn store_image(&self, key: &Key, image: &CachedImage) {
         if self.check_tools().is_ok() {
             self.put_here(Some(key), image);
         }
@@ -47,7 +47,7 @@ impl ResultCache<'_> {
 
     /// Stores the linked targets that did not come from the cache. With the container in the folder, only other machines need those that were
     /// joined from partitions: they are many times its size, and nvlink joins them again in about twice the time that it takes to store them.
-    pub fn keep_targets<L: Clone + Serialize>(&self, linked: &[LinkedTarget<L>], has_image: bool) {
+    pub fn store_targets<L: Clone + Serialize>(&self, linked: &[LinkedTarget<L>], has_image: bool) {
         let is_needed = |target: &LinkedTarget<L>| self.remote.is_some() || !(has_image && target.is_joined);
         for target in linked.iter().filter(|target| !target.is_cached && is_needed(target)) {
             let cached = CachedTarget { code: target.code.clone(), messages: target.messages.clone() };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::machines::interface::Tool;
-use crate::sys::cache::{Cache, Key, keep_hash, known_hash};
+use crate::sys::cache::{Cache, Key, known_hash, store_hash};
 use crate::sys::stamp::Stamp;
 use crate::toolchain::identity::{self, Identity};
 
@@ -62,7 +62,7 @@ fn of_program(
     let identity = identity::of_program(path, &version()?)?;
     // What a script runs may change without it.
     if let [stamp] = &identity.stamps[..] {
-        keep_hash(folder, Key::of_state("tool", stamp).as_ref(), &identity.hash);
+        store_hash(folder, Key::of_state("tool", stamp).as_ref(), &identity.hash);
     }
     Ok(identity)
 }

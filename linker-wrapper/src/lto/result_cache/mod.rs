@@ -1,9 +1,9 @@
 //! Caches results of links: facts about units, compiled partitions, and linked targets. All keys are built here.
 
+mod cached_code;
 mod checked;
 pub mod images;
 pub mod job_times;
-mod kept_code;
 mod known_tools;
 #[cfg(test)]
 mod tests;
@@ -256,7 +256,7 @@ impl<'a> ResultCache<'a> {
     /// Returns the unit with the facts of earlier links. Those that an object claims must not be completed and stored in the folder.
     pub fn with_facts<'u>(&'u self, unit: Unit<'u>) -> Unit<'u> {
         if self.folder.is_some() {
-            return unit.with_kept(self.unit_facts.and_then(UnitFactsCache::kept));
+            return unit.with_cached(self.unit_facts.and_then(UnitFactsCache::kept));
         }
         match self.get_here::<UnitFacts>(self.facts_key(&unit).as_ref()) {
             Some(facts) => unit.with_facts(facts),

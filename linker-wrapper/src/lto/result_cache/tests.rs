@@ -33,8 +33,8 @@ fn job() -> CompileJob {
         promoted: Vec::new(),
         keep: BTreeSet::from(["kernel".to_owned()]),
         code: JobCode::Amdgpu(AmdCode { target, internalizes: true, object: "/a/0.o".into() }),
-        keep_stages: None,
-        kept: None,
+        saved_stages: None,
+        cached_code: None,
         traced: false,
     }
 }
@@ -67,7 +67,7 @@ fn every_field_of_a_job_changes_the_key() {
         job.units = "/b/units".into();
         job.ranges[0].name = "b.o".to_owned();
         job.ranges[0].start = 16;
-        job.keep_stages = Some(("/b/1.bc".into(), "/b/2.bc".into()));
+        job.saved_stages = Some(("/b/1.bc".into(), "/b/2.bc".into()));
         job.traced = true;
     });
     all_differ(&keys, key(&elsewhere));

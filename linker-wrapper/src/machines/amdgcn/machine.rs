@@ -12,7 +12,7 @@ use llvm_passes::unit::Unit;
 use crate::cli::amd_options;
 use crate::cli::values::KernelFolding;
 use crate::device::compat_checks::{ComparedImage, ComparedTarget, Source};
-use crate::device::symbol_errors::{self, Maker};
+use crate::device::symbol_errors::{self, SourceCompiler};
 use crate::device::symbols;
 use crate::device::targets::DeviceImage;
 use crate::diag::error::Errors;
@@ -121,7 +121,7 @@ impl<'a> Machine for Amdgcn<'a> {
             // ld.lld reports what these files do not define, either. The link of the program defines what a relocatable object does not.
             resolution.undefined.clear();
         }
-        let origins: Vec<_> = target.images.iter().map(|image| (&image.origin, Maker::Clang)).collect();
+        let origins: Vec<_> = target.images.iter().map(|image| (&image.origin, SourceCompiler::Clang)).collect();
         symbol_errors::unresolved(&resolution, &target.arch, &origins, users)?;
         let used: BTreeSet<String> = images::names_of_objects(target, symbols);
         let visible = match may_be_cut {

@@ -29,7 +29,7 @@ pub struct CodegenNeeds {
     pub lto_ir: Option<LtoIrVersion>,
     /// The lowest version of the LTO-IR among the inputs.
     pub oldest_lto_ir: Option<LtoIrVersion>,
-    /// Whether there is other code beside LTO-IR, which refers to what the optimizer sees and is not seen by it.
+    /// Whether code that the optimizer does not see refers to the LTO-IR.
     pub partial_lto: bool,
     /// Whether there is more than one object, so that a linker has to run.
     pub joins: bool,

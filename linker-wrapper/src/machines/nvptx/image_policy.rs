@@ -82,7 +82,7 @@ pub fn ptx(
     Ok((entries, warnings))
 }
 
-/// PTX of clang's units that the program needs beside units of nvcc, if nothing requests any. Where all of nvcc's units have PTX, the
+/// PTX of clang's units that the program needs next to units of nvcc, if nothing requests any. Where all of nvcc's units have PTX, the
 /// driver links it for GPUs that no machine code is for, and fails if clang's is missing. That of the lowest target suits most GPUs.
 pub fn implied_ptx(policy: &PtxPolicy, targets: &[TargetImages<'_>], requested: &[Entry]) -> Option<Entry> {
     if *policy != PtxPolicy::Objects || !requested.is_empty() {

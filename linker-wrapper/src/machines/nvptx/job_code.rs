@@ -1,4 +1,4 @@
-//! Jobs for NVIDIA's GPUs: LLVM emits PTX, of which ptxas makes machine code.
+//! Jobs for NVIDIA's GPUs: LLVM emits PTX, and ptxas assembles it.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -61,7 +61,7 @@ pub fn join<'a>(
     if target.plan.partitions.is_empty() {
         linked.ptx = collect(target.own.ptx.iter().map(|arch| Ok((*arch, link_ptx(machine, target, *arch)?))))?;
     }
-    if target.plan.folding.keeps_names {
+    if target.plan.folding.emits_aliases {
         add_copies(target, &mut linked)?;
     }
     for (arch, text) in &linked.ptx {

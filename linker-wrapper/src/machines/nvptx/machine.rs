@@ -32,7 +32,7 @@ use crate::plan::report::{BackendReport, Outputs};
 use crate::plan::target_plan::{Names, TargetPlan};
 use crate::sys::temp_files;
 
-/// The machine code of GPUs from this one on has a second form, of which kernels cannot be copied.
+/// From this GPU on machine code has a second form, in which kernels cannot be copied.
 const FIRST_WITH_TWO_FORMS: u32 = 100;
 
 /// Options of ptxas for line tables and debug information.

@@ -47,7 +47,7 @@ pub struct MachineCode {
 pub enum Relocatable {
     /// Always: it is linked with other code.
     Always,
-    /// If there are functions beside the kernels. In finished code, ptxas inlines functions so much that registers and size suffer.
+    /// If there are functions besides kernels. In finished code, ptxas inlines functions so much that registers and size suffer.
     /// So a program with functions is assembled as relocatable code and finished by nvlink, as all other linkers do.
     WithFunctions,
     /// Never: nothing could finish it.

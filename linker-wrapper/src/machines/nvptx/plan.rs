@@ -12,7 +12,7 @@ use crate::cli::device_options::DeviceOptions;
 use crate::compilers::rdc_image;
 use crate::device::cudadevrt::DeviceLibrary;
 use crate::device::lto_definitions::LtoNames;
-use crate::device::symbol_errors::{self, Maker};
+use crate::device::symbol_errors::{self, SourceCompiler};
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::Errors;
 use crate::machines::interface::NameFacts;
@@ -150,10 +150,11 @@ fn resolve_names<'a>(
         resolution.undefined.clear();
     }
     add_duplicates(&mut resolution, facts.symbols, lto);
-    let maker = |image: &DeviceImage<'_>| if image.rdc.is_some() { Maker::Nvcc } else { Maker::Clang };
+    let maker =
+        |image: &DeviceImage<'_>| if image.rdc.is_some() { SourceCompiler::Nvcc } else { SourceCompiler::Clang };
     let origins: Vec<_> = target.images.iter().map(|image| (&image.origin, maker(image))).collect();
     symbol_errors::unresolved(&resolution, &arch, &origins, facts.users)?;
-    // The driver links PTX with the device runtime only in programs with units of nvcc, of which the runtime is one.
+    // The driver links PTX with the device runtime only in programs with units of nvcc, because the runtime is such a unit.
     let links_ptx = target.images.iter().any(|image| image.rdc.is_some());
     let has_lone_ptx = !links_ptx && !machine.entries.ptx_from(arch).is_empty();
     if library.is_some() && (has_lone_ptx || machine.entries.has_other_sass(arch)) {
@@ -162,7 +163,7 @@ fn resolve_names<'a>(
     Ok((resolution, library, is_complete))
 }
 
-/// Adds the duplicates of which LTO-IR holds a definition.
+/// Adds the duplicates that LTO-IR defines.
 fn add_duplicates(resolution: &mut Resolution, symbols: &[UnitSymbols], lto: &LtoNames) {
     let mut units: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for (image, names) in lto.definitions.iter().enumerate() {

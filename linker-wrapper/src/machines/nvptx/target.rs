@@ -11,7 +11,7 @@ use crate::plan::link_context::LinkContext;
 pub struct Nvptx<'a> {
     /// The request and the resources of the link.
     pub link: &'a LinkContext<'a>,
-    /// The backends, of which one is chosen for each target.
+    /// The backends. One is chosen for each target.
     pub backends: &'a Backends<'a>,
     /// CUDA's libraries of device code.
     pub libraries: &'a CudaLibraries,

@@ -23,7 +23,7 @@ pub enum Unsupported {
     LtoIrNewer { version: LtoIrVersion, known: LtoIrVersion, release: CudaRelease },
     /// LTO-IR of an earlier major version of CUDA than the tool.
     LtoIrOfOlderMajor { version: LtoIrVersion, major: u32, release: CudaRelease },
-    /// There is other code beside the LTO-IR. nvJitLink 13.0 and 13.5 lose functions that only the other code calls.
+    /// There is other code than LTO-IR. nvJitLink 13.0 and 13.5 lose functions that only the other code calls.
     PartialLto,
     /// The result is relocatable code, which only nvlink makes.
     Relocatable,

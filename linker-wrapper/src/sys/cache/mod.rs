@@ -5,9 +5,9 @@
 //! is removed when the folder is trimmed. Any problem with the folder or an entry is treated as a miss, and a folder that
 //! others may write to is not used ([`trust`]). The store is small enough to do without a crate.
 
+mod cached_hashes;
 mod choice;
 mod entry;
-mod kept_hashes;
 mod key;
 mod layout;
 mod object_results;
@@ -17,8 +17,8 @@ mod trim;
 mod trust;
 mod unit_facts;
 
+pub use cached_hashes::{known_hash, store_hash};
 pub use choice::of;
-pub use kept_hashes::{keep_hash, known_hash};
 pub use key::{Key, KeyBuilder};
 pub use object_results::ObjectResults;
 pub use remote::{distrust, is_requested as is_remote_requested, open as open_remote};

@@ -52,7 +52,7 @@ impl<'a> ObjectResults<'a> {
         Some(content)
     }
 
-    /// Whether there seems to be a result; [`ObjectResults::get`] may still find that it is damaged.
+    /// Whether there is probably a result; [`ObjectResults::get`] may still find that it is damaged.
     pub fn contains(&self, key: &Key) -> bool {
         self.usable().iter().any(|results| results.contains(key.bytes()))
     }
@@ -61,7 +61,7 @@ impl<'a> ObjectResults<'a> {
         if self.is_usable { &self.found } else { &[] }
     }
 
-    /// What the code of a link may depend on beside its units: the results in the inputs.
+    /// What the code of a link may depend on in addition to its units: the results in the inputs.
     pub fn identity(&self) -> Vec<u8> {
         self.found.iter().flat_map(KeptResults::identity).collect()
     }

@@ -1,4 +1,4 @@
-//! The second tier of the cache, behind the folder: `--offload-cache-remote=`, else `FATLINK_CACHE_REMOTE`, else none.
+//! The second tier of the cache, after the folder: `--offload-cache-remote=`, else `FATLINK_CACHE_REMOTE`, else none.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -47,7 +47,7 @@ impl Trust {
     /// Whose entries in the folder are used.
     ///
     /// # Errors
-    /// Others may write to the folder. The text goes behind "the cache is not used: ".
+    /// Others may write to the folder. The text follows "the cache is not used: ".
     pub fn of_folder(folder: Access) -> Result<Self, String> {
         let Access { owner, group, mode } = folder;
         if !folder.is_ours() {

@@ -3,9 +3,9 @@
 
 use std::sync::OnceLock;
 
-use llvm_passes::unit::{KeptFacts, Unit, UnitFacts};
+use llvm_passes::unit::{CachedFacts, Unit, UnitFacts};
 
-use crate::sys::cache::kept_hashes;
+use crate::sys::cache::cached_hashes;
 use crate::sys::cache::key::{Key, KeyBuilder};
 use crate::sys::cache::store::Cache;
 
@@ -24,7 +24,7 @@ impl UnitFactsCache {
 
     /// The hash of this program, which covers its LLVM.
     pub fn program(&self) -> Option<&[u8; 32]> {
-        self.program.get_or_init(|| kept_hashes::program(self.folder.as_ref())).as_ref()
+        self.program.get_or_init(|| cached_hashes::program(self.folder.as_ref())).as_ref()
     }
 
     /// Returns the key of the facts about the unit whose bytes have this hash.
@@ -34,14 +34,14 @@ impl UnitFactsCache {
     }
 
     /// Where units look before they are opened, if there is a folder.
-    pub fn kept(&self) -> Option<&dyn KeptFacts> {
-        self.folder.as_ref().map(|_| self as &dyn KeptFacts)
+    pub fn kept(&self) -> Option<&dyn CachedFacts> {
+        self.folder.as_ref().map(|_| self as &dyn CachedFacts)
     }
 
     /// Keeps what was read of a unit, unless it is kept already.
     pub fn keep(&self, unit: &Unit<'_>) {
         let Some(folder) = &self.folder else { return };
-        unit.keep_facts(|facts| {
+        unit.store_facts(|facts| {
             if let (Some(key), Ok(bytes)) = (self.key(&unit.content_hash()), postcard::to_allocvec(&facts)) {
                 folder.put(&key, &bytes);
             }
@@ -49,7 +49,7 @@ impl UnitFactsCache {
     }
 }
 
-impl KeptFacts for UnitFactsCache {
+impl CachedFacts for UnitFactsCache {
     fn of(&self, content: &blake3::Hash) -> Option<UnitFacts> {
         let bytes = self.folder.as_ref()?.get_uncounted(&self.key(content)?)?;
         postcard::from_bytes(&bytes).ok()

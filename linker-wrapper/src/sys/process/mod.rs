@@ -147,7 +147,7 @@ pub fn capture_within(program: &Path, arguments: &[OsString], limit: Duration) -
     watched(program, arguments, limit, &mut |_| {})
 }
 
-/// As [`capture`], but keeps only the last bytes of each output, at least `kept` if there are so many.
+/// As [`capture`], but keeps only the end of each output, at least the last `kept` bytes.
 ///
 /// # Errors
 /// The program could not be started.

@@ -73,7 +73,7 @@ impl From<Errors> for Failure {
 }
 
 /// What nvlink reports where it removes an unreferenced constant that holds addresses and other constants of the bank stay. (nvlink 13.0, in
-/// links of nvcc, too: two units, each with a static `__constant__` table of functions, of which one is not used.)
+/// links of nvcc, too: two units, each with a static `__constant__` table of functions, one unused.)
 const REMOVAL_FAULT: &str = "Internal error: relocation is past end of offset";
 
 /// What nvlink writes.

@@ -27,7 +27,7 @@ pub trait PtxBackend {
 pub type Attempted = Result<Option<String>, Errors>;
 
 /// Lowers the version of PTX to the lowest that its target and code need: a driver rejects PTX of a newer version than its own,
-/// even beside other PTX that would run. `attempt` passes the PTX to an assembler, whose messages name the version that an
+/// even next to other PTX that would run. `attempt` passes the PTX to an assembler, whose messages name the version that an
 /// instruction needs. `own` is the version that the PTX was emitted for.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ use crate::machines::nvptx::codegen::device_object::{DeviceObject, Form};
 /// The names that nvlink and nvJitLink give what they make of all LTO-IR.
 const OF_LTO_IR: [&str; 2] = ["lto.cubin", "ltoPtx"];
 
-/// Lines that say nothing beside another one.
+/// Lines that add nothing to another one.
 const CONSEQUENCES: [&str; 4] =
     ["merge_elf failed", "NVVM_ERROR_COMPILATION", "elfLink JIT compile failed", "ERROR 9: finish"];
 

@@ -4,18 +4,18 @@
 use llvm_passes::{Module, pipeline};
 
 use super::ResultCache;
-use crate::lto::compile_job::{CompileJob, KeptCode};
+use crate::lto::compile_job::{CachedCode, CompileJob};
 use crate::machines::interface::Machine;
 use crate::sys::cache::{Cache, Key, KeyBuilder};
 
-impl KeptCode {
+impl CachedCode {
     /// Returns the key of a merged module.
     pub fn key(&self, merged: &Module<'_>) -> Key {
         let hash = pipeline::hash_of(merged);
         KeyBuilder::new("code").field("base", &self.base).field("module", hash.as_bytes()).finish()
     }
 
-    /// Whether there seems to be a result.
+    /// Whether the cache probably has the result.
     pub fn has(&self, code: &Key) -> bool {
         let folder = Cache::open(&self.folder);
         result_of(&folder, code).is_some_and(|result| folder.contains(&result))
@@ -24,11 +24,11 @@ impl KeptCode {
 
 impl ResultCache<'_> {
     /// Returns where the results of a partition's code are. They are found in the folder alone.
-    pub fn kept_code<M: Machine>(&self, job: &CompileJob, machine: &M) -> Option<KeptCode> {
+    pub fn cached_code<M: Machine>(&self, job: &CompileJob, machine: &M) -> Option<CachedCode> {
         let folder = self.folder.as_ref()?.folder().to_owned();
         let job = CompileJob { ranges: Vec::new(), parts: Vec::new(), ..job.clone() };
         let base = *self.code_key(&job, machine)?.bytes();
-        Some(KeptCode { folder, base })
+        Some(CachedCode { folder, base })
     }
 
     /// Returns the key of the result of this code.
@@ -37,7 +37,7 @@ impl ResultCache<'_> {
     }
 
     /// Records that the result of this code has this key, unless a tool has changed since it was identified for the key.
-    pub fn keep_code(&self, code: &Key, result: &Key) {
+    pub fn store_code(&self, code: &Key, result: &Key) {
         if let Some(folder) = self.folder.as_ref().filter(|_| self.check_tools().is_ok()) {
             folder.put(code, result.bytes());
         }

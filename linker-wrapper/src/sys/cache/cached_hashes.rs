@@ -22,7 +22,7 @@ pub fn program(folder: Option<&Cache>) -> Option<[u8; 32]> {
         return Some(known);
     }
     let hash = identity_of(Path::new(ITSELF)).ok()?;
-    keep_hash(folder, key.as_ref(), &hash);
+    store_hash(folder, key.as_ref(), &hash);
     Some(hash)
 }
 
@@ -32,7 +32,7 @@ pub fn known_hash(folder: Option<&Cache>, key: Option<&Key>) -> Option<[u8; 32]>
 }
 
 /// Keeps a hash.
-pub fn keep_hash(folder: Option<&Cache>, key: Option<&Key>, hash: &[u8; 32]) {
+pub fn store_hash(folder: Option<&Cache>, key: Option<&Key>, hash: &[u8; 32]) {
     if let (Some(folder), Some(key)) = (folder, key) {
         folder.put(key, hash);
     }

@@ -8,18 +8,18 @@ use crate::sys::cache::{Cache, Key};
 use crate::sys::stamp::Stamp;
 
 /// Where the cache keeps the output of a tool for `--version`.
-pub struct KeptVersion<'c> {
+pub struct CachedVersion<'c> {
     folder: &'c Cache,
     stamp: Stamp,
     key: Key,
 }
 
-impl<'c> KeptVersion<'c> {
+impl<'c> CachedVersion<'c> {
     /// Prepares to look up the output of a tool. `None`: there is no cache, or the state of the file does not tell whether it changes.
     pub fn of(tool: &Path, folder: Option<&'c Cache>) -> Option<Self> {
         let (folder, stamp) = (folder?, Stamp::of(tool).ok()?);
         let key = Key::of_state("version", &stamp)?;
-        Some(KeptVersion { folder, stamp, key })
+        Some(CachedVersion { folder, stamp, key })
     }
 
     /// Looks up the output.
@@ -58,7 +58,7 @@ mod tests {
             // Only files that have not been changed for a moment have a state that tells.
             sleep(Duration::from_millis(50));
         };
-        let kept = || KeptVersion::of(&tool, Some(&cache)).unwrap();
+        let kept = || CachedVersion::of(&tool, Some(&cache)).unwrap();
         write("\x7fELF one");
         assert_eq!(kept().text(), None);
         kept().keep(&tool, "13.0");
@@ -73,7 +73,7 @@ mod tests {
         write("#!/bin/sh\nexec ptxas \"$@\"\n");
         kept().keep(&tool, "13.0");
         assert_eq!(kept().text(), None);
-        assert!(KeptVersion::of(&tool, None).is_none());
+        assert!(CachedVersion::of(&tool, None).is_none());
         assert_eq!(cache.hits_and_misses(), (0, 0));
     }
 }

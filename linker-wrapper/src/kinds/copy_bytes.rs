@@ -4,15 +4,13 @@
 //! It follows "Add a kind" in CONTRIBUTING.md, but generates code as for AMD's GPUs, joins objects by appending them, and uses the
 //! registration (llvm-passes) and the container (offload-bundle) of OpenMP instead of its own.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use llvm_passes::amdgpu::{AmdTarget, PartitionCode};
-use llvm_passes::equal_kernels::Bodies;
 use llvm_passes::pipeline::OptLevel;
 use llvm_passes::program;
 use llvm_passes::registration;
-use llvm_passes::resolve::{self, UnitSymbols};
+use llvm_passes::resolve::{self};
 use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 
 use crate::device::compat_checks::{ComparedImage, ComparedTarget, Source};
@@ -25,7 +23,7 @@ use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
 use crate::machines::amdgcn::job_code::AmdCode;
 use crate::machines::interface::{
-    Again, Compiled, Fields, Generated, JobPart, Joined, Machine, NameFacts, NotCached, Planned, Step, Tool,
+    Again, Compiled, Fields, Generated, JobPart, Joined, Machine, NameFacts, NotCached, Planned,
 };
 use crate::machines::job_code::{Emitted, JobCode, Made};
 use crate::plan::link_context::LinkContext;
@@ -66,10 +64,6 @@ impl Kind for CopyBytes {
 struct CopyLink<'a>(Vec<TargetImages<'a, String>>);
 
 impl DeviceLink for CopyLink<'_> {
-    fn warnings(&self) -> &[String] {
-        &[]
-    }
-
     fn triples(&self) -> Vec<&str> {
         vec![TRIPLE]
     }
@@ -135,30 +129,10 @@ impl Machine for Copier<'_> {
         ComparedTarget { name: target.arch.clone(), is_amd: true, images: target.images.iter().map(image).collect() }
     }
 
-    fn symbols(&self, _image: &DeviceImage<'_>, _target: &TargetImages<'_, String>) -> Result<UnitSymbols, Errors> {
-        Ok(UnitSymbols::default())
-    }
-
     fn resolve(&self, facts: &NameFacts<'_, Self>) -> Result<(Names, ()), Errors> {
         let resolution = resolve::resolve(facts.symbols, &|_| true);
         let visible = resolution.prevailing.keys().cloned().collect();
         Ok((Names { resolution, visible, ..Names::default() }, ()))
-    }
-
-    fn also_visible(
-        &self,
-        _target: &TargetImages<'_, String>,
-        _symbols: &[UnitSymbols],
-    ) -> Result<BTreeSet<String>, Errors> {
-        Ok(BTreeSet::new())
-    }
-
-    fn why_not_folded(&self, _target: &TargetImages<'_, String>, _bodies: &[&Bodies]) -> Option<String> {
-        None
-    }
-
-    fn other_code(&self) -> &'static str {
-        "nothing"
     }
 
     fn plan(&self, _facts: &NameFacts<'_, Self>, _plan: &TargetPlan, _resolved: ()) -> Result<(), Errors> {
@@ -208,15 +182,6 @@ impl Machine for Copier<'_> {
         Ok(Some(stored))
     }
 
-    fn assemble(
-        &self,
-        _target: &Planned<'_, Self>,
-        _place: usize,
-        _stored: Option<Vec<u8>>,
-    ) -> Result<Generated<Vec<u8>>, Errors> {
-        Ok(Generated::default())
-    }
-
     fn join(
         &self,
         _target: &Planned<'_, Self>,
@@ -237,14 +202,6 @@ impl Machine for Copier<'_> {
 
     fn target_fields(&self, _target: &TargetImages<'_, String>) -> Result<Fields, NotCached> {
         Ok(Vec::new())
-    }
-
-    fn tools(&self, _step: Step) -> Result<Vec<Tool<'_>>, String> {
-        Ok(Vec::new())
-    }
-
-    fn unknown_input(&self, _step: Step) -> Option<String> {
-        None
     }
 
     fn backend(&self, _arch: &String) -> Option<BackendReport> {

@@ -298,10 +298,6 @@ impl DeviceLink for CudaLink<'_> {
         result_cache.finish(context.request);
         Ok(())
     }
-
-    fn diagnose(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        self.run(context).map(drop)
-    }
 }
 
 /// What the container depends on besides the code.

@@ -270,10 +270,6 @@ impl DeviceLink for HipLink<'_> {
         result_cache.finish(context.request);
         Ok(())
     }
-
-    fn diagnose(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        self.run(context).map(drop)
-    }
 }
 
 impl HipLink<'_> {

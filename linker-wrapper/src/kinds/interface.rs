@@ -60,7 +60,9 @@ pub struct Setup<'a> {
 /// The device links of one kind, planned and ready to run.
 pub trait DeviceLink: Sync {
     /// Warnings of the plan.
-    fn warnings(&self) -> &[String];
+    fn warnings(&self) -> &[String] {
+        &[]
+    }
 
     /// The triples of the code, as `--device-linker=TRIPLE=` names them.
     fn triples(&self) -> Vec<&str>;
@@ -98,8 +100,8 @@ pub trait DeviceLink: Sync {
     ///
     /// # Errors
     /// The function that LLVM cannot compile.
-    fn diagnose(&self, _context: &LinkContext<'_>) -> Result<(), Errors> {
-        Ok(())
+    fn diagnose<'p>(&'p self, context: &LinkContext<'p>) -> Result<(), Errors> {
+        self.link(context).map(drop)
     }
 }
 

@@ -60,10 +60,6 @@ struct OpenMpLink<'a> {
 }
 
 impl DeviceLink for OpenMpLink<'_> {
-    fn warnings(&self) -> &[String] {
-        &[]
-    }
-
     fn triples(&self) -> Vec<&str> {
         self.targets.iter().map(|target| &*target.arch.triple).collect()
     }
@@ -86,10 +82,6 @@ impl DeviceLink for OpenMpLink<'_> {
             (&**triple, &**processor, &*linked.code.bytes)
         });
         Ok(Box::new(Images::new(images, self.relocatable)))
-    }
-
-    fn diagnose(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        self.link(context).map(drop)
     }
 }
 

@@ -97,7 +97,9 @@ pub trait Machine: Sync + Sized {
     ///
     /// # Errors
     /// A damaged image, or one that cannot be linked with others.
-    fn symbols(&self, image: &DeviceImage<'_>, target: &TargetImages<'_, Self::Arch>) -> Result<UnitSymbols, Errors>;
+    fn symbols(&self, _image: &DeviceImage<'_>, _target: &TargetImages<'_, Self::Arch>) -> Result<UnitSymbols, Errors> {
+        Ok(UnitSymbols::default())
+    }
 
     /// Decides which definitions prevail, and which names stay visible.
     ///
@@ -111,15 +113,21 @@ pub trait Machine: Sync + Sized {
     /// Unreadable bitcode.
     fn also_visible(
         &self,
-        target: &TargetImages<'_, Self::Arch>,
-        symbols: &[UnitSymbols],
-    ) -> Result<BTreeSet<String>, Errors>;
+        _target: &TargetImages<'_, Self::Arch>,
+        _symbols: &[UnitSymbols],
+    ) -> Result<BTreeSet<String>, Errors> {
+        Ok(BTreeSet::new())
+    }
 
     /// Returns why none of the equal kernels of a target are left out, if that is so.
-    fn why_not_folded(&self, target: &TargetImages<'_, Self::Arch>, bodies: &[&Bodies]) -> Option<String>;
+    fn why_not_folded(&self, _target: &TargetImages<'_, Self::Arch>, _bodies: &[&Bodies]) -> Option<String> {
+        None
+    }
 
     /// Names code that is no bitcode, for messages: "machine code".
-    fn other_code(&self) -> &'static str;
+    fn other_code(&self) -> &'static str {
+        "machine code"
+    }
 
     /// Completes the plan of a target.
     ///
@@ -212,10 +220,12 @@ pub trait Machine: Sync + Sized {
     /// Errors of a tool.
     fn assemble(
         &self,
-        target: &Planned<'_, Self>,
-        place: usize,
-        stored: Option<Self::Stored>,
-    ) -> Result<Generated<Self::Code>, Errors>;
+        _target: &Planned<'_, Self>,
+        _place: usize,
+        _stored: Option<Self::Stored>,
+    ) -> Result<Generated<Self::Code>, Errors> {
+        Ok(Generated::default())
+    }
 
     /// Adds to the code of such an image what only this link knows.
     ///
@@ -255,16 +265,22 @@ pub trait Machine: Sync + Sized {
     ///
     /// # Errors
     /// It is not cached, perhaps for a reason that users should know.
-    fn target_fields(&self, target: &TargetImages<'_, Self::Arch>) -> Result<Fields, NotCached>;
+    fn target_fields(&self, _target: &TargetImages<'_, Self::Arch>) -> Result<Fields, NotCached> {
+        Err(None)
+    }
 
     /// The tools and libraries that a step reads.
     ///
     /// # Errors
     /// Why results of the step are not cached.
-    fn tools(&self, step: Step) -> Result<Vec<Tool<'_>>, String>;
+    fn tools(&self, _step: Step) -> Result<Vec<Tool<'_>>, String> {
+        Ok(Vec::new())
+    }
 
     /// Returns why files that no key covers may affect a step, if that is so.
-    fn unknown_input(&self, step: Step) -> Option<String>;
+    fn unknown_input(&self, _step: Step) -> Option<String> {
+        None
+    }
 
     /// Chooses the tools for a target that the cache has, so that reports name them.
     fn choose_tools(&self, _target: &TargetImages<'_, Self::Arch>) {}

@@ -99,7 +99,9 @@ pub trait Generate {
     fn target(&self) -> String;
 
     /// The visibility of definitions that partitions share.
-    fn visibility(&self) -> Visibility;
+    fn visibility(&self) -> Visibility {
+        Visibility::Kept
+    }
 
     /// Reads all units of a program.
     ///
@@ -147,7 +149,9 @@ pub trait Generate {
     fn without_kernels(&self, dead: BTreeSet<String>) -> JobCode;
 
     /// The name and the file of the device library, if there is one.
-    fn library(&self) -> Option<(&'static str, &Path)>;
+    fn library(&self) -> Option<(&'static str, &Path)> {
+        None
+    }
 
     /// Writes what was emitted to the files of the job. Returns also the size of each text that tools read, in bytes.
     ///
@@ -156,10 +160,14 @@ pub trait Generate {
     fn write(&self, emitted: Emitted) -> Result<(Written, Vec<u64>), Errors>;
 
     /// Whether tools may run after LLVM.
-    fn has_tools(&self) -> bool;
+    fn has_tools(&self) -> bool {
+        false
+    }
 
     /// Whether tools run in the process of the job, so that they need the memory that LLVM had.
-    fn runs_tools(&self) -> bool;
+    fn runs_tools(&self) -> bool {
+        false
+    }
 
     /// Runs the tools. `name` is the job's, `show` reports each command.
     ///
@@ -174,7 +182,9 @@ pub trait Generate {
     fn fits(&self, made: &Made, texts: usize, files: &[Vec<u8>]) -> bool;
 
     /// What a job elsewhere has made, as if it had run here. `paths` are the files of the job here.
-    fn localized(&self, made: Made, paths: Vec<PathBuf>) -> Made;
+    fn localized(&self, made: Made, _paths: Vec<PathBuf>) -> Made {
+        made
+    }
 
     /// The job as any machine can run it: files of the link have fixed names, and `put` takes the tools.
     ///

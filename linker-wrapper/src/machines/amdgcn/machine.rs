@@ -201,15 +201,6 @@ impl<'a> Machine for Amdgcn<'a> {
         Ok(Some(stored).filter(|stored| stored.object.is_some() || !stored.calls.is_empty()))
     }
 
-    fn assemble(
-        &self,
-        _target: &Planned<'_, Self>,
-        _place: usize,
-        stored: Option<AmdObject>,
-    ) -> Result<Generated<AmdObject>, Errors> {
-        Ok(Generated { code: stored.unwrap_or_default(), ..Generated::default() })
-    }
-
     fn join(
         &self,
         target: &Planned<'_, Self>,

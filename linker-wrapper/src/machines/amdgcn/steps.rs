@@ -1,10 +1,9 @@
 //! The steps of jobs for AMD's GPUs.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use llvm_passes::amdgpu::{self, PartitionCode};
-use llvm_passes::extract::Visibility;
 use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::session::Session;
 use llvm_passes::{IrError, Module};
@@ -19,10 +18,6 @@ use crate::sys::temp_files;
 impl Generate for AmdCode {
     fn target(&self) -> String {
         self.target.name().to_owned()
-    }
-
-    fn visibility(&self) -> Visibility {
-        Visibility::Kept
     }
 
     fn read_units<'s>(
@@ -85,10 +80,6 @@ impl Generate for AmdCode {
         JobCode::Amdgpu(self.clone())
     }
 
-    fn library(&self) -> Option<(&'static str, &Path)> {
-        None
-    }
-
     fn write(&self, emitted: Emitted) -> Result<(Written, Vec<u64>), Errors> {
         let made = match emitted {
             Emitted::Amdgpu(PartitionCode::Object(object, functions)) => {
@@ -99,14 +90,6 @@ impl Generate for AmdCode {
             Emitted::Nvptx(_) | Emitted::Host(_) | Emitted::Nothing => AmdMade::default(),
         };
         Ok((Written::Amdgpu(made), Vec::new()))
-    }
-
-    fn has_tools(&self) -> bool {
-        false
-    }
-
-    fn runs_tools(&self) -> bool {
-        false
     }
 
     fn run_tools(&self, _name: &str, written: Written, _show: &dyn Fn(String)) -> Result<Made, Errors> {
@@ -126,10 +109,6 @@ impl Generate for AmdCode {
 
     fn fits(&self, made: &Made, _texts: usize, files: &[Vec<u8>]) -> bool {
         matches!(made, Made::Amdgpu(_)) && files.len() == self.files(made).len()
-    }
-
-    fn localized(&self, made: Made, _paths: Vec<PathBuf>) -> Made {
-        made
     }
 
     fn portable(&self, _put: PutTool<'_>) -> Result<JobCode, Errors> {

@@ -1,14 +1,10 @@
 //! Processors of the host as a [`Machine`].
 
-use std::collections::BTreeSet;
-
-use llvm_passes::equal_kernels::Bodies;
 use llvm_passes::program;
-use llvm_passes::resolve::UnitSymbols;
 
 use crate::cli::device_words;
 use crate::device::compat_checks::ComparedTarget;
-use crate::device::targets::{Code, DeviceImage};
+use crate::device::targets::Code;
 use crate::diag::error::{Errors, collect};
 use crate::host::host_linker;
 use crate::machines::error::Error;
@@ -16,7 +12,7 @@ use crate::machines::host::image_linker;
 use crate::machines::host::job_code::HostJob;
 use crate::machines::host::target::{Host, HostArch, HostCode, HostImages};
 use crate::machines::interface::{
-    Again, Compiled, Fields, Generated, JobPart, Joined, Machine, NameFacts, NotCached, OnePiece, Planned, Step, Tool,
+    Again, Compiled, Fields, Generated, JobPart, Joined, Machine, NameFacts, NotCached, OnePiece, Planned,
 };
 use crate::machines::job_code::{Emitted, JobCode, Made};
 use crate::plan::report::BackendReport;
@@ -72,24 +68,8 @@ impl Machine for Host<'_> {
         false
     }
 
-    fn symbols(&self, _image: &DeviceImage<'_>, _target: &HostImages<'_>) -> Result<UnitSymbols, Errors> {
-        Ok(UnitSymbols::default())
-    }
-
     fn resolve(&self, _facts: &NameFacts<'_, Self>) -> Result<(Names, ()), Errors> {
         Ok((Names::default(), ()))
-    }
-
-    fn also_visible(&self, _target: &HostImages<'_>, _symbols: &[UnitSymbols]) -> Result<BTreeSet<String>, Errors> {
-        Ok(BTreeSet::new())
-    }
-
-    fn why_not_folded(&self, _target: &HostImages<'_>, _bodies: &[&Bodies]) -> Option<String> {
-        None
-    }
-
-    fn other_code(&self) -> &'static str {
-        "machine code"
     }
 
     fn plan(&self, _facts: &NameFacts<'_, Self>, _plan: &TargetPlan, _resolved: ()) -> Result<(), Errors> {
@@ -139,15 +119,6 @@ impl Machine for Host<'_> {
         Ok(Some(stored))
     }
 
-    fn assemble(
-        &self,
-        _target: &Planned<'_, Self>,
-        _place: usize,
-        stored: Option<HostCode>,
-    ) -> Result<Generated<HostCode>, Errors> {
-        Ok(Generated { code: stored.unwrap_or_default(), ..Generated::default() })
-    }
-
     /// Links the compiled object with those among the images to a shared library.
     fn join(
         &self,
@@ -186,19 +157,6 @@ impl Machine for Host<'_> {
 
     fn code_fields(&self, _code: &JobCode) -> Result<Fields, NotCached> {
         Err(None)
-    }
-
-    /// The shared library depends on the libraries of the host's line.
-    fn target_fields(&self, _target: &HostImages<'_>) -> Result<Fields, NotCached> {
-        Err(None)
-    }
-
-    fn tools(&self, _step: Step) -> Result<Vec<Tool<'_>>, String> {
-        Ok(Vec::new())
-    }
-
-    fn unknown_input(&self, _step: Step) -> Option<String> {
-        None
     }
 
     fn backend(&self, _arch: &HostArch) -> Option<BackendReport> {

@@ -1,9 +1,8 @@
 //! The steps of jobs for processors of the host.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use llvm_passes::extract::Visibility;
 use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::session::Session;
 use llvm_passes::{IrError, Module, host};
@@ -17,10 +16,6 @@ use crate::sys::temp_files;
 impl Generate for HostJob {
     fn target(&self) -> String {
         self.triple.clone()
-    }
-
-    fn visibility(&self) -> Visibility {
-        Visibility::Kept
     }
 
     fn read_units<'s>(
@@ -67,23 +62,11 @@ impl Generate for HostJob {
         JobCode::Host(self.clone())
     }
 
-    fn library(&self) -> Option<(&'static str, &Path)> {
-        None
-    }
-
     fn write(&self, emitted: Emitted) -> Result<(Written, Vec<u64>), Errors> {
         if let Emitted::Host(object) = emitted {
             temp_files::write_file(&self.object, &object)?;
         }
         Ok((Written::Host, Vec::new()))
-    }
-
-    fn has_tools(&self) -> bool {
-        false
-    }
-
-    fn runs_tools(&self) -> bool {
-        false
     }
 
     fn run_tools(&self, _name: &str, _written: Written, _show: &dyn Fn(String)) -> Result<Made, Errors> {
@@ -96,10 +79,6 @@ impl Generate for HostJob {
 
     fn fits(&self, made: &Made, _texts: usize, files: &[Vec<u8>]) -> bool {
         matches!(made, Made::Host) && files.len() == 1
-    }
-
-    fn localized(&self, made: Made, _paths: Vec<PathBuf>) -> Made {
-        made
     }
 
     fn portable(&self, _put: PutTool<'_>) -> Result<JobCode, Errors> {

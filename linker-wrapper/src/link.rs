@@ -69,7 +69,7 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     let outcome = run_options(&options, &program, Process { arguments, recorder: &recorder });
     drop(whole);
     // The trace of a failed link is written, too; the link's own errors come first.
-    let traced = time_trace::end();
+    let traced = time_trace::write(&options, &recorder);
     outcome.and_then(|code| traced.map(|()| code))
 }
 
@@ -151,7 +151,7 @@ fn link(
     if images.is_empty() && mode.may_lack_images() {
         no_images::check(&request, mode)?;
         drop(extraction);
-        return no_images::end(&request, mode, inputs);
+        return no_images::end(&request, mode, inputs, process.recorder);
     }
     threads::start()?;
     let line_files = LineFiles::open(&request, &images)?;

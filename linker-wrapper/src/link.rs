@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use tracing::span::EnteredSpan;
 
-use crate::cli::host_environment::HostEnvironment;
+use crate::cli::environment::Environment;
 use crate::cli::options::Options;
 use crate::cli::values::Jobs;
 use crate::cli::{device_words, dlink, parse, persona, plugin_options, response_file};
@@ -98,9 +98,10 @@ fn repeat(process: Process<'_>) -> Result<u8, Errors> {
     run_options(&options, &persona::program_name(arguments), process)
 }
 
-/// The options, with what the environment says about the host link.
+/// The options, with what the environment says.
 fn with_environment(options: Options) -> Options {
-    Options { environment: HostEnvironment::read(), ..options }
+    let environment = Environment::read();
+    Options { cache: environment.cache(options.cache), environment, ..options }
 }
 
 /// Prints the output of options such as `--help`; without one of them, opens the inputs and links them.

@@ -55,3 +55,28 @@ impl KeptFacts for UnitFactsCache {
         postcard::from_bytes(&bytes).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use llvm_passes::pipeline;
+    use llvm_passes::session::Session;
+
+    use super::*;
+
+    #[test]
+    fn a_unit_of_the_same_bytes_is_not_opened_again() {
+        let session = Session::new();
+        let bitcode = pipeline::bitcode_of(&session.context().create_module("m"));
+        let folder = tempfile::tempdir().unwrap();
+        let in_folder = || UnitFactsCache::of(Some(Cache::open(folder.path().join("cache"))));
+        let times_opened = |facts: &UnitFactsCache| {
+            let unit = Unit::new("a.o", &bitcode).with_kept(facts.kept());
+            unit.symbols().unwrap();
+            facts.keep(&unit);
+            unit.times_opened()
+        };
+        assert_eq!([times_opened(&in_folder()), times_opened(&in_folder())], [1, 0]);
+        let none = UnitFactsCache::default();
+        assert_eq!([times_opened(&none), times_opened(&none)], [1, 1]);
+    }
+}

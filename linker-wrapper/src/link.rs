@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use tracing::span::EnteredSpan;
 
-use crate::cli::host_environment::HostEnvironment;
+use crate::cli::environment::Environment;
 use crate::cli::options::Options;
 use crate::cli::values::Jobs;
 use crate::cli::{device_words, dlink, parse, persona, plugin_options, response_file};
@@ -69,7 +69,7 @@ pub fn run(arguments: &[OsString]) -> Result<u8, Errors> {
     let outcome = run_options(&options, &program, Process { arguments, recorder: &recorder });
     drop(whole);
     // The trace of a failed link is written, too; the link's own errors come first.
-    let traced = time_trace::end();
+    let traced = time_trace::write(&options, &recorder);
     outcome.and_then(|code| traced.map(|()| code))
 }
 
@@ -98,9 +98,10 @@ fn repeat(process: Process<'_>) -> Result<u8, Errors> {
     run_options(&options, &persona::program_name(arguments), process)
 }
 
-/// The options, with what the environment says about the host link.
+/// The options, with what the environment says.
 fn with_environment(options: Options) -> Options {
-    Options { environment: HostEnvironment::read(), ..options }
+    let environment = Environment::read();
+    Options { cache: environment.cache(options.cache), environment, ..options }
 }
 
 /// Prints the output of options such as `--help`; without one of them, opens the inputs and links them.
@@ -147,15 +148,15 @@ fn link(
 ) -> Result<u8, Errors> {
     // Read the device code. A link without any is left to the host linker.
     let unit_facts = resources::unit_facts(&request);
-    let images = inputs.images(&request, mode, unit_facts.kept())?;
+    let images = inputs.images(&request, mode, unit_facts.cached())?;
     if images.is_empty() && mode.may_lack_images() {
         no_images::check(&request, mode)?;
         drop(extraction);
-        return no_images::end(&request, mode, inputs);
+        return no_images::end(&request, mode, inputs, process.recorder);
     }
     threads::start()?;
     let line_files = LineFiles::open(&request, &images)?;
-    let line_code = line_files.code(unit_facts.kept())?;
+    let line_code = line_files.code(unit_facts.cached())?;
     let files = Files { host: &inputs.files, line: &line_files };
 
     // Select the archive members and the kernels that belong to the link.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use offload_bundle::arch::PtxVersion;
 use offload_bundle::coverage::Driver;
 
-use crate::cli::host_environment::HostEnvironment;
+use crate::cli::environment::Environment;
 use crate::cli::values::{
     BackendChoice, CacheChoice, ImageCompression, ImageSection, Jobs, KernelFolding, KernelGc, Levels, LlvmRules,
     MemoryChoice, NamedParts, OffloadReport, Partitioning, PlanRequest, PtxPolicy, RelocatableCode, RemoteOptions,
@@ -125,8 +125,8 @@ pub struct Options {
     pub inputs_before_output: usize,
     /// The host linker answers a query and exits (`--version`, `--help` under a linker's name).
     pub linker_query: bool,
-    /// What the environment says about the host link. The parser leaves it empty.
-    pub environment: HostEnvironment,
+    /// What the environment says. The parser leaves it empty.
+    pub environment: Environment,
 }
 
 /// Why no host program registers kernels, in a link that writes an image alone.

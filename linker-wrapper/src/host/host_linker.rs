@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus};
 
 use rustix::process::Signal;
 
-use crate::cli::host_environment::{HostEnvironment, LINKER, STARTED_LINKERS};
+use crate::cli::environment::{Environment, LINKER, STARTED_LINKERS};
 use crate::cli::options::Options;
 use crate::cli::persona;
 use crate::cli::response_file;
@@ -74,7 +74,7 @@ pub fn find_with_source(options: &Options, program: &str) -> Result<(PathBuf, &'
 struct Started(Vec<(u64, u64)>);
 
 impl Started {
-    fn of(environment: &HostEnvironment) -> Self {
+    fn of(environment: &Environment) -> Self {
         let number = |pair: &str| {
             let (device, inode) = pair.split_once(':')?;
             Some((device.parse().ok()?, inode.parse().ok()?))
@@ -106,7 +106,7 @@ pub fn version(options: &Options, program: &str) -> Option<String> {
 }
 
 /// The command that starts the host linker.
-fn command_of(linker: &Path, line: &[OsString], environment: &HostEnvironment) -> Command {
+fn command_of(linker: &Path, line: &[OsString], environment: &Environment) -> Command {
     let mut command = Command::new(linker);
     command.args(line).env(STARTED_LINKERS, Started::of(environment).with(linker));
     command
@@ -216,7 +216,7 @@ pub fn run(
     output: &Path,
     inputs: u64,
     temp_files: &TempFiles,
-    environment: &HostEnvironment,
+    environment: &Environment,
     mode: Mode,
 ) -> Result<u8, Errors> {
     process::show(mode, linker, line);

@@ -21,7 +21,16 @@ use crate::profile::timeline;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::temp_files;
 
-/// Prints the report, or writes it to its file. `recorder` has the figures of the link; `None` if there is no device code.
+/// What was measured of a link.
+#[derive(Clone, Copy)]
+pub struct Measured<'r> {
+    /// The figures.
+    pub recorder: &'r Recorder,
+    /// Whether device code was linked; otherwise the output is still to be written.
+    pub has_device_code: bool,
+}
+
+/// Prints the report, or writes it to its file.
 ///
 /// # Errors
 /// The file cannot be written, or the output not be read.
@@ -29,28 +38,29 @@ pub fn emit(
     report: &ImageReport,
     request: &OffloadReport,
     program: &str,
-    recorder: Option<&Recorder>,
+    measured: Measured<'_>,
 ) -> Result<(), Errors> {
     match request {
         OffloadReport::Printed(request) => report.emit(request, program),
         OffloadReport::Html(file) => {
-            let page = page(report, recorder)?;
+            let page = page(report, measured)?;
             let html = page.html().map_err(|source| Error::Page { file: file.clone(), reason: source.to_string() })?;
             temp_files::write_output(file, html.as_bytes())
         }
     }
 }
 
-fn page(report: &ImageReport, recorder: Option<&Recorder>) -> Result<Page, Errors> {
+fn page(report: &ImageReport, measured: Measured<'_>) -> Result<Page, Errors> {
+    let Measured { recorder, has_device_code } = measured;
     let output = Path::new(&report.output);
     let title = output.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let title = format!("link of {}", printable::name(&title));
     let mut page = Page::new(PageKind::Link, title, concat!("fatlink ", env!("CARGO_PKG_VERSION")));
-    let timeline = timeline::so_far();
-    let jobs = recorder.map(Recorder::jobs).unwrap_or_default();
-    page.facts = facts(report, recorder.is_some(), &timeline, &jobs);
-    // A dry run has no output, and the output of a link without device code is still to be written.
-    if recorder.is_some() && output.is_file() {
+    let timeline = timeline::so_far(recorder);
+    let jobs = recorder.jobs();
+    page.facts = facts(report, has_device_code, &timeline, &jobs);
+    // A dry run has no output.
+    if has_device_code && output.is_file() {
         let unreadable =
             |error: std::io::Error| Error::Unreadable { file: output.to_owned(), reason: error::reason(&error) };
         let bytes = Mapped::open(output).map_err(unreadable)?;

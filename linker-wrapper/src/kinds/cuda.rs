@@ -228,8 +228,7 @@ impl<'a> CudaLink<'a> {
         work: impl FnOnce(&lto::DeviceLink<'_, Nvptx<'_>>) -> Result<T, Errors> + Send,
     ) -> Result<(T, ResultCache<'p>, Vec<BackendDecision>), Errors> {
         let Request { options, device, mode, .. } = context.request;
-        let cuda_path = options.cuda_path.as_deref().or(device.cuda_path.as_deref());
-        let toolchain = Toolchain::find(cuda_path, &options.parts);
+        let toolchain = Toolchain::of(options, device);
         // Who opens the cache of results reports that there is no such folder.
         let cache = || cache::of(options.cache.as_ref(), options.cache_size).ok().flatten();
         let cache = context.request.may_use_results().then(cache).flatten();

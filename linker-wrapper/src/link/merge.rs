@@ -38,6 +38,7 @@ pub fn run(
     host_triple: &str,
 ) -> Result<PathBuf, Errors> {
     collect(links.iter().map(|link| link.compare_units(context)))?;
+    code.images.iter().filter_map(|found| found.unit.as_ref()).for_each(|unit| context.unit_facts.keep(unit));
     let groups = unit_merge::group(code.images);
     let merged = context.recorder.phase("merging units", || unit_merge::merge(&groups, context))?;
     keep(&merged, context)?;
@@ -62,7 +63,8 @@ fn keep(merged: &[MergedImage<'_>], context: &LinkContext<'_>) -> Result<(), Err
 
 /// Compiles the partitions of the merged units as a link of the output does.
 fn compile(merged: &[MergedImage<'_>], code: MergeInputs<'_>, context: &LinkContext<'_>) -> Result<(), Errors> {
-    let images: Vec<FoundImage<'_>> = merged.iter().map(MergedImage::found).collect();
+    let found = |image| MergedImage::found(image).with_cached(context.unit_facts.cached());
+    let images: Vec<FoundImage<'_>> = merged.iter().map(found).collect();
     let MergeInputs { line_code, inputs, .. } = code;
     let setup = |images| Setup { images, line_code, inputs, request: context.request };
     let links = kinds::assign(&images)?.into_iter().map(|(kind, images)| kind.plan(&setup(images)));

@@ -8,6 +8,7 @@ use crate::link::modes::{LinkMode, Output};
 use crate::link::{registration, report, requests};
 use crate::plan::link_context::Request;
 use crate::plan::report::{self as plan_report, PlanReport};
+use crate::profile::recorder::Recorder;
 use crate::profile::time_trace;
 
 /// Rejects a device link of device files alone.
@@ -28,13 +29,13 @@ pub fn check(request: &Request<'_>, mode: LinkMode) -> Result<(), Errors> {
 ///
 /// # Errors
 /// There is no host linker, or the object cannot be written.
-pub fn end(request: &Request<'_>, mode: LinkMode, inputs: &HostInputs) -> Result<u8, Errors> {
+pub fn end(request: &Request<'_>, mode: LinkMode, inputs: &HostInputs, recorder: &Recorder) -> Result<u8, Errors> {
     let Request { program, options, output, mode: commands, .. } = *request;
-    time_trace::end()?;
+    time_trace::write(options, recorder)?;
     if !inputs.are_handled {
         requests::warn_of_unused_arguments(request, &[]);
     }
-    report::images(request, None, None)?;
+    report::images(request, None, recorder, false)?;
     if let Some(requested) = options.plan.as_ref().filter(|_| !options.linker_query) {
         let plan = PlanReport { output: output.display().to_string(), ..PlanReport::default() };
         plan_report::print(program, requested, &plan)?;

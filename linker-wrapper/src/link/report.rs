@@ -43,19 +43,24 @@ pub fn outcome(
     }
     // There is no program to report on if the host link failed.
     if outcome.code == 0 {
-        images(request, outcome.report, Some(resources.recorder)).map(|()| 0)
+        images(request, outcome.report, resources.recorder, true).map(|()| 0)
     } else {
         Ok(outcome.code)
     }
 }
 
-/// Writes the report of `--offload-report`. `report` is `None` for a link without images to report on, `recorder` for one without device
-/// code.
+/// Writes the report of `--offload-report`. `report` is `None` for a link without images to report on.
 ///
 /// # Errors
 /// The report cannot be written.
-pub fn images(request: &Request<'_>, report: Option<ImageReport>, recorder: Option<&Recorder>) -> Result<(), Errors> {
+pub fn images(
+    request: &Request<'_>,
+    report: Option<ImageReport>,
+    recorder: &Recorder,
+    has_device_code: bool,
+) -> Result<(), Errors> {
     let Request { program, options, output, .. } = request;
     let Some(requested) = options.report.as_ref().filter(|_| !options.linker_query) else { return Ok(()) };
-    html::emit(&report.unwrap_or_else(|| ImageReport::empty(output, options)), requested, program, recorder)
+    let report = report.unwrap_or_else(|| ImageReport::empty(output, options));
+    html::emit(&report, requested, program, html::Measured { recorder, has_device_code })
 }

@@ -70,11 +70,15 @@ impl<'a> Resources<'a> {
         let registered = selected.registered(&request, inputs)?;
         recorder.kernels(selected.liveness.alive.len(), selected.liveness.dead.len());
         let host_linker = host_linker::find(options, program);
-        let (limit, warning) = Limit::new(options.jobs);
+        let (limit, warning) = Limit::new(options.jobs, options.environment.make_flags.as_deref());
         warning.into_iter().for_each(|text| warn(program, text));
         let plan = plan_printer(&request, mode, selected, links)?;
         let may_use_results = request.may_use_results();
-        let remote_cache = if may_use_results { cache::open_remote(&options.remote_cache)? } else { None };
+        let remote_cache = if may_use_results {
+            cache::open_remote(&options.remote_cache, &options.environment.remote_cache)?
+        } else {
+            None
+        };
         let found = kept_results::find(inputs, &selected.images, program)?;
         let collects = mode.output() == Output::Merged && !request.mode.dry;
         let object_results = ObjectResults::new(found, may_use_results, collects);

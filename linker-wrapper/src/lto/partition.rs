@@ -28,8 +28,8 @@ use crate::lto::worker::Reply;
 use crate::machines;
 use crate::machines::interface::{Compiled, Generated, JobPart, Machine, Planned, Step};
 use crate::plan::target_plan::TargetPlan;
+use crate::profile::span;
 use crate::profile::stats::JobStat;
-use crate::profile::{recording, span};
 use crate::sys::cache::Key;
 use crate::sys::memory;
 
@@ -216,7 +216,7 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
             code,
             saved_stages,
             cached_code: None,
-            traced: recording::is_on(),
+            traced: context.link.recorder.recording().is_some(),
         };
         let unnamed = || if plan.is_whole() { job_run::WHOLE_PROGRAM.to_owned() } else { name };
         let label = partition.kernels.first().cloned().unwrap_or_else(unnamed);

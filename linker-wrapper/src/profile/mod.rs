@@ -9,7 +9,7 @@ mod memory_samples;
 mod passes;
 mod phases;
 pub mod recorder;
-pub mod recording;
+mod recording;
 pub mod span;
 pub mod stats;
 pub mod time_trace;
@@ -28,28 +28,27 @@ use crate::cli::values::OffloadReport;
 use forwarding::Boundary;
 use phases::EndedPhases;
 use recorder::Recorder;
+use recording::Recording;
 
 /// Shorter phases cannot be seen in a timeline.
 const TIMELINE_GRANULARITY: Duration = Duration::from_micros(100);
 
 /// Installs the layers that the options of this link require, and returns what records the rest. Without any layer, no span is recorded.
 pub fn begin(options: &Options) -> Recorder {
-    let of_trace = options.time_trace.as_ref().map(|file| {
-        let granularity = options.time_trace_granularity.unwrap_or(time_trace::DEFAULT_GRANULARITY);
-        time_trace::request(file, granularity);
-        granularity
-    });
+    let of_trace = options.time_trace.as_ref().map(|_| time_trace::granularity(options));
     let has_timeline = matches!(options.report, Some(OffloadReport::Html(_)));
     let of_timeline = has_timeline.then_some(TIMELINE_GRANULARITY);
     let granularity = of_trace.into_iter().chain(of_timeline).min();
-    let trace = granularity.map(|shortest| recording::begin(shortest).with_filter(only(span::TIME_TRACE)));
+    let recording = granularity.map(|_| Recording::begin());
+    let layer = |(recording, shortest): (&Recording, _)| recording.layer(shortest).with_filter(only(span::TIME_TRACE));
+    let trace = recording.as_ref().zip(granularity).map(layer);
     let ended = EndedPhases::default();
     let phases = options.stats.is_some().then(|| phases::layer(ended.clone()).with_filter(only(span::STATISTICS)));
     if trace.is_some() || phases.is_some() {
         // A process runs one link: a second subscriber would record nothing.
         let _ = tracing_subscriber::registry().with(trace).with(phases).try_init();
     }
-    Recorder::of(ended)
+    Recorder::of(ended, recording)
 }
 
 /// Installs the layer of a worker that reports the spans of the time trace.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use remote_cache::Counts;
 
 use crate::profile::phases::EndedPhases;
+use crate::profile::recording::Recording;
 use crate::profile::span;
 use crate::profile::stats::{JobStat, Stats};
 use crate::sys::memory;
@@ -15,6 +16,7 @@ use crate::sys::memory;
 pub struct Recorder {
     notes: Mutex<Notes>,
     phases: EndedPhases,
+    recording: Option<Recording>,
 }
 
 #[derive(Debug, Default)]
@@ -38,9 +40,14 @@ struct Process {
 }
 
 impl Recorder {
-    /// A recorder of a link whose phases end here.
-    pub fn of(phases: EndedPhases) -> Self {
-        Recorder { notes: Mutex::default(), phases }
+    /// A recorder of a link whose phases end here, and whose spans are recorded there.
+    pub fn of(phases: EndedPhases, recording: Option<Recording>) -> Self {
+        Recorder { notes: Mutex::default(), phases, recording }
+    }
+
+    /// The recording of spans, if a trace or a timeline is requested.
+    pub fn recording(&self) -> Option<&Recording> {
+        self.recording.as_ref()
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {

@@ -2,21 +2,18 @@
 //!
 //! The phases that LLVM's wrapper also has are named as there, so that scripts for its traces work here.
 
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::cli::options::Options;
 use crate::diag::error::Errors;
-use crate::profile::recording::{self, Recorded, RecordedSpan};
+use crate::profile::recorder::Recorder;
+use crate::profile::recording::{Recorded, RecordedSpan};
 use crate::sys::temp_files;
 
 /// Shorter phases are omitted by default, as in LLVM.
-pub const DEFAULT_GRANULARITY: Duration = Duration::from_micros(500);
-
-/// The file of the trace, and the shortest phase in it.
-static REQUEST: OnceLock<(PathBuf, Duration)> = OnceLock::new();
+const DEFAULT_GRANULARITY: Duration = Duration::from_micros(500);
 
 /// One event. The field names are the keys of the JSON form.
 #[derive(Debug, Serialize)]
@@ -62,21 +59,20 @@ struct Document {
     trace_events: Vec<Event>,
 }
 
-/// Remembers the file of this link's trace.
-pub fn request(file: &Path, granularity: Duration) {
-    // A process runs one link, which has one trace.
-    let _ = REQUEST.set((file.to_owned(), granularity));
-}
-
 /// Writes what was recorded, if there is a trace.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn end() -> Result<(), Errors> {
-    let Some((file, granularity)) = REQUEST.get() else { return Ok(()) };
-    let trace_events = events(recording::take(), *granularity);
+pub fn write(options: &Options, recorder: &Recorder) -> Result<(), Errors> {
+    let (Some(file), Some(recording)) = (&options.time_trace, recorder.recording()) else { return Ok(()) };
+    let trace_events = events(recording.take(), granularity(options));
     let text = serde_json::to_string(&Document { trace_events }).unwrap_or_default();
     temp_files::write_output(file, text.as_bytes())
+}
+
+/// The shortest phase in the trace.
+pub fn granularity(options: &Options) -> Duration {
+    options.time_trace_granularity.unwrap_or(DEFAULT_GRANULARITY)
 }
 
 fn events(recorded: Recorded, granularity: Duration) -> Vec<Event> {

@@ -2,7 +2,8 @@
 
 use html_report::timeline::{Lane, Span, Timeline};
 
-use crate::profile::recording::{self, Recorded, RecordedSpan};
+use crate::profile::recorder::Recorder;
+use crate::profile::recording::{Recorded, RecordedSpan, Recording};
 
 /// Phases that wait for other threads, and are no work of their own.
 const WAITING: [&str; 4] =
@@ -16,8 +17,9 @@ const SHORTEST_PASS: u64 = 1000;
 const SLACK: u64 = 50;
 
 /// The timeline so far.
-pub fn so_far() -> Timeline {
-    of(recording::so_far(), recording::now())
+pub fn so_far(recorder: &Recorder) -> Timeline {
+    let (recorded, end) = recorder.recording().map(Recording::so_far).unwrap_or_default();
+    of(recorded, end)
 }
 
 fn of(recorded: Recorded, end: u64) -> Timeline {
@@ -121,7 +123,7 @@ mod tests {
 
     fn recorded(spans: Vec<RecordedSpan>) -> Recorded {
         let threads = [(1, "link"), (2, "job 1"), (3, "job 2"), (4, "job 1")];
-        let threads = threads.map(|(number, name)| (number, name.to_owned())).to_vec();
+        let threads = threads.map(|(number, name)| (number, name.to_owned())).into();
         Recorded { spans, threads, memory: vec![(0, 7)], running: vec![(0, 1)], slots: 2 }
     }
 

@@ -13,11 +13,14 @@ use crate::sys::jobserver::Limit;
 pub const STACK_SIZE: usize = 64 << 20;
 
 /// Called with the number of jobs that run, and of those that may run, whenever the first changes.
-static OBSERVER: OnceLock<fn(usize, usize)> = OnceLock::new();
+type Observer = Box<dyn Fn(usize, usize) + Send + Sync>;
+
+/// The queues of all machines are observed as one.
+static OBSERVER: OnceLock<Observer> = OnceLock::new();
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// Has `observer` called whenever a job begins or ends.
-pub fn observe(observer: fn(usize, usize)) {
+pub fn observe(observer: Observer) {
     // A process runs one link.
     let _ = OBSERVER.set(observer);
 }

@@ -35,13 +35,13 @@ impl Limit {
         Limit { workers: workers.max(1), server: None }
     }
 
-    /// Connects to the jobserver if `jobs` requests it. The text is a warning that there is none.
-    pub fn new(jobs: Jobs) -> (Self, Option<String>) {
+    /// Connects to the jobserver that MAKEFLAGS names if `jobs` requests it. The text is a warning that there is none.
+    pub fn new(jobs: Jobs, make_flags: Option<&str>) -> (Self, Option<String>) {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         match jobs {
             Jobs::Number(number) => (Limit::of(number), None),
             Jobs::Cores => (Limit::of(cores()), None),
-            Jobs::Jobserver => match Make::of(std::env::var("MAKEFLAGS").ok().as_deref()) {
+            Jobs::Jobserver => match Make::of(make_flags) {
                 Make::Jobserver(address) => match Server::connect(&address) {
                     Some(server) => (Limit { workers: cores(), server: Some(server) }, None),
                     None => (Limit::of(1), Some(unreachable(&address))),

@@ -19,6 +19,7 @@ mod versions;
 use std::path::{Path, PathBuf};
 
 use crate::cli::device_options::DeviceOptions;
+use crate::cli::environment::Environment;
 use crate::cli::options::Options;
 use crate::cli::values::{NamedParts, Part};
 use crate::diag::error::Errors;
@@ -42,20 +43,18 @@ pub fn check_named(parts: &NamedParts) -> Result<(), Errors> {
 #[derive(Debug, Clone)]
 pub struct Toolchain {
     named: NamedParts,
+    environment: Environment,
     tree: Result<Tree, Errors>,
 }
 
 impl Toolchain {
-    /// Looks for the toolkit: `--cuda-path` (`option`), `CUDA_PATH`, `CUDA_HOME`, beside `--ptxas-path`, `ptxas` on `PATH`,
-    /// `/usr/local/cuda*`, Python packages. A place that was named is the place; no other is looked at.
-    pub fn find(option: Option<&Path>, named: &NamedParts) -> Self {
-        let tree = search::toolkit(option, named.get(Part::Ptxas));
-        Toolchain { named: named.clone(), tree }
-    }
-
-    /// The CUDA that the options of a link name, or that is found otherwise.
+    /// Looks for the toolkit: `--cuda-path`, `CUDA_PATH`, `CUDA_HOME`, beside `--ptxas-path`, `ptxas` on `PATH`, `/usr/local/cuda*`, Python
+    /// packages. A place that was named is the place; no other is looked at.
     pub fn of(options: &Options, device: &DeviceOptions) -> Self {
-        Self::find(options.cuda_path.as_deref().or(device.cuda_path.as_deref()), &options.parts)
+        let (named, environment) = (options.parts.clone(), options.environment.clone());
+        let option = options.cuda_path.as_deref().or(device.cuda_path.as_deref());
+        let tree = search::toolkit(option, named.get(Part::Ptxas), &environment);
+        Toolchain { named, environment, tree }
     }
 
     /// The part, with how it was found.
@@ -69,7 +68,7 @@ impl Toolchain {
         }
         match part {
             Part::NvJitLink => self.nvjitlink(),
-            Part::Driver => search::driver(),
+            Part::Driver => search::driver(&self.environment),
             Part::Lld => llvm_tools::lld(&self.named),
             Part::Nvlink => self.nvlink(),
             _ => {
@@ -101,7 +100,7 @@ impl Toolchain {
     fn nvjitlink(&self) -> Result<Found, Errors> {
         let own = self.tree.as_ref().ok().and_then(|tree| tree.part(Part::NvJitLink));
         let named = self.tree.as_ref().is_ok_and(|tree| tree.named);
-        let elsewhere = || if named { None } else { search::nvjitlink() };
+        let elsewhere = || if named { None } else { search::nvjitlink(&self.environment) };
         own.or_else(elsewhere).ok_or_else(|| self.missing(Part::NvJitLink))
     }
 

@@ -49,7 +49,7 @@ fn missing(text: &mut String, part: Part, toolchain: &Toolchain) {
 /// Lists toolkits that were found and not used.
 fn others(text: &mut String, toolchain: &Toolchain) {
     let used = toolchain.tree.as_ref().ok().and_then(|tree| tree.root.canonicalize().ok());
-    let trees = search::installations().into_iter().chain(search::python_trees());
+    let trees = search::installations().into_iter().chain(search::python_trees(&toolchain.environment));
     for tree in trees.filter(|tree| tree.root.canonicalize().ok() != used) {
         let version = versions::of_tree(&tree.root).unwrap_or_else(|| "-".to_owned());
         line(text, "not used", &version, &tree.root, &tree.how);

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::cli::environment::Environment;
 use crate::cli::values::Part;
 use crate::diag::error::Errors;
 use crate::sys::process;
@@ -100,19 +101,17 @@ impl Tree {
 ///
 /// # Errors
 /// There is no toolkit.
-pub fn toolkit(option: Option<&Path>, named_ptxas: Option<&Path>) -> Result<Tree, Errors> {
+pub fn toolkit(option: Option<&Path>, named_ptxas: Option<&Path>, environment: &Environment) -> Result<Tree, Errors> {
     if let Some(root) = option {
         return Ok(Tree::named(root, "--cuda-path"));
     }
-    for variable in ["CUDA_PATH", "CUDA_HOME"] {
-        if let Some(root) = std::env::var_os(variable).filter(|value| !value.is_empty()) {
-            return Ok(Tree::named(Path::new(&root), variable));
-        }
+    if let Some((variable, root)) = &environment.toolkit {
+        return Ok(Tree::named(root, variable));
     }
     let beside = named_ptxas.and_then(|ptxas| around(ptxas, "beside --ptxas-path"));
     let first = beside.or_else(on_path).or_else(|| installations().into_iter().next());
     first
-        .or_else(|| python_trees().into_iter().find(|tree| tree.part(Part::Ptxas).is_some()))
+        .or_else(|| python_trees(environment).into_iter().find(|tree| tree.part(Part::Ptxas).is_some()))
         .ok_or_else(|| Error::NoToolkit.into())
 }
 
@@ -155,8 +154,8 @@ pub fn installations() -> Vec<Tree> {
 
 /// CUDA's Python packages: `nvidia/cu13` (one tree), and `nvidia` itself, in which the packages of CUDA 12 have a folder for
 /// each part. The newest of a folder comes first.
-pub fn python_trees() -> Vec<Tree> {
-    site_packages().iter().flat_map(|site| trees_of(site)).collect()
+pub fn python_trees(environment: &Environment) -> Vec<Tree> {
+    site_packages(environment).iter().flat_map(|site| trees_of(site)).collect()
 }
 
 fn trees_of(site: &Path) -> Vec<Tree> {
@@ -172,16 +171,15 @@ fn trees_of(site: &Path) -> Vec<Tree> {
 }
 
 /// The folders in which Python looks for packages. Running Python to find out would take longer than a link.
-fn site_packages() -> Vec<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| variable(name)).collect();
+fn site_packages(environment: &Environment) -> Vec<PathBuf> {
+    let mut prefixes = environment.python_prefixes.clone();
     if let Some(python) = process::find_program(OsStr::new("python3"), &|_| true) {
         // The program of a virtual environment is a link: its own folder counts, then that of the real program.
         let real = python.canonicalize().ok();
         let places = [Some(python), real].into_iter().flatten();
         prefixes.extend(places.filter_map(|place| Some(place.parent()?.parent()?.to_owned())));
     }
-    prefixes.extend(variable("HOME").map(|home| home.join(".local")));
+    prefixes.extend(environment.home.iter().map(|home| home.join(".local")));
     prefixes.extend(["/usr/local", "/usr"].map(PathBuf::from));
     let mut found: Vec<PathBuf> = Vec::new();
     for prefix in prefixes {
@@ -202,10 +200,12 @@ fn site_packages() -> Vec<PathBuf> {
 }
 
 /// Finds the library if no toolkit is named: in other toolkits, in Python's packages, in the dynamic linker's folders.
-pub fn nvjitlink() -> Option<Found> {
-    let trees = installations().into_iter().chain(python_trees());
+pub fn nvjitlink(environment: &Environment) -> Option<Found> {
+    let trees = installations().into_iter().chain(python_trees(environment));
     trees.filter_map(|tree| tree.part(Part::NvJitLink)).next().or_else(|| {
-        loader_folders().iter().find_map(|(folder, how)| Some(Found { path: library_in(folder)?, how: how.clone() }))
+        loader_folders(environment)
+            .iter()
+            .find_map(|(folder, how)| Some(Found { path: library_in(folder)?, how: how.clone() }))
     })
 }
 
@@ -213,17 +213,16 @@ pub fn nvjitlink() -> Option<Found> {
 ///
 /// # Errors
 /// It is in none of these folders.
-pub fn driver() -> Result<Found, Errors> {
-    let folders = loader_folders();
+pub fn driver(environment: &Environment) -> Result<Found, Errors> {
+    let folders = loader_folders(environment);
     let found = folders.iter().map(|(folder, how)| (folder.join("libcuda.so.1"), how)).find(|(path, _)| path.is_file());
     found.map(|(path, how)| Found { path, how: how.clone() }).ok_or_else(|| Error::NoDriver.into())
 }
 
 /// `LD_LIBRARY_PATH`, then the system's folders.
-fn loader_folders() -> Vec<(PathBuf, String)> {
-    let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let named = std::env::split_paths(&named).filter(|folder| !folder.as_os_str().is_empty());
-    let named = named.map(|folder| (folder, "LD_LIBRARY_PATH".to_owned()));
+fn loader_folders(environment: &Environment) -> Vec<(PathBuf, String)> {
+    let named = environment.loader_paths.iter().filter(|folder| !folder.as_os_str().is_empty());
+    let named = named.map(|folder| (folder.clone(), "LD_LIBRARY_PATH".to_owned()));
     named.chain(DRIVER_FOLDERS.map(|folder| (PathBuf::from(folder), "system library".to_owned()))).collect()
 }
 

@@ -90,7 +90,7 @@ impl Partitioning {
 pub enum CacheChoice {
     /// Nowhere.
     Off,
-    /// In the user's own folder for caches.
+    /// In the user's own folder for caches, which the environment names.
     On,
     /// In this folder.
     Folder(PathBuf),

@@ -1,7 +1,4 @@
-//! Whether there is a cache, and where: `--offload-cache=`, else `FATLINK_CACHE`, else none.
-
-use std::ffi::OsString;
-use std::path::PathBuf;
+//! Whether there is a cache, and where.
 
 use crate::cli::values::CacheChoice;
 use crate::diag::error::Errors;
@@ -13,44 +10,9 @@ use crate::sys::error::Error;
 /// # Errors
 /// `on`, where the user has no folder for caches.
 pub fn of(choice: Option<&CacheChoice>, size: Option<u64>) -> Result<Option<Cache>, Errors> {
-    let environment = || CacheChoice::parse(&std::env::var_os("FATLINK_CACHE")?).ok();
-    let folder = match choice.cloned().or_else(environment) {
-        None | Some(CacheChoice::Off) => return Ok(None),
-        Some(CacheChoice::Folder(folder)) => folder,
-        Some(CacheChoice::On) => {
-            user_folder(std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir()).ok_or(Error::NoCacheFolder)?
-        }
-    };
-    Ok(Some(Cache::open(folder).with_capacity(size)))
-}
-
-/// As the XDG base directory specification requires, relative paths are ignored.
-fn user_folder(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
-    let named = xdg.map(PathBuf::from).filter(|path| path.is_absolute());
-    let own = || home.filter(|path| path.is_absolute()).map(|home| home.join(".cache"));
-    Some(named.or_else(own)?.join("fatlink"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_option_decides() {
-        assert!(of(Some(&CacheChoice::Off), None).unwrap().is_none());
-        assert!(of(Some(&CacheChoice::Folder("/c".into())), None).unwrap().is_some());
-    }
-
-    #[test]
-    fn the_users_folder() {
-        for (xdg, home, folder) in [
-            (Some("/x"), Some("/h"), Some("/x/fatlink")),
-            (None, Some("/h"), Some("/h/.cache/fatlink")),
-            (Some("relative"), Some("/h"), Some("/h/.cache/fatlink")),
-            (Some(""), None, None),
-            (None, Some(""), None),
-        ] {
-            assert_eq!(user_folder(xdg.map(Into::into), home.map(Into::into)), folder.map(PathBuf::from));
-        }
+    match choice {
+        None | Some(CacheChoice::Off) => Ok(None),
+        Some(CacheChoice::Folder(folder)) => Ok(Some(Cache::open(folder.clone()).with_capacity(size))),
+        Some(CacheChoice::On) => Err(Error::NoCacheFolder.into()),
     }
 }

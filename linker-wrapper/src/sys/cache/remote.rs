@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use remote_cache::{Seal, Settings, Tier};
 
+use crate::cli::environment::RemoteVariables;
 use crate::cli::values::{self, RemoteChoice, RemoteOptions};
 use crate::diag::error::Errors;
 use crate::sys::cache::key::Key;
@@ -15,22 +16,18 @@ use crate::sys::error::Error;
 /// How long a request may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The environment.
-type Variables<'v> = dyn Fn(&str) -> Option<OsString> + 'v;
-
 /// Prepares the remote cache, if there is one, without connecting to it.
 ///
 /// # Errors
 /// A variable has no such value, or the key file cannot be used.
-pub fn open(options: &RemoteOptions) -> Result<Option<Tier>, Errors> {
-    let settings = settings(options, &|name| std::env::var_os(name))?;
+pub fn open(options: &RemoteOptions, variables: &RemoteVariables) -> Result<Option<Tier>, Errors> {
+    let settings = settings(options, variables)?;
     Ok(settings.map(Tier::open).transpose().map_err(Error::from)?)
 }
 
 /// Whether the link uses one if it runs.
-pub fn is_requested(options: &RemoteOptions) -> bool {
-    let place = of(options.place.as_ref(), "FATLINK_CACHE_REMOTE", &|name| std::env::var_os(name), RemoteChoice::parse);
-    matches!(place, Ok(Some(RemoteChoice::At(_))))
+pub fn is_requested(options: &RemoteOptions, variables: &RemoteVariables) -> bool {
+    matches!(place(options, variables), Ok(Some(RemoteChoice::At(_))))
 }
 
 /// Takes back what came from a store where nothing proves who wrote it, after the link failed: a wrong result may be the cause, and its errors
@@ -52,13 +49,17 @@ pub fn distrust(remote: &Tier, folder: Option<&Cache>) -> Option<String> {
     ))
 }
 
-fn settings(options: &RemoteOptions, variable: &Variables<'_>) -> Result<Option<Settings>, Errors> {
-    let place = of(options.place.as_ref(), "FATLINK_CACHE_REMOTE", variable, RemoteChoice::parse)?;
-    let Some(RemoteChoice::At(location)) = place else { return Ok(None) };
-    let mode = of(options.mode.as_ref(), "FATLINK_CACHE_REMOTE_MODE", variable, values::remote_mode)?;
-    let limit = of(options.limit.as_ref(), "FATLINK_CACHE_REMOTE_TIMEOUT", variable, values::remote_timeout)?;
-    let named = || variable("FATLINK_CACHE_KEY_FILE").filter(|file| !file.is_empty()).map(PathBuf::from);
-    let seal = match options.key_file.clone().or_else(named) {
+fn place(options: &RemoteOptions, variables: &RemoteVariables) -> Result<Option<RemoteChoice>, Errors> {
+    Ok(of(options.place.as_ref(), variables.place.as_ref(), |text| RemoteChoice::parse("FATLINK_CACHE_REMOTE", text))?)
+}
+
+fn settings(options: &RemoteOptions, variables: &RemoteVariables) -> Result<Option<Settings>, Errors> {
+    let Some(RemoteChoice::At(location)) = place(options, variables)? else { return Ok(None) };
+    let mode = |text: &str| values::remote_mode("FATLINK_CACHE_REMOTE_MODE", text);
+    let mode = of(options.mode.as_ref(), variables.mode.as_ref(), mode)?;
+    let limit = |text: &str| values::remote_timeout("FATLINK_CACHE_REMOTE_TIMEOUT", text);
+    let limit = of(options.limit.as_ref(), variables.limit.as_ref(), limit)?;
+    let seal = match options.key_file.clone().or_else(|| variables.key_file.as_ref().map(PathBuf::from)) {
         Some(file) => Seal::of_file(&file).map_err(Error::from)?,
         None => Seal::Checksum,
     };
@@ -68,16 +69,12 @@ fn settings(options: &RemoteOptions, variable: &Variables<'_>) -> Result<Option<
 /// The value of an option, else of a variable.
 fn of<T: Clone, E>(
     option: Option<&T>,
-    name: &'static str,
-    variable: &Variables<'_>,
-    parse: impl FnOnce(&'static str, &str) -> Result<T, E>,
+    variable: Option<&OsString>,
+    parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<Option<T>, E> {
     match option {
         Some(value) => Ok(Some(value.clone())),
-        None => {
-            let text = variable(name).filter(|text| !text.is_empty());
-            text.map(|text| parse(name, &text.to_string_lossy())).transpose()
-        }
+        None => variable.map(|text| parse(&text.to_string_lossy())).transpose(),
     }
 }
 
@@ -89,7 +86,13 @@ mod tests {
     fn of_variables(options: &RemoteOptions, variables: &[(&str, &str)]) -> Result<Option<Settings>, String> {
         let variable =
             |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, value)| OsString::from(*value));
-        settings(options, &variable).map_err(|errors| errors.to_string())
+        let variables = RemoteVariables {
+            place: variable("FATLINK_CACHE_REMOTE"),
+            mode: variable("FATLINK_CACHE_REMOTE_MODE"),
+            limit: variable("FATLINK_CACHE_REMOTE_TIMEOUT"),
+            key_file: variable("FATLINK_CACHE_KEY_FILE"),
+        };
+        settings(options, &variables).map_err(|errors| errors.to_string())
     }
 
     #[test]
@@ -119,7 +122,7 @@ mod tests {
         );
         let off = RemoteOptions { place: at("off"), ..RemoteOptions::default() };
         assert!(of_variables(&off, &variables).unwrap().is_none());
-        assert!(of_variables(&RemoteOptions::default(), &[("FATLINK_CACHE_REMOTE", "")]).unwrap().is_none());
+        assert!(of_variables(&RemoteOptions::default(), &[]).unwrap().is_none());
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl UnitFactsCache {
     }
 
     /// Where units look before they are opened, if there is a folder.
-    pub fn kept(&self) -> Option<&dyn CachedFacts> {
+    pub fn cached(&self) -> Option<&dyn CachedFacts> {
         self.folder.as_ref().map(|_| self as &dyn CachedFacts)
     }
 
@@ -53,5 +53,30 @@ impl CachedFacts for UnitFactsCache {
     fn of(&self, content: &blake3::Hash) -> Option<UnitFacts> {
         let bytes = self.folder.as_ref()?.get_uncounted(&self.key(content)?)?;
         postcard::from_bytes(&bytes).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use llvm_passes::pipeline;
+    use llvm_passes::session::Session;
+
+    use super::*;
+
+    #[test]
+    fn a_unit_of_the_same_bytes_is_not_opened_again() {
+        let session = Session::new();
+        let bitcode = pipeline::bitcode_of(&session.context().create_module("m"));
+        let folder = tempfile::tempdir().unwrap();
+        let in_folder = || UnitFactsCache::of(Some(Cache::open(folder.path().join("cache"))));
+        let times_opened = |facts: &UnitFactsCache| {
+            let unit = Unit::new("a.o", &bitcode).with_cached(facts.cached());
+            unit.symbols().unwrap();
+            facts.keep(&unit);
+            unit.times_opened()
+        };
+        assert_eq!([times_opened(&in_folder()), times_opened(&in_folder())], [1, 0]);
+        let none = UnitFactsCache::default();
+        assert_eq!([times_opened(&none), times_opened(&none)], [1, 1]);
     }
 }

@@ -1,0 +1,165 @@
+//! The variables of the environment that decide about a link.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use crate::cli::values::CacheChoice;
+
+/// Names the host linker.
+pub const LINKER: &str = "FATLINK_LINKER";
+
+/// Passes the programs that have led to this link on to the host linker.
+pub const STARTED_LINKERS: &str = "FATLINK_STARTED_LINKERS";
+
+/// The values of these variables.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// The host linker, if [`LINKER`] names one.
+    pub linker: Option<OsString>,
+    /// The programs that have led to this link, as [`STARTED_LINKERS`] lists them.
+    pub started_linkers: String,
+    /// The folders that linkers search for libraries of libraries (`LD_RUN_PATH`, `LD_LIBRARY_PATH`).
+    pub library_paths: Vec<PathBuf>,
+    /// The folders that the dynamic linker searches first (`LD_LIBRARY_PATH`).
+    pub loader_paths: Vec<PathBuf>,
+    /// The folders in which linkers for Windows search libraries (`LIB`).
+    pub windows_library_paths: Option<OsString>,
+    /// The toolkit, and the variable that names it (`CUDA_PATH`, `CUDA_HOME`).
+    pub toolkit: Option<(&'static str, PathBuf)>,
+    /// The environments of Python that are active (`VIRTUAL_ENV`, `CONDA_PREFIX`).
+    pub python_prefixes: Vec<PathBuf>,
+    /// The user's own folder (`HOME`).
+    pub home: Option<PathBuf>,
+    /// Options of the make that runs this link (`MAKEFLAGS`).
+    pub make_flags: Option<String>,
+    /// The cache, which counts where there is no option (`FATLINK_CACHE`).
+    pub cache: Option<CacheChoice>,
+    /// The user's folder for the cache (`XDG_CACHE_HOME`, `HOME`).
+    pub user_cache: Option<PathBuf>,
+    /// What names the remote cache and its settings.
+    pub remote_cache: RemoteVariables,
+}
+
+/// The variables of the remote cache, which count where there is no option (`FATLINK_CACHE_REMOTE` and others).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RemoteVariables {
+    /// Where the store is.
+    pub place: Option<OsString>,
+    /// What a link may do there.
+    pub mode: Option<OsString>,
+    /// How long a request may take.
+    pub limit: Option<OsString>,
+    /// The file with the key of the entries.
+    pub key_file: Option<OsString>,
+}
+
+impl Environment {
+    /// Reads the environment of this process.
+    pub fn read() -> Self {
+        Self::of(&|name| std::env::var_os(name), std::env::home_dir())
+    }
+
+    /// The cache of a link with this option. Who opens it reports that the user has no folder for it.
+    pub fn cache(&self, option: Option<CacheChoice>) -> Option<CacheChoice> {
+        match option.or_else(|| self.cache.clone()) {
+            Some(CacheChoice::On) => Some(self.user_cache.clone().map_or(CacheChoice::On, CacheChoice::Folder)),
+            other => other,
+        }
+    }
+
+    /// Reads the variables by `value`. `home` is the user's folder, also if no variable names it.
+    fn of(value: &dyn Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> Self {
+        let named = |name: &str| value(name).filter(|value| !value.is_empty());
+        let folder = |name: &str| named(name).map(PathBuf::from);
+        let text = |name: &str| value(name).and_then(|value| value.into_string().ok());
+        let paths = ["LD_RUN_PATH", "LD_LIBRARY_PATH"].into_iter().filter_map(value);
+        let remote = |end: &str| named(&format!("FATLINK_CACHE_{end}"));
+        Environment {
+            linker: named(LINKER),
+            started_linkers: text(STARTED_LINKERS).unwrap_or_default(),
+            library_paths: paths.flat_map(|value| folders(&value)).collect(),
+            loader_paths: named("LD_LIBRARY_PATH").map(|value| folders(&value)).unwrap_or_default(),
+            windows_library_paths: value("LIB"),
+            toolkit: ["CUDA_PATH", "CUDA_HOME"].into_iter().find_map(|name| Some((name, folder(name)?))),
+            python_prefixes: ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(folder).collect(),
+            home: folder("HOME"),
+            make_flags: text("MAKEFLAGS"),
+            cache: value("FATLINK_CACHE").and_then(|value| CacheChoice::parse(&value).ok()),
+            user_cache: user_folder(value("XDG_CACHE_HOME"), home),
+            remote_cache: RemoteVariables {
+                place: remote("REMOTE"),
+                mode: remote("REMOTE_MODE"),
+                limit: remote("REMOTE_TIMEOUT"),
+                key_file: remote("KEY_FILE"),
+            },
+        }
+    }
+}
+
+fn folders(value: &OsStr) -> Vec<PathBuf> {
+    std::env::split_paths(value).collect()
+}
+
+/// The user's folder for the cache. As the XDG base directory specification requires, relative paths are ignored.
+fn user_folder(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let named = xdg.map(PathBuf::from).filter(|path| path.is_absolute());
+    let own = || home.filter(|path| path.is_absolute()).map(|home| home.join(".cache"));
+    Some(named.or_else(own)?.join("fatlink"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_read_by_name() {
+        let value = |name: &str| match name {
+            "FATLINK_LINKER" | "FATLINK_STARTED_LINKERS" | "CUDA_PATH" | "FATLINK_CACHE_REMOTE" => {
+                Some(OsString::new())
+            }
+            "LD_RUN_PATH" => Some("/a:/b".into()),
+            "LD_LIBRARY_PATH" => Some("/c".into()),
+            "CUDA_HOME" => Some("/cuda".into()),
+            "CONDA_PREFIX" => Some("/conda".into()),
+            "FATLINK_CACHE_KEY_FILE" => Some("key".into()),
+            _ => None,
+        };
+        let expected = Environment {
+            library_paths: ["/a", "/b", "/c"].map(PathBuf::from).to_vec(),
+            loader_paths: vec!["/c".into()],
+            toolkit: Some(("CUDA_HOME", "/cuda".into())),
+            python_prefixes: vec!["/conda".into()],
+            remote_cache: RemoteVariables { key_file: Some("key".into()), ..RemoteVariables::default() },
+            ..Environment::default()
+        };
+        assert_eq!(Environment::of(&value, None), expected);
+    }
+
+    #[test]
+    fn the_option_decides_about_the_cache() {
+        let folder = |name: &str| CacheChoice::Folder(name.into());
+        let environment = Environment {
+            cache: Some(folder("/variable")),
+            user_cache: Some("/user".into()),
+            ..Environment::default()
+        };
+        assert_eq!(environment.cache(None), Some(folder("/variable")));
+        assert_eq!(environment.cache(Some(folder("/option"))), Some(folder("/option")));
+        assert_eq!(environment.cache(Some(CacheChoice::Off)), Some(CacheChoice::Off));
+        assert_eq!(environment.cache(Some(CacheChoice::On)), Some(folder("/user")));
+        assert_eq!(Environment::default().cache(Some(CacheChoice::On)), Some(CacheChoice::On));
+    }
+
+    #[test]
+    fn the_users_folder() {
+        for (xdg, home, folder) in [
+            (Some("/x"), Some("/h"), Some("/x/fatlink")),
+            (None, Some("/h"), Some("/h/.cache/fatlink")),
+            (Some("relative"), Some("/h"), Some("/h/.cache/fatlink")),
+            (Some(""), None, None),
+            (None, Some(""), None),
+        ] {
+            assert_eq!(user_folder(xdg.map(Into::into), home.map(Into::into)), folder.map(PathBuf::from));
+        }
+    }
+}

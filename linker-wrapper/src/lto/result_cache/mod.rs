@@ -256,7 +256,7 @@ impl<'a> ResultCache<'a> {
     /// Returns the unit with the facts of earlier links. Those that an object claims must not be completed and stored in the folder.
     pub fn with_facts<'u>(&'u self, unit: Unit<'u>) -> Unit<'u> {
         if self.folder.is_some() {
-            return unit.with_cached(self.unit_facts.and_then(UnitFactsCache::kept));
+            return unit.with_cached(self.unit_facts.and_then(UnitFactsCache::cached));
         }
         match self.get_here::<UnitFacts>(self.facts_key(&unit).as_ref()) {
             Some(facts) => unit.with_facts(facts),

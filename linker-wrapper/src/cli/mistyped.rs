@@ -18,16 +18,14 @@ pub fn error(word: &OsStr) -> Option<Error> {
     let text = word.to_str()?;
     let (name, value) = split(text);
     let is_own = OWN.iter().any(|prefix| name.starts_with(prefix));
-    let candidates = spellings(&[Scope::AnyName]).map(|spelling| (distance(name, spelling), spelling));
-    let near = |(far, spelling): &(usize, &str)| *far <= NEAR && (is_own || spelling.len() > LONG);
-    let meant = candidates.filter(near).min_by_key(|(far, _)| *far).map(|(_, spelling)| spelling);
-    if !is_own && (meant.is_none() || !name.starts_with("--")) {
+    if !is_own && !name.starts_with("--") {
         return None;
     }
-    Some(match meant {
-        Some(meant) => mistyped(text, meant, value),
-        None => Error::NoOption { option: text.to_owned() },
-    })
+    let candidates = spellings(&[Scope::AnyName]).filter(|spelling| is_own || spelling.len() > LONG);
+    match nearest(name, candidates) {
+        Some((_, meant)) => Some(mistyped(text, meant, value)),
+        None => is_own.then(|| Error::NoOption { option: text.to_owned() }),
+    }
 }
 
 /// The error of a word of a line without inputs, which no driver writes. Options of host linkers that look like one of this program are not
@@ -35,9 +33,8 @@ pub fn error(word: &OsStr) -> Option<Error> {
 pub fn without_inputs(word: &OsStr) -> Option<Error> {
     let text = word.to_str().filter(|text| text.starts_with("--"))?;
     let (name, value) = split(text);
-    let candidates = spellings(&[Scope::OwnNames, Scope::AnyName]).map(|spelling| (distance(name, spelling), spelling));
-    let (far, meant) = candidates.min_by_key(|(far, _)| *far)?;
-    (1..=NEAR).contains(&far).then(|| mistyped(text, meant, value))
+    let (far, meant) = nearest(name, spellings(&[Scope::OwnNames, Scope::AnyName]))?;
+    (far > 0).then(|| mistyped(text, meant, value))
 }
 
 /// The spellings of the options in these scopes.
@@ -56,9 +53,17 @@ fn mistyped(text: &str, meant: &str, value: Option<&str>) -> Error {
     Error::Mistyped { option: text.to_owned(), meant: format!("{meant}{value}") }
 }
 
-/// The number of letters in which two names differ. The `=` that precedes a value does not count.
-fn distance(name: &str, spelling: &str) -> usize {
-    strsim::osa_distance(name, spelling.trim_end_matches('='))
+/// Returns the spelling that differs from a name in the fewest letters, and their number; `None` if all differ in too many. The `=` that
+/// precedes a value does not count.
+fn nearest(name: &str, spellings: impl Iterator<Item = &'static str>) -> Option<(usize, &'static str)> {
+    let length = name.chars().count();
+    let distance = |spelling: &'static str| {
+        let word = spelling.trim_end_matches('=');
+        // Most options of a line are the host linker's, and comparing lengths costs nothing.
+        let may_be_near = word.len().abs_diff(length) <= NEAR;
+        Some((may_be_near.then(|| strsim::osa_distance(name, word))?, spelling))
+    };
+    spellings.filter_map(distance).filter(|(far, _)| *far <= NEAR).min_by_key(|(far, _)| *far)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::slice;
 
 use crate::cli::flags::Shape::{Joined, JoinedOrSeparate, Separate, Switch};
-use crate::cli::flags::{self, Flag, Scope, Shape};
+use crate::cli::flags::{self, Flag, Form, Scope, Shape};
 use crate::cli::persona::Persona;
 
 /// A word of a command line, or an option and the word with its value.
@@ -67,18 +67,40 @@ fn find(word: &OsStr, persona: Persona) -> Option<Found> {
     if !bytes.starts_with(b"-") {
         return None;
     }
-    let accepted = flags::all().filter(|flag| persona == Persona::Wrapper || flag.scope != Scope::OwnNames);
-    let spellings = accepted.flat_map(|flag| flag.spellings().map(move |(shape, spelling)| (flag, shape, spelling)));
-    let matching = spellings.filter(|(_, shape, spelling)| match shape {
-        Switch | Separate => bytes == spelling.as_bytes(),
-        Joined => bytes.starts_with(spelling.as_bytes()),
-        JoinedOrSeparate => bytes.starts_with(spelling.as_bytes()) && !is_long_word(bytes, spelling),
-    });
-    let (flag, shape, spelling) = matching.max_by_key(|(_, _, spelling)| spelling.len())?;
+    // Plain loops: this runs for each option of every link, and a chain of iterators costs several times as much.
+    let mut longest: Option<(&'static Flag, Shape, &'static str)> = None;
+    for flag in flags::TOPICS.iter().flat_map(|topic| topic.flags) {
+        for Form(shape, spellings) in std::iter::once(&flag.form).chain(flag.also) {
+            for spelling in *spellings {
+                let is_longer = longest.is_none_or(|(_, _, longest)| spelling.len() >= longest.len());
+                if is_longer && matches(bytes, *shape, spelling) && is_accepted(flag, persona) {
+                    longest = Some((flag, *shape, spelling));
+                }
+            }
+        }
+    }
+    let (flag, shape, spelling) = longest?;
     let behind = &bytes[spelling.len()..];
     let is_joined = shape == Joined || shape == JoinedOrSeparate && !behind.is_empty();
     let joined = is_joined.then(|| OsString::from_vec(behind.to_vec()));
     Some(Found { flag, spelling, shape, joined })
+}
+
+fn is_accepted(flag: &Flag, persona: Persona) -> bool {
+    persona == Persona::Wrapper || flag.scope != Scope::OwnNames
+}
+
+fn matches(word: &[u8], shape: Shape, spelling: &str) -> bool {
+    // The last byte tells most spellings apart, which begin alike.
+    let last = spelling.len() - 1;
+    if word.get(last) != spelling.as_bytes().get(last) || !word.starts_with(spelling.as_bytes()) {
+        return false;
+    }
+    match shape {
+        Switch | Separate => word.len() == spelling.len(),
+        Joined => true,
+        JoinedOrSeparate => !is_long_word(word, spelling),
+    }
 }
 
 /// Whether the next argument is the value of this one.

@@ -168,7 +168,8 @@ fn link(
     drop(extraction);
 
     // Compile, bundle and register the device code, and link the host code with it.
-    let resources = Resources::new(request, mode, files.host, &selected, &unit_facts, links.len(), &process)?;
+    let plans = links.iter().map(|link| link.plans()).sum();
+    let resources = Resources::new(request, mode, files.host, &selected, &unit_facts, plans, &process)?;
     let finished = inputs.finished.as_deref();
     let planned = Planned {
         context: &resources.context(),

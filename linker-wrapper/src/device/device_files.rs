@@ -214,10 +214,10 @@ impl<'f> DeviceCode<'f> {
     }
 }
 
-/// Returns the CUDA targets of the images.
-pub fn archs_of(images: &[FoundImage<'_>]) -> LineTargets {
-    let cuda = images.iter().map(|found| &found.image).filter(|image| image.offload_kinds.contains(OffloadKinds::CUDA));
-    cuda.filter_map(|image| image.arch().parse().ok()).collect()
+/// Returns the targets of the images of a kind that are NVIDIA's GPUs.
+pub fn archs_of(images: &[FoundImage<'_>], kind: OffloadKinds) -> LineTargets {
+    let own = images.iter().map(|found| &found.image).filter(|image| image.offload_kinds.contains(kind));
+    own.filter_map(|image| image.arch().parse().ok()).collect()
 }
 
 /// Selects all files, and to a fixed point the members that define undefined symbols.

@@ -13,7 +13,7 @@ use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 
 use crate::cli::device_options::{CUDA_TRIPLE, DeviceOptions};
 use crate::cli::options::Options;
-use crate::cli::values::{KernelFolding, Part, PtxPolicy};
+use crate::cli::values::{KernelFolding, PtxPolicy};
 use crate::device::compat_checks::ComparedTarget;
 use crate::device::cudadevrt::LibraryUnit;
 use crate::device::device_files::{self, LineTargets};
@@ -21,34 +21,28 @@ use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::TargetImages;
 use crate::device::{cudadevrt, rdc_targets, recorded_ptx_flags};
 use crate::diag::error::{Errors, both};
-use crate::diag::messages::{self, warn};
+use crate::diag::messages::warn;
 use crate::host::embedded_images::{self, FoundImage};
 use crate::host::registration_object::{Blobs, Image};
 use crate::image::compression;
 use crate::image::fatbin::{self, Checked, Parts};
 use crate::image::report::{self, ImageReport};
-use crate::kinds::cuda_targets;
 use crate::kinds::error::Error;
 use crate::kinds::interface::{Bundle, DeviceLink, Kind, Products, Setup};
-use crate::kinds::relocatable_link;
+use crate::kinds::nvptx_code::NvptxCode;
+use crate::kinds::{nvptx_targets, relocatable_link};
 use crate::lto::device_link as lto;
 use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
 use crate::lto::result_cache::images::CachedImage;
 use crate::machines::interface::Fields;
 use crate::machines::nvptx::backend::BackendDecision;
-use crate::machines::nvptx::codegen::Backends;
 use crate::machines::nvptx::image_policy::{self, ImageEntries};
-use crate::machines::nvptx::libraries::CudaLibraries;
 use crate::machines::nvptx::products::LinkedCode;
-use crate::machines::nvptx::target::Nvptx;
 use crate::plan::link_context::{LinkContext, Request};
 use crate::profile::span;
-use crate::sys::cache::{self, Key};
+use crate::sys::cache::Key;
 use crate::sys::mapped_file::Mapped;
-use crate::sys::stamp::Stamp;
-use crate::toolchain::Toolchain;
-use crate::toolchain::tools::Tools;
 
 /// The name of the kind.
 const NAME: &str = "cuda";
@@ -77,7 +71,10 @@ impl Kind for Cuda {
     }
 
     fn line_targets(&self, images: &[FoundImage<'_>], options: &Options) -> LineTargets {
-        device_files::archs_of(images).into_iter().chain(rdc_targets::archs_of(images, &options.sass_policy)).collect()
+        device_files::archs_of(images, OffloadKinds::CUDA)
+            .into_iter()
+            .chain(rdc_targets::archs_of(images, &options.sass_policy))
+            .collect()
     }
 
     fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors> {
@@ -135,7 +132,7 @@ impl<'a> CudaLink<'a> {
         let Request { options, device, .. } = setup.request;
         let units = rdc_targets::units(&setup.images);
         let linked = rdc_targets::with_code(&units)?;
-        let targets = cuda_targets::group(&setup.images)?;
+        let targets = nvptx_targets::group(&setup.images)?;
         require_arguments(device, &targets)?;
         let (targets, left_out) = rdc_targets::add_to(targets, &linked, &options.sass_policy, device.lto)?;
         let (targets, mut warnings) = setup.line_code.add_to(targets, &device.roots)?;
@@ -180,7 +177,7 @@ impl<'a> CudaLink<'a> {
     }
 
     fn run<'p>(&'p self, context: &LinkContext<'p>) -> Result<CudaProducts<'p>, Errors> {
-        let ((linked, cached, device_runtime), result_cache, choices) = self.with_tools(context, |link| {
+        let ((linked, cached, device_runtime), result_cache, choices) = self.code().with_tools(context, |link| {
             let cached = if self.is_plain() {
                 link.cached_image(&image_fields(context.request.options, context.request.device))?
             } else {
@@ -221,45 +218,9 @@ impl<'a> CudaLink<'a> {
         Ok(unit)
     }
 
-    /// Does `work` with the tools of the link and the results of earlier ones. Returns also these and the choices of backends.
-    fn with_tools<'p, T: Send>(
-        &self,
-        context: &LinkContext<'p>,
-        work: impl FnOnce(&lto::DeviceLink<'_, Nvptx<'_>>) -> Result<T, Errors> + Send,
-    ) -> Result<(T, ResultCache<'p>, Vec<BackendDecision>), Errors> {
-        let Request { options, device, mode, .. } = context.request;
-        let toolchain = Toolchain::of(options, device);
-        // Who opens the cache of results reports that there is no such folder.
-        let cache = || cache::of(options.cache.as_ref(), options.cache_size).ok().flatten();
-        let cache = context.request.may_use_results().then(cache).flatten();
-        let backends = Backends::new(Tools::new(toolchain.clone(), cache), context);
-        let library = cudadevrt::path(options, &toolchain);
-        let parts = [Part::Ptxas, Part::Nvlink, Part::Libdevice].map(|part| toolchain.path(part));
-        let stamps = parts.iter().chain([&library]).flatten().filter_map(|path| Stamp::of(path).ok());
-        let result_cache = ResultCache::open(context, stamps.collect())?;
-        let done = std::thread::scope(|scope| {
-            // ptxas takes 2 ms to print its version: run it while LLVM reads and optimizes. If no thread can be started, it runs
-            // when it is needed.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, || backends.probe_early());
-            let libraries = &CudaLibraries::new(toolchain.path(Part::Libdevice), library.clone());
-            let machine = Nvptx { link: context, backends: &backends, libraries, entries: self.entries.clone() };
-            work(&lto::DeviceLink {
-                kind: NAME,
-                machine: &machine,
-                targets: &self.targets,
-                others: lto::Others::default(),
-                link: context,
-                result_cache: &result_cache,
-            })
-        });
-        if mode.show {
-            // Printed as shell comments, so that the output can be pasted into a shell.
-            backends.decisions().iter().for_each(|choice| messages::show(format_args!(" # {choice}")));
-        }
-        // If a tool or library was replaced during the link, that may be the cause of the other errors: it comes first.
-        let done = both(result_cache.check_tools(), done);
-        let ((), done) = done.inspect_err(|_| result_cache.finish(context.request))?;
-        Ok((done, result_cache, backends.decisions()))
+    /// The device code of all targets.
+    fn code(&self) -> NvptxCode<'_> {
+        NvptxCode { kind: NAME, targets: &self.targets, entries: &self.entries, looks_up: |_| false }
     }
 
     /// Whether the container and its registration depend on nothing but the code of the targets and options.
@@ -293,7 +254,7 @@ impl DeviceLink for CudaLink<'_> {
 
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
     fn compile_for_later(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        let ((), result_cache, _) = self.with_tools(context, |link| link.compile_for_later())?;
+        let ((), result_cache, _) = self.code().with_tools(context, |link| link.compile_for_later())?;
         result_cache.finish(context.request);
         Ok(())
     }

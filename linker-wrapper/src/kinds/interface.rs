@@ -64,6 +64,11 @@ pub trait DeviceLink: Sync {
         &[]
     }
 
+    /// Number of machines whose plans [`DeviceLink::link`] adds to that of the link.
+    fn plans(&self) -> usize {
+        1
+    }
+
     /// The triples of the code, as `--device-linker=TRIPLE=` names them.
     fn triples(&self) -> Vec<&str>;
 

@@ -8,10 +8,11 @@
 #[cfg(test)]
 mod copy_bytes;
 pub mod cuda;
-mod cuda_targets;
 pub mod error;
 pub mod hip;
 pub mod interface;
+mod nvptx_code;
+mod nvptx_targets;
 pub mod openmp;
 pub mod override_image;
 pub mod relocatable_link;

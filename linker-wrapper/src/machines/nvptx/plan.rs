@@ -124,6 +124,7 @@ pub fn resolve<'a>(machine: &Nvptx<'a>, facts: &NameFacts<'_, Nvptx<'a>>) -> Res
     // Names that must stay visible: those that the host registers, and those that other code than bitcode defines or references.
     let mut visible: BTreeSet<String> = machine.link.registered.iter().chain(&used).cloned().collect();
     visible.extend(device_library.iter().flat_map(|library| library.defines.iter().cloned()));
+    visible.extend(resolution.prevailing.keys().filter(|name| (machine.looks_up)(name)).cloned());
     Ok((Names { resolution, visible, used }, Resolved { device_library, is_complete, lto }))
 }
 

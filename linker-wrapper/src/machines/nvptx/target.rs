@@ -17,6 +17,8 @@ pub struct Nvptx<'a> {
     pub libraries: &'a CudaLibraries,
     /// The entries of the image, for all targets.
     pub entries: ImageEntries,
+    /// Whether a runtime looks up a name in the image, so that it has to stay visible.
+    pub looks_up: fn(&str) -> bool,
 }
 
 impl<'a> Nvptx<'a> {

@@ -1,4 +1,4 @@
-//! The device images of CUDA, grouped by target.
+//! Images for NVIDIA's GPUs, of any kind, grouped by target.
 
 use std::collections::BTreeMap;
 

@@ -7,20 +7,30 @@ use llvm_passes::registration;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::{self, ImageKind, ImageToWrite, OffloadImage, OffloadKinds};
 
-use crate::device::targets::DeviceImage;
-use crate::diag::error::Errors;
+use crate::cli::device_options::CUDA_TRIPLE;
+use crate::cli::options::Options;
+use crate::device::device_files::{self, LineTargets};
+use crate::device::targets::{DeviceImage, TargetImages};
+use crate::diag::error::{Errors, both};
 use crate::host::embedded_images::FoundImage;
 use crate::host::registration_object::Blobs;
 use crate::kinds::error::Error;
 use crate::kinds::interface::{Bundle, DeviceLink, Kind, Products, Setup};
+use crate::kinds::nvptx_code::NvptxCode;
+use crate::kinds::nvptx_targets;
 use crate::lto::device_link as lto;
+use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
-use crate::machines::host::target::{Host, HostArch, HostImages};
-use crate::plan::link_context::LinkContext;
+use crate::machines::host::target::{Host, HostArch, HostCode, HostImages};
+use crate::machines::nvptx::image_policy::{Entry, ImageEntries};
+use crate::plan::link_context::{LinkContext, Request};
 use crate::sys::mapped_file::Mapped;
 
 /// The name of the kind.
 const NAME: &str = "openmp";
+
+/// What triples of NVIDIA's GPUs begin with.
+const NVPTX: &str = "nvptx";
 
 /// OpenMP.
 pub struct OpenMp;
@@ -31,16 +41,26 @@ impl Kind for OpenMp {
     }
 
     fn accepts(&self) -> &'static str {
-        "OpenMP images for x86_64"
+        "OpenMP images for nvptx64-nvidia-cuda and x86_64"
     }
 
     fn takes(&self, image: &OffloadImage<'_>) -> bool {
-        image.offload_kinds == OffloadKinds::OPENMP && image.triple().starts_with("x86_64")
+        let triple = image.triple();
+        image.offload_kinds == OffloadKinds::OPENMP && (triple.starts_with("x86_64") || triple.starts_with(NVPTX))
+    }
+
+    fn line_targets(&self, images: &[FoundImage<'_>], _options: &Options) -> LineTargets {
+        device_files::archs_of(images, OffloadKinds::OPENMP)
     }
 
     fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors> {
-        let relocatable = setup.request.options.relocatable;
-        Ok(Box::new(OpenMpLink { targets: group(&setup.images), relocatable }))
+        let is_nvptx = |found: &&FoundImage<'_>| found.image.triple().starts_with(NVPTX);
+        let (gpu, host): (Vec<_>, Vec<_>) = setup.images.iter().copied().partition(is_nvptx);
+        let Request { options, device, .. } = setup.request;
+        let (gpus, warnings) = setup.line_code.add_to(nvptx_targets::group(&gpu)?, &device.roots)?;
+        let sass = gpus.iter().map(|target| Entry { arch: target.arch, from: target.arch }).collect();
+        let entries = ImageEntries { sass, ptx: Vec::new() };
+        Ok(Box::new(OpenMpLink { host: group(&host), gpus, entries, warnings, relocatable: options.relocatable }))
     }
 
     fn finished(&self, file: &str, content: Mapped) -> Result<Box<dyn Products>, Errors> {
@@ -48,41 +68,97 @@ impl Kind for OpenMp {
         if host_object::file_kind(bytes) != FileKind::ElfShared {
             return Err(Error::NotShared { file: file.to_owned() }.into());
         }
-        Ok(Box::new(Images::new([("x86_64-unknown-linux-gnu", "", bytes)].into_iter(), false)))
+        let image = ("x86_64-unknown-linux-gnu".to_owned(), String::new(), bytes.to_vec());
+        Ok(Box::new(Images::new(&[image], false, None)))
     }
 }
 
 /// The device links of all targets.
 struct OpenMpLink<'a> {
-    /// In order of appearance.
-    targets: Vec<HostImages<'a>>,
+    /// Processors of the host, in order of appearance.
+    host: Vec<HostImages<'a>>,
+    /// NVIDIA's GPUs.
+    gpus: Vec<TargetImages<'a>>,
+    /// The machine code for these. No device takes PTX.
+    entries: ImageEntries,
+    warnings: Vec<String>,
     relocatable: bool,
 }
 
+/// Triple, processor and bytes of a linked image.
+type LinkedImage = (String, String, Vec<u8>);
+
+/// Numbers of cache hits and misses, if a cache was used.
+type CacheCounts = Option<(u64, u64)>;
+
 impl DeviceLink for OpenMpLink<'_> {
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     fn triples(&self) -> Vec<&str> {
-        self.targets.iter().map(|target| &*target.arch.triple).collect()
+        let gpus = (!self.gpus.is_empty()).then_some(CUDA_TRIPLE);
+        self.host.iter().map(|target| &*target.arch.triple).chain(gpus).collect()
+    }
+
+    fn plans(&self) -> usize {
+        usize::from(!self.host.is_empty()) + usize::from(!self.gpus.is_empty())
     }
 
     fn link<'p>(&'p self, context: &LinkContext<'p>) -> Result<Box<dyn Products + 'p>, Errors> {
+        let (host, gpus) = rayon::join(|| self.link_host(context), || self.link_gpus(context));
+        let (mut images, (gpus, counts)) = both(host, gpus)?;
+        images.extend(gpus);
+        Ok(Box::new(Images::new(&images, self.relocatable, counts)))
+    }
+}
+
+impl OpenMpLink<'_> {
+    fn link_host(&self, context: &LinkContext<'_>) -> Result<Vec<LinkedImage>, Errors> {
+        if self.host.is_empty() {
+            return Ok(Vec::new());
+        }
         let machine = Host { link: context };
         let link = lto::DeviceLink {
             kind: NAME,
             machine: &machine,
-            targets: &self.targets,
+            targets: &self.host,
             others: lto::Others::default(),
             link: context,
             // The host linker's libraries are part of the images.
             result_cache: &ResultCache::default(),
         };
-        let linked = link.link()?;
-        let images = self.targets.iter().zip(&linked);
-        let images = images.map(|(target, linked)| {
+        let linked = self.host.iter().zip(link.link()?);
+        let image = |(target, linked): (&HostImages<'_>, LinkedTarget<HostCode>)| {
             let HostArch { triple, processor } = &target.arch;
-            (&**triple, &**processor, &*linked.code.bytes)
-        });
-        Ok(Box::new(Images::new(images, self.relocatable)))
+            (triple.clone(), processor.clone(), linked.code.bytes)
+        };
+        Ok(linked.map(image).collect())
     }
+
+    /// Returns also the numbers of cache hits and misses.
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
+    fn link_gpus(&self, context: &LinkContext<'_>) -> Result<(Vec<LinkedImage>, CacheCounts), Errors> {
+        if self.gpus.is_empty() {
+            return Ok((Vec::new(), None));
+        }
+        let code = NvptxCode { kind: NAME, targets: &self.gpus, entries: &self.entries, looks_up: plugin_looks_up };
+        let (linked, result_cache, _) = code.with_tools(context, |link| link.link())?;
+        result_cache.store_targets(&linked, false);
+        result_cache.finish(context.request);
+        let images = linked.into_iter().flat_map(|target| target.code.sass);
+        let images = images.map(|(arch, cubin)| (CUDA_TRIPLE.to_owned(), arch.to_string(), cubin));
+        Ok((images.collect(), result_cache.counts()))
+    }
+}
+
+/// Whether libomptarget's plug-in for NVIDIA's GPUs looks up a name in an image: environments of the device and of kernels, constructors,
+/// and tables of LLVM's own runtimes (LLVM's sources, offload/plugins-nextgen).
+fn plugin_looks_up(name: &str) -> bool {
+    const SUFFIXES: [&str; 2] = ["_kernel_environment", "_exec_mode"];
+    const PREFIXES: [&str; 6] =
+        ["__omp_rtl_", "__llvm_", "__init_array_", "__fini_array_", "nvptx$device$", "__omp_offloading_"];
+    SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// All images as offload binaries, with the place of each image in the concatenation of these.
@@ -92,12 +168,13 @@ struct Images {
     /// The range of each image in the concatenated blobs.
     images: Vec<Range<u64>>,
     relocatable: bool,
+    cache_counts: CacheCounts,
 }
 
 impl Images {
-    /// Bundles finished images: triple, architecture and bytes of each.
-    fn new<'i>(images: impl Iterator<Item = (&'i str, &'i str, &'i [u8])>, relocatable: bool) -> Self {
-        let mut bundle = Images { blobs: Vec::new(), images: Vec::new(), relocatable };
+    /// Bundles finished images.
+    fn new(images: &[LinkedImage], relocatable: bool, cache_counts: CacheCounts) -> Self {
+        let mut bundle = Images { blobs: Vec::new(), images: Vec::new(), relocatable, cache_counts };
         let mut start = 0;
         for (triple, arch, image) in images {
             let blob = blob(triple, arch, image);
@@ -120,6 +197,10 @@ impl Products for Images {
             saved_as: None,
             report: None,
         })
+    }
+
+    fn cache_counts(&self) -> Option<(u64, u64)> {
+        self.cache_counts
     }
 }
 

@@ -2,37 +2,30 @@
 //! runtime.
 
 use llvm_passes::amdgpu;
-use llvm_passes::bitcode;
 use llvm_passes::registration::{self, Registration};
-use offload_bundle::amdgpu::TargetId;
 use offload_bundle::hip_bundle::{self, BundleId, CompressedMethod, CompressedVersion, HIP_ALIGNMENT};
 use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 
-use crate::cli::amd_options::{self, AmdOptions};
+use crate::cli::amd_options::{self};
 use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, KernelGc, LlvmRules};
-use crate::device::amd_targets::{self, Candidate, Group};
 use crate::device::compat_checks::ComparedTarget;
-use crate::device::targets::DeviceImage;
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::warn;
-use crate::host::embedded_images::FoundImage;
-use crate::host::input_files::{InputFiles, Place};
 use crate::host::registration_object::Blobs;
 use crate::image::report;
+use crate::kinds::amdgcn_code::{AmdCode, AmdTarget, SPIRV};
 use crate::kinds::error::Error;
 use crate::kinds::interface::{Bundle, DeviceLink, Kind, Products, Setup};
 use crate::lto::device_link as lto;
 use crate::lto::llvm_messages;
-use crate::lto::plan_report;
 use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
 use crate::lto::result_cache::images::CachedImage;
 use crate::machines::amdgcn::spirv;
-use crate::machines::amdgcn::target::{AmdArch, AmdImages, Amdgcn, CodeObject};
+use crate::machines::amdgcn::target::{Amdgcn, CodeObject};
 use crate::machines::interface::{Fields, Joined, Machine};
 use crate::plan::link_context::{LinkContext, Request};
-use crate::plan::report::{BackendReport, TargetReport};
 use crate::profile::span;
 use crate::sys::cache::Key;
 use crate::sys::mapped_file::Mapped;
@@ -40,9 +33,6 @@ use crate::sys::process;
 
 /// The name of the kind.
 const NAME: &str = "hip";
-
-/// The target of images that are finished as SPIR-V, which the runtime compiles.
-const SPIRV: &str = "amdgcnspirv";
 
 /// Zstandard's level of clang-offload-bundler.
 const BUNDLER_LEVEL: i32 = 3;
@@ -83,170 +73,31 @@ impl Kind for Hip {
 
 /// The device links of all targets.
 struct HipLink<'a> {
-    /// In the order of the bundle.
-    targets: Vec<HipTarget<'a>>,
+    /// The targets, in the order of the bundle.
+    code: AmdCode<'a>,
     /// Whether the host program launches kernels in place of others.
     folds_all: bool,
-    warnings: Vec<String>,
-}
-
-/// One target.
-struct HipTarget<'a> {
-    triple: &'a str,
-    link: AmdImages<'a>,
 }
 
 impl<'a> HipLink<'a> {
     fn plan(setup: &Setup<'a>) -> Result<Self, Errors> {
-        let Request { program, options, .. } = setup.request;
-        let llvm_options = amd_options::llvm_options(options);
-        if !llvm_options.is_empty() && !llvm_passes::parse_llvm_options(program, &llvm_options) {
-            return Err(Error::LlvmOptions { options: llvm_options.join(" ") }.into());
-        }
-        let candidates = setup.images.iter().map(|found| candidate(found, setup.inputs)).collect::<Vec<_>>();
-        let mut groups = amd_targets::group(&candidates, &options.should_extract, options.llvm_rules);
-        amd_targets::sort(&mut groups);
-        let mut errors = Errors::default();
+        let options = setup.request.options;
         if options.kernel_gc == KernelGc::Host {
-            errors.extend(Error::GcOfHip);
+            return both(AmdCode::plan(&setup.images, setup), Err(Error::GcOfHip.into()))
+                .map(|(code, ())| HipLink { code, folds_all: false });
         }
-        // A dry run bundles nothing.
-        if let Some((one, other)) = amd_targets::conflict(&groups).filter(|_| !setup.request.mode.dry) {
-            errors.extend(conflict(&groups[one], &groups[other], &setup.images));
-        }
-        let mut targets = Vec::new();
-        for group in &groups {
-            match HipTarget::new(group, &setup.images, options) {
-                Ok(target) => {
-                    errors.extend(target.refused());
-                    targets.push(target);
-                }
-                Err(error) => errors.extend(error),
-            }
-        }
-        let mut warnings: Vec<String> =
-            targets.iter().flat_map(|target| target.link.arch.options.unknown.clone()).collect();
-        warnings.sort();
-        warnings.dedup();
-        let mut warnings: Vec<String> =
-            warnings.iter().map(|word| format!("{word} has no effect on this device link")).collect();
-        warnings.extend(amd_targets::without_code(&candidates, &options.should_extract).iter().map(|arch| {
-            format!("--should-extract={arch}: no device image of the link is for {arch}; compile a file with --offload-arch={arch}")
-        }));
         let folds_all = options.kernel_folding == KernelFolding::All;
-        errors.or(HipLink { targets, folds_all, warnings })
-    }
-}
-
-fn conflict(one: &Group<'_>, other: &Group<'_>, images: &[&FoundImage<'_>]) -> Error {
-    // The image that opened the group is one of its own.
-    let file = |group: &Group<'_>| {
-        let own = group.images.iter().filter_map(|index| images.get(*index));
-        own.filter(|found| found.image.arch() == group.arch).map(|found| found.origin.to_string()).next()
-    };
-    Error::ConflictingTargets {
-        first: one.arch.to_owned(),
-        first_file: file(one).unwrap_or_default(),
-        second: other.arch.to_owned(),
-        second_file: file(other).unwrap_or_default(),
-    }
-}
-
-fn candidate<'a>(found: &'a FoundImage<'a>, inputs: &InputFiles) -> Candidate<'a> {
-    let in_archive = inputs.files().get(found.input).is_some_and(|file| file.place != Place::Line);
-    let arch = if found.image.arch().is_empty() { "generic" } else { found.image.arch() };
-    Candidate { triple: found.image.triple(), arch, in_archive }
-}
-
-impl<'a> HipTarget<'a> {
-    fn new(group: &Group<'a>, images: &[&'a FoundImage<'a>], options: &Options) -> Result<Self, Error> {
-        let own: Vec<&'a FoundImage<'a>> =
-            group.images.iter().filter_map(|index| images.get(*index).copied()).collect();
-        let origin = || own.first().map_or_else(String::new, |found| found.origin.to_string());
-        let amd = AmdOptions::read(options, group.triple);
-        let (processor, features) = match group.arch {
-            "generic" | SPIRV => (String::new(), String::new()),
-            arch => {
-                let id = arch.parse::<TargetId>().map_err(|source| Error::TargetId { name: origin(), source })?;
-                if !amdgpu::knows_processor(&id.processor) {
-                    let (processor, llvm) = (id.processor, bitcode::our_version());
-                    return Err(Error::UnknownProcessor { name: origin(), processor, llvm });
-                }
-                let features = id.llvm_features();
-                (id.processor, features)
-            }
-        };
-        let target = amd.target(processor, features);
-        let images = own.iter().map(|found| DeviceImage::from_host(found));
-        let arch = AmdArch { name: group.arch.to_owned(), target, options: amd };
-        Ok(HipTarget { triple: group.triple, link: AmdImages { arch, images: images.collect() } })
-    }
-
-    /// The arguments that the link of this target rejects.
-    fn refused(&self) -> Errors {
-        let AmdArch { target, options, .. } = &self.link.arch;
-        let mut errors = Errors::default();
-        if self.is_spirv() || self.link.units().is_empty() {
-            return errors;
-        }
-        for (option, why) in &options.refused {
-            errors.extend(Error::RefusedLinkerOption { option: option.clone(), gpus: "AMD", why: why.clone() });
-        }
-        for (option, processor) in options.processors.iter().filter(|(_, named)| *named != target.processor) {
-            let (option, processor, target) = (option.clone(), processor.clone(), self.link.arch.name.clone());
-            errors.extend(Error::OtherProcessor { option, processor, target });
-        }
-        errors
-    }
-
-    /// Describes the link for `--offload-plan`, if it is not the machine's.
-    fn plan_report(&self) -> TargetReport {
-        plan_report::unplanned(NAME, self.link.arch.name.clone(), &self.link)
-    }
-
-    /// Whether nothing but the images decides for which GPUs the code is: inputs of ld.lld's own may have a setting.
-    fn has_own_code(&self) -> bool {
-        self.link.arch.options.named_input.is_none()
-    }
-
-    fn is_spirv(&self) -> bool {
-        self.triple.starts_with("spirv64")
-    }
-
-    /// A warning of a code object with another target than the one that the bundle names: inputs of ld.lld's own may have a setting.
-    fn other_target(&self, object: &CodeObject) -> Option<String> {
-        let name = &self.link.arch.name;
-        let own = name.parse::<TargetId>().ok().filter(|_| !self.link.arch.target.processor.is_empty())?;
-        let found = offload_bundle::amdgpu::header(&object.bytes).ok()?.target?;
-        (found != own).then(|| {
-            format!(
-                "the code object for {name} is for {found} alone, because of what --device-linker= names: other GPUs of {name} cannot load it; \
-                 compile that for {name}, too"
-            )
-        })
-    }
-
-    /// Describes the device link for `--offload-report`.
-    fn image_report(&self, machine: &Amdgcn<'_>) -> report::TargetReport {
-        let backend = machine.backend(&self.link.arch).filter(|_| !self.is_spirv());
-        let backend = backend.map(|BackendReport { name, file, reason }| report::BackendReport {
-            name,
-            file,
-            cuda: None,
-            reason,
-        });
-        let images = self.link.images.iter().map(report::input).collect();
-        report::TargetReport { target: self.link.arch.name.clone(), images, ptx_flags: Vec::new(), backend }
+        Ok(HipLink { code: AmdCode::plan(&setup.images, setup)?, folds_all })
     }
 }
 
 impl DeviceLink for HipLink<'_> {
     fn warnings(&self) -> &[String] {
-        &self.warnings
+        &self.code.warnings
     }
 
     fn triples(&self) -> Vec<&str> {
-        self.targets.iter().map(|target| target.triple).collect()
+        self.code.targets.iter().map(|target| target.triple).collect()
     }
 
     fn early_registration(&self) -> Option<&'static dyn Registration> {
@@ -260,74 +111,47 @@ impl DeviceLink for HipLink<'_> {
     fn compare_units(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
         let machine = Amdgcn { link: context };
         let compared: Vec<ComparedTarget<'_>> =
-            self.targets.iter().map(|target| machine.compared(&target.link)).collect();
+            self.code.targets.iter().map(|target| machine.compared(&target.link)).collect();
         lto::compare_units(&compared.iter().collect::<Vec<_>>(), context.request).map(drop)
     }
 
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
     fn compile_for_later(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        let ((), result_cache) = self.with_cache(context, |link| link.compile_for_later())?;
+        let ((), result_cache) = self.code.with_cache(NAME, context, |link| link.compile_for_later())?;
         result_cache.finish(context.request);
         Ok(())
     }
 }
 
 impl HipLink<'_> {
-    /// Does `work` with the results of earlier links. Returns also these.
-    fn with_cache<'p, T>(
-        &self,
-        context: &LinkContext<'p>,
-        work: impl FnOnce(&lto::DeviceLink<'_, Amdgcn<'_>>) -> Result<T, Errors>,
-    ) -> Result<(T, ResultCache<'p>), Errors> {
-        let result_cache = ResultCache::open(context, Vec::new())?;
-        let machine = Amdgcn { link: context };
-        let (spirv, targets): (Vec<_>, Vec<_>) = self.targets.iter().partition(|target| target.is_spirv());
-        let targets: Vec<AmdImages<'_>> = targets.into_iter().map(|target| target.link.clone()).collect();
-        let others = lto::Others {
-            compared: spirv.iter().map(|target| machine.compared(&target.link)).collect(),
-            reports: spirv.iter().map(|target| target.plan_report()).collect(),
-        };
-        let link = lto::DeviceLink {
-            kind: NAME,
-            machine: &machine,
-            targets: &targets,
-            others,
-            link: context,
-            result_cache: &result_cache,
-        };
-        let done = both(result_cache.check_tools(), work(&link));
-        let ((), done) = done.inspect_err(|_| result_cache.finish(context.request))?;
-        Ok((done, result_cache))
-    }
-
     fn run<'p>(&'p self, context: &LinkContext<'p>) -> Result<HipProducts<'p>, Errors> {
-        let ((images, linked, cached), result_cache) = self.with_cache(context, |link| {
+        let ((images, linked, cached), result_cache) = self.code.with_cache(NAME, context, |link| {
             let cached = if self.is_plain() { link.cached_image(&image_fields(context.request))? } else { None };
             match cached {
                 Some(cached) => Ok((Vec::new(), Vec::new(), Some(cached))),
                 None => self.link_targets(link).map(|(images, linked)| (images, linked, None)),
             }
         })?;
-        for (target, (_, _, object)) in self.targets.iter().zip(&images) {
+        for (target, (_, _, object)) in self.code.targets.iter().zip(&images) {
             target.other_target(object).iter().for_each(|text| warn(context.request.program, text));
         }
-        Ok(HipProducts { targets: &self.targets, images, linked, cached, result_cache })
+        Ok(HipProducts { targets: &self.code.targets, images, linked, cached, result_cache })
     }
 
     /// Whether the container depends on nothing but the code of the targets and options.
     fn is_plain(&self) -> bool {
-        !self.folds_all && self.targets.iter().all(|target| !target.is_spirv() && target.has_own_code())
+        !self.folds_all && self.code.targets.iter().all(|target| !target.is_spirv() && target.has_own_code())
     }
 
     /// Links all targets. SPIR-V is not compiled, so it needs no jobs.
     fn link_targets(&self, link: &lto::DeviceLink<'_, Amdgcn<'_>>) -> Result<(Vec<BundledImage>, Vec<Linked>), Errors> {
         let context = link.link;
-        let spirv = self.targets.iter().filter(|target| target.is_spirv());
+        let spirv = self.code.targets.iter().filter(|target| target.is_spirv());
         let spirv = || collect(spirv.map(|target| spirv::link(&target.link, target.triple, context)));
         let (spirv, linked) = rayon::join(spirv, || link.link());
         let (spirv, linked) = both(spirv, linked)?;
         let (mut spirv, mut machine) = (spirv.into_iter(), linked.iter());
-        let images = self.targets.iter().map(|target| {
+        let images = self.code.targets.iter().map(|target| {
             let object = match target.is_spirv() {
                 true => spirv.next().map(|joined: Joined<CodeObject>| {
                     let messages = llvm_messages::join(joined.messages);
@@ -362,7 +186,7 @@ type BundledImage = (String, String, CodeObject);
 /// The linked code of all targets.
 struct HipProducts<'p> {
     /// The device links; none of a finished image.
-    targets: &'p [HipTarget<'p>],
+    targets: &'p [AmdTarget<'p>],
     /// The images, in the order of the bundle.
     images: Vec<BundledImage>,
     /// The targets that ld.lld linked.

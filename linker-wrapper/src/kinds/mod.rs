@@ -5,6 +5,7 @@
 //! [products](interface::Products) and the [bundle](interface::Bundle) that a registration object carries into the program.
 //! A new kind is a file beside this one and a line in [`KINDS`]; CONTRIBUTING.md lists the steps.
 
+mod amdgcn_code;
 #[cfg(test)]
 mod copy_bytes;
 pub mod cuda;

@@ -26,6 +26,7 @@ use crate::plan::report::{BackendReport, TargetReport};
 pub const SPIRV: &str = "amdgcnspirv";
 
 /// The targets of a kind that are AMD's GPUs.
+#[derive(Default)]
 pub struct AmdCode<'a> {
     /// The targets, as bundles order them.
     pub targets: Vec<AmdTarget<'a>>,
@@ -89,6 +90,7 @@ impl<'a> AmdCode<'a> {
     pub fn with_cache<'p, T>(
         &self,
         kind: &'static str,
+        folds_kernels: bool,
         context: &LinkContext<'p>,
         work: impl FnOnce(&lto::DeviceLink<'_, Amdgcn<'_>>) -> Result<T, Errors>,
     ) -> Result<(T, ResultCache<'p>), Errors> {
@@ -102,6 +104,7 @@ impl<'a> AmdCode<'a> {
         };
         let link = lto::DeviceLink {
             kind,
+            folds_kernels,
             machine: &machine,
             targets: &targets,
             others,

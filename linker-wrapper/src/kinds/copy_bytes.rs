@@ -73,6 +73,7 @@ impl DeviceLink for CopyLink<'_> {
         let (machine, others) = (Copier { link: context }, lto::Others::default());
         let link = lto::DeviceLink {
             kind: "copy",
+            folds_kernels: true,
             machine: &machine,
             targets: &self.0,
             others,

@@ -220,7 +220,13 @@ impl<'a> CudaLink<'a> {
 
     /// The device code of all targets.
     fn code(&self) -> NvptxCode<'_> {
-        NvptxCode { kind: NAME, targets: &self.targets, entries: &self.entries, looks_up: |_| false }
+        NvptxCode {
+            kind: NAME,
+            targets: &self.targets,
+            entries: &self.entries,
+            folds_kernels: true,
+            looks_up: |_| false,
+        }
     }
 
     /// Whether the container and its registration depend on nothing but the code of the targets and options.

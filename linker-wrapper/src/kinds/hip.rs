@@ -117,7 +117,7 @@ impl DeviceLink for HipLink<'_> {
 
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
     fn compile_for_later(&self, context: &LinkContext<'_>) -> Result<(), Errors> {
-        let ((), result_cache) = self.code.with_cache(NAME, context, |link| link.compile_for_later())?;
+        let ((), result_cache) = self.code.with_cache(NAME, true, context, |link| link.compile_for_later())?;
         result_cache.finish(context.request);
         Ok(())
     }
@@ -125,7 +125,7 @@ impl DeviceLink for HipLink<'_> {
 
 impl HipLink<'_> {
     fn run<'p>(&'p self, context: &LinkContext<'p>) -> Result<HipProducts<'p>, Errors> {
-        let ((images, linked, cached), result_cache) = self.code.with_cache(NAME, context, |link| {
+        let ((images, linked, cached), result_cache) = self.code.with_cache(NAME, true, context, |link| {
             let cached = if self.is_plain() { link.cached_image(&image_fields(context.request))? } else { None };
             match cached {
                 Some(cached) => Ok((Vec::new(), Vec::new(), Some(cached))),

@@ -28,6 +28,8 @@ pub struct NvptxCode<'a> {
     pub targets: &'a [TargetImages<'a, GpuArch>],
     /// What is generated from their code.
     pub entries: &'a ImageEntries,
+    /// Whether the kind can register a kernel in place of an equal one.
+    pub folds_kernels: bool,
     /// Whether the kind's runtime looks up a name in the images.
     pub looks_up: fn(&str) -> bool,
 }
@@ -66,6 +68,7 @@ impl NvptxCode<'_> {
             };
             work(&lto::DeviceLink {
                 kind: self.kind,
+                folds_kernels: self.folds_kernels,
                 machine: &machine,
                 targets: self.targets,
                 others: lto::Others::default(),

@@ -14,6 +14,7 @@ use crate::device::targets::{DeviceImage, TargetImages};
 use crate::diag::error::{Errors, both};
 use crate::host::embedded_images::FoundImage;
 use crate::host::registration_object::Blobs;
+use crate::kinds::amdgcn_code::{AmdCode, AmdTarget};
 use crate::kinds::error::Error;
 use crate::kinds::interface::{Bundle, DeviceLink, Kind, Products, Setup};
 use crate::kinds::nvptx_code::NvptxCode;
@@ -21,6 +22,7 @@ use crate::kinds::nvptx_targets;
 use crate::lto::device_link as lto;
 use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
+use crate::machines::amdgcn::target::CodeObject;
 use crate::machines::host::target::{Host, HostArch, HostCode, HostImages};
 use crate::machines::nvptx::image_policy::{Entry, ImageEntries};
 use crate::plan::link_context::{LinkContext, Request};
@@ -29,8 +31,10 @@ use crate::sys::mapped_file::Mapped;
 /// The name of the kind.
 const NAME: &str = "openmp";
 
-/// What triples of NVIDIA's GPUs begin with.
+/// What triples of NVIDIA's GPUs, AMD's GPUs and the host's processors begin with.
 const NVPTX: &str = "nvptx";
+const AMDGCN: &str = "amdgcn";
+const X86_64: &str = "x86_64";
 
 /// OpenMP.
 pub struct OpenMp;
@@ -41,12 +45,12 @@ impl Kind for OpenMp {
     }
 
     fn accepts(&self) -> &'static str {
-        "OpenMP images for nvptx64-nvidia-cuda and x86_64"
+        "OpenMP images for amdgcn-amd-amdhsa, nvptx64-nvidia-cuda or x86_64"
     }
 
     fn takes(&self, image: &OffloadImage<'_>) -> bool {
-        let triple = image.triple();
-        image.offload_kinds == OffloadKinds::OPENMP && (triple.starts_with("x86_64") || triple.starts_with(NVPTX))
+        let is_known = [NVPTX, AMDGCN, X86_64].iter().any(|machine| image.triple().starts_with(machine));
+        image.offload_kinds == OffloadKinds::OPENMP && is_known
     }
 
     fn line_targets(&self, images: &[FoundImage<'_>], _options: &Options) -> LineTargets {
@@ -54,13 +58,19 @@ impl Kind for OpenMp {
     }
 
     fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors> {
-        let is_nvptx = |found: &&FoundImage<'_>| found.image.triple().starts_with(NVPTX);
-        let (gpu, host): (Vec<_>, Vec<_>) = setup.images.iter().copied().partition(is_nvptx);
+        let of = |machine: &str| -> Vec<&'a FoundImage<'a>> {
+            setup.images.iter().copied().filter(|found| found.image.triple().starts_with(machine)).collect()
+        };
         let Request { options, device, .. } = setup.request;
-        let (gpus, warnings) = setup.line_code.add_to(nvptx_targets::group(&gpu)?, &device.roots)?;
-        let sass = gpus.iter().map(|target| Entry { arch: target.arch, from: target.arch }).collect();
+        let nvptx = nvptx_targets::group(&of(NVPTX)).and_then(|targets| setup.line_code.add_to(targets, &device.roots));
+        let amd = of(AMDGCN);
+        let amd = if amd.is_empty() { Ok(AmdCode::default()) } else { AmdCode::plan(&amd, setup) };
+        let ((nvptx, mut warnings), amd) = both(nvptx, amd)?;
+        warnings.extend_from_slice(&amd.warnings);
+        let sass = nvptx.iter().map(|target| Entry { arch: target.arch, from: target.arch }).collect();
         let entries = ImageEntries { sass, ptx: Vec::new() };
-        Ok(Box::new(OpenMpLink { host: group(&host), gpus, entries, warnings, relocatable: options.relocatable }))
+        let relocatable = options.relocatable;
+        Ok(Box::new(OpenMpLink { host: group(&of(X86_64)), nvptx, entries, amd, warnings, relocatable }))
     }
 
     fn finished(&self, file: &str, content: Mapped) -> Result<Box<dyn Products>, Errors> {
@@ -78,9 +88,11 @@ struct OpenMpLink<'a> {
     /// Processors of the host, in order of appearance.
     host: Vec<HostImages<'a>>,
     /// NVIDIA's GPUs.
-    gpus: Vec<TargetImages<'a>>,
+    nvptx: Vec<TargetImages<'a>>,
     /// The machine code for these. No device takes PTX.
     entries: ImageEntries,
+    /// AMD's GPUs.
+    amd: AmdCode<'a>,
     warnings: Vec<String>,
     relocatable: bool,
 }
@@ -97,18 +109,22 @@ impl DeviceLink for OpenMpLink<'_> {
     }
 
     fn triples(&self) -> Vec<&str> {
-        let gpus = (!self.gpus.is_empty()).then_some(CUDA_TRIPLE);
-        self.host.iter().map(|target| &*target.arch.triple).chain(gpus).collect()
+        let host = self.host.iter().map(|target| &*target.arch.triple);
+        let nvptx = self.nvptx.iter().map(|_| CUDA_TRIPLE);
+        host.chain(nvptx).chain(self.amd.targets.iter().map(|target| target.triple)).collect()
     }
 
     fn plans(&self) -> usize {
-        usize::from(!self.host.is_empty()) + usize::from(!self.gpus.is_empty())
+        let machines = [self.host.is_empty(), self.nvptx.is_empty(), self.amd.targets.is_empty()];
+        machines.iter().filter(|is_unused| !**is_unused).count()
     }
 
     fn link<'p>(&'p self, context: &LinkContext<'p>) -> Result<Box<dyn Products + 'p>, Errors> {
-        let (host, gpus) = rayon::join(|| self.link_host(context), || self.link_gpus(context));
-        let (mut images, (gpus, counts)) = both(host, gpus)?;
-        images.extend(gpus);
+        let gpus = || rayon::join(|| self.link_nvptx(context), || self.link_amd(context));
+        let (host, (nvptx, amd)) = rayon::join(|| self.link_host(context), gpus);
+        let (mut images, ((nvptx, counts), (amd, more))) = both(host, both(nvptx, amd))?;
+        images.extend(nvptx.into_iter().chain(amd));
+        let counts = counts.zip(more).map(|(one, other)| (one.0 + other.0, one.1 + other.1)).or(counts).or(more);
         Ok(Box::new(Images::new(&images, self.relocatable, counts)))
     }
 }
@@ -121,6 +137,7 @@ impl OpenMpLink<'_> {
         let machine = Host { link: context };
         let link = lto::DeviceLink {
             kind: NAME,
+            folds_kernels: false,
             machine: &machine,
             targets: &self.host,
             others: lto::Others::default(),
@@ -138,17 +155,39 @@ impl OpenMpLink<'_> {
 
     /// Returns also the numbers of cache hits and misses.
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
-    fn link_gpus(&self, context: &LinkContext<'_>) -> Result<(Vec<LinkedImage>, CacheCounts), Errors> {
-        if self.gpus.is_empty() {
+    fn link_nvptx(&self, context: &LinkContext<'_>) -> Result<(Vec<LinkedImage>, CacheCounts), Errors> {
+        if self.nvptx.is_empty() {
             return Ok((Vec::new(), None));
         }
-        let code = NvptxCode { kind: NAME, targets: &self.gpus, entries: &self.entries, looks_up: plugin_looks_up };
+        let code = NvptxCode {
+            kind: NAME,
+            targets: &self.nvptx,
+            entries: &self.entries,
+            folds_kernels: false,
+            looks_up: plugin_looks_up,
+        };
         let (linked, result_cache, _) = code.with_tools(context, |link| link.link())?;
         result_cache.store_targets(&linked, false);
         result_cache.finish(context.request);
         let images = linked.into_iter().flat_map(|target| target.code.sass);
         let images = images.map(|(arch, cubin)| (CUDA_TRIPLE.to_owned(), arch.to_string(), cubin));
         Ok((images.collect(), result_cache.counts()))
+    }
+
+    /// As [`OpenMpLink::link_nvptx`].
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not general enough in its lifetimes")]
+    fn link_amd(&self, context: &LinkContext<'_>) -> Result<(Vec<LinkedImage>, CacheCounts), Errors> {
+        if self.amd.targets.is_empty() {
+            return Ok((Vec::new(), None));
+        }
+        let (linked, result_cache) = self.amd.with_cache(NAME, false, context, |link| link.link())?;
+        result_cache.store_targets(&linked, false);
+        result_cache.finish(context.request);
+        let linked = self.amd.targets.iter().zip(linked);
+        let image = |(target, linked): (&AmdTarget<'_>, LinkedTarget<CodeObject>)| {
+            (target.triple.to_owned(), target.link.arch.name.clone(), linked.code.bytes)
+        };
+        Ok((linked.map(image).collect(), result_cache.counts()))
     }
 }
 

@@ -17,6 +17,8 @@ use crate::sys::temp_files::TempFiles;
 pub struct LtoContext<'a, M: Machine> {
     /// The kind of the code, in plans.
     pub kind: &'static str,
+    /// Whether the kind can register a kernel in place of an equal one.
+    pub folds_kernels: bool,
     /// What the code runs on.
     pub machine: &'a M,
     /// The request and the resources of the link.
@@ -59,7 +61,11 @@ impl<'a, M: Machine> LtoContext<'a, M> {
 
     /// What is done with equal kernels.
     pub fn folding(&self) -> KernelFolding {
-        if self.is_partial() { KernelFolding::Off } else { self.link.request.options.kernel_folding }
+        if self.is_partial() || !self.folds_kernels {
+            KernelFolding::Off
+        } else {
+            self.link.request.options.kernel_folding
+        }
     }
 
     /// Returns what the jobs share.

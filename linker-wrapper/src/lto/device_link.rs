@@ -36,6 +36,8 @@ use crate::sys::memory::estimates::Estimates;
 pub struct DeviceLink<'a, M: Machine> {
     /// The kind of the code, in plans.
     pub kind: &'static str,
+    /// Whether the kind can register a kernel in place of an equal one.
+    pub folds_kernels: bool,
     /// What the code runs on.
     pub machine: &'a M,
     /// The targets.
@@ -84,7 +86,7 @@ impl<M: Machine> DeviceLink<'_, M> {
         if !self.link.request.may_use_cached_image() {
             return Ok(None);
         }
-        let keys = self.targets.iter().map(|target| cache.target_key(target, self.machine, self.link));
+        let keys = self.targets.iter().map(|target| cache.target_key(self.kind, target, self.machine, self.link));
         let keys: Option<Vec<Key>> = keys.collect();
         let key = keys.and_then(|keys| cache.image_key(&keys, fields));
         let Some(image) = key.and_then(|key| cache.image(&key, self.targets.len())) else { return Ok(None) };
@@ -99,6 +101,7 @@ impl<M: Machine> DeviceLink<'_, M> {
     fn with_context<T>(&self, work: impl FnOnce(&LtoContext<'_, M>) -> T) -> T {
         work(&LtoContext {
             kind: self.kind,
+            folds_kernels: self.folds_kernels,
             machine: self.machine,
             link: self.link,
             result_cache: self.result_cache,
@@ -125,7 +128,8 @@ impl<M: Machine> DeviceLink<'_, M> {
             .map(|place| Uncached { images: &targets[place], private: copies[place].as_ref() })
             .collect();
         // Compute the keys from the copies: an input may have changed since the lookup.
-        let keys = uncached.iter().map(|one| context.result_cache.target_key(one.images, self.machine, self.link));
+        let keys =
+            uncached.iter().map(|one| context.result_cache.target_key(self.kind, one.images, self.machine, self.link));
         let keys: Vec<Option<Key>> = keys.collect();
         let mut linked = self.link_uncached(&uncached, &targets, context)?;
         for (key, linked) in keys.into_iter().zip(&mut linked) {
@@ -182,7 +186,7 @@ impl<M: Machine> DeviceLink<'_, M> {
 
     /// Looks up the target in the cache.
     fn cached(&self, target: &TargetImages<'_, M::Arch>) -> Option<LinkedTarget<M::Linked>> {
-        let key = self.result_cache.target_key(target, self.machine, self.link);
+        let key = self.result_cache.target_key(self.kind, target, self.machine, self.link);
         let CachedTarget { code, messages } = self.result_cache.get(key.as_ref())?;
         // The report names the tools.
         self.machine.choose_tools(target);

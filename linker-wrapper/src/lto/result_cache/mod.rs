@@ -327,6 +327,7 @@ impl<'a> ResultCache<'a> {
     /// Returns the key of a linked target.
     pub fn target_key<M: Machine>(
         &self,
+        kind: &str,
         target: &TargetImages<'_, M::Arch>,
         machine: &M,
         link: &LinkContext<'_>,
@@ -342,6 +343,7 @@ impl<'a> ResultCache<'a> {
         let image = |image: &DeviceImage<'_>| [image.code.ending().as_bytes(), content_hash(image).as_bytes()].concat();
         let images: Vec<Vec<u8>> = target.images.par_iter().map(image).collect();
         let key = key
+            .field("kind", kind.as_bytes())
             .field("arch", target.arch.to_string().as_bytes())
             .field("images", &images.concat())
             .field("LLVM options", format!("{:?}", machine.llvm_options()).as_bytes())

@@ -194,10 +194,12 @@ impl OpenMpLink<'_> {
 /// Whether libomptarget's plug-in for NVIDIA's GPUs looks up a name in an image: environments of the device and of kernels, constructors,
 /// and tables of LLVM's own runtimes (LLVM's sources, offload/plugins-nextgen).
 fn plugin_looks_up(name: &str) -> bool {
-    const SUFFIXES: [&str; 2] = ["_kernel_environment", "_exec_mode"];
-    const PREFIXES: [&str; 6] =
-        ["__omp_rtl_", "__llvm_", "__init_array_", "__fini_array_", "nvptx$device$", "__omp_offloading_"];
-    SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    const NAMES: [&str; 2] = ["__omp_rtl_device_environment", "__llvm_rpc_client"];
+    const PREFIXES: [&str; 4] = ["__omp_offloading_", "__init_array_", "__fini_array_", "nvptx$device$"];
+    const SUFFIXES: [&str; 3] = ["_kernel_environment", "_dynamic_environment", "_exec_mode"];
+    NAMES.contains(&name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
 /// All images as offload binaries, with the place of each image in the concatenation of these.

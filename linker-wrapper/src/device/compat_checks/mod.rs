@@ -133,7 +133,9 @@ fn of_target(target: &ComparedTarget<'_>, checks: &[Check]) -> BTreeMap<Check, G
 }
 
 fn of_image<'a>(image: &ComparedImage<'a>) -> Vec<Property<'a>> {
+    // Libraries that the line gives to the device link are compiled once for many releases and GPUs.
     let properties = image.source.properties().into_iter();
+    let properties = properties.filter(|(check, _)| image.from_host || *check != Check::Features);
     properties.map(|(check, value)| Property { check, file: image.file, value }).collect()
 }
 

@@ -46,7 +46,11 @@ pub enum Subcommand {
         browser: Option<Vec<PathBuf>>,
     },
     /// Install LLVM 22, CUDA 13.0 and a C library to link against
-    Setup,
+    Setup {
+        /// Also build OpenMP's runtime for NVIDIA's and AMD's GPUs out of LLVM's source, a download of 200 MB
+        #[arg(long)]
+        openmp_device: bool,
+    },
     /// Print what a shell needs to use them: eval "$(cargo xtask env)"
     Env,
     /// Time fatlink against clang-linker-wrapper or another build of fatlink; see bench --help
@@ -143,6 +147,12 @@ mod tests {
         let Subcommand::Test { browser, .. } = parsed("test --browser a.html").unwrap() else { unreachable!() };
         assert_eq!(browser, Some(vec!["a.html".into()]));
         assert!(parsed("test --browser --packages").is_err());
+    }
+
+    #[test]
+    fn the_device_runtime_is_built_only_on_request() {
+        assert_eq!(parsed("setup").unwrap(), Subcommand::Setup { openmp_device: false });
+        assert_eq!(parsed("setup --openmp-device").unwrap(), Subcommand::Setup { openmp_device: true });
     }
 
     #[test]

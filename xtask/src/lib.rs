@@ -19,6 +19,7 @@ pub mod environment;
 pub mod failure;
 mod farm;
 mod fuzz;
+mod openmp_device;
 mod package;
 mod package_test;
 pub mod repository;
@@ -60,7 +61,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Test { packages: true, no_build, .. } => package_test::run(repository, *no_build)?,
         Subcommand::Test { browser: Some(reports), .. } => browser::run(repository, reports)?,
         Subcommand::Test { .. } => test::run(repository)?,
-        Subcommand::Setup => setup::run(repository)?,
+        Subcommand::Setup { openmp_device } => setup::run(repository, *openmp_device)?,
         Subcommand::Env => environment::run(repository)?,
         Subcommand::Bench { arguments } => return bench::run(repository, arguments),
         Subcommand::Fuzz { seconds, targets } => fuzz::run(repository, *seconds, targets)?,

@@ -3,13 +3,17 @@
 use crate::failure::Result;
 use crate::repository::Repository;
 use crate::toolchain::{LLVM, Toolchain};
-use crate::{cuda, debian, sysroot};
+use crate::{cuda, debian, openmp_device, sysroot};
 
 /// Installs, and prints where everything is.
-pub fn run(repository: &Repository) -> Result<()> {
+pub fn run(repository: &Repository, with_openmp_device: bool) -> Result<()> {
     let toolchain = install(repository)?;
     let (cuda, sysroot) = (toolchain.cuda(), toolchain.sysroot());
     println!("LLVM 22 is in {LLVM}, CUDA 13.0 in {}, Debian 11's C library in {}", cuda.display(), sysroot.display());
+    if with_openmp_device {
+        openmp_device::install(&toolchain)?;
+        println!("OpenMP's device runtime is in {}", openmp_device::place(&toolchain).display());
+    }
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 mod calls;
 mod known;
 pub mod programs;
-mod source;
+pub mod source;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +36,8 @@ impl Release {
         }
     }
 
-    fn version(self) -> &'static str {
+    /// Its full version.
+    pub fn version(self) -> &'static str {
         match self {
             Release::Llvm22 => "22.1.8",
             Release::Llvm23 => "23.1.1",

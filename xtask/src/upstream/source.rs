@@ -1,4 +1,4 @@
-//! LLVM's tests of the linker wrapper, out of Debian's source package.
+//! Parts of LLVM's source, out of Debian's source package: the tests of the linker wrapper, and OpenMP's device runtime.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,13 +10,15 @@ use crate::failure::{Failure, Result};
 use crate::step::{Progress, step};
 use crate::toolchain::{Toolchain, remove_folder};
 
-/// A part of LLVM's tests.
+/// A part of LLVM's source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Those of the tool.
     Tool,
     /// Programs that offload.
     Programs,
+    /// The runtime library of OpenMP on GPUs, with the headers that it includes.
+    OpenmpDevice,
 }
 
 impl Part {
@@ -25,6 +27,23 @@ impl Part {
         match self {
             Part::Tool => "tests",
             Part::Programs => "programs",
+            Part::OpenmpDevice => "openmp-device",
+        }
+    }
+
+    /// What it is for a human.
+    fn title(self) -> &'static str {
+        match self {
+            Part::Tool | Part::Programs => "tests",
+            Part::OpenmpDevice => "OpenMP runtime for GPUs",
+        }
+    }
+
+    /// What a user can do without the download.
+    fn advice(self) -> &'static str {
+        match self {
+            Part::Tool => ", or name a folder with the tests by --tests=",
+            Part::Programs | Part::OpenmpDevice => "",
         }
     }
 
@@ -33,24 +52,39 @@ impl Part {
         match self {
             Part::Tool => release.folder(),
             Part::Programs => "offload/test",
+            Part::OpenmpDevice => "",
         }
     }
 
-    /// The files in that folder.
-    fn files(self) -> &'static str {
+    /// The files in that folder, as patterns.
+    fn files(self) -> &'static [&'static str] {
         match self {
-            Part::Tool => "linker-wrapper*.c",
-            Part::Programs => "*",
+            Part::Tool => &["linker-wrapper*.c"],
+            Part::Programs => &["*"],
+            Part::OpenmpDevice => &[
+                "openmp/device/*",
+                "libc/shared/*",
+                "libc/src/__support/*",
+                "libc/hdr/*",
+                "libc/include/*",
+                "offload/include/*",
+            ],
         }
+    }
+
+    /// The same from the root of the archive, whose first folder has the version in its name.
+    fn patterns(self, release: Release) -> impl Iterator<Item = PathBuf> {
+        let folder = Path::new("*").join(self.folder(release));
+        self.files().iter().map(move |files| folder.join(files))
     }
 }
 
-/// The folder with the tests of a release, which is downloaded once.
+/// The folder with a part of a release, which is downloaded once.
 pub fn install(toolchain: &Toolchain, release: Release, part: Part) -> Result<PathBuf> {
     let place = toolchain.folder().join(format!("llvm-{}-{}", part.name(), release.version()));
     if !place.is_dir() {
         let _lock = toolchain.lock()?;
-        let title = format!("get LLVM {}'s tests from Debian's source package", release.version());
+        let title = format!("get LLVM {}'s {} from Debian's source package", release.version(), part.title());
         step(&title, |progress| {
             let folder = toolchain.begin(&place)?;
             unpack(progress, &folder, release, part)?;
@@ -74,16 +108,16 @@ fn unpack(progress: &Progress, folder: &Path, release: Release, part: Part) -> R
     if !got {
         let output = updated.err().map(|failure| failure.output).unwrap_or_default();
         let message = format!(
-            "apt-get cannot download the source of {} {}: check the network and apt's sources, or name a folder with the \
-             tests by --tests=",
+            "apt-get cannot download the source of {} {}: check the network and apt's sources{}",
             release.package(),
-            release.version()
+            release.version(),
+            part.advice()
         );
         return Err(Failure { message, output });
     }
     let mut tar = Command::new("tar");
     tar.current_dir(folder).arg("--extract").arg("--file").arg(archive(&apt, release));
-    tar.args(["--strip-components=1", "--wildcards"]).arg(format!("*/{}/{}", part.folder(release), part.files()));
+    tar.args(["--strip-components=1", "--wildcards"]).args(part.patterns(release));
     progress.run(&mut tar)?;
     remove_folder(&apt.folder)
 }
@@ -112,6 +146,13 @@ fn versions<'l>(listing: &'l str, upstream: &'l str) -> impl Iterator<Item = &'l
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_begin_at_the_root_of_the_archive() {
+        let patterns = |part: Part| part.patterns(Release::Llvm22).collect::<Vec<_>>();
+        assert_eq!(patterns(Part::Tool), [Path::new("*/clang/test/Driver/linker-wrapper*.c")]);
+        assert!(patterns(Part::OpenmpDevice).contains(&"*/openmp/device/*".into()));
+    }
 
     #[test]
     fn debian_has_several_versions_of_one_of_llvm() {

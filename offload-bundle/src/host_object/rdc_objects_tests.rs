@@ -87,6 +87,5 @@ proptest! {
         object[at] = value;
         let _ = rdc_objects(&object);
         let _ = rdc_objects(&object[..cut.min(object.len())]);
-        let _ = super::super::host_references(&object);
     }
 }

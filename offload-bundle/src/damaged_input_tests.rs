@@ -7,7 +7,7 @@ use proptest::sample::Index;
 
 use crate::coverage::{CheckOptions, Driver};
 use crate::difference::{self, Difference};
-use crate::fatbin::{BuilderOptions, CompressPolicy, FatbinBuilder, Validation};
+use crate::fatbin::{BuilderOptions, FatbinBuilder, Validation};
 use crate::strip::{self, Choice};
 use crate::usage::{self, Order};
 use crate::{
@@ -159,12 +159,12 @@ fn files() -> Vec<Vec<u8>> {
     let archive = samples::archive(&[("a_long_name_of_a_member.o", &object), ("b.o", b"x")]);
     vec![
         samples::offload_binaries(),
-        samples::fatbin(CompressPolicy::Never),
-        samples::fatbin(CompressPolicy::All),
+        samples::fatbin(false),
+        samples::fatbin(true),
         cubin,
         object,
         archive,
-        samples::rdc_object(&["_0_a"], &[&samples::fatbin(CompressPolicy::Never)]),
+        samples::rdc_object(&["_0_a"], &[&samples::fatbin(false)]),
         samples::hip_bundle(false),
         samples::hip_bundle(true),
         samples::object_with_results(&samples::offload_binaries(), &kept_results()),

@@ -328,7 +328,6 @@ fn kind_and_target(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fatbin::CompressPolicy;
     use crate::samples;
 
     fn read(data: &[u8]) -> Vec<ComparedImage> {
@@ -337,14 +336,14 @@ mod tests {
 
     #[test]
     fn the_same() {
-        let images = read(&samples::fatbin(CompressPolicy::All));
+        let images = read(&samples::fatbin(true));
         let difference = Difference::new(&images, &images, false);
         assert!(difference.equal && difference.text(false, &str::to_owned).is_empty());
     }
 
     #[test]
     fn many_are_counted() {
-        let images = read(&samples::fatbin(CompressPolicy::All).repeat(20));
+        let images = read(&samples::fatbin(true).repeat(20));
         let difference = Difference::new(&images, &[], false);
         let text = difference.text(false, &str::to_owned);
         assert!(
@@ -355,7 +354,7 @@ mod tests {
 
     #[test]
     fn stored_otherwise() {
-        let (plain, packed) = (samples::fatbin(CompressPolicy::Never), samples::fatbin(CompressPolicy::All));
+        let (plain, packed) = (samples::fatbin(false), samples::fatbin(true));
         let (plain, packed) = (read(&plain), read(&packed));
         let difference = Difference::new(&plain, &packed, false);
         assert_eq!(difference.images.len(), 3);
@@ -386,7 +385,7 @@ mod tests {
 
     #[test]
     fn images_that_one_file_lacks_and_their_order() {
-        let images = read(&samples::fatbin(CompressPolicy::All));
+        let images = read(&samples::fatbin(true));
         let backwards: Vec<ComparedImage> = images.iter().rev().cloned().collect();
         assert_eq!(
             Difference::new(&images, &backwards, false).text(false, &str::to_owned),

@@ -1,12 +1,13 @@
 //! Encodes one entry: its header with name and options, and its stored payload.
 
 use std::borrow::Cow;
+use std::io;
 use std::num::NonZero;
 
 use super::{Compression, ENTRY_HEADER_SIZE, EntryKind, flag, ptx_squeeze};
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
-use crate::bytes::pad_to_8;
+use crate::bytes::{pad_to_8, padding_to_8};
 use crate::compression;
 use crate::compression::CompressionError;
 use crate::cubin::Cubin;
@@ -34,10 +35,10 @@ impl WrittenEntry<'_> {
     }
 
     /// Header, payload and padding.
-    pub(super) fn append_to(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.header);
-        out.extend_from_slice(&self.payload);
-        pad_to_8(out);
+    pub(super) fn write_to(&self, out: &mut impl io::Write) -> io::Result<()> {
+        out.write_all(&self.header)?;
+        out.write_all(&self.payload)?;
+        out.write_all(padding_to_8(self.payload.len()))
     }
 }
 

@@ -17,12 +17,14 @@ use crate::bytes::{c_str, slice, u16_at, u32_at};
 mod declared_kernels;
 mod kernel_copies;
 mod loading;
+mod records;
 mod resources;
 mod retarget;
 
 pub use declared_kernels::with_declared_kernels;
 pub use kernel_copies::with_kernel_copies;
 pub use loading::Fault;
+use records::{Value, records};
 pub use resources::{ConstantBank, CubinResources, FunctionResources, Spills};
 pub use retarget::retargeted;
 
@@ -471,23 +473,12 @@ impl<'a> Cubin<'a> {
         Some((note, 12 + u64::from(name_size).next_multiple_of(4)))
     }
 
-    /// `.nv.compat` is a row of {u8 format, u8 attribute, u16 value}; format 4 has `value` further bytes.
     fn compat_says_accelerated(&self) -> bool {
         const ACCELERATOR_TARGET: u8 = 9;
-        const WITH_BYTES: u8 = 4;
-        let mut rest = self.nv_compat().unwrap_or_default();
-        while let Some((&[format, attribute, low, high], tail)) = rest.split_first_chunk::<4>() {
-            let value = u16::from_le_bytes([low, high]);
-            if attribute == ACCELERATOR_TARGET && format != WITH_BYTES {
-                return value != 0;
-            }
-            let skipped = if format == WITH_BYTES { usize::from(value) } else { 0 };
-            rest = tail.get(skipped..).unwrap_or_default();
-        }
-        false
+        records(self.nv_compat().unwrap_or_default())
+            .any(|record| record.attribute == ACCELERATOR_TARGET && matches!(record.value, Value::Number(1..)))
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

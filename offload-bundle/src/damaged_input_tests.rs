@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::coverage::{CheckOptions, Driver};
+use crate::coverage::{CheckOptions, Detail, Driver};
 use crate::difference::{self, Difference};
 use crate::fatbin::{BuilderOptions, FatbinBuilder, Validation};
 use crate::strip::{self, Choice};
@@ -100,13 +100,15 @@ fn read_all_ways(data: &[u8]) {
     }
     let _ = listing::list_with_results(data, crate::archive::reject_thin_members, host_object::Search::Sections);
     let search = host_object::Search::AllBytes;
-    if let Ok(found) = coverage::containers_in(data, crate::archive::reject_thin_members, search) {
-        let _ = coverage::ExplainReport::new(&found, None, Driver::Branch(580)).text();
-        let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text();
+    if let Ok(found) = coverage::containers(data, crate::archive::reject_thin_members, search) {
+        let _ = coverage::ExplainReport::new(&found, None, Driver::Branch(580)).text(Detail::Grouped);
+        let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text(Detail::Grouped);
     }
     if let Ok(bundles) = coverage::hip_bundles(data, crate::archive::reject_thin_members) {
-        let _ = coverage::ExplainReport::new(&[], None, Driver::NewEnough).with_bundles(&bundles, None, &[]).text();
-        let _ = coverage::CheckReport::new(&[], &CheckOptions::default()).with_bundles(&bundles).text();
+        let _ = coverage::ExplainReport::new(&[], None, Driver::NewEnough)
+            .with_bundles(&bundles, None, &[])
+            .text(Detail::Grouped);
+        let _ = coverage::CheckReport::new(&[], &CheckOptions::default()).with_bundles(&bundles).text(Detail::Grouped);
     }
     if let Ok(annotated) = annotate::annotate(data, "key", "value") {
         // A file that can be annotated is sound, and so is the result.
@@ -118,7 +120,9 @@ fn read_all_ways(data: &[u8]) {
     if let Ok(images) = difference::images(data, crate::archive::reject_thin_members) {
         assert!(Difference::new(&images, &images, false).equal);
     }
-    if let Ok(cubins) = usage::usage(data, crate::archive::reject_thin_members, Order::Code) {
+    if let Ok(cubins) =
+        usage::usage(data, crate::archive::reject_thin_members, host_object::Search::Sections, Order::Code)
+    {
         let _ = usage::text(
             &[(None, &cubins)],
             &usage::Layout::new(&|names, _| names.iter().map(|name| (*name).to_owned()).collect()),

@@ -148,7 +148,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
     let explained = Reports::of_each(&arguments.files, "no fatbin and no HIP bundle", |content| {
         let (fatbins, bundles) = input::parse(content, |data, read_thin| {
             Ok((
-                coverage::containers_in(data, &mut *read_thin, search(arguments.scan))?,
+                coverage::containers(data, &mut *read_thin, search(arguments.scan))?,
                 coverage::hip_bundles(data, read_thin)?,
             ))
         })?;
@@ -159,8 +159,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
         (true, _) => explained.json()?,
         (_, true) => explained.reports.iter().map(|of| brief(of, explained.are_several)).collect(),
         _ => match explained.one() {
-            Some(report) if arguments.full => report.full_text(),
-            Some(report) => report.text(),
+            Some(report) => report.text(detail(arguments.full)),
             None => coverage::explain_text(&explained.reports, detail(arguments.full)),
         },
     };
@@ -219,7 +218,7 @@ pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
     let options = CheckOptions { driver, toolkit: arguments.toolkit, ..CheckOptions::default() };
     let checked = Reports::of_each(&arguments.files, "no fatbin and no HIP bundle", |content| {
         let (containers, bundles, of_host) = input::parse(content, |data, read_thin| {
-            let containers = coverage::containers_in(data, &mut *read_thin, search(arguments.scan))?;
+            let containers = coverage::containers(data, &mut *read_thin, search(arguments.scan))?;
             let bundles = coverage::hip_bundles(data, &mut *read_thin)?;
             Ok((containers, bundles, coverage::check_host_code(data, read_thin)?))
         })?;
@@ -235,8 +234,7 @@ pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
     let is_unfit = checked.reports.iter().any(|of| of.report.worst() == Some(Severity::Error));
     let text = match checked.one() {
         _ if arguments.json => checked.json()?,
-        Some(report) if arguments.full => report.full_text(),
-        Some(report) => report.text(),
+        Some(report) => report.text(detail(arguments.full)),
         None => coverage::check_text(&checked.reports, detail(arguments.full)),
     };
     Ok(CommandOutput { text, exit_code: if is_unfit { UNFIT } else { 0 }, errors: checked.errors })

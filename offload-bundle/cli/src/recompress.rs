@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use offload_bundle::archive::reject_thin_members;
 use offload_bundle::coverage::{self, DriverNeeds, FoundContainer, driver_needs};
 use offload_bundle::fatbin::StoreMode;
+use offload_bundle::host_object::Search;
 use offload_bundle::recompress;
 
 use crate::edit::{self, EditArguments};
@@ -57,8 +58,8 @@ pub fn run(arguments: &RecompressArguments) -> Result<CommandOutput> {
         if new.changed == 0 {
             return Ok(None);
         }
-        let before = coverage::containers(data, reject_thin_members).map_err(failed)?;
-        let after = coverage::containers(&new.bytes, reject_thin_members).map_err(failed)?;
+        let before = coverage::containers(data, reject_thin_members, Search::Sections).map_err(failed)?;
+        let after = coverage::containers(&new.bytes, reject_thin_members, Search::Sections).map_err(failed)?;
         let notes = Vec::from_iter(note(&before, &after));
         Ok(Some(Edited { bytes: new.bytes, zeroed: new.zeroed, notes }))
     };

@@ -69,7 +69,7 @@ pub fn run(arguments: &ResourcesArguments) -> Result<CommandOutput> {
     let mut files: Vec<(String, Vec<CubinUsage>)> = Vec::new();
     let mut errors = packages::visit(&arguments.files, &mut |content| {
         let mut cubins =
-            input::parse(content, |data, read_thin| usage::usage_in(data, read_thin, search(arguments.scan), order))?;
+            input::parse(content, |data, read_thin| usage::usage(data, read_thin, search(arguments.scan), order))?;
         cubins.retain(|cubin| arguments.target.is_empty() || arguments.target.contains(&cubin.target));
         files.push((content.name.clone(), cubins));
         Ok(())

@@ -24,7 +24,7 @@ mod retarget;
 pub use declared_kernels::with_declared_kernels;
 pub use kernel_copies::with_kernel_copies;
 pub use loading::Fault;
-use records::{Value, records};
+use records::{Record, Value, records};
 pub use resources::{ConstantBank, CubinResources, FunctionResources, Spills};
 pub use retarget::retargeted;
 
@@ -475,10 +475,13 @@ impl<'a> Cubin<'a> {
 
     fn compat_says_accelerated(&self) -> bool {
         const ACCELERATOR_TARGET: u8 = 9;
-        records(self.nv_compat().unwrap_or_default())
-            .any(|record| record.attribute == ACCELERATOR_TARGET && matches!(record.value, Value::Number(1..)))
+        let is_target =
+            |record: &Record<'_>| record.attribute == ACCELERATOR_TARGET && matches!(record.value, Value::Number(_));
+        let target = records(self.nv_compat().unwrap_or_default()).find(is_target);
+        target.is_some_and(|record| matches!(record.value, Value::Number(1..)))
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,7 +19,7 @@ use crate::coverage::{self, FoundBundle, FoundContainer, Gpus, NeededEntries, Ru
 use crate::cubin;
 use crate::error::{EditError, FileError, FormatError};
 use crate::hip_bundle;
-use crate::host_object::{self, FileKind};
+use crate::host_object::{self, FileKind, Search};
 use crate::listing::Row;
 use crate::offload_binary;
 use crate::selection::Selector;
@@ -146,7 +146,10 @@ pub fn strip_for<'a>(
 }
 
 fn inspected(data: &[u8]) -> Result<(Vec<FoundContainer>, Vec<FoundBundle>), FileError> {
-    Ok((coverage::containers(data, reject_thin_members)?, coverage::hip_bundles(data, reject_thin_members)?))
+    Ok((
+        coverage::containers(data, reject_thin_members, Search::Sections)?,
+        coverage::hip_bundles(data, reject_thin_members)?,
+    ))
 }
 
 /// Adds the smallest entry of each container that is to have entries, and of which none is needed.

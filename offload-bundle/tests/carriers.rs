@@ -1,4 +1,4 @@
-//! Device code in objects and programs of every kind of host, as clang and lld make them; the sections are checked against another reader.
+//! Device code in objects and programs of every kind of host, as clang and lld make them.
 
 mod tools;
 

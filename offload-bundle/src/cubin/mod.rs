@@ -297,11 +297,7 @@ fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<(Symb
             .filter(|names| names.sh_type == SHT_STRTAB)
             .ok_or_else(|| FormatError::damaged(table.sh_offset, "symbol table without names"))?;
         let names_data = slice(data, names.sh_offset, names.sh_size, "the table of the cubin's symbol names")?;
-        let bytes = slice(data, table.sh_offset, table.sh_size, "the cubin's symbol table")?;
-        let count = bytes.len() / Sym::size(ctx.container);
-        let raw = Sym::parse(bytes, 0, count, ctx)
-            .map_err(|e| FormatError::parser(table.sh_offset, "damaged symbol table", e))?;
-        for (index, symbol) in (0u32..).zip(raw) {
+        for (index, symbol) in (0u32..).zip(raw_symbols(data, table, ctx)?) {
             let name =
                 c_str(names_data, symbol.st_name as u64, "a symbol name").map_err(|e| e.shifted(names.sh_offset))?;
             if name.is_empty() && symbol.st_name != 0 {
@@ -314,6 +310,12 @@ fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<(Symb
         }
     }
     Ok(symbols)
+}
+
+fn raw_symbols(data: &[u8], table: &SectionHeader, ctx: Ctx) -> Result<Vec<Sym>, FormatError> {
+    let bytes = slice(data, table.sh_offset, table.sh_size, "the cubin's symbol table")?;
+    let count = bytes.len() / Sym::size(ctx.container);
+    Sym::parse(bytes, 0, count, ctx).map_err(|e| FormatError::parser(table.sh_offset, "damaged symbol table", e))
 }
 
 fn check_section_index(symbol: &Sym, sections: usize, table: u64) -> Result<(), FormatError> {

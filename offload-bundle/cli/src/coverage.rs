@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use offload_bundle::arch;
 use offload_bundle::arch::table::KNOWN;
 use offload_bundle::coverage::{
@@ -16,29 +16,16 @@ use crate::error::{Error, Result};
 use crate::input::{self, search};
 use crate::output::CommandOutput;
 use crate::reports::Reports;
+use crate::words::{Word, one_of};
 
 /// Exit code for a file whose fatbins can be read, but do not run or have errors.
 const UNFIT: u8 = 2;
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum PtxJit {
-    /// PTX is compiled where no machine code fits
-    Allowed,
-    /// Machine code is ignored
-    Forced,
-    /// PTX is not compiled
-    Disabled,
-}
-
-impl From<PtxJit> for Jit {
-    fn from(jit: PtxJit) -> Self {
-        match jit {
-            PtxJit::Allowed => Jit::Allowed,
-            PtxJit::Forced => Jit::Forced,
-            PtxJit::Disabled => Jit::Disabled,
-        }
-    }
-}
+const PTX_JIT: &[Word<Jit>] = &[
+    ("allowed", Jit::Allowed, "PTX is compiled where no machine code fits"),
+    ("forced", Jit::Forced, "Machine code is ignored"),
+    ("disabled", Jit::Disabled, "PTX is not compiled"),
+];
 
 /// A GPU of either vendor.
 #[derive(Debug, Clone)]
@@ -102,8 +89,8 @@ pub struct ExplainArguments {
     #[arg(long)]
     driver: Option<Driver>,
     /// Whether the driver compiles PTX, as with CUDA_FORCE_PTX_JIT=1 (forced) or CUDA_DISABLE_PTX_JIT=1 (disabled)
-    #[arg(long, value_enum, default_value = "allowed")]
-    ptx_jit: PtxJit,
+    #[arg(long, value_parser = one_of(PTX_JIT), default_value = "allowed")]
+    ptx_jit: Jit,
     /// Only containers in this section, .nv_fatbin, __nv_relfatbin or .hip_fatbin, each as if the program contained no other
     #[arg(long, value_name = "SECTION")]
     section: Vec<String>,
@@ -183,7 +170,7 @@ fn explain_one(
         Some(Gpu::Nvidia(gpu)) => (Some(Some(*gpu)), None),
         Some(Gpu::Amd(gpu)) => (None, Some(Some(gpu))),
     };
-    let runtime = Runtime { driver: arguments.driver.unwrap_or_default(), jit: arguments.ptx_jit.into() };
+    let runtime = Runtime { driver: arguments.driver.unwrap_or_default(), jit: arguments.ptx_jit };
     let fatbins = if nvidia.is_some() { fatbins } else { &[] };
     let bundles = if amd.is_some() { bundles } else { &[] };
     let report = ExplainReport::of_sections(fatbins, nvidia.flatten(), runtime, &arguments.section);

@@ -74,7 +74,7 @@ pub fn table(groups: &[Group]) -> String {
 /// The last line of a table, with sums behind columns of words.
 fn total(words: usize, sums: impl Iterator<Item = String>) -> Vec<String> {
     let mut line = vec![String::new(); words];
-    line[0] = "all".to_owned();
+    "all".clone_into(&mut line[0]);
     line.extend(sums);
     line
 }

@@ -96,7 +96,7 @@ impl<'d> Code<'d> {
             let damaged = |error| FormatError::parser(offset, "damaged notes", error);
             let notes = slice(self.data, offset, size, "the section of notes")?;
             // Parts of a note start at multiples of 4, whatever the section's alignment.
-            let mut notes = NoteIterator::<FileHeader64<_>>::new(LittleEndian, 4_u64.into(), notes).map_err(damaged)?;
+            let mut notes = NoteIterator::<FileHeader64<_>>::new(LittleEndian, 4, notes).map_err(damaged)?;
             while let Some(note) = notes.next().map_err(damaged)? {
                 if note.n_type(LittleEndian).0 == NOTE_TYPE && note.name_bytes() == NOTE_NAME {
                     return Metadata::parse(note.desc()).map(Some).map_err(|error| error.shifted(offset));
@@ -261,7 +261,7 @@ fn excluding_notes(object: &[u8]) -> Result<Vec<u8>, FormatError> {
     for number in 0..elf.headers().len() {
         elf.change(number, |header| {
             if header.kind == SHT_NOTE.0 {
-                header.flags = SHF_EXCLUDE.0.into();
+                header.flags = SHF_EXCLUDE.0;
             }
         });
     }

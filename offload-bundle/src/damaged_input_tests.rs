@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::coverage::{CheckOptions, Driver};
+use crate::coverage::{CheckOptions, Detail, Driver};
 use crate::difference::{self, Difference};
-use crate::fatbin::{BuilderOptions, CompressPolicy, FatbinBuilder, Validation};
+use crate::fatbin::{BuilderOptions, FatbinBuilder, Validation};
 use crate::strip::{self, Choice};
 use crate::usage::{self, Order};
 use crate::{
@@ -85,7 +85,6 @@ fn read_all_ways(data: &[u8]) {
     let _ = host_object::offload_entries(data);
     let _ = host_object::registration_symbol(data);
     let _ = host_object::rdc_objects(data);
-    let _ = host_object::host_references(data);
     let _ = host_object::section_graph(data);
     let _ = host_object::library_needs(data);
     let _ = archive::members(data);
@@ -101,13 +100,15 @@ fn read_all_ways(data: &[u8]) {
     }
     let _ = listing::list_with_results(data, crate::archive::reject_thin_members, host_object::Search::Sections);
     let search = host_object::Search::AllBytes;
-    if let Ok(found) = coverage::containers_in(data, crate::archive::reject_thin_members, search) {
-        let _ = coverage::ExplainReport::new(&found, None, Driver::Branch(580)).text();
-        let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text();
+    if let Ok(found) = coverage::containers(data, crate::archive::reject_thin_members, search) {
+        let _ = coverage::ExplainReport::new(&found, None, Driver::Branch(580)).text(Detail::Grouped);
+        let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text(Detail::Grouped);
     }
     if let Ok(bundles) = coverage::hip_bundles(data, crate::archive::reject_thin_members) {
-        let _ = coverage::ExplainReport::new(&[], None, Driver::NewEnough).with_bundles(&bundles, None, &[]).text();
-        let _ = coverage::CheckReport::new(&[], &CheckOptions::default()).with_bundles(&bundles).text();
+        let _ = coverage::ExplainReport::new(&[], None, Driver::NewEnough)
+            .with_bundles(&bundles, None, &[])
+            .text(Detail::Grouped);
+        let _ = coverage::CheckReport::new(&[], &CheckOptions::default()).with_bundles(&bundles).text(Detail::Grouped);
     }
     if let Ok(annotated) = annotate::annotate(data, "key", "value") {
         // A file that can be annotated is sound, and so is the result.
@@ -119,7 +120,9 @@ fn read_all_ways(data: &[u8]) {
     if let Ok(images) = difference::images(data, crate::archive::reject_thin_members) {
         assert!(Difference::new(&images, &images, false).equal);
     }
-    if let Ok(cubins) = usage::usage(data, crate::archive::reject_thin_members, Order::Code) {
+    if let Ok(cubins) =
+        usage::usage(data, crate::archive::reject_thin_members, host_object::Search::Sections, Order::Code)
+    {
         let _ = usage::text(
             &[(None, &cubins)],
             &usage::Layout::new(&|names, _| names.iter().map(|name| (*name).to_owned()).collect()),
@@ -160,12 +163,12 @@ fn files() -> Vec<Vec<u8>> {
     let archive = samples::archive(&[("a_long_name_of_a_member.o", &object), ("b.o", b"x")]);
     vec![
         samples::offload_binaries(),
-        samples::fatbin(CompressPolicy::Never),
-        samples::fatbin(CompressPolicy::All),
+        samples::fatbin(false),
+        samples::fatbin(true),
         cubin,
         object,
         archive,
-        samples::rdc_object(&["_0_a"], &[&samples::fatbin(CompressPolicy::Never)]),
+        samples::rdc_object(&["_0_a"], &[&samples::fatbin(false)]),
         samples::hip_bundle(false),
         samples::hip_bundle(true),
         samples::object_with_results(&samples::offload_binaries(), &kept_results()),

@@ -96,14 +96,14 @@ pub struct Function {
     pub fields: Vec<Field>,
 }
 
-/// The key by which an image is found in the other file; the last field tells images apart that are otherwise equal.
-type Key<'a> = (&'a Option<String>, &'a str, &'a Option<String>, &'a str, &'a str, usize);
+/// The key by which an image is found in the other file, with a number among images of the same key.
+type Key<'a> = (&'a Option<String>, &'a str, &'a Option<String>, &'a str, &'a str);
 
 impl Difference {
     /// Compares two files. `contents_only` compares what their images hold, however they are stored, named and labelled.
     pub fn new(left: &[ComparedImage], right: &[ComparedImage], contents_only: bool) -> Self {
         let (left_keys, right_keys) = (keys(left), keys(right));
-        let places: HashMap<&Key<'_>, usize> = right_keys.iter().enumerate().map(|(place, key)| (key, place)).collect();
+        let places: HashMap<_, usize> = right_keys.iter().enumerate().map(|(place, key)| (key, place)).collect();
         let mut images = Vec::new();
         let mut met = Vec::new();
         for (image, key) in left.iter().zip(&left_keys) {
@@ -115,7 +115,7 @@ impl Difference {
                 None => images.push(Change::only(Some(&image.row), None)),
             }
         }
-        let known: BTreeSet<&Key<'_>> = left_keys.iter().collect();
+        let known: BTreeSet<_> = left_keys.iter().collect();
         let added = right.iter().zip(&right_keys).filter(|(_, key)| !known.contains(key));
         images.extend(added.map(|(image, _)| Change::only(None, Some(&image.row))));
         let reordered = !met.is_sorted();
@@ -136,9 +136,7 @@ impl Difference {
         }
         out
     }
-}
 
-impl Difference {
     /// `! 54 cubin sm_90: contents 54, size 30`.
     fn groups(&self) -> String {
         /// Their number, and that of each field that differs.
@@ -167,27 +165,16 @@ impl Difference {
     }
 }
 
-fn keys(images: &[ComparedImage]) -> Vec<Key<'_>> {
-    let mut counts = HashMap::new();
-    let key = |image: &'_ ComparedImage| -> usize {
-        let row = &image.row;
-        let count = counts.entry((
-            row.member.clone(),
-            row.kind.clone(),
-            row.triple.clone(),
-            row.target.clone(),
-            row.image.clone(),
-        ));
-        let count = count.or_insert(0usize);
+fn keys(images: &[ComparedImage]) -> Vec<(Key<'_>, usize)> {
+    let mut counts: HashMap<Key<'_>, usize> = HashMap::new();
+    let mut keys = Vec::new();
+    for ComparedImage { row, .. } in images {
+        let key = (&row.member, row.kind.as_str(), &row.triple, row.target.as_str(), row.image.as_str());
+        let count = counts.entry(key).or_default();
         *count += 1;
-        *count
-    };
-    let numbers: Vec<usize> = images.iter().map(key).collect();
-    let rows = images.iter().map(|image| &image.row).zip(numbers);
-    rows.map(|(row, number)| {
-        (&row.member, row.kind.as_str(), &row.triple, row.target.as_str(), row.image.as_str(), number)
-    })
-    .collect()
+        keys.push((key, *count));
+    }
+    keys
 }
 
 impl Change {
@@ -328,7 +315,6 @@ fn kind_and_target(row: &Row) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fatbin::CompressPolicy;
     use crate::samples;
 
     fn read(data: &[u8]) -> Vec<ComparedImage> {
@@ -337,14 +323,14 @@ mod tests {
 
     #[test]
     fn the_same() {
-        let images = read(&samples::fatbin(CompressPolicy::All));
+        let images = read(&samples::fatbin(true));
         let difference = Difference::new(&images, &images, false);
         assert!(difference.equal && difference.text(false, &str::to_owned).is_empty());
     }
 
     #[test]
     fn many_are_counted() {
-        let images = read(&samples::fatbin(CompressPolicy::All).repeat(20));
+        let images = read(&samples::fatbin(true).repeat(20));
         let difference = Difference::new(&images, &[], false);
         let text = difference.text(false, &str::to_owned);
         assert!(
@@ -355,7 +341,7 @@ mod tests {
 
     #[test]
     fn stored_otherwise() {
-        let (plain, packed) = (samples::fatbin(CompressPolicy::Never), samples::fatbin(CompressPolicy::All));
+        let (plain, packed) = (samples::fatbin(false), samples::fatbin(true));
         let (plain, packed) = (read(&plain), read(&packed));
         let difference = Difference::new(&plain, &packed, false);
         assert_eq!(difference.images.len(), 3);
@@ -386,7 +372,7 @@ mod tests {
 
     #[test]
     fn images_that_one_file_lacks_and_their_order() {
-        let images = read(&samples::fatbin(CompressPolicy::All));
+        let images = read(&samples::fatbin(true));
         let backwards: Vec<ComparedImage> = images.iter().rev().cloned().collect();
         assert_eq!(
             Difference::new(&images, &backwards, false).text(false, &str::to_owned),

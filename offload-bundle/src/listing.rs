@@ -479,31 +479,38 @@ pub fn table(rows: &[Row]) -> String {
     let headings = ["MEMBER", "SECTION", "OFFSET", "KIND", "TARGET", "IMAGE", "SIZE", "COMPRESSION"];
     let mut cells = vec![headings.map(str::to_owned)];
     cells.extend(rows.iter().map(cells_of));
-    let mut is_shown = [true; COLUMNS];
-    is_shown[0] = rows.iter().any(|row| row.member.is_some());
-    is_shown[1] = rows.iter().any(|row| row.section.is_some());
-    aligned(&cells, is_shown, &[SIZE_COLUMN])
+    let has = [rows.iter().any(|row| row.member.is_some()), rows.iter().any(|row| row.section.is_some())];
+    aligned(&cells, |column| *has.get(column).unwrap_or(&true), |column| column == SIZE_COLUMN)
 }
 
 /// Formats lines of cells as columns, without those that are not shown. Columns of numbers are aligned to the right, words to the left.
-pub(crate) fn aligned<const N: usize>(lines: &[[String; N]], is_shown: [bool; N], numbers: &[usize]) -> String {
-    let mut widths = [0; N];
-    for line in lines {
-        for (width, cell) in widths.iter_mut().zip(line) {
+pub(crate) fn aligned<L: AsRef<[String]>>(
+    lines: &[L],
+    is_shown: impl Fn(usize) -> bool,
+    is_number: impl Fn(usize) -> bool,
+) -> String {
+    let mut widths: Vec<usize> = Vec::new();
+    for cells in lines.iter().map(AsRef::as_ref) {
+        widths.resize(cells.len().max(widths.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(cells) {
             *width = cell.chars().count().max(*width);
         }
     }
     let mut out = String::new();
     for line in lines {
         let mut text = String::new();
-        for (column, (cell, width)) in line.iter().zip(widths).enumerate().filter(|(column, _)| is_shown[*column]) {
-            let is_number = numbers.contains(&column);
-            text += &if is_number { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
+        for (column, (cell, width)) in line.as_ref().iter().zip(&widths).enumerate().filter(|(at, _)| is_shown(*at)) {
+            text += &if is_number(column) { format!("{cell:>width$}  ") } else { format!("{cell:width$}  ") };
         }
         out += text.trim_end();
         out.push('\n');
     }
     out
+}
+
+/// What a column shows of a text from a file.
+pub(crate) fn cell(text: Option<&str>) -> String {
+    printable::name(text.filter(|text| !text.is_empty()).unwrap_or("-")).into_owned()
 }
 
 const COLUMNS: usize = 8;
@@ -512,10 +519,10 @@ const SIZE_COLUMN: usize = 6;
 fn cells_of(row: &Row) -> [String; COLUMNS] {
     [
         printable::name(row.member.as_deref().unwrap_or_default()).into_owned(),
-        printable::name(row.section.as_deref().unwrap_or("-")).into_owned(),
+        cell(row.section.as_deref()),
         format!("{:#x}", row.offset),
         printable::name(&row.kind).into_owned(),
-        printable::name(row.target_or_triple().unwrap_or("-")).into_owned(),
+        cell(row.target_or_triple()),
         image_text(row),
         row.size.to_string(),
         match row.uncompressed_size {

@@ -131,7 +131,6 @@ fn contents(data: &[u8]) -> Result<Vec<(Row, u64)>, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fatbin::CompressPolicy;
     use crate::samples;
 
     fn compressions(data: &[u8]) -> Vec<String> {
@@ -141,7 +140,7 @@ mod tests {
 
     #[test]
     fn every_mode_and_back() {
-        let plain = samples::fatbin(CompressPolicy::Never);
+        let plain = samples::fatbin(false);
         let modes = [(StoreMode::Speed, "lz4"), (StoreMode::Balance, "zstd"), (StoreMode::Size, "zstd")];
         for (mode, compression) in modes {
             let packed = recompress(&plain, mode).expect("a sound fatbin");
@@ -157,9 +156,8 @@ mod tests {
 
     #[test]
     fn what_is_stored_so_stays() {
-        let packed = samples::fatbin(CompressPolicy::All);
-        for (data, mode) in [(&packed, StoreMode::Balance), (&samples::fatbin(CompressPolicy::Never), StoreMode::None)]
-        {
+        let packed = samples::fatbin(true);
+        for (data, mode) in [(&packed, StoreMode::Balance), (&samples::fatbin(false), StoreMode::None)] {
             assert_eq!(recompress(data, mode).expect("a sound fatbin").changed, 0);
         }
         let object = samples::host_object(&samples::offload_binaries());
@@ -168,10 +166,10 @@ mod tests {
 
     #[test]
     fn a_fatbin_without_room_is_an_error() {
-        let object = samples::rdc_object(&["_1_a"], &[&samples::fatbin(CompressPolicy::All)]);
+        let object = samples::rdc_object(&["_1_a"], &[&samples::fatbin(true)]);
         let error = recompress(&object, StoreMode::None).expect_err("no room");
         assert!(error.to_string().contains("no room"), "{error}");
-        let object = samples::rdc_object(&["_1_a"], &[&samples::fatbin(CompressPolicy::Never)]);
+        let object = samples::rdc_object(&["_1_a"], &[&samples::fatbin(false)]);
         let packed = recompress(&object, StoreMode::Size).expect("room");
         assert_eq!(compressions(&packed.bytes), ["zstd"; 3]);
     }

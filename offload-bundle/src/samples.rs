@@ -1,7 +1,7 @@
 //! Small files for tests, made without any tool.
 
 use crate::GpuArch;
-use crate::fatbin::{CompressPolicy, FatbinWriter, Options};
+use crate::fatbin::{BuilderOptions, FatbinWriter};
 use crate::offload_binary::{ImageKind, ImageToWrite, OffloadKinds, write};
 
 pub(crate) const SHT_PROGBITS: u32 = 1;
@@ -312,9 +312,10 @@ pub(crate) fn hip_bundle(is_compressed: bool) -> Vec<u8> {
     }
 }
 
-/// A fatbin with two cubins, one of which the driver may finalize, and PTX.
-pub(crate) fn fatbin(compress: CompressPolicy) -> Vec<u8> {
-    let mut writer = FatbinWriter::new(Options { compress, ..Options::default() });
+/// A fatbin with two cubins, one of which the driver may finalize, and PTX; all of them compressed, or none.
+pub(crate) fn fatbin(is_compressed: bool) -> Vec<u8> {
+    let compress = BuilderOptions { compress: is_compressed, compress_all: is_compressed, ..BuilderOptions::default() };
+    let mut writer = FatbinWriter::new(compress);
     for number in [90, 100] {
         let arch = GpuArch::plain(number);
         writer.add_cubin(arch, cubin(arch, false), "a.cu").expect("a sound cubin");

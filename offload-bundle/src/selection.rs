@@ -119,12 +119,10 @@ impl fmt::Display for Selector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fatbin::CompressPolicy;
     use crate::{listing, samples};
 
     fn matched(selector: &str) -> Vec<String> {
-        let rows = listing::list(&samples::fatbin(CompressPolicy::All), crate::archive::reject_thin_members)
-            .expect("a sound fatbin");
+        let rows = listing::list(&samples::fatbin(true), crate::archive::reject_thin_members).expect("a sound fatbin");
         let selector: Selector = selector.parse().expect("a selector");
         rows.iter().filter(|row| selector.matches(row)).map(|row| format!("{} {}", row.image, row.target)).collect()
     }

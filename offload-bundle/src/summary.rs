@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::listing::{self, Row};
+use crate::listing::{self, Row, cell};
 use crate::printable;
 
 /// Images that have the same target, kind, section and compression. The field names are the keys of the JSON output.
@@ -62,16 +62,21 @@ pub fn table(groups: &[Group]) -> String {
         return "no device images\n".to_owned();
     }
     let headings = ["KIND", "TARGET", "IMAGE", "SECTION", "COMPRESSION", "IMAGES", "SIZE", "UNCOMPRESSED"];
-    let mut lines = vec![headings.map(str::to_owned)];
+    let mut lines = vec![headings.map(str::to_owned).to_vec()];
     lines.extend(groups.iter().map(cells));
     let sum = |of: fn(&Group) -> u64| groups.iter().map(of).fold(0, u64::saturating_add).to_string();
-    let [images, size, uncompressed] =
-        [sum(|group| group.images), sum(|group| group.size), sum(|group| group.uncompressed_size)];
-    let [none, text] = [String::new(), "all".to_owned()];
-    lines.push([text, none.clone(), none.clone(), none.clone(), none, images, size, uncompressed]);
-    let mut is_shown = [true; 8];
-    is_shown[3] = groups.iter().any(|group| group.section.is_some());
-    listing::aligned(&lines, is_shown, &[5, 6, 7])
+    let sums = [sum(|group| group.images), sum(|group| group.size), sum(|group| group.uncompressed_size)];
+    lines.push(total(5, sums.into_iter()));
+    let has_sections = groups.iter().any(|group| group.section.is_some());
+    listing::aligned(&lines, |column| column != 3 || has_sections, |column| column >= 5)
+}
+
+/// The last line of a table, with sums behind columns of words.
+fn total(words: usize, sums: impl Iterator<Item = String>) -> Vec<String> {
+    let mut line = vec![String::new(); words];
+    "all".clone_into(&mut line[0]);
+    line.extend(sums);
+    line
 }
 
 /// The images of one target, kind and section before and after a change. The field names are the keys of the JSON output.
@@ -128,43 +133,29 @@ pub fn changes<'r>(
 /// Formats changes as aligned columns with their sum in the last line.
 pub fn changes_table(changes: &[GroupChange]) -> String {
     let headings = ["TARGET", "IMAGE", "SECTION", "IMAGES", "BYTES", "IMAGES AFTER", "BYTES AFTER"];
-    let mut lines = vec![headings.map(str::to_owned)];
+    let mut lines = vec![headings.map(str::to_owned).to_vec()];
     lines.extend(changes.iter().map(|change| {
-        let target = if change.target.is_empty() { "-" } else { &change.target };
-        [
-            printable::name(target).into_owned(),
-            change.image.clone(),
-            printable::name(change.section.as_deref().unwrap_or("-")).into_owned(),
-            change.images_before.to_string(),
-            change.size_before.to_string(),
-            change.images_after.to_string(),
-            change.size_after.to_string(),
-        ]
+        let words = [cell(Some(&change.target)), change.image.clone(), cell(change.section.as_deref())];
+        words.into_iter().chain(numbers(change).map(|number| number.to_string())).collect()
     }));
-    let sum = |of: fn(&GroupChange) -> u64| changes.iter().map(of).fold(0, u64::saturating_add).to_string();
-    lines.push([
-        "all".to_owned(),
-        String::new(),
-        String::new(),
-        sum(|change| change.images_before),
-        sum(|change| change.size_before),
-        sum(|change| change.images_after),
-        sum(|change| change.size_after),
-    ]);
-    let mut is_shown = [true; 7];
-    is_shown[2] = changes.iter().any(|change| change.section.is_some());
-    listing::aligned(&lines, is_shown, &[3, 4, 5, 6])
+    let sum = |at: usize| changes.iter().map(|change| numbers(change)[at]).fold(0, u64::saturating_add);
+    lines.push(total(3, (0..4).map(|at| sum(at).to_string())));
+    let has_sections = changes.iter().any(|change| change.section.is_some());
+    listing::aligned(&lines, |column| column != 2 || has_sections, |column| column >= 3)
 }
 
-fn cells(group: &Group) -> [String; 8] {
-    let target = if group.target.is_empty() { "-" } else { &group.target };
+fn numbers(change: &GroupChange) -> [u64; 4] {
+    [change.images_before, change.size_before, change.images_after, change.size_after]
+}
+
+fn cells(group: &Group) -> Vec<String> {
     let relocatable = if group.relocatable == Some(true) { " (relocatable)" } else { "" };
     let compression = if group.compression == "none" { "-" } else { &group.compression };
-    [
+    vec![
         printable::name(&group.kind).into_owned(),
-        printable::name(target).into_owned(),
+        cell(Some(&group.target)),
         format!("{}{relocatable}", group.image),
-        printable::name(group.section.as_deref().unwrap_or("-")).into_owned(),
+        cell(group.section.as_deref()),
         compression.to_owned(),
         group.images.to_string(),
         group.size.to_string(),

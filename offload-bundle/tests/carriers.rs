@@ -1,4 +1,4 @@
-//! Device code in objects and programs of every kind of host, as clang and lld make them; the sections are checked against another reader.
+//! Device code in objects and programs of every kind of host, as clang and lld make them.
 
 mod tools;
 
@@ -11,7 +11,7 @@ use offload_bundle::{fatbin, hip_bundle, offload_binary};
 /// Sections with what their names promise.
 fn source(dir: &Path) -> PathBuf {
     let mut text = String::from("#define S(n) __attribute__((section(n), used, aligned(4096)))\n");
-    let fatbin = fatbin::FatbinWriter::new(fatbin::Options::default()).finish();
+    let fatbin = fatbin::FatbinWriter::new(fatbin::BuilderOptions::default()).finish();
     let bundle = hip_bundle::write(&[("hip-amdgcn-amd-amdhsa--gfx90a", b"image")], hip_bundle::HIP_ALIGNMENT);
     let offload = offload_binary::write(&offload_binary::ImageToWrite {
         image_kind: offload_binary::ImageKind::Bitcode,

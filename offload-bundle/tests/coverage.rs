@@ -5,7 +5,8 @@
 mod driver_truth;
 
 use driver_truth::{cases, fatbin_bytes};
-use offload_bundle::coverage::{Driver, containers, outcome};
+use offload_bundle::coverage::{Detail, Driver, containers, outcome};
+use offload_bundle::host_object::Search;
 use offload_bundle::{GpuArch, fatbin};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -16,7 +17,8 @@ fn the_library_agrees_with_the_driver() {
     assert_eq!(rows.len(), 29 + 26);
     for (file, seen) in rows {
         let data = fatbin_bytes(&file);
-        let found = containers(&data, offload_bundle::archive::reject_thin_members).expect("sound containers");
+        let found = containers(&data, offload_bundle::archive::reject_thin_members, Search::Sections)
+            .expect("sound containers");
         assert_eq!(found.len(), 1, "{file}");
         let told = outcome(&found[0].codes, GpuArch::plain(90), Driver::Branch(580));
         assert_eq!(told.brief(), seen, "{file}: {}", told.reason);
@@ -53,7 +55,7 @@ proptest! {
         if cut {
             data.truncate(end.index(data.len()));
         }
-        let Ok(found) = containers(&data, offload_bundle::archive::reject_thin_members) else { return Ok(()) };
+        let Ok(found) = containers(&data, offload_bundle::archive::reject_thin_members, Search::Sections) else { return Ok(()) };
         for container in &found {
             for gpu in [0, 75, 87, 90, 103, 121, u32::MAX] {
                 for driver in [Driver::NewEnough, Driver::Branch(470), Driver::Branch(580)] {
@@ -64,8 +66,8 @@ proptest! {
             }
         }
         let report = offload_bundle::coverage::ExplainReport::new(&found, None, Driver::Branch(580));
-        prop_assert!(serde_json::to_string(&report).is_ok() && !report.text().is_empty());
+        prop_assert!(serde_json::to_string(&report).is_ok() && !report.text(Detail::Grouped).is_empty());
         let checked = offload_bundle::coverage::CheckReport::new(&found, &Default::default());
-        prop_assert!(serde_json::to_string(&checked).is_ok() && !checked.text().is_empty());
+        prop_assert!(serde_json::to_string(&checked).is_ok() && !checked.text(Detail::Grouped).is_empty());
     }
 }

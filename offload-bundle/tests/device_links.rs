@@ -17,10 +17,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use offload_bundle::coverage::{
-    CheckOptions, CheckReport, ContainerReport, Driver, ExplainReport, GpuReport, Jit, Runtime, containers,
+    CheckOptions, CheckReport, ContainerReport, Detail, Driver, ExplainReport, GpuReport, Jit, Runtime, containers,
     forgotten_link,
 };
 use offload_bundle::fatbin::{self, BuilderOptions, CompressMode, FatbinBuilder};
+use offload_bundle::host_object::Search;
 use offload_bundle::{GpuArch, archive, host_object};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -382,14 +383,15 @@ fn programs_of_nvcc_rdc_run_as_told() {
         let [name, linked, objects, seen @ ..] =
             line.split('\t').collect::<Vec<_>>().try_into().map(|row: [&str; 6]| row).expect("a row");
         let (bytes, objects) = builder.program(linked, objects);
-        let found = containers(&bytes, offload_bundle::archive::reject_thin_members).expect("a sound program");
+        let found = containers(&bytes, offload_bundle::archive::reject_thin_members, Search::Sections)
+            .expect("a sound program");
         for (jit, seen) in [Jit::Allowed, Jit::Forced, Jit::Disabled].into_iter().zip(seen) {
             let runtime = Runtime { driver: Driver::Branch(580), jit };
             let report = ExplainReport::new(&found, Some(GpuArch::plain(90)), runtime);
             let told = told(&report, &objects);
             let seen: Vec<&str> = seen.split(' ').collect();
             if told.len() != seen.len() || !told.iter().zip(&seen).all(|(told, seen)| agrees(told, seen)) {
-                wrong.push(format!("{name} {jit:?}: seen {seen:?}, told {told:?}\n{}", report.text()));
+                wrong.push(format!("{name} {jit:?}: seen {seen:?}, told {told:?}\n{}", report.text(Detail::Grouped)));
             }
             count += 1;
         }
@@ -424,11 +426,11 @@ proptest! {
             data.truncate(end.index(data.len()));
         }
         let _ = forgotten_link(&data);
-        let Ok(found) = containers(&data, offload_bundle::archive::reject_thin_members) else { return Ok(()) };
+        let Ok(found) = containers(&data, offload_bundle::archive::reject_thin_members, Search::Sections) else { return Ok(()) };
         for jit in [Jit::Allowed, Jit::Forced, Jit::Disabled] {
             let report = ExplainReport::new(&found, None, Runtime { driver: Driver::Branch(580), jit });
-            prop_assert!(!report.text().is_empty());
+            prop_assert!(!report.text(Detail::Grouped).is_empty());
         }
-        prop_assert!(!CheckReport::new(&found, &CheckOptions::default()).text().is_empty());
+        prop_assert!(!CheckReport::new(&found, &CheckOptions::default()).text(Detail::Grouped).is_empty());
     }
 }

@@ -5,7 +5,7 @@ mod tools;
 use std::path::Path;
 
 use offload_bundle::GpuArch;
-use offload_bundle::fatbin::{self, CompressPolicy, FatbinWriter, Host, Options};
+use offload_bundle::fatbin::{self, BuilderOptions, CompressMode, FatbinWriter, Host};
 
 /// What one entry is made of, for both writers.
 enum Image {
@@ -30,7 +30,7 @@ impl Input {
     }
 }
 
-fn ours(options: Options, inputs: &[Input]) -> Vec<u8> {
+fn ours(options: BuilderOptions, inputs: &[Input]) -> Vec<u8> {
     let mut writer = FatbinWriter::new(options);
     for input in inputs {
         match &input.image {
@@ -96,9 +96,9 @@ fn cubins_of_all_targets() {
             Input::cubin(arch, tools::ptxas(dir.path(), &whole, arch, &[])),
             Input::cubin(arch, tools::ptxas(dir.path(), &part, arch, &["-c"])),
         ];
-        let options = Options::default();
+        let options = BuilderOptions::default();
         assert_same(arch, &ours(options, &inputs), &theirs(dir.path(), &["-64"], &inputs));
-        let options = Options { compress: CompressPolicy::All, ..options };
+        let options = BuilderOptions { compress_all: true, ..options };
         let flags = ["-64", "--compress-all"];
         assert_same(arch, &ours(options, &inputs), &theirs(dir.path(), &flags, &inputs));
     }
@@ -109,7 +109,7 @@ fn ptx_of_all_targets() {
     let dir = tempfile::tempdir().expect("a folder");
     for arch in tools::TARGETS {
         let inputs = [Input::ptx(arch, tools::whole_ptx(&min_ptx(arch), arch))];
-        let options = Options::default();
+        let options = BuilderOptions::default();
         assert_same(arch, &ours(options, &inputs), &theirs(dir.path(), &["-64"], &inputs));
     }
 }
@@ -128,7 +128,7 @@ fn several_entries_with_a_name_and_options() {
             (input.identifier, input.options) = (identifier, options);
         }
         let theirs = theirs(dir.path(), &["-64"], &inputs);
-        assert_same(identifier, &ours(Options::default(), &inputs), &theirs);
+        assert_same(identifier, &ours(BuilderOptions::default(), &inputs), &theirs);
     }
 }
 
@@ -140,12 +140,12 @@ fn option_variants() {
         Input::cubin("sm_103a", tools::ptxas(dir.path(), &ptx, "sm_103a", &["-lineinfo"])),
         Input::ptx("sm_103a", ptx),
     ];
-    let default = Options::default();
-    let variants: [(&[&str], Options); 5] = [
-        (&["-64", "-g"], Options { debug: true, ..default }),
-        (&["-64", "--compress=false"], Options { compress: CompressPolicy::Never, ..default }),
-        (&["-64", "-g", "--compress=false"], Options { debug: true, compress: CompressPolicy::Never, ..default }),
-        (&["-64", "--compress-mode=size"], Options { compress: CompressPolicy::All, level: 19, ..default }),
+    let default = BuilderOptions::default();
+    let variants: [(&[&str], BuilderOptions); 5] = [
+        (&["-64", "-g"], BuilderOptions { debug: true, ..default }),
+        (&["-64", "--compress=false"], BuilderOptions { compress: false, ..default }),
+        (&["-64", "-g", "--compress=false"], BuilderOptions { debug: true, compress: false, ..default }),
+        (&["-64", "--compress-mode=size"], BuilderOptions { mode: CompressMode::Size, ..default }),
         (&["-64", "--compress-mode=balance"], default),
     ];
     for (flags, options) in variants {
@@ -161,11 +161,11 @@ fn lz4_of_the_mode_speed() {
     let ptx = tools::whole_ptx("9.0", "sm_90");
     let inputs =
         [Input::cubin("sm_90", tools::ptxas(dir.path(), &ptx, "sm_90", &["-lineinfo"])), Input::ptx("sm_90", ptx)];
-    for (flags, compress) in [
-        (&["-64", "--compress-mode=speed"][..], CompressPolicy::Default),
-        (&["-64", "--compress-mode=speed", "--compress-all"], CompressPolicy::All),
-    ] {
-        let ours = ours(Options { compress, lz4: true, ..Options::default() }, &inputs);
+    for (flags, compress_all) in
+        [(&["-64", "--compress-mode=speed"][..], false), (&["-64", "--compress-mode=speed", "--compress-all"], true)]
+    {
+        let ours =
+            ours(BuilderOptions { compress_all, mode: CompressMode::Speed, ..BuilderOptions::default() }, &inputs);
         let theirs = theirs(dir.path(), flags, &inputs);
         let described = |fatbin: &[u8]| {
             let entries = fatbin::read(fatbin).expect("a sound fatbin");
@@ -182,7 +182,7 @@ fn lz4_of_the_mode_speed() {
 #[test]
 fn no_entries() {
     let dir = tempfile::tempdir().expect("a folder");
-    assert_same("empty", &ours(Options::default(), &[]), &theirs(dir.path(), &["-64"], &[]));
+    assert_same("empty", &ours(BuilderOptions::default(), &[]), &theirs(dir.path(), &["-64"], &[]));
 }
 
 /// Texts made of the pieces that the rules of squeezing are about, the same ones on every run.
@@ -201,7 +201,7 @@ fn squeezed_ptx() {
             text.push_str(PIECES[(state >> 16) as usize % PIECES.len()]);
         }
         let inputs = [Input::ptx("sm_90", text.clone())];
-        let options = Options { compress: CompressPolicy::Never, ..Options::default() };
+        let options = BuilderOptions { compress: false, ..BuilderOptions::default() };
         let theirs = theirs(dir.path(), &["-64", "--compress=false"], &inputs);
         assert_same(&format!("{text:?}"), &ours(options, &inputs), &theirs);
     }

@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use offload_bundle::coverage::Driver;
 use offload_bundle::cubin;
-use offload_bundle::fatbin::{CompressMode, CompressPolicy, Compression, Options};
+use offload_bundle::fatbin::{BuilderOptions, CompressMode, Compression};
 use offload_bundle::ptx;
 
 use crate::cli::options;
@@ -14,21 +14,16 @@ use crate::image::fatbin::Parts;
 /// Translates the options of the link into those of the fatbin writer.
 ///
 /// Up to `threads` threads compress machine code.
-pub fn options(parts: &Parts<'_>, link: &options::Options, debug: bool, threads: usize) -> Options {
+pub fn options(parts: &Parts<'_>, link: &options::Options, debug: bool, threads: usize) -> BuilderOptions {
     let threads = NonZero::new(u32::try_from(threads).unwrap_or(u32::MAX)).or(NonZero::new(1));
-    let options = Options { debug, threads, ..Options::default() };
+    let options = BuilderOptions { debug, threads, ..BuilderOptions::default() };
     match link.compress {
-        ImageCompression::Auto => {
-            Options { compress: CompressPolicy::Smaller, lz4: !may_be_zstd(parts, link.driver), ..options }
-        }
-        // Compresses PTX, and cubins with debug information or of more than 10,000,000 bytes, by Zstandard at level 5.
-        ImageCompression::AsFatbinary(CompressMode::Default | CompressMode::Balance) => options,
-        ImageCompression::AsFatbinary(CompressMode::Size) => {
-            Options { compress: CompressPolicy::All, level: 19, ..options }
-        }
         // LZ4, which drivers before 550 read, too.
-        ImageCompression::AsFatbinary(CompressMode::Speed) => Options { lz4: true, ..options },
-        ImageCompression::AsFatbinary(CompressMode::None) => Options { compress: CompressPolicy::Never, ..options },
+        ImageCompression::Auto if !may_be_zstd(parts, link.driver) => {
+            BuilderOptions { compress_smaller: true, mode: CompressMode::Speed, ..options }
+        }
+        ImageCompression::Auto => BuilderOptions { compress_smaller: true, ..options },
+        ImageCompression::AsFatbinary(mode) => BuilderOptions { mode, ..options },
     }
 }
 
@@ -67,7 +62,7 @@ mod tests {
         let code = LinkedCode { ptx, ..LinkedCode::default() };
         let linked = [LinkedTarget { code, ..LinkedTarget::default() }];
         let link = options::Options { driver, ..options::Options::default() };
-        options(&Parts::of_targets(&linked), &link, false, 1).lz4
+        options(&Parts::of_targets(&linked), &link, false, 1).mode == CompressMode::Speed
     }
 
     #[test]

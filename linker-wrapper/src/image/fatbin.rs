@@ -5,7 +5,7 @@ use std::io::Write;
 use offload_bundle::arch::GpuArch;
 use offload_bundle::arch::table::KNOWN;
 use offload_bundle::coverage::{self, CheckOptions, Code, Driver, Finding, FindingCode, Severity};
-use offload_bundle::fatbin::{FatbinWriter, Options};
+use offload_bundle::fatbin::{BuilderOptions, FatbinWriter};
 
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
@@ -64,7 +64,7 @@ impl<'l> Parts<'l> {
     ///
     /// # Errors
     /// Damaged machine code or PTX.
-    pub fn bundle(&self, options: Options, ptx_options: &str) -> Result<FatbinWriter<'l>, Errors> {
+    pub fn bundle(&self, options: BuilderOptions, ptx_options: &str) -> Result<FatbinWriter<'l>, Errors> {
         let mut writer = FatbinWriter::new(options);
         for (arch, cubin) in &self.sass {
             writer.add_cubin(*arch, *cubin, "").map_err(|source| Error::DamagedCubin { arch: *arch, source })?;
@@ -134,9 +134,9 @@ mod tests {
     fn an_image_that_no_driver_can_read_is_an_error_with_advice() {
         let arch = GpuArch::plain(90);
         let ptx = |text: &'static str| Parts { sass: Vec::new(), ptx: vec![(arch, text.as_bytes())] };
-        let sound = ptx(".version 8.0\n.target sm_90\n").bundle(Options::default(), "").unwrap();
+        let sound = ptx(".version 8.0\n.target sm_90\n").bundle(BuilderOptions::default(), "").unwrap();
         assert_eq!(check(&sound, Driver::NewEnough, "fatlink").unwrap().codes.len(), 1);
-        let damaged = ptx("ret;\n.version 8.0\n.target sm_90\n").bundle(Options::default(), "").unwrap();
+        let damaged = ptx("ret;\n.version 8.0\n.target sm_90\n").bundle(BuilderOptions::default(), "").unwrap();
         let errors = check(&damaged, Driver::NewEnough, "fatlink").unwrap_err().to_string();
         assert!(errors.contains("the finished fatbin: FB002: entry 1 (ptx 90): damaged"), "{errors}");
         assert!(errors.contains("build the image again"), "{errors}");

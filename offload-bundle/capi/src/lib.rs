@@ -83,7 +83,7 @@ unsafe fn image<'i>(code: *const c_void, size: usize) -> Result<&'i [u8], Fatbin
 /// nvFatbin's text for a code, null for success.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvFatbinGetErrorString(result: c_int) -> *const c_char {
-    session::text_of(result).map_or(std::ptr::null(), CStr::as_ptr)
+    FatbinError::text_of(result).map_or(std::ptr::null(), CStr::as_ptr)
 }
 
 /// Starts a fatbin.

@@ -1,6 +1,5 @@
 //! nvFatbin's rules: what it checks, in which order, and what may be called when.
 
-use std::ffi::CStr;
 use std::io::{self, Write};
 
 use offload_bundle::fatbin::{BuilderOptions, CompressMode, FatbinBuilder, FatbinError, Validation};
@@ -163,46 +162,9 @@ fn parse_arch(text: &[u8]) -> Result<GpuArch, FatbinError> {
     Ok(GpuArch { number, feature })
 }
 
-/// nvFatbin's texts as C strings.
-pub(crate) fn text_of(code: i32) -> Option<&'static CStr> {
-    const TEXTS: [&CStr; 17] = [
-        c"internal error",
-        c"fatbinary elf mismatch: elf arch does not match user-specified arch",
-        c"fatbinary elf mismatch: elf size doesn't match user-specified size",
-        c"could not find ptx version",
-        c"input contained null pointer",
-        c"compression failed",
-        c"compressed size is bigger than max size of compressed size field",
-        c"unknown option",
-        c"invalid architecture",
-        c"invalid NVVM input",
-        c"empty input",
-        c"missing ptx architecture",
-        c"ptx architecture incompatible with specified architecture",
-        c"host object doesn't contain a fatbin",
-        c"invalid index input",
-        c"each relocatable entry must have a unique identifier name per architecture",
-        c"used ptx options include internal options",
-    ];
-    if code == 0 {
-        return None;
-    }
-    let known = usize::try_from(code).ok().and_then(|code| TEXTS.get(code - 1).copied());
-    Some(known.unwrap_or(c"unknown error"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_texts_are_those_of_the_errors() {
-        for code in 0..20 {
-            let text = text_of(code).map(|text| text.to_str().expect("ASCII"));
-            assert_eq!(text, FatbinError::text_of(code.cast_unsigned()));
-        }
-        assert_eq!(text_of(-1), Some(c"unknown error"));
-    }
 
     #[test]
     fn architectures_as_strtol_reads_them() {

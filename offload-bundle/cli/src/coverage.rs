@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use offload_bundle::arch;
 use offload_bundle::arch::table::KNOWN;
 use offload_bundle::coverage::{
@@ -16,29 +16,16 @@ use crate::error::{Error, Result};
 use crate::input::{self, search};
 use crate::output::CommandOutput;
 use crate::reports::Reports;
+use crate::words::{Word, one_of};
 
 /// Exit code for a file whose fatbins can be read, but do not run or have errors.
 const UNFIT: u8 = 2;
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum PtxJit {
-    /// PTX is compiled where no machine code fits
-    Allowed,
-    /// Machine code is ignored
-    Forced,
-    /// PTX is not compiled
-    Disabled,
-}
-
-impl From<PtxJit> for Jit {
-    fn from(jit: PtxJit) -> Self {
-        match jit {
-            PtxJit::Allowed => Jit::Allowed,
-            PtxJit::Forced => Jit::Forced,
-            PtxJit::Disabled => Jit::Disabled,
-        }
-    }
-}
+const PTX_JIT: &[Word<Jit>] = &[
+    ("allowed", Jit::Allowed, "PTX is compiled where no machine code fits"),
+    ("forced", Jit::Forced, "Machine code is ignored"),
+    ("disabled", Jit::Disabled, "PTX is not compiled"),
+];
 
 /// A GPU of either vendor.
 #[derive(Debug, Clone)]
@@ -102,8 +89,8 @@ pub struct ExplainArguments {
     #[arg(long)]
     driver: Option<Driver>,
     /// Whether the driver compiles PTX, as with CUDA_FORCE_PTX_JIT=1 (forced) or CUDA_DISABLE_PTX_JIT=1 (disabled)
-    #[arg(long, value_enum, default_value = "allowed")]
-    ptx_jit: PtxJit,
+    #[arg(long, value_parser = one_of(PTX_JIT), default_value = "allowed")]
+    ptx_jit: Jit,
     /// Only containers in this section, .nv_fatbin, __nv_relfatbin or .hip_fatbin, each as if the program contained no other
     #[arg(long, value_name = "SECTION")]
     section: Vec<String>,
@@ -148,7 +135,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
     let explained = Reports::of_each(&arguments.files, "no fatbin and no HIP bundle", |content| {
         let (fatbins, bundles) = input::parse(content, |data, read_thin| {
             Ok((
-                coverage::containers_in(data, &mut *read_thin, search(arguments.scan))?,
+                coverage::containers(data, &mut *read_thin, search(arguments.scan))?,
                 coverage::hip_bundles(data, read_thin)?,
             ))
         })?;
@@ -159,8 +146,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
         (true, _) => explained.json()?,
         (_, true) => explained.reports.iter().map(|of| brief(of, explained.are_several)).collect(),
         _ => match explained.one() {
-            Some(report) if arguments.full => report.full_text(),
-            Some(report) => report.text(),
+            Some(report) => report.text(detail(arguments.full)),
             None => coverage::explain_text(&explained.reports, detail(arguments.full)),
         },
     };
@@ -184,7 +170,7 @@ fn explain_one(
         Some(Gpu::Nvidia(gpu)) => (Some(Some(*gpu)), None),
         Some(Gpu::Amd(gpu)) => (None, Some(Some(gpu))),
     };
-    let runtime = Runtime { driver: arguments.driver.unwrap_or_default(), jit: arguments.ptx_jit.into() };
+    let runtime = Runtime { driver: arguments.driver.unwrap_or_default(), jit: arguments.ptx_jit };
     let fatbins = if nvidia.is_some() { fatbins } else { &[] };
     let bundles = if amd.is_some() { bundles } else { &[] };
     let report = ExplainReport::of_sections(fatbins, nvidia.flatten(), runtime, &arguments.section);
@@ -219,7 +205,7 @@ pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
     let options = CheckOptions { driver, toolkit: arguments.toolkit, ..CheckOptions::default() };
     let checked = Reports::of_each(&arguments.files, "no fatbin and no HIP bundle", |content| {
         let (containers, bundles, of_host) = input::parse(content, |data, read_thin| {
-            let containers = coverage::containers_in(data, &mut *read_thin, search(arguments.scan))?;
+            let containers = coverage::containers(data, &mut *read_thin, search(arguments.scan))?;
             let bundles = coverage::hip_bundles(data, &mut *read_thin)?;
             Ok((containers, bundles, coverage::check_host_code(data, read_thin)?))
         })?;
@@ -235,8 +221,7 @@ pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
     let is_unfit = checked.reports.iter().any(|of| of.report.worst() == Some(Severity::Error));
     let text = match checked.one() {
         _ if arguments.json => checked.json()?,
-        Some(report) if arguments.full => report.full_text(),
-        Some(report) => report.text(),
+        Some(report) => report.text(detail(arguments.full)),
         None => coverage::check_text(&checked.reports, detail(arguments.full)),
     };
     Ok(CommandOutput { text, exit_code: if is_unfit { UNFIT } else { 0 }, errors: checked.errors })

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::output::{self, CommandOutput};
+use crate::words::{Word, one_of};
 use spec::{BundledImage, FatbinImage, FatbinImageKind, ImageSpec, PlainImage};
 
 /// The container formats that `create` writes.
@@ -34,19 +35,13 @@ enum Format {
 }
 
 /// The compression modes of fatbinary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    /// Zstandard, level 5
-    Default,
-    /// Zstandard, level 19; machine code too
-    Size,
-    /// LZ4, which every driver supports
-    Speed,
-    /// Zstandard, level 5
-    Balance,
-    /// Nothing is compressed
-    None,
-}
+const MODES: &[Word<CompressMode>] = &[
+    ("default", CompressMode::Default, "Zstandard, level 5"),
+    ("size", CompressMode::Size, "Zstandard, level 19; machine code too"),
+    ("speed", CompressMode::Speed, "LZ4, which every driver supports"),
+    ("balance", CompressMode::Balance, "Zstandard, level 5"),
+    ("none", CompressMode::None, "Nothing is compressed"),
+];
 
 #[derive(Args)]
 pub struct CreateArguments {
@@ -75,8 +70,8 @@ pub struct CreateArguments {
     #[arg(long, conflicts_with = "compress_all")]
     compress_smaller: bool,
     /// How to compress
-    #[arg(long, value_enum, default_value = "default")]
-    compress_mode: Mode,
+    #[arg(long, value_parser = one_of(MODES), default_value = "default")]
+    compress_mode: CompressMode,
     /// The device code has debug information
     #[arg(short = 'g', long)]
     debug: bool,
@@ -193,13 +188,7 @@ impl CreateArguments {
             compress: self.compress,
             compress_all: self.compress_all,
             compress_smaller: self.compress_smaller,
-            mode: match self.compress_mode {
-                Mode::Default => CompressMode::Default,
-                Mode::Size => CompressMode::Size,
-                Mode::Speed => CompressMode::Speed,
-                Mode::Balance => CompressMode::Balance,
-                Mode::None => CompressMode::None,
-            },
+            mode: self.compress_mode,
             ..BuilderOptions::default()
         }
     }

@@ -23,6 +23,7 @@ mod reports;
 mod resources;
 mod strip;
 mod wheel;
+mod words;
 
 use std::io::Write;
 use std::process::ExitCode;

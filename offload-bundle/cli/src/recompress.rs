@@ -2,47 +2,33 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use offload_bundle::archive::reject_thin_members;
 use offload_bundle::coverage::{self, DriverNeeds, FoundContainer, driver_needs};
 use offload_bundle::fatbin::StoreMode;
+use offload_bundle::host_object::Search;
 use offload_bundle::recompress;
 
 use crate::edit::{self, EditArguments};
 use crate::error::{Error, Result};
 use crate::file_change::Edited;
 use crate::output::CommandOutput;
+use crate::words::{Word, one_of};
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Mode {
-    /// Zstandard, as small as possible, which takes long
-    Size,
-    /// Zstandard, as nvcc of CUDA 13 does by default
-    Balance,
-    /// LZ4, which drivers before 550 read, too
-    Speed,
-    /// Not compressed
-    None,
-}
-
-impl From<Mode> for StoreMode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Size => StoreMode::Size,
-            Mode::Balance => StoreMode::Balance,
-            Mode::Speed => StoreMode::Speed,
-            Mode::None => StoreMode::None,
-        }
-    }
-}
+const MODES: &[Word<StoreMode>] = &[
+    ("size", StoreMode::Size, "Zstandard, as small as possible, which takes long"),
+    ("balance", StoreMode::Balance, "Zstandard, as nvcc of CUDA 13 does by default"),
+    ("speed", StoreMode::Speed, "LZ4, which drivers before 550 read, too"),
+    ("none", StoreMode::None, "Not compressed"),
+];
 
 #[derive(Args)]
 pub struct RecompressArguments {
     /// A fatbin, an object, executable or shared library with fatbins, or a wheel of those
     file: PathBuf,
     /// The form in which all images are stored
-    #[arg(long, value_enum)]
-    mode: Mode,
+    #[arg(long, value_parser = one_of(MODES))]
+    mode: StoreMode,
     #[command(flatten)]
     edit: EditArguments,
     /// Print a JSON object instead of text
@@ -53,12 +39,12 @@ pub struct RecompressArguments {
 pub fn run(arguments: &RecompressArguments) -> Result<CommandOutput> {
     let recompress = |file: &Path, data: &[u8]| {
         let failed = |source| Error::Parse { file: file.to_owned(), source };
-        let new = recompress::recompress(data, arguments.mode.into()).map_err(failed)?;
+        let new = recompress::recompress(data, arguments.mode).map_err(failed)?;
         if new.changed == 0 {
             return Ok(None);
         }
-        let before = coverage::containers(data, reject_thin_members).map_err(failed)?;
-        let after = coverage::containers(&new.bytes, reject_thin_members).map_err(failed)?;
+        let before = coverage::containers(data, reject_thin_members, Search::Sections).map_err(failed)?;
+        let after = coverage::containers(&new.bytes, reject_thin_members, Search::Sections).map_err(failed)?;
         let notes = Vec::from_iter(note(&before, &after));
         Ok(Some(Edited { bytes: new.bytes, zeroed: new.zeroed, notes }))
     };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use offload_bundle::usage::{self, CubinUsage, Layout, Order};
 use serde::Serialize;
 
@@ -11,22 +11,16 @@ use crate::input::{self, search};
 use crate::names;
 use crate::output::{self, CommandOutput};
 use crate::packages;
+use crate::words::{Word, one_of};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Sort {
-    /// Bytes of machine code
-    Code,
-    /// Registers of each thread
-    Registers,
-    /// Bytes of spilled registers
-    Spills,
-    /// Local memory of each thread
-    Stack,
-    /// Shared memory of each block
-    Shared,
-    /// The function's name
-    Name,
-}
+const ORDERS: &[Word<Order>] = &[
+    ("code", Order::Code, "Bytes of machine code"),
+    ("registers", Order::Registers, "Registers of each thread"),
+    ("spills", Order::Spills, "Bytes of spilled registers"),
+    ("stack", Order::Stack, "Local memory of each thread"),
+    ("shared", Order::Shared, "Shared memory of each block"),
+    ("name", Order::Name, "The function's name"),
+];
 
 #[derive(Args)]
 pub struct ResourcesArguments {
@@ -38,8 +32,8 @@ pub struct ResourcesArguments {
     #[arg(long)]
     scan: bool,
     /// What to sort by
-    #[arg(long, value_enum, default_value = "code")]
-    sort: Sort,
+    #[arg(long, value_parser = one_of(ORDERS), default_value = "code")]
+    sort: Order,
     /// Only cubins for this target, such as sm_90
     #[arg(long, value_name = "TARGET")]
     target: Vec<String>,
@@ -58,18 +52,11 @@ pub struct ResourcesArguments {
 }
 
 pub fn run(arguments: &ResourcesArguments) -> Result<CommandOutput> {
-    let order = match arguments.sort {
-        Sort::Code => Order::Code,
-        Sort::Registers => Order::Registers,
-        Sort::Spills => Order::Spills,
-        Sort::Stack => Order::Stack,
-        Sort::Shared => Order::Shared,
-        Sort::Name => Order::Name,
-    };
     let mut files: Vec<(String, Vec<CubinUsage>)> = Vec::new();
     let mut errors = packages::visit(&arguments.files, &mut |content| {
-        let mut cubins =
-            input::parse(content, |data, read_thin| usage::usage_in(data, read_thin, search(arguments.scan), order))?;
+        let mut cubins = input::parse(content, |data, read_thin| {
+            usage::usage(data, read_thin, search(arguments.scan), arguments.sort)
+        })?;
         cubins.retain(|cubin| arguments.target.is_empty() || arguments.target.contains(&cubin.target));
         files.push((content.name.clone(), cubins));
         Ok(())
@@ -83,7 +70,7 @@ pub fn run(arguments: &ResourcesArguments) -> Result<CommandOutput> {
         false => names::demangled_apart(mangled, room),
     };
     let width = names::terminal_width().filter(|_| !arguments.full);
-    let layout = Layout { shown: &shown, width, order, top: arguments.top, full: arguments.full };
+    let layout = Layout { shown: &shown, width, order: arguments.sort, top: arguments.top, full: arguments.full };
     let text = if arguments.json {
         json(&mut files, arguments.top, are_several)?
     } else {

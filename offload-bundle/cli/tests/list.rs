@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use offload_bundle::GpuArch;
-use offload_bundle::fatbin::{CompressPolicy, FatbinWriter, Options};
+use offload_bundle::fatbin::{BuilderOptions, FatbinWriter};
 use offload_bundle::offload_binary::{ImageKind, ImageToWrite, OffloadKinds, write};
 
 fn list(dir: &Path, args: &[&str]) -> Output {
@@ -37,7 +37,7 @@ fn save(dir: &Path, name: &str, bytes: &[u8]) {
 
 fn sample_fatbin(dir: &Path) -> Vec<u8> {
     let arch = |name: &str| name.parse::<GpuArch>().expect("an architecture");
-    let mut writer = FatbinWriter::new(Options { compress: CompressPolicy::Never, ..Options::default() });
+    let mut writer = FatbinWriter::new(BuilderOptions { compress: false, ..BuilderOptions::default() });
     let cubin = tools::ptxas(dir, &tools::whole_ptx("8.0", "sm_90a"), "sm_90a", &[]);
     writer.add_cubin(arch("sm_90a"), cubin, "kernel.cu").expect("a sound cubin");
     let ptx = b".version 8.8\n.target sm_90\n.address_size 64\n";

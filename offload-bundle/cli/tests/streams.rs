@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use offload_bundle::GpuArch;
-use offload_bundle::fatbin::{CompressPolicy, FatbinWriter, Options};
+use offload_bundle::fatbin::{BuilderOptions, FatbinWriter};
 use offload_bundle::offload_binary::{ImageKind, ImageToWrite, OffloadKinds, write};
 
 /// Command lines for the files of [`prepare`]: each subcommand with output, then help and version, then failures.
@@ -39,7 +39,7 @@ fn prepare(dir: &Path) {
     let save = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).expect("the file is written");
     let ptx = tools::whole_ptx("8.0", "sm_80");
     let cubin = tools::ptxas(dir, &ptx, "sm_80", &[]);
-    let mut writer = FatbinWriter::new(Options { compress: CompressPolicy::Never, ..Options::default() });
+    let mut writer = FatbinWriter::new(BuilderOptions { compress: false, ..BuilderOptions::default() });
     writer.add_cubin(GpuArch::plain(80), cubin, "").expect("a sound cubin");
     save("b.fatbin", &writer.clone().finish());
     writer.add_ptx(GpuArch::plain(80), ptx.as_bytes(), "", "").expect("sound PTX");

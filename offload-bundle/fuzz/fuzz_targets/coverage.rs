@@ -3,20 +3,22 @@
 
 use libfuzzer_sys::fuzz_target;
 use offload_bundle::coverage::{
-    CheckOptions, CheckReport, Driver, ExplainReport, Jit, Runtime, check_host_code, containers, hip_bundles,
+    CheckOptions, CheckReport, Detail, Driver, ExplainReport, Jit, Runtime, check_host_code, containers, hip_bundles,
 };
+use offload_bundle::host_object::Search;
 
 fuzz_target!(|data: &[u8]| {
     let _ = check_host_code(data, offload_bundle::archive::reject_thin_members);
-    if let Ok(found) = containers(data, offload_bundle::archive::reject_thin_members) {
+    if let Ok(found) = containers(data, offload_bundle::archive::reject_thin_members, Search::Sections) {
         for jit in [Jit::Allowed, Jit::Forced, Jit::Disabled] {
-            let _ = ExplainReport::new(&found, None, Runtime { driver: Driver::Branch(580), jit }).text();
+            let _ =
+                ExplainReport::new(&found, None, Runtime { driver: Driver::Branch(580), jit }).text(Detail::Grouped);
         }
         if let Ok(bundles) = hip_bundles(data, offload_bundle::archive::reject_thin_members) {
             let report = ExplainReport::new(&found, None, Driver::NewEnough).with_bundles(&bundles, None, &[]);
-            let _ = (report.text(), report.runs());
-            let _ = CheckReport::new(&found, &CheckOptions::default()).with_bundles(&bundles).text();
+            let _ = (report.text(Detail::Grouped), report.runs());
+            let _ = CheckReport::new(&found, &CheckOptions::default()).with_bundles(&bundles).text(Detail::Grouped);
         }
-        let _ = CheckReport::new(&found, &CheckOptions::default()).text();
+        let _ = CheckReport::new(&found, &CheckOptions::default()).text(Detail::Grouped);
     }
 });

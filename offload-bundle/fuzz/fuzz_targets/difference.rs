@@ -3,6 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use offload_bundle::difference::{Difference, images};
+use offload_bundle::host_object::Search;
 use offload_bundle::usage::{self, Order};
 
 fuzz_target!(|data: &[u8]| {
@@ -13,7 +14,8 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(Some(shares)) = usage::function_shares(data) {
         assert_eq!(shares.total(), data.len() as u64);
     }
-    if let Ok(cubins) = usage::usage(data, offload_bundle::archive::reject_thin_members, Order::Code) {
+    if let Ok(cubins) = usage::usage(data, offload_bundle::archive::reject_thin_members, Search::Sections, Order::Code)
+    {
         let _ = usage::text(&[(None, &cubins)], &usage::Layout::new(&|name, _| name.to_owned()));
     }
 });

@@ -87,7 +87,7 @@ pub fn check(
     let toolkit = toolkit.map(release).transpose()?;
     let options = CheckOptions { driver: self::driver(driver)?, toolkit, ..CheckOptions::default() };
     let report = source.parse(py, |data, read_thin| {
-        let fatbins = coverage::containers_in(data, &mut *read_thin, search(scan))?;
+        let fatbins = coverage::containers(data, &mut *read_thin, search(scan))?;
         let report = CheckReport::new(&fatbins, &options).with_bundles(&coverage::hip_bundles(data, &mut *read_thin)?);
         Ok(report.with_findings(coverage::check_host_code(data, read_thin)?))
     })?;

@@ -144,7 +144,7 @@ pub fn explain(
         // A GPU loads the containers of its vendor.
         let (mut fatbins, mut bundles) = (Vec::new(), Vec::new());
         if !matches!(gpus, Gpus::Amd(_)) {
-            fatbins = coverage::containers_in(data, &mut *read_thin, search(scan))?;
+            fatbins = coverage::containers(data, &mut *read_thin, search(scan))?;
         }
         if !matches!(gpus, Gpus::Nvidia(_)) {
             bundles = coverage::hip_bundles(data, read_thin)?;

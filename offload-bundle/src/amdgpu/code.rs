@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use object::elf::{SHF_EXCLUDE, SHT_NOTE};
-use object::read::elf::{ElfFile64, SectionHeader};
+use object::elf::{FileHeader64, SHF_EXCLUDE, SHT_NOTE};
+use object::read::elf::{ElfFile64, NoteIterator, SectionHeader};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolIndex};
 
 use super::descriptor::{Descriptor, RegisterFile, Registers};
 use super::header;
 use super::metadata::{KernelMetadata, Metadata, NOTE_NAME, NOTE_TYPE};
 use crate::FormatError;
-use crate::bytes::{slice, u32_at};
+use crate::bytes::slice;
+use crate::elf_edit::ExtendedElf;
 
 /// The file of an object or code object.
 pub struct Code<'d> {
@@ -92,8 +93,14 @@ impl<'d> Code<'d> {
                 continue;
             }
             let Some((offset, size)) = section.file_range() else { continue };
-            if let Some(document) = find_note(self.data, offset, size)? {
-                return Metadata::parse(document).map(Some).map_err(|error| error.shifted(offset));
+            let damaged = |error| FormatError::parser(offset, "damaged notes", error);
+            let notes = slice(self.data, offset, size, "the section of notes")?;
+            // Parts of a note start at multiples of 4, whatever the section's alignment.
+            let mut notes = NoteIterator::<FileHeader64<_>>::new(LittleEndian, 4, notes).map_err(damaged)?;
+            while let Some(note) = notes.next().map_err(damaged)? {
+                if note.n_type(LittleEndian).0 == NOTE_TYPE && note.name_bytes() == NOTE_NAME {
+                    return Metadata::parse(note.desc()).map(Some).map_err(|error| error.shifted(offset));
+                }
             }
         }
         Ok(None)
@@ -174,25 +181,6 @@ fn resource_symbols(kernel: &str, values: &BTreeMap<&str, u64>) -> Option<Resour
     })
 }
 
-/// Finds the note with the metadata in a section of notes, and returns its content.
-fn find_note(data: &[u8], offset: u64, size: u64) -> Result<Option<&[u8]>, FormatError> {
-    const WHAT: &str = "the note";
-    let section = slice(data, offset, size, "the section of notes")?;
-    let mut at = 0;
-    while at < size {
-        let [name_size, content_size, kind] = [0, 4, 8].map(|field| u32_at(section, at + field, WHAT));
-        let (name_size, content_size) = (u64::from(name_size?), u64::from(content_size?));
-        let name = slice(section, at + 12, name_size, WHAT)?;
-        let content_at = at + 12 + name_size.next_multiple_of(4);
-        let content = slice(section, content_at, content_size, WHAT)?;
-        if kind? == NOTE_TYPE && name == NOTE_NAME {
-            return Ok(Some(content));
-        }
-        at = content_at + content_size.next_multiple_of(4);
-    }
-    Ok(None)
-}
-
 /// An object that is linked with others of the same program.
 pub struct PartObject {
     bytes: Vec<u8>,
@@ -254,15 +242,8 @@ impl PartObject {
     ///
     /// # Errors
     /// Damaged tables.
-    pub fn split(mut self) -> Result<(Vec<u8>, Metadata), FormatError> {
-        for place in note_headers(&self.bytes)? {
-            // sh_flags
-            let flags = self.bytes.get_mut(place + 8..place + 16);
-            if let Some(flags) = flags {
-                flags.copy_from_slice(&SHF_EXCLUDE.0.to_le_bytes());
-            }
-        }
-        Ok((self.bytes, self.metadata))
+    pub fn split(self) -> Result<(Vec<u8>, Metadata), FormatError> {
+        Ok((excluding_notes(&self.bytes)?, self.metadata))
     }
 }
 
@@ -274,20 +255,17 @@ fn is_understood(kernel: &Kernel, file: RegisterFile) -> bool {
         && (total, registers.agprs) == (kernel.metadata.total_vgprs, kernel.metadata.registers.agprs)
 }
 
-/// The places of the headers of sections of notes.
-fn note_headers(data: &[u8]) -> Result<Vec<usize>, FormatError> {
-    const WHAT: &str = "a section header";
-    let start = crate::bytes::u64_at(data, 40, WHAT)?;
-    let count = crate::bytes::u16_at(data, 60, WHAT)?;
-    let mut found = Vec::new();
-    for index in 0..u64::from(count) {
-        let place = start.checked_add(index * 64).ok_or_else(|| FormatError::truncated(start, WHAT))?;
-        slice(data, place, 64, WHAT)?;
-        if u32_at(data, place + 4, WHAT)? == SHT_NOTE.0 {
-            found.push(usize::try_from(place).map_err(|_| FormatError::truncated(place, WHAT))?);
-        }
+/// The object with flags that let the linker leave out its notes.
+fn excluding_notes(object: &[u8]) -> Result<Vec<u8>, FormatError> {
+    let mut elf = ExtendedElf::new(object)?;
+    for number in 0..elf.headers().len() {
+        elf.change(number, |header| {
+            if header.kind == SHT_NOTE.0 {
+                header.flags = SHF_EXCLUDE.0;
+            }
+        });
     }
-    Ok(found)
+    elf.finish()
 }
 
 /// Writes an object that holds nothing but metadata. `like` is another object of the program, whose header it takes.
@@ -380,8 +358,12 @@ mod tests {
         assert_eq!(Code::parse(&object).unwrap().metadata().unwrap(), Some(joined.clone()));
         // A kernel without a descriptor.
         assert!(Code::parse(&object).unwrap().kernels().is_err());
-        let (split, metadata) = (note_headers(&object).unwrap(), joined);
-        assert_eq!((split.len(), metadata.target()), (1, Some("amdgcn-amd-amdhsa--gfx90a")));
+        assert_eq!(joined.target(), Some("amdgcn-amd-amdhsa--gfx90a"));
+        let split = excluding_notes(&object).unwrap();
+        let section = ElfFile64::<LittleEndian>::parse(&*split).unwrap().section_by_name(".note").unwrap().flags();
+        assert_eq!(section, object::SectionFlags::Elf { sh_type: SHT_NOTE, sh_flags: SHF_EXCLUDE });
+        assert_eq!(split.iter().zip(&object).filter(|(one, other)| one != other).count(), 2);
+        assert_eq!(split.len(), object.len());
     }
 
     #[test]
@@ -399,7 +381,7 @@ mod tests {
         let read = |data: &[u8]| Code::parse(data).and_then(|code| code.kernels().map(drop));
         for length in 0..object.len() {
             let _ = read(&object[..length]);
-            let _ = note_headers(&object[..length]);
+            let _ = excluding_notes(&object[..length]);
         }
         for place in 0..object.len() {
             for value in [0, 0x7f, 0x80, 0xff] {

@@ -16,9 +16,8 @@ const RSRC3: u64 = 44;
 const RSRC1: u64 = 48;
 const PROPERTIES: u64 = 56;
 
-/// `KERNEL_CODE_PROPERTIES`: the kernel runs with 32 lanes; the stack's size is not known.
+/// `KERNEL_CODE_PROPERTIES`: the kernel runs with 32 lanes.
 const WAVE32: u16 = 1 << 10;
-const DYNAMIC_STACK: u16 = 1 << 11;
 
 /// `COMPUTE_PGM_RSRC1`: the registers, in units of the hardware.
 const VGPRS: u32 = 0x3f;
@@ -127,11 +126,6 @@ impl Descriptor {
     /// Whether the kernel runs with 32 lanes.
     pub fn is_wave32(&self) -> bool {
         self.properties & WAVE32 != 0
-    }
-
-    /// Whether the runtime decides about the size of the stack.
-    pub fn has_dynamic_stack(&self) -> bool {
-        self.properties & DYNAMIC_STACK != 0
     }
 
     /// The same descriptor for these registers.

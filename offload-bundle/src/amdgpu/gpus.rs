@@ -8,6 +8,8 @@ use super::{CodeHeader, FeatureSetting, TargetId};
 /// A GPU, by the processor that code for it alone is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gpu {
+    /// The value of `EF_AMDGPU_MACH` in code objects for it.
+    pub machine: u32,
     /// `gfx90a`.
     pub processor: &'static str,
     /// The generic processor whose code it runs, too, with the version of that code which introduced it.
@@ -21,61 +23,77 @@ pub struct Gpu {
 /// Where the name of the target for SPIR-V, which the runtime compiles for its GPU, stands in place of a processor.
 pub const SPIRV_PROCESSOR: &str = "amdgcnspirv";
 
-const fn gpu(processor: &'static str, generic: &'static str, has_xnack: bool, has_sramecc: bool) -> Gpu {
+const fn gpu(machine: u32, processor: &'static str, generic: &'static str, has_xnack: bool, has_sramecc: bool) -> Gpu {
     let generic = if generic.is_empty() { None } else { Some((generic, 1)) };
-    Gpu { processor, generic, has_xnack, has_sramecc }
+    Gpu { machine, processor, generic, has_xnack, has_sramecc }
 }
 
 /// All GPUs that LLVM 22 generates code for.
 pub const GPUS: &[Gpu] = &[
-    gpu("gfx600", "", false, false),
-    gpu("gfx601", "", false, false),
-    gpu("gfx602", "", false, false),
-    gpu("gfx700", "", false, false),
-    gpu("gfx701", "", false, false),
-    gpu("gfx702", "", false, false),
-    gpu("gfx703", "", false, false),
-    gpu("gfx704", "", false, false),
-    gpu("gfx705", "", false, false),
-    gpu("gfx801", "", true, false),
-    gpu("gfx802", "", false, false),
-    gpu("gfx803", "", false, false),
-    gpu("gfx805", "", false, false),
-    gpu("gfx810", "", true, false),
-    gpu("gfx900", "gfx9-generic", true, false),
-    gpu("gfx902", "gfx9-generic", true, false),
-    gpu("gfx904", "gfx9-generic", true, false),
-    gpu("gfx906", "gfx9-generic", true, true),
-    gpu("gfx908", "", true, true),
-    gpu("gfx909", "gfx9-generic", true, false),
-    gpu("gfx90a", "", true, true),
-    gpu("gfx90c", "gfx9-generic", true, false),
-    gpu("gfx942", "gfx9-4-generic", true, true),
-    gpu("gfx950", "gfx9-4-generic", true, true),
-    gpu("gfx1010", "gfx10-1-generic", true, false),
-    gpu("gfx1011", "gfx10-1-generic", true, false),
-    gpu("gfx1012", "gfx10-1-generic", true, false),
-    gpu("gfx1013", "gfx10-1-generic", true, false),
-    gpu("gfx1030", "gfx10-3-generic", false, false),
-    gpu("gfx1031", "gfx10-3-generic", false, false),
-    gpu("gfx1032", "gfx10-3-generic", false, false),
-    gpu("gfx1033", "gfx10-3-generic", false, false),
-    gpu("gfx1034", "gfx10-3-generic", false, false),
-    gpu("gfx1035", "gfx10-3-generic", false, false),
-    gpu("gfx1036", "gfx10-3-generic", false, false),
-    gpu("gfx1100", "gfx11-generic", false, false),
-    gpu("gfx1101", "gfx11-generic", false, false),
-    gpu("gfx1102", "gfx11-generic", false, false),
-    gpu("gfx1103", "gfx11-generic", false, false),
-    gpu("gfx1150", "gfx11-generic", false, false),
-    gpu("gfx1151", "gfx11-generic", false, false),
-    gpu("gfx1152", "gfx11-generic", false, false),
-    gpu("gfx1153", "gfx11-generic", false, false),
-    gpu("gfx1200", "gfx12-generic", false, false),
-    gpu("gfx1201", "gfx12-generic", false, false),
-    gpu("gfx1250", "", false, false),
-    gpu("gfx1251", "", false, false),
+    gpu(0x20, "gfx600", "", false, false),
+    gpu(0x21, "gfx601", "", false, false),
+    gpu(0x3a, "gfx602", "", false, false),
+    gpu(0x22, "gfx700", "", false, false),
+    gpu(0x23, "gfx701", "", false, false),
+    gpu(0x24, "gfx702", "", false, false),
+    gpu(0x25, "gfx703", "", false, false),
+    gpu(0x26, "gfx704", "", false, false),
+    gpu(0x3b, "gfx705", "", false, false),
+    gpu(0x28, "gfx801", "", true, false),
+    gpu(0x29, "gfx802", "", false, false),
+    gpu(0x2a, "gfx803", "", false, false),
+    gpu(0x3c, "gfx805", "", false, false),
+    gpu(0x2b, "gfx810", "", true, false),
+    gpu(0x2c, "gfx900", "gfx9-generic", true, false),
+    gpu(0x2d, "gfx902", "gfx9-generic", true, false),
+    gpu(0x2e, "gfx904", "gfx9-generic", true, false),
+    gpu(0x2f, "gfx906", "gfx9-generic", true, true),
+    gpu(0x30, "gfx908", "", true, true),
+    gpu(0x31, "gfx909", "gfx9-generic", true, false),
+    gpu(0x3f, "gfx90a", "", true, true),
+    gpu(0x32, "gfx90c", "gfx9-generic", true, false),
+    gpu(0x4c, "gfx942", "gfx9-4-generic", true, true),
+    gpu(0x4f, "gfx950", "gfx9-4-generic", true, true),
+    gpu(0x33, "gfx1010", "gfx10-1-generic", true, false),
+    gpu(0x34, "gfx1011", "gfx10-1-generic", true, false),
+    gpu(0x35, "gfx1012", "gfx10-1-generic", true, false),
+    gpu(0x42, "gfx1013", "gfx10-1-generic", true, false),
+    gpu(0x36, "gfx1030", "gfx10-3-generic", false, false),
+    gpu(0x37, "gfx1031", "gfx10-3-generic", false, false),
+    gpu(0x38, "gfx1032", "gfx10-3-generic", false, false),
+    gpu(0x39, "gfx1033", "gfx10-3-generic", false, false),
+    gpu(0x3e, "gfx1034", "gfx10-3-generic", false, false),
+    gpu(0x3d, "gfx1035", "gfx10-3-generic", false, false),
+    gpu(0x45, "gfx1036", "gfx10-3-generic", false, false),
+    gpu(0x41, "gfx1100", "gfx11-generic", false, false),
+    gpu(0x46, "gfx1101", "gfx11-generic", false, false),
+    gpu(0x47, "gfx1102", "gfx11-generic", false, false),
+    gpu(0x44, "gfx1103", "gfx11-generic", false, false),
+    gpu(0x43, "gfx1150", "gfx11-generic", false, false),
+    gpu(0x4a, "gfx1151", "gfx11-generic", false, false),
+    gpu(0x55, "gfx1152", "gfx11-generic", false, false),
+    gpu(0x58, "gfx1153", "gfx11-generic", false, false),
+    gpu(0x48, "gfx1200", "gfx12-generic", false, false),
+    gpu(0x4e, "gfx1201", "gfx12-generic", false, false),
+    gpu(0x49, "gfx1250", "", false, false),
+    gpu(0x5a, "gfx1251", "", false, false),
 ];
+
+/// The generic processors, with their values of `EF_AMDGPU_MACH`.
+const GENERIC_PROCESSORS: [(u32, &str); 6] = [
+    (0x51, "gfx9-generic"),
+    (0x52, "gfx10-1-generic"),
+    (0x53, "gfx10-3-generic"),
+    (0x54, "gfx11-generic"),
+    (0x59, "gfx12-generic"),
+    (0x5f, "gfx9-4-generic"),
+];
+
+/// The processor that has this value of `EF_AMDGPU_MACH`.
+pub(super) fn processor(machine: u32) -> Option<&'static str> {
+    let gpus = GPUS.iter().map(|gpu| (gpu.machine, gpu.processor));
+    gpus.chain(GENERIC_PROCESSORS).find(|(number, _)| *number == machine).map(|(_, name)| name)
+}
 
 /// How close code is to a GPU that runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

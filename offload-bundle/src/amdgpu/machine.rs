@@ -1,6 +1,7 @@
 //! The processors of code objects, from the flags of their ELF headers (LLVM's "User Guide for AMDGPU Backend", "ELF Header").
 
-use super::{FeatureSetting, Gpu, TargetId};
+use super::gpus::{Gpu, processor};
+use super::{FeatureSetting, TargetId};
 use crate::FormatError;
 use crate::bytes::{slice, u16_at, u32_at};
 
@@ -67,8 +68,8 @@ pub fn header(data: &[u8]) -> Result<CodeHeader, FormatError> {
 }
 
 fn target(flags: u32, version: u8) -> Option<TargetId> {
-    let (_, name) = PROCESSORS.iter().find(|(number, _)| u32::from(*number) == flags & MACHINE)?;
-    let processor = (*name).to_owned();
+    let name = processor(flags & MACHINE)?;
+    let processor = name.to_owned();
     if version < FIRST_WITH_ANY {
         // A single bit says that a feature of the processor is on.
         let bit = |bit: u32| if flags & bit != 0 { FeatureSetting::On } else { FeatureSetting::Off };
@@ -85,63 +86,6 @@ fn target(flags: u32, version: u8) -> Option<TargetId> {
     };
     Some(TargetId { processor, xnack: setting(8), sramecc: setting(10) })
 }
-
-/// The values of `EF_AMDGPU_MACH`.
-const PROCESSORS: &[(u8, &str)] = &[
-    (0x20, "gfx600"),
-    (0x21, "gfx601"),
-    (0x22, "gfx700"),
-    (0x23, "gfx701"),
-    (0x24, "gfx702"),
-    (0x25, "gfx703"),
-    (0x26, "gfx704"),
-    (0x28, "gfx801"),
-    (0x29, "gfx802"),
-    (0x2a, "gfx803"),
-    (0x2b, "gfx810"),
-    (0x2c, "gfx900"),
-    (0x2d, "gfx902"),
-    (0x2e, "gfx904"),
-    (0x2f, "gfx906"),
-    (0x30, "gfx908"),
-    (0x31, "gfx909"),
-    (0x32, "gfx90c"),
-    (0x33, "gfx1010"),
-    (0x34, "gfx1011"),
-    (0x35, "gfx1012"),
-    (0x36, "gfx1030"),
-    (0x37, "gfx1031"),
-    (0x38, "gfx1032"),
-    (0x39, "gfx1033"),
-    (0x3a, "gfx602"),
-    (0x3b, "gfx705"),
-    (0x3c, "gfx805"),
-    (0x3d, "gfx1035"),
-    (0x3e, "gfx1034"),
-    (0x3f, "gfx90a"),
-    (0x41, "gfx1100"),
-    (0x42, "gfx1013"),
-    (0x43, "gfx1150"),
-    (0x44, "gfx1103"),
-    (0x45, "gfx1036"),
-    (0x46, "gfx1101"),
-    (0x47, "gfx1102"),
-    (0x48, "gfx1200"),
-    (0x49, "gfx1250"),
-    (0x4a, "gfx1151"),
-    (0x4c, "gfx942"),
-    (0x4e, "gfx1201"),
-    (0x4f, "gfx950"),
-    (0x51, "gfx9-generic"),
-    (0x52, "gfx10-1-generic"),
-    (0x53, "gfx10-3-generic"),
-    (0x54, "gfx11-generic"),
-    (0x55, "gfx1152"),
-    (0x58, "gfx1153"),
-    (0x59, "gfx12-generic"),
-    (0x5a, "gfx1251"),
-    (0x5f, "gfx9-4-generic"),
-];
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::code::{Code, Content, Word};
 use super::driver::Driver;
 use super::findings::{Finding, FindingCode, Severity};
+use super::needs::{Lacking, lacking};
 use super::select::{choose, fits, judge};
 use crate::arch::{ArchFeature, CudaRelease, GpuArch, TargetTable};
 
@@ -71,27 +72,10 @@ fn soundness(code: &Code) -> Option<Finding> {
     Some(one(id, Severity::Error, code, &what))
 }
 
-fn against_driver(code: &Code, driver: Driver) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let mut lacks = |id, what: String, branch: Option<u32>| {
-        let what = |branch| format!("{what} needs a driver of branch {branch} or later");
-        found.extend(branch.map(|branch| one(id, Severity::Error, code, &what(branch))));
-    };
-    match &code.content {
-        Content::Ptx { version, .. } => {
-            lacks(FindingCode::PtxTooNew, format!("PTX {version}"), driver.lacks_for_ptx(*version));
-        }
-        Content::Sass { toolkit: Some(toolkit), .. } => {
-            let what = format!("machine code of CUDA {}", toolkit.major);
-            lacks(FindingCode::SassTooNew, what, driver.lacks_for_sass(*toolkit));
-        }
-        _ => {}
-    }
-    if code.is_loadable() {
-        let what = format!("{} compression", code.compression);
-        lacks(FindingCode::CompressionTooNew, what, driver.lacks_for_compression(code.compression));
-    }
-    found
+fn against_driver(code: &Code, driver: Driver) -> impl Iterator<Item = Finding> {
+    lacking(code, driver).into_iter().map(|Lacking { code: id, branch, what }| {
+        one(id, Severity::Error, code, &format!("{what} needs a driver of branch {branch} or later"))
+    })
 }
 
 /// Compares the label with what the image records.

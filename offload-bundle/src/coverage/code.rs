@@ -24,6 +24,8 @@ pub struct Code {
     pub labelled_version: Option<PtxVersion>,
     /// How it is compressed.
     pub compression: Compression,
+    /// Bytes that its image takes in the fatbin.
+    pub stored_size: u64,
     /// What the image itself records.
     pub content: Content,
     /// Equal for equal images; 0 for an entry without a twin, as an image may be large.
@@ -191,6 +193,7 @@ fn look(number: usize, entry: &FatbinEntry<'_>, used: Use) -> Code {
         arch: entry.arch,
         labelled_version: labelled_version(entry),
         compression: entry.compression,
+        stored_size: entry.stored.len() as u64,
         content,
         digest: 0,
         twins: Twins { place: 1, count: 1 },

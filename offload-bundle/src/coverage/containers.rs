@@ -77,25 +77,14 @@ pub enum Role {
     Data,
 }
 
-/// The fatbins of a fatbin file, or of an ELF object, executable or library, or of an archive of those; none in other files.
+/// The fatbins that a search finds in a fatbin file, an ELF object, executable or library, or an archive of those; none in other files.
+/// Those outside of the sections for device code come last, and nothing is known to be linked of them.
 ///
 /// `read_thin` reads the file of a thin archive's member, given the path that the archive records.
 ///
 /// # Errors
 /// A damaged container, or a thin member that cannot be read.
 pub fn containers(
-    data: &[u8],
-    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
-) -> Result<Vec<FoundContainer>, FileError> {
-    containers_in(data, read_thin, Search::Sections)
-}
-
-/// The same for the fatbins that a search finds. Those outside of the sections for device code come last, and nothing is known to be
-/// linked of them.
-///
-/// # Errors
-/// Those of [`containers`].
-pub fn containers_in(
     data: &[u8],
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
     search: Search,

@@ -68,11 +68,6 @@ impl Driver {
         }
     }
 
-    /// The driver that came with a CUDA release; `None` for releases without a row in the table.
-    pub fn of_release(release: CudaRelease) -> Option<Self> {
-        KNOWN.release(release).map(|row| Driver::Branch(row.driver_branch))
-    }
-
     /// The branch that compiling PTX of that version needs, if this driver is older.
     pub fn lacks_for_ptx(self, version: PtxVersion) -> Option<u32> {
         let first = KNOWN.releases.iter().find(|row| row.ptx >= version);

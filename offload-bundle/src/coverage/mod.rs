@@ -37,7 +37,7 @@ mod text;
 pub use check::{CheckOptions, check};
 pub use check_link::{check_host_code, forgotten_link};
 pub use code::{Code, Content, LinkSymbols, Twins, inspect};
-pub use containers::{ContainerPlace, FoundContainer, Role, containers, containers_in};
+pub use containers::{ContainerPlace, FoundContainer, Role, containers};
 pub use driver::{Driver, Jit, Runtime, UnknownDriver};
 pub use findings::{Finding, FindingCode, Severity};
 pub use hip::{

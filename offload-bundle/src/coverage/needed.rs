@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::containers::{FoundContainer, Role};
+use super::containers::{ContainerPlace, FoundContainer, Role};
 use super::driver::Runtime;
 use super::hip::{AmdGpu, FoundBundle, hip_outcome};
 use super::relink::outcome_in;
@@ -18,25 +18,49 @@ pub struct Gpus {
     pub amd: Vec<AmdGpu>,
 }
 
+/// The fatbins that a program loads by themselves.
+fn loaded(all: &[FoundContainer]) -> impl Iterator<Item = &FoundContainer> {
+    all.iter().filter(|found| matches!(found.role, Role::Whole | Role::Linked(_)))
+}
+
+/// What becomes of one container on one GPU.
+#[derive(Debug, PartialEq, Eq)]
+struct Fate {
+    verdict: Option<Verdict>,
+    runs: bool,
+    /// Container and number of each entry that is taken.
+    taken: Vec<(usize, usize)>,
+}
+
+/// What becomes of each fatbin that a program loads.
+fn nvidia_fates(all: &[FoundContainer], gpu: GpuArch, runtime: Runtime) -> impl Iterator<Item = Fate> {
+    loaded(all).map(move |found| {
+        let outcome = outcome_in(found, all, gpu, runtime);
+        let own = outcome.code.map(|code| (found.place.container, code.number));
+        let parts = outcome.parts.iter().map(|part| (part.container, part.code.number));
+        let taken = own.into_iter().chain(parts).collect();
+        Fate { verdict: Some(outcome.verdict), runs: outcome.verdict.runs(), taken }
+    })
+}
+
+/// What becomes of each bundle with each setting of a GPU's features.
+fn amd_fates<'f>(bundles: &'f [FoundBundle], gpu: &'f AmdGpu) -> impl Iterator<Item = Fate> {
+    let fate = |bundle: &FoundBundle, mode| {
+        let outcome = hip_outcome(&bundle.codes, mode);
+        let taken = outcome.code.map(|code| (bundle.place.container, code.number));
+        Fate { verdict: None, runs: outcome.verdict.runs(), taken: taken.into_iter().collect() }
+    };
+    gpu.modes().iter().flat_map(move |mode| bundles.iter().map(move |bundle| fate(bundle, mode)))
+}
+
 /// The GPUs among these on which a container of the file runs; `None` if the file has no container that a program loads: only objects that
 /// are yet to be linked, or no device code.
-pub fn served_gpus(
-    fatbins: &[FoundContainer],
-    bundles: &[FoundBundle],
-    gpus: &Gpus,
-    runtime: impl Into<Runtime>,
-) -> Option<Gpus> {
-    let runtime = runtime.into();
-    let loaded: Vec<&FoundContainer> =
-        fatbins.iter().filter(|found| matches!(found.role, Role::Whole | Role::Linked(_))).collect();
-    if loaded.is_empty() && bundles.is_empty() {
+pub fn served_gpus(fatbins: &[FoundContainer], bundles: &[FoundBundle], gpus: &Gpus, runtime: Runtime) -> Option<Gpus> {
+    if loaded(fatbins).next().is_none() && bundles.is_empty() {
         return None;
     }
-    let runs = |gpu: &&GpuArch| loaded.iter().any(|found| outcome_in(found, fatbins, **gpu, runtime).verdict.runs());
-    let runs_amd = |gpu: &&AmdGpu| {
-        let mut modes = gpu.modes().iter();
-        modes.any(|mode| bundles.iter().any(|bundle| hip_outcome(&bundle.codes, mode).verdict.runs()))
-    };
+    let runs = |gpu: &&GpuArch| nvidia_fates(fatbins, **gpu, runtime).any(|fate| fate.runs);
+    let runs_amd = |gpu: &&AmdGpu| amd_fates(bundles, gpu).any(|fate| fate.runs);
     Some(Gpus {
         nvidia: gpus.nvidia.iter().filter(runs).copied().collect(),
         amd: gpus.amd.iter().filter(runs_amd).cloned().collect(),
@@ -44,7 +68,7 @@ pub fn served_gpus(
 }
 
 /// The numbers of the entries that are needed, from 1, by the offset of their container. An entry of a container that is not in it may be
-/// needed: by a link that is yet to come, or by GPUs of the other vendor.
+/// needed: by a link that is yet to come, by a program's own code, or by GPUs of the other vendor.
 pub type NeededEntries = BTreeMap<u64, BTreeSet<usize>>;
 
 /// The entries that these GPUs need of the containers of one file.
@@ -52,53 +76,37 @@ pub fn needed_entries(
     fatbins: &[FoundContainer],
     bundles: &[FoundBundle],
     gpus: &Gpus,
-    runtime: impl Into<Runtime>,
+    runtime: Runtime,
 ) -> NeededEntries {
-    let runtime = runtime.into();
     let mut needed = NeededEntries::new();
+    let mut add = |places: &BTreeMap<usize, u64>, container: usize, numbers: Option<usize>| {
+        if let Some(offset) = places.get(&container) {
+            needed.entry(*offset).or_default().extend(numbers);
+        }
+    };
     if !gpus.nvidia.is_empty() {
-        of_fatbins(&mut needed, fatbins, &gpus.nvidia, runtime);
+        let places = places(fatbins.iter().map(|found| &found.place));
+        for found in loaded(fatbins) {
+            add(&places, found.place.container, None);
+            if let Role::Linked(objects) = &found.role {
+                objects.iter().for_each(|object| add(&places, *object, None));
+            }
+        }
+        let fates = gpus.nvidia.iter().flat_map(|gpu| nvidia_fates(fatbins, *gpu, runtime));
+        fates.flat_map(|fate| fate.taken).for_each(|(container, number)| add(&places, container, Some(number)));
     }
-    for bundle in bundles.iter().filter(|_| !gpus.amd.is_empty()) {
-        let modes = gpus.amd.iter().flat_map(AmdGpu::modes);
-        let taken = modes.filter_map(|mode| hip_outcome(&bundle.codes, mode).code.map(|code| code.number));
-        needed.entry(bundle.place.offset).or_default().extend(taken);
+    if !gpus.amd.is_empty() {
+        let places = places(bundles.iter().map(|bundle| &bundle.place));
+        places.keys().for_each(|container| add(&places, *container, None));
+        let fates = gpus.amd.iter().flat_map(|gpu| amd_fates(bundles, gpu));
+        fates.flat_map(|fate| fate.taken).for_each(|(container, number)| add(&places, container, Some(number)));
     }
     needed
 }
 
-fn of_fatbins(needed: &mut NeededEntries, all: &[FoundContainer], gpus: &[GpuArch], runtime: Runtime) {
-    let offsets: BTreeMap<usize, u64> = all.iter().map(|found| (found.place.container, found.place.offset)).collect();
-    for found in all {
-        match &found.role {
-            Role::Whole => drop(needed.entry(found.place.offset).or_default()),
-            Role::Linked(objects) => {
-                let own = [&found.place.container].into_iter().chain(objects);
-                for offset in own.filter_map(|number| offsets.get(number)) {
-                    needed.entry(*offset).or_default();
-                }
-            }
-            // What a link will take of it, or a program's own code, is not known.
-            Role::Object(_) | Role::Data => continue,
-        }
-        for gpu in gpus {
-            let outcome = outcome_in(found, all, *gpu, runtime);
-            let parts = outcome.parts.iter().map(|part| (offsets.get(&part.container).copied(), part.code.number));
-            let own = outcome.code.map(|code| (Some(found.place.offset), code.number));
-            for (offset, number) in parts.chain(own) {
-                needed.entry(offset.unwrap_or(found.place.offset)).or_default().insert(number);
-            }
-        }
-    }
-}
-
-/// What becomes of one container on one GPU, with the entries that are taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Fate {
-    verdict: Option<Verdict>,
-    runs: bool,
-    /// Container and number of each entry.
-    taken: Vec<(usize, usize)>,
+/// The offset of each container, by its number.
+fn places<'p>(all: impl Iterator<Item = &'p ContainerPlace>) -> BTreeMap<usize, u64> {
+    all.map(|place| (place.container, place.offset)).collect()
 }
 
 /// Whether the same becomes of a file's containers on these GPUs without the entries that they do not need. `stays` are the numbers of the
@@ -113,42 +121,21 @@ pub(crate) fn same_outcomes(
     if before.0.len() != after.0.len() || before.1.len() != after.1.len() {
         return false;
     }
-    // The number of an entry afterwards.
-    let offsets: BTreeMap<usize, u64> =
-        before.0.iter().map(|found| (found.place.container, found.place.offset)).collect();
-    let rank = |offset: Option<&u64>, number: usize| match offset.and_then(|offset| stays.get(offset)) {
-        Some(stay) => stay.iter().position(|old| *old == number).map_or(0, |place| place + 1),
-        None => number,
-    };
-    let nvidia = |all: &[FoundContainer], is_before: bool| -> Vec<Fate> {
-        let fate = |found: &FoundContainer, gpu: GpuArch| {
-            let outcome = outcome_in(found, all, gpu, runtime);
-            let own = outcome.code.map(|code| (found.place.container, code.number));
-            let parts = outcome.parts.iter().map(|part| (part.container, part.code.number));
-            let ranked = |(container, number)| match is_before {
-                true => (container, rank(offsets.get(&container), number)),
-                false => (container, number),
-            };
-            let taken = own.into_iter().chain(parts).map(ranked).collect();
-            Fate { verdict: Some(outcome.verdict), runs: outcome.verdict.runs(), taken }
+    // With the numbers that the entries have afterwards.
+    let renumbered = |fate: Fate, places: &BTreeMap<usize, u64>| {
+        let rank = |(container, number)| match places.get(&container).and_then(|offset| stays.get(offset)) {
+            Some(stay) => (container, stay.iter().position(|old| *old == number).map_or(0, |place| place + 1)),
+            None => (container, number),
         };
-        let loaded = all.iter().filter(|found| matches!(found.role, Role::Whole | Role::Linked(_)));
-        loaded.flat_map(|found| gpus.nvidia.iter().map(move |gpu| fate(found, *gpu))).collect()
+        Fate { taken: fate.taken.into_iter().map(rank).collect(), ..fate }
     };
-    let amd = |all: &[FoundBundle], is_before: bool| -> Vec<Fate> {
-        let mut fates = Vec::new();
-        for bundle in all {
-            for mode in gpus.amd.iter().flat_map(AmdGpu::modes) {
-                let outcome = hip_outcome(&bundle.codes, mode);
-                let number = outcome.code.map(|code| match is_before {
-                    true => rank(Some(&bundle.place.offset), code.number),
-                    false => code.number,
-                });
-                let taken = number.map(|number| (bundle.place.container, number)).into_iter().collect();
-                fates.push(Fate { verdict: None, runs: outcome.verdict.runs(), taken });
-            }
-        }
-        fates
-    };
-    nvidia(before.0, true) == nvidia(after.0, false) && amd(before.1, true) == amd(after.1, false)
+    let fatbins = places(before.0.iter().map(|found| &found.place));
+    let bundles = places(before.1.iter().map(|bundle| &bundle.place));
+    gpus.nvidia.iter().all(|gpu| {
+        let old = nvidia_fates(before.0, *gpu, runtime).map(|fate| renumbered(fate, &fatbins));
+        old.eq(nvidia_fates(after.0, *gpu, runtime))
+    }) && gpus.amd.iter().all(|gpu| {
+        let old = amd_fates(before.1, gpu).map(|fate| renumbered(fate, &bundles));
+        old.eq(amd_fates(after.1, gpu))
+    })
 }

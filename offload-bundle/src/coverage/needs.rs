@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::code::{Code, Content};
 use super::driver::Driver;
+use super::findings::FindingCode;
 
 /// The reason why an entry needs a driver of some branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,7 +37,6 @@ pub fn driver_needs(codes: &[Code]) -> DriverNeeds {
 /// Returns the entries that are too new for a driver, with the branch that each needs.
 ///
 /// ```
-/// use offload_bundle::CudaRelease;
 /// use offload_bundle::coverage::{Driver, inspect, too_new_for};
 /// use offload_bundle::fatbin::{self, BuilderOptions, FatbinBuilder};
 ///
@@ -45,37 +45,49 @@ pub fn driver_needs(codes: &[Code]) -> DriverNeeds {
 /// let fatbin = builder.finish()?;
 /// let codes = inspect(&fatbin::read(&fatbin).expect("what was built"));
 /// // The driver that came with CUDA 12.4.
-/// let driver = Driver::of_release(CudaRelease::new(12, 4)).expect("a known release");
-/// assert_eq!(too_new_for(&codes, driver)[0].what, "PTX 9.0");
+/// assert_eq!(too_new_for(&codes, Driver::Branch(550))[0].what, "PTX 9.0");
 /// # Ok::<(), fatbin::FatbinError>(())
 /// ```
 pub fn too_new_for(codes: &[Code], driver: Driver) -> Vec<EntryNeed> {
-    codes.iter().flat_map(|code| needs_of(code, driver)).collect()
+    let needs = |code: &Code| {
+        let entry = code.number;
+        let lacking = lacking(code, driver).into_iter();
+        lacking.map(move |Lacking { branch, what, .. }| EntryNeed { entry, branch, what })
+    };
+    codes.iter().flat_map(needs).collect()
 }
 
-fn needs_of(code: &Code, driver: Driver) -> Vec<EntryNeed> {
-    let mut needs = Vec::new();
-    let mut lacks = |branch: Option<u32>, what: String| {
-        needs.extend(branch.map(|branch| EntryNeed { entry: code.number, branch, what }));
-    };
-    match &code.content {
-        Content::Ptx { version, .. } => lacks(driver.lacks_for_ptx(*version), format!("PTX {version}")),
-        Content::Sass { toolkit: Some(toolkit), .. } => {
-            lacks(driver.lacks_for_sass(*toolkit), format!("machine code of CUDA {}", toolkit.major));
+/// What a driver lacks to load an entry.
+pub(super) struct Lacking {
+    /// The finding that says so.
+    pub code: FindingCode,
+    /// The first branch that has it.
+    pub branch: u32,
+    /// What it is.
+    pub what: String,
+}
+
+pub(super) fn lacking(code: &Code, driver: Driver) -> Vec<Lacking> {
+    let (finding, branch, what) = match &code.content {
+        Content::Ptx { version, .. } => {
+            (FindingCode::PtxTooNew, driver.lacks_for_ptx(*version), format!("PTX {version}"))
         }
-        _ => {}
-    }
-    if code.is_loadable() {
-        let what = format!("{} compression", code.compression);
-        lacks(driver.lacks_for_compression(code.compression), what);
-    }
-    needs
+        Content::Sass { toolkit: Some(toolkit), .. } => {
+            let what = format!("machine code of CUDA {}", toolkit.major);
+            (FindingCode::SassTooNew, driver.lacks_for_sass(*toolkit), what)
+        }
+        _ => (FindingCode::UnknownKind, None, String::new()),
+    };
+    let for_content = branch.map(|branch| Lacking { code: finding, branch, what });
+    let branch = driver.lacks_for_compression(code.compression).filter(|_| code.is_loadable());
+    let what = || format!("{} compression", code.compression);
+    let for_compression = branch.map(|branch| Lacking { code: FindingCode::CompressionTooNew, branch, what: what() });
+    for_content.into_iter().chain(for_compression).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::CudaRelease;
     use crate::coverage::testing::{lto, ptx_of, sass, set};
     use crate::fatbin::Compression;
 
@@ -90,14 +102,5 @@ mod tests {
         assert_eq!(too_new_for(&codes, Driver::Branch(560)).len(), 1);
         assert_eq!(too_new_for(&codes, Driver::NewEnough), []);
         assert_eq!(driver_needs(&[]), DriverNeeds { branch: None, entries: Vec::new() });
-    }
-
-    #[test]
-    fn drivers_of_toolkits() {
-        let driver = |major, minor| Driver::of_release(CudaRelease { major, minor });
-        assert_eq!(driver(12, 4), Some(Driver::Branch(550)));
-        assert_eq!(driver(13, 0), Some(Driver::Branch(580)));
-        assert_eq!(driver(8, 0), None);
-        assert_eq!(driver(12, 6), Some(Driver::Branch(560)));
     }
 }

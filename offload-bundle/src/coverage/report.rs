@@ -180,14 +180,9 @@ impl ExplainReport {
         loaded.all(|container| container.gpus.iter().any(|gpu| gpu.runs))
     }
 
-    /// Formats the report as tables under headings, one for all containers with the same outcomes.
-    pub fn text(&self) -> String {
-        text::explain(&[(None, self)], Detail::Grouped)
-    }
-
-    /// The same with a table for each container.
-    pub fn full_text(&self) -> String {
-        text::explain(&[(None, self)], Detail::Full)
+    /// Formats the report as tables under headings: one for all containers with the same outcomes, or one for each.
+    pub fn text(&self, detail: Detail) -> String {
+        text::explain(&[(None, self)], detail)
     }
 
     /// Formats a line with the outcomes for each fatbin; if there are several, the line starts with the fatbin.
@@ -308,13 +303,8 @@ impl CheckReport {
         of_containers.chain(&self.findings).map(|finding| finding.severity).max()
     }
 
-    /// Formats a paragraph for each finding, or a note that there is none, once for all containers with the same findings.
-    pub fn text(&self) -> String {
-        text::check(&[(None, self)], Detail::Grouped)
-    }
-
-    /// The same for each container by itself.
-    pub fn full_text(&self) -> String {
-        text::check(&[(None, self)], Detail::Full)
+    /// Formats a paragraph for each finding, or a note that there is none: once for all containers with the same findings, or for each.
+    pub fn text(&self, detail: Detail) -> String {
+        text::check(&[(None, self)], detail)
     }
 }

@@ -2,24 +2,22 @@
 
 use std::collections::HashSet;
 
+use goblin::container::{Container, Ctx, Endian};
 use goblin::elf::section_header::{SHT_REL, SHT_RELA, SHT_SYMTAB, SectionHeader};
-use goblin::elf::sym;
+use goblin::elf::sym::Sym;
 
-use super::{STO_CUDA_ENTRY, context, parse, section_headers};
-use crate::bytes::put;
-use crate::bytes::{c_str, slice, u16_at, u32_at, u64_at};
+use super::{SHN_UNDEF, STO_CUDA_ENTRY, parse, raw_symbols, section_headers};
+use crate::bytes::{c_str, put, slice, u32_at, u64_at};
 use crate::error::FormatError;
 
 /// clang's list of kernels and variables that only host code of the unit uses and another unit defines.
 const HOST_USES: &str = "__clang_gpu_used_external";
 
-/// Size of a symbol in a 64-bit file, and where it has its parts.
+/// Size of a symbol in a 64-bit file, and where it has its visibility.
 const SYMBOL_SIZE: u64 = 24;
-const ST_INFO: u64 = 4;
 const ST_OTHER: u64 = 5;
-const ST_SHNDX: u64 = 6;
-const ST_VALUE: u64 = 8;
-const ST_SIZE: u64 = 16;
+/// The form of 64-bit files.
+const CTX: Ctx = Ctx { container: Container::Big, le: Endian::Little };
 /// Size of a relocation without an addend; one with an addend starts with the same fields.
 const RELOCATION_SIZE: u64 = 16;
 /// Where a relocation has its type.
@@ -63,7 +61,7 @@ pub fn with_declared_kernels(data: &[u8], is_kernel: &dyn Fn(&str) -> bool) -> R
     if !cubin.is_64_bit() || (kernels.is_empty() && !has_list) {
         return Ok(None);
     }
-    let headers = section_headers(data, &cubin.header, context(&cubin.header)?)?;
+    let headers = section_headers(data, &cubin.header, CTX)?;
     let mut copy = None;
     if has_list {
         kernels.extend(listed(data, &headers)?);
@@ -72,7 +70,8 @@ pub fn with_declared_kernels(data: &[u8], is_kernel: &dyn Fn(&str) -> bool) -> R
         if matches!(table.sh_type, SHT_SYMTAB | SHT_MERCURY_SYMTAB) {
             for (index, symbol) in declared(data, &headers, table, &kernels)? {
                 let copy = copy.get_or_insert_with(|| data.to_vec());
-                put(copy, symbol.at + ST_OTHER, &[symbol.other | STO_CUDA_ENTRY]);
+                let start = table.sh_offset + index * SYMBOL_SIZE;
+                put(copy, start + ST_OTHER, &[symbol.st_other | STO_CUDA_ENTRY]);
                 for (place, kind) in addresses(data, &headers, at, index)? {
                     put(copy, place, &kind.to_le_bytes());
                 }
@@ -88,16 +87,27 @@ fn declared(
     headers: &[SectionHeader],
     table: &SectionHeader,
     names: &HashSet<&str>,
-) -> Result<Vec<(u64, RawSymbol)>, FormatError> {
+) -> Result<Vec<(u64, Sym)>, FormatError> {
     let mut found = Vec::new();
-    for index in 0..table.sh_size / SYMBOL_SIZE {
-        let symbol = RawSymbol::read(data, table, index)?;
-        let is_declared = symbol.is_function && symbol.section == 0 && symbol.other & STO_CUDA_ENTRY == 0;
-        if is_declared && names.contains(symbol.name_in(data, headers, table)?) {
+    for (index, symbol) in (0..).zip(raw_symbols(data, table, CTX)?) {
+        let is_declared = symbol.is_function() && symbol.st_shndx == SHN_UNDEF && symbol.st_other & STO_CUDA_ENTRY == 0;
+        if is_declared && names.contains(name_of(&symbol, data, headers, table)?) {
             found.push((index, symbol));
         }
     }
     Ok(found)
+}
+
+/// The name of a symbol of a table; empty if the table has no names.
+fn name_of<'d>(
+    symbol: &Sym,
+    data: &'d [u8],
+    headers: &[SectionHeader],
+    table: &SectionHeader,
+) -> Result<&'d str, FormatError> {
+    let Some(names) = headers.get(table.sh_link as usize) else { return Ok("") };
+    let names = slice(data, names.sh_offset, names.sh_size, "the table of the cubin's symbol names")?;
+    c_str(names, symbol.st_name as u64, "a symbol name")
 }
 
 /// The types of the relocations that take the address of a symbol of the table at `table`: where each is, and that of a kernel's address.
@@ -130,14 +140,17 @@ fn addresses(
 fn listed<'d>(data: &'d [u8], headers: &[SectionHeader]) -> Result<Vec<&'d str>, FormatError> {
     let mut names = Vec::new();
     for table in headers.iter().filter(|section| section.sh_type == SHT_SYMTAB) {
-        for index in 0..table.sh_size / SYMBOL_SIZE {
-            let list = RawSymbol::read(data, table, index)?;
-            if list.section == 0 || list.name_in(data, headers, table)? != HOST_USES {
+        let symbols = raw_symbols(data, table, CTX)?;
+        for list in symbols.iter().filter(|symbol| symbol.st_shndx != SHN_UNDEF) {
+            if name_of(list, data, headers, table)? != HOST_USES {
                 continue;
             }
-            for relocations in headers.iter().filter(|section| section.sh_info == u32::from(list.section)) {
-                for index in relocated(data, relocations, &list)? {
-                    names.push(RawSymbol::read(data, table, index)?.name_in(data, headers, table)?);
+            for relocations in headers.iter().filter(|section| section.sh_info as usize == list.st_shndx) {
+                for index in relocated(data, relocations, list)? {
+                    let missing =
+                        || FormatError::damaged(table.sh_offset, "relocation of a symbol that does not exist");
+                    let symbol = symbols.get(index as usize).ok_or_else(missing)?;
+                    names.push(name_of(symbol, data, headers, table)?);
                 }
             }
         }
@@ -146,12 +159,12 @@ fn listed<'d>(data: &'d [u8], headers: &[SectionHeader]) -> Result<Vec<&'d str>,
 }
 
 /// The indices of the symbols that relocations put into the list.
-fn relocated(data: &[u8], relocations: &SectionHeader, list: &RawSymbol) -> Result<Vec<u64>, FormatError> {
+fn relocated(data: &[u8], relocations: &SectionHeader, list: &Sym) -> Result<Vec<u32>, FormatError> {
     let mut indices = Vec::new();
     for (at, index) in entries(data, relocations)? {
         let offset = u64_at(data, at, "a relocation")?;
-        if offset.checked_sub(list.value).is_some_and(|inside| inside < list.size) {
-            indices.push(index.into());
+        if offset.checked_sub(list.st_value).is_some_and(|inside| inside < list.st_size) {
+            indices.push(index);
         }
     }
     Ok(indices)
@@ -166,48 +179,6 @@ fn entries(data: &[u8], relocations: &SectionHeader) -> Result<Vec<(u64, u32)>, 
     slice(data, relocations.sh_offset, relocations.sh_size, "the cubin's relocations")?;
     let places = (0..relocations.sh_size / entry_size).map(|entry| relocations.sh_offset + entry * entry_size);
     places.map(|at| Ok((at, u32_at(data, at + R_TYPE + 4, "a relocation's symbol")?))).collect()
-}
-
-/// A symbol, and where it is in the file.
-struct RawSymbol {
-    at: u64,
-    name: u32,
-    is_function: bool,
-    other: u8,
-    section: u16,
-    value: u64,
-    size: u64,
-}
-
-impl RawSymbol {
-    fn read(data: &[u8], table: &SectionHeader, index: u64) -> Result<Self, FormatError> {
-        let place = index.checked_mul(SYMBOL_SIZE).filter(|place| *place < table.sh_size);
-        let place =
-            place.ok_or_else(|| FormatError::damaged(table.sh_offset, "relocation of a symbol that does not exist"))?;
-        let at = table.sh_offset.saturating_add(place);
-        let bytes = slice(data, at, SYMBOL_SIZE, "a symbol of the cubin")?;
-        let info = u16_at(bytes, ST_INFO, "its type")?.to_le_bytes();
-        Ok(RawSymbol {
-            at,
-            name: u32_at(bytes, 0, "its name")?,
-            is_function: sym::st_type(info[0]) == sym::STT_FUNC,
-            other: info[1],
-            section: u16_at(bytes, ST_SHNDX, "its section")?,
-            value: u64_at(bytes, ST_VALUE, "its value")?,
-            size: u64_at(bytes, ST_SIZE, "its size")?,
-        })
-    }
-
-    fn name_in<'d>(
-        &self,
-        data: &'d [u8],
-        headers: &[SectionHeader],
-        table: &SectionHeader,
-    ) -> Result<&'d str, FormatError> {
-        let Some(names) = headers.get(table.sh_link as usize) else { return Ok("") };
-        let names = slice(data, names.sh_offset, names.sh_size, "the table of the cubin's symbol names")?;
-        c_str(names, self.name.into(), "a symbol name")
-    }
 }
 
 #[cfg(test)]

@@ -17,12 +17,14 @@ use crate::bytes::{c_str, slice, u16_at, u32_at};
 mod declared_kernels;
 mod kernel_copies;
 mod loading;
+mod records;
 mod resources;
 mod retarget;
 
 pub use declared_kernels::with_declared_kernels;
 pub use kernel_copies::with_kernel_copies;
 pub use loading::Fault;
+use records::{Record, Value, records};
 pub use resources::{ConstantBank, CubinResources, FunctionResources, Spills};
 pub use retarget::retargeted;
 
@@ -295,11 +297,7 @@ fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<(Symb
             .filter(|names| names.sh_type == SHT_STRTAB)
             .ok_or_else(|| FormatError::damaged(table.sh_offset, "symbol table without names"))?;
         let names_data = slice(data, names.sh_offset, names.sh_size, "the table of the cubin's symbol names")?;
-        let bytes = slice(data, table.sh_offset, table.sh_size, "the cubin's symbol table")?;
-        let count = bytes.len() / Sym::size(ctx.container);
-        let raw = Sym::parse(bytes, 0, count, ctx)
-            .map_err(|e| FormatError::parser(table.sh_offset, "damaged symbol table", e))?;
-        for (index, symbol) in (0u32..).zip(raw) {
+        for (index, symbol) in (0u32..).zip(raw_symbols(data, table, ctx)?) {
             let name =
                 c_str(names_data, symbol.st_name as u64, "a symbol name").map_err(|e| e.shifted(names.sh_offset))?;
             if name.is_empty() && symbol.st_name != 0 {
@@ -312,6 +310,12 @@ fn symbols(data: &[u8], headers: &[SectionHeader], ctx: Ctx) -> Result<Vec<(Symb
         }
     }
     Ok(symbols)
+}
+
+fn raw_symbols(data: &[u8], table: &SectionHeader, ctx: Ctx) -> Result<Vec<Sym>, FormatError> {
+    let bytes = slice(data, table.sh_offset, table.sh_size, "the cubin's symbol table")?;
+    let count = bytes.len() / Sym::size(ctx.container);
+    Sym::parse(bytes, 0, count, ctx).map_err(|e| FormatError::parser(table.sh_offset, "damaged symbol table", e))
 }
 
 fn check_section_index(symbol: &Sym, sections: usize, table: u64) -> Result<(), FormatError> {
@@ -471,20 +475,12 @@ impl<'a> Cubin<'a> {
         Some((note, 12 + u64::from(name_size).next_multiple_of(4)))
     }
 
-    /// `.nv.compat` is a row of {u8 format, u8 attribute, u16 value}; format 4 has `value` further bytes.
     fn compat_says_accelerated(&self) -> bool {
         const ACCELERATOR_TARGET: u8 = 9;
-        const WITH_BYTES: u8 = 4;
-        let mut rest = self.nv_compat().unwrap_or_default();
-        while let Some((&[format, attribute, low, high], tail)) = rest.split_first_chunk::<4>() {
-            let value = u16::from_le_bytes([low, high]);
-            if attribute == ACCELERATOR_TARGET && format != WITH_BYTES {
-                return value != 0;
-            }
-            let skipped = if format == WITH_BYTES { usize::from(value) } else { 0 };
-            rest = tail.get(skipped..).unwrap_or_default();
-        }
-        false
+        let is_target =
+            |record: &Record<'_>| record.attribute == ACCELERATOR_TARGET && matches!(record.value, Value::Number(_));
+        let target = records(self.nv_compat().unwrap_or_default()).find(is_target);
+        target.is_some_and(|record| matches!(record.value, Value::Number(1..)))
     }
 }
 

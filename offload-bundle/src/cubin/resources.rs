@@ -3,12 +3,12 @@
 //! They are recorded in three places (found by comparing cubins of ptxas 12.9 and 13.0 with the output of `ptxas -v`):
 //!
 //! - the sizes of the sections `.text.F`, `.nv.shared.F` and `.nv.constantN.F` of a function `F`;
-//! - the attributes in `.nv.info`, for all functions, and `.nv.info.F`: a row of {u8 format, u8 attribute, u16 value}, where format 4 has
-//!   `value` further bytes;
+//! - the attributes in `.nv.info`, for all functions, and `.nv.info.F` (`records` reads them);
 //! - the width of the instructions that an attribute marks as spills.
 
 use std::collections::HashMap;
 
+use super::records::{Record, Value, records};
 use super::{Cubin, SymbolKind};
 
 /// The resources of a cubin.
@@ -143,11 +143,11 @@ impl Cubin<'_> {
     /// The contents of `.nv.info`, by index in the symbol table.
     fn attributes_of_all(&self) -> HashMap<u32, Attributes> {
         let mut found: HashMap<u32, Attributes> = HashMap::new();
-        for (name, value) in attributes(self.section(".nv.info").unwrap_or_default()) {
+        for Record { attribute, value, .. } in records(self.section(".nv.info").unwrap_or_default()) {
             let Value::Bytes(bytes) = value else { continue };
             let (Some(symbol), Some(number)) = (word(bytes, 0), word(bytes, 1)) else { continue };
             let entry = found.entry(symbol).or_default();
-            match name {
+            match attribute {
                 attribute::REGISTERS => entry.registers = Some(number),
                 attribute::FRAME_SIZE => entry.frame = Some(number),
                 attribute::MIN_STACK_SIZE => entry.stack = Some(number),
@@ -173,8 +173,8 @@ struct Attributes {
 impl Attributes {
     /// Reads `.nv.info.F` of the function with this machine code.
     fn read(&mut self, info: &[u8], code: &[u8]) {
-        for (name, value) in attributes(info) {
-            match (name, value) {
+        for Record { attribute, value, .. } in records(info) {
+            match (attribute, value) {
                 (attribute::PARAMETERS_SIZE, Value::Number(number)) => self.parameters = Some(number.into()),
                 // The upper byte of the field belongs to nothing.
                 (attribute::BARRIERS, Value::Number(number)) => self.barriers = Some(u32::from(number & 0xff)),
@@ -225,29 +225,6 @@ fn spills(annotations: &[u8], code: &[u8]) -> Option<Spills> {
         }
     }
     found
-}
-
-/// The value of an attribute.
-#[derive(Debug, Clone, Copy)]
-enum Value<'a> {
-    Number(u16),
-    Bytes(&'a [u8]),
-}
-
-/// The attributes of a section `.nv.info`, up to the first that goes beyond its end.
-fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u8, Value<'_>)> {
-    const WITH_BYTES: u8 = 4;
-    std::iter::from_fn(move || {
-        let (&[format, attribute, low, high], tail) = rest.split_first_chunk::<4>()?;
-        let number = u16::from_le_bytes([low, high]);
-        if format != WITH_BYTES {
-            rest = tail;
-            return Some((attribute, Value::Number(number)));
-        }
-        let (bytes, tail) = tail.split_at_checked(number.into())?;
-        rest = tail;
-        Some((attribute, Value::Bytes(bytes)))
-    })
 }
 
 /// The u32 at index `index`.

@@ -100,20 +100,21 @@ impl<'n> Printer<'_, 'n> {
         Ok(())
     }
 
-    fn left(&mut self, id: Id) -> Result<()> {
+    /// Takes a step into a part of what is printed.
+    fn deeper<T>(&mut self, print: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.step()?;
         self.depth += 1;
-        let result = self.left_of(id);
+        let result = print(self);
         self.depth -= 1;
         result
     }
 
+    fn left(&mut self, id: Id) -> Result<()> {
+        self.deeper(|printer| printer.left_of(id))
+    }
+
     fn right(&mut self, id: Id) -> Result<()> {
-        self.step()?;
-        self.depth += 1;
-        let result = self.right_of(id);
-        self.depth -= 1;
-        result
+        self.deeper(|printer| printer.right_of(id))
     }
 
     fn left_of(&mut self, id: Id) -> Result<()> {
@@ -462,13 +463,7 @@ impl<'n> Printer<'_, 'n> {
         match self.tree.get(id).shape.get(property) {
             Answer::Yes => Ok(true),
             Answer::No => Ok(false),
-            Answer::Unknown => {
-                self.step()?;
-                self.depth += 1;
-                let result = self.has_now(id, property);
-                self.depth -= 1;
-                result
-            }
+            Answer::Unknown => self.deeper(|printer| printer.has_now(id, property)),
         }
     }
 

@@ -1,10 +1,10 @@
-//! Adds sections to an ELF file, and bytes to the ends of others. Nothing changes its place in a table: headers, symbols and names that
+//! Adds sections to an ELF file, bytes to the ends of others, and replaces contents. Nothing changes its place in a table: headers, symbols and names that
 //! other parts of the file refer to by number keep their numbers.
 
 use std::collections::BTreeMap;
 
 use super::tables::{
-    E_PHOFF, E_SHNUM, E_SHOFF, PT_LOAD, SECTION_SIZE, SEGMENT_SIZE, SHT_NOBITS, SectionHeader, Tables,
+    E_PHOFF, E_SHNUM, E_SHOFF, FILE_HEADER_SIZE, PT_LOAD, SECTION_SIZE, SEGMENT_SIZE, SHT_NOBITS, SectionHeader, Tables,
 };
 use crate::bytes::{put, slice};
 use crate::error::{EditError, FormatError};
@@ -93,14 +93,38 @@ impl<'a> ExtendedElf<'a> {
         at
     }
 
-    /// Replaces the contents of a section by longer ones.
-    pub fn rewrite(&mut self, number: usize, content: &[u8]) {
-        let Some(header) = self.tables.sections.get(number) else { return };
-        let old = usize::try_from(header.size).unwrap_or(usize::MAX).min(content.len());
-        if content.len() > old {
-            self.overwritten.push((header.offset, content[..old].to_vec()));
-            self.append(number, &content[old..]);
+    /// Replaces the contents of a section. Shorter contents leave zeros behind them, so that nothing moves.
+    ///
+    /// # Errors
+    /// The headers or another section overlap the section.
+    pub fn rewrite(&mut self, number: usize, content: &[u8]) -> Result<(), FormatError> {
+        let Some(header) = self.tables.sections.get(number).filter(|header| header.end() > header.offset) else {
+            return Ok(());
+        };
+        let (start, room) = (header.offset, usize::try_from(header.size).unwrap_or(usize::MAX));
+        if self.is_overlapped(number, header) {
+            return Err(FormatError::damaged(start, "sections that overlap"));
         }
+        let (inside, behind) = content.split_at_checked(room).unwrap_or((content, &[]));
+        let mut inside = inside.to_vec();
+        if behind.is_empty() {
+            inside.resize(slice(self.data, start, room as u64, "a section")?.len(), 0);
+            self.change(number, |header| header.size = content.len() as u64);
+        } else {
+            self.append(number, behind);
+        }
+        self.overwritten.push((start, inside));
+        Ok(())
+    }
+
+    /// Whether the headers or another section have bytes of a section.
+    fn is_overlapped(&self, number: usize, section: &SectionHeader) -> bool {
+        let sections = &self.tables.sections;
+        let others =
+            sections.iter().enumerate().filter(|(index, other)| *index != number && other.end() > other.offset);
+        let headers = [(0, FILE_HEADER_SIZE), (self.tables.sections_at, self.tables.section_at(sections.len()))];
+        let mut ranges = others.map(|(_, other)| (other.offset, other.end())).chain(headers);
+        ranges.any(|(start, end)| start < section.end() && section.offset < end)
     }
 
     /// The number that the next new section gets.
@@ -127,7 +151,7 @@ impl<'a> ExtendedElf<'a> {
     /// More sections than section numbers, or a layout in which nothing can be inserted.
     pub fn finish(mut self) -> Result<Vec<u8>, FormatError> {
         let count = self.next_number();
-        if count >= RESERVED_NUMBERS {
+        if count >= RESERVED_NUMBERS && !self.added.is_empty() {
             return Err(FormatError::unsupported(E_SHNUM, format!("{count} sections, more than section numbers")));
         }
         let insertions = self.insertions()?;
@@ -227,7 +251,9 @@ impl<'a> ExtendedElf<'a> {
             put(file, table + index * SECTION_SIZE, &header.bytes());
         }
         put(file, E_SHOFF, &table.to_le_bytes());
-        put(file, E_SHNUM, &(self.next_number() as u16).to_le_bytes());
+        if !added.is_empty() {
+            put(file, E_SHNUM, &(self.next_number() as u16).to_le_bytes());
+        }
     }
 
     /// `memory`: size of the new sections without contents.

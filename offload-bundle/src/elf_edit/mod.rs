@@ -6,14 +6,12 @@
 //! - `shrink` puts smaller contents in place of larger ones. In an executable or shared library nothing may move in memory: contents
 //!   stay at their address, and the room behind them is cut out of the file and left out of what is loaded (`image_cuts` chooses what to
 //!   cut, `program_headers` finds room for the headers of the pieces, `verify` compares the result). In an object only offsets change.
-//! - `grow` puts larger contents into sections of an object.
 //! - [`ObjectPatch`] renames and empties sections of an object and renames symbols.
-//! - `extended` adds sections, and bytes to the ends of others.
+//! - `extended` adds sections, and bytes to the ends of others, and puts larger contents into sections of an object.
 //! - [`SectionSlot`] gives an empty section its contents once their size is known.
 
 mod cuts;
 mod extended;
-mod grow;
 mod image_cuts;
 mod object_patch;
 mod program_headers;
@@ -24,7 +22,6 @@ mod tables;
 mod verify;
 
 pub(crate) use extended::ExtendedElf;
-pub(crate) use grow::GrowingObject;
 pub use object_patch::ObjectPatch;
 pub(crate) use replacement::{Replacement, ReplacementPart, range, spliced};
 pub use section_slot::SectionSlot;

@@ -26,7 +26,6 @@ pub(super) const SH_TYPE: u64 = 4;
 pub(super) const SH_FLAGS: u64 = 8;
 pub(super) const SH_OFFSET: u64 = 24;
 pub(super) const SH_SIZE: u64 = 32;
-pub(super) const SH_ADDRESS_ALIGNMENT: u64 = 48;
 /// The size in a symbol.
 pub(super) const ST_SIZE: u64 = 16;
 

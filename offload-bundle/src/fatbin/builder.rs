@@ -11,7 +11,6 @@ use super::encode::{self, Description, EncodeError, Store, WrittenEntry};
 use super::relocatable::RelocatableEntry;
 use super::{BuilderOptions, EntryKind, FILE_HEADER_SIZE, FatbinEntry, FatbinError, file_header, relocatable};
 use crate::arch::GpuArch;
-use crate::bytes::padding_to_8;
 
 #[cfg(test)]
 #[path = "builder_tests.rs"]
@@ -212,12 +211,7 @@ impl<'a> FatbinBuilder<'a> {
     pub fn write_to(&mut self, out: &mut impl io::Write) -> io::Result<()> {
         let size = self.size().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         out.write_all(&file_header(size - FILE_HEADER_SIZE))?;
-        for entry in self.written() {
-            out.write_all(&entry.header)?;
-            out.write_all(&entry.payload)?;
-            out.write_all(padding_to_8(entry.payload.len()))?;
-        }
-        Ok(())
+        self.written().try_for_each(|entry| entry.write_to(out))
     }
 
     /// Returns the fatbin in one piece. Images are freed as soon as they are copied into it.
@@ -252,7 +246,7 @@ impl<'a> FatbinBuilder<'a> {
         options: &[u8],
     ) {
         let description = Description::of_code(kind, arch, version, identifier, options);
-        self.push(description, payload, self.options.store_of_code());
+        self.push(description, payload, self.options.store_of_code(kind));
     }
 
     fn push(&mut self, description: Description, payload: Cow<'a, [u8]>, store: Store) {

@@ -1,9 +1,32 @@
 //! The options of nvFatbin, typed.
 
 use std::collections::HashSet;
+use std::num::NonZero;
 
 use super::encode::{LARGEST_PLAIN_CUBIN, Packing, Store};
-use super::{FatbinError, Host, flag};
+use super::{EntryKind, FatbinError, flag};
+
+/// The operating system of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Host {
+    /// Linux.
+    #[default]
+    Linux,
+    /// macOS.
+    Mac,
+    /// Windows.
+    Windows,
+}
+
+impl Host {
+    pub(super) fn flag(self) -> u64 {
+        match self {
+            Host::Linux => flag::HOST_LINUX,
+            Host::Mac => flag::HOST_MAC,
+            Host::Windows => flag::HOST_WINDOWS,
+        }
+    }
+}
 
 /// The compiler driver that a fatbin comes from, if recorded. Neither nvcc nor clang records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -87,6 +110,9 @@ pub struct BuilderOptions {
     pub mode: CompressMode,
     /// The level of Zstandard, from 1 to 22, in place of the mode's own.
     pub level: Option<u8>,
+    /// Threads that compress machine code and LTO-IR with Zstandard, in pieces. The bytes are the same for every number of threads, but a
+    /// little more than those of `None`, which are `fatbinary`'s.
+    pub threads: Option<NonZero<u32>>,
     /// How images are validated.
     pub validation: Validation,
 }
@@ -104,6 +130,7 @@ impl Default for BuilderOptions {
             compress_smaller: false,
             mode: CompressMode::Default,
             level: None,
+            threads: None,
             validation: Validation::Strict,
         }
     }
@@ -145,14 +172,19 @@ impl BuilderOptions {
         self.host.flag() | producer | bits | debug
     }
 
-    /// How PTX, LTO-IR and Tile IR are stored.
-    pub(super) fn store_of_code(&self) -> Store {
-        let level = self.level.map(i32::from);
+    /// How PTX, LTO-IR and Tile IR are stored, and cubins that are compressed.
+    pub(super) fn store_of_code(&self, kind: EntryKind) -> Store {
+        // PTX shrinks to a tenth in one pass, and its bytes stay those of `fatbinary`.
+        let threads = self.threads.filter(|_| kind != EntryKind::Ptx);
+        let zstd = |level| {
+            let level = self.level.map_or(level, i32::from);
+            threads.map_or(Packing::Zstd(level), |threads| Packing::ZstdInPieces(level, threads))
+        };
         let packing = match self.mode {
             _ if !self.compress => return Store::Plain,
             CompressMode::None => return Store::Plain,
-            CompressMode::Default | CompressMode::Balance => Packing::Zstd(level.unwrap_or(5)),
-            CompressMode::Size => Packing::Zstd(level.unwrap_or(19)),
+            CompressMode::Default | CompressMode::Balance => zstd(5),
+            CompressMode::Size => zstd(19),
             CompressMode::Speed => Packing::Lz4,
         };
         if self.compress_smaller { Store::Smaller(packing) } else { Store::Packed(packing) }
@@ -162,7 +194,7 @@ impl BuilderOptions {
     pub(super) fn store_of_cubin(&self, size: usize) -> Store {
         let is_all = self.compress_all || self.compress_smaller || self.mode == CompressMode::Size;
         let wanted = is_all || self.debug || self.relocatable || size > LARGEST_PLAIN_CUBIN;
-        if wanted { self.store_of_code() } else { Store::Plain }
+        if wanted { self.store_of_code(EntryKind::Elf) } else { Store::Plain }
     }
 }
 

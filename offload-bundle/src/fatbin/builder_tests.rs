@@ -149,8 +149,8 @@ fn refused_by_both() {
         assert_eq!(code(options, |b| b.add_relocatable(b"\x7fELF and no more")), 1);
     }
     assert_eq!(FatbinError::text_of(0), None);
-    assert_eq!(FatbinError::text_of(11), Some("empty input"));
-    assert_eq!(FatbinError::text_of(18), Some("unknown error"));
+    assert_eq!(FatbinError::text_of(11), Some(c"empty input"));
+    assert_eq!([18, -1].map(FatbinError::text_of), [Some(c"unknown error"); 2]);
 }
 
 #[test]

@@ -121,7 +121,7 @@ pub(super) fn ltoir(image: &[u8], options: &BuilderOptions) -> Result<(u16, u16)
     if is_strict && let Err(error) = version {
         return Err(FatbinError::InvalidNvvm(error));
     }
-    if is_strict || options.store_of_code() != Store::Plain {
+    if is_strict || options.store_of_code(EntryKind::LtoIr) != Store::Plain {
         let body = u32_at(image, 20, "the header of the LTO-IR").map_err(FatbinError::Internal)?;
         if u64::from(body) >= image.len() as u64 {
             return Err(FatbinError::Internal(FormatError::damaged(20, "LTO-IR that is cut off")));

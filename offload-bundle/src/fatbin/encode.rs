@@ -1,15 +1,17 @@
 //! Encodes one entry: its header with name and options, and its stored payload.
 
 use std::borrow::Cow;
+use std::io;
 use std::num::NonZero;
 
 use super::{Compression, ENTRY_HEADER_SIZE, EntryKind, flag, ptx_squeeze};
 use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch};
-use crate::bytes::pad_to_8;
+use crate::bytes::{pad_to_8, padding_to_8};
 use crate::compression;
 use crate::compression::CompressionError;
 use crate::cubin::Cubin;
+use crate::ltoir;
 
 /// An entry that only needs to be put behind the others.
 #[derive(Debug, Clone)]
@@ -34,10 +36,10 @@ impl WrittenEntry<'_> {
     }
 
     /// Header, payload and padding.
-    pub(super) fn append_to(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.header);
-        out.extend_from_slice(&self.payload);
-        pad_to_8(out);
+    pub(super) fn write_to(&self, out: &mut impl io::Write) -> io::Result<()> {
+        out.write_all(&self.header)?;
+        out.write_all(&self.payload)?;
+        out.write_all(padding_to_8(self.payload.len()))
     }
 }
 
@@ -299,12 +301,9 @@ pub(super) fn ptx_version(text: &[u8]) -> Option<(u16, u16)> {
 
 /// The version that LTO-IR records behind its magic, as (major, minor).
 pub(super) fn ltoir_version(bytes: &[u8]) -> Result<(u16, u16), FormatError> {
-    const MAGIC: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
-    let Some(&[a, b, c, d, major, minor]) = bytes.first_chunk() else {
-        return Err(FormatError::damaged(0, "LTO-IR of less than 6 bytes"));
-    };
-    if [a, b, c, d] != MAGIC {
-        return Err(FormatError::wrong_format(0, "no LTO-IR (wrong magic)"));
-    }
-    Ok((major.into(), minor.into()))
+    let version = ltoir::version(bytes).ok_or_else(|| match bytes.len() {
+        0..6 => FormatError::damaged(0, "LTO-IR of less than 6 bytes"),
+        _ => FormatError::wrong_format(0, "no LTO-IR (wrong magic)"),
+    })?;
+    Ok((version.major.into(), version.minor.into()))
 }

@@ -1,5 +1,7 @@
 //! The errors of building a fatbin, in nvFatbin's terms.
 
+use std::ffi::CStr;
+
 use crate::FormatError;
 use crate::arch::GpuArch;
 use crate::compression::CompressionError;
@@ -94,24 +96,24 @@ pub enum FatbinError {
 }
 
 /// Codes and texts of nvFatbin 12.4 to 13.5; programs show and compare them, so they are NVIDIA's to the letter.
-const TEXTS: [&str; 17] = [
-    "internal error",
-    "fatbinary elf mismatch: elf arch does not match user-specified arch",
-    "fatbinary elf mismatch: elf size doesn't match user-specified size",
-    "could not find ptx version",
-    "input contained null pointer",
-    "compression failed",
-    "compressed size is bigger than max size of compressed size field",
-    "unknown option",
-    "invalid architecture",
-    "invalid NVVM input",
-    "empty input",
-    "missing ptx architecture",
-    "ptx architecture incompatible with specified architecture",
-    "host object doesn't contain a fatbin",
-    "invalid index input",
-    "each relocatable entry must have a unique identifier name per architecture",
-    "used ptx options include internal options",
+const TEXTS: [&CStr; 17] = [
+    c"internal error",
+    c"fatbinary elf mismatch: elf arch does not match user-specified arch",
+    c"fatbinary elf mismatch: elf size doesn't match user-specified size",
+    c"could not find ptx version",
+    c"input contained null pointer",
+    c"compression failed",
+    c"compressed size is bigger than max size of compressed size field",
+    c"unknown option",
+    c"invalid architecture",
+    c"invalid NVVM input",
+    c"empty input",
+    c"missing ptx architecture",
+    c"ptx architecture incompatible with specified architecture",
+    c"host object doesn't contain a fatbin",
+    c"invalid index input",
+    c"each relocatable entry must have a unique identifier name per architecture",
+    c"used ptx options include internal options",
 ];
 
 impl FatbinError {
@@ -142,8 +144,8 @@ impl FatbinError {
     }
 
     /// nvFatbin's text for a code: `None` for 0, which is success, and `unknown error` for other numbers.
-    pub fn text_of(code: u32) -> Option<&'static str> {
-        let index = usize::try_from(code).ok()?.checked_sub(1)?;
-        Some(TEXTS.get(index).copied().unwrap_or("unknown error"))
+    pub fn text_of(code: i32) -> Option<&'static CStr> {
+        let known = usize::try_from(code).ok().and_then(|code| TEXTS.get(code.checked_sub(1)?).copied());
+        (code != 0).then(|| known.unwrap_or(c"unknown error"))
     }
 }

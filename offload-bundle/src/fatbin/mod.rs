@@ -38,7 +38,7 @@ mod tests;
 mod write;
 
 pub use builder::FatbinBuilder;
-pub use builder_options::{BuilderOptions, CompressMode, Producer, Validation};
+pub use builder_options::{BuilderOptions, CompressMode, Host, Producer, Validation};
 pub use entry::{Compression, EntryKind, FatbinEntry};
 pub use error::FatbinError;
 pub use ptx_squeeze::squeeze;
@@ -47,7 +47,7 @@ pub use read::{Container, read, read_containers};
 pub use recompress::StoreMode;
 pub(crate) use recompress::restored;
 pub(crate) use rewritten::{EntryEdit, rewritten};
-pub use write::{CompressPolicy, FatbinWriter, Host, Options};
+pub use write::FatbinWriter;
 
 /// The four bytes that a fatbin starts with: 0xBA55ED50.
 pub const MAGIC: [u8; 4] = crate::file_kind::FATBIN_MAGIC;

@@ -6,9 +6,17 @@ use super::ptx_squeeze::squeeze_in_place;
 use super::*;
 use crate::{ArchFeature, GpuArch, samples};
 
-fn policy() -> impl Strategy<Value = CompressPolicy> {
-    use CompressPolicy::{All, Default, Never, Smaller};
-    prop_oneof![Just(Default), Just(All), Just(Smaller), Just(Never)]
+const PLAIN: fn() -> BuilderOptions = || BuilderOptions { compress: false, ..BuilderOptions::default() };
+const PACKED: fn() -> BuilderOptions = || BuilderOptions { compress_all: true, ..BuilderOptions::default() };
+const SMALLER: fn() -> BuilderOptions = || BuilderOptions { compress_smaller: true, ..BuilderOptions::default() };
+
+fn policy() -> impl Strategy<Value = BuilderOptions> {
+    prop_oneof![Just(BuilderOptions::default()), Just(PACKED()), Just(SMALLER()), Just(PLAIN())]
+}
+
+/// By LZ4 or by Zstandard.
+fn by(lz4: bool) -> CompressMode {
+    if lz4 { CompressMode::Speed } else { CompressMode::Default }
 }
 
 fn feature() -> impl Strategy<Value = ArchFeature> {
@@ -18,12 +26,12 @@ fn feature() -> impl Strategy<Value = ArchFeature> {
 proptest! {
     #[test]
     fn written_entries_are_read_back(
-        compress in policy(),
+        options in policy(),
         debug in any::<bool>(),
         entries in prop::collection::vec((0u8..3, 75u32..122, feature(), "[a-z.]{0,20}", "[a-z -]{0,20}"), 0..5),
         zeros in 0usize..20,
     ) {
-        let mut writer = FatbinWriter::new(Options { compress, debug, ..Options::default() });
+        let mut writer = FatbinWriter::new(BuilderOptions { debug, ..options });
         let ptx = b".version 8.7\n.target sm_90\n// a comment\n";
         let ltoir = b"\xed\x43\x4e\x7f\x01\x41 and more";
         for (kind, number, feature, name, options) in &entries {
@@ -143,9 +151,9 @@ fn squeezing_follows_the_rules() {
 }
 
 /// LTO-IR of these bytes, alone in a fatbin.
-fn ltoir_in_fatbin(bytes: &[u8], compress: CompressPolicy, lz4: bool) -> Vec<u8> {
+fn ltoir_in_fatbin(bytes: &[u8], options: BuilderOptions, lz4: bool) -> Vec<u8> {
     let ltoir = [b"\xed\x43\x4e\x7f\x01\x41", bytes].concat();
-    let mut writer = FatbinWriter::new(Options { compress, lz4, ..Options::default() });
+    let mut writer = FatbinWriter::new(BuilderOptions { mode: by(lz4), ..options });
     writer.add_ltoir(GpuArch::plain(90), ltoir, "", "").expect("LTO-IR");
     writer.finish()
 }
@@ -158,15 +166,14 @@ proptest! {
         lz4 in any::<bool>(),
     ) {
         let bytes = [random, vec![0; zeros]].concat();
-        let [plain, packed, smaller] = [CompressPolicy::Never, CompressPolicy::All, CompressPolicy::Smaller]
-            .map(|policy| ltoir_in_fatbin(&bytes, policy, lz4));
+        let [plain, packed, smaller] = [PLAIN, PACKED, SMALLER].map(|options| ltoir_in_fatbin(&bytes, options(), lz4));
         prop_assert_eq!(&smaller, if packed.len() < plain.len() { &packed } else { &plain });
     }
 }
 
 #[test]
 fn wrong_inputs_are_refused() {
-    let mut writer = FatbinWriter::new(Options::default());
+    let mut writer = FatbinWriter::new(BuilderOptions::default());
     let arch = GpuArch::plain(90);
     let error = writer.add_cubin(arch, samples::cubin(GpuArch::plain(80), false), "").expect_err("another GPU");
     assert_eq!(error.kind.to_string(), "cubin for sm_80 where one for sm_90 is wanted");
@@ -180,8 +187,8 @@ fn wrong_inputs_are_refused() {
 #[test]
 fn the_writer_shows_what_a_reader_of_its_fatbin_sees() {
     let (sm_80, sm_90) = (GpuArch::plain(80), GpuArch::plain(90));
-    for (compress, lz4) in [(CompressPolicy::Never, false), (CompressPolicy::All, false), (CompressPolicy::All, true)] {
-        let mut writer = FatbinWriter::new(Options { compress, lz4, ..Options::default() });
+    for (options, lz4) in [(PLAIN(), false), (PACKED(), false), (PACKED(), true)] {
+        let mut writer = FatbinWriter::new(BuilderOptions { mode: by(lz4), ..options });
         writer.add_cubin(sm_80, samples::cubin(sm_80, false), "a.cu").expect("a sound cubin");
         writer.add_ptx(sm_90, b".version 8.0\n.target sm_90\n", "", "-O1").expect("sound PTX");
         let seen = writer.entries().expect("sound entries");
@@ -200,7 +207,7 @@ fn the_writer_shows_what_a_reader_of_its_fatbin_sees() {
 
 #[test]
 fn sizes_that_lie_are_refused() {
-    let good = samples::fatbin(CompressPolicy::All);
+    let good = samples::fatbin(true);
     let claim = |size: u64| {
         let mut data = good.clone();
         data[16 + 0x38..16 + 0x40].copy_from_slice(&size.to_le_bytes());
@@ -216,9 +223,9 @@ fn sizes_that_lie_are_refused() {
 
 #[test]
 fn two_containers_and_an_empty_one() {
-    let empty = FatbinWriter::new(Options::default()).finish();
+    let empty = FatbinWriter::new(BuilderOptions::default()).finish();
     assert_eq!(empty.len(), 16);
-    let one = samples::fatbin(CompressPolicy::Never);
+    let one = samples::fatbin(false);
     let data = [one.clone(), empty, vec![0; 5], one.clone(), vec![0; 9]].concat();
     let entries = read(&data).expect("sound fatbins");
     assert_eq!(entries.len(), 6);

@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 
-use object::read::{Object, ObjectSection, RelocationTarget};
-use object::{File, ObjectKind};
+use object::read::{Object, ObjectSection, ObjectSymbol, Relocation, RelocationTarget};
+use object::{File, ObjectKind, SectionIndex};
 
 use super::section;
 use crate::bytes::{u32_at, u64_at};
@@ -122,6 +122,19 @@ pub(super) fn relocated(file: &File<'_>, first: u64, size: u64) -> HashMap<u64, 
         }
     }
     pointers
+}
+
+/// Section and offset that a relocation of an object leads to.
+pub(super) fn relocation_target(file: &File<'_>, relocation: &Relocation) -> Option<(SectionIndex, u64)> {
+    let (index, base) = match relocation.target() {
+        RelocationTarget::Section(index) => (index, 0),
+        RelocationTarget::Symbol(symbol) => {
+            let symbol = file.symbol_by_index(symbol).ok()?;
+            (symbol.section_index()?, symbol.address())
+        }
+        _ => return None,
+    };
+    Some((index, base.wrapping_add_signed(relocation.addend())))
 }
 
 /// Where the byte at an address of the program is in the file.

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use object::read::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
+use object::read::{Object, ObjectSection, ObjectSymbol};
 use object::{File, ObjectKind};
 
-use super::device_links::relocated;
+use super::device_links::{relocated, relocation_target};
 use crate::FormatError;
 use crate::bytes::{c_str, u16_at, u32_at, u64_at};
 use crate::offload_binary::OffloadKinds;
@@ -92,17 +92,8 @@ fn names_by_relocation(file: &File<'_>) -> HashMap<u64, String> {
         if offset % ENTRY_SIZE != SYMBOL_NAME {
             continue;
         }
-        let (index, base) = match relocation.target() {
-            RelocationTarget::Section(index) => (Some(index), 0),
-            RelocationTarget::Symbol(symbol) => match file.symbol_by_index(symbol) {
-                Ok(symbol) => (symbol.section_index(), symbol.address()),
-                Err(_) => continue,
-            },
-            _ => continue,
-        };
-        let at = base.wrapping_add_signed(relocation.addend());
-        let target = index.and_then(|index| file.section_by_index(index).ok());
-        let data = target.and_then(|target| target.data().ok());
+        let Some((index, at)) = relocation_target(file, &relocation) else { continue };
+        let data = file.section_by_index(index).ok().and_then(|section| section.data().ok());
         if let Some(name) = data.and_then(|data| c_str(data, at, "a name").ok()) {
             names.insert(offset, name.to_owned());
         }

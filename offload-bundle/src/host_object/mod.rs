@@ -12,7 +12,6 @@ mod carriers;
 mod device_links;
 mod entries;
 mod former_entries;
-mod host_references;
 mod kernel_stubs;
 mod libraries;
 mod rdc_objects;
@@ -29,7 +28,6 @@ pub(crate) use device_links::{ModuleId, module_ids, wrappers};
 pub(crate) use entries::offload_entry_count;
 pub use entries::{HostEntry, offload_entries, registration_symbol};
 pub use former_entries::{FormerEntries, former_compiler, former_entries, former_section};
-pub use host_references::{HostReferences, host_references};
 pub use kernel_stubs::{StubAlias, kernel_of_stub, stub_aliases};
 pub use libraries::{LibraryNeeds, library_needs};
 pub use rdc_objects::{

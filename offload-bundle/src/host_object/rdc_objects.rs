@@ -6,11 +6,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use object::read::{Object, ObjectSection, ObjectSymbol, Relocation, RelocationTarget};
+use object::read::{Object, ObjectSection, ObjectSymbol};
 use object::{File, ObjectKind, SectionIndex};
 
 use super::Section;
-use super::device_links::MODULE_IDS;
+use super::device_links::{MODULE_IDS, relocation_target};
 use crate::FormatError;
 use crate::bytes::utf8;
 use crate::fatbin;
@@ -184,7 +184,7 @@ fn wrapper_targets(file: &File<'_>) -> HashMap<(SectionIndex, u64), (SectionInde
     let mut targets = HashMap::new();
     for section in file.sections().filter(|section| section.name_bytes() == Ok(WRAPPERS.as_bytes())) {
         for (offset, relocation) in section.relocations() {
-            if let Some(target) = target(file, &relocation) {
+            if let Some(target) = relocation_target(file, &relocation) {
                 targets.insert((section.index(), offset), target);
             }
         }
@@ -195,19 +195,9 @@ fn wrapper_targets(file: &File<'_>) -> HashMap<(SectionIndex, u64), (SectionInde
 /// Section and offset that the pointer at a place leads to.
 fn target_at(file: &File<'_>, (section, address): (SectionIndex, u64)) -> Option<(SectionIndex, u64)> {
     let mut relocations = file.section_by_index(section).ok()?.relocations();
-    relocations.find_map(|(offset, relocation)| (offset == address).then(|| target(file, &relocation))).flatten()
-}
-
-fn target(file: &File<'_>, relocation: &Relocation) -> Option<(SectionIndex, u64)> {
-    let (index, base) = match relocation.target() {
-        RelocationTarget::Section(index) => (index, 0),
-        RelocationTarget::Symbol(symbol) => {
-            let symbol = file.symbol_by_index(symbol).ok()?;
-            (symbol.section_index()?, symbol.address())
-        }
-        _ => return None,
-    };
-    Some((index, base.wrapping_add_signed(relocation.addend())))
+    relocations
+        .find_map(|(offset, relocation)| (offset == address).then(|| relocation_target(file, &relocation)))
+        .flatten()
 }
 
 /// Device code that no unit owns would be lost.

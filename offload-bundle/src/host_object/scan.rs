@@ -61,12 +61,11 @@ fn fatbin_at(data: &[u8], offset: u64) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fatbin::CompressPolicy;
     use crate::samples;
 
     #[test]
     fn fatbins_between_other_bytes() {
-        let fatbin = samples::fatbin(CompressPolicy::All);
+        let fatbin = samples::fatbin(true);
         let mut data = b"text".to_vec();
         data.extend(&fatbin);
         // The magic alone, and a fatbin without entries, are none.
@@ -83,7 +82,7 @@ mod tests {
 
     #[test]
     fn those_in_sections_are_known() {
-        let object = samples::rdc_object(&["_1_a"], &[&samples::fatbin(CompressPolicy::All)]);
+        let object = samples::rdc_object(&["_1_a"], &[&samples::fatbin(true)]);
         assert_eq!(scattered_fatbins(&object).expect("a sound object"), []);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::join::scan::{StatementKind, in_name, name_end, quiet_end, statements};
+use super::scan::{statements, words};
 use crate::error::FormatError;
 
 /// Copies PTX as LLVM writes it and adds kernels: for each of its kernels that `copies` names, one of each name in the list, behind it.
@@ -14,7 +14,7 @@ pub fn with_kernel_copies(text: &[u8], copies: &BTreeMap<String, Vec<String>>) -
     let mut found = 0;
     let mut out = Vec::with_capacity(text.len());
     let mut from = 0;
-    for statement in all.iter().filter(|statement| statement.kind == StatementKind::Function && statement.has_body) {
+    for statement in all.iter().filter(|statement| statement.is_function() && statement.has_body) {
         let name = String::from_utf8_lossy(statement.name);
         let Some(names) = copies.get(&*name) else { continue };
         found += 1;
@@ -36,28 +36,16 @@ pub fn with_kernel_copies(text: &[u8], copies: &BTreeMap<String, Vec<String>>) -
 /// The text with the kernel's name replaced, also in front of the names of its parameters.
 fn renamed(text: &[u8], kernel: &[u8], copy: &[u8]) -> Vec<u8> {
     const PARAMETER: &[u8] = b"_param_";
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        if let Some(end) = quiet_end(text, at) {
-            out.extend_from_slice(&text[at..end]);
-            at = end;
-        } else if in_name(text[at]) {
-            let end = name_end(text, at);
-            let word = &text[at..end];
-            match word.strip_prefix(kernel) {
-                Some(rest) if rest.is_empty() || rest.starts_with(PARAMETER) => {
-                    out.extend_from_slice(copy);
-                    out.extend_from_slice(rest);
-                }
-                _ => out.extend_from_slice(word),
-            }
-            at = end;
-        } else {
-            out.push(text[at]);
-            at += 1;
+    let (mut out, mut done) = (Vec::with_capacity(text.len()), 0);
+    for word in words(text) {
+        let Some(rest) = text[word.clone()].strip_prefix(kernel) else { continue };
+        if rest.is_empty() || rest.starts_with(PARAMETER) {
+            out.extend_from_slice(&text[done..word.start]);
+            out.extend_from_slice(copy);
+            done = word.start + kernel.len();
         }
     }
+    out.extend_from_slice(&text[done..]);
     out
 }
 

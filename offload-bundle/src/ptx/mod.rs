@@ -5,6 +5,7 @@ mod debug_info;
 pub(crate) mod header;
 pub mod join;
 mod kernel_copies;
+mod scan;
 mod symbols;
 
 pub use debug_info::DebugInfo;

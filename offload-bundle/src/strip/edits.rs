@@ -99,46 +99,6 @@ pub(super) fn of_elf(data: &[u8], choice: &Choice) -> Result<Plan, FormatError> 
     }
 }
 
-/// Calls `see` for each entry of the fatbins and HIP bundles of a file that is not an archive.
-pub(super) fn visit_entries(data: &[u8], see: &mut dyn FnMut(&Row, Place)) -> Result<(), FormatError> {
-    let mut of_bytes = |contents: &[u8], base: u64, kind: &SectionKind| -> Result<(), FormatError> {
-        match kind {
-            SectionKind::Fatbins => {
-                let images = listing::images_of_fatbin(contents, base, OffloadKinds::CUDA)?;
-                let mut images = images.iter();
-                for container in fatbin::read_containers(contents).map_err(|e| e.shifted(base))? {
-                    let at = base.saturating_add(container.offset);
-                    let own = images.by_ref().take(container.entries.len()).zip(1..);
-                    own.for_each(|(found, number)| see(&found.row, (at, number)));
-                }
-            }
-            SectionKind::Bundles => {
-                for bundle in hip_bundle::bundles(contents).map_err(|e| e.shifted(base))? {
-                    let at = base.saturating_add(bundle.offset);
-                    let plain = bundle.plain().map_err(|e| e.shifted(base))?;
-                    let entries = hip_bundle::read_all(&plain).map_err(|e| e.shifted(at))?;
-                    let with_image = entries.iter().filter(|entry| !entry.image.is_empty()).zip(1..);
-                    with_image.for_each(|(entry, number)| see(&listing::bundle_row(entry, at), (at, number)));
-                }
-            }
-            SectionKind::Other | SectionKind::OffloadBinaries | SectionKind::Registered => {}
-        }
-        Ok(())
-    };
-    use crate::host_object::FileKind::{ElfExecutable, ElfRelocatable, ElfShared, Fatbin};
-    match host_object::file_kind(data) {
-        Fatbin => of_bytes(data, 0, &SectionKind::Fatbins),
-        ElfExecutable | ElfRelocatable | ElfShared => {
-            for section in host_object::sections(data)? {
-                of_bytes(section.data(data)?, section.offset, &kind_of(&section))?;
-            }
-            Ok(())
-        }
-        _ if hip_bundle::is_bundle(data) => of_bytes(data, 0, &SectionKind::Bundles),
-        _ => Ok(()),
-    }
-}
-
 enum SectionKind {
     Other,
     Fatbins,

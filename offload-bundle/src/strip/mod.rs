@@ -15,11 +15,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::archive::reject_thin_members;
-use crate::coverage::{self, FoundBundle, FoundContainer, Gpus, NeededEntries, Runtime};
+use crate::coverage::{self, BundledCode, Form, FoundBundle, FoundContainer, Gpus, NeededEntries, Runtime};
 use crate::cubin;
 use crate::error::{EditError, FileError, FormatError};
+use crate::fatbin::EntryKind;
 use crate::hip_bundle;
-use crate::host_object::{self, FileKind};
+use crate::host_object::{self, FileKind, Search};
 use crate::listing::Row;
 use crate::offload_binary;
 use crate::selection::Selector;
@@ -129,7 +130,7 @@ pub fn strip_for<'a>(
     let (fatbins, bundles) = inspected(data)?;
     let mut needed = coverage::needed_entries(&fatbins, &bundles, gpus, runtime);
     if !allow_empty {
-        keep_smallest(data, &mut needed)?;
+        keep_smallest(&fatbins, &bundles, &mut needed);
     }
     let choice = Choice { only: Some(needed), allow_empty, ..Choice::default() };
     let (stripped, stays) = checked(data, &choice)?;
@@ -146,22 +147,28 @@ pub fn strip_for<'a>(
 }
 
 fn inspected(data: &[u8]) -> Result<(Vec<FoundContainer>, Vec<FoundBundle>), FileError> {
-    Ok((coverage::containers(data, reject_thin_members)?, coverage::hip_bundles(data, reject_thin_members)?))
+    Ok((
+        coverage::containers(data, reject_thin_members, Search::Sections)?,
+        coverage::hip_bundles(data, reject_thin_members)?,
+    ))
 }
 
-/// Adds the smallest entry of each container that is to have entries, and of which none is needed.
-fn keep_smallest(data: &[u8], needed: &mut NeededEntries) -> Result<(), FileError> {
-    let mut smallest: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
-    edits::visit_entries(data, &mut |row, (container, number)| {
-        let size =
-            if row.image == "cubin" || row.image == "object" { row.size } else { row.size.saturating_add(1 << 40) };
-        let best = smallest.entry(container).or_insert((size, number));
-        *best = (*best).min((size, number));
-    })?;
-    for (container, entries) in needed.iter_mut().filter(|(_, entries)| entries.is_empty()) {
-        entries.extend(smallest.get(container).map(|(_, number)| *number));
+/// Adds the smallest entry of each container that is to have entries and has none that is needed; machine code comes first.
+fn keep_smallest(fatbins: &[FoundContainer], bundles: &[FoundBundle], needed: &mut NeededEntries) {
+    let of_fatbins = fatbins.iter().map(|found| {
+        let codes = found.codes.iter().map(|code| (code.kind != EntryKind::Elf, code.stored_size, code.number));
+        (found.place.offset, codes.min())
+    });
+    let of_bundles = bundles.iter().map(|found| {
+        let is_other = |code: &BundledCode| !matches!(code.form, Form::CodeObject(_));
+        let codes = found.codes.iter().map(|code| (is_other(code), code.size, code.number));
+        (found.place.offset, codes.min())
+    });
+    for (offset, smallest) in of_fatbins.chain(of_bundles) {
+        if let Some(entries) = needed.get_mut(&offset).filter(|entries| entries.is_empty()) {
+            entries.extend(smallest.map(|(_, _, number)| number));
+        }
     }
-    Ok(())
 }
 
 /// The numbers of the entries that stay, by the offset of their container.

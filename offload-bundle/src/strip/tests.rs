@@ -1,5 +1,4 @@
 use super::*;
-use crate::fatbin::CompressPolicy;
 use crate::{listing, samples};
 
 fn choice(drop: &[&str]) -> Choice {
@@ -14,7 +13,7 @@ fn images(data: &[u8]) -> Vec<String> {
 
 #[test]
 fn a_fatbin() {
-    let fatbin = samples::fatbin(CompressPolicy::All);
+    let fatbin = samples::fatbin(true);
     let both = [fatbin.clone(), fatbin].concat();
     let stripped = strip(&both, &choice(&["sm_100"])).expect("a sound fatbin");
     assert_eq!(images(&stripped.bytes), ["cubin sm_90", "ptx sm_90", "cubin sm_90", "ptx sm_90"]);
@@ -24,7 +23,7 @@ fn a_fatbin() {
 #[test]
 fn what_is_to_be_kept() {
     let keep = vec!["ptx".parse().expect("a selector")];
-    let fatbin = samples::fatbin(CompressPolicy::Never);
+    let fatbin = samples::fatbin(false);
     let stripped = strip(&fatbin, &Choice { keep, ..Choice::default() });
     assert_eq!(images(&stripped.expect("a sound fatbin").bytes), ["ptx sm_90"]);
 }
@@ -51,7 +50,7 @@ fn hip_bundles() {
 #[test]
 fn nothing_left() {
     let mut all = choice(&["ptx", "cubin"]);
-    let fatbin = samples::fatbin(CompressPolicy::Never);
+    let fatbin = samples::fatbin(false);
     let error = strip(&fatbin, &all).expect_err("an empty fatbin");
     assert!(error.to_string().starts_with("nothing would be left of this fatbin"), "{error}");
     all.allow_empty = true;
@@ -74,7 +73,7 @@ fn objects_and_archives() {
 
 #[test]
 fn nothing_to_drop() {
-    for data in [samples::fatbin(CompressPolicy::All), samples::offload_binaries()] {
+    for data in [samples::fatbin(true), samples::offload_binaries()] {
         assert_eq!(strip(&data, &choice(&["sm_75"])).expect("a sound file").bytes, data);
     }
 }

@@ -106,23 +106,11 @@ pub enum Order {
     Name,
 }
 
-/// Reads the cubins of a file.
+/// Reads the cubins and code objects that a search finds in a file.
 ///
 /// # Errors
 /// Those of [`listing::list`], and a damaged cubin.
 pub fn usage(
-    data: &[u8],
-    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
-    order: Order,
-) -> Result<Vec<CubinUsage>, FileError> {
-    usage_in(data, read_thin, Search::Sections, order)
-}
-
-/// The same for the cubins that a search finds.
-///
-/// # Errors
-/// Those of [`usage`].
-pub fn usage_in(
     data: &[u8],
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
     search: Search,
@@ -369,7 +357,8 @@ mod tests {
     #[test]
     fn a_cubin() {
         let data = samples::cubin(GpuArch::plain(90), false);
-        let found = usage(&data, crate::archive::reject_thin_members, Order::default()).expect("a sound cubin");
+        let found = usage(&data, crate::archive::reject_thin_members, Search::Sections, Order::default())
+            .expect("a sound cubin");
         let total: u64 = found[0].parts.iter().map(|part| part.bytes).sum();
         assert_eq!((found.len(), total), (1, data.len() as u64));
         assert_eq!((found[0].functions[0].name.as_str(), found[0].functions[0].code), ("first", 16));

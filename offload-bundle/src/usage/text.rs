@@ -97,7 +97,7 @@ fn targets(all: &[(Option<&str>, &CubinUsage)]) -> String {
             functions().filter(|function| function.spilled() > 0).count().to_string(),
         ]);
     }
-    aligned(&lines, [true; 7], &[1, 2, 3, 4, 5, 6])
+    aligned(&lines, |_| true, |column| column >= 1)
 }
 
 fn block(cubin: &CubinUsage, layout: &Layout<'_>) -> String {
@@ -132,24 +132,16 @@ fn rows_of(functions: &[(Option<&str>, &FunctionUsage)], code: u64, layout: &Lay
     }
     let has_targets = functions.iter().any(|(target, _)| target.is_some());
     let columns = if has_targets { HEADINGS.len() } else { HEADINGS.len() - 1 };
-    let mut lines = vec![HEADINGS.map(str::to_owned)];
+    let mut lines = vec![HEADINGS.map(str::to_owned).to_vec()];
     lines.extend(functions.iter().map(|(target, function)| cells(function, code, target.unwrap_or_default())));
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let front: usize = widths.iter().map(|width| width + 2).sum();
+    lines.iter_mut().for_each(|line| line.truncate(columns));
+    let front = aligned(&lines, |_| true, |_| true).lines().map(|line| line.chars().count() + 2).max().unwrap_or(0);
     // A terminal without room for any name gets whole ones.
     let room = layout.width.and_then(|width| width.checked_sub(front)).filter(|room| *room >= 16);
     let functions: Vec<&FunctionUsage> = functions.iter().map(|(_, function)| *function).collect();
-    let names: Vec<String> = ["FUNCTION".to_owned()].into_iter().chain(names(&functions, room, layout)).collect();
-    let mut out = String::new();
-    for (line, name) in lines.iter().zip(&names) {
-        for (number, width) in line.iter().zip(&widths) {
-            out += &format!("{number:>width$}  ");
-        }
-        out += name;
-        out.push('\n');
-    }
-    out
+    let names = ["FUNCTION".to_owned()].into_iter().chain(names(&functions, room, layout));
+    lines.iter_mut().zip(names).for_each(|(line, name)| line.push(name));
+    aligned(&lines, |_| true, |column| column < columns)
 }
 
 /// The names of a table, with what there is to say of each function behind it.
@@ -173,9 +165,9 @@ fn suffix(function: &FunctionUsage) -> String {
     format!("{kind}{notes}")
 }
 
-fn cells(function: &FunctionUsage, code: u64, target: &str) -> [String; 8] {
+fn cells(function: &FunctionUsage, code: u64, target: &str) -> Vec<String> {
     let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
-    [
+    vec![
         function.code.to_string(),
         percent(function.code, code).to_string(),
         number(function.registers),

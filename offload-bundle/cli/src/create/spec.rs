@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::result::Result as StdResult;
 
 use offload_bundle::offload_binary::{ImageKind, OffloadKinds};
-use offload_bundle::{GpuArch, cubin};
+use offload_bundle::{GpuArch, cubin, ltoir, ptx};
 
 use crate::error::{Error, Result};
 use crate::image_error::{ImageError, SpecError};
@@ -137,11 +137,10 @@ fn arch(text: &str) -> StdResult<GpuArch, ImageError> {
 }
 
 fn kind_of(bytes: &[u8]) -> Option<FatbinImageKind> {
-    const LTOIR_MAGIC: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
     if cubin::is_cubin(bytes) {
         return Some(FatbinImageKind::Cubin);
     }
-    if bytes.starts_with(&LTOIR_MAGIC) {
+    if ltoir::version(bytes).is_some() {
         return Some(FatbinImageKind::LtoIr);
     }
     std::str::from_utf8(bytes).is_ok_and(|text| text.contains(".version")).then_some(FatbinImageKind::Ptx)
@@ -150,12 +149,7 @@ fn kind_of(bytes: &[u8]) -> Option<FatbinImageKind> {
 fn arch_of(kind: FatbinImageKind, bytes: &[u8]) -> Option<GpuArch> {
     match kind {
         FatbinImageKind::Cubin => cubin::parse(bytes).ok().map(|cubin| cubin.arch()),
-        FatbinImageKind::Ptx => {
-            let target = |line: &str| {
-                line.trim().strip_prefix(".target")?.split([',', ' ', '\t']).find(|w| !w.is_empty())?.parse().ok()
-            };
-            std::str::from_utf8(bytes).ok()?.lines().find_map(target)
-        }
+        FatbinImageKind::Ptx => ptx::target(bytes),
         FatbinImageKind::LtoIr => None,
         // The builder ignores the architecture of these kinds.
         FatbinImageKind::TileIr | FatbinImageKind::Relocatable => Some(GpuArch::plain(80)),

@@ -15,6 +15,8 @@ pub struct BundledCode {
     pub target: Option<TargetId>,
     /// What its image is.
     pub form: Form,
+    /// Bytes of its image.
+    pub size: u64,
 }
 
 /// What an image is.
@@ -42,6 +44,7 @@ impl BundledCode {
             id: entry.id.to_owned(),
             target: id.and_then(|id| id.target.parse().ok()),
             form: Form::of(entry.image),
+            size: entry.image.len() as u64,
         }
     }
 

@@ -138,7 +138,7 @@ mod tests {
                 relocatable: false,
             }),
         };
-        BundledCode { number, id, target: Some(target), form }
+        BundledCode { number, id, target: Some(target), form, size: 0 }
     }
 
     fn brief(targets: &[&str], gpu: &str) -> String {

@@ -6,15 +6,12 @@ use super::super::findings::{Finding, FindingCode, Severity};
 use super::super::groups::{grouped, ranges};
 use super::super::needs::DriverNeeds;
 use super::super::report::{CheckReport, CheckedContainer, Platform};
-use super::{Detail, OfFile, SCREEN, basis, count, heading, places, places_by_file, without_common_folder};
+use super::{
+    Detail, InFile, OfFile, SCREEN, basis, count, heading, in_files, places, places_by_file, without_common_folder,
+};
 use crate::printable;
 
-/// A container of one of several files.
-struct Checked<'r> {
-    /// The name of the file, if there are several.
-    file: Option<&'r str>,
-    container: &'r CheckedContainer,
-}
+type Checked<'r> = InFile<'r, CheckedContainer>;
 
 /// Formats the reports on several files: a paragraph for each group of containers with the same findings; where that would be many, one
 /// for each kind of finding.
@@ -24,10 +21,7 @@ pub fn check_text(reports: &[OfFile<CheckReport>], detail: Detail) -> String {
 }
 
 pub(in crate::coverage) fn report(reports: &[(Option<&str>, &CheckReport)], detail: Detail) -> String {
-    let all: Vec<Checked<'_>> = reports
-        .iter()
-        .flat_map(|(file, report)| report.containers.iter().map(|container| Checked { file: *file, container }))
-        .collect();
+    let all = in_files(reports, |report| &report.containers);
     // What was forgotten concerns CUDA's driver or any.
     let has = |platform| {
         let of_platform = all.iter().any(|found| found.container.platform == platform);

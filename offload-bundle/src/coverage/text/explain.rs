@@ -4,17 +4,13 @@ use std::collections::BTreeSet;
 
 use super::super::groups::grouped;
 use super::super::report::{ContainerReport, ExplainReport, GpuReport, Platform, RoleReport};
-use super::{Detail, OfFile, SCREEN, basis, heading, matrix, places, without_common_folder};
+use super::{Detail, InFile, OfFile, SCREEN, basis, heading, in_files, matrix, places, without_common_folder};
 use crate::GpuArch;
 use crate::arch::table::KNOWN;
+use crate::listing::aligned;
 use crate::printable;
 
-/// A container of one of several files.
-pub(super) struct Explained<'r> {
-    /// The name of the file, if there are several.
-    pub file: Option<&'r str>,
-    pub container: &'r ContainerReport,
-}
+pub(super) type Explained<'r> = InFile<'r, ContainerReport>;
 
 /// Formats the reports on several files: a table for each group of containers with the same outcomes; where that would be many, a line.
 pub fn explain_text(reports: &[OfFile<ExplainReport>], detail: Detail) -> String {
@@ -23,10 +19,7 @@ pub fn explain_text(reports: &[OfFile<ExplainReport>], detail: Detail) -> String
 }
 
 pub(in crate::coverage) fn report(reports: &[(Option<&str>, &ExplainReport)], detail: Detail) -> String {
-    let all: Vec<Explained<'_>> = reports
-        .iter()
-        .flat_map(|(file, report)| report.containers.iter().map(|container| Explained { file: *file, container }))
-        .collect();
+    let all = in_files(reports, |report| &report.containers);
     let has = |platform| all.iter().any(|found| found.container.platform == platform);
     let mut out = basis(reports.first().map_or("", |(_, report)| &report.driver), has);
     let groups = grouped(&all, |found| key(found, detail));
@@ -129,13 +122,7 @@ fn table(gpus: &[&GpuReport]) -> String {
         let entry = row.entry.map_or("-".to_owned(), |entry| entry.to_string());
         [row.gpu.clone(), row.outcome.clone(), entry, printable::name(&row.reason).into_owned()]
     }));
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2)];
-    let row = |[gpu, outcome, entry, why]: &[String; 4]| {
-        let [first, second, third] = widths;
-        format!("{gpu:first$}  {outcome:second$}  {entry:third$}  {why}\n")
-    };
-    lines.iter().map(row).collect()
+    aligned(&lines, |_| true, |_| false)
 }
 
 pub(in crate::coverage) fn brief(report: &ExplainReport) -> String {

@@ -4,6 +4,7 @@ use super::super::groups::grouped;
 use super::super::report::{ContainerReport, GpuReport, Platform};
 use super::explain::Explained;
 use super::{count, places_by_file};
+use crate::listing::aligned;
 use crate::printable;
 
 /// How many of the fatbins run on each GPU, and from what.
@@ -26,7 +27,7 @@ pub(super) fn counts(all: &[Explained<'_>]) -> String {
     lines.extend(gpus.iter().zip(figures).map(|(gpu, ((code, ptx), nothing))| {
         [(*gpu).to_owned(), code.to_string(), ptx.to_string(), nothing.to_string()]
     }));
-    let table = crate::listing::aligned(&lines, [true; 4], &[1, 2, 3]);
+    let table = aligned(&lines, |_| true, |column| column >= 1);
     format!("\nwhat {} from:\n{table}", run(loaded.len()))
 }
 
@@ -89,22 +90,14 @@ fn table(fatbins: &[&Explained<'_>], gpus: &[&str]) -> String {
         format!("{} {:?} {}", role.role, found.container.place.section, cells_of(found).join(" "))
     };
     let headings = gpus.iter().map(|gpu| gpu.trim_start_matches("sm_").to_owned());
-    let mut lines: Vec<Vec<String>> = vec![["FATBINS".to_owned()].into_iter().chain(headings).collect()];
-    let mut wheres = vec!["WHERE".to_owned()];
+    let first = ["FATBINS".to_owned()].into_iter().chain(headings).chain(["WHERE".to_owned()]);
+    let mut lines: Vec<Vec<String>> = vec![first.collect()];
     for group in grouped(fatbins, key) {
         let group: Vec<&Explained<'_>> = group.into_iter().copied().collect();
         let Some(first) = group.first() else { continue };
-        lines.push([group.len().to_string()].into_iter().chain(cells_of(first)).collect());
-        wheres.push(place(&group));
+        lines.push([group.len().to_string()].into_iter().chain(cells_of(first)).chain([place(&group)]).collect());
     }
-    let columns = gpus.len() + 1;
-    let width = |column: usize| lines.iter().filter_map(|line| line.get(column)).map(String::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |(cells, place): (&Vec<String>, &String)| {
-        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}  "));
-        format!("{}{place}\n", cells.collect::<String>())
-    };
-    lines.iter().zip(&wheres).map(line).collect()
+    aligned(&lines, |_| true, |column| column <= gpus.len())
 }
 
 /// What a GPU runs, in few letters.

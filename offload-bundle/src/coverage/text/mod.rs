@@ -35,6 +35,25 @@ pub struct OfFile<R> {
     pub report: R,
 }
 
+/// A container of one of several files.
+struct InFile<'r, C> {
+    /// The name of the file, if there are several.
+    file: Option<&'r str>,
+    container: &'r C,
+}
+
+/// All containers of reports.
+fn in_files<'r, R, C>(
+    reports: &[(Option<&'r str>, &'r R)],
+    containers: impl Fn(&'r R) -> &'r [C],
+) -> Vec<InFile<'r, C>> {
+    let of_report = |(file, report): &(Option<&'r str>, &'r R)| {
+        let file = *file;
+        containers(report).iter().map(move |container| InFile { file, container })
+    };
+    reports.iter().flat_map(of_report).collect()
+}
+
 /// The lines of a screen. What would take more is said in fewer words, unless all of it is to be printed.
 const SCREEN: usize = 44;
 
@@ -52,30 +71,31 @@ fn basis(driver: &str, has: impl Fn(Platform) -> bool) -> String {
 
 /// `fatbin 2 (member a.o, section .nv_fatbin, offset 0x40)`.
 fn heading(file: Option<&str>, platform: Platform, place: &ContainerPlace) -> String {
-    let word = match platform {
-        Platform::Cuda => "fatbin",
-        Platform::Hip => "bundle",
-    };
-    let file = file.map(|file| format!("{}, ", printable::name(file))).unwrap_or_default();
-    let member =
-        place.member.as_ref().map(|member| format!("member {}, ", printable::name(member))).unwrap_or_default();
-    let section =
-        place.section.as_ref().map(|section| format!("section {}, ", printable::name(section))).unwrap_or_default();
-    format!("{word} {} ({file}{member}{section}offset {:#x})", place.container, place.offset)
+    let file = named("", file, ", ");
+    let member = named("member ", place.member.as_deref(), ", ");
+    let section = named("section ", place.section.as_deref(), ", ");
+    format!("{} {} ({file}{member}{section}offset {:#x})", word(platform), place.container, place.offset)
 }
 
 /// `54 fatbins (1-54, section .nv_fatbin, first at offset 0x40`, which the caller closes.
 fn places(file: Option<&str>, platform: Platform, first: &ContainerPlace, numbers: &[usize]) -> String {
-    let word = match platform {
-        Platform::Cuda => "fatbins",
-        Platform::Hip => "bundles",
-    };
-    let file = file.map(|file| format!("{}, ", printable::name(file))).unwrap_or_default();
-    let section =
-        first.section.as_ref().map(|section| format!(", section {}", printable::name(section))).unwrap_or_default();
-    let member =
-        first.member.as_ref().map(|member| format!("in member {} ", printable::name(member))).unwrap_or_default();
-    format!("{} {word} ({file}{}{section}, first {member}at offset {:#x}", numbers.len(), ranges(numbers), first.offset)
+    let (count, ranges) = (count(numbers.len(), word(platform)), ranges(numbers));
+    let file = named("", file, ", ");
+    let section = named(", section ", first.section.as_deref(), "");
+    let member = named("in member ", first.member.as_deref(), " ");
+    format!("{count} ({file}{ranges}{section}, first {member}at offset {:#x}", first.offset)
+}
+
+fn word(platform: Platform) -> &'static str {
+    match platform {
+        Platform::Cuda => "fatbin",
+        Platform::Hip => "bundle",
+    }
+}
+
+/// A name from a file between two texts, if there is one.
+fn named(before: &str, name: Option<&str>, behind: &str) -> String {
+    name.map(|name| format!("{before}{}{behind}", printable::name(name))).unwrap_or_default()
 }
 
 /// The line that names the package or folder that all files are in, and the names without it.
@@ -102,8 +122,7 @@ pub fn places_by_file<'r>(found: impl IntoIterator<Item = (Option<&'r str>, usiz
     let place = |group: &Vec<&(Option<&str>, usize)>| {
         let numbers: Vec<usize> = group.iter().map(|(_, number)| *number).collect();
         let file = group.first().and_then(|(file, _)| *file);
-        let file = file.map(|file| format!("{}: ", printable::name(file))).unwrap_or_default();
-        format!("{file}{}", ranges(&numbers))
+        named("", file, ": ") + &ranges(&numbers)
     };
     let mut shown: Vec<String> = files.iter().take(MOST_FILES).map(place).collect();
     let others = files.len().saturating_sub(MOST_FILES);

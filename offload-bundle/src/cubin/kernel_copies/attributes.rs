@@ -1,13 +1,11 @@
-//! The attributes of kernels (`.nv.info`): records {u8 format, u8 attribute, u16 value or size}, with bytes behind those of format 4.
+//! The attributes of kernels (`.nv.info`).
 //!
 //! Names of attributes are those that cuobjdump prints.
 
+use super::super::records::{Record, Value, records};
 use super::{Copied, Renumbered};
-use crate::bytes::{slice, u16_at, u32_at};
+use crate::bytes::u32_at;
 use crate::error::FormatError;
-
-/// The format with bytes behind the record.
-const WITH_BYTES: u8 = 4;
 
 /// Attributes whose bytes begin with a symbol.
 const PARAM_CBANK: u8 = 0x0a;
@@ -53,27 +51,17 @@ const NUMBERS: [u8; 33] = [
     0x59, // LOCAL_CTA_ASYNC_STORE_OFFSETS
 ];
 
-/// One record.
-struct Record<'r> {
-    attribute: u8,
-    /// All of its bytes.
-    whole: &'r [u8],
-    /// Those behind its head, if it has some.
-    value: Option<&'r [u8]>,
-}
-
-fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, FormatError> {
-    let what = "an attribute of the cubin";
-    let mut all = Vec::new();
-    while !bytes.is_empty() {
-        let [format, attribute] = u16_at(bytes, 0, what)?.to_le_bytes();
-        let size = if format == WITH_BYTES { u64::from(u16_at(bytes, 2, what)?) } else { 0 };
-        let whole = slice(bytes, 0, 4 + size, what)?;
-        let value = (format == WITH_BYTES).then(|| &whole[4..]);
-        all.push(Record { attribute, whole, value });
-        bytes = &bytes[whole.len()..];
+/// All records of a section.
+///
+/// # Errors
+/// A damaged one.
+fn sound_records(bytes: &[u8]) -> Result<Vec<Record<'_>>, FormatError> {
+    let mut records = records(bytes);
+    let all = records.by_ref().collect();
+    match records.rest {
+        [] => Ok(all),
+        _ => Err(FormatError::truncated(0, "an attribute of the cubin")),
     }
-    Ok(all)
 }
 
 /// The attributes of a kernel, for a copy of it.
@@ -82,8 +70,8 @@ fn records(mut bytes: &[u8]) -> Result<Vec<Record<'_>>, FormatError> {
 /// A damaged record, or an attribute of which it is not known whether it names a symbol.
 pub(super) fn of_kernel(bytes: &[u8], new: &Renumbered) -> Result<Vec<u8>, FormatError> {
     let mut copy = Vec::with_capacity(bytes.len());
-    for Record { attribute, whole, value } in records(bytes)? {
-        let Some(value) = value else {
+    for Record { attribute, whole, value } in sound_records(bytes)? {
+        let Value::Bytes(value) = value else {
             copy.extend_from_slice(whole);
             continue;
         };
@@ -108,8 +96,9 @@ pub(super) fn of_kernel(bytes: &[u8], new: &Renumbered) -> Result<Vec<u8>, Forma
 /// A damaged record, or an attribute that may be about a copied kernel and is not known.
 pub(super) fn of_cubin(bytes: &[u8], copied: &Copied) -> Result<Vec<u8>, FormatError> {
     let mut rows = Vec::new();
-    for Record { attribute, whole, value } in records(bytes)? {
-        let Some(symbol) = value.and_then(|value| u32_at(value, 0, "").ok()) else { continue };
+    for Record { attribute, whole, value } in sound_records(bytes)? {
+        let Value::Bytes(value) = value else { continue };
+        let Ok(symbol) = u32_at(value, 0, "") else { continue };
         for copy in copied.of(symbol) {
             if !OF_FUNCTION.contains(&attribute) {
                 return Err(unknown(attribute));

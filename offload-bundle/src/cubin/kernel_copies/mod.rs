@@ -257,7 +257,7 @@ impl<'a> Copier<'a> {
         for table in [".nv.callgraph", ".nv.prototype"] {
             if let Some(number) = self.by_name.get(table).copied() {
                 let rows = pairs(self.elf.content(number)?, &self.copied)?;
-                self.elf.rewrite(number, &rows);
+                self.elf.rewrite(number, &rows)?;
             }
         }
         let Some(frames) = self.by_name.get(".debug_frame").copied() else { return Ok(()) };

@@ -14,6 +14,11 @@ fn as_strong(node: Id, than: Precedence) -> Piece<'static> {
     Piece::Operand { node, than, equal: true }
 }
 
+/// `::` in front of what is global.
+fn scope(is_global: bool) -> Piece<'static> {
+    Piece::Text(if is_global { b"::" } else { b"" })
+}
+
 impl<'n> Parser<'n> {
     /// `<expression>`
     pub(super) fn expression(&mut self) -> Option<Id> {
@@ -75,12 +80,8 @@ impl<'n> Parser<'n> {
 
     fn delete_expression(&mut self, is_global: bool, is_array: bool, precedence: Precedence) -> Option<Id> {
         let object = self.expression()?;
-        let pieces = [
-            Piece::Text(if is_global { b"::" } else { b"" }),
-            Piece::Text(if is_array { b"delete[] " } else { b"delete " }),
-            Piece::Node(object),
-        ];
-        Some(self.add_expression(pieces, precedence))
+        let word: &[u8] = if is_array { b"delete[] " } else { b"delete " };
+        Some(self.add_expression([scope(is_global), Piece::Text(word), Piece::Node(object)], precedence))
     }
 
     fn conditional(&mut self, precedence: Precedence) -> Option<Id> {
@@ -111,13 +112,11 @@ impl<'n> Parser<'n> {
     }
 
     fn call(&mut self, callee: Id, arguments: Box<[Id]>, in_parentheses: bool) -> Id {
-        let callee = if in_parentheses {
-            vec![Piece::Open(b'('), Piece::Node(callee), Piece::Close(b')')]
-        } else {
-            vec![Piece::Node(callee)]
-        };
-        let list = [Piece::Open(b'('), Piece::List(arguments), Piece::Close(b')')];
-        let pieces = callee.into_iter().chain(list).collect();
+        let mut pieces = vec![Piece::Node(callee)];
+        if in_parentheses {
+            pieces = vec![Piece::Open(b'('), Piece::Node(callee), Piece::Close(b')')];
+        }
+        pieces.extend([Piece::Open(b'('), Piece::List(arguments), Piece::Close(b')')]);
         self.tree.expression(Kind::Pieces(pieces), Precedence::Postfix)
     }
 
@@ -131,10 +130,8 @@ impl<'n> Parser<'n> {
             self.expect(b"E")?;
             Box::default()
         };
-        let mut pieces = vec![
-            Piece::Text(if is_global { b"::" } else { b"" }),
-            Piece::Text(if is_array { b"new[]" } else { b"new" }),
-        ];
+        let word: &[u8] = if is_array { b"new[]" } else { b"new" };
+        let mut pieces = vec![scope(is_global), Piece::Text(word)];
         let in_parentheses = |pieces: &mut Vec<Piece<'n>>, list: Box<[Id]>| {
             if !list.is_empty() {
                 pieces.extend([Piece::Open(b'('), Piece::List(list), Piece::Close(b')')]);
@@ -293,13 +290,9 @@ impl<'n> Parser<'n> {
             (false, Some(second)) => (Some(pack(first)), Some(start(second))),
         };
         let mut pieces = vec![Piece::Open(b'(')];
-        if let Some(before) = before {
-            pieces.extend(before.into_iter().chain(symbol()));
-        }
+        pieces.extend(before.into_iter().flat_map(|before| before.into_iter().chain(symbol())));
         pieces.push(Piece::Text(b"..."));
-        if let Some(after) = after {
-            pieces.extend(symbol().into_iter().chain(after));
-        }
+        pieces.extend(after.into_iter().flat_map(|after| symbol().into_iter().chain(after)));
         pieces.push(Piece::Close(b')'));
         Some(self.tree.add(Kind::Pieces(pieces)))
     }

@@ -10,8 +10,7 @@ impl<'n> Parser<'n> {
         let first = self.peek(0);
         if let Some(ty) = integer(first) {
             self.skip(1);
-            let value = self.required_number()?;
-            self.expect(b"E")?;
+            let value = self.ended(Self::required_number)?;
             return Some(self.tree.add(Kind::Integer { ty: ty.as_bytes(), value }));
         }
         match first {
@@ -27,13 +26,10 @@ impl<'n> Parser<'n> {
             }),
             b'_' => {
                 self.expect(b"_Z")?;
-                let named = self.encoding()?;
-                self.expect(b"E")?;
-                Some(named)
+                self.ended(Self::encoding)
             }
             b'A' => {
-                let ty = self.ty()?;
-                self.expect(b"E")?;
+                let ty = self.ended(Self::ty)?;
                 Some(self.tree.pieces([Piece::Text(b"\"<"), Piece::Node(ty), Piece::Text(b">\"")]))
             }
             b'D' => {
@@ -69,8 +65,7 @@ impl<'n> Parser<'n> {
     /// `<type> <number> E`
     fn of_enumeration(&mut self) -> Option<Id> {
         let ty = self.ty()?;
-        let value = self.required_number()?;
-        self.expect(b"E")?;
+        let value = self.ended(Self::required_number)?;
         let [sign, digits] = signed(value);
         Some(self.tree.pieces([Piece::Open(b'('), Piece::Node(ty), Piece::Close(b')'), sign, digits]))
     }

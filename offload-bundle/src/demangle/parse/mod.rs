@@ -189,41 +189,31 @@ impl<'n> Parser<'n> {
 
     /// `<special-name>`: tables, guards and thunks.
     fn special_name(&mut self) -> Option<Id> {
-        let code = [self.peek(0), self.peek(1)];
-        if let Some(title) = title_of_type(code) {
-            self.skip(2);
-            let ty = self.ty()?;
-            return Some(self.special(title, ty));
-        }
-        if let Some(title) = title_of_name(code) {
-            self.skip(2);
-            let name = self.name()?;
-            if code == *b"GR" {
-                self.number_of_temporary()?;
-            }
-            return Some(self.special(title, name));
-        }
-        match &code {
-            b"TA" => {
-                self.skip(2);
-                let argument = self.template_argument()?;
-                Some(self.special("template parameter object for ", argument))
-            }
-            b"TC" => self.construction_table(),
-            b"GI" => {
-                self.skip(2);
-                let module = self.modules(None)??;
-                Some(self.special("initializer for module ", module))
-            }
-            [b'T', _] => self.thunk(),
-            _ => None,
-        }
+        let (read, title): (fn(&mut Self) -> Option<Id>, _) = match &[self.peek(0), self.peek(1)] {
+            b"TV" => (Self::ty, "vtable for "),
+            b"TT" => (Self::ty, "VTT for "),
+            b"TI" => (Self::ty, "typeinfo for "),
+            b"TS" => (Self::ty, "typeinfo name for "),
+            b"TA" => (Self::template_argument, "template parameter object for "),
+            b"TW" => (Self::name, "thread-local wrapper routine for "),
+            b"TH" => (Self::name, "thread-local initialization routine for "),
+            b"GV" => (Self::name, "guard variable for "),
+            b"GR" => (Self::temporary, "reference temporary for "),
+            b"GI" => (|parser| parser.modules(None)?, "initializer for module "),
+            b"TC" => return self.construction_table(),
+            [b'T', _] => return self.thunk(),
+            _ => return None,
+        };
+        self.skip(2);
+        let named = read(self)?;
+        Some(self.special(title, named))
     }
 
-    /// `[<seq-id>] _`, which old names lack.
-    fn number_of_temporary(&mut self) -> Option<()> {
+    /// `<name> [<seq-id>] _`, where old names lack what is behind the name.
+    fn temporary(&mut self) -> Option<Id> {
+        let name = self.name()?;
         let has_number = self.sequence_number().is_some();
-        (self.eat(b"_") || !has_number).then_some(())
+        (self.eat(b"_") || !has_number).then_some(name)
     }
 
     /// `T <call-offset> <encoding> | Tc <call-offset> <call-offset> <encoding>`
@@ -260,17 +250,13 @@ impl<'n> Parser<'n> {
 
     /// `h <number> _ | v <number> _ <number> _`
     fn call_offset(&mut self) -> Option<()> {
-        let count = if self.eat(b"h") {
-            1
-        } else {
+        if !self.eat(b"h") {
             self.expect(b"v")?;
-            2
-        };
-        for _ in 0..count {
             self.required_number()?;
             self.expect(b"_")?;
         }
-        Some(())
+        self.required_number()?;
+        self.expect(b"_")
     }
 
     /// Reads something within something else, unless it is nested too deeply.
@@ -282,6 +268,24 @@ impl<'n> Parser<'n> {
         let result = read(self);
         self.depth -= 1;
         result
+    }
+
+    /// Reads one thing, with the `E` behind it.
+    fn ended<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let result = read(self)?;
+        self.expect(b"E")?;
+        Some(result)
+    }
+
+    /// `_ | <length> _`, the length of a vector or array.
+    #[expect(clippy::option_option, reason = "there may be none, and what is there may be invalid")]
+    fn length(&mut self, read: impl FnOnce(&mut Self) -> Option<Id>) -> Option<Option<Id>> {
+        if self.eat(b"_") {
+            return Some(None);
+        }
+        let length = read(self)?;
+        self.expect(b"_")?;
+        Some(Some(length))
     }
 
     /// Reads items up to this end.
@@ -376,24 +380,4 @@ impl<'n> Parser<'n> {
     fn add_expression<const N: usize>(&mut self, pieces: [Piece<'n>; N], precedence: Precedence) -> Id {
         self.tree.expression(Kind::Pieces(pieces.into()), precedence)
     }
-}
-
-fn title_of_type(code: [u8; 2]) -> Option<&'static str> {
-    Some(match &code {
-        b"TV" => "vtable for ",
-        b"TT" => "VTT for ",
-        b"TI" => "typeinfo for ",
-        b"TS" => "typeinfo name for ",
-        _ => return None,
-    })
-}
-
-fn title_of_name(code: [u8; 2]) -> Option<&'static str> {
-    Some(match &code {
-        b"TW" => "thread-local wrapper routine for ",
-        b"TH" => "thread-local initialization routine for ",
-        b"GV" => "guard variable for ",
-        b"GR" => "reference temporary for ",
-        _ => return None,
-    })
 }

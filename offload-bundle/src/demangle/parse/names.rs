@@ -278,8 +278,7 @@ impl<'n> Parser<'n> {
     /// `Z <encoding> E (s | [d [<number>] _] <name>) [<discriminator>]`
     fn local_name(&mut self, traits: Option<&mut Traits>) -> Option<Id> {
         self.expect(b"Z")?;
-        let function = self.encoding()?;
-        self.expect(b"E")?;
+        let function = self.ended(Self::encoding)?;
         let entity = if self.eat(b"s") {
             self.discriminator();
             self.tree.name(b"string literal")

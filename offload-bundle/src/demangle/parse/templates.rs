@@ -34,8 +34,7 @@ impl<'n> Parser<'n> {
                 self.lists.get_mut(list)?.push(value);
             }
             if self.eat(b"Q") {
-                self.constraint()?;
-                self.expect(b"E")?;
+                self.ended(Self::constraint)?;
                 break;
             }
         }
@@ -59,9 +58,7 @@ impl<'n> Parser<'n> {
         self.nested(|parser| match (parser.peek(0), parser.peek(1)) {
             (b'X', _) => {
                 parser.skip(1);
-                let expression = parser.expression()?;
-                parser.expect(b"E")?;
-                Some(expression)
+                parser.ended(Self::expression)
             }
             (b'J', _) => {
                 parser.skip(1);
@@ -70,9 +67,7 @@ impl<'n> Parser<'n> {
             }
             (b'L', b'Z') => {
                 parser.skip(2);
-                let encoding = parser.encoding()?;
-                parser.expect(b"E")?;
-                Some(encoding)
+                parser.ended(Self::encoding)
             }
             (b'L', _) => parser.literal(),
             (b'T', _) if parser.is_parameter_declaration() => {
@@ -174,8 +169,7 @@ impl<'n> Parser<'n> {
         while !self.eat(b"E") {
             parameters.push(self.parameter_declaration(Some(inner))?);
             if self.eat(b"Q") {
-                right.extend([Piece::Text(b" requires "), Piece::Node(self.constraint()?)]);
-                self.expect(b"E")?;
+                right.extend([Piece::Text(b" requires "), Piece::Node(self.ended(Self::constraint)?)]);
                 break;
             }
         }

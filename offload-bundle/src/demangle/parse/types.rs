@@ -105,8 +105,7 @@ impl<'n> Parser<'n> {
         if !self.eat(b"I") {
             return Some(self.tree.name(name));
         }
-        let ty = self.ty()?;
-        self.expect(b"E")?;
+        let ty = self.ended(Self::ty)?;
         Some(self.tree.pieces([Piece::Text(name), Piece::Text(b"("), Piece::Node(ty), Piece::Text(b")")]))
     }
 
@@ -165,8 +164,7 @@ impl<'n> Parser<'n> {
         if !self.eat(b"Dt") {
             self.expect(b"DT")?;
         }
-        let expression = self.expression()?;
-        self.expect(b"E")?;
+        let expression = self.ended(Self::expression)?;
         Some(self.enclosed(b"decltype", expression, super::Precedence::Primary))
     }
 
@@ -174,13 +172,7 @@ impl<'n> Parser<'n> {
     fn vector_type(&mut self) -> Option<Id> {
         self.expect(b"Dv")?;
         let is_number = matches!(self.peek(0), b'1'..=b'9');
-        let length = if self.eat(b"_") {
-            None
-        } else {
-            let length = if is_number { self.number_or_expression()? } else { self.expression()? };
-            self.expect(b"_")?;
-            Some(length)
-        };
+        let length = self.length(if is_number { Self::number_or_expression } else { Self::expression })?;
         let mut pieces = if is_number && self.eat(b"p") {
             vec![Piece::Text(b"pixel vector[")]
         } else {
@@ -194,13 +186,7 @@ impl<'n> Parser<'n> {
     /// `A [<number> | <expression>] _ <type>`
     fn array_type(&mut self) -> Option<Id> {
         self.expect(b"A")?;
-        let length = if self.eat(b"_") {
-            None
-        } else {
-            let length = self.number_or_expression()?;
-            self.expect(b"_")?;
-            Some(length)
-        };
+        let length = self.length(Self::number_or_expression)?;
         let element = self.ty()?;
         Some(self.tree.add(Kind::Array { element, length }))
     }
@@ -281,14 +267,8 @@ impl<'n> Parser<'n> {
             return Some(vec![Piece::Text(b" noexcept")]);
         }
         if self.eat(b"DO") {
-            let condition = self.expression()?;
-            self.expect(b"E")?;
-            return Some(vec![
-                Piece::Text(b" noexcept"),
-                Piece::Open(b'('),
-                Piece::Node(condition),
-                Piece::Close(b')'),
-            ]);
+            let condition = Piece::Node(self.ended(Self::expression)?);
+            return Some(vec![Piece::Text(b" noexcept"), Piece::Open(b'('), condition, Piece::Close(b')')]);
         }
         if self.eat(b"Dw") {
             let types = self.until(b"E", Self::ty)?;

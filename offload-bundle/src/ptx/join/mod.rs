@@ -18,14 +18,13 @@ mod error;
 mod names;
 mod order;
 mod rewrite;
-pub(crate) mod scan;
 
 use std::collections::{HashMap, HashSet};
 
+use super::scan::{self, Linkage, Statement, StatementKind};
 pub use error::JoinError;
 use names::{Names, PartStatements, StatementId};
 use order::Step;
-use scan::{Linkage, Statement, StatementKind};
 
 /// Joins the PTX of partitions of one program. Of each name that several parts share one definition is kept, a strong one if there is one.
 /// Local names stay distinct, except constants of the same text.
@@ -139,11 +138,11 @@ impl<'a> Joiner<'_, 'a> {
     }
 
     /// All statements of some kinds, with their places.
-    fn each(&self, wanted: impl Fn(StatementKind) -> bool) -> Vec<(StatementId, Statement<'a>)> {
+    fn each(&self, wanted: impl Fn(&Statement<'a>) -> bool) -> Vec<(StatementId, Statement<'a>)> {
         let mut found = Vec::new();
         for (part, statements) in self.parts.iter().enumerate() {
             let places = statements.iter().enumerate().map(|(index, statement)| ((part, index), *statement));
-            found.extend(places.filter(|(_, statement)| wanted(statement.kind)));
+            found.extend(places.filter(|(_, statement)| wanted(statement)));
         }
         found
     }
@@ -158,7 +157,7 @@ impl<'a> Joiner<'_, 'a> {
 
     /// First come all functions that may be called before they are defined.
     fn function_declarations(&mut self) -> Result<(), JoinError> {
-        for (place, statement) in self.each(|kind| kind == StatementKind::Function) {
+        for (place, statement) in self.each(Statement::is_function) {
             if !self.stays(place, &statement) {
                 continue;
             }
@@ -173,8 +172,7 @@ impl<'a> Joiner<'_, 'a> {
 
     /// Then the variables: undefined ones, then each behind what its value names.
     fn variables(&mut self) -> Result<(), JoinError> {
-        for (place, statement) in
-            self.each(|kind| matches!(kind, StatementKind::Variable { .. } | StatementKind::Other))
+        for (place, statement) in self.each(|one| matches!(one.kind, StatementKind::Variable(_) | StatementKind::Other))
         {
             let shared = self.names.shared.get(statement.name).filter(|_| statement.linkage != Linkage::Local);
             let undefined =
@@ -195,7 +193,7 @@ impl<'a> Joiner<'_, 'a> {
 
     /// Then the functions with their bodies.
     fn functions(&mut self) -> Result<(), JoinError> {
-        for (place, statement) in self.each(|kind| kind == StatementKind::Function) {
+        for (place, statement) in self.each(Statement::is_function) {
             if statement.has_body && self.stays(place, &statement) {
                 self.put(place.0, statement.text)?;
             }
@@ -206,7 +204,7 @@ impl<'a> Joiner<'_, 'a> {
     /// Last, aliases, which need their functions defined, sections and files.
     fn rest(&mut self, files: &[&[u8]]) -> Result<(), JoinError> {
         let mut written = HashSet::new();
-        for (place, statement) in self.each(|kind| matches!(kind, StatementKind::Alias | StatementKind::Section)) {
+        for (place, statement) in self.each(|one| matches!(one.kind, StatementKind::Alias | StatementKind::Section)) {
             let mut text = Vec::new();
             self.names.changes[place.0].apply(statement.text, &mut text)?;
             if written.insert(text.clone()) {

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::super::scan::{Linkage, Statement, StatementKind};
 use super::error::JoinError;
 use super::rewrite::{self, Changes};
-use super::scan::{Linkage, Statement, StatementKind};
+use crate::cubin::Memory;
 
 /// The statements of one part, in order.
 pub type PartStatements<'a> = Vec<Statement<'a>>;
@@ -47,7 +48,7 @@ fn named<'p, 'a>(parts: &'p [PartStatements<'a>]) -> impl Iterator<Item = (State
         statements.iter().enumerate().map(move |(index, statement)| ((part, index), statement))
     };
     let is_named = |(_, statement): &(StatementId, &Statement<'_>)| {
-        matches!(statement.kind, StatementKind::Function | StatementKind::Variable { .. })
+        matches!(statement.kind, StatementKind::Function { .. } | StatementKind::Variable(_))
     };
     parts.iter().enumerate().flat_map(places).filter(is_named)
 }
@@ -60,7 +61,7 @@ pub fn resolve<'a>(parts: &[PartStatements<'a>]) -> Result<Names<'a>, JoinError>
     let mut names = Names::default();
     for (place, statement) in named(parts) {
         let local = statement.linkage == Linkage::Local;
-        if !local && statement.kind == StatementKind::Function && !statement.has_body {
+        if !local && statement.is_function() && !statement.has_body {
             names.declared.insert(statement.name);
         }
         if !local {
@@ -90,9 +91,9 @@ fn prefer(new: &Statement<'_>, old: &Statement<'_>) -> bool {
     if (new.linkage == Linkage::Extern) != (old.linkage == Linkage::Extern) {
         return old.linkage == Linkage::Extern;
     }
-    match new.kind {
-        StatementKind::Function => rewrite::is_noreturn(old) && !rewrite::is_noreturn(new),
-        _ => alignment(new) > alignment(old),
+    match new.is_function() {
+        true => rewrite::is_noreturn(old) && !rewrite::is_noreturn(new),
+        false => alignment(new) > alignment(old),
     }
 }
 
@@ -107,11 +108,9 @@ fn check(names: &Names<'_>, parts: &[PartStatements<'_>]) -> Result<(), JoinErro
     for (place, statement) in named(parts).filter(|(_, statement)| statement.linkage != Linkage::Local) {
         let chosen = names.shared.get(statement.name).and_then(Shared::chosen).filter(|chosen| *chosen != place);
         let Some(chosen) = chosen.map(|(part, index)| &parts[part][index]) else { continue };
-        let same = match statement.kind {
-            StatementKind::Function => {
-                chosen.kind == StatementKind::Function && rewrite::signature(statement) == rewrite::signature(chosen)
-            }
-            kind => chosen.kind == kind && (!is_final(statement) || statement.text == chosen.text),
+        let same = match statement.is_function() {
+            true => chosen.is_function() && rewrite::signature(statement) == rewrite::signature(chosen),
+            false => chosen.kind == statement.kind && (!is_final(statement) || statement.text == chosen.text),
         };
         if !same {
             return Err(JoinError::Conflict { name: String::from_utf8_lossy(statement.name).into_owned() });
@@ -150,7 +149,7 @@ fn rename_locals<'a>(names: &mut Names<'a>, parts: &[PartStatements<'a>]) {
 fn is_same_constant(statement: &Statement<'_>, first: &Statement<'_>) -> bool {
     let value = &statement.text[statement.head..];
     let plain = !value.iter().any(|byte| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$'));
-    statement.kind == (StatementKind::Variable { constant: true }) && plain && first.text == statement.text
+    statement.kind == StatementKind::Variable(Some(Memory::Constant)) && plain && first.text == statement.text
 }
 
 /// `NAME$jPART`, extended until it is unique.

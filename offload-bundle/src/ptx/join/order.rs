@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::super::scan::{Linkage, Statement, StatementKind, words};
 use super::error::JoinError;
 use super::names::{Names, PartStatements, StatementId};
-use super::scan::{Linkage, Statement, StatementKind, in_name, name_end, quiet_end};
 
 /// What is written next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl<'s, 'a> Sorter<'s, 'a> {
                     Some(shared) if !local => shared.definition == Some(place),
                     _ => local && !names.folded.contains_key(&place),
                 };
-                if !matches!(statement.kind, StatementKind::Variable { .. }) {
+                if !matches!(statement.kind, StatementKind::Variable(_)) {
                     continue;
                 }
                 if stays {
@@ -110,20 +110,9 @@ impl<'s, 'a> Sorter<'s, 'a> {
     fn named_by(&self, place: StatementId) -> Vec<StatementId> {
         let statement = self.statement(place);
         let value = &statement.text[statement.head..];
-        let (mut found, mut at) = (Vec::new(), 0);
-        while let Some(byte) = value.get(at) {
-            if !in_name(*byte) {
-                at = quiet_end(value, at).unwrap_or(at + 1);
-                continue;
-            }
-            let end = name_end(value, at);
-            if !byte.is_ascii_digit() {
-                let word = &value[at..end];
-                let own = self.known.get(&(Some(place.0), word)).or_else(|| self.known.get(&(None, word)));
-                found.extend(own.copied());
-            }
-            at = end;
-        }
+        let words = words(value).map(|word| &value[word]).filter(|word| !word[0].is_ascii_digit());
+        let own = |word| self.known.get(&(Some(place.0), word)).or_else(|| self.known.get(&(None, word)));
+        let mut found: Vec<StatementId> = words.filter_map(own).copied().collect();
         found.reverse();
         found
     }

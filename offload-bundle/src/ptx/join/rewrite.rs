@@ -1,9 +1,11 @@
 //! Rewrites statements: replaces names, renumbers files, removes comments.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
+use super::super::scan::{Linkage, Statement, quiet_end, words};
 use super::error::JoinError;
-use super::scan::{Linkage, Statement, in_name, name_end, quiet_end};
 
 /// What changes in the statements of one part.
 #[derive(Debug, Default)]
@@ -30,31 +32,26 @@ impl Changes<'_> {
         }
         let lengths = self.lengths();
         // Everything in front of `done` is written.
-        let (mut done, mut at) = (0, 0);
-        while let Some(byte) = text.get(at) {
-            if !in_name(*byte) {
-                at = quiet_end(text, at).unwrap_or(at + 1);
-                continue;
-            }
-            let end = name_end(text, at);
-            let word = &text[at..end];
-            let modifier = at > 0 && text[at - 1] == b'.';
-            if modifier && word == b"loc" || !modifier && word == b"inlined_at" {
-                (done, at) = self.file_number(text, done, end, out);
-                continue;
-            }
-            if !modifier && lengths >> word.len().min(63) & 1 == 1 {
-                if self.taken.contains(word) {
+        let (mut done, mut is_file) = (0, false);
+        for Range { start, end } in words(text) {
+            let word = &text[start..end];
+            let is_modifier = start > 0 && text[start - 1] == b'.';
+            let was_file =
+                std::mem::replace(&mut is_file, word == if is_modifier { &b"loc"[..] } else { b"inlined_at" });
+            let new = match () {
+                () if was_file => self.file_number(word).map(Cow::Owned),
+                () if is_modifier || is_file || lengths >> word.len().min(63) & 1 == 0 => None,
+                () if self.taken.contains(word) => {
                     let name = String::from_utf8_lossy(word).into_owned();
                     return Err(JoinError::NameInUse { part: self.part, name });
                 }
-                if let Some(new) = self.names.get(word) {
-                    out.extend_from_slice(&text[done..at]);
-                    out.extend_from_slice(new);
-                    done = end;
-                }
+                () => self.names.get(word).map(Cow::Borrowed),
+            };
+            if let Some(new) = new {
+                out.extend_from_slice(&text[done..start]);
+                out.extend_from_slice(&new);
+                done = end;
             }
-            at = end;
         }
         out.extend_from_slice(&text[done..]);
         Ok(())
@@ -66,20 +63,10 @@ impl Changes<'_> {
         names.fold(0, |bits, length| bits | 1_u64 << length.min(63))
     }
 
-    /// The number behind `.loc` or `inlined_at`; where the next word may be found comes back.
-    fn file_number(&self, text: &[u8], done: usize, from: usize, out: &mut Vec<u8>) -> (usize, usize) {
-        let blanks = text[from..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-        let start = from + blanks;
-        let end = name_end(text, start);
-        let number = std::str::from_utf8(&text[start..end]).ok().and_then(|digits| digits.parse::<u64>().ok());
-        match number.and_then(|number| self.files.get(&number)) {
-            Some(new) => {
-                out.extend_from_slice(&text[done..start]);
-                out.extend_from_slice(new.to_string().as_bytes());
-                (end, end)
-            }
-            None => (done, end),
-        }
+    /// The new number of a file, which stands behind `.loc` or `inlined_at`.
+    fn file_number(&self, word: &[u8]) -> Option<Vec<u8>> {
+        let number = std::str::from_utf8(word).ok()?.parse().ok()?;
+        self.files.get(&number).map(|new| new.to_string().into_bytes())
     }
 }
 

@@ -236,7 +236,7 @@ proptest! {
     #[test]
     fn any_bytes_are_joined_or_refused(one in proptest::collection::vec(any::<u8>(), 0..200), two in pieces()) {
         let _ = join(&[&one, two.as_bytes()]);
-        let _ = scan::statements(&one);
+        let _ = super::super::scan::statements(&one);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use offload_bundle::cubin;
 use offload_bundle::cubin::{SymbolBinding, SymbolKind};
-use offload_bundle::fatbin::{self, CompressPolicy, FatbinWriter, Options};
+use offload_bundle::fatbin::{self, BuilderOptions, FatbinWriter};
 use offload_bundle::host_object::{ReferenceLists, write_rdc_object};
 use rayon::prelude::*;
 
@@ -50,7 +50,7 @@ fn host_object(
 ) -> Result<PathBuf, Errors> {
     let DeviceObject { name, arch, form, unit, bytes, .. } = object;
     let damaged = |source| Error::DamagedCubin { name: name.clone(), source };
-    let mut writer = FatbinWriter::new(Options { compress: CompressPolicy::Never, ..Options::default() });
+    let mut writer = FatbinWriter::new(BuilderOptions { compress: false, ..BuilderOptions::default() });
     match form {
         Form::LtoIr if fatbin::read(bytes).is_ok() => {}
         Form::LtoIr => writer.add_ltoir(*arch, bytes.as_slice(), "", "").map_err(damaged)?,

@@ -1,5 +1,9 @@
 //! Splits PTX text into module-scope statements. Bodies are skipped.
 
+use std::ops::Range;
+
+use crate::cubin::Memory;
+
 /// The linkage of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Linkage {
@@ -18,13 +22,13 @@ pub enum Linkage {
 /// The kind of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatementKind {
-    /// `.func` and `.entry`.
-    Function,
-    /// A variable outside functions; `.const` or another space.
-    Variable {
-        /// Whether it is in constant memory.
-        constant: bool,
+    /// `.func` or `.entry`.
+    Function {
+        /// `.entry`.
+        is_kernel: bool,
     },
+    /// A variable outside functions; `None` in `.local` and `.tex`.
+    Variable(Option<Memory>),
     /// `.alias`.
     Alias,
     /// `.version`, `.target` and `.address_size`.
@@ -52,16 +56,23 @@ pub struct Statement<'a> {
     pub head: usize,
     /// It has a body.
     pub has_body: bool,
+    /// Where the comma is behind which it declares a further variable, as LLVM never does.
+    pub comma: Option<usize>,
 }
 
 impl<'a> Statement<'a> {
     /// Whether it defines the name and does not just declare it.
     pub fn defines(&self) -> bool {
         match self.kind {
-            StatementKind::Function => self.has_body,
-            StatementKind::Variable { .. } => self.linkage != Linkage::Extern,
+            StatementKind::Function { .. } => self.has_body,
+            StatementKind::Variable(_) => self.linkage != Linkage::Extern,
             _ => false,
         }
+    }
+
+    /// Whether it is about a function.
+    pub fn is_function(&self) -> bool {
+        matches!(self.kind, StatementKind::Function { .. })
     }
 
     /// The text in front of the body or value.
@@ -87,9 +98,45 @@ pub fn statements(text: &[u8]) -> Result<Vec<Statement<'_>>, SyntaxError> {
     let mut scanner = StatementScanner { text, at: 0 };
     let mut found = Vec::new();
     while scanner.skip_blank() {
-        found.push(scanner.statement()?);
+        let statement = scanner.statement()?;
+        if let Some(offset) = statement.comma {
+            return Err(SyntaxError { offset, what: "several variables in one statement" });
+        }
+        found.push(statement);
     }
     Ok(found)
+}
+
+/// The statements of PTX that any compiler wrote, without what cannot be read.
+pub fn readable_statements(text: &[u8]) -> impl Iterator<Item = Statement<'_>> {
+    let mut scanner = StatementScanner { text, at: 0 };
+    std::iter::from_fn(move || {
+        while scanner.skip_blank() {
+            let start = scanner.at;
+            if let Ok(statement) = scanner.statement() {
+                return Some(statement);
+            }
+            // A byte that begins no statement.
+            scanner.at = scanner.at.max(start + 1);
+        }
+        None
+    })
+}
+
+/// The words outside comments and strings.
+pub fn words(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while let Some(byte) = text.get(at) {
+            if in_name(*byte) {
+                let start = at;
+                at = name_end(text, start);
+                return Some(start..at);
+            }
+            at = quiet_end(text, at).unwrap_or(at + 1);
+        }
+        None
+    })
 }
 
 /// Whether a byte can stand inside a name. PTX: `[a-zA-Z0-9_$]`, and `%` in front of registers.
@@ -128,13 +175,14 @@ struct Draft<'a> {
     head: Option<usize>,
     /// Open parentheses and brackets.
     depth: usize,
+    comma: Option<usize>,
 }
 
 impl<'a> StatementScanner<'a> {
-    /// Skips blanks and comments; returns `false` at the end of the text.
+    /// Skips blanks, comments and NULs; returns `false` at the end of the text.
     fn skip_blank(&mut self) -> bool {
         while let Some(byte) = self.text.get(self.at) {
-            if byte.is_ascii_whitespace() {
+            if byte.is_ascii_whitespace() || *byte == 0 {
                 self.at += 1;
             } else if *byte == b'/'
                 && let Some(end) = quiet_end(self.text, self.at)
@@ -166,14 +214,16 @@ impl<'a> StatementScanner<'a> {
         if rest.first() != Some(&b'.') {
             return self.error("no directive");
         }
-        let mut draft = Draft { kind: StatementKind::Other, linkage: Linkage::Local, name: b"", head: None, depth: 0 };
+        let (kind, linkage) = (StatementKind::Other, Linkage::Local);
+        let mut draft = Draft { kind, linkage, name: b"", head: None, depth: 0, comma: None };
         let has_body = self.tokens(&mut draft)?;
-        if draft.name.is_empty() && matches!(draft.kind, StatementKind::Function | StatementKind::Variable { .. }) {
+        let Draft { kind, linkage, name, comma, .. } = draft;
+        if name.is_empty() && matches!(kind, StatementKind::Function { .. } | StatementKind::Variable(_)) {
             return self.error("a declaration without a name");
         }
         let text = &self.text[start..self.at];
         let head = draft.head.map_or(text.len().saturating_sub(1), |head| head - start);
-        Ok(Statement { kind: draft.kind, linkage: draft.linkage, name: draft.name, text, head, has_body })
+        Ok(Statement { kind, linkage, name, text, head, has_body, comma })
     }
 
     /// A directive that ends with its line.
@@ -189,7 +239,7 @@ impl<'a> StatementScanner<'a> {
         }
         self.at = end;
         let text = self.text[start..end].trim_ascii_end();
-        Statement { kind, linkage: Linkage::Local, name: b"", text, head: text.len(), has_body: false }
+        Statement { kind, linkage: Linkage::Local, name: b"", text, head: text.len(), has_body: false, comma: None }
     }
 
     /// Reads to the end of a statement; returns whether it has a body.
@@ -201,7 +251,7 @@ impl<'a> StatementScanner<'a> {
                 b'(' | b'[' => draft.depth += 1,
                 b')' | b']' if draft.depth == 0 => return self.error("a bracket that was not opened"),
                 b')' | b']' => draft.depth -= 1,
-                b'{' if matches!(draft.kind, StatementKind::Function | StatementKind::Section) => {
+                b'{' if matches!(draft.kind, StatementKind::Function { .. } | StatementKind::Section) => {
                     draft.head = Some(self.at);
                     self.block()?;
                     return Ok(true);
@@ -211,8 +261,8 @@ impl<'a> StatementScanner<'a> {
                     continue;
                 }
                 b'=' => draft.head = draft.head.or(Some(self.at)),
-                b',' if draft.depth == 0 && matches!(draft.kind, StatementKind::Variable { .. }) => {
-                    return self.error("several variables in one statement");
+                b',' if draft.depth == 0 && matches!(draft.kind, StatementKind::Variable(_)) => {
+                    draft.comma = draft.comma.or(Some(self.at));
                 }
                 b';' if draft.depth == 0 => {
                     self.at += 1;
@@ -255,11 +305,13 @@ impl<'a> StatementScanner<'a> {
             b"extern" => draft.linkage = Linkage::Extern,
             b"weak" => draft.linkage = Linkage::Weak,
             b"common" => draft.linkage = Linkage::Common,
-            b"func" | b"entry" => draft.kind = StatementKind::Function,
+            b"func" | b"entry" => draft.kind = StatementKind::Function { is_kernel: word == b"entry" },
             b"alias" => draft.kind = StatementKind::Alias,
             b"section" => draft.kind = StatementKind::Section,
-            b"const" => draft.kind = StatementKind::Variable { constant: true },
-            b"global" | b"shared" | b"local" | b"tex" => draft.kind = StatementKind::Variable { constant: false },
+            b"const" => draft.kind = StatementKind::Variable(Some(Memory::Constant)),
+            b"global" => draft.kind = StatementKind::Variable(Some(Memory::Global)),
+            b"shared" => draft.kind = StatementKind::Variable(Some(Memory::Shared)),
+            b"local" | b"tex" => draft.kind = StatementKind::Variable(None),
             // A section is named by a word with a dot.
             _ if draft.kind == StatementKind::Section => draft.name = word,
             _ => {}

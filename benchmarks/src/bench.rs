@@ -6,7 +6,6 @@ use std::process::Command;
 
 use crate::code::{self, Code};
 use crate::corpus::Compiler;
-use crate::link::Peer;
 use crate::link::{Link, Linkers, Side};
 use crate::measure::{self, Memory, Sample};
 use xtask::environment::Environment;
@@ -22,7 +21,6 @@ pub struct Bench {
     pub folder: PathBuf,
     pub compiler: Compiler,
     pub linkers: Linkers,
-    pub peer: Peer,
     /// Instead of a case's own number.
     pub rounds: Option<usize>,
     /// An object without device code.
@@ -56,7 +54,6 @@ impl Bench {
             linkers: linkers.ok_or_else(|| Failure::new("nothing was prepared"))?,
             compiler: Compiler::new(repository, &toolchain, &folder),
             folder,
-            peer: Peer::Clang,
             rounds: None,
             host_object,
             peer_samples: BTreeMap::new(),
@@ -87,18 +84,23 @@ impl Bench {
     }
 
     /// How many kernels the last program has, over all architectures.
-    pub fn kernels(&self, progress: &Progress, side: Side) -> Result<usize> {
-        let code = self.code(progress, side)?;
-        Ok(code.values().map(|code| code.kernels.len()).sum())
+    pub fn kernels(&self, side: Side) -> Result<usize> {
+        Ok(self.code(side)?.values().map(|code| code.kernels().count()).sum())
     }
 
-    pub fn code(&self, progress: &Progress, side: Side) -> Result<BTreeMap<String, Code>> {
-        code::of_program(progress, &self.output(side), &self.linkers.cuda, &self.folder.join("cubins"))
+    /// The machine code of the last program, by architecture.
+    pub fn code(&self, side: Side) -> Result<BTreeMap<String, Code>> {
+        code::of_program(&self.output(side))
     }
 
     /// The folder for fatlink's cache.
     pub fn cache(&self) -> PathBuf {
         self.folder.join("cache")
+    }
+
+    /// The option that has fatlink use it.
+    pub fn cache_option(&self) -> String {
+        format!("--offload-cache={}", self.cache().display())
     }
 
     fn kept_cache(&self, side: Side) -> PathBuf {

@@ -1,6 +1,6 @@
 //! Compares the device images of two builds of fatlink byte for byte.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use offload_bundle::host_object::carriers;
 
@@ -51,14 +51,6 @@ pub fn compare(bench: &mut Bench, comparison: &ImageComparison) -> Result<()> {
         return Ok(());
     }
     Err(Failure::new(format!("the images differ:\n  {}", different.join("\n  "))))
-}
-
-/// Prints the images of programs that are linked already.
-pub fn list(programs: &[PathBuf]) -> Result<()> {
-    for program in programs {
-        println!("{}: {}", program.display(), description(&read(program)?));
-    }
-    Ok(())
 }
 
 /// The link of a case to a program, without a cache.

@@ -10,7 +10,7 @@ use crate::link::{Link, Linkers, Side};
 use crate::measure::{self, Memory, Sample};
 use xtask::environment::Environment;
 use xtask::failure::{Failure, Result};
-use xtask::repository::{Repository, copy_file, create_folder, write_file};
+use xtask::repository::{Repository, copy_file, create_folder, files_in, name_of, write_file};
 use xtask::step::{Progress, step};
 use xtask::toolchain::LLVM;
 use xtask::{dist, setup};
@@ -43,15 +43,14 @@ impl Bench {
             None => dist::build(repository, &toolchain).map(|()| repository.dist())?,
         };
         let folder = folder(repository);
-        let (mut host_object, mut linkers) = (PathBuf::new(), None);
-        step("prepare", |progress| {
-            host_object = compile_host(&folder, progress)?;
+        let (host_object, linkers) = step("prepare", |progress| {
+            let object = compile_host(&folder, progress)?;
             let environment = Environment::new(repository, &toolchain);
-            linkers = Some(Linkers::new(progress, &host_object, dist, toolchain.cuda(), environment)?);
-            Ok("")
+            let linkers = Linkers::new(progress, &object, dist, toolchain.cuda(), environment)?;
+            Ok((object, linkers))
         })?;
         Ok(Self {
-            linkers: linkers.ok_or_else(|| Failure::new("nothing was prepared"))?,
+            linkers,
             compiler: Compiler::new(repository, &toolchain, &folder),
             folder,
             rounds: None,
@@ -114,12 +113,10 @@ impl Bench {
 
     /// Fails if the last link did not use its cache at all.
     pub fn cache_is_used(&self) -> Result<()> {
-        let cache = self.cache();
-        let mut entries = std::fs::read_dir(&cache).map_err(|error| Failure::file("read", &cache, &error))?;
-        match entries.next() {
-            Some(_) => Ok(()),
-            None => Err(Failure::new("fatlink left nothing in the cache that --offload-cache= named")),
+        if files_in(&self.cache())?.is_empty() {
+            return Err(Failure::new("fatlink left nothing in the cache that --offload-cache= named"));
         }
+        Ok(())
     }
 
     /// Keeps the contents of the cache for [`Bench::restore_cache`].
@@ -154,10 +151,8 @@ pub fn remove(path: &Path) -> Result<()> {
 
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     create_folder(to)?;
-    let entries = std::fs::read_dir(from).map_err(|error| Failure::file("read", from, &error))?;
-    for entry in entries {
-        let path = entry.map_err(|error| Failure::file("read", from, &error))?.path();
-        let copy = to.join(path.file_name().unwrap_or_default());
+    for path in files_in(from)? {
+        let copy = to.join(name_of(&path));
         if path.is_dir() {
             copy_folder(&path, &copy)?;
         } else {

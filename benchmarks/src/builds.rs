@@ -14,7 +14,7 @@ use crate::measure::{self, Memory, Sample};
 use crate::statistics::Spread;
 use instructions::End;
 use xtask::failure::{Failure, Result};
-use xtask::step::{Progress, step};
+use xtask::step::{Progress, noted_step};
 
 /// Pairs of runs; the instructions of two runs hardly differ.
 const ROUNDS: usize = 15;
@@ -29,16 +29,14 @@ pub fn compare(bench: &mut Bench, baseline: &Path, selection: &Selection) -> Res
     let names =
         if selection.cases.is_empty() { DEFAULT_CASES.map(str::to_owned).to_vec() } else { selection.cases.clone() };
     for case in cases::chosen(&names) {
-        let mut figures = String::new();
-        step(case.name, |progress| {
+        let measure = |progress: &Progress| {
             let pairing = Pairing::of(case, bench, progress)?;
-            figures = if selection.count_instructions {
-                pairing.count_instructions(bench, progress)?
-            } else {
-                pairing.time(bench, progress)?
-            };
-            Ok(figures.clone())
-        })?;
+            match selection.count_instructions {
+                true => pairing.count_instructions(bench, progress),
+                false => pairing.time(bench, progress),
+            }
+        };
+        let figures = noted_step(case.name, measure, String::clone)?;
         if selection.brief {
             println!("{}: {figures}", case.name);
         }

@@ -30,8 +30,8 @@ use cases::Case;
 use corpus::{Compiler, Corpus};
 use xtask::failure::{Failure, Result};
 use xtask::repository::Repository;
-use xtask::step::{self, step};
-use xtask::{setup, toolchain};
+use xtask::setup;
+use xtask::step::{self, noted_step, step};
 
 fn main() -> ExitCode {
     match Repository::find().and_then(|repository| run(&repository, &Arguments::parse())) {
@@ -94,31 +94,19 @@ fn run_cases(repository: &Repository, bench: &mut Bench, selection: &Selection) 
 }
 
 fn measured(case: &Case, bench: &mut Bench) -> Result<cases::Outcome> {
-    let mut outcome = cases::Outcome::default();
-    step(case.name, |progress| {
-        outcome = case.run(bench, progress)?;
-        Ok(outcome.brief.clone())
-    })?;
-    Ok(outcome)
+    noted_step(case.name, |progress| case.run(bench, progress), |outcome| outcome.brief.clone())
 }
 
 /// `--pack`
 fn write_pack(bench: &Bench, file: &Path) -> Result<()> {
-    step(&format!("write {}", file.display()), |progress| {
-        let bytes = pack::write(bench, progress, file)?;
-        Ok(format!("{} MiB", measure::mebibytes(bytes)))
-    })
+    let note = |bytes: &u64| format!("{} MiB", measure::mebibytes(*bytes));
+    noted_step(&format!("write {}", file.display()), |progress| pack::write(bench, progress, file), note).map(drop)
 }
 
 /// `--objects`
 fn compile_objects(repository: &Repository, corpus: Corpus) -> Result<()> {
-    let toolchain: toolchain::Toolchain = setup::install(repository)?;
-    let compiler = Compiler::new(repository, &toolchain, &bench::folder(repository));
-    let mut objects = Vec::new();
-    step("compile the corpus", |progress| {
-        objects = corpus.objects(&compiler, progress)?;
-        Ok("")
-    })?;
+    let compiler = Compiler::new(repository, &setup::install(repository)?, &bench::folder(repository));
+    let objects = step("compile the corpus", |progress| corpus.objects(&compiler, progress))?;
     objects.iter().for_each(|object| println!("{}", object.display()));
     Ok(())
 }

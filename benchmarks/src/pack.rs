@@ -9,7 +9,7 @@ use crate::corpus::{self, Corpus};
 use crate::link::{Host, Side};
 use crate::measure::Memory;
 use xtask::failure::{Failure, Result};
-use xtask::repository::{copy_file, create_folder, replace_link, write_file};
+use xtask::repository::{copy_file, create_folder, name_of, replace_link, write_file};
 use xtask::step::Progress;
 use xtask::toolchain::LLVM;
 
@@ -43,7 +43,7 @@ fn programs(bench: &Bench, progress: &Progress, folder: &Path) -> Result<()> {
     for side in [Side::Ours, Side::Theirs] {
         bench.link(side, &link, Memory::Ignored)?;
         let program = bench.output(side);
-        strip(progress, &program, &folder.join(program.file_name().unwrap_or_default()))?;
+        strip(progress, &program, &folder.join(name_of(&program)))?;
     }
     Ok(())
 }
@@ -54,7 +54,7 @@ fn strip(progress: &Progress, from: &Path, to: &Path) -> Result<()> {
 }
 
 fn copy_all(files: &[PathBuf], folder: &Path) -> Result<()> {
-    files.iter().try_for_each(|file| copy_file(file, &folder.join(file.file_name().unwrap_or_default())))
+    files.iter().try_for_each(|file| copy_file(file, &folder.join(name_of(file))))
 }
 
 fn archive(progress: &Progress, folder: &Path, file: &Path) -> Result<()> {

@@ -7,66 +7,47 @@ use super::Release;
 use crate::apt::{Apt, KEYRING};
 use crate::debian;
 use crate::failure::{Failure, Result};
-use crate::step::{Progress, step};
+use crate::step::Progress;
 use crate::toolchain::{Toolchain, remove_folder};
 
 /// A part of LLVM's tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// Those of the tool.
-    Tool,
-    /// Programs that offload.
-    Programs,
+pub struct Part {
+    /// In the name of its folder.
+    name: &'static str,
+    /// Where it is in LLVM's sources.
+    folder: &'static str,
+    /// The files in that folder.
+    files: &'static str,
 }
 
+/// Programs that offload.
+pub const PROGRAMS: Part = Part { name: "programs", folder: "offload/test", files: "*" };
+
+/// Debian's suites that may have the source.
+const SUITES: [&str; 3] = ["bookworm-security", "testing", "sid"];
+
 impl Part {
-    /// In the name of its folder.
-    fn name(self) -> &'static str {
-        match self {
-            Part::Tool => "tests",
-            Part::Programs => "programs",
-        }
-    }
-
-    /// Where it is in LLVM's sources.
-    fn folder(self, release: Release) -> &'static str {
-        match self {
-            Part::Tool => release.folder(),
-            Part::Programs => "offload/test",
-        }
-    }
-
-    /// The files in that folder.
-    fn files(self) -> &'static str {
-        match self {
-            Part::Tool => "linker-wrapper*.c",
-            Part::Programs => "*",
-        }
+    /// Those of the tool.
+    pub fn of_tool(release: &Release) -> Self {
+        Part { name: "tests", folder: release.folder, files: "linker-wrapper*.c" }
     }
 }
 
 /// The folder with the tests of a release, which is downloaded once.
-pub fn install(toolchain: &Toolchain, release: Release, part: Part) -> Result<PathBuf> {
-    let place = toolchain.folder().join(format!("llvm-{}-{}", part.name(), release.version()));
-    if !place.is_dir() {
-        let _lock = toolchain.lock()?;
-        let title = format!("get LLVM {}'s tests from Debian's source package", release.version());
-        step(&title, |progress| {
-            let folder = toolchain.begin(&place)?;
-            unpack(progress, &folder, release, part)?;
-            toolchain.finish(&folder, &place).map(|()| "")
-        })?;
-    }
-    Ok(place.join(part.folder(release)))
+pub fn install(toolchain: &Toolchain, release: &Release, part: &Part) -> Result<PathBuf> {
+    let place = toolchain.folder().join(format!("llvm-{}-{}", part.name, release.version));
+    let title = format!("LLVM {}'s tests from Debian's source package", release.version);
+    toolchain.install(&title, &place, || place.is_dir(), |progress, folder| unpack(progress, folder, release, part))?;
+    Ok(place.join(part.folder))
 }
 
-fn unpack(progress: &Progress, folder: &Path, release: Release, part: Part) -> Result<()> {
-    let apt = Apt::new(&folder.join("apt"), &sources(&debian::source_mirrors(progress)?, release))?;
+fn unpack(progress: &Progress, folder: &Path, release: &Release, part: &Part) -> Result<()> {
+    let apt = Apt::new(&folder.join("apt"), &sources(&debian::source_mirrors(progress)?))?;
     // Not every mirror has every suite: what counts is whether the archive comes.
     let updated = progress.run(apt.get().arg("update"));
-    let listing = progress.run(apt.cache().args(["showsrc", "--only-source", release.package()])).unwrap_or_default();
-    let got = versions(&listing, release.version()).any(|version| {
-        let package = format!("{}={version}", release.package());
+    let listing = progress.run(apt.cache().args(["showsrc", "--only-source", release.package])).unwrap_or_default();
+    let got = versions(&listing, release.version).any(|version| {
+        let package = format!("{}={version}", release.package);
         // LLVM's own archive is the same in all of Debian's versions of it, and a mirror may lack one of them.
         let _ = progress.run(apt.get().args(["source", "--download-only", "--tar-only", &package]));
         archive(&apt, release).is_file()
@@ -76,26 +57,25 @@ fn unpack(progress: &Progress, folder: &Path, release: Release, part: Part) -> R
         let message = format!(
             "apt-get cannot download the source of {} {}: check the network and apt's sources, or name a folder with the \
              tests by --tests=",
-            release.package(),
-            release.version()
+            release.package, release.version
         );
         return Err(Failure { message, output });
     }
     let mut tar = Command::new("tar");
     tar.current_dir(folder).arg("--extract").arg("--file").arg(archive(&apt, release));
-    tar.args(["--strip-components=1", "--wildcards"]).arg(format!("*/{}/{}", part.folder(release), part.files()));
+    tar.args(["--strip-components=1", "--wildcards"]).arg(format!("*/{}/{}", part.folder, part.files));
     progress.run(&mut tar)?;
     remove_folder(&apt.folder)
 }
 
-fn archive(apt: &Apt, release: Release) -> PathBuf {
-    apt.folder.join(format!("{}_{}.orig.tar.xz", release.package(), release.version()))
+fn archive(apt: &Apt, release: &Release) -> PathBuf {
+    apt.folder.join(format!("{}_{}.orig.tar.xz", release.package, release.version))
 }
 
-fn sources(mirrors: &[String], release: Release) -> String {
+fn sources(mirrors: &[String]) -> String {
     let lines = |mirror: &String| {
         let line = |suite| format!("deb-src [signed-by={KEYRING}] {mirror} {suite} main\n");
-        release.suites().map(line).concat()
+        SUITES.map(line).concat()
     };
     mirrors.iter().map(lines).collect()
 }

@@ -10,56 +10,13 @@ use crate::failure::Result;
 use crate::repository::{Repository, create_folder, write_file};
 use crate::step::Progress;
 
-/// The variables that fatlink reads, with what they do.
-const ENVIRONMENT: [(&str, &str); 12] = [
-    ("CUDA_PATH, CUDA_HOME", "The CUDA toolkit, where --cuda-path= names none."),
-    ("FATLINK_LINKER", "The host linker, where --linker-path= names none."),
-    ("FATLINK_CACHE", "As --offload-cache=, where that is not given."),
-    ("FATLINK_CACHE_REMOTE", "As --offload-cache-remote=, where that is not given."),
-    (
-        "FATLINK_CACHE_REMOTE_MODE, FATLINK_CACHE_REMOTE_TIMEOUT, FATLINK_CACHE_KEY_FILE",
-        "As the options of these names.",
-    ),
-    (
-        "FATLINK_CACHE_REMOTE_USER, FATLINK_CACHE_REMOTE_PASSWORD, FATLINK_CACHE_REMOTE_TOKEN",
-        "How to log in at the remote cache.",
-    ),
-    (
-        "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL",
-        "How to log in at a remote cache of s3://.",
-    ),
-    ("XDG_CACHE_HOME", "The folder of the user's caches, for --offload-cache=on."),
-    ("TMPDIR", "The folder of temporary files."),
-    ("MAKEFLAGS", "The jobserver of make, for --wrapper-jobs=jobserver."),
-    ("PATH", "Where ptxas and host linkers are looked for."),
-    ("NO_COLOR, CLICOLOR_FORCE", "Messages are never coloured, or always."),
-];
+/// The sections of fatlink's page behind its options.
+const END: &str = include_str!("fatlink-end.roff");
 
 /// The programs that run jobs on other machines, each with what it does in a few words.
 const DISTRIBUTORS: [(&str, &str); 2] = [
     ("fatlink-slurm", "run jobs of fatlink on machines of Slurm"),
     ("fatlink-reapi", "run jobs of fatlink on a server of the Remote Execution API"),
-];
-
-/// Command lines, with what they do.
-const EXAMPLES: [(&str, &str); 4] = [
-    (
-        "clang++ --offload-link -B /opt/fatlink/bin a.o b.o -lcudart_static -o app",
-        "Link a program of objects that clang++ -fgpu-rdc -foffload-lto compiled.",
-    ),
-    ("clang++ -fuse-ld=fatlink a.o b.o -lcudart_static -o app", "The same, with fatlink as the linker."),
-    ("fatlink --dlink -arch=sm_90 a.o b.o -o link.o", "The device link alone, in place of nvcc -dlink."),
-    (
-        "clang++ --offload-link -B /opt/fatlink/bin a.o -Wl,--reproduce=link.tar -o app",
-        "Write an archive from which the link can be repeated.",
-    ),
-];
-
-/// Exit codes, with what they mean.
-const EXIT_STATUS: [(&str, &str); 3] = [
-    ("0", "The output is complete."),
-    ("1", "The link failed: errors say why, and there is no output."),
-    ("any other", "That of the host linker, which ended with it."),
 ];
 
 /// Writes all of them.
@@ -120,15 +77,7 @@ fn man_page(table: &str, options: &[Completed<'_>]) -> String {
             page += &format!(".TP\n\\fB{}\\fR\n{}", escaped(&format!("{spelling}{shown}")), paragraph(text));
         }
     }
-    for (heading, rows) in
-        [("EXIT STATUS", &EXIT_STATUS[..]), ("ENVIRONMENT", &ENVIRONMENT[..]), ("EXAMPLES", &EXAMPLES[..])]
-    {
-        page += &format!(".SH {heading}\n");
-        for (term, text) in rows {
-            page += &format!(".TP\n\\fB{}\\fR\n{}", escaped(term), paragraph(text));
-        }
-    }
-    page + ".SH SEE ALSO\n.BR offload-bundle (1)\n"
+    page + END
 }
 
 fn paragraph(text: &str) -> String {

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use crate::credentials::Credentials;
 use crate::entry::{self, Refused, Seal};
 use crate::error::LocationError;
@@ -34,25 +36,25 @@ pub struct Settings {
     pub limit: Duration,
 }
 
-/// What happened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What happened. The field names are keys of the statistics as JSON.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Counts {
     /// Entries found.
     pub hits: u64,
     /// Entries not found.
     pub misses: u64,
-    /// Entries found and refused, which are also misses.
-    pub refused: u64,
     /// Bytes of entries received.
     pub received_bytes: u64,
     /// Time of all requests for entries, added up.
-    pub receiving: Duration,
+    pub receiving_seconds: f64,
+    /// Entries found and refused, which are also misses.
+    pub refused: u64,
+    /// Time of all requests that sent entries, added up.
+    pub sending_seconds: f64,
     /// Entries sent.
     pub sent: u64,
     /// Bytes of entries sent.
     pub sent_bytes: u64,
-    /// Time of all requests that sent entries, added up.
-    pub sending: Duration,
     /// Entries that were not sent.
     pub unsent: u64,
 }
@@ -224,7 +226,7 @@ impl Shared {
         }
         let (begun, seal) = (Instant::now(), &self.settings.seal);
         let answer = self.store.get(&seal.name(key));
-        self.record().counts.receiving += begun.elapsed();
+        self.record().counts.receiving_seconds += begun.elapsed().as_secs_f64();
         let bytes = answer.unwrap_or_else(|error| {
             // Only the first reason is reported.
             self.record().failure.get_or_insert(error.to_string());
@@ -252,7 +254,7 @@ impl Shared {
         let begun = Instant::now();
         let sent = self.store.put(&seal.name(key), &bytes);
         let mut record = self.record();
-        record.counts.sending += begun.elapsed();
+        record.counts.sending_seconds += begun.elapsed().as_secs_f64();
         match sent {
             Ok(()) => {
                 record.counts.sent += 1;

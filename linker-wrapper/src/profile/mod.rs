@@ -25,8 +25,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::options::Options;
 use crate::cli::values::OffloadReport;
-use forwarding::Boundary;
-use phases::EndedPhases;
+use forwarding::{Boundary, Forwarding};
+use phases::Phases;
 use recorder::Recorder;
 
 /// Shorter phases cannot be seen in a timeline.
@@ -43,20 +43,18 @@ pub fn begin(options: &Options) -> Recorder {
     let of_timeline = has_timeline.then_some(TIMELINE_GRANULARITY);
     let granularity = of_trace.into_iter().chain(of_timeline).min();
     let trace = granularity.map(|shortest| recording::begin(shortest).with_filter(only(span::TIME_TRACE)));
-    let ended = EndedPhases::default();
-    let phases = options.stats.is_some().then(|| phases::layer(ended.clone()).with_filter(only(span::STATISTICS)));
+    let phases = options.stats.is_some().then(|| Phases.with_filter(only(span::STATISTICS)));
     if trace.is_some() || phases.is_some() {
         // A process runs one link: a second subscriber would record nothing.
         let _ = tracing_subscriber::registry().with(trace).with(phases).try_init();
     }
-    Recorder::of(ended)
+    Recorder::default()
 }
 
 /// Installs the layer of a worker that reports the spans of the time trace.
 pub fn forward(report: fn(Boundary)) {
     // A process runs one job: a second subscriber would record nothing.
-    let _ =
-        tracing_subscriber::registry().with(forwarding::layer(report).with_filter(only(span::TIME_TRACE))).try_init();
+    let _ = tracing_subscriber::registry().with(Forwarding(report).with_filter(only(span::TIME_TRACE))).try_init();
 }
 
 fn only(target: &'static str) -> Targets {

@@ -1,6 +1,6 @@
 //! The layer that measures phases for `--offload-stats`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::Subscriber;
@@ -15,19 +15,16 @@ use crate::profile::stats::Phase;
 /// Ticks per second in `/proc/self/stat`, on every supported Linux.
 const TICKS: u64 = 100;
 
-/// The phases that have ended, in the order of their ends. The layer, which lives as long as the process, and the link's recorder share it.
-#[derive(Debug, Clone, Default)]
-pub struct EndedPhases(Arc<Mutex<Vec<Phase>>>);
+/// The phases that have ended, in the order of their ends.
+static ENDED: Mutex<Vec<Phase>> = Mutex::new(Vec::new());
 
-impl EndedPhases {
-    /// The phases that have ended since the last call.
-    pub fn take(&self) -> Vec<Phase> {
-        std::mem::take(&mut *self.lock())
-    }
+/// The phases that have ended since the last call.
+pub fn take() -> Vec<Phase> {
+    std::mem::take(&mut *ended())
+}
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Phase>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn ended() -> MutexGuard<'static, Vec<Phase>> {
+    ENDED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A phase that is running.
@@ -37,15 +34,8 @@ struct Running {
     cpu: Duration,
 }
 
-/// Measures phases.
-pub struct Phases {
-    ended: EndedPhases,
-}
-
-/// The layer of a link whose statistics were requested.
-pub fn layer(ended: EndedPhases) -> Phases {
-    Phases { ended }
-}
+/// The layer of a link whose statistics were requested: measures phases.
+pub struct Phases;
 
 impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Phases {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
@@ -59,8 +49,8 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Phases {
         else {
             return;
         };
-        let phase = Phase { name, wall: wall.elapsed(), cpu: processor_time().saturating_sub(cpu) };
-        self.ended.lock().push(phase);
+        let cpu_seconds = processor_time().saturating_sub(cpu).as_secs_f64();
+        ended().push(Phase { name, wall_seconds: wall.elapsed().as_secs_f64(), cpu_seconds });
     }
 }
 
@@ -81,8 +71,7 @@ mod tests {
 
     #[test]
     fn phases_are_timed_in_the_order_of_their_ends() {
-        let ended = EndedPhases::default();
-        let subscriber = tracing_subscriber::registry().with(layer(ended.clone()).with_filter(only(span::STATISTICS)));
+        let subscriber = tracing_subscriber::registry().with(Phases.with_filter(only(span::STATISTICS)));
         let sum = tracing::subscriber::with_default(subscriber, || {
             span::counted("outer", || {
                 let _traced = span::traced("of the time trace", || unreachable!("there is no time trace"));
@@ -90,8 +79,8 @@ mod tests {
             })
         });
         assert_ne!(sum, 1);
-        let phases = ended.take();
+        let phases = take();
         assert_eq!(phases.iter().map(|phase| &*phase.name).collect::<Vec<_>>(), ["work", "outer"]);
-        assert!(phases[0].wall > Duration::ZERO && phases[1].wall >= phases[0].wall);
+        assert!(phases[0].wall_seconds > 0.0 && phases[1].wall_seconds >= phases[0].wall_seconds);
     }
 }

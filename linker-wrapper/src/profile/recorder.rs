@@ -5,16 +5,14 @@ use std::time::Instant;
 
 use remote_cache::Counts;
 
-use crate::profile::phases::EndedPhases;
-use crate::profile::span;
-use crate::profile::stats::{JobStat, Stats};
+use crate::profile::stats::{Found, JobStat, KeptResults, Stats};
+use crate::profile::{phases, span};
 use crate::sys::memory;
 
 /// What was collected so far.
 #[derive(Debug, Default)]
 pub struct Recorder {
     notes: Mutex<Notes>,
-    phases: EndedPhases,
 }
 
 #[derive(Debug, Default)]
@@ -38,11 +36,6 @@ struct Process {
 }
 
 impl Recorder {
-    /// A recorder of a link whose phases end here.
-    pub fn of(phases: EndedPhases) -> Self {
-        Recorder { notes: Mutex::default(), phases }
-    }
-
     fn notes(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,17 +127,14 @@ impl Recorder {
         remote_cache: Option<Counts>,
     ) -> Stats {
         let notes = self.notes();
-        let (cache_hits, cache_misses) = cache.unwrap_or_default();
-        let peak_memory = memory::own_peak() + most_together(&notes.processes);
-        let units_opened = llvm_passes::unit::opened() as u64;
+        let (hits, misses) = cache.unwrap_or_default();
         Stats {
-            phases: self.phases.take(),
-            peak_memory,
-            cache_hits,
-            cache_misses,
-            object_results,
+            cache: Found { hits, misses },
+            object_results: object_results.map(|(used, all)| KeptResults { all, used }),
+            peak_memory_bytes: memory::own_peak() + most_together(&notes.processes),
+            phases: phases::take(),
             remote_cache,
-            units_opened,
+            units_opened: llvm_passes::unit::opened() as u64,
             ..notes.stats.clone()
         }
     }

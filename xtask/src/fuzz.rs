@@ -131,7 +131,7 @@ fn seeds(repository: &Repository, folder: &Path, progress: &Progress) -> Result<
         }
     }
     let mut script = Command::new("sh");
-    script.arg(repository.root.join("offload-bundle/fuzz/seeds.sh")).current_dir(folder);
+    script.arg(repository.root.join("xtask/fuzz-seeds.sh")).current_dir(folder);
     progress.run(script.arg(&repository.root).arg(LLVM).arg(Toolchain::locate(repository)?.cuda()))?;
     for path in files_in(folder)? {
         if std::fs::metadata(&path).is_ok_and(|data| data.len() > LARGEST_SEED) {

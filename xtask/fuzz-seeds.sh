@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes seeds of the fuzz targets by the real tools, in the current folder: containers of every kind around a few images.
+# Makes seeds of the fuzz targets under offload-bundle/fuzz by the real tools, in the current folder: containers of every kind around a few images.
 #
-# Usage: seeds.sh ROOT LLVM CUDA. Without CUDA's tools there are only those of HIP and of kept results.
+# Usage: fuzz-seeds.sh ROOT LLVM CUDA. Without CUDA's tools there are only those of HIP and of kept results.
 set -eu
 root=$1 llvm=$2/bin cuda=$3/bin
 

@@ -24,5 +24,4 @@ pub use credentials::Credentials;
 pub use entry::Seal;
 pub use error::{LocationError, StoreError};
 pub use location::Location;
-pub use store::open;
 pub use tier::{Counts, Mode, Settings, Tier};

@@ -10,7 +10,7 @@ use crate::entry::{self, Refused, Seal};
 use crate::error::LocationError;
 use crate::location::Location;
 use crate::prefetch::{Prefetch, Taken};
-use crate::store::{Store, open};
+use crate::store::Store;
 use crate::uploads::{Upload, Uploads};
 
 /// What a link may do to the store.
@@ -92,7 +92,7 @@ impl Tier {
     /// # Errors
     /// The environment has settings that cannot be used.
     pub fn open(settings: Settings) -> Result<Self, LocationError> {
-        let store = open(&settings.location, &Credentials::from_environment()?, settings.limit)?;
+        let store = settings.location.open(&Credentials::from_environment()?, settings.limit)?;
         Ok(Self::with_store(settings, store))
     }
 

@@ -2,10 +2,11 @@
 """Links with real engines: servers of the Remote Execution API and Slurm for jobs, and stores for shared results. Each link has to have the
 bytes of a local one, whatever happens to the engine. Installs what it needs from Debian and PyPI, as root.
 
-    farm.py --dist DIST --cuda CUDA --work FOLDER [--engine NAME]...
+    farm.py --dist DIST --work FOLDER [--engine NAME]...
 """
 
 import argparse
+import os
 import importlib
 import pathlib
 import sys
@@ -22,7 +23,7 @@ ENGINES = ["reapi", "slurm", "webdav", "s3"]
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dist", required=True, help="the folder that `cargo xtask dist` makes")
-    parser.add_argument("--cuda", required=True, help="the CUDA toolkit")
+    parser.add_argument("--cuda", default=os.environ.get("CUDA_PATH"), help="the CUDA toolkit, by default that of CUDA_PATH")
     parser.add_argument("--work", required=True, help="a folder for programs, servers and logs, which is kept")
     parser.add_argument("--engine", action="append", choices=ENGINES, help="only this one; may be repeated")
     arguments = parser.parse_args()

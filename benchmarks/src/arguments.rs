@@ -7,10 +7,9 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser};
 
 use crate::cases::{self, CASES};
-use crate::corpus::{NamedCorpus, Targets};
-use crate::link::Peer;
+use crate::corpus::{Corpus, Targets};
 
-/// Time fatlink against clang-linker-wrapper, nvcc or another build of fatlink
+/// Time fatlink against clang-linker-wrapper or another build of fatlink
 ///
 /// Without --brief and --against the results go to docs/benchmarks.md. Exits with 1 when a case misses its goal. All cases
 /// together take about two hours on two cores.
@@ -24,7 +23,7 @@ pub struct Arguments {
     pub selection: Selection,
     /// Compile a corpus, print where its objects are, and measure nothing
     #[arg(long, value_name = "CORPUS", conflicts_with_all = ["cases", "pack"])]
-    pub objects: Option<NamedCorpus>,
+    pub objects: Option<Corpus>,
     /// Write an archive for measuring on a machine without compilers
     #[arg(long, value_name = "FILE", conflicts_with = "cases")]
     pub pack: Option<PathBuf>,
@@ -39,11 +38,8 @@ pub struct Selection {
     /// Print one line for each case
     #[arg(long)]
     pub brief: bool,
-    /// The linker to compare with
-    #[arg(long, default_value = "clang")]
-    pub peer: Peer,
     /// Compare with this build of fatlink instead: the program, or a folder laid out like dist/
-    #[arg(long, value_name = "PROGRAM", conflicts_with = "peer")]
+    #[arg(long, value_name = "PROGRAM")]
     pub against: Option<PathBuf>,
     /// With --against: count the instructions of fatlink's own process by valgrind instead of taking the time
     #[arg(long, requires = "against")]
@@ -61,12 +57,6 @@ pub struct Selection {
 pub enum Subcommand {
     /// Link cases with two builds of fatlink and compare the device images byte for byte
     CompareImages(ImageComparison),
-    /// Print size and hash of the device images in linked programs
-    Images {
-        /// Programs or shared libraries
-        #[arg(value_name = "PROGRAM", required = true)]
-        programs: Vec<PathBuf>,
-    },
 }
 
 /// What `compare-images` links.
@@ -95,7 +85,7 @@ fn case_names() -> PossibleValuesParser {
 
 /// Those that link a program: nothing here can link HIP's.
 fn timed_case_names() -> PossibleValuesParser {
-    let is_linked = |case: &&cases::Case| case.timed().is_some_and(|timed| timed.targets != Targets::Amd);
+    let is_linked = |case: &&cases::Case| case.timed().is_some_and(|timed| timed.corpus.targets() != Targets::Amd);
     CASES.iter().filter(is_linked).map(|case| case.name).collect::<Vec<_>>().into()
 }
 
@@ -114,12 +104,12 @@ mod tests {
 
     #[test]
     fn values_may_stand_apart_or_joined() {
-        let selection = parsed("--case small --case=large --brief --peer=nvcc --rounds 2 --dist d").unwrap().selection;
+        let selection = parsed("--case small --case=large --brief --rounds 2 --dist d").unwrap().selection;
         assert_eq!(selection.cases, ["small", "large"]);
-        assert_eq!((selection.brief, selection.peer), (true, Peer::Nvcc));
+        assert!(selection.brief);
         assert_eq!((selection.rounds, selection.dist), (NonZeroUsize::new(2), Some("d".into())));
         assert_eq!(parsed("--pack a.tar.xz").unwrap().pack, Some("a.tar.xz".into()));
-        assert_eq!(parsed("--objects medium-two").unwrap().objects, Some(NamedCorpus::MediumTwo));
+        assert_eq!(parsed("--objects medium-two").unwrap().objects, Some(Corpus::MediumTwo));
     }
 
     #[test]
@@ -129,7 +119,6 @@ mod tests {
             ("--case", "--case"),
             ("--case tiny", "tiny"),
             ("--rounds 0", "0"),
-            ("--peer gcc", "gcc"),
             ("--count-instructions", "--against"),
         ] {
             assert!(parsed(line).unwrap_err().to_string().contains(named), "{line}");

@@ -6,12 +6,11 @@ use std::process::Command;
 
 use crate::code::{self, Code};
 use crate::corpus::Compiler;
-use crate::link::Peer;
 use crate::link::{Link, Linkers, Side};
 use crate::measure::{self, Memory, Sample};
 use xtask::environment::Environment;
 use xtask::failure::{Failure, Result};
-use xtask::repository::{Repository, copy_file, create_folder, write_file};
+use xtask::repository::{Repository, copy_file, create_folder, files_in, name_of, write_file};
 use xtask::step::{Progress, step};
 use xtask::toolchain::LLVM;
 use xtask::{dist, setup};
@@ -22,7 +21,6 @@ pub struct Bench {
     pub folder: PathBuf,
     pub compiler: Compiler,
     pub linkers: Linkers,
-    pub peer: Peer,
     /// Instead of a case's own number.
     pub rounds: Option<usize>,
     /// An object without device code.
@@ -45,18 +43,16 @@ impl Bench {
             None => dist::build(repository, &toolchain).map(|()| repository.dist())?,
         };
         let folder = folder(repository);
-        let (mut host_object, mut linkers) = (PathBuf::new(), None);
-        step("prepare", |progress| {
-            host_object = compile_host(&folder, progress)?;
+        let (host_object, linkers) = step("prepare", |progress| {
+            let object = compile_host(&folder, progress)?;
             let environment = Environment::new(repository, &toolchain);
-            linkers = Some(Linkers::new(progress, &host_object, dist, toolchain.cuda(), environment)?);
-            Ok("")
+            let linkers = Linkers::new(progress, &object, dist, toolchain.cuda(), environment)?;
+            Ok((object, linkers))
         })?;
         Ok(Self {
-            linkers: linkers.ok_or_else(|| Failure::new("nothing was prepared"))?,
+            linkers,
             compiler: Compiler::new(repository, &toolchain, &folder),
             folder,
-            peer: Peer::Clang,
             rounds: None,
             host_object,
             peer_samples: BTreeMap::new(),
@@ -87,18 +83,23 @@ impl Bench {
     }
 
     /// How many kernels the last program has, over all architectures.
-    pub fn kernels(&self, progress: &Progress, side: Side) -> Result<usize> {
-        let code = self.code(progress, side)?;
-        Ok(code.values().map(|code| code.kernels.len()).sum())
+    pub fn kernels(&self, side: Side) -> Result<usize> {
+        Ok(self.code(side)?.values().map(|code| code.kernels().count()).sum())
     }
 
-    pub fn code(&self, progress: &Progress, side: Side) -> Result<BTreeMap<String, Code>> {
-        code::of_program(progress, &self.output(side), &self.linkers.cuda, &self.folder.join("cubins"))
+    /// The machine code of the last program, by architecture.
+    pub fn code(&self, side: Side) -> Result<BTreeMap<String, Code>> {
+        code::of_program(&self.output(side))
     }
 
     /// The folder for fatlink's cache.
     pub fn cache(&self) -> PathBuf {
         self.folder.join("cache")
+    }
+
+    /// The option that has fatlink use it.
+    pub fn cache_option(&self) -> String {
+        format!("--offload-cache={}", self.cache().display())
     }
 
     fn kept_cache(&self, side: Side) -> PathBuf {
@@ -112,12 +113,10 @@ impl Bench {
 
     /// Fails if the last link did not use its cache at all.
     pub fn cache_is_used(&self) -> Result<()> {
-        let cache = self.cache();
-        let mut entries = std::fs::read_dir(&cache).map_err(|error| Failure::file("read", &cache, &error))?;
-        match entries.next() {
-            Some(_) => Ok(()),
-            None => Err(Failure::new("fatlink left nothing in the cache that --offload-cache= named")),
+        if files_in(&self.cache())?.is_empty() {
+            return Err(Failure::new("fatlink left nothing in the cache that --offload-cache= named"));
         }
+        Ok(())
     }
 
     /// Keeps the contents of the cache for [`Bench::restore_cache`].
@@ -152,10 +151,8 @@ pub fn remove(path: &Path) -> Result<()> {
 
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     create_folder(to)?;
-    let entries = std::fs::read_dir(from).map_err(|error| Failure::file("read", from, &error))?;
-    for entry in entries {
-        let path = entry.map_err(|error| Failure::file("read", from, &error))?.path();
-        let copy = to.join(path.file_name().unwrap_or_default());
+    for path in files_in(from)? {
+        let copy = to.join(name_of(&path));
         if path.is_dir() {
             copy_folder(&path, &copy)?;
         } else {

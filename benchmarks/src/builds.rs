@@ -14,7 +14,7 @@ use crate::measure::{self, Memory, Sample};
 use crate::statistics::Spread;
 use instructions::End;
 use xtask::failure::{Failure, Result};
-use xtask::step::{Progress, step};
+use xtask::step::{Progress, noted_step};
 
 /// Pairs of runs; the instructions of two runs hardly differ.
 const ROUNDS: usize = 15;
@@ -29,16 +29,14 @@ pub fn compare(bench: &mut Bench, baseline: &Path, selection: &Selection) -> Res
     let names =
         if selection.cases.is_empty() { DEFAULT_CASES.map(str::to_owned).to_vec() } else { selection.cases.clone() };
     for case in cases::chosen(&names) {
-        let mut figures = String::new();
-        step(case.name, |progress| {
+        let measure = |progress: &Progress| {
             let pairing = Pairing::of(case, bench, progress)?;
-            figures = if selection.count_instructions {
-                pairing.count_instructions(bench, progress)?
-            } else {
-                pairing.time(bench, progress)?
-            };
-            Ok(figures.clone())
-        })?;
+            match selection.count_instructions {
+                true => pairing.count_instructions(bench, progress),
+                false => pairing.time(bench, progress),
+            }
+        };
+        let figures = noted_step(case.name, measure, String::clone)?;
         if selection.brief {
             println!("{}: {figures}", case.name);
         }
@@ -84,19 +82,12 @@ impl Pairing {
             run(Side::Baseline)?;
         }
         let pairs = in_turn(bench.rounds.unwrap_or(ROUNDS), progress, run)?;
-        let ratio = |figure: fn(&Sample) -> f64| spread(pairs.iter().map(|(new, old)| figure(new) / figure(old)));
-        let median = |figure: fn(&Sample) -> f64| {
-            let medians =
-                [spread(pairs.iter().map(|(new, _)| figure(new))), spread(pairs.iter().map(|(_, old)| figure(old)))];
-            medians.map(|spread| spread.map_or(f64::NAN, |spread| spread.median))
-        };
-        let (processor, wall) =
-            (|sample: &Sample| sample.processor.as_secs_f64(), |sample: &Sample| sample.wall.as_secs_f64());
-        let [new, old] = median(processor);
+        let ratio = |figure: fn(&Sample) -> f64| Spread::of(pairs.iter().map(|(new, old)| figure(new) / figure(old)));
+        let (processor, wall) = (ratio(Sample::processor_seconds)?, ratio(Sample::seconds)?);
+        let new = Spread::of(pairs.iter().map(|(new, _)| new.processor_seconds()))?.median;
+        let old = Spread::of(pairs.iter().map(|(_, old)| old.processor_seconds()))?.median;
         Ok(format!(
-            "processor {:.3} wall {:.3} of {} pairs; processor {new:.3} s, baseline {old:.3} s",
-            ratio(processor)?,
-            ratio(wall)?,
+            "processor {processor:.3} wall {wall:.3} of {} pairs; processor {new:.3} s, baseline {old:.3} s",
             pairs.len()
         ))
     }
@@ -106,11 +97,11 @@ impl Pairing {
         let folder = bench.folder.join("valgrind");
         let run = |side| instructions::count(&self.command(bench, side)?, end, &folder, progress);
         let pairs = in_turn(bench.rounds.unwrap_or(COUNTED_ROUNDS), progress, run)?;
-        let new = spread(pairs.iter().map(|(new, _)| *new))?;
-        let old = spread(pairs.iter().map(|(_, old)| *old))?;
+        let new = Spread::of(pairs.iter().map(|(new, _)| *new))?;
+        let old = Spread::of(pairs.iter().map(|(_, old)| *old))?;
         Ok(format!(
             "instructions {:.4}; {new:.0}, baseline {old:.0}, {} pairs",
-            spread(pairs.iter().map(|(new, old)| new / old))?,
+            Spread::of(pairs.iter().map(|(new, old)| new / old))?,
             pairs.len()
         ))
     }
@@ -140,10 +131,6 @@ fn in_turn<Figure>(
         progress.count_one();
     }
     Ok(pairs)
-}
-
-fn spread(figures: impl Iterator<Item = f64>) -> Result<Spread> {
-    Spread::of(figures).ok_or_else(|| Failure::new("nothing was measured"))
 }
 
 #[cfg(test)]

@@ -1,17 +1,15 @@
 //! What is measured, and the goals.
 
-mod fewer_kernels;
 mod figures;
-mod first_link;
 mod memory;
 mod no_device_code;
 mod relinks;
 mod report;
-mod reproduce;
 mod same_bytes;
 mod scale;
 mod tests_of_library;
 mod timed;
+mod with_and_without;
 
 use std::path::PathBuf;
 
@@ -19,7 +17,7 @@ pub use no_device_code::link_without_device_code;
 pub use timed::{Cache, Timed};
 
 use crate::bench::Bench;
-use crate::corpus::{Corpus, Form, Producer, Targets};
+use crate::corpus::{Corpus, Targets};
 use crate::link::{Host, Link};
 use xtask::failure::Result;
 use xtask::step::Progress;
@@ -54,32 +52,21 @@ pub struct Outcome {
     pub missed: Vec<String>,
 }
 
-const ONE_TARGET: Timed = Timed {
+const LARGE: Timed = Timed {
     corpus: Corpus::Large,
-    producer: Producer::Clang,
-    targets: Targets::One,
     cache: Cache::None,
     host_program: true,
     rounds: 3,
     is_long: true,
     peer_jobs: 1,
-    goal: Some(0.55),
+    goal: 0.55,
 };
 
-/// fatlink and nvcc link nvcc's objects.
-const fn of_nvcc(form: Form, cache: Cache, goal: Option<f64>) -> Measure {
-    let peer_jobs = if matches!(form, Form::Lto) { 2 } else { 1 };
-    Measure::Timed(Timed { producer: Producer::Nvcc(form), cache, host_program: false, peer_jobs, goal, ..ONE_TARGET })
-}
-
 /// fatlink and clang's linker wrapper link HIP's objects; ld.lld's LTO is the peer.
-const fn of_hip(corpus: Corpus, cache: Cache, goal: f64) -> Measure {
-    let (targets, goal) = (Targets::Amd, Some(goal));
-    Measure::Timed(Timed { corpus, targets, cache, host_program: false, rounds: 2, goal, ..ONE_TARGET })
-}
+const HIP: Timed = Timed { corpus: Corpus::Hip, host_program: false, rounds: 2, goal: 0.65, ..LARGE };
 
 /// In the order of the report.
-pub const CASES: [Case; 26] = [
+pub const CASES: [Case; 19] = [
     Case {
         name: "no-device-code",
         describe: "ld.fatlink against the linker that it calls (ld.lld), one C object",
@@ -93,41 +80,35 @@ pub const CASES: [Case; 26] = [
             host_program: false,
             rounds: 10,
             is_long: false,
-            goal: Some(0.35),
-            ..ONE_TARGET
+            goal: 0.35,
+            ..LARGE
         }),
     },
     Case {
         name: "medium",
         describe: "24 units, to a program that runs",
-        measure: Measure::Timed(Timed {
-            corpus: Corpus::Medium,
-            rounds: 10,
-            is_long: false,
-            goal: Some(0.6),
-            ..ONE_TARGET
-        }),
+        measure: Measure::Timed(Timed { corpus: Corpus::Medium, rounds: 10, is_long: false, goal: 0.6, ..LARGE }),
     },
-    Case { name: "large", describe: "96 units, to a program that runs", measure: Measure::Timed(ONE_TARGET) },
+    Case { name: "large", describe: "96 units, to a program that runs", measure: Measure::Timed(LARGE) },
     Case {
         name: "large-two",
         describe: "the same for sm_80 and sm_90; the peer with --wrapper-jobs=2",
-        measure: Measure::Timed(Timed { targets: Targets::Two, peer_jobs: 2, goal: Some(0.75), ..ONE_TARGET }),
+        measure: Measure::Timed(Timed { corpus: Corpus::LargeTwo, peer_jobs: 2, goal: 0.75, ..LARGE }),
     },
     Case {
         name: "large-changed",
         describe: "large again after one unit of 96 changed, fatlink's cache warm",
-        measure: Measure::Timed(Timed { cache: Cache::Changed, goal: Some(0.08), ..ONE_TARGET }),
+        measure: Measure::Timed(Timed { cache: Cache::Changed, goal: 0.08, ..LARGE }),
     },
     Case {
         name: "large-unchanged",
         describe: "large again after no change, fatlink's cache warm",
-        measure: Measure::Timed(Timed { cache: Cache::Unchanged, goal: Some(0.03), ..ONE_TARGET }),
+        measure: Measure::Timed(Timed { cache: Cache::Unchanged, goal: 0.03, ..LARGE }),
     },
     Case {
         name: "first-link",
-        describe: "large with an empty cache against large without a cache, the device link alone",
-        measure: Measure::Own(first_link::run),
+        describe: "large with an empty cache against large without a cache",
+        measure: Measure::Own(with_and_without::first_link),
     },
     Case {
         name: "relinks",
@@ -135,49 +116,19 @@ pub const CASES: [Case; 26] = [
         measure: Measure::Own(relinks::run),
     },
     Case {
-        name: "nvcc-sass",
-        describe: "large compiled by nvcc to SASS, the device link alone; the peer is nvcc -dlink",
-        measure: of_nvcc(Form::Sass, Cache::None, Some(0.6)),
-    },
-    Case {
-        name: "nvcc-ptx",
-        describe: "large compiled by nvcc to PTX; the peer is nvcc -dlink",
-        measure: of_nvcc(Form::Ptx, Cache::None, Some(0.6)),
-    },
-    Case {
-        name: "nvcc-lto",
-        describe: "large compiled by nvcc to LTO-IR; both link with -split-compile-extended=0, and the peer is nvcc -dlink -dlto",
-        measure: of_nvcc(Form::Lto, Cache::None, Some(1.05)),
-    },
-    Case {
-        name: "nvcc-sass-changed",
-        describe: "nvcc-sass again after one unit of 96 changed, fatlink's cache warm",
-        measure: of_nvcc(Form::Sass, Cache::Changed, None),
-    },
-    Case {
-        name: "nvcc-ptx-changed",
-        describe: "nvcc-ptx again after one unit of 96 changed, fatlink's cache warm",
-        measure: of_nvcc(Form::Ptx, Cache::Changed, Some(0.3)),
-    },
-    Case {
-        name: "nvcc-lto-changed",
-        describe: "nvcc-lto again after one unit of 96 changed, fatlink's cache warm",
-        measure: of_nvcc(Form::Lto, Cache::Changed, None),
-    },
-    Case {
         name: "hip",
         describe: "23 units of HIP for gfx90a, the device link alone; the peer is ld.lld's LTO with --lto-partitions=8",
-        measure: of_hip(Corpus::Hip, Cache::None, 0.65),
+        measure: Measure::Timed(HIP),
     },
     Case {
         name: "hip-no-closures",
         describe: "the same without calls through pointers, by which the peer can split the code",
-        measure: of_hip(Corpus::HipDirect, Cache::None, 1.0),
+        measure: Measure::Timed(Timed { corpus: Corpus::HipDirect, goal: 1.0, ..HIP }),
     },
     Case {
         name: "hip-changed",
         describe: "hip again after one unit changed, fatlink's cache warm",
-        measure: of_hip(Corpus::Hip, Cache::Changed, 0.05),
+        measure: Measure::Timed(Timed { cache: Cache::Changed, goal: 0.05, ..HIP }),
     },
     Case {
         name: "memory",
@@ -186,13 +137,8 @@ pub const CASES: [Case; 26] = [
     },
     Case {
         name: "same-bytes",
-        describe: "medium with --wrapper-jobs=1, 2 and 16, twice each: the same program; so with a cache, cold and warm",
+        describe: "medium with --wrapper-jobs=1, 2 and 16 and from the archive of --reproduce=: the same program; so with a cache",
         measure: Measure::Own(same_bytes::run),
-    },
-    Case {
-        name: "reproduce",
-        describe: "medium again from the archive of --reproduce= in an empty folder: the same program; so with a cache",
-        measure: Measure::Own(reproduce::run),
     },
     Case {
         name: "scale",
@@ -202,12 +148,12 @@ pub const CASES: [Case; 26] = [
     Case {
         name: "dead",
         describe: "a library of 600 kernels of which a program uses a third: --offload-gc=host against off",
-        measure: Measure::Own(fewer_kernels::dead),
+        measure: Measure::Own(with_and_without::dead),
     },
     Case {
         name: "equal",
         describe: "600 kernels in pairs that differ in their names only: --offload-icf=safe against off",
-        measure: Measure::Own(fewer_kernels::equal),
+        measure: Measure::Own(with_and_without::equal),
     },
     Case {
         name: "tests",
@@ -254,9 +200,9 @@ pub fn help() -> String {
     format!("Cases:\n{}", lines.collect::<String>())
 }
 
-/// A link by fatlink alone.
-fn link_of(objects: Vec<PathBuf>, host: Host, options: Vec<String>) -> Link {
-    Link { objects, nvcc: None, targets: Targets::One, host, ours: options, theirs: Vec::new() }
+/// A link for one target.
+pub fn link_of(objects: Vec<PathBuf>, host: Host, options: Vec<String>) -> Link {
+    Link { objects, targets: Targets::One, host, ours: options, theirs: Vec::new() }
 }
 
 #[cfg(test)]

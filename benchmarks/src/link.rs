@@ -3,24 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::ValueEnum;
-
 use crate::corpus::Targets;
 use xtask::environment::Environment;
 use xtask::failure::{Failure, Result};
 use xtask::repository::{create_folder, replace_link};
 use xtask::step::Progress;
 use xtask::toolchain::LLVM;
-
-/// The linker that fatlink is compared with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, ValueEnum)]
-pub enum Peer {
-    /// clang-linker-wrapper of LLVM 22
-    #[default]
-    Clang,
-    /// nvcc -dlto, on objects that it compiled itself from the same sources
-    Nvcc,
-}
 
 /// Whose link it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,21 +47,12 @@ pub enum Host {
 #[derive(Clone, Debug)]
 pub struct Link {
     pub objects: Vec<PathBuf>,
-    /// What nvcc links, where it is the peer.
-    pub nvcc: Option<NvccLink>,
     pub targets: Targets,
     pub host: Host,
     /// Further options for fatlink.
     pub ours: Vec<String>,
     /// Further options for the peer.
     pub theirs: Vec<String>,
-}
-
-/// nvcc's device link.
-#[derive(Clone, Debug)]
-pub struct NvccLink {
-    pub objects: Vec<PathBuf>,
-    pub options: Vec<String>,
 }
 
 /// Where the programs are.
@@ -141,9 +120,6 @@ impl Linkers {
 
     /// The line by which clang calls its linker wrapper, or a replacement of it.
     pub fn command(&self, side: Side, link: &Link, output: &Path) -> Command {
-        if let (Side::Theirs, Some(nvcc)) = (side, &link.nvcc) {
-            return self.nvcc(link.targets, nvcc, output);
-        }
         let cuda = self.cuda.display();
         let mut command = Command::new(self.folder(side).join("clang-linker-wrapper"));
         self.environment.apply(&mut command);
@@ -185,17 +161,6 @@ impl Linkers {
     pub fn host_link(&self, objects: &[PathBuf], output: &Path) -> Command {
         let mut command = Command::new(Path::new(LLVM).join("bin/ld.lld"));
         command.args(&self.host_line.before).arg("-o").arg(output).args(objects).args(&self.host_line.after);
-        command
-    }
-
-    /// nvcc's device link, which writes an object with the fatbin.
-    fn nvcc(&self, targets: Targets, link: &NvccLink, output: &Path) -> Command {
-        let mut command = Command::new(self.cuda.join("bin/nvcc"));
-        command.arg("-dlink").args(&link.options);
-        for name in targets.numbers() {
-            command.arg(format!("-gencode=arch=compute_{name},code=sm_{name}"));
-        }
-        command.args(&link.objects).arg("-o").arg(output);
         command
     }
 }

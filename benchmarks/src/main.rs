@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: fatlink against LLVM's own linker wrapper, nvcc, or another build of itself, in one run on one machine.
+//! `cargo xtask bench`: fatlink against LLVM's own linker wrapper or another build of itself, in one run on one machine.
 //!
 //! The corpora are generated and compiled once ([`corpus`]). Each case ([`cases`]) links them with both linkers in turn, so
 //! that a machine whose speed drifts affects both alike, measures time and memory of all processes ([`measure`]), and compares
@@ -27,12 +27,11 @@ use clap::Parser;
 use arguments::{Arguments, Selection, Subcommand};
 use bench::Bench;
 use cases::Case;
-use corpus::{Compiler, NamedCorpus};
-use link::Peer;
+use corpus::{Compiler, Corpus};
 use xtask::failure::{Failure, Result};
 use xtask::repository::Repository;
-use xtask::step::{self, step};
-use xtask::{setup, toolchain};
+use xtask::setup;
+use xtask::step::{self, noted_step, step};
 
 fn main() -> ExitCode {
     match Repository::find().and_then(|repository| run(&repository, &Arguments::parse())) {
@@ -52,9 +51,6 @@ fn run(repository: &Repository, arguments: &Arguments) -> Result<()> {
     if let Some(Subcommand::CompareImages(comparison)) = &arguments.subcommand {
         return builds::images::compare(&mut Bench::prepare(repository, comparison.dist.as_deref())?, comparison);
     }
-    if let Some(Subcommand::Images { programs }) = &arguments.subcommand {
-        return builds::images::list(programs);
-    }
     if let Some(corpus) = arguments.objects {
         return compile_objects(repository, corpus);
     }
@@ -66,12 +62,10 @@ fn run(repository: &Repository, arguments: &Arguments) -> Result<()> {
     if let Some(baseline) = &selection.against {
         return builds::compare(&mut bench, baseline, selection);
     }
-    bench.peer = selection.peer;
     run_cases(repository, &mut bench, selection)
 }
 
 fn run_cases(repository: &Repository, bench: &mut Bench, selection: &Selection) -> Result<()> {
-    let writes_report = !selection.brief && selection.peer == Peer::Clang;
     let mut missed = Vec::new();
     for case in cases::chosen(&selection.cases) {
         let outcome = match measured(case, bench) {
@@ -84,12 +78,12 @@ fn run_cases(repository: &Repository, bench: &mut Bench, selection: &Selection) 
         };
         if selection.brief {
             println!("{}: {}", case.name, outcome.brief);
-        } else if writes_report {
+        } else {
             report::keep(&bench.folder, case, &outcome, bench.rounds)?;
         }
         missed.extend(outcome.missed.iter().map(|goal| format!("{}: {goal}", case.name)));
     }
-    if writes_report {
+    if !selection.brief {
         report::write(repository, &bench.folder)?;
         println!("  written to docs/benchmarks.md");
     }
@@ -100,31 +94,19 @@ fn run_cases(repository: &Repository, bench: &mut Bench, selection: &Selection) 
 }
 
 fn measured(case: &Case, bench: &mut Bench) -> Result<cases::Outcome> {
-    let mut outcome = cases::Outcome::default();
-    step(case.name, |progress| {
-        outcome = case.run(bench, progress)?;
-        Ok(outcome.brief.clone())
-    })?;
-    Ok(outcome)
+    noted_step(case.name, |progress| case.run(bench, progress), |outcome| outcome.brief.clone())
 }
 
 /// `--pack`
 fn write_pack(bench: &Bench, file: &Path) -> Result<()> {
-    step(&format!("write {}", file.display()), |progress| {
-        let bytes = pack::write(bench, progress, file)?;
-        Ok(format!("{} MiB", measure::mebibytes(bytes)))
-    })
+    let note = |bytes: &u64| format!("{} MiB", measure::mebibytes(*bytes));
+    noted_step(&format!("write {}", file.display()), |progress| pack::write(bench, progress, file), note).map(drop)
 }
 
 /// `--objects`
-fn compile_objects(repository: &Repository, corpus: NamedCorpus) -> Result<()> {
-    let toolchain: toolchain::Toolchain = setup::install(repository)?;
-    let compiler = Compiler::new(repository, &toolchain, &bench::folder(repository));
-    let mut objects = Vec::new();
-    step("compile the corpus", |progress| {
-        objects = corpus.objects(&compiler, progress)?;
-        Ok("")
-    })?;
+fn compile_objects(repository: &Repository, corpus: Corpus) -> Result<()> {
+    let compiler = Compiler::new(repository, &setup::install(repository)?, &bench::folder(repository));
+    let objects = step("compile the corpus", |progress| corpus.objects(&compiler, progress))?;
     objects.iter().for_each(|object| println!("{}", object.display()));
     Ok(())
 }

@@ -25,6 +25,16 @@ pub struct Sample {
     pub peak: u64,
 }
 
+impl Sample {
+    pub fn seconds(&self) -> f64 {
+        self.wall.as_secs_f64()
+    }
+
+    pub fn processor_seconds(&self) -> f64 {
+        self.processor.as_secs_f64()
+    }
+}
+
 /// Whether to sample the memory during the run, which costs a few per cent of one core.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Memory {

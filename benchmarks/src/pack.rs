@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::bench::{Bench, remove};
-use crate::corpus::{self, Corpus, Producer, Targets};
-use crate::link::{Host, Link, Side};
+use crate::cases::link_of;
+use crate::corpus::{self, Corpus};
+use crate::link::{Host, Side};
 use crate::measure::Memory;
 use xtask::failure::{Failure, Result};
-use xtask::repository::{copy_file, create_folder, replace_link, write_file};
+use xtask::repository::{copy_file, create_folder, name_of, replace_link, write_file};
 use xtask::step::Progress;
 use xtask::toolchain::LLVM;
 
@@ -29,11 +30,8 @@ pub fn write(bench: &Bench, progress: &Progress, file: &Path) -> Result<u64> {
     let fatlink = folder.join("bin/fatlink");
     strip(progress, &bench.linkers.dist.join("bin/fatlink"), &fatlink)?;
     replace_link("fatlink", &folder.join("bin/clang-linker-wrapper"))?;
-    copy_all(&Corpus::Large.objects(&bench.compiler, progress, Targets::One)?, &folder.join("large"))?;
-    copy_all(
-        &bench.compiler.objects(progress, &corpus::scale(), Targets::One, Producer::Clang, "")?,
-        &folder.join("scale"),
-    )?;
+    copy_all(&Corpus::Large.objects(&bench.compiler, progress)?, &folder.join("large"))?;
+    copy_all(&bench.compiler.for_one(progress, &corpus::scale())?, &folder.join("scale"))?;
     programs(bench, progress, &folder)?;
     archive(progress, &folder, file)?;
     std::fs::metadata(file).map(|file| file.len()).map_err(|error| Failure::file("read", file, &error))
@@ -41,18 +39,11 @@ pub fn write(bench: &Bench, progress: &Progress, file: &Path) -> Result<u64> {
 
 /// The medium corpus as a program, linked by both.
 fn programs(bench: &Bench, progress: &Progress, folder: &Path) -> Result<()> {
-    let link = Link {
-        objects: Corpus::Medium.objects(&bench.compiler, progress, Targets::One)?,
-        nvcc: None,
-        targets: Targets::One,
-        host: Host::Program,
-        ours: Vec::new(),
-        theirs: Vec::new(),
-    };
+    let link = link_of(Corpus::Medium.objects(&bench.compiler, progress)?, Host::Program, Vec::new());
     for side in [Side::Ours, Side::Theirs] {
         bench.link(side, &link, Memory::Ignored)?;
         let program = bench.output(side);
-        strip(progress, &program, &folder.join(program.file_name().unwrap_or_default()))?;
+        strip(progress, &program, &folder.join(name_of(&program)))?;
     }
     Ok(())
 }
@@ -63,7 +54,7 @@ fn strip(progress: &Progress, from: &Path, to: &Path) -> Result<()> {
 }
 
 fn copy_all(files: &[PathBuf], folder: &Path) -> Result<()> {
-    files.iter().try_for_each(|file| copy_file(file, &folder.join(file.file_name().unwrap_or_default())))
+    files.iter().try_for_each(|file| copy_file(file, &folder.join(name_of(file))))
 }
 
 fn archive(progress: &Progress, folder: &Path, file: &Path) -> Result<()> {

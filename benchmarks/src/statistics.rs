@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use statrs::statistics::{Data, Max, Min, OrderStatistics};
+use xtask::failure::{Failure, Result};
 
 /// Minimum, median and maximum of some figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,11 +13,15 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// None of no figures.
-    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let figures: Vec<f64> = figures.into_iter().collect();
-        let mut data = (!figures.is_empty()).then(|| Data::new(figures))?;
-        Some(Self { least: data.min(), median: data.median(), most: data.max() })
+    /// An error of no figures.
+    pub fn of(figures: impl IntoIterator<Item = f64>) -> Result<Self> {
+        let mut figures: Vec<f64> = figures.into_iter().collect();
+        figures.sort_by(f64::total_cmp);
+        let (Some(&least), Some(&most)) = (figures.first(), figures.last()) else {
+            return Err(Failure::new("nothing was measured"));
+        };
+        let (below, above) = (figures[(figures.len() - 1) / 2], figures[figures.len() / 2]);
+        Ok(Self { least, median: f64::midpoint(below, above), most })
     }
 }
 
@@ -42,7 +46,7 @@ mod tests {
         assert_eq!(spread(&[1.1, 90.0, 1.0]), Spread { least: 1.0, median: 1.1, most: 90.0 });
         assert_eq!(spread(&[4.0, 1.0, 2.0, 3.0]).median, 2.5);
         assert_eq!(spread(&[0.4]).median, 0.4);
-        assert_eq!(Spread::of([]), None);
+        assert!(Spread::of([]).is_err());
     }
 
     #[test]

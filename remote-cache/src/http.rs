@@ -19,7 +19,7 @@ use crate::store::Store;
 
 /// How names become paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Layout {
+pub enum Layout {
     /// All in one place, as servers of Bazel's cache require.
     Flat,
     /// In 256 collections, because some servers keep them as folders.
@@ -41,18 +41,9 @@ impl fmt::Debug for HttpStore {
 }
 
 impl HttpStore {
-    /// A server that makes whatever it needs for a path.
-    pub fn plain(base: Url, credentials: Credentials, limit: Duration) -> Self {
-        Self::new(base, Layout::Flat, credentials, limit)
-    }
-
-    /// A server of WebDAV.
-    pub fn with_collections(base: Url, credentials: Credentials, limit: Duration) -> Self {
-        Self::new(base, Layout::Collections, credentials, limit)
-    }
-
-    fn new(base: Url, layout: Layout, credentials: Credentials, limit: Duration) -> Self {
-        HttpStore { base, layout, authorization: authorization(&credentials), client: Client::new(limit) }
+    /// A server of WebDAV, or one that makes whatever it needs for a path.
+    pub fn new(base: Url, layout: Layout, credentials: &Credentials, limit: Duration) -> Self {
+        HttpStore { base, layout, authorization: authorization(credentials), client: Client::new(limit) }
     }
 
     fn url(&self, name: &str) -> String {
@@ -262,9 +253,9 @@ mod tests {
     fn paths_of_names() {
         let base = Url::parse("http://cache/a/").unwrap();
         let limit = Duration::from_secs(1);
-        let plain = HttpStore::plain(base.clone(), Credentials::default(), limit);
+        let plain = HttpStore::new(base.clone(), Layout::Flat, &Credentials::default(), limit);
         assert_eq!(plain.url("abcdef"), "http://cache/a/abcdef");
-        let dav = HttpStore::with_collections(base, Credentials::default(), limit);
+        let dav = HttpStore::new(base, Layout::Collections, &Credentials::default(), limit);
         assert_eq!(dav.url("abcdef"), "http://cache/a/ab/cdef");
     }
 

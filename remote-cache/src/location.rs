@@ -1,10 +1,15 @@
-//! Where a store is: the value of `--offload-cache-remote=`.
+//! Where a store is: the value of `--offload-cache-remote=`. Its scheme says which protocol the store speaks.
 
 use std::fmt;
+use std::time::Duration;
 
 use url::Url;
 
+use crate::credentials::Credentials;
 use crate::error::LocationError;
+use crate::http::{HttpStore, Layout};
+use crate::s3::S3Store;
+use crate::store::Store;
 
 /// The location of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,12 +17,12 @@ pub struct Location {
     /// As the user wrote it.
     text: String,
     /// Which protocol, and where.
-    pub(crate) place: Place,
+    place: Place,
 }
 
 /// A protocol with its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+enum Place {
     /// `GET` and `PUT` below this URL, which ends with a slash.
     Http(Url),
     /// The same, in collections that are created when they are needed.
@@ -57,6 +62,18 @@ impl Location {
             _ => return Err(form()),
         };
         Ok(Location { text: text.to_owned(), place })
+    }
+
+    /// Opens the store without connecting to it yet. `limit` is the time that a request may take.
+    ///
+    /// # Errors
+    /// The environment names an endpoint that is none.
+    pub fn open(&self, credentials: &Credentials, limit: Duration) -> Result<Box<dyn Store>, LocationError> {
+        Ok(match &self.place {
+            Place::Http(url) => Box::new(HttpStore::new(url.clone(), Layout::Flat, credentials, limit)),
+            Place::Dav(url) => Box::new(HttpStore::new(url.clone(), Layout::Collections, credentials, limit)),
+            Place::S3 { bucket, prefix } => Box::new(S3Store::from_environment(bucket, prefix, limit)?),
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::*;
+use crate::error::StoreError;
 
 /// A store in memory that can be told to fail.
 #[derive(Debug, Default)]

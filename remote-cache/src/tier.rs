@@ -1,14 +1,14 @@
 //! What a link uses: reads through, writes behind, counts, and gives up at the first failure.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use serde::Serialize;
 
 use crate::credentials::Credentials;
 use crate::entry::{self, Refused, Seal};
-use crate::error::{LocationError, StoreError};
+use crate::error::LocationError;
 use crate::location::Location;
-use crate::open::open;
 use crate::prefetch::{Prefetch, Taken};
 use crate::store::Store;
 use crate::uploads::{Upload, Uploads};
@@ -36,25 +36,25 @@ pub struct Settings {
     pub limit: Duration,
 }
 
-/// What happened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What happened. The field names are keys of the statistics as JSON.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Counts {
     /// Entries found.
     pub hits: u64,
     /// Entries not found.
     pub misses: u64,
-    /// Entries found and refused, which are also misses.
-    pub refused: u64,
     /// Bytes of entries received.
     pub received_bytes: u64,
     /// Time of all requests for entries, added up.
-    pub receiving: Duration,
+    pub receiving_seconds: f64,
+    /// Entries found and refused, which are also misses.
+    pub refused: u64,
+    /// Time of all requests that sent entries, added up.
+    pub sending_seconds: f64,
     /// Entries sent.
     pub sent: u64,
     /// Bytes of entries sent.
     pub sent_bytes: u64,
-    /// Time of all requests that sent entries, added up.
-    pub sending: Duration,
     /// Entries that were not sent.
     pub unsent: u64,
 }
@@ -67,38 +67,23 @@ pub struct Tier(Arc<Shared>);
 struct Shared {
     store: Box<dyn Store>,
     settings: Settings,
-    counters: Counters,
-    /// Why nothing is read or written any more.
-    failure: OnceLock<String>,
-    /// Why nothing is written any more.
-    write_failure: OnceLock<String>,
-    /// The first entry that was refused.
-    refused: Mutex<Option<Refused>>,
-    /// The keys of entries that were found, if nothing proves who wrote them.
-    unproven: Mutex<Vec<[u8; 32]>>,
+    record: Mutex<Record>,
     uploads: Uploads,
     prefetch: Prefetch,
 }
 
+/// What happened, and why something was given up.
 #[derive(Debug, Default)]
-struct Counters {
-    hits: AtomicU64,
-    misses: AtomicU64,
-    refused: AtomicU64,
-    received_bytes: AtomicU64,
-    receiving_micros: AtomicU64,
-    sent: AtomicU64,
-    sent_bytes: AtomicU64,
-    sending_micros: AtomicU64,
-    unsent: AtomicU64,
-}
-
-fn add(counter: &AtomicU64, number: u64) {
-    counter.fetch_add(number, Ordering::Relaxed);
-}
-
-fn micros(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+struct Record {
+    counts: Counts,
+    /// Why nothing is read or written any more.
+    failure: Option<String>,
+    /// Why nothing is written any more.
+    write_failure: Option<String>,
+    /// The first entry that was refused.
+    refused: Option<Refused>,
+    /// The keys of entries that were found, if nothing proves who wrote them.
+    unproven: Vec<[u8; 32]>,
 }
 
 impl Tier {
@@ -107,7 +92,7 @@ impl Tier {
     /// # Errors
     /// The environment has settings that cannot be used.
     pub fn open(settings: Settings) -> Result<Self, LocationError> {
-        let store = open(&settings.location, Credentials::from_environment()?, settings.limit)?;
+        let store = settings.location.open(&Credentials::from_environment()?, settings.limit)?;
         Ok(Self::with_store(settings, store))
     }
 
@@ -115,11 +100,7 @@ impl Tier {
         Tier(Arc::new(Shared {
             store,
             settings,
-            counters: Counters::default(),
-            failure: OnceLock::new(),
-            write_failure: OnceLock::new(),
-            refused: Mutex::default(),
-            unproven: Mutex::default(),
+            record: Mutex::default(),
             uploads: Uploads::default(),
             prefetch: Prefetch::default(),
         }))
@@ -178,26 +159,25 @@ impl Tier {
 
     /// Waits until all entries are sent, within the limit, and returns what the user has to know.
     pub fn finish(&self) -> Vec<String> {
-        let Shared { settings, counters, .. } = &*self.0;
+        let Settings { location: place, limit, .. } = &self.0.settings;
         self.0.prefetch.close();
-        let unsent = self.0.uploads.finish(Instant::now() + settings.limit);
-        counters.unsent.store(unsent, Ordering::Relaxed);
-        let place = &settings.location;
-        if let Some(why) = self.0.failure.get() {
+        let unsent = self.0.uploads.finish(Instant::now() + *limit);
+        let mut record = self.0.record();
+        record.counts.unsent = unsent;
+        if let Some(why) = &record.failure {
             return vec![format!("the remote cache at {place} was not used for the rest of this link: {why}")];
         }
         let mut warnings = Vec::new();
-        if let Some(refused) = *self.0.refused.lock().unwrap_or_else(PoisonError::into_inner) {
-            let count = counters.refused.load(Ordering::Relaxed);
-            warnings.push(match count {
+        if let Some(refused) = record.refused {
+            warnings.push(match record.counts.refused {
                 1 => format!("an entry of the remote cache at {place} was not used: it {refused}"),
-                _ => format!("{count} entries of the remote cache at {place} were not used: the first {refused}"),
+                count => format!("{count} entries of the remote cache at {place} were not used: the first {refused}"),
             });
         }
-        if let Some(why) = self.0.write_failure.get() {
+        if let Some(why) = &record.write_failure {
             warnings.push(format!("not all results of this link are in the remote cache at {place}: {why}"));
         } else if unsent > 0 {
-            let seconds = settings.limit.as_secs_f64();
+            let seconds = limit.as_secs_f64();
             warnings.push(format!(
                 "{unsent} results of this link are not in the remote cache at {place}: it took more than {seconds} s to send \
                  them; --offload-cache-remote-timeout=<seconds> gives them more time"
@@ -208,7 +188,7 @@ impl Tier {
 
     /// The keys of entries that were found and that anybody may have written who can write to the store: there is no key file.
     pub fn unproven(&self) -> Vec<[u8; 32]> {
-        self.0.unproven.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.record().unproven.clone()
     }
 
     /// The store's URL.
@@ -218,59 +198,53 @@ impl Tier {
 
     /// What happened so far.
     pub fn counts(&self) -> Counts {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counters = &self.0.counters;
-        Counts {
-            hits: of(&counters.hits),
-            misses: of(&counters.misses),
-            refused: of(&counters.refused),
-            received_bytes: of(&counters.received_bytes),
-            receiving: Duration::from_micros(of(&counters.receiving_micros)),
-            sent: of(&counters.sent),
-            sent_bytes: of(&counters.sent_bytes),
-            sending: Duration::from_micros(of(&counters.sending_micros)),
-            unsent: of(&counters.unsent),
-        }
+        self.0.record().counts
     }
 }
 
 impl Shared {
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn fetch(&self, key: &[u8; 32]) -> Option<Vec<u8>> {
         let found = self.request(key);
-        let counters = &self.counters;
-        add(if found.is_some() { &counters.hits } else { &counters.misses }, 1);
+        let mut record = self.record();
+        match found {
+            Some(_) => record.counts.hits += 1,
+            None => record.counts.misses += 1,
+        }
         if found.is_some() && matches!(self.settings.seal, Seal::Checksum) {
-            self.unproven.lock().unwrap_or_else(PoisonError::into_inner).push(*key);
+            record.unproven.push(*key);
         }
         found
     }
 
     fn request(&self, key: &[u8; 32]) -> Option<Vec<u8>> {
-        if self.failure.get().is_some() {
+        if self.record().failure.is_some() {
             return None;
         }
         let (begun, seal) = (Instant::now(), &self.settings.seal);
         let answer = self.store.get(&seal.name(key));
-        add(&self.counters.receiving_micros, micros(begun));
+        self.record().counts.receiving_seconds += begun.elapsed().as_secs_f64();
         let bytes = answer.unwrap_or_else(|error| {
             // Only the first reason is reported.
-            let _ = self.failure.set(error.to_string());
+            self.record().failure.get_or_insert(error.to_string());
             self.uploads.clear();
             None
         })?;
-        add(&self.counters.received_bytes, bytes.len() as u64);
-        let content = entry::decode(key, &bytes, seal);
-        content
-            .map_err(|why| {
-                add(&self.counters.refused, 1);
-                self.refused.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
-            })
-            .ok()
+        self.record().counts.received_bytes += bytes.len() as u64;
+        let refuse = |why| {
+            let mut record = self.record();
+            record.counts.refused += 1;
+            record.refused.get_or_insert(why);
+        };
+        entry::decode(key, &bytes, seal).map_err(refuse).ok()
     }
 
     fn may_write(&self) -> bool {
-        let failed = self.failure.get().is_some() || self.write_failure.get().is_some();
-        self.settings.mode == Mode::ReadWrite && !failed
+        let record = self.record();
+        self.settings.mode == Mode::ReadWrite && record.failure.is_none() && record.write_failure.is_none()
     }
 
     fn send(&self, Upload { key, content }: &Upload) {
@@ -278,15 +252,16 @@ impl Shared {
         // A result that is larger than any entry stays here.
         let Some(bytes) = entry::encode(key, content, seal).filter(|_| self.may_write()) else { return };
         let begun = Instant::now();
-        let sent: Result<(), StoreError> = self.store.put(&seal.name(key), &bytes);
-        add(&self.counters.sending_micros, micros(begun));
+        let sent = self.store.put(&seal.name(key), &bytes);
+        let mut record = self.record();
+        record.counts.sending_seconds += begun.elapsed().as_secs_f64();
         match sent {
             Ok(()) => {
-                add(&self.counters.sent, 1);
-                add(&self.counters.sent_bytes, bytes.len() as u64);
+                record.counts.sent += 1;
+                record.counts.sent_bytes += bytes.len() as u64;
             }
             Err(error) => {
-                let _ = self.write_failure.set(error.to_string());
+                record.write_failure.get_or_insert(error.to_string());
                 self.uploads.clear();
             }
         }

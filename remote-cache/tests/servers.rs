@@ -49,7 +49,7 @@ fn whole_request(stream: &mut TcpStream) -> String {
 }
 
 fn open(url: &str) -> Box<dyn Store> {
-    remote_cache::open(&Location::parse(url).unwrap(), Credentials::default(), LIMIT).unwrap()
+    Location::parse(url).unwrap().open(&Credentials::default(), LIMIT).unwrap()
 }
 
 /// The result of a request for an entry, as text; it must come in time.

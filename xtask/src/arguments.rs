@@ -74,8 +74,8 @@ pub enum Subcommand {
     /// Run LLVM's own tests of clang-linker-wrapper on dist/, with Debian's source package
     UpstreamTests {
         /// The release: 22, or 23 with --offload-llvm-rules=23
-        #[arg(long, value_name = "RELEASE", default_value = "22")]
-        llvm: Release,
+        #[arg(long, value_name = "RELEASE", default_value = "22", value_parser = Release::parse)]
+        llvm: &'static Release,
         /// The folder of the tests, instead of those that apt downloads
         #[arg(long, value_name = "FOLDER")]
         tests: Option<PathBuf>,

@@ -1,5 +1,5 @@
-//! `cargo xtask test --browser [REPORT...]`: opens reports in headless Chromium. The default run leaves it out, because it installs a browser
-//! from Debian.
+//! `cargo xtask test --browser [REPORT...]` and `--farm [ENGINE...]`: tests by scripts in Python, which use what comes from Debian and PyPI
+//! and is installed as root. The default run leaves them out.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,35 +9,44 @@ use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder};
 use crate::{debian, dist, setup};
 
-/// Makes reports and opens them.
-const SCRIPT: &str = "html-report/browser/test.py";
-
 /// Debian's Python, which has Debian's client of the browser.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Builds dist/, makes reports of every kind with it, and opens them and `reports`. Screenshots stay in the target folder.
+/// Opens reports of every kind, which the script makes, and `reports` in headless Chromium. Screenshots stay in the target folder.
 pub fn run(repository: &Repository, reports: &[PathBuf]) -> Result<()> {
-    let toolchain = setup::install(repository)?;
-    debian::install_browser()?;
-    dist::build(repository, &toolchain)?;
-    let work = repository.target.join("browser");
-    create_folder(&work)?;
-    let mut python = script(repository, SCRIPT);
-    Environment::new(repository, &toolchain).apply(&mut python);
-    python.arg("--dist").arg(repository.dist()).arg("--work").arg(&work).args(reports);
-    let status = python.status().map_err(|error| Failure::new(format!("cannot run {PYTHON}: {error}")))?;
-    let failed = || Failure::new(format!("reports failed in the browser; screenshots are in {}", work.display()));
-    if status.success() { Ok(()) } else { Err(failed()) }
+    install()?;
+    let mut python = script(repository, "html-report/browser/test.py");
+    python.args(reports);
+    test(repository, python, "browser", "reports failed in the browser; screenshots are in")
 }
 
-/// A script of the browser's folder, which leaves no compiled code there.
+/// Links with real engines for jobs on other machines and for shared results: with these, or with all. The script's folder has a file for each.
+pub fn farm(repository: &Repository, engines: &[String]) -> Result<()> {
+    let mut python = script(repository, "benchmarks/farm/farm.py");
+    python.args(engines.iter().map(|engine| format!("--engine={engine}")));
+    test(repository, python, "farm", "tests of engines failed; the logs of the servers are in")
+}
+
+/// Builds dist/ and runs a script on it, which prints a line for each test.
+fn test(repository: &Repository, mut python: Command, folder: &str, failed: &str) -> Result<()> {
+    let toolchain = setup::install(repository)?;
+    dist::build(repository, &toolchain)?;
+    let work = repository.target.join(folder);
+    create_folder(&work)?;
+    Environment::new(repository, &toolchain).apply(&mut python);
+    python.arg("--dist").arg(repository.dist()).arg("--work").arg(&work);
+    let status = python.status().map_err(|error| Failure::new(format!("cannot run {PYTHON}: {error}")))?;
+    if status.success() { Ok(()) } else { Err(Failure::new(format!("{failed} {}", work.display()))) }
+}
+
+/// A script, which leaves no compiled code in its folder.
 pub fn script(repository: &Repository, script: &str) -> Command {
     let mut python = Command::new(PYTHON);
     python.arg("-B").arg(repository.root.join(script));
     python
 }
 
-/// Installs what a benchmark in the browser needs.
+/// Installs what a test in the browser needs.
 pub fn install() -> Result<()> {
     debian::install_browser()
 }

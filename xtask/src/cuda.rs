@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::failure::{Failure, Result};
-use crate::repository::{create_folder, replace_link};
+use crate::failure::Result;
+use crate::repository::{create_folder, files_in, name_of, replace_link};
 use crate::toolchain::Toolchain;
 use crate::wheels::Wheels;
 
@@ -11,29 +11,26 @@ use crate::wheels::Wheels;
 pub const PINS: &str = include_str!("../cuda-wheels.txt");
 
 const ALL: [Wheels; 2] = [
-    Wheels {
-        title: "CUDA 13.0",
-        pins: PINS,
-        place: Toolchain::python,
-        proof: "nvidia/cu13/bin/ptxas",
-        complete: |folder| complete_tree(&folder.join(TREE)),
-    },
+    Wheels { title: "CUDA 13.0", pins: PINS, folder: PYTHON, proof: "nvidia/cu13/bin/ptxas" },
+    // The newer one that tests compare libnvfatbin with.
     Wheels {
         title: "nvFatbin 13.1",
         pins: include_str!("../nvfatbin-wheels.txt"),
-        place: Toolchain::nvfatbin,
+        folder: "nvfatbin-13",
         proof: "nvidia/cu13/lib/libnvfatbin.so.13",
-        complete: |_| Ok(()),
     },
 ];
 
+/// What pip installs CUDA into.
+const PYTHON: &str = "python";
 /// The CUDA tree among what pip installs.
 const TREE: &str = "nvidia/cu13";
 
 /// Installs the pinned wheels, unless exactly these are installed.
 pub fn install_wheels(toolchain: &Toolchain) -> Result<()> {
     ALL.iter().try_for_each(|wheels| wheels.install(toolchain))?;
-    replace_link(&format!("python/{TREE}"), &toolchain.cuda())
+    replace_link(&format!("{PYTHON}/{TREE}"), &toolchain.cuda())?;
+    complete_tree(&toolchain.cuda())
 }
 
 /// Whether the pinned wheels are completely installed.
@@ -48,8 +45,7 @@ fn complete_tree(tree: &Path) -> Result<()> {
     create_folder(&tree.join("nvvm/lib64"))?;
     replace_link("../../lib/libnvvm.so.4", &tree.join("nvvm/lib64/libnvvm.so"))?;
     let folder = tree.join("lib");
-    let entries = std::fs::read_dir(&folder).map_err(|error| Failure::file("read", &folder, &error))?;
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let names = files_in(&folder)?.into_iter().map(|path| name_of(&path));
     names
         .filter_map(|name| Some((unversioned(&name)?, name)))
         .try_for_each(|(link, name)| replace_link(&name, &folder.join(link)))

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
-use crate::step::{Progress, step};
+use crate::step::{Progress, noted_step, step};
 
 const PACKAGES: [&str; 21] = [
     "clang-22",
@@ -61,12 +61,11 @@ fn install_missing(missing: &[&str]) -> Result<()> {
         return Ok(());
     }
     require_root_on_debian(missing)?;
-    step("read Debian's package lists with apt-get", |progress| {
-        // Some other archive of this machine may be out of reach: what counts is whether the install succeeds.
-        Ok(if update(progress).is_ok() { "" } else { "incomplete" })
-    })?;
+    // Some other archive of this machine may be out of reach: what counts is whether the install succeeds.
+    let note = |is_complete: &bool| if *is_complete { String::new() } else { "incomplete".to_owned() };
+    noted_step("read Debian's package lists with apt-get", |progress| Ok(update(progress).is_ok()), note)?;
     let title = format!("install {} Debian packages and what they need with apt-get", missing.len());
-    step(&title, |progress| install(progress, missing).map(|()| ""))
+    step(&title, |progress| install(progress, missing))
 }
 
 /// The Debian mirrors among this machine's apt sources.
@@ -168,9 +167,7 @@ fn require_root_on_debian(missing: &[&str]) -> Result<()> {
 }
 
 fn install(progress: &Progress, packages: &[&str]) -> Result<()> {
-    let mut command = apt_get();
-    command.args(["install", "--yes", "--no-install-recommends"]).args(packages);
-    progress.run(&mut command).map(|_| ()).map_err(|failure| {
+    apt_install(progress, packages).map_err(|failure| {
         Failure::new(format!(
             "cannot install the Debian packages {}: apt-get says: {}\nCheck the network, and that apt's sources name \
              Debian 12 with its security archive, where LLVM 22 comes from; or install the packages by hand",
@@ -178,6 +175,11 @@ fn install(progress: &Progress, packages: &[&str]) -> Result<()> {
             failure.tool_error()
         ))
     })
+}
+
+fn apt_install(progress: &Progress, packages: &[&str]) -> Result<()> {
+    let mut command = apt_get();
+    progress.run(command.args(["install", "--yes", "--no-install-recommends"]).args(packages)).map(drop)
 }
 
 fn update(progress: &Progress) -> Result<()> {
@@ -198,9 +200,7 @@ pub fn install_for(progress: &Progress, program: &str) -> Result<()> {
     if progress.run(Command::new(program).arg("--version")).is_ok() {
         return Ok(());
     }
-    let mut apt = apt_get();
-    apt.args(["install", "--yes", "--no-install-recommends", program]);
-    progress.run(&mut apt).map(drop).map_err(|failure| {
+    apt_install(progress, &[program]).map_err(|failure| {
         Failure::new(format!("cannot install {program}: {}: run this as root on Debian", failure.tool_error()))
     })
 }

@@ -3,10 +3,9 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::SystemTime;
 
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder, write_file};
+use crate::repository::{Repository, create_folder};
 use crate::step::{Progress, in_parallel, shown, step};
 use crate::toolchain::{LLVM, Toolchain};
 use crate::{dist, setup};
@@ -82,7 +81,7 @@ pub const EXIT_NO_GPU: i32 = 77;
 /// Its paths are relative to the working tree where they lie in it: the commands shown can be typed there.
 struct Demo {
     root: PathBuf,
-    /// Objects and programs, a folder for each sample; kept, so that the next demo compiles only what changed.
+    /// Objects and programs, a folder for each sample.
     folder: PathBuf,
     dist: PathBuf,
     cuda: PathBuf,
@@ -95,11 +94,7 @@ pub fn run(repository: &Repository) -> Result<()> {
     dist::build_programs(repository, &toolchain)?;
     let demo = Demo::new(repository, &toolchain);
     for Step { title, sample, work } in STEPS {
-        let mut below = String::new();
-        step(title, |progress| {
-            below = work(&demo, sample, progress)?;
-            Ok("")
-        })?;
+        let below = step(title, |progress| work(&demo, sample, progress))?;
         below.lines().for_each(|line| println!("      {line}"));
     }
     Ok(())
@@ -158,19 +153,8 @@ fn architectures() -> Vec<String> {
 
 fn compile(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> {
     create_folder(&demo.root.join(demo.output(sample, "")))?;
-    let newest_input =
-        newest(&demo.root.join(sample.folder))?.max(modified(&demo.root.join(&demo.cuda).join("bin/ptxas"))?);
     let sources = sample.sources.iter().chain(sample.host_sources).chain(sample.library_sources);
-    let commands = sources.map(|source| {
-        let object = demo.root.join(demo.object(sample, source));
-        (compile_one(demo, sample, source), object)
-    });
-    let stale = commands.filter(|(command, object)| !is_fresh(command, object, newest_input)).collect();
-    in_parallel(stale, |(mut command, object)| {
-        progress.run(&mut command)?;
-        let record = command_record(&object);
-        write_file(&record, shown(&command))
-    })?;
+    in_parallel(sources.collect(), |source| progress.run(&mut compile_one(demo, sample, source)).map(drop))?;
     Ok(shown(&compile_one(demo, sample, sample.sources[0])))
 }
 
@@ -190,31 +174,6 @@ fn compile_one(demo: &Demo, sample: &Sample, source: &str) -> Command {
     command.args(["-O2", "-c"]).arg(Path::new(sample.folder).join(source));
     command.arg("-o").arg(demo.object(sample, source));
     command
-}
-
-/// Whether this command line wrote the object, and did so after the last change to any input.
-fn is_fresh(command: &Command, object: &Path, newest_input: SystemTime) -> bool {
-    modified(object).is_ok_and(|time| time > newest_input)
-        && std::fs::read_to_string(command_record(object)).is_ok_and(|record| record == shown(command))
-}
-
-/// The file that records the command line of an object.
-fn command_record(object: &Path) -> PathBuf {
-    object.with_extension("command")
-}
-
-fn newest(folder: &Path) -> Result<SystemTime> {
-    let entries = std::fs::read_dir(folder).map_err(|error| Failure::file("read", folder, &error))?;
-    let mut newest = SystemTime::UNIX_EPOCH;
-    for entry in entries {
-        let path = entry.map_err(|error| Failure::file("read", folder, &error))?.path();
-        newest = newest.max(if path.is_dir() { self::newest(&path)? } else { modified(&path)? });
-    }
-    Ok(newest)
-}
-
-fn modified(path: &Path) -> Result<SystemTime> {
-    std::fs::metadata(path).and_then(|file| file.modified()).map_err(|error| Failure::file("read", path, &error))
 }
 
 fn archive(demo: &Demo, sample: &Sample, progress: &Progress) -> Result<String> {
@@ -308,18 +267,5 @@ mod tests {
         let entries = std::fs::read_dir(folder).unwrap();
         let is_source = |path: &Path| path.extension().is_some_and(|end| end == "cu" || end == "cpp");
         entries.filter(|entry| is_source(&entry.as_ref().unwrap().path())).count()
-    }
-
-    #[test]
-    fn an_object_is_stale_when_its_command_line_changed() {
-        let folder = std::env::temp_dir().join(format!("xtask-demo-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let (object, mut command) = (folder.join("a.o"), Command::new("clang"));
-        std::fs::write(&object, "").unwrap();
-        std::fs::write(command_record(&object), "clang").unwrap();
-        assert!(is_fresh(&command, &object, SystemTime::UNIX_EPOCH));
-        assert!(!is_fresh(&command, &object, SystemTime::now()));
-        assert!(!is_fresh(command.arg("-O2"), &object, SystemTime::UNIX_EPOCH));
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -7,7 +7,6 @@
 pub(crate) mod archive;
 mod cmake;
 mod completions;
-mod distributor_pages;
 mod library;
 pub(crate) mod licenses;
 mod pages;
@@ -27,8 +26,10 @@ type Program = (&'static str, &'static str);
 /// The programs that link and inspect files.
 pub(crate) const PROGRAMS: [Program; 2] = [("linker-wrapper", "fatlink"), ("offload-bundle", "offload-bundle")];
 /// The programs that run jobs on other machines.
-const DISTRIBUTORS: [Program; 2] = [("distributor", "fatlink-slurm"), ("distributor-reapi", "fatlink-reapi")];
-const LINKS: [(&str, &str); 7] = [
+pub(crate) const DISTRIBUTORS: [Program; 2] =
+    [("distributor", "fatlink-slurm"), ("distributor-reapi", "fatlink-reapi")];
+/// The other names of fatlink, as links.
+pub(crate) const LINKS: [(&str, &str); 7] = [
     ("bin/clang-linker-wrapper", "fatlink"),
     ("bin/ld.fatlink", "fatlink"),
     ("gcc/ld", "../bin/fatlink"),
@@ -52,8 +53,8 @@ pub fn build(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
         let packages: Vec<&str> = programs.iter().map(|(package, _)| *package).chain([library::PACKAGE]).collect();
         compile(repository, toolchain, progress, &packages)?;
         lay_out_programs(repository, progress, &programs)?;
-        distributor_pages::write(repository, progress)?;
-        library::lay_out(repository, toolchain, progress).map(|()| "")
+        pages::write_of_distributors(repository, progress)?;
+        library::lay_out(repository, toolchain, progress)
     })
 }
 
@@ -61,7 +62,7 @@ pub fn build(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
 pub fn build_programs(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
     step("build fatlink and offload-bundle into dist/", |progress| {
         compile(repository, toolchain, progress, &PROGRAMS.map(|(package, _)| package))?;
-        lay_out_programs(repository, progress, &PROGRAMS).map(|()| "")
+        lay_out_programs(repository, progress, &PROGRAMS)
     })
 }
 
@@ -99,27 +100,21 @@ pub(crate) fn debug_dist(repository: &Repository) -> PathBuf {
 
 /// Lays out the programs of the dev profile, as links.
 pub(crate) fn link_debug_programs(repository: &Repository) -> Result<()> {
-    let dist = debug_dist(repository);
-    create_folder(&dist.join("bin"))?;
-    create_folder(&dist.join("gcc"))?;
-    for (_, program) in PROGRAMS {
-        replace_link(&format!("../../debug/{program}"), &dist.join("bin").join(program))?;
-    }
-    LINKS.into_iter().try_for_each(|(link, program)| replace_link(program, &dist.join(link)))
+    lay_out(&debug_dist(repository), &PROGRAMS, |program, place| replace_link(&format!("../../debug/{program}"), place))
 }
 
 fn lay_out_programs(repository: &Repository, progress: &Progress, programs: &[Program]) -> Result<()> {
-    lay_out(&repository.target.join("release"), &repository.dist(), programs)?;
+    let built = repository.target.join("release");
+    lay_out(&repository.dist(), programs, |program, place| replace(&built.join(program), place))?;
     cmake::write(repository)?;
     pages::write(repository, progress)
 }
 
-fn lay_out(built: &Path, dist: &Path, programs: &[Program]) -> Result<()> {
+/// `put` puts a program into its place.
+fn lay_out(dist: &Path, programs: &[Program], put: impl Fn(&str, &Path) -> Result<()>) -> Result<()> {
     create_folder(&dist.join("bin"))?;
     create_folder(&dist.join("gcc"))?;
-    for (_, program) in programs {
-        replace(&built.join(program), &dist.join("bin").join(program))?;
-    }
+    programs.iter().try_for_each(|(_, program)| put(program, &dist.join("bin").join(program)))?;
     LINKS.into_iter().try_for_each(|(link, program)| replace_link(program, &dist.join(link)))
 }
 

@@ -16,7 +16,7 @@ pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = Toolchain::locate(repository)?;
     let mdbook = install(repository, &toolchain)?;
     let book = repository.target.join("book");
-    step("build the book", |progress| build(progress, repository, &mdbook, &book).map(|()| ""))?;
+    step("build the book", |progress| build(progress, repository, &mdbook, &book))?;
     println!("  {}", book.join("index.html").display());
     Ok(())
 }
@@ -33,24 +33,18 @@ fn build(progress: &Progress, repository: &Repository, mdbook: &Path, book: &Pat
 
 /// The program, after its installation if another release or none is there.
 fn install(repository: &Repository, toolchain: &Toolchain) -> Result<PathBuf> {
-    let place = toolchain.mdbook();
+    let place = toolchain.folder().join("mdbook");
     let program = place.join("bin/mdbook");
-    if is_current(&program) {
-        return Ok(program);
-    }
-    let _lock = toolchain.lock()?;
-    // Another clone may have installed it while this one waited.
-    if is_current(&program) {
-        return Ok(program);
-    }
-    let title = format!("install mdbook {VERSION} with cargo into {}", toolchain.folder().display());
-    step(&title, |progress| {
-        let partial = toolchain.begin(&place)?;
-        let mut cargo = repository.cargo("install");
-        cargo.args(["mdbook", "--locked", "--no-default-features", "--version", VERSION, "--root"]).arg(&partial);
-        progress.run(&mut cargo).map_err(|failure| failure.led_by("cannot install mdbook"))?;
-        toolchain.finish(&partial, &place).map(|()| "")
-    })?;
+    toolchain.install(
+        &format!("mdbook {VERSION} with cargo"),
+        &place,
+        || is_current(&program),
+        |progress, folder| {
+            let mut cargo = repository.cargo("install");
+            cargo.args(["mdbook", "--locked", "--no-default-features", "--version", VERSION, "--root"]).arg(folder);
+            progress.run(&mut cargo).map(drop).map_err(|failure| failure.led_by("cannot install mdbook"))
+        },
+    )?;
     Ok(program)
 }
 

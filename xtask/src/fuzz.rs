@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, copy_file, create_folder, read_text, write_file};
-use crate::step::{Progress, step};
+use crate::repository::{Repository, copy_file, create_folder, files_in, name_of, read_text};
+use crate::step::{Progress, in_parallel, noted_step, step};
 use crate::toolchain::{LLVM, Toolchain};
 
 /// The flags that cargo-fuzz passes.
@@ -27,19 +27,12 @@ pub fn run(repository: &Repository, seconds: u32, named: &[String]) -> Result<()
     let fuzz = repository.root.join("offload-bundle/fuzz");
     let targets = chosen(named, targets(&fuzz)?)?;
     let built = build(repository, &fuzz)?;
-    step("collect real containers as seeds", |progress| {
-        let count = seeds(repository, &fuzz.join("seeds"), progress)?;
-        Ok(format!("{count} files"))
-    })?;
-    let failures = run_all(&fuzz, &built, &targets, seconds);
-    match failures.as_slice() {
-        [] => Ok(()),
-        [failure] => Err(Failure { message: failure.message.clone(), output: failure.output.clone() }),
-        several => {
-            let messages: Vec<&str> = several.iter().map(|failure| failure.message.as_str()).collect();
-            Err(Failure::new(messages.join("\n")))
-        }
-    }
+    noted_step(
+        "collect real containers as seeds",
+        |progress| seeds(repository, &fuzz.join("seeds"), progress),
+        |count| format!("{count} files"),
+    )?;
+    run_all(&fuzz, &built, &targets, seconds)
 }
 
 /// The names of the programs in the manifest.
@@ -75,36 +68,27 @@ fn build(repository: &Repository, fuzz: &Path) -> Result<PathBuf> {
         cargo.args(["--release", "--locked", "--bins", "--manifest-path"]).arg(fuzz.join("Cargo.toml"));
         // With a target named, the flags are not those of build scripts, which have no fuzzer to report to.
         cargo.args(["--target", &triple, "--target-dir"]).arg(&target).env("RUSTFLAGS", FLAGS);
-        progress.run(&mut cargo).map(|_| "").map_err(|failure| failure.led_by("cargo build failed"))
+        progress.run(&mut cargo).map_err(|failure| failure.led_by("cargo build failed"))
     })?;
     Ok(target.join(triple).join("release"))
 }
 
-/// Runs the targets, as many at once as there are cores, and returns what went wrong.
-fn run_all(fuzz: &Path, built: &Path, targets: &[String], seconds: u32) -> Vec<Failure> {
-    let waiting = Mutex::new(targets.iter());
+/// Runs all targets, as many at once as there are cores, and names those that failed.
+fn run_all(fuzz: &Path, built: &Path, targets: &[String], seconds: u32) -> Result<()> {
     let failures = Mutex::new(Vec::new());
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(targets.len()) {
-            scope.spawn(|| {
-                while let Some(target) = waiting.lock().ok().and_then(|mut waiting| waiting.next()) {
-                    match run_one(fuzz, built, target, seconds) {
-                        Ok(report) => println!("  {target}: {report}"),
-                        Err(failure) => {
-                            println!("  {target}: FAILED");
-                            failures.lock().into_iter().for_each(|mut failures| failures.push(failure_of(&failure)));
-                        }
-                    }
-                }
-            });
+    in_parallel(targets.iter().collect(), |target: &String| {
+        match run_one(fuzz, built, target, seconds) {
+            Ok(report) => println!("  {target}: {report}"),
+            Err(failure) => {
+                println!("  {target}: FAILED");
+                let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                failures.push((failure.message, failure.output));
+            }
         }
-    });
-    failures.into_inner().unwrap_or_default()
-}
-
-fn failure_of(failure: &Failure) -> Failure {
-    Failure { message: failure.message.clone(), output: failure.output.clone() }
+        Ok(())
+    })?;
+    let (messages, outputs): (Vec<_>, Vec<_>) = failures.into_inner().unwrap_or_default().into_iter().unzip();
+    if messages.is_empty() { Ok(()) } else { Err(Failure { message: messages.join("\n"), output: outputs.join("\n") }) }
 }
 
 /// Runs one target and returns how many inputs it ran.
@@ -137,125 +121,24 @@ fn inputs_run(log: &str) -> &str {
     line.map_or("?", str::trim)
 }
 
-/// Collects the fatbins of the driver tests, and containers that the real tools make of them.
+/// Collects the fatbins of the driver tests, and has a script make containers of them by the real tools. Returns how many there are.
 fn seeds(repository: &Repository, folder: &Path, progress: &Progress) -> Result<usize> {
     create_folder(folder)?;
     let truth = repository.root.join("offload-bundle/tests/driver-truth");
-    for from in [truth.clone(), truth.join("mixes")] {
-        for path in files(&from)? {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            if name.ends_with(".fatbin") {
-                copy_file(&path, &folder.join(name))?;
-            }
+    for path in [files_in(&truth)?, files_in(&truth.join("mixes"))?].concat() {
+        if path.extension().is_some_and(|end| end == "fatbin") {
+            copy_file(&path, &folder.join(name_of(&path)))?;
         }
     }
-    let toolchain = Toolchain::locate(repository)?;
-    // Any version will do.
-    if toolchain.cuda().join("bin/fatbinary").is_file() {
-        by_tools(&truth.join("c21_sass90a_ptx80.fatbin"), "", folder, progress)?;
-        let large = large_fatbin(&toolchain, folder, progress)?;
-        by_tools(&large, "large-", folder, progress)?;
-    }
-    for_hip(folder, progress)?;
-    kept_results(repository, folder, progress)?;
-    for path in files(folder)? {
+    let mut script = Command::new("sh");
+    script.arg(repository.root.join("xtask/fuzz-seeds.sh")).current_dir(folder);
+    progress.run(script.arg(&repository.root).arg(LLVM).arg(Toolchain::locate(repository)?.cuda()))?;
+    for path in files_in(folder)? {
         if std::fs::metadata(&path).is_ok_and(|data| data.len() > LARGEST_SEED) {
             std::fs::remove_file(&path).map_err(|error| Failure::file("remove", &path, &error))?;
         }
     }
-    files(folder).map(|files| files.len())
-}
-
-/// A fatbin with pages of machine code for one target, so that dropping it changes the layout of a program.
-fn large_fatbin(toolchain: &Toolchain, folder: &Path, progress: &Progress) -> Result<PathBuf> {
-    let ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n";
-    write_file(&folder.join("k.ptx"), ptx)?;
-    let tool = |name: &str| command_in(folder, &toolchain.cuda().join("bin").join(name));
-    for arch in ["80", "90"] {
-        progress.run(tool("ptxas").args(["-arch", &format!("sm_{arch}"), "k.ptx", "-o", &format!("{arch}.cubin")]))?;
-    }
-    let mut fatbinary = tool("fatbinary");
-    fatbinary.args(["--create=large.fatbin", "--image3=kind=elf,sm=90,file=90.cubin"]);
-    fatbinary.args(["--image3=kind=elf,sm=80,file=80.cubin"; 5]);
-    progress.run(&mut fatbinary)?;
-    Ok(folder.join("large.fatbin"))
-}
-
-/// Offload binaries, host objects, programs and archives around the images of one fatbin.
-fn by_tools(fatbin: &Path, prefix: &str, folder: &Path, progress: &Progress) -> Result<()> {
-    let tool = |name: &str| command_in(folder, &Path::new(LLVM).join("bin").join(name));
-    let source = "int main(void) { return 0; }\n__asm__(\".section .nv_fatbin,\\\"a\\\"\\n.p2align 3\\n.incbin \\\"whole.fatbin\\\"\\n.text\");\n";
-    write_file(&folder.join("main.c"), source)?;
-    copy_file(fatbin, &folder.join("whole.fatbin"))?;
-    let image = |arch: &str| format!("--image=file=whole.fatbin,triple=nvptx64-nvidia-cuda,arch={arch},kind=cuda");
-    let named = |name: &str| format!("{prefix}{name}");
-    let (object, embed) = (named("with-images.o"), "-fembed-offload-object=images.bin");
-    progress.run(tool("llvm-offload-binary").args(["-o", "images.bin", &image("sm_80"), &image("sm_90a")]))?;
-    if !prefix.is_empty() {
-        copy_file(&folder.join("images.bin"), &folder.join(named("images.bin")))?;
-    }
-    progress.run(tool("clang").args(["-c", "main.c", "-o", &object, "-Xclang", embed]))?;
-    progress.run(tool("clang").args(["main.c", "-fuse-ld=lld", "-o", &named("program")]))?;
-    let library = ["-shared", "-fPIC", "main.c", "-fuse-ld=lld", "-o", &named("library.so")];
-    progress.run(tool("clang").args(library))?;
-    for format in ["gnu", "bsd"] {
-        let members = [object.as_str(), "whole.fatbin"];
-        progress.run(
-            tool("llvm-ar").args([&format!("--format={format}"), "rcs", &named(&format!("{format}.a"))]).args(members),
-        )?;
-    }
-    Ok(())
-}
-
-/// Objects and code objects for AMD's GPUs, bundles of them, and a library with bundles.
-fn for_hip(folder: &Path, progress: &Progress) -> Result<()> {
-    let tool = |name: &str| command_in(folder, &Path::new(LLVM).join("bin").join(name));
-    let source = "extern \"C\" __attribute__((global)) void k(int *x) { __attribute__((shared)) int s[9]; s[*x] = 1; *x = s[1]; }\n";
-    let source_path = folder.join("k.hip");
-    write_file(&source_path, source)?;
-    let options =
-        ["-x", "hip", "--cuda-device-only", "-nogpuinc", "-nogpulib", "--no-gpu-bundle-output", "-O1", "k.hip"];
-    for arch in ["gfx90a", "gfx1100"] {
-        let (code, assembly, object) = (format!("{arch}.elf"), format!("{arch}.s"), format!("{arch}.o"));
-        let target = format!("--offload-arch={arch}");
-        progress.run(tool("clang").args(options).args([&target, "-o", &code]))?;
-        progress.run(tool("clang").args(options).args([&target, "-S", "-o", &assembly]))?;
-        let assemble = ["-target", "amdgcn-amd-amdhsa", "-c", &assembly, "-o", &object];
-        progress.run(tool("clang").args(assemble).arg(format!("-mcpu={arch}")))?;
-    }
-    let targets =
-        "-targets=host-x86_64-unknown-linux-gnu-,hip-amdgcn-amd-amdhsa--gfx90a,hip-amdgcn-amd-amdhsa--gfx1100";
-    let inputs = ["-type=o", targets, "-input=/dev/null", "-input=gfx90a.elf", "-input=gfx1100.elf"];
-    progress.run(tool("clang-offload-bundler").args(inputs).args(["-bundle-align=4096", "-output=plain.hipfb"]))?;
-    progress.run(tool("clang-offload-bundler").args(inputs).args(["-compress", "-output=packed.hipfb"]))?;
-    let source =
-        ".section .hip_fatbin,\"a\"\n.p2align 12\n.incbin \"plain.hipfb\"\n.p2align 12\n.incbin \"packed.hipfb\"\n";
-    write_file(&folder.join("hip.s"), source)?;
-    progress.run(tool("clang").args(["-shared", "-nostdlib", "-fuse-ld=lld", "hip.s", "-o", "hip.so"])).map(|_| ())
-}
-
-/// A section of kept results, and an object with it.
-fn kept_results(repository: &Repository, folder: &Path, progress: &Progress) -> Result<()> {
-    let writer = repository.root.join("lit-tests/tests/bundle/Inputs/results.py");
-    progress.run(command_in(folder, Path::new("python3")).arg(writer).args(["kept.results", "1", "2"]))?;
-    let source = ".section .fatlink.results,\"e\"\n.p2align 4\n.incbin \"kept.results\"\n";
-    write_file(&folder.join("kept.s"), source)?;
-    let mut clang = command_in(folder, &Path::new(LLVM).join("bin/clang"));
-    progress.run(clang.args(["-c", "kept.s", "-o", "kept.o"])).map(|_| ())
-}
-
-fn command_in(folder: &Path, program: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.current_dir(folder);
-    command
-}
-
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder).map_err(|error| Failure::file("read", folder, &error))?;
-    let mut paths: Vec<PathBuf> =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_file()).collect();
-    paths.sort();
-    Ok(paths)
+    files_in(folder).map(|files| files.len())
 }
 
 #[cfg(test)]

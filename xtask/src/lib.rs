@@ -8,7 +8,6 @@
 mod apt;
 mod arguments;
 mod bench;
-mod big;
 pub mod browser;
 pub mod cuda;
 mod debian;
@@ -17,7 +16,6 @@ pub mod dist;
 mod docs;
 pub mod environment;
 pub mod failure;
-mod farm;
 mod fuzz;
 mod openmp_device;
 mod package;
@@ -56,8 +54,8 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
     match subcommand {
         Subcommand::Demo => demo::run(repository)?,
         Subcommand::Test { quick: true, .. } => test::quick::run(repository)?,
-        Subcommand::Test { big: true, .. } => big::run(repository)?,
-        Subcommand::Test { farm: Some(engines), .. } => farm::run(repository, engines)?,
+        Subcommand::Test { big: true, .. } => test::big(repository)?,
+        Subcommand::Test { farm: Some(engines), .. } => browser::farm(repository, engines)?,
         Subcommand::Test { packages: true, no_build, .. } => package_test::run(repository, *no_build)?,
         Subcommand::Test { browser: Some(reports), .. } => browser::run(repository, reports)?,
         Subcommand::Test { .. } => test::run(repository)?,
@@ -67,7 +65,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Fuzz { seconds, targets } => fuzz::run(repository, *seconds, targets)?,
         Subcommand::Roundtrip => roundtrip::run(repository)?,
         Subcommand::UpstreamTests { programs: true, .. } => upstream::programs::run(repository)?,
-        Subcommand::UpstreamTests { llvm, tests, .. } => upstream::run(repository, *llvm, tests.as_deref())?,
+        Subcommand::UpstreamTests { llvm, tests, .. } => upstream::run(repository, llvm, tests.as_deref())?,
         Subcommand::Dist { archive } => dist::run(repository, *archive)?,
         Subcommand::Docs => docs::run(repository)?,
         Subcommand::Package { no_build } => package::run(repository, *no_build)?,

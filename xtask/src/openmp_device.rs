@@ -7,12 +7,12 @@ use std::process::Command;
 
 use crate::failure::{Failure, Result};
 use crate::repository::{create_folder, write_file};
-use crate::step::{Progress, in_parallel, step};
+use crate::step::{Progress, in_parallel};
 use crate::toolchain::{LLVM, Toolchain};
-use crate::upstream::{Release, source};
+use crate::upstream::{LLVM_22, Release, source};
 
 /// The release whose clang is installed: each has a runtime of its own.
-const RELEASE: Release = Release::Llvm22;
+static RELEASE: &Release = &LLVM_22;
 
 /// The options of LLVM's build that are the same for all GPUs.
 const OPTIONS: [&str; 13] = [
@@ -66,20 +66,19 @@ pub fn install(toolchain: &Toolchain) -> Result<()> {
         return Ok(());
     }
     require_release()?;
-    let sources = source::install(toolchain, RELEASE, source::Part::OpenmpDevice)?;
-    let _lock = toolchain.lock()?;
-    // Another clone may have built it while this one waited.
-    if is_installed(toolchain) {
-        return Ok(());
-    }
+    let sources = source::install(toolchain, RELEASE, &source::OPENMP_DEVICE)?;
     let place = place(toolchain);
-    step(&format!("build OpenMP's device runtime in {}", place.display()), |progress| {
-        let folder = toolchain.begin(&place)?;
-        let build = |target: &Target| build(progress, target, &sources, &folder.join("lib").join(target.triple));
-        TARGETS.iter().try_for_each(build)?;
-        write_file(&folder.join(STAMP), stamp())?;
-        toolchain.finish(&folder, &place).map(|()| "")
-    })
+    let title = format!("OpenMP's device runtime in {}", place.display());
+    toolchain.install(
+        &title,
+        &place,
+        || is_installed(toolchain),
+        |progress, folder| {
+            let build = |target: &Target| build(progress, target, &sources, &folder.join("lib").join(target.triple));
+            TARGETS.iter().try_for_each(build)?;
+            write_file(&folder.join(STAMP), stamp())
+        },
+    )
 }
 
 fn is_installed(toolchain: &Toolchain) -> bool {
@@ -88,19 +87,19 @@ fn is_installed(toolchain: &Toolchain) -> bool {
 
 fn stamp() -> String {
     let line = |target: &Target| format!("{}: {} {}\n", target.triple, OPTIONS.join(" "), target.options.join(" "));
-    format!("LLVM {}\n{}", RELEASE.version(), TARGETS.iter().map(line).collect::<String>())
+    format!("LLVM {}\n{}", RELEASE.version, TARGETS.iter().map(line).collect::<String>())
 }
 
 /// Bitcode of another release may not load, and the runtime's functions change from one to the next.
 fn require_release() -> Result<()> {
     let output = Progress::hidden().run(tool("clang").arg("--version"))?;
-    if is_version(&output, RELEASE.version()) {
+    if is_version(&output, RELEASE.version) {
         return Ok(());
     }
     Err(Failure::new(format!(
         "{LLVM} has `{}`, and OpenMP's device runtime would be built out of the source of {}: install that release",
         output.lines().next().unwrap_or_default(),
-        RELEASE.version()
+        RELEASE.version
     )))
 }
 

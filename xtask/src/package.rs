@@ -3,9 +3,7 @@
 //! They install into a prefix that other software shares: `prefix.rs` says what goes where, and `symbol_versions.rs` checks that
 //! nothing in it needs a newer glibc than the packages promise.
 
-mod copyright;
 mod deb;
-mod depends;
 mod prefix;
 mod symbol_versions;
 mod wheel;
@@ -16,10 +14,10 @@ pub use deb::STATIC;
 
 use crate::dist::{self, archive};
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, copy_file, create_folder, write_file};
+use crate::repository::{Repository, copy_file, create_folder, name_of, write_file};
 use crate::setup;
-use crate::step::{Progress, step};
-use crate::toolchain::{Toolchain, remove_folder};
+use crate::step::{Progress, noted_step, step};
+use crate::toolchain::Toolchain;
 
 /// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -52,20 +50,17 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
 pub fn write_all(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
     let folder = output_folder(repository)?;
     wheel::MATURIN.install(toolchain)?;
-    step("check that dist/ needs no newer glibc than 2.31", |progress| {
-        symbol_versions::check(progress, &repository.dist())
-    })?;
-    step("write the Python wheel", |progress| {
-        wheel::write_wheel(repository, toolchain, progress, &folder).map(|()| "")
-    })?;
-    step("write the Debian packages", |progress| deb::write_packages(repository, progress, &folder).map(|()| ""))?;
+    let check = |progress: &Progress| symbol_versions::check(progress, &repository.dist());
+    noted_step("check that dist/ needs no newer glibc than 2.31", check, String::clone)?;
+    step("write the Python wheel", |progress| wheel::write_wheel(repository, toolchain, progress, &folder))?;
+    step("write the Debian packages", |progress| deb::write_packages(repository, progress, &folder))?;
     archive::write(repository)?;
-    step("write their checksums", |progress| write_checksums(repository, progress, &folder).map(|()| ""))
+    step("write their checksums", |progress| write_checksums(repository, progress, &folder))
 }
 
 /// Puts the archives beside the packages, and the hashes of all of them.
 fn write_checksums(repository: &Repository, progress: &Progress, folder: &Path) -> Result<()> {
-    let file_name = |path: &PathBuf| PathBuf::from(path.file_name().unwrap_or_default());
+    let file_name = |path: &PathBuf| PathBuf::from(name_of(path));
     let archives = archive::paths(repository);
     for from in &archives {
         copy_file(from, &folder.join(file_name(from)))?;
@@ -98,12 +93,6 @@ fn output_folder(repository: &Repository) -> Result<PathBuf> {
     let folder = repository.target.join("packages");
     create_folder(&folder)?;
     Ok(folder)
-}
-
-/// An empty folder.
-pub fn fresh_folder(path: &Path) -> Result<()> {
-    remove_folder(path)?;
-    create_folder(path)
 }
 
 fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {

@@ -17,7 +17,7 @@ use crate::debian;
 use crate::failure::{Failure, Result};
 use crate::package;
 use crate::repository::Repository;
-use crate::step::{Progress, step};
+use crate::step::{Progress, noted_step, step};
 use crate::{dist, setup};
 
 use chroot::Chroot;
@@ -36,24 +36,23 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     let packages = package::find(repository)?;
     let mut passed = 0;
     for (suite, name) in SYSTEMS {
-        let mut chroot = None;
-        step(&format!("{name}: the system, by debootstrap"), |progress| {
-            chroot = Some(Chroot::install(repository, progress, suite)?);
-            Ok("")
+        let chroot = step(&format!("{name}: the system, by debootstrap"), |progress| {
+            Chroot::install(repository, progress, suite)
         })?;
-        let chroot = chroot.ok_or_else(|| Failure::new("no system was made"))?;
         step(&format!("{name}: compile the sample for it, copy CUDA's tools"), |progress| {
-            sample::prepare(repository, &toolchain, progress, &chroot).map(|()| "")
+            sample::prepare(repository, &toolchain, progress, &chroot)
         })?;
         for form in ofs(&packages) {
             let title = format!("{name}: {} links the sample, is removed, leaves nothing", form.title);
-            step(&title, |progress| install_and_remove(progress, &chroot, &form)).inspect_err(|_| chroot.discard())?;
+            let note = |added: &usize| format!("{added} files and folders came and went");
+            noted_step(&title, |progress| install_and_remove(progress, &chroot, &form), note)
+                .inspect_err(|_| chroot.discard())?;
             passed += 1;
         }
     }
     step("lintian finds neither errors nor warnings", |progress| {
         debian::install_for(progress, "lintian")?;
-        progress.run(Command::new("lintian").args(["--fail-on=error,warning"]).args(&packages.debs)).map(|_| "")
+        progress.run(Command::new("lintian").args(["--fail-on=error,warning"]).args(&packages.debs))
     })?;
     passed += 1;
     passed += python::check_types(repository, &toolchain, &packages)?;
@@ -62,8 +61,8 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     Ok(())
 }
 
-/// The note says how many files and folders were there before, and again afterwards.
-fn install_and_remove(progress: &Progress, chroot: &Chroot, form: &Form<'_>) -> Result<String> {
+/// Returns how many files and folders came and went.
+fn install_and_remove(progress: &Progress, chroot: &Chroot, form: &Form<'_>) -> Result<usize> {
     form.prepare(progress, chroot)?;
     let before = leftovers::of(chroot)?;
     form.install(progress, chroot)?;
@@ -74,5 +73,5 @@ fn install_and_remove(progress: &Progress, chroot: &Chroot, form: &Form<'_>) -> 
     sample::link_and_explain(progress, chroot, form)?;
     form.remove(progress, chroot)?;
     leftovers::compare(&before, &leftovers::of(chroot)?)?;
-    Ok(format!("{added} files and folders came and went"))
+    Ok(added)
 }

@@ -66,6 +66,20 @@ pub fn copy_file(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, to).map(drop).map_err(|error| Failure::file("copy", from, &error))
 }
 
+/// The paths of what is in a folder, in the order of their names.
+pub fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |error| Failure::file("read", folder, &error);
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// The name of a file without its folder.
+pub fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// Creates a folder and those above it.
 pub fn create_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).map_err(|error| Failure::file("create", path, &error))

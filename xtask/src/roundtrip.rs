@@ -10,13 +10,11 @@ use crate::toolchain::Toolchain;
 /// Prints how many of which kind there were.
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = Toolchain::locate(repository)?;
-    let mut counts = String::new();
-    step("take every container apart and rebuild it", |progress| {
+    let counts = step("take every container apart and rebuild it", |progress| {
         let mut cargo = repository.cargo("test");
         cargo.args(["--release", "--locked", "--quiet", "--package=offload-bundle", "--test=roundtrip", "--"]);
         cargo.arg(toolchain.folder()).arg(Path::new("/usr/lib/llvm-22"));
-        counts = progress.run(&mut cargo)?;
-        Ok("")
+        progress.run(&mut cargo)
     })?;
     print!("{counts}");
     Ok(())

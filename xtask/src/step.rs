@@ -26,10 +26,19 @@ pub struct Progress {
     bar: ProgressBar,
 }
 
-/// Runs `work` as one step. The note that it returns is printed at the end of the line.
-pub fn step<Note: AsRef<str>>(title: &str, work: impl FnOnce(&Progress) -> Result<Note>) -> Result<()> {
+/// Runs `work` as one step, and returns its result.
+pub fn step<T>(title: &str, work: impl FnOnce(&Progress) -> Result<T>) -> Result<T> {
+    noted_step(title, work, |_| String::new())
+}
+
+/// The same with a note on the result at the end of the line.
+pub fn noted_step<T>(
+    title: &str,
+    work: impl FnOnce(&Progress) -> Result<T>,
+    note: impl FnOnce(&T) -> String,
+) -> Result<T> {
     if QUIET.load(Ordering::Relaxed) {
-        return work(&Progress::hidden()).map(drop);
+        return work(&Progress::hidden());
     }
     let start = Instant::now();
     let progress = Progress::new(title);
@@ -45,12 +54,12 @@ pub fn step<Note: AsRef<str>>(title: &str, work: impl FnOnce(&Progress) -> Resul
         print!("  {title} ... ");
     }
     let seconds = start.elapsed().as_secs_f64();
-    match &outcome {
-        Ok(note) if note.as_ref().is_empty() => println!("{seconds:.1} s"),
-        Ok(note) => println!("{} ({seconds:.1} s)", note.as_ref()),
+    match outcome.as_ref().map(note) {
+        Ok(note) if note.is_empty() => println!("{seconds:.1} s"),
+        Ok(note) => println!("{note} ({seconds:.1} s)"),
         Err(_) => println!("FAILED ({seconds:.1} s)"),
     }
-    outcome.map(|_| ())
+    outcome
 }
 
 /// Runs `work` on all jobs, as many at once as there are cores. Returns the first failure.

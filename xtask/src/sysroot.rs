@@ -2,15 +2,15 @@
 //!
 //! The packages come from the Debian mirror among this machine's apt sources. apt works in a folder of its own.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::apt::{Apt, KEYRING};
 use crate::debian;
 use crate::failure::{Failure, Result};
-use crate::repository::{replace_link, write_file};
-use crate::step::{Progress, step};
+use crate::repository::{files_in, replace_link, write_file};
+use crate::step::Progress;
 use crate::toolchain::{LLVM, Toolchain, remove_folder};
 
 /// The C library, and gcc's libraries of the same release: the unwinder of Debian 12 needs glibc 2.35.
@@ -23,20 +23,11 @@ const STAMP: &str = "packages.txt";
 
 /// Installs it, unless it is installed.
 pub fn install(toolchain: &Toolchain) -> Result<()> {
-    if is_installed(toolchain) {
-        return Ok(());
-    }
-    let _lock = toolchain.lock()?;
-    // Another clone may have installed it while this one waited.
-    if is_installed(toolchain) {
-        return Ok(());
-    }
-    let title = format!("install Debian 11's C library into {}", toolchain.folder().display());
-    step(&title, |progress| {
-        let root = toolchain.begin(&toolchain.sysroot())?;
-        unpack(progress, &root)?;
-        complete(&root)?;
-        toolchain.finish(&root, &toolchain.sysroot()).map(|()| "")
+    let place = toolchain.sysroot();
+    let is_installed = || std::fs::read_to_string(place.join(STAMP)).is_ok_and(|stamp| stamp == contents());
+    toolchain.install("Debian 11's C library", &place, is_installed, |progress, root| {
+        unpack(progress, root)?;
+        complete(root)
     })
 }
 
@@ -47,10 +38,6 @@ pub fn linker(toolchain: &Toolchain) -> (PathBuf, [OsString; 2]) {
     word.push(toolchain.sysroot());
     // gcc would take its own start files and the machine's libraries first.
     (Path::new(LLVM).join("bin/clang"), [word, "-fuse-ld=lld".into()])
-}
-
-fn is_installed(toolchain: &Toolchain) -> bool {
-    std::fs::read_to_string(toolchain.sysroot().join(STAMP)).is_ok_and(|stamp| stamp == contents())
 }
 
 fn contents() -> String {
@@ -71,8 +58,8 @@ fn unpack(progress: &Progress, root: &Path) -> Result<()> {
         );
         Failure { message, output: cause.output }
     })?;
-    for package in files(&apt.folder)?.filter(|path| path.extension() == Some(OsStr::new("deb"))) {
-        progress.run(Command::new("dpkg-deb").arg("--extract").args([&package, root]))?;
+    for package in files_in(&apt.folder)?.iter().filter(|path| path.extension().is_some_and(|end| end == "deb")) {
+        progress.run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(root))?;
     }
     remove_folder(&apt.folder)
 }
@@ -86,7 +73,7 @@ fn complete(root: &Path) -> Result<()> {
 
 /// A link to `/lib/…` would lead out of the tree. `up` leads from `folder` to its root.
 fn make_links_relative(folder: &Path, up: &str) -> Result<()> {
-    for path in files(folder)? {
+    for path in files_in(folder)? {
         match std::fs::read_link(&path) {
             Ok(target) => {
                 if let Some(inside) = target.to_str().and_then(|target| target.strip_prefix('/')) {
@@ -98,11 +85,6 @@ fn make_links_relative(folder: &Path, up: &str) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn files(folder: &Path) -> Result<impl Iterator<Item = PathBuf>> {
-    let entries = std::fs::read_dir(folder).map_err(|error| Failure::file("read", folder, &error))?;
-    Ok(entries.flatten().map(|entry| entry.path()))
 }
 
 /// The text of a `sources.list` for Debian 11.

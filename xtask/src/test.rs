@@ -2,27 +2,15 @@
 
 pub mod quick;
 
+use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::repository::Repository;
-use crate::step::{Progress, step};
+use crate::step::{Progress, noted_step, step};
+use crate::toolchain::remove_folder;
 use crate::{dist, setup};
-
-struct Check {
-    title: &'static str,
-    /// Returns a note for the end of the step's line.
-    work: fn(&Checker, &Progress) -> Result<String>,
-}
-
-/// The quick ones first. The tests themselves come last, after the build of dist/, which lit tests use: they see the
-/// programs as they are shipped, while unit tests run with the overflow checks of the dev profile.
-const CHECKS: [Check; 3] = [
-    Check { title: "cargo fmt --check", work: format },
-    Check { title: "cargo clippy, warnings denied", work: clippy },
-    Check { title: "cargo doc, warnings denied", work: doc },
-];
 
 struct Checker<'a> {
     repository: &'a Repository,
@@ -33,15 +21,14 @@ struct Checker<'a> {
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
     let checker = Checker { repository, environment: Environment::new(repository, &toolchain) };
-    for Check { title, work } in CHECKS {
-        step(title, |progress| work(&checker, progress))?;
-    }
+    // The quick ones first. The tests themselves come last, after the build of dist/, which lit tests use: they see the
+    // programs as they are shipped, while unit tests run with the overflow checks of the dev profile.
+    step("cargo fmt --check", |progress| format(&checker, progress))?;
+    step("cargo clippy, warnings denied", |progress| clippy(&checker, progress))?;
+    step("cargo doc, warnings denied", |progress| doc(&checker, progress))?;
     dist::build(repository, &toolchain)?;
-    let mut counted = Tally::default();
-    step("cargo test, all packages and the lit tests", |progress| {
-        counted = cargo_test(&checker, progress)?;
-        Ok(counted.note())
-    })?;
+    let test = |progress: &Progress| cargo_test(&checker, progress);
+    let counted = noted_step("cargo test, all packages and the lit tests", test, Tally::note)?;
     // Test harnesses parse this line.
     println!("{} passed, 0 failed, {} skipped", counted.passed, counted.ignored);
     Ok(())
@@ -55,28 +42,54 @@ impl Checker<'_> {
     }
 }
 
-fn format(checker: &Checker, progress: &Progress) -> Result<String> {
+/// `cargo xtask test --big`: programs with gigabytes of device code.
+pub fn big(repository: &Repository) -> Result<()> {
+    let toolchain = setup::install(repository)?;
+    dist::build(repository, &toolchain)?;
+    let scratch = repository.target.join("big");
+    step("link programs with 2.3 GB of device code", |progress| {
+        let mut lit = lit(&Environment::new(repository, &toolchain), &[("scratch", &scratch)]);
+        lit.env("FATLINK_DIST", repository.dist()).args(["--quiet", "--verbose"]);
+        let outcome = progress.run(lit.arg(repository.root.join("lit-tests/big")));
+        remove_folder(&scratch)?;
+        outcome.map(drop).map_err(|failure| Failure { message: "lit tests failed".to_owned(), ..failure })
+    })
+}
+
+/// lit, with values for its configuration.
+pub fn lit(environment: &Environment, parameters: &[(&str, &dyn AsRef<OsStr>)]) -> Command {
+    let mut lit = Command::new("lit");
+    environment.apply(&mut lit);
+    for (name, value) in parameters {
+        let mut word = OsString::from(format!("{name}="));
+        word.push(value);
+        lit.arg("--param").arg(word);
+    }
+    lit
+}
+
+fn format(checker: &Checker, progress: &Progress) -> Result<()> {
     let outcome = progress.run(checker.cargo("fmt").args(["--all", "--", "--check", "--files-with-diff"]));
-    outcome.map(|_| String::new()).map_err(|failure| Failure {
+    outcome.map(drop).map_err(|failure| Failure {
         message: "these files are not formatted: run `cargo fmt --all`".to_owned(),
         output: failure.output,
     })
 }
 
-fn clippy(checker: &Checker, progress: &Progress) -> Result<String> {
+fn clippy(checker: &Checker, progress: &Progress) -> Result<()> {
     let arguments = ["--workspace", "--all-targets", "--locked", "--", "--deny=warnings"];
     let outcome = progress.run(checker.cargo("clippy").args(arguments));
-    outcome.map(|_| String::new()).map_err(|failure| failure.led_by("clippy complains"))
+    outcome.map(drop).map_err(|failure| failure.led_by("clippy complains"))
 }
 
-fn doc(checker: &Checker, progress: &Progress) -> Result<String> {
+fn doc(checker: &Checker, progress: &Progress) -> Result<()> {
     // The library of fatlink has one public item.
     for scope in [&["--workspace"][..], &["--package=linker-wrapper", "--document-private-items"]] {
         let mut cargo = checker.cargo("doc");
         cargo.args(["--no-deps", "--locked"]).args(scope).env("RUSTDOCFLAGS", "--deny=warnings");
         progress.run(&mut cargo).map_err(|failure| failure.led_by("rustdoc complains"))?;
     }
-    Ok(String::new())
+    Ok(())
 }
 
 fn cargo_test(checker: &Checker, progress: &Progress) -> Result<Tally> {

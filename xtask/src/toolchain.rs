@@ -1,11 +1,11 @@
 //! The tools that are not part of this project.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder};
+use crate::repository::{Repository, create_folder, files_in, name_of};
+use crate::step::{Progress, step};
 
 /// Debian's LLVM 22.
 pub const LLVM: &str = "/usr/lib/llvm-22";
@@ -45,34 +45,39 @@ impl Toolchain {
         self.folder.join("cuda")
     }
 
-    /// What pip installs; the CUDA tree lies inside.
-    pub fn python(&self) -> PathBuf {
-        self.folder.join("python")
-    }
-
-    /// The newer nvFatbin that tests compare libnvfatbin with.
-    pub fn nvfatbin(&self) -> PathBuf {
-        self.folder.join("nvfatbin-13")
-    }
-
-    /// maturin, which builds the Python wheel.
-    pub fn maturin(&self) -> PathBuf {
-        self.folder.join("maturin")
-    }
-
-    /// mdbook, which builds the book of docs/.
-    pub fn mdbook(&self) -> PathBuf {
-        self.folder.join("mdbook")
-    }
-
     /// Debian 11's C library, as `--sysroot` takes it.
     pub fn sysroot(&self) -> PathBuf {
         self.folder.join("debian-11")
     }
 
+    /// Has `work` fill a folder beside `place`, and moves it there when it is complete, unless it is installed already.
+    pub fn install(
+        &self,
+        title: &str,
+        place: &Path,
+        is_installed: impl Fn() -> bool,
+        work: impl FnOnce(&Progress, &Path) -> Result<()>,
+    ) -> Result<()> {
+        if is_installed() {
+            return Ok(());
+        }
+        let _lock = self.lock()?;
+        // Another clone may have installed it while this one waited.
+        if is_installed() {
+            return Ok(());
+        }
+        step(&format!("install {title} into {}", self.folder.display()), |progress| {
+            let partial = self.begin(place)?;
+            work(progress, &partial)?;
+            self.finish(&partial, place)
+        })
+    }
+
     /// Creates a folder beside `place` to install into, and removes those of interrupted installs.
-    pub fn begin(&self, place: &Path) -> Result<PathBuf> {
-        self.remove_partial_folders(place)?;
+    fn begin(&self, place: &Path) -> Result<PathBuf> {
+        let start = name_of(&place.with_extension(PARTIAL));
+        let old = files_in(&self.folder)?.into_iter().filter(|path| name_of(path).starts_with(&start));
+        old.into_iter().try_for_each(|path| remove_folder(&path))?;
         // An installer whose xtask was killed may still be at work: it must not write into this one.
         let partial = place.with_extension(format!("{PARTIAL}{}", std::process::id()));
         create_folder(&partial)?;
@@ -80,7 +85,7 @@ impl Toolchain {
     }
 
     /// Moves a complete install into its place.
-    pub fn finish(&self, new: &Path, place: &Path) -> Result<()> {
+    fn finish(&self, new: &Path, place: &Path) -> Result<()> {
         let old = place.with_extension("old");
         remove_folder(&old)?;
         if place.exists() {
@@ -90,16 +95,8 @@ impl Toolchain {
         remove_folder(&old)
     }
 
-    fn remove_partial_folders(&self, place: &Path) -> Result<()> {
-        let entries = std::fs::read_dir(&self.folder).map_err(|error| Failure::file("read", &self.folder, &error))?;
-        let start = place.with_extension(PARTIAL);
-        let start = start.file_name().unwrap_or_default().as_encoded_bytes();
-        let partial = |name: &OsStr| name.as_encoded_bytes().starts_with(start);
-        entries.flatten().filter(|entry| partial(&entry.file_name())).try_for_each(|entry| remove_folder(&entry.path()))
-    }
-
     /// Keeps other clones out while this one installs.
-    pub fn lock(&self) -> Result<File> {
+    fn lock(&self) -> Result<File> {
         create_folder(&self.folder)?;
         let path = self.folder.join(".lock");
         let lock = File::create(&path).map_err(|error| Failure::file("create", &path, &error))?;
@@ -109,6 +106,12 @@ impl Toolchain {
         }
         Ok(lock)
     }
+}
+
+/// Makes a folder that is empty.
+pub fn fresh_folder(path: &Path) -> Result<()> {
+    remove_folder(path)?;
+    create_folder(path)
 }
 
 /// Removes a folder with all that is in it, if it is there.

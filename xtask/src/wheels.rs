@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::debian::python_with_pip;
 use crate::failure::{Failure, Result};
 use crate::repository::write_file;
-use crate::step::{Progress, step};
+use crate::step::Progress;
 use crate::toolchain::Toolchain;
 
 /// Wheels that are installed into one folder.
@@ -16,49 +16,41 @@ pub struct Wheels {
     pub title: &'static str,
     /// Their versions and hashes, in the format of pip.
     pub pins: &'static str,
-    /// Where they are installed.
-    pub place: fn(&Toolchain) -> PathBuf,
+    /// The folder of the toolchain that they are installed in.
+    pub folder: &'static str,
     /// A file whose presence shows that all of them are installed.
     pub proof: &'static str,
-    /// Completes the installed tree; on a complete one, it does nothing.
-    pub complete: fn(&Path) -> Result<()>,
 }
 
 /// A copy of the pins in the installed folder, which records its contents.
 const STAMP: &str = "cuda-wheels.txt";
 
 impl Wheels {
+    /// Where they are installed.
+    pub fn place(&self, toolchain: &Toolchain) -> PathBuf {
+        toolchain.folder().join(self.folder)
+    }
+
     /// Whether exactly these are installed.
     pub fn are_installed(&self, toolchain: &Toolchain) -> bool {
-        let place = (self.place)(toolchain);
+        let place = self.place(toolchain);
         std::fs::read_to_string(place.join(STAMP)).is_ok_and(|stamp| stamp == self.pins)
             && place.join(self.proof).is_file()
     }
 
     /// Installs them, unless they are installed.
     pub fn install(&self, toolchain: &Toolchain) -> Result<()> {
-        if self.are_installed(toolchain) {
-            // An older clone may have installed them with less.
-            return (self.complete)(&(self.place)(toolchain));
-        }
-        let _lock = toolchain.lock()?;
-        // Another clone may have installed them while this one waited.
-        if self.are_installed(toolchain) {
-            return Ok(());
-        }
-        let title = format!("install {} from PyPI into {}", self.title, toolchain.folder().display());
-        step(&title, |progress| self.install_beside(progress, toolchain).map(|()| ""))
-    }
-
-    /// Installs into a folder beside `place`, and moves it into place when it is complete.
-    fn install_beside(&self, progress: &Progress, toolchain: &Toolchain) -> Result<()> {
-        let place = (self.place)(toolchain);
-        let partial = toolchain.begin(&place)?;
-        let stamp = partial.join(STAMP);
-        write_file(&stamp, self.pins)?;
-        pip_install(progress, self.title, &partial, &stamp)?;
-        (self.complete)(&partial)?;
-        toolchain.finish(&partial, &place)
+        let title = format!("{} from PyPI", self.title);
+        toolchain.install(
+            &title,
+            &self.place(toolchain),
+            || self.are_installed(toolchain),
+            |progress, folder| {
+                let stamp = folder.join(STAMP);
+                write_file(&stamp, self.pins)?;
+                pip_install(progress, self.title, folder, &stamp)
+            },
+        )
     }
 }
 

@@ -1,6 +1,6 @@
 //! Compares the device images of two builds of fatlink byte for byte.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use offload_bundle::host_object::carriers;
 
@@ -11,7 +11,7 @@ use crate::link::{Host, Link, Side};
 use crate::measure::Memory;
 use xtask::failure::{Failure, Result};
 use xtask::repository::{create_folder, write_file};
-use xtask::step::{Progress, step};
+use xtask::step::{Progress, noted_step};
 
 /// A section of a program with device images.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,37 +28,26 @@ pub fn compare(bench: &mut Bench, comparison: &ImageComparison) -> Result<()> {
         let mut first = None;
         for jobs in &comparison.jobs {
             let title = format!("{} --wrapper-jobs={jobs}", case.name);
-            step(&title, |progress| {
+            let compare = |progress: &Progress| {
                 let link = link(bench, progress, case, jobs.get())?;
                 let new = linked(bench, Side::Ours, &link, &title, comparison.keep.as_deref())?;
                 let old = linked(bench, Side::Baseline, &link, &title, comparison.keep.as_deref())?;
-                let mut problem = difference(&new, &old).map(|what| format!("not those of the baseline: {what}"));
+                let of_baseline = difference(&new, &old).map(|what| format!("not those of the baseline: {what}"));
                 let reference = first.get_or_insert_with(|| new.clone());
-                problem = problem
-                    .or_else(|| difference(&new, reference).map(|what| format!("not those of other jobs: {what}")));
-                let shown = description(&new);
-                Ok(match problem {
-                    None => format!("equal, {shown}"),
-                    Some(problem) => {
-                        different.push(format!("{title}: {problem}"));
-                        format!("DIFFERENT, {shown}")
-                    }
-                })
-            })?;
+                let of_jobs = difference(&new, reference).map(|what| format!("not those of other jobs: {what}"));
+                Ok((of_baseline.or(of_jobs), description(&new)))
+            };
+            let note = |(problem, shown): &(Option<String>, String)| {
+                format!("{}, {shown}", if problem.is_some() { "DIFFERENT" } else { "equal" })
+            };
+            let (problem, _) = noted_step(&title, compare, note)?;
+            different.extend(problem.map(|problem| format!("{title}: {problem}")));
         }
     }
     if different.is_empty() {
         return Ok(());
     }
     Err(Failure::new(format!("the images differ:\n  {}", different.join("\n  "))))
-}
-
-/// Prints the images of programs that are linked already.
-pub fn list(programs: &[PathBuf]) -> Result<()> {
-    for program in programs {
-        println!("{}: {}", program.display(), description(&read(program)?));
-    }
-    Ok(())
 }
 
 /// The link of a case to a program, without a cache.

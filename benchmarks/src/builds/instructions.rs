@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::bench::remove;
 use xtask::failure::{Failure, Result};
-use xtask::repository::create_folder;
+use xtask::repository::{create_folder, files_in, name_of};
 use xtask::step::Progress;
 
 /// How the process of a command ends.
@@ -46,10 +46,8 @@ pub fn count(command: &Command, end: End, folder: &Path, progress: &Progress) ->
     })?;
     // The processes that it forked have files, too, up to their execve; its own number is the lowest.
     let mut totals = BTreeMap::<u32, u64>::new();
-    let entries = std::fs::read_dir(folder).map_err(|error| Failure::file("read", folder, &error))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Some(process) = process_of(&name) else { continue };
+    for path in files_in(folder)? {
+        let Some(process) = process_of(&name_of(&path)) else { continue };
         let text = std::fs::read(&path).map_err(|error| Failure::file("read", &path, &error))?;
         *totals.entry(process).or_default() += total(&String::from_utf8_lossy(&text));
     }

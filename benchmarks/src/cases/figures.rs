@@ -4,15 +4,13 @@ use std::fmt::Write;
 
 use super::{Outcome, Timed};
 use crate::code::Comparison;
-use crate::corpus::Producer;
-use crate::link::Peer;
 use crate::measure::{Sample, mebibytes, peak};
 use crate::statistics::Spread;
+use xtask::failure::Result;
 
 /// All measurements of one case.
 pub struct Figures<'a> {
     pub timed: &'a Timed,
-    pub peer: Peer,
     /// Of fatlink with as many jobs as the peer has.
     pub at_peer_jobs: Sample,
     pub ours: Vec<Sample>,
@@ -22,30 +20,26 @@ pub struct Figures<'a> {
 }
 
 impl Figures<'_> {
-    pub fn outcome(&self) -> Outcome {
-        let ratios = self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| seconds(ours) / seconds(theirs));
-        let Some(wall) = Spread::of(ratios) else { return Outcome::default() };
+    pub fn outcome(&self) -> Result<Outcome> {
+        let pairs = self.ours.iter().zip(&self.theirs);
+        let wall = Spread::of(pairs.map(|(ours, theirs)| ours.seconds() / theirs.seconds()))?;
         let memory = self.memory();
         let code = self.comparisons.iter().map(|(_, comparison)| comparison.size).fold(f64::NAN, f64::max);
         let mut brief = format!("wall {wall} memory {memory:.2}");
         if !code.is_nan() {
             let _ = write!(brief, " code {code:.2}");
         }
-        let missed = match (self.timed.producer, self.peer) {
-            (Producer::Clang, Peer::Clang) => self.missed(wall, memory),
-            (Producer::Clang, Peer::Nvcc) => self.lost_kernels(),
-            (Producer::Nvcc(_), _) => [self.slow(wall), self.lost_kernels()].concat(),
-        };
+        let missed = self.missed(wall, memory);
         let code_cell = if code.is_nan() { "-".to_owned() } else { format!("{code:.3}") };
         let cells = format!(
-            "{} | {} | **{wall}** | {} | {} | {} | {memory:.2} | {code_cell}",
-            median(&self.ours, seconds),
-            median(&self.theirs, seconds),
-            self.timed.goal.map_or("-".to_owned(), |goal| format!("{goal:.2}")),
-            median(&self.ours, processor),
-            median(&self.theirs, processor),
+            "{} | {} | **{wall}** | {:.2} | {} | {} | {memory:.2} | {code_cell}",
+            median(&self.ours, Sample::seconds)?,
+            median(&self.theirs, Sample::seconds)?,
+            self.timed.goal,
+            median(&self.ours, Sample::processor_seconds)?,
+            median(&self.theirs, Sample::processor_seconds)?,
         );
-        Outcome { brief, cells, details: self.details(), missed }
+        Ok(Outcome { brief, cells, details: self.details(), missed })
     }
 
     /// Peak of ours over the peer's, at the same number of jobs.
@@ -55,26 +49,11 @@ impl Figures<'_> {
         ratio
     }
 
-    /// Diagnoses different numbers of kernels: against another compiler there are no other goals, and it may give kernels other
-    /// names.
-    fn lost_kernels(&self) -> Vec<String> {
-        let uneven = |comparison: &Comparison| comparison.only_ours.len() != comparison.only_theirs.len();
-        let uneven = self.comparisons.iter().filter(|(_, comparison)| uneven(comparison));
-        let count = |comparison: &Comparison, more: &[String]| comparison.kernels + more.len();
-        let message = |(architecture, comparison): &(String, Comparison)| {
-            let ours = count(comparison, &comparison.only_ours);
-            format!("{architecture}: {ours} kernels, the peer {}", count(comparison, &comparison.only_theirs))
-        };
-        uneven.map(message).collect()
-    }
-
-    fn slow(&self, wall: Spread) -> Vec<String> {
-        let goal = self.timed.goal.filter(|goal| wall.median > *goal);
-        goal.map(|goal| format!("wall {:.3}, goal {goal}", wall.median)).into_iter().collect()
-    }
-
     fn missed(&self, wall: Spread, memory: f64) -> Vec<String> {
-        let mut missed = self.slow(wall);
+        let mut missed = Vec::new();
+        if wall.median > self.timed.goal {
+            missed.push(format!("wall {:.3}, goal {}", wall.median, self.timed.goal));
+        }
         if memory > 1.0 {
             missed.push(format!("memory {memory:.2} times the peer's at --wrapper-jobs={}", self.timed.peer_jobs));
         }
@@ -99,7 +78,7 @@ impl Figures<'_> {
             let _ = writeln!(
                 text,
                 "- {architecture}: {} kernels in both, {:.3} times the code, {} spill more, registers within 2 for \
-                 {:.1} %; {} functions spill more and {} less; {} spills in all, the peer {}",
+                 {:.1} %; {} functions spill more and {} less; {} bytes spilled in all, the peer {}",
                 comparison.kernels,
                 comparison.size,
                 comparison.more_spills.len(),
@@ -119,30 +98,22 @@ impl Figures<'_> {
     }
 }
 
-fn list(text: &mut String, title: &str, kernels: &[(String, u32, u32)]) {
+fn list(text: &mut String, title: &str, kernels: &[(String, u64, u64)]) {
     for (name, ours, theirs) in kernels {
         let _ = writeln!(text, "  - {title}: `{name}` {ours}, the peer {theirs}");
     }
 }
 
-fn seconds(sample: &Sample) -> f64 {
-    sample.wall.as_secs_f64()
-}
-
-fn processor(sample: &Sample) -> f64 {
-    sample.processor.as_secs_f64()
-}
-
-fn median(samples: &[Sample], figure: fn(&Sample) -> f64) -> String {
+fn median(samples: &[Sample], figure: fn(&Sample) -> f64) -> Result<String> {
     let digits = if samples.iter().map(figure).all(|figure| figure < 1.0) { 3 } else { 1 };
-    Spread::of(samples.iter().map(figure)).map_or(String::new(), |spread| format!("{:.digits$}", spread.median))
+    Spread::of(samples.iter().map(figure)).map(|spread| format!("{:.digits$}", spread.median))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cases::Cache;
-    use crate::corpus::{Corpus, Form, Targets};
+    use crate::corpus::Corpus;
     use std::time::Duration;
 
     fn sample(milliseconds: u64, peak: u64) -> Sample {
@@ -151,30 +122,23 @@ mod tests {
 
     const SMALL: Timed = Timed {
         corpus: Corpus::Small,
-        producer: Producer::Clang,
-        targets: Targets::One,
         cache: Cache::None,
         host_program: false,
         rounds: 3,
         is_long: true,
         peer_jobs: 1,
-        goal: Some(0.35),
+        goal: 0.35,
     };
 
     fn outcome(ours: u64, comparison: Comparison) -> Outcome {
-        outcome_of(&SMALL, ours, comparison)
-    }
-
-    fn outcome_of(timed: &Timed, ours: u64, comparison: Comparison) -> Outcome {
         let figures = Figures {
-            timed,
-            peer: Peer::Clang,
+            timed: &SMALL,
             at_peer_jobs: sample(ours, 80),
             ours: [ours, ours - 2, ours + 2].map(|wall| sample(wall, 90)).to_vec(),
             theirs: [100, 100, 100].map(|wall| sample(wall, 100)).to_vec(),
             comparisons: vec![("sm_90".into(), comparison)],
         };
-        figures.outcome()
+        figures.outcome().unwrap()
     }
 
     #[test]
@@ -182,19 +146,6 @@ mod tests {
         let good = outcome(31, Comparison { size: 1.01, kernels: 5, ..Comparison::default() });
         assert_eq!(good.brief, "wall 0.31 (0.29-0.33) memory 0.80 code 1.01");
         assert_eq!(good.missed, [""; 0]);
-    }
-
-    #[test]
-    fn nvccs_objects_have_goals_for_time_and_kernels_alone() {
-        let timed = |goal| Timed { producer: Producer::Nvcc(Form::Ptx), goal, ..SMALL };
-        let more_spills = vec![("k".to_owned(), 2, 1)];
-        let comparison =
-            || Comparison { size: 1.2, kernels: 5, more_spills: more_spills.clone(), ..Comparison::default() };
-        let lost = Comparison { only_theirs: vec!["l".into()], ..comparison() };
-        assert_eq!(outcome_of(&timed(Some(0.3)), 31, lost).missed.len(), 2);
-        let reported = outcome_of(&timed(None), 31, comparison());
-        assert_eq!(reported.missed, [""; 0]);
-        assert!(reported.cells.contains("| - |"), "{}", reported.cells);
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::process::Command;
 use super::Outcome;
 use crate::bench::Bench;
 use crate::link::Side;
-use crate::measure::{self, Memory, Sample};
+use crate::measure::{self, Memory};
 use crate::statistics::Spread;
-use xtask::failure::{Failure, Result};
+use xtask::failure::Result;
 use xtask::step::Progress;
 use xtask::toolchain::LLVM;
 
@@ -27,12 +27,10 @@ pub fn run(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
     let mut pairs = Vec::new();
     progress.begin_count(rounds);
     for _ in 0..rounds {
-        pairs.push((milliseconds(&measured(&mut ours)?), milliseconds(&measured(&mut theirs)?)));
+        pairs.push((measured(&mut ours)?.seconds() * 1000.0, measured(&mut theirs)?.seconds() * 1000.0));
         progress.count_one();
     }
-    let spread = |figure: fn(&(f64, f64)) -> f64| {
-        Spread::of(pairs.iter().map(figure)).ok_or_else(|| Failure::new("nothing was measured"))
-    };
+    let spread = |figure: fn(&(f64, f64)) -> f64| Spread::of(pairs.iter().map(figure));
     let (over, ours, theirs) =
         (spread(|(ours, theirs)| ours - theirs)?, spread(|(ours, _)| *ours)?, spread(|(_, theirs)| *theirs)?);
     let missed = if over.median > GOAL { vec![format!("{:.1} ms over, goal {GOAL}", over.median)] } else { Vec::new() };
@@ -58,8 +56,4 @@ fn host_link(bench: &Bench, program: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(["-e", "main", "-o"]).arg(bench.folder.join("host.out")).arg(&bench.host_object);
     command
-}
-
-fn milliseconds(sample: &Sample) -> f64 {
-    sample.wall.as_secs_f64() * 1000.0
 }

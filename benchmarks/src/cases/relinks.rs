@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::{Outcome, link_of};
 use crate::bench::Bench;
-use crate::corpus::{self, Corpus, Producer, Targets};
+use crate::corpus::{self, Corpus, Targets};
 use crate::link::{Host, Link, Side};
-use crate::measure::{self, Memory, Sample};
+use crate::measure::{self, Memory};
 use crate::statistics::Spread;
 use xtask::failure::{Failure, Result};
 use xtask::step::Progress;
@@ -19,10 +19,10 @@ const CHANGED: f64 = 0.5;
 
 /// Links both in turn, with the cache of a link before the change.
 pub fn run(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
-    let objects = Corpus::Large.objects_of(Producer::Clang, &bench.compiler, progress, Targets::One)?;
-    let options = vec![format!("--offload-cache={}", bench.cache().display()), "--offload-stats=json".to_owned()];
+    let objects = Corpus::Large.objects(&bench.compiler, progress)?;
+    let options = vec![bench.cache_option(), "--offload-stats=json".to_owned()];
     let before = link_of(objects.clone(), Host::Program, options);
-    let changed = corpus::with_change(&bench.compiler, progress, &objects, Targets::One, Producer::Clang)?;
+    let changed = corpus::with_change(&bench.compiler, progress, &objects, Targets::One)?;
     let after = Link { objects: changed, ..before.clone() };
     bench.empty_cache()?;
     bench.link(Side::Ours, &before, Memory::Ignored)?;
@@ -33,17 +33,17 @@ pub fn run(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
     progress.begin_count(rounds);
     for _ in 0..rounds {
         bench.restore_cache(Side::Ours)?;
-        unchanged.push(seconds(&bench.link(Side::Ours, &before, Memory::Ignored)?));
+        unchanged.push(bench.link(Side::Ours, &before, Memory::Ignored)?.seconds());
         let mut alone = bench.linkers.host_link(&objects, &bench.output(Side::Ours));
-        host.push(seconds(&measure::run(&mut alone, &bench.log(), Memory::Ignored)?));
-        let relinked = seconds(&bench.link(Side::Ours, &after, Memory::Ignored)?);
+        host.push(measure::run(&mut alone, &bench.log(), Memory::Ignored)?.seconds());
+        let relinked = bench.link(Side::Ours, &after, Memory::Ignored)?.seconds();
         over.push(relinked - ptxas_seconds(bench)?);
         progress.count_one();
     }
-    outcome(unchanged, host, over).ok_or_else(|| Failure::new("nothing was measured"))
+    outcome(unchanged, host, over)
 }
 
-fn outcome(unchanged: Vec<f64>, host: Vec<f64>, over: Vec<f64>) -> Option<Outcome> {
+fn outcome(unchanged: Vec<f64>, host: Vec<f64>, over: Vec<f64>) -> Result<Outcome> {
     let pairs = unchanged.iter().zip(&host);
     let beyond = Spread::of(pairs.map(|(unchanged, host)| unchanged - UNCHANGED.0 * host))?;
     let (unchanged, host, over) = (Spread::of(unchanged)?, Spread::of(host)?, Spread::of(over)?);
@@ -57,7 +57,7 @@ fn outcome(unchanged: Vec<f64>, host: Vec<f64>, over: Vec<f64>) -> Option<Outcom
     }
     let brief =
         format!("unchanged {unchanged:.3} s, the host linker {host:.3} s; one unit changed: {over:.3} s over ptxas");
-    Some(Outcome { details: format!("- {brief}\n"), brief, missed, ..Outcome::default() })
+    Ok(Outcome { details: format!("- {brief}\n"), brief, missed, ..Outcome::default() })
 }
 
 /// How long ptxas takes for what the last link assembled: as long as its longest job, or as all on the cores of the machine.
@@ -77,10 +77,6 @@ fn ptxas_seconds(bench: &Bench) -> Result<f64> {
     #[allow(clippy::cast_precision_loss)]
     let spread = times.iter().sum::<f64>() / cores as f64;
     Ok(times.iter().copied().fold(spread, f64::max))
-}
-
-fn seconds(sample: &Sample) -> f64 {
-    sample.wall.as_secs_f64()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Outcome, link_of};
 use crate::bench::Bench;
-use crate::corpus::{self, Producer, SCALE_STEP, Targets};
+use crate::corpus::{self, SCALE_STEP};
 use crate::link::{Host, Side};
 use crate::measure::{Memory, Sample, mebibytes, peak};
 use crate::statistics::Spread;
@@ -17,8 +17,8 @@ const GOAL: f64 = 1.25;
 
 /// Links 100 to 2,000 kernels of one size.
 pub fn run(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
-    let shared = bench.compiler.objects(progress, &corpus::shared(), Targets::One, Producer::Clang, "")?;
-    let units = bench.compiler.objects(progress, &corpus::scale(), Targets::One, Producer::Clang, "")?;
+    let shared = bench.compiler.for_one(progress, &corpus::shared())?;
+    let units = bench.compiler.for_one(progress, &corpus::scale())?;
     let mut details =
         String::from("| kernels | wall, s | for each, ms | CPU for each, ms | peak, MiB |\n|---|---|---|---|---|\n");
     let mut each = Vec::new();
@@ -28,11 +28,10 @@ pub fn run(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
         let samples = samples.collect::<Result<Vec<_>>>()?;
         let kernels = count * SCALE_STEP;
         let per_kernel = f64::from(u32::try_from(kernels).unwrap_or(u32::MAX));
-        let median = |figure: fn(&Sample) -> f64| Spread::of(samples.iter().map(figure)).map_or(0.0, |s| s.median);
-        let (wall, processor) = (
-            median(|sample| sample.wall.as_secs_f64() * 1000.0),
-            median(|sample| sample.processor.as_secs_f64() * 1000.0),
-        );
+        let milliseconds = |figure: fn(&Sample) -> f64| -> Result<f64> {
+            Spread::of(samples.iter().map(figure)).map(|seconds| seconds.median * 1000.0)
+        };
+        let (wall, processor) = (milliseconds(Sample::seconds)?, milliseconds(Sample::processor_seconds)?);
         each.push(wall / per_kernel);
         let _ = writeln!(
             details,

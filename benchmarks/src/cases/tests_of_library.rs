@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use super::{Outcome, link_of};
 use crate::bench::{Bench, remove};
-use crate::corpus::{self, Producer, Targets};
+use crate::corpus;
 use crate::link::{Host, Side};
 use crate::measure::{Memory, Sample};
 use xtask::failure::{Failure, Result};
@@ -24,14 +23,14 @@ const GOALS: (f64, f64) = (0.1, 0.2);
 
 /// Links the programs in turn. `--rounds` is the number of programs.
 pub fn run(bench: &mut Bench, progress: &Progress) -> Result<Outcome> {
-    let units = bench.compiler.objects(progress, &corpus::library(), Targets::One, Producer::Clang, "")?;
-    let shared = bench.compiler.objects(progress, &corpus::shared(), Targets::One, Producer::Clang, "")?;
+    let units = bench.compiler.for_one(progress, &corpus::library())?;
+    let shared = bench.compiler.for_one(progress, &corpus::shared())?;
     let archive = archive(progress, &bench.folder, units.iter().chain(&shared))?;
     let stubs = units.iter().map(|unit| stub(progress, unit)).collect::<Result<Vec<_>>>()?;
     let count = bench.rounds.unwrap_or(PROGRAMS);
-    let own = bench.compiler.objects(progress, &corpus::tests(count), Targets::One, Producer::Clang, "")?;
+    let own = bench.compiler.for_one(progress, &corpus::tests(count))?;
     bench.empty_cache()?;
-    let cache = format!("--offload-cache={}", bench.cache().display());
+    let cache = bench.cache_option();
     let (mut samples, mut programs) = (Samples::default(), Vec::new());
     for (number, own) in own.iter().enumerate() {
         let used = used(number, units.len());
@@ -82,19 +81,16 @@ struct Samples {
 }
 
 fn outcome(Samples { cached, uncached, theirs, library, merged }: &Samples) -> Outcome {
-    let mean = |samples: &[Sample]| {
-        let wall: Duration = samples.iter().map(|sample| sample.wall).sum();
-        wall.as_secs_f64() / samples.len().max(1) as f64
-    };
+    let mean = |samples: &[Sample]| samples.iter().map(Sample::seconds).sum::<f64>() / samples.len().max(1) as f64;
     let (ours, whole, peer) = (mean(cached), mean(uncached), mean(theirs));
     let (of_peer, of_whole) = (ours / peer, ours / whole);
-    let first = cached.first().map_or(0.0, |sample| sample.wall.as_secs_f64());
+    let first = cached.first().map_or(0.0, Sample::seconds);
     let last = mean(&cached[cached.len().saturating_sub(STEP)..]);
     let goals = [(of_peer, GOALS.0, "the peer's"), (of_whole, GOALS.1, "that without a cache")];
     let missed = goals.iter().filter(|(figure, goal, _)| figure > goal);
     let missed = missed.map(|(figure, goal, of)| format!("wall {figure:.3} of {of}, goal {goal}")).collect();
     let brief = format!("wall {of_peer:.3} of the peer's, {of_whole:.3} of that without a cache");
-    let in_advance = library.as_ref().map_or(0.0, |sample| sample.wall.as_secs_f64());
+    let in_advance = library.as_ref().map_or(0.0, Sample::seconds);
     let with_library = mean(merged);
     let details = format!(
         "- {} programs of {USED} units each: {brief}\n\

@@ -1,20 +1,14 @@
 //! fatlink and the peer link the same objects in turn.
 
-use std::path::PathBuf;
-
 use super::Outcome;
 use super::figures::Figures;
 use crate::bench::Bench;
 use crate::code::{Code, Comparison};
-use crate::corpus::{self, Corpus, Form, Producer, Targets};
-use crate::link::Peer;
-use crate::link::{Host, Link, NvccLink, Side};
+use crate::corpus::{self, Corpus, Targets};
+use crate::link::{Host, Link, Side};
 use crate::measure::{Memory, Sample};
 use xtask::failure::{Failure, Result};
 use xtask::step::Progress;
-
-/// Lets nvlink optimize LTO-IR on all cores, which both sides do: a core alone takes too long for large programs.
-const ALL_CORES: &str = "-split-compile-extended=0";
 
 /// The contents of fatlink's cache before each run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,9 +25,6 @@ pub enum Cache {
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
     pub corpus: Corpus,
-    /// What fatlink links. The peer of nvcc's objects is nvcc.
-    pub producer: Producer,
-    pub targets: Targets,
     pub cache: Cache,
     /// Whether the host code is linked as well.
     pub host_program: bool,
@@ -43,8 +34,8 @@ pub struct Timed {
     pub is_long: bool,
     /// Jobs of the peer; its memory is compared with fatlink's at the same number.
     pub peer_jobs: usize,
-    /// Largest median of fatlink's time over the peer's; without one the result is only reported.
-    pub goal: Option<f64>,
+    /// Largest median of fatlink's time over the peer's.
+    pub goal: f64,
 }
 
 /// Measures both and compares their machine code.
@@ -58,10 +49,15 @@ pub fn run(bench: &mut Bench, progress: &Progress, timed: &Timed) -> Result<Outc
     let (ours, theirs) = timed.rounds(bench, progress, &link)?;
     let comparisons = match timed.cache {
         // lit-tests/tests/hip compares code for AMD GPUs.
-        Cache::None if timed.targets != Targets::Amd => timed.compare_code(bench, progress, &link)?,
+        Cache::None if link.targets != Targets::Amd => compare_code(bench, &link)?,
         _ => Vec::new(),
     };
-    Ok(Figures { timed, peer: bench.peer, at_peer_jobs, ours, theirs, comparisons }.outcome())
+    Figures { timed, at_peer_jobs, ours, theirs, comparisons }.outcome()
+}
+
+/// By what [`Bench::peer_samples`] keeps the runs of the peer.
+pub fn peer_key(corpus: Corpus, link: &Link) -> String {
+    format!("{corpus:?} {:?} {:?}", link.host, link.theirs)
 }
 
 fn jobs(count: usize) -> String {
@@ -71,56 +67,16 @@ fn jobs(count: usize) -> String {
 impl Timed {
     /// What is timed, and the link that fills the cache before it.
     pub fn links(&self, bench: &Bench, progress: &Progress) -> Result<(Link, Link)> {
-        let objects = self.corpus.objects_of(self.producer, &bench.compiler, progress, self.targets)?;
-        let nvcc = self.nvcc(bench, progress, &objects)?;
+        let (targets, objects) = (self.corpus.targets(), self.corpus.objects(&bench.compiler, progress)?);
+        let ours = if self.cache == Cache::None { Vec::new() } else { vec![bench.cache_option()] };
         let theirs = if self.peer_jobs > 1 { vec![jobs(self.peer_jobs)] } else { Vec::new() };
-        // nvcc's device link is a step of its own.
-        let host = if self.host_program && nvcc.is_none() { Host::Program } else { Host::None };
-        let before = Link { objects, nvcc, targets: self.targets, host, ours: self.options(bench), theirs };
+        let host = if self.host_program { Host::Program } else { Host::None };
+        let before = Link { objects, targets, host, ours, theirs };
         if self.cache != Cache::Changed {
             return Ok((before.clone(), before));
         }
-        let mut link = before.clone();
-        link.objects = corpus::with_change(&bench.compiler, progress, &before.objects, self.targets, self.producer)?;
-        if let (Producer::Nvcc(_), Some(nvcc)) = (self.producer, &mut link.nvcc) {
-            nvcc.objects.clone_from(&link.objects);
-        }
-        Ok((link, before))
-    }
-
-    /// What nvcc links, where it is the peer.
-    fn nvcc(&self, bench: &Bench, progress: &Progress, objects: &[PathBuf]) -> Result<Option<NvccLink>> {
-        let link = |objects: Vec<PathBuf>, options: &[&str]| {
-            Ok(Some(NvccLink { objects, options: options.iter().map(|&option| option.to_owned()).collect() }))
-        };
-        match (self.producer, bench.peer) {
-            // nvcc compiles no HIP.
-            _ if self.targets == Targets::Amd => Ok(None),
-            (Producer::Clang, Peer::Clang) => Ok(None),
-            (Producer::Clang, Peer::Nvcc) => {
-                let producer = Producer::Nvcc(Form::Lto);
-                let objects = self.corpus.objects_of(producer, &bench.compiler, progress, self.targets)?;
-                // By default nvlink drops the kernels that no host code of the object launches.
-                link(objects, &["-dlto", "-Xnvlink", "-ignore-host-info"])
-            }
-            (Producer::Nvcc(Form::Sass | Form::Ptx), _) => link(objects.to_owned(), &[]),
-            (Producer::Nvcc(Form::Lto), _) => link(objects.to_owned(), &["-dlto", ALL_CORES]),
-        }
-    }
-
-    /// fatlink's own options.
-    fn options(&self, bench: &Bench) -> Vec<String> {
-        let mut options = Vec::new();
-        if self.cache != Cache::None {
-            options.push(format!("--offload-cache={}", bench.cache().display()));
-        }
-        if self.producer != Producer::Clang {
-            options.push(format!("--offload-sass={}", self.targets.architectures().join(",")));
-        }
-        if self.producer == Producer::Nvcc(Form::Lto) {
-            options.push(format!("--device-linker={ALL_CORES}"));
-        }
-        options
+        let objects = corpus::with_change(&bench.compiler, progress, &before.objects, targets)?;
+        Ok((Link { objects, ..before.clone() }, before))
     }
 
     /// Fills the cache with which a build's runs begin, by a link before the change.
@@ -130,10 +86,7 @@ impl Timed {
         }
         bench.empty_cache()?;
         bench.link(side, before, Memory::Ignored)?;
-        // Of machine code there is nothing to compile, and perhaps nothing to keep.
-        if self.producer != Producer::Nvcc(Form::Sass) {
-            bench.cache_is_used()?;
-        }
+        bench.cache_is_used()?;
         bench.keep_cache(side)
     }
 
@@ -145,11 +98,7 @@ impl Timed {
     /// A B A B …; where the peer has linked the same objects in the same way before, those runs count. Sampling the memory
     /// takes an eighth of two cores, which would slow down only the linker that uses both, and is done in runs of its own.
     fn rounds(&self, bench: &mut Bench, progress: &Progress, link: &Link) -> Result<(Vec<Sample>, Vec<Sample>)> {
-        let options = link.nvcc.as_ref().map(|nvcc| &nvcc.options);
-        let key = format!(
-            "{:?} {:?} {:?} {:?} {:?} {options:?}",
-            self.corpus, self.targets, link.host, link.theirs, self.producer
-        );
+        let key = peer_key(self.corpus, link);
         let known = bench.peer_samples.get(&key).filter(|samples| samples.len() >= self.rounds).cloned();
         let is_known = known.is_some();
         let (mut our_peak, mut their_peak) = (0, 0);
@@ -173,23 +122,22 @@ impl Timed {
         bench.peer_samples.insert(key, theirs.clone());
         Ok((ours, theirs))
     }
+}
 
-    /// Compares each architecture's code.
-    fn compare_code(&self, bench: &Bench, progress: &Progress, link: &Link) -> Result<Vec<(String, Comparison)>> {
-        if link.host == Host::None {
-            // Nothing was written yet.
-            let program = Link { host: Host::Program, ..link.clone() };
-            bench.link(Side::Ours, &program, Memory::Ignored)?;
-            bench.link(Side::Theirs, &program, Memory::Ignored)?;
-        }
-        let (ours, theirs) = (bench.code(progress, Side::Ours)?, bench.code(progress, Side::Theirs)?);
-        if ours.is_empty() || theirs.is_empty() {
-            return Err(Failure::new("one of the linkers left no machine code in the program"));
-        }
-        let none = Code::default();
-        let architectures = theirs.keys().chain(ours.keys().filter(|name| !theirs.contains_key(*name)));
-        let compare =
-            |name: &String| Comparison::of(ours.get(name).unwrap_or(&none), theirs.get(name).unwrap_or(&none));
-        Ok(architectures.map(|name| (name.clone(), compare(name))).collect())
+/// Compares each architecture's code.
+fn compare_code(bench: &Bench, link: &Link) -> Result<Vec<(String, Comparison)>> {
+    if link.host == Host::None {
+        // Nothing was written yet.
+        let program = Link { host: Host::Program, ..link.clone() };
+        bench.link(Side::Ours, &program, Memory::Ignored)?;
+        bench.link(Side::Theirs, &program, Memory::Ignored)?;
     }
+    let (ours, theirs) = (bench.code(Side::Ours)?, bench.code(Side::Theirs)?);
+    if ours.is_empty() || theirs.is_empty() {
+        return Err(Failure::new("one of the linkers left no machine code in the program"));
+    }
+    let none = Code::default();
+    let architectures = theirs.keys().chain(ours.keys().filter(|name| !theirs.contains_key(*name)));
+    let compare = |name: &String| Comparison::of(ours.get(name).unwrap_or(&none), theirs.get(name).unwrap_or(&none));
+    Ok(architectures.map(|name| (name.clone(), compare(name))).collect())
 }

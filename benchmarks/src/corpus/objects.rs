@@ -37,11 +37,6 @@ impl Targets {
         }
     }
 
-    /// The numbers in them, as nvcc's -gencode takes them.
-    pub fn numbers(self) -> impl Iterator<Item = &'static str> {
-        self.architectures().iter().map(|name| name.trim_start_matches("sm_"))
-    }
-
     fn folder(self) -> &'static str {
         match self {
             Targets::One => "objects",
@@ -49,36 +44,6 @@ impl Targets {
             Targets::Amd => "objects-hip",
         }
     }
-}
-
-/// What nvcc leaves in an object.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Form {
-    /// Machine code.
-    Sass,
-    /// PTX, which the device link assembles.
-    Ptx,
-    /// LTO-IR, which the device link optimizes.
-    Lto,
-}
-
-impl Form {
-    /// As nvcc's `code=` takes it.
-    fn code(self) -> &'static str {
-        match self {
-            Form::Sass => "sm",
-            Form::Ptx => "compute",
-            Form::Lto => "lto",
-        }
-    }
-}
-
-/// The compiler of an object.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Producer {
-    /// clang 22, which leaves bitcode for device LTO.
-    Clang,
-    Nvcc(Form),
 }
 
 /// Compiles units into one folder, each at most once.
@@ -101,6 +66,11 @@ impl Compiler {
         }
     }
 
+    /// Compiles units for sm_90.
+    pub fn for_one(&self, progress: &Progress, units: &[Unit]) -> Result<Vec<PathBuf>> {
+        self.objects(progress, units, Targets::One, "")
+    }
+
     /// Compiles the units whose objects are missing or stale, and returns the paths of all objects in the order of the units.
     /// `variant` is a suffix of their folder, which tells versions of the same units apart.
     pub fn objects(
@@ -108,37 +78,15 @@ impl Compiler {
         progress: &Progress,
         units: &[Unit],
         targets: Targets,
-        producer: Producer,
         variant: &str,
     ) -> Result<Vec<PathBuf>> {
-        let folder = targets.folder();
-        match producer {
-            Producer::Clang => {
-                let folder = self.folder.join(format!("{folder}{variant}"));
-                let command = |unit: &Unit, source: &Path, object: &Path| self.clang(unit, source, object, targets);
-                self.compile_all(progress, units, &folder, command)
-            }
-            Producer::Nvcc(form) => {
-                let folder = self.folder.join(format!("{folder}-nvcc-{}{variant}", form.code()));
-                let command = |_: &Unit, source: &Path, object: &Path| self.nvcc(source, object, targets, form);
-                self.compile_all(progress, units, &folder, command)
-            }
-        }
-    }
-
-    fn compile_all(
-        &self,
-        progress: &Progress,
-        units: &[Unit],
-        folder: &Path,
-        command: impl Fn(&Unit, &Path, &Path) -> Command,
-    ) -> Result<Vec<PathBuf>> {
-        create_folder(folder)?;
+        let folder = self.folder.join(format!("{}{variant}", targets.folder()));
+        create_folder(&folder)?;
         let object = |unit: &Unit| folder.join(&unit.name).with_extension("o");
         let mut stale = Vec::new();
         for unit in units {
             let (source, object) = (folder.join(&unit.name).with_extension("cu"), object(unit));
-            let command = command(unit, &source, &object);
+            let command = self.clang(unit, &source, &object, targets);
             let key = self.key(unit, &command)?;
             if !object.is_file() || std::fs::read_to_string(key_file(&object)).ok() != Some(key.clone()) {
                 write_file(&source, &unit.source)?;
@@ -155,32 +103,18 @@ impl Compiler {
     fn clang(&self, unit: &Unit, source: &Path, object: &Path, targets: Targets) -> Command {
         let mut command = Command::new(Path::new(LLVM).join("bin/clang++"));
         if targets == Targets::Amd {
-            command.args(["-x", "hip", "-std=c++17", "-O2", "-fgpu-rdc", "--offload-new-driver", "-w", "-nogpuinc"]);
-            command.args(targets.architectures().iter().map(|architecture| format!("--offload-arch={architecture}")));
+            command.args(["-x", "hip", "-fgpu-rdc", "--offload-new-driver", "-nogpuinc"]);
             // Debian's libraries are of that version.
             command.arg(format!("--rocm-device-lib-path={DEVICE_LIBRARIES}")).arg("-mcode-object-version=5");
-            command.arg(format!("-I{}", self.include.display())).arg(format!("-cuid={}", unit.name));
-            command.arg("-c").arg(source).arg("-o").arg(object);
-            return command;
+        } else {
+            command.args(["-x", "cuda", "-fgpu-rdc", "-foffload-lto", VISIBLE_KERNELS]);
+            command.arg(format!("--cuda-path={}", self.cuda.display()));
+            command.arg(format!("-I{}", self.cuda.join("include/cccl").display()));
         }
-        command.args(["-x", "cuda", "-std=c++17", "-O2", "-fgpu-rdc", "-foffload-lto", "-w"]);
+        command.args(["-std=c++17", "-O2", "-w"]).arg(format!("-I{}", self.include.display()));
         command.args(targets.architectures().iter().map(|architecture| format!("--offload-arch={architecture}")));
-        command.arg(format!("--cuda-path={}", self.cuda.display()));
-        command.arg(format!("-I{}", self.cuda.join("include/cccl").display()));
-        command.arg(format!("-I{}", self.include.display()));
         // By default clang derives it from the path, and the objects would depend on the location of the working tree.
-        command.arg(format!("-cuid={}", unit.name)).arg(VISIBLE_KERNELS);
-        command.arg("-c").arg(source).arg("-o").arg(object);
-        command
-    }
-
-    fn nvcc(&self, source: &Path, object: &Path, targets: Targets, form: Form) -> Command {
-        let mut command = Command::new(self.cuda.join("bin/nvcc"));
-        command.args(["-std=c++17", "-O2", "-dc", "-w"]);
-        command.args(targets.numbers().map(|name| format!("-gencode=arch=compute_{name},code={}_{name}", form.code())));
-        command.arg(format!("-I{}", self.cuda.join("include/cccl").display()));
-        command.arg(format!("-I{}", self.include.display()));
-        command.arg(source).arg("-o").arg(object);
+        command.arg(format!("-cuid={}", unit.name)).arg("-c").arg(source).arg("-o").arg(object);
         command
     }
 

@@ -198,16 +198,8 @@ pub const DEAD_UNITS: usize = 6;
 
 /// A program that launches every third kernel of the first units of [`scale`].
 pub fn dead_program() -> Unit {
-    let used = || (0..DEAD_UNITS * SCALE_STEP).step_by(3);
-    let declared: String = used()
-        .map(|form| format!("extern template __global__ void relax_form<{form}>(const float *, float *, int, int);\n"))
-        .collect();
-    let listed: String = used().map(|form| format!("  relax_form<{form}>,\n")).collect();
-    let source = format!(
-        "#include <cstdio>\n#include \"scale.cuh\"\n\n{declared}\n\
-         static void (*const kernels[])(const float *, float *, int, int) = {{\n{listed}}};\n\n{DEAD_MAIN}"
-    );
-    Unit { name: "dead_main".into(), source }
+    let kernels = (0..DEAD_UNITS * SCALE_STEP).step_by(3).map(|form| format!("relax_form<{form}>"));
+    launching("dead_main", "scale.cuh", kernels)
 }
 
 /// Pairs of kernels in [`twins`].
@@ -226,22 +218,26 @@ pub fn twins() -> Vec<Unit> {
 
 /// A program that launches all kernels of [`twins`].
 pub fn twins_program() -> Unit {
-    let all = || (0..TWINS).flat_map(|form| ["First", "Second"].map(|twin| (form, twin)));
-    let declared: String = all()
-        .map(|(form, twin)| {
-            format!("extern template __global__ void relax_twin<{form}, {twin}>(const float *, float *, int, int);\n")
-        })
-        .collect();
-    let listed: String = all().map(|(form, twin)| format!("  relax_twin<{form}, {twin}>,\n")).collect();
+    let kernels = (0..TWINS).flat_map(|form| ["First", "Second"].map(|twin| format!("relax_twin<{form}, {twin}>")));
+    launching("twins_main", "twins.cuh", kernels)
+}
+
+/// A program that launches these kernels, which others instantiate from this header.
+fn launching(name: &str, header: &str, kernels: impl Iterator<Item = String>) -> Unit {
+    let (mut declared, mut listed) = (String::new(), String::new());
+    for kernel in kernels {
+        declared += &format!("extern template __global__ void {kernel}(const float *, float *, int, int);\n");
+        listed += &format!("  {kernel},\n");
+    }
     let source = format!(
-        "#include <cstdio>\n#include \"twins.cuh\"\n\n{declared}\n\
-         static void (*const kernels[])(const float *, float *, int, int) = {{\n{listed}}};\n\n{DEAD_MAIN}"
+        "#include <cstdio>\n#include \"{header}\"\n\n{declared}\n\
+         static void (*const kernels[])(const float *, float *, int, int) = {{\n{listed}}};\n\n{LAUNCHES}"
     );
-    Unit { name: "twins_main".into(), source }
+    Unit { name: name.into(), source }
 }
 
 /// Launches all kernels; ends with 77 where there is no GPU.
-const DEAD_MAIN: &str = "int main() {
+const LAUNCHES: &str = "int main() {
   float *p;
   if (cudaMallocManaged(&p, 1024) != cudaSuccess)
     return 77;

@@ -125,8 +125,11 @@ fn job_table(jobs: &[JobStat], texts: &mut Texts) -> Table {
             if job.cached { texts.text("hit") } else { Cell::None },
         ]
     };
-    let rows = jobs.iter().map(row).collect();
-    Table { id: "jobs", title: "Jobs", note: String::new(), columns, rows, sorted_by: Some(2) }
+    Table { sorted_by: Some(2), ..table("jobs", "Jobs", columns, jobs.iter().map(row)) }
+}
+
+fn table(id: &'static str, title: &'static str, columns: Vec<Column>, rows: impl Iterator<Item = Vec<Cell>>) -> Table {
+    Table { id, title, note: String::new(), columns, rows: rows.collect(), sorted_by: None }
 }
 
 fn path_table(timeline: &Timeline, texts: &mut Texts) -> Table {
@@ -152,9 +155,8 @@ fn path_table(timeline: &Timeline, texts: &mut Texts) -> Table {
             texts.text(&lane.name),
         ]
     });
-    let rows = rows.collect();
     let note = "What the end of the link waited for, step by step.".to_owned();
-    Table { id: "path", title: "Critical path", note, columns, rows, sorted_by: None }
+    Table { note, ..table("path", "Critical path", columns, rows) }
 }
 
 fn input_table(report: &ImageReport, texts: &mut Texts) -> Table {
@@ -176,8 +178,7 @@ fn input_table(report: &ImageReport, texts: &mut Texts) -> Table {
             texts.text(&image.file),
         ]
     });
-    let rows = rows.collect();
-    Table { id: "inputs", title: "Linked images", note: String::new(), columns, rows, sorted_by: None }
+    table("inputs", "Linked images", columns, rows)
 }
 
 fn choice_table(report: &ImageReport, texts: &mut Texts) -> Table {
@@ -198,6 +199,5 @@ fn choice_table(report: &ImageReport, texts: &mut Texts) -> Table {
             texts.text(&backend.file),
         ]
     });
-    let rows = rows.collect();
-    Table { id: "backends", title: "Backends", note: String::new(), columns, rows, sorted_by: None }
+    table("backends", "Backends", columns, rows)
 }

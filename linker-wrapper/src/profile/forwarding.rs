@@ -25,28 +25,21 @@ pub enum Boundary {
     End,
 }
 
-/// Reports spans.
-pub struct Forwarding {
-    report: fn(Boundary),
-}
-
-/// The layer of a worker that reports its spans to `report`.
-pub fn layer(report: fn(Boundary)) -> Forwarding {
-    Forwarding { report }
-}
+/// The layer of a worker: reports its spans to this function.
+pub struct Forwarding(pub fn(Boundary));
 
 impl<S: Subscriber> Layer<S> for Forwarding {
     fn on_new_span(&self, attributes: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
         let Fields { name, detail, .. } = Fields::of(attributes);
-        (self.report)(Boundary::Begin { name, detail });
+        (self.0)(Boundary::Begin { name, detail });
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        (self.report)(Boundary::Passes(Fields::of_event(event).passes));
+        (self.0)(Boundary::Passes(Fields::of_event(event).passes));
     }
 
     fn on_close(&self, _: Id, _: Context<'_, S>) {
-        (self.report)(Boundary::End);
+        (self.0)(Boundary::End);
     }
 }
 
@@ -78,7 +71,7 @@ mod tests {
     static SEEN: Mutex<Vec<Boundary>> = Mutex::new(Vec::new());
 
     fn seen_in(work: impl FnOnce()) -> Vec<Boundary> {
-        let layer = layer(|boundary| SEEN.lock().unwrap().push(boundary)).with_filter(only(span::TIME_TRACE));
+        let layer = Forwarding(|boundary| SEEN.lock().unwrap().push(boundary)).with_filter(only(span::TIME_TRACE));
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
         std::mem::take(&mut SEEN.lock().unwrap())
     }

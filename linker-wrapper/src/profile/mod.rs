@@ -25,7 +25,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::options::Options;
 use crate::cli::values::OffloadReport;
-use forwarding::Boundary;
+use forwarding::{Boundary, Forwarding};
 use phases::EndedPhases;
 use recorder::Recorder;
 use recording::Recording;
@@ -54,8 +54,7 @@ pub fn begin(options: &Options) -> Recorder {
 /// Installs the layer of a worker that reports the spans of the time trace.
 pub fn forward(report: fn(Boundary)) {
     // A process runs one job: a second subscriber would record nothing.
-    let _ =
-        tracing_subscriber::registry().with(forwarding::layer(report).with_filter(only(span::TIME_TRACE))).try_init();
+    let _ = tracing_subscriber::registry().with(Forwarding(report).with_filter(only(span::TIME_TRACE))).try_init();
 }
 
 fn only(target: &'static str) -> Targets {

@@ -59,8 +59,8 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Phases {
         else {
             return;
         };
-        let phase = Phase { name, wall: wall.elapsed(), cpu: processor_time().saturating_sub(cpu) };
-        self.ended.lock().push(phase);
+        let cpu_seconds = processor_time().saturating_sub(cpu).as_secs_f64();
+        self.ended.lock().push(Phase { name, wall_seconds: wall.elapsed().as_secs_f64(), cpu_seconds });
     }
 }
 
@@ -92,6 +92,6 @@ mod tests {
         assert_ne!(sum, 1);
         let phases = ended.take();
         assert_eq!(phases.iter().map(|phase| &*phase.name).collect::<Vec<_>>(), ["work", "outer"]);
-        assert!(phases[0].wall > Duration::ZERO && phases[1].wall >= phases[0].wall);
+        assert!(phases[0].wall_seconds > 0.0 && phases[1].wall_seconds >= phases[0].wall_seconds);
     }
 }

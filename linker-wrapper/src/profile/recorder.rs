@@ -8,7 +8,7 @@ use remote_cache::Counts;
 use crate::profile::phases::EndedPhases;
 use crate::profile::recording::Recording;
 use crate::profile::span;
-use crate::profile::stats::{JobStat, Stats};
+use crate::profile::stats::{Found, JobStat, KeptResults, Stats};
 use crate::sys::memory;
 
 /// What was collected so far.
@@ -141,17 +141,14 @@ impl Recorder {
         remote_cache: Option<Counts>,
     ) -> Stats {
         let notes = self.notes();
-        let (cache_hits, cache_misses) = cache.unwrap_or_default();
-        let peak_memory = memory::own_peak() + most_together(&notes.processes);
-        let units_opened = llvm_passes::unit::opened() as u64;
+        let (hits, misses) = cache.unwrap_or_default();
         Stats {
+            cache: Found { hits, misses },
+            object_results: object_results.map(|(used, all)| KeptResults { all, used }),
+            peak_memory_bytes: memory::own_peak() + most_together(&notes.processes),
             phases: self.phases.take(),
-            peak_memory,
-            cache_hits,
-            cache_misses,
-            object_results,
             remote_cache,
-            units_opened,
+            units_opened: llvm_passes::unit::opened() as u64,
             ..notes.stats.clone()
         }
     }

@@ -1,11 +1,10 @@
 //! `--offload-stats`: where the time and memory of a device link went, as a table or as JSON.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use offload_bundle::demangle::readable;
 use remote_cache::Counts;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::cli::values::StatsFormat;
 use crate::diag::{byte_size, demangle};
@@ -17,74 +16,101 @@ const JOBS_SHOWN: usize = 10;
 const NAME_WIDTH: usize = 60;
 
 /// A phase of the link.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Phase {
+    /// Processor time of this process and of its tools.
+    pub cpu_seconds: f64,
     /// Its name.
     pub name: String,
     /// Its wall time.
-    pub wall: Duration,
-    /// Processor time of this process and of its tools.
-    pub cpu: Duration,
+    pub wall_seconds: f64,
 }
 
-/// The statistics of a link.
-#[derive(Debug, Clone, Default)]
+/// The statistics of a link. The field names of this type and of those in it are the keys of the JSON form.
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Stats {
-    /// In the order in which they ended.
-    pub phases: Vec<Phase>,
-    /// Peak memory of the link and its tools at the same time, in bytes.
-    pub peak_memory: u64,
-    /// Number of results found in the cache.
-    pub cache_hits: u64,
-    /// Number of results not found in the cache.
-    pub cache_misses: u64,
-    /// How many of the results that relocatable links left in the inputs were used, and how many there are, if there are any.
-    pub object_results: Option<(u64, u64)>,
-    /// What was read from the remote cache and sent to it, if there is one.
-    pub remote_cache: Option<Counts>,
-    /// Number of partitions of all targets; a program in one piece is one.
-    pub partitions: u64,
+    /// How many results were found in the cache.
+    pub cache: Found,
+    /// Number of registered kernels that the program cannot launch; 0 if that was not determined.
+    pub dead_kernels: u64,
     /// Number of LLVM instructions that are compiled again in further partitions.
     pub duplicate_instructions: u64,
+    /// Number of kernels of all targets that were not compiled because another one is equal.
+    pub folded_kernels: u64,
     /// Number of LLVM instructions of programs in several partitions, before partitioning.
     pub instructions: u64,
-    /// Number of registered kernels that the program can launch; 0 if that was not determined.
-    pub live_kernels: u64,
-    /// Number of those that it cannot launch.
-    pub dead_kernels: u64,
+    /// All jobs.
+    pub jobs: Vec<JobStat>,
     /// Number of jobs that a distributor ran.
     pub jobs_elsewhere: u64,
     /// Number of jobs that it was given, and that ran here after all.
     pub jobs_returned: u64,
-    /// Number of kernels of all targets that were not compiled because another one is equal.
-    pub folded_kernels: u64,
+    /// Number of registered kernels that the program can launch.
+    pub live_kernels: u64,
+    /// The results that relocatable links left in the inputs, if there are any.
+    pub object_results: Option<KeptResults>,
+    /// Number of partitions of all targets; a program in one piece is one.
+    pub partitions: u64,
+    /// Peak memory of the link and its tools at the same time.
+    pub peak_memory_bytes: u64,
+    /// In the order in which they ended.
+    pub phases: Vec<Phase>,
+    /// What was read from the remote cache and sent to it, if there is one.
+    pub remote_cache: Option<Counts>,
     /// How many times bitcode was parsed before its compilation: at most once for each unit.
     pub units_opened: u64,
-    /// All jobs.
-    pub jobs: Vec<JobStat>,
+}
+
+/// How many results the cache had.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Found {
+    /// Found.
+    pub hits: u64,
+    /// Not found.
+    pub misses: u64,
+}
+
+/// Results in the inputs.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct KeptResults {
+    /// How many there are.
+    pub all: u64,
+    /// How many were used.
+    pub used: u64,
 }
 
 /// The statistics of a job.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct JobStat {
-    /// Symbol of its largest kernel, or what it compiles in words.
-    pub label: String,
-    /// "sm_90".
-    pub target: String,
-    /// Wall time of reading, optimization and code generation.
-    pub llvm_seconds: f64,
-    /// Wall time of the tools that ran after LLVM.
-    pub tool_seconds: f64,
-    /// Peak memory of the process that ran LLVM, in bytes.
-    pub llvm_peak: u64,
-    /// Peak memory of these tools, in bytes.
-    pub tools_peak: u64,
-    /// Size of the texts that they read, in bytes.
-    pub text_bytes: u64,
-    /// Size of its machine code in bytes.
-    pub code_bytes: u64,
     /// Its results were found in the cache.
     pub cached: bool,
+    /// Size of its machine code in bytes.
+    #[serde(rename = "cubin_bytes")]
+    pub code_bytes: u64,
+    /// Symbol of its largest kernel, or what it compiles in words.
+    #[serde(flatten, serialize_with = "with_readable_name")]
+    pub label: String,
+    /// Peak memory of the process that ran LLVM, in bytes.
+    #[serde(rename = "llvm_peak_bytes")]
+    pub llvm_peak: u64,
+    /// Wall time of reading, optimization and code generation.
+    pub llvm_seconds: f64,
+    /// Size of the texts that the tools after LLVM read, in bytes.
+    #[serde(rename = "ptx_bytes")]
+    pub text_bytes: u64,
+    /// Peak memory of these tools, in bytes.
+    #[serde(rename = "ptxas_peak_bytes")]
+    pub tools_peak: u64,
+    /// Their wall time.
+    #[serde(rename = "ptxas_seconds")]
+    pub tool_seconds: f64,
+    /// "sm_90".
+    pub target: String,
+}
+
+/// Writes the symbol of a kernel, and its name for people.
+fn with_readable_name<S: Serializer>(label: &String, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map([("kernel", label), ("name", &readable(label))])
 }
 
 impl JobStat {
@@ -96,61 +122,27 @@ impl JobStat {
 impl Stats {
     /// Formats the statistics, with a line break at the end.
     pub fn render(&self, format: StatsFormat) -> String {
-        match format {
-            StatsFormat::Text => self.text(),
-            StatsFormat::Json => serde_json::to_string(&self.json()).unwrap_or_default() + "\n",
-        }
-    }
-
-    /// All jobs, the slowest first. Equal ones are sorted by name, so that the text is reproducible.
-    fn slowest(&self) -> Vec<&JobStat> {
-        let mut jobs: Vec<&JobStat> = self.jobs.iter().collect();
-        jobs.sort_by(|one, other| {
+        // The slowest job first. Equal ones are sorted by name, so that the text is reproducible.
+        let mut sorted = self.clone();
+        sorted.jobs.sort_by(|one, other| {
             let names = || (&one.label, &one.target).cmp(&(&other.label, &other.target));
             other.seconds().total_cmp(&one.seconds()).then_with(names)
         });
-        jobs
+        match format {
+            StatsFormat::Text => sorted.text(),
+            StatsFormat::Json => serde_json::to_string(&sorted).unwrap_or_default() + "\n",
+        }
     }
 
     fn text(&self) -> String {
-        let mut out = String::new();
-        let seconds = |time: Duration| format!("{:.3} s", time.as_secs_f64());
-        let rows = self.phases.iter().map(|phase| vec![phase.name.clone(), seconds(phase.wall), seconds(phase.cpu)]);
-        let phases = table(&["phase", "wall", "cpu"], rows.collect());
-        let cached = self.jobs.iter().filter(|job| job.cached).count();
-        let percent = 100.0 * self.duplicate_instructions as f64 / self.instructions.max(1) as f64;
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "{phases}\npeak memory     {}", byte_size::show(self.peak_memory));
-        let _ = writeln!(out, "cache           {} found, {} not", self.cache_hits, self.cache_misses);
-        if let Some((used, all)) = self.object_results {
-            let _ = writeln!(out, "kept results    {used} of {all} in the inputs used");
+        let seconds = |seconds: f64| format!("{seconds:.3} s");
+        let phase = |phase: &Phase| vec![phase.name.clone(), seconds(phase.wall_seconds), seconds(phase.cpu_seconds)];
+        let mut out = table(&["phase", "wall", "cpu"], self.phases.iter().map(phase).collect()) + "\n";
+        for (name, value) in self.figures() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "{name:<16}{value}");
         }
-        if let Some(remote) = &self.remote_cache {
-            let _ = writeln!(out, "remote cache    {}", remote_text(remote));
-        }
-        let _ = writeln!(
-            out,
-            "jobs            {} ({cached} from the cache), {} partition{}",
-            self.jobs.len(),
-            self.partitions,
-            if self.partitions == 1 { "" } else { "s" }
-        );
-        if self.jobs_elsewhere + self.jobs_returned > 0 {
-            let (elsewhere, here) = (self.jobs_elsewhere, self.jobs_returned);
-            let _ = writeln!(out, "distributor     {elsewhere} jobs run elsewhere, {here} here after all");
-        }
-        if self.instructions > 0 {
-            let (duplicates, all) = (self.duplicate_instructions, self.instructions);
-            let _ = writeln!(out, "duplicate code  {duplicates} of {all} instructions ({percent:.1} %)");
-        }
-        if self.live_kernels + self.dead_kernels > 0 {
-            let all = self.live_kernels + self.dead_kernels;
-            let _ = writeln!(out, "dead kernels    {} of {all}", self.dead_kernels);
-        }
-        if self.folded_kernels > 0 {
-            let _ = writeln!(out, "equal kernels   {} not compiled", self.folded_kernels);
-        }
-        let slowest: Vec<_> = self.slowest().into_iter().filter(|job| !job.cached).take(JOBS_SHOWN).collect();
+        let slowest: Vec<_> = self.jobs.iter().filter(|job| !job.cached).take(JOBS_SHOWN).collect();
         if !slowest.is_empty() {
             let head = ["LLVM", "ptxas", "LLVM memory", "ptxas memory", "PTX", "code", "target", "slowest jobs"];
             let names = demangle::shortened_apart(slowest.iter().map(|job| job.label.as_str()), NAME_WIDTH);
@@ -160,149 +152,53 @@ impl Stats {
         out
     }
 
-    fn json(&self) -> StatsJson<'_> {
-        StatsJson {
-            cache: CacheJson { hits: self.cache_hits, misses: self.cache_misses },
-            dead_kernels: self.dead_kernels,
-            duplicate_instructions: self.duplicate_instructions,
-            folded_kernels: self.folded_kernels,
-            live_kernels: self.live_kernels,
-            instructions: self.instructions,
-            units_opened: self.units_opened,
-            jobs_elsewhere: self.jobs_elsewhere,
-            jobs_returned: self.jobs_returned,
-            jobs: self.slowest().into_iter().map(JobJson::of).collect(),
-            object_results: self.object_results.map(|(used, all)| ObjectResultsJson { all, used }),
-            partitions: self.partitions,
-            peak_memory_bytes: self.peak_memory,
-            remote_cache: self.remote_cache.as_ref().map(RemoteJson::of),
-            phases: self.phases.iter().map(PhaseJson::of).collect(),
+    /// Those that this link has, by their names.
+    fn figures(&self) -> Vec<(&'static str, String)> {
+        let Stats { cache: Found { hits, misses }, duplicate_instructions, instructions, .. } = self;
+        let (jobs, cached) = (self.jobs.len(), self.jobs.iter().filter(|job| job.cached).count());
+        let (partitions, plural) = (self.partitions, if self.partitions == 1 { "" } else { "s" });
+        let mut figures = vec![
+            ("peak memory", byte_size::show(self.peak_memory_bytes)),
+            ("cache", format!("{hits} found, {misses} not")),
+        ];
+        let kept = |KeptResults { all, used }: KeptResults| format!("{used} of {all} in the inputs used");
+        figures.extend(self.object_results.map(|results| ("kept results", kept(results))));
+        figures.extend(self.remote_cache.map(|counts| ("remote cache", remote_text(&counts))));
+        figures.push(("jobs", format!("{jobs} ({cached} from the cache), {partitions} partition{plural}")));
+        if self.jobs_elsewhere + self.jobs_returned > 0 {
+            let (elsewhere, here) = (self.jobs_elsewhere, self.jobs_returned);
+            figures.push(("distributor", format!("{elsewhere} jobs run elsewhere, {here} here after all")));
         }
-    }
-}
-
-/// The statistics as JSON. The field names of this type and the following ones are its keys.
-#[derive(Serialize)]
-struct StatsJson<'s> {
-    cache: CacheJson,
-    dead_kernels: u64,
-    duplicate_instructions: u64,
-    folded_kernels: u64,
-    instructions: u64,
-    jobs: Vec<JobJson<'s>>,
-    jobs_elsewhere: u64,
-    jobs_returned: u64,
-    live_kernels: u64,
-    /// `null` if no input has any.
-    object_results: Option<ObjectResultsJson>,
-    partitions: u64,
-    peak_memory_bytes: u64,
-    phases: Vec<PhaseJson<'s>>,
-    /// `null` without a remote cache.
-    remote_cache: Option<RemoteJson>,
-    units_opened: u64,
-}
-
-#[derive(Serialize)]
-struct ObjectResultsJson {
-    all: u64,
-    used: u64,
-}
-
-#[derive(Serialize)]
-struct CacheJson {
-    hits: u64,
-    misses: u64,
-}
-
-#[derive(Serialize)]
-struct RemoteJson {
-    hits: u64,
-    misses: u64,
-    received_bytes: u64,
-    receiving_seconds: f64,
-    refused: u64,
-    sending_seconds: f64,
-    sent: u64,
-    sent_bytes: u64,
-    unsent: u64,
-}
-
-impl RemoteJson {
-    fn of(counts: &Counts) -> Self {
-        let Counts { hits, misses, refused, received_bytes, receiving, sent, sent_bytes, sending, unsent } = *counts;
-        RemoteJson {
-            hits,
-            misses,
-            received_bytes,
-            receiving_seconds: receiving.as_secs_f64(),
-            refused,
-            sending_seconds: sending.as_secs_f64(),
-            sent,
-            sent_bytes,
-            unsent,
+        if *instructions > 0 {
+            let percent = 100.0 * *duplicate_instructions as f64 / *instructions as f64;
+            let text = format!("{duplicate_instructions} of {instructions} instructions ({percent:.1} %)");
+            figures.push(("duplicate code", text));
         }
+        let kernels = self.live_kernels + self.dead_kernels;
+        if kernels > 0 {
+            figures.push(("dead kernels", format!("{} of {kernels}", self.dead_kernels)));
+        }
+        if self.folded_kernels > 0 {
+            figures.push(("equal kernels", format!("{} not compiled", self.folded_kernels)));
+        }
+        figures
     }
 }
 
 /// "3 found (1.2 MiB in 0.120 s), 1 not; 1 sent (20 KiB in 0.050 s)".
 fn remote_text(counts: &Counts) -> String {
-    let Counts { hits, misses, refused, received_bytes, receiving, sent, sent_bytes, sending, unsent } = *counts;
-    let (received, sent_size) = (byte_size::show(received_bytes), byte_size::show(sent_bytes));
-    let (receiving, sending) = (receiving.as_secs_f64(), sending.as_secs_f64());
+    let Counts { hits, misses, receiving_seconds, sending_seconds, sent, .. } = counts;
+    let (received, sent_size) = (byte_size::show(counts.received_bytes), byte_size::show(counts.sent_bytes));
     let mut text = format!(
-        "{hits} found ({received} in {receiving:.3} s), {misses} not; {sent} sent ({sent_size} in {sending:.3} s)"
+        "{hits} found ({received} in {receiving_seconds:.3} s), {misses} not; \
+         {sent} sent ({sent_size} in {sending_seconds:.3} s)"
     );
-    for (count, what) in [(refused, "refused"), (unsent, "not sent")] {
+    for (count, what) in [(counts.refused, "refused"), (counts.unsent, "not sent")] {
         if count > 0 {
             let _ = write!(text, ", {count} {what}");
         }
     }
     text
-}
-
-#[derive(Serialize)]
-struct PhaseJson<'s> {
-    cpu_seconds: f64,
-    name: &'s str,
-    wall_seconds: f64,
-}
-
-impl<'s> PhaseJson<'s> {
-    fn of(phase: &'s Phase) -> Self {
-        PhaseJson { cpu_seconds: phase.cpu.as_secs_f64(), name: &phase.name, wall_seconds: phase.wall.as_secs_f64() }
-    }
-}
-
-#[derive(Serialize)]
-struct JobJson<'s> {
-    cached: bool,
-    cubin_bytes: u64,
-    kernel: &'s str,
-    llvm_peak_bytes: u64,
-    llvm_seconds: f64,
-    name: String,
-    ptx_bytes: u64,
-    ptxas_peak_bytes: u64,
-    ptxas_seconds: f64,
-    target: &'s str,
-}
-
-impl<'s> JobJson<'s> {
-    fn of(job: &'s JobStat) -> Self {
-        JobJson {
-            cached: job.cached,
-            cubin_bytes: job.code_bytes,
-            kernel: &job.label,
-            llvm_peak_bytes: job.llvm_peak,
-            llvm_seconds: job.llvm_seconds,
-            name: readable(&job.label),
-            ptx_bytes: job.text_bytes,
-            ptxas_peak_bytes: job.tools_peak,
-            ptxas_seconds: job.tool_seconds,
-            target: &job.target,
-        }
-    }
 }
 
 fn job_row(job: &JobStat, name: String) -> Vec<String> {
@@ -348,8 +244,7 @@ mod tests {
     use serde_json::Value;
 
     fn stats() -> Stats {
-        let second = Duration::from_millis(1000);
-        let phase = |name: &str, wall, cpu| Phase { name: name.to_owned(), wall, cpu };
+        let phase = |name: &str, wall_seconds, cpu_seconds| Phase { name: name.to_owned(), wall_seconds, cpu_seconds };
         let job = |label: &str, llvm_seconds: f64, cached| JobStat {
             label: label.to_owned(),
             target: "sm_90".to_owned(),
@@ -368,20 +263,19 @@ mod tests {
             jobs_elsewhere: 5,
             jobs_returned: 1,
             folded_kernels: 5,
-            phases: vec![phase("read", second / 8, second / 4), phase("device link", second * 12, second * 20)],
-            peak_memory: 3 << 30,
-            cache_hits: 1,
-            cache_misses: 2,
-            object_results: Some((6, 7)),
+            phases: vec![phase("read", 0.125, 0.25), phase("device link", 12.0, 20.0)],
+            peak_memory_bytes: 3 << 30,
+            cache: Found { hits: 1, misses: 2 },
+            object_results: Some(KeptResults { all: 7, used: 6 }),
             remote_cache: Some(Counts {
                 hits: 3,
                 misses: 4,
                 refused: 1,
                 received_bytes: 2048,
-                receiving: second / 4,
+                receiving_seconds: 0.25,
                 sent: 5,
                 sent_bytes: 3 << 20,
-                sending: second / 8,
+                sending_seconds: 0.125,
                 unsent: 0,
             }),
             partitions: 3,
@@ -434,7 +328,7 @@ equal kernels   5 not compiled
         let one = stats().jobs.remove(0);
         let all = Stats { jobs: vec![one; 30], ..stats() };
         assert_eq!(all.render(StatsFormat::Text).matches("small(int)").count(), JOBS_SHOWN);
-        assert_eq!(all.json().jobs.len(), 30);
+        assert_eq!(all.render(StatsFormat::Json).matches("\"kernel\":\"_Z5smalli\"").count(), 30);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::cli::options::Options;
 use crate::diag::error::Errors;
@@ -15,59 +15,14 @@ use crate::sys::temp_files;
 /// Shorter phases are omitted by default, as in LLVM.
 const DEFAULT_GRANULARITY: Duration = Duration::from_micros(500);
 
-/// One event. The field names are the keys of the JSON form.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Event {
-    /// A phase that has ended.
-    Phase {
-        args: Detail,
-        /// Microseconds.
-        dur: u64,
-        name: String,
-        /// "X": the event has a beginning and a duration.
-        ph: &'static str,
-        pid: u32,
-        tid: u64,
-        /// Microseconds since the beginning of the trace.
-        ts: u64,
-    },
-    /// The value of a counter from now on.
-    Counter { args: Value, name: &'static str, ph: &'static str, pid: u32, ts: u64 },
-    /// The name of the process, or of one of its threads.
-    Name { args: Name, name: &'static str, ph: &'static str, pid: u32, tid: u64 },
-}
-
-#[derive(Debug, Serialize)]
-struct Detail {
-    detail: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Value {
-    value: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Name {
-    name: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Document {
-    trace_events: Vec<Event>,
-}
-
 /// Writes what was recorded, if there is a trace.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write(options: &Options, recorder: &Recorder) -> Result<(), Errors> {
     let (Some(file), Some(recording)) = (&options.time_trace, recorder.recording()) else { return Ok(()) };
-    let trace_events = events(recording.take(), granularity(options));
-    let text = serde_json::to_string(&Document { trace_events }).unwrap_or_default();
-    temp_files::write_output(file, text.as_bytes())
+    let events: Vec<String> = events(recording.take(), granularity(options)).map(|event| event.to_string()).collect();
+    temp_files::write_output(file, format!(r#"{{"traceEvents":[{}]}}"#, events.join(",")).as_bytes())
 }
 
 /// The shortest phase in the trace.
@@ -75,24 +30,18 @@ pub fn granularity(options: &Options) -> Duration {
     options.time_trace_granularity.unwrap_or(DEFAULT_GRANULARITY)
 }
 
-fn events(recorded: Recorded, granularity: Duration) -> Vec<Event> {
+/// The events: "M" names the process and its threads, "C" is the value of a counter from then on, "X" a phase with its beginning and its
+/// duration. Times are in microseconds since the beginning of the trace.
+fn events(recorded: Recorded, granularity: Duration) -> impl Iterator<Item = Value> {
     let pid = std::process::id();
-    let name = |name, tid, text: String| Event::Name { args: Name { name: text }, name, ph: "M", pid, tid };
-    let counter = |name, (ts, value)| Event::Counter { args: Value { value }, name, ph: "C", pid, ts };
-    let phase = |RecordedSpan { name, detail, thread, start, duration, .. }| Event::Phase {
-        args: Detail { detail },
-        dur: duration,
-        name,
-        ph: "X",
-        pid,
-        tid: thread,
-        ts: start,
-    };
-    let is_shown = |span: &RecordedSpan| Duration::from_micros(span.duration) >= granularity;
-    let mut events = vec![name("process_name", 0, "fatlink".to_owned())];
-    events.extend(recorded.threads.into_iter().map(|(number, text)| name("thread_name", number, text)));
-    events.extend(recorded.memory.into_iter().map(|sample| counter("memory in bytes", sample)));
-    events.extend(recorded.running.into_iter().map(|change| counter("running jobs", change)));
-    events.extend(recorded.spans.into_iter().filter(is_shown).map(phase));
-    events
+    let name = move |name, tid, text| json!({"args": {"name": text}, "name": name, "ph": "M", "pid": pid, "tid": tid});
+    let counter =
+        move |name, (time, value)| json!({"args": {"value": value}, "name": name, "ph": "C", "pid": pid, "ts": time});
+    let phase = move |RecordedSpan { name, detail, thread, start, duration, .. }| json!({"args": {"detail": detail}, "dur": duration, "name": name, "ph": "X", "pid": pid, "tid": thread, "ts": start});
+    let is_shown = move |span: &RecordedSpan| Duration::from_micros(span.duration) >= granularity;
+    let threads = recorded.threads.into_iter().map(move |(number, text)| name("thread_name", number, text));
+    let memory = recorded.memory.into_iter().map(move |sample| counter("memory in bytes", sample));
+    let running = recorded.running.into_iter().map(move |change| counter("running jobs", change));
+    let process = std::iter::once(name("process_name", 0, "fatlink".to_owned()));
+    process.chain(threads).chain(memory).chain(running).chain(recorded.spans.into_iter().filter(is_shown).map(phase))
 }

@@ -94,10 +94,7 @@ impl TempFiles {
     /// # Errors
     /// As [`TempFiles::write`].
     pub fn keep(&self, name: &str, bytes: impl FnOnce() -> Vec<u8>) -> Result<(), Errors> {
-        match self {
-            TempFiles::Private(_) => Ok(()),
-            TempFiles::Kept(_) => self.write(name, &bytes()).map(drop),
-        }
+        self.save_file(name, |file| file.write_all(&bytes()))
     }
 
     /// As [`TempFiles::keep`], for contents that are written piece by piece.
@@ -141,9 +138,7 @@ impl TempFiles {
     /// # Errors
     /// Those of the file system.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Errors> {
-        let path = self.file(name);
-        write_file(&path, bytes)?;
-        Ok(path)
+        self.write_by(name, |file| file.write_all(bytes))
     }
 }
 

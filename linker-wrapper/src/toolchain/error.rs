@@ -32,9 +32,9 @@ pub enum Error {
     )]
     NoPart { part: Part, root: Option<PathBuf> },
     #[error("no bin/ptxas in {root}, which {how} names as the CUDA toolkit; name the folder of a toolkit that has one")]
-    NoPtxasInNamedToolkit { root: PathBuf, how: String },
+    NoPtxasInNamedToolkit { root: PathBuf, how: &'static str },
     #[error("no ptxas in {root} ({how})")]
-    NoPtxasInToolkit { root: PathBuf, how: String },
+    NoPtxasInToolkit { root: PathBuf, how: &'static str },
     #[error(
         "ptxas not found: looked at --cuda-path, CUDA_PATH, CUDA_HOME, PATH, /usr/local/cuda and Python's packages; \
          install the CUDA toolkit or name it with --cuda-path=<dir>"

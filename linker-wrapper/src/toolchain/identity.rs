@@ -52,15 +52,10 @@ pub fn of_program(path: &Path, version: &str) -> Result<Identity, String> {
 /// # Errors
 /// As [`of_program`].
 pub fn of_file(path: &Path) -> Result<Identity, String> {
-    let (content, stamp) = read(path)?;
+    // The stamp is from before.
+    let read = Stamp::of(path).and_then(|stamp| Ok((stamp, Mapped::open(path)?)));
+    let (stamp, content) = read.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
     Ok(Identity { hash: *blake3::hash(content.bytes()).as_bytes(), stamps: vec![stamp] })
-}
-
-/// Reads the content, with a stamp from before.
-fn read(path: &Path) -> Result<(Mapped, Stamp), String> {
-    let stamp = Stamp::of(path);
-    let read = stamp.and_then(|stamp| Ok((Mapped::open(path)?, stamp)));
-    read.map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
 /// Hashes a field with its length, so that bytes cannot move from one field to the next.

@@ -19,7 +19,7 @@ const FOLDERS: [&str; 2] = ["/usr/lib/llvm-22/bin", "/opt/rocm/llvm/bin"];
 /// It is nowhere.
 pub fn lld(named: &NamedParts) -> Result<Found, Errors> {
     if let Some(path) = named.get(Part::Lld) {
-        return Ok(Found { path: path.to_owned(), how: Part::Lld.option().trim_end_matches('=').to_owned() });
+        return Ok(Found { path: path.to_owned(), how: Part::Lld.option().trim_end_matches('=') });
     }
     find(&["ld.lld", "ld.lld-22"]).ok_or_else(|| Error::NoLld.into())
 }
@@ -55,14 +55,14 @@ fn find(names: &[&str]) -> Option<Found> {
     let first = beside.into_iter().find_map(|(folder, how)| in_folder(&folder, names, how, &accept));
     let on_path = || {
         let path = names.iter().find_map(|name| process::find_program(OsStr::new(name), &accept))?;
-        Some(Found { path, how: "PATH".to_owned() })
+        Some(Found { path, how: "PATH" })
     };
     let installed =
         || FOLDERS.iter().find_map(|folder| in_folder(Path::new(folder), names, "usual folder of LLVM", &accept));
     first.or_else(on_path).or_else(installed)
 }
 
-fn in_folder(folder: &Path, names: &[&str], how: &str, accept: &dyn Fn(&Path) -> bool) -> Option<Found> {
+fn in_folder(folder: &Path, names: &[&str], how: &'static str, accept: &dyn Fn(&Path) -> bool) -> Option<Found> {
     let path = names.iter().map(|name| folder.join(name)).find(|path| accept(path))?;
-    Some(Found { path, how: how.to_owned() })
+    Some(Found { path, how })
 }

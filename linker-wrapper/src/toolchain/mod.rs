@@ -63,8 +63,7 @@ impl Toolchain {
     /// It is nowhere; says what it is for and what to do.
     pub fn part(&self, part: Part) -> Result<Found, Errors> {
         if let Some(path) = self.named.get(part) {
-            let how = part.option().trim_end_matches('=').to_owned();
-            return Ok(Found { path: path.to_owned(), how });
+            return Ok(Found { path: path.to_owned(), how: part.option().trim_end_matches('=') });
         }
         match part {
             Part::NvJitLink => self.nvjitlink(),
@@ -109,7 +108,7 @@ impl Toolchain {
         let ptxas = self.part(Part::Ptxas).ok();
         let beside = ptxas.as_ref().map(|ptxas| ptxas.path.with_file_name("nvlink"));
         if let Some(path) = beside.filter(|path| process::is_program(path)) {
-            return Ok(Found { path, how: "beside ptxas".to_owned() });
+            return Ok(Found { path, how: "beside ptxas" });
         }
         if let Some(found) = self.tree.as_ref().ok().and_then(|tree| tree.part(Part::Nvlink)) {
             return Ok(found);

@@ -15,7 +15,7 @@ pub fn table(toolchain: &Toolchain, host_linker: Result<(PathBuf, &'static str),
         match toolchain.part(part) {
             Ok(found) => {
                 let version = version(part, &found).unwrap_or_else(|| "-".to_owned());
-                line(&mut text, part.name(), &version, &found.path, &found.how);
+                line(&mut text, part.name(), &version, &found.path, found.how);
             }
             Err(_) => missing(&mut text, part, toolchain),
         }
@@ -52,7 +52,7 @@ fn others(text: &mut String, toolchain: &Toolchain) {
     let trees = search::installations().into_iter().chain(search::python_trees(&toolchain.environment));
     for tree in trees.filter(|tree| tree.root.canonicalize().ok() != used) {
         let version = versions::of_tree(&tree.root).unwrap_or_else(|| "-".to_owned());
-        line(text, "not used", &version, &tree.root, &tree.how);
+        line(text, "not used", &version, &tree.root, tree.how);
     }
 }
 

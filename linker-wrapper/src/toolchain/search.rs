@@ -30,7 +30,7 @@ pub struct Found {
     /// Its path.
     pub path: PathBuf,
     /// What named it: "--cuda-path", "PATH".
-    pub how: String,
+    pub how: &'static str,
 }
 
 /// A toolkit: a folder with some or all of the parts.
@@ -39,7 +39,7 @@ pub struct Tree {
     /// The folder.
     pub root: PathBuf,
     /// What named it.
-    pub how: String,
+    pub how: &'static str,
     /// The user named it, so no other place is searched.
     pub named: bool,
     /// The path of ptxas, where it is not at its place in the folder (a link on PATH).
@@ -47,11 +47,11 @@ pub struct Tree {
 }
 
 impl Tree {
-    fn new(root: &Path, how: impl Into<String>) -> Self {
-        Tree { root: root.to_owned(), how: how.into(), named: false, ptxas: None }
+    fn new(root: &Path, how: &'static str) -> Self {
+        Tree { root: root.to_owned(), how, named: false, ptxas: None }
     }
 
-    fn named(root: &Path, how: &str) -> Self {
+    fn named(root: &Path, how: &'static str) -> Self {
         Tree { named: true, ..Tree::new(root, how) }
     }
 
@@ -76,7 +76,7 @@ impl Tree {
             Part::NvJitLink => self.libraries("nvjitlink").find_map(|folder| library_in(&folder)),
             Part::Driver | Part::Lld => None,
         };
-        path.map(|path| Found { path, how: self.how.clone() })
+        path.map(|path| Found { path, how: self.how })
     }
 
     /// The folders of libraries: the tree's own, and those of the Python package `package` below or beside it.
@@ -91,9 +91,9 @@ impl Tree {
     /// The error for a toolkit without ptxas.
     pub fn without_ptxas(&self) -> Errors {
         if self.named {
-            return Error::NoPtxasInNamedToolkit { root: self.root.clone(), how: self.how.clone() }.into();
+            return Error::NoPtxasInNamedToolkit { root: self.root.clone(), how: self.how }.into();
         }
-        Error::NoPtxasInToolkit { root: self.root.clone(), how: self.how.clone() }.into()
+        Error::NoPtxasInToolkit { root: self.root.clone(), how: self.how }.into()
     }
 }
 
@@ -120,7 +120,7 @@ fn on_path() -> Option<Tree> {
 }
 
 /// The tree of a ptxas. Distributions link /usr/bin/ptxas into the toolkit, where libdevice is.
-fn around(ptxas: &Path, how: &str) -> Option<Tree> {
+fn around(ptxas: &Path, how: &'static str) -> Option<Tree> {
     let real = ptxas.canonicalize().ok()?;
     let tree = Tree::new(real.parent()?.parent()?, how);
     Some(Tree { ptxas: Some(ptxas.to_owned()), ..tree })
@@ -204,8 +204,8 @@ pub fn nvjitlink(environment: &Environment) -> Option<Found> {
     let trees = installations().into_iter().chain(python_trees(environment));
     trees.filter_map(|tree| tree.part(Part::NvJitLink)).next().or_else(|| {
         loader_folders(environment)
-            .iter()
-            .find_map(|(folder, how)| Some(Found { path: library_in(folder)?, how: how.clone() }))
+            .into_iter()
+            .find_map(|(folder, how)| Some(Found { path: library_in(&folder)?, how }))
     })
 }
 
@@ -214,16 +214,16 @@ pub fn nvjitlink(environment: &Environment) -> Option<Found> {
 /// # Errors
 /// It is in none of these folders.
 pub fn driver(environment: &Environment) -> Result<Found, Errors> {
-    let folders = loader_folders(environment);
-    let found = folders.iter().map(|(folder, how)| (folder.join("libcuda.so.1"), how)).find(|(path, _)| path.is_file());
-    found.map(|(path, how)| Found { path, how: how.clone() }).ok_or_else(|| Error::NoDriver.into())
+    let folders = loader_folders(environment).into_iter();
+    let mut found = folders.map(|(folder, how)| Found { path: folder.join("libcuda.so.1"), how });
+    found.find(|found| found.path.is_file()).ok_or_else(|| Error::NoDriver.into())
 }
 
 /// `LD_LIBRARY_PATH`, then the system's folders.
-fn loader_folders(environment: &Environment) -> Vec<(PathBuf, String)> {
+fn loader_folders(environment: &Environment) -> Vec<(PathBuf, &'static str)> {
     let named = environment.loader_paths.iter().filter(|folder| !folder.as_os_str().is_empty());
-    let named = named.map(|folder| (folder.clone(), "LD_LIBRARY_PATH".to_owned()));
-    named.chain(DRIVER_FOLDERS.map(|folder| (PathBuf::from(folder), "system library".to_owned()))).collect()
+    let named = named.map(|folder| (folder.clone(), "LD_LIBRARY_PATH"));
+    named.chain(DRIVER_FOLDERS.map(|folder| (PathBuf::from(folder), "system library"))).collect()
 }
 
 /// The newest libnvJitLink in a folder.

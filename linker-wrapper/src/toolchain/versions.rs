@@ -27,14 +27,7 @@ pub fn of_program(path: &Path) -> Option<String> {
     const BEFORE: &[u8] = b"Cuda compilation tools, release ";
     let content = Mapped::open(path).ok()?;
     let places = memmem::find_iter(content.bytes(), BEFORE);
-    places
-        .filter_map(|place| {
-            in_text({
-                let end = content.bytes().len().min(place + 80);
-                content.bytes().get(place..end)?
-            })
-        })
-        .next()
+    places.filter_map(|place| in_text(content.bytes()[place..].chunks(80).next()?)).next()
 }
 
 fn in_text(text: &[u8]) -> Option<String> {

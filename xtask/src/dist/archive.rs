@@ -8,9 +8,9 @@ use std::process::Command;
 
 use super::licenses;
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, create_folder, write_file};
+use crate::repository::{Repository, create_folder, files_in, name_of, write_file};
 use crate::step::{Progress, step};
-use crate::toolchain::remove_folder;
+use crate::toolchain::fresh_folder;
 
 /// The folder that both archives unpack to, and the name of the first.
 const NAME: &str = concat!("fatlink-", env!("CARGO_PKG_VERSION"), "-x86_64-linux-gnu");
@@ -35,14 +35,10 @@ pub fn paths(repository: &Repository) -> [PathBuf; 2] {
 
 /// Writes the archives of a dist/ that is built already.
 pub fn write(repository: &Repository) -> Result<()> {
-    let mut hashes = String::new();
-    step("write the archives", |progress| {
+    let hashes = step("write the archives", |progress| {
         let [parent, of_static] = ["archive", "archive-static"].map(|name| repository.target.join(name));
         let [root, static_root] = [&parent, &of_static].map(|parent| parent.join(NAME));
-        for root in [&root, &static_root] {
-            remove_folder(root)?;
-            create_folder(root)?;
-        }
+        [&root, &static_root].into_iter().try_for_each(|root| fresh_folder(root))?;
         copy(progress, &[repository.dist().join(".")], &root)?;
         copy(progress, &DOCUMENTS.map(|name| repository.root.join(name)), &root)?;
         licenses::collect(repository, progress, &root.join("licenses"))?;
@@ -53,8 +49,7 @@ pub fn write(repository: &Repository) -> Result<()> {
         write_checksums(progress, &root)?;
         let archives =
             [compress(repository, progress, &parent, NAME)?, compress(repository, progress, &of_static, STATIC_NAME)?];
-        hashes = sha256(progress, &archives, &parent)?;
-        Ok("")
+        sha256(progress, &archives, &parent)
     })?;
     for (hash, archive) in hashes.lines().filter_map(|line| line.split_once("  ")) {
         println!("  {archive}\n  SHA-256 {hash}");
@@ -78,15 +73,14 @@ fn write_checksums(progress: &Progress, root: &Path) -> Result<()> {
 
 /// All files below `folder` of `root`, by their paths from `root`; no links.
 pub fn collect_files(root: &Path, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let path = root.join(folder);
-    let entries = std::fs::read_dir(&path).map_err(|error| Failure::file("read", &path, &error))?;
-    for entry in entries {
-        let entry = entry.map_err(|error| Failure::file("read", &path, &error))?;
-        let kind = entry.file_type().map_err(|error| Failure::file("read", &entry.path(), &error))?;
-        let name = folder.join(entry.file_name());
-        if kind.is_dir() {
+    for path in files_in(&root.join(folder))? {
+        let name = folder.join(name_of(&path));
+        if path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() {
             collect_files(root, &name, files)?;
-        } else if kind.is_file() {
+        } else {
             files.push(name);
         }
     }
@@ -126,6 +120,7 @@ pub fn timestamp(repository: &Repository, progress: &Progress) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::toolchain::remove_folder;
 
     #[test]
     fn checksums_name_files_relative_to_the_root() {

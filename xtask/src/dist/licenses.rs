@@ -1,6 +1,6 @@
 //! The licenses of everything that is linked into the programs and libraries of dist/. Nothing of NVIDIA's is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, copy_file, write_file};
+use crate::repository::{Repository, copy_file, files_in, name_of, write_file};
 use crate::step::Progress;
 
 /// The packages whose dependencies are linked in.
@@ -46,13 +46,7 @@ struct Package {
 
 /// Copies all license files into a folder for each component, and lists the components.
 pub fn collect(repository: &Repository, progress: &Progress, folder: &Path) -> Result<()> {
-    let mut cargo = repository.cargo("metadata");
-    cargo.args(["--format-version=1", "--locked", "--filter-platform=x86_64-unknown-linux-gnu"]);
-    let metadata = progress.run(&mut cargo)?;
-    let start = metadata.find('{').unwrap_or_default();
-    let metadata: Value = serde_json::from_str(&metadata[start..])
-        .map_err(|error| Failure::new(format!("cannot read the output of cargo metadata: {error}")))?;
-    let packages = linked(&metadata).ok_or_else(|| Failure::new("cargo metadata has an unknown form"))?;
+    let packages = linked(repository, progress)?;
     let mut list =
         String::from("Everything that is linked into the programs and libraries, besides fatlink itself:\n\n");
     for package in &packages {
@@ -71,32 +65,26 @@ pub fn collect(repository: &Repository, progress: &Progress, folder: &Path) -> R
 }
 
 /// The crates of other projects that the roots link in; procedural macros and build dependencies are not linked.
-fn linked(metadata: &Value) -> Option<BTreeSet<Package>> {
-    let packages: BTreeMap<&str, &Value> = metadata["packages"]
-        .as_array()?
-        .iter()
-        .filter_map(|package| Some((package["id"].as_str()?, package)))
-        .collect();
-    let nodes: BTreeMap<&str, &Value> =
-        metadata["resolve"]["nodes"].as_array()?.iter().filter_map(|node| Some((node["id"].as_str()?, node))).collect();
-    let is_root = |id: &&str| ROOTS.iter().any(|root| packages[id]["name"] == *root);
-    let mut waiting: Vec<&str> = packages.keys().copied().filter(is_root).collect();
-    let mut seen: BTreeSet<&str> = waiting.iter().copied().collect();
-    let mut found = BTreeSet::new();
-    while let Some(id) = waiting.pop() {
-        let package = packages.get(id)?;
-        if !package["source"].is_null() {
-            found.insert(of_json(package)?);
-        }
-        for dependency in nodes.get(id)?["deps"].as_array()? {
-            let dependency_id = dependency["pkg"].as_str()?;
-            let is_normal = dependency["dep_kinds"].as_array()?.iter().any(|kind| kind["kind"].is_null());
-            if is_normal && !is_macro(packages.get(dependency_id)?) && seen.insert(dependency_id) {
-                waiting.push(dependency_id);
-            }
-        }
-    }
-    Some(found)
+fn linked(repository: &Repository, progress: &Progress) -> Result<BTreeSet<Package>> {
+    const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+    let mut cargo = repository.cargo("tree");
+    cargo.args(["--quiet", "--locked", "--target", PLATFORM, "--edges=normal,no-proc-macro", "--prefix=none"]);
+    cargo.args(ROOTS.map(|root| format!("--package={root}")));
+    let tree = progress.run(&mut cargo)?;
+    let mut cargo = repository.cargo("metadata");
+    cargo.args(["--quiet", "--locked", "--format-version=1", "--filter-platform", PLATFORM]);
+    let metadata = progress.run(&mut cargo)?;
+    of_metadata(&metadata, &tree).ok_or_else(|| Failure::new("cargo metadata has an unknown form"))
+}
+
+/// The packages of other projects that the tree names, each in a line that begins with `name v1.2.3`.
+fn of_metadata(metadata: &str, tree: &str) -> Option<BTreeSet<Package>> {
+    let named = |line| str::split_whitespace(line).take(2).collect::<Vec<_>>().join(" ");
+    let named: BTreeSet<String> = tree.lines().map(named).collect();
+    let metadata: Value = serde_json::from_str(metadata).ok()?;
+    let others = metadata["packages"].as_array()?.iter().filter(|package| !package["source"].is_null());
+    let packages = others.map(of_json).collect::<Option<Vec<_>>>()?;
+    Some(packages.into_iter().filter(|one| named.contains(&format!("{} v{}", one.name, one.version))).collect())
 }
 
 fn of_json(package: &Value) -> Option<Package> {
@@ -109,17 +97,11 @@ fn of_json(package: &Value) -> Option<Package> {
     })
 }
 
-fn is_macro(package: &Value) -> bool {
-    let targets = package["targets"].as_array().into_iter().flatten();
-    targets.flat_map(|target| target["kind"].as_array().into_iter().flatten()).any(|kind| kind == "proc-macro")
-}
-
 /// Returns how many there were.
 fn copy_licenses(from: &Path, to: &Path) -> Result<usize> {
-    let entries = std::fs::read_dir(from).map_err(|error| Failure::file("read", from, &error))?;
     let mut copied = 0;
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+    for path in files_in(from)?.into_iter().filter(|path| path.is_file()) {
+        let name = name_of(&path).to_uppercase();
         if STARTS.iter().any(|start| name.starts_with(start)) {
             copy(&path, to)?;
             copied += 1;
@@ -133,9 +115,7 @@ fn copy_licenses_of_rust(progress: &Progress, to: &Path) -> Result<()> {
     let sysroot = progress.run(Command::new("rustc").args(["--print", "sysroot"]))?;
     let from = Path::new(sysroot.trim()).join("share/doc/rust");
     copy(&from.join("COPYRIGHT-library.html"), to)?;
-    let texts = from.join("licenses");
-    let entries = std::fs::read_dir(&texts).map_err(|error| Failure::file("read", &texts, &error))?;
-    entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).try_for_each(|path| copy(&path, to))
+    files_in(&from.join("licenses"))?.iter().filter(|path| path.is_file()).try_for_each(|path| copy(path, to))
 }
 
 fn copy(file: &Path, folder: &Path) -> Result<()> {
@@ -147,31 +127,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_linked_counts() {
-        let package = |name: &str, source: Option<&str>, kind: &str| {
-            serde_json::json!({
-                "id": name, "name": name, "version": "1.0.0", "license": "MIT", "source": source,
-                "manifest_path": format!("/src/{name}/Cargo.toml"), "targets": [{"kind": [kind]}],
-            })
+    fn only_crates_of_others_that_are_linked_count() {
+        let package = |name: &str, source: Option<&str>| {
+            let manifest = format!("/src/{name}/Cargo.toml");
+            serde_json::json!({"name": name, "version": "1.0.0", "license": "MIT", "source": source, "manifest_path": manifest})
         };
-        let dependency =
-            |name: &str, kind: Option<&str>| serde_json::json!({"pkg": name, "dep_kinds": [{"kind": kind}]});
-        let metadata = serde_json::json!({
-            "packages": [
-                package("linker-wrapper", None, "bin"),
-                package("library", None, "lib"),
-                package("linked", Some("registry"), "lib"),
-                package("macro", Some("registry"), "proc-macro"),
-                package("build", Some("registry"), "lib"),
-                package("unrelated", Some("registry"), "lib"),
-            ],
-            "resolve": {"nodes": [
-                {"id": "linker-wrapper", "deps": [dependency("library", None), dependency("build", Some("build"))]},
-                {"id": "library", "deps": [dependency("linked", None), dependency("macro", None)]},
-                {"id": "linked", "deps": []},
-            ]},
-        });
-        let found = linked(&metadata).unwrap();
+        let packages = [package("own", None), package("linked", Some("r")), package("macro", Some("r"))];
+        let tree = "own v1.0.0 (/src/own)\nlinked v1.0.0\nlinked v1.0.0 (*)\n\nlinked v2.0.0\n";
+        let found = of_metadata(&serde_json::json!({ "packages": packages }).to_string(), tree).unwrap();
         assert_eq!(found.iter().map(|package| package.name.as_str()).collect::<Vec<_>>(), ["linked"]);
         assert_eq!(found.first().unwrap().folder, Path::new("/src/linked"));
     }

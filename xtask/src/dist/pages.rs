@@ -1,6 +1,7 @@
 //! Man pages and shell completions: `dist/share`, which a package copies to `/usr/share`.
 //!
-//! offload-bundle generates its own. fatlink's are generated from its table of flags, which `--help-table` prints.
+//! offload-bundle generates its own. fatlink's are generated from its table of flags, which `--help-table` prints, those of the distributors
+//! from their `--help`.
 
 use std::process::Command;
 
@@ -9,50 +10,13 @@ use crate::failure::Result;
 use crate::repository::{Repository, create_folder, write_file};
 use crate::step::Progress;
 
-/// The variables that fatlink reads, with what they do.
-const ENVIRONMENT: [(&str, &str); 12] = [
-    ("CUDA_PATH, CUDA_HOME", "The CUDA toolkit, where --cuda-path= names none."),
-    ("FATLINK_LINKER", "The host linker, where --linker-path= names none."),
-    ("FATLINK_CACHE", "As --offload-cache=, where that is not given."),
-    ("FATLINK_CACHE_REMOTE", "As --offload-cache-remote=, where that is not given."),
-    (
-        "FATLINK_CACHE_REMOTE_MODE, FATLINK_CACHE_REMOTE_TIMEOUT, FATLINK_CACHE_KEY_FILE",
-        "As the options of these names.",
-    ),
-    (
-        "FATLINK_CACHE_REMOTE_USER, FATLINK_CACHE_REMOTE_PASSWORD, FATLINK_CACHE_REMOTE_TOKEN",
-        "How to log in at the remote cache.",
-    ),
-    (
-        "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL",
-        "How to log in at a remote cache of s3://.",
-    ),
-    ("XDG_CACHE_HOME", "The folder of the user's caches, for --offload-cache=on."),
-    ("TMPDIR", "The folder of temporary files."),
-    ("MAKEFLAGS", "The jobserver of make, for --wrapper-jobs=jobserver."),
-    ("PATH", "Where ptxas and host linkers are looked for."),
-    ("NO_COLOR, CLICOLOR_FORCE", "Messages are never coloured, or always."),
-];
+/// The sections of fatlink's page behind its options.
+const END: &str = include_str!("fatlink-end.roff");
 
-/// Command lines, with what they do.
-const EXAMPLES: [(&str, &str); 4] = [
-    (
-        "clang++ --offload-link -B /opt/fatlink/bin a.o b.o -lcudart_static -o app",
-        "Link a program of objects that clang++ -fgpu-rdc -foffload-lto compiled.",
-    ),
-    ("clang++ -fuse-ld=fatlink a.o b.o -lcudart_static -o app", "The same, with fatlink as the linker."),
-    ("fatlink --dlink -arch=sm_90 a.o b.o -o link.o", "The device link alone, in place of nvcc -dlink."),
-    (
-        "clang++ --offload-link -B /opt/fatlink/bin a.o -Wl,--reproduce=link.tar -o app",
-        "Write an archive from which the link can be repeated.",
-    ),
-];
-
-/// Exit codes, with what they mean.
-const EXIT_STATUS: [(&str, &str); 3] = [
-    ("0", "The output is complete."),
-    ("1", "The link failed: errors say why, and there is no output."),
-    ("any other", "That of the host linker, which ended with it."),
+/// The programs that run jobs on other machines, each with what it does in a few words.
+const DISTRIBUTORS: [(&str, &str); 2] = [
+    ("fatlink-slurm", "run jobs of fatlink on machines of Slurm"),
+    ("fatlink-reapi", "run jobs of fatlink on a server of the Remote Execution API"),
 ];
 
 /// Writes all of them.
@@ -71,6 +35,33 @@ pub fn write(repository: &Repository, progress: &Progress) -> Result<()> {
     pages.into_iter().try_for_each(|(name, text)| write_file(&share.join(name), text))
 }
 
+/// Writes the pages of the distributors, from their `--help`.
+pub fn write_of_distributors(repository: &Repository, progress: &Progress) -> Result<()> {
+    DISTRIBUTORS.into_iter().try_for_each(|(program, summary)| {
+        let help = progress.run(Command::new(repository.dist().join("bin").join(program)).arg("--help"))?;
+        let path = repository.dist().join(format!("share/man/man1/{program}.1"));
+        write_file(&path, page_of_help(program, summary, &help))
+    })
+}
+
+/// The help text as a page: the description, `Usage: …`, and sections with an option or argument a line, its text two blanks behind it.
+fn page_of_help(program: &str, summary: &str, help: &str) -> String {
+    let mut page = format!(".TH {program} 1\n.SH NAME\n{} \\- {summary}\n", escaped(program));
+    let usage = help.lines().find_map(|line| line.strip_prefix("Usage: ")).unwrap_or(program);
+    page += &format!(".SH SYNOPSIS\n{}\n.SH DESCRIPTION\n", escaped(usage));
+    for line in help.lines().filter(|line| !line.starts_with("Usage: ")) {
+        if let Some(option) = line.strip_prefix("  ") {
+            let (spelling, text) = option.trim().split_once("  ").unwrap_or((option.trim(), ""));
+            page += &format!(".TP\n\\fB{}\\fR\n{}\n", escaped(spelling), escaped(text.trim()));
+        } else if let Some(title) = line.strip_suffix(':') {
+            page += &format!(".SH {}\n", title.to_uppercase());
+        } else if !line.is_empty() {
+            page += &format!("{}\n", escaped(line));
+        }
+    }
+    page + ".SH SEE ALSO\n.BR fatlink (1)\n"
+}
+
 /// The page of the lines `OVERVIEW: …` and `USAGE: …` and the options behind them, a section for each topic.
 fn man_page(table: &str, options: &[Completed<'_>]) -> String {
     let line = |start| escaped(table.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default());
@@ -86,15 +77,7 @@ fn man_page(table: &str, options: &[Completed<'_>]) -> String {
             page += &format!(".TP\n\\fB{}\\fR\n{}", escaped(&format!("{spelling}{shown}")), paragraph(text));
         }
     }
-    for (heading, rows) in
-        [("EXIT STATUS", &EXIT_STATUS[..]), ("ENVIRONMENT", &ENVIRONMENT[..]), ("EXAMPLES", &EXAMPLES[..])]
-    {
-        page += &format!(".SH {heading}\n");
-        for (term, text) in rows {
-            page += &format!(".TP\n\\fB{}\\fR\n{}", escaped(term), paragraph(text));
-        }
-    }
-    page + ".SH SEE ALSO\n.BR offload-bundle (1)\n"
+    page + END
 }
 
 fn paragraph(text: &str) -> String {
@@ -103,7 +86,7 @@ fn paragraph(text: &str) -> String {
 }
 
 /// Escapes text for roff.
-pub fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
@@ -122,5 +105,14 @@ mod tests {
             assert!(page.contains(&format!(".SH {heading}\n.TP\n\\fB")), "{heading}: {page}");
         }
         assert!(page.contains(".TP\n\\fB\\-\\-long=<value>\\fR\n\\&.Dots\n"), "{page}");
+    }
+
+    #[test]
+    fn sections_and_options_are_kept() {
+        let help = "x 0.1\nRuns jobs\n\nUsage: x [OPTIONS] <JOBS>\n\nArguments:\n  <JOBS>  The list\n\nOptions:\n      --srun <PROGRAM>  The srun\n";
+        let page = page_of_help("x", "runs", help);
+        assert!(page.contains(".SH SYNOPSIS\nx [OPTIONS] <JOBS>\n"), "{page}");
+        assert!(page.contains(".SH ARGUMENTS\n.TP\n\\fB<JOBS>\\fR\nThe list\n"), "{page}");
+        assert!(page.contains(".SH OPTIONS\n.TP\n\\fB\\-\\-srun <PROGRAM>\\fR\nThe srun\n"), "{page}");
     }
 }

@@ -3,41 +3,32 @@
 //! Neither debhelper nor cargo-deb: both build from sources by rules of their own, and these packages have to hold the very files of dist/,
 //! which are linked against an older C library.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::prefix::{self, Placed};
-use super::{VERSION, copyright, depends, fresh_folder, write};
+use super::{VERSION, write};
 use crate::dist::{archive, licenses};
 use crate::failure::{Failure, Result};
-use crate::repository::{Repository, copy_file, create_folder, replace_link};
+use crate::repository::{Repository, copy_file, create_folder, files_in, name_of, read_text, replace_link};
 use crate::step::Progress;
+use crate::toolchain::fresh_folder;
 
 /// What lintian reports and is meant to be, each with its reason.
 const OVERRIDES: &str = include_str!("lintian-overrides");
 const STATIC_OVERRIDES: &str = include_str!("lintian-overrides-static");
 
+/// The file `copyright`, without the exception.
+const COPYRIGHT: &str = include_str!("copyright");
+/// Where the exception begins in LICENSE.
+const EXCEPTION: &str = "--- LLVM Exceptions to the Apache 2.0 License ----";
+
 /// The package of the static library.
 pub const STATIC: &str = "libnvfatbin-fatlink-dev";
 
-const DESCRIPTION: &str = "\
-Description: linker for the device code of CUDA, HIP and OpenMP programs
- fatlink links the device code that Clang leaves inside host objects: it merges
- and optimizes it across translation units, turns it into machine code for each
- GPU, and puts it into the program. It takes the place of clang-linker-wrapper.
- .
- offload-bundle shows, extracts, checks, compares and drops the device code of
- objects, libraries and programs.
- .
- CUDA's tools are not part of this package; fatlink finds an installed toolkit.
-";
-
-const STATIC_DESCRIPTION: &str = "\
-Description: static library that takes the place of NVIDIA's nvFatbin
- libnvfatbin_static.a builds fatbins, NVIDIA's containers of device code, and is
- linked into programs. The package fatlink has its header and a shared library.
-";
+/// Their control files, without version, maintainer and size.
+const CONTROL: &str = include_str!("control");
+const STATIC_CONTROL: &str = include_str!("control-static");
 
 /// The package in this folder.
 pub fn path(folder: &Path) -> PathBuf {
@@ -59,24 +50,17 @@ pub fn write_packages(repository: &Repository, progress: &Progress, folder: &Pat
     fresh_folder(&work)?;
     let root = work.join("root");
     lay_out(repository, progress, &root)?;
-    let depends = depends::of(progress, &programs_of(&root), &work.join("depends"))?;
-    build(repository, progress, &root, &path(folder), |kilobytes| control(&depends, kilobytes))?;
+    build(repository, progress, &root, &path(folder), CONTROL)?;
     let root = work.join("static");
     lay_out_static(repository, &root)?;
-    build(repository, progress, &root, &static_path(folder), static_control)
+    build(repository, progress, &root, &static_path(folder), STATIC_CONTROL)
 }
 
-/// Writes the package of what is laid out. `control` is its control file, for the size in kilobytes.
-fn build(
-    repository: &Repository,
-    progress: &Progress,
-    root: &Path,
-    package: &Path,
-    control: impl Fn(u64) -> String,
-) -> Result<()> {
+/// Writes the package of what is laid out.
+fn build(repository: &Repository, progress: &Progress, root: &Path, package: &Path, template: &str) -> Result<()> {
     // Everyone reads what is installed; root writes it.
     progress.run(Command::new("chmod").args(["--recursive", "u+rw,go+r,go-w,a+X"]).arg(root))?;
-    let control = control(installed_kilobytes(progress, root)?);
+    let control = control(template, installed_kilobytes(progress, root)?);
     write(&root.join("DEBIAN/md5sums"), checksums(progress, root)?)?;
     write(&root.join("DEBIAN/control"), control)?;
     let mut dpkg = Command::new("dpkg-deb");
@@ -94,7 +78,8 @@ fn lay_out(repository: &Repository, progress: &Progress, root: &Path) -> Result<
     for Placed { from, to } in files {
         copy_file(&from, &usr.join(debian_place(&to)))?;
     }
-    for (place, target) in prefix::NAMES.into_iter().chain([prefix::LIBRARY_LINK]) {
+    let (library, target) = prefix::LIBRARY_LINK;
+    for (place, target) in prefix::names().into_iter().chain([(library.to_owned(), target)]) {
         let link = usr.join(place);
         create_folder(link.parent().unwrap_or(&usr))?;
         replace_link(target, &link)?;
@@ -102,19 +87,16 @@ fn lay_out(repository: &Repository, progress: &Progress, root: &Path) -> Result<
     write(&usr.join(prefix::README.0), prefix::README.1)?;
     replace_link("fatlink.1.gz", &usr.join("share/man/man1/ld.fatlink.1.gz"))?;
     let documents = usr.join("share/doc/fatlink");
-    write(&documents.join("copyright"), copyright::text(repository)?)?;
+    write(&documents.join("copyright"), copyright(repository)?)?;
     copy_file(&repository.root.join("README.md"), &documents.join("README.md"))?;
     copy_file(&repository.root.join("CHANGELOG.md"), &documents.join("changelog"))?;
     write(&documents.join("changelog.Debian"), changelog(repository, progress)?)?;
     licenses::collect(repository, progress, &documents.join("licenses"))?;
     write(&usr.join("share/lintian/overrides/fatlink"), OVERRIDES)?;
     compress(progress, &documents, &["changelog", "changelog.Debian"])?;
-    let pages: Vec<String> = prefix::pages(&dist)?
-        .iter()
-        .filter(|page| page.to.starts_with("share/man"))
-        .filter_map(|page| Some(page.to.file_name()?.to_string_lossy().into_owned()))
-        .collect();
-    compress(progress, &usr.join("share/man/man1"), &pages)?;
+    let manual = usr.join("share/man/man1");
+    let pages = files_in(&manual)?.into_iter().filter(|page| !page.is_symlink());
+    compress(progress, &manual, &pages.map(|page| name_of(&page)).collect::<Vec<_>>())?;
     // Debian's shared libraries are not executable, unlike those that a linker writes.
     let library = usr.join("lib/fatlink/lib/libnvfatbin.so.13");
     progress.run(Command::new("chmod").arg("a-x").arg(library)).map(drop)
@@ -144,34 +126,10 @@ fn compress(progress: &Progress, folder: &Path, names: &[impl AsRef<str>]) -> Re
     progress.run(&mut gzip).map(drop)
 }
 
-/// Programs and shared libraries.
-fn programs_of(root: &Path) -> Vec<PathBuf> {
-    let names = [
-        "bin/fatlink",
-        "bin/offload-bundle",
-        "bin/fatlink-slurm",
-        "bin/fatlink-reapi",
-        "lib/fatlink/lib/libnvfatbin.so.13",
-    ];
-    names.into_iter().map(|name| root.join("usr").join(name)).collect()
-}
-
-fn control(depends: &str, kilobytes: u64) -> String {
-    let mut text = String::from("Package: fatlink\n");
-    let _ = writeln!(text, "Version: {VERSION}-1");
-    let _ = writeln!(text, "Architecture: amd64\nMaintainer: {}", maintainer());
-    let _ = writeln!(text, "Installed-Size: {kilobytes}\nDepends: {depends}");
-    // Any host linker; clang 22 compiles what is linked.
-    text += "Recommends: binutils | lld | mold\nSuggests: clang-22, nvidia-cuda-toolkit\nSection: devel\nPriority: optional\n";
-    text + DESCRIPTION
-}
-
-fn static_control(kilobytes: u64) -> String {
-    format!(
-        "Package: {STATIC}\nSource: fatlink\nVersion: {VERSION}-1\nArchitecture: amd64\nMaintainer: {}\n\
-         Installed-Size: {kilobytes}\nDepends: fatlink (= {VERSION}-1)\nSection: libdevel\nPriority: optional\n{STATIC_DESCRIPTION}",
-        maintainer()
-    )
+fn control(template: &str, kilobytes: u64) -> String {
+    let version = format!("{VERSION}-1");
+    let size = kilobytes.to_string();
+    template.replace("@VERSION@", &version).replace("@MAINTAINER@", &maintainer()).replace("@SIZE@", &size)
 }
 
 /// By the variables that Debian's own tools read.
@@ -179,6 +137,21 @@ fn maintainer() -> String {
     let variable =
         |name: &str, default: &str| std::env::var(name).ok().filter(|v| !v.is_empty()).unwrap_or(default.into());
     format!("{} <{}>", variable("DEBFULLNAME", "fatlink contributors"), variable("DEBEMAIL", "fatlink@localhost"))
+}
+
+/// The licenses of what is linked in stay files of their own, as in the archive. Debian's systems have Apache's license at a place of its own; the
+/// exception is not there.
+fn copyright(repository: &Repository) -> Result<String> {
+    let path = repository.root.join("LICENSE");
+    let license = read_text(&path)?;
+    let (_, exception) = license
+        .split_once(EXCEPTION)
+        .ok_or_else(|| Failure::new(format!("{} has no line `{EXCEPTION}`: it has changed", path.display())))?;
+    Ok(COPYRIGHT.to_owned() + &indented(exception.trim()))
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| if line.trim().is_empty() { " .\n".to_owned() } else { format!(" {line}\n") }).collect()
 }
 
 fn changelog(repository: &Repository, progress: &Progress) -> Result<String> {
@@ -211,15 +184,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_control_file_ends_with_the_description() {
-        let main = control("libc6 (>= 2.30)", 7);
-        assert!(main.contains("\nInstalled-Size: 7\nDepends: libc6 (>= 2.30)\n"), "{main}");
-        assert!(main.ends_with(DESCRIPTION));
-        let library = static_control(7);
-        assert!(library.contains("\nInstalled-Size: 7\nDepends: fatlink (= "), "{library}");
-        assert!(library.ends_with(STATIC_DESCRIPTION));
-        // An empty line would end the paragraph.
-        assert!(!main.contains("\n\n") && !library.contains("\n\n"), "{main}{library}");
+    fn control_files_are_complete() {
+        for template in [CONTROL, STATIC_CONTROL] {
+            let text = control(template, 7);
+            assert!(text.contains("\nInstalled-Size: 7\n"), "{text}");
+            assert!(["@VERSION@", "@MAINTAINER@"].iter().all(|place| !text.contains(place)), "{text}");
+            // An empty line would end the paragraph.
+            assert!(text.ends_with('\n') && !text.contains("\n\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn empty_lines_of_a_license_have_a_dot() {
+        assert_eq!(indented("one\n\ntwo"), " one\n .\n two\n");
     }
 
     #[test]

@@ -5,22 +5,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::failure::{Failure, Result};
+use crate::dist;
+use crate::failure::Result;
+use crate::repository::{files_in, name_of};
 
-/// The programs, which are in `bin`.
-const PROGRAMS: [&str; 4] = ["fatlink", "offload-bundle", "fatlink-slurm", "fatlink-reapi"];
-
-/// Other names of fatlink, with what a link there contains.
-pub const NAMES: [(&str, &str); 8] = [
-    ("bin/ld.fatlink", "fatlink"),
-    ("lib/fatlink/bin/clang-linker-wrapper", "../../../bin/fatlink"),
-    ("lib/fatlink/bin/ld.fatlink", "../../../bin/fatlink"),
-    ("lib/fatlink/gcc/ld", "../../../bin/fatlink"),
-    ("lib/fatlink/gcc/ld.bfd", "../../../bin/fatlink"),
-    ("lib/fatlink/gcc/ld.gold", "../../../bin/fatlink"),
-    ("lib/fatlink/gcc/ld.lld", "../../../bin/fatlink"),
-    ("lib/fatlink/gcc/ld.mold", "../../../bin/fatlink"),
-];
+/// The other names of fatlink, with what a link there contains.
+pub fn names() -> Vec<(String, &'static str)> {
+    let aside = dist::LINKS.map(|(place, _)| (format!("lib/fatlink/{place}"), "../../../bin/fatlink"));
+    std::iter::once(("bin/ld.fatlink".to_owned(), "fatlink")).chain(aside).collect()
+}
 
 /// A text in `lib/fatlink`. pip removes a folder of its own only if a file is directly in it.
 pub const README: (&str, &str) = ("lib/fatlink/README", include_str!("README-prefix"));
@@ -36,12 +29,17 @@ pub struct Placed {
 
 /// The programs.
 pub fn programs(dist: &Path) -> Vec<Placed> {
-    PROGRAMS.iter().map(|name| Placed { from: dist.join("bin").join(name), to: Path::new("bin").join(name) }).collect()
+    [dist::PROGRAMS, dist::DISTRIBUTORS].concat().iter().map(|(_, name)| placed(dist, &format!("bin/{name}"))).collect()
+}
+
+/// A file that has the same place in both.
+fn placed(dist: &Path, name: &str) -> Placed {
+    Placed { from: dist.join(name), to: name.into() }
 }
 
 /// The CMake package.
 pub fn cmake(dist: &Path) -> Result<Vec<Placed>> {
-    all_of(dist, "lib/cmake/fatlink", "lib/cmake/fatlink")
+    all_of(dist, "lib/cmake/fatlink")
 }
 
 /// Man pages and completions, by the folders of most systems.
@@ -52,7 +50,7 @@ pub fn pages(dist: &Path) -> Result<Vec<Placed>> {
         "share/fish/vendor_completions.d",
         "share/zsh/site-functions",
     ];
-    Ok(folders.into_iter().map(|folder| all_of(dist, folder, folder)).collect::<Result<Vec<_>>>()?.concat())
+    Ok(folders.into_iter().map(|folder| all_of(dist, folder)).collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// libnvfatbin, apart from NVIDIA's library of the same name.
@@ -74,15 +72,9 @@ pub fn static_library(dist: &Path) -> Placed {
 pub const LIBRARY_LINK: (&str, &str) = ("lib/fatlink/lib/libnvfatbin.so", "libnvfatbin.so.13");
 
 /// The files of a folder.
-fn all_of(dist: &Path, folder: &str, to: &str) -> Result<Vec<Placed>> {
-    let path = dist.join(folder);
-    let entries = std::fs::read_dir(&path).map_err(|error| Failure::file("read", &path, &error))?;
-    let mut placed: Vec<Placed> = entries
-        .flatten()
-        .map(|entry| Placed { from: entry.path(), to: Path::new(to).join(entry.file_name()) })
-        .collect();
-    placed.sort_by(|one, other| one.to.cmp(&other.to));
-    Ok(placed)
+fn all_of(dist: &Path, folder: &str) -> Result<Vec<Placed>> {
+    let files = files_in(&dist.join(folder))?;
+    Ok(files.iter().map(|path| placed(dist, &format!("{folder}/{}", name_of(path)))).collect())
 }
 
 #[cfg(test)]
@@ -91,7 +83,7 @@ mod tests {
 
     #[test]
     fn every_name_leads_to_the_program() {
-        for (place, target) in NAMES {
+        for (place, target) in names() {
             let mut folders: Vec<&str> = place.split('/').collect();
             folders.pop();
             for part in target.split('/') {

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
+use crate::repository::files_in;
 use crate::step::Progress;
 use crate::toolchain::LLVM;
 
-/// What the packages promise: Debian 11's, and the wheel's tag.
+/// What the packages promise: Debian 11's, which the file `control` of the Debian package and the wheel's tag name.
 pub const GLIBC: (u32, u32) = (2, 31);
 
 /// Libraries that every system with glibc has, and gcc's, which its C++ compiler needs.
@@ -26,10 +27,8 @@ const SYSTEM: [&str; 8] = [
 pub fn check(progress: &Progress, dist: &Path) -> Result<String> {
     let mut files = Vec::new();
     for folder in ["bin", "lib"] {
-        let path = dist.join(folder);
-        let entries = std::fs::read_dir(&path).map_err(|error| Failure::file("read", &path, &error))?;
         let plain = |path: &PathBuf| path.is_file() && !path.is_symlink() && path.extension().is_none_or(|e| e != "a");
-        files.extend(entries.flatten().map(|entry| entry.path()).filter(plain));
+        files.extend(files_in(&dist.join(folder))?.into_iter().filter(plain));
     }
     let newest = files.iter().map(|file| check_file(progress, file)).collect::<Result<Vec<_>>>()?;
     let newest = newest.into_iter().max().unwrap_or_default();

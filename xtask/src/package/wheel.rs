@@ -7,21 +7,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::prefix::{self, Placed};
-use super::{VERSION, fresh_folder, symbol_versions, write};
+use super::{VERSION, symbol_versions, write};
 use crate::dist::{self, licenses};
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, copy_file, read_text};
 use crate::step::Progress;
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Toolchain, fresh_folder};
 use crate::wheels::Wheels;
 
 /// The program that builds it.
 pub const MATURIN: Wheels = Wheels {
     title: "maturin",
     pins: include_str!("../../maturin-wheels.txt"),
-    place: Toolchain::maturin,
+    folder: "maturin",
     proof: "bin/maturin",
-    complete: |_| Ok(()),
 };
 
 /// Where maturin finds, beside this file, what offload-bundle/python/pyproject.toml leaves open.
@@ -48,7 +47,7 @@ pub fn write_wheel(repository: &Repository, toolchain: &Toolchain, progress: &Pr
     let work = repository.root.join("target/package-wheel");
     fresh_folder(&work)?;
     lay_out(repository, progress, &work)?;
-    let mut maturin = Command::new((MATURIN.place)(toolchain).join("bin/maturin"));
+    let mut maturin = Command::new(MATURIN.place(toolchain).join("bin/maturin"));
     maturin.current_dir(&work).args(["build", "--release", "--locked", "--auditwheel=check"]);
     maturin
         .arg(format!("--compatibility={}", tag()))
@@ -71,14 +70,11 @@ pub fn write_wheel(repository: &Repository, toolchain: &Toolchain, progress: &Pr
 fn lay_out(repository: &Repository, progress: &Progress, work: &Path) -> Result<()> {
     let (dist, sources) = (repository.dist(), repository.root.join("offload-bundle/python"));
     let data = work.join("fatlink.data");
-    for Placed { from, to } in prefix::programs(&dist) {
+    for Placed { from, to } in [prefix::programs(&dist), prefix::cmake(&dist)?, prefix::pages(&dist)?].concat() {
         copy_file(&from, &data.join(scheme(&to)))?;
     }
-    for Placed { from, to } in [prefix::cmake(&dist)?, prefix::pages(&dist)?].concat() {
-        copy_file(&from, &data.join(scheme(&to)))?;
-    }
-    for (place, _) in prefix::NAMES {
-        copy_file(&repository.target.join("release/launcher"), &data.join(scheme(Path::new(place))))?;
+    for (place, _) in prefix::names() {
+        copy_file(&repository.target.join("release/launcher"), &data.join(scheme(Path::new(&place))))?;
     }
     write(&data.join(scheme(Path::new(prefix::README.0))), prefix::README.1)?;
     for name in ["__init__.py", "_fatlink.pyi", "py.typed"] {

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use crate::debian;
 use crate::failure::{Failure, Result};
-use crate::package::fresh_folder;
 use crate::repository::{Repository, write_file};
 use crate::step::Progress;
+use crate::toolchain::fresh_folder;
 
 /// What links programs there, and what a Python wheel is installed with.
 const PACKAGES: &str = "g++,python3,python3-venv";

@@ -5,31 +5,26 @@ use std::process::Command;
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
-use crate::package::{Packages, fresh_folder};
+use crate::package::Packages;
 use crate::repository::Repository;
 use crate::step::{Progress, step};
-use crate::toolchain::{LLVM, Toolchain};
+use crate::toolchain::{LLVM, Toolchain, fresh_folder};
 use crate::wheels::Wheels;
 
 /// The oldest that is supported, the last CMake 3, and CMake 4; each with whether it has linker types.
 const VERSIONS: [(Wheels, bool); 3] = [
-    (cmake("CMake 3.25", include_str!("../../cmake-3.25-wheels.txt"), |t| t.folder().join("cmake-3.25")), false),
-    (cmake("CMake 3.31", include_str!("../../cmake-3.31-wheels.txt"), |t| t.folder().join("cmake-3.31")), true),
-    (cmake("CMake 4", include_str!("../../cmake-4-wheels.txt"), |t| t.folder().join("cmake-4")), true),
+    (cmake("CMake 3.25", include_str!("../../cmake-3.25-wheels.txt"), "cmake-3.25"), false),
+    (cmake("CMake 3.31", include_str!("../../cmake-3.31-wheels.txt"), "cmake-3.31"), true),
+    (cmake("CMake 4", include_str!("../../cmake-4-wheels.txt"), "cmake-4"), true),
 ];
 
-const NINJA: Wheels = Wheels {
-    title: "Ninja",
-    pins: include_str!("../../ninja-wheels.txt"),
-    place: |toolchain| toolchain.folder().join("ninja"),
-    proof: "bin/ninja",
-    complete: |_| Ok(()),
-};
+const NINJA: Wheels =
+    Wheels { title: "Ninja", pins: include_str!("../../ninja-wheels.txt"), folder: "ninja", proof: "bin/ninja" };
 
 const GENERATORS: [&str; 2] = ["Ninja", "Unix Makefiles"];
 
-const fn cmake(title: &'static str, pins: &'static str, place: fn(&Toolchain) -> PathBuf) -> Wheels {
-    Wheels { title, pins, place, proof: "cmake/data/bin/cmake", complete: |_| Ok(()) }
+const fn cmake(title: &'static str, pins: &'static str, folder: &'static str) -> Wheels {
+    Wheels { title, pins, folder, proof: "cmake/data/bin/cmake" }
 }
 
 /// One build.
@@ -50,7 +45,7 @@ pub fn build_samples(repository: &Repository, toolchain: &Toolchain, packages: &
     fresh_folder(&work)?;
     let root = work.join("root");
     step("unpack the Debian package", |progress| {
-        progress.run(Command::new("dpkg-deb").arg("--extract").arg(&packages.debs[0]).arg(&root)).map(|_| "")
+        progress.run(Command::new("dpkg-deb").arg("--extract").arg(&packages.debs[0]).arg(&root))
     })?;
     let mut builds = 0;
     for (cmake, has_linker_types) in &VERSIONS {
@@ -58,17 +53,17 @@ pub fn build_samples(repository: &Repository, toolchain: &Toolchain, packages: &
             let build = Build {
                 repository,
                 toolchain,
-                programs: (cmake.place)(toolchain).join("cmake/data/bin"),
+                programs: cmake.place(toolchain).join("cmake/data/bin"),
                 prefix: &root.join("usr"),
                 folder: work.join(format!("{}-{number}", cmake.title)),
             };
             step(&format!("{}, {generator}: the sample by fatlink_target", cmake.title), |progress| {
-                build.run(progress, generator, false).map(|()| "")
+                build.run(progress, generator, false)
             })?;
             builds += 1;
             if *has_linker_types {
                 step(&format!("{}, {generator}: by the linker type", cmake.title), |progress| {
-                    build.run(progress, generator, true).map(|()| "")
+                    build.run(progress, generator, true)
                 })?;
                 builds += 1;
             }
@@ -89,7 +84,7 @@ impl Build<'_> {
         configure.arg(format!("-DCMAKE_PREFIX_PATH={}", self.prefix.display()));
         configure.arg(format!("-DBY_LINKER_TYPE={}", if by_linker_type { "ON" } else { "OFF" }));
         if generator == "Ninja" {
-            let ninja = (NINJA.place)(self.toolchain).join(NINJA.proof);
+            let ninja = NINJA.place(self.toolchain).join(NINJA.proof);
             configure.arg(format!("-DCMAKE_MAKE_PROGRAM={}", ninja.display()));
         }
         progress.run(&mut configure)?;

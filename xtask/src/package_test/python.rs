@@ -4,19 +4,14 @@ use std::process::Command;
 
 use crate::debian::python_with_pip;
 use crate::failure::{Failure, Result};
-use crate::package::{Packages, fresh_folder};
+use crate::package::Packages;
 use crate::repository::{Repository, copy_file};
 use crate::step::step;
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Toolchain, fresh_folder};
 use crate::wheels::Wheels;
 
-const MYPY: Wheels = Wheels {
-    title: "mypy",
-    pins: include_str!("../../mypy-wheels.txt"),
-    place: |toolchain| toolchain.folder().join("mypy"),
-    proof: "mypy/__main__.py",
-    complete: |_| Ok(()),
-};
+const MYPY: Wheels =
+    Wheels { title: "mypy", pins: include_str!("../../mypy-wheels.txt"), folder: "mypy", proof: "mypy/__main__.py" };
 
 /// Each of Python's modules that is run in a folder with the module and its tests.
 const CHECKS: [(&str, &[&str]); 3] = [
@@ -36,14 +31,13 @@ pub fn check_types(repository: &Repository, toolchain: &Toolchain, packages: &Pa
         pip.args(["-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check", "--target"]);
         progress.run(pip.arg(&folder).arg(&packages.wheel))?;
         let tests = repository.root.join("offload-bundle/python/tests/test_fatlink.py");
-        copy_file(&tests, &folder.join("test_fatlink.py"))?;
-        Ok("")
+        copy_file(&tests, &folder.join("test_fatlink.py"))
     })?;
     for (title, arguments) in CHECKS {
         step(title, |progress| {
             let mut command = Command::new(python);
-            command.args(arguments).current_dir(&folder).env("PYTHONPATH", (MYPY.place)(toolchain));
-            progress.run(&mut command).map(|_| "")
+            command.args(arguments).current_dir(&folder).env("PYTHONPATH", MYPY.place(toolchain));
+            progress.run(&mut command)
         })?;
     }
     Ok(CHECKS.len())

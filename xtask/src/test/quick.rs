@@ -1,14 +1,12 @@
 //! `cargo xtask test --quick`: what a change most often breaks, in a minute.
 
-use std::process::Command;
-
-use super::{Checker, Tally, cargo_failure, clippy, format};
+use super::{Checker, Tally, cargo_failure, clippy, format, lit};
 use crate::dist;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::repository::Repository;
 use crate::setup;
-use crate::step::{Progress, in_parallel, step};
+use crate::step::{Progress, in_parallel, noted_step, step};
 
 /// The lit tests that run in seconds.
 const FOLDERS: [&str; 2] = ["errors", "options"];
@@ -18,11 +16,11 @@ pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
     let checker = Checker { repository, environment: Environment::new(repository, &toolchain) };
     step("cargo fmt --check", |progress| format(&checker, progress))?;
-    step("build fatlink and offload-bundle for debugging", |progress| build(&checker, progress).map(|()| ""))?;
-    step("unit tests", |progress| unit_tests(&checker, progress))?;
-    let checks: Vec<fn(&Checker<'_>, &Progress) -> Result<String>> = vec![lit_tests, clippy];
+    step("build fatlink and offload-bundle for debugging", |progress| build(&checker, progress))?;
+    noted_step("unit tests", |progress| unit_tests(&checker, progress), Tally::note)?;
+    let checks: Vec<fn(&Checker<'_>, &Progress) -> Result<()>> = vec![lit_tests, clippy];
     step("cargo clippy, and the lit tests of options and errors", |progress| {
-        in_parallel(checks, |check| check(&checker, progress).map(drop)).map(|()| "")
+        in_parallel(checks, |check| check(&checker, progress))
     })
 }
 
@@ -33,19 +31,19 @@ fn build(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
     dist::link_debug_programs(checker.repository)
 }
 
-fn unit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<String> {
+fn unit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<Tally> {
     let mut cargo = checker.cargo("test");
     cargo.args(["--workspace", "--locked", "--no-fail-fast", "--lib", "--bins"]).env("PROPTEST_CASES", "64");
-    progress.run(&mut cargo).map(|output| Tally::of(&output).note()).map_err(cargo_failure)
+    progress.run(&mut cargo).map(|output| Tally::of(&output)).map_err(cargo_failure)
 }
 
 /// By lit itself: cargo would wait until clippy has ended.
-fn lit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<String> {
+fn lit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
     let repository = checker.repository;
-    let mut lit = Command::new("lit");
-    checker.environment.apply(&mut lit);
-    lit.env("FATLINK_DIST", dist::debug_dist(repository)).args(["--quiet", "--verbose", "--param"]);
-    lit.arg(format!("scratch={}", repository.target.join("tmp/quick-lit").display()));
+    let scratch = repository.target.join("tmp/quick-lit");
+    let mut lit = lit(&checker.environment, &[("scratch", &scratch)]);
+    lit.env("FATLINK_DIST", dist::debug_dist(repository)).args(["--quiet", "--verbose"]);
     lit.args(FOLDERS.map(|folder| repository.root.join("lit-tests/tests").join(folder)));
-    progress.run(&mut lit).map_err(|failure| Failure { message: "lit tests failed".to_owned(), ..failure })
+    let outcome = progress.run(&mut lit);
+    outcome.map(drop).map_err(|failure| Failure { message: "lit tests failed".to_owned(), ..failure })
 }

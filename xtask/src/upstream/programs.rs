@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Release, source};
+use super::{LLVM_22, source};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder, read_text, write_file};
 use crate::step::step;
+use crate::test::lit;
 use crate::toolchain::{LLVM, Toolchain, remove_folder};
 
 const CONFIGURATION: &str = include_str!("../../../lit-tests/upstream/programs.cfg.py");
@@ -21,7 +21,7 @@ const LIMIT: &str = "60";
 /// Links and runs them with both tools. An error names the programs that pass with LLVM's tool alone.
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = Toolchain::locate(repository)?;
-    let tests = source::install(&toolchain, Release::Llvm22, source::Part::Programs)?;
+    let tests = source::install(&toolchain, &LLVM_22, &source::PROGRAMS)?;
     let flags = format!("-B {}", repository.dist().join("bin").display());
     let theirs = results(repository, &toolchain, &tests, "LLVM's tool", "")?;
     let ours = results(repository, &toolchain, &tests, "fatlink", &flags)?;
@@ -44,17 +44,12 @@ fn results(
     let (configuration, report) = (folder.join("lit.site.cfg"), folder.join("results.json"));
     write_file(&configuration, CONFIGURATION)?;
     step(&format!("link LLVM's programs by {tool}, and run them"), |progress| {
-        let mut lit = Command::new("lit");
-        Environment::new(repository, toolchain).apply(&mut lit);
-        let parameters = [
-            ("tests", tests.display().to_string()),
-            ("output", output.display().to_string()),
-            ("llvm", LLVM.into()),
-            ("flags", flags.into()),
-        ];
+        let mut lit = lit(
+            &Environment::new(repository, toolchain),
+            &[("tests", &tests), ("output", &output), ("llvm", &LLVM), ("flags", &flags)],
+        );
         lit.args(["--quiet", "--ignore-fail", "--timeout", LIMIT, "--output"]).arg(&report);
-        lit.args(parameters.iter().flat_map(|(name, value)| ["--param".to_owned(), format!("{name}={value}")]));
-        progress.run(lit.arg(&folder)).map(|_| "")
+        progress.run(lit.arg(&folder)).map(drop)
     })?;
     let text = read_text(&report)?;
     verdicts(&text).ok_or_else(|| Failure::new(format!("{} is no report of lit", report.display())))

@@ -1,4 +1,4 @@
-//! Parts of LLVM's source, out of Debian's source package: the tests of the linker wrapper, and OpenMP's device runtime.
+//! Parts of LLVM's source, such as its tests of the linker wrapper, out of Debian's source package.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,100 +7,79 @@ use super::Release;
 use crate::apt::{Apt, KEYRING};
 use crate::debian;
 use crate::failure::{Failure, Result};
-use crate::step::{Progress, step};
+use crate::step::Progress;
 use crate::toolchain::{Toolchain, remove_folder};
 
 /// A part of LLVM's source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// Those of the tool.
-    Tool,
-    /// Programs that offload.
-    Programs,
-    /// The runtime library of OpenMP on GPUs, with the headers that it includes.
-    OpenmpDevice,
+pub struct Part {
+    /// In the name of its folder.
+    name: &'static str,
+    /// Where it is in LLVM's sources.
+    folder: &'static str,
+    /// The files in that folder, as patterns.
+    files: &'static [&'static str],
+    /// What it is for a human.
+    title: &'static str,
+    /// What a user can do without the download.
+    advice: &'static str,
 }
 
+/// Programs that offload.
+pub const PROGRAMS: Part = Part { name: "programs", folder: "offload/test", files: &["*"], title: "tests", advice: "" };
+
+/// The runtime library of OpenMP on GPUs, with the headers that it includes.
+pub const OPENMP_DEVICE: Part = Part {
+    name: "openmp-device",
+    folder: "",
+    files: &[
+        "openmp/device/*",
+        "libc/shared/*",
+        "libc/src/__support/*",
+        "libc/hdr/*",
+        "libc/include/*",
+        "offload/include/*",
+    ],
+    title: "OpenMP runtime for GPUs",
+    advice: "",
+};
+
+/// Debian's suites that may have the source.
+const SUITES: [&str; 3] = ["bookworm-security", "testing", "sid"];
+
 impl Part {
-    /// In the name of its folder.
-    fn name(self) -> &'static str {
-        match self {
-            Part::Tool => "tests",
-            Part::Programs => "programs",
-            Part::OpenmpDevice => "openmp-device",
+    /// Those of the tool.
+    pub fn of_tool(release: &Release) -> Self {
+        Part {
+            name: "tests",
+            folder: release.folder,
+            files: &["linker-wrapper*.c"],
+            title: "tests",
+            advice: ", or name a folder with the tests by --tests=",
         }
     }
 
-    /// What it is for a human.
-    fn title(self) -> &'static str {
-        match self {
-            Part::Tool | Part::Programs => "tests",
-            Part::OpenmpDevice => "OpenMP runtime for GPUs",
-        }
-    }
-
-    /// What a user can do without the download.
-    fn advice(self) -> &'static str {
-        match self {
-            Part::Tool => ", or name a folder with the tests by --tests=",
-            Part::Programs | Part::OpenmpDevice => "",
-        }
-    }
-
-    /// Where it is in LLVM's sources.
-    fn folder(self, release: Release) -> &'static str {
-        match self {
-            Part::Tool => release.folder(),
-            Part::Programs => "offload/test",
-            Part::OpenmpDevice => "",
-        }
-    }
-
-    /// The files in that folder, as patterns.
-    fn files(self) -> &'static [&'static str] {
-        match self {
-            Part::Tool => &["linker-wrapper*.c"],
-            Part::Programs => &["*"],
-            Part::OpenmpDevice => &[
-                "openmp/device/*",
-                "libc/shared/*",
-                "libc/src/__support/*",
-                "libc/hdr/*",
-                "libc/include/*",
-                "offload/include/*",
-            ],
-        }
-    }
-
-    /// The same from the root of the archive, whose first folder has the version in its name.
-    fn patterns(self, release: Release) -> impl Iterator<Item = PathBuf> {
-        let folder = Path::new("*").join(self.folder(release));
-        self.files().iter().map(move |files| folder.join(files))
+    /// Its files from the root of the archive, whose first folder has the version in its name.
+    fn patterns(&self) -> impl Iterator<Item = PathBuf> {
+        let folder = Path::new("*").join(self.folder);
+        self.files.iter().map(move |files| folder.join(files))
     }
 }
 
 /// The folder with a part of a release, which is downloaded once.
-pub fn install(toolchain: &Toolchain, release: Release, part: Part) -> Result<PathBuf> {
-    let place = toolchain.folder().join(format!("llvm-{}-{}", part.name(), release.version()));
-    if !place.is_dir() {
-        let _lock = toolchain.lock()?;
-        let title = format!("get LLVM {}'s {} from Debian's source package", release.version(), part.title());
-        step(&title, |progress| {
-            let folder = toolchain.begin(&place)?;
-            unpack(progress, &folder, release, part)?;
-            toolchain.finish(&folder, &place).map(|()| "")
-        })?;
-    }
-    Ok(place.join(part.folder(release)))
+pub fn install(toolchain: &Toolchain, release: &Release, part: &Part) -> Result<PathBuf> {
+    let place = toolchain.folder().join(format!("llvm-{}-{}", part.name, release.version));
+    let title = format!("LLVM {}'s {} from Debian's source package", release.version, part.title);
+    toolchain.install(&title, &place, || place.is_dir(), |progress, folder| unpack(progress, folder, release, part))?;
+    Ok(place.join(part.folder))
 }
 
-fn unpack(progress: &Progress, folder: &Path, release: Release, part: Part) -> Result<()> {
-    let apt = Apt::new(&folder.join("apt"), &sources(&debian::source_mirrors(progress)?, release))?;
+fn unpack(progress: &Progress, folder: &Path, release: &Release, part: &Part) -> Result<()> {
+    let apt = Apt::new(&folder.join("apt"), &sources(&debian::source_mirrors(progress)?))?;
     // Not every mirror has every suite: what counts is whether the archive comes.
     let updated = progress.run(apt.get().arg("update"));
-    let listing = progress.run(apt.cache().args(["showsrc", "--only-source", release.package()])).unwrap_or_default();
-    let got = versions(&listing, release.version()).any(|version| {
-        let package = format!("{}={version}", release.package());
+    let listing = progress.run(apt.cache().args(["showsrc", "--only-source", release.package])).unwrap_or_default();
+    let got = versions(&listing, release.version).any(|version| {
+        let package = format!("{}={version}", release.package);
         // LLVM's own archive is the same in all of Debian's versions of it, and a mirror may lack one of them.
         let _ = progress.run(apt.get().args(["source", "--download-only", "--tar-only", &package]));
         archive(&apt, release).is_file()
@@ -109,27 +88,25 @@ fn unpack(progress: &Progress, folder: &Path, release: Release, part: Part) -> R
         let output = updated.err().map(|failure| failure.output).unwrap_or_default();
         let message = format!(
             "apt-get cannot download the source of {} {}: check the network and apt's sources{}",
-            release.package(),
-            release.version(),
-            part.advice()
+            release.package, release.version, part.advice
         );
         return Err(Failure { message, output });
     }
     let mut tar = Command::new("tar");
     tar.current_dir(folder).arg("--extract").arg("--file").arg(archive(&apt, release));
-    tar.args(["--strip-components=1", "--wildcards"]).args(part.patterns(release));
+    tar.args(["--strip-components=1", "--wildcards"]).args(part.patterns());
     progress.run(&mut tar)?;
     remove_folder(&apt.folder)
 }
 
-fn archive(apt: &Apt, release: Release) -> PathBuf {
-    apt.folder.join(format!("{}_{}.orig.tar.xz", release.package(), release.version()))
+fn archive(apt: &Apt, release: &Release) -> PathBuf {
+    apt.folder.join(format!("{}_{}.orig.tar.xz", release.package, release.version))
 }
 
-fn sources(mirrors: &[String], release: Release) -> String {
+fn sources(mirrors: &[String]) -> String {
     let lines = |mirror: &String| {
         let line = |suite| format!("deb-src [signed-by={KEYRING}] {mirror} {suite} main\n");
-        release.suites().map(line).concat()
+        SUITES.map(line).concat()
     };
     mirrors.iter().map(lines).collect()
 }
@@ -146,13 +123,6 @@ fn versions<'l>(listing: &'l str, upstream: &'l str) -> impl Iterator<Item = &'l
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns_begin_at_the_root_of_the_archive() {
-        let patterns = |part: Part| part.patterns(Release::Llvm22).collect::<Vec<_>>();
-        assert_eq!(patterns(Part::Tool), [Path::new("*/clang/test/Driver/linker-wrapper*.c")]);
-        assert!(patterns(Part::OpenmpDevice).contains(&"*/openmp/device/*".into()));
-    }
 
     #[test]
     fn debian_has_several_versions_of_one_of_llvm() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::upstream::Release;
+use crate::llvm_source::Release;
 
 const AFTER_HELP: &str = "\
 FATLINK_TOOLCHAIN names the folder in which CUDA and the C library are installed, instead of .toolchain/;

@@ -17,6 +17,7 @@ mod docs;
 pub mod environment;
 pub mod failure;
 mod fuzz;
+mod llvm_source;
 mod openmp_device;
 mod package;
 mod package_test;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::{Failure, Result};
+use crate::llvm_source::{self, LLVM_22, Release};
 use crate::repository::{create_folder, write_file};
 use crate::step::{Progress, in_parallel};
 use crate::toolchain::{LLVM, Toolchain};
-use crate::upstream::{LLVM_22, Release, source};
 
 /// The release whose clang is installed: each has a runtime of its own.
 static RELEASE: &Release = &LLVM_22;
@@ -66,7 +66,7 @@ pub fn install(toolchain: &Toolchain) -> Result<()> {
         return Ok(());
     }
     require_release()?;
-    let sources = source::install(toolchain, RELEASE, &source::OPENMP_DEVICE)?;
+    let sources = llvm_source::install(toolchain, RELEASE, &llvm_source::OPENMP_DEVICE)?;
     let place = place(toolchain);
     let title = format!("OpenMP's device runtime in {}", place.display());
     toolchain.install(

@@ -6,57 +6,23 @@
 mod calls;
 mod known;
 pub mod programs;
-pub mod source;
 
 use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::llvm_source::{self, Release};
 use crate::repository::{Repository, files_in, name_of, read_text, write_file};
 use crate::step::step;
 use crate::test::lit;
 use crate::toolchain::{LLVM, Toolchain, fresh_folder};
-
-/// A release of LLVM whose tests are run.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Release {
-    number: &'static str,
-    /// Its full version.
-    pub version: &'static str,
-    /// Debian's source package.
-    package: &'static str,
-    /// Where the tests are in LLVM's sources.
-    folder: &'static str,
-    /// What every call of the tool gets.
-    options: &'static str,
-}
-
-/// The release whose tools fatlink replaces.
-pub static LLVM_22: Release =
-    Release { number: "22", version: "22.1.8", package: "llvm-toolchain-22", folder: "clang/test/Driver", options: "" };
-
-/// The next one; fatlink follows its rules with an option.
-static LLVM_23: Release = Release {
-    number: "23",
-    version: "23.1.1",
-    package: "llvm-toolchain-23",
-    folder: "clang/test/OffloadTools/clang-linker-wrapper",
-    options: "--offload-llvm-rules=23",
-};
-
-impl Release {
-    /// By its number, for the command line.
-    pub fn parse(number: &str) -> std::result::Result<&'static Self, String> {
-        [&LLVM_22, &LLVM_23].into_iter().find(|one| one.number == number).ok_or_else(|| "expected 22 or 23".to_owned())
-    }
-}
 
 /// Runs the tests on `dist/`.
 pub fn run(repository: &Repository, release: &Release, tests: Option<&Path>) -> Result<()> {
     let toolchain = Toolchain::locate(repository)?;
     let sources = match tests {
         Some(folder) => folder.to_owned(),
-        None => source::install(&toolchain, release, &source::Part::of_tool(release))?,
+        None => llvm_source::install(&toolchain, release, &llvm_source::Part::of_tool(release))?,
     };
     let folder = repository.target.join("upstream-tests").join(release.number);
     fresh_folder(&folder)?;

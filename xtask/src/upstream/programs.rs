@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{LLVM_22, source};
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::llvm_source::{self, LLVM_22};
 use crate::repository::{Repository, create_folder, read_text, write_file};
 use crate::step::step;
 use crate::test::lit;
@@ -21,7 +21,7 @@ const LIMIT: &str = "60";
 /// Links and runs them with both tools. An error names the programs that pass with LLVM's tool alone.
 pub fn run(repository: &Repository) -> Result<()> {
     let toolchain = Toolchain::locate(repository)?;
-    let tests = source::install(&toolchain, &LLVM_22, &source::PROGRAMS)?;
+    let tests = llvm_source::install(&toolchain, &LLVM_22, &llvm_source::PROGRAMS)?;
     let flags = format!("-B {}", repository.dist().join("bin").display());
     let theirs = results(repository, &toolchain, &tests, "LLVM's tool", "")?;
     let ours = results(repository, &toolchain, &tests, "fatlink", &flags)?;

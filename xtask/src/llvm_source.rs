@@ -3,12 +3,45 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Release;
 use crate::apt::{Apt, KEYRING};
 use crate::debian;
 use crate::failure::{Failure, Result};
 use crate::step::Progress;
 use crate::toolchain::{Toolchain, remove_folder};
+
+/// A release of LLVM whose tests are run.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Release {
+    pub number: &'static str,
+    /// Its full version.
+    pub version: &'static str,
+    /// Debian's source package.
+    package: &'static str,
+    /// Where the tests are in LLVM's sources.
+    folder: &'static str,
+    /// What every call of the tool gets.
+    pub options: &'static str,
+}
+
+/// The release whose tools fatlink replaces.
+pub static LLVM_22: Release =
+    Release { number: "22", version: "22.1.8", package: "llvm-toolchain-22", folder: "clang/test/Driver", options: "" };
+
+/// The next one; fatlink follows its rules with an option.
+static LLVM_23: Release = Release {
+    number: "23",
+    version: "23.1.1",
+    package: "llvm-toolchain-23",
+    folder: "clang/test/OffloadTools/clang-linker-wrapper",
+    options: "--offload-llvm-rules=23",
+};
+
+impl Release {
+    /// By its number, for the command line.
+    pub fn parse(number: &str) -> std::result::Result<&'static Self, String> {
+        [&LLVM_22, &LLVM_23].into_iter().find(|one| one.number == number).ok_or_else(|| "expected 22 or 23".to_owned())
+    }
+}
 
 /// A part of LLVM's source.
 pub struct Part {

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use crate::cli::values::CacheChoice;
 
@@ -20,6 +21,15 @@ pub struct Environment {
     pub started_linkers: String,
     /// The folders that linkers search for libraries of libraries (`LD_RUN_PATH`, `LD_LIBRARY_PATH`).
     pub library_paths: Vec<PathBuf>,
+    /// The cache, which counts where there is no option (`FATLINK_CACHE`).
+    cache: Option<CacheChoice>,
+    /// What links of device code read besides.
+    device: OnceLock<DeviceEnvironment>,
+}
+
+/// The variables that decide about links of device code alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceEnvironment {
     /// The folders that the dynamic linker searches first (`LD_LIBRARY_PATH`).
     pub loader_paths: Vec<PathBuf>,
     /// The folders in which linkers for Windows search libraries (`LIB`).
@@ -32,10 +42,6 @@ pub struct Environment {
     pub home: Option<PathBuf>,
     /// Options of the make that runs this link (`MAKEFLAGS`).
     pub make_flags: Option<String>,
-    /// The cache, which counts where there is no option (`FATLINK_CACHE`).
-    pub cache: Option<CacheChoice>,
-    /// The user's folder for the cache (`XDG_CACHE_HOME`, `HOME`).
-    pub user_cache: Option<PathBuf>,
     /// What names the remote cache and its settings.
     pub remote_cache: RemoteVariables,
 }
@@ -53,39 +59,55 @@ pub struct RemoteVariables {
     pub key_file: Option<OsString>,
 }
 
+/// Returns the value of a variable.
+type Value<'v> = &'v dyn Fn(&str) -> Option<OsString>;
+
 impl Environment {
-    /// Reads the environment of this process.
+    /// Reads the environment of this process. What only links of device code need is read by [`Environment::device`]: most links of a build
+    /// have none, and each variable costs a search.
     pub fn read() -> Self {
-        Self::of(&|name| std::env::var_os(name), std::env::home_dir())
+        Self::of(&|name| std::env::var_os(name))
     }
 
     /// The cache of a link with this option. Who opens it reports that the user has no folder for it.
     pub fn cache(&self, option: Option<CacheChoice>) -> Option<CacheChoice> {
         match option.or_else(|| self.cache.clone()) {
-            Some(CacheChoice::On) => Some(self.user_cache.clone().map_or(CacheChoice::On, CacheChoice::Folder)),
+            Some(CacheChoice::On) => {
+                let folder = user_folder(std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir());
+                Some(folder.map_or(CacheChoice::On, CacheChoice::Folder))
+            }
             other => other,
         }
     }
 
-    /// Reads the variables by `value`. `home` is the user's folder, also if no variable names it.
-    fn of(value: &dyn Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> Self {
-        let named = |name: &str| value(name).filter(|value| !value.is_empty());
-        let folder = |name: &str| named(name).map(PathBuf::from);
-        let text = |name: &str| value(name).and_then(|value| value.into_string().ok());
+    /// The variables that decide about links of device code alone.
+    pub fn device(&self) -> &DeviceEnvironment {
+        self.device.get_or_init(|| DeviceEnvironment::of(&|name| std::env::var_os(name)))
+    }
+
+    fn of(value: Value<'_>) -> Self {
         let paths = ["LD_RUN_PATH", "LD_LIBRARY_PATH"].into_iter().filter_map(value);
-        let remote = |end: &str| named(&format!("FATLINK_CACHE_{end}"));
         Environment {
-            linker: named(LINKER),
-            started_linkers: text(STARTED_LINKERS).unwrap_or_default(),
+            linker: named(value, LINKER),
+            started_linkers: text(value, STARTED_LINKERS).unwrap_or_default(),
             library_paths: paths.flat_map(|value| folders(&value)).collect(),
-            loader_paths: named("LD_LIBRARY_PATH").map(|value| folders(&value)).unwrap_or_default(),
+            cache: value("FATLINK_CACHE").and_then(|value| CacheChoice::parse(&value).ok()),
+            device: OnceLock::new(),
+        }
+    }
+}
+
+impl DeviceEnvironment {
+    fn of(value: Value<'_>) -> Self {
+        let folder = |name: &str| named(value, name).map(PathBuf::from);
+        let remote = |end: &str| named(value, &format!("FATLINK_CACHE_{end}"));
+        DeviceEnvironment {
+            loader_paths: named(value, "LD_LIBRARY_PATH").map(|value| folders(&value)).unwrap_or_default(),
             windows_library_paths: value("LIB"),
             toolkit: ["CUDA_PATH", "CUDA_HOME"].into_iter().find_map(|name| Some((name, folder(name)?))),
             python_prefixes: ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(folder).collect(),
             home: folder("HOME"),
-            make_flags: text("MAKEFLAGS"),
-            cache: value("FATLINK_CACHE").and_then(|value| CacheChoice::parse(&value).ok()),
-            user_cache: user_folder(value("XDG_CACHE_HOME"), home),
+            make_flags: text(value, "MAKEFLAGS"),
             remote_cache: RemoteVariables {
                 place: remote("REMOTE"),
                 mode: remote("REMOTE_MODE"),
@@ -94,6 +116,15 @@ impl Environment {
             },
         }
     }
+}
+
+/// The value of a variable that is not empty.
+fn named(value: Value<'_>, name: &str) -> Option<OsString> {
+    value(name).filter(|value| !value.is_empty())
+}
+
+fn text(value: Value<'_>, name: &str) -> Option<String> {
+    value(name).and_then(|value| value.into_string().ok())
 }
 
 fn folders(value: &OsStr) -> Vec<PathBuf> {
@@ -124,30 +155,27 @@ mod tests {
             "FATLINK_CACHE_KEY_FILE" => Some("key".into()),
             _ => None,
         };
-        let expected = Environment {
-            library_paths: ["/a", "/b", "/c"].map(PathBuf::from).to_vec(),
+        let expected =
+            Environment { library_paths: ["/a", "/b", "/c"].map(PathBuf::from).to_vec(), ..Environment::default() };
+        assert_eq!(Environment::of(&value), expected);
+        let expected = DeviceEnvironment {
             loader_paths: vec!["/c".into()],
             toolkit: Some(("CUDA_HOME", "/cuda".into())),
             python_prefixes: vec!["/conda".into()],
             remote_cache: RemoteVariables { key_file: Some("key".into()), ..RemoteVariables::default() },
-            ..Environment::default()
+            ..DeviceEnvironment::default()
         };
-        assert_eq!(Environment::of(&value, None), expected);
+        assert_eq!(DeviceEnvironment::of(&value), expected);
     }
 
     #[test]
     fn the_option_decides_about_the_cache() {
         let folder = |name: &str| CacheChoice::Folder(name.into());
-        let environment = Environment {
-            cache: Some(folder("/variable")),
-            user_cache: Some("/user".into()),
-            ..Environment::default()
-        };
+        let environment = Environment { cache: Some(folder("/variable")), ..Environment::default() };
         assert_eq!(environment.cache(None), Some(folder("/variable")));
         assert_eq!(environment.cache(Some(folder("/option"))), Some(folder("/option")));
         assert_eq!(environment.cache(Some(CacheChoice::Off)), Some(CacheChoice::Off));
-        assert_eq!(environment.cache(Some(CacheChoice::On)), Some(folder("/user")));
-        assert_eq!(Environment::default().cache(Some(CacheChoice::On)), Some(CacheChoice::On));
+        assert_eq!(Environment::default().cache(None), None);
     }
 
     #[test]

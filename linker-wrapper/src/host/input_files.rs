@@ -99,7 +99,8 @@ impl InputFiles {
             inputs.add_input(input, whole, options).unwrap_or_else(|error| errors.extend(error));
         }
         if options.host_triple.as_deref().is_some_and(coff::is_host) {
-            for path in coff::libraries(&options.host_line, options.environment.windows_library_paths.clone()) {
+            for path in coff::libraries(&options.host_line, options.environment.device().windows_library_paths.clone())
+            {
                 inputs.add_file(&path, false, options).unwrap_or_else(|error| errors.extend(error));
             }
         }

@@ -70,12 +70,12 @@ impl<'a> Resources<'a> {
         let registered = selected.registered(&request, inputs)?;
         recorder.kernels(selected.liveness.alive.len(), selected.liveness.dead.len());
         let host_linker = host_linker::find(options, program);
-        let (limit, warning) = Limit::new(options.jobs, options.environment.make_flags.as_deref());
+        let (limit, warning) = Limit::new(options.jobs, options.environment.device().make_flags.as_deref());
         warning.into_iter().for_each(|text| warn(program, text));
         let plan = plan_printer(&request, mode, selected, links)?;
         let may_use_results = request.may_use_results();
         let remote_cache = if may_use_results {
-            cache::open_remote(&options.remote_cache, &options.environment.remote_cache)?
+            cache::open_remote(&options.remote_cache, &options.environment.device().remote_cache)?
         } else {
             None
         };

@@ -87,7 +87,7 @@ fn named_tools(
     }
     // With a cache, programs are cut in another way.
     let has_cache = cache::of(options.cache.as_ref(), None)?.is_some();
-    if has_cache || cache::is_remote_requested(&options.remote_cache, &options.environment.remote_cache) {
+    if has_cache || cache::is_remote_requested(&options.remote_cache, &options.environment.device().remote_cache) {
         words.push("--offload-cache=cache".into());
     }
     Ok(words)

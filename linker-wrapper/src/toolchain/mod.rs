@@ -19,7 +19,7 @@ mod versions;
 use std::path::{Path, PathBuf};
 
 use crate::cli::device_options::DeviceOptions;
-use crate::cli::environment::Environment;
+use crate::cli::environment::DeviceEnvironment;
 use crate::cli::options::Options;
 use crate::cli::values::{NamedParts, Part};
 use crate::diag::error::Errors;
@@ -43,7 +43,7 @@ pub fn check_named(parts: &NamedParts) -> Result<(), Errors> {
 #[derive(Debug, Clone)]
 pub struct Toolchain {
     named: NamedParts,
-    environment: Environment,
+    environment: DeviceEnvironment,
     tree: Result<Tree, Errors>,
 }
 
@@ -51,7 +51,7 @@ impl Toolchain {
     /// Looks for the toolkit: `--cuda-path`, `CUDA_PATH`, `CUDA_HOME`, beside `--ptxas-path`, `ptxas` on `PATH`, `/usr/local/cuda*`, Python
     /// packages. A place that was named is the place; no other is looked at.
     pub fn of(options: &Options, device: &DeviceOptions) -> Self {
-        let (named, environment) = (options.parts.clone(), options.environment.clone());
+        let (named, environment) = (options.parts.clone(), options.environment.device().clone());
         let option = options.cuda_path.as_deref().or(device.cuda_path.as_deref());
         let tree = search::toolkit(option, named.get(Part::Ptxas), &environment);
         Toolchain { named, environment, tree }

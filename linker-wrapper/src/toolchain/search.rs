@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::cli::environment::Environment;
+use crate::cli::environment::DeviceEnvironment;
 use crate::cli::values::Part;
 use crate::diag::error::Errors;
 use crate::sys::process;
@@ -101,7 +101,11 @@ impl Tree {
 ///
 /// # Errors
 /// There is no toolkit.
-pub fn toolkit(option: Option<&Path>, named_ptxas: Option<&Path>, environment: &Environment) -> Result<Tree, Errors> {
+pub fn toolkit(
+    option: Option<&Path>,
+    named_ptxas: Option<&Path>,
+    environment: &DeviceEnvironment,
+) -> Result<Tree, Errors> {
     if let Some(root) = option {
         return Ok(Tree::named(root, "--cuda-path"));
     }
@@ -154,7 +158,7 @@ pub fn installations() -> Vec<Tree> {
 
 /// CUDA's Python packages: `nvidia/cu13` (one tree), and `nvidia` itself, in which the packages of CUDA 12 have a folder for
 /// each part. The newest of a folder comes first.
-pub fn python_trees(environment: &Environment) -> Vec<Tree> {
+pub fn python_trees(environment: &DeviceEnvironment) -> Vec<Tree> {
     site_packages(environment).iter().flat_map(|site| trees_of(site)).collect()
 }
 
@@ -171,7 +175,7 @@ fn trees_of(site: &Path) -> Vec<Tree> {
 }
 
 /// The folders in which Python looks for packages. Running Python to find out would take longer than a link.
-fn site_packages(environment: &Environment) -> Vec<PathBuf> {
+fn site_packages(environment: &DeviceEnvironment) -> Vec<PathBuf> {
     let mut prefixes = environment.python_prefixes.clone();
     if let Some(python) = process::find_program(OsStr::new("python3"), &|_| true) {
         // The program of a virtual environment is a link: its own folder counts, then that of the real program.
@@ -200,7 +204,7 @@ fn site_packages(environment: &Environment) -> Vec<PathBuf> {
 }
 
 /// Finds the library if no toolkit is named: in other toolkits, in Python's packages, in the dynamic linker's folders.
-pub fn nvjitlink(environment: &Environment) -> Option<Found> {
+pub fn nvjitlink(environment: &DeviceEnvironment) -> Option<Found> {
     let trees = installations().into_iter().chain(python_trees(environment));
     trees.filter_map(|tree| tree.part(Part::NvJitLink)).next().or_else(|| {
         loader_folders(environment)
@@ -213,14 +217,14 @@ pub fn nvjitlink(environment: &Environment) -> Option<Found> {
 ///
 /// # Errors
 /// It is in none of these folders.
-pub fn driver(environment: &Environment) -> Result<Found, Errors> {
+pub fn driver(environment: &DeviceEnvironment) -> Result<Found, Errors> {
     let folders = loader_folders(environment).into_iter();
     let mut found = folders.map(|(folder, how)| Found { path: folder.join("libcuda.so.1"), how });
     found.find(|found| found.path.is_file()).ok_or_else(|| Error::NoDriver.into())
 }
 
 /// `LD_LIBRARY_PATH`, then the system's folders.
-fn loader_folders(environment: &Environment) -> Vec<(PathBuf, &'static str)> {
+fn loader_folders(environment: &DeviceEnvironment) -> Vec<(PathBuf, &'static str)> {
     let named = environment.loader_paths.iter().filter(|folder| !folder.as_os_str().is_empty());
     let named = named.map(|folder| (folder.clone(), "LD_LIBRARY_PATH"));
     named.chain(DRIVER_FOLDERS.map(|folder| (PathBuf::from(folder), "system library"))).collect()

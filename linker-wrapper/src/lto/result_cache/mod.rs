@@ -66,7 +66,7 @@ impl<'a> ResultCache<'a> {
         let folder = cache::of(options.cache.as_ref(), options.cache_size)?;
         let objects = Some(context.object_results).filter(|objects| objects.is_on());
         let leaves_results = folder.is_some()
-            || cache::is_remote_requested(&options.remote_cache, &options.environment.remote_cache)
+            || cache::is_remote_requested(&options.remote_cache, &options.environment.device().remote_cache)
             || objects.is_some_and(ObjectResults::collects);
         let is_requested = leaves_results || objects.is_some();
         let folder = folder.filter(|_| context.request.may_use_results());

@@ -8,8 +8,7 @@ pub enum Unsupported {
     #[error("LLVM rejects these options of -mllvm, --offload-opt and --plugin-opt: {options}")]
     LlvmOptions { options: String },
     #[error(
-        "--embed-bitcode (-fopenmp-target-jit) keeps bitcode for a compiler at run time, and neither the CUDA runtime nor \
-         OpenMP on x86-64 has one: leave it out"
+        "--embed-bitcode (-fopenmp-target-jit) keeps bitcode for a compiler at run time, and fatlink makes machine code of it: leave it out"
     )]
     EmbedBitcode,
     #[error(

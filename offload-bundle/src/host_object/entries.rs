@@ -1,25 +1,68 @@
 //! Reads the offload entries of a host object: the kernels and variables that it references on the device.
+//!
+//! Clang writes them in three forms (LLVM's `llvm/Frontend/Offloading`, and objects of each release): up to clang 19 entries of 32 bytes in a
+//! section for each programming model, in clang 20 entries of 56 bytes in the same sections, and since clang 21 those in
+//! `llvm_offload_entries`. A linked file may hold all three.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use object::read::{Object, ObjectSection, ObjectSymbol};
-use object::{File, ObjectKind};
+use object::{File, ObjectKind, SectionIndex};
 
 use super::device_links::{relocated, relocation_target};
+use super::former_entries::former_section;
+use super::{Section, sections};
 use crate::FormatError;
 use crate::bytes::{c_str, u16_at, u32_at, u64_at};
 use crate::offload_binary::OffloadKinds;
 
-/// Section of the entries; the linker concatenates those of all objects.
-pub(super) const SECTION: &str = "llvm_offload_entries";
-/// Size of an entry with 64-bit pointers.
-pub(super) const ENTRY_SIZE: u64 = 56;
-/// Offset of the address that stands for the kernel or variable.
-pub(super) const ADDRESS: u64 = 16;
-const KINDS: u64 = 10;
-const FLAGS: u64 = 12;
-const SYMBOL_NAME: u64 = 24;
-const SIZE: u64 = 32;
+/// Section of the entries since clang 21; the linker concatenates those of all objects.
+const SECTION: &str = "llvm_offload_entries";
+
+/// The layout of an entry with 64-bit pointers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EntryForm {
+    /// Since clang 20, 56 bytes: u64 reserved, u16 version, u16 kind, u32 flags, address, name, u64 size, u64 data, auxiliary address.
+    Current,
+    /// Up to clang 19, 32 bytes: address, name, u64 size, u32 flags, u32 data.
+    Former,
+}
+
+impl EntryForm {
+    /// Size of an entry in bytes.
+    fn size(self) -> u64 {
+        match self {
+            EntryForm::Current => 56,
+            EntryForm::Former => 32,
+        }
+    }
+
+    /// Offset of the address that stands for the kernel or variable.
+    fn address(self) -> u64 {
+        match self {
+            EntryForm::Current => 16,
+            EntryForm::Former => 0,
+        }
+    }
+
+    /// Offset of the address of the name.
+    fn name(self) -> u64 {
+        self.address() + 8
+    }
+
+    /// Offset of the size of the kernel or variable.
+    fn extent(self) -> u64 {
+        self.address() + 16
+    }
+
+    /// Offset of the flags.
+    fn flags(self) -> u64 {
+        match self {
+            EntryForm::Current => 12,
+            EntryForm::Former => 24,
+        }
+    }
+}
 
 /// A kernel or variable that the host code of an object refers to on the device.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -32,11 +75,26 @@ pub struct HostEntry {
     pub flags: u32,
     /// Size in bytes of a variable; 0 for a kernel.
     pub size: u64,
+    /// The layout of the entry.
+    pub form: EntryForm,
 }
 
-/// Number of offload entries of an ELF file, by the size of their section.
-pub(crate) fn offload_entry_count(elf: &[u8]) -> u64 {
-    super::section(elf, SECTION.as_bytes()).map_or(0, |(_, data)| data.len() as u64 / ENTRY_SIZE)
+impl HostEntry {
+    /// Whether it is a variable in managed memory.
+    pub fn is_managed(&self) -> bool {
+        self.size != 0 && self.flags & 7 == 1
+    }
+}
+
+/// Number of offload entries of an ELF file, with or without a name that can be read.
+pub(crate) fn offload_entry_count(elf: &[u8]) -> usize {
+    let tables = sections(elf).unwrap_or_default().into_iter().filter(|section| is_table(section.name));
+    tables.filter_map(|header| Some(Table::open(elf, &header).ok()?.places().ok()?.len())).sum()
+}
+
+/// Whether a section of this name holds offload entries.
+pub(super) fn is_table(section: &[u8]) -> bool {
+    section == SECTION.as_bytes() || former_section(section).is_some()
 }
 
 /// The offload entries of a 64-bit ELF file, in the order of the file.
@@ -45,78 +103,140 @@ pub(crate) fn offload_entry_count(elf: &[u8]) -> u64 {
 /// addresses, as far as those are there. An entry whose name cannot be found that way is left out of an executable's list.
 ///
 /// # Errors
-/// A damaged ELF file, entries that are cut off, or a name that lies nowhere. Offsets are those of the file.
+/// A damaged ELF file, entries that are cut off or of no known form, or a name that lies nowhere. Offsets are those of the file.
 pub fn offload_entries(elf: &[u8]) -> Result<Vec<HostEntry>, FormatError> {
-    let headers = super::sections(elf)?;
-    let Some(header) = headers.iter().find(|section| section.name == SECTION.as_bytes()) else {
-        return Ok(Vec::new());
-    };
-    let data = header.data(elf).map_err(|e| e.within(SECTION))?;
-    let file = File::parse(elf).map_err(|e| FormatError::parser(0, "damaged ELF file", e))?;
-    if !file.is_64() || !file.is_little_endian() {
-        let what = format!("section {SECTION}: only 64-bit little-endian files are supported");
-        return Err(FormatError::unsupported(header.offset, what));
-    }
-    if !(data.len() as u64).is_multiple_of(ENTRY_SIZE) {
-        let what = format!("section {SECTION} holds a part of an entry");
-        return Err(FormatError::damaged(header.offset, what));
-    }
-    let is_relocatable = file.kind() == ObjectKind::Relocatable;
-    let names = if is_relocatable { names_by_relocation(&file) } else { names_by_address(&file, data) };
     let mut entries = Vec::new();
-    for at in (0..data.len() as u64).step_by(ENTRY_SIZE as usize) {
-        let Some(name) = names.get(&(at + SYMBOL_NAME)) else {
-            if !is_relocatable {
-                continue;
-            }
-            let what = format!("section {SECTION}: an entry without a name");
-            return Err(FormatError::damaged(header.offset.saturating_add(at), what));
-        };
-        entries.push(HostEntry {
-            name: name.clone(),
-            kinds: OffloadKinds(u16_at(data, at + KINDS, "kind")?),
-            flags: u32_at(data, at + FLAGS, "flags")?,
-            size: u64_at(data, at + SIZE, "size")?,
-        });
+    for header in sections(elf)?.into_iter().filter(|section| is_table(section.name)) {
+        entries.extend(table_entries(elf, &header)?.into_iter().map(|(_, entry)| entry));
     }
     Ok(entries)
 }
 
-/// Offset in the entries' section -> name, where a relocation leads to one.
-fn names_by_relocation(file: &File<'_>) -> HashMap<u64, String> {
-    let mut names = HashMap::new();
-    let Some(section) = file.section_by_name(SECTION) else {
-        return names;
-    };
-    for (offset, relocation) in section.relocations() {
-        if offset % ENTRY_SIZE != SYMBOL_NAME {
-            continue;
-        }
-        let Some((index, at)) = relocation_target(file, &relocation) else { continue };
-        let data = file.section_by_index(index).ok().and_then(|section| section.data().ok());
-        if let Some(name) = data.and_then(|data| c_str(data, at, "a name").ok()) {
-            names.insert(offset, name.to_owned());
-        }
+/// The entries of one section, each with the offset in it of the address that stands for the kernel or variable.
+pub(super) fn table_entries(elf: &[u8], header: &Section<'_>) -> Result<Vec<(u64, HostEntry)>, FormatError> {
+    let table = Table::open(elf, header)?;
+    let places = table.places()?;
+    let names = table.names(&places);
+    let mut entries = Vec::new();
+    for (at, form) in places {
+        let Some(name) = names.get(&at) else {
+            if !table.is_relocatable() {
+                continue;
+            }
+            return Err(table.damaged(at, "an entry without a name"));
+        };
+        let kinds = match table.kinds {
+            Some(kinds) => kinds,
+            None => OffloadKinds(u16_at(table.data, at + 10, "kind")?),
+        };
+        let flags = u32_at(table.data, at + form.flags(), "flags")?;
+        let size = u64_at(table.data, at + form.extent(), "size")?;
+        entries.push((at + form.address(), HostEntry { name: name.clone(), kinds, flags, size, form }));
     }
-    names
+    Ok(entries)
 }
 
-/// The same in a linked file: the pointer is stored, or is the addend of a relative relocation.
-fn names_by_address(file: &File<'_>, data: &[u8]) -> HashMap<u64, String> {
-    let mut names = HashMap::new();
-    let Some(section) = file.section_by_name(SECTION) else {
-        return names;
-    };
-    let (first, size) = (section.address(), data.len() as u64);
-    let pointers = relocated(file, first, size);
-    for offset in (SYMBOL_NAME..size).step_by(ENTRY_SIZE as usize) {
-        let stored = u64_at(data, offset, "a name").unwrap_or(0);
-        let address = pointers.get(&offset).copied().unwrap_or(stored);
-        if let Some(name) = string_at_address(file, address) {
-            names.insert(offset, name);
-        }
+/// The programming model of a section of former entries. In clang 20 the number in HIP's entries is another than today.
+fn kinds_of(section: &str) -> Option<OffloadKinds> {
+    match section.split_once('_')?.0 {
+        "cuda" => Some(OffloadKinds::CUDA),
+        "hip" => Some(OffloadKinds::HIP),
+        "omp" => Some(OffloadKinds::OPENMP),
+        _ => None,
     }
-    names
+}
+
+/// A section of offload entries.
+struct Table<'a> {
+    file: File<'a>,
+    /// Where the section starts in the file.
+    offset: u64,
+    name: &'static str,
+    data: &'a [u8],
+    /// What the section's name says about the programming model.
+    kinds: Option<OffloadKinds>,
+}
+
+impl<'a> Table<'a> {
+    fn open(elf: &'a [u8], header: &Section<'_>) -> Result<Self, FormatError> {
+        let name = former_section(header.name).unwrap_or(SECTION);
+        let data = header.data(elf).map_err(|e| e.within(name))?;
+        let file = File::parse(elf).map_err(|e| FormatError::parser(0, "damaged ELF file", e))?;
+        if !file.is_64() || !file.is_little_endian() {
+            let what = format!("section {name}: only 64-bit little-endian files are supported");
+            return Err(FormatError::unsupported(header.offset, what));
+        }
+        Ok(Table { file, offset: header.offset, name, data, kinds: kinds_of(name) })
+    }
+
+    fn is_relocatable(&self) -> bool {
+        self.file.kind() == ObjectKind::Relocatable
+    }
+
+    fn damaged(&self, at: u64, what: &str) -> FormatError {
+        FormatError::damaged(self.offset.saturating_add(at), format!("section {} holds {what}", self.name))
+    }
+
+    /// Where the entries start, each with its form.
+    fn places(&self) -> Result<Vec<(u64, EntryForm)>, FormatError> {
+        let (mut places, mut at) = (Vec::new(), 0);
+        let pointers = if self.kinds.is_some() { self.pointers() } else { HashSet::new() };
+        while at < self.data.len() as u64 {
+            let form = if pointers.contains(&at) { EntryForm::Former } else { EntryForm::Current };
+            if self.data.len() as u64 - at < form.size() {
+                return Err(self.damaged(at, "a part of an entry"));
+            }
+            if self.kinds.is_some() && form == EntryForm::Current && u16_at(self.data, at + 8, "version")? != 1 {
+                return Err(self.damaged(at, "an entry of an unknown form"));
+            }
+            places.push((at, form));
+            at += form.size();
+        }
+        Ok(places)
+    }
+
+    /// The section as the parser of ELF files has it.
+    fn section(&self) -> Option<object::Section<'a, '_>> {
+        let is_this = |section: &object::Section<'_, '_>| section.file_range().is_some_and(|(at, _)| at == self.offset);
+        self.file.sections().find(|section| section.name() == Ok(self.name) && is_this(section))
+    }
+
+    /// The offsets in the section that hold an address.
+    fn pointers(&self) -> HashSet<u64> {
+        let Some(section) = self.section() else { return HashSet::new() };
+        if self.is_relocatable() {
+            return section.relocations().map(|(offset, _)| offset).collect();
+        }
+        let relocated = relocated(&self.file, section.address(), self.data.len() as u64);
+        let stored = (0..self.data.len() as u64).step_by(8);
+        let stored = stored.filter(|at| u64_at(self.data, *at, "an address").is_ok_and(|value| value != 0));
+        relocated.into_keys().chain(stored).collect()
+    }
+
+    /// Start of an entry -> its name.
+    fn names(&self, places: &[(u64, EntryForm)]) -> HashMap<u64, String> {
+        let Some(section) = self.section() else { return HashMap::new() };
+        if self.is_relocatable() {
+            let targets: HashMap<u64, (SectionIndex, u64)> = section
+                .relocations()
+                .filter_map(|(offset, relocation)| Some((offset, relocation_target(&self.file, &relocation)?)))
+                .collect();
+            let name = |&(at, form): &(u64, EntryForm)| {
+                let (index, offset) = targets.get(&(at + form.name()))?;
+                let data = self.file.section_by_index(*index).ok()?.data().ok()?;
+                Some((at, c_str(data, *offset, "a name").ok()?.to_owned()))
+            };
+            return places.iter().filter_map(name).collect();
+        }
+        let pointers = relocated(&self.file, section.address(), self.data.len() as u64);
+        let name = |&(at, form): &(u64, EntryForm)| {
+            let at_name = at + form.name();
+            let stored = u64_at(self.data, at_name, "a name").unwrap_or(0);
+            let address = pointers.get(&at_name).copied().unwrap_or(stored);
+            Some((at, string_at_address(&self.file, address)?))
+        };
+        places.iter().filter_map(name).collect()
+    }
 }
 
 fn string_at_address(file: &File<'_>, address: u64) -> Option<String> {

@@ -25,6 +25,8 @@ pub const MAGIC: [u8; 4] = crate::file_kind::OFFLOAD_BINARY_MAGIC;
 
 const HEADER_SIZE: u64 = 32;
 const ENTRY_SIZE: u64 = 40;
+/// The number of HIP in LLVM 14 to 20.
+const FORMER_HIP: u16 = 3;
 const STRING_PAIR_SIZE_V1: u64 = 16;
 const STRING_PAIR_SIZE_V2: u64 = 24;
 
@@ -266,11 +268,18 @@ impl<'a> Blob<'a> {
         let image_offset = u64_at(entry, 24, "image offset")?;
         let image_size = u64_at(entry, 32, "image size")?;
         let image = slice(self.data, image_offset, image_size, "the device image")?;
+        let strings = self.read_strings(u64_at(entry, 8, "strings")?, u64_at(entry, 16, "strings")?)?;
+        let mut offload_kinds = OffloadKinds(u16_at(entry, 2, "offload kind")?);
+        // The number of HIP up to clang 20, when kinds were no mask. Nothing is for AMD's GPUs and CUDA.
+        let is_for_amd = || strings.iter().any(|(key, value)| *key == "triple" && value.contains("-amd-"));
+        if offload_kinds.0 == FORMER_HIP && is_for_amd() {
+            offload_kinds = OffloadKinds::HIP;
+        }
         Ok(OffloadImage {
             image_kind,
-            offload_kinds: OffloadKinds(u16_at(entry, 2, "offload kind")?),
+            offload_kinds,
             flags: u32_at(entry, 4, "flags")?,
-            strings: self.read_strings(u64_at(entry, 8, "strings")?, u64_at(entry, 16, "strings")?)?,
+            strings,
             image,
             image_offset: image_offset.saturating_add(self.start),
         })

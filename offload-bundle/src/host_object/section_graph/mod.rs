@@ -23,7 +23,7 @@ use object::{Endianness, FileKind as ObjectKind};
 
 use self::relocations::Relocation;
 pub use self::section_names::SECTIONS_OF_COMPILERS;
-use super::entries::{self, HostEntry, SECTION as ENTRIES};
+use super::entries::{self, HostEntry};
 use crate::FormatError;
 
 type Elf = FileHeader64<Endianness>;
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
             let is_kept = is_kept_kind
                 || flags.contains(SHF_GNU_RETAIN)
                 || KEPT_NAMES.iter().any(|prefix| name.starts_with(prefix));
-            let is_root = is_loaded && is_kept && name != ENTRIES.as_bytes();
+            let is_root = is_loaded && is_kept && !entries::is_table(name);
             names_libraries |= kind == SHT_LLVM_DEPENDENT_LIBRARIES && section.sh_size(self.endian) != 0;
             nodes.push(SectionNode { name, is_loaded, is_root, ..SectionNode::default() });
         }
@@ -240,18 +240,15 @@ impl<'a> Reader<'a> {
         let Some((name, is_loaded)) = graph.sections.get(target).map(|node| (node.name, node.is_loaded)) else {
             return Ok(());
         };
-        if !is_loaded && name != ENTRIES.as_bytes() {
+        if !is_loaded && !entries::is_table(name) {
             return Ok(());
         }
         if name == b".eh_frame" {
             return self.add_unwind_references(graph, target, relocations);
         }
         let found = relocations.iter().map(|relocation| self.reference(relocation)).collect::<Result<Vec<_>, _>>()?;
-        if name == ENTRIES.as_bytes() {
-            if !graph.handles.is_empty() {
-                return Err(FormatError::unsupported(self.table, "an object with two tables of offload entries"));
-            }
-            graph.handles = self.handles(relocations, &found)?;
+        if entries::is_table(name) {
+            graph.handles.extend(self.handles(target, relocations, &found)?);
         }
         graph.sections[target].references.extend(found.into_iter().flatten());
         Ok(())
@@ -277,16 +274,19 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The entries of the table in section `target`.
     fn handles(
         &self,
+        target: usize,
         relocations: &[Relocation],
         found: &[Option<Reference<'a>>],
     ) -> Result<Vec<KernelHandle<'a>>, FormatError> {
         let of_offset: HashMap<u64, Reference<'a>> =
             relocations.iter().zip(found).filter_map(|(from, to)| Some((from.offset, (*to)?))).collect();
-        let places = (entries::ADDRESS..).step_by(entries::ENTRY_SIZE as usize);
-        let all = entries::offload_entries(self.elf)?.into_iter().zip(places);
-        Ok(all.map(|(entry, place)| KernelHandle { entry, handle: of_offset.get(&place).copied() }).collect())
+        let headers = super::sections(self.elf)?;
+        let Some(header) = headers.get(target) else { return Ok(Vec::new()) };
+        let all = entries::table_entries(self.elf, header)?.into_iter();
+        Ok(all.map(|(place, entry)| KernelHandle { entry, handle: of_offset.get(&place).copied() }).collect())
     }
 }
 

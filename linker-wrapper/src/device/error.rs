@@ -64,6 +64,11 @@ pub enum Error {
         more_files(*.others)
     )]
     FormerEntries { file: String, section: &'static str, compiler: String, others: usize },
+    #[error(
+        "{file} is of {compiler}, whose entry of the managed variable {variable} does not name the pointer to it, so that no link can \
+         register it; compile with clang 20 or later"
+    )]
+    FormerManaged { file: String, compiler: String, variable: String },
     /// `symbol` and `definitions` are formatted for the message.
     #[error(
         "duplicate device symbol {symbol} for {arch}: defined in {definitions}; make one of them static or inline, or link \

@@ -1,20 +1,25 @@
-//! Rejects host objects of clang 15 to 20: their offload entries have another form, which registration code does not see, so none of their
-//! kernels could be launched.
+//! Finds host objects of clang 15 to 20, whose offload entries are in other sections than those of today, and rejects those that this link
+//! cannot register.
 
 use std::collections::BTreeMap;
 
-use offload_bundle::host_object::{self, FileKind};
+use llvm_passes::registration::EntryTables;
+use offload_bundle::host_object::{self, EntryForm, FileKind, HostEntry};
 
 use crate::device::archive_selection;
 use crate::device::error::Error;
 use crate::diag::error::Errors;
+use crate::host::error::damaged;
 use crate::host::input_files::{InputFile, InputFiles, Place};
 
-/// Checks the files that the host linker links.
+/// The section of OpenMP's entries. libomptarget reads them itself, in the layout of its own release.
+const READ_BY_RUNTIME: &str = "omp_offloading_entries";
+
+/// Returns which tables the files have that the host linker links.
 ///
 /// # Errors
-/// One for each compiler and kind of entries. Damaged symbol tables.
-pub fn check(inputs: &InputFiles, roots: &[String]) -> Result<(), Errors> {
+/// Entries that no link can register: one for each compiler and kind of entries. Damaged symbol tables.
+pub fn tables(inputs: &InputFiles, roots: &[String]) -> Result<EntryTables, Errors> {
     let files = inputs.files();
     let of_file = |(index, file)| Some((index, former_entries(inputs, file)?));
     let mut found: Vec<_> = files.iter().enumerate().filter_map(of_file).collect();
@@ -24,18 +29,23 @@ pub fn check(inputs: &InputFiles, roots: &[String]) -> Result<(), Errors> {
     }
     // Another object of the line, made by the linker wrapper of that clang, may register all.
     if found.is_empty() || files.iter().any(|file| inputs.registers_all_entries(file)) {
-        return Ok(());
+        return Ok(EntryTables::Current);
     }
-    let mut by_compiler: BTreeMap<(String, &str), Vec<&str>> = BTreeMap::new();
-    for (index, (section, compiler)) in found {
-        by_compiler.entry((compiler, section)).or_default().push(&files[index].name);
-    }
+    let mut unreadable: BTreeMap<(String, &str), Vec<&str>> = BTreeMap::new();
     let mut errors = Errors::default();
-    for ((compiler, section), names) in by_compiler {
+    for (index, (section, compiler)) in found {
+        let file = &files[index];
+        if section == READ_BY_RUNTIME {
+            unreadable.entry((compiler, section)).or_default().push(&file.name);
+        } else if let Some(variable) = managed_variable(inputs, file)? {
+            errors.extend(Error::FormerManaged { file: file.name.clone(), compiler, variable });
+        }
+    }
+    for ((compiler, section), names) in unreadable {
         let file = names[0].to_owned();
         errors.extend(Error::FormerEntries { file, section, compiler, others: names.len() - 1 });
     }
-    errors.or(())
+    errors.or(EntryTables::WithFormer)
 }
 
 /// The section of a file's former entries, and the compiler.
@@ -47,4 +57,15 @@ fn former_entries(inputs: &InputFiles, file: &InputFile) -> Option<(&'static str
         }
         _ => None,
     }
+}
+
+/// A managed variable among entries of 32 bytes: they name its contents, and not the pointer that the host code reads.
+fn managed_variable(inputs: &InputFiles, file: &InputFile) -> Result<Option<String>, Errors> {
+    if let Some(host) = &file.bitcode {
+        return Ok(host.former_managed.clone());
+    }
+    let entries = host_object::offload_entries(inputs.bytes(file));
+    let entries = entries.map_err(|error| damaged(&file.name, file.base(), &error))?;
+    let is_lost = |entry: &HostEntry| entry.form == EntryForm::Former && entry.is_managed();
+    Ok(entries.into_iter().find(is_lost).map(|entry| entry.name))
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use llvm_passes::registration::{self, Registration, Slot};
+use llvm_passes::registration::{self, EntryTables, Registration, Slot};
 use llvm_passes::session::Session;
 use object::read::Object as _;
 use object::write::Object;
@@ -123,11 +123,12 @@ pub fn path(temp_files: &TempFiles, registration: &dyn Registration) -> PathBuf 
 pub fn template(
     host_triple: &str,
     registration: &dyn Registration,
+    tables: EntryTables,
     rules: LlvmRules,
     show: Option<&dyn Fn(&str)>,
 ) -> Result<Template, Errors> {
     let session = Session::new();
-    let module = registration::build(&session, host_triple, registration)?;
+    let module = registration::build(&session, host_triple, registration, tables)?;
     if rules == LlvmRules::Llvm23 {
         registration::exclude_from_sanitizers(&module);
     }

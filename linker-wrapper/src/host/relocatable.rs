@@ -22,7 +22,9 @@ use crate::host::registration_object;
 use crate::sys;
 use crate::sys::temp_files;
 
-const ENTRIES: &str = "llvm_offload_entries";
+/// The sections of offload entries, those of clang 15 to 20 among them.
+const ENTRIES: [&str; 4] =
+    ["llvm_offload_entries", "cuda_offloading_entries", "hip_offloading_entries", "omp_offloading_entries"];
 const IMAGES: &[u8] = b".llvm.offloading";
 /// Of offload binaries and of kept results.
 const ALIGNMENT: u64 = 16;
@@ -123,8 +125,11 @@ fn sealed(object: &[u8], suffix: &str) -> Result<Vec<u8>, FormatError> {
     let mut patch = ObjectPatch::new(object)?;
     patch.empty_sections(IMAGES)?;
     patch.empty_sections(kept_results::SECTION.as_bytes())?;
-    patch.rename_sections(ENTRIES.as_bytes(), &format!("{ENTRIES}_{suffix}"))?;
-    let bounds = ["__start_", "__stop_"].map(|bound| format!("{bound}{ENTRIES}"));
+    for entries in ENTRIES {
+        patch.rename_sections(entries.as_bytes(), &format!("{entries}_{suffix}"))?;
+    }
+    let bounds: Vec<_> =
+        ENTRIES.iter().flat_map(|name| [format!("__start_{name}"), format!("__stop_{name}")]).collect();
     let is_bound = |name: &[u8]| bounds.iter().find(|bound| bound.as_bytes() == name);
     patch.rename_symbols(|name| is_bound(name).map(|bound| format!("{bound}_{suffix}")))?;
     Ok(patch.finish())

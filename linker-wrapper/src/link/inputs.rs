@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use llvm_passes::registration::EntryTables;
 use llvm_passes::unit::CachedFacts;
 
 use crate::device::device_files::{DeviceCode, DeviceFiles, LineTargets};
@@ -45,7 +46,7 @@ impl HostInputs {
         Ok(HostInputs { files, finished, are_handled })
     }
 
-    /// Finds the device images that the link takes, and checks the host code that is linked with them. `kept` has facts about their units.
+    /// Finds the device images that the link takes and the tables of offload entries that it registers, and checks the host code that is linked with them. `kept` has facts about their units.
     ///
     /// # Errors
     /// Damaged inputs, hosts without registration code, and host code whose device code is missing.
@@ -54,7 +55,7 @@ impl HostInputs {
         request: &Request<'_>,
         mode: LinkMode,
         facts: Option<&'a dyn CachedFacts>,
-    ) -> Result<Vec<FoundImage<'a>>, Errors> {
+    ) -> Result<(Vec<FoundImage<'a>>, EntryTables), Errors> {
         let Request { program, options, .. } = *request;
         let HostInputs { files: inputs, are_handled, .. } = self;
         let mut images = if *are_handled { Vec::new() } else { embedded_images::find(inputs)? };
@@ -63,14 +64,15 @@ impl HostInputs {
         if mode.needs_registration() && (mode.is_given_image() || !images.is_empty()) {
             host_machine::check(inputs, &images, options)?;
         }
+        let mut tables = EntryTables::Current;
         if mode.checks_former_entries() && !*are_handled {
-            former_entries::check(inputs, &options.roots)?;
+            tables = former_entries::tables(inputs, &options.roots)?;
         }
         if mode.checks_lost_images() && !*are_handled {
             lost_images::check(inputs, &images, &options.roots)?;
             lost_images::libraries(inputs).iter().for_each(|text| warn(program, text));
         }
-        Ok(images.into_iter().map(|found| found.with_cached(facts)).collect())
+        Ok((images.into_iter().map(|found| found.with_cached(facts)).collect(), tables))
     }
 }
 

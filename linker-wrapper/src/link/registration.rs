@@ -45,7 +45,7 @@ impl Registered {
 /// # Errors
 /// All errors in the code, and those that tools report.
 pub fn link(link: &dyn DeviceLink, context: &LinkContext<'_>) -> Result<Registered, Errors> {
-    let early = || link.early_registration().map(|registration| template(registration, &context.request)).transpose();
+    let early = || link.early_registration().map(|registration| template(registration, context)).transpose();
     let (products, template) = rayon::join(|| link.link(context), early);
     register(&*products?, template?, context)
 }
@@ -61,7 +61,7 @@ pub fn register(
 ) -> Result<Registered, Errors> {
     let Bundle { image, registration, section, saved_as, report } = products.bundle(context)?;
     let _wrapping = span::traced("Wrap bundled images", || registration.name().to_owned());
-    let mut template = early.map_or_else(|| template(&*registration, &context.request), Ok)?;
+    let mut template = early.map_or_else(|| template(&*registration, context), Ok)?;
     if let Some(section) = section {
         image_section::warn_of_size(section, context.request.program, image.size());
     }
@@ -78,9 +78,11 @@ pub fn register(
 }
 
 /// Compiles registration code.
-fn template(registration: &dyn Registration, request: &Request<'_>) -> Result<Template, Errors> {
+fn template(registration: &dyn Registration, context: &LinkContext<'_>) -> Result<Template, Errors> {
+    let request = &context.request;
     let _compiling = span::traced("Compile module", || format!("{:?}", registration.slot().section));
     let show = |text: &str| messages::show(text.trim_end());
     let show = request.options.print_wrapped_module.then_some(&show as &dyn Fn(&str));
-    registration_object::template(host_triple(request), registration, request.options.llvm_rules, show)
+    let (triple, tables, rules) = (host_triple(request), context.entry_tables, request.options.llvm_rules);
+    registration_object::template(triple, registration, tables, rules, show)
 }

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use llvm_passes::registration::EntryTables;
+
 use crate::cli::options::Options;
 use crate::cli::values::KernelGc;
 use crate::device::archive_selection::{self, Reason};
@@ -27,6 +29,8 @@ pub struct Selected<'a> {
     pub liveness: KernelLiveness,
     /// Options that units of other compilers than clang require of the host linker.
     pub host_words: HostWords,
+    /// The tables of kernels and variables that the host objects have.
+    pub entry_tables: EntryTables,
     /// The archive members with device code, for the plan.
     members: Vec<MemberReport>,
 }
@@ -39,7 +43,7 @@ impl<'a> Selected<'a> {
     pub fn of(
         request: &Request<'_>,
         inputs: &'a InputFiles,
-        images: Vec<FoundImage<'a>>,
+        (images, entry_tables): (Vec<FoundImage<'a>>, EntryTables),
         line_code: &DeviceCode<'_>,
         unit_facts: &UnitFactsCache,
     ) -> Result<Self, Errors> {
@@ -55,7 +59,7 @@ impl<'a> Selected<'a> {
             messages::show(format_args!(" # --offload-gc=host keeps all kernels: {why}"));
         }
         let images = images.into_iter().filter(|found| selection.device[found.input].is_some()).collect();
-        Ok(Selected { images, host: selection.host, liveness, host_words, members })
+        Ok(Selected { images, host: selection.host, liveness, host_words, entry_tables, members })
     }
 
     /// The names that the host program registers with the runtime and can use.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
+use llvm_passes::registration::EntryTables;
 use remote_cache::Tier;
 
 use crate::cli::device_options::DeviceOptions;
@@ -65,6 +66,8 @@ pub struct LinkContext<'a> {
     pub object_results: &'a ObjectResults<'a>,
     /// Names that the host program registers with the runtime.
     pub registered: &'a HashSet<String>,
+    /// The tables of kernels and variables that the host objects have.
+    pub entry_tables: EntryTables,
     /// Registered kernels that the host program cannot launch.
     pub dead_kernels: &'a BTreeSet<String>,
     /// Records measurements for `--offload-stats`.

@@ -9,6 +9,11 @@ use inkwell::values::{
 };
 use inkwell::{AddressSpace, GlobalVisibility, IntPredicate};
 
+use super::EntryTables;
+
+/// The section of the entries of clang 21 and later.
+pub(super) const CURRENT_SECTION: &str = "llvm_offload_entries";
+
 /// The record by which a runtime finds the binary that is registered.
 pub(super) const WRAPPER: &str = ".fatbin_wrapper";
 
@@ -22,6 +27,8 @@ pub(super) struct Runtime {
     pub(super) prefix: &'static str,
     /// The kind of `__tgt_offload_entry`.
     pub(super) kind: u64,
+    /// The section of the entries of clang 15 to 20.
+    pub(super) former_section: &'static str,
     /// Takes the binary's wrapper and returns a handle.
     pub(super) register: &'static str,
     /// Takes the handle, once everything in the binary is registered.
@@ -57,10 +64,12 @@ pub(super) struct RegistrationModule<'m, 'ctx> {
     pub(super) i64: IntType<'ctx>,
     /// `__tgt_offload_entry`, of which clang emits one for every kernel and variable.
     pub(super) entry: StructType<'ctx>,
+    /// Which tables of entries the program has.
+    pub(super) tables: EntryTables,
 }
 
 impl<'m, 'ctx> RegistrationModule<'m, 'ctx> {
-    pub(super) fn new(module: &'m Module<'ctx>) -> Self {
+    pub(super) fn new(module: &'m Module<'ctx>, tables: EntryTables) -> Self {
         let context = module.get_context();
         let (pointer, i32, i64) = (context.ptr_type(AddressSpace::default()), context.i32_type(), context.i64_type());
         let i16 = context.i16_type();
@@ -79,23 +88,31 @@ impl<'m, 'ctx> RegistrationModule<'m, 'ctx> {
             ],
             false,
         );
-        RegistrationModule { module, context, builder: context.create_builder(), pointer, i32, i64, entry }
+        RegistrationModule { module, context, builder: context.create_builder(), pointer, i32, i64, entry, tables }
     }
 
     /// The bounds of the section that holds the entries of all objects; the linker defines these symbols. An empty dummy makes
     /// sure that the section exists even if no object has an entry.
     pub(super) fn entry_bounds(&self) -> (GlobalValue<'ctx>, GlobalValue<'ctx>) {
+        self.bounds_of(&[CURRENT_SECTION])[0]
+    }
+
+    /// The same for several sections of entries.
+    pub(super) fn bounds_of<const N: usize>(
+        &self,
+        sections: &[&str; N],
+    ) -> [(GlobalValue<'ctx>, GlobalValue<'ctx>); N] {
         let entries = self.entry.array_type(0);
-        let bound = |name: &str| {
-            let global = self.module.add_global(entries, None, name);
+        let bound = |name: String| {
+            let global = self.module.add_global(entries, None, &name);
             global.set_linkage(Linkage::External);
             global.set_visibility(GlobalVisibility::Hidden);
             global.set_constant(true);
             global
         };
-        let bounds = (bound("__start_llvm_offload_entries"), bound("__stop_llvm_offload_entries"));
-        let dummy = self.constant("__dummy.llvm_offload_entries", entries.const_zero(), "llvm_offload_entries");
-        let used = self.pointer.const_array(&[dummy.as_pointer_value()]);
+        let bounds = sections.map(|section| (bound(format!("__start_{section}")), bound(format!("__stop_{section}"))));
+        let dummy = |section: &str| self.constant(&format!("__dummy.{section}"), entries.const_zero(), section);
+        let used = self.pointer.const_array(&sections.map(|section| dummy(section).as_pointer_value()));
         let list = self.module.add_global(used.get_type(), None, "llvm.compiler.used");
         list.set_linkage(Linkage::Appending);
         list.set_initializer(&used);
@@ -175,14 +192,9 @@ impl<'m, 'ctx> RegistrationModule<'m, 'ctx> {
     }
 
     /// Registers one whole binary, and the kernels and variables of all entries, from a constructor.
-    pub(super) fn register_whole(
-        &self,
-        runtime: &Runtime,
-        bounds: (GlobalValue<'ctx>, GlobalValue<'ctx>),
-        wrapper: GlobalValue<'ctx>,
-    ) -> Result<(), BuilderError> {
+    pub(super) fn register_whole(&self, runtime: &Runtime, wrapper: GlobalValue<'ctx>) -> Result<(), BuilderError> {
         let binary = self.declare_binary(runtime);
-        let entries = self.register_entries(runtime, bounds)?;
+        let entries = self.register_entries(runtime)?;
         self.define_binary(runtime, &binary, wrapper, &[entries])?;
         self.add_constructor(binary.register);
         Ok(())

@@ -7,11 +7,13 @@ use inkwell::builder::BuilderError;
 use inkwell::types::{BasicMetadataTypeEnum, BasicType};
 use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, FunctionValue, GlobalValue, IntValue, PointerValue};
 
+use super::EntryTables;
 use super::common::{RegistrationModule, Runtime};
 use crate::sys;
 
 /// Fields of `__tgt_offload_entry` by index.
-mod field {
+pub(super) mod field {
+    pub const VERSION: u32 = 1;
     pub const KIND: u32 = 2;
     pub const FLAGS: u32 = 3;
     pub const ADDRESS: u32 = 4;
@@ -27,6 +29,14 @@ mod flag {
     pub const EXTERN: u64 = 0x8;
     pub const CONSTANT: u64 = 0x10;
     pub const NORMALIZED: u64 = 0x20;
+}
+
+/// Where the code finds the entries.
+enum Entries<'ctx> {
+    /// Between these bounds.
+    Section((GlobalValue<'ctx>, GlobalValue<'ctx>)),
+    /// In the table that this function makes.
+    Joined(FunctionValue<'ctx>),
 }
 
 /// The loaded fields of the entry that is being registered, with the handle.
@@ -46,13 +56,9 @@ struct Entry<'ctx> {
 
 impl<'ctx> RegistrationModule<'_, 'ctx> {
     /// `.cuda.globals_reg(handle)`: walks all entries of the program and registers those of the runtime.
-    pub(super) fn register_entries(
-        &self,
-        runtime: &Runtime,
-        (begin, end): (GlobalValue<'ctx>, GlobalValue<'ctx>),
-    ) -> Result<FunctionValue<'ctx>, BuilderError> {
+    pub(super) fn register_entries(&self, runtime: &Runtime) -> Result<FunctionValue<'ctx>, BuilderError> {
+        let bounds = self.entries(runtime)?;
         let function = self.startup_function(&format!("{}.globals_reg", runtime.prefix), &[self.pointer.into()]);
-        let (begin, end) = (begin.as_pointer_value(), end.as_pointer_value());
         let block = |name| self.context.append_basic_block(function, name);
         let [start, body, of_runtime, kernel, variable] =
             ["entry", "while.entry", "if.kind", "if.then", "if.else"].map(block);
@@ -60,6 +66,7 @@ impl<'ctx> RegistrationModule<'_, 'ctx> {
         let [next, done] = ["if.end", "while.end"].map(block);
 
         self.builder.position_at_end(start);
+        let (begin, end) = self.entry_range(&bounds)?;
         let any = self.builder.build_int_compare(IntPredicate::NE, begin, end, "")?;
         self.builder.build_conditional_branch(any, body, done)?;
 
@@ -92,6 +99,24 @@ impl<'ctx> RegistrationModule<'_, 'ctx> {
         self.builder.position_at_end(done);
         self.builder.build_return(None)?;
         Ok(function)
+    }
+
+    /// The entries of the program.
+    fn entries(&self, runtime: &Runtime) -> Result<Entries<'ctx>, BuilderError> {
+        Ok(match self.tables {
+            EntryTables::Current => Entries::Section(self.entry_bounds()),
+            EntryTables::WithFormer => {
+                Entries::Joined(self.join_tables(runtime.prefix, runtime.former_section, runtime.kind)?)
+            }
+        })
+    }
+
+    /// Where they start and end.
+    fn entry_range(&self, entries: &Entries<'ctx>) -> Result<(PointerValue<'ctx>, PointerValue<'ctx>), BuilderError> {
+        match entries {
+            Entries::Section((begin, end)) => Ok((begin.as_pointer_value(), end.as_pointer_value())),
+            Entries::Joined(join) => self.call_join(*join),
+        }
     }
 
     fn load_entry(&self, handle: PointerValue<'ctx>, place: PointerValue<'ctx>) -> Result<Entry<'ctx>, BuilderError> {

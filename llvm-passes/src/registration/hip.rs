@@ -9,7 +9,7 @@ use inkwell::module::Module;
 use inkwell::values::GlobalValue;
 
 use super::common::{RegistrationModule, Runtime, WRAPPER};
-use super::{Registration, Slot};
+use super::{EntryTables, Registration, Slot};
 
 /// Where AMD's tools look for bundles in a host file.
 const SLOT: Slot = Slot { section: ".hip_fatbin", symbol: ".fatbin_image" };
@@ -25,6 +25,7 @@ const WRAPPER_VERSION: u64 = 1;
 const RUNTIME: Runtime = Runtime {
     prefix: ".hip",
     kind: 4,
+    former_section: "hip_offloading_entries",
     register: "__hipRegisterFatBinary",
     end: None,
     unregister: "__hipUnregisterFatBinary",
@@ -48,11 +49,10 @@ impl Registration for Hip {
         SLOT
     }
 
-    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
-        let code = Code(RegistrationModule::new(module));
-        let bounds = code.entry_bounds();
+    fn build(&self, module: &Module<'_>, tables: EntryTables) -> Result<(), BuilderError> {
+        let code = Code(RegistrationModule::new(module, tables));
         let wrapper = code.bundle_wrapper();
-        code.register_whole(&RUNTIME, bounds, wrapper)
+        code.register_whole(&RUNTIME, wrapper)
     }
 }
 
@@ -72,12 +72,11 @@ impl Registration for HipFolded<'_> {
         SLOT
     }
 
-    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
-        let code = Code(RegistrationModule::new(module));
-        let bounds = code.entry_bounds();
+    fn build(&self, module: &Module<'_>, tables: EntryTables) -> Result<(), BuilderError> {
+        let code = Code(RegistrationModule::new(module, tables));
         let wrapper = code.bundle_wrapper();
         let runtime = code.with_folded(&RUNTIME, ".hip.folded_kernel_reg", self.folded)?;
-        code.register_whole(&runtime, bounds, wrapper)
+        code.register_whole(&runtime, wrapper)
     }
 }
 

@@ -8,12 +8,12 @@
 //! written object, because hundreds of megabytes must not become an LLVM constant.
 //!
 //! ```
-//! use llvm_passes::registration::{self, Cuda, Registration};
+//! use llvm_passes::registration::{self, Cuda, EntryTables, Registration};
 //! use llvm_passes::session::Session;
 //!
 //! let session = Session::new();
 //! let host = "x86_64-pc-linux-gnu";
-//! let module = registration::build(&session, host, &Cuda)?;
+//! let module = registration::build(&session, host, &Cuda, EntryTables::Current)?;
 //! let object = registration::compile(&session, &module, host)?;
 //! assert_eq!(Cuda.slot().section, ".nv_fatbin");
 //! assert!(object.starts_with(b"\x7fELF"));
@@ -23,6 +23,7 @@
 mod common;
 mod cuda;
 mod entries;
+mod entry_tables;
 mod folded;
 mod hip;
 mod openmp;
@@ -58,7 +59,17 @@ pub trait Registration: Send + Sync {
     ///
     /// # Errors
     /// LLVM's builder rejects what it is given, which never should happen.
-    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError>;
+    fn build(&self, module: &Module<'_>, tables: EntryTables) -> Result<(), BuilderError>;
+}
+
+/// The tables of offload entries that a program has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EntryTables {
+    /// The one of clang 21 and later.
+    #[default]
+    Current,
+    /// That, and those of clang 15 to 20.
+    WithFormer,
 }
 
 /// The empty place in the object that the images are to fill.
@@ -78,10 +89,11 @@ pub fn build<'s>(
     session: &'s Session,
     host_triple: &str,
     registration: &dyn Registration,
+    tables: EntryTables,
 ) -> Result<Module<'s>, IrError> {
     let module = session.context().create_module("offload.wrapper.module");
     module.set_triple(&TargetTriple::create(host_triple));
-    registration.build(&module).map_err(|error| failed(host_triple, error))?;
+    registration.build(&module, tables).map_err(|error| failed(host_triple, error))?;
     Ok(module)
 }
 

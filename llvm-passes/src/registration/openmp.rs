@@ -9,7 +9,7 @@ use inkwell::types::StructType;
 use inkwell::values::{FunctionValue, GlobalValue, PointerValue};
 
 use super::common::RegistrationModule;
-use super::{Registration, Slot};
+use super::{EntryTables, Registration, Slot};
 
 const SYMBOL: &str = ".omp_offloading.device_image";
 /// Where the images go. In a relocatable link the usual section's name would make a later wrapper take the
@@ -35,8 +35,8 @@ impl Registration for OpenMp<'_> {
         if self.relocatable { RELOCATABLE_SLOT } else { SLOT }
     }
 
-    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
-        let code = RegistrationModule::new(module);
+    fn build(&self, module: &Module<'_>, tables: EntryTables) -> Result<(), BuilderError> {
+        let code = RegistrationModule::new(module, tables);
         let (begin, end) = code.entry_bounds();
         let descriptor = descriptor(&code, self.slot(), self.images, begin, end);
         let unregister = function(&code, ".omp_offloading.descriptor_unreg", "__tgt_unregister_lib", descriptor, None)?;

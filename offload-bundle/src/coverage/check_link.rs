@@ -146,7 +146,7 @@ pub fn forgotten_link(data: &[u8]) -> Option<Finding> {
     if (count == 0 && former.is_none()) || registers_images(data) {
         return None;
     }
-    if let Some(former) = former.filter(|_| count == 0) {
+    if let Some(former) = former {
         let message = format!(
             "the host code of {} has kernels or variables of the device ({}), and no device image: the device code was never linked",
             former.compiler, former.section
@@ -174,14 +174,15 @@ pub fn check_host_code(
     Ok(forgotten_link(data).into_iter().chain(former_entries(data, read_thin)?).collect())
 }
 
-/// Objects whose offload entries have the form of clang 15 to 20: the file itself, or members of an archive.
+/// Objects whose offload entries of clang 15 to 20 no link of today registers, those of OpenMP: the file itself, or members of an archive.
 fn former_entries(
     data: &[u8],
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
 ) -> Result<Option<Finding>, FileError> {
     use host_object::FileKind::{Archive, ElfRelocatable, ThinArchive};
     let of_object = |data: &[u8]| {
-        let found = host_object::former_entries(data).filter(|_| host_object::file_kind(data) == ElfRelocatable);
+        let found = host_object::former_entries(data).filter(|found| found.section == "omp_offloading_entries");
+        let found = found.filter(|_| host_object::file_kind(data) == ElfRelocatable);
         Ok(Vec::from_iter(found.map(|entries| (None, entries))))
     };
     let found = match host_object::file_kind(data) {

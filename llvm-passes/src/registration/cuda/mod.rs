@@ -12,7 +12,7 @@ use inkwell::module::Module;
 use inkwell::values::{GlobalValue, IntValue, PointerValue, StructValue};
 
 use super::common::{RegistrationModule, Runtime, WRAPPER};
-use super::{Registration, Slot};
+use super::{EntryTables, Registration, Slot};
 
 pub use prelinked::CudaPrelinked;
 pub use units::{ClangUnits, CudaUnits};
@@ -30,6 +30,7 @@ const LINKED: u64 = 2;
 const RUNTIME: Runtime = Runtime {
     prefix: ".cuda",
     kind: 2,
+    former_section: "cuda_offloading_entries",
     register: "__cudaRegisterFatBinary",
     end: Some("__cudaRegisterFatBinaryEnd"),
     unregister: "__cudaUnregisterFatBinary",
@@ -68,8 +69,8 @@ impl<R: CudaRegistration> Registration for R {
         CudaRegistration::second_image(self)
     }
 
-    fn build(&self, module: &Module<'_>) -> Result<(), BuilderError> {
-        self.generate(&Code(RegistrationModule::new(module)))
+    fn build(&self, module: &Module<'_>, tables: EntryTables) -> Result<(), BuilderError> {
+        self.generate(&Code(RegistrationModule::new(module, tables)))
     }
 }
 
@@ -110,9 +111,8 @@ impl<'m, 'ctx> Deref for Code<'m, 'ctx> {
 impl<'ctx> Code<'_, 'ctx> {
     /// Registers one whole fatbin with its kernels and variables.
     fn register_fatbin(&self, runtime: &Runtime) -> Result<(), BuilderError> {
-        let bounds = self.entry_bounds();
         let wrapper = self.fatbin_wrapper(WHOLE, self.pointer.const_null());
-        self.register_whole(runtime, bounds, wrapper)
+        self.register_whole(runtime, wrapper)
     }
 
     /// The wrapper of the fatbin that is registered, which points at the (still empty) image.

@@ -75,7 +75,8 @@ mod tests {
         crate::initialize();
         let (session, host) = (Session::new(), "x86_64-pc-linux-gnu");
         let prelinked = CudaPrelinked { id: "_12345678_9_prelinked_9abcdef0" };
-        let module = registration::build(&session, host, &prelinked).expect("a module");
+        let module =
+            registration::build(&session, host, &prelinked, registration::EntryTables::Current).expect("a module");
         module.verify().expect("sound code");
         let object = registration::compile(&session, &module, host).expect("an object");
         let slot = SectionSlot::find(object, SLOT.section, SLOT.symbol).expect("the slot");

@@ -18,7 +18,7 @@ fn ids() -> Vec<String> {
 fn object(units: &CudaUnits<'_>) -> Vec<u8> {
     crate::initialize();
     let session = Session::new();
-    let module = registration::build(&session, HOST, units).expect("a module");
+    let module = registration::build(&session, HOST, units, registration::EntryTables::Current).expect("a module");
     module.verify().expect("sound code");
     let mut object = registration::compile(&session, &module, HOST).expect("an object");
     for (slot, image) in units.second_image().into_iter().chain([(registration::Registration::slot(units), EMPTY)]) {
@@ -31,7 +31,9 @@ fn object(units: &CudaUnits<'_>) -> Vec<u8> {
 
 fn text(units: &CudaUnits<'_>) -> String {
     let session = Session::new();
-    registration::print(&registration::build(&session, HOST, units).expect("a module"))
+    registration::print(
+        &registration::build(&session, HOST, units, registration::EntryTables::Current).expect("a module"),
+    )
 }
 
 /// The words of the section with the ids.

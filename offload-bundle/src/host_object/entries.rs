@@ -261,3 +261,80 @@ pub fn registration_symbol(elf: &[u8]) -> Option<&'static str> {
         .filter_map(|symbol| symbol.name_bytes().ok())
         .find_map(|name| SYMBOLS.into_iter().find(|known| known.as_bytes() == name))
 }
+
+#[cfg(test)]
+mod tests {
+    use object::write::{Object, Relocation, StandardSection, Symbol, SymbolSection};
+    use object::{
+        Architecture, BinaryFormat, Endianness, RelocationEncoding, RelocationFlags, RelocationKind, SectionKind,
+        SymbolFlags, SymbolKind, SymbolScope,
+    };
+
+    use super::*;
+
+    /// An object with a table whose section has this name, and pointers to a name at these offsets.
+    fn object(section: &str, table: &[u8], pointers: &[u64]) -> Vec<u8> {
+        let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+        let text = object.section_id(StandardSection::ReadOnlyString);
+        object.append_section_data(text, b"kernel\0", 1);
+        let symbol = object.add_symbol(Symbol {
+            name: b"name".to_vec(),
+            value: 0,
+            size: 0,
+            kind: SymbolKind::Data,
+            scope: SymbolScope::Compilation,
+            weak: false,
+            section: SymbolSection::Section(text),
+            flags: SymbolFlags::None,
+        });
+        let id = object.add_section(Vec::new(), section.as_bytes().to_vec(), SectionKind::Data);
+        object.append_section_data(id, table, 1);
+        for offset in pointers.iter().copied() {
+            let (kind, encoding) = (RelocationKind::Absolute, RelocationEncoding::Generic);
+            let flags = RelocationFlags::Generic { kind, encoding, size: 64 };
+            object.add_relocation(id, Relocation { offset, symbol, addend: 0, flags }).unwrap();
+        }
+        object.write().unwrap()
+    }
+
+    /// Entries of clang 19 and of clang 20 in one section, as `ld -r` joins them.
+    fn both_forms() -> Vec<u8> {
+        let mut table = vec![0; 32 + 56];
+        (table[16], table[24]) = (4, 1);
+        (table[32 + 8], table[32 + 10], table[32 + 12], table[32 + 32]) = (1, 3, 16, 8);
+        object("hip_offloading_entries", &table, &[0, 8, 32 + 16, 32 + 24])
+    }
+
+    #[test]
+    fn both_forms_in_one_section() {
+        let entries = offload_entries(&both_forms()).unwrap();
+        let entry =
+            |form, flags, size| HostEntry { name: "kernel".into(), kinds: OffloadKinds::HIP, flags, size, form };
+        assert_eq!(entries, [entry(EntryForm::Former, 1, 4), entry(EntryForm::Current, 16, 8)]);
+        assert_eq!(entries.iter().map(HostEntry::is_managed).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(offload_entry_count(&both_forms()), 2);
+    }
+
+    #[test]
+    fn damaged_tables_are_errors() {
+        let error = |table: &[u8], pointers: &[u64]| {
+            offload_entries(&object("cuda_offloading_entries", table, pointers)).unwrap_err().to_string()
+        };
+        assert!(error(&[0; 40], &[0, 8]).contains("holds a part of an entry"));
+        assert!(error(&[0; 31], &[0, 8]).contains("holds a part of an entry"));
+        assert!(error(&[0; 56], &[16, 24]).contains("holds an entry of an unknown form"));
+        assert!(error(&[0; 32], &[0]).contains("holds an entry without a name"));
+    }
+
+    #[test]
+    fn no_change_of_a_byte_panics() {
+        let whole = both_forms();
+        for at in 0..whole.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut changed = whole.clone();
+                changed[at] = value;
+                let _ = (offload_entries(&changed), offload_entry_count(&changed));
+            }
+        }
+    }
+}

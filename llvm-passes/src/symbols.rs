@@ -124,7 +124,7 @@ fn indirect_symbol(indirect: sys::Indirect<'_>) -> Option<Symbol> {
     Some(Symbol { name: indirect.name(), strength, kind: SymbolKind::Function })
 }
 
-/// Whether the function is a kernel. LLVM's reader turns old `nvvm.annotations` into the calling convention.
+/// Whether the function is a kernel. Readers turn old `nvvm.annotations` into the calling convention.
 pub fn is_kernel(function: FunctionValue<'_>) -> bool {
     KERNELS.contains(&function.get_call_conventions())
 }
@@ -137,5 +137,35 @@ fn strength(linkage: Linkage, defined: bool) -> Option<Strength> {
         (Linkage::WeakAny | Linkage::WeakODR | Linkage::Common, true) => Some(Strength::Weak),
         (Linkage::LinkOnceAny | Linkage::LinkOnceODR | Linkage::LinkOnceODRAutoHide, true) => Some(Strength::LinkOnce),
         (_, true) => Some(Strength::Strong),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use inkwell::context::Context;
+
+    use super::*;
+    use crate::session::Session;
+
+    #[test]
+    fn kernels_of_former_clang_are_kernels_in_modules_that_are_read_lazily() {
+        let context = Context::create();
+        let module = context.create_module("former");
+        module.set_triple(&inkwell::targets::TargetTriple::create("nvptx64-nvidia-cuda"));
+        let function = module.add_function("kernel", context.void_type().fn_type(&[], false), None);
+        let builder = context.create_builder();
+        builder.position_at_end(context.append_basic_block(function, "entry"));
+        builder.build_return(None).unwrap();
+        let pointer = function.as_global_value().as_pointer_value();
+        let mark = context.metadata_node(&[
+            pointer.into(),
+            context.metadata_string("kernel").into(),
+            context.i32_type().const_int(1, false).into(),
+        ]);
+        module.add_global_metadata("nvvm.annotations", &mark).unwrap();
+        let bitcode = module.write_bitcode_to_memory();
+        let session = Session::new();
+        let read = session.read_lazily("former.bc", bitcode.as_slice()).unwrap();
+        assert!(is_kernel(read.get_function("kernel").unwrap()));
     }
 }

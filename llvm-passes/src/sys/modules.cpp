@@ -3,6 +3,7 @@
 #include "llvm-c/Core.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/AutoUpgrade.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Module.h"
@@ -20,6 +21,12 @@ extern "C" char *fatlink_load_bodies(LLVMModuleRef module) {
 }
 
 // Returns 0 for none, 1 for lines alone, 2 for full debug information.
+// Before LLVM 21 clang marked NVIDIA's kernels by metadata instead of their calling convention. The reader upgrades that only when it loads
+// all bodies.
+extern "C" void fatlink_upgrade_kernels(LLVMModuleRef module) {
+  llvm::UpgradeNVVMAnnotations(*llvm::unwrap(module));
+}
+
 extern "C" int fatlink_debug_information(LLVMModuleRef module) {
   int found = 0;
   for (DICompileUnit *unit : unwrap(module)->debug_compile_units()) {

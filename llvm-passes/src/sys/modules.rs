@@ -27,6 +27,7 @@ pub enum DebugKind {
 }
 
 unsafe extern "C" {
+    fn fatlink_upgrade_kernels(module: LLVMModuleRef);
     fn fatlink_load_bodies(module: LLVMModuleRef) -> *mut c_char;
     fn fatlink_debug_information(module: LLVMModuleRef) -> i32;
     fn fatlink_drop_host_uses(module: LLVMModuleRef);
@@ -49,6 +50,7 @@ pub(crate) fn read_lazily<'ctx>(context: &'ctx Context, buffer: MemoryBuffer<'_>
             return Err(());
         }
         std::mem::forget(buffer);
+        fatlink_upgrade_kernels(module);
         Ok(Module::new(module))
     }
 }

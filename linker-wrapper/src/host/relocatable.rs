@@ -12,7 +12,7 @@ use std::path::Path;
 use md5::{Digest, Md5};
 use object::{SectionFlags, SectionKind, elf};
 use offload_bundle::elf_edit::ObjectPatch;
-use offload_bundle::host_object::{SECTIONS_OF_COMPILERS, StubAlias, host_symbols};
+use offload_bundle::host_object::{ENTRY_SECTIONS, SECTIONS_OF_COMPILERS, StubAlias, host_symbols};
 use offload_bundle::{FormatError, kept_results};
 
 use crate::diag::error::Errors;
@@ -22,9 +22,6 @@ use crate::host::registration_object;
 use crate::sys;
 use crate::sys::temp_files;
 
-/// The sections of offload entries, those of clang 15 to 20 among them.
-const ENTRIES: [&str; 4] =
-    ["llvm_offload_entries", "cuda_offloading_entries", "hip_offloading_entries", "omp_offloading_entries"];
 const IMAGES: &[u8] = b".llvm.offloading";
 /// Of offload binaries and of kept results.
 const ALIGNMENT: u64 = 16;
@@ -125,11 +122,11 @@ fn sealed(object: &[u8], suffix: &str) -> Result<Vec<u8>, FormatError> {
     let mut patch = ObjectPatch::new(object)?;
     patch.empty_sections(IMAGES)?;
     patch.empty_sections(kept_results::SECTION.as_bytes())?;
-    for entries in ENTRIES {
+    for entries in ENTRY_SECTIONS {
         patch.rename_sections(entries.as_bytes(), &format!("{entries}_{suffix}"))?;
     }
     let bounds: Vec<_> =
-        ENTRIES.iter().flat_map(|name| [format!("__start_{name}"), format!("__stop_{name}")]).collect();
+        ENTRY_SECTIONS.iter().flat_map(|name| [format!("__start_{name}"), format!("__stop_{name}")]).collect();
     let is_bound = |name: &[u8]| bounds.iter().find(|bound| bound.as_bytes() == name);
     patch.rename_symbols(|name| is_bound(name).map(|bound| format!("{bound}_{suffix}")))?;
     Ok(patch.finish())

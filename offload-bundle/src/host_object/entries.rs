@@ -10,7 +10,7 @@ use object::read::{Object, ObjectSection, ObjectSymbol};
 use object::{File, ObjectKind, SectionIndex};
 
 use super::device_links::{relocated, relocation_target};
-use super::former_entries::former_section;
+use super::former_entries::{FORMER_SECTIONS, former_section};
 use super::{Section, sections};
 use crate::FormatError;
 use crate::bytes::{c_str, u16_at, u32_at, u64_at};
@@ -18,6 +18,9 @@ use crate::offload_binary::OffloadKinds;
 
 /// Section of the entries since clang 21; the linker concatenates those of all objects.
 const SECTION: &str = "llvm_offload_entries";
+
+/// All sections of entries.
+pub const ENTRY_SECTIONS: [&str; 4] = [SECTION, FORMER_SECTIONS[0], FORMER_SECTIONS[1], FORMER_SECTIONS[2]];
 
 /// The layout of an entry with 64-bit pointers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

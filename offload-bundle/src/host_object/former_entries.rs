@@ -4,7 +4,8 @@
 use super::{Section, mentions, sections};
 
 /// The sections; linkers define symbols for their bounds, by which registration code finds them.
-const FORMER_SECTIONS: [&str; 3] = ["cuda_offloading_entries", "hip_offloading_entries", "omp_offloading_entries"];
+pub(super) const FORMER_SECTIONS: [&str; 3] =
+    ["cuda_offloading_entries", "hip_offloading_entries", "omp_offloading_entries"];
 
 /// What stands in `.comment` in front of clang's version.
 const CLANG: &str = "clang version ";

@@ -26,7 +26,7 @@ pub use carriers::{Carrier, CarrierKind, carriers};
 pub use device_links::{DEVICE_RUNTIME, linked_ids, module_name};
 pub(crate) use device_links::{ModuleId, module_ids, wrappers};
 pub(crate) use entries::offload_entry_count;
-pub use entries::{EntryForm, HostEntry, offload_entries, registration_symbol};
+pub use entries::{ENTRY_SECTIONS, EntryForm, HostEntry, offload_entries, registration_symbol};
 pub use former_entries::{FormerEntries, former_compiler, former_entries, former_section};
 pub use kernel_stubs::{StubAlias, kernel_of_stub, stub_aliases};
 pub use libraries::{LibraryNeeds, library_needs};

@@ -35,8 +35,10 @@ pub fn tables(inputs: &InputFiles, roots: &[String]) -> Result<EntryTables, Erro
     let mut errors = Errors::default();
     for (index, (section, compiler)) in found {
         let file = &files[index];
-        if section == READ_BY_RUNTIME {
-            unreadable.entry((compiler, section)).or_default().push(&file.name);
+        // `ld -r` may have put them beside others.
+        let beside = || host_object::section(inputs.bytes(file), READ_BY_RUNTIME.as_bytes());
+        if section == READ_BY_RUNTIME || beside().is_some_and(|(_, entries)| !entries.is_empty()) {
+            unreadable.entry((compiler, READ_BY_RUNTIME)).or_default().push(&file.name);
         } else if let Some(variable) = managed_variable(inputs, file)? {
             errors.extend(Error::FormerManaged { file: file.name.clone(), compiler, variable });
         }

@@ -46,7 +46,8 @@ impl HostInputs {
         Ok(HostInputs { files, finished, are_handled })
     }
 
-    /// Finds the device images that the link takes and the tables of offload entries that it registers, and checks the host code that is linked with them. `kept` has facts about their units.
+    /// Finds the device images that the link takes and the tables of offload entries that it registers, and checks the host code that is
+    /// linked with them. `facts` has what earlier links read of their units.
     ///
     /// # Errors
     /// Damaged inputs, hosts without registration code, and host code whose device code is missing.

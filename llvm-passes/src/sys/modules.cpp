@@ -20,13 +20,13 @@ extern "C" char *fatlink_load_bodies(LLVMModuleRef module) {
   return error ? LLVMCreateMessage(toString(std::move(error)).c_str()) : nullptr;
 }
 
-// Returns 0 for none, 1 for lines alone, 2 for full debug information.
 // Before LLVM 21 clang marked NVIDIA's kernels by metadata instead of their calling convention. The reader upgrades that only when it loads
 // all bodies.
 extern "C" void fatlink_upgrade_kernels(LLVMModuleRef module) {
   llvm::UpgradeNVVMAnnotations(*llvm::unwrap(module));
 }
 
+// Returns 0 for none, 1 for lines alone, 2 for full debug information.
 extern "C" int fatlink_debug_information(LLVMModuleRef module) {
   int found = 0;
   for (DICompileUnit *unit : unwrap(module)->debug_compile_units()) {

@@ -62,7 +62,7 @@ impl FileContents {
             images.push(Image { row, usage, shares: shares.flatten() });
             Ok(())
         })?;
-        let containers = coverage::containers(data, &mut *read_thin, search)?;
+        let containers = coverage::compared_containers(data, &mut *read_thin, search)?;
         let bundles = coverage::hip_bundles(data, read_thin)?;
         let explained = ExplainReport::new(&containers, None, Driver::default()).with_bundles(&bundles, None, &[]);
         let checked = CheckReport::new(&containers, &CheckOptions::default())

@@ -5,14 +5,16 @@
 //! compute nothing that Rust knows: outcomes come from [`offload_bundle::coverage`], resources from [`offload_bundle::usage`].
 //!
 //! 1. [`table`] has tables and the texts that their cells refer to, [`tree`] the bytes by file, section, target and function, [`gpus`] the
-//!    outcomes of the containers that run the same, [`timeline`] the spans of a link.
-//! 2. [`contents`] reads one file; [`files`] makes a page of files, [`difference`] one of two files or folders.
+//!    outcomes of the containers that run the same, [`gate`] where files run, [`timeline`] the spans of a link.
+//! 2. [`contents`] reads one file; [`files`] makes a page of files, [`difference`] one of two files or folders, [`gate_page`] one of where files run.
 //! 3. [`page`] writes the HTML.
 #![forbid(unsafe_code)]
 
 pub mod contents;
 pub mod difference;
 pub mod files;
+pub mod gate;
+pub mod gate_page;
 pub mod gpus;
 mod images;
 mod kernels;

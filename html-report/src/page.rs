@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use crate::gate::GateMatrix;
 use crate::gpus::GpuMatrix;
 use crate::table::{Table, Texts};
 use crate::timeline::Timeline;
@@ -20,6 +21,8 @@ pub enum PageKind {
     Difference,
     /// A link.
     Link,
+    /// Where files run.
+    Gate,
 }
 
 /// A figure or a text at the top of a page.
@@ -58,6 +61,8 @@ pub struct Page {
     pub tree: Option<Node>,
     /// What each GPU runs; of a difference, before and after.
     pub gpus: Vec<GpuMatrix>,
+    /// On which GPUs and with which drivers files run.
+    pub gate: Vec<GateMatrix>,
     /// Tables, in order.
     pub tables: Vec<Table>,
 }
@@ -65,12 +70,13 @@ pub struct Page {
 const SKELETON: &str = include_str!("web/page.html");
 const STYLE: &str = include_str!("web/style.css");
 /// In the order in which they run.
-const SCRIPTS: [&str; 7] = [
+const SCRIPTS: [&str; 8] = [
     include_str!("web/base.js"),
     include_str!("web/tooltip.js"),
     include_str!("web/treemap.js"),
     include_str!("web/table.js"),
     include_str!("web/gpus.js"),
+    include_str!("web/gate.js"),
     include_str!("web/timeline.js"),
     include_str!("web/main.js"),
 ];
@@ -87,6 +93,7 @@ impl Page {
             timeline: None,
             tree: None,
             gpus: Vec::new(),
+            gate: Vec::new(),
             tables: Vec::new(),
         }
     }

@@ -35,9 +35,7 @@ pub(crate) fn c_str<'a>(data: &'a [u8], offset: u64, what: &str) -> Result<&'a s
         .ok()
         .and_then(|start| data.get(start..))
         .ok_or_else(|| FormatError::truncated(offset, what))?;
-    let end = tail
-        .iter()
-        .position(|&byte| byte == 0)
+    let end = memchr::memchr(0, tail)
         .ok_or_else(|| FormatError::new(offset, FormatErrorKind::Unterminated { what: what.to_owned() }))?;
     utf8(&tail[..end], offset, what)
 }

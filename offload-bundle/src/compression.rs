@@ -215,6 +215,26 @@ fn zstd_decoder(stored: &[u8]) -> Result<impl Read + '_, CompressionError> {
     zstd::stream::read::Decoder::with_buffer(stored).map(zstd::Decoder::single_frame).map_err(damaged)
 }
 
+/// Decompresses a frame of exactly `size` bytes and keeps nothing: `see` gets each piece and where it begins.
+pub(crate) fn zstd_in_order(stored: &[u8], size: u64, see: &mut dyn FnMut(u64, &[u8])) -> Result<(), CompressionError> {
+    let mut decoder = zstd_decoder(stored)?;
+    let mut buffer = vec![0; 128 << 10];
+    let mut actual = 0_u64;
+    loop {
+        let read = decoder.read(&mut buffer).map_err(damaged)?;
+        see(actual, buffer.get(..read).unwrap_or_default());
+        actual = actual.saturating_add(read as u64);
+        // One that is larger than recorded may never end.
+        if read == 0 || actual > size {
+            break;
+        }
+    }
+    if actual == size {
+        return Ok(());
+    }
+    Err(CompressionError::SizeMismatch { actual: usize::try_from(actual).unwrap_or(usize::MAX), recorded: size })
+}
+
 /// What code shrinks to, at most. Room for more is made only as the output grows.
 const RATIO: usize = 16;
 

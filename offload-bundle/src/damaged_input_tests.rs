@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use crate::coverage::gate::{FileCode, FileGate, GateReport, Requirement};
 use crate::coverage::{CheckOptions, Detail, Driver};
 use crate::difference::{self, Difference};
 use crate::fatbin::{BuilderOptions, FatbinBuilder, Validation};
@@ -69,6 +70,18 @@ fn apply(damages: &[Damage], sample: &[u8]) -> Vec<u8> {
     data
 }
 
+/// Judges a file, and takes the PTX and the modules out that its cells are about.
+fn judge(code: &FileCode, data: &[u8]) {
+    let requirement: Requirement = "all-supported,sm_61,gfx90a,gfx11-generic@535,580".parse().expect("a requirement");
+    let gate = FileGate::new(code, &requirement);
+    for job in gate.ptx_jobs() {
+        let _ = job.text(code, data);
+    }
+    let _ = code.modules_for(90, data);
+    let file = coverage::OfFile { file: "file".to_owned(), report: gate };
+    let _ = GateReport::new(vec![file], &requirement, &[], 0).text(true);
+}
+
 /// Passes the bytes to every reader: a reader must not rely on the first bytes of its input.
 fn read_all_ways(data: &[u8]) {
     let _ = host_object::file_kind(data);
@@ -91,6 +104,7 @@ fn read_all_ways(data: &[u8]) {
     let _ = cubin::with_declared_kernels(data, &|_| true);
     if let Ok(cubin) = cubin::parse(data) {
         let _ = (cubin.arch(), cubin.toolkit(), cubin.kernels(), cubin.nv_compat(), cubin.resources());
+        assert_eq!(cubin::code_difference(&cubin, &cubin), cubin::CodeDifference::default());
     }
     for entry in fatbin::read(data).unwrap_or_default() {
         let _ = entry.payload();
@@ -100,7 +114,7 @@ fn read_all_ways(data: &[u8]) {
     }
     let _ = listing::list_with_results(data, crate::archive::reject_thin_members, host_object::Search::Sections);
     let search = host_object::Search::AllBytes;
-    if let Ok(found) = coverage::containers(data, crate::archive::reject_thin_members, search) {
+    if let Ok(found) = coverage::compared_containers(data, crate::archive::reject_thin_members, search) {
         let _ = coverage::ExplainReport::new(&found, None, Driver::Branch(580)).text(Detail::Grouped);
         let _ = coverage::CheckReport::new(&found, &CheckOptions::default()).text(Detail::Grouped);
     }
@@ -109,6 +123,9 @@ fn read_all_ways(data: &[u8]) {
             .with_bundles(&bundles, None, &[])
             .text(Detail::Grouped);
         let _ = coverage::CheckReport::new(&[], &CheckOptions::default()).with_bundles(&bundles).text(Detail::Grouped);
+    }
+    if let Ok(code) = FileCode::read(data, crate::archive::reject_thin_members, search) {
+        judge(&code, data);
     }
     if let Ok(annotated) = annotate::annotate(data, "key", "value") {
         // A file that can be annotated is sound, and so is the result.
@@ -134,6 +151,7 @@ fn read_all_ways(data: &[u8]) {
     let drop = ["sm_90", "gfx90a"].map(|word| word.parse().expect("a selector")).to_vec();
     let gpus = coverage::Gpus { nvidia: vec![GpuArch::plain(90)], amd: vec!["gfx90a".parse().expect("a GPU")] };
     let _ = strip::strip_for(data, &gpus, Driver::NewEnough, false);
+    let _ = strip::strip_equal(data);
     let _ = crate::recompress::recompress(data, fatbin::StoreMode::Speed);
     let _ = strip::strip(data, &Choice { drop, allow_empty: true, ..Choice::default() });
 }
@@ -160,6 +178,8 @@ fn kept_results() -> Vec<u8> {
 fn files() -> Vec<Vec<u8>> {
     let cubin = samples::cubin(GpuArch::plain(100), true);
     let object = samples::host_object(&samples::offload_binaries());
+    let twice = [("sm_86", true), ("sm_89", false), ("sm_120a", false), ("sm_120", false)];
+    let twice = samples::fatbin_of(&twice.map(|(target, has)| samples::compiled_cubin(target, 1, has)));
     let archive = samples::archive(&[("a_long_name_of_a_member.o", &object), ("b.o", b"x")]);
     vec![
         samples::offload_binaries(),
@@ -172,6 +192,8 @@ fn files() -> Vec<Vec<u8>> {
         samples::hip_bundle(false),
         samples::hip_bundle(true),
         samples::object_with_results(&samples::offload_binaries(), &kept_results()),
+        samples::nvcc_object(&twice),
+        twice,
     ]
 }
 
@@ -179,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
     #[test]
-    fn damaged_files(which in 0usize..10, damages in prop::collection::vec(damage(), 1..6)) {
+    fn damaged_files(which in 0usize..12, damages in prop::collection::vec(damage(), 1..6)) {
         thread_local!(static FILES: Vec<Vec<u8>> = files());
         FILES.with(|files| read_all_ways(&apply(&damages, &files[which])));
     }

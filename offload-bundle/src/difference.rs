@@ -12,6 +12,10 @@ use crate::fatbin::FatbinEntry;
 use crate::listing::{self, Found, Row};
 use crate::printable;
 
+mod within;
+
+pub use within::{DifferentCubins, TargetDifference};
+
 /// An image of one of the files, prepared for the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComparedImage {

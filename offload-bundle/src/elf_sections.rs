@@ -1,6 +1,8 @@
 //! The sections of ELF files.
 
-use object::elf::SHT_NOBITS;
+use std::ops::Range;
+
+use object::elf::{FileHeader64, SHT_NOBITS};
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, FileKind as ObjectKind};
 
@@ -54,4 +56,61 @@ fn sections_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Result<Vec<Sec
         });
     }
     Ok(sections)
+}
+
+/// Where the sections of a 64-bit ELF file are that can be left out, and everything else.
+#[derive(Debug)]
+pub(crate) struct ElfParts {
+    /// The table of sections.
+    pub(crate) table: Range<u64>,
+    left_out: Vec<Range<u64>>,
+    others: Vec<Range<u64>>,
+}
+
+impl ElfParts {
+    /// The header and its tables. `None` if it does not say how large they are.
+    pub(crate) fn of_header(header: &FileHeader64<Endianness>, endian: Endianness) -> Option<Self> {
+        let table = |at: u64, count: u16, size: u16| range(at, u64::from(count) * u64::from(size));
+        let sections = table(header.e_shoff(endian), header.e_shnum(endian), header.e_shentsize(endian))?;
+        let segments = table(header.e_phoff(endian), header.e_phnum(endian), header.e_phentsize(endian))?;
+        let own = 0..size_of::<FileHeader64<Endianness>>() as u64;
+        Some(Self { table: sections.clone(), left_out: Vec::new(), others: vec![own, sections, segments] })
+    }
+
+    /// A section, and whether it can be left out. `None` if it reaches beyond any file.
+    pub(crate) fn add(&mut self, offset: u64, size: u64, is_left_out: bool) -> Option<()> {
+        let parts = if is_left_out { &mut self.left_out } else { &mut self.others };
+        parts.push(range(offset, size)?);
+        Some(())
+    }
+
+    /// What can be left out, in order. `None` if something overlaps it, which would be lost with it. (Other sections do overlap: ptxas has
+    /// two names for one.)
+    pub(crate) fn apart(self) -> Option<Vec<Range<u64>>> {
+        let left_out = self.left_out.into_iter().map(|range| (range, true));
+        let parts = left_out.chain(self.others.into_iter().map(|range| (range, false)));
+        let mut all: Vec<(Range<u64>, bool)> = parts.filter(|(range, _)| !range.is_empty()).collect();
+        all.sort_by_key(|(range, _)| range.start);
+        let (mut end, mut end_of_left_out) = (0, 0);
+        for (range, is_left_out) in &all {
+            if range.start < if *is_left_out { end } else { end_of_left_out } {
+                return None;
+            }
+            end = range.end.max(end);
+            end_of_left_out = if *is_left_out { range.end } else { end_of_left_out };
+        }
+        Some(all.into_iter().filter(|(_, is_left_out)| *is_left_out).map(|(range, _)| range).collect())
+    }
+}
+
+fn range(start: u64, size: u64) -> Option<Range<u64>> {
+    Some(start..start.checked_add(size)?)
+}
+
+/// The parts of `size` bytes that are in none of these ranges, which are in order; all of them, if a range reaches beyond.
+pub(crate) fn between(ranges: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
+    let ranges = if ranges.last().is_some_and(|last| last.end > size) { &[] } else { ranges };
+    let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
+    let ends = ranges.iter().map(|range| range.start).chain([size]);
+    starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| start..end).collect()
 }

@@ -54,7 +54,7 @@
 //!    [`arch::table`] has one row per GPU and release. [`amdgpu`] reads the names and headers of code for AMD's GPUs. [`printable`]
 //!    escapes what files call themselves, and [`demangle`](mod@demangle) reads the names of C++ as `llvm-cxxfilt` does.
 //! 2. [`archive`] reads archives. [`offload_binary`] and [`hip_bundle`] read and write the containers of LLVM and of HIP,
-//!    [`kept_results`] that of results which fatlink keeps for later links.
+//!    [`kept_results`] that of results which fatlink keeps for later links. [`user_cache`] says where these are kept besides.
 //! 3. [`host_object`] determines the kind of a file, and finds the sections with device code and the offload entries of a host object.
 //!    [`elf_edit`] edits ELF files in place.
 //! 4. [`cubin`] reads NVIDIA's machine code: its target, its symbols, the resources of its kernels. [`ptx`] and [`ltoir`] read the forms
@@ -107,6 +107,7 @@ pub mod selection;
 pub mod strip;
 pub mod summary;
 pub mod usage;
+pub mod user_cache;
 
 pub use arch::{ArchFeature, CudaRelease, GpuArch, PtxVersion};
 pub use compression::CompressionError;

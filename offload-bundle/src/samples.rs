@@ -158,6 +158,62 @@ pub(crate) fn cubin_with_host_uses(arch: GpuArch) -> Vec<u8> {
     )
 }
 
+/// A finished cubin with the kernel `first`, which has this code and these attributes; `compat` are those of the cubin.
+pub(crate) fn finished_cubin(arch: GpuArch, code: &[u8], info: &[u8], compat: &[u8]) -> Vec<u8> {
+    let mut strings = vec![0];
+    let kernel = add_name(&mut strings, "first");
+    let symbols = [vec![0; 24], symbol(kernel, 0x12, 0x10, 1)];
+    let command_line = format!("-arch {arch} ").into_bytes();
+    let identity = Identity {
+        os_abi: 0x41,
+        abi_version: 8,
+        file_type: ET_EXEC,
+        machine: 190,
+        flags: arch.number << 8 | if arch.number >= 100 { 2 } else { 4 },
+    };
+    let of_kernel = |prefix: &'static str, data: &[u8]| SampleSection::new(prefix, SHT_PROGBITS, data.to_vec());
+    elf(
+        &identity,
+        vec![
+            of_kernel(".text.first", code),
+            SampleSection::new(".symtab", SHT_SYMTAB, symbols.concat()).table(3, 1, 24),
+            SampleSection::new(".strtab", SHT_STRTAB, strings),
+            of_kernel(".nv.info.first", info),
+            of_kernel(".nv.compat", compat),
+            SampleSection::new(".note.nv.tkinfo", 7, command_line),
+            SampleSection::new(".note.nv.cuinfo", 7, cuinfo(arch)),
+        ],
+    )
+}
+
+/// A finished cubin with this code, with or without the workaround that ptxas lists for sm_80 to sm_88. As ptxas does, it records whether the
+/// target has the suffix `a`.
+pub(crate) fn compiled_cubin(target: &str, code: u8, has_workaround: bool) -> (GpuArch, Vec<u8>) {
+    const MAXREG_COUNT: [u8; 4] = [3, 0x1b, 0xff, 0];
+    const WORKAROUND: [u8; 4] = [1, 0x35, 0, 0];
+    let arch: GpuArch = target.parse().expect("a target");
+    let workaround: &[u8] = if has_workaround { &WORKAROUND } else { &[] };
+    let suffix = u8::from(arch.suffix() == "a");
+    let finalization = if suffix == 1 { 0x10 } else { 0x50 };
+    let compat = [2, 9, suffix, 0, 4, 11, 4, 0, finalization, 0, 0, 0];
+    (arch, finished_cubin(arch, &[code; 32], &[&MAXREG_COUNT, workaround].concat(), &compat))
+}
+
+/// A fatbin of these cubins.
+pub(crate) fn fatbin_of(cubins: &[(GpuArch, Vec<u8>)]) -> Vec<u8> {
+    let mut writer = FatbinWriter::new(BuilderOptions::default());
+    for (arch, cubin) in cubins {
+        writer.add_cubin(*arch, cubin.clone(), "").expect("a sound cubin");
+    }
+    writer.finish()
+}
+
+/// A relocatable object for x86-64 with a fatbin that nvcc's whole-program objects have so.
+pub(crate) fn nvcc_object(fatbin: &[u8]) -> Vec<u8> {
+    let identity = Identity { os_abi: 0, abi_version: 0, file_type: ET_REL, machine: 62, flags: 0 };
+    elf(&identity, vec![SampleSection::new(".nv_fatbin", SHT_PROGBITS, fatbin.to_vec())])
+}
+
 fn cuinfo(arch: GpuArch) -> Vec<u8> {
     let mut note = Vec::new();
     for number in [13u32, 8, 1000] {

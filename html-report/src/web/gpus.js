@@ -1,6 +1,33 @@
+/** Moves the focus between the cells of a matrix by the arrow keys. */
+function moveInMatrix(rows, event) {
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  const step = steps[event.key], cell = event.target;
+  if (!step || isShortcut(event) || !(cell instanceof HTMLTableCellElement)) return;
+  const row = rows[rows.indexOf(cell.parentElement) + step[0]];
+  const next = row && row.cells[cell.cellIndex + step[1]];
+  if (next && next.hasAttribute("tabindex")) {
+    cell.tabIndex = -1;
+    next.tabIndex = 0;
+    next.focus();
+  }
+  event.preventDefault();
+}
+
+/** The table of a matrix, whose cells show their reasons. */
+function matrixBox(title, head, rows) {
+  const table = el("table", {}, el("thead", {}, head), el("tbody", {}, ...rows));
+  const box = el("div", { class: "matrix", role: "region", "aria-label": title }, table);
+  tooltips(box, (cell) => cell.why);
+  box.addEventListener("keydown", (event) => moveInMatrix(rows, event));
+  const first = box.querySelector("td[tabindex]");
+  if (first) first.tabIndex = 0;
+  return box;
+}
+
 /** How a cell looks, and in few letters what a GPU runs. */
 function outcomeOf(report) {
   const [form, target] = report.outcome.split(" ");
+  if (form === "no-kernels") return ["runs-not", "–"];
   if (!report.runs) {
     const nothing = ["no-binary", "symbol-not-found"].includes(form) || report.error === null;
     return nothing ? ["runs-not", "–"] : ["fails", "error"];
@@ -51,12 +78,7 @@ class GpuTable {
       return el("tr", {}, where, el("td", { class: "runs-not" }, number(group.containers)), ...cells);
     });
     if (this.rows.length > 1) this.rows.unshift(this.all());
-    const table = el("table", {}, el("thead", {}, head), el("tbody", {}, ...this.rows));
-    const box = el("div", { class: "matrix", role: "region", "aria-label": matrix.title }, table);
-    tooltips(box, (cell) => cell.why);
-    box.addEventListener("keydown", (event) => this.key(event));
-    const first = box.querySelector("td[tabindex]");
-    if (first) first.tabIndex = 0;
+    const box = matrixBox(matrix.title, head, this.rows);
     const notes = [`Driver: ${matrix.driver}.`, "Each cell has its reason."];
     if (matrix.parts) notes.push(`${number(matrix.parts)} containers are parts of linked ones.`);
     if (this.hidden) notes.push(`${this.hidden} GPUs run nothing and are left out.`);
@@ -82,19 +104,5 @@ class GpuTable {
       return cell;
     });
     return el("tr", { class: "all" }, el("th", { scope: "row" }, "all: how many run"), el("td", { class: "runs-not" }, number(total)), ...cells);
-  }
-
-  key(event) {
-    const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-    const step = steps[event.key], cell = event.target;
-    if (!step || isShortcut(event) || !(cell instanceof HTMLTableCellElement)) return;
-    const row = this.rows[this.rows.indexOf(cell.parentElement) + step[0]];
-    const next = row && row.cells[cell.cellIndex + step[1]];
-    if (next && next.hasAttribute("tabindex")) {
-      cell.tabIndex = -1;
-      next.tabIndex = 0;
-      next.focus();
-    }
-    event.preventDefault();
   }
 }

@@ -18,6 +18,7 @@ const tables = page.tables.map((table) => new DataTable(table));
 const views = [
   ...(page.timeline ? [new TimelineView(page.timeline)] : []),
   ...(treemap ? [treemap] : []),
+  ...page.gate.map((matrix, index) => new GateTable(matrix, index)),
   ...page.gpus.map((matrix, index) => new GpuTable(matrix, index)),
   ...tables,
 ];

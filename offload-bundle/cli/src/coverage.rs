@@ -1,21 +1,20 @@
 //! `offload-bundle explain` and `offload-bundle check`.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
-use offload_bundle::arch;
-use offload_bundle::arch::table::KNOWN;
 use offload_bundle::coverage::{
-    self, AmdGpu, CheckOptions, CheckReport, Detail, Driver, ExplainReport, FoundBundle, FoundContainer, Jit, OfFile,
-    Runtime, Severity, UnknownAmdGpu,
+    self, CheckOptions, CheckReport, Detail, Driver, ExplainReport, FoundBundle, FoundContainer, Gpu, Jit, OfFile,
+    Runtime, Severity,
 };
-use offload_bundle::{CudaRelease, GpuArch, printable};
+use offload_bundle::{CudaRelease, printable};
 
 use crate::error::{Error, Result};
+use crate::gate::{self, GateArguments};
 use crate::input::{self, search};
 use crate::output::CommandOutput;
 use crate::reports::Reports;
+use crate::sarif;
 use crate::words::{Word, one_of};
 
 /// Exit code for a file whose fatbins can be read, but do not run or have errors.
@@ -26,55 +25,6 @@ const PTX_JIT: &[Word<Jit>] = &[
     ("forced", Jit::Forced, "Machine code is ignored"),
     ("disabled", Jit::Disabled, "PTX is not compiled"),
 ];
-
-/// A GPU of either vendor.
-#[derive(Debug, Clone)]
-pub enum Gpu {
-    Nvidia(GpuArch),
-    Amd(AmdGpu),
-}
-
-impl FromStr for Gpu {
-    type Err = String;
-
-    /// Reads the name of a target or product. A target that no table has must be one of a later GPU.
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        if text.starts_with("gfx") {
-            return text.parse().map(Gpu::Amd).map_err(|error: UnknownAmdGpu| error.to_string());
-        }
-        let named = text.parse().ok().or_else(|| arch::arch_of_product(text));
-        named.filter(|gpu| KNOWN.has_target(*gpu) || is_later(*gpu)).map(Gpu::Nvidia).ok_or_else(|| unknown(text))
-    }
-}
-
-/// Whether a GPU may be newer than all in the table.
-fn is_later(gpu: GpuArch) -> bool {
-    /// Twice the major version of today's newest.
-    const FURTHEST: u32 = 250;
-    KNOWN.all_gpus().all(|known| known.number < gpu.number) && gpu.number < FURTHEST
-}
-
-/// The message for a name that is none, with the nearest one.
-fn unknown(text: &str) -> String {
-    /// So many typing errors leave a name recognizable.
-    const MOST_ERRORS: usize = 2;
-    let targets = KNOWN.all_gpus().map(|gpu| gpu.to_string());
-    let names = targets.chain(arch::product_names().map(str::to_uppercase));
-    let written = text.to_uppercase();
-    // Of equally near names, one with a letter too few or too many at its end.
-    let distance = |name: &String| {
-        let name = name.to_uppercase();
-        let is_other = !(name.starts_with(&written) || written.starts_with(&name));
-        (strsim::damerau_levenshtein(&name, &written), is_other)
-    };
-    let nearest = names.map(|name| (distance(&name), name)).min_by_key(|(distance, _)| *distance);
-    let near = nearest.filter(|((distance, _), _)| *distance <= MOST_ERRORS);
-    let hint = near.map(|(_, name)| format!("; did you mean {name}?"));
-    format!(
-        "no GPU has this name: expected a target such as sm_90 or gfx90a, or a product such as H100{}",
-        hint.unwrap_or_default()
-    )
-}
 
 #[derive(Args)]
 pub struct ExplainArguments {
@@ -114,15 +64,20 @@ pub struct CheckArguments {
     /// folders and packages (.whl, .deb, .conda, .zip, .tar.*) of those
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The oldest driver that must be able to load it, such as 580; by default, one that is new enough
-    #[arg(long)]
-    driver: Option<Driver>,
+    /// The oldest driver that must be able to load it, such as 580; by default, one that is new enough. With --gpus, all drivers that must run it
+    #[arg(long, value_name = "DRIVER,...", value_delimiter = ',')]
+    driver: Vec<Driver>,
+    #[command(flatten)]
+    gate: GateArguments,
     /// The CUDA toolkit that the file should come from, such as 12.9; by default, that of its oldest machine code
     #[arg(long)]
     toolkit: Option<CudaRelease>,
     /// Also look for fatbins outside of the sections for device code, among the data of a program or library (as in libcufft)
     #[arg(long)]
     scan: bool,
+    /// Also write the findings to a file, as SARIF 2.1.0
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
     /// The findings of each fatbin, also where they are equal or many
     #[arg(long, conflicts_with = "json")]
     full: bool,
@@ -132,15 +87,16 @@ pub struct CheckArguments {
 }
 
 pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
-    let explained = Reports::of_each(&arguments.files, "no fatbin and no HIP bundle", |content| {
-        let (fatbins, bundles) = input::parse(content, |data, read_thin| {
-            Ok((
-                coverage::containers(data, &mut *read_thin, search(arguments.scan))?,
-                coverage::hip_bundles(data, read_thin)?,
-            ))
+    let explained =
+        Reports::of_each(&arguments.files, input::parts(arguments.scan), "no fatbin and no HIP bundle", |content| {
+            let (fatbins, bundles) = input::parse(content, |data, read_thin| {
+                Ok((
+                    coverage::containers(data, &mut *read_thin, search(arguments.scan))?,
+                    coverage::hip_bundles(data, read_thin)?,
+                ))
+            })?;
+            explain_one(arguments, &fatbins, &bundles, &content.name, content.is_named)
         })?;
-        explain_one(arguments, &fatbins, &bundles, &content.name, content.is_named)
-    })?;
     let runs = explained.reports.iter().all(|of| of.report.runs());
     let text = match (arguments.json, arguments.brief) {
         (true, _) => explained.json()?,
@@ -201,23 +157,38 @@ fn detail(is_full: bool) -> Detail {
 }
 
 pub fn check(arguments: &CheckArguments) -> Result<CommandOutput> {
-    let driver = arguments.driver.unwrap_or_default();
+    let CheckArguments { files, driver: drivers, scan, full, json, sarif, .. } = arguments;
+    if arguments.gate.are_given() {
+        return gate::run(
+            &arguments.gate,
+            &gate::Inputs { files, drivers, sarif: sarif.as_deref(), scan: *scan, full: *full, json: *json },
+        );
+    }
+    if drivers.len() > 1 || arguments.gate.lack_gpus() {
+        return Err(Error::NoGpus);
+    }
+    let driver = drivers.first().copied().unwrap_or_default();
     let options = CheckOptions { driver, toolkit: arguments.toolkit, ..CheckOptions::default() };
-    let checked = Reports::of_each(&arguments.files, "no fatbin and no HIP bundle", |content| {
-        let (containers, bundles, of_host) = input::parse(content, |data, read_thin| {
-            let containers = coverage::containers(data, &mut *read_thin, search(arguments.scan))?;
-            let bundles = coverage::hip_bundles(data, &mut *read_thin)?;
-            Ok((containers, bundles, coverage::check_host_code(data, read_thin)?))
+    let checked =
+        Reports::of_each(&arguments.files, input::parts(arguments.scan), "no fatbin and no HIP bundle", |content| {
+            let (containers, bundles, of_host) = input::parse(content, |data, read_thin| {
+                let containers = coverage::compared_containers(data, &mut *read_thin, search(arguments.scan))?;
+                let bundles = coverage::hip_bundles(data, &mut *read_thin)?;
+                Ok((containers, bundles, coverage::check_host_code(data, read_thin)?))
+            })?;
+            if containers.is_empty() && bundles.is_empty() && of_host.is_empty() {
+                return match content.is_named {
+                    true => Err(Error::NoContainer { file: content.name.clone().into() }),
+                    false => Ok(None),
+                };
+            }
+            let report = CheckReport::new(&containers, &options).with_bundles(&bundles);
+            Ok(Some(report.with_findings(of_host)))
         })?;
-        if containers.is_empty() && bundles.is_empty() && of_host.is_empty() {
-            return match content.is_named {
-                true => Err(Error::NoContainer { file: content.name.clone().into() }),
-                false => Ok(None),
-            };
-        }
-        let report = CheckReport::new(&containers, &options).with_bundles(&bundles);
-        Ok(Some(report.with_findings(of_host)))
-    })?;
+    if let Some(path) = sarif {
+        let unreadable: Vec<String> = checked.errors.iter().map(ToString::to_string).collect();
+        sarif::write_check(path, &checked.reports, &unreadable, files)?;
+    }
     let is_unfit = checked.reports.iter().any(|of| of.report.worst() == Some(Severity::Error));
     let text = match checked.one() {
         _ if arguments.json => checked.json()?,

@@ -4,22 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use offload_bundle::difference::{self, ComparedImage, Difference};
-use offload_bundle::printable;
+use offload_bundle::difference::{self, ComparedImage, Difference, TargetDifference};
+use offload_bundle::{GpuArch, printable};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::input;
 use crate::names;
 use crate::output::{self, CommandOutput};
-use crate::packages;
+use crate::packages::{self, Parts};
 
 #[derive(Args)]
 pub struct DiffArguments {
-    /// A file with device images, or a folder or package (.whl, .deb, .conda, .zip, .tar.*) of such files
+    /// A file with device images, or a folder or package (.whl, .deb, .conda, .zip, .tar.*) of such files; with --within, a target
     left: PathBuf,
-    /// What to compare it with: the files in two folders or packages are compared by their names in there
+    /// What to compare it with: the files in two folders or packages are compared by their names in there; with --within, another target
     right: PathBuf,
+    /// Compare the cubins for two targets in the fatbins of this file: `--within lib.so sm_89 sm_86`
+    #[arg(long, value_name = "FILE", conflicts_with = "contents")]
+    within: Option<PathBuf>,
     /// Compare the contents of the images, not how they are compressed, named and labelled
     #[arg(long)]
     contents: bool,
@@ -43,7 +46,18 @@ struct DiffReport {
     difference: Difference,
 }
 
+/// The JSON output for the targets in one file. The field names are its keys.
+#[derive(Serialize)]
+struct WithinReport {
+    file: String,
+    #[serde(flatten)]
+    difference: TargetDifference,
+}
+
 pub fn run(arguments: &DiffArguments) -> Result<CommandOutput> {
+    if let Some(file) = &arguments.within {
+        return run_within(file, arguments);
+    }
     let (left, right) = match (images(&arguments.left), images(&arguments.right)) {
         (Ok(left), Ok(right)) => (left, right),
         (left, right) => return Err(Error::Several([left.err(), right.err()].into_iter().flatten().collect())),
@@ -63,6 +77,55 @@ pub fn run(arguments: &DiffArguments) -> Result<CommandOutput> {
     Ok(CommandOutput { text, exit_code: u8::from(!is_equal), errors: Vec::new() })
 }
 
+/// Compares the cubins for two targets.
+fn run_within(file: &Path, arguments: &DiffArguments) -> Result<CommandOutput> {
+    let target = |text: &Path| -> Result<GpuArch> {
+        let text = text.display().to_string();
+        text.parse().map_err(|_| Error::NoTarget { text })
+    };
+    let (left, right) = (target(&arguments.left)?, target(&arguments.right)?);
+    let mut reports = Vec::new();
+    let errors = packages::visit(&[file.to_path_buf()], Parts::All, &mut |content| {
+        let difference = input::parse(content, |data, _| TargetDifference::new(data, left, right))?;
+        match difference.missing() {
+            Some(target) if content.is_named => {
+                return Err(Error::NoCubinFor { file: content.name.clone().into(), target });
+            }
+            Some(_) => {}
+            None => reports.push(WithinReport { file: content.name.clone(), difference }),
+        }
+        Ok(())
+    });
+    Error::all(errors)?;
+    if reports.is_empty() {
+        return Err(Error::NoCubinFor { file: file.to_owned(), target: left });
+    }
+    let is_equal = reports.iter().all(|report| report.difference.is_equal());
+    let text = match (arguments.json, &reports[..]) {
+        (true, [report]) if !packages::are_several(&[file.to_path_buf()]) => output::json(report)?,
+        (true, _) => output::json(&reports)?,
+        _ => reports.iter().map(|report| text_within(report, arguments)).collect(),
+    };
+    Ok(CommandOutput { text, exit_code: u8::from(!is_equal), errors: Vec::new() })
+}
+
+fn text_within(report: &WithinReport, arguments: &DiffArguments) -> String {
+    if report.difference.is_equal() {
+        return String::new();
+    }
+    let changes = report.difference.text(arguments.full, &|name| shown(name, arguments));
+    let (file, TargetDifference { left, right, .. }) = (printable::name(&report.file), &report.difference);
+    format!("--- {file} {left}\n+++ {file} {right}\n{changes}")
+}
+
+/// What is printed of a function's name.
+fn shown(name: &str, arguments: &DiffArguments) -> String {
+    /// Several names share a line.
+    const ROOM: usize = 60;
+    let room = names::terminal_width().filter(|_| !arguments.full).map(|_| ROOM);
+    if arguments.no_demangle { name.to_owned() } else { names::demangled(name, room) }
+}
+
 /// The images of a file, which is called so.
 struct Images {
     file: String,
@@ -73,7 +136,7 @@ struct Images {
 /// folders and packages.
 fn images(path: &Path) -> Result<BTreeMap<String, Images>> {
     let mut found = BTreeMap::new();
-    let errors = packages::visit(&[path.to_path_buf()], &mut |content| {
+    let errors = packages::visit(&[path.to_path_buf()], Parts::All, &mut |content| {
         let images = input::parse(content, |data, read_thin| difference::images(data, read_thin))?;
         if content.is_named || !images.is_empty() {
             let file = content.name.clone();
@@ -113,11 +176,7 @@ fn text(report: &DiffReport, arguments: &DiffArguments) -> String {
     if report.difference.equal {
         return String::new();
     }
-    /// Several names share a line.
-    const ROOM: usize = 60;
-    let room = names::terminal_width().filter(|_| !arguments.full).map(|_| ROOM);
-    let shown = |name: &str| if arguments.no_demangle { name.to_owned() } else { names::demangled(name, room) };
     let name = |name: &str| printable::name(name).into_owned();
-    let changes = report.difference.text(arguments.full, &shown);
+    let changes = report.difference.text(arguments.full, &|name| shown(name, arguments));
     format!("--- {}\n+++ {}\n{changes}", name(&report.left), name(&report.right))
 }

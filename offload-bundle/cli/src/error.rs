@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use offload_bundle::fatbin::FatbinError;
-use offload_bundle::{FileError, FormatError, printable};
+use offload_bundle::{FileError, FormatError, GpuArch, printable};
 
 use crate::image_error::ImageError;
 
@@ -78,8 +78,21 @@ pub enum Error {
         gpus.join(", "), if gpus.len() == 1 { "it" } else { "them" }
     )]
     Unserved { file: PathBuf, gpus: Vec<String> },
+    #[error(
+        "{file}: less of it would run than before, so nothing was written: on {}{}; require less, or choose another form",
+        first(cells), if cells.len() > 4 { format!(" and {} more", cells.len() - 4) } else { String::new() }
+    )]
+    Worse { file: PathBuf, cells: Vec<String> },
     #[error("{file}: these GPUs need all of the {count} device images")]
     AllNeeded { file: PathBuf, count: usize },
+    #[error(
+        "{file}: none of the {count} device images has the code of another one that its GPUs would run in its place, so nothing was dropped"
+    )]
+    NothingEqual { file: PathBuf, count: usize },
+    #[error("--within: `{text}` is not a target such as sm_90; name two targets whose cubins are to be compared")]
+    NoTarget { text: String },
+    #[error("{file}: no fatbin in it has a cubin for {target}; `offload-bundle list` shows what there is")]
+    NoCubinFor { file: PathBuf, target: GpuArch },
     #[error("{file}: all images are stored in this form already")]
     StoredSo { file: PathBuf },
     #[error("{file}: the options select none of the {count} device images; `offload-bundle list` shows what there is")]
@@ -91,6 +104,22 @@ pub enum Error {
         lines.len(), joined(lines, ", ")
     )]
     SeveralImagesForOneFile { file: PathBuf, lines: Vec<usize> },
+    #[error(
+        "no GPU is named: several drivers, --no-jit, --kernels, --assemble, --run and --html need --gpus=GPU,... or gpus in the file of --claims"
+    )]
+    NoGpus,
+    #[error("{0}")]
+    Driver(String),
+    #[error("--run: {0}; --run needs a machine with a GPU of NVIDIA's and its driver")]
+    NoDriver(String),
+    #[error("--run: this machine has {what}, which is not among --gpus and --driver")]
+    OtherMachine { what: String },
+    #[error("--assemble finds no ptxas: name one by --ptxas=PATH, or a toolkit by CUDA_PATH")]
+    NoPtxas,
+    #[error("{path}: {what}")]
+    Ptxas { path: PathBuf, what: String },
+    #[error("{path}: {what}")]
+    Claims { path: PathBuf, what: String },
     #[error("--diff compares two files or folders, the old one and the new one, and not {count}")]
     NotTwoFiles { count: usize },
     #[error("--json and -o - would write to the same place; name a file with -o")]
@@ -137,6 +166,10 @@ fn and_others(number: usize) -> String {
         1 => " and another".to_owned(),
         number => format!(" and {number} others"),
     }
+}
+
+fn first(values: &[String]) -> String {
+    joined(values.get(..4).unwrap_or(values), ", ")
 }
 
 fn joined(values: &[impl ToString], separator: &str) -> String {

@@ -7,7 +7,7 @@ use offload_bundle::FileError;
 use offload_bundle::host_object::Search;
 
 use crate::error::{Error, NotARegularFile, Result};
-use crate::packages::Content;
+use crate::packages::{Content, Parts};
 
 /// Reads a file and passes its bytes to `find`, with a function that reads the members of a thin archive, whose paths are relative to
 /// the archive's folder.
@@ -33,6 +33,11 @@ pub fn parse<T>(
 /// Where the option --scan makes a command look.
 pub fn search(is_scan: bool) -> Search {
     if is_scan { Search::AllBytes } else { Search::Sections }
+}
+
+/// What has to be read of a file for that.
+pub fn parts(is_scan: bool) -> Parts {
+    if is_scan { Parts::All } else { Parts::OfDevice }
 }
 
 /// Reads all bytes of a file.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::input::{self, search};
 use crate::output::{self, CommandOutput};
-use crate::packages;
+use crate::packages::{self, Parts};
 
 #[derive(Args)]
 pub struct ListArguments {
@@ -58,7 +58,7 @@ struct FileRow<'r> {
 pub fn run(arguments: &ListArguments) -> Result<CommandOutput> {
     let wanted = &arguments.section;
     let mut listed = Vec::new();
-    let mut errors = packages::visit(&arguments.files, &mut |content| {
+    let mut errors = packages::visit(&arguments.files, Parts::All, &mut |content| {
         let mut rows = input::parse(content, |data, read_thin| {
             listing::list_with_results(data, read_thin, search(arguments.scan))
         })?;

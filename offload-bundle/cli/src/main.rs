@@ -10,9 +10,11 @@ mod error;
 mod extract;
 mod file_change;
 mod files;
+mod gate;
 mod image_error;
 mod input;
 mod list;
+mod load_modules;
 mod names;
 mod output;
 mod packages;
@@ -21,6 +23,7 @@ mod recompress;
 mod report;
 mod reports;
 mod resources;
+mod sarif;
 mod strip;
 mod wheel;
 mod words;
@@ -69,7 +72,8 @@ enum Command {
     /// pages. The result is read back before it replaces the file.
     ///
     /// `--for` drops what none of the GPUs needs, by the rules of `explain`: images that the driver takes there, and those that it links again,
-    /// stay. It also rewrites wheels.
+    /// stay. `--equal` drops images whose code is there twice, for several targets: every GPU runs the same instructions as before. Both also
+    /// rewrite wheels.
     Strip(strip::StripArguments),
     /// Store device images in another form: smaller, or so that older drivers read them
     ///
@@ -82,6 +86,9 @@ enum Command {
     ///
     /// Images are matched by archive member, target and kind. `-` marks an image that only the first file has, `+` one that only the
     /// second has, and `!` one that differs.
+    ///
+    /// `--within FILE sm_89 sm_86` compares the cubins for two targets in each fatbin of one file: their code, apart from what the compiler
+    /// notes of itself.
     Diff(diff::DiffArguments),
     /// Show what each kernel needs, and what makes a cubin large
     ///
@@ -89,6 +96,9 @@ enum Command {
     /// first. % is a function's share of the machine code. SPILLS are bytes stored and loaded by each thread. STACK includes the functions
     /// that are called.
     Resources(resources::ResourcesArguments),
+    /// Load modules for `check --run`
+    #[command(hide = true)]
+    LoadModules(load_modules::LoadModulesArguments),
     /// Write man pages and shell completions
     #[command(hide = true)]
     GeneratePages(pages::PagesArguments),
@@ -99,6 +109,9 @@ enum Command {
     /// Find faults in a fatbin or HIP bundle before it ships
     ///
     /// Exit code: 0 without errors (warnings are printed), 2 with errors, 1 if the file cannot be read.
+    ///
+    /// With --gpus, judges whether all files run on each of these GPUs with each --driver, as one process that needs all of them: a matrix
+    /// of GPUs and drivers. What does not run, is compiled by the driver (with --no-jit) or is not known is an error.
     Check(coverage::CheckArguments),
     /// Draw where the bytes are, what each GPU runs and what each kernel takes, as one HTML file
     ///
@@ -123,6 +136,7 @@ impl Command {
             Command::Recompress(arguments) => recompress::run(arguments),
             Command::Diff(arguments) => diff::run(arguments),
             Command::Resources(arguments) => resources::run(arguments),
+            Command::LoadModules(arguments) => load_modules::run(arguments),
             Command::GeneratePages(arguments) => {
                 pages::run(arguments, CommandLine::command().disable_help_subcommand(true))
             }

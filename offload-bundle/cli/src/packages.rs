@@ -32,21 +32,30 @@ pub struct Content<'c> {
     pub is_named: bool,
 }
 
+/// What is read of a file on disk. Those in packages are read whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parts {
+    /// All bytes.
+    All,
+    /// What [`host_object::device_parts`] names; zeros stand for the rest.
+    OfDevice,
+}
+
 /// Handles one file.
 type See<'s> = dyn FnMut(&Content<'_>) -> Result<()> + 's;
 
 /// Calls `see` for every file that `paths` name or hold. Of folders and packages, only files that may hold device images are seen. Goes on after an
 /// error, and returns all.
-pub fn visit(paths: &[PathBuf], see: &mut See<'_>) -> Vec<Error> {
+pub fn visit(paths: &[PathBuf], parts: Parts, see: &mut See<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     for path in paths {
         if !path.is_dir() {
-            errors.extend(read_file(path, true, see).err());
+            errors.extend(read_file(path, parts, true, see).err());
             continue;
         }
         for entry in WalkDir::new(path).sort_by_file_name() {
             let seen = match entry {
-                Ok(entry) if entry.file_type().is_file() => read_file(entry.path(), false, see),
+                Ok(entry) if entry.file_type().is_file() => read_file(entry.path(), parts, false, see),
                 Ok(_) => Ok(()),
                 Err(error) => Err(Error::Folder { path: path.clone(), error: error.to_string() }),
             };
@@ -88,7 +97,7 @@ pub fn candidate(reader: &mut dyn Read) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-fn read_file(path: &Path, is_named: bool, see: &mut See<'_>) -> Result<()> {
+fn read_file(path: &Path, parts: Parts, is_named: bool, see: &mut See<'_>) -> Result<()> {
     let failed = |source| Error::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
     let mut data = Vec::new();
@@ -103,8 +112,25 @@ fn read_file(path: &Path, is_named: bool, see: &mut See<'_>) -> Result<()> {
     if !is_named && !may_hold_images(&data) {
         return Ok(());
     }
-    file.read_to_end(&mut data).map_err(failed)?;
+    match parts {
+        Parts::OfDevice if file.metadata().is_ok_and(|file| file.is_file()) => {
+            data = device_parts(&mut file).map_err(failed)?;
+        }
+        _ => drop(file.read_to_end(&mut data).map_err(failed)?),
+    }
     place.visit(&data, is_named, see)
+}
+
+fn device_parts(file: &mut File) -> io::Result<Vec<u8>> {
+    let size = file.metadata()?.len();
+    // Zeroed memory takes none until it is written.
+    let mut data = vec![0; usize::try_from(size).map_err(io::Error::other)?];
+    for part in host_object::device_parts(file, size) {
+        file.seek(io::SeekFrom::Start(part.start))?;
+        let place = usize::try_from(part.start).ok().zip(usize::try_from(part.end).ok());
+        file.read_exact(place.and_then(|(start, end)| data.get_mut(start..end)).unwrap_or_default())?;
+    }
+    Ok(data)
 }
 
 /// The bytes of a package.
@@ -231,10 +257,37 @@ fn tar_members(source: &mut dyn Source, member: &mut Member<'_>) -> io::Result<(
         let mut entry = entry?;
         if entry.header().entry_type().is_file() {
             let name = entry.path()?.display().to_string();
-            member(name.trim_start_matches("./"), &mut entry);
+            let mut whole = Whole { left: entry.size(), is_cut: false, reader: &mut entry };
+            member(name.trim_start_matches("./"), &mut whole);
+            if whole.is_cut {
+                // The member's own error says it.
+                return Ok(());
+            }
         }
     }
     Ok(())
+}
+
+/// A reader of so many bytes. `tar` takes the end of a file that was cut for the end of its member.
+struct Whole<R> {
+    reader: R,
+    left: u64,
+    is_cut: bool,
+}
+
+impl<R: Read> Read for Whole<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.left = self.left.saturating_sub(read as u64);
+        self.is_cut = read == 0 && self.left > 0 && !buffer.is_empty();
+        if self.is_cut {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!("{} bytes are missing at its end", self.left),
+            ));
+        }
+        Ok(read)
+    }
 }
 
 /// The files of a Debian package are in its member `data.tar.xz` or `data.tar.zst`.

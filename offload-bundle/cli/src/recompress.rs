@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use offload_bundle::arch::table::KNOWN;
 use offload_bundle::archive::reject_thin_members;
-use offload_bundle::coverage::{self, DriverNeeds, FoundContainer, driver_needs};
+use offload_bundle::coverage::gate::Requirement;
+use offload_bundle::coverage::{self, Driver, DriverNeeds, FoundContainer, GpuWord, Gpus, driver_needs};
 use offload_bundle::fatbin::StoreMode;
 use offload_bundle::host_object::Search;
 use offload_bundle::recompress;
@@ -12,6 +14,7 @@ use offload_bundle::recompress;
 use crate::edit::{self, EditArguments};
 use crate::error::{Error, Result};
 use crate::file_change::Edited;
+use crate::gate::promise::still_runs;
 use crate::output::CommandOutput;
 use crate::words::{Word, one_of};
 
@@ -29,6 +32,12 @@ pub struct RecompressArguments {
     /// The form in which all images are stored
     #[arg(long, value_parser = one_of(MODES))]
     mode: StoreMode,
+    /// Reject a form that would run on fewer of these GPUs with --driver than before, such as sm_80,H100, sm_80..sm_90 or all-supported
+    #[arg(long = "for", id = "gpus", value_name = "GPU,...", value_delimiter = ',')]
+    gpus: Vec<GpuWord>,
+    /// The drivers that must run it as before, such as 535,580; without --for, on all supported GPUs
+    #[arg(long, value_name = "DRIVER,...", value_delimiter = ',')]
+    driver: Vec<Driver>,
     #[command(flatten)]
     edit: EditArguments,
     /// Print a JSON object instead of text
@@ -36,12 +45,29 @@ pub struct RecompressArguments {
     json: bool,
 }
 
+impl RecompressArguments {
+    /// Where it must run as before, if that is said.
+    fn requirement(&self) -> Option<Requirement> {
+        let mut gpus = Gpus::of_words(&self.gpus);
+        if gpus.is_empty() {
+            gpus.nvidia = KNOWN.current_gpus().collect();
+        }
+        let drivers = self.driver.clone();
+        let is_given = !self.gpus.is_empty() || !drivers.is_empty();
+        is_given.then(|| Requirement { gpus, drivers, ..Requirement::default() })
+    }
+}
+
 pub fn run(arguments: &RecompressArguments) -> Result<CommandOutput> {
+    let requirement = arguments.requirement();
     let recompress = |file: &Path, data: &[u8]| {
         let failed = |source| Error::Parse { file: file.to_owned(), source };
         let new = recompress::recompress(data, arguments.mode).map_err(failed)?;
         if new.changed == 0 {
             return Ok(None);
+        }
+        if let Some(requirement) = &requirement {
+            still_runs(file, data, &new.bytes, requirement)?;
         }
         let before = coverage::containers(data, reject_thin_members, Search::Sections).map_err(failed)?;
         let after = coverage::containers(&new.bytes, reject_thin_members, Search::Sections).map_err(failed)?;

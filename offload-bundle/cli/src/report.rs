@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::input::{self, search};
 use crate::names;
 use crate::output::CommandOutput;
-use crate::packages::{self, Content};
+use crate::packages::{self, Content, Parts};
 
 /// What writes the reports.
 const PRODUCER: &str = concat!("offload-bundle ", env!("CARGO_PKG_VERSION"));
@@ -60,7 +60,7 @@ pub fn run(arguments: &ReportArguments) -> Result<CommandOutput> {
 /// A page of all files with device images. A file that cannot be read fails the command: a report that lacks it would mislead.
 fn of_files(paths: &[PathBuf], is_scan: bool, demangle: &dyn Fn(&str) -> String) -> Result<Page> {
     let mut found = Vec::new();
-    let errors = packages::visit(paths, &mut |content| {
+    let errors = packages::visit(paths, Parts::All, &mut |content| {
         found.extend(read(content, content.name.clone(), is_scan)?);
         Ok(())
     });
@@ -86,7 +86,7 @@ fn read(content: &Content<'_>, name: String, is_scan: bool) -> Result<Option<Fil
 /// Reads one side of a comparison. Files are named as they are in there.
 fn side(path: &Path, is_scan: bool) -> Result<Side> {
     let mut side = Side { name: path.display().to_string(), ..Side::default() };
-    let errors = packages::visit(&[path.to_path_buf()], &mut |content| {
+    let errors = packages::visit(&[path.to_path_buf()], Parts::All, &mut |content| {
         let inside = content.name.strip_prefix(&side.name).unwrap_or(&content.name);
         let inside = inside.trim_start_matches([':', '/']).to_owned();
         let name = if inside.is_empty() { "the file".to_owned() } else { inside };

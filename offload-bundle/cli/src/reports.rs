@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::output;
-use crate::packages::{self, Content};
+use crate::packages::{self, Content, Parts};
 
 /// The reports on the files that a command was given, or that folders and packages hold.
 pub struct Reports<R> {
@@ -23,11 +23,12 @@ impl<R: Serialize> Reports<R> {
     /// Calls `report` for each file. A file without a report is passed over; if that are all, the error says that there is `nothing`.
     pub fn of_each(
         files: &[PathBuf],
+        parts: Parts,
         nothing: &'static str,
         mut report: impl FnMut(&Content<'_>) -> Result<Option<R>>,
     ) -> Result<Self> {
         let mut reports = Vec::new();
-        let mut errors = packages::visit(files, &mut |content| {
+        let mut errors = packages::visit(files, parts, &mut |content| {
             let file = content.name.clone();
             reports.extend(report(content)?.map(|report| OfFile { file, report }));
             Ok(())

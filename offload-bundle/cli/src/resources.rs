@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::input::{self, search};
 use crate::names;
 use crate::output::{self, CommandOutput};
-use crate::packages;
+use crate::packages::{self, Parts};
 use crate::words::{Word, one_of};
 
 const ORDERS: &[Word<Order>] = &[
@@ -53,7 +53,7 @@ pub struct ResourcesArguments {
 
 pub fn run(arguments: &ResourcesArguments) -> Result<CommandOutput> {
     let mut files: Vec<(String, Vec<CubinUsage>)> = Vec::new();
-    let mut errors = packages::visit(&arguments.files, &mut |content| {
+    let mut errors = packages::visit(&arguments.files, Parts::All, &mut |content| {
         let mut cubins = input::parse(content, |data, read_thin| {
             usage::usage(data, read_thin, search(arguments.scan), arguments.sort)
         })?;

@@ -5,36 +5,40 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use offload_bundle::coverage::{Driver, Gpus};
+use offload_bundle::coverage::gate::Requirement;
+use offload_bundle::coverage::{Driver, GpuWord, Gpus};
 use offload_bundle::listing::Row;
 use offload_bundle::printable;
 use offload_bundle::selection::Selector;
-use offload_bundle::strip::{self, Choice, Summary};
+use offload_bundle::strip::{self, Choice, Replaced, Summary};
 use serde::Serialize;
 
-use crate::coverage::Gpu;
 use crate::edit::{self, EditArguments};
 use crate::error::{Error, Result};
 use crate::file_change::Edited;
+use crate::gate::promise::still_runs;
 use crate::output::{self, CommandOutput};
 use crate::{files, input};
 
 #[derive(Args)]
 pub struct StripArguments {
-    /// An executable, shared library, object, archive, fatbin or offload binary; with --for also a wheel
+    /// An executable, shared library, object, archive, fatbin or offload binary; with --for or --equal also a wheel
     file: PathBuf,
     /// Drop these images
-    #[arg(long, value_name = "IMAGES", required_unless_present_any = ["keep", "gpus"])]
+    #[arg(long, value_name = "IMAGES", required_unless_present_any = ["keep", "gpus", "equal"])]
     drop: Vec<Selector>,
     /// Drop all images but these
     #[arg(long, value_name = "IMAGES")]
     keep: Vec<Selector>,
-    /// Drop what none of these GPUs needs, such as sm_80,H100 or gfx90a, as `explain` predicts it. Something must run on each. What is for GPUs of the other vendor stays
+    /// Drop what none of these GPUs needs, such as sm_80,H100, sm_80..sm_90, all-supported or gfx90a, as `explain` predicts it. Something must run on each. What is for GPUs of the other vendor stays
     #[arg(long = "for", id = "gpus", value_name = "GPU,...", value_delimiter = ',', conflicts_with_all = ["drop", "keep", "section"])]
-    gpus: Vec<Gpu>,
-    /// With --for: the oldest driver that must run it, such as 580; by default, one that is new enough
-    #[arg(long, requires = "gpus")]
-    driver: Option<Driver>,
+    gpus: Vec<GpuWord>,
+    /// Drop each image whose code equals that of another one, if every GPU that runs it runs the other one without it, as `check` reports (FB027)
+    #[arg(long, conflicts_with_all = ["drop", "keep", "section", "gpus", "allow_empty"])]
+    equal: bool,
+    /// With --for: the drivers that must run it, such as 535,580; by default, one that is new enough
+    #[arg(long, value_name = "DRIVER,...", value_delimiter = ',', requires = "gpus")]
+    driver: Vec<Driver>,
     /// Drop only images in this section, such as .nv_fatbin (linked ones) or __nv_relfatbin (those of nvcc's objects)
     #[arg(long, value_name = "SECTION")]
     section: Vec<String>,
@@ -60,6 +64,9 @@ struct StripReport {
 pub fn run(arguments: &StripArguments) -> Result<CommandOutput> {
     if !arguments.gpus.is_empty() {
         return run_for_gpus(arguments);
+    }
+    if arguments.equal {
+        return run_equal(arguments);
     }
     let StripArguments { drop, keep, section, allow_empty, .. } = arguments;
     let choice = Choice {
@@ -94,14 +101,11 @@ pub fn run(arguments: &StripArguments) -> Result<CommandOutput> {
 
 /// Drops what some GPUs do not need.
 fn run_for_gpus(arguments: &StripArguments) -> Result<CommandOutput> {
-    let mut gpus = Gpus::default();
-    for gpu in &arguments.gpus {
-        match gpu {
-            Gpu::Nvidia(gpu) => gpus.nvidia.push(*gpu),
-            Gpu::Amd(gpu) => gpus.amd.push(gpu.clone()),
-        }
-    }
-    let driver = arguments.driver.unwrap_or_default();
+    let gpus = Gpus::of_words(&arguments.gpus);
+    let (all, named) = (gpus.names(), GpuWord::named(&arguments.gpus));
+    // What an older driver runs, a later one does, too; the others are judged below.
+    let driver = arguments.driver.iter().copied().min().unwrap_or_default();
+    let requirement = Requirement { gpus: gpus.clone(), drivers: arguments.driver.clone(), ..Requirement::default() };
     let kept = Cell::new(0);
     // The GPUs on which no container runs, of all files with containers that programs load.
     let unserved: RefCell<Option<Gpus>> = RefCell::new(None);
@@ -118,6 +122,7 @@ fn run_for_gpus(arguments: &StripArguments) -> Result<CommandOutput> {
         if stripped.summary.dropped.is_empty() {
             return Ok(None);
         }
+        still_runs(file, data, &stripped.bytes, &requirement)?;
         let zeroed = stripped.summary.zeroed;
         Ok(Some(Edited { bytes: stripped.bytes.into_owned(), zeroed, notes: Vec::new() }))
     };
@@ -127,13 +132,46 @@ fn run_for_gpus(arguments: &StripArguments) -> Result<CommandOutput> {
         let unserved = unserved.borrow();
         let nvidia = unserved.iter().flat_map(|gpus| &gpus.nvidia).map(ToString::to_string);
         let amd = unserved.iter().flat_map(|gpus| &gpus.amd).map(ToString::to_string);
-        let gpus: Vec<String> = nvidia.chain(amd).collect();
+        let mut gpus: Vec<String> = nvidia.chain(amd).collect();
+        // Of a range, some GPUs are enough.
+        if gpus.len() < all.len() {
+            gpus.retain(|gpu| named.contains(gpu));
+        }
         if gpus.is_empty() { Ok(()) } else { Err(Error::Unserved { file: file(), gpus }) }
     };
     edit::run(&arguments.file, &destination, arguments.json, &strip, &accept, || match kept.get() {
         0 => Error::NoImages { file: file() },
         count => Error::AllNeeded { file: file(), count },
     })
+}
+
+/// Drops images that are there twice, for several targets.
+fn run_equal(arguments: &StripArguments) -> Result<CommandOutput> {
+    let count = Cell::new(0);
+    let strip = |file: &Path, data: &[u8]| {
+        let (stripped, replaced) =
+            strip::strip_equal(data).map_err(|source| Error::Parse { file: file.to_owned(), source })?;
+        count.set(count.get() + stripped.summary.kept);
+        if stripped.summary.dropped.is_empty() {
+            return Ok(None);
+        }
+        let notes = replaced.iter().map(replaced_note).collect();
+        let zeroed = stripped.summary.zeroed;
+        Ok(Some(Edited { bytes: stripped.bytes.into_owned(), zeroed, notes }))
+    };
+    let destination = arguments.edit.destination(&arguments.file)?;
+    let file = || arguments.file.clone();
+    edit::run(&arguments.file, &destination, arguments.json, &strip, &|| Ok(()), || match count.get() {
+        0 => Error::NoImages { file: file() },
+        count => Error::NothingEqual { file: file(), count },
+    })
+}
+
+/// `sm_89 runs the cubin for sm_86 in place of the equal one for sm_89, in 182 fatbins`.
+fn replaced_note(replaced: &Replaced) -> String {
+    let Replaced { target, instead, gpu, count } = replaced;
+    let plural = if *count == 1 { "" } else { "s" };
+    format!("{gpu} runs the cubin for {instead} in place of the equal one for {target}, in {count} fatbin{plural}")
 }
 
 /// The fewest zeros that are reported. Up to two pages of each container are common.

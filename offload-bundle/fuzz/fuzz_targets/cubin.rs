@@ -15,6 +15,7 @@ fuzz_target!(|data: &[u8]| {
             cubin.has_debug_info(),
             cubin.resources(),
         );
+        assert_eq!(cubin::code_difference(&cubin, &cubin), cubin::CodeDifference::default());
         let copies = cubin.kernels().into_iter().map(|kernel| (kernel.clone(), vec![format!("{kernel}_copy")])).collect();
         if let Ok(copy) = cubin::with_kernel_copies(data, &copies) {
             assert!(cubin::parse(&copy).expect("a cubin").kernels().len() >= 2 * copies.len());

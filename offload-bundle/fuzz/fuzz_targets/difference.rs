@@ -16,6 +16,7 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(cubins) = usage::usage(data, offload_bundle::archive::reject_thin_members, Search::Sections, Order::Code)
     {
-        let _ = usage::text(&[(None, &cubins)], &usage::Layout::new(&|name, _| name.to_owned()));
+        let shown = |names: &[&str], _| names.iter().map(|name| (*name).to_owned()).collect();
+        let _ = usage::text(&[(None, &cubins)], &usage::Layout::new(&shown));
     }
 });

@@ -14,4 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = host_object::rdc_objects(data);
     let _ = host_object::section_graph(data);
     let _ = host_object::library_needs(data);
+    let parts = host_object::device_parts(&mut std::io::Cursor::new(data), data.len() as u64);
+    assert!(parts.is_sorted_by(|before, after| before.end <= after.start));
+    assert!(parts.last().is_none_or(|last| last.end <= data.len() as u64));
 });

@@ -6,7 +6,7 @@ use offload_bundle::coverage::{Driver, Gpus};
 use offload_bundle::fatbin::StoreMode;
 use offload_bundle::recompress::recompress;
 use offload_bundle::selection::Selector;
-use offload_bundle::strip::{Choice, strip, strip_for};
+use offload_bundle::strip::{Choice, strip, strip_equal, strip_for};
 use offload_bundle::{GpuArch, listing};
 
 fuzz_target!(|data: &[u8]| {
@@ -32,6 +32,9 @@ fuzz_target!(|data: &[u8]| {
         if let Ok(stripped) = strip_for(data, &gpus, Driver::NewEnough, allow_empty) {
             assert!(stripped.bytes.len() <= data.len() || stripped.summary.dropped.is_empty());
         }
+    }
+    if let Ok((stripped, _)) = strip_equal(data) {
+        assert!(stripped.bytes.len() <= data.len() || stripped.summary.dropped.is_empty());
     }
     // Checks by itself that the images are the same.
     for mode in [StoreMode::None, StoreMode::Speed, StoreMode::Balance] {

@@ -1,18 +1,25 @@
 """The types of the native part; src/ of offload-bundle-python defines it."""
 
 from os import PathLike
-from typing import Final, Literal, Union, final
+from typing import Any, Final, Literal, Union, final
 
 __all__ = [
+    "Cancellation",
+    "Cancelled",
     "CheckedContainer",
     "Container",
+    "Diagnostic",
     "Error",
     "FatbinBuilder",
     "FatbinError",
     "Finding",
     "Image",
+    "LinkError",
+    "Linked",
     "Outcome",
+    "PreparedLinker",
     "__version__",
+    "_link",
     "check",
     "explain",
     "extract",
@@ -31,6 +38,79 @@ class FatbinError(Error):
 
     code: int
     """nvFatbin's number for it, from 1 to 17."""
+
+class LinkError(Error):
+    """A link that failed."""
+
+    diagnostics: list[Diagnostic]
+    """Why; at least one is an error."""
+
+class Cancelled(Error):
+    """A link that its caller cancelled."""
+
+@final
+class Diagnostic:
+    """A message of a link."""
+
+    @property
+    def severity(self) -> Literal["note", "warning", "error"]:
+        """How bad it is."""
+    @property
+    def message(self) -> str:
+        """The whole text, of one line or more."""
+    @property
+    def file(self) -> str | None:
+        """The input that it is about."""
+    @property
+    def member(self) -> str | None:
+        """The member, if the input is an archive."""
+    @property
+    def offset(self) -> int | None:
+        """The offset in the input, if it is about damage there."""
+
+@final
+class Linked:
+    """What a link has made."""
+
+    @property
+    def image(self) -> bytes:
+        """The container of the linked code: a fatbin for CUDA, a bundle for HIP."""
+    @property
+    def registration(self) -> bytes | None:
+        """The host object that carries the image and registers it; none of ``image_only``."""
+    @property
+    def report(self) -> str | None:
+        """The report as JSON, if it was requested."""
+    @property
+    def diagnostics(self) -> list[Diagnostic]:
+        """Warnings and notes."""
+
+@final
+class Cancellation:
+    """Cancels links from any thread."""
+
+    def __new__(cls) -> Cancellation: ...
+    def cancel(self) -> None:
+        """Cancels the links that were started with this value, and those that will be."""
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was called."""
+
+@final
+class PreparedLinker:
+    """What ``Linker`` runs links with."""
+
+    def __new__(
+        cls,
+        program: str,
+        cuda: str | PathLike[str] | None,
+        environment: list[tuple[str, str]],
+        temporary_folder: str,
+        ahead: int,
+    ) -> PreparedLinker: ...
+
+def _link(linker: PreparedLinker, units: list[Any], settings: dict[str, Any]) -> Linked:
+    """Links units: ``Linker.link`` has the settings."""
 
 @final
 class Image:
@@ -90,10 +170,10 @@ class Outcome:
         """``sm_90``."""
     @property
     def outcome(self) -> str:
-        """What runs (``sass 90a``, ``ptx 80 #2``), or why nothing does (``no-binary``)."""
+        """What runs (``sass 90a``, ``ptx 80 #2``), or why nothing does (``no-binary``) or cannot fail (``no-kernels``)."""
     @property
     def runs(self) -> bool:
-        """Whether a kernel can be launched."""
+        """Whether a kernel can be launched, or there is none."""
     @property
     def error(self) -> str | None:
         """The driver's name for the error."""
@@ -165,6 +245,9 @@ class Finding:
     @property
     def advice(self) -> str:
         """What to do."""
+    @property
+    def bytes(self) -> int | None:
+        """Bytes of the fatbin that following the advice saves, if it is about them."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 

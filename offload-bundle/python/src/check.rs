@@ -31,6 +31,7 @@ pub struct Finding {
     gpus: Vec<String>,
     message: String,
     advice: &'static str,
+    bytes: Option<u64>,
 }
 
 impl From<coverage::CheckedContainer> for CheckedContainer {
@@ -56,6 +57,7 @@ impl From<coverage::Finding> for Finding {
             gpus: finding.gpus,
             message: finding.message,
             advice: finding.advice,
+            bytes: finding.bytes,
         }
     }
 }
@@ -87,7 +89,7 @@ pub fn check(
     let toolkit = toolkit.map(release).transpose()?;
     let options = CheckOptions { driver: self::driver(driver)?, toolkit, ..CheckOptions::default() };
     let report = source.parse(py, |data, read_thin| {
-        let fatbins = coverage::containers(data, &mut *read_thin, search(scan))?;
+        let fatbins = coverage::compared_containers(data, &mut *read_thin, search(scan))?;
         let report = CheckReport::new(&fatbins, &options).with_bundles(&coverage::hip_bundles(data, &mut *read_thin)?);
         Ok(report.with_findings(coverage::check_host_code(data, read_thin)?))
     })?;

@@ -15,6 +15,9 @@ create_exception!(
     "An image that a fatbin cannot hold; `code` is nvFatbin's number for it."
 );
 
+create_exception!(fatlink, LinkError, Error, "A link that failed; `diagnostics` say why.");
+create_exception!(fatlink, Cancelled, Error, "A link that its caller cancelled.");
+
 /// Why a function fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {

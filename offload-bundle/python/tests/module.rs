@@ -15,11 +15,17 @@ fn the_tests_in_python_pass() {
     let folder = tempfile::tempdir().unwrap();
     let package = folder.path().join("fatlink");
     std::fs::create_dir(&package).unwrap();
-    std::fs::copy(sources.join("fatlink/__init__.py"), package.join("__init__.py")).unwrap();
+    for name in ["__init__.py", "_link.py"] {
+        std::fs::copy(sources.join("fatlink").join(name), package.join(name)).unwrap();
+    }
     // The name by which every Python from 3.9 finds it.
     std::fs::copy(library(), package.join("_fatlink.abi3.so")).unwrap();
-    std::fs::copy(sources.join("tests/test_fatlink.py"), folder.path().join("test_fatlink.py")).unwrap();
+    for name in ["test_fatlink.py", "test_link.py"] {
+        std::fs::copy(sources.join("tests").join(name), folder.path().join(name)).unwrap();
+    }
     let mut python = Command::new("python3");
+    let dist = std::env::var_os("FATLINK_DIST").map(PathBuf::from);
+    python.env("FATLINK", dist.unwrap_or_else(|| sources.join("../../dist")).join("bin/fatlink"));
     python.args(["-B", "-m", "unittest", "--verbose"]).current_dir(folder.path());
     let output = python.output().expect("python3 is installed by `cargo xtask setup`");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -44,11 +44,17 @@ impl Kernel {
 
     /// Registers of functions, with the scalar registers that the hardware adds for this kernel.
     fn with_added_sgprs(&self, functions: Registers) -> Registers {
-        let numbered = self.symbols.map_or(0, |symbols| symbols.sgprs);
-        let added = self.metadata.registers.sgprs.saturating_sub(numbered);
+        let added = match self.symbols.and_then(|symbols| symbols.sgprs) {
+            Some(numbered) => self.metadata.registers.sgprs.saturating_sub(numbered),
+            None => VCC,
+        };
         Registers { sgprs: functions.sgprs.saturating_add(added), ..functions }
     }
 }
+
+/// The scalar registers that the metadata of a kernel counts besides those that it uses by number, on GPUs that do not count them for the hardware:
+/// the condition code, which unknown functions may use.
+const VCC: u32 = 2;
 
 /// The symbols that LLVM's assembler defines for each kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +63,8 @@ pub struct ResourceSymbols {
     pub vgprs: u32,
     /// `.num_agpr`
     pub agprs: u32,
-    /// `.numbered_sgpr`: without those that the hardware adds.
-    pub sgprs: u32,
+    /// `.numbered_sgpr`: without those that the hardware adds. Objects for GPUs that do not count scalar registers have no such symbol.
+    pub sgprs: Option<u32>,
     /// `.has_recursion`, which also calls of unknown functions set.
     pub recursion: bool,
     /// `.has_dyn_sized_stack`, the same.
@@ -170,12 +176,14 @@ impl<'d> Code<'d> {
 }
 
 fn resource_symbols(kernel: &str, values: &BTreeMap<&str, u64>) -> Option<ResourceSymbols> {
-    let value = |what: &str| values.get(format!("{kernel}.{what}").as_str()).copied();
+    let named = |name: String| values.get(name.as_str()).copied();
+    // LLVM 23 makes them local labels.
+    let value = |what: &str| named(format!("{kernel}.{what}")).or_else(|| named(format!(".L{kernel}.{what}")));
     let count = |what: &str| value(what).and_then(|value| u32::try_from(value).ok());
     Some(ResourceSymbols {
         vgprs: count("num_vgpr")?,
         agprs: count("num_agpr")?,
-        sgprs: count("numbered_sgpr")?,
+        sgprs: count("numbered_sgpr"),
         recursion: value("has_recursion")? != 0,
         dynamic_stack: value("has_dyn_sized_stack")? != 0,
     })
@@ -250,6 +258,9 @@ impl PartObject {
 /// Whether the descriptor and the metadata of a kernel follow from its symbols.
 fn is_understood(kernel: &Kernel, file: RegisterFile) -> bool {
     let Some(registers) = kernel.registers() else { return false };
+    if file.counts_sgprs() && kernel.symbols.is_some_and(|symbols| symbols.sgprs.is_none()) {
+        return false;
+    }
     let total = file.total_vgprs(registers);
     kernel.descriptor.with_registers(registers, file) == kernel.descriptor
         && (total, registers.agprs) == (kernel.metadata.total_vgprs, kernel.metadata.registers.agprs)

@@ -95,6 +95,11 @@ impl RegisterFile {
         old.then_some(RegisterFile { unified, vgpr_units: [4, 4], counts_sgprs: true })
     }
 
+    /// Whether scalar registers are allocated by the kernel.
+    pub fn counts_sgprs(self) -> bool {
+        self.counts_sgprs
+    }
+
     /// All vector registers, as the metadata of a kernel counts them.
     pub fn total_vgprs(self, registers: Registers) -> u32 {
         match (self.unified, registers.agprs) {

@@ -178,9 +178,24 @@ const RELEASES: [KnownRelease; 27] = [
     cuda(13, 1, ptx(9, 1), 590),
 ];
 
-const LLVMS: [KnownLlvm; 1] = [KnownLlvm { major: 22, ptx: ptx(9, 0) }];
+const LLVMS: [KnownLlvm; 2] = [KnownLlvm { major: 22, ptx: ptx(9, 0) }, KnownLlvm { major: 23, ptx: ptx(9, 3) }];
+
+/// The last driver branch for the GPUs that CUDA 12 was the last to support: those of Maxwell, Pascal and Volta (release notes of CUDA 13.0,
+/// "Deprecated Architectures", and of driver 580).
+const LAST_DRIVER_OF_CUDA_12: u32 = 580;
 
 impl<'a> TargetTable<'a> {
+    /// The driver branches that run a GPU: the first and the last, where these are known. Unknown for GPUs of systems on a chip, whose drivers
+    /// come with the system; the first is that of the first CUDA release which knows the GPU.
+    pub fn drivers_of(self, arch: GpuArch) -> (Option<u32>, Option<u32>) {
+        let Some(gpu) = self.gpu(arch.number).filter(|gpu| !gpu.is_tegra) else { return (None, None) };
+        let oldest = self.releases.first().map(|row| row.driver_branch);
+        let first = self.releases.iter().find(|row| row.ptx >= gpu.plain).map(|row| row.driver_branch);
+        let last = gpu.last_cuda.filter(|release| release.major == 12).map(|_| LAST_DRIVER_OF_CUDA_12);
+        // The first row stands for all releases before it.
+        (first.filter(|first| Some(*first) != oldest), last)
+    }
+
     /// The newest PTX version that an LLVM release emits; `None` for releases without a row.
     pub const fn newest_ptx_of_llvm(self, major: u32) -> Option<PtxVersion> {
         let mut index = 0;
@@ -296,6 +311,14 @@ mod tests {
         let oldest = |major, minor| KNOWN.oldest_gpu(CudaRelease { major, minor }).map(|gpu| gpu.number);
         let seen = [oldest(11, 8), oldest(12, 0), oldest(12, 9), oldest(13, 0), oldest(14, 2)];
         assert_eq!(seen, [None, Some(50), Some(50), Some(75), Some(75)]);
+    }
+
+    #[test]
+    fn the_drivers_of_a_gpu() {
+        let drivers = |number| KNOWN.drivers_of(GpuArch::plain(number));
+        assert_eq!(drivers(61), (None, Some(580)));
+        assert_eq!([drivers(75).0, drivers(90).0, drivers(120).0], [Some(410), Some(520), Some(570)]);
+        assert_eq!([drivers(90).1, drivers(87).0, drivers(130).0], [None; 3]);
     }
 
     #[test]

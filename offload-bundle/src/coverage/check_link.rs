@@ -8,6 +8,7 @@ use super::check::{
 use super::code::{Code, Content, Word};
 use super::containers::{FoundContainer, Role, in_members};
 use super::driver::Runtime;
+use super::equal::{self, Droppable};
 use super::findings::{Finding, FindingCode, Severity};
 use super::relink::{link, objects, outcome_in};
 use super::select::{choose, judge};
@@ -16,9 +17,19 @@ use crate::error::FileError;
 use crate::host_object::{self, CLANG_ID_PREFIX, ModuleId};
 
 /// Checks one of the fatbins of a file; returns the worst findings first.
-pub(super) fn check_in(found: &FoundContainer, all: &[FoundContainer], options: &CheckOptions) -> Vec<Finding> {
+pub(super) fn check_in(
+    found: &FoundContainer,
+    all: &[FoundContainer],
+    droppable: &[Droppable],
+    options: &CheckOptions,
+) -> Vec<Finding> {
     let numbers = match &found.role {
-        Role::Whole => return check(&found.codes, options),
+        Role::Whole => {
+            let mut findings = check(&found.codes, options);
+            findings.extend(equal::findings(found, droppable));
+            sort(&mut findings);
+            return findings;
+        }
         Role::Object(_) | Role::Data => {
             let mut findings = check_entries(&found.codes, options);
             sort(&mut findings);
@@ -33,6 +44,7 @@ pub(super) fn check_in(found: &FoundContainer, all: &[FoundContainer], options: 
     findings.extend(hidden_link(found, &parts, options));
     findings.extend(without_ptx(found, &parts, options.targets));
     findings.extend(runs_nowhere(found, all, options));
+    findings.extend(equal::findings(found, droppable));
     sort(&mut findings);
     findings
 }
@@ -174,7 +186,7 @@ pub fn check_host_code(
     Ok(forgotten_link(data).into_iter().chain(former_entries(data, read_thin)?).collect())
 }
 
-/// Objects whose offload entries of clang 15 to 20 no link of today registers, those of OpenMP: the file itself, or members of an archive.
+/// Objects whose offload entries of clang 15 to 20 only the libomptarget of that time reads, those of OpenMP: the file itself, or members of an archive.
 fn former_entries(
     data: &[u8],
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
@@ -199,10 +211,10 @@ fn former_entries(
         count => format!("; {count} more members have such tables"),
     };
     let message = format!(
-        "{object} is of {}, whose tables of kernels and variables ({}) fatlink and LLVM 22 do not register{more}",
+        "{object} is of {}, whose tables of kernels and variables ({}) only links with the libomptarget of that clang register{more}",
         entries.compiler, entries.section
     );
-    Ok(Some(Finding::new(FindingCode::FormerEntries, Severity::Error, Vec::new(), message)))
+    Ok(Some(Finding::new(FindingCode::FormerEntries, Severity::Warning, Vec::new(), message)))
 }
 
 /// Whether a device link other than nvcc's has added images. nvcc's own have an id each for those that are not linked; a link of units of

@@ -1,12 +1,13 @@
 //! Reads each entry of a fatbin: what its image is, whatever its label says.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::FormatError;
-use crate::arch::{CudaRelease, GpuArch, PtxVersion};
+use crate::arch::{ArchFeature, CudaRelease, GpuArch, PtxVersion};
 use crate::cubin::{self, Cubin, CubinSymbol, SymbolBinding, SymbolKind};
 use crate::fatbin::{Compression, EntryKind, FatbinEntry};
 use crate::ptx::{self, header};
@@ -30,6 +31,8 @@ pub struct Code {
     pub content: Content,
     /// Equal for equal images; 0 for an entry without a twin, as an image may be large.
     pub digest: u64,
+    /// Equal for cubins of equal code, and rarely for others; 0 for an image that is no sound cubin.
+    pub shape: u64,
     /// How many entries of this kind and label the fatbin has, and which of them this one is, from 1.
     pub twins: Twins,
 }
@@ -84,11 +87,26 @@ pub enum Content {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LinkSymbols {
     /// The functions and variables that other parts can refer to.
-    pub defined: Vec<String>,
+    pub defined: Vec<Arc<str>>,
     /// The symbols that another part has to define.
-    pub wanted: Vec<String>,
+    pub wanted: Vec<Arc<str>>,
     /// The kernels that it defines.
-    pub kernels: Vec<String>,
+    pub kernels: Vec<Arc<str>>,
+}
+
+/// The names of the symbols of a fatbin, each once: its entries have the same, and those of templates are long.
+#[derive(Default)]
+struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    fn one(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(name) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = name.into();
+        self.0.insert(Arc::clone(&name));
+        name
+    }
 }
 
 /// How an entry is named in reports.
@@ -123,6 +141,42 @@ impl Code {
         format!("{kind} {}{}{place}", self.arch.number, self.arch.suffix())
     }
 
+    /// Machine code that a link is going to make. Its toolkit and compression are not known yet.
+    pub fn planned_sass(arch: GpuArch) -> Self {
+        // A cubin does not record `f`.
+        let own = if arch.feature == ArchFeature::Family { GpuArch::plain(arch.number) } else { arch };
+        let content =
+            Content::Sass { arch: own, toolkit: None, virtual_arch: None, linked: true, unknown_section: None };
+        Self::planned(EntryKind::Elf, arch, None, content)
+    }
+
+    /// PTX that a link is going to make, of this version.
+    pub fn planned_ptx(arch: GpuArch, version: PtxVersion) -> Self {
+        Self::planned(EntryKind::Ptx, arch, Some(version), Content::Ptx { version, target: Some(arch) })
+    }
+
+    fn planned(kind: EntryKind, arch: GpuArch, labelled_version: Option<PtxVersion>, content: Content) -> Self {
+        Code {
+            number: 1,
+            kind,
+            arch,
+            labelled_version,
+            compression: Compression::None,
+            stored_size: 0,
+            content,
+            digest: 0,
+            shape: 0,
+            twins: Twins { place: 1, count: 1 },
+        }
+    }
+
+    /// The same as the entries of one fatbin.
+    pub fn numbered(mut codes: Vec<Self>) -> Vec<Self> {
+        codes.iter_mut().zip(1..).for_each(|(code, number)| code.number = number);
+        recount(&mut codes);
+        codes
+    }
+
     /// The toolkit that made it, if the image records it: of PTX the first that supports its version.
     pub fn toolkit(&self) -> Option<CudaRelease> {
         match &self.content {
@@ -152,42 +206,68 @@ impl Code {
 
 /// Reads every entry of one fatbin that the driver loads without a device link.
 pub fn inspect(entries: &[FatbinEntry<'_>]) -> Vec<Code> {
-    inspect_as(entries, Use::Loaded)
+    inspect_as(entries, Use::Loaded, |_| ()).0
 }
 
-/// Reads every entry of one fatbin whose images are parts of a device link.
-pub(super) fn inspect_parts(entries: &[FatbinEntry<'_>]) -> Vec<Code> {
-    inspect_as(entries, Use::Linked)
+/// Reads every entry of one fatbin, and the symbols that each defines and references.
+pub(super) fn inspect_with_symbols(entries: &[FatbinEntry<'_>], used: Use) -> (Vec<Code>, Vec<LinkSymbols>) {
+    let mut names = Names::default();
+    inspect_as(entries, used, |image| link_symbols(image, &mut names))
 }
 
 /// What becomes of a fatbin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
+pub(super) enum Use {
     Loaded,
     Linked,
 }
 
-fn inspect_as(entries: &[FatbinEntry<'_>], used: Use) -> Vec<Code> {
-    let mut codes: Vec<Code> = entries.iter().enumerate().map(|(index, entry)| look(index + 1, entry, used)).collect();
+/// The image of an entry, read once.
+enum Image<'i> {
+    Cubin(Result<Cubin<'i>, FormatError>),
+    Ptx(&'i [u8]),
+    /// Of another kind, or one that cannot be decompressed.
+    Unread,
+}
+
+impl<'i> Image<'i> {
+    fn read(kind: EntryKind, payload: &'i [u8]) -> Self {
+        match kind {
+            EntryKind::Elf => Image::Cubin(cubin::parse(payload)),
+            EntryKind::Ptx => Image::Ptx(payload),
+            _ => Image::Unread,
+        }
+    }
+}
+
+/// Reads entries; `also` reads more of the image of each, which is decompressed once.
+fn inspect_as<T>(entries: &[FatbinEntry<'_>], used: Use, mut also: impl FnMut(&Image<'_>) -> T) -> (Vec<Code>, Vec<T>) {
+    let read = entries.iter().enumerate().map(|(index, entry)| look(index + 1, entry, used, &mut also));
+    let (mut codes, more): (Vec<Code>, Vec<T>) = read.unzip();
     recount(&mut codes);
     for (code, entry) in codes.iter_mut().zip(entries).filter(|(code, _)| code.twins.count > 1) {
         code.digest = digest(entry.payload().as_deref().unwrap_or(entry.stored));
     }
-    codes
+    (codes, more)
 }
 
-fn look(number: usize, entry: &FatbinEntry<'_>, used: Use) -> Code {
+fn look<T>(number: usize, entry: &FatbinEntry<'_>, used: Use, also: &mut dyn FnMut(&Image<'_>) -> T) -> (Code, T) {
     let payload = match entry.kind {
-        EntryKind::Elf | EntryKind::Ptx => Some(entry.payload()),
+        EntryKind::Elf | EntryKind::Ptx => Some(entry.payload_for_tables()),
         _ => None,
     };
-    let content = match &payload {
-        Some(Ok(payload)) => content(entry, payload, used),
-        Some(Err(error)) => Content::Undecompressable(error.clone()),
-        None if entry.kind == EntryKind::LtoIr => Content::LtoIr,
-        None => Content::Other,
+    let (content, shape, more) = match &payload {
+        Some(Ok(payload)) => {
+            let image = Image::read(entry.kind, payload);
+            let more = also(&image);
+            let (content, shape) = content(entry, payload, image, used);
+            (content, shape, more)
+        }
+        Some(Err(error)) => (Content::Undecompressable(error.clone()), 0, also(&Image::Unread)),
+        None if entry.kind == EntryKind::LtoIr => (Content::LtoIr, 0, also(&Image::Unread)),
+        None => (Content::Other, 0, also(&Image::Unread)),
     };
-    Code {
+    let code = Code {
         number,
         kind: entry.kind,
         arch: entry.arch,
@@ -196,8 +276,10 @@ fn look(number: usize, entry: &FatbinEntry<'_>, used: Use) -> Code {
         stored_size: entry.stored.len() as u64,
         content,
         digest: 0,
+        shape,
         twins: Twins { place: 1, count: 1 },
-    }
+    };
+    (code, more)
 }
 
 fn labelled_version(entry: &FatbinEntry<'_>) -> Option<PtxVersion> {
@@ -214,25 +296,25 @@ fn digest(image: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn content(entry: &FatbinEntry<'_>, payload: &[u8], used: Use) -> Content {
+/// The content of a cubin or PTX, and of a cubin its shape.
+fn content(entry: &FatbinEntry<'_>, payload: &[u8], image: Image<'_>, used: Use) -> (Content, u64) {
     // Offsets inside a compressed image mean nothing in the file.
     let in_file = |error: FormatError| {
         let inside = if entry.compression == Compression::None { error.offset } else { 0 };
         FormatError::new(entry.payload_offset.saturating_add(inside), error.kind)
     };
-    if entry.kind == EntryKind::Ptx {
-        return match header::read(payload) {
-            Some(header) => Content::Ptx { version: header.version, target: header.target },
-            None => Content::Damaged(FormatError::wrong_format(
-                entry.payload_offset,
-                "PTX that does not start with `.version`",
-            )),
-        };
-    }
-    match cubin::parse(payload) {
-        Ok(cubin) => sass(&cubin, used, in_file),
-        Err(error) if cubin::crashes_driver(payload) => Content::Crashing(in_file(error)),
-        Err(error) => Content::Damaged(in_file(error)),
+    match image {
+        Image::Cubin(Ok(cubin)) => (sass(&cubin, used, in_file), cubin.shape()),
+        Image::Cubin(Err(error)) if cubin::crashes_driver(payload) => (Content::Crashing(in_file(error)), 0),
+        Image::Cubin(Err(error)) => (Content::Damaged(in_file(error)), 0),
+        Image::Ptx(text) => match header::read(text) {
+            Some(header) => (Content::Ptx { version: header.version, target: header.target }, 0),
+            None => {
+                let what = "PTX that does not start with `.version`";
+                (Content::Damaged(FormatError::wrong_format(entry.payload_offset, what)), 0)
+            }
+        },
+        Image::Unread => (Content::Other, 0),
     }
 }
 
@@ -253,16 +335,19 @@ fn sass(cubin: &Cubin<'_>, used: Use, in_file: impl Fn(FormatError) -> FormatErr
     }
 }
 
-/// The symbols that an entry defines and references; none if it cannot be read.
-pub(super) fn link_symbols(entry: &FatbinEntry<'_>) -> LinkSymbols {
-    let Ok(payload) = entry.payload() else { return LinkSymbols::default() };
-    let symbols = match entry.kind {
-        EntryKind::Ptx => ptx::symbols(&payload),
-        EntryKind::Elf => cubin::parse(&payload).map(|cubin| cubin.symbols().to_vec()).unwrap_or_default(),
-        _ => Vec::new(),
+/// The symbols that an image defines and references; none if it cannot be read.
+fn link_symbols(image: &Image<'_>, names: &mut Names) -> LinkSymbols {
+    let of_ptx;
+    let symbols = match image {
+        Image::Cubin(Ok(cubin)) => cubin.symbols(),
+        Image::Ptx(text) => {
+            of_ptx = ptx::symbols_and_local_kernels(text);
+            &of_ptx
+        }
+        _ => return LinkSymbols::default(),
     };
-    let named = |wanted: fn(&CubinSymbol) -> bool| {
-        symbols.iter().filter(|symbol| wanted(symbol)).map(|symbol| symbol.name.clone()).collect()
+    let mut named = |wanted: fn(&CubinSymbol) -> bool| {
+        symbols.iter().filter(|symbol| wanted(symbol)).map(|symbol| names.one(&symbol.name)).collect()
     };
     LinkSymbols {
         defined: named(|symbol| symbol.defined && symbol.binding != SymbolBinding::Local),

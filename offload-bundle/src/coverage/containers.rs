@@ -6,7 +6,8 @@ use std::io;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::code::{Code, LinkSymbols, inspect, inspect_parts, link_symbols};
+use super::code::{Code, LinkSymbols, Use, inspect_with_symbols};
+use super::equal::{EqualImages, equal_images, is_of_one_target};
 use super::links;
 use crate::FormatError;
 use crate::archive::{self, Member};
@@ -59,6 +60,8 @@ pub struct FoundContainer {
     pub role: Role,
     /// Its entries.
     pub codes: Vec<Code>,
+    /// Those of them with equal code, if they were compared: see [`compared_containers`].
+    pub equal: Vec<EqualImages>,
     /// The symbols that each entry defines and references.
     pub(super) symbols: Vec<LinkSymbols>,
 }
@@ -89,7 +92,36 @@ pub fn containers(
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
     search: Search,
 ) -> Result<Vec<FoundContainer>, FileError> {
-    let of_file = |data: &[u8]| of_file(data, search);
+    found_in(data, read_thin, search, Images::Inspected)
+}
+
+/// The same with the images of each fatbin compared. Of an object only those that were compiled for one target, as that of the other fatbins
+/// of its program is not known ([`droppable`](super::droppable)).
+///
+/// # Errors
+/// Those of [`containers`].
+pub fn compared_containers(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    search: Search,
+) -> Result<Vec<FoundContainer>, FileError> {
+    found_in(data, read_thin, search, Images::Compared)
+}
+
+/// What is done with the images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Images {
+    Inspected,
+    Compared,
+}
+
+fn found_in(
+    data: &[u8],
+    read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
+    search: Search,
+    images: Images,
+) -> Result<Vec<FoundContainer>, FileError> {
+    let of_file = |data: &[u8]| of_file(data, search, images);
     match host_object::file_kind(data) {
         FileKind::Archive | FileKind::ThinArchive => {
             in_members(data, read_thin, of_file, |container, member, before| {
@@ -123,7 +155,7 @@ impl FoundContainer {
     /// A fatbin that is a file of its own.
     pub fn whole(codes: Vec<Code>) -> Self {
         let place = ContainerPlace { container: 1, member: None, section: None, offset: 0 };
-        Self { place, role: Role::Whole, codes, symbols: Vec::new() }
+        Self { place, role: Role::Whole, codes, equal: Vec::new(), symbols: Vec::new() }
     }
 
     /// A fatbin that a device link makes, with the fatbins that it is linked of behind it: what [`containers`] will find in the program.
@@ -133,9 +165,10 @@ impl FoundContainer {
     pub fn linked(entries: &[FatbinEntry<'_>], objects: &[&[u8]]) -> Result<Vec<Self>, FormatError> {
         let place = |container| ContainerPlace { container, member: None, section: None, offset: 0 };
         let of = |(index, (role, entries)): (usize, (Role, Vec<FatbinEntry<'_>>))| {
-            let codes = if index == 0 { inspect(&entries) } else { inspect_parts(&entries) };
-            let symbols = entries.iter().map(link_symbols).collect();
-            Self { place: place(index + 1), role, codes, symbols }
+            let used = if index == 0 { Use::Loaded } else { Use::Linked };
+            let (codes, symbols) = inspect_with_symbols(&entries, used);
+            let equal = if index == 0 { equal_images(&entries, &codes) } else { Vec::new() };
+            Self { place: place(index + 1), role, codes, equal, symbols }
         };
         let whole = Ok((Role::Linked((2..objects.len() + 2).collect()), entries.to_vec()));
         let objects = objects.iter().map(|object| Ok((Role::Object(None), fatbin::read(object)?)));
@@ -153,56 +186,59 @@ impl FoundContainer {
         Self {
             place,
             role,
+            equal: self.equal,
             symbols: self.symbols,
             codes: self.codes.into_iter().map(|code| code.shifted(base)).collect(),
         }
     }
 }
 
-fn of_file(data: &[u8], search: Search) -> Result<Vec<FoundContainer>, FormatError> {
+fn of_file(data: &[u8], search: Search, images: Images) -> Result<Vec<FoundContainer>, FormatError> {
     let mut found = match host_object::file_kind(data) {
-        FileKind::Fatbin => of_bytes(data, None, 0, false)?,
-        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => of_elf(data)?,
+        FileKind::Fatbin => of_bytes(data, None, 0, images)?,
+        FileKind::ElfRelocatable | FileKind::ElfShared | FileKind::ElfExecutable => of_elf(data, images)?,
         _ => Vec::new(),
     };
     if search == Search::AllBytes && host_object::file_kind(data) != FileKind::Fatbin {
         for scattered in host_object::scattered_fatbins(data)? {
             let section = Some(scattered.section).filter(|section| !section.is_empty()).map(Cow::Owned);
-            let containers = of_bytes(scattered.data, section, scattered.offset, false)?;
+            let containers = of_bytes(scattered.data, section, scattered.offset, Images::Inspected)?;
             found.extend(containers.into_iter().map(|container| FoundContainer { role: Role::Data, ..container }));
         }
     }
     for (index, container) in found.iter_mut().enumerate() {
         container.place.container = index + 1;
+        if host_object::file_kind(data) == FileKind::ElfRelocatable {
+            let FoundContainer { codes, equal, .. } = container;
+            equal.retain(|equal| is_of_one_target(equal, codes));
+        }
     }
     links::assign(data, &mut found);
     Ok(found)
 }
 
 /// What is registered comes before what was linked into it.
-fn of_elf(data: &[u8]) -> Result<Vec<FoundContainer>, FormatError> {
+fn of_elf(data: &[u8], images: Images) -> Result<Vec<FoundContainer>, FormatError> {
     let sections = host_object::sections(data)?;
-    let is_linked = sections.iter().any(|section| section.name == OBJECTS_SECTION.as_bytes());
     let mut found = Vec::new();
     for name in [SECTION, OBJECTS_SECTION] {
         for section in sections.iter().filter(|section| section.name == name.as_bytes()) {
             let place = format!("section {name}");
             let contents = section.data(data).map_err(|e| e.within(&place))?;
             found.extend(
-                of_bytes(contents, Some(Cow::Borrowed(name)), section.offset, is_linked)
-                    .map_err(|e| e.within(&place))?,
+                of_bytes(contents, Some(Cow::Borrowed(name)), section.offset, images).map_err(|e| e.within(&place))?,
             );
         }
     }
     Ok(found)
 }
 
-/// Reads the fatbins of `data`, which starts at `base` of the file. `is_linked`: their symbols are needed.
+/// Reads the fatbins of `data`, which starts at `base` of the file.
 fn of_bytes(
     data: &[u8],
     section: Option<Cow<'static, str>>,
     base: u64,
-    is_linked: bool,
+    images: Images,
 ) -> Result<Vec<FoundContainer>, FormatError> {
     let read = fatbin::read_containers(data).map_err(|e| e.shifted(base))?;
     // Each image is decompressed, of libraries with gigabytes of them.
@@ -213,12 +249,21 @@ fn of_bytes(
             section: section.clone(),
             offset: base.saturating_add(container.offset),
         };
-        let (role, codes) = match section.as_deref() {
-            Some(OBJECTS_SECTION) => (Role::Object(None), inspect_parts(&container.entries)),
-            _ => (Role::Whole, inspect(&container.entries)),
+        let (role, used) = match section.as_deref() {
+            Some(OBJECTS_SECTION) => (Role::Object(None), Use::Linked),
+            _ => (Role::Whole, Use::Loaded),
         };
-        let symbols = if is_linked { container.entries.iter().map(link_symbols).collect() } else { Vec::new() };
-        FoundContainer { place, role, codes: codes.into_iter().map(|code| code.shifted(base)).collect(), symbols }
+        let (codes, symbols) = inspect_with_symbols(&container.entries, used);
+        // The driver does not load an object's by itself.
+        let is_compared = images == Images::Compared && role == Role::Whole;
+        let equal = if is_compared { equal_images(&container.entries, &codes) } else { Vec::new() };
+        FoundContainer {
+            place,
+            role,
+            equal,
+            codes: codes.into_iter().map(|code| code.shifted(base)).collect(),
+            symbols,
+        }
     });
     Ok(found.collect())
 }

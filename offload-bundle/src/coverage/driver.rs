@@ -7,14 +7,14 @@ use crate::arch::table::{KNOWN, KnownRelease};
 use crate::arch::{CudaRelease, PtxVersion};
 use crate::fatbin::Compression;
 
-/// The driver that is to load a fatbin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// The driver that is to load a fatbin. Ordered by age, the oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Driver {
+    /// A driver of this release branch: 580 of 580.159.04.
+    Branch(u32),
     /// A driver that is new enough for everything in the fatbin.
     #[default]
     NewEnough,
-    /// A driver of this release branch: 580 of 580.159.04.
-    Branch(u32),
 }
 
 /// Whether the driver compiles PTX, as the environment of a program sets it.

@@ -67,9 +67,93 @@ pub enum FindingCode {
     ForgottenLink,
     /// FB018: the host code has offload entries in the form of clang 15 to 20.
     FormerEntries,
+    /// FB019: nothing of a file runs on a required GPU with a required driver.
+    DoesNotRun,
+    /// FB020: some kernels of a file do not run where they are required to.
+    KernelsDoNotRun,
+    /// FB021: the driver would compile PTX where only machine code is allowed.
+    CompiledAtStart,
+    /// FB022: what the driver does is not known.
+    UnknownOutcome,
+    /// FB023: something is claimed that the files do not have.
+    NotShipped,
+    /// FB024: the files have something that is not claimed.
+    NotClaimed,
+    /// FB025: no assembler that was tried assembles the PTX that the driver would compile.
+    NotAssembled,
+    /// FB026: the driver of this machine did not load a module.
+    NotLoaded,
+    /// FB027: an image whose code equals that of another one, which every GPU that runs it would run in its place.
+    EqualImages,
 }
 
 impl FindingCode {
+    /// All, in order.
+    pub const ALL: [FindingCode; 27] = [
+        FindingCode::CrashesDriver,
+        FindingCode::Damaged,
+        FindingCode::PtxTooNew,
+        FindingCode::HidesGoodEntry,
+        FindingCode::LtoIr,
+        FindingCode::Duplicates,
+        FindingCode::WrongLabel,
+        FindingCode::NoForwardPtx,
+        FindingCode::NewerToolkit,
+        FindingCode::SassTooNew,
+        FindingCode::CompressionTooNew,
+        FindingCode::UnknownKind,
+        FindingCode::RunsNowhere,
+        FindingCode::PartsWithoutPtx,
+        FindingCode::LoweredArch,
+        FindingCode::UnknownSection,
+        FindingCode::ForgottenLink,
+        FindingCode::FormerEntries,
+        FindingCode::DoesNotRun,
+        FindingCode::KernelsDoNotRun,
+        FindingCode::CompiledAtStart,
+        FindingCode::UnknownOutcome,
+        FindingCode::NotShipped,
+        FindingCode::NotClaimed,
+        FindingCode::NotAssembled,
+        FindingCode::NotLoaded,
+        FindingCode::EqualImages,
+    ];
+
+    /// What it is about, in a line.
+    pub fn title(self) -> &'static str {
+        match self {
+            FindingCode::CrashesDriver => "Machine code on which the driver crashes",
+            FindingCode::Damaged => "An image that is damaged, or lacks something that the driver needs",
+            FindingCode::PtxTooNew => "PTX that the driver does not know",
+            FindingCode::HidesGoodEntry => "An entry that fails is taken before one that would run",
+            FindingCode::LtoIr => "LTO-IR that nothing links",
+            FindingCode::Duplicates => "Several entries of one kind and architecture",
+            FindingCode::WrongLabel => "An image for another architecture than its label says",
+            FindingCode::NoForwardPtx => "No PTX that later GPUs can compile",
+            FindingCode::NewerToolkit => "An entry of a newer toolkit than the others",
+            FindingCode::SassTooNew => "Machine code that the driver does not know",
+            FindingCode::CompressionTooNew => "A compression that the driver does not know",
+            FindingCode::UnknownKind => "An entry of a kind that no driver is known to load",
+            FindingCode::RunsNowhere => "No GPU runs anything",
+            FindingCode::PartsWithoutPtx => {
+                "Objects without an image for GPUs for which the driver links the others again"
+            }
+            FindingCode::LoweredArch => "A device link lowered the virtual architecture",
+            FindingCode::UnknownSection => "A cubin's section has a name that no known tool writes",
+            FindingCode::ForgottenLink => "Offload entries without a device image",
+            FindingCode::FormerEntries => "Offload entries of clang 15 to 20",
+            FindingCode::DoesNotRun => "Nothing runs on a required GPU",
+            FindingCode::KernelsDoNotRun => "Some kernels do not run on a required GPU",
+            FindingCode::CompiledAtStart => "The driver compiles PTX where machine code is required",
+            FindingCode::UnknownOutcome => "What the driver does is not known",
+            FindingCode::NotShipped => "Something is claimed that the files do not have",
+            FindingCode::NotClaimed => "The files have something that is not claimed",
+            FindingCode::NotAssembled => "PTX that ptxas rejects",
+            FindingCode::EqualImages => "An image whose code equals that of another one, which would run in its place",
+            FindingCode::NotLoaded => "A module that this machine's driver did not load",
+        }
+    }
+
     /// `FB001` and so on.
     pub fn name(self) -> &'static str {
         self.text().0
@@ -128,9 +212,36 @@ impl FindingCode {
             FindingCode::ForgottenLink => {
                 ("FB017", "link it with clang's --offload-link, or with fatlink as the linker (-fuse-ld=fatlink)")
             }
-            FindingCode::FormerEntries => (
-                "FB018",
-                "compile it with clang 22, or link it with the clang-linker-wrapper of the clang that compiled it",
+            FindingCode::DoesNotRun => (
+                "FB019",
+                "compile for this GPU, too (machine code, or PTX of a version that the driver knows), or require less",
+            ),
+            FindingCode::KernelsDoNotRun => (
+                "FB020",
+                "compile all kernels for this GPU, or say which kernels are for which GPUs (--claims), or that the library chooses by itself (--kernels=any)",
+            ),
+            FindingCode::CompiledAtStart => (
+                "FB021",
+                "add machine code for this GPU, so that its first start does not wait for the driver's compiler",
+            ),
+            FindingCode::UnknownOutcome => {
+                ("FB022", "link the file, update this program, or require a driver that it knows")
+            }
+            FindingCode::NotShipped => ("FB023", "ship what is claimed, or correct the claim"),
+            FindingCode::NotClaimed => ("FB024", "claim what is shipped, or leave it out (`offload-bundle strip`)"),
+            FindingCode::NotAssembled => (
+                "FB025",
+                "correct the PTX: the driver's compiler is of the same kind as ptxas and will most likely reject it, too",
+            ),
+            FindingCode::NotLoaded => {
+                ("FB026", "build the image again; `offload-bundle explain` shows which one was taken")
+            }
+            FindingCode::FormerEntries => {
+                ("FB018", "compile it with clang 22, or link it with the libomptarget of the clang that compiled it")
+            }
+            FindingCode::EqualImages => (
+                "FB027",
+                "drop it (`offload-bundle strip --equal`), or build without its target: these GPUs run the other image, with the same instructions",
             ),
         }
     }
@@ -163,16 +274,38 @@ pub struct Finding {
     pub message: String,
     /// The advice.
     pub advice: &'static str,
+    /// Bytes of the fatbin that following the advice saves, if it is about them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 impl Finding {
     pub(super) fn new(code: FindingCode, severity: Severity, entries: Vec<usize>, message: String) -> Self {
-        Self { code, severity, entries, gpus: Vec::new(), message, advice: code.advice() }
+        Self { code, severity, entries, gpus: Vec::new(), message, advice: code.advice(), bytes: None }
+    }
+
+    /// An error on GPUs of these names.
+    pub(super) fn error_on(code: FindingCode, message: String, gpus: Vec<String>) -> Self {
+        Self { gpus, ..Self::new(code, Severity::Error, Vec::new(), message) }
     }
 
     #[must_use]
     pub(super) fn on(mut self, gpus: &[GpuArch]) -> Self {
         self.gpus = gpus.iter().map(GpuArch::to_string).collect();
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_numbered_in_order() {
+        let names = FindingCode::ALL.map(FindingCode::name);
+        for (index, name) in names.iter().enumerate() {
+            assert_eq!(*name, format!("FB{:03}", index + 1));
+        }
+        assert!(FindingCode::ALL.is_sorted());
     }
 }

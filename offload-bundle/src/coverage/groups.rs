@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 /// Groups items with equal keys, in the order of their first ones.
-pub(super) fn grouped<T>(items: &[T], key: impl Fn(&T) -> String) -> Vec<Vec<&T>> {
+pub(crate) fn grouped<T>(items: &[T], key: impl Fn(&T) -> String) -> Vec<Vec<&T>> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut groups: Vec<Vec<&T>> = Vec::new();
     for item in items {
@@ -17,7 +17,7 @@ pub(super) fn grouped<T>(items: &[T], key: impl Fn(&T) -> String) -> Vec<Vec<&T>
 }
 
 /// Ascending numbers as ranges: `1-54, 60`; the last ones are left out if there are many ranges.
-pub(super) fn ranges(numbers: &[usize]) -> String {
+pub(crate) fn ranges(numbers: &[usize]) -> String {
     const MOST: usize = 6;
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for number in numbers {

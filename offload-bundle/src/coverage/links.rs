@@ -88,5 +88,5 @@ fn split<'i>(
 }
 
 fn functions(container: &FoundContainer) -> HashSet<&str> {
-    container.symbols.iter().flat_map(|symbols| &symbols.defined).map(String::as_str).collect()
+    container.symbols.iter().flat_map(|symbols| &symbols.defined).map(AsRef::as_ref).collect()
 }

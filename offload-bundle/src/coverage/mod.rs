@@ -21,7 +21,10 @@ mod check_link;
 mod code;
 mod containers;
 mod driver;
+mod equal;
 mod findings;
+pub mod gate;
+mod gpu_words;
 mod groups;
 mod hip;
 mod links;
@@ -37,9 +40,13 @@ mod text;
 pub use check::{CheckOptions, check};
 pub use check_link::{check_host_code, forgotten_link};
 pub use code::{Code, Content, LinkSymbols, Twins, inspect};
-pub use containers::{ContainerPlace, FoundContainer, Role, containers};
+pub use containers::{ContainerPlace, FoundContainer, Role, compared_containers, containers};
 pub use driver::{Driver, Jit, Runtime, UnknownDriver};
+pub(crate) use equal::changed_choices;
+pub use equal::{Droppable, EqualImages, Instead, check_equal, droppable, equal_images};
 pub use findings::{Finding, FindingCode, Severity};
+pub use gpu_words::{Gpu, GpuWord};
+pub(crate) use groups::{grouped, ranges};
 pub use hip::{
     AmdGpu, BundledCode, Form, FoundBundle, HipOutcome, HipVerdict, UnknownAmdGpu, hip_bundles, hip_outcome,
 };

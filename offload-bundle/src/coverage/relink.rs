@@ -9,8 +9,9 @@
 //! 4. What a part refers to and none defines makes the link fail. Kernels of objects that were left out are not found.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use super::code::LinkSymbols;
+use super::code::{Code, Content, LinkSymbols};
 use super::containers::{FoundContainer, Role};
 use super::driver::Runtime;
 use super::select::{LinkPart, Outcome, Verdict, choose, judge, outcome};
@@ -33,6 +34,44 @@ pub(super) fn outcome_in<'a>(
         }
         _ => taken,
     }
+}
+
+/// The same for a fatbin that a program registers: of one without kernels nothing can fail. (Seen with driver 580 on sm_90: programs run
+/// whose device link had nothing to link, lazily and eagerly loaded.)
+pub(super) fn outcome_in_program<'a>(
+    found: &'a FoundContainer,
+    all: &'a [FoundContainer],
+    gpu: GpuArch,
+    runtime: Runtime,
+) -> Outcome<'a> {
+    let outcome = outcome_in(found, all, gpu, runtime);
+    if outcome.verdict.runs() || !is_registered_without_kernels(found, all) {
+        return outcome;
+    }
+    Outcome { verdict: Verdict::NoKernels, reason: NO_KERNELS.to_owned(), missing: Vec::new(), ..outcome }
+}
+
+/// What is said of a fatbin without kernels.
+pub(super) const NO_KERNELS: &str = "no kernels: nothing can fail";
+
+/// Whether a program registers it, and no image defines anything. Loaded as a file, a fatbin without an image for the GPU is an error.
+pub(super) fn is_registered_without_kernels(found: &FoundContainer, all: &[FoundContainer]) -> bool {
+    found.place.section.is_some() && !sources(found, all).into_iter().any(may_define)
+}
+
+/// The fatbins whose images a program gets for this one: its objects', if nothing of them was linked.
+pub(super) fn sources<'a>(found: &'a FoundContainer, all: &'a [FoundContainer]) -> Vec<&'a FoundContainer> {
+    match &found.role {
+        Role::Linked(numbers) if found.codes.is_empty() => objects(all, numbers),
+        _ => vec![found],
+    }
+}
+
+/// Whether an image defines anything at all, or may: code that cannot be read may define something.
+pub(super) fn may_define(found: &FoundContainer) -> bool {
+    let defines = |symbols: &LinkSymbols| !symbols.kernels.is_empty() || !symbols.defined.is_empty();
+    let is_readable = |code: &Code| matches!(code.content, Content::Sass { .. } | Content::Ptx { .. });
+    found.symbols.iter().any(defines) || found.codes.iter().any(|code| !is_readable(code))
 }
 
 /// The objects of a device link.
@@ -86,7 +125,7 @@ struct Undefined {
 
 /// The first of them.
 fn undefined(parts: &[LinkPart<'_>], symbols: &[&LinkSymbols], left_out: &[&FoundContainer]) -> Option<Undefined> {
-    let defined: HashSet<&String> = symbols.iter().flat_map(|symbols| &symbols.defined).collect();
+    let defined: HashSet<&Arc<str>> = symbols.iter().flat_map(|symbols| &symbols.defined).collect();
     let (part, name) = parts.iter().zip(symbols).find_map(|(part, symbols)| {
         let name = symbols.wanted.iter().find(|name| !defined.contains(name))?;
         Some((part, name))

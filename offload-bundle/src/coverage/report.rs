@@ -9,10 +9,11 @@ use super::check_link::check_in;
 use super::code::Code;
 use super::containers::{ContainerPlace, FoundContainer, Role};
 use super::driver::Runtime;
+use super::equal::droppable;
 use super::findings::{Finding, Severity};
 use super::hip::{self, AmdGpu, FoundBundle};
 use super::needs::{DriverNeeds, driver_needs};
-use super::relink::outcome_in;
+use super::relink::outcome_in_program;
 use super::select::{LinkPart, Outcome};
 use super::text::{self, Detail};
 use crate::GpuArch;
@@ -94,9 +95,9 @@ impl RoleReport {
 pub struct GpuReport {
     /// `sm_90`.
     pub gpu: String,
-    /// What runs (`sass 90a`, `ptx 80 #2`), or why nothing does (`no-binary`).
+    /// What runs (`sass 90a`, `ptx 80 #2`), or why nothing does (`no-binary`), or cannot fail (`no-kernels`).
     pub outcome: String,
-    /// Whether a kernel can be launched.
+    /// Whether a kernel can be launched, or there is none.
     pub runs: bool,
     /// The driver's name for the error.
     pub error: Option<&'static str>,
@@ -146,7 +147,9 @@ impl ExplainReport {
         let runtime = runtime.into();
         let gpus = gpu.map_or_else(|| gpus(containers), |gpu| vec![gpu]);
         let parts = parts_of_links(containers);
-        let row = |found: &FoundContainer, gpu: &GpuArch| GpuReport::new(&outcome_in(found, containers, *gpu, runtime));
+        let row = |found: &FoundContainer, gpu: &GpuArch| {
+            GpuReport::new(&outcome_in_program(found, containers, *gpu, runtime))
+        };
         let report = |found: &FoundContainer| ContainerReport {
             place: found.place.clone(),
             platform: Platform::Cuda,
@@ -264,10 +267,11 @@ pub struct CheckedContainer {
 impl CheckReport {
     /// Checks each fatbin.
     pub fn new(containers: &[FoundContainer], options: &CheckOptions) -> Self {
+        let droppable = droppable(containers, options.targets);
         let report = |found: &FoundContainer| CheckedContainer {
             place: found.place.clone(),
             platform: Platform::Cuda,
-            findings: check_in(found, containers, options),
+            findings: check_in(found, containers, &droppable, options),
             needs: driver_needs(&found.codes),
         };
         Self {

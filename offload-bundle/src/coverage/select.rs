@@ -34,10 +34,12 @@ pub enum Verdict {
     SymbolNotFound,
     /// `CUDA_ERROR_JIT_COMPILATION_DISABLED`.
     JitDisabled,
+    /// A program registers it, and there is no kernel in it that could fail.
+    NoKernels,
 }
 
 impl Verdict {
-    /// Whether a kernel can be launched.
+    /// Whether a kernel can be launched, or there is none.
     pub fn runs(self) -> bool {
         self.error_name().is_none()
     }
@@ -57,6 +59,7 @@ impl Verdict {
             Verdict::Sass => ("sass", None),
             Verdict::Ptx => ("ptx", None),
             Verdict::Link => ("link", None),
+            Verdict::NoKernels => ("no-kernels", None),
             Verdict::NoBinary => ("no-binary", Some("CUDA_ERROR_NO_BINARY_FOR_GPU")),
             Verdict::UnsupportedPtxVersion => ("unsupported-ptx-version", Some("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")),
             Verdict::InvalidImage => ("invalid-image", Some("CUDA_ERROR_INVALID_IMAGE")),
@@ -109,7 +112,7 @@ impl Outcome<'_> {
             return format!("{} {}", self.verdict.word(), names.join(" + "));
         }
         match self.code {
-            Some(code) if self.verdict.runs() => code.name(),
+            Some(code) if self.verdict.runs() && self.verdict != Verdict::NoKernels => code.name(),
             _ => self.verdict.word().to_owned(),
         }
     }
@@ -245,7 +248,7 @@ fn of_fault(fault: &Fault) -> Verdict {
     match fault {
         Fault::Rejected(_) => Verdict::InvalidImage,
         Fault::KernelNotFound(_) => Verdict::SymbolNotFound,
-        Fault::FunctionNotFound(_) => Verdict::UnknownError,
+        Fault::FunctionNotFound(_) | Fault::SymbolsNotRead(_) => Verdict::UnknownError,
     }
 }
 
@@ -280,6 +283,11 @@ fn judge_ptx(
     }
     if let Some(own) = own.filter(|own| !gpu.can_jit_ptx_of(*own)) {
         return (Verdict::InvalidPtx, Some(format!("labelled {}, but the PTX is for {own}", code.arch)));
+    }
+    if let Some(own) = own.filter(|own| version < own.min_ptx()) {
+        let why =
+            no_fallback(&format!("PTX {version} has no target {own}, which is of PTX {} and later", own.min_ptx()));
+        return (Verdict::InvalidPtx, Some(why));
     }
     (Verdict::Ptx, None)
 }
@@ -441,6 +449,8 @@ mod tests {
     fn images_that_are_not_what_the_label_says() {
         assert_eq!(brief(&set([sass_of("80", "90"), ptx("80")]), 90), "invalid-source");
         assert_eq!(brief(&set([ptx_of("9.0", "100", "90"), ptx("80")]), 90), "invalid-ptx");
+        // PTX 8.0 is the first with this target.
+        assert_eq!(brief(&set([ptx_of("7.8", "90a", "90a"), ptx("80")]), 90), "invalid-ptx");
         // Of the same or an earlier GPU, it does no harm.
         assert_eq!(brief(&set([sass_of("90a", "90")]), 90), "sass 90");
         assert_eq!(brief(&set([ptx_of("9.0", "80", "90")]), 90), "ptx 90");

@@ -19,6 +19,7 @@ fn code(kind: EntryKind, label: &str, content: Content) -> Code {
         stored_size: 0,
         content,
         digest: 0,
+        shape: 0,
         twins: Twins { place: 1, count: 1 },
     }
 }

@@ -7,7 +7,7 @@
 //! It checks the alignment of every section, even of those that it does not use and of the null section, and ignores those of program
 //! headers. (18 alignments of each section of a cubin, executable and relocatable, loaded lazily and eagerly on an H100 with driver 580.)
 
-use goblin::elf::section_header::SHF_WRITE;
+use goblin::elf::section_header::{SHF_WRITE, SHT_SYMTAB};
 
 use super::{Cubin, CubinSection, CubinSymbol, Memory, SymbolBinding, SymbolKind};
 use crate::FormatError;
@@ -28,13 +28,18 @@ pub enum Fault {
     KernelNotFound(FormatError),
     /// The driver loads the cubin but does not find a function that a kernel calls: `CUDA_ERROR_UNKNOWN`.
     FunctionNotFound(FormatError),
+    /// The driver does not find its way through the symbols: `CUDA_ERROR_UNKNOWN`.
+    SymbolsNotRead(FormatError),
 }
 
 impl Fault {
     /// What is wrong, and where.
     pub fn error(&self) -> &FormatError {
         match self {
-            Fault::Rejected(error) | Fault::KernelNotFound(error) | Fault::FunctionNotFound(error) => error,
+            Fault::Rejected(error)
+            | Fault::KernelNotFound(error)
+            | Fault::FunctionNotFound(error)
+            | Fault::SymbolsNotRead(error) => error,
         }
     }
 
@@ -45,6 +50,7 @@ impl Fault {
             Fault::Rejected(_) => Fault::Rejected(error),
             Fault::KernelNotFound(_) => Fault::KernelNotFound(error),
             Fault::FunctionNotFound(_) => Fault::FunctionNotFound(error),
+            Fault::SymbolsNotRead(_) => Fault::SymbolsNotRead(error),
         }
     }
 }
@@ -80,7 +86,19 @@ impl<'a> Cubin<'a> {
     /// another name than it should.
     pub fn fault(&self) -> Option<Fault> {
         let rejected = self.wrong_alignment().or_else(|| self.missing_note());
-        rejected.map(Fault::Rejected).or_else(|| self.misplaced_symbol())
+        let unread = || self.wrong_symbol_size().map(Fault::SymbolsNotRead);
+        rejected.map(Fault::Rejected).or_else(unread).or_else(|| self.misplaced_symbol())
+    }
+
+    /// A symbol table whose header names another size than that of its symbols. (Seen with one flipped bit on an H100 with driver 580.)
+    fn wrong_symbol_size(&self) -> Option<FormatError> {
+        // Behind the alignment in the headers of both classes, of 8 bytes in the one and 4 in the other.
+        let field = |section: &CubinSection<'_>| section.alignment_offset + if self.is_64_bit() { 8 } else { 4 };
+        let size = if self.is_64_bit() { 24 } else { 16 };
+        let is_wrong = |section: &&CubinSection<'_>| section.kind == SHT_SYMTAB && section.entry_size != size;
+        let section = self.sections.iter().find(is_wrong)?;
+        let what = format!("cubin whose symbol table has symbols of {:#x} bytes", section.entry_size);
+        Some(FormatError::damaged(field(section), what))
     }
 
     /// An alignment that is neither 0 nor a power of two.
@@ -237,6 +255,17 @@ fn is_damaged(name: &str, expected: &str) -> bool {
     name != expected && same * 2 > expected.len()
 }
 
+/// The name of a section without that of the function that it belongs to: `.nv.constant0`.
+pub(crate) fn section_kind(name: &str) -> &str {
+    let target = [".rela", ".rel"].iter().find_map(|prefix| name.strip_prefix(prefix));
+    let target = target.filter(|target| target.starts_with('.')).unwrap_or(name);
+    let Some(known) = KNOWN_NAMES.iter().find(|known| target.starts_with(**known)) else { return name };
+    // Up to the next dot: the number of a constant bank is no part of the prefix.
+    let rest = target.get(known.trim_end_matches('.').len()..).unwrap_or_default();
+    let end = name.len() - rest.len() + rest.find('.').unwrap_or(rest.len());
+    name.get(..end).unwrap_or(name)
+}
+
 fn is_known(name: &str) -> bool {
     let target = [".rela", ".rel"].iter().find_map(|prefix| name.strip_prefix(prefix));
     let name = target.filter(|target| target.starts_with('.')).unwrap_or(name);
@@ -269,6 +298,18 @@ mod tests {
         assert_eq!(fault.error().offset, at as u64);
         assert!(fault.error().to_string().contains("0x80000001, which is no power of two"), "{}", fault.error());
         assert!(matches!(fault, Fault::Rejected(_)));
+    }
+
+    #[test]
+    fn a_symbol_table_names_the_size_of_its_symbols() {
+        let mut data = samples::cubin(GpuArch::plain(90), true);
+        let table = cubin::parse(&data).expect("a sound cubin");
+        let symbols = table.sections.iter().find(|section| section.kind == SHT_SYMTAB).expect("a symbol table");
+        let at = symbols.alignment_offset + 8;
+        // The bit that made the driver fail.
+        data[usize::try_from(at).expect("an offset") + 2] ^= 0x10;
+        let fault = cubin::parse(&data).expect("sound tables").fault().expect("a fault");
+        assert!(matches!(&fault, Fault::SymbolsNotRead(error) if error.offset == at), "{}", fault.error());
     }
 
     proptest! {

@@ -14,7 +14,10 @@ use crate::FormatError;
 use crate::arch::{ArchFeature, CudaRelease, GpuArch};
 use crate::bytes::{c_str, slice, u16_at, u32_at};
 
+mod attribute_names;
 mod declared_kernels;
+mod difference;
+mod equality;
 mod kernel_copies;
 mod loading;
 mod records;
@@ -22,8 +25,12 @@ mod resources;
 mod retarget;
 
 pub use declared_kernels::with_declared_kernels;
+pub use difference::{AttributeDifference, AttributeTable, CodeDifference, code_difference};
+pub(crate) use equality::attributes_run_alike;
+pub use equality::{KnownAttribute, runs_alike};
 pub use kernel_copies::with_kernel_copies;
 pub use loading::Fault;
+pub(crate) use loading::section_kind;
 use records::{Record, Value, records};
 pub use resources::{ConstantBank, CubinResources, FunctionResources, Spills};
 pub use retarget::retargeted;
@@ -82,6 +89,11 @@ struct CubinSection<'a> {
     /// In bytes, in the file or in the GPU's memory.
     size: u64,
     info: u32,
+    kind: u32,
+    offset: u64,
+    address: u64,
+    link: u32,
+    entry_size: u64,
 }
 
 /// A named symbol of a cubin.
@@ -272,17 +284,27 @@ fn named_sections<'a>(
             data: section_data(data, section, name)?,
             size: section.sh_size,
             info: section.sh_info,
+            kind: section.sh_type,
+            offset: section.sh_offset,
+            address: section.sh_addr,
+            link: section.sh_link,
+            entry_size: section.sh_entsize,
         });
     }
     Ok(sections)
 }
 
 fn section_data<'a>(data: &'a [u8], section: &SectionHeader, name: &str) -> Result<&'a [u8], FormatError> {
-    if matches!(section.sh_type, SHT_NOBITS | SHT_NULL | SHT_CUDA_GLOBAL | SHT_CUDA_LOCAL | SHT_CUDA_SHARED) {
+    if !is_in_file(section.sh_type) {
         return Ok(&[]);
     }
     let what = format!("the cubin's section {name}");
     slice(data, section.sh_offset, section.sh_size, &what)
+}
+
+/// Whether sections of this type have bytes in the file.
+pub(crate) fn is_in_file(kind: u32) -> bool {
+    !matches!(kind, SHT_NOBITS | SHT_NULL | SHT_CUDA_GLOBAL | SHT_CUDA_LOCAL | SHT_CUDA_SHARED)
 }
 
 /// The place of a symbol in its table, and the index of the section that it is in.

@@ -39,14 +39,14 @@ pub(super) fn choose(data: &[u8], tables: &Tables, holes: &[Hole]) -> Option<Ima
     if !align.is_power_of_two() || tables.sections.len() + MOST_CUTS >= 0xff00 {
         return None;
     }
-    let most = if is_program(data, tables) {
-        MOST_HEADERS_OF_PROGRAM.saturating_sub(tables.segments.len())
-    } else {
-        MOST_CUTS
-    };
+    let is_program = is_program(data, tables);
+    let most = if is_program { MOST_HEADERS_OF_PROGRAM.saturating_sub(tables.segments.len()) } else { MOST_CUTS };
     let mut best: Option<ImageCuts> = None;
     for (index, host) in hosts(holes) {
-        let Some(cuts) = behind(tables, host, holes.get(index..).unwrap_or_default(), align, most) else { continue };
+        let place = place(tables, &host).filter(|place| !is_program || *place == HostPlace::AsFirst);
+        let Some(place) = place else { continue };
+        let holes = holes.get(index..).unwrap_or_default();
+        let Some(cuts) = behind(tables, (host, place), holes, align, most) else { continue };
         if best.as_ref().is_none_or(|best| cuts.freed() > best.freed()) {
             best = Some(cuts);
         }
@@ -67,20 +67,38 @@ fn hosts(holes: &[Hole]) -> Vec<(usize, Hole)> {
     hosts
 }
 
+/// How the segment of a hole that makes room for the program headers is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HostPlace {
+    /// At the distance from the first segment that it has in the file.
+    AsFirst,
+    /// At another one: uninitialized data is in front of it. The kernel finds the headers of programs by their offset, as if the file were
+    /// loaded in one piece. Loaders find those of shared libraries in the segment that holds them.
+    Apart,
+}
+
+fn place(tables: &Tables, host: &Hole) -> Option<HostPlace> {
+    let mut loads = tables.segments.iter().filter(|segment| segment.kind == PT_LOAD);
+    let distance = |segment: &Segment| segment.address.wrapping_sub(segment.offset);
+    let first = loads.clone().next()?;
+    let segment = loads.find(|segment| segment.holds(host.start, host.end))?;
+    Some(if distance(segment) == distance(first) { HostPlace::AsFirst } else { HostPlace::Apart })
+}
+
 /// The cuts in `holes`, of which `host` is the first and makes room for the program headers.
-fn behind(tables: &Tables, host: Hole, holes: &[Hole], align: u64, most: usize) -> Option<ImageCuts> {
+fn behind(
+    tables: &Tables,
+    (host, place): (Hole, HostPlace),
+    holes: &[Hole],
+    align: u64,
+    most: usize,
+) -> Option<ImageCuts> {
     let loads: Vec<&Segment> = tables.segments.iter().filter(|segment| segment.kind == PT_LOAD).collect();
-    // The loader of programs may look for the headers by their offset, as if the file were loaded in one piece.
-    let first = loads.first()?;
-    let segment = loads.iter().find(|segment| segment.holds(host.start, host.end))?;
-    if segment.address.wrapping_sub(segment.offset) != first.address.wrapping_sub(first.offset) {
-        return None;
-    }
     let mut cuts: Vec<Cut> = holes.iter().filter_map(|hole| cut(&loads, hole, 0, align)).collect();
     cuts.sort_by_key(|cut| std::cmp::Reverse(cut.to - cut.from));
     cuts.truncate(most);
     let room = loop {
-        match program_headers::room(tables, &host, tables.segments.len() + cuts.len()) {
+        match program_headers::room(tables, &host, place == HostPlace::AsFirst, tables.segments.len() + cuts.len()) {
             Some(room) => break room,
             None => cuts.pop()?,
         };

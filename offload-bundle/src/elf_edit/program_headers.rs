@@ -38,12 +38,14 @@ impl Displaced {
     }
 }
 
-/// Finds room for `count` program headers: in place if what follows them can move into `hole`, else in the hole itself.
+/// Finds room for `count` program headers: in place if what follows them can move into `hole`, else in the hole itself. What moves has to move
+/// in memory as in the file (`is_displaceable`).
 ///
 /// In place is better, since GNU `strip` and `objcopy` write program headers at the start of a file without looking at what is there.
-pub(super) fn room(tables: &Tables, hole: &Hole, count: usize) -> Option<Room> {
+pub(super) fn room(tables: &Tables, hole: &Hole, is_displaceable: bool, count: usize) -> Option<Room> {
     let size = count as u64 * SEGMENT_SIZE;
-    let room = displaced(tables, hole, size).map(|displaced| Room {
+    let block = displaced(tables, hole, size).filter(|_| is_displaceable);
+    let room = block.map(|displaced| Room {
         at: tables.segments_at,
         reserved: displaced.target + (displaced.to - displaced.from) - hole.start,
         displaced: Some(displaced),

@@ -214,7 +214,7 @@ pub(super) fn feature_of_flags(flags: u64) -> ArchFeature {
 }
 
 fn without_nul(text: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
-    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    let end = memchr::memchr(0, &text).unwrap_or(text.len());
     match text {
         Cow::Borrowed(text) => Cow::Borrowed(text.get(..end).unwrap_or(text)),
         Cow::Owned(mut text) => {

@@ -35,6 +35,7 @@ mod relocatable;
 mod rewritten;
 #[cfg(test)]
 mod tests;
+mod without_code;
 mod write;
 
 pub use builder::FatbinBuilder;

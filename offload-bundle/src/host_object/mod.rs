@@ -10,6 +10,7 @@ use crate::offload_binary::{self, OffloadImage};
 
 mod carriers;
 mod device_links;
+mod device_parts;
 mod entries;
 mod former_entries;
 mod kernel_stubs;
@@ -25,6 +26,7 @@ pub use crate::file_kind::{FileKind, file_kind};
 pub use carriers::{Carrier, CarrierKind, carriers};
 pub use device_links::{DEVICE_RUNTIME, linked_ids, module_name};
 pub(crate) use device_links::{ModuleId, module_ids, wrappers};
+pub use device_parts::device_parts;
 pub(crate) use entries::offload_entry_count;
 pub use entries::{ENTRY_SECTIONS, EntryForm, HostEntry, offload_entries, registration_symbol};
 pub use former_entries::{FormerEntries, former_compiler, former_entries, former_section};

@@ -11,7 +11,7 @@ mod symbols;
 pub use debug_info::DebugInfo;
 pub use header::{target, version, with_version};
 pub use kernel_copies::with_kernel_copies;
-pub use symbols::{defines_functions, symbols};
+pub use symbols::{defines_functions, symbols, symbols_and_local_kernels};
 
 /// Whether the data is PTX: text whose first statement is `.version`, which the manual requires.
 pub fn is_ptx(data: &[u8]) -> bool {

@@ -153,8 +153,8 @@ pub fn name_end(text: &[u8], start: usize) -> usize {
 pub fn quiet_end(text: &[u8], start: usize) -> Option<usize> {
     let rest = &text[start..];
     let length = match rest {
-        [b'"', inside @ ..] => inside.iter().position(|byte| *byte == b'"').map(|length| length + 2),
-        [b'/', b'/', ..] => rest.iter().position(|byte| *byte == b'\n'),
+        [b'"', inside @ ..] => memchr::memchr(b'"', inside).map(|length| length + 2),
+        [b'/', b'/', ..] => memchr::memchr(b'\n', rest),
         [b'/', b'*', inside @ ..] => inside.windows(2).position(|pair| pair == b"*/").map(|length| length + 4),
         _ => return None,
     };
@@ -321,17 +321,27 @@ impl<'a> StatementScanner<'a> {
     /// Skips braces with their contents.
     fn block(&mut self) -> Result<(), SyntaxError> {
         let mut depth = 0_usize;
-        while let Some(byte) = self.text.get(self.at) {
-            match byte {
-                b'{' => depth += 1,
-                b'}' => depth -= 1,
-                b'/' | b'"' => {
-                    if let Some(end) = quiet_end(self.text, self.at) {
-                        self.at = end;
-                        continue;
-                    }
+        // The next brace or string; it is found once, however many comments are in front of it.
+        let mut mark = self.at;
+        while self.at < self.text.len() {
+            if mark < self.at {
+                let rest = &self.text[self.at..];
+                mark = memchr::memchr3(b'{', b'}', b'"', rest).map_or(self.text.len(), |next| self.at + next);
+            }
+            if let Some(slash) = memchr::memchr(b'/', &self.text[self.at..mark]) {
+                let slash = self.at + slash;
+                self.at = quiet_end(self.text, slash).unwrap_or(slash + 1);
+                continue;
+            }
+            self.at = mark;
+            match self.text.get(mark) {
+                Some(b'{') => depth += 1,
+                Some(b'}') => depth -= 1,
+                Some(_) => {
+                    self.at = quiet_end(self.text, mark).unwrap_or(self.text.len());
+                    continue;
                 }
-                _ => {}
+                None => break,
             }
             self.at += 1;
             // The first byte opened one.

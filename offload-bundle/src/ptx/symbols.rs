@@ -8,6 +8,20 @@ pub fn symbols(data: &[u8]) -> Vec<CubinSymbol> {
     readable_statements(data).filter_map(|statement| symbol(&statement)).collect()
 }
 
+/// The same with the kernels that are local to the module: the host launches these, too.
+pub fn symbols_and_local_kernels(data: &[u8]) -> Vec<CubinSymbol> {
+    let any = |statement: Statement<'_>| symbol(&statement).or_else(|| local_kernel(&statement));
+    readable_statements(data).filter_map(any).collect()
+}
+
+fn local_kernel(statement: &Statement<'_>) -> Option<CubinSymbol> {
+    let is_kernel = statement.kind == StatementKind::Function { is_kernel: true };
+    let is_local = is_kernel && statement.has_body && statement.linkage == Linkage::Local;
+    let name = String::from_utf8_lossy(statement.name).into_owned();
+    let (binding, kind) = (SymbolBinding::Local, SymbolKind::Kernel);
+    is_local.then_some(CubinSymbol { name, defined: true, binding, kind, memory: None, size: 0 })
+}
+
 /// Whether PTX as LLVM writes it defines functions beside kernels.
 pub fn defines_functions(ptx: &[u8]) -> bool {
     let starts =

@@ -3,10 +3,12 @@
 //! 1. `edits` finds the containers of a file, decides which of their images go, and rewrites each container in fewer bytes.
 //! 2. [`elf_edit`](crate::elf_edit) puts them back into ELF files: in a program or shared library nothing moves in memory.
 //! 3. `ar` rewrites the members of an archive and corrects its index.
-//! 4. `verify` reads the result with the readers of this crate and compares the images that stay, before the caller gets it.
+//! 4. `equal` drops images of which the GPUs have others with equal code.
+//! 5. `verify` reads the result with the readers of this crate and compares the images that stay, before the caller gets it.
 
 mod ar;
 mod edits;
+mod equal;
 mod verify;
 
 use std::borrow::Cow;
@@ -25,6 +27,8 @@ use crate::listing::Row;
 use crate::offload_binary;
 use crate::selection::Selector;
 
+pub use equal::{Replaced, strip_equal};
+
 /// Selects the images to drop.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
@@ -34,7 +38,7 @@ pub struct Choice {
     pub keep: Vec<Selector>,
     /// If not empty, only images in these sections of an object, library or program are dropped.
     pub sections: Vec<String>,
-    /// If given, this alone decides: of the containers that it has, all other entries are dropped ([`strip_for`]).
+    /// If given, this alone decides: of the containers that it has, all other entries are dropped ([`strip_for`], [`strip_equal`]).
     pub only: Option<NeededEntries>,
     /// Allows a container to end up empty; a program that loads such a container finds no kernel in it.
     pub allow_empty: bool,
@@ -218,5 +222,7 @@ fn strip_file<'a>(data: &'a [u8], choice: &Choice) -> Result<EditedFile<'a>, For
     }
 }
 
+#[cfg(test)]
+mod equal_tests;
 #[cfg(test)]
 mod tests;

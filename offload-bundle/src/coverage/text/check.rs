@@ -30,7 +30,7 @@ pub(in crate::coverage) fn report(reports: &[(Option<&str>, &CheckReport)], deta
     let mut out = basis(reports.first().map_or("", |(_, report)| &report.driver), has);
     for (file, report) in reports.iter().filter(|(_, report)| !report.findings.is_empty()) {
         out += &file.map_or("\n".to_owned(), |file| format!("\n{}:\n", printable::name(file)));
-        out.extend(report.findings.iter().map(paragraph));
+        out.extend(report.findings.iter().map(|finding| paragraph(finding, finding.bytes)));
     }
     let groups = grouped(&all, |found| key(found, detail));
     let paragraphs: String = groups.iter().map(|group| of_group(group)).collect();
@@ -53,14 +53,19 @@ fn of_group(group: &[&Checked<'_>]) -> String {
         true => format!("\n{heading}: nothing to say\n"),
         false => format!("\n{heading}: {}\n", summary(findings.iter())),
     };
-    out.extend(findings.iter().map(paragraph));
+    for (place, finding) in findings.iter().enumerate() {
+        // The others have the same findings, about other numbers of bytes.
+        let same = group.iter().filter_map(|found| found.container.findings.get(place)?.bytes);
+        out += &paragraph(finding, finding.bytes.and(Some(same.sum())));
+    }
     out + &needs(&found.container.needs)
 }
 
-/// What is printed of a container, but for its number and offset.
+/// What is printed of a container, but for its number and offset, and for the bytes that findings are about.
 fn key(found: &Checked<'_>, detail: Detail) -> String {
     let CheckedContainer { place, platform, findings, needs } = found.container;
     let file = found.file.unwrap_or_default();
+    let findings: Vec<Finding> = findings.iter().map(|finding| Finding { bytes: None, ..finding.clone() }).collect();
     match detail {
         Detail::Grouped => format!("{file} {platform:?} {:?} {findings:?} {needs:?}", place.section),
         Detail::Full => format!("{file} {}", place.container),
@@ -70,6 +75,7 @@ fn key(found: &Checked<'_>, detail: Detail) -> String {
 /// A message with all containers that it is about.
 struct Message<'r> {
     finding: &'r Finding,
+    bytes: Option<u64>,
     found: Vec<&'r Checked<'r>>,
 }
 
@@ -82,7 +88,9 @@ fn by_finding(all: &[Checked<'_>]) -> String {
     for found in all {
         for finding in &found.container.findings {
             let messages = kinds.entry((std::cmp::Reverse(finding.severity), finding.code)).or_default();
-            let message = messages.entry(text_of(finding)).or_insert_with(|| Message { finding, found: Vec::new() });
+            let message =
+                messages.entry(text_of(finding)).or_insert_with(|| Message { finding, bytes: None, found: Vec::new() });
+            message.bytes = finding.bytes.map(|bytes| message.bytes.unwrap_or_default() + bytes).or(message.bytes);
             message.found.push(found);
         }
     }
@@ -96,11 +104,14 @@ fn by_finding(all: &[Checked<'_>]) -> String {
         let mut messages: Vec<(String, Message<'_>)> = messages.into_iter().collect();
         messages.sort_by_key(|(_, message)| std::cmp::Reverse(message.found.len()));
         for (text, message) in messages.iter().take(MOST_MESSAGES) {
-            out += &format!("{}: {code}: {text}: {}\n", severity.0, first_places(&message.found));
+            let bytes = stored(message.bytes);
+            out += &format!("{}: {code}: {text}: {}{bytes}\n", severity.0, first_places(&message.found));
         }
         if let Some(others @ [_, ..]) = messages.get(MOST_MESSAGES..) {
             let about: usize = others.iter().map(|(_, message)| message.found.len()).sum();
-            out += &format!("{}: {code}: {} like these, in {}\n", severity.0, others.len(), count(about, "container"));
+            let bytes = stored(others.iter().filter_map(|(_, message)| message.bytes).reduce(|sum, bytes| sum + bytes));
+            let about = count(about, "container");
+            out += &format!("{}: {code}: {} like these, in {about}{bytes}\n", severity.0, others.len());
         }
         out.extend(messages.first().map(|(_, message)| format!("  {}\n", message.finding.advice)));
     }
@@ -167,6 +178,12 @@ fn text_of(finding: &Finding) -> String {
     format!("{}{gpus}", printable::name(&finding.message))
 }
 
-fn paragraph(finding: &Finding) -> String {
-    format!("{}: {}: {}\n  {}\n", finding.severity, finding.code, text_of(finding), finding.advice)
+fn paragraph(finding: &Finding, bytes: Option<u64>) -> String {
+    let (text, bytes) = (text_of(finding), stored(bytes));
+    format!("{}: {}: {text}{bytes}\n  {}\n", finding.severity, finding.code, finding.advice)
+}
+
+/// `; 25126512 bytes as stored`.
+fn stored(bytes: Option<u64>) -> String {
+    bytes.map(|bytes| format!("; {bytes} bytes as stored")).unwrap_or_default()
 }

@@ -107,6 +107,7 @@ fn cell(row: Option<&GpuReport>) -> String {
     match (row.runs, words.next(), words.next()) {
         (true, Some("sass"), Some(target)) => target.to_owned(),
         (true, Some("ptx"), Some(target)) => format!("p{target}"),
+        (true, Some("no-kernels"), _) => "-".to_owned(),
         (true, ..) => "link".to_owned(),
         (false, Some("no-binary" | "symbol-not-found"), _) => "-".to_owned(),
         (false, ..) => "!".to_owned(),

@@ -99,7 +99,7 @@ fn named(before: &str, name: Option<&str>, behind: &str) -> String {
 }
 
 /// The line that names the package or folder that all files are in, and the names without it.
-fn without_common_folder<R>(reports: &[OfFile<R>]) -> (String, Vec<(Option<&str>, &R)>) {
+pub(super) fn without_common_folder<R>(reports: &[OfFile<R>]) -> (String, Vec<(Option<&str>, &R)>) {
     let mut common = reports.first().map_or("", |of| of.file.as_str());
     for of in reports {
         let same = common.char_indices().zip(of.file.chars()).take_while(|((_, one), other)| one == other);

@@ -1,16 +1,23 @@
 //! Links LLVM statically, so that the program starts in a few milliseconds and needs no libLLVM where it runs. `static:-bundle`
-//! keeps 400 MB of archives out of the rlib; inkwell's own linking is off (`llvm22-1-no-llvm-linking`).
+//! keeps 400 MB of archives out of the rlib; inkwell's own linking is off (`llvm22-1-no-llvm-linking`, `llvm23-1-no-llvm-linking`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const COMPONENTS: [&str; 9] =
-    ["nvptx", "amdgpu", "x86", "passes", "ipo", "linker", "bitreader", "bitwriter", "executionengine"];
+/// Debian's LLVM 22.
+const DEBIANS: &str = "/usr/lib/llvm-22";
+
+const COMPONENTS: [&str; 10] =
+    ["nvptx", "amdgpu", "x86", "aarch64", "passes", "ipo", "linker", "bitreader", "bitwriter", "executionengine"];
+
+/// Libraries whose static constructors `src/sys/constructors.cpp` runs, and the sections that these are moved to.
+const DEFERRED: [(&str, &str); 2] = [("LLVMAMDGPU", "fatlink_amdgpu_init"), ("LLVMAArch64", "fatlink_aarch64_init")];
 
 /// The C++ files in `src/sys`.
-const SHIM: [&str; 11] = [
+const SHIM: [&str; 12] = [
     "amdgpu",
     "bodies",
+    "constructors",
     "copies",
     "diagnostics",
     "globals",
@@ -23,17 +30,18 @@ const SHIM: [&str; 11] = [
 ];
 
 fn main() {
-    println!("cargo::rerun-if-env-changed=LLVM_SYS_221_PREFIX");
+    let prefix = if cfg!(feature = "llvm23") { "LLVM_SYS_231_PREFIX" } else { "LLVM_SYS_221_PREFIX" };
+    println!("cargo::rerun-if-env-changed={prefix}");
     println!("cargo::rerun-if-changed=build.rs");
-    let prefix = std::env::var_os("LLVM_SYS_221_PREFIX").unwrap_or_else(|| "/usr/lib/llvm-22".into());
-    let llvm_config = PathBuf::from(prefix).join("bin/llvm-config");
+    let prefix = std::env::var_os(prefix).map_or_else(|| DEBIANS.into(), PathBuf::from);
+    let llvm_config = prefix.join("bin/llvm-config");
     compile_shim(&llvm_config);
     println!("cargo::rustc-link-search=native={}", archives().display());
     println!("cargo::rustc-link-search=native={}", query(&llvm_config, &["--libdir"]).trim());
     for library in query(&llvm_config, &with_components("--libnames")).split_whitespace() {
         let name = library.trim_start_matches("lib").trim_end_matches(".a");
-        if name.starts_with("LLVMAMDGPU") {
-            defer_constructors(&llvm_config, library);
+        if let Some((_, section)) = DEFERRED.iter().find(|(prefix, _)| name.starts_with(prefix)) {
+            defer_constructors(&llvm_config, library, section);
         }
         println!("cargo::rustc-link-lib=static:-bundle={name}");
     }
@@ -48,12 +56,14 @@ fn main() {
 
 /// Copies an archive whose static constructors are to run when they are needed, not when the program starts: hundreds of options that
 /// most links never use. Only their section gets another name, for which the linker defines bounds. The copy is found first.
-fn defer_constructors(llvm_config: &Path, library: &str) {
+fn defer_constructors(llvm_config: &Path, library: &str, section: &str) {
     let folder = archives();
     let source = Path::new(query(llvm_config, &["--libdir"]).trim()).join(library);
-    let objcopy = llvm_config.with_file_name("llvm-objcopy");
+    // Packages of LLVM's libraries have no programs.
+    let beside = llvm_config.with_file_name("llvm-objcopy");
+    let objcopy = if beside.is_file() { beside } else { Path::new(DEBIANS).join("bin/llvm-objcopy") };
     let status = Command::new(&objcopy)
-        .arg("--rename-section=.init_array=fatlink_amdgpu_init")
+        .arg(format!("--rename-section=.init_array={section}"))
         .args([&source, &folder.join(library)])
         .status()
         .unwrap_or_else(|error| panic!("{}: {error}", objcopy.display()));
@@ -80,11 +90,12 @@ fn compile_shim(llvm_config: &Path) {
         .compile("fatlink_llvm");
 }
 
-/// Links the compiler's archive of a library, or the shared library if there is none. The archive is found in a folder of its own:
-/// the compiler's folder also holds this machine's C library, which may not be the one to link against.
+/// Links the archive that the target's compiler has of a library, or the shared library if there is none. The archive is found in a folder
+/// of its own: the compiler's folder also holds this machine's C library, which may not be the one to link against.
 fn link_archive(name: &str) {
     let file = format!("lib{name}.a");
-    let found = Command::new("c++").arg(format!("-print-file-name={file}")).output();
+    let mut compiler = cc::Build::new().cpp(true).get_compiler().to_command();
+    let found = compiler.arg(format!("-print-file-name={file}")).output();
     let path = found.ok().and_then(|output| String::from_utf8(output.stdout).ok());
     let Some(path) = path.map(|text| PathBuf::from(text.trim())).filter(|path| path.is_absolute()) else {
         println!("cargo::rustc-link-lib=dylib={name}");
@@ -116,7 +127,7 @@ fn with_components(flag: &str) -> Vec<&str> {
 
 fn query(llvm_config: &Path, arguments: &[&str]) -> String {
     let output = Command::new(llvm_config).args(arguments).output().unwrap_or_else(|error| {
-        panic!("{}: {error}: LLVM 22 is missing; `cargo xtask setup` installs it", llvm_config.display())
+        panic!("{}: {error}: LLVM is missing; `cargo xtask setup` installs it", llvm_config.display())
     });
     assert!(
         output.status.success(),

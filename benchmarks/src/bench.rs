@@ -10,6 +10,7 @@ use crate::link::{Link, Linkers, Side};
 use crate::measure::{self, Memory, Sample};
 use xtask::environment::Environment;
 use xtask::failure::{Failure, Result};
+use xtask::llvm_release::LlvmRelease;
 use xtask::repository::{Repository, copy_file, create_folder, files_in, name_of, write_file};
 use xtask::step::{Progress, step};
 use xtask::toolchain::LLVM;
@@ -40,7 +41,7 @@ impl Bench {
         let toolchain = setup::install(repository)?;
         let dist = match dist {
             Some(dist) => std::path::absolute(dist).map_err(|error| Failure::file("find", dist, &error))?,
-            None => dist::build(repository, &toolchain).map(|()| repository.dist())?,
+            None => dist::build(repository, &toolchain, LlvmRelease::default()).map(|()| repository.dist())?,
         };
         let folder = folder(repository);
         let (host_object, linkers) = step("prepare", |progress| {

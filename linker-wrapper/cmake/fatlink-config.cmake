@@ -1,6 +1,7 @@
 # find_package(fatlink) defines
 #
 #   fatlink_target(app lib...)   these targets are compiled for device LTO and linked by fatlink
+#   fatlink_require(app GPUS g... DRIVERS d...)   the build fails if app does not run on these GPUs with these drivers
 #   fatlink::fatlink             the same for a target that links it: target_link_libraries(app PRIVATE fatlink::fatlink)
 #   LINKER_TYPE fatlink          from CMake 3.29, as a property of a target or as CMAKE_LINKER_TYPE: only the link
 #   fatlink::linker, fatlink::offload-bundle, fatlink::fatlink-slurm, fatlink::fatlink-reapi   the programs, as imported executables
@@ -68,4 +69,44 @@ function(fatlink_target)
       target_link_options(${target} PRIVATE "${_fatlink_link_options}")
     endif()
   endforeach()
+endfunction()
+
+# Has the build of a target fail if its file does not run on all of these GPUs with all of these drivers:
+#
+#   fatlink_require(app GPUS sm_75..sm_90 rtx5090 DRIVERS 535 580 [NO_JIT] [KERNELS any] [CLAIMS claims.toml])
+#
+# Whatever linked it. The words are those of `offload-bundle check`; the call belongs to the directory that defines the target.
+function(fatlink_require target)
+  cmake_parse_arguments(PARSE_ARGV 1 required "NO_JIT" "KERNELS;CLAIMS" "GPUS;DRIVERS")
+  if(NOT TARGET ${target})
+    message(FATAL_ERROR "fatlink_require: there is no target ${target}")
+  endif()
+  if(required_UNPARSED_ARGUMENTS OR NOT (required_GPUS OR required_CLAIMS))
+    message(FATAL_ERROR "fatlink_require: expected fatlink_require(${target} GPUS <gpu>... DRIVERS <driver>...), got '${ARGN}'")
+  endif()
+  set(options)
+  foreach(word gpus driver)
+    set(values "${required_GPUS}")
+    if(word STREQUAL "driver")
+      set(values "${required_DRIVERS}")
+    endif()
+    string(REPLACE ";" "," values "${values}")
+    if(values)
+      list(APPEND options "--${word}=${values}")
+    endif()
+  endforeach()
+  if(required_NO_JIT)
+    list(APPEND options --no-jit)
+  endif()
+  if(required_KERNELS)
+    list(APPEND options "--kernels=${required_KERNELS}")
+  endif()
+  if(required_CLAIMS)
+    get_filename_component(claims "${required_CLAIMS}" ABSOLUTE)
+    list(APPEND options "--claims=${claims}")
+  endif()
+  add_custom_command(TARGET ${target} POST_BUILD
+    COMMAND fatlink::offload-bundle check "$<TARGET_FILE:${target}>" ${options}
+    COMMENT "Checking where ${target} runs"
+    VERBATIM)
 endfunction()

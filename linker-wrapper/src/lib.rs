@@ -16,9 +16,11 @@ mod machines;
 mod plan;
 mod profile;
 mod reproduce;
+mod served_link;
 mod sys;
 mod toolchain;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use cli::{nvcc_to_clang, persona};
@@ -36,22 +38,23 @@ pub fn main() -> ExitCode {
     if let Some(code) = run_job::run_if_requested(&arguments)
         .or_else(|| culprit::run_if_requested(&arguments))
         .or_else(|| run_action::run_if_requested(&arguments))
+        .or_else(|| served_link::run_if_requested(&arguments, run_link))
     {
         return ExitCode::from(code);
     }
-    let outcome = nvcc_to_clang::translate(&arguments).and_then(|command| match command {
+    ExitCode::from(run_link(&arguments))
+}
+
+/// Runs a link, prints its errors, and returns the exit code.
+fn run_link(arguments: &[OsString]) -> u8 {
+    let outcome = nvcc_to_clang::translate(arguments).and_then(|command| match command {
         Some(command) => process::replace_by(&command),
-        None => {
-            crash_report::report_if_requested(&arguments, &link::diagnose).map_or_else(|| link::run(&arguments), Err)
-        }
+        None => crash_report::report_if_requested(arguments, &link::diagnose).map_or_else(|| link::run(arguments), Err),
     });
     process::stand_still_if_ending();
     llvm_passes::crash::forget_stream_errors();
-    match outcome {
-        Ok(code) => ExitCode::from(code),
-        Err(errors) => {
-            messages::print_errors(&persona::program_name(&arguments), &errors);
-            ExitCode::FAILURE
-        }
-    }
+    outcome.unwrap_or_else(|errors| {
+        messages::print_errors(&persona::program_name(arguments), &errors);
+        1
+    })
 }

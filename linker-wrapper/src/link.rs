@@ -148,7 +148,7 @@ fn link(
 ) -> Result<u8, Errors> {
     // Read the device code. A link without any is left to the host linker.
     let unit_facts = resources::unit_facts(&request);
-    let (images, tables) = inputs.images(&request, mode, unit_facts.cached())?;
+    let (images, host_code) = inputs.images(&request, mode, unit_facts.cached())?;
     if images.is_empty() && mode.may_lack_images() {
         no_images::check(&request, mode)?;
         drop(extraction);
@@ -160,7 +160,7 @@ fn link(
     let files = Files { host: &inputs.files, line: &line_files };
 
     // Select the archive members and the kernels that belong to the link.
-    let selected = Selected::of(&request, files.host, (images, tables), &line_code, &unit_facts)?;
+    let selected = Selected::of(&request, files.host, (images, host_code), &line_code, &unit_facts)?;
 
     // Let each kind plan the device links of its images.
     let links = plan(&request, files, &selected, &line_code)?;

@@ -38,6 +38,7 @@ def program(*parts):
 dist = folder("FATLINK_DIST")
 cuda = folder("CUDA_PATH")
 sysroot = folder("FATLINK_SYSROOT")
+sarif = folder("FATLINK_SARIF")
 llvm = "/usr/lib/llvm-22"
 
 for tool in ["ld.lld", "clang-linker-wrapper", "clang-offload-bundler", "FileCheck", "not", "split-file", "opt", "llvm-as", "llc", "llvm-ar", "llvm-nm", "llvm-objcopy",
@@ -72,6 +73,8 @@ substitutions = {
     # Without HIP's headers, device libraries and runtime, which these tests do not need.
     "%compile-hip": f"{clangxx} -x hip --offload-new-driver -fgpu-rdc -nogpuinc -nogpulib -O2 -c",
     "%python": sys.executable,
+    # Checks files with the schema of SARIF.
+    "%validate-sarif": f"{sys.executable} {os.path.join(config.test_source_root, 'explain', 'Inputs', 'validate_sarif.py')} {sarif}",
     "%cudart": f"-L{cuda}/lib -lcudart_static -ldl -lrt -lpthread",
 }
 # lit replaces one after the other: %clang must not take the first half of %clangxx.

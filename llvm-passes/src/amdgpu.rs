@@ -193,7 +193,7 @@ pub fn emit_partition(session: &Session, module: &Module<'_>, target: &AmdTarget
         return Ok(PartitionCode::Calls(called));
     }
     let shares_functions = module.get_functions().any(is_shared);
-    let (object, registers) = emit_object(session, module, target)?;
+    let (object, registers) = emit(session, module, target, true)?;
     Ok(PartitionCode::Object(object, if shares_functions { registers } else { Registers::default() }))
 }
 
@@ -222,10 +222,19 @@ pub fn emit_object(
     module: &Module<'_>,
     target: &AmdTarget,
 ) -> Result<(Vec<u8>, Registers), IrError> {
+    emit(session, module, target, false)
+}
+
+fn emit(
+    session: &Session,
+    module: &Module<'_>,
+    target: &AmdTarget,
+    is_part: bool,
+) -> Result<(Vec<u8>, Registers), IrError> {
     let machine = machine(target)?;
     sys::use_sections(&machine);
     let activity = format!("{} {}", crash::GENERATING, target.name());
-    let emitted = crash::during(&activity, || sys::emit_amd_object(module, &machine));
+    let emitted = crash::during(&activity, || sys::emit_amd_object(module, &machine, is_part));
     check(session, Stage::CodeGeneration, target, Ok(()))?;
     emitted.map_err(|message| IrError::codegen(Stage::CodeGeneration, target.name(), LlvmError(message)))
 }

@@ -1,7 +1,7 @@
 //! LLVM for offload linking: everything of fatlink that touches IR. No files, no processes, no command line.
 //!
 //! The crate turns the bitcode of many translation units into code for one device target, and into the host object that
-//! registers the result. It calls LLVM 22, linked statically, through inkwell; what inkwell lacks is in a private module, `sys`,
+//! registers the result. It calls LLVM 22 or 23, linked statically, through inkwell; what inkwell lacks is in a private module, `sys`,
 //! which is also where the unsafe code is.
 //!
 //! # How a program goes through it
@@ -103,6 +103,7 @@ pub mod symbols;
 mod sys;
 pub mod unit;
 pub mod visible_functions;
+pub mod warm_up;
 
 pub use error::{BitcodeError, CodegenError, IrError, LlvmError, Stage};
 pub use inkwell::module::Module;

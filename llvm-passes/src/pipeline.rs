@@ -105,7 +105,7 @@ pub struct CodeTarget {
 }
 
 /// The release of LLVM that is linked in.
-const LLVM_MAJOR: u32 = 22;
+const LLVM_MAJOR: u32 = if cfg!(feature = "llvm23") { 23 } else { 22 };
 
 /// The newest PTX version that this LLVM emits.
 pub const NEWEST_PTX: PtxVersion = match KNOWN.newest_ptx_of_llvm(LLVM_MAJOR) {
@@ -311,7 +311,7 @@ pub fn add_libdevice<'s>(
         });
     }
     library.set_triple(&module.get_triple());
-    library.set_data_layout(&module.get_data_layout());
+    sys::copy_data_layout(module, &library);
     session.merge(module, library, libdevice.name)
 }
 

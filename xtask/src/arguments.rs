@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use crate::llvm_release::LlvmRelease;
 use crate::llvm_source::Release;
 
 const AFTER_HELP: &str = "\
@@ -50,6 +51,9 @@ pub enum Subcommand {
         /// Also build OpenMP's runtime for NVIDIA's and AMD's GPUs out of LLVM's source, a download of 200 MB
         #[arg(long)]
         openmp_device: bool,
+        /// Also install the libraries of this LLVM
+        #[arg(long, value_enum, value_name = "RELEASE", default_value = "22")]
+        llvm: LlvmRelease,
     },
     /// Print what a shell needs to use them: eval "$(cargo xtask env)"
     Env,
@@ -68,6 +72,12 @@ pub enum Subcommand {
         /// Fuzz targets under offload-bundle/fuzz; all by default
         #[arg(value_name = "TARGET")]
         targets: Vec<String>,
+    },
+    /// Compile and link two units with every release of clang by dist/, and fill in the table of docs/reference/platforms.md
+    Releases {
+        /// Fail if the table is another one, instead
+        #[arg(long)]
+        check: bool,
     },
     /// Rebuild every container of the installed CUDA and LLVM
     Roundtrip,
@@ -88,6 +98,12 @@ pub enum Subcommand {
         /// Also write archives with documentation, licenses and checksums into the target folder
         #[arg(long)]
         archive: bool,
+        /// Build fatlink with this LLVM
+        #[arg(long, value_enum, value_name = "RELEASE", default_value = "22")]
+        llvm: LlvmRelease,
+        /// Build programs that run on AArch64, with LLVM 23, into dist-aarch64/
+        #[arg(long, conflicts_with = "llvm")]
+        aarch64: bool,
     },
     /// Build docs/ as a book with mdbook, which cargo installs
     Docs,
@@ -151,8 +167,15 @@ mod tests {
 
     #[test]
     fn the_device_runtime_is_built_only_on_request() {
-        assert_eq!(parsed("setup").unwrap(), Subcommand::Setup { openmp_device: false });
-        assert_eq!(parsed("setup --openmp-device").unwrap(), Subcommand::Setup { openmp_device: true });
+        assert_eq!(parsed("setup").unwrap(), Subcommand::Setup { openmp_device: false, llvm: LlvmRelease::Llvm22 });
+        assert_eq!(
+            parsed("setup --openmp-device").unwrap(),
+            Subcommand::Setup { openmp_device: true, llvm: LlvmRelease::Llvm22 }
+        );
+        assert_eq!(
+            parsed("setup --llvm=23").unwrap(),
+            Subcommand::Setup { openmp_device: false, llvm: LlvmRelease::Llvm23 }
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::llvm_release::LlvmRelease;
 use crate::repository::{Repository, create_folder};
 use crate::{debian, dist, setup};
 
@@ -30,7 +31,7 @@ pub fn farm(repository: &Repository, engines: &[String]) -> Result<()> {
 /// Builds dist/ and runs a script on it, which prints a line for each test.
 fn test(repository: &Repository, mut python: Command, folder: &str, failed: &str) -> Result<()> {
     let toolchain = setup::install(repository)?;
-    dist::build(repository, &toolchain)?;
+    dist::build(repository, &toolchain, LlvmRelease::default())?;
     let work = repository.target.join(folder);
     create_folder(&work)?;
     Environment::new(repository, &toolchain).apply(&mut python);

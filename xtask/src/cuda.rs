@@ -11,13 +11,14 @@ use crate::wheels::Wheels;
 pub const PINS: &str = include_str!("../cuda-wheels.txt");
 
 const ALL: [Wheels; 2] = [
-    Wheels { title: "CUDA 13.0", pins: PINS, folder: PYTHON, proof: "nvidia/cu13/bin/ptxas" },
+    Wheels { title: "CUDA 13.0", pins: PINS, folder: PYTHON, proof: "nvidia/cu13/bin/ptxas", platform: None },
     // The newer one that tests compare libnvfatbin with.
     Wheels {
         title: "nvFatbin 13.1",
         pins: include_str!("../nvfatbin-wheels.txt"),
         folder: "nvfatbin-13",
         proof: "nvidia/cu13/lib/libnvfatbin.so.13",
+        platform: None,
     },
 ];
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::step::{Progress, noted_step, step};
 
-const PACKAGES: [&str; 21] = [
+const PACKAGES: [&str; 24] = [
     "clang-22",
     "lld-22",
     "llvm-22-dev",
@@ -20,6 +20,10 @@ const PACKAGES: [&str; 21] = [
     "g++",
     // The host linker that is not part of LLVM or of g++.
     "mold",
+    // A compiler, a C library and an emulator for AArch64, a host that fatlink links for.
+    "gcc-aarch64-linux-gnu",
+    "libc6-dev-arm64-cross",
+    "qemu-user",
     // For a test that makes conda's packages.
     "zstd",
     // For a test with compilers in images of file systems.
@@ -196,12 +200,12 @@ pub fn apt_get() -> Command {
 }
 
 /// Installs a package that only some command needs, unless its program runs.
-pub fn install_for(progress: &Progress, program: &str) -> Result<()> {
+pub fn install_for(progress: &Progress, program: &str, package: &str) -> Result<()> {
     if progress.run(Command::new(program).arg("--version")).is_ok() {
         return Ok(());
     }
-    apt_install(progress, &[program]).map_err(|failure| {
-        Failure::new(format!("cannot install {program}: {}: run this as root on Debian", failure.tool_error()))
+    apt_install(progress, &[package]).map_err(|failure| {
+        Failure::new(format!("cannot install {package}: {}: run this as root on Debian", failure.tool_error()))
     })
 }
 

@@ -2,8 +2,9 @@
 //!
 //! `dist/bin` is for clang's `-B`: one program under the three names that it is looked up by. `dist/gcc` is for gcc's
 //! `-B`, under the names of all linkers that gcc knows, and stands apart, because clang would take a `ld` beside its linker
-//! wrapper for the host linker. `dist/share` holds man pages and shell completions, `dist/lib` libnvfatbin and a CMake package.
+//! wrapper for the host linker. `dist/share` holds man pages and shell completions, `dist/lib` the C libraries and a CMake package.
 
+pub(crate) mod aarch64;
 pub(crate) mod archive;
 mod cmake;
 mod completions;
@@ -13,18 +14,23 @@ mod pages;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::failure::{Failure, Result};
+use crate::llvm_release::LlvmRelease;
 use crate::repository::{Repository, create_folder, replace_link};
 use crate::step::{Progress, step};
 use crate::toolchain::Toolchain;
 use crate::{setup, sysroot};
 
+/// The package of fatlink, the only program with LLVM in it.
+const FATLINK: &str = "linker-wrapper";
+
 /// A program, and its package.
 type Program = (&'static str, &'static str);
 
 /// The programs that link and inspect files.
-pub(crate) const PROGRAMS: [Program; 2] = [("linker-wrapper", "fatlink"), ("offload-bundle", "offload-bundle")];
+pub(crate) const PROGRAMS: [Program; 2] = [(FATLINK, "fatlink"), ("offload-bundle", "offload-bundle")];
 /// The programs that run jobs on other machines.
 pub(crate) const DISTRIBUTORS: [Program; 2] =
     [("distributor", "fatlink-slurm"), ("distributor-reapi", "fatlink-reapi")];
@@ -40,21 +46,29 @@ pub(crate) const LINKS: [(&str, &str); 7] = [
 ];
 
 /// Installs what is missing, builds and lays out, and writes the archive if that is wanted.
-pub fn run(repository: &Repository, with_archive: bool) -> Result<()> {
+pub fn run(repository: &Repository, with_archive: bool, llvm: LlvmRelease) -> Result<()> {
     let toolchain = setup::install(repository)?;
-    build(repository, &toolchain)?;
+    llvm.install(&toolchain)?;
+    build(repository, &toolchain, llvm)?;
     if with_archive { archive::write(repository) } else { Ok(()) }
 }
 
 /// Builds and lays out everything.
-pub fn build(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
-    step("build fatlink, offload-bundle, the distributors and libnvfatbin into dist/", |progress| {
+pub fn build(repository: &Repository, toolchain: &Toolchain, llvm: LlvmRelease) -> Result<()> {
+    step("build fatlink, offload-bundle, the distributors and the C libraries into dist/", |progress| {
         let programs = [PROGRAMS, DISTRIBUTORS].concat();
-        let packages: Vec<&str> = programs.iter().map(|(package, _)| *package).chain([library::PACKAGE]).collect();
-        compile(repository, toolchain, progress, &packages)?;
+        let packages =
+            programs.iter().map(|(package, _)| *package).chain(library::LIBRARIES.map(|library| library.package));
+        if llvm == LlvmRelease::default() {
+            compile(repository, toolchain, progress, &packages.collect::<Vec<_>>())?;
+        } else {
+            let others: Vec<&str> = packages.filter(|package| *package != FATLINK).collect();
+            compile(repository, toolchain, progress, &others)?;
+            build_fatlink(repository, toolchain, progress, llvm)?;
+        }
         lay_out_programs(repository, progress, &programs)?;
         pages::write_of_distributors(repository, progress)?;
-        library::lay_out(repository, toolchain, progress)
+        library::lay_out(repository, toolchain, progress, &repository.target.join("release"), &sysroot::X86_64)
     })
 }
 
@@ -73,17 +87,39 @@ pub(crate) fn compile(
     progress: &Progress,
     packages: &[&str],
 ) -> Result<()> {
+    let mut cargo = release_build(repository, toolchain);
+    cargo.args(packages.iter().map(|package| format!("--package={package}")));
+    run_cargo(progress, cargo)
+}
+
+/// Compiles fatlink with an LLVM that is not the default.
+fn build_fatlink(repository: &Repository, toolchain: &Toolchain, progress: &Progress, llvm: LlvmRelease) -> Result<()> {
+    let mut cargo = release_build(repository, toolchain);
+    llvm.choose(cargo.arg(format!("--package={FATLINK}")), toolchain);
+    run_cargo(progress, cargo)
+}
+
+/// Cargo's command line without packages.
+fn release_build(repository: &Repository, toolchain: &Toolchain) -> Command {
     let mut cargo = repository.cargo("build");
-    cargo.args(["--release", "--locked"]).args(packages.iter().map(|package| format!("--package={package}")));
+    cargo.args(["--release", "--locked"]);
     // A build for another target would land elsewhere, and would not run here.
     cargo.arg("--target-dir").arg(&repository.target).env_remove("CARGO_BUILD_TARGET");
     cargo.env("CARGO_ENCODED_RUSTFLAGS", rustflags(toolchain));
+    cargo
+}
+
+fn run_cargo(progress: &Progress, mut cargo: Command) -> Result<()> {
     progress.run(&mut cargo).map(drop).map_err(|failure| failure.led_by("cargo build failed"))
 }
 
 /// The flags that link with the C library of the toolchain folder, as `CARGO_ENCODED_RUSTFLAGS` has them.
 pub(crate) fn rustflags(toolchain: &Toolchain) -> OsString {
-    let (linker, words) = sysroot::linker(toolchain);
+    flags_of(sysroot::X86_64.linker(toolchain))
+}
+
+/// The flags that link with this driver and its options.
+fn flags_of((linker, words): (PathBuf, [OsString; 3])) -> OsString {
     let mut flags = OsString::from("-Clinker=");
     flags.push(linker);
     for word in words {
@@ -104,7 +140,11 @@ pub(crate) fn link_debug_programs(repository: &Repository) -> Result<()> {
 }
 
 fn lay_out_programs(repository: &Repository, progress: &Progress, programs: &[Program]) -> Result<()> {
-    let built = repository.target.join("release");
+    lay_out_built(repository, progress, programs, &repository.target.join("release"))
+}
+
+/// Lays out programs that cargo has put into `built`.
+fn lay_out_built(repository: &Repository, progress: &Progress, programs: &[Program], built: &Path) -> Result<()> {
     lay_out(&repository.dist(), programs, |program, place| replace(&built.join(program), place))?;
     cmake::write(repository)?;
     pages::write(repository, progress)

@@ -7,7 +7,9 @@ use std::process::Command;
 use crate::cuda;
 use crate::failure::{Failure, Result};
 use crate::repository::Repository;
+use crate::sarif::SARIF;
 use crate::step::quoted;
+use crate::sysroot;
 use crate::toolchain::{LLVM, Toolchain};
 
 /// Prints lines for `eval`, and nothing else.
@@ -38,7 +40,9 @@ impl Environment {
             variables: vec![
                 ("CUDA_PATH", cuda.into_os_string()),
                 // For tests: programs that run on it.
-                ("FATLINK_SYSROOT", toolchain.sysroot().into_os_string()),
+                ("FATLINK_SYSROOT", sysroot::X86_64.place(toolchain).into_os_string()),
+                // And a schema that they check files with.
+                ("FATLINK_SARIF", SARIF.place(toolchain).into_os_string()),
             ],
             search_paths: vec![("PATH", programs), ("LD_LIBRARY_PATH", libraries)],
         }

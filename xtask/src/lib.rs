@@ -17,12 +17,15 @@ mod docs;
 pub mod environment;
 pub mod failure;
 mod fuzz;
+pub mod llvm_release;
 mod llvm_source;
 mod openmp_device;
 mod package;
 mod package_test;
+mod releases;
 pub mod repository;
 mod roundtrip;
+mod sarif;
 pub mod setup;
 pub mod step;
 mod sysroot;
@@ -60,14 +63,16 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Test { packages: true, no_build, .. } => package_test::run(repository, *no_build)?,
         Subcommand::Test { browser: Some(reports), .. } => browser::run(repository, reports)?,
         Subcommand::Test { .. } => test::run(repository)?,
-        Subcommand::Setup { openmp_device } => setup::run(repository, *openmp_device)?,
+        Subcommand::Setup { openmp_device, llvm } => setup::run(repository, *openmp_device, *llvm)?,
         Subcommand::Env => environment::run(repository)?,
         Subcommand::Bench { arguments } => return bench::run(repository, arguments),
         Subcommand::Fuzz { seconds, targets } => fuzz::run(repository, *seconds, targets)?,
+        Subcommand::Releases { check } => releases::run(repository, *check)?,
         Subcommand::Roundtrip => roundtrip::run(repository)?,
         Subcommand::UpstreamTests { programs: true, .. } => upstream::programs::run(repository)?,
         Subcommand::UpstreamTests { llvm, tests, .. } => upstream::run(repository, llvm, tests.as_deref())?,
-        Subcommand::Dist { archive } => dist::run(repository, *archive)?,
+        Subcommand::Dist { archive, aarch64: true, .. } => dist::aarch64::run(repository, *archive)?,
+        Subcommand::Dist { archive, llvm, .. } => dist::run(repository, *archive, *llvm)?,
         Subcommand::Docs => docs::run(repository)?,
         Subcommand::Package { no_build } => package::run(repository, *no_build)?,
     }

@@ -14,6 +14,7 @@ pub use deb::STATIC;
 
 use crate::dist::{self, archive};
 use crate::failure::{Failure, Result};
+use crate::llvm_release::LlvmRelease;
 use crate::repository::{Repository, copy_file, create_folder, name_of, write_file};
 use crate::setup;
 use crate::step::{Progress, noted_step, step};
@@ -36,7 +37,7 @@ pub struct Packages {
 pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     let toolchain = setup::install(repository)?;
     if !is_built {
-        dist::build(repository, &toolchain)?;
+        dist::build(repository, &toolchain, LlvmRelease::default())?;
     }
     write_all(repository, &toolchain)?;
     let folder = output_folder(repository)?;

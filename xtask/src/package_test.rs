@@ -15,6 +15,7 @@ use std::process::Command;
 
 use crate::debian;
 use crate::failure::{Failure, Result};
+use crate::llvm_release::LlvmRelease;
 use crate::package;
 use crate::repository::Repository;
 use crate::step::{Progress, noted_step, step};
@@ -30,7 +31,7 @@ const SYSTEMS: [(&str, &str); 2] = [("bullseye", "Debian 11"), ("bookworm", "Deb
 pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
     let toolchain = setup::install(repository)?;
     if !is_built {
-        dist::build(repository, &toolchain)?;
+        dist::build(repository, &toolchain, LlvmRelease::default())?;
         package::write_all(repository, &toolchain)?;
     }
     let packages = package::find(repository)?;
@@ -51,7 +52,7 @@ pub fn run(repository: &Repository, is_built: bool) -> Result<()> {
         }
     }
     step("lintian finds neither errors nor warnings", |progress| {
-        debian::install_for(progress, "lintian")?;
+        debian::install_for(progress, "lintian", "lintian")?;
         progress.run(Command::new("lintian").args(["--fail-on=error,warning"]).args(&packages.debs))
     })?;
     passed += 1;

@@ -12,6 +12,9 @@ pub struct Repository {
     pub root: PathBuf,
     /// Cargo's target folder.
     pub target: PathBuf,
+    dist: PathBuf,
+    /// The machine of the programs in dist/, as triples name it.
+    pub machine: &'static str,
 }
 
 impl Repository {
@@ -23,12 +26,29 @@ impl Repository {
             .ok_or_else(|| Failure::new("the working tree has moved since xtask was built: run it as `cargo xtask`"))?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let target = std::path::absolute(&target).map_err(|error| Failure::file("find", &target, &error))?;
-        Ok(Self { root, target })
+        let dist = root.join("dist");
+        Ok(Self { root, target, dist, machine: "x86_64" })
     }
 
     /// Where `cargo xtask dist` lays out the programs.
     pub fn dist(&self) -> PathBuf {
-        self.root.join("dist")
+        self.dist.clone()
+    }
+
+    /// The same working tree with output folders of their own, for another machine.
+    pub fn for_machine(&self, machine: &'static str) -> Self {
+        let dist = self.root.join(format!("dist-{machine}"));
+        Self { root: self.root.clone(), target: self.target.join(machine), dist, machine }
+    }
+
+    /// Runs a program of dist/, under qemu if it is for another machine.
+    pub fn program(&self, program: &Path) -> Command {
+        if self.machine == std::env::consts::ARCH {
+            return Command::new(program);
+        }
+        let mut command = Command::new(format!("qemu-{}", self.machine));
+        command.arg("-L").arg(format!("/usr/{}-linux-gnu", self.machine)).arg(program);
+        command
     }
 
     /// The cargo that runs xtask, in the root of this working tree.

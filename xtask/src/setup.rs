@@ -1,15 +1,21 @@
 //! `cargo xtask setup`: installs what is missing.
 
 use crate::failure::Result;
+use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
+use crate::sarif::SARIF;
 use crate::toolchain::{LLVM, Toolchain};
 use crate::{cuda, debian, openmp_device, sysroot};
 
 /// Installs, and prints where everything is.
-pub fn run(repository: &Repository, with_openmp_device: bool) -> Result<()> {
+pub fn run(repository: &Repository, with_openmp_device: bool, llvm: LlvmRelease) -> Result<()> {
     let toolchain = install(repository)?;
-    let (cuda, sysroot) = (toolchain.cuda(), toolchain.sysroot());
+    llvm.install(&toolchain)?;
+    let (cuda, sysroot) = (toolchain.cuda(), sysroot::X86_64.place(&toolchain));
     println!("LLVM 22 is in {LLVM}, CUDA 13.0 in {}, Debian 11's C library in {}", cuda.display(), sysroot.display());
+    if llvm == LlvmRelease::Llvm23 {
+        println!("LLVM 23 is in {}", LlvmRelease::place(&toolchain).display());
+    }
     if with_openmp_device {
         openmp_device::install(&toolchain)?;
         println!("OpenMP's device runtime is in {}", openmp_device::place(&toolchain).display());
@@ -20,8 +26,9 @@ pub fn run(repository: &Repository, with_openmp_device: bool) -> Result<()> {
 /// Installs what is missing for the other commands; silent if nothing is.
 pub fn install(repository: &Repository) -> Result<Toolchain> {
     let toolchain = Toolchain::locate(repository)?;
-    debian::install_packages(!cuda::is_installed(&toolchain))?;
+    debian::install_packages(!cuda::is_installed(&toolchain) || !SARIF.are_installed(&toolchain))?;
     cuda::install_wheels(&toolchain)?;
-    sysroot::install(&toolchain)?;
+    SARIF.install(&toolchain)?;
+    sysroot::X86_64.install(&toolchain)?;
     Ok(toolchain)
 }

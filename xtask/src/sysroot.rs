@@ -4,7 +4,6 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::apt::{Apt, KEYRING};
 use crate::debian;
@@ -13,62 +12,93 @@ use crate::repository::{files_in, replace_link, write_file};
 use crate::step::Progress;
 use crate::toolchain::{LLVM, Toolchain, remove_folder};
 
-/// The C library, and gcc's libraries of the same release: the unwinder of Debian 12 needs glibc 2.35.
-const PACKAGES: [&str; 4] = ["libc6", "libc6-dev", "libgcc-s1", "libgcc-10-dev"];
+/// The C library of a machine, with gcc's libraries of the same release: the unwinder of Debian 12 needs glibc 2.35.
+pub struct Sysroot {
+    /// In Debian's names.
+    architecture: &'static str,
+    /// In the toolchain folder.
+    folder: &'static str,
+    packages: &'static [&'static str],
+    /// In the names of compilers.
+    triple: &'static str,
+}
+
+/// This machine's.
+pub const X86_64: Sysroot = Sysroot {
+    architecture: "amd64",
+    folder: "debian-11",
+    packages: &["libc6", "libc6-dev", "libgcc-s1", "libgcc-10-dev"],
+    triple: "x86_64-linux-gnu",
+};
+
+/// AArch64's, with what a compiler of this machine does not have for it.
+pub const AARCH64: Sysroot = Sysroot {
+    architecture: "arm64",
+    folder: "debian-11-aarch64",
+    packages: &["libc6", "libc6-dev", "libgcc-s1", "libgcc-10-dev", "libcrypt-dev", "linux-libc-dev", "zlib1g-dev"],
+    triple: "aarch64-linux-gnu",
+};
 
 const SUITE: &str = "bullseye";
 
 /// The file that records what is installed.
 const STAMP: &str = "packages.txt";
 
-/// Installs it, unless it is installed.
-pub fn install(toolchain: &Toolchain) -> Result<()> {
-    let place = toolchain.sysroot();
-    let is_installed = || std::fs::read_to_string(place.join(STAMP)).is_ok_and(|stamp| stamp == contents());
-    toolchain.install("Debian 11's C library", &place, is_installed, |progress, root| {
-        unpack(progress, root)?;
-        complete(root)
-    })
-}
-
-/// The compiler driver that links against this C library, and the options for it. The linker is rustc's own, lld: it finds the
-/// definitions in LLVM's archives although these precede their users on the line.
-pub fn linker(toolchain: &Toolchain) -> (PathBuf, [OsString; 2]) {
-    let mut word = OsString::from("--sysroot=");
-    word.push(toolchain.sysroot());
-    // gcc would take its own start files and the machine's libraries first.
-    (Path::new(LLVM).join("bin/clang"), [word, "-fuse-ld=lld".into()])
-}
-
-fn contents() -> String {
-    format!("{SUITE}: {}\n", PACKAGES.join(" "))
-}
-
-/// Downloads the packages and unpacks them into `root`.
-fn unpack(progress: &Progress, root: &Path) -> Result<()> {
-    let apt = Apt::new(&root.join("apt"), &apt_sources(progress)?)?;
-    // A mirror of several may lack the suite: what counts is whether the packages come.
-    let updated = progress.run(apt.get().args(["update", "--error-on=any"]));
-    progress.run(apt.get().arg("download").args(PACKAGES)).map_err(|failure| {
-        let cause = updated.err().unwrap_or(failure);
-        let message = format!(
-            "cannot get Debian 11's C library: apt-get says: {}\nCheck the network, and that a Debian mirror in apt's sources \
-             has the suite {SUITE}; or let FATLINK_TOOLCHAIN name a folder that another clone has set up",
-            cause.tool_error()
-        );
-        Failure { message, output: cause.output }
-    })?;
-    for package in files_in(&apt.folder)?.iter().filter(|path| path.extension().is_some_and(|end| end == "deb")) {
-        progress.run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(root))?;
+impl Sysroot {
+    /// Where it is.
+    pub fn place(&self, toolchain: &Toolchain) -> PathBuf {
+        toolchain.folder().join(self.folder)
     }
-    remove_folder(&apt.folder)
+
+    /// Installs it, unless it is installed.
+    pub fn install(&self, toolchain: &Toolchain) -> Result<()> {
+        let place = self.place(toolchain);
+        let is_installed = || std::fs::read_to_string(place.join(STAMP)).is_ok_and(|stamp| stamp == self.contents());
+        let title = format!("Debian 11's C library for {}", self.architecture);
+        toolchain.install(&title, &place, is_installed, |progress, root| {
+            self.unpack(progress, root)?;
+            complete(root)?;
+            write_file(&root.join(STAMP), self.contents())
+        })
+    }
+
+    /// The compiler driver that links against this C library, and the options for it. The linker is rustc's own, lld: it finds the
+    /// definitions in LLVM's archives although these precede their users on the line.
+    pub fn linker(&self, toolchain: &Toolchain) -> (PathBuf, [OsString; 3]) {
+        let mut word = OsString::from("--sysroot=");
+        word.push(self.place(toolchain));
+        // gcc would take its own start files and the machine's libraries first.
+        let target = format!("--target={}", self.triple);
+        (Path::new(LLVM).join("bin/clang"), [target.into(), word, "-fuse-ld=lld".into()])
+    }
+
+    fn contents(&self) -> String {
+        format!("{SUITE}: {}\n", self.packages.join(" "))
+    }
+
+    /// Downloads the packages and unpacks them into `root`.
+    fn unpack(&self, progress: &Progress, root: &Path) -> Result<()> {
+        let sources = sources(&debian::mirrors(progress)?, self.architecture);
+        let apt = Apt::new(&root.join("apt"), &sources, self.architecture)?;
+        // A mirror of several may lack the suite: what counts is whether the packages come.
+        let updated = progress.run(apt.get().args(["update", "--error-on=any"]));
+        apt.unpack(progress, self.packages, root).map_err(|failure| {
+            let cause = updated.err().unwrap_or(failure);
+            let message = format!(
+                "cannot get Debian 11's C library: apt-get says: {}\nCheck the network, and that a Debian mirror in apt's \
+                 sources has the suite {SUITE}; or let FATLINK_TOOLCHAIN name a folder that another clone has set up",
+                cause.tool_error()
+            );
+            Failure { message, output: cause.output }
+        })?;
+        remove_folder(&apt.folder)
+    }
 }
 
 /// Makes the tree independent of its place.
 fn complete(root: &Path) -> Result<()> {
     remove_folder(&root.join("usr/share"))?;
-    make_links_relative(root, "")?;
-    write_file(&root.join(STAMP), contents())
+    make_links_relative(root, "")
 }
 
 /// A link to `/lib/…` would lead out of the tree. `up` leads from `folder` to its root.
@@ -88,13 +118,10 @@ fn make_links_relative(folder: &Path, up: &str) -> Result<()> {
 }
 
 /// The text of a `sources.list` for Debian 11.
-pub fn apt_sources(progress: &Progress) -> Result<String> {
-    Ok(sources(&debian::mirrors(progress)?))
-}
-
-fn sources(mirrors: &[String]) -> String {
-    let line =
-        |mirror: &String| format!("deb [arch=amd64 target=Packages signed-by={KEYRING}] {mirror} {SUITE} main\n");
+fn sources(mirrors: &[String], architecture: &str) -> String {
+    let line = |mirror: &String| {
+        format!("deb [arch={architecture} target=Packages signed-by={KEYRING}] {mirror} {SUITE} main\n")
+    };
     mirrors.iter().map(line).collect()
 }
 
@@ -106,10 +133,10 @@ mod tests {
     #[test]
     fn every_mirror_is_a_source_of_the_suite() {
         let mirrors = ["http://a.example/debian/".to_owned(), "http://b.example/debian/".to_owned()];
-        let text = sources(&mirrors);
+        let text = sources(&mirrors, "arm64");
         assert_eq!(text.lines().count(), 2);
         assert!(
-            text.lines().all(|line| line.starts_with("deb [") && line.ends_with("/debian/ bullseye main")),
+            text.lines().all(|line| line.starts_with("deb [arch=arm64 ") && line.ends_with("/debian/ bullseye main")),
             "{text}"
         );
     }

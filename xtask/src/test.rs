@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
 use crate::step::{Progress, noted_step, step};
 use crate::toolchain::remove_folder;
@@ -26,7 +27,7 @@ pub fn run(repository: &Repository) -> Result<()> {
     step("cargo fmt --check", |progress| format(&checker, progress))?;
     step("cargo clippy, warnings denied", |progress| clippy(&checker, progress))?;
     step("cargo doc, warnings denied", |progress| doc(&checker, progress))?;
-    dist::build(repository, &toolchain)?;
+    dist::build(repository, &toolchain, LlvmRelease::default())?;
     let test = |progress: &Progress| cargo_test(&checker, progress);
     let counted = noted_step("cargo test, all packages and the lit tests", test, Tally::note)?;
     // Test harnesses parse this line.
@@ -45,7 +46,7 @@ impl Checker<'_> {
 /// `cargo xtask test --big`: programs with gigabytes of device code.
 pub fn big(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
-    dist::build(repository, &toolchain)?;
+    dist::build(repository, &toolchain, LlvmRelease::default())?;
     let scratch = repository.target.join("big");
     step("link programs with 2.3 GB of device code", |progress| {
         let mut lit = lit(&Environment::new(repository, &toolchain), &[("scratch", &scratch)]);

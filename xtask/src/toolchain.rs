@@ -45,11 +45,6 @@ impl Toolchain {
         self.folder.join("cuda")
     }
 
-    /// Debian 11's C library, as `--sysroot` takes it.
-    pub fn sysroot(&self) -> PathBuf {
-        self.folder.join("debian-11")
-    }
-
     /// Has `work` fill a folder beside `place`, and moves it there when it is complete, unless it is installed already.
     pub fn install(
         &self,
@@ -130,7 +125,7 @@ mod tests {
     fn an_interrupted_install_is_removed_and_an_old_one_replaced() {
         let folder = std::env::temp_dir().join(format!("fatlink-toolchain-{}", std::process::id()));
         let toolchain = Toolchain { folder: folder.clone() };
-        let place = toolchain.sysroot();
+        let place = folder.join("debian-11");
         create_folder(&place.join("old")).unwrap();
         create_folder(&folder.join("debian-11.partial-1/lib")).unwrap();
         create_folder(&folder.join("python.partial-1")).unwrap();

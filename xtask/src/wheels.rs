@@ -20,6 +20,8 @@ pub struct Wheels {
     pub folder: &'static str,
     /// A file whose presence shows that all of them are installed.
     pub proof: &'static str,
+    /// The platform that they are for, if it is not this one.
+    pub platform: Option<&'static str>,
 }
 
 /// A copy of the pins in the installed folder, which records its contents.
@@ -48,25 +50,27 @@ impl Wheels {
             |progress, folder| {
                 let stamp = folder.join(STAMP);
                 write_file(&stamp, self.pins)?;
-                pip_install(progress, self.title, folder, &stamp)
+                self.pip_install(progress, folder, &stamp)
             },
         )
     }
-}
 
-fn pip_install(progress: &Progress, title: &str, folder: &Path, requirements: &Path) -> Result<()> {
-    let python = python_with_pip().ok_or_else(|| {
-        Failure::new("no python3 with pip is in PATH, and CUDA comes as Python wheels: apt-get install python3-pip")
-    })?;
-    let mut command = Command::new(python);
-    command.args(["-m", "pip", "install", "--require-hashes", "--no-deps", "--only-binary=:all:"]);
-    command.args(["--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]);
-    command.args([OsStr::new("--target"), folder.as_os_str(), OsStr::new("-r"), requirements.as_os_str()]);
-    progress.run(&mut command).map(|_| ()).map_err(|failure| {
-        Failure::new(format!(
-            "cannot install {title} from PyPI: pip says: {}\nCheck the network and pip's configuration, or let \
+    fn pip_install(&self, progress: &Progress, folder: &Path, requirements: &Path) -> Result<()> {
+        let title = self.title;
+        let python = python_with_pip().ok_or_else(|| {
+            Failure::new("no python3 with pip is in PATH, and CUDA comes as Python wheels: apt-get install python3-pip")
+        })?;
+        let mut command = Command::new(python);
+        command.args(["-m", "pip", "install", "--require-hashes", "--no-deps", "--only-binary=:all:"]);
+        command.args(["--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]);
+        command.args([OsStr::new("--target"), folder.as_os_str(), OsStr::new("-r"), requirements.as_os_str()]);
+        command.args(self.platform.map(|platform| format!("--platform={platform}")));
+        progress.run(&mut command).map(|_| ()).map_err(|failure| {
+            Failure::new(format!(
+                "cannot install {title} from PyPI: pip says: {}\nCheck the network and pip's configuration, or let \
              FATLINK_TOOLCHAIN name a folder that another clone has set up",
-            failure.tool_error()
-        ))
-    })
+                failure.tool_error()
+            ))
+        })
+    }
 }

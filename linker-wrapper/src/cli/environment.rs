@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::cli::values::CacheChoice;
+use offload_bundle::user_cache::{self, CacheChoice};
 
 /// Names the host linker.
 pub const LINKER: &str = "FATLINK_LINKER";
@@ -73,7 +73,7 @@ impl Environment {
     pub fn cache(&self, option: Option<CacheChoice>) -> Option<CacheChoice> {
         match option.or_else(|| self.cache.clone()) {
             Some(CacheChoice::On) => {
-                let folder = user_folder(std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir());
+                let folder = user_cache::folder(std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir());
                 Some(folder.map_or(CacheChoice::On, CacheChoice::Folder))
             }
             other => other,
@@ -91,7 +91,7 @@ impl Environment {
             linker: named(value, LINKER),
             started_linkers: text(value, STARTED_LINKERS).unwrap_or_default(),
             library_paths: paths.flat_map(|value| folders(&value)).collect(),
-            cache: value("FATLINK_CACHE").and_then(|value| CacheChoice::parse(&value).ok()),
+            cache: value("FATLINK_CACHE").and_then(|value| CacheChoice::parse(&value)),
             device: OnceLock::new(),
         }
     }
@@ -129,13 +129,6 @@ fn text(value: Value<'_>, name: &str) -> Option<String> {
 
 fn folders(value: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(value).collect()
-}
-
-/// The user's folder for the cache. As the XDG base directory specification requires, relative paths are ignored.
-fn user_folder(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
-    let named = xdg.map(PathBuf::from).filter(|path| path.is_absolute());
-    let own = || home.filter(|path| path.is_absolute()).map(|home| home.join(".cache"));
-    Some(named.or_else(own)?.join("fatlink"))
 }
 
 #[cfg(test)]
@@ -176,18 +169,5 @@ mod tests {
         assert_eq!(environment.cache(Some(folder("/option"))), Some(folder("/option")));
         assert_eq!(environment.cache(Some(CacheChoice::Off)), Some(CacheChoice::Off));
         assert_eq!(Environment::default().cache(None), None);
-    }
-
-    #[test]
-    fn the_users_folder() {
-        for (xdg, home, folder) in [
-            (Some("/x"), Some("/h"), Some("/x/fatlink")),
-            (None, Some("/h"), Some("/h/.cache/fatlink")),
-            (Some("relative"), Some("/h"), Some("/h/.cache/fatlink")),
-            (Some(""), None, None),
-            (None, Some(""), None),
-        ] {
-            assert_eq!(user_folder(xdg.map(Into::into), home.map(Into::into)), folder.map(PathBuf::from));
-        }
     }
 }

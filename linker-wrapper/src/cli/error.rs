@@ -47,6 +47,8 @@ pub enum Error {
     Value { option: &'static str, expected: Cow<'static, str>, value: String },
     #[error("{option}: expected {expected}: {source}")]
     Targets { option: &'static str, expected: &'static str, source: UnknownArch },
+    #[error("--offload-require=: {reason}")]
+    Require { reason: String },
     #[error("--offload-cache=: expected a folder, 'on' or 'off'")]
     EmptyCache,
     #[error("{option}: {reason}")]

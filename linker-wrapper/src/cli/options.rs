@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use offload_bundle::arch::PtxVersion;
 use offload_bundle::coverage::Driver;
+use offload_bundle::coverage::gate::Requirement;
+use offload_bundle::user_cache::CacheChoice;
 
 use crate::cli::environment::Environment;
 use crate::cli::values::{
-    BackendChoice, CacheChoice, ImageCompression, ImageSection, Jobs, KernelFolding, KernelGc, Levels, LlvmRules,
+    BackendChoice, CubinLinker, ImageCompression, ImageSection, Jobs, KernelFolding, KernelGc, Levels, LlvmRules,
     MemoryChoice, NamedParts, OffloadReport, Partitioning, PlanRequest, PtxPolicy, RelocatableCode, RemoteOptions,
     SassPolicy, StatsFormat,
 };
@@ -34,6 +36,8 @@ pub struct Options {
     pub llvm_rules: LlvmRules,
     /// Which backend generates machine code.
     pub backend: BackendChoice,
+    /// What links cubins beside ptxas.
+    pub cubin_linker: CubinLinker,
     pub print_toolchain: bool,
     pub host_triple: Option<String>,
     /// Triple, if one is given, and argument.
@@ -54,6 +58,8 @@ pub struct Options {
     /// Where to keep intermediate files, instead of next to the output.
     pub temps_folder: Option<PathBuf>,
     pub emit_image_only: bool,
+    /// Where to write the bundled image, besides.
+    pub image_copy: Option<PathBuf>,
     /// The output is the registration object itself, which a later host link takes.
     pub dlink: bool,
     /// Machine code in the image.
@@ -84,6 +90,8 @@ pub struct Options {
     pub compress: ImageCompression,
     /// The oldest driver that has to load the fatbin, if the user names it.
     pub driver: Option<Driver>,
+    /// The GPUs and drivers that the fatbin has to serve.
+    pub require: Option<Requirement>,
     /// Where in the program the fatbin goes.
     pub image_section: ImageSection,
     /// The form and place of the report on the image.
@@ -133,6 +141,12 @@ pub struct Options {
 pub const NO_PROGRAM: &str = "there is no program that registers kernels (--emit-fatbin-only)";
 
 impl Options {
+    /// The oldest driver that has to load the fatbin: the one that is named, or else the oldest of `--offload-require=`.
+    pub fn oldest_driver(&self) -> Option<Driver> {
+        let required = self.require.iter().flat_map(|require| require.drivers.iter().copied()).min();
+        self.driver.or(required)
+    }
+
     /// Whether the output is a relocatable object whose device code later links take.
     pub fn merges_device_code(&self) -> bool {
         self.relocatable && self.relocatable_code == RelocatableCode::Merged

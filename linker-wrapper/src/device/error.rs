@@ -57,10 +57,16 @@ pub enum Error {
         more(*.others)
     )]
     LostImages { file: String, name: String, others: usize, kind: String },
+    /// `others` is the number of further files.
+    #[error(
+        "{file}{} of clang's former offload driver, which links HIP device code itself; compile with --offload-new-driver",
+        more_files(*.others)
+    )]
+    FormerDriver { file: String, others: usize },
     /// `others` is the number of further files of the same compiler.
     #[error(
         "{file}{} of {compiler}, whose tables of kernels and variables ({section}) this link does not register: the program would \
-         start and fail at its first launch; compile with clang 22, or link with the clang-linker-wrapper of that clang",
+         start and fail at its first launch; compile with clang 22, or link with the libomptarget of that clang",
         more_files(*.others)
     )]
     FormerEntries { file: String, section: &'static str, compiler: String, others: usize },

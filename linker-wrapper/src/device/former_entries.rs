@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use llvm_passes::registration::EntryTables;
 use offload_bundle::host_object::{self, EntryForm, FileKind, HostEntry};
+use offload_bundle::offload_binary::OffloadKinds;
 
 use crate::device::archive_selection;
 use crate::device::error::Error;
@@ -15,11 +16,11 @@ use crate::host::input_files::{InputFile, InputFiles, Place};
 /// The section of OpenMP's entries. libomptarget reads them itself, in the layout of its own release.
 const READ_BY_RUNTIME: &str = "omp_offloading_entries";
 
-/// Returns which tables the files have that the host linker links.
+/// Returns which tables the files have that the host linker links. `is_program`: the libraries on the line are those of the program.
 ///
 /// # Errors
 /// Entries that no link can register: one for each compiler and kind of entries. Damaged symbol tables.
-pub fn tables(inputs: &InputFiles, roots: &[String]) -> Result<EntryTables, Errors> {
+pub fn tables(inputs: &InputFiles, roots: &[String], is_program: bool) -> Result<EntryTables, Errors> {
     let files = inputs.files();
     let of_file = |(index, file)| Some((index, former_entries(inputs, file)?));
     let mut found: Vec<_> = files.iter().enumerate().filter_map(of_file).collect();
@@ -33,12 +34,18 @@ pub fn tables(inputs: &InputFiles, roots: &[String]) -> Result<EntryTables, Erro
     }
     let mut unreadable: BTreeMap<(String, &str), Vec<&str>> = BTreeMap::new();
     let mut errors = Errors::default();
+    let reader = is_program.then(|| Runtime::find(inputs)).flatten();
+    let mut tables = EntryTables::WithFormer;
     for (index, (section, compiler)) in found {
         let file = &files[index];
         // `ld -r` may have put them beside others.
         let beside = || host_object::section(inputs.bytes(file), READ_BY_RUNTIME.as_bytes());
         if section == READ_BY_RUNTIME || beside().is_some_and(|(_, entries)| !entries.is_empty()) {
-            unreadable.entry((compiler, READ_BY_RUNTIME)).or_default().push(&file.name);
+            if reader.as_ref().is_some_and(|runtime| runtime.reads(inputs, file, &compiler)) {
+                tables = EntryTables::WithFormerOfOpenMp;
+            } else {
+                unreadable.entry((compiler, READ_BY_RUNTIME)).or_default().push(&file.name);
+            }
         } else if let Some(variable) = managed_variable(inputs, file)? {
             errors.extend(Error::FormerManaged { file: file.name.clone(), compiler, variable });
         }
@@ -47,7 +54,7 @@ pub fn tables(inputs: &InputFiles, roots: &[String]) -> Result<EntryTables, Erro
         let file = names[0].to_owned();
         errors.extend(Error::FormerEntries { file, section, compiler, others: names.len() - 1 });
     }
-    errors.or(EntryTables::WithFormer)
+    errors.or(tables)
 }
 
 /// The section of a file's former entries, and the compiler.
@@ -70,4 +77,50 @@ fn managed_variable(inputs: &InputFiles, file: &InputFile) -> Result<Option<Stri
     let entries = entries.map_err(|error| damaged(&file.name, file.base(), &error))?;
     let is_lost = |entry: &HostEntry| entry.form == EntryForm::Former && entry.is_managed();
     Ok(entries.into_iter().find(is_lost).map(|entry| entry.name))
+}
+
+/// The libomptarget of the program, if it reads former entries and the program has no later ones of OpenMP.
+struct Runtime {
+    form: EntryForm,
+}
+
+impl Runtime {
+    fn find(inputs: &InputFiles) -> Option<Self> {
+        let release = inputs.files().iter().find_map(|file| release_of_runtime(inputs, file))?;
+        let form = match release {
+            ..=19 => EntryForm::Former,
+            20 => EntryForm::Current,
+            _ => return None,
+        };
+        let has_current = inputs.files().iter().any(|file| has_current_entries(inputs, file));
+        (!has_current).then_some(Runtime { form })
+    }
+
+    /// Whether all entries of a file have the layout that it reads. Bitcode has that of its compiler.
+    fn reads(&self, inputs: &InputFiles, file: &InputFile, compiler: &str) -> bool {
+        if file.bitcode.is_some() {
+            let major = compiler.strip_prefix("clang ").and_then(|version| version.split('.').next()?.parse().ok());
+            return major.is_some_and(|major: u32| (major <= 19) == (self.form == EntryForm::Former));
+        }
+        let entries = host_object::offload_entries(inputs.bytes(file)).unwrap_or_default();
+        let mut of_openmp = entries.iter().filter(|entry| entry.kinds.contains(OffloadKinds::OPENMP)).peekable();
+        of_openmp.peek().is_some() && of_openmp.all(|entry| entry.form == self.form)
+    }
+}
+
+/// The release of LLVM in the name of libomptarget: 19 of `libomptarget.so.19.1`.
+fn release_of_runtime(inputs: &InputFiles, file: &InputFile) -> Option<u32> {
+    if file.kind != FileKind::ElfShared {
+        return None;
+    }
+    let name = host_object::library_needs(inputs.bytes(file)).ok()?.name?;
+    name.strip_prefix("libomptarget.so.")?.split('.').next()?.parse().ok()
+}
+
+/// Whether a file has OpenMP entries in today's section.
+fn has_current_entries(inputs: &InputFiles, file: &InputFile) -> bool {
+    let data = inputs.bytes(file);
+    let is_object = file.kind == FileKind::ElfRelocatable && host_object::former_entries(data).is_none();
+    let is_of_openmp = |entry: &HostEntry| entry.kinds.contains(OffloadKinds::OPENMP);
+    is_object && host_object::offload_entries(data).unwrap_or_default().iter().any(is_of_openmp)
 }

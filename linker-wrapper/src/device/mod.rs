@@ -7,6 +7,7 @@ pub mod cudadevrt;
 pub mod definitions;
 pub mod device_files;
 pub mod error;
+pub mod former_driver;
 pub mod former_entries;
 mod host_extraction;
 pub mod host_words;

@@ -6,3 +6,4 @@ pub mod demangle;
 pub mod error;
 pub mod messages;
 pub mod progress;
+pub mod served;

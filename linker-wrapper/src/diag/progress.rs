@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use offload_bundle::printable;
 
-use crate::diag::demangle;
+use crate::diag::{demangle, served};
 
 /// Time before the line appears.
 const FIRST_AFTER: Duration = Duration::from_millis(500);
@@ -65,6 +65,7 @@ impl Progress {
     /// Takes all jobs, by label (such as a kernel's symbol) and estimated cost in any unit: 0 for a job that only fetches its result, whose time
     /// says nothing about the others.
     pub fn new(jobs: &[(String, u64)]) -> Self {
+        served::count_jobs(0, jobs.len() as u64);
         let jobs = Arc::new(Mutex::new(Jobs::new(jobs)));
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
         let shower = (!bar.is_hidden()).then(|| {
@@ -91,6 +92,7 @@ impl Progress {
     /// Marks the job as done, or found in the cache.
     pub fn finished(&self, index: usize) {
         lock(&self.jobs).set(index, State::Done);
+        served::count_jobs(1, 0);
     }
 }
 

@@ -26,10 +26,12 @@ pub enum Error {
     )]
     WindowsHost { what: String },
     #[error(
-        "{what}: device code cannot be linked into programs for {machine} yet, only for x86-64; use LLVM's own clang-linker-wrapper, or \
+        "{what}: device code cannot be linked into programs for {machine} yet, only for x86-64 and AArch64; use LLVM's own clang-linker-wrapper, or \
          {FOREIGN} for its objects"
     )]
     OtherMachine { what: String, machine: String },
+    #[error("{file} is for {machine}, but the program is for {program}; compile all files for one machine")]
+    MixedMachines { file: String, machine: String, program: &'static str },
     #[error("the registration object for {triple} is no 64-bit little-endian ELF file")]
     RegistrationFormat { triple: String },
     #[error("--host-triple={triple}: no objects can be written for this machine")]

@@ -1,5 +1,6 @@
-//! Rejects device code in programs for other machines than x86-64: there is no registration code for them.
+//! Finds the machine of the program: registration code is made for it. Rejects device code in programs for others than x86-64 and AArch64.
 
+use llvm_passes::registration::EntryTables;
 use object::Endianness;
 use object::elf::{
     EM_386, EM_AARCH64, EM_ARM, EM_LOONGARCH, EM_MIPS, EM_PPC64, EM_RISCV, EM_S390, EM_SPARCV9, EM_X86_64,
@@ -15,27 +16,54 @@ use crate::host::embedded_images::FoundImage;
 use crate::host::error::Error;
 use crate::host::input_files::{InputFile, InputFiles, Place};
 
-/// Checks the host triple of the line, and then the objects on it. `images` are the device images of the link. An archive for another machine
-/// alone is no error, because host linkers skip it.
+/// What registration code has to fit.
+pub struct HostCode {
+    /// The triple of the program.
+    pub triple: String,
+    /// The tables of kernels and variables that the host objects have.
+    pub entry_tables: EntryTables,
+}
+
+/// Finds the triple of the program: that of the line, else one for the first object on it. `images` are the device images of the link. An
+/// archive for another machine alone is no error, because host linkers skip it.
 ///
 /// # Errors
-/// The program is for another machine. Where no triple says so, the error names a file with device code.
-pub fn check(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) -> Result<(), Errors> {
-    let triple = options.host_triple.as_deref();
-    if let Some((triple, machine)) = triple.and_then(|triple| Some((triple, of_triple(triple)?))) {
-        return Err(Error::OtherMachine { what: format!("--host-triple={triple}"), machine }.into());
-    }
-    let other = |file: &InputFile| Some((file.name.clone(), of_file(inputs, file)?));
+/// There is no registration code for the machine, or objects on the line are for several machines. Where no triple says the machine, the error
+/// names a file with device code.
+pub fn find(inputs: &InputFiles, images: &[FoundImage<'_>], options: &Options) -> Result<String, Errors> {
     let files = inputs.files();
-    let on_line = files.iter().filter(|file| file.place == Place::Line).find_map(other);
-    let with_code = || images.iter().find_map(|found| other(&files[found.input]));
-    match on_line.map(|found| with_code().unwrap_or(found)) {
-        Some((what, machine)) => Err(Error::OtherMachine { what, machine }.into()),
+    let machine = |file: &InputFile| Some((file.name.clone(), of_file(inputs, file)?));
+    let on_line: Vec<_> = files.iter().filter(|file| file.place == Place::Line).filter_map(machine).collect();
+    let unsupported = |found: &(String, String)| host_triple::supported_machine(&found.1).is_none();
+    if let Some(triple) = options.host_triple.as_deref().filter(|triple| !triple.is_empty()) {
+        let Some(program) = host_triple::supported_machine(triple) else {
+            let machine = triple.split('-').next().unwrap_or(triple).to_owned();
+            return Err(Error::OtherMachine { what: format!("--host-triple={triple}"), machine }.into());
+        };
+        return all_for(program, &on_line).map(|()| triple.to_owned());
+    }
+    if let Some(found) = on_line.iter().find(|found| unsupported(found)) {
+        let with_code = images.iter().filter_map(|found| machine(&files[found.input])).find(unsupported);
+        let (what, machine) = with_code.unwrap_or_else(|| found.clone());
+        return Err(Error::OtherMachine { what, machine }.into());
+    }
+    let first = on_line.first().map_or(host_triple::NATIVE, |(_, machine)| machine);
+    let program = host_triple::supported_machine(first).unwrap_or(host_triple::NATIVE);
+    all_for(program, &on_line).map(|()| host_triple::of_machine(program).to_owned())
+}
+
+/// Checks that all objects are for one machine.
+fn all_for(program: &'static str, on_line: &[(String, String)]) -> Result<(), Errors> {
+    match on_line.iter().find(|(_, machine)| host_triple::supported_machine(machine) != Some(program)) {
+        Some((file, machine)) => {
+            let (file, machine) = (file.clone(), machine.clone());
+            Err(Error::MixedMachines { file, machine, program }.into())
+        }
         None => Ok(()),
     }
 }
 
-/// The machine of an object's code, if it is another one.
+/// The machine of an object's code, named as in triples.
 fn of_file(inputs: &InputFiles, file: &InputFile) -> Option<String> {
     match (&file.bitcode, file.kind) {
         (Some(host), _) => of_triple(&host.triple),
@@ -44,24 +72,26 @@ fn of_file(inputs: &InputFiles, file: &InputFile) -> Option<String> {
     }
 }
 
-/// The machine of a triple, if it is another one. Some front ends omit the triple.
+/// The machine of a triple. Some front ends omit the triple.
 fn of_triple(triple: &str) -> Option<String> {
     let machine = triple.split('-').next().unwrap_or(triple);
-    (!machine.is_empty() && !host_triple::is_x86_64(machine)).then(|| machine.to_owned())
+    (!machine.is_empty()).then(|| machine.to_owned())
 }
 
-/// The machine of an ELF file, named as in triples, if it is another one.
+/// The machine of an ELF file, named as in triples.
 fn of_elf(elf: &[u8]) -> Option<String> {
-    let (machine, is_64) = match FileHeader64::<Endianness>::parse(elf) {
-        Ok(header) => (header.e_machine(header.endian().ok()?), true),
+    let (machine, is_64, is_little) = match FileHeader64::<Endianness>::parse(elf) {
+        Ok(header) => (header.e_machine(header.endian().ok()?), true, header.is_little_endian()),
         Err(_) => {
             let header = FileHeader32::<Endianness>::parse(elf).ok()?;
-            (header.e_machine(header.endian().ok()?), false)
+            (header.e_machine(header.endian().ok()?), false, header.is_little_endian())
         }
     };
     let name = match machine {
-        EM_X86_64 if is_64 => return None,
+        EM_X86_64 if is_64 => "x86_64",
         EM_X86_64 => "x32",
+        EM_AARCH64 if !is_64 => "aarch64_32",
+        EM_AARCH64 if !is_little => "aarch64_be",
         EM_AARCH64 => "aarch64",
         EM_RISCV => "riscv64",
         EM_PPC64 => "powerpc64",
@@ -86,9 +116,11 @@ mod tests {
     #[test]
     fn machines_of_objects_and_triples() {
         for (architecture, endianness, expected) in [
-            (Architecture::X86_64, Endianness::Little, None),
+            (Architecture::X86_64, Endianness::Little, Some("x86_64")),
             (Architecture::X86_64_X32, Endianness::Little, Some("x32")),
             (Architecture::Aarch64, Endianness::Little, Some("aarch64")),
+            (Architecture::Aarch64, Endianness::Big, Some("aarch64_be")),
+            (Architecture::Aarch64_Ilp32, Endianness::Little, Some("aarch64_32")),
             (Architecture::S390x, Endianness::Big, Some("s390x")),
             (Architecture::I386, Endianness::Little, Some("i386")),
             (Architecture::Msp430, Endianness::Little, Some("ELF machine 105")),
@@ -98,7 +130,7 @@ mod tests {
         }
         assert_eq!(of_elf(b"text"), None);
         for (triple, expected) in [
-            ("x86_64-pc-linux-gnu", None),
+            ("x86_64-pc-linux-gnu", Some("x86_64")),
             ("", None),
             ("aarch64-linux-gnu", Some("aarch64")),
             ("riscv64", Some("riscv64")),

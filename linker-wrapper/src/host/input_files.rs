@@ -24,8 +24,11 @@ use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::{self, Stamp};
 
 /// Folders that GNU ld and lld search after every `-L`, on Debian and elsewhere.
-pub const SYSTEM_LIBRARY_PATHS: [&str; 6] =
-    ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+pub const SYSTEM_LIBRARY_PATHS: [&str; 6] = if cfg!(target_arch = "aarch64") {
+    ["/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"]
+} else {
+    ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"]
+};
 
 /// Maximum size of a linker script that stands for libraries.
 const LONGEST_SCRIPT: usize = 64 * 1024;

@@ -19,7 +19,7 @@ pub fn options(parts: &Parts<'_>, link: &options::Options, debug: bool, threads:
     let options = BuilderOptions { debug, threads, ..BuilderOptions::default() };
     match link.compress {
         // LZ4, which drivers before 550 read, too.
-        ImageCompression::Auto if !may_be_zstd(parts, link.driver) => {
+        ImageCompression::Auto if !may_be_zstd(parts, link.oldest_driver()) => {
             BuilderOptions { compress_smaller: true, mode: CompressMode::Speed, ..options }
         }
         ImageCompression::Auto => BuilderOptions { compress_smaller: true, ..options },

@@ -23,6 +23,13 @@ pub enum Error {
     NoContents { file: PathBuf, reason: String },
     #[error("{file}: the report has a figure that JSON cannot represent: {reason}")]
     Page { file: PathBuf, reason: String },
+    #[error("--offload-require: {code}: {message}{}; {advice}", on(gpus))]
+    NotServed { code: FindingCode, message: String, gpus: String, advice: &'static str },
     #[error("the finished fatbin: {code}: {message}; {advice}")]
     Finding { code: FindingCode, message: String, advice: &'static str },
+}
+
+/// ` (on sm_75)`.
+fn on(gpus: &str) -> String {
+    if gpus.is_empty() { String::new() } else { format!(" (on {gpus})") }
 }

@@ -108,7 +108,9 @@ impl Checked {
 pub fn check(fatbin: &FatbinWriter<'_>, driver: Driver, program: &str) -> Result<Checked, Errors> {
     let entries = fatbin.entries().map_err(|source| Error::DamagedFatbin { source })?;
     let codes = coverage::inspect(&entries);
-    let mut findings = coverage::check(&codes, &CheckOptions { driver, ..CheckOptions::default() });
+    let options = CheckOptions { driver, ..CheckOptions::default() };
+    let mut findings = coverage::check(&codes, &options);
+    findings.extend(coverage::check_equal(&entries, &codes, options.targets));
     if codes.is_empty() || codes.iter().any(|code| !KNOWN.knows(code.arch)) {
         // A dry run has no entries, and a GPU that is newer than this program may well run an unknown target.
         findings.retain(|finding| finding.code != FindingCode::RunsNowhere);

@@ -5,3 +5,4 @@ pub mod error;
 pub mod fatbin;
 pub mod html;
 pub mod report;
+pub mod requirement;

@@ -107,7 +107,7 @@ impl BackendReport {
             name: choice.backend.option(),
             file: choice.path.display().to_string(),
             cuda: choice.release.map(|release| release.to_string()),
-            reason: choice.reason.clone(),
+            reason: choice.reason(),
         }
     }
 }

@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use llvm_passes::registration::{self, ClangUnits, CudaFolded, CudaPrelinked, CudaUnits, Registration};
 use offload_bundle::arch::GpuArch;
+use offload_bundle::coverage::FoundContainer;
+use offload_bundle::coverage::gate::Requirement;
 use offload_bundle::cubin;
 use offload_bundle::fatbin::FatbinWriter;
 use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
@@ -27,6 +29,7 @@ use crate::host::registration_object::{Blobs, Image};
 use crate::image::compression;
 use crate::image::fatbin::{self, Checked, Parts};
 use crate::image::report::{self, ImageReport};
+use crate::image::requirement;
 use crate::kinds::error::Error;
 use crate::kinds::interface::{Bundle, DeviceLink, Kind, Products, Setup};
 use crate::kinds::nvptx_code::NvptxCode;
@@ -154,6 +157,14 @@ impl<'a> CudaLink<'a> {
         if device.relocatable {
             relocatable_link::require(setup, &sass, &ptx)?;
         }
+        let entries = ImageEntries { sass, ptx };
+        if options.require.is_some() && device.relocatable {
+            return Err(Error::RequireOther { what: "relocatable code alone" }.into());
+        }
+        // What the driver links again shows in the finished image.
+        if let Some(required) = options.require.as_ref().filter(|_| units.is_empty()) {
+            requirement::check_plan(&entries, options.ptx_version, required)?;
+        }
         let prelinked_id = device.relocatable.then(|| relocatable_link::id(units.iter().map(|(_, rdc)| rdc.id)));
         let registered = || units.iter().filter(|(_, rdc)| rdc.is_registered);
         let ids = registered().map(|(_, rdc)| rdc.id.to_owned()).collect();
@@ -163,7 +174,7 @@ impl<'a> CudaLink<'a> {
         let registered_elsewhere = inputs.map(embedded_images::linked_ids).unwrap_or_default();
         Ok(CudaLink {
             targets,
-            entries: ImageEntries { sass, ptx },
+            entries,
             flags,
             ids,
             fatbins,
@@ -271,6 +282,7 @@ fn image_fields(options: &Options, device: &DeviceOptions) -> Fields {
     vec![
         ("compression", format!("{:?}", options.compress).into_bytes()),
         ("driver", format!("{:?}", options.driver).into_bytes()),
+        ("require", format!("{:?}", options.require).into_bytes()),
         ("debug", vec![u8::from(device.debug)]),
         ("PTX options", format!("{:?}", device.ptxas_arguments).into_bytes()),
     ]
@@ -421,13 +433,32 @@ fn checked_bundle<'p>(
     let fatbin = fatbin_of(parts, context)?;
     // No driver loads relocatable code.
     let checked = (!device.relocatable)
-        .then(|| fatbin::check(&fatbin, options.driver.unwrap_or_default(), program))
+        .then(|| fatbin::check(&fatbin, options.oldest_driver().unwrap_or_default(), program))
         .transpose()?;
+    if let (Some(required), Some(checked)) = (&options.require, &checked) {
+        require(&fatbin, checked, linked.prelinked, required)?;
+    }
     let warns = checked.as_ref().is_some_and(Checked::warns);
     let checked = checked.filter(|_| options.report.is_some());
     let report = checked.map(|checked| ImageReport::empty(output, options).with_image(linked, &fatbin, checked));
     let section = Some(options.image_section);
     Ok((Bundle { image: Box::new(fatbin), registration, section, saved_as: Some("fatbin"), report }, warns))
+}
+
+/// Fails if a finished fatbin does not serve what is required. A dry run has none.
+fn require(
+    fatbin: &FatbinWriter<'_>,
+    checked: &Checked,
+    prelinked: &[&[u8]],
+    required: &Requirement,
+) -> Result<(), Errors> {
+    if checked.codes.is_empty() && prelinked.is_empty() {
+        return Ok(());
+    }
+    let entries = fatbin.entries().unwrap_or_default();
+    let linked = if prelinked.is_empty() { None } else { FoundContainer::linked(&entries, prelinked).ok() };
+    let containers = linked.unwrap_or_else(|| vec![FoundContainer::whole(checked.codes.clone())]);
+    requirement::check_image(containers, required)
 }
 
 /// Puts the parts into a fatbin. It records the user's options for ptxas, so that the driver's compiler uses them too.
@@ -450,12 +481,14 @@ mod tests {
         let (options, device) = (Options::default(), DeviceOptions::default());
         let fast = Options { compress: ImageCompression::AsFatbinary(CompressMode::Speed), ..Options::default() };
         let old = Options { driver: Some(Driver::Branch(525)), ..Options::default() };
+        let require = Options { require: "sm_90".parse().ok(), ..Options::default() };
         let debug = DeviceOptions { debug: true, ..DeviceOptions::default() };
         let words = DeviceOptions { ptxas_arguments: vec!["-x".to_owned()], ..DeviceOptions::default() };
         let all = [
             image_fields(&options, &device),
             image_fields(&fast, &device),
             image_fields(&old, &device),
+            image_fields(&require, &device),
             image_fields(&options, &debug),
             image_fields(&options, &words),
         ];

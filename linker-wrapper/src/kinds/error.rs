@@ -42,6 +42,11 @@ pub enum Error {
          leave it out"
     )]
     GcOfHip,
+    #[error(
+        "--offload-require= judges finished images of CUDA, and this link has {what}; leave it out, and judge the program with \
+         offload-bundle check --gpus="
+    )]
+    RequireOther { what: &'static str },
     #[error("LLVM rejects these options of --device-linker= for AMD GPUs: {options}")]
     LlvmOptions { options: String },
     #[error("{option} is not possible for {gpus} GPUs: {why}; leave it out")]

@@ -30,6 +30,7 @@ use crate::profile::span;
 use crate::sys::cache::Key;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::process;
+use crate::sys::threads;
 
 /// The name of the kind.
 const NAME: &str = "hip";
@@ -82,12 +83,11 @@ struct HipLink<'a> {
 impl<'a> HipLink<'a> {
     fn plan(setup: &Setup<'a>) -> Result<Self, Errors> {
         let options = setup.request.options;
-        if options.kernel_gc == KernelGc::Host {
-            return both(AmdCode::plan(&setup.images, setup), Err(Error::GcOfHip.into()))
-                .map(|(code, ())| HipLink { code, folds_all: false });
-        }
-        let folds_all = options.kernel_folding == KernelFolding::All;
-        Ok(HipLink { code: AmdCode::plan(&setup.images, setup)?, folds_all })
+        let gc = (options.kernel_gc == KernelGc::Host).then_some(Error::GcOfHip);
+        let require = options.require.as_ref().map(|_| Error::RequireOther { what: "images of HIP" });
+        let refused = Errors::from_iter(gc.into_iter().chain(require)).or(());
+        let (code, ()) = both(AmdCode::plan(&setup.images, setup), refused)?;
+        Ok(HipLink { code, folds_all: options.kernel_folding == KernelFolding::All })
     }
 }
 
@@ -148,7 +148,7 @@ impl HipLink<'_> {
         let context = link.link;
         let spirv = self.code.targets.iter().filter(|target| target.is_spirv());
         let spirv = || collect(spirv.map(|target| spirv::link(&target.link, target.triple, context)));
-        let (spirv, linked) = rayon::join(spirv, || link.link());
+        let (spirv, linked) = threads::join(spirv, || link.link());
         let (spirv, linked) = both(spirv, linked)?;
         let (mut spirv, mut machine) = (spirv.into_iter(), linked.iter());
         let images = self.code.targets.iter().map(|target| {

@@ -27,6 +27,7 @@ use crate::machines::host::target::{Host, HostArch, HostCode, HostImages};
 use crate::machines::nvptx::image_policy::{Entry, ImageEntries};
 use crate::plan::link_context::{LinkContext, Request};
 use crate::sys::mapped_file::Mapped;
+use crate::sys::threads;
 
 /// The name of the kind.
 const NAME: &str = "openmp";
@@ -62,6 +63,9 @@ impl Kind for OpenMp {
             setup.images.iter().copied().filter(|found| found.image.triple().starts_with(machine)).collect()
         };
         let Request { options, device, .. } = setup.request;
+        if options.require.is_some() {
+            return Err(Error::RequireOther { what: "images of OpenMP" }.into());
+        }
         let nvptx = nvptx_targets::group(&of(NVPTX)).and_then(|targets| setup.line_code.add_to(targets, &device.roots));
         let amd = of(AMDGCN);
         let amd = if amd.is_empty() { Ok(AmdCode::default()) } else { AmdCode::plan(&amd, setup) };
@@ -120,8 +124,8 @@ impl DeviceLink for OpenMpLink<'_> {
     }
 
     fn link<'p>(&'p self, context: &LinkContext<'p>) -> Result<Box<dyn Products + 'p>, Errors> {
-        let gpus = || rayon::join(|| self.link_nvptx(context), || self.link_amd(context));
-        let (host, (nvptx, amd)) = rayon::join(|| self.link_host(context), gpus);
+        let gpus = || threads::join(|| self.link_nvptx(context), || self.link_amd(context));
+        let (host, (nvptx, amd)) = threads::join(|| self.link_host(context), gpus);
         let (mut images, ((nvptx, counts), (amd, more))) = both(host, both(nvptx, amd))?;
         images.extend(nvptx.into_iter().chain(amd));
         let counts = counts.zip(more).map(|(one, other)| (one.0 + other.0, one.1 + other.1)).or(counts).or(more);
@@ -196,7 +200,7 @@ impl OpenMpLink<'_> {
 fn plugin_looks_up(name: &str) -> bool {
     const NAMES: [&str; 2] = ["__omp_rtl_device_environment", "__llvm_rpc_client"];
     const PREFIXES: [&str; 4] = ["__omp_offloading_", "__init_array_", "__fini_array_", "nvptx$device$"];
-    const SUFFIXES: [&str; 3] = ["_kernel_environment", "_dynamic_environment", "_exec_mode"];
+    const SUFFIXES: [&str; 2] = ["_kernel_environment", "_dynamic_environment"];
     NAMES.contains(&name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))

@@ -6,15 +6,16 @@ use llvm_passes::registration::EntryTables;
 use llvm_passes::unit::CachedFacts;
 
 use crate::device::device_files::{DeviceCode, DeviceFiles, LineTargets};
-use crate::device::{former_entries, lost_images};
+use crate::device::{former_driver, former_entries, lost_images};
 use crate::diag::error::{Errors, both};
 use crate::diag::messages::warn;
 use crate::host::embedded_images::{self, FoundImage};
-use crate::host::host_machine;
+use crate::host::host_machine::{self, HostCode};
 use crate::host::input_files::InputFiles;
 use crate::kinds::interface::Products;
 use crate::kinds::{KINDS, override_image};
-use crate::link::modes::LinkMode;
+use crate::link::modes::{LinkMode, Output};
+use crate::link::registration;
 use crate::plan::link_context::Request;
 
 /// The host files of a link.
@@ -46,7 +47,7 @@ impl HostInputs {
         Ok(HostInputs { files, finished, are_handled })
     }
 
-    /// Finds the device images that the link takes and the tables of offload entries that it registers, and checks the host code that is
+    /// Finds the device images that the link takes and what its registration code has to fit, and checks the host code that is
     /// linked with them. `facts` has what earlier links read of their units.
     ///
     /// # Errors
@@ -56,24 +57,26 @@ impl HostInputs {
         request: &Request<'_>,
         mode: LinkMode,
         facts: Option<&'a dyn CachedFacts>,
-    ) -> Result<(Vec<FoundImage<'a>>, EntryTables), Errors> {
+    ) -> Result<(Vec<FoundImage<'a>>, HostCode), Errors> {
         let Request { program, options, .. } = *request;
         let HostInputs { files: inputs, are_handled, .. } = self;
         let mut images = if *are_handled { Vec::new() } else { embedded_images::find(inputs)? };
         let leaves_units = mode.leaves_foreign_units(images.iter().all(FoundImage::is_foreign));
         images.retain(|found| !leaves_units || !found.is_foreign());
+        let mut triple = registration::host_triple(request).to_owned();
         if mode.needs_registration() && (mode.is_given_image() || !images.is_empty()) {
-            host_machine::check(inputs, &images, options)?;
+            triple = host_machine::find(inputs, &images, options)?;
         }
-        let mut tables = EntryTables::Current;
+        let mut entry_tables = EntryTables::Current;
         if mode.checks_former_entries() && !*are_handled {
-            tables = former_entries::tables(inputs, &options.roots)?;
+            entry_tables = former_entries::tables(inputs, &options.roots, mode.output() == Output::Program)?;
         }
         if mode.checks_lost_images() && !*are_handled {
             lost_images::check(inputs, &images, &options.roots)?;
+            former_driver::check(inputs, &options.roots)?;
             lost_images::libraries(inputs).iter().for_each(|text| warn(program, text));
         }
-        Ok((images.into_iter().map(|found| found.with_cached(facts)).collect(), tables))
+        Ok((images.into_iter().map(|found| found.with_cached(facts)).collect(), HostCode { triple, entry_tables }))
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use rayon::prelude::*;
-
 use crate::cli::unsupported::Unsupported;
 use crate::device::device_files::DeviceCode;
 use crate::diag::error::{Errors, collect};
@@ -18,6 +16,7 @@ use crate::link::selection::Selected;
 use crate::plan::link_context::LinkContext;
 use crate::profile::span;
 use crate::sys::temp_files;
+use crate::sys::threads;
 
 /// The results of a link that its final messages report.
 #[derive(Default)]
@@ -73,8 +72,7 @@ impl Planned<'_> {
     fn link_all(&self, output: Output) -> Result<Outcome, Errors> {
         let host_linker = self.context.host_linker()?;
         let device = span::traced("Handle all device input", String::new);
-        let links = self.links.par_iter().map(|link| registration::link(&**link, self.context));
-        let registered = collect(links.collect::<Vec<_>>())?;
+        let registered = collect(threads::each(self.links, |link| registration::link(&**link, self.context)))?;
         drop(device);
         let objects: Vec<PathBuf> = registered.iter().flat_map(Registered::files).cloned().collect();
         let code = self.host_link(output).run(host_linker, &objects)?;
@@ -107,6 +105,7 @@ impl Planned<'_> {
 
     fn write_bundle(&self, products: &dyn Products) -> Result<Outcome, Errors> {
         let Bundle { image, report, .. } = products.bundle(self.context)?;
+        registration::write_copy(&*image, self.context)?;
         if !self.context.request.mode.dry {
             self.files.check_unchanged(&self.context.request)?;
             temp_files::write_output_by(self.context.request.output, |mut file| image.write_to(&mut file))?;

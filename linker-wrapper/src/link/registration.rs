@@ -4,22 +4,22 @@ use std::path::{Path, PathBuf};
 
 use llvm_passes::registration::Registration;
 
+use crate::cli::host_triple;
 use crate::cli::values::ImageSection;
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::host::image_section;
-use crate::host::registration_object::{self, Template};
+use crate::host::registration_object::{self, Image, Template};
 use crate::image::report::ImageReport;
 use crate::kinds::interface::{Bundle, DeviceLink, Products};
 use crate::plan::link_context::{LinkContext, Request};
 use crate::profile::span;
+use crate::sys::temp_files;
+use crate::sys::threads;
 
-/// Host triple when `--host-triple` is not given: the one this program is built for.
-const HOST_TRIPLE: &str = "x86_64-pc-linux-gnu";
-
-/// The triple of the host code.
+/// The triple of the host code where no object says it.
 pub fn host_triple<'a>(request: &Request<'a>) -> &'a str {
-    request.options.host_triple.as_deref().unwrap_or(HOST_TRIPLE)
+    request.options.host_triple.as_deref().unwrap_or_else(|| host_triple::of_machine(host_triple::NATIVE))
 }
 
 /// The registration object of one kind, with its images inside.
@@ -46,7 +46,7 @@ impl Registered {
 /// All errors in the code, and those that tools report.
 pub fn link(link: &dyn DeviceLink, context: &LinkContext<'_>) -> Result<Registered, Errors> {
     let early = || link.early_registration().map(|registration| template(registration, context)).transpose();
-    let (products, template) = rayon::join(|| link.link(context), early);
+    let (products, template) = threads::join(|| link.link(context), early);
     register(&*products?, template?, context)
 }
 
@@ -71,10 +71,21 @@ pub fn register(
     if let Some(name) = saved_as {
         context.temp_files.save_file(name, |mut file| image.write_to(&mut file))?;
     }
+    write_copy(&*image, context)?;
     let object = registration_object::path(context.temp_files, &*registration);
     template.write(&object, &*image)?;
     let archive = products.archive().map(Path::to_owned);
     Ok(Registered { object, archive, report, cached: products.cache_counts() })
+}
+
+/// Writes the image to the file of `--offload-image=`.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_copy(image: &dyn Image, context: &LinkContext<'_>) -> Result<(), Errors> {
+    let Request { options, mode, .. } = context.request;
+    let Some(copy) = options.image_copy.as_ref().filter(|_| !mode.dry) else { return Ok(()) };
+    temp_files::write_output_by(copy, |mut file| image.write_to(&mut file))
 }
 
 /// Compiles registration code.
@@ -83,6 +94,7 @@ fn template(registration: &dyn Registration, context: &LinkContext<'_>) -> Resul
     let _compiling = span::traced("Compile module", || format!("{:?}", registration.slot().section));
     let show = |text: &str| messages::show(text.trim_end());
     let show = request.options.print_wrapped_module.then_some(&show as &dyn Fn(&str));
-    let (triple, tables, rules) = (host_triple(request), context.entry_tables, request.options.llvm_rules);
+    let (triple, tables, rules) =
+        (&context.host_code.triple, context.host_code.entry_tables, request.options.llvm_rules);
     registration_object::template(triple, registration, tables, rules, show)
 }

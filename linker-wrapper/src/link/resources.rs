@@ -111,7 +111,7 @@ impl<'a> Resources<'a> {
             unit_facts: self.unit_facts,
             object_results: &self.object_results,
             registered: &self.registered,
-            entry_tables: self.selected.entry_tables,
+            host_code: &self.selected.host_code,
             dead_kernels: &self.selected.liveness.dead,
             recorder: self.recorder,
             plan: &self.plan,

@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 
-use llvm_passes::registration::EntryTables;
-
 use crate::cli::options::Options;
 use crate::cli::values::KernelGc;
 use crate::device::archive_selection::{self, Reason};
@@ -14,6 +12,7 @@ use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::host::dead_kernels::KernelLiveness;
 use crate::host::embedded_images::{self, FoundImage};
+use crate::host::host_machine::HostCode;
 use crate::host::input_files::InputFiles;
 use crate::plan::link_context::Request;
 use crate::plan::report::{KernelsReport, LiveKernel, MemberReport, PlanReport};
@@ -29,8 +28,8 @@ pub struct Selected<'a> {
     pub liveness: KernelLiveness,
     /// Options that units of other compilers than clang require of the host linker.
     pub host_words: HostWords,
-    /// The tables of kernels and variables that the host objects have.
-    pub entry_tables: EntryTables,
+    /// What registration code has to fit.
+    pub host_code: HostCode,
     /// The archive members with device code, for the plan.
     members: Vec<MemberReport>,
 }
@@ -43,7 +42,7 @@ impl<'a> Selected<'a> {
     pub fn of(
         request: &Request<'_>,
         inputs: &'a InputFiles,
-        (images, entry_tables): (Vec<FoundImage<'a>>, EntryTables),
+        (images, host_code): (Vec<FoundImage<'a>>, HostCode),
         line_code: &DeviceCode<'_>,
         unit_facts: &UnitFactsCache,
     ) -> Result<Self, Errors> {
@@ -59,7 +58,7 @@ impl<'a> Selected<'a> {
             messages::show(format_args!(" # --offload-gc=host keeps all kernels: {why}"));
         }
         let images = images.into_iter().filter(|found| selection.device[found.input].is_some()).collect();
-        Ok(Selected { images, host: selection.host, liveness, host_words, entry_tables, members })
+        Ok(Selected { images, host: selection.host, liveness, host_words, host_code, members })
     }
 
     /// The names that the host program registers with the runtime and can use.

@@ -31,6 +31,7 @@ use crate::profile::span;
 use crate::sys::cache::Key;
 use crate::sys::job_queue;
 use crate::sys::memory::estimates::Estimates;
+use crate::sys::threads;
 
 /// The targets of a machine that a link has code for.
 pub struct DeviceLink<'a, M: Machine> {
@@ -217,7 +218,7 @@ impl<M: Machine> DeviceLink<'_, M> {
             open.add(place, done, context)
         };
         let compile = || recorder.phase("device code", || run_all(&all_jobs, &planned, context, finish));
-        let (linked, checked) = rayon::join(compile, || self.check(all, context));
+        let (linked, checked) = threads::join(compile, || self.check(all, context));
         let (linked, ()) = both(linked, checked)?;
         let mut linked = linked.into_iter();
         // One of a target's jobs has joined it; all of them are consumed.

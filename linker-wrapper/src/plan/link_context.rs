@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use llvm_passes::registration::EntryTables;
 use remote_cache::Tier;
 
 use crate::cli::device_options::DeviceOptions;
 use crate::cli::options::Options;
 use crate::diag::error::Errors;
+use crate::host::host_machine::HostCode;
 use crate::plan::report::PlanPrinter;
 use crate::profile::recorder::Recorder;
 use crate::sys::cache::{ObjectResults, UnitFactsCache};
@@ -66,8 +66,8 @@ pub struct LinkContext<'a> {
     pub object_results: &'a ObjectResults<'a>,
     /// Names that the host program registers with the runtime.
     pub registered: &'a HashSet<String>,
-    /// The tables of kernels and variables that the host objects have.
-    pub entry_tables: EntryTables,
+    /// What registration code has to fit.
+    pub host_code: &'a HostCode,
     /// Registered kernels that the host program cannot launch.
     pub dead_kernels: &'a BTreeSet<String>,
     /// Records measurements for `--offload-stats`.

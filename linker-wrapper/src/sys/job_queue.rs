@@ -17,7 +17,9 @@ type Observer = Box<dyn Fn(usize, usize) + Send + Sync>;
 
 /// The queues of all machines are observed as one.
 static OBSERVER: OnceLock<Observer> = OnceLock::new();
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of jobs that run. It is locked while the observer runs, so that the observer sees the changes in their order.
+static RUNNING: Mutex<usize> = Mutex::new(0);
 
 /// Has `observer` called whenever a job begins or ends.
 pub fn observe(observer: Observer) {
@@ -32,17 +34,21 @@ struct Observed {
 
 impl Observed {
     fn begin(slots: usize) -> Self {
-        let running = RUNNING.fetch_add(1, Ordering::Relaxed) + 1;
-        OBSERVER.get().into_iter().for_each(|observer| observer(running, slots));
+        change_running(slots, |running| running + 1);
         Observed { slots }
     }
 }
 
 impl Drop for Observed {
     fn drop(&mut self) {
-        let running = RUNNING.fetch_sub(1, Ordering::Relaxed).saturating_sub(1);
-        OBSERVER.get().into_iter().for_each(|observer| observer(running, self.slots));
+        change_running(self.slots, |running| running.saturating_sub(1));
     }
+}
+
+fn change_running(slots: usize, change: impl Fn(usize) -> usize) {
+    let mut running = RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    *running = change(*running);
+    OBSERVER.get().into_iter().for_each(|observer| observer(*running, slots));
 }
 
 /// The property of a job that the queue depends on.
@@ -70,6 +76,7 @@ pub fn longest_first<J: Job, T: Send>(
     limit: &Limit,
     run: impl Fn(usize, &J) -> Result<T, Errors> + Sync,
 ) -> Result<Vec<T>, Errors> {
+    debug_assert!(rayon::current_thread_index().is_none(), "a thread of rayon waits for jobs (see sys::threads)");
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|index| std::cmp::Reverse(jobs[*index].cost));
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));

@@ -42,7 +42,12 @@ pub fn of_tree(root: &Path) -> Option<String> {
     let json = std::fs::read_to_string(root.join("version.json")).ok();
     let json = json.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
     let whole = json.and_then(|json| Some(json.get("cuda")?.get("version")?.as_str()?.to_owned()));
-    let headers = ["include/cuda.h", "targets/x86_64-linux/include/cuda.h", "cuda_runtime/include/cuda.h"];
+    let headers = [
+        "include/cuda.h",
+        "targets/x86_64-linux/include/cuda.h",
+        "targets/sbsa-linux/include/cuda.h",
+        "cuda_runtime/include/cuda.h",
+    ];
     whole.or_else(|| headers.iter().find_map(|header| of_header(&root.join(header))))
 }
 

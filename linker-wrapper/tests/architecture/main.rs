@@ -25,7 +25,7 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
 
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for package in ["offload-bundle", "llvm-passes", "linker-wrapper", "lit-tests", "xtask"] {
+    for package in ["cubin-link", "offload-bundle", "llvm-passes", "linker-wrapper", "lit-tests", "xtask"] {
         rust_files(&root().join(package), &mut found);
     }
     found.retain(|path| !path.components().any(|part| part.as_os_str() == "target"));
@@ -47,6 +47,7 @@ fn dependencies_point_one_way() {
     for (package, forbidden) in [
         // The library is for other programs too: nothing of its command line belongs into it.
         ("offload-bundle", &["llvm-passes", "linker-wrapper", "inkwell", "clap", "libc"][..]),
+        ("cubin-link", &["llvm-passes", "linker-wrapper", "inkwell", "clap", "libc"]),
         ("llvm-passes", &["linker-wrapper"]),
         ("linker-wrapper", &["inkwell"]),
         ("xtask", &["offload-bundle", "llvm-passes", "linker-wrapper"]),
@@ -75,7 +76,10 @@ fn unsafe_code_stays_where_it_belongs() {
         "offload-bundle/capi/src/lib.rs",
         "offload-bundle/capi/tests/library/mod.rs",
         "offload-bundle/capi/tests/library/nvjitlink.rs",
+        "linker-wrapper/capi/src/",
+        "linker-wrapper/library/examples/build-script/src/main.rs",
         "linker-wrapper/src/toolchain/libraries/",
+        "offload-bundle/driver/src/library.rs",
     ];
     for path in sources() {
         let name = path.strip_prefix(root()).unwrap().display().to_string();
@@ -87,8 +91,10 @@ fn unsafe_code_stays_where_it_belongs() {
             "{name} has a block of {word}"
         );
     }
-    let story = fs::read_to_string(root().join("offload-bundle/src/lib.rs")).unwrap();
-    assert!(story.contains("#![forbid(unsafe_code)]"));
+    for library in ["offload-bundle", "cubin-link", "linker-wrapper/library", "linker-wrapper/protocol"] {
+        let story = fs::read_to_string(root().join(library).join("src/lib.rs")).unwrap();
+        assert!(story.contains("#![forbid(unsafe_code)]"), "{library}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use inkwell::values::{
 use inkwell::{AddressSpace, GlobalVisibility, IntPredicate};
 
 use super::EntryTables;
+use super::entries::Entries;
 
 /// The section of the entries of clang 21 and later.
 pub(super) const CURRENT_SECTION: &str = "llvm_offload_entries";
@@ -192,9 +193,14 @@ impl<'m, 'ctx> RegistrationModule<'m, 'ctx> {
     }
 
     /// Registers one whole binary, and the kernels and variables of all entries, from a constructor.
-    pub(super) fn register_whole(&self, runtime: &Runtime, wrapper: GlobalValue<'ctx>) -> Result<(), BuilderError> {
+    pub(super) fn register_whole(
+        &self,
+        runtime: &Runtime,
+        entries: &Entries<'ctx>,
+        wrapper: GlobalValue<'ctx>,
+    ) -> Result<(), BuilderError> {
         let binary = self.declare_binary(runtime);
-        let entries = self.register_entries(runtime)?;
+        let entries = self.register_entries(runtime, entries)?;
         self.define_binary(runtime, &binary, wrapper, &[entries])?;
         self.add_constructor(binary.register);
         Ok(())

@@ -32,7 +32,7 @@ mod flag {
 }
 
 /// Where the code finds the entries.
-enum Entries<'ctx> {
+pub(super) enum Entries<'ctx> {
     /// Between these bounds.
     Section((GlobalValue<'ctx>, GlobalValue<'ctx>)),
     /// In the table that this function makes.
@@ -56,8 +56,11 @@ struct Entry<'ctx> {
 
 impl<'ctx> RegistrationModule<'_, 'ctx> {
     /// `.cuda.globals_reg(handle)`: walks all entries of the program and registers those of the runtime.
-    pub(super) fn register_entries(&self, runtime: &Runtime) -> Result<FunctionValue<'ctx>, BuilderError> {
-        let bounds = self.entries(runtime)?;
+    pub(super) fn register_entries(
+        &self,
+        runtime: &Runtime,
+        entries: &Entries<'ctx>,
+    ) -> Result<FunctionValue<'ctx>, BuilderError> {
         let function = self.startup_function(&format!("{}.globals_reg", runtime.prefix), &[self.pointer.into()]);
         let block = |name| self.context.append_basic_block(function, name);
         let [start, body, of_runtime, kernel, variable] =
@@ -66,7 +69,7 @@ impl<'ctx> RegistrationModule<'_, 'ctx> {
         let [next, done] = ["if.end", "while.end"].map(block);
 
         self.builder.position_at_end(start);
-        let (begin, end) = self.entry_range(&bounds)?;
+        let (begin, end) = self.entry_range(entries)?;
         let any = self.builder.build_int_compare(IntPredicate::NE, begin, end, "")?;
         self.builder.build_conditional_branch(any, body, done)?;
 
@@ -101,11 +104,11 @@ impl<'ctx> RegistrationModule<'_, 'ctx> {
         Ok(function)
     }
 
-    /// The entries of the program.
-    fn entries(&self, runtime: &Runtime) -> Result<Entries<'ctx>, BuilderError> {
+    /// The entries of the program. Their bounds are declared first, as LLVM's tool does.
+    pub(super) fn entries(&self, runtime: &Runtime) -> Result<Entries<'ctx>, BuilderError> {
         Ok(match self.tables {
             EntryTables::Current => Entries::Section(self.entry_bounds()),
-            EntryTables::WithFormer => {
+            EntryTables::WithFormer | EntryTables::WithFormerOfOpenMp => {
                 Entries::Joined(self.join_tables(runtime.prefix, runtime.former_section, runtime.kind)?)
             }
         })

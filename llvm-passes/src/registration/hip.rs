@@ -51,8 +51,9 @@ impl Registration for Hip {
 
     fn build(&self, module: &Module<'_>, tables: EntryTables) -> Result<(), BuilderError> {
         let code = Code(RegistrationModule::new(module, tables));
+        let entries = code.entries(&RUNTIME)?;
         let wrapper = code.bundle_wrapper();
-        code.register_whole(&RUNTIME, wrapper)
+        code.register_whole(&RUNTIME, &entries, wrapper)
     }
 }
 
@@ -74,9 +75,10 @@ impl Registration for HipFolded<'_> {
 
     fn build(&self, module: &Module<'_>, tables: EntryTables) -> Result<(), BuilderError> {
         let code = Code(RegistrationModule::new(module, tables));
+        let entries = code.entries(&RUNTIME)?;
         let wrapper = code.bundle_wrapper();
         let runtime = code.with_folded(&RUNTIME, ".hip.folded_kernel_reg", self.folded)?;
-        code.register_whole(&runtime, wrapper)
+        code.register_whole(&runtime, &entries, wrapper)
     }
 }
 

@@ -70,6 +70,8 @@ pub enum EntryTables {
     Current,
     /// That, and those of clang 15 to 20.
     WithFormer,
+    /// The same, where libomptarget reads OpenMP's entries of clang 15 to 20 itself, and there are no later ones of OpenMP.
+    WithFormerOfOpenMp,
 }
 
 /// The empty place in the object that the images are to fill.
@@ -113,6 +115,7 @@ pub fn print(module: &Module<'_>) -> String {
 /// # Errors
 /// [`IrError::Codegen`]: this program has no code generator for the host.
 pub fn compile(session: &Session, module: &Module<'_>, host_triple: &str) -> Result<Vec<u8>, IrError> {
+    sys::initialize_host(host_triple);
     let triple = TargetTriple::create(host_triple);
     let target = Target::from_triple(&triple).map_err(|error| failed(host_triple, error))?;
     // It runs once when a program starts: compiling it well takes 7 ms, compiling it fast 2.

@@ -8,9 +8,11 @@ use inkwell::module::Module;
 use inkwell::types::StructType;
 use inkwell::values::{FunctionValue, GlobalValue, PointerValue};
 
-use super::common::RegistrationModule;
+use super::common::{CURRENT_SECTION, RegistrationModule};
 use super::{EntryTables, Registration, Slot};
 
+/// The entries of clang 15 to 20, which the libomptarget of that time reads.
+const FORMER_SECTION: &str = "omp_offloading_entries";
 const SYMBOL: &str = ".omp_offloading.device_image";
 /// Where the images go. In a relocatable link the usual section's name would make a later wrapper take the
 /// finished images for those of its own link.
@@ -37,7 +39,10 @@ impl Registration for OpenMp<'_> {
 
     fn build(&self, module: &Module<'_>, tables: EntryTables) -> Result<(), BuilderError> {
         let code = RegistrationModule::new(module, tables);
-        let (begin, end) = code.entry_bounds();
+        let [(begin, end)] = code.bounds_of(&[match tables {
+            EntryTables::Current | EntryTables::WithFormer => CURRENT_SECTION,
+            EntryTables::WithFormerOfOpenMp => FORMER_SECTION,
+        }]);
         let descriptor = descriptor(&code, self.slot(), self.images, begin, end);
         let unregister = function(&code, ".omp_offloading.descriptor_unreg", "__tgt_unregister_lib", descriptor, None)?;
         let register =

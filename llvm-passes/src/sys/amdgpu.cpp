@@ -22,15 +22,6 @@
 
 using namespace llvm;
 
-// The static constructors of the code generator, which build.rs moved out of .init_array.
-using Constructor = void (*)();
-extern "C" Constructor __start_fatlink_amdgpu_init[], __stop_fatlink_amdgpu_init[];
-
-extern "C" void fatlink_construct_amdgpu() {
-  for (Constructor *each = __start_fatlink_amdgpu_init; each != __stop_fatlink_amdgpu_init; ++each)
-    (*each)();
-}
-
 // Passes the name of every declared function that the module calls directly to `visit`.
 extern "C" void fatlink_called_declarations(LLVMModuleRef raw, void *visitor,
                                             void (*visit)(void *, const char *, size_t)) {
@@ -62,6 +53,19 @@ extern "C" void fatlink_use_sections(LLVMTargetMachineRef raw) {
   machine->Options.DataSections = true;
 }
 
+// Since LLVM 23 the symbols with the registers of a kernel are temporary, which objects leave out unless relocations use them. Code generation
+// finds the symbols by name, so they are marked before it defines them.
+static void keepResourceSymbols(const Module &module, MCContext &context) {
+#if LLVM_VERSION_MAJOR >= 23
+  for (const Function &function : module)
+    if (function.getCallingConv() == CallingConv::AMDGPU_KERNEL && !function.isDeclaration())
+      for (const char *what : {"num_vgpr", "num_agpr", "numbered_sgpr", "has_recursion", "has_dyn_sized_stack"})
+        context.getOrCreateSymbol(".L" + function.getName() + "." + what)->setUsedInReloc();
+#else
+  (void)module, (void)context;
+#endif
+}
+
 // The value that code generation gave to a symbol, if it did.
 static bool readSymbol(MCContext &context, const char *name, int64_t &value) {
   const MCSymbol *symbol = context.lookupSymbol(name);
@@ -70,15 +74,22 @@ static bool readSymbol(MCContext &context, const char *name, int64_t &value) {
 
 // Emits an object for `read`, and stores the most vector, accumulation and scalar registers that a function needs which is no kernel. LLVM
 // computes them for kernels that call unknown functions, in symbols that no object has; they live in the context of the assembler, which is
-// therefore one that outlives the passes. Returns a message for LLVMDisposeMessage, or null on success.
-extern "C" char *fatlink_emit_amd_object(LLVMModuleRef rawModule, LLVMTargetMachineRef rawMachine, int64_t registers[3],
-                                         void *reader, void (*read)(void *, const char *, size_t)) {
+// therefore one that outlives the passes. The object of a part of a program has the symbols with the registers of its kernels. Returns a
+// message for LLVMDisposeMessage, or null on success.
+extern "C" char *fatlink_emit_amd_object(LLVMModuleRef rawModule, LLVMTargetMachineRef rawMachine, bool isPart,
+                                         int64_t registers[3], void *reader, void (*read)(void *, const char *, size_t)) {
   Module &module = *unwrap(rawModule);
   TargetMachine &machine = *reinterpret_cast<TargetMachine *>(rawMachine);
   module.setDataLayout(machine.createDataLayout());
   MCContext context(machine.getTargetTriple(), machine.getMCAsmInfo(), machine.getMCRegisterInfo(),
-                    machine.getMCSubtargetInfo(), nullptr, &machine.Options.MCOptions, false);
+                    machine.getMCSubtargetInfo(), nullptr,
+#if LLVM_VERSION_MAJOR < 23
+                    &machine.Options.MCOptions,
+#endif
+                    false);
   context.setObjectFileInfo(machine.getObjFileLowering());
+  if (isPart)
+    keepResourceSymbols(module, context);
   SmallVector<char, 0> object;
   raw_svector_ostream stream(object);
   legacy::PassManager passes;

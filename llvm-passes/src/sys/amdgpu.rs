@@ -1,18 +1,17 @@
 //! AMD GPUs: which processors LLVM knows, and their objects.
 
 use std::ffi::{c_char, c_void};
-use std::sync::Once;
 
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use inkwell::llvm_sys::target_machine::LLVMTargetMachineRef;
 use inkwell::module::Module;
-use inkwell::targets::{InitializationConfig, Target, TargetMachine};
+use inkwell::targets::TargetMachine;
 use offload_bundle::amdgpu::Registers;
 
+use super::constructors::initialize_amdgpu;
 use super::{copy_text, take_message};
 
 unsafe extern "C" {
-    fn fatlink_construct_amdgpu();
     fn fatlink_called_declarations(
         module: LLVMModuleRef,
         visitor: *mut c_void,
@@ -23,28 +22,16 @@ unsafe extern "C" {
     fn fatlink_emit_amd_object(
         module: LLVMModuleRef,
         machine: LLVMTargetMachineRef,
+        is_part: bool,
         registers: *mut i64,
         reader: *mut c_void,
         read: extern "C" fn(*mut c_void, *const c_char, usize),
     ) -> *mut c_char;
 }
 
-/// Registers the code generator for AMD GPUs. Cheap to call again.
-///
-/// Its static constructors do not run when the program starts, because most links have no code for AMD GPUs.
-pub(crate) fn initialize() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: static constructors run once, before anything of the code generator is used.
-        unsafe { fatlink_construct_amdgpu() };
-        // Machine code comes from LLVM itself, with inline assembly in it.
-        Target::initialize_amd_gpu(&InitializationConfig { disassembler: false, ..Default::default() });
-    });
-}
-
 /// Whether LLVM generates code for a processor of that name.
 pub(crate) fn is_amd_processor(name: &str) -> bool {
-    initialize();
+    initialize_amdgpu();
     // SAFETY: the name is that many bytes, alive during the call.
     unsafe { fatlink_is_amd_processor(name.as_ptr().cast(), name.len()) }
 }
@@ -68,8 +55,12 @@ pub(crate) fn called_declarations(module: &Module<'_>) -> Vec<String> {
 }
 
 /// Emits a relocatable object. The registers are the most of each kind that a function needs which is no kernel, without the scalar
-/// registers that the hardware adds.
-pub(crate) fn emit_amd_object(module: &Module<'_>, machine: &TargetMachine) -> Result<(Vec<u8>, Registers), String> {
+/// registers that the hardware adds. The object of a part of a program has the symbols with the registers of its kernels.
+pub(crate) fn emit_amd_object(
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    is_part: bool,
+) -> Result<(Vec<u8>, Registers), String> {
     extern "C" fn read(object: *mut c_void, bytes: *const c_char, length: usize) {
         // SAFETY: `object` is the one below, which nothing else uses during the call; the bytes are alive during the call.
         unsafe { (*object.cast::<Vec<u8>>()).extend_from_slice(std::slice::from_raw_parts(bytes.cast(), length)) };
@@ -80,7 +71,7 @@ pub(crate) fn emit_amd_object(module: &Module<'_>, machine: &TargetMachine) -> R
     // SAFETY: module and machine are alive, there is room for three numbers, the callback fits the object; a message is ours to free.
     let failure = unsafe {
         let reader = (&raw mut object).cast();
-        take_message(fatlink_emit_amd_object(module, machine, registers.as_mut_ptr(), reader, read))
+        take_message(fatlink_emit_amd_object(module, machine, is_part, registers.as_mut_ptr(), reader, read))
     };
     let [vgprs, agprs, sgprs] = registers.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
     failure.map_or(Ok((object, Registers { vgprs, agprs, sgprs })), Err)

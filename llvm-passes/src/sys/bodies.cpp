@@ -22,6 +22,15 @@
 
 using namespace llvm;
 
+// LLVM 23 has a class for each form.
+static bool isBranch(const Instruction &instruction) {
+#if LLVM_VERSION_MAJOR < 23
+  return isa<BranchInst>(instruction);
+#else
+  return isa<UncondBrInst, CondBrInst>(instruction);
+#endif
+}
+
 namespace {
 
 using VisitBody = void (*)(void *, uint32_t global, const char *bytes, size_t length, const uint32_t *references, size_t count);
@@ -359,7 +368,8 @@ private:
       for (const BasicBlock *block : phi->blocks())
         value(block);
     } else if (!isa<UnaryOperator, BinaryOperator, CastInst, SelectInst, FreezeInst, ExtractElementInst, InsertElementInst,
-                    ReturnInst, BranchInst, SwitchInst, UnreachableInst, VAArgInst>(&instruction)) {
+                    ReturnInst, SwitchInst, UnreachableInst, VAArgInst>(&instruction) &&
+               !isBranch(instruction)) {
       comparable = false;
     }
   }

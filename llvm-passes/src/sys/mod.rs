@@ -17,6 +17,7 @@
 //! | [`pass_trace`] | recording which passes run when | yes |
 //! | [`addresses`] | addresses of elements in code under construction | |
 //! | [`amdgpu`] | AMD GPUs: which processors LLVM knows, their objects | yes |
+//! | [`constructors`] | code generators whose static constructors run late | yes |
 //! | [`copies`] | a partition's own copies of functions that it shares | yes |
 //!
 //! # Safety
@@ -33,6 +34,7 @@
 mod addresses;
 mod amdgpu;
 mod bodies;
+mod constructors;
 mod copies;
 mod diagnostics;
 mod globals;
@@ -49,10 +51,9 @@ use std::ffi::{CStr, c_char};
 use inkwell::llvm_sys::core as llvm;
 
 pub(crate) use addresses::element;
-pub(crate) use amdgpu::{
-    called_declarations, emit_amd_object, initialize as initialize_amdgpu, is_amd_processor, use_sections,
-};
+pub(crate) use amdgpu::{called_declarations, emit_amd_object, is_amd_processor, use_sections};
 pub(crate) use bodies::{BodyVisitor, visit_bodies};
+pub(crate) use constructors::{initialize_amdgpu, initialize_host};
 pub(crate) use copies::{begin_copies, end_copies};
 pub(crate) use diagnostics::{DiagnosticSink, collect_diagnostics};
 pub(crate) use globals::{
@@ -62,8 +63,8 @@ pub(crate) use globals::{
 pub(crate) use metadata::{embedded_objects, metadata_strings};
 pub use modules::DebugKind;
 pub(crate) use modules::{
-    debug_information, drop_host_uses, hash, integer_module_flag, link_modules, load_bodies, read_lazily,
-    set_module_flag,
+    copy_data_layout, debug_information, drop_host_uses, hash, integer_module_flag, link_modules, load_bodies,
+    read_lazily, set_module_flag,
 };
 pub use mover::{How, Visibility};
 pub(crate) use mover::{Mover, delete_body};

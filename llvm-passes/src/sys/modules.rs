@@ -39,6 +39,13 @@ unsafe extern "C" {
     );
 }
 
+/// Gives a module the data layout of another one. inkwell's modules keep the address of the layout that they were created with, which another
+/// one replaces when units are merged into them.
+pub fn copy_data_layout(from: &Module<'_>, to: &Module<'_>) {
+    // SAFETY: both modules are alive, and LLVM copies the text.
+    unsafe { llvm::LLVMSetDataLayout(to.as_mut_ptr(), llvm::LLVMGetDataLayoutStr(from.as_mut_ptr())) };
+}
+
 /// Parses a module whose function bodies are loaded when they are first needed. On `Err(())` the context's sink holds the
 /// reason.
 pub(crate) fn read_lazily<'ctx>(context: &'ctx Context, buffer: MemoryBuffer<'_>) -> Result<Module<'ctx>, ()> {

@@ -6,7 +6,8 @@ use std::sync::{Once, OnceLock};
 use inkwell::llvm_sys::error_handling;
 use inkwell::targets::{InitializationConfig, Target};
 
-use super::{amdgpu, remarks, take_message};
+use super::constructors::initialize_amdgpu;
+use super::{remarks, take_message};
 
 unsafe extern "C" {
     fn fatlink_parse_llvm_options(count: i32, words: *const *const c_char) -> bool;
@@ -32,7 +33,7 @@ pub fn initialize() {
 pub fn parse_llvm_options(program: &str, options: &[String]) -> bool {
     initialize();
     // Its options are unknown before.
-    amdgpu::initialize();
+    initialize_amdgpu();
     if !remarks::set_up(options) {
         return false;
     }

@@ -106,6 +106,13 @@ void globalsBehind(const Constant *constant, SmallPtrSetImpl<const Constant *> &
       globalsBehind(inner, seen, found);
 }
 
+// Whether a call passes functions to OpenMP's device runtime, which calls them before the kernel that is running ends: the
+// bodies of parallel regions and the parts of reductions. Their addresses mean nothing to another kernel.
+bool runsWhatItGets(const CallBase &call) {
+  const Function *callee = call.getCalledFunction();
+  return callee && callee->getName().starts_with("__kmpc_");
+}
+
 struct Reference {
   uint32_t from;
   uint32_t to;
@@ -161,7 +168,7 @@ private:
       if (!constant || isa<ConstantData>(constant))
         continue;
       const auto *function = dyn_cast<Function>(constant);
-      if (call && function && call->isCallee(&operand))
+      if (call && function && (call->isCallee(&operand) || runsWhatItGets(*call)))
         add(function, true);
       else
         addConstant(constant);
@@ -200,7 +207,9 @@ const char *reasonForMonolithic(const Module &module) {
   const char *reason = nullptr;
   for (const GlobalVariable &variable : module.globals()) {
     const bool used = variable.getName() == "llvm.used" || variable.getName() == "llvm.compiler.used";
-    if (variable.hasAppendingLinkage() && !used)
+    // Clang leaves an empty list of constructors in the code of OpenMP's units.
+    const bool empty = variable.hasInitializer() && variable.getInitializer()->isNullValue();
+    if (variable.hasAppendingLinkage() && !used && !empty)
       reason = "it has constructors, destructors or other lists of the linker";
     if (variable.hasCommonLinkage())
       reason = "it has common variables";

@@ -1,23 +1,23 @@
 //! `cargo xtask dist --archive`: dist/ with documentation, licenses and checksums, for installing elsewhere.
 //!
-//! The static library, which is larger than all the rest, is in an archive of its own, for the same folder.
+//! The static libraries, which are larger than all the rest, are in an archive of their own, for the same folder.
 //! Equal contents make an equal archive: files are sorted, and owners, modes and times are fixed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::library::LIBRARIES;
 use super::licenses;
 use crate::failure::{Failure, Result};
 use crate::repository::{Repository, create_folder, files_in, name_of, write_file};
 use crate::step::{Progress, step};
 use crate::toolchain::fresh_folder;
 
-/// The folder that both archives unpack to, and the name of the first.
-const NAME: &str = concat!("fatlink-", env!("CARGO_PKG_VERSION"), "-x86_64-linux-gnu");
-/// The name of the second.
-const STATIC_NAME: &str = concat!("libnvfatbin-fatlink-dev-", env!("CARGO_PKG_VERSION"), "-x86_64-linux-gnu");
-/// What it holds, beside the licenses.
-const STATIC_LIBRARY: &str = "lib/libnvfatbin_static.a";
+/// The name of the first archive, which is the folder that both unpack to, and that of the second.
+fn names(repository: &Repository) -> [String; 2] {
+    ["fatlink-", "libnvfatbin-fatlink-dev-"]
+        .map(|name| format!("{name}{}-{}-linux-gnu", env!("CARGO_PKG_VERSION"), repository.machine))
+}
 
 /// Copied from the root of the working tree.
 const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE", "docs"];
@@ -27,7 +27,7 @@ pub const CHECKSUMS: &str = "SHA256SUMS";
 
 /// The archives that were written last: compressed by xz, or by gzip where xz was missing.
 pub fn paths(repository: &Repository) -> [PathBuf; 2] {
-    [NAME, STATIC_NAME].map(|name| {
+    names(repository).map(|name| {
         let by_gzip = repository.target.join(format!("{name}.tar.gz"));
         if by_gzip.is_file() { by_gzip } else { repository.target.join(format!("{name}.tar.xz")) }
     })
@@ -36,19 +36,24 @@ pub fn paths(repository: &Repository) -> [PathBuf; 2] {
 /// Writes the archives of a dist/ that is built already.
 pub fn write(repository: &Repository) -> Result<()> {
     let hashes = step("write the archives", |progress| {
+        let [name, static_name] = names(repository);
         let [parent, of_static] = ["archive", "archive-static"].map(|name| repository.target.join(name));
-        let [root, static_root] = [&parent, &of_static].map(|parent| parent.join(NAME));
+        let [root, static_root] = [&parent, &of_static].map(|parent| parent.join(&name));
         [&root, &static_root].into_iter().try_for_each(|root| fresh_folder(root))?;
         copy(progress, &[repository.dist().join(".")], &root)?;
         copy(progress, &DOCUMENTS.map(|name| repository.root.join(name)), &root)?;
         licenses::collect(repository, progress, &root.join("licenses"))?;
         copy(progress, &[root.join("LICENSE"), root.join("licenses")], &static_root)?;
         create_folder(&static_root.join("lib"))?;
-        let (from, to) = (root.join(STATIC_LIBRARY), static_root.join(STATIC_LIBRARY));
-        std::fs::rename(&from, to).map_err(|error| Failure::file("move", &from, &error))?;
+        for name in LIBRARIES.map(|library| format!("lib/{}", library.archive.1)) {
+            let (from, to) = (root.join(&name), static_root.join(&name));
+            std::fs::rename(&from, to).map_err(|error| Failure::file("move", &from, &error))?;
+        }
         write_checksums(progress, &root)?;
-        let archives =
-            [compress(repository, progress, &parent, NAME)?, compress(repository, progress, &of_static, STATIC_NAME)?];
+        let archives = [
+            compress(repository, progress, &parent, [&name, &name])?,
+            compress(repository, progress, &of_static, [&name, &static_name])?,
+        ];
         sha256(progress, &archives, &parent)
     })?;
     for (hash, archive) in hashes.lines().filter_map(|line| line.split_once("  ")) {
@@ -92,8 +97,8 @@ pub fn sha256(progress: &Progress, files: &[impl AsRef<std::ffi::OsStr>], folder
     progress.run(Command::new("sha256sum").args(files).current_dir(folder))
 }
 
-/// By xz, or by gzip where it is missing.
-fn compress(repository: &Repository, progress: &Progress, parent: &Path, name: &str) -> Result<PathBuf> {
+/// Writes an archive of a folder by xz, or by gzip where it is missing.
+fn compress(repository: &Repository, progress: &Progress, parent: &Path, [folder, name]: [&str; 2]) -> Result<PathBuf> {
     let has_xz = progress.run(Command::new("xz").arg("--version")).is_ok();
     // With one thread, as the number of threads changes the bytes.
     let (end, program) = if has_xz { ("tar.xz", "xz --threads=1") } else { ("tar.gz", "gzip --no-name") };
@@ -102,7 +107,7 @@ fn compress(repository: &Repository, progress: &Progress, parent: &Path, name: &
     tar.args(["--create", "--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     tar.arg("--mode=u+rw,go+r,go-w,a+X").arg(format!("--mtime=@{}", timestamp(repository, progress)));
     tar.arg(format!("--use-compress-program={program}")).arg("--file").arg(&archive);
-    tar.arg("--directory").arg(parent).arg(NAME);
+    tar.arg("--directory").arg(parent).arg(folder);
     progress.run(tar.env_remove("XZ_OPT").env_remove("XZ_DEFAULTS"))?;
     Ok(archive)
 }

@@ -12,9 +12,10 @@ use crate::repository::{Repository, copy_file, files_in, name_of, write_file};
 use crate::step::Progress;
 
 /// The packages whose dependencies are linked in.
-const ROOTS: [&str; 6] = [
+const ROOTS: [&str; 7] = [
     "linker-wrapper",
     "offload-bundle",
+    "fatlink-capi",
     "offload-bundle-capi",
     "offload-bundle-python",
     "distributor",

@@ -3,8 +3,6 @@
 //! offload-bundle generates its own. fatlink's are generated from its table of flags, which `--help-table` prints, those of the distributors
 //! from their `--help`.
 
-use std::process::Command;
-
 use super::completions::{self, Completed};
 use crate::failure::Result;
 use crate::repository::{Repository, create_folder, write_file};
@@ -23,8 +21,8 @@ const DISTRIBUTORS: [(&str, &str); 2] = [
 pub fn write(repository: &Repository, progress: &Progress) -> Result<()> {
     let (programs, share) = (repository.dist().join("bin"), repository.dist().join("share"));
     create_folder(&share)?;
-    progress.run(Command::new(programs.join("offload-bundle")).arg("generate-pages").arg(&share))?;
-    let table = progress.run(Command::new(programs.join("fatlink")).arg("--help-table"))?;
+    progress.run(repository.program(&programs.join("offload-bundle")).arg("generate-pages").arg(&share))?;
+    let table = progress.run(repository.program(&programs.join("fatlink")).arg("--help-table"))?;
     let options = completions::options(&table);
     let pages = [
         ("man/man1/fatlink.1", man_page(&table, &options)),
@@ -38,7 +36,7 @@ pub fn write(repository: &Repository, progress: &Progress) -> Result<()> {
 /// Writes the pages of the distributors, from their `--help`.
 pub fn write_of_distributors(repository: &Repository, progress: &Progress) -> Result<()> {
     DISTRIBUTORS.into_iter().try_for_each(|(program, summary)| {
-        let help = progress.run(Command::new(repository.dist().join("bin").join(program)).arg("--help"))?;
+        let help = progress.run(repository.program(&repository.dist().join("bin").join(program)).arg("--help"))?;
         let path = repository.dist().join(format!("share/man/man1/{program}.1"));
         write_file(&path, page_of_help(program, summary, &help))
     })

@@ -21,6 +21,7 @@ pub const MATURIN: Wheels = Wheels {
     pins: include_str!("../../maturin-wheels.txt"),
     folder: "maturin",
     proof: "bin/maturin",
+    platform: None,
 };
 
 /// Where maturin finds, beside this file, what offload-bundle/python/pyproject.toml leaves open.
@@ -77,7 +78,7 @@ fn lay_out(repository: &Repository, progress: &Progress, work: &Path) -> Result<
         copy_file(&repository.target.join("release/launcher"), &data.join(scheme(Path::new(&place))))?;
     }
     write(&data.join(scheme(Path::new(prefix::README.0))), prefix::README.1)?;
-    for name in ["__init__.py", "_fatlink.pyi", "py.typed"] {
+    for name in ["__init__.py", "_link.py", "_fatlink.pyi", "py.typed"] {
         copy_file(&sources.join("fatlink").join(name), &work.join("python/fatlink").join(name))?;
     }
     copy_file(&sources.join("README.md"), &work.join("README.md"))?;

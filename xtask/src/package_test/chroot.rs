@@ -29,7 +29,7 @@ impl Chroot {
         if std::fs::read_to_string(&stamp).is_ok_and(|text| text == PACKAGES) {
             return Ok(chroot);
         }
-        debian::install_for(progress, "debootstrap")?;
+        debian::install_for(progress, "debootstrap", "debootstrap")?;
         fresh_folder(&chroot.root)?;
         let mirrors = debian::mirrors(progress)?;
         let mut debootstrap = Command::new("debootstrap");

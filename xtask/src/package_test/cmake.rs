@@ -18,13 +18,18 @@ const VERSIONS: [(Wheels, bool); 3] = [
     (cmake("CMake 4", include_str!("../../cmake-4-wheels.txt"), "cmake-4"), true),
 ];
 
-const NINJA: Wheels =
-    Wheels { title: "Ninja", pins: include_str!("../../ninja-wheels.txt"), folder: "ninja", proof: "bin/ninja" };
+const NINJA: Wheels = Wheels {
+    title: "Ninja",
+    pins: include_str!("../../ninja-wheels.txt"),
+    folder: "ninja",
+    proof: "bin/ninja",
+    platform: None,
+};
 
 const GENERATORS: [&str; 2] = ["Ninja", "Unix Makefiles"];
 
 const fn cmake(title: &'static str, pins: &'static str, folder: &'static str) -> Wheels {
-    Wheels { title, pins, folder, proof: "cmake/data/bin/cmake" }
+    Wheels { title, pins, folder, proof: "cmake/data/bin/cmake", platform: None }
 }
 
 /// One build.

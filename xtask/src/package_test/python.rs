@@ -10,8 +10,13 @@ use crate::step::step;
 use crate::toolchain::{Toolchain, fresh_folder};
 use crate::wheels::Wheels;
 
-const MYPY: Wheels =
-    Wheels { title: "mypy", pins: include_str!("../../mypy-wheels.txt"), folder: "mypy", proof: "mypy/__main__.py" };
+const MYPY: Wheels = Wheels {
+    title: "mypy",
+    pins: include_str!("../../mypy-wheels.txt"),
+    folder: "mypy",
+    proof: "mypy/__main__.py",
+    platform: None,
+};
 
 /// Each of Python's modules that is run in a folder with the module and its tests.
 const CHECKS: [(&str, &[&str]); 3] = [

@@ -1,12 +1,11 @@
 //! The calls of LLVM's tests that are known not to pass, and why.
 
 /// The reasons, as the list names them and as the report does.
-const REASONS: [(&str, &str); 6] = [
+const REASONS: [(&str, &str); 5] = [
     // LLVM runs in fatlink's process.
     ("inner-clang", "looks for the command line of an inner clang"),
     // Other commands or texts, which fatlink replaces or words differently: docs/reference/differences.md.
     ("different", "looks for what differs on purpose"),
-    ("openmp", "OpenMP for GPUs"),
     ("sycl", "SYCL"),
     // Windows and macOS.
     ("other-host", "host of another format"),

@@ -1,9 +1,11 @@
 //! Caches and distributors.
 
+use offload_bundle::user_cache::CacheChoice;
+
 use crate::cli::error::Error;
 use crate::cli::flags::flag::{Flag, Reproduced, Topic, Value, add, assign, set};
 use crate::cli::options::Options;
-use crate::cli::values::{self, CacheChoice, RemoteChoice};
+use crate::cli::values::{self, RemoteChoice};
 use crate::diag::error::Errors;
 
 pub const TOPIC: Topic = Topic {
@@ -14,7 +16,7 @@ pub const TOPIC: Topic = Topic {
             "<dir>|on|off",
             "Cache device link results in this directory; on: the user's cache directory (default: \
              FATLINK_CACHE, else off)",
-            |options, value| set(&mut options.cache, CacheChoice::parse(value.word)),
+            |options, value| set(&mut options.cache, CacheChoice::parse(value.word).ok_or(Error::EmptyCache)),
         )
         .reproduced(Reproduced::Omitted),
         Flag::joined(

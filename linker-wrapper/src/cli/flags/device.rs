@@ -3,7 +3,7 @@
 use crate::cli::flags::flag::Shape::Separate;
 use crate::cli::flags::flag::{Flag, Reproduced, Scope, Topic, add, assign, set};
 use crate::cli::flags::image::is_gpu;
-use crate::cli::values::{BackendChoice, KernelFolding, KernelGc, Partitioning};
+use crate::cli::values::{BackendChoice, CubinLinker, KernelFolding, KernelGc, Partitioning};
 
 pub const TOPIC: Topic = Topic {
     title: "Device link",
@@ -22,6 +22,12 @@ pub const TOPIC: Topic = Topic {
             "auto|ptxas|nvjitlink|driver",
             "What makes the machine code (default: auto, ptxas wherever it can do it)",
             |options, value| set(&mut options.backend, BackendChoice::parse(value.text)),
+        ),
+        Flag::joined(
+            &["--offload-device-linker="],
+            "auto|fatlink|nvlink",
+            "What links the machine code of ptxas (default: auto, fatlink itself where it is proven to link as nvlink does)",
+            |options, value| set(&mut options.cubin_linker, CubinLinker::parse(value.text)),
         ),
         Flag::joined(&["--host-triple="], "<triple>", "Triple of the host code", |options, value| {
             assign(&mut options.host_triple, value.text.to_owned())

@@ -1,6 +1,7 @@
 //! What goes into the program.
 
 use offload_bundle::arch::GpuArch;
+use offload_bundle::coverage::{Driver, GpuWord};
 
 use crate::cli::error::Error;
 use crate::cli::flags::flag::{Flag, Reproduced, Topic, Value, add, assign, set};
@@ -63,6 +64,14 @@ pub const TOPIC: Topic = Topic {
             |options, value| set(&mut options.driver, values::driver(value.text)),
         ),
         Flag::joined(
+            &["--offload-require="],
+            "<gpu>,...@<driver>,...[,no-jit]",
+            "Fail if the image does not serve all of these GPUs with all of these drivers, such as \
+             sm_80..sm_90,rtx5090@535,580; no-jit: from machine code",
+            |options, value| set(&mut options.require, values::require(value.text)),
+        )
+        .listing(is_required),
+        Flag::joined(
             &["--offload-fatbin-section="],
             "default|large",
             "large: put the image aside in the program, so that gigabytes of it break no 32-bit relocation",
@@ -90,6 +99,12 @@ fn override_image(options: &mut Options, value: &Value<'_>) -> Result<(), Errors
     let (kind, file) =
         value.text.split_once('=').ok_or_else(|| Error::value("--override-image=", "<kind>=<file>", value.text))?;
     assign(&mut options.override_image, (kind.to_owned(), file.into()))
+}
+
+/// Whether a word after `--offload-require=` continues its list, which clang cuts at commas.
+fn is_required(word: &str) -> bool {
+    let word = word.split('@').next().unwrap_or(word);
+    word.parse::<GpuWord>().is_ok() || word.parse::<Driver>().is_ok() || word == "no-jit"
 }
 
 /// Whether a word after `--offload-ptx=` or `--offload-sass=` continues its list.

@@ -27,6 +27,10 @@ pub const TOPIC: Topic = Topic {
         Flag::switch(&["--emit-fatbin-only"], "Write the bundled image to the output, link nothing", |options, _| {
             assign(&mut options.emit_image_only, true)
         }),
+        Flag::joined(&["--offload-image="], "<file>", "Write the bundled image to a file, too", |options, value| {
+            assign(&mut options.image_copy, value.path())
+        })
+        .reproduced(Reproduced::Written),
         Flag::joined(
             &["--offload-relocatable="],
             "link|merge",

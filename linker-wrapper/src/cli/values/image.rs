@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use offload_bundle::arch::{GpuArch, PtxVersion, UnknownArch};
 use offload_bundle::coverage::Driver;
+use offload_bundle::coverage::gate::Requirement;
 use offload_bundle::fatbin::CompressMode;
 
 use crate::cli::error::Error;
@@ -168,6 +169,14 @@ impl ImageCompression {
 /// Anything but a driver's version such as 580 or 580.159.04.
 pub fn driver(text: &str) -> Result<Driver, Error> {
     text.parse().map_err(|_| Error::value("--offload-driver=", "a driver version such as 580 or 580.159.04", text))
+}
+
+/// Reads the value of `--offload-require=`, the GPUs and drivers that the image has to serve.
+///
+/// # Errors
+/// Anything but words for GPUs, behind `@` words for drivers, and `no-jit`.
+pub fn require(text: &str) -> Result<Requirement, Error> {
+    text.parse().map_err(|reason| Error::Require { reason })
 }
 
 /// Reads the value of `--compression-level=`, Zstandard's level for HIP bundles.

@@ -2,6 +2,7 @@
 
 mod backend_choice;
 mod checks;
+mod cubin_linker;
 mod cuda_parts;
 mod image;
 mod kernel_folding;
@@ -13,14 +14,15 @@ mod resources;
 
 pub use backend_choice::{BACKENDS, Backend, BackendChoice};
 pub use checks::{Check, Level, Levels};
+pub use cubin_linker::CubinLinker;
 pub use cuda_parts::{NamedParts, PARTS, Part};
 pub use image::{
     ImageCompression, ImageSection, OffloadReport, PlanRequest, PtxPolicy, ReportForm, ReportRequest, SassPolicy,
-    compression_level, driver, ptx_version,
+    compression_level, driver, ptx_version, require,
 };
 pub use kernel_folding::KernelFolding;
 pub use kernel_gc::KernelGc;
 pub use llvm_rules::LlvmRules;
 pub use relocatable_code::RelocatableCode;
 pub use remote::{RemoteChoice, RemoteOptions, remote_mode, remote_timeout};
-pub use resources::{CacheChoice, Jobs, MemoryChoice, Partitioning, StatsFormat, cache_size, granularity};
+pub use resources::{Jobs, MemoryChoice, Partitioning, StatsFormat, cache_size, granularity};

@@ -1,7 +1,5 @@
 //! How much of the machine a link may use, where its results are kept, and what is measured.
 
-use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::error::Error;
@@ -85,32 +83,6 @@ impl Partitioning {
     }
 }
 
-/// `--offload-cache=`: where the cache is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CacheChoice {
-    /// Nowhere.
-    Off,
-    /// In the user's own folder for caches, which the environment names.
-    On,
-    /// In this folder.
-    Folder(PathBuf),
-}
-
-impl CacheChoice {
-    /// Reads the value of the option, or of `FATLINK_CACHE`: `on`, `off`, or a folder.
-    ///
-    /// # Errors
-    /// An empty value.
-    pub fn parse(value: &OsStr) -> Result<Self, Error> {
-        match value.to_str() {
-            Some("") => Err(Error::EmptyCache),
-            Some("off") => Ok(CacheChoice::Off),
-            Some("on") => Ok(CacheChoice::On),
-            _ => Ok(CacheChoice::Folder(value.into())),
-        }
-    }
-}
-
 /// Reads the value of `--offload-cache-size=`, in bytes.
 ///
 /// # Errors
@@ -173,19 +145,6 @@ mod tests {
             ("all", None),
         ] {
             assert_eq!(MemoryChoice::parse(text).ok(), choice, "{text}");
-        }
-    }
-
-    #[test]
-    fn the_cache() {
-        for (value, choice) in [
-            ("", None),
-            ("off", Some(CacheChoice::Off)),
-            ("on", Some(CacheChoice::On)),
-            ("./on", Some(CacheChoice::Folder("./on".into()))),
-            ("/var/cache/f", Some(CacheChoice::Folder("/var/cache/f".into()))),
-        ] {
-            assert_eq!(CacheChoice::parse(value.as_ref()).ok(), choice);
         }
     }
 

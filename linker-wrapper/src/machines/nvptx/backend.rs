@@ -10,11 +10,15 @@ use std::path::PathBuf;
 use offload_bundle::arch::table::KNOWN;
 use offload_bundle::arch::{CudaRelease, GpuArch, LtoIrVersion, PtxVersion, TargetTable};
 
-use crate::cli::values::{BACKENDS, Backend, BackendChoice, Part};
+use crate::cli::values::{BACKENDS, Backend, BackendChoice, CubinLinker, Part};
 use crate::diag::error::Errors;
+use crate::machines::nvptx::cubin_linker::{self, Linker, NvlinkOnly, Reason};
 use crate::machines::nvptx::error::Error;
 use crate::machines::nvptx::unsupported::{Rejected, Unsupported};
 use crate::toolchain::tool_facts::ToolFacts;
+
+/// The program of a link that needs no other.
+const FATLINK: &str = "fatlink";
 
 /// What a backend has to support to link the code of one target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +41,10 @@ pub struct CodegenNeeds {
     pub lto: bool,
     /// Whether the result is relocatable code.
     pub relocatable: bool,
+    /// What links cubins, if the user selected one.
+    pub linker: CubinLinker,
+    /// What fatlink's linker does not do for the link.
+    pub nvlink_only: Option<NvlinkOnly>,
 }
 
 impl CodegenNeeds {
@@ -52,7 +60,14 @@ impl CodegenNeeds {
             joins: false,
             lto: true,
             relocatable: false,
+            linker: CubinLinker::Auto,
+            nvlink_only: None,
         }
+    }
+
+    /// Whether the user selected fatlink to link cubins, so that there need not be an nvlink.
+    pub fn selects_fatlink(&self) -> bool {
+        self.linker == CubinLinker::Fatlink
     }
 
     /// Whether there is PTX to assemble, read from an input or emitted by LLVM.
@@ -72,19 +87,33 @@ pub struct BackendDecision {
     pub path: PathBuf,
     /// Its CUDA release, if known.
     pub release: Option<CudaRelease>,
+    /// What links the cubins of ptxas and of the inputs, if there is something to link.
+    pub linker: Option<Linker>,
     /// Why this backend was chosen: a sentence without a full stop.
-    pub reason: String,
+    reason: String,
+}
+
+impl BackendDecision {
+    /// Why this backend was chosen, and what links its cubins.
+    pub fn reason(&self) -> String {
+        let linker =
+            self.linker.as_ref().filter(|linker| **linker != Linker::Nvlink(Reason::Needed(NvlinkOnly::LtoIr)));
+        linker.map_or_else(|| self.reason.clone(), |linker| format!("{}; {linker}", self.reason))
+    }
 }
 
 impl fmt::Display for BackendDecision {
     /// "sm_90: ptxas 13.0 (/usr/local/cuda/bin/ptxas): it can do the whole link and needs no driver"
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.as_os_str() == FATLINK {
+            return write!(formatter, "{}: {FATLINK}: {}", self.target, self.reason());
+        }
         let tool = match (self.backend, self.path.file_name().is_some_and(|name| name == "nvlink")) {
             (Backend::Ptxas, true) => "nvlink".to_owned(),
             (backend, _) => backend.to_string(),
         };
         let release = self.release.map_or_else(String::new, |release| format!(" {release}"));
-        write!(formatter, "{}: {tool}{release} ({}): {}", self.target, self.path.display(), self.reason)
+        write!(formatter, "{}: {tool}{release} ({}): {}", self.target, self.path.display(), self.reason())
     }
 }
 
@@ -153,17 +182,33 @@ impl Abilities<'_> {
         choice: BackendChoice,
         rejected: &[Rejected],
     ) -> Result<BackendDecision, Errors> {
+        let is_toolkit = backend == Backend::Ptxas;
+        let linker = is_toolkit.then(|| self.linker()).transpose()?.flatten();
         let (path, release) = match backend {
             Backend::Ptxas if self.needs.has_ptx() => {
                 let ptxas = self.facts.ptxas.clone()?;
                 (ptxas.path, Some(ptxas.release))
             }
+            // No other program runs.
+            Backend::Ptxas if linker == Some(Linker::Fatlink) => (PathBuf::from(FATLINK), None),
             Backend::Ptxas => (self.facts.nvlink.clone().unwrap_or_default(), None),
             Backend::NvJitLink => self.facts.nvjitlink.clone().map(|library| (library.path, library.release))?,
             Backend::Driver => self.facts.driver.clone().map(|library| (library.path, library.release))?,
         };
         let reason = self.reason(backend, choice, rejected);
-        Ok(BackendDecision { target: self.needs.arch, backend, path, release, reason })
+        Ok(BackendDecision { target: self.needs.arch, backend, path, release, linker, reason })
+    }
+
+    /// What links cubins. A program in one piece is finished by its linker if it has functions besides kernels, which is known once it is
+    /// compiled: no decision for nvlink has to be explained.
+    fn linker(&self) -> Result<Option<Linker>, Error> {
+        let CodegenNeeds { arch, bitcode, joins, linker, nvlink_only, .. } = *self.needs;
+        if !joins && !bitcode {
+            return Ok(None);
+        }
+        let linker =
+            cubin_linker::choose(arch, linker, nvlink_only).map_err(|reason| Error::CubinLinker { arch, reason })?;
+        Ok(Some(linker).filter(|linker| joins || !matches!(linker, Linker::Nvlink(_))))
     }
 
     fn reason(&self, backend: Backend, choice: BackendChoice, rejected: &[Rejected]) -> String {
@@ -213,7 +258,8 @@ impl Abilities<'_> {
             Assembler::Absent(reason) => Some(Unsupported::Absent(reason)),
             Assembler::Release(release) => self.unsupported_version(release, true),
         };
-        let no_nvlink = || (self.needs.joins && self.facts.nvlink.is_err()).then_some(Unsupported::NoNvlink);
+        let needs_nvlink = || self.needs.joins && !self.needs.selects_fatlink();
+        let no_nvlink = || (needs_nvlink() && self.facts.nvlink.is_err()).then_some(Unsupported::NoNvlink);
         Ok(assembler.or_else(no_nvlink))
     }
 

@@ -304,8 +304,25 @@ fn decisions_give_their_reason() {
 #[test]
 fn a_decision_names_the_program_that_runs() {
     let shown = |kind| choose(&needs(kind), &TOOLKIT.facts(), BackendChoice::Auto).unwrap().to_string();
-    assert_eq!(shown("bitcode"), "sm_90: ptxas 13.0 (ptxas): it can do the whole link and needs no driver");
-    assert_eq!(shown("cubins"), "sm_90: nvlink (nvlink): only machine code has to be linked");
+    assert_eq!(
+        shown("bitcode"),
+        "sm_90: ptxas 13.0 (ptxas): it can do the whole link and needs no driver; fatlink links the cubins, or nvlink if there is \
+         something that fatlink does not know"
+    );
+    assert!(shown("cubins").starts_with("sm_90: nvlink (nvlink): only machine code has to be linked; "));
+    let cubins = CodegenNeeds { linker: CubinLinker::Fatlink, ..needs("cubins") };
+    // Needs no other program.
+    let decision = choose(&cubins, &NO_TOOLKIT.facts(), BackendChoice::Auto).unwrap().to_string();
+    assert_eq!(
+        decision,
+        "sm_90: fatlink: only machine code has to be linked; fatlink links the cubins: --offload-device-linker= selects it"
+    );
+    let old = CodegenNeeds { arch: GpuArch::plain(70), ..cubins };
+    assert_eq!(
+        choose(&old, &TOOLKIT.facts(), BackendChoice::Auto).unwrap_err().to_string(),
+        "--offload-device-linker=fatlink cannot link the code for sm_70: fatlink's linker is not proven for sm_70; select nvlink, or \
+         leave the option out"
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ use offload_bundle::arch::GpuArch;
 use crate::cli::values::{Backend, Part};
 use crate::device::recorded_ptx_flags;
 use crate::device::targets::Code;
+use crate::machines::nvptx::cubin_linker::Reason;
 use crate::machines::nvptx::unsupported::Rejected;
 
 /// An image policy that cannot be followed, a target that no backend supports, or code that does not fit.
@@ -37,6 +38,11 @@ pub enum Error {
     /// `--offload-backend` with a name.
     #[error("--offload-backend={} cannot link the code for {arch}: {}", .backend.option(), joined(.rejected))]
     Selected { backend: Backend, arch: GpuArch, rejected: Vec<Rejected> },
+    /// `--offload-device-linker=fatlink`.
+    #[error(
+        "--offload-device-linker=fatlink cannot link the code for {arch}: {reason}; select nvlink, or leave the option out"
+    )]
+    CubinLinker { arch: GpuArch, reason: Reason },
     /// The tool was named by an option of its own.
     #[error(
         "{}{path} cannot link the code for {arch}: {rejected}, leave the option out, or choose another tool with \

@@ -124,7 +124,7 @@ fn join_objects<'a>(
         // A dry run has no products, not even those that need no linker.
         return Ok(if machine.is_dry_run() { Vec::new() } else { std::mem::take(&mut only.bytes) });
     }
-    let _joining = span::traced("nvlink", || arch.to_string());
+    let _joining = span::traced("Link device code", || arch.to_string());
     let codegen = target.own.codegen(machine.backends)?;
     codegen.link_all(arch, &objects, kernels.as_deref(), machine.libraries.device_runtime_path())
 }

@@ -83,13 +83,15 @@ pub fn assembly<'a>(machine: &Nvptx<'a>, target: &Planned<'_, Nvptx<'a>>, text: 
 /// The fields of a linked target.
 pub fn target(machine: &Nvptx<'_>, target: &TargetImages<'_>) -> Result<Fields, NotCached> {
     // Results of a library are not cached.
-    if !machine.backends.is_toolkit(&most_needs(target, machine.options())) {
+    if !machine.backends.is_toolkit(&most_needs(target, machine)) {
         return Err(None);
     }
     let references = target.images.iter().map(|image| image.rdc.map(|rdc| blake3::hash(&rdc.reference_bytes())));
     let references = references.map(|hash| hash.map_or_else(Vec::new, |hash| hash.as_bytes().to_vec()));
     let references = postcard::to_allocvec(&references.collect::<Vec<_>>()).map_err(|_| None)?;
-    Ok([vec![("references", references)], requested_fields(Requested::of(machine))].concat())
+    let linker = (machine.link.request.options.cubin_linker, cubin_link::VERSION);
+    let linker = ("linker", format!("{linker:?}").into_bytes());
+    Ok([vec![("references", references), linker], requested_fields(Requested::of(machine))].concat())
 }
 
 fn requested_fields(requested: Requested<'_>) -> Fields {

@@ -123,7 +123,7 @@ impl<'a> Machine for Nvptx<'a> {
         resolved: Resolved,
     ) -> Result<NvptxPlan<'a>, Errors> {
         let own = NvptxPlan::new(self, facts, plan, resolved);
-        if !plan.partitions.is_empty() {
+        if !plan.partitions.is_empty() || own.needs.joins {
             // Chosen before the long work, and in time for the plan to name it.
             own.codegen(self.backends)?;
         }
@@ -268,14 +268,14 @@ impl<'a> Machine for Nvptx<'a> {
 
     fn choose_tools(&self, target: &TargetImages<'_>) {
         // The key depends on the backend, so choosing it again cannot fail.
-        let _ = self.backends.choose(&plan::most_needs(target, self.options()));
+        let _ = self.backends.choose(&plan::most_needs(target, self));
     }
 
     fn backend(&self, arch: &GpuArch) -> Option<BackendReport> {
         let decisions = self.backends.decisions();
         let decision = decisions.into_iter().find(|decision| decision.target == *arch)?;
         let file = decision.path.display().to_string();
-        Some(BackendReport { name: decision.backend.option(), file, reason: decision.reason })
+        Some(BackendReport { name: decision.backend.option(), file, reason: decision.reason() })
     }
 
     fn outputs(&self, target: &Planned<'_, Self>) -> Vec<Outputs> {

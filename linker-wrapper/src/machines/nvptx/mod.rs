@@ -4,6 +4,7 @@ pub mod backend;
 mod bytes_by_target;
 pub mod codegen;
 mod complete;
+pub mod cubin_linker;
 pub mod error;
 mod generate;
 pub mod image_policy;

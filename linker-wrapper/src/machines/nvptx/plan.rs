@@ -18,6 +18,7 @@ use crate::diag::error::Errors;
 use crate::machines::interface::NameFacts;
 use crate::machines::nvptx::backend::CodegenNeeds;
 use crate::machines::nvptx::codegen::{Backends, Codegen};
+use crate::machines::nvptx::cubin_linker::NvlinkOnly;
 use crate::machines::nvptx::error::Error;
 use crate::machines::nvptx::target::Nvptx;
 use crate::plan::target_plan::{Names, TargetPlan};
@@ -45,19 +46,21 @@ impl<'a> NvptxPlan<'a> {
     pub fn new(machine: &Nvptx<'a>, facts: &NameFacts<'_, Nvptx<'a>>, plan: &TargetPlan, resolved: Resolved) -> Self {
         let NameFacts { target, symbols, .. } = facts;
         let Resolved { device_library, is_complete, lto } = resolved;
-        let (arch, options) = (target.arch, machine.options());
+        let arch = target.arch;
         let has_library = device_library.is_some();
         let is_finishable = is_complete
             && plan.dead.is_empty()
             && plan.is_one_partition()
-            && !needs(target, 1, has_library, options).joins;
+            && !needs(target, 1, has_library, machine).joins;
+        let needs = needs(target, object_count(plan), has_library, machine);
+        let removed = plan.only_kernels().map(|_| NvlinkOnly::RemovedKernels);
         let mut sass = machine.entries.sass_from(arch);
         sass.sort_by_key(|other| *other != arch);
         NvptxPlan {
             sass,
             ptx: machine.entries.ptx_from(arch),
             declared_kernels: declared_kernels(symbols, &lto.kernels),
-            needs: needs(target, object_count(plan), has_library, options),
+            needs: CodegenNeeds { nvlink_only: needs.nvlink_only.or(removed), ..needs },
             device_library,
             is_finishable,
             codegen: OnceLock::new(),
@@ -208,7 +211,8 @@ fn names_of_others<'s>(target: &'s TargetImages<'_>, symbols: &'s [UnitSymbols])
 /// Determines what the backend has to support. `partitions` is the number of partitions compiled from bitcode, and `library` is
 /// whether the device runtime is linked. Only nvlink can validate its own options, so with any of them it runs even for an object
 /// that needs no linking.
-pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, options: &DeviceOptions) -> CodegenNeeds {
+pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, machine: &Nvptx<'_>) -> CodegenNeeds {
+    let options = machine.options();
     let others = target.images.iter().filter(|image| image.code != Code::Bitcode).count();
     let unlinked =
         |(_, image): (usize, &DeviceImage<'_>)| cubin::parse(image.bytes).is_ok_and(|cubin| cubin.unlinked().is_some());
@@ -227,12 +231,25 @@ pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, option
             || target.of_code(Code::Cubin).any(unlinked),
         lto: options.lto,
         relocatable: options.relocatable,
+        linker: machine.link.request.options.cubin_linker,
+        nvlink_only: nvlink_only(target, options),
         ..CodegenNeeds::none(target.arch)
     }
 }
 
+/// What only nvlink does, as far as inputs and options tell.
+fn nvlink_only(target: &TargetImages<'_>, options: &DeviceOptions) -> Option<NvlinkOnly> {
+    let all = [
+        (target.of_code(Code::LtoIr).next().is_some(), NvlinkOnly::LtoIr),
+        (options.relocatable, NvlinkOnly::Relocatable),
+        (options.debug, NvlinkOnly::Debug),
+        (!options.nvlink_arguments.is_empty(), NvlinkOnly::Arguments),
+    ];
+    all.into_iter().find_map(|(is_needed, what)| is_needed.then_some(what))
+}
+
 /// The upper bound of what the backend has to support, judged only by the forms of the code.
-pub fn most_needs(target: &TargetImages<'_>, options: &DeviceOptions) -> CodegenNeeds {
+pub fn most_needs(target: &TargetImages<'_>, machine: &Nvptx<'_>) -> CodegenNeeds {
     let bitcode = target.of_code(Code::Bitcode).next().is_some();
-    CodegenNeeds { joins: true, ..needs(target, usize::from(bitcode), true, options) }
+    CodegenNeeds { joins: true, ..needs(target, usize::from(bitcode), true, machine) }
 }

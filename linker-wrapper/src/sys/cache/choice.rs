@@ -1,6 +1,7 @@
 //! Whether there is a cache, and where.
 
-use crate::cli::values::CacheChoice;
+use offload_bundle::user_cache::CacheChoice;
+
 use crate::diag::error::Errors;
 use crate::sys::cache::store::Cache;
 use crate::sys::error::Error;

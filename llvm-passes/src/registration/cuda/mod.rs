@@ -111,8 +111,9 @@ impl<'m, 'ctx> Deref for Code<'m, 'ctx> {
 impl<'ctx> Code<'_, 'ctx> {
     /// Registers one whole fatbin with its kernels and variables.
     fn register_fatbin(&self, runtime: &Runtime) -> Result<(), BuilderError> {
+        let entries = self.entries(runtime)?;
         let wrapper = self.fatbin_wrapper(WHOLE, self.pointer.const_null());
-        self.register_whole(runtime, wrapper)
+        self.register_whole(runtime, &entries, wrapper)
     }
 
     /// The wrapper of the fatbin that is registered, which points at the (still empty) image.

@@ -99,7 +99,7 @@ impl CudaRegistration for CudaUnits<'_> {
         let wrapper = code.fatbin_wrapper(LINKED, tables.prelinked.as_pointer_value());
         let mut parts = vec![code.run_callbacks(&tables)?];
         if self.clang != ClangUnits::None {
-            parts.push(code.register_entries(&RUNTIME)?);
+            parts.push(code.register_entries(&RUNTIME, &code.entries(&RUNTIME)?)?);
         }
         let binary = code.declare_binary(&RUNTIME);
         code.define_binary(&RUNTIME, &binary, wrapper, &parts)?;

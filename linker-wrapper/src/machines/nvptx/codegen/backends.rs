@@ -1,14 +1,15 @@
 //! The backends of one link: chooses one for each target, and records the decisions.
 
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
-use crate::cli::values::{Backend, BackendChoice};
+use crate::cli::values::{Backend, BackendChoice, CubinLinker};
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::machines::nvptx::backend::{self, BackendDecision, CodegenNeeds};
 use crate::machines::nvptx::codegen::code_generator::Codegen;
 use crate::machines::nvptx::codegen::cuda_driver;
+use crate::machines::nvptx::codegen::decisions::Decisions;
 use crate::plan::link_context::{LinkContext, Request};
 use crate::sys::temp_files::TempFiles;
 use crate::toolchain::ptxas::Ptxas;
@@ -22,7 +23,7 @@ pub struct Backends<'a> {
     choice: BackendChoice,
     request: Request<'a>,
     temp_files: &'a TempFiles,
-    decisions: Mutex<Vec<BackendDecision>>,
+    decisions: Decisions,
 }
 
 impl<'a> Backends<'a> {
@@ -31,7 +32,7 @@ impl<'a> Backends<'a> {
         let LinkContext { request, temp_files, .. } = *link;
         let tools = Arc::new(tools);
         let facts = ToolFacts::of(&tools);
-        Backends { tools, facts, choice: request.options.backend, request, temp_files, decisions: Mutex::default() }
+        Backends { tools, facts, choice: request.options.backend, request, temp_files, decisions: Decisions::default() }
     }
 
     /// Runs `ptxas --version`, which takes 2 ms, so that its result is there when LLVM is done. Does nothing if the user selected
@@ -64,7 +65,7 @@ impl<'a> Backends<'a> {
 
     /// The decisions so far, one per target, the highest target first.
     pub fn decisions(&self) -> Vec<BackendDecision> {
-        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut decisions = self.decisions.all().clone();
         decisions.sort_by_key(|decision| std::cmp::Reverse(decision.target));
         decisions
     }
@@ -75,22 +76,12 @@ impl<'a> Backends<'a> {
     /// No backend that may be used supports the link.
     pub fn choose(&self, needs: &CodegenNeeds) -> Result<Codegen<'_>, Errors> {
         let decision = backend::choose(needs, &self.facts, self.choice)?;
-        let codegen = Codegen::new(&decision, &self.tools, self.request, self.temp_files)?;
+        let codegen = Codegen::new(&decision, &self.tools, self.request, self.temp_files, &self.decisions)?;
         let backend = decision.backend;
-        if self.record(decision) {
+        if self.decisions.record(decision) {
             self.warn_about_arguments(backend);
         }
         Ok(codegen)
-    }
-
-    /// Records the first decision for each target; returns whether this is one.
-    fn record(&self, decision: BackendDecision) -> bool {
-        let mut decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = decisions.iter().all(|known| known.target != decision.target);
-        if is_first {
-            decisions.push(decision);
-        }
-        is_first
     }
 
     /// Warns about arguments for ptxas and nvlink that have no effect on the chosen backend.
@@ -102,6 +93,9 @@ impl<'a> Backends<'a> {
         if backend != Backend::Ptxas {
             for word in &options.nvlink_arguments {
                 warn(program, format_args!("{word} is for nvlink and has no effect on {backend}"));
+            }
+            if self.request.options.cubin_linker == CubinLinker::Fatlink {
+                warn(program, format_args!("--offload-device-linker=fatlink has no effect on {backend}"));
             }
         }
     }

@@ -9,7 +9,9 @@ use crate::cli::values::Backend;
 use crate::diag::error::Errors;
 use crate::diag::messages;
 use crate::machines::nvptx::backend::BackendDecision;
+use crate::machines::nvptx::codegen::cubins::CubinLink;
 use crate::machines::nvptx::codegen::cuda_driver;
+use crate::machines::nvptx::codegen::decisions::Decisions;
 use crate::machines::nvptx::codegen::device_object::{DeviceObject, Form, PtxSource};
 use crate::machines::nvptx::codegen::error::Error;
 use crate::machines::nvptx::codegen::library_link::{LinkInput, LinkOptions};
@@ -32,13 +34,15 @@ pub struct Codegen<'b> {
     options: &'b DeviceOptions,
     mode: Mode,
     temp_files: &'b TempFiles,
+    /// fatlink's linker, if it links cubins.
+    cubins: Option<CubinLink<'b>>,
 }
 
 /// What links device objects.
 #[derive(Clone, Copy)]
 enum Linker<'b> {
-    /// nvlink, after ptxas has assembled each file of PTX.
-    Nvlink,
+    /// fatlink or nvlink, after ptxas has assembled each file of PTX.
+    Toolkit,
     /// A library in this process, which compiles PTX and links in one call.
     Library(Library<'b>),
 }
@@ -60,18 +64,20 @@ impl<'b> Codegen<'b> {
         tools: &'b Tools,
         request: Request<'b>,
         temp_files: &'b TempFiles,
+        decisions: &'b Decisions,
     ) -> Result<Self, Errors> {
         let linker = match decision.backend {
-            Backend::Ptxas => Linker::Nvlink,
+            Backend::Ptxas => Linker::Toolkit,
             Backend::NvJitLink => Linker::Library(Library::NvJitLink(tools.nvjitlink()?)),
             Backend::Driver => Linker::Library(Library::Driver(tools.driver()?)),
         };
-        Ok(Codegen { linker, tools, options: request.device, mode: request.mode, temp_files })
+        let cubins = CubinLink::of(decision, request, decisions);
+        Ok(Codegen { linker, tools, options: request.device, mode: request.mode, temp_files, cubins })
     }
 
     /// Whether this is ptxas with nvlink.
     pub fn is_toolkit(self) -> bool {
-        matches!(self.linker, Linker::Nvlink)
+        matches!(self.linker, Linker::Toolkit)
     }
 
     /// The PTX version to emit for `arch`: the newest that both LLVM and the tool know.
@@ -80,7 +86,7 @@ impl<'b> Codegen<'b> {
     /// The target is too new for one of them.
     pub fn ptx_version(self, arch: GpuArch) -> Result<PtxVersion, Errors> {
         let (path, release) = match self.linker {
-            Linker::Nvlink => {
+            Linker::Toolkit => {
                 let Ptxas { path, release, .. } = self.tools.ptxas()?;
                 (path.as_path(), Some(*release))
             }
@@ -103,9 +109,9 @@ impl<'b> Codegen<'b> {
         Ok(Assembler::new(&self.tools.ptxas()?.path, self.options, self.mode))
     }
 
-    /// Whether nvlink is there to finish a relocatable cubin that needs no other.
+    /// Whether a linker is there to finish a relocatable cubin that needs no other.
     pub fn can_finish(self) -> bool {
-        self.is_toolkit() && self.tools.nvlink().is_ok()
+        self.is_toolkit() && (self.cubins.is_some_and(|cubins| cubins.is_selected) || self.tools.nvlink().is_ok())
     }
 
     /// Links all objects of a target, in order, to one finished cubin. `device_runtime` is NVIDIA's library, which LTO-IR
@@ -121,8 +127,12 @@ impl<'b> Codegen<'b> {
         device_runtime: Option<&Path>,
     ) -> Result<Vec<u8>, Errors> {
         let library = match self.linker {
-            Linker::Nvlink => {
+            Linker::Toolkit => {
                 let output = self.temp_files.file(&format!("{arch}.linked.cubin"));
+                if let Some(cubin) = self.cubins.map_or(Ok(None), |cubins| cubins.link(arch, objects))? {
+                    self.temp_files.keep(&format!("{arch}.linked.cubin"), || cubin.clone())?;
+                    return Ok(cubin);
+                }
                 return self.run_nvlink(arch, objects, kernels, device_runtime, nvlink::Product::Cubin, &output);
             }
             Linker::Library(library) => library,
@@ -157,7 +167,7 @@ impl<'b> Codegen<'b> {
         device_runtime: Option<&Path>,
     ) -> Result<Vec<u8>, Errors> {
         match self.linker {
-            Linker::Nvlink => {
+            Linker::Toolkit => {
                 let output = self.temp_files.file(&format!("{}.linked.ptx", arch.virtual_name()));
                 self.run_nvlink(arch, objects, None, device_runtime, nvlink::Product::Ptx, &output)
             }
@@ -218,7 +228,7 @@ impl PtxBackend for Codegen<'_> {
 
     fn attempt(&self, ptx: &[u8], arch: GpuArch, file: &Path) -> Attempted {
         match self.linker {
-            Linker::Nvlink => self.ptxas()?.attempt(ptx, arch, file),
+            Linker::Toolkit => self.ptxas()?.attempt(ptx, arch, file),
             Linker::Library(library) => {
                 let input = LinkInput { name: "the PTX", form: Form::Ptx, bytes: ptx };
                 let options = LinkOptions { level: 0, debug: false, ptxas_arguments: &[], device_runtime: None };

@@ -50,6 +50,13 @@ pub enum Error {
     FinishedCubin { name: String, linker: &'static str },
     #[error("{name}: damaged cubin: {source}; rebuild the file")]
     DamagedCubin { name: String, source: FormatError },
+    #[error(
+        "--offload-device-linker=fatlink cannot link the code for {arch}: fatlink's linker does not know all of {what}; select nvlink, or \
+         leave the option out"
+    )]
+    UnknownCode { arch: GpuArch, what: String },
+    #[error("{text} (the code for {arch})")]
+    Cubins { arch: GpuArch, text: String },
     #[error("{linker} gave no usable machine code for {arch}: {source}; choose another --offload-backend")]
     UnusableResult { linker: &'static str, arch: GpuArch, source: FormatError },
     #[error("{text:?} has a NUL character inside; rename it")]

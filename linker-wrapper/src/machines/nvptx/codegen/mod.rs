@@ -6,9 +6,12 @@
 
 mod backends;
 mod code_generator;
+mod cubins;
 mod cuda_driver;
+mod decisions;
 mod device_object;
 pub mod error;
+mod host_references;
 mod library_link;
 mod nvjitlink;
 mod nvlink;

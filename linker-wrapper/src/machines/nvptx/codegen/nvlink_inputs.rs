@@ -5,14 +5,14 @@
 use std::path::PathBuf;
 
 use offload_bundle::cubin;
-use offload_bundle::cubin::{SymbolBinding, SymbolKind};
 use offload_bundle::fatbin::{self, BuilderOptions, FatbinWriter};
-use offload_bundle::host_object::{ReferenceLists, write_rdc_object};
+use offload_bundle::host_object::write_rdc_object;
 use rayon::prelude::*;
 
 use crate::diag::error::{Errors, collect};
 use crate::machines::nvptx::codegen::device_object::{DeviceObject, Form};
 use crate::machines::nvptx::codegen::error::Error;
+use crate::machines::nvptx::codegen::host_references;
 use crate::sys::temp_files::TempFiles;
 
 /// What becomes of code that the host does not refer to.
@@ -62,25 +62,8 @@ fn host_object(
     }
     let written = writer.finish();
     let fatbin = if *form == Form::LtoIr && fatbin::read(bytes).is_ok() { bytes } else { &written };
-    let everything = || (*form == Form::Cubin).then(|| all_symbols(bytes)).flatten();
-    let (id, references) = match unit {
-        Some((id, references)) => (id.clone(), references.clone().or_else(everything)),
-        None => (format!("_object_{place}"), everything()),
-    };
-    let references = references.filter(|_| unreferenced == Unreferenced::Removed);
+    let id = unit.as_ref().map_or_else(|| format!("_object_{place}"), |(id, _)| id.clone());
+    let references = host_references::of(object).filter(|_| unreferenced == Unreferenced::Removed);
     let object = write_rdc_object(&id, fatbin, references.as_ref()).map_err(damaged)?;
     temp_files.write(&format!("{arch}.{place}.o"), &object)
-}
-
-/// References to all visible kernels and variables of a cubin, and to its local kernels: nvlink drops functions that only a kernel without a
-/// reference calls, even if it keeps that kernel because another one launches it.
-fn all_symbols(bytes: &[u8]) -> Option<ReferenceLists> {
-    let cubin = cubin::parse(bytes).ok()?;
-    let defined = || cubin.symbols().iter().filter(|symbol| symbol.defined);
-    let names = |kind: SymbolKind, is_local: bool| {
-        let named = defined().filter(move |symbol| (symbol.binding == SymbolBinding::Local) == is_local);
-        named.filter(move |symbol| symbol.kind == kind).map(|symbol| symbol.name.as_str())
-    };
-    let (kernels, local_kernels) = (names(SymbolKind::Kernel, false), names(SymbolKind::Kernel, true));
-    Some(ReferenceLists::of_names(kernels, local_kernels, names(SymbolKind::Object, false)))
 }

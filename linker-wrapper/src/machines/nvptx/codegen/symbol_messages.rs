@@ -49,6 +49,13 @@ pub fn errors(messages: &str, arch: &dyn Display, objects: &[DeviceObject]) -> O
     Some(duplicates.chain(undefined).collect())
 }
 
+/// The error for a symbol that these objects define, by what the linker calls them.
+pub fn duplicate_in(name: &str, files: [String; 2], arch: &dyn Display, objects: &[DeviceObject]) -> Error {
+    let all: Vec<String> = definers(name, objects).iter().map(|object| object.name.clone()).collect();
+    let places = if all.len() < 2 { files.to_vec() } else { all };
+    symbol_errors::duplicate_in(name, arch, places.into_iter())
+}
+
 fn is_duplicate(start: &str, rest: &str) -> bool {
     let linking = start.ends_with("Linking globals named ") && rest.contains("multiply defined");
     linking || start.ends_with("Multiple definition of ")
@@ -67,7 +74,7 @@ fn definers<'o>(name: &str, objects: &'o [DeviceObject]) -> Vec<&'o DeviceObject
 }
 
 /// The error for a symbol that is undefined in these files. All LTO-IR is one file for nvlink.
-fn undefined_in(name: &str, files: &[&str], arch: &dyn Display, objects: &[DeviceObject]) -> Error {
+pub fn undefined_in(name: &str, files: &[&str], arch: &dyn Display, objects: &[DeviceObject]) -> Error {
     let is_of_lto_ir = files.iter().any(|file| OF_LTO_IR.contains(file));
     let named =
         |object: &&DeviceObject| files.contains(&object.name.as_str()) || (object.form == Form::LtoIr && is_of_lto_ir);

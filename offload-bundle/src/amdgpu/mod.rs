@@ -7,6 +7,7 @@ mod gpus;
 mod machine;
 mod metadata;
 mod target_id;
+mod uses;
 
 pub use code::{Code, Kernel, PartObject, ResourceSymbols, metadata_object};
 pub use descriptor::{Descriptor, RegisterFile, Registers};
@@ -15,3 +16,4 @@ pub use gpus::{Fit, GPUS, Gpu, Misfit, SPIRV_PROCESSOR};
 pub use machine::{CodeHeader, EM_AMDGPU, header, is_code};
 pub use metadata::{KernelMetadata, Metadata};
 pub use target_id::{FeatureSetting, TargetId, TargetIdError};
+pub use uses::OuterUse;

@@ -4,11 +4,12 @@
 //! result.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 
 use llvm_passes::amdgpu::{AmdTarget, TRIPLE};
 use llvm_passes::pipeline::OptLevel;
 
-use crate::cli::device_options::DeviceOptions;
+use crate::cli::device_options::{DeviceInput, DeviceOptions};
 use crate::cli::lld_lto_options::{self, Effect};
 use crate::cli::options::Options;
 use crate::cli::words;
@@ -40,9 +41,13 @@ pub struct AmdOptions {
     pub roots: Vec<String>,
     /// Symbols whose definition and references are printed.
     pub traced: Vec<String>,
-    /// Arguments for ld.lld, in order.
+    /// Files and libraries of the device link, in order.
+    pub inputs: Vec<DeviceInput>,
+    /// Folders that are searched for the libraries.
+    pub library_paths: Vec<PathBuf>,
+    /// Other arguments for ld.lld, in order.
     pub linker_arguments: Vec<String>,
-    /// The first argument by which ld.lld reads more than the objects of this link: a file or library, which may reference any symbol.
+    /// The first of the inputs that are left to ld.lld, which may reference any symbol.
     pub named_input: Option<String>,
     /// LLVM's own SPIR-V backend translates `amdgcnspirv` images, not llvm-spirv.
     pub spirv_backend: bool,
@@ -81,6 +86,8 @@ impl Default for AmdOptions {
             saves_temps: false,
             roots: Vec::new(),
             traced: Vec::new(),
+            inputs: Vec::new(),
+            library_paths: Vec::new(),
             linker_arguments: Vec::new(),
             named_input: None,
             spirv_backend: false,
@@ -163,12 +170,10 @@ impl AmdOptions {
 
     /// Reads arguments for ld.lld, each with whether it is for AMD GPUs alone.
     fn linker_words<'w>(&mut self, mut words: impl Iterator<Item = (bool, &'w str)>) {
+        let mut whole = false;
         while let Some((is_own, word)) = words.next() {
             let Some(found) = lld_lto_options::find(word) else {
-                self.linker_word(word);
-                if words::takes_next_word(OsStr::new(word)) {
-                    self.linker_arguments.extend(words.next().map(|(_, value)| value.to_owned()));
-                }
+                self.linker_word(word, &mut whole, &mut || words.next().map(|(_, value)| value));
                 continue;
             };
             let next = if found.value.is_none() { words.next().map(|(_, value)| value) } else { None };
@@ -181,11 +186,31 @@ impl AmdOptions {
         }
     }
 
-    fn linker_word(&mut self, word: &str) {
-        if !word.starts_with('-') || word.starts_with("-l") {
-            self.named_input.get_or_insert_with(|| word.to_owned());
+    /// Reads a word that does not concern LTO: an input, where libraries are, or an argument that is ld.lld's own. `next` takes its value from
+    /// the next word.
+    fn linker_word<'w>(&mut self, word: &'w str, whole: &mut bool, next: &mut dyn FnMut() -> Option<&'w str>) {
+        if let Some(folder) = value_of(word, "-L", "library-path", next) {
+            self.library_paths.push(folder.into());
+        } else if let Some(name) = value_of(word, "-l", "library", next) {
+            self.inputs.push(DeviceInput::Library { name: name.to_owned(), whole: *whole });
+        } else if matches!(word, "--whole-archive" | "--no-whole-archive") {
+            *whole = word == "--whole-archive";
+        } else if !word.starts_with('-') {
+            self.inputs.push(DeviceInput::File { path: word.into(), whole: *whole });
+        } else {
+            self.linker_arguments.push(word.to_owned());
+            if words::takes_next_word(OsStr::new(word)) {
+                self.linker_arguments.extend(next().map(str::to_owned));
+            }
         }
-        self.linker_arguments.push(word.to_owned());
+    }
+
+    /// Leaves inputs to ld.lld, which finds their libraries, too.
+    pub fn leave_to_linker(&mut self, inputs: &[DeviceInput]) {
+        let Some(first) = inputs.first() else { return };
+        self.named_input = Some(first.to_string());
+        let folders = self.library_paths.iter().map(|folder| format!("-L{}", folder.display()));
+        self.linker_arguments.extend(folders.chain(inputs.iter().map(ToString::to_string)));
     }
 
     /// Applies an option of `words` that concerns LTO.
@@ -252,6 +277,17 @@ impl AmdOptions {
             Err(_) => self.refuse(option.to_owned(), "the number of jobs is 0 or more, or all"),
         }
     }
+}
+
+/// The value of an option, if `word` is one of its spellings: it follows the short one directly and the long one behind a `=`, or is the next
+/// word.
+fn value_of<'w>(word: &'w str, short: &str, long: &str, next: &mut dyn FnMut() -> Option<&'w str>) -> Option<&'w str> {
+    let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
+    if word == short || name == long {
+        return next();
+    }
+    let behind_long = name.strip_prefix(long).and_then(|rest| rest.strip_prefix('='));
+    behind_long.or_else(|| word.strip_prefix(short))
 }
 
 /// A level of ld.lld's options, which are numbers alone.
@@ -336,19 +372,29 @@ mod tests {
         let options = Options { device_linker: words(&linker), ..Options::default() };
         assert_eq!(llvm_options(&options), ["-foo=x.a", "-bar"]);
         let read = AmdOptions::read(&options, TRIPLE);
-        assert!(read.linker_arguments.is_empty() && read.named_input.is_none());
+        assert!(read.linker_arguments.is_empty() && read.inputs.is_empty());
     }
 
     #[test]
     fn values_of_the_linkers_options_are_no_inputs() {
         let read = of(&[], &["-z", "muldefs", "-Map", "x.map", "-plugin", "x.so", "-e", "start"]);
-        assert_eq!(
-            (&*read.linker_arguments, read.named_input.is_some()),
-            (&["-z", "muldefs", "-Map", "x.map", "-e", "start"].map(str::to_owned)[..], false)
-        );
-        for inputs in [&["x.a"][..], &["-l", "x"], &["-lx"], &["-z", "muldefs", "x.a"]] {
-            assert!(of(&[], inputs).named_input.is_some(), "{inputs:?}");
+        let arguments = ["-z", "muldefs", "-Map", "x.map", "-e", "start"].map(str::to_owned);
+        assert_eq!((&*read.linker_arguments, read.inputs.len()), (&arguments[..], 0));
+    }
+
+    #[test]
+    fn inputs_are_read_with_the_folders_of_libraries() {
+        let library = |whole| DeviceInput::Library { name: "x".to_owned(), whole };
+        for words in [&["-l", "x"][..], &["-lx"], &["--library=x"], &["--library", "x"], &["-z", "muldefs", "-lx"]] {
+            assert_eq!(of(&[], words).inputs, [library(false)], "{words:?}");
         }
+        let file = DeviceInput::File { path: "y.bc".into(), whole: false };
+        let mut read = of(&[], &["-La", "--library-path=b", "--whole-archive", "-lx", "--no-whole-archive", "y.bc"]);
+        assert_eq!((&*read.inputs, read.library_paths.len()), (&[library(true), file.clone()][..], 2));
+        assert!(read.linker_arguments.is_empty());
+        read.leave_to_linker(&[file]);
+        assert_eq!(read.linker_arguments, ["-La", "-Lb", "y.bc"]);
+        assert_eq!(read.named_input.as_deref(), Some("y.bc"));
     }
 
     #[test]

@@ -27,6 +27,15 @@ pub enum DeviceInput {
     },
 }
 
+impl DeviceInput {
+    /// Whether all members of an archive are linked.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            DeviceInput::File { whole, .. } | DeviceInput::Library { whole, .. } => *whole,
+        }
+    }
+}
+
 impl fmt::Display for DeviceInput {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,13 +1,13 @@
-//! Device code that the line gives to the device link itself (`-Xoffload-linker dev.o`, `-ldev`): bitcode, cubins, PTX and
-//! containers of these, in files and archives. Files are linked for every target that their code fits; members of archives
+//! Device code that the line gives to the device link itself (`-Xoffload-linker dev.o`, `-ldev`). For NVIDIA's GPUs it is bitcode, cubins, PTX
+//! and containers of these, in files and archives. Files are linked for every target that their code fits; members of archives
 //! only if they define a device symbol that is undefined without them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 
 use llvm_passes::bitcode;
-use llvm_passes::symbols::{Strength, Symbol};
+use llvm_passes::symbols::Symbol;
 use llvm_passes::unit::{CachedFacts, Unit};
 use offload_bundle::arch::GpuArch;
 use offload_bundle::fatbin::{self, EntryKind, FatbinEntry};
@@ -15,63 +15,75 @@ use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::OffloadKinds;
 use offload_bundle::{FormatError, cubin, ltoir, offload_binary, ptx};
 
-use crate::cli::device_options::{CUDA_TRIPLE, DeviceInput};
+use crate::cli::device_options::{CUDA_TRIPLE, DeviceInput, DeviceOptions};
+use crate::cli::options::Options;
+use crate::device::amd_files::{AmdCode, AmdFiles};
 use crate::device::error::Error;
-use crate::device::symbols;
-use crate::device::targets::{Code, DeviceImage, TargetImages};
-use crate::diag::error::{Errors, collect};
-use crate::host::embedded_images::{FoundImage, Origin};
+use crate::device::line_parts::{self, LineImage, Part};
+use crate::device::targets::{Code, TargetImages};
+use crate::diag::error::{Errors, both, collect};
+use crate::host::embedded_images::FoundImage;
 use crate::host::error::damaged;
-use crate::host::input_files::{InputFile, InputFiles, Place};
+use crate::host::input_files::InputFiles;
 
 /// Device code with its form.
 type Codes<'f> = Vec<(Code, Cow<'f, [u8]>)>;
 
-/// One image that a file holds.
-struct LineImage<'f> {
-    code: Code,
-    bytes: Cow<'f, [u8]>,
-    /// The bitcode as a unit that is opened once, if it is bitcode.
-    unit: Option<Unit<'f>>,
-}
-
-impl<'f> LineImage<'f> {
-    fn new(origin: &Origin, code: Code, bytes: Cow<'f, [u8]>, facts: Option<&'f dyn CachedFacts>) -> Self {
-        let unit = match &bytes {
-            // Bitcode is always borrowed: containers that compress their entries hold none.
-            Cow::Borrowed(bitcode) if code == Code::Bitcode => {
-                Some(Unit::new(origin.to_string(), bitcode).with_cached(facts))
-            }
-            _ => None,
-        };
-        LineImage { code, bytes, unit }
-    }
+/// A target that code of the line is read for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LineTarget {
+    /// One of NVIDIA's GPUs.
+    Nvptx(GpuArch),
+    /// A processor of AMD's.
+    Amdgcn {
+        /// The triple of its images.
+        triple: String,
+        /// The processor, without the settings of its features.
+        processor: String,
+    },
 }
 
 /// The targets that code of the line is read for.
-pub type LineTargets = BTreeSet<GpuArch>;
+pub type LineTargets = BTreeSet<LineTarget>;
 
 /// The mapped files and archives.
 pub struct DeviceFiles {
+    /// Those for NVIDIA's GPUs.
     inputs: InputFiles,
+    /// Those for AMD's GPUs, by triple.
+    amd: BTreeMap<String, AmdFiles>,
+    targets: LineTargets,
 }
 
 impl DeviceFiles {
-    /// Opens the files and libraries that the line names, and searches libraries in `folders`. NVIDIA's device runtime may be missing
-    /// there; the link finds it by itself.
+    /// Opens the files and libraries that the line names for these targets. NVIDIA's device runtime may be missing in the folders of libraries;
+    /// the link finds it by itself.
     ///
     /// # Errors
     /// Files that cannot be read, libraries that are in no `-L` folder.
-    pub fn open(inputs: &[DeviceInput], folders: &[PathBuf]) -> Result<Self, Errors> {
+    pub fn open(options: &Options, device: &DeviceOptions, targets: LineTargets) -> Result<Self, Errors> {
+        let has_nvptx = targets.iter().any(|target| matches!(target, LineTarget::Nvptx(_)));
+        let inputs = if has_nvptx { &device.inputs[..] } else { &[] };
         let files = inputs.iter().filter_map(|input| match input {
             DeviceInput::File { path, whole } => Some(Ok((path.clone(), *whole))),
-            DeviceInput::Library { name, whole } => match locate(name, folders) {
+            DeviceInput::Library { name, whole } => match line_parts::locate(name, &device.library_paths) {
                 Some(path) => Some(Ok((path, *whole))),
                 None if name == "cudadevrt" => None,
-                None => Some(Err(Error::NoLibrary { name: name.clone(), folders: folders.to_vec() }.into())),
+                None => {
+                    let (name, folders) = (name.clone(), device.library_paths.clone());
+                    Some(Err(Error::NoLibrary { name, folders }.into()))
+                }
             },
         });
-        InputFiles::of_device_link(&collect(files)?).map(|inputs| DeviceFiles { inputs })
+        let inputs = collect(files).and_then(|files| InputFiles::of_device_link(&files));
+        let triples: BTreeSet<&String> = targets.iter().filter_map(LineTarget::amd_triple).collect();
+        let amd = triples.into_iter().map(|triple| Ok((triple.clone(), AmdFiles::open(options, triple)?)));
+        let (inputs, amd) = both(inputs, collect(amd))?;
+        Ok(DeviceFiles { inputs, amd: amd.into_iter().collect(), targets })
+    }
+
+    fn all_inputs(&self) -> impl Iterator<Item = &InputFiles> {
+        std::iter::once(&self.inputs).chain(self.amd.values().map(AmdFiles::inputs))
     }
 
     /// Checks that no file has changed since it was opened.
@@ -79,35 +91,36 @@ impl DeviceFiles {
     /// # Errors
     /// One for each changed file.
     pub fn check_unchanged(&self, output: &Path) -> Result<(), Errors> {
-        self.inputs.check_unchanged(output)
+        collect(self.all_inputs().map(|inputs| inputs.check_unchanged(output))).map(drop)
     }
 
     /// Returns the file that the output would overwrite.
     pub fn overwritten_by(&self, output: &Path) -> Option<&Path> {
-        self.inputs.overwritten_by(output)
+        self.all_inputs().find_map(|inputs| inputs.overwritten_by(output))
     }
 
-    /// Reads the code for each of these targets. `kept` has facts about its units.
+    /// Reads the code for each target. `facts` has what earlier links read of its units.
     ///
     /// # Errors
     /// Damaged files, and files without device code.
-    pub fn code_for<'a>(
-        &'a self,
-        archs: LineTargets,
-        facts: Option<&'a dyn CachedFacts>,
-    ) -> Result<DeviceCode<'a>, Errors> {
+    pub fn code<'a>(&'a self, facts: Option<&'a dyn CachedFacts>) -> Result<DeviceCode<'a>, Errors> {
         let mut targets = BTreeMap::new();
+        let archs = self.targets.iter().filter_map(|target| match target {
+            LineTarget::Nvptx(arch) => Some(*arch),
+            LineTarget::Amdgcn { .. } => None,
+        });
         for arch in archs {
             let parts = self.inputs.files().iter().map(|file| {
                 let codes =
                     codes(self.inputs.bytes(file), arch).map_err(|error| damaged(&file.name, file.base(), &error))?;
-                let image = |(code, bytes)| LineImage::new(&origin(file), code, bytes, facts);
+                let image = |(code, bytes)| LineImage::new(&line_parts::origin(file), code, bytes, facts);
                 Ok(Part { file, images: codes.unwrap_or_default().into_iter().map(image).collect() })
             });
             targets.insert(arch, collect(parts)?);
         }
         self.require_device_code()?;
-        Ok(DeviceCode { targets })
+        let amd = self.amd.iter().map(|(triple, files)| (triple.as_str(), files.code(facts)));
+        Ok(DeviceCode { targets, amd: amd.collect(), line_targets: &self.targets })
     }
 
     /// Rejects files on the line without device code. Such members of archives are ignored.
@@ -121,36 +134,28 @@ impl DeviceFiles {
     }
 }
 
+impl LineTarget {
+    fn amd_triple(&self) -> Option<&String> {
+        match self {
+            LineTarget::Nvptx(_) => None,
+            LineTarget::Amdgcn { triple, .. } => Some(triple),
+        }
+    }
+}
+
 /// The code of the files for each target.
 pub struct DeviceCode<'f> {
     targets: BTreeMap<GpuArch, Vec<Part<'f>>>,
-}
-
-/// The code of one file or member for one target.
-struct Part<'f> {
-    file: &'f InputFile,
-    images: Vec<LineImage<'f>>,
-}
-
-impl Part<'_> {
-    /// Whether the part is a member that is linked only if it is needed.
-    fn is_lazy(&self) -> bool {
-        self.file.place != Place::Line
-    }
-
-    fn symbols(&self) -> Result<Vec<Symbol>, Errors> {
-        let origin = origin(self.file);
-        let images = self.images.iter();
-        let symbols =
-            images.map(|image| Ok(symbols::of_image(image.unit.as_ref(), &origin, &image.bytes)?.into_owned()));
-        collect(symbols).map(|symbols| symbols.into_iter().flatten().collect())
-    }
+    /// Code for AMD's GPUs, by triple: bitcode is compiled for each target.
+    amd: BTreeMap<&'f str, AmdCode<'f>>,
+    line_targets: &'f LineTargets,
 }
 
 impl<'f> DeviceCode<'f> {
     /// Returns the bitcode units of all files and members.
     pub fn units(&self) -> impl Iterator<Item = &Unit<'f>> {
-        let images = self.targets.values().flatten().flat_map(|part| &part.images);
+        let amd = self.amd.values().flat_map(|code| &code.parts);
+        let images = self.targets.values().flatten().chain(amd).flat_map(|part| &part.images);
         images.filter_map(|image| image.unit.as_ref())
     }
 
@@ -160,11 +165,37 @@ impl<'f> DeviceCode<'f> {
     /// # Errors
     /// Unreadable code.
     pub fn symbols(&self) -> Result<HashMap<String, Vec<Symbol>>, Errors> {
-        let of_target = |(arch, parts): (&GpuArch, &Vec<Part<'_>>)| {
-            let symbols = collect(parts.iter().filter(|part| !part.is_lazy()).map(Part::symbols))?;
-            Ok((format!("{CUDA_TRIPLE} {arch}"), symbols.into_iter().flatten().collect()))
+        let of_target = |target: &LineTarget| {
+            let (name, parts) = match target {
+                LineTarget::Nvptx(arch) => (format!("{CUDA_TRIPLE} {arch}"), self.targets.get(arch).map(Vec::as_slice)),
+                LineTarget::Amdgcn { triple, processor } => {
+                    let code = self.amd.get(triple.as_str());
+                    (format!("{triple} {processor}"), code.map(|code| &code.parts[..]))
+                }
+            };
+            let parts = parts.unwrap_or_default().iter();
+            let symbols = collect(parts.filter(|part| !part.is_lazy()).map(Part::symbols))?;
+            Ok((name, symbols.into_iter().flatten().collect()))
         };
-        collect(self.targets.iter().map(of_target)).map(|all| all.into_iter().collect())
+        collect(self.line_targets.iter().map(of_target)).map(|all| all.into_iter().collect())
+    }
+
+    /// Adds the code for AMD's GPUs behind the images of a target with this triple. `roots` are further symbols that members are selected for.
+    ///
+    /// # Errors
+    /// Unreadable code.
+    pub fn add_amd<'a, A>(
+        &'a self,
+        triple: &str,
+        target: &mut TargetImages<'a, A>,
+        roots: &[String],
+    ) -> Result<(), Errors> {
+        self.amd.get(triple).map_or(Ok(()), |code| line_parts::add(target, &code.parts, roots))
+    }
+
+    /// Returns the inputs for this triple of AMD's GPUs that only ld.lld can read.
+    pub fn left_to_lld(&self, triple: &str) -> &[DeviceInput] {
+        self.amd.get(triple).map_or(&[], |code| code.left)
     }
 
     /// Adds the code for each target behind its images. `roots` are further symbols that members are selected for. Returns the
@@ -184,19 +215,7 @@ impl<'f> DeviceCode<'f> {
             missing.for_each(|part| {
                 errors.extend(Error::NotForTarget { file: part.file.name.clone(), arch: target.arch });
             });
-            let selected = select(target, parts, roots)?;
-            for part in parts.iter().zip(selected).filter(|(_, selected)| *selected).map(|(part, _)| part) {
-                let origin = origin(part.file);
-                let images = part.images.iter().map(|image| DeviceImage {
-                    origin: origin.clone(),
-                    from_host: false,
-                    code: image.code,
-                    bytes: &image.bytes,
-                    unit: image.unit.as_ref(),
-                    rdc: None,
-                });
-                target.images.extend(images);
-            }
+            line_parts::add(target, parts, roots)?;
         }
         let warnings = self.without_code(&targets);
         errors.or((targets, warnings))
@@ -217,54 +236,18 @@ impl<'f> DeviceCode<'f> {
 /// Returns the targets of the images of a kind that are NVIDIA's GPUs.
 pub fn archs_of(images: &[FoundImage<'_>], kind: OffloadKinds) -> LineTargets {
     let own = images.iter().map(|found| &found.image).filter(|image| image.offload_kinds.contains(kind));
-    own.filter_map(|image| image.arch().parse().ok()).collect()
+    own.filter_map(|image| image.arch().parse().ok()).map(LineTarget::Nvptx).collect()
 }
 
-/// Selects all files, and to a fixed point the members that define undefined symbols.
-fn select(target: &TargetImages<'_>, parts: &[Part<'_>], roots: &[String]) -> Result<Vec<bool>, Errors> {
-    let mut selected: Vec<bool> = parts.iter().map(|part| !part.is_lazy() && !part.images.is_empty()).collect();
-    let candidates = |part: &Part<'_>| part.is_lazy() && !part.images.is_empty();
-    if !parts.iter().any(candidates) {
-        return Ok(selected);
-    }
-    let symbols = collect(parts.iter().map(Part::symbols))?;
-    let mut state = State { referenced: roots.iter().cloned().collect(), defined: HashSet::new() };
-    for image in &target.images {
-        state.add(&symbols::of_image(image.unit, &image.origin, image.bytes)?);
-    }
-    let on_line = selected.iter().zip(&symbols).filter(|(selected, _)| **selected);
-    on_line.for_each(|(_, symbols)| state.add(symbols));
-    loop {
-        let is_needed =
-            |index: &usize| !selected[*index] && candidates(&parts[*index]) && state.lacks_any(&symbols[*index]);
-        let Some(index) = (0..parts.len()).find(is_needed) else { return Ok(selected) };
-        selected[index] = true;
-        state.add(&symbols[index]);
-    }
-}
-
-/// The device symbols of the selected code.
-struct State {
-    referenced: HashSet<String>,
-    defined: HashSet<String>,
-}
-
-impl State {
-    fn add(&mut self, symbols: &[Symbol]) {
-        for symbol in symbols {
-            match symbol.strength {
-                Strength::Undefined => self.referenced.insert(symbol.name.clone()),
-                Strength::WeakUndefined => false,
-                _ => self.defined.insert(symbol.name.clone()),
-            };
-        }
-    }
-
-    /// Whether any of these symbols is a definition that resolves an undefined symbol.
-    fn lacks_any(&self, symbols: &[Symbol]) -> bool {
-        let defines = symbols.iter().filter(|symbol| symbol.strength.is_definition());
-        defines.map(|symbol| &symbol.name).any(|name| self.referenced.contains(name) && !self.defined.contains(name))
-    }
+/// Returns the targets of the images of a kind that are AMD's GPUs, without those that the runtime compiles for.
+pub fn amd_targets_of(images: &[FoundImage<'_>], kind: OffloadKinds) -> LineTargets {
+    let own = images.iter().map(|found| &found.image).filter(|image| image.offload_kinds.contains(kind));
+    own.filter(|image| image.triple().starts_with("amdgcn"))
+        .map(|image| {
+            let processor = image.arch().split(':').next().unwrap_or_default();
+            LineTarget::Amdgcn { triple: image.triple().to_owned(), processor: processor.to_owned() }
+        })
+        .collect()
 }
 
 /// Finds the device code in a file that can be linked for a target. Returns `None` if the file is of no kind that holds device
@@ -331,13 +314,4 @@ fn is_device_file(bytes: &[u8], kind: FileKind) -> bool {
         FileKind::ElfShared | FileKind::Coff => false,
         _ => true,
     }
-}
-
-fn origin(file: &InputFile) -> Origin {
-    Origin { file: file.name.clone(), offset: Some(file.base()), is_one_of_several: false }
-}
-
-fn locate(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
-    let file = name.strip_prefix(':').map_or_else(|| format!("lib{name}.a"), str::to_owned);
-    folders.iter().map(|folder| folder.join(&file)).find(|path| path.is_file())
 }

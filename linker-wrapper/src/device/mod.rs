@@ -1,5 +1,6 @@
 //! The device side of the inputs: selects archive members, resolves symbols and checks how units were compiled.
 
+mod amd_files;
 pub mod amd_targets;
 pub mod archive_selection;
 pub mod compat_checks;
@@ -12,6 +13,7 @@ pub mod former_entries;
 mod host_extraction;
 pub mod host_words;
 pub mod launchable_kernels;
+mod line_parts;
 pub mod lost_images;
 pub mod lto_definitions;
 pub mod rdc_targets;

@@ -5,9 +5,8 @@ use llvm_passes::bitcode;
 use offload_bundle::amdgpu::TargetId;
 
 use crate::cli::amd_options::{self, AmdOptions};
-use crate::cli::options::Options;
 use crate::device::amd_targets::{self, Candidate, Group};
-use crate::device::targets::DeviceImage;
+use crate::device::targets::{Code, DeviceImage};
 use crate::diag::error::{Errors, both};
 use crate::host::embedded_images::FoundImage;
 use crate::host::input_files::{InputFiles, Place};
@@ -63,7 +62,7 @@ impl<'a> AmdCode<'a> {
         }
         let mut targets = Vec::new();
         for group in &groups {
-            match AmdTarget::new(group, images, options) {
+            match AmdTarget::new(group, images, setup) {
                 Ok(target) => {
                     errors.extend(target.refused());
                     targets.push(target);
@@ -138,18 +137,19 @@ fn candidate<'a>(found: &'a FoundImage<'a>, inputs: &InputFiles) -> Candidate<'a
 }
 
 impl<'a> AmdTarget<'a> {
-    fn new(group: &Group<'a>, images: &[&'a FoundImage<'a>], options: &Options) -> Result<Self, Error> {
+    fn new(group: &Group<'a>, images: &[&'a FoundImage<'a>], setup: &Setup<'a>) -> Result<Self, Errors> {
         let own: Vec<&'a FoundImage<'a>> =
             group.images.iter().filter_map(|index| images.get(*index).copied()).collect();
         let origin = || own.first().map_or_else(String::new, |found| found.origin.to_string());
-        let amd = AmdOptions::read(options, group.triple);
+        let mut amd = AmdOptions::read(setup.request.options, group.triple);
+        amd.leave_to_linker(setup.line_code.left_to_lld(group.triple));
         let (processor, features) = match group.arch {
             "generic" | SPIRV => (String::new(), String::new()),
             arch => {
                 let id = arch.parse::<TargetId>().map_err(|source| Error::TargetId { name: origin(), source })?;
                 if !amdgpu::knows_processor(&id.processor) {
                     let (processor, llvm) = (id.processor, bitcode::our_version());
-                    return Err(Error::UnknownProcessor { name: origin(), processor, llvm });
+                    return Err(Error::UnknownProcessor { name: origin(), processor, llvm }.into());
                 }
                 let features = id.llvm_features();
                 (id.processor, features)
@@ -158,7 +158,10 @@ impl<'a> AmdTarget<'a> {
         let target = amd.target(processor, features);
         let images = own.iter().map(|found| DeviceImage::from_host(found));
         let arch = AmdArch { name: group.arch.to_owned(), target, options: amd };
-        Ok(AmdTarget { triple: group.triple, link: AmdImages { arch, images: images.collect() } })
+        let mut link = AmdImages { arch, images: images.collect() };
+        let roots = link.arch.options.roots.clone();
+        setup.line_code.add_amd(group.triple, &mut link, &roots)?;
+        Ok(AmdTarget { triple: group.triple, link })
     }
 
     /// The arguments that the link of this target rejects.
@@ -183,16 +186,17 @@ impl<'a> AmdTarget<'a> {
         plan_report::unplanned(kind, self.link.arch.name.clone(), &self.link)
     }
 
-    /// Whether nothing but the images decides for which GPUs the code is: inputs of ld.lld's own may have a setting.
+    /// Whether nothing but the images decides for which GPUs the code is: objects that `--device-linker=` names may have a setting.
     pub fn has_own_code(&self) -> bool {
-        self.link.arch.options.named_input.is_none()
+        let is_named_object = |image: &DeviceImage<'_>| image.code == Code::Object && !image.from_host;
+        self.link.arch.options.named_input.is_none() && !self.link.images.iter().any(is_named_object)
     }
 
     pub fn is_spirv(&self) -> bool {
         self.triple.starts_with("spirv64")
     }
 
-    /// A warning of a code object with another target than the one that the bundle names: inputs of ld.lld's own may have a setting.
+    /// A warning of a code object with another target than the one that the bundle names: objects that `--device-linker=` names may have a setting.
     pub fn other_target(&self, object: &CodeObject) -> Option<String> {
         let name = &self.link.arch.name;
         let own = name.parse::<TargetId>().ok().filter(|_| !self.link.arch.target.processor.is_empty())?;

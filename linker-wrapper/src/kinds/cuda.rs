@@ -18,7 +18,7 @@ use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, PtxPolicy};
 use crate::device::compat_checks::ComparedTarget;
 use crate::device::cudadevrt::LibraryUnit;
-use crate::device::device_files::{self, LineTargets};
+use crate::device::device_files::{self, LineTarget, LineTargets};
 use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::TargetImages;
 use crate::device::{cudadevrt, rdc_targets, recorded_ptx_flags};
@@ -76,7 +76,7 @@ impl Kind for Cuda {
     fn line_targets(&self, images: &[FoundImage<'_>], options: &Options) -> LineTargets {
         device_files::archs_of(images, OffloadKinds::CUDA)
             .into_iter()
-            .chain(rdc_targets::archs_of(images, &options.sass_policy))
+            .chain(rdc_targets::archs_of(images, &options.sass_policy).into_iter().map(LineTarget::Nvptx))
             .collect()
     }
 

@@ -10,8 +10,10 @@ use crate::cli::amd_options::{self};
 use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, KernelGc, LlvmRules};
 use crate::device::compat_checks::ComparedTarget;
+use crate::device::device_files::{self, LineTargets};
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::warn;
+use crate::host::embedded_images::FoundImage;
 use crate::host::registration_object::Blobs;
 use crate::image::report;
 use crate::kinds::amdgcn_code::{AmdCode, AmdTarget, SPIRV};
@@ -52,6 +54,10 @@ impl Kind for Hip {
 
     fn takes(&self, image: &OffloadImage<'_>) -> bool {
         image.offload_kinds.contains(OffloadKinds::HIP) && amd_options::is_amd(image.triple())
+    }
+
+    fn line_targets(&self, images: &[FoundImage<'_>], _options: &Options) -> LineTargets {
+        device_files::amd_targets_of(images, OffloadKinds::HIP)
     }
 
     fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors> {

@@ -55,7 +55,8 @@ impl Kind for OpenMp {
     }
 
     fn line_targets(&self, images: &[FoundImage<'_>], _options: &Options) -> LineTargets {
-        device_files::archs_of(images, OffloadKinds::OPENMP)
+        let nvptx = device_files::archs_of(images, OffloadKinds::OPENMP);
+        nvptx.into_iter().chain(device_files::amd_targets_of(images, OffloadKinds::OPENMP)).collect()
     }
 
     fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors> {

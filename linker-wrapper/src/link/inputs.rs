@@ -83,8 +83,6 @@ impl HostInputs {
 /// The device files that the line names.
 pub struct LineFiles {
     files: DeviceFiles,
-    /// The targets that their code is read for.
-    targets: LineTargets,
 }
 
 impl LineFiles {
@@ -95,16 +93,15 @@ impl LineFiles {
     pub fn open(request: &Request<'_>, images: &[FoundImage<'_>]) -> Result<Self, Errors> {
         let Request { options, device, .. } = *request;
         let targets: LineTargets = KINDS.iter().flat_map(|kind| kind.line_targets(images, options)).collect();
-        let inputs = if targets.is_empty() { &[][..] } else { &device.inputs };
-        Ok(LineFiles { files: DeviceFiles::open(inputs, &device.library_paths)?, targets })
+        Ok(LineFiles { files: DeviceFiles::open(options, device, targets)? })
     }
 
-    /// Reads their code. `kept` has facts about its units.
+    /// Reads their code. `facts` has what earlier links read of its units.
     ///
     /// # Errors
     /// Damaged files, and files without device code.
     pub fn code<'a>(&'a self, facts: Option<&'a dyn CachedFacts>) -> Result<DeviceCode<'a>, Errors> {
-        self.files.code_for(self.targets.clone(), facts)
+        self.files.code(facts)
     }
 }
 

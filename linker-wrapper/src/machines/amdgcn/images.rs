@@ -40,7 +40,10 @@ fn require_object(arch: &AmdArch, image: &DeviceImage<'_>) -> Result<(), Error> 
         return Err(Error::FinishedCodeObject { name, target });
     }
     match header.target {
-        Some(found) if !takes(arch, &found) => Err(Error::OtherTarget { name, target, found: found.to_string() }),
+        // A library has no other name than that of its header: ld.lld compares the processors, and the link warns of settings.
+        Some(found) if image.from_host && !takes(arch, &found) => {
+            Err(Error::OtherTarget { name, target, found: found.to_string() })
+        }
         _ => Ok(()),
     }
 }

@@ -78,8 +78,11 @@ impl<'a> Machine for Amdgcn<'a> {
 
     fn one_piece(&self, target: &AmdImages<'_>) -> Option<OnePiece> {
         let options = &target.arch.options;
-        let is_one = options.is_one_piece() || images::has_objects(target);
-        is_one.then(|| OnePiece { reason: options.why_one_piece() })
+        let named = target.images.iter().find(|image| !image.from_host);
+        let is_one = options.is_one_piece() || images::has_objects(target) || named.is_some();
+        let why_named =
+            || named.map(|image| format!("{}, which --device-linker= names, is part of the program", image.origin));
+        is_one.then(|| OnePiece { reason: options.why_one_piece().or_else(why_named) })
     }
 
     fn cost(&self, instructions: u64, largest: u64) -> u64 {
@@ -92,7 +95,7 @@ impl<'a> Machine for Amdgcn<'a> {
     fn compared<'i>(&self, target: &'i AmdImages<'i>) -> ComparedTarget<'i> {
         let images = target.images.iter().map(|image| ComparedImage {
             file: &image.origin.file,
-            from_host: true,
+            from_host: image.from_host,
             source: image.unit.map_or(Source::AmdObject(image.bytes), Source::Unit),
         });
         ComparedTarget { name: target.arch.name.clone(), is_amd: true, images: images.collect() }
@@ -121,6 +124,9 @@ impl<'a> Machine for Amdgcn<'a> {
             // ld.lld reports what these files do not define, either. The link of the program defines what a relocatable object does not.
             resolution.undefined.clear();
         }
+        // A library may reference what it does not need here: ld.lld reports what is left of that after the optimization.
+        let is_of_host = |unit: &usize| target.images.get(*unit).is_some_and(|image| image.from_host);
+        resolution.undefined.retain(|undefined| undefined.referenced_by.iter().any(is_of_host));
         let origins: Vec<_> = target.images.iter().map(|image| (&image.origin, SourceCompiler::Clang)).collect();
         symbol_errors::unresolved(&resolution, &target.arch, &origins, users)?;
         let used: BTreeSet<String> = images::names_of_objects(target, symbols);

@@ -17,8 +17,8 @@ pub enum Error {
     #[error("{}", process::failure(.program, &format!("the device image of {target}"), *.status, .output))]
     ImageLinker { program: PathBuf, target: String, status: ExitStatus, output: String },
     #[error(
-        "{program} did not finish the device image of {target} within {} s, where milliseconds are usual: one of the \
-         objects is damaged; rebuild them",
+        "{program} did not finish the device image of {target} with {} s of processor time, where milliseconds are usual, and was ended; link \
+         again, and if that ends in the same way, rebuild the objects",
         .limit.as_secs()
     )]
     ImageLinkerLate { program: PathBuf, target: String, limit: Duration },

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::cli::response_file;
 use crate::diag::error::Errors;
@@ -10,7 +11,8 @@ use crate::machines::error::Error;
 use crate::sys::process::{self, Mode};
 use crate::sys::temp_files;
 
-/// Links objects to a code object with ld.lld and returns its bytes.
+/// Links objects to a code object with ld.lld and returns its bytes with what it printed. If it `compiles` bitcode, that takes as long as it
+/// takes.
 ///
 /// # Errors
 /// ld.lld cannot be started, fails or does not finish; the error contains its messages.
@@ -19,9 +21,10 @@ pub fn link_code_object(
     target: &str,
     inputs: &[PathBuf],
     arguments: &[String],
+    compiles: bool,
     output: &Path,
     mode: Mode,
-) -> Result<Vec<u8>, Errors> {
+) -> Result<(Vec<u8>, String), Errors> {
     let mut line: Vec<OsString> = vec!["--no-undefined".into(), "-shared".into()];
     line.extend(inputs.iter().map(|path| path.clone().into_os_string()));
     line.extend(arguments.iter().map(OsString::from));
@@ -34,7 +37,8 @@ pub fn link_code_object(
         word.push(file);
         line = vec![word];
     }
-    finish(lld, target, inputs, &line, output, mode)
+    let limit = if compiles { Duration::MAX } else { process::limit(inputs) };
+    run(lld, target, &line, limit, output, mode)
 }
 
 /// Translates bitcode to SPIR-V with llvm-spirv, with the options that clang gives it.
@@ -59,7 +63,7 @@ pub fn translate(
     let mut line: Vec<OsString> = OPTIONS.map(OsString::from).into();
     line.extend([input.clone().into_os_string(), "-o".into(), output.into()]);
     process::show(mode, llvm_spirv, &line);
-    finish(llvm_spirv, target, &[input], &line, output, mode)
+    Ok(shown(run(llvm_spirv, target, &line, Duration::MAX, output, mode)?))
 }
 
 /// Compiles bitcode to SPIR-V with clang and LLVM's own backend.
@@ -72,10 +76,10 @@ pub fn compile_spirv(clang: &Path, triple: &str, input: PathBuf, output: &Path, 
         ["-cc1", &triple_word, "-emit-obj", "-disable-llvm-optzns"].map(OsString::from).into();
     line.extend([input.clone().into_os_string(), "-o".into(), output.into()]);
     process::show(mode, clang, &line);
-    finish(clang, triple, &[input], &line, output, mode)
+    Ok(shown(run(clang, triple, &line, Duration::MAX, output, mode)?))
 }
 
-/// Runs a program that was shown, within a time limit, and reads its output. A dry run gives nothing.
+/// Runs a linker that was shown, within a limit of processor time, and reads its output. A dry run gives nothing.
 ///
 /// # Errors
 /// The program cannot be started, fails, does not end or leaves no output.
@@ -87,11 +91,30 @@ pub fn finish(
     output: &Path,
     mode: Mode,
 ) -> Result<Vec<u8>, Errors> {
+    Ok(shown(run(program, target, line, process::limit(inputs), output, mode)?))
+}
+
+/// Shows what a program printed, and returns its output.
+fn shown((bytes, messages): (Vec<u8>, String)) -> Vec<u8> {
+    if !messages.is_empty() {
+        messages::show(messages);
+    }
+    bytes
+}
+
+/// Runs a program that was shown. Returns its output, and what it wrote to standard error.
+fn run(
+    program: &Path,
+    target: &str,
+    line: &[OsString],
+    limit: Duration,
+    output: &Path,
+    mode: Mode,
+) -> Result<(Vec<u8>, String), Errors> {
     if mode.dry {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), String::new()));
     }
     let (name, target) = (|| program.to_owned(), || target.to_owned());
-    let limit = process::limit(inputs);
     let captured = process::capture_within(program, line, limit);
     let (result, late) = captured.map_err(|source| Error::Start { program: name(), source })?;
     if late {
@@ -103,10 +126,14 @@ pub fn finish(
             Error::ImageLinker { program: name(), target: target(), status: result.status, output: messages }.into()
         );
     }
-    if !messages.is_empty() {
-        messages::show(messages);
-    }
     // Maps, cross references and the like.
     messages::report(&program.display().to_string(), &String::from_utf8_lossy(&result.stdout));
-    Ok(std::fs::read(output).map_err(|source| Error::NoImage { program: name(), target: target(), source })?)
+    match std::fs::read(output) {
+        Ok(bytes) => Ok((bytes, messages)),
+        Err(source) => {
+            // They may say why.
+            shown((Vec::new(), messages));
+            Err(Error::NoImage { program: name(), target: target(), source }.into())
+        }
+    }
 }

@@ -102,10 +102,16 @@ fn link(machine: &Amdgcn<'_>, target: &AmdImages<'_>, objects: &[Vec<u8>]) -> Re
     }
     let output = context.temp_files.file(&format!("{stem}.img"));
     let arguments = linker_arguments(arch, &machine.llvm_options());
-    llvm_programs::link_code_object(&lld, &arch.name, &inputs, &arguments, &output, context.request.mode)
+    let (mode, compiles) = (context.request.mode, arch.options.named_input.is_some());
+    let (bytes, messages) =
+        llvm_programs::link_code_object(&lld, &arch.name, &inputs, &arguments, compiles, &output, mode)?;
+    if !messages.is_empty() {
+        messages::show(messages);
+    }
+    Ok(bytes)
 }
 
-/// The arguments of ld.lld. Archives that the user names may hold bitcode, which ld.lld compiles for this target, too.
+/// The arguments of ld.lld. Linker scripts may name bitcode, which ld.lld compiles for this target, too.
 fn linker_arguments(arch: &AmdArch, llvm_options: &[String]) -> Vec<String> {
     let AmdTarget { processor, features, level, generation, passes, prints_passes } = &arch.target;
     let mut arguments = Vec::new();

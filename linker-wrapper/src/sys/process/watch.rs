@@ -1,4 +1,4 @@
-//! Waits for a tool in one thread: reads its output, samples its memory, and kills it when its time is over.
+//! Waits for a tool in one thread: reads its output, samples its memory, and kills it when its processor time is over.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,7 +23,7 @@ pub struct Watched {
     pub stderr: Vec<u8>,
     /// Largest resident size sampled, in bytes; 0: it ended before the first sample.
     pub peak: u64,
-    /// It was killed because it ran for too long.
+    /// It was killed because it took too much processor time.
     pub late: bool,
 }
 
@@ -34,15 +34,14 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// Waits until the child has ended and its pipes are closed, or have been silent for a while. `output` sees the output so far after each read,
 /// and may take some of it.
 pub fn until_the_end(child: &mut Child, limit: Duration, output: &mut dyn FnMut(&mut Watched)) -> Watched {
-    let (start, mut pause) = (Instant::now(), Duration::from_millis(4));
-    let mut look = start + pause;
+    let mut pause = Duration::from_millis(4);
+    let mut look = Instant::now() + pause;
     let mut watched = Watched::default();
     let mut tool = Tool::of(child);
     let mut silent_since = None;
     // Children of a tool may keep its pipes open forever.
     while !(tool.is_over() || watched.late && tool.ended) {
-        let left = if watched.late { Duration::MAX } else { limit.saturating_sub(start.elapsed()) };
-        tool.wait(left.min(look.saturating_duration_since(Instant::now())));
+        tool.wait(look.saturating_duration_since(Instant::now()));
         let has_read = tool.read(&mut watched);
         output(&mut watched);
         if tool.ended && !has_read {
@@ -52,11 +51,11 @@ pub fn until_the_end(child: &mut Child, limit: Duration, output: &mut dyn FnMut(
         } else {
             silent_since = None;
         }
-        if !watched.late && start.elapsed() >= limit {
-            watched.late = true;
-            tool.kill();
-        }
         if Instant::now() >= look {
+            if !watched.late && !tool.ended && limit < Duration::MAX && tool.processor_time() >= limit {
+                watched.late = true;
+                tool.kill();
+            }
             watched.peak = watched.peak.max(tool.peak());
             pause = (pause * 2).min(RAREST);
             look = Instant::now() + pause;
@@ -120,9 +119,23 @@ impl Tool {
         }
     }
 
+    /// The processor time of all its threads; zero if it is unknown.
+    fn processor_time(&self) -> Duration {
+        let read = |pid: Pid| std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok();
+        self.pid.and_then(read).map(|text| processor_time(&text)).unwrap_or_default()
+    }
+
     fn peak(&self) -> u64 {
         self.pid.and_then(|pid| memory::peak_of(&pid.as_raw_pid().to_string())).unwrap_or_default()
     }
+}
+
+/// The processor time in the text of /proc/PID/stat. The name, in parentheses, may contain anything; the fields after it begin with the third.
+fn processor_time(stat: &str) -> Duration {
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks: u64 = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_millis(ticks.saturating_mul(1000) / per_second)
 }
 
 /// Reads some of a pipe's contents, and closes it at its end. Not everything at once: a tool that never stops printing must
@@ -145,4 +158,18 @@ fn drain(pipe: &mut Option<File>, into: &mut Vec<u8>) -> bool {
         Err(_) => *pipe = None,
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_time_is_that_of_the_process() {
+        let ticks = rustix::param::clock_ticks_per_second();
+        // Its name may be any; the times of its children follow its own.
+        let stat = format!("12 (a) S 7 (b)) R 1 1 1 0 -1 0 5 6 7 8 {} {} 900 900 20 0 1", ticks, 2 * ticks);
+        assert_eq!(processor_time(&stat), Duration::from_secs(3));
+        assert_eq!(processor_time(""), Duration::ZERO);
+    }
 }

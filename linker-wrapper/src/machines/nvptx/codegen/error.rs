@@ -22,8 +22,8 @@ pub enum Error {
     #[error("{}", process::failure(.program, &.arch.to_string(), *.status, .output))]
     Nvlink { program: PathBuf, arch: GpuArch, status: ExitStatus, output: String },
     #[error(
-        "{program} did not finish for {arch} within {} s, where milliseconds are usual: one of the cubins is damaged; \
-         rebuild the objects",
+        "{program} did not finish for {arch} with {} s of processor time, where milliseconds are usual, and was ended; link again, and if that \
+         ends in the same way, rebuild the objects",
         .limit.as_secs()
     )]
     NvlinkLate { program: PathBuf, arch: GpuArch, limit: Duration },

@@ -197,6 +197,27 @@ pub fn emit_partition(session: &Session, module: &Module<'_>, target: &AmdTarget
     Ok(PartitionCode::Object(object, if shares_functions { registers } else { Registers::default() }))
 }
 
+/// A function that uses local memory (LDS) although no kernel of its program is known to call it, which LLVM compiles to a trap.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TrappingUse {
+    /// The function.
+    pub function: String,
+    /// The variables in local memory that it uses.
+    pub variables: Vec<String>,
+}
+
+/// What LLVM says, as a warning, of a use of local memory that it compiles to a trap.
+pub const TRAP_WARNING: &str = "local memory global used by non-kernel function";
+
+/// The uses of local memory that LLVM has compiled to traps in a module whose code was emitted, sorted.
+pub fn trapping_uses(session: &Session, module: &Module<'_>) -> Vec<TrappingUse> {
+    let warnings = session.take_messages_with(TRAP_WARNING);
+    let functions: BTreeSet<String> =
+        warnings.into_iter().map(|warning| warning.function.unwrap_or_default()).collect();
+    let variables = |function: String| TrappingUse { variables: sys::local_memory_of(module, &function), function };
+    functions.into_iter().map(variables).collect()
+}
+
 /// Whether other partitions may have the address of a function.
 fn is_shared(function: FunctionValue<'_>) -> bool {
     function.count_basic_blocks() > 0

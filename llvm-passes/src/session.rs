@@ -6,7 +6,7 @@ use inkwell::module::Module;
 
 use crate::error::IrError;
 pub use crate::message::{Message, MessageKind};
-use crate::sys::{self, DiagnosticSink, RemarkRecords};
+use crate::sys::{self, Diagnostic, DiagnosticSink, RemarkRecords};
 use crate::{bitcode, crash};
 
 /// An LLVM context that collects every diagnostic. One thread at a time can use it.
@@ -91,6 +91,15 @@ impl Session {
         let (errors, rest): (Vec<_>, Vec<_>) = list.drain(..).partition(|diagnostic| diagnostic.is_error);
         *list = rest;
         errors.into_iter().map(|diagnostic| diagnostic.message).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Returns and removes the messages so far whose text contains these words, without errors.
+    pub(crate) fn take_messages_with(&self, words: &str) -> Vec<Message> {
+        let Ok(mut list) = self.sink.lock() else { return Vec::new() };
+        let is_wanted = |diagnostic: &Diagnostic| !diagnostic.is_error && diagnostic.parts.text.contains(words);
+        let (wanted, rest): (Vec<_>, Vec<_>) = list.drain(..).partition(is_wanted);
+        *list = rest;
+        wanted.into_iter().map(|diagnostic| diagnostic.parts).collect()
     }
 
     /// Returns and removes the messages so far, without errors.

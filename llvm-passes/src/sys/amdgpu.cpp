@@ -2,9 +2,13 @@
 
 #include "llvm-c/Core.h"
 #include "llvm-c/TargetMachine.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/CodeGen/MachineModuleInfo.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/InstrTypes.h"
+#include "llvm/IR/Instruction.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/MCContext.h"
@@ -33,6 +37,35 @@ extern "C" void fatlink_called_declarations(LLVMModuleRef raw, void *visitor,
     if (function.isDeclaration() && !function.isIntrinsic() && any_of(function.uses(), isCall))
       visit(visitor, function.getName().data(), function.getName().size());
   }
+}
+
+// Whether instructions of a function use a value, also inside constants.
+static bool isUsedIn(const Value &value, const Function &function) {
+  SmallPtrSet<const User *, 16> seen;
+  SmallVector<const User *, 16> open(value.users());
+  while (!open.empty()) {
+    const User *user = open.pop_back_val();
+    if (const auto *instruction = dyn_cast<Instruction>(user)) {
+      if (instruction->getFunction() == &function)
+        return true;
+    } else if (isa<Constant>(user) && !isa<GlobalValue>(user) && seen.insert(user).second) {
+      append_range(open, user->users());
+    }
+  }
+  return false;
+}
+
+// Passes the name of every variable in local memory that the function of that name uses to `visit`.
+extern "C" void fatlink_local_memory_of(LLVMModuleRef raw, const char *name, size_t length, void *visitor,
+                                        void (*visit)(void *, const char *, size_t)) {
+  constexpr unsigned localMemory = 3;
+  const Module &module = *unwrap(raw);
+  const Function *function = module.getFunction(StringRef(name, length));
+  if (!function)
+    return;
+  for (const GlobalVariable &variable : module.globals())
+    if (variable.getAddressSpace() == localMemory && isUsedIn(variable, *function))
+      visit(visitor, variable.getName().data(), variable.getName().size());
 }
 
 // For an unknown processor, LLVM prints a warning and emits code for another one.

@@ -17,6 +17,13 @@ unsafe extern "C" {
         visitor: *mut c_void,
         visit: extern "C" fn(*mut c_void, *const c_char, usize),
     );
+    fn fatlink_local_memory_of(
+        module: LLVMModuleRef,
+        name: *const c_char,
+        length: usize,
+        visitor: *mut c_void,
+        visit: extern "C" fn(*mut c_void, *const c_char, usize),
+    );
     fn fatlink_is_amd_processor(name: *const c_char, length: usize) -> bool;
     fn fatlink_use_sections(machine: LLVMTargetMachineRef);
     fn fatlink_emit_amd_object(
@@ -42,15 +49,28 @@ pub(crate) fn use_sections(machine: &TargetMachine) {
     unsafe { fatlink_use_sections(machine.as_mut_ptr()) }
 }
 
+/// Adds a name to a `Vec<String>`.
+extern "C" fn add_name(names: *mut c_void, name: *const c_char, length: usize) {
+    // SAFETY: the callers below pass a pointer to their list, alive during the visit, and so is the text of that length.
+    unsafe { (*names.cast::<Vec<String>>()).push(copy_text(name, length)) };
+}
+
 /// The declared functions that the module calls directly, without intrinsics.
 pub(crate) fn called_declarations(module: &Module<'_>) -> Vec<String> {
-    extern "C" fn visit(names: *mut c_void, name: *const c_char, length: usize) {
-        // SAFETY: the pointer is that of `names` below, alive during the visit, and so is the text of that length.
-        unsafe { (*names.cast::<Vec<String>>()).push(copy_text(name, length)) };
-    }
     let mut names: Vec<String> = Vec::new();
-    // SAFETY: the module is alive, and `visit` gets the pointer that it expects.
-    unsafe { fatlink_called_declarations(module.as_mut_ptr(), (&raw mut names).cast(), visit) };
+    // SAFETY: the module is alive, and `add_name` gets the pointer that it expects.
+    unsafe { fatlink_called_declarations(module.as_mut_ptr(), (&raw mut names).cast(), add_name) };
+    names
+}
+
+/// The variables in local memory that a function of the module uses.
+pub(crate) fn local_memory_of(module: &Module<'_>, function: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    // SAFETY: the module is alive, the name is that many bytes, and `add_name` gets the pointer that it expects.
+    unsafe {
+        let name = function.as_ptr().cast();
+        fatlink_local_memory_of(module.as_mut_ptr(), name, function.len(), (&raw mut names).cast(), add_name);
+    }
     names
 }
 

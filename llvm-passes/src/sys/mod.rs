@@ -51,11 +51,11 @@ use std::ffi::{CStr, c_char};
 use inkwell::llvm_sys::core as llvm;
 
 pub(crate) use addresses::element;
-pub(crate) use amdgpu::{called_declarations, emit_amd_object, is_amd_processor, use_sections};
+pub(crate) use amdgpu::{called_declarations, emit_amd_object, is_amd_processor, local_memory_of, use_sections};
 pub(crate) use bodies::{BodyVisitor, visit_bodies};
 pub(crate) use constructors::{initialize_amdgpu, initialize_host};
 pub(crate) use copies::{begin_copies, end_copies};
-pub(crate) use diagnostics::{DiagnosticSink, collect_diagnostics};
+pub(crate) use diagnostics::{Diagnostic, DiagnosticSink, collect_diagnostics};
 pub(crate) use globals::{
     Indirect, add_hidden_alias, exclude_from_sanitizers, indirects, is_used, leave_comdat, replace_reflect_calls,
     take_structors,

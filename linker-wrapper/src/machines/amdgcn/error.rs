@@ -1,5 +1,7 @@
 //! Code for AMD's GPUs that cannot be linked.
 
+use std::path::PathBuf;
+
 /// Images that do not fit together, or that no link can use.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -19,4 +21,15 @@ pub enum Error {
     NoAmdCode { name: String, target: String },
     #[error("{name}: the device image names the target {target} and is an object for {found}; rebuild the file")]
     OtherTarget { name: String, target: String, found: String },
+    /// `function` and `variables` are formatted for the message.
+    #[error(
+        "{function} uses {variables} in local memory (LDS), and no kernel of the code for {target} calls it: LLVM would compile the use to a trap; \
+         make the function static or hidden if nothing calls it, or link the code of its kernels with it"
+    )]
+    LocalMemory { function: String, variables: String, target: String },
+    #[error(
+        "the code that {program} compiled for {target} uses local memory (LDS) in functions that none of its kernels calls, which LLVM compiles to \
+         traps; compile the libraries of --device-linker= to bitcode that is read without a linker script: {messages}"
+    )]
+    LocalMemoryInLinker { program: PathBuf, target: String, messages: String },
 }

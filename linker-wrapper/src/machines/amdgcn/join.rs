@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use llvm_passes::amdgpu::AmdTarget;
+use llvm_passes::amdgpu::{AmdTarget, TRAP_WARNING};
 use llvm_passes::session::Message;
 use offload_bundle::FormatError;
 use offload_bundle::amdgpu::{Metadata, PartObject, Registers, metadata_object};
@@ -10,6 +10,7 @@ use offload_bundle::amdgpu::{Metadata, PartObject, Registers, metadata_object};
 use crate::device::targets::Code;
 use crate::diag::error::{Errors, collect};
 use crate::diag::messages;
+use crate::machines::amdgcn::error::Error;
 use crate::machines::amdgcn::images;
 use crate::machines::amdgcn::target::{AmdArch, AmdImages, AmdObject, Amdgcn, CodeObject};
 use crate::machines::interface::{Again, Compiled, Joined, Machine, Planned};
@@ -105,6 +106,9 @@ fn link(machine: &Amdgcn<'_>, target: &AmdImages<'_>, objects: &[Vec<u8>]) -> Re
     let (mode, compiles) = (context.request.mode, arch.options.named_input.is_some());
     let (bytes, messages) =
         llvm_programs::link_code_object(&lld, &arch.name, &inputs, &arguments, compiles, &output, mode)?;
+    if messages.contains(TRAP_WARNING) {
+        return Err(Error::LocalMemoryInLinker { program: lld, target: arch.name.clone(), messages }.into());
+    }
     if !messages.is_empty() {
         messages::show(messages);
     }

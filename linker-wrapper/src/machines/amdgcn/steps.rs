@@ -3,17 +3,33 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use llvm_passes::amdgpu::{self, PartitionCode};
+use llvm_passes::amdgpu::{self, PartitionCode, TrappingUse};
 use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::session::Session;
 use llvm_passes::{IrError, Module};
 use offload_bundle::amdgpu::Registers;
 
+use crate::device::symbol_errors;
 use crate::diag::error::Errors;
+use crate::machines::amdgcn::error::Error;
 use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
 use crate::machines::job_code::{Emitted, Generate, JobCode, Library, Made, Place, PutTool, Written};
 use crate::profile::span;
 use crate::sys::temp_files;
+
+impl AmdCode {
+    /// Rejects functions in which LLVM compiled the use of local memory to a trap.
+    fn reject_traps(&self, uses: &[TrappingUse]) -> Result<(), Errors> {
+        let error = |TrappingUse { function, variables }: &TrappingUse| {
+            let names: Vec<String> =
+                variables.iter().map(|name| format!("the variable {}", symbol_errors::named(name))).collect();
+            let variables = if names.is_empty() { "a variable".to_owned() } else { names.join(" and ") };
+            let function = format!("the function {}", symbol_errors::named(function));
+            Error::LocalMemory { function, variables, target: self.target() }
+        };
+        uses.iter().map(error).collect::<Errors>().or(())
+    }
+}
 
 impl Generate for AmdCode {
     fn target(&self) -> String {
@@ -68,6 +84,7 @@ impl Generate for AmdCode {
             }
             false => amdgpu::emit_partition(session, &module, &self.target)?,
         };
+        self.reject_traps(&amdgpu::trapping_uses(session, &module))?;
         Ok(Emitted::Amdgpu(code))
     }
 

@@ -32,4 +32,10 @@ pub enum Error {
          traps; compile the libraries of --device-linker= to bitcode that is read without a linker script: {messages}"
     )]
     LocalMemoryInLinker { program: PathBuf, target: String, messages: String },
+    /// `user` and `function` are formatted for the message.
+    #[error(
+        "{user} of {user_file} uses {function} of {function_file}, and nothing computes the registers of {target} that kernels need for calls between \
+         machine code of several files; compile both files with -foffload-lto, or define the function in the file that calls it"
+    )]
+    CallAcross { user: String, user_file: String, function: String, function_file: String, target: String },
 }

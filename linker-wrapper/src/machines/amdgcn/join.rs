@@ -10,6 +10,7 @@ use offload_bundle::amdgpu::{Metadata, PartObject, Registers, metadata_object};
 use crate::device::targets::Code;
 use crate::diag::error::{Errors, collect};
 use crate::diag::messages;
+use crate::machines::amdgcn::calls;
 use crate::machines::amdgcn::error::Error;
 use crate::machines::amdgcn::images;
 use crate::machines::amdgcn::target::{AmdArch, AmdImages, AmdObject, Amdgcn, CodeObject};
@@ -94,6 +95,9 @@ fn link(machine: &Amdgcn<'_>, target: &AmdImages<'_>, objects: &[Vec<u8>]) -> Re
     let lld = llvm_tools::lld(&context.request.options.parts)?.path;
     let stem = arch.stem();
     images::require_version(target, objects)?;
+    if !context.request.mode.dry {
+        calls::reject_across(target, objects)?;
+    }
     let own = target.of_code(Code::Object);
     let own = own.map(|(place, image)| context.temp_files.write(&image.file_name(&stem, place), image.bytes));
     let mut inputs: Vec<PathBuf> = collect(own)?;

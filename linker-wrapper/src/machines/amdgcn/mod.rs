@@ -1,5 +1,6 @@
 //! AMD's GPUs: LLVM emits objects, and ld.lld links them to a code object.
 
+mod calls;
 pub mod error;
 pub mod images;
 pub mod job_code;

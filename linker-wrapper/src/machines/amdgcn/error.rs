@@ -27,11 +27,12 @@ pub enum Error {
          make the function static or hidden if nothing calls it, or link the code of its kernels with it"
     )]
     LocalMemory { function: String, variables: String, target: String },
+    /// `functions` is formatted for the message.
     #[error(
-        "the code that {program} compiled for {target} uses local memory (LDS) in functions that none of its kernels calls, which LLVM compiles to \
-         traps; compile the libraries of --device-linker= to bitcode that is read without a linker script: {messages}"
+        "{program} compiled uses of local memory (LDS) to traps for {target}, because no kernel of the bitcode that it read apart calls {functions}; \
+         name the libraries themselves with --device-linker=, not by a linker script"
     )]
-    LocalMemoryInLinker { program: PathBuf, target: String, messages: String },
+    LocalMemoryInLinker { program: PathBuf, functions: String, target: String },
     /// `user` and `function` are formatted for the message.
     #[error(
         "{user} of {user_file} uses {function} of {function_file}, and nothing computes the registers of {target} that kernels need for calls between \

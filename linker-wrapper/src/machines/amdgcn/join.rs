@@ -1,5 +1,6 @@
 //! The last step of a link for AMD's GPUs: ld.lld links the compiled objects with those among the images.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use llvm_passes::amdgpu::{AmdTarget, TRAP_WARNING};
@@ -7,6 +8,7 @@ use llvm_passes::session::Message;
 use offload_bundle::FormatError;
 use offload_bundle::amdgpu::{Metadata, PartObject, Registers, metadata_object};
 
+use crate::device::symbol_errors::named;
 use crate::device::targets::Code;
 use crate::diag::error::{Errors, collect};
 use crate::diag::messages;
@@ -110,13 +112,23 @@ fn link(machine: &Amdgcn<'_>, target: &AmdImages<'_>, objects: &[Vec<u8>]) -> Re
     let (mode, compiles) = (context.request.mode, arch.options.named_input.is_some());
     let (bytes, messages) =
         llvm_programs::link_code_object(&lld, &arch.name, &inputs, &arguments, compiles, &output, mode)?;
-    if messages.contains(TRAP_WARNING) {
-        return Err(Error::LocalMemoryInLinker { program: lld, target: arch.name.clone(), messages }.into());
+    if let Some(functions) = trapping(&messages) {
+        return Err(Error::LocalMemoryInLinker { program: lld, functions, target: arch.name.clone() }.into());
     }
     if !messages.is_empty() {
         messages::show(messages);
     }
     Ok(bytes)
+}
+
+/// The functions in which ld.lld has compiled uses of local memory to traps, by its warnings; `None` if there are none.
+fn trapping(messages: &str) -> Option<String> {
+    let mut warnings = messages.lines().filter(|line| line.contains(TRAP_WARNING));
+    let function =
+        |line: &str| line.split_once("in function ").and_then(|(_, rest)| rest.split_whitespace().next()).map(named);
+    let first = function(warnings.next()?).unwrap_or_else(|| "a function".to_owned());
+    let others: BTreeSet<String> = warnings.filter_map(function).filter(|other| *other != first).collect();
+    Some(if others.is_empty() { first } else { format!("{first} and {} more", others.len()) })
 }
 
 /// The arguments of ld.lld. Linker scripts may name bitcode, which ld.lld compiles for this target, too.
@@ -137,4 +149,20 @@ fn linker_arguments(arch: &AmdArch, llvm_options: &[String]) -> Vec<String> {
     }
     arguments.extend(arch.options.linker_arguments.iter().cloned());
     arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trapping_functions_are_read_from_warnings() {
+        let warning = |function: &str| {
+            format!("ld.lld: warning: <unknown>:0:0: in function {function} void (i32): {TRAP_WARNING}\n\n")
+        };
+        assert_eq!(trapping("ld.lld: warning: other"), None);
+        assert_eq!(trapping(&warning("_Z1fi")).as_deref(), Some("'f(int)' (_Z1fi)"));
+        let several = ["fill", "fill", "g", "h"].map(warning).concat();
+        assert_eq!(trapping(&several).as_deref(), Some("'fill' and 2 more"));
+    }
 }

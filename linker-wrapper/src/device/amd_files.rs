@@ -13,9 +13,10 @@ use offload_bundle::host_object::{self, FileKind};
 use crate::cli::amd_options::AmdOptions;
 use crate::cli::device_options::DeviceInput;
 use crate::cli::options::Options;
+use crate::device::error::Error;
 use crate::device::line_parts::{self, LineImage, Part};
 use crate::device::targets::Code;
-use crate::diag::error::Errors;
+use crate::diag::error::{Errors, both};
 use crate::host::input_files::InputFiles;
 use crate::sys::mapped_file::Mapped;
 
@@ -38,17 +39,21 @@ impl AmdFiles {
     /// Opens what the line names for this triple.
     ///
     /// # Errors
-    /// Files that cannot be read, damaged archives.
+    /// Files that cannot be read, damaged archives, libraries that are in no folder.
     pub fn open(options: &Options, triple: &str) -> Result<Self, Errors> {
         let AmdOptions { inputs, library_paths, .. } = AmdOptions::read(options, triple);
-        let (mut files, mut left) = (Vec::new(), Vec::new());
+        let (mut files, mut left, mut errors) = (Vec::new(), Vec::new(), Errors::default());
         for input in inputs {
-            match find(&input, &library_paths).filter(|path| is_read_here(path)) {
-                Some(path) => files.push((path, input.is_whole())),
-                None => left.push(input),
+            match (find(&input, &library_paths).filter(|path| is_read_here(path)), &input) {
+                (Some(path), _) => files.push((path, input.is_whole())),
+                (None, DeviceInput::Library { name, .. }) if !may_be_found(name, &library_paths) => {
+                    errors.extend(Error::NoLibrary { name: name.clone(), folders: library_paths.clone() });
+                }
+                (None, _) => left.push(input),
             }
         }
-        Ok(AmdFiles { inputs: InputFiles::of_device_link(&files)?, left })
+        let (inputs, ()) = both(InputFiles::of_device_link(&files), errors.or(()))?;
+        Ok(AmdFiles { inputs, left })
     }
 
     /// The files.
@@ -72,6 +77,12 @@ fn find(input: &DeviceInput, folders: &[PathBuf]) -> Option<PathBuf> {
         DeviceInput::File { path, .. } => Some(path.clone()),
         DeviceInput::Library { name, .. } => line_parts::locate(name, folders),
     }
+}
+
+/// Whether ld.lld may find a library whose archive is in none of these folders: a shared one, or one in a folder of the sysroot.
+fn may_be_found(name: &str, folders: &[PathBuf]) -> bool {
+    let shared = format!("lib{name}.so");
+    folders.iter().any(|folder| folder.to_string_lossy().starts_with('=') || folder.join(&shared).is_file())
 }
 
 /// Whether a file is one whose code the device link reads itself.

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use offload_bundle::cubin;
+
 use crate::symbols::{Strength, Symbol};
 
 /// The visible symbols of one unit: a bitcode module, a relocatable cubin.
@@ -33,6 +35,17 @@ pub struct Undefined {
     pub referenced_by: Vec<usize>,
 }
 
+/// A variable that two units declare or define with different sizes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SizeMismatch {
+    /// Mangled name.
+    pub name: String,
+    /// The first unit with a size, by index, and the size in bytes.
+    pub first: (usize, u64),
+    /// The first unit with another one.
+    pub second: (usize, u64),
+}
+
 /// The outcome of symbol resolution.
 #[derive(Debug, Clone, Default)]
 pub struct Resolution {
@@ -45,11 +58,12 @@ pub struct Resolution {
     pub duplicates: Vec<Duplicate>,
     /// Every undefined name, sorted.
     pub undefined: Vec<Undefined>,
+    /// Every variable of two sizes, sorted. LLVM's merge would take one of them.
+    pub sizes: Vec<SizeMismatch>,
 }
 
-/// What ptxas and the driver define themselves: the system calls of the CUDA C++ programming guide (printf, malloc, free,
-/// assert).
-const SYSTEM_CALLS: [&str; 5] = ["vprintf", "malloc", "free", "__assertfail", "__nvvm_reflect"];
+/// A function of clang's headers that LLVM replaces by a constant.
+const REFLECT: &str = "__nvvm_reflect";
 
 /// The tables of functions and data that nvlink defines in a finished image. The results of relocatable links reference them.
 const TABLES: [&str; 8] =
@@ -57,10 +71,7 @@ const TABLES: [&str; 8] =
 
 /// Whether a name is defined outside of the units, by ptxas, nvlink or the driver.
 pub fn is_provided(name: &str) -> bool {
-    // The system calls of NVIDIA's device runtime, which the result of a relocatable link of nvcc contains.
-    let is_syscall = name.starts_with("__cuda_syscall_")
-        || name.strip_prefix("cnp").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
-    is_syscall || name.starts_with(".nv.") || SYSTEM_CALLS.contains(&name) || TABLES.contains(&name)
+    cubin::is_system_call(name) || name.starts_with(".nv.") || name == REFLECT || TABLES.contains(&name)
 }
 
 /// Resolves all names over all units. Names that are `provided` come from outside (libdevice, the driver).
@@ -68,12 +79,15 @@ pub fn resolve(units: &[UnitSymbols], provided: &dyn Fn(&str) -> bool) -> Resolu
     let mut table: BTreeMap<&str, Names> = BTreeMap::new();
     for (unit, symbols) in units.iter().enumerate() {
         for symbol in &symbols.symbols {
-            table.entry(&symbol.name).or_default().add(unit, symbol.strength);
+            table.entry(&symbol.name).or_default().add(unit, symbol);
         }
     }
     let mut resolution = Resolution::default();
     for (name, entry) in table {
         let name = name.to_owned();
+        if let Some((first, second)) = entry.sizes {
+            resolution.sizes.push(SizeMismatch { name: name.clone(), first, second });
+        }
         if entry.strong.len() > 1 {
             resolution.duplicates.push(Duplicate { name: name.clone(), units: entry.strong.iter().copied().collect() });
         }
@@ -101,11 +115,21 @@ struct Names {
     weak: BTreeSet<usize>,
     linkonce: BTreeSet<usize>,
     referenced_by: BTreeSet<usize>,
+    /// The first unit that says how large the variable is, and the size.
+    size: Option<(usize, u64)>,
+    /// That unit, and the first with another size.
+    sizes: Option<((usize, u64), (usize, u64))>,
 }
 
 impl Names {
-    fn add(&mut self, unit: usize, strength: Strength) {
-        match strength {
+    fn add(&mut self, unit: usize, symbol: &Symbol) {
+        match self.size {
+            _ if symbol.size == 0 => {}
+            None => self.size = Some((unit, symbol.size)),
+            Some(first) if first.1 != symbol.size => _ = self.sizes.get_or_insert((first, (unit, symbol.size))),
+            Some(_) => {}
+        }
+        match symbol.strength {
             Strength::Strong => self.strong.insert(unit),
             Strength::Weak => self.weak.insert(unit),
             Strength::LinkOnce => self.linkonce.insert(unit) && self.weak.insert(unit),
@@ -125,6 +149,7 @@ mod tests {
             name: (*name).to_owned(),
             strength: *strength,
             kind: SymbolKind::Function,
+            size: 0,
         };
         UnitSymbols { symbols: symbols.iter().map(symbol).collect() }
     }
@@ -135,13 +160,31 @@ mod tests {
 
     #[test]
     fn names_that_nvlink_and_the_driver_define() {
-        for name in ["malloc", ".nv.reservedSmem.offset0", "__UFT", "__UDT_END", "__cuda_syscall_CGS_sync", "cnpMalloc"]
-        {
+        let of_nvlink = [".nv.reservedSmem.offset0", "__UFT", "__UDT_END"];
+        let of_driver =
+            ["malloc", "__cuda_syscall_CGS_sync", "cnpMalloc", "cudaGraphLaunch", "cudaGraphSetConditional"];
+        for name in of_nvlink.into_iter().chain(of_driver) {
             assert!(is_provided(name), "{name}");
         }
-        for name in ["cnp", "cnpm", "__UFTx", "__cuda", "nv", "mallocate"] {
+        for name in ["cnp", "cnpm", "__UFTx", "__cuda", "nv", "mallocate", "cudaMalloc"] {
             assert!(!is_provided(name), "{name}");
         }
+    }
+
+    #[test]
+    fn variables_of_two_sizes() {
+        let variable = |strength, size| Symbol { name: "v".into(), strength, kind: SymbolKind::Variable, size };
+        let sizes = |units: &[(Strength, u64)]| {
+            let units = units.iter().map(|(strength, size)| UnitSymbols { symbols: vec![variable(*strength, *size)] });
+            resolved(&units.collect::<Vec<_>>()).sizes
+        };
+        let mismatch = |first, second| vec![SizeMismatch { name: "v".into(), first, second }];
+        assert_eq!(sizes(&[(Strength::Strong, 8), (Strength::Undefined, 32)]), mismatch((0, 8), (1, 32)));
+        // An array of unknown length.
+        let odr =
+            [(Strength::Undefined, 0), (Strength::LinkOnce, 16), (Strength::LinkOnce, 16), (Strength::LinkOnce, 8)];
+        assert_eq!(sizes(&odr), mismatch((1, 16), (3, 8)));
+        assert!(sizes(&odr[..3]).is_empty());
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub enum Verdict {
     InvalidSource,
     /// `CUDA_ERROR_UNKNOWN`.
     UnknownError,
+    /// `CUDA_ERROR_ILLEGAL_INSTRUCTION`: kernels are loaded, and fail when they are launched.
+    IllegalInstruction,
     /// The driver crashes the process.
     DriverCrash,
     /// The driver links the objects again, and the result runs.
@@ -66,6 +68,7 @@ impl Verdict {
             Verdict::InvalidPtx => ("invalid-ptx", Some("CUDA_ERROR_INVALID_PTX")),
             Verdict::InvalidSource => ("invalid-source", Some("CUDA_ERROR_INVALID_SOURCE")),
             Verdict::UnknownError => ("unknown-error", Some("CUDA_ERROR_UNKNOWN")),
+            Verdict::IllegalInstruction => ("illegal-instruction", Some("CUDA_ERROR_ILLEGAL_INSTRUCTION")),
             Verdict::DriverCrash => ("driver-crash", Some("SIGSEGV")),
             Verdict::SymbolNotFound => ("symbol-not-found", Some("CUDA_ERROR_NOT_FOUND")),
             Verdict::JitDisabled => ("jit-disabled", Some("CUDA_ERROR_JIT_COMPILATION_DISABLED")),
@@ -249,6 +252,7 @@ fn of_fault(fault: &Fault) -> Verdict {
         Fault::Rejected(_) => Verdict::InvalidImage,
         Fault::KernelNotFound(_) => Verdict::SymbolNotFound,
         Fault::FunctionNotFound(_) | Fault::SymbolsNotRead(_) => Verdict::UnknownError,
+        Fault::ResourcesNotLinked(_) => Verdict::IllegalInstruction,
     }
 }
 

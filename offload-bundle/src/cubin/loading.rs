@@ -30,6 +30,9 @@ pub enum Fault {
     FunctionNotFound(FormatError),
     /// The driver does not find its way through the symbols: `CUDA_ERROR_UNKNOWN`.
     SymbolsNotRead(FormatError),
+    /// The driver runs a kernel with fewer registers or less stack than the functions that it calls use:
+    /// `CUDA_ERROR_ILLEGAL_INSTRUCTION`.
+    ResourcesNotLinked(FormatError),
 }
 
 impl Fault {
@@ -39,7 +42,8 @@ impl Fault {
             Fault::Rejected(error)
             | Fault::KernelNotFound(error)
             | Fault::FunctionNotFound(error)
-            | Fault::SymbolsNotRead(error) => error,
+            | Fault::SymbolsNotRead(error)
+            | Fault::ResourcesNotLinked(error) => error,
         }
     }
 
@@ -51,6 +55,7 @@ impl Fault {
             Fault::KernelNotFound(_) => Fault::KernelNotFound(error),
             Fault::FunctionNotFound(_) => Fault::FunctionNotFound(error),
             Fault::SymbolsNotRead(_) => Fault::SymbolsNotRead(error),
+            Fault::ResourcesNotLinked(_) => Fault::ResourcesNotLinked(error),
         }
     }
 }
@@ -201,7 +206,7 @@ impl<'a> Cubin<'a> {
 
     /// Why the driver does not run this cubin, if it is relocatable and needs a device link.
     ///
-    /// Without variables and undefined functions it runs unlinked.
+    /// With kernels alone, and nothing that others define, it runs unlinked.
     pub fn unlinked(&self) -> Option<Fault> {
         if !self.is_relocatable() {
             return None;
@@ -213,9 +218,34 @@ impl<'a> Cubin<'a> {
             let what = format!("with the variable {}, which gets its address in a device link", variable.name);
             return Some(Fault::Rejected(fault(what)));
         }
-        let callee = self.symbols.iter().find(|symbol| symbol.is_wanted() && symbol.kind == SymbolKind::Function)?;
-        let what = format!("without the function {}, which a device link adds", callee.name);
-        Some(Fault::KernelNotFound(fault(what)))
+        if let Some(callee) =
+            self.symbols.iter().find(|symbol| symbol.is_wanted() && symbol.kind == SymbolKind::Function)
+        {
+            let what = format!("without the function {}, which a device link adds", callee.name);
+            return Some(Fault::KernelNotFound(fault(what)));
+        }
+        // Each function, and each kernel, records what it uses itself.
+        let function = self.symbols.iter().find(|symbol| symbol.defined && symbol.kind == SymbolKind::Function)?;
+        let what = format!(
+            "with the function {}, whose registers and stack a device link adds to those of the kernels that call it",
+            function.name
+        );
+        Some(Fault::ResourcesNotLinked(fault(what)))
+    }
+}
+
+impl Cubin<'_> {
+    /// Whether a device link of this cubin alone would change nothing that matters: it has kernels and nothing that they call or use by
+    /// name. nvlink computes the registers, stack and barriers of such a kernel as they are.
+    pub fn has_kernels_alone(&self) -> bool {
+        let is_alone = |symbol: &CubinSymbol| match symbol.kind {
+            SymbolKind::Kernel => symbol.defined,
+            SymbolKind::Function => false,
+            // ptxas declares the tables of nvlink in every cubin.
+            SymbolKind::Object => !symbol.defined && symbol.binding == SymbolBinding::Weak,
+            SymbolKind::Other => true,
+        };
+        self.symbols.iter().all(is_alone)
     }
 }
 
@@ -232,14 +262,29 @@ impl CubinSymbol {
     }
 }
 
-/// Whether the driver provides the function: printf, malloc and assert on the device, and what libcudadevrt calls. (CUDA
-/// programming guide; the undefined symbols of libcudadevrt 13.0.)
-fn is_system_call(name: &str) -> bool {
+/// Functions that the driver defines: printf, malloc and assert on the device, and those of device graphs, which libcudadevrt does not
+/// define.
+///
+/// Taken from the CUDA programming guide, and from the functions that `cuda_device_runtime_api.h` of CUDA 13.0 declares and nvlink leaves
+/// undefined without an error. The lit test `device/defined-by-driver` compares fatlink with that header and with nvlink.
+const SYSTEM_CALLS: [&str; 10] = [
+    "vprintf",
+    "malloc",
+    "free",
+    "__assertfail",
+    "cudaGraphLaunch",
+    "cudaGraphSetConditional",
+    "cudaGraphKernelNodeSetEnabled",
+    "cudaGraphKernelNodeSetParam",
+    "cudaGraphKernelNodeSetGridDim",
+    "cudaGraphKernelNodeUpdatesApply",
+];
+
+/// Whether the driver defines the function: one of the above, or what libcudadevrt calls (the undefined symbols of libcudadevrt 13.0).
+pub fn is_system_call(name: &str) -> bool {
     let is_of_device_runtime =
         name.strip_prefix("cnp").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()));
-    ["vprintf", "malloc", "free", "__assertfail"].contains(&name)
-        || name.starts_with("__cuda_syscall_")
-        || is_of_device_runtime
+    is_of_device_runtime || name.starts_with("__cuda_syscall_") || SYSTEM_CALLS.contains(&name)
 }
 
 fn is_damaged_global(name: &str) -> bool {

@@ -29,8 +29,8 @@ pub use difference::{AttributeDifference, AttributeTable, CodeDifference, code_d
 pub(crate) use equality::attributes_run_alike;
 pub use equality::{KnownAttribute, runs_alike};
 pub use kernel_copies::with_kernel_copies;
-pub use loading::Fault;
 pub(crate) use loading::section_kind;
+pub use loading::{Fault, is_system_call};
 use records::{Record, Value, records};
 pub use resources::{ConstantBank, CubinResources, FunctionResources, Spills};
 pub use retarget::retargeted;

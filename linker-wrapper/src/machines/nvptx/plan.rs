@@ -214,8 +214,9 @@ fn names_of_others<'s>(target: &'s TargetImages<'_>, symbols: &'s [UnitSymbols])
 pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, machine: &Nvptx<'_>) -> CodegenNeeds {
     let options = machine.options();
     let others = target.images.iter().filter(|image| image.code != Code::Bitcode).count();
-    let unlinked =
-        |(_, image): (usize, &DeviceImage<'_>)| cubin::parse(image.bytes).is_ok_and(|cubin| cubin.unlinked().is_some());
+    let needs_link = |(_, image): (usize, &DeviceImage<'_>)| {
+        cubin::parse(image.bytes).is_ok_and(|cubin| cubin.is_relocatable() && !cubin.has_kernels_alone())
+    };
     let lto_ir = || target.of_code(Code::LtoIr).filter_map(|(_, image)| rdc_image::lto_ir_version(image.bytes));
     CodegenNeeds {
         bitcode: partitions > 0,
@@ -227,8 +228,8 @@ pub fn needs(target: &TargetImages<'_>, partitions: usize, library: bool, machin
         joins: others + partitions + usize::from(library) > 1
             || options.relocatable
             || !options.nvlink_arguments.is_empty()
-            // The driver does not run a relocatable cubin.
-            || target.of_code(Code::Cubin).any(unlinked),
+            // A device link computes the registers and the stack of kernels from those of the functions that they call.
+            || target.of_code(Code::Cubin).any(needs_link),
         lto: options.lto,
         relocatable: options.relocatable,
         linker: machine.link.request.options.cubin_linker,

@@ -10,6 +10,7 @@ mod error;
 pub mod flags;
 pub mod help;
 pub mod host_triple;
+pub mod keyed_options;
 mod lld_lto_options;
 pub mod mistyped;
 mod nvcc_options;

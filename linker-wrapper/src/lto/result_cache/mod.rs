@@ -355,13 +355,18 @@ impl<'a> ResultCache<'a> {
 
 /// Adds all fields of a job to a key that do not depend on its machine.
 fn job_fields(job: &CompileJob, key: KeyBuilder) -> Option<KeyBuilder> {
-    let units: String = job.ranges.iter().map(|range| format!("{}\n", range.hash)).collect();
+    // The machine has the fields of the code. Names and places do not affect it.
+    #[rustfmt::skip]
+    let CompileJob {
+        ranges, parts, promoted, keep, llvm_options, code: _, name: _, units: _, saved_stages: _, cached_code: _, traced: _,
+    } = job;
+    let units: String = ranges.iter().map(|range| format!("{}\n", range.hash)).collect();
     let key = key
         .field("units", units.as_bytes())
-        .field("parts", &postcard::to_allocvec(&job.parts).ok()?)
-        .field("promoted", &postcard::to_allocvec(&job.promoted).ok()?)
-        .field("keep", &postcard::to_allocvec(&job.keep).ok()?)
-        .field("LLVM options", format!("{:?}", job.llvm_options).as_bytes());
+        .field("parts", &postcard::to_allocvec(parts).ok()?)
+        .field("promoted", &postcard::to_allocvec(promoted).ok()?)
+        .field("keep", &postcard::to_allocvec(keep).ok()?)
+        .field("LLVM options", format!("{llvm_options:?}").as_bytes());
     Some(key)
 }
 
@@ -377,8 +382,7 @@ fn link_fields(
     let dead: Vec<&str> = dead.iter().map(String::as_str).collect();
     key.field("registered", registered.join("\0").as_bytes())
         .field("dead", dead.join("\0").as_bytes())
-        .field("partitioning", format!("{:?}", options.partitioning).as_bytes())
-        .field("folding", format!("{:?}", options.kernel_folding).as_bytes())
+        .field("options", format!("{:?}", options.keyed().target).as_bytes())
 }
 
 /// The hash of an image.

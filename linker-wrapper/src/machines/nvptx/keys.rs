@@ -8,17 +8,14 @@ use crate::machines::interface::{Fields, NotCached, Planned, Step, Tool, Version
 use crate::machines::job_code::JobCode;
 use crate::machines::nvptx::image_policy::Entry;
 use crate::machines::nvptx::job_code::NvptxCode;
+use crate::machines::nvptx::outputs::{Emission, MachineCode, Outputs};
 use crate::machines::nvptx::plan::most_needs;
 use crate::machines::nvptx::target::Nvptx;
 use crate::toolchain::ptxas::version_text;
 
 /// Prints every option that the code depends on.
 fn options_text(options: &DeviceOptions) -> String {
-    let DeviceOptions { level, ptxas_level, debug, lto, relocatable, .. } = options;
-    let DeviceOptions { ptxas_arguments, nvlink_arguments, llvm_options, .. } = options;
-    format!(
-        "{level:?} {ptxas_level} {debug} {lto:?} {relocatable} {ptxas_arguments:?} {nvlink_arguments:?} {llvm_options:?}"
-    )
+    format!("{:?}", options.keyed())
 }
 
 /// The options that results depend on.
@@ -46,17 +43,29 @@ pub fn partition(machine: &Nvptx<'_>, code: &JobCode) -> Result<Fields, NotCache
 }
 
 fn partition_fields(code: &NvptxCode, requested: Requested<'_>) -> Result<Fields, NotCached> {
-    let Requested { options, ptx_version, ptx, .. } = requested;
+    // Which machine code is made of the partition is among its outputs.
+    let Requested { options, ptx_version, ptx, sass: _ } = requested;
+    // Keys have the hashes of the tools.
+    #[rustfmt::skip]
+    let NvptxCode {
+        arch, version: code_version, level, dead, declared_kernels, libdevice: _, emissions, outputs, assembler: _,
+    } = code;
+    let Outputs { machine_code, ptx: _, ptx_version: _ } = outputs;
     let version = |version: PtxVersion| (version.major, version.minor);
-    let emissions = code.emissions.iter();
-    let emissions: Vec<_> =
-        emissions.map(|one| (one.arch.to_string(), version(one.version), one.visible_functions)).collect();
-    let machine_code = code.outputs.machine_code.iter().map(|code| (code.emission, code.relocatable));
+    let emission = |emission: &Emission| {
+        let Emission { arch, version: emitted, visible_functions, path: _ } = emission;
+        (arch.to_string(), version(*emitted), *visible_functions)
+    };
+    let emissions: Vec<_> = emissions.iter().map(emission).collect();
+    let machine_code =
+        machine_code.iter().map(|MachineCode { emission, relocatable, name: _ }| (emission, relocatable));
     let packed = |value: Result<Vec<u8>, postcard::Error>| value.map_err(|_| None);
     Ok(vec![
-        ("declared kernels", packed(postcard::to_allocvec(&code.declared_kernels))?),
-        ("arch", code.arch.to_string().into_bytes()),
-        ("version", vec![code.version.major, code.version.minor]),
+        ("declared kernels", packed(postcard::to_allocvec(declared_kernels))?),
+        ("dead", packed(postcard::to_allocvec(dead))?),
+        ("arch", arch.to_string().into_bytes()),
+        ("level", format!("{level:?}").into_bytes()),
+        ("version", vec![code_version.major, code_version.minor]),
         ("emissions", format!("{emissions:?}").into_bytes()),
         ("machine code", packed(postcard::to_allocvec(&machine_code.collect::<Vec<_>>()))?),
         ("ptx", text_of(ptx)),
@@ -89,8 +98,7 @@ pub fn target(machine: &Nvptx<'_>, target: &TargetImages<'_>) -> Result<Fields, 
     let references = target.images.iter().map(|image| image.rdc.map(|rdc| blake3::hash(&rdc.reference_bytes())));
     let references = references.map(|hash| hash.map_or_else(Vec::new, |hash| hash.as_bytes().to_vec()));
     let references = postcard::to_allocvec(&references.collect::<Vec<_>>()).map_err(|_| None)?;
-    let linker = (machine.link.request.options.cubin_linker, cubin_link::VERSION);
-    let linker = ("linker", format!("{linker:?}").into_bytes());
+    let linker = ("linker", format!("{:?}", cubin_link::VERSION).into_bytes());
     Ok([vec![("references", references), linker], requested_fields(Requested::of(machine))].concat())
 }
 
@@ -135,7 +143,7 @@ mod tests {
     use offload_bundle::arch::GpuArch;
 
     use super::*;
-    use crate::machines::nvptx::outputs::{Emission, ImagePtx, ImagePtxVersion, MachineCode, Outputs, Relocatable};
+    use crate::machines::nvptx::outputs::{ImagePtx, ImagePtxVersion, Relocatable};
 
     const PTX_8_4: PtxVersion = PtxVersion { major: 8, minor: 4 };
 
@@ -213,6 +221,8 @@ mod tests {
             ("target of an emission", changed(|code| code.emissions[0].arch = GpuArch::plain(100))),
             ("version of an emission", changed(|code| code.emissions[0].version = PtxVersion { major: 9, minor: 0 })),
             ("one more emission", changed(|code| code.emissions.push(code.emissions[0].clone()))),
+            ("level of LLVM", changed(|code| code.level = OptLevel::O3)),
+            ("a kernel that is left out", changed(|code| code.dead.extend(["other".to_owned()]))),
             ("no machine code", changed(|code| code.outputs.machine_code.clear())),
             ("a declared kernel", changed(|code| code.declared_kernels.extend(["other".to_owned()]))),
             ("emission of machine code", changed(|code| code.outputs.machine_code[0].emission = 1)),

@@ -1,7 +1,7 @@
 //! Host files that are bitcode themselves (`-flto`): their device images, symbols and offload entries.
 
 use inkwell::values::{BasicValueEnum, GlobalValue};
-use offload_bundle::host_object::{former_compiler, former_section};
+use offload_bundle::host_object::{IncompleteEntry, former_compiler, former_section};
 
 use crate::command_lines;
 use crate::error::IrError;
@@ -27,8 +27,8 @@ pub struct BitcodeHost {
     pub registered: Vec<String>,
     /// The section of its offload entries, and its compiler, if they are in the form of clang 15 to 20.
     pub former_entries: Option<(&'static str, String)>,
-    /// A managed variable among entries in the form of clang 15 to 19.
-    pub former_managed: Option<String>,
+    /// A variable whose entry, in the form of clang 15 to 19, lacks something.
+    pub incomplete_entry: Option<(IncompleteEntry, String)>,
     /// Command lines that the compiler recorded.
     pub command_lines: Vec<String>,
 }
@@ -55,20 +55,23 @@ pub fn read(unit: &str, bitcode: &[u8]) -> Result<BitcodeHost, IrError> {
         offload_binaries: sys::embedded_objects(&module, SECTION),
         symbols: symbols::of_lazy_module(&module),
         registered: entries.collect(),
-        former_managed: module.get_globals().find_map(former_managed),
+        incomplete_entry: module.get_globals().find_map(incomplete_entry),
         former_entries: former.map(|section| (section, compiler())),
         command_lines: command_lines::of_module(&module),
     })
 }
 
-/// The managed variable that an offload entry in the form of clang 15 to 19 stands for: `{ address, name, i64 size, i32 flags, i32 data }`.
-fn former_managed(global: GlobalValue<'_>) -> Option<String> {
+/// The variable that an offload entry in the form of clang 15 to 19 stands for, if the entry lacks something:
+/// `{ address, name, i64 size, i32 flags, i32 data }`.
+fn incomplete_entry(global: GlobalValue<'_>) -> Option<(IncompleteEntry, String)> {
     const FLAGS: u32 = 3;
+    const DATA: u32 = 4;
     former_section(global.get_section()?.to_bytes())?;
     let BasicValueEnum::StructValue(entry) = global.get_initializer()? else { return None };
-    let BasicValueEnum::IntValue(flags) = entry.get_field_at_index(FLAGS).filter(|_| entry.count_fields() == 5)? else {
-        return None;
+    let number = |field| match entry.get_field_at_index(field).filter(|_| entry.count_fields() == 5)? {
+        BasicValueEnum::IntValue(value) => value.get_zero_extended_constant()?.try_into().ok(),
+        _ => None,
     };
-    let is_managed = flags.get_zero_extended_constant()? & 7 == 1;
-    global.get_name().to_str().ok()?.strip_prefix(ENTRY_PREFIX).filter(|_| is_managed).map(str::to_owned)
+    let incomplete = IncompleteEntry::of_former(number(FLAGS)?, number(DATA)?)?;
+    Some((incomplete, global.get_name().to_str().ok()?.strip_prefix(ENTRY_PREFIX)?.to_owned()))
 }

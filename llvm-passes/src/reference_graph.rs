@@ -86,7 +86,7 @@ pub struct Variable {
     pub constant: bool,
     /// Whether the program can distinguish it from an equal copy.
     pub address_matters: bool,
-    /// Size in bytes.
+    /// Size in bytes; 0 if it is not known, and for common variables, the largest of which prevails.
     pub size: u64,
     /// A hash of the content of a local table in constant memory; equal tables of different units have the same.
     pub content: Option<String>,
@@ -154,14 +154,14 @@ fn symbol(global: &Global) -> Option<Symbol> {
     if !strength.is_definition() && !global.referenced {
         return None;
     }
-    let kind = match &global.role {
-        Role::Kernel => SymbolKind::Kernel,
-        Role::Function => SymbolKind::Function,
+    let (kind, size) = match &global.role {
+        Role::Kernel => (SymbolKind::Kernel, 0),
+        Role::Function => (SymbolKind::Function, 0),
         // `extern __shared__`: the launch gives its size, no unit defines it.
         Role::Variable(variable) if !strength.is_definition() && variable.address_space == SHARED => return None,
-        Role::Variable(_) => SymbolKind::Variable,
+        Role::Variable(variable) => (SymbolKind::Variable, variable.size),
     };
-    Some(Symbol { name: global.name.clone(), strength, kind })
+    Some(Symbol { name: global.name.clone(), strength, kind, size })
 }
 
 #[derive(Default)]
@@ -179,7 +179,7 @@ impl GraphVisitor for Collector {
                 address_space: raw.address_space,
                 constant: raw.is_constant != 0,
                 address_matters: raw.address_matters != 0,
-                size: raw.size,
+                size: if raw.linkage == COMMON { 0 } else { raw.size },
                 content: raw.content().map(|text| short_hash(text.as_bytes())),
             }),
         };
@@ -206,6 +206,9 @@ impl GraphVisitor for Collector {
     }
 }
 
+/// LLVM-C's number of the linkage of common variables.
+const COMMON: u32 = 14;
+
 /// Translates LLVM-C's numbers of linkages.
 fn scope(raw: &RawGlobal) -> Scope {
     const EXTERNAL_WEAK: u32 = 12;
@@ -219,7 +222,7 @@ fn scope(raw: &RawGlobal) -> Scope {
         (2, true) => visible(Strength::LinkOnce, false),
         (3 | 4, true) => visible(Strength::LinkOnce, true),
         (6, true) => visible(Strength::Weak, true),
-        (5 | 14, true) => visible(Strength::Weak, false),
+        (5 | COMMON, true) => visible(Strength::Weak, false),
         (_, true) => visible(Strength::Strong, false),
     }
 }

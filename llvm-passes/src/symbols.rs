@@ -61,6 +61,8 @@ pub struct Symbol {
     pub strength: Strength,
     /// What it is; for an undefined symbol, what its declaration is.
     pub kind: SymbolKind,
+    /// The bytes that a variable takes; 0 if that is not known, and for functions.
+    pub size: u64,
 }
 
 /// Reads the visible symbols of a module whose bodies are loaded, without declarations that nothing uses.
@@ -93,7 +95,7 @@ fn function_symbol(function: FunctionValue<'_>) -> Option<Symbol> {
     // A definition whose body is not loaded has no basic blocks, so these do not tell.
     let strength = strength(function.get_linkage(), !function.as_global_value().is_declaration())?;
     let kind = if is_kernel(function) { SymbolKind::Kernel } else { SymbolKind::Function };
-    Some(Symbol { name: name.to_owned(), strength, kind })
+    Some(Symbol { name: name.to_owned(), strength, kind, size: 0 })
 }
 
 fn variable_symbol(variable: GlobalValue<'_>) -> Option<Symbol> {
@@ -106,7 +108,9 @@ fn variable_symbol(variable: GlobalValue<'_>) -> Option<Symbol> {
         // `extern __shared__`: the launch gives its size, no unit defines it.
         return None;
     }
-    Some(Symbol { name: name.to_owned(), strength, kind: SymbolKind::Variable })
+    // The largest of several common definitions prevails.
+    let size = if variable.get_linkage() == Linkage::Common { 0 } else { sys::allocated_size(variable) };
+    Some(Symbol { name: name.to_owned(), strength, kind: SymbolKind::Variable, size })
 }
 
 fn is_shared(variable: GlobalValue<'_>) -> bool {
@@ -121,7 +125,7 @@ fn indirect_symbol(indirect: sys::Indirect<'_>) -> Option<Symbol> {
         _ => return None,
     };
     // No caller distinguishes aliases of functions from those of variables.
-    Some(Symbol { name: indirect.name(), strength, kind: SymbolKind::Function })
+    Some(Symbol { name: indirect.name(), strength, kind: SymbolKind::Function, size: 0 })
 }
 
 /// Whether the function is a kernel. Readers turn old `nvvm.annotations` into the calling convention.

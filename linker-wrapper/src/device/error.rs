@@ -75,6 +75,17 @@ pub enum Error {
          register it; compile with clang 20 or later"
     )]
     FormerManaged { file: String, compiler: String, variable: String },
+    #[error(
+        "{file} is of {compiler}, whose entry of the texture or surface {variable} does not say how many dimensions it has, so that no \
+         link can register it; compile with clang 18 or later"
+    )]
+    FormerTexture { file: String, compiler: String, variable: String },
+    /// `symbol` is formatted for the message.
+    #[error(
+        "the device variable {symbol} has two sizes for {arch}: {first_size} bytes in {first}, {second_size} bytes in {second}; declare \
+         it alike in all files"
+    )]
+    TwoSizes { symbol: String, arch: String, first: String, first_size: u64, second: String, second_size: u64 },
     /// `symbol` and `definitions` are formatted for the message.
     #[error(
         "duplicate device symbol {symbol} for {arch}: defined in {definitions}; make one of them static or inline, or link \

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use llvm_passes::resolve::{Duplicate, Resolution, Undefined};
+use llvm_passes::resolve::{Duplicate, Resolution, SizeMismatch, Undefined};
 use offload_bundle::demangle::readable;
 
 use crate::device::error::Error;
@@ -42,6 +42,9 @@ pub fn unresolved(
     for symbol in &resolution.duplicates {
         errors.extend(duplicate(symbol, arch, origins));
     }
+    for symbol in &resolution.sizes {
+        errors.extend(two_sizes(symbol, arch, origins));
+    }
     for symbol in &resolution.undefined {
         errors.extend(undefined(symbol, arch, origins, users));
     }
@@ -50,6 +53,13 @@ pub fn unresolved(
 
 fn duplicate(symbol: &Duplicate, arch: &dyn Display, origins: &[(&Origin, SourceCompiler)]) -> Error {
     duplicate_in(&symbol.name, arch, symbol.units.iter().map(|unit| origins[*unit].0.to_string()))
+}
+
+fn two_sizes(symbol: &SizeMismatch, arch: &dyn Display, origins: &[(&Origin, SourceCompiler)]) -> Error {
+    let place = |(unit, size): (usize, u64)| (origins[unit].0.to_string(), size);
+    let ((first, first_size), (second, second_size)) = (place(symbol.first), place(symbol.second));
+    let (symbol, arch) = (named(&symbol.name), arch.to_string());
+    Error::TwoSizes { symbol, arch, first, first_size, second, second_size }
 }
 
 /// The error for a symbol that is defined in all these places.

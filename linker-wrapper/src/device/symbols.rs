@@ -11,6 +11,7 @@ use offload_bundle::ptx;
 
 use crate::compilers::rdc_image::{self, RdcEntry, RdcForm, RdcImage};
 use crate::device::error::Error;
+use crate::device::targets::{Code, DeviceImage};
 use crate::diag::error::Errors;
 use crate::host::embedded_images::{FoundImage, Origin};
 use crate::host::error::damaged;
@@ -189,6 +190,14 @@ pub fn of_image<'u>(unit: Option<&'u Unit<'_>>, origin: &Origin, bytes: &[u8]) -
     }
 }
 
+/// Whether an image defines a kernel that others can see, or may define one.
+pub fn has_kernels(image: &DeviceImage<'_>) -> bool {
+    // Code objects of AMD have a descriptor for each kernel.
+    let is_kernel = |symbol: &Symbol| symbol.kind == SymbolKind::Kernel || symbol.name.ends_with(".kd");
+    let symbols = (image.code != Code::LtoIr).then(|| of_image(image.unit, &image.origin, image.bytes).ok()).flatten();
+    symbols.is_none_or(|symbols| symbols.iter().any(|symbol| symbol.strength.is_definition() && is_kernel(symbol)))
+}
+
 /// Reads the visible symbols of PTX.
 pub fn of_ptx(bytes: &[u8]) -> UnitSymbols {
     UnitSymbols { symbols: ptx::symbols(bytes).iter().filter_map(symbol_of_cubin).collect() }
@@ -207,6 +216,7 @@ fn of_host_code(origin: &Origin, bytes: &[u8]) -> Result<Vec<Symbol>, Errors> {
             (false, true) => Strength::WeakUndefined,
         },
         kind: SymbolKind::Function,
+        size: 0,
     };
     Ok(symbols.into_iter().map(symbol).collect())
 }
@@ -238,7 +248,8 @@ fn symbol_of_cubin(symbol: &CubinSymbol) -> Option<Symbol> {
         CubinSymbolKind::Object => SymbolKind::Variable,
         CubinSymbolKind::Other => return None,
     };
+    // Linkers of cubins compare sizes themselves.
     // The size of `extern __shared__` comes with the launch; it has no definition.
     let dynamic_shared = !symbol.defined && symbol.memory == Some(Memory::Shared);
-    (!dynamic_shared).then(|| Symbol { name: symbol.name.clone(), strength, kind })
+    (!dynamic_shared).then(|| Symbol { name: symbol.name.clone(), strength, kind, size: 0 })
 }

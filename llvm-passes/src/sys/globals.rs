@@ -6,6 +6,7 @@ use std::ptr;
 
 use inkwell::llvm_sys::core as llvm;
 use inkwell::llvm_sys::prelude::LLVMValueRef;
+use inkwell::llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMVisibility, comdat};
 use inkwell::module::Module;
 use inkwell::values::{AsValueRef, FunctionValue, GlobalValue, PointerValue};
@@ -20,6 +21,19 @@ unsafe extern "C" {
 pub(crate) fn exclude_from_sanitizers(variable: GlobalValue<'_>) {
     // SAFETY: the value is a variable of a live module.
     unsafe { fatlink_exclude_from_sanitizers(variable.as_value_ref()) }
+}
+
+/// The bytes that a variable takes; 0 if its type does not say, as that of an array of unknown length.
+pub(crate) fn allocated_size(variable: GlobalValue<'_>) -> u64 {
+    // SAFETY: the value is a variable of a live module, whose data layout lives as long; the type is sized.
+    unsafe {
+        let value = variable.as_value_ref();
+        let value_type = llvm::LLVMGlobalGetValueType(value);
+        if llvm::LLVMTypeIsSized(value_type) == 0 {
+            return 0;
+        }
+        LLVMABISizeOfType(LLVMGetModuleDataLayout(llvm::LLVMGetGlobalParent(value)), value_type)
+    }
 }
 
 /// An alias or ifunc, which inkwell does not list.

@@ -12,7 +12,7 @@ use offload_bundle::host_object::{self, RdcObject, ReferenceLists};
 
 use crate::cli::options::{Input, Options};
 use crate::cli::values::Part;
-use crate::host::input_files;
+use crate::host::library_folders;
 use crate::sys::mapped_file::Mapped;
 use crate::toolchain::Toolchain;
 
@@ -44,7 +44,9 @@ pub struct LibraryUnit {
 pub fn path(options: &Options, toolchain: &Toolchain) -> Option<PathBuf> {
     let library = Input::Library { name: NAME.to_owned(), archive_only: true, whole: false };
     let named = options.parts.get(Part::Cudadevrt).map(Path::to_owned);
-    named.or_else(|| input_files::locate(&library, options)).or_else(|| toolchain.path(Part::Cudadevrt))
+    named
+        .or_else(|| library_folders::locate(&library, options, &library_folders::of_system))
+        .or_else(|| toolchain.path(Part::Cudadevrt))
 }
 
 /// Reads the code for `arch` from the library. Returns `None` if it has none or is not such a library; the names that it would

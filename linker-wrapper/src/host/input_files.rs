@@ -1,6 +1,7 @@
 //! The files that the host linker will read, in its order: objects, members of archives, shared libraries.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -10,7 +11,8 @@ use llvm_passes::embedded::{self, BitcodeHost};
 use offload_bundle::FormatError;
 use offload_bundle::archive::{self, MemberData};
 use offload_bundle::host_object::{self, FileKind};
-use offload_bundle::host_object::{HostSymbol, former_section, host_symbols};
+use offload_bundle::host_object::{former_kind, former_section, host_symbols};
+use offload_bundle::offload_binary::OffloadKinds;
 use offload_bundle::printable;
 
 use crate::cli::options::{Input, Options};
@@ -18,17 +20,11 @@ use crate::compilers;
 use crate::diag::error::Errors;
 use crate::host::coff;
 use crate::host::error::{Error, damaged};
+use crate::host::library_folders::LibraryFolders;
 use crate::host::linker_script;
 use crate::sys;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::{self, Stamp};
-
-/// Folders that GNU ld and lld search after every `-L`, on Debian and elsewhere.
-pub const SYSTEM_LIBRARY_PATHS: [&str; 6] = if cfg!(target_arch = "aarch64") {
-    ["/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"]
-} else {
-    ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"]
-};
 
 /// Maximum size of a linker script that stands for libraries.
 const LONGEST_SCRIPT: usize = 64 * 1024;
@@ -45,8 +41,8 @@ pub struct InputFiles {
     stamps: Vec<Stamp>,
     /// Index of the input on the command line that is being opened.
     input: usize,
-    /// Real paths of the files seen so far: a library counts once, however often it is named.
-    seen: HashSet<PathBuf>,
+    /// Real paths of the files seen so far, and how they are linked: a library counts once, however often it is named.
+    seen: HashMap<PathBuf, Seen>,
     /// These are inputs of the device link, in which bitcode is device code.
     for_device: bool,
 }
@@ -72,6 +68,38 @@ pub struct InputFile {
     range: Range<usize>,
 }
 
+/// The programming models whose offload entries an object registers for the whole program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RegisteredEntries {
+    /// Those in today's section.
+    pub current: OffloadKinds,
+    /// Those in the section of clang 15 to 20.
+    pub former: OffloadKinds,
+}
+
+impl RegisteredEntries {
+    /// Whether there are any.
+    pub fn any(self) -> bool {
+        self.kinds() != OffloadKinds::default()
+    }
+
+    /// The programming models with entries in either section.
+    pub fn kinds(self) -> OffloadKinds {
+        self.current | self.former
+    }
+}
+
+/// How a library that was seen before is linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// As it is, or whole: naming it again changes nothing.
+    Whole,
+    /// A script whose archives are not linked whole.
+    Script,
+    /// The n-th archive, which is not linked whole.
+    Archive(usize),
+}
+
 /// Why an input file is part of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -93,18 +121,19 @@ impl InputFiles {
     ///
     /// # Errors
     /// Files that exist and cannot be read, damaged archives, unreadable bitcode hosts.
-    pub fn open(options: &Options) -> Result<Self, Errors> {
+    pub fn open(options: &Options, program: &str) -> Result<Self, Errors> {
+        let folders = &LibraryFolders::new(options, program);
         let mut inputs = InputFiles::default();
         let mut errors = Errors::default();
         for (index, input) in options.inputs.iter().enumerate() {
             inputs.input = index;
             let whole = matches!(input, Input::File { whole: true, .. } | Input::Library { whole: true, .. });
-            inputs.add_input(input, whole, options).unwrap_or_else(|error| errors.extend(error));
+            inputs.add_input(input, whole, folders).unwrap_or_else(|error| errors.extend(error));
         }
         if options.host_triple.as_deref().is_some_and(coff::is_host) {
             for path in coff::libraries(&options.host_line, options.environment.device().windows_library_paths.clone())
             {
-                inputs.add_file(&path, false, options).unwrap_or_else(|error| errors.extend(error));
+                inputs.add_file(&path, false, folders).unwrap_or_else(|error| errors.extend(error));
             }
         }
         errors.or(inputs)
@@ -134,7 +163,7 @@ impl InputFiles {
 
     fn add_device_file(&mut self, path: &Path, content: Mapped, whole: bool) -> Result<(), Errors> {
         if matches!(host_object::file_kind(content.bytes()), FileKind::Archive | FileKind::ThinArchive) {
-            let is_new = self.seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+            let is_new = self.see(path, if whole { Seen::Whole } else { Seen::Archive(self.mapped.len()) });
             return if is_new { self.add_archive(path, content, whole) } else { Ok(()) };
         }
         let range = 0..content.bytes().len();
@@ -190,30 +219,47 @@ impl InputFiles {
     /// Whether a wrapper has already handled this link: its registration object is directly behind the output.
     pub fn already_registered(&self, options: &Options) -> bool {
         let behind_output = self.files.iter().find(|file| file.input >= options.inputs_before_output);
-        behind_output.is_some_and(|file| self.registers_all_entries(file))
+        behind_output.is_some_and(|file| self.registered_by(file).any())
     }
 
-    /// Whether a file registers the entries of the whole program. The output of a relocatable link registers its own entries
-    /// only, under names of their own.
-    pub fn registers_all_entries(&self, file: &InputFile) -> bool {
+    /// The entries of the whole program that a file registers. The output of a relocatable link registers its own entries only, under names
+    /// of their own.
+    pub fn registered_by(&self, file: &InputFile) -> RegisteredEntries {
         if file.kind != FileKind::ElfRelocatable {
-            return false;
+            return RegisteredEntries::default();
         }
         let bytes = self.bytes(file);
-        let open_table = |symbol: &HostSymbol<'_>| {
-            let section = symbol.name.strip_prefix(b"__start_").filter(|_| !symbol.defined);
-            section.is_some_and(|name| name == b"llvm_offload_entries" || former_section(name).is_some())
-        };
-        match host_object::registration_symbol(bytes) {
-            Some(symbol) if compilers::registers_without_table(symbol) => true,
-            Some(_) => host_symbols(bytes, false).is_ok_and(|symbols| symbols.iter().any(open_table)),
-            None => false,
+        let kinds = host_object::registered_kinds(bytes);
+        if kinds == OffloadKinds::default() {
+            return RegisteredEntries::default();
         }
+        let symbols = host_symbols(bytes, false).unwrap_or_default();
+        let open_tables = symbols.iter().filter(|symbol| !symbol.defined);
+        let open_tables = open_tables.filter_map(|symbol| symbol.name.strip_prefix(b"__start_"));
+        let without_table = compilers::registered_without_table(kinds);
+        let mut registered = RegisteredEntries { current: without_table, ..RegisteredEntries::default() };
+        for table in open_tables {
+            if table == b"llvm_offload_entries" {
+                registered.current = registered.current | kinds;
+            } else if let Some(kind) = former_section(table).and_then(former_kind) {
+                registered.former = registered.former | kind;
+            }
+        }
+        registered
     }
 
-    fn add_input(&mut self, input: &Input, whole: bool, options: &Options) -> Result<(), Errors> {
-        match (locate(input, options), input) {
-            (Some(path), _) => self.add_file(&path, whole, options),
+    /// The entries of the whole program that any of the files registers.
+    pub fn registered(&self) -> RegisteredEntries {
+        let all = self.files.iter().map(|file| self.registered_by(file));
+        all.fold(RegisteredEntries::default(), |all, one| RegisteredEntries {
+            current: all.current | one.current,
+            former: all.former | one.former,
+        })
+    }
+
+    fn add_input(&mut self, input: &Input, whole: bool, folders: &LibraryFolders<'_>) -> Result<(), Errors> {
+        match (folders.locate(input), input) {
+            (Some(path), _) => self.add_file(&path, whole, folders),
             (None, Input::Library { name, .. }) => {
                 self.unread.push(format!("the library -l{name} was not found"));
                 Ok(())
@@ -222,28 +268,52 @@ impl InputFiles {
         }
     }
 
-    fn add_file(&mut self, path: &Path, whole: bool, options: &Options) -> Result<(), Errors> {
+    fn add_file(&mut self, path: &Path, whole: bool, folders: &LibraryFolders<'_>) -> Result<(), Errors> {
         if !path.is_file() {
             self.unread.push(format!("{} was not found", path.display()));
             // Where no host linker runs, nothing else reports a missing file.
-            let missing = path.metadata().err().filter(|_| options.dlink);
+            let missing = path.metadata().err().filter(|_| folders.options().dlink);
             return missing.map_or(Ok(()), |error| Err(cannot_read(path, error)));
         }
         let content = self.map(path).map_err(|error| cannot_read(path, error))?;
         let kind = host_object::file_kind(content.bytes());
-        let once = matches!(kind, FileKind::Archive | FileKind::ThinArchive | FileKind::ElfShared | FileKind::Unknown);
-        if once && !self.seen.insert(path.canonicalize().unwrap_or_else(|_| path.to_owned())) {
+        let seen = match kind {
+            FileKind::Archive | FileKind::ThinArchive if !whole => Some(Seen::Archive(self.mapped.len())),
+            FileKind::Unknown if !whole => Some(Seen::Script),
+            FileKind::Archive | FileKind::ThinArchive | FileKind::ElfShared | FileKind::Unknown => Some(Seen::Whole),
+            _ => None,
+        };
+        if seen.is_some_and(|seen| !self.see(path, seen)) {
             return Ok(());
         }
         match kind {
             FileKind::Archive | FileKind::ThinArchive => self.add_archive(path, content, whole),
-            FileKind::Unknown => self.add_script(path, &content, whole, options),
+            FileKind::Unknown => self.add_script(path, &content, whole, folders),
             _ => {
                 let range = 0..content.bytes().len();
                 self.mapped.push(content);
                 self.add_input_file(path.display().to_string(), self.mapped.len() - 1, range, Place::Line)
             }
         }
+    }
+
+    /// Notes that a library is named, and returns whether its files have to be added. An archive that is named again, this time to be linked
+    /// whole, has its members already: from now on all of them are linked.
+    fn see(&mut self, path: &Path, now: Seen) -> bool {
+        let known = self.seen.entry(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+        let before = match known {
+            Entry::Vacant(place) => {
+                place.insert(now);
+                return true;
+            }
+            Entry::Occupied(mut known) if now == Seen::Whole => known.insert(now),
+            Entry::Occupied(_) => return false,
+        };
+        if let Seen::Archive(archive) = before {
+            let members = self.files.iter_mut().filter(|file| file.place == Place::Archive(archive));
+            members.for_each(|member| member.place = Place::Line);
+        }
+        before == Seen::Script
     }
 
     fn map(&mut self, path: &Path) -> std::io::Result<Mapped> {
@@ -293,7 +363,13 @@ impl InputFiles {
             .collect())
     }
 
-    fn add_script(&mut self, path: &Path, content: &Mapped, whole: bool, options: &Options) -> Result<(), Errors> {
+    fn add_script(
+        &mut self,
+        path: &Path,
+        content: &Mapped,
+        whole: bool,
+        folders: &LibraryFolders<'_>,
+    ) -> Result<(), Errors> {
         let bytes = content.bytes();
         let text = (bytes.len() <= LONGEST_SCRIPT).then(|| std::str::from_utf8(bytes).ok()).flatten();
         if !text.is_some_and(linker_script::only_names_inputs) {
@@ -307,7 +383,7 @@ impl InputFiles {
                 None if Path::new(&name).is_file() => Input::File { path: name.into(), whole },
                 None => Input::Library { name: format!(":{name}"), archive_only: false, whole },
             };
-            self.add_input(&input, whole, options).unwrap_or_else(|error| errors.extend(error));
+            self.add_input(&input, whole, folders).unwrap_or_else(|error| errors.extend(error));
         }
         errors.or(())
     }
@@ -343,33 +419,4 @@ enum MemberPlace {
 
 fn cannot_read(path: &Path, source: std::io::Error) -> Errors {
     sys::error::Error::Read { path: path.to_owned(), source }.into()
-}
-
-/// Locates the file of an input. `None`: the host linker will report that it does not exist.
-pub fn locate(input: &Input, options: &Options) -> Option<PathBuf> {
-    let (name, archive_only) = match input {
-        Input::File { path, .. } => return Some(path.clone()),
-        Input::Library { name, archive_only, .. } => (name, *archive_only),
-    };
-    let candidates: Vec<String> = match (name.strip_prefix(':'), archive_only) {
-        (Some(exact), _) => vec![exact.to_owned()],
-        (None, true) => vec![format!("lib{name}.a")],
-        (None, false) => vec![format!("lib{name}.so"), format!("lib{name}.a")],
-    };
-    let given = options.library_paths.iter().map(|folder| in_sysroot(folder, options.sysroot.as_deref()));
-    let system = SYSTEM_LIBRARY_PATHS.iter().map(PathBuf::from);
-    given
-        .chain(system)
-        .flat_map(|folder| candidates.iter().map(move |file| folder.join(file)))
-        .find(|path| path.is_file())
-}
-
-/// `-L=dir` and `-L$SYSROOT/dir` mean a folder in the sysroot.
-pub fn in_sysroot(folder: &Path, sysroot: Option<&Path>) -> PathBuf {
-    let text = folder.to_string_lossy();
-    match (text.strip_prefix('=').or_else(|| text.strip_prefix("$SYSROOT")), sysroot) {
-        (Some(rest), Some(root)) => root.join(rest.trim_start_matches('/')),
-        (Some(rest), None) => PathBuf::from(rest),
-        (None, _) => folder.to_owned(),
-    }
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use offload_bundle::host_object::{self, FileKind, LibraryNeeds, host_symbols};
 
 use crate::cli::options::Options;
-use crate::host::input_files::{self, InputFiles, SYSTEM_LIBRARY_PATHS};
+use crate::host::input_files::InputFiles;
+use crate::host::library_folders::{self, SYSTEM_LIBRARY_PATHS};
 use crate::sys::mapped_file::Mapped;
 
 /// Collects the names, each with the library that has it. `folders` are those of `-rpath` and `-rpath-link`.
@@ -70,7 +71,7 @@ impl Search {
 fn folders_of(options: &Options, folders: &[String]) -> Vec<PathBuf> {
     let sysroot = options.sysroot.as_deref();
     let of_line = folders.iter().map(Path::new).chain(options.library_paths.iter().map(PathBuf::as_path));
-    let of_line = of_line.map(|folder| input_files::in_sysroot(folder, sysroot));
+    let of_line = of_line.map(|folder| library_folders::in_sysroot(folder, sysroot));
     let of_variables = options.environment.library_paths.iter().cloned();
     let of_system = SYSTEM_LIBRARY_PATHS.iter().map(PathBuf::from);
     let in_sysroot = sysroot

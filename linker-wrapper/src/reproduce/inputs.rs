@@ -8,7 +8,7 @@ use offload_bundle::archive::{self, MemberData};
 use offload_bundle::host_object::{self, FileKind};
 
 use crate::cli::options::{Input, Options};
-use crate::host::input_files::{self, SYSTEM_LIBRARY_PATHS};
+use crate::host::library_folders::{self, LibraryFolders, SYSTEM_LIBRARY_PATHS};
 use crate::host::linker_script;
 use crate::reproduce::files::{self, Files};
 use crate::sys::mapped_file::Mapped;
@@ -23,17 +23,19 @@ pub struct Folders {
 }
 
 /// Adds the inputs of the host link. `run_paths` are the folders that the line names for libraries of libraries.
-pub fn add(options: &Options, run_paths: &[String], archive: &mut Files) -> Folders {
+pub fn add(options: &Options, program: &str, run_paths: &[String], archive: &mut Files) -> Folders {
     let run_paths = run_paths.iter().map(PathBuf::from).chain(options.library_paths.iter().cloned());
-    let run_paths = run_paths.map(|folder| input_files::in_sysroot(&folder, options.sysroot.as_deref()));
-    let mut inputs =
-        Inputs { options, run_paths: run_paths.collect(), archive, folders: Folders::default(), seen: BTreeSet::new() };
+    let run_paths = run_paths.map(|folder| library_folders::in_sysroot(&folder, options.sysroot.as_deref()));
+    let searched = LibraryFolders::new(options, program);
+    let (run_paths, folders) = (run_paths.collect(), Folders::default());
+    let mut inputs = Inputs { options, searched, run_paths, archive, folders, seen: BTreeSet::new() };
     options.inputs.iter().for_each(|input| inputs.add_input(input));
     inputs.folders
 }
 
 struct Inputs<'a> {
     options: &'a Options,
+    searched: LibraryFolders<'a>,
     run_paths: Vec<PathBuf>,
     archive: &'a mut Files,
     folders: Folders,
@@ -43,12 +45,12 @@ struct Inputs<'a> {
 
 impl Inputs<'_> {
     fn add_input(&mut self, input: &Input) {
-        let found = input_files::locate(input, self.options).or_else(|| self.in_sysroot(input));
+        let found = self.searched.locate(input).or_else(|| self.in_sysroot(input));
         match (found, input) {
             (Some(path), Input::Library { .. }) => {
                 let folder = path.parent().unwrap_or(Path::new("")).to_owned();
                 let is_named =
-                    |named: &PathBuf| input_files::in_sysroot(named, self.options.sysroot.as_deref()) == folder;
+                    |named: &PathBuf| library_folders::in_sysroot(named, self.options.sysroot.as_deref()) == folder;
                 if !self.options.library_paths.iter().any(is_named) {
                     self.folders.libraries.insert(files::name_of(&folder));
                 }
@@ -65,7 +67,7 @@ impl Inputs<'_> {
         let root = self.options.sysroot.as_ref()?;
         let folders = SYSTEM_LIBRARY_PATHS.iter().map(|folder| root.join(folder.trim_start_matches('/')));
         let below = Options { library_paths: folders.collect(), ..Options::default() };
-        input_files::locate(input, &below).filter(|path| path.starts_with(root))
+        library_folders::locate(input, &below, &Vec::new).filter(|path| path.starts_with(root))
     }
 
     fn add_file(&mut self, path: &Path) {

@@ -38,7 +38,7 @@ pub fn write(words: &[OsString], options: &Options, persona: Persona, program: &
     let toolchain = Toolchain::of(options, &device);
     let mut archive = Files::default();
     let mut line = line::rewrite(words, persona, &mut archive);
-    let folders = inputs::add(options, &line.run_paths, &mut archive);
+    let folders = inputs::add(options, program, &line.run_paths, &mut archive);
     line::device_libraries(&options.device_linker).iter().for_each(|library| drop(archive.add(library)));
     let mut response = named_tools(options, &toolchain, program, &mut archive)?;
     response.append(&mut line.words);

@@ -1,9 +1,11 @@
 //! The host linker's options that the device code of a link requires.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use offload_bundle::host_object::StubAlias;
 
+use crate::compilers::rdc_image::RdcImage;
 use crate::device::archive_selection::Selection;
 use crate::device::{rdc_targets, stub_aliases};
 use crate::diag::error::Errors;
@@ -16,6 +18,11 @@ pub struct HostWords {
     pub words: Vec<OsString>,
     /// Names of kernels that they define.
     pub stub_aliases: Vec<StubAlias>,
+}
+
+/// The names of kernels that stand for stubs in units of other compilers.
+pub fn foreign_stubs(images: &[FoundImage<'_>]) -> BTreeSet<String> {
+    images.iter().filter_map(|found| found.foreign.as_ref()).flat_map(RdcImage::launched_kernels).collect()
 }
 
 /// Returns the options for these images.

@@ -56,6 +56,12 @@ pub enum Error {
         readable(.name)
     )]
     AliasIgnored { linker: PathBuf, name: String },
+    #[error(
+        "{output}: the kernels {} and {} have one address, because the linker folded their host code, and a launch of one would run the other; \
+         link without --icf",
+        readable(.first), readable(.second)
+    )]
+    FoldedStubs { output: PathBuf, first: String, second: String },
     #[error("cannot run the linker '{name}' that {named_by} names: no such program")]
     NamedLinker { name: String, named_by: &'static str },
     #[error(

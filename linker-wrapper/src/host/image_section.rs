@@ -106,7 +106,7 @@ fn script_for(kind: LinkerKind) -> Option<String> {
     match kind {
         LinkerKind::Gnu => Some(gnu_script()),
         LinkerKind::Lld => Some(lld_script()),
-        LinkerKind::Other => None,
+        LinkerKind::Gold | LinkerKind::Other => None,
     }
 }
 

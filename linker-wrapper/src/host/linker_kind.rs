@@ -11,6 +11,8 @@ pub enum LinkerKind {
     Gnu,
     /// LLVM's.
     Lld,
+    /// gold.
+    Gold,
     /// Any other.
     Other,
 }
@@ -30,6 +32,8 @@ fn named(said: &str) -> LinkerKind {
         LinkerKind::Gnu
     } else if said.contains("LLD ") || said == "ld.lld" {
         LinkerKind::Lld
+    } else if said.starts_with("GNU gold") || said == "ld.gold" || said == "gold" {
+        LinkerKind::Gold
     } else {
         LinkerKind::Other
     }
@@ -45,7 +49,7 @@ mod tests {
             ("GNU ld (GNU Binutils for Debian) 2.40\n", LinkerKind::Gnu),
             ("ld.bfd", LinkerKind::Gnu),
             ("Debian LLD 22.1.8 (compatible with GNU linkers)", LinkerKind::Lld),
-            ("GNU gold (GNU Binutils for Debian 2.40) 1.16", LinkerKind::Other),
+            ("GNU gold (GNU Binutils for Debian 2.40) 1.16", LinkerKind::Gold),
             ("mold 1.10.1 (compatible with GNU ld)", LinkerKind::Other),
             ("", LinkerKind::Other),
         ] {

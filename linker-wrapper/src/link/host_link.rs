@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::device::host_words;
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
-use crate::host::{dependency_file, host_linker, host_lto, image_section, linker_kind, relocatable};
+use crate::host::{dependency_file, folded_stubs, host_linker, host_lto, image_section, linker_kind, relocatable};
 use crate::link::inputs::Files;
 use crate::link::modes::Output;
 use crate::link::selection::Selected;
@@ -71,6 +72,10 @@ impl HostLink<'_> {
             words.extend(relocatable::keeping_units_apart(linker_kind::of(linker, mode)));
         }
         words.extend_from_slice(&self.selected.host_words.words);
+        if folded_stubs::folds(&words) {
+            let others = host_words::foreign_stubs(&self.selected.images);
+            words.extend(folded_stubs::keeping_apart(linker, mode, self.files.host, &self.selected.host, others)?);
+        }
         let placing = image_section::linker_words(linker, options, temp_files, mode, program)?;
         let own_files = objects.iter().cloned().chain(placing.iter().map(PathBuf::from)).collect();
         words.extend(placing);
@@ -89,6 +94,10 @@ impl HostLink<'_> {
             Output::Relocatable => {
                 relocatable::seal(&line.written, output, linker, &self.selected.host_words.stub_aliases)
             }
+            Output::Program if folded_stubs::folds(&line.words) => folded_stubs::check(output).inspect_err(|_| {
+                // It would run other kernels than those that it launches.
+                let _ = std::fs::remove_file(output);
+            }),
             Output::Program | Output::DeviceObject { .. } | Output::Bundle { .. } => Ok(()),
         }
     }

@@ -13,6 +13,7 @@ mod kinds;
 mod link;
 mod lto;
 mod machines;
+mod nvcc_command;
 mod plan;
 mod profile;
 mod reproduce;
@@ -48,7 +49,7 @@ pub fn main() -> ExitCode {
 /// Runs a link, prints its errors, and returns the exit code.
 fn run_link(arguments: &[OsString]) -> u8 {
     let outcome = nvcc_to_clang::translate(arguments).and_then(|command| match command {
-        Some(command) => process::replace_by(&command),
+        Some(translated) => process::replace_by(&nvcc_command::of(translated)),
         None => crash_report::report_if_requested(arguments, &link::diagnose).map_or_else(|| link::run(arguments), Err),
     });
     process::stand_still_if_ending();

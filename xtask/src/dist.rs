@@ -1,8 +1,7 @@
 //! `cargo xtask dist`: the programs and the C library as a user installs them.
 //!
-//! `dist/bin` is for clang's `-B`: one program under the three names that it is looked up by. `dist/gcc` is for gcc's
-//! `-B`, under the names of all linkers that gcc knows, and stands apart, because clang would take a `ld` beside its linker
-//! wrapper for the host linker. `dist/share` holds man pages and shell completions, `dist/lib` the C libraries and a CMake package.
+//! `dist/bin` is for `-B` of clang and gcc: one program as clang's linker wrapper and under the names of all linkers. `dist/gcc` has
+//! the linkers alone. `dist/path` is for `PATH`, where no compiler may meet this program as `ld`. `dist/share` holds man pages and shell completions, `dist/lib` the C libraries and a CMake package.
 
 pub(crate) mod aarch64;
 pub(crate) mod archive;
@@ -35,15 +34,23 @@ pub(crate) const PROGRAMS: [Program; 2] = [(FATLINK, "fatlink"), ("offload-bundl
 pub(crate) const DISTRIBUTORS: [Program; 2] =
     [("distributor", "fatlink-slurm"), ("distributor-reapi", "fatlink-reapi")];
 /// The other names of fatlink, as links.
-pub(crate) const LINKS: [(&str, &str); 7] = [
+pub(crate) const LINKS: [(&str, &str); 12] = [
     ("bin/clang-linker-wrapper", "fatlink"),
     ("bin/ld.fatlink", "fatlink"),
+    ("bin/ld", "fatlink"),
+    ("bin/ld.bfd", "fatlink"),
+    ("bin/ld.gold", "fatlink"),
+    ("bin/ld.lld", "fatlink"),
+    ("bin/ld.mold", "fatlink"),
     ("gcc/ld", "../bin/fatlink"),
     ("gcc/ld.bfd", "../bin/fatlink"),
     ("gcc/ld.gold", "../bin/fatlink"),
     ("gcc/ld.lld", "../bin/fatlink"),
     ("gcc/ld.mold", "../bin/fatlink"),
 ];
+
+/// Other names of fatlink that may be on `PATH`.
+const LINKS_ON_PATH: [&str; 2] = ["clang-linker-wrapper", "ld.fatlink"];
 
 /// Installs what is missing, builds and lays out, and writes the archive if that is wanted.
 pub fn run(repository: &Repository, with_archive: bool, llvm: LlvmRelease) -> Result<()> {
@@ -154,6 +161,9 @@ fn lay_out_built(repository: &Repository, progress: &Progress, programs: &[Progr
 fn lay_out(dist: &Path, programs: &[Program], put: impl Fn(&str, &Path) -> Result<()>) -> Result<()> {
     create_folder(&dist.join("bin"))?;
     create_folder(&dist.join("gcc"))?;
+    create_folder(&dist.join("path"))?;
+    let on_path = programs.iter().map(|(_, program)| *program).chain(LINKS_ON_PATH);
+    on_path.into_iter().try_for_each(|name| replace_link(&format!("../bin/{name}"), &dist.join("path").join(name)))?;
     programs.iter().try_for_each(|(_, program)| put(program, &dist.join("bin").join(program)))?;
     LINKS.into_iter().try_for_each(|(link, program)| replace_link(program, &dist.join(link)))
 }

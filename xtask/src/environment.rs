@@ -33,7 +33,7 @@ impl Environment {
     /// The programs of dist/ come before LLVM's of the same name.
     pub fn new(repository: &Repository, toolchain: &Toolchain) -> Self {
         let (cuda, llvm) = (toolchain.cuda(), Path::new(LLVM));
-        let programs = vec![repository.dist().join("bin"), cuda.join("bin"), llvm.join("bin")];
+        let programs = vec![repository.dist().join("path"), cuda.join("bin"), llvm.join("bin")];
         // Linked programs find libomptarget and NVIDIA's libraries there at run time.
         let libraries = vec![llvm.join("lib"), cuda.join("lib")];
         Self {

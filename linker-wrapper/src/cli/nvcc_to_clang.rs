@@ -5,6 +5,7 @@
 //! the table.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use crate::cli::error::Error;
 use crate::diag::error::Errors;
@@ -37,6 +38,8 @@ enum Action {
     Stream,
     /// The language.
     Language,
+    /// CUDA's runtime: `static`, `shared` or `none`.
+    Cudart,
     /// Kinds of warnings. clang has an option of this name without a value.
     Errors,
 }
@@ -62,7 +65,7 @@ const TABLE: &[Row] = &[
     (&["Wno-deprecated-gpu-targets"], Drop),
     (&["Xcudafe", "cudafe-options", "Xfatbin", "fatbin-options", "Xarchive", "archive-options"], DropValue),
     (&["diag-error", "diag-suppress", "diag-warn", "brief-diag", "brief-diagnostics"], DropValue),
-    (&["ccbin", "compiler-bindir", "cudart", "cudadevrt", "keep-dir", "time", "threads"], DropValue),
+    (&["ccbin", "compiler-bindir", "cudadevrt", "keep-dir", "time", "threads"], DropValue),
     (&["split-compile", "split-compile-extended", "Ofc", "Ofast-compile", "compress-mode"], DropValue),
     (&["static-global-template-stub", "device-entity-has-hidden-visibility", "prec-div", "prec-sqrt"], DropValue),
     // Targets, and how device code is compiled.
@@ -78,6 +81,7 @@ const TABLE: &[Row] = &[
     (&["G", "device-debug"], Words(&["-g", "--cuda-noopt-device-debug", UNUSED])),
     (&["maxrregcount"], Registers),
     (&["default-stream"], Action::Stream),
+    (&["cudart"], Action::Cudart),
     // Options for other programs.
     (&["Xptxas", "ptxas-options"], Action::Ptxas),
     (&["Xcompiler", "compiler-options"], Each(&[])),
@@ -102,11 +106,69 @@ const KINDS: [&str; 7] = [
     "deprecated-declarations",
 ];
 
-/// The command to run if the line is one of `--translate-nvcc`: its program, and the translated words.
+/// Options with which nvcc and clang do not link.
+const NO_LINK: [&str; 22] = [
+    "-c",
+    "-dc",
+    "-dw",
+    "-E",
+    "-S",
+    "-M",
+    "-MM",
+    "-fsyntax-only",
+    "--compile",
+    "--device-c",
+    "--device-w",
+    "--preprocess",
+    "-dlink",
+    "--device-link",
+    "-ptx",
+    "--ptx",
+    "-cubin",
+    "--cubin",
+    "-fatbin",
+    "--fatbin",
+    "-lib",
+    "--lib",
+];
+
+/// Endings of the names of files that are linked, or compiled and linked.
+const ENDINGS: [&str; 13] =
+    [".o", ".obj", ".lo", ".a", ".so", ".cu", ".c", ".C", ".cc", ".cpp", ".cxx", ".c++", ".cppm"];
+
+/// A translated command.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Translated {
+    /// Its program and its words.
+    pub words: Vec<OsString>,
+    /// What its link needs, if it links.
+    pub link: Option<Link>,
+}
+
+/// What nvcc does in a link and clang does not.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The line says which linker links, and whether device code is.
+    pub names_linker: bool,
+    /// The runtime to link; none if the line names it.
+    pub runtime: CudaRuntime,
+    /// The toolkit that the line names.
+    pub cuda_path: Option<PathBuf>,
+}
+
+/// The forms of CUDA's runtime library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CudaRuntime {
+    Static,
+    Shared,
+    None,
+}
+
+/// The command to run if the line is one of `--translate-nvcc`.
 ///
 /// # Errors
 /// A line without a command, and each option that lacks its value or has one that nvcc rejects, too.
-pub fn translate(arguments: &[OsString]) -> Result<Option<Vec<OsString>>, Errors> {
+pub fn translate(arguments: &[OsString]) -> Result<Option<Translated>, Errors> {
     let [_, option, command @ ..] = arguments else { return Ok(None) };
     if option != OPTION {
         return Ok(None);
@@ -116,18 +178,46 @@ pub fn translate(arguments: &[OsString]) -> Result<Option<Vec<OsString>>, Errors
     };
     let compiles =
         words.iter().any(|word| ["-c", "-dc", "--device-c", "-dw", "--device-w"].iter().any(|step| word == step));
-    let mut line = Line { words: vec![program.clone()], compiles, errors: Errors::default() };
+    let (words_so_far, runtime) = (vec![program.clone()], CudaRuntime::Static);
+    let mut line = Line { words: words_so_far, compiles, runtime, errors: Errors::default() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         line.add(word, &mut rest);
     }
-    line.errors.or(line.words).map(Some)
+    let link = is_link(words).then(|| link_of(&line.words, line.runtime));
+    line.errors.or(Translated { words: line.words, link }).map(Some)
+}
+
+/// Whether a line of nvcc links.
+fn is_link(words: &[OsString]) -> bool {
+    let mut texts = words.iter().filter_map(|word| word.to_str());
+    let is_input =
+        |word: &str| !word.starts_with('-') && (word.starts_with('@') || ENDINGS.iter().any(|end| word.ends_with(end)));
+    texts.clone().any(is_input) && !texts.any(|word| NO_LINK.contains(&word))
+}
+
+/// What the link of a translated line needs.
+fn link_of(words: &[OsString], runtime: CudaRuntime) -> Link {
+    let texts: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+    let names_linker = |word: &str| {
+        word.starts_with("-B")
+            || matches!(word, "--offload-link" | "-fuse-ld=fatlink")
+            || word.starts_with("--ld-path=")
+    };
+    let names_runtime = texts.iter().any(|word| word.contains("cudart"));
+    let joined = texts.iter().rev().find_map(|word| word.strip_prefix("--cuda-path="));
+    Link {
+        names_linker: texts.iter().any(|word| names_linker(word)),
+        runtime: if names_runtime { CudaRuntime::None } else { runtime },
+        cuda_path: joined.map(PathBuf::from),
+    }
 }
 
 struct Line {
     words: Vec<OsString>,
     /// There is no link in this command.
     compiles: bool,
+    runtime: CudaRuntime,
     errors: Errors,
 }
 
@@ -182,6 +272,16 @@ impl Line {
             Registers if value == "255" => {}
             Registers => self.ptxas(&format!("-maxrregcount={value}")),
             Action::Stream if value == "per-thread" => self.push(&["-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1"]),
+            Action::Cudart => match value {
+                "static" => self.runtime = CudaRuntime::Static,
+                "shared" => self.runtime = CudaRuntime::Shared,
+                "none" => self.runtime = CudaRuntime::None,
+                _ => self.errors.extend(Error::NvccValue {
+                    option: format!("-{name}"),
+                    expected: "none, shared or static",
+                    value: value.to_owned(),
+                }),
+            },
             Action::Language => self.push(&["-x", if value == "cu" { "cuda" } else { value }]),
             Action::Errors if !are_kinds(value) => self.push(&[&format!("-Werror={value}")]),
             Action::Errors if value.contains(KINDS[0]) => self.push(&["-Werror"]),
@@ -243,7 +343,7 @@ mod tests {
 
     fn translated(words: &str) -> Result<String, Errors> {
         let words = ["fatlink", OPTION, "clang++"].into_iter().chain(words.split_whitespace()).map(OsString::from);
-        let command = translate(&words.collect::<Vec<_>>())?.unwrap();
+        let command = translate(&words.collect::<Vec<_>>())?.unwrap().words;
         Ok(command[1..].iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "))
     }
 
@@ -289,7 +389,24 @@ mod tests {
     fn spaces_separate_words_of_other_programs() {
         let line =
             ["fatlink", OPTION, "clang++", "-Xcompiler=   ", "-Xcompiler", "-Wall -Wextra,-g"].map(OsString::from);
-        assert_eq!(translate(&line).unwrap().unwrap(), ["clang++", "-Wall", "-Wextra", "-g"].map(OsString::from));
+        assert_eq!(translate(&line).unwrap().unwrap().words, ["clang++", "-Wall", "-Wextra", "-g"].map(OsString::from));
+    }
+
+    #[test]
+    fn links_need_a_linker_and_the_runtime() {
+        let link = |words: &str| {
+            let words = ["fatlink", OPTION, "clang++"].into_iter().chain(words.split_whitespace()).map(OsString::from);
+            translate(&words.collect::<Vec<_>>()).unwrap().unwrap().link
+        };
+        let usual = || Link { names_linker: false, runtime: CudaRuntime::Static, cuda_path: None };
+        assert_eq!(link("-arch=sm_90 -rdc=true a.o b.o -o app"), Some(usual()));
+        assert_eq!(link("a.cu -cudart shared"), Some(Link { runtime: CudaRuntime::Shared, ..usual() }));
+        assert_eq!(link("a.o -cudart=none -fuse-ld=lld"), Some(Link { runtime: CudaRuntime::None, ..usual() }));
+        let named = Link { names_linker: true, runtime: CudaRuntime::None, cuda_path: Some("/c".into()) };
+        assert_eq!(link("a.o -B/d --cuda-path=/c -lcudart_static"), Some(named));
+        for words in ["-dc a.cu", "-c a.cu -o a.o", "-E a.cu", "--version", "-v", "-ptx a.cu", "-lib a.o -o a.a"] {
+            assert_eq!(link(words), None, "{words}");
+        }
     }
 
     #[test]

@@ -19,12 +19,17 @@ use crate::diag::messages;
 use crate::host::error::Error;
 use crate::sys::process::{self, Mode};
 use crate::sys::temp_files::{self, FileState, TempFiles};
+use crate::toolchain::llvm_tools;
 
 /// Linkers that are searched on PATH, best first.
-const LINKERS: [&str; 3] = ["ld.lld", "mold", "ld"];
+const LINKERS: [&str; 3] = [LLD, "mold", "ld"];
+
+/// LLVM's linker.
+const LLD: &str = "ld.lld";
 
 /// Finds the host linker: `--linker-path`, else that of the environment, else the linker of the name that this program was started
-/// by, else the first of [`LINKERS`]. Programs that have led to this link are skipped, this one included.
+/// by, else the first of [`LINKERS`]. Programs that have led to this link are skipped, this one included: if `--linker-path` is this program
+/// under the name of a linker, as with `-B` of a folder that has both, the next linker of that name is meant.
 ///
 /// # Errors
 /// No linker was found, or the named one does not exist and this is no dry run.
@@ -34,11 +39,12 @@ pub fn find(options: &Options, program: &str) -> Result<PathBuf, Errors> {
         ("--linker-path", options.linker_path.clone().map(PathBuf::into_os_string)),
         (LINKER, options.environment.linker.clone()),
     ];
+    let mut own_name = program.to_owned();
     for (named_by, name) in named {
         let Some(name) = name else { continue };
         match process::find_program(&name, &|_| true) {
             // clang -fuse-ld=fatlink names fatlink as the linker of its own wrapper.
-            Some(path) if started.contains(&path) => {}
+            Some(path) if started.contains(&path) => own_name = persona::program_name(&[path.into_os_string()]),
             Some(path) => return Ok(path),
             // It is shown, and not started.
             None if options.dry_run => return Ok(PathBuf::from(name)),
@@ -48,12 +54,14 @@ pub fn find(options: &Options, program: &str) -> Result<PathBuf, Errors> {
             }
         }
     }
-    let called_as = persona::linkers_named(program);
+    let called_as = persona::linkers_named(&own_name);
     let names = if called_as.is_empty() { &LINKERS[..] } else { &called_as };
     let first = names.iter().find_map(|name| process::find_program(OsStr::new(name), &|path| !started.contains(path)));
-    first.ok_or_else(|| {
+    // LLVM's folder is rarely on PATH, and clang finds its own linker there.
+    let beside_clang = || called_as.contains(&LLD).then(|| llvm_tools::lld(&options.parts).ok()).flatten();
+    first.or_else(|| beside_clang().map(|found| found.path).filter(|path| !started.contains(path))).ok_or_else(|| {
         let error = called_as.first().map_or(Error::NoLinker, |name| Error::NoLinkerOfThatName {
-            program: program.to_owned(),
+            program: own_name.clone(),
             linker: (*name).to_owned(),
         });
         error.into()

@@ -85,6 +85,11 @@ impl Toolchain {
         self.tree.as_ref().ok().map(|tree| tree.root.as_path())
     }
 
+    /// The toolkit's folder that has this library of the CUDA runtime.
+    pub fn library_folder(&self, library: &str) -> Option<PathBuf> {
+        self.tree.as_ref().ok()?.libraries("cuda_runtime").find(|folder| folder.join(library).is_file())
+    }
+
     /// The parts that the user named by options of their own.
     pub fn named_parts(&self) -> &NamedParts {
         &self.named

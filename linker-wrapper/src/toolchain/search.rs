@@ -84,7 +84,7 @@ impl Tree {
     }
 
     /// The folders of libraries: the tree's own, and those of the Python package `package` below or beside it.
-    fn libraries(&self, package: &str) -> impl Iterator<Item = PathBuf> {
+    pub fn libraries(&self, package: &str) -> impl Iterator<Item = PathBuf> {
         let own = LIBRARY_FOLDERS.map(|folder| self.root.join(folder));
         let below = self.root.join(package).join("lib");
         let is_package = self.root.parent().and_then(Path::file_name) == Some(OsStr::new("nvidia"));

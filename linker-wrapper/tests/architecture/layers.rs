@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::imports::{Import, Sources, circles, imports};
 
 /// The folders and files of linker-wrapper's `src`. Each may import from those behind it, and from itself.
-const LAYERS: [&str; 17] = [
+const LAYERS: [&str; 18] = [
     "lib",
     "served_link",
+    "nvcc_command",
     "link",
     "crash_report",
     "reproduce",

@@ -245,7 +245,12 @@ pub fn find_program(name: &OsStr, accept: &dyn Fn(&Path) -> bool) -> Option<Path
 /// The path of this program. Without /proc it is the name that it was started by.
 pub fn itself() -> PathBuf {
     let own = PathBuf::from("/proc/self/exe");
-    if own.exists() { own } else { OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).into() }
+    if own.exists() { own } else { started_as() }
+}
+
+/// The path by which this program was started, which may be a link to it.
+pub fn started_as() -> PathBuf {
+    OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()).into()
 }
 
 /// Replaces this process by a command, a program and its arguments. Returns only if that fails.

@@ -96,7 +96,7 @@ fn read_all_ways(data: &[u8]) {
     let _ = host_object::carriers(data);
     let _ = host_object::scattered_fatbins(data);
     let _ = host_object::offload_entries(data);
-    let _ = host_object::registration_symbol(data);
+    let _ = host_object::registered_kinds(data);
     let _ = host_object::rdc_objects(data);
     let _ = host_object::section_graph(data);
     let _ = host_object::library_needs(data);

@@ -108,6 +108,16 @@ pub enum EditError {
         "an archive, which is not linked yet: what a link takes of it is not known; name what to drop (--drop) or to keep (--keep)"
     )]
     StripArchiveForGpus,
+    /// A fatbin to strip for some GPUs has code that this crate does not read.
+    #[error(
+        "entry {number} of the fatbin is of the kind '{kind}', which is not read here, so that nobody can say which GPUs need it; nothing was dropped"
+    )]
+    UnreadCode {
+        /// The number of the entry, from 1.
+        number: usize,
+        /// Its kind.
+        kind: String,
+    },
     /// Without the entries that were dropped, another one would be taken.
     #[error(
         "the driver would do something else with the result, so nothing was written; this is a fault of offload-bundle"

@@ -64,7 +64,7 @@ fn an_object_with_machine_code() {
     let entries = host_object::offload_entries(&object).expect("sound entries");
     let seen: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), entry.size, entry.kinds)).collect();
     assert_eq!(seen, [("first", 0, OffloadKinds::CUDA), ("counter", 4, OffloadKinds::CUDA)]);
-    assert_eq!(host_object::registration_symbol(&object), None);
+    assert_eq!(host_object::registered_kinds(&object), OffloadKinds::default());
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //!
 //! The host side calls a unit that clang did not make a foreign one, and knows nothing else of its compiler.
 
+use offload_bundle::offload_binary::OffloadKinds;
+
 pub mod foreign_units;
 pub mod rdc_image;
 
@@ -14,7 +16,7 @@ pub const FOREIGN_SECTION: &[u8] = b"__nv_relfatbin";
 /// The local symbol at the code of each foreign unit.
 pub const FOREIGN_SYMBOL: &str = "fatbinData";
 
-/// Whether the registration code with this symbol registers the whole program without a table of entries, as SYCL's does.
-pub fn registers_without_table(symbol: &str) -> bool {
-    symbol == "sycl.descriptor_reg"
+/// Those of these programming models whose registration code needs no table of entries.
+pub fn registered_without_table(kinds: OffloadKinds) -> OffloadKinds {
+    if kinds.contains(OffloadKinds::SYCL) { OffloadKinds::SYCL } else { OffloadKinds::default() }
 }

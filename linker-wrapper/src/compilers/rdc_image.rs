@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use offload_bundle::FormatError;
 use offload_bundle::arch::{GpuArch, LtoIrVersion};
 use offload_bundle::fatbin::{self, BuilderOptions, EntryKind, FatbinBuilder, FatbinEntry};
 use offload_bundle::host_object::{RdcObject, RdcRegistration, ReferenceLists, host_symbols};
+use offload_bundle::{FormatError, FormatErrorKind};
 
 /// One unit that nvcc compiled with `-rdc=true`.
 pub struct RdcImage<'a> {
@@ -56,6 +56,11 @@ impl<'a> RdcImage<'a> {
         alone: Option<&'a [u8]>,
     ) -> Result<Self, FormatError> {
         let entries = fatbin::read(object.fatbin).map_err(|error| error.shifted(object.offset))?;
+        if let Some(unread) = entries.iter().find(|entry| entry.kind.is_unread_code()) {
+            let what = format!("fatbin entry of the kind '{}', which fatlink cannot link", unread.kind);
+            let kind = FormatErrorKind::Unsupported(what.into());
+            return Err(FormatError { offset: unread.offset, kind }.shifted(object.offset));
+        }
         let entry = |entry| RdcEntry { entry, copied: OnceLock::new() };
         let entries = entries.into_iter().filter(|entry| form_of(entry).is_some()).map(entry).collect();
         let is_registered = object.registration == RdcRegistration::Undefined;
@@ -73,6 +78,14 @@ impl<'a> RdcImage<'a> {
         let strong = symbols.iter().filter(|symbol| symbol.defined && !symbol.weak);
         // Those of device code are UTF-8.
         Ok(strong.filter_map(|symbol| Some(std::str::from_utf8(symbol.name).ok()?.to_owned())).collect())
+    }
+
+    /// The kernels that its host code names, patterns apart.
+    pub fn launched_kernels(&self) -> Vec<String> {
+        // The second list is that of kernels with external linkage; the others have local stubs.
+        let lists = self.references.iter().flat_map(|lists| lists.lists().skip(1).take(1));
+        let names = lists.flat_map(|list| list.split(|byte| *byte == 0)).filter(|name| !name.is_empty());
+        names.map(|name| String::from_utf8_lossy(name).into_owned()).filter(|name| !name.contains('*')).collect()
     }
 
     /// The entries that can be linked.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use llvm_passes::registration::EntryTables;
-use offload_bundle::host_object::{self, EntryForm, FileKind, HostEntry};
+use offload_bundle::host_object::{self, EntryForm, FileKind, HostEntry, IncompleteEntry};
 use offload_bundle::offload_binary::OffloadKinds;
 
 use crate::device::archive_selection;
@@ -28,8 +28,12 @@ pub fn tables(inputs: &InputFiles, roots: &[String], is_program: bool) -> Result
         let linked = archive_selection::host_files(inputs, roots)?;
         found.retain(|(index, _)| linked[*index]);
     }
-    // Another object of the line, made by the linker wrapper of that clang, may register all.
-    if found.is_empty() || files.iter().any(|file| inputs.registers_all_entries(file)) {
+    // Other objects of the line, made by the linker wrapper of that clang, may register all of a programming model.
+    let registered = if found.is_empty() { OffloadKinds::default() } else { inputs.registered().former };
+    found.retain(|(index, (section, _))| {
+        former_kinds(inputs, &files[*index], section).into_iter().any(|kind| !registered.contains(kind))
+    });
+    if found.is_empty() {
         return Ok(EntryTables::Current);
     }
     let mut unreadable: BTreeMap<(String, &str), Vec<&str>> = BTreeMap::new();
@@ -39,15 +43,19 @@ pub fn tables(inputs: &InputFiles, roots: &[String], is_program: bool) -> Result
     for (index, (section, compiler)) in found {
         let file = &files[index];
         // `ld -r` may have put them beside others.
-        let beside = || host_object::section(inputs.bytes(file), READ_BY_RUNTIME.as_bytes());
-        if section == READ_BY_RUNTIME || beside().is_some_and(|(_, entries)| !entries.is_empty()) {
+        let kinds = former_kinds(inputs, file, section);
+        if kinds.contains(&OffloadKinds::OPENMP) && !registered.contains(OffloadKinds::OPENMP) {
             if reader.as_ref().is_some_and(|runtime| runtime.reads(inputs, file, &compiler)) {
                 tables = EntryTables::WithFormerOfOpenMp;
             } else {
                 unreadable.entry((compiler, READ_BY_RUNTIME)).or_default().push(&file.name);
             }
-        } else if let Some(variable) = managed_variable(inputs, file)? {
-            errors.extend(Error::FormerManaged { file: file.name.clone(), compiler, variable });
+        } else if let Some((what, variable)) = incomplete_entry(inputs, file, registered)? {
+            let file = file.name.clone();
+            errors.extend(match what {
+                IncompleteEntry::ManagedVariable => Error::FormerManaged { file, compiler, variable },
+                IncompleteEntry::Texture => Error::FormerTexture { file, compiler, variable },
+            });
         }
     }
     for ((compiler, section), names) in unreadable {
@@ -68,15 +76,35 @@ fn former_entries(inputs: &InputFiles, file: &InputFile) -> Option<(&'static str
     }
 }
 
-/// A managed variable among entries of 32 bytes: they name its contents, and not the pointer that the host code reads.
-fn managed_variable(inputs: &InputFiles, file: &InputFile) -> Result<Option<String>, Errors> {
+/// The programming models of a file's former entries, the first of which are in `section`; `ld -r` may have put others beside them.
+fn former_kinds(inputs: &InputFiles, file: &InputFile, section: &str) -> Vec<OffloadKinds> {
+    let has = |section: &&&str| {
+        let found = || host_object::section(inputs.bytes(file), section.as_bytes());
+        file.bitcode.is_none() && found().is_some_and(|(_, entries)| !entries.is_empty())
+    };
+    let beside = host_object::ENTRY_SECTIONS.iter().filter(has).copied();
+    beside.chain([section]).filter_map(host_object::former_kind).collect()
+}
+
+/// A variable of HIP whose former entry lacks what registration code needs. CUDA has no such variables: its runtime registers no textures any
+/// more, and clang ignores `managed`.
+fn incomplete_entry(
+    inputs: &InputFiles,
+    file: &InputFile,
+    registered: OffloadKinds,
+) -> Result<Option<(IncompleteEntry, String)>, Errors> {
+    if registered.contains(OffloadKinds::HIP) {
+        return Ok(None);
+    }
     if let Some(host) = &file.bitcode {
-        return Ok(host.former_managed.clone());
+        return Ok(host.incomplete_entry.clone());
     }
     let entries = host_object::offload_entries(inputs.bytes(file));
-    let entries = entries.map_err(|error| damaged(&file.name, file.base(), &error))?;
-    let is_lost = |entry: &HostEntry| entry.form == EntryForm::Former && entry.is_managed();
-    Ok(entries.into_iter().find(is_lost).map(|entry| entry.name))
+    let mut entries = entries.map_err(|error| damaged(&file.name, file.base(), &error))?.into_iter();
+    Ok(entries.find_map(|entry| {
+        let incomplete = entry.incomplete().filter(|_| entry.kinds.contains(OffloadKinds::HIP))?;
+        Some((incomplete, entry.name))
+    }))
 }
 
 /// The libomptarget of the program, if it reads former entries and the program has no later ones of OpenMP.

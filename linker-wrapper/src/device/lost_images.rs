@@ -25,7 +25,7 @@ struct Registered<'a> {
 }
 
 /// Rejects a final link in which host code registers kernels or variables of a programming model that has no device image. An
-/// object that registers the entries of the whole program carries the images itself.
+/// object that registers the entries of a programming model carries its images itself.
 ///
 /// # Errors
 /// One for each programming model. Damaged entry tables.
@@ -43,9 +43,12 @@ pub fn check(inputs: &InputFiles, images: &[FoundImage<'_>], roots: &[String]) -
         let linked = archive_selection::host_files(inputs, roots)?;
         lost.retain(|one| linked[one.input]);
     }
-    if lost.is_empty() || files.iter().any(|file| inputs.registers_all_entries(file)) {
+    if lost.is_empty() {
         return Ok(());
     }
+    let registered = inputs.registered();
+    // Bitcode does not say of which programming model its entries are.
+    lost.retain(|one| one.kind.map_or(!registered.any(), |kind| !registered.kinds().contains(kind)));
     let mut errors = Errors::default();
     for kind in [Some("CUDA"), Some("HIP"), Some("OpenMP"), Some("SYCL"), None] {
         let of_kind: Vec<_> = lost.iter().filter(|one| one.kind.and_then(name_of) == kind).collect();

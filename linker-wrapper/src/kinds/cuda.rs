@@ -15,13 +15,13 @@ use offload_bundle::offload_binary::{OffloadImage, OffloadKinds};
 
 use crate::cli::device_options::{CUDA_TRIPLE, DeviceOptions};
 use crate::cli::options::Options;
-use crate::cli::values::{KernelFolding, PtxPolicy};
+use crate::cli::values::{KernelFolding, Part, PtxPolicy};
 use crate::device::compat_checks::ComparedTarget;
 use crate::device::cudadevrt::LibraryUnit;
 use crate::device::device_files::{self, LineTarget, LineTargets};
 use crate::device::recorded_ptx_flags::RecordedFlags;
 use crate::device::targets::TargetImages;
-use crate::device::{cudadevrt, rdc_targets, recorded_ptx_flags};
+use crate::device::{cudadevrt, rdc_targets, recorded_ptx_flags, symbols};
 use crate::diag::error::{Errors, both};
 use crate::diag::messages::warn;
 use crate::host::embedded_images::{self, FoundImage};
@@ -41,11 +41,13 @@ use crate::lto::result_cache::images::CachedImage;
 use crate::machines::interface::Fields;
 use crate::machines::nvptx::backend::BackendDecision;
 use crate::machines::nvptx::image_policy::{self, ImageEntries};
+use crate::machines::nvptx::known_targets;
 use crate::machines::nvptx::products::LinkedCode;
 use crate::plan::link_context::{LinkContext, Request};
 use crate::profile::span;
 use crate::sys::cache::Key;
 use crate::sys::mapped_file::Mapped;
+use crate::toolchain::Toolchain;
 
 /// The name of the kind.
 const NAME: &str = "cuda";
@@ -137,6 +139,8 @@ impl<'a> CudaLink<'a> {
         let linked = rdc_targets::with_code(&units)?;
         let targets = nvptx_targets::group(&setup.images)?;
         require_arguments(device, &targets)?;
+        let ptxas = || Toolchain::of(options, device).path(Part::Ptxas);
+        known_targets::require(&options.sass_policy, &options.ptx_policy, ptxas)?;
         let (targets, left_out) = rdc_targets::add_to(targets, &linked, &options.sass_policy, device.lto)?;
         let (targets, mut warnings) = setup.line_code.add_to(targets, &device.roots)?;
         warnings.extend(left_out);
@@ -255,6 +259,10 @@ impl DeviceLink for CudaLink<'_> {
         vec![CUDA_TRIPLE]
     }
 
+    fn has_kernels(&self) -> bool {
+        self.has_units || self.targets.iter().flat_map(|target| &target.images).any(symbols::has_kernels)
+    }
+
     fn early_registration(&self) -> Option<&'static dyn Registration> {
         // That of nvcc's units depends on the PTX, and that of folded kernels on which of them there are.
         (!self.has_units && !self.folds_all).then_some(&registration::Cuda)
@@ -280,11 +288,9 @@ impl DeviceLink for CudaLink<'_> {
 /// What the container depends on besides the code.
 fn image_fields(options: &Options, device: &DeviceOptions) -> Fields {
     vec![
-        ("compression", format!("{:?}", options.compress).into_bytes()),
-        ("driver", format!("{:?}", options.driver).into_bytes()),
-        ("require", format!("{:?}", options.require).into_bytes()),
-        ("debug", vec![u8::from(device.debug)]),
-        ("PTX options", format!("{:?}", device.ptxas_arguments).into_bytes()),
+        ("options", format!("{:?}", options.keyed().fatbin).into_bytes()),
+        // Entries hold those for ptxas.
+        ("device options", format!("{:?}", device.keyed()).into_bytes()),
     ]
 }
 

@@ -11,6 +11,7 @@ use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, KernelGc, LlvmRules};
 use crate::device::compat_checks::ComparedTarget;
 use crate::device::device_files::{self, LineTargets};
+use crate::device::symbols;
 use crate::diag::error::{Errors, both, collect};
 use crate::diag::messages::warn;
 use crate::host::embedded_images::FoundImage;
@@ -106,6 +107,10 @@ impl DeviceLink for HipLink<'_> {
         self.code.targets.iter().map(|target| target.triple).collect()
     }
 
+    fn has_kernels(&self) -> bool {
+        self.code.targets.iter().flat_map(|target| &target.link.images).any(symbols::has_kernels)
+    }
+
     fn early_registration(&self) -> Option<&'static dyn Registration> {
         (!self.folds_all).then_some(&registration::Hip)
     }
@@ -175,12 +180,7 @@ impl HipLink<'_> {
 /// What the container depends on besides the code.
 fn image_fields(request: Request<'_>) -> Fields {
     let options = request.options;
-    vec![
-        ("compress", vec![u8::from(options.compress_hip)]),
-        ("level", format!("{:?}", options.compression_level).into_bytes()),
-        ("host", host_id(options).into_bytes()),
-        ("rules", format!("{:?}", options.llvm_rules).into_bytes()),
-    ]
+    vec![("options", format!("{:?}", options.keyed().hip_bundle).into_bytes()), ("host", host_id(options).into_bytes())]
 }
 
 /// The linked code of a target.

@@ -72,6 +72,11 @@ pub trait DeviceLink: Sync {
     /// The triples of the code, as `--device-linker=TRIPLE=` names them.
     fn triples(&self) -> Vec<&str>;
 
+    /// Whether there is a kernel in the code, or may be one. The host program can use nothing else that it does not register.
+    fn has_kernels(&self) -> bool {
+        true
+    }
+
     /// Registration code that does not depend on the images, so that it can be compiled while they are linked.
     fn early_registration(&self) -> Option<&'static dyn Registration> {
         None

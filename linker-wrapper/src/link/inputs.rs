@@ -40,7 +40,7 @@ impl HostInputs {
         let (finished, files) = match finished {
             // With a finished image, only the host linker reads the inputs.
             Some((finished, stamp)) => (Some(finished), InputFiles::of_image(stamp)),
-            None => (None, InputFiles::open(options)?),
+            None => (None, InputFiles::open(options, program)?),
         };
         files.warnings().iter().for_each(|text| warn(program, text));
         let are_handled = options.linker_query || files.already_registered(options);

@@ -74,7 +74,8 @@ impl Planned<'_> {
         let device = span::traced("Handle all device input", String::new);
         let registered = collect(threads::each(self.links, |link| registration::link(&**link, self.context)))?;
         drop(device);
-        let objects: Vec<PathBuf> = registered.iter().flat_map(Registered::files).cloned().collect();
+        let pairs = self.links.iter().zip(&registered).filter(|(link, _)| self.is_registered(&***link, output));
+        let objects: Vec<PathBuf> = pairs.flat_map(|(_, registered)| registered.files()).cloned().collect();
         let code = self.host_link(output).run(host_linker, &objects)?;
         let (mut report, mut cached) = (None, None);
         for one in registered {
@@ -85,6 +86,13 @@ impl Planned<'_> {
             cached = sum(cached, one.cached);
         }
         Ok(Outcome { code, report, cached })
+    }
+
+    /// Whether the program needs the images of a link. Where the host code registers nothing and there are no kernels, as in a build system's
+    /// test whether it can compile, a program needs neither images nor the runtime that would register them.
+    fn is_registered(&self, link: &dyn DeviceLink, output: Output) -> bool {
+        let may_lack_images = output == Output::Program && !self.context.request.mode.dry;
+        !may_lack_images || !self.context.registered.is_empty() || link.has_kernels()
     }
 
     /// Registers and links the finished image.

@@ -214,8 +214,8 @@ fn a_device_link_of_llvm() {
     assert!(text.contains("openmp  x86_64-pc-linux-gnu  object"), "{text}");
 
     let app = std::fs::read(dir.path().join("app")).expect("the program");
-    let registered = offload_bundle::host_object::registration_symbol(&app);
-    assert_eq!(registered, Some(".omp_offloading.descriptor_reg"));
+    let registered = offload_bundle::host_object::registered_kinds(&app);
+    assert_eq!(registered, offload_bundle::offload_binary::OffloadKinds::OPENMP);
     let entries = offload_bundle::host_object::offload_entries(&app).expect("sound entries");
     assert_eq!(entries.len(), 1);
     assert!(entries[0].name.starts_with("__omp_offloading_"), "{entries:?}");

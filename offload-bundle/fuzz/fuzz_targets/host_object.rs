@@ -10,7 +10,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = host_object::inflated_binaries(data);
     let _ = host_object::carriers(data);
     let _ = host_object::offload_entries(data);
-    let _ = host_object::registration_symbol(data);
+    let _ = host_object::registered_kinds(data);
     let _ = host_object::rdc_objects(data);
     let _ = host_object::section_graph(data);
     let _ = host_object::library_needs(data);

@@ -231,7 +231,7 @@ mod tests {
         let mut patch = ObjectPatch::new(&object).expect("a sound object");
         let renamed = |name: &[u8]| (name == b".cuda.fatbin_reg").then(|| ".hip.fatbin_reg".to_owned());
         patch.rename_symbols(renamed).expect("sound symbols");
-        assert_eq!(host_object::registration_symbol(&patch.finish()), Some(".hip.fatbin_reg"));
+        assert_eq!(host_object::registered_kinds(&patch.finish()), crate::offload_binary::OffloadKinds::HIP);
     }
 
     #[test]

@@ -48,6 +48,11 @@ impl EntryKind {
         known.map_or(EntryKind::Unknown(code), |(_, kind)| *kind)
     }
 
+    /// Whether it may hold machine code or other code that a GPU runs, and this crate cannot read it.
+    pub fn is_unread_code(self) -> bool {
+        matches!(self, EntryKind::Concat | EntryKind::TileIr | EntryKind::Unknown(_))
+    }
+
     pub(super) fn code(self) -> u16 {
         if let EntryKind::Unknown(code) = self {
             return code;

@@ -6,8 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use object::read::{Object, ObjectSection, ObjectSymbol};
-use object::{File, ObjectKind, SectionIndex};
+use object::read::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable};
+use object::{File, ObjectKind, RelocationTarget, SectionIndex};
 
 use super::device_links::{relocated, relocation_target};
 use super::former_entries::{FORMER_SECTIONS, former_section};
@@ -65,6 +65,14 @@ impl EntryForm {
             EntryForm::Former => 24,
         }
     }
+
+    /// Offset of the data, of which 32 bits count here.
+    fn data(self) -> u64 {
+        match self {
+            EntryForm::Current => 40,
+            EntryForm::Former => 28,
+        }
+    }
 }
 
 /// A kernel or variable that the host code of an object refers to on the device.
@@ -78,14 +86,38 @@ pub struct HostEntry {
     pub flags: u32,
     /// Size in bytes of a variable; 0 for a kernel.
     pub size: u64,
+    /// The dimensions of a texture or surface, as HIP's headers number them (`hipTextureType2D`); the alignment of a managed variable.
+    pub data: u32,
     /// The layout of the entry.
     pub form: EntryForm,
 }
 
 impl HostEntry {
-    /// Whether it is a variable in managed memory.
-    pub fn is_managed(&self) -> bool {
-        self.size != 0 && self.flags & 7 == 1
+    /// What no registration code can make of this entry.
+    pub fn incomplete(&self) -> Option<IncompleteEntry> {
+        let is_former = self.form == EntryForm::Former && self.size != 0;
+        is_former.then(|| IncompleteEntry::of_former(self.flags, self.data)).flatten()
+    }
+}
+
+/// What is missing in an entry of clang 15 to 19.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IncompleteEntry {
+    /// Up to clang 19 the entry of a managed variable names its contents, and not the pointer that the host code reads.
+    ManagedVariable,
+    /// Up to clang 17 the entry of a texture or surface does not say how many dimensions it has.
+    Texture,
+}
+
+impl IncompleteEntry {
+    /// Judges an entry of 32 bytes of a variable by its flags and its data.
+    pub fn of_former(flags: u32, data: u32) -> Option<Self> {
+        match flags & 7 {
+            1 => Some(IncompleteEntry::ManagedVariable),
+            // Types are numbered from 1.
+            2 | 3 if data == 0 => Some(IncompleteEntry::Texture),
+            _ => None,
+        }
     }
 }
 
@@ -115,6 +147,30 @@ pub fn offload_entries(elf: &[u8]) -> Result<Vec<HostEntry>, FormatError> {
     Ok(entries)
 }
 
+/// An entry of a linked program or library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkedEntry {
+    /// The kernel or variable.
+    pub entry: HostEntry,
+    /// The address that stands for it; `None` if that is another file's.
+    pub address: Option<u64>,
+}
+
+/// The offload entries of a linked 64-bit ELF file.
+///
+/// # Errors
+/// As [`offload_entries`].
+pub fn linked_entries(elf: &[u8]) -> Result<Vec<LinkedEntry>, FormatError> {
+    let mut linked = Vec::new();
+    for header in sections(elf)?.into_iter().filter(|section| is_table(section.name)) {
+        let table = Table::open(elf, &header)?;
+        let addresses = table.addresses();
+        let entries = table_entries(elf, &header)?.into_iter();
+        linked.extend(entries.map(|(at, entry)| LinkedEntry { entry, address: addresses.get(&at).copied() }));
+    }
+    Ok(linked)
+}
+
 /// The entries of one section, each with the offset in it of the address that stands for the kernel or variable.
 pub(super) fn table_entries(elf: &[u8], header: &Section<'_>) -> Result<Vec<(u64, HostEntry)>, FormatError> {
     let table = Table::open(elf, header)?;
@@ -134,13 +190,14 @@ pub(super) fn table_entries(elf: &[u8], header: &Section<'_>) -> Result<Vec<(u64
         };
         let flags = u32_at(table.data, at + form.flags(), "flags")?;
         let size = u64_at(table.data, at + form.extent(), "size")?;
-        entries.push((at + form.address(), HostEntry { name: name.clone(), kinds, flags, size, form }));
+        let data = u32_at(table.data, at + form.data(), "data")?;
+        entries.push((at + form.address(), HostEntry { name: name.clone(), kinds, flags, size, data, form }));
     }
     Ok(entries)
 }
 
 /// The programming model of a section of former entries. In clang 20 the number in HIP's entries is another than today.
-fn kinds_of(section: &str) -> Option<OffloadKinds> {
+pub fn former_kind(section: &str) -> Option<OffloadKinds> {
     match section.split_once('_')?.0 {
         "cuda" => Some(OffloadKinds::CUDA),
         "hip" => Some(OffloadKinds::HIP),
@@ -169,7 +226,7 @@ impl<'a> Table<'a> {
             let what = format!("section {name}: only 64-bit little-endian files are supported");
             return Err(FormatError::unsupported(header.offset, what));
         }
-        Ok(Table { file, offset: header.offset, name, data, kinds: kinds_of(name) })
+        Ok(Table { file, offset: header.offset, name, data, kinds: former_kind(name) })
     }
 
     fn is_relocatable(&self) -> bool {
@@ -216,6 +273,32 @@ impl<'a> Table<'a> {
         relocated.into_keys().chain(stored).collect()
     }
 
+    /// Offset in the section -> the address that a linked file has there once it is loaded, relative to where that is.
+    fn addresses(&self) -> HashMap<u64, u64> {
+        let Some(section) = self.section() else { return HashMap::new() };
+        let stored = (0..self.data.len() as u64).step_by(8);
+        let stored = stored.filter_map(|at| Some((at, u64_at(self.data, at, "an address").ok()?)));
+        let mut addresses: HashMap<u64, u64> = stored.filter(|(_, address)| *address != 0).collect();
+        let symbols = self.file.dynamic_symbol_table();
+        for (address, relocation) in self.file.dynamic_relocations().into_iter().flatten() {
+            let offset = address.wrapping_sub(section.address());
+            if offset >= self.data.len() as u64 {
+                continue;
+            }
+            let symbol = |index| symbols.as_ref()?.symbol_by_index(index).ok().filter(ObjectSymbol::is_definition);
+            let base = match relocation.target() {
+                RelocationTarget::Absolute => Some(0),
+                RelocationTarget::Symbol(index) => symbol(index).map(|symbol| symbol.address()),
+                _ => None,
+            };
+            match base {
+                Some(base) => addresses.insert(offset, base.wrapping_add_signed(relocation.addend())),
+                None => addresses.remove(&offset),
+            };
+        }
+        addresses
+    }
+
     /// Start of an entry -> its name.
     fn names(&self, places: &[(u64, EntryForm)]) -> HashMap<u64, String> {
         let Some(section) = self.section() else { return HashMap::new() };
@@ -252,17 +335,21 @@ fn string_at_address(file: &File<'_>, address: u64) -> Option<String> {
     c_str(section.data().ok()?, offset, "a name").ok().map(str::to_owned)
 }
 
-/// The symbol that marks a file whose device code is already linked and registered.
+/// The programming models whose device code is already linked and registered by code in this file.
 ///
-/// Such a symbol is local, so it is lost in a stripped file.
-pub fn registration_symbol(elf: &[u8]) -> Option<&'static str> {
-    const SYMBOLS: [&str; 4] =
-        [".cuda.fatbin_reg", ".hip.fatbin_reg", ".omp_offloading.descriptor_reg", "sycl.descriptor_reg"];
-    let file = File::parse(elf).ok()?;
-    let defined = file.symbols().filter(object::ObjectSymbol::is_definition);
-    defined
-        .filter_map(|symbol| symbol.name_bytes().ok())
-        .find_map(|name| SYMBOLS.into_iter().find(|known| known.as_bytes() == name))
+/// The symbols that mark such code are local, so they are lost in a stripped file.
+pub fn registered_kinds(elf: &[u8]) -> OffloadKinds {
+    const SYMBOLS: [(&[u8], OffloadKinds); 4] = [
+        (b".cuda.fatbin_reg", OffloadKinds::CUDA),
+        (b".hip.fatbin_reg", OffloadKinds::HIP),
+        (b".omp_offloading.descriptor_reg", OffloadKinds::OPENMP),
+        (b"sycl.descriptor_reg", OffloadKinds::SYCL),
+    ];
+    let Ok(file) = File::parse(elf) else { return OffloadKinds::default() };
+    let names =
+        file.symbols().filter(object::ObjectSymbol::is_definition).filter_map(|symbol| symbol.name_bytes().ok());
+    let kinds = names.filter_map(|name| SYMBOLS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind));
+    kinds.fold(OffloadKinds::default(), |all, kind| all | kind)
 }
 
 #[cfg(test)]
@@ -311,11 +398,27 @@ mod tests {
     #[test]
     fn both_forms_in_one_section() {
         let entries = offload_entries(&both_forms()).unwrap();
-        let entry =
-            |form, flags, size| HostEntry { name: "kernel".into(), kinds: OffloadKinds::HIP, flags, size, form };
+        let entry = |form, flags, size| HostEntry {
+            name: "kernel".into(),
+            kinds: OffloadKinds::HIP,
+            flags,
+            size,
+            data: 0,
+            form,
+        };
         assert_eq!(entries, [entry(EntryForm::Former, 1, 4), entry(EntryForm::Current, 16, 8)]);
-        assert_eq!(entries.iter().map(HostEntry::is_managed).collect::<Vec<_>>(), [true, false]);
+        let incomplete: Vec<_> = entries.iter().map(HostEntry::incomplete).collect();
+        assert_eq!(incomplete, [Some(IncompleteEntry::ManagedVariable), None]);
         assert_eq!(offload_entry_count(&both_forms()), 2);
+    }
+
+    #[test]
+    fn textures_of_former_entries_need_a_type() {
+        for (flags, data, incomplete) in
+            [(3, 0, Some(IncompleteEntry::Texture)), (2, 0, Some(IncompleteEntry::Texture)), (3, 2, None), (0, 0, None)]
+        {
+            assert_eq!(IncompleteEntry::of_former(flags, data), incomplete, "{flags} {data}");
+        }
     }
 
     #[test]

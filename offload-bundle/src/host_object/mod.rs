@@ -28,7 +28,10 @@ pub use device_links::{DEVICE_RUNTIME, linked_ids, module_name};
 pub(crate) use device_links::{ModuleId, module_ids, wrappers};
 pub use device_parts::device_parts;
 pub(crate) use entries::offload_entry_count;
-pub use entries::{ENTRY_SECTIONS, EntryForm, HostEntry, offload_entries, registration_symbol};
+pub use entries::{
+    ENTRY_SECTIONS, EntryForm, HostEntry, IncompleteEntry, LinkedEntry, former_kind, linked_entries, offload_entries,
+    registered_kinds,
+};
 pub use former_entries::{FormerEntries, former_compiler, former_entries, former_section};
 pub use kernel_stubs::{StubAlias, kernel_of_stub, stub_aliases};
 pub use libraries::{LibraryNeeds, library_needs};
@@ -179,7 +182,7 @@ mod tests {
         let entries = offload_entries(&object).expect("sound entries");
         let seen: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), entry.size)).collect();
         assert_eq!(seen, [("first", 0), ("counter", 4)]);
-        assert_eq!(registration_symbol(&object), Some(".cuda.fatbin_reg"));
+        assert_eq!(registered_kinds(&object), crate::offload_binary::OffloadKinds::CUDA);
         assert_eq!(device_images(&samples::host_object(&[])).expect("no images").len(), 0);
     }
 }

@@ -12,6 +12,7 @@
 //! - a string table, and the images, each 8-aligned.
 
 use std::fmt;
+use std::ops::BitOr;
 
 use crate::FormatError;
 use crate::bytes::{c_str, slice, u16_at, u32_at, u64_at, utf8, zeros_from};
@@ -105,6 +106,14 @@ impl OffloadKinds {
     /// Whether all of `kinds` are in `self`.
     pub fn contains(self, kinds: OffloadKinds) -> bool {
         self.0 & kinds.0 == kinds.0
+    }
+}
+
+impl BitOr for OffloadKinds {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        OffloadKinds(self.0 | other.0)
     }
 }
 

@@ -132,6 +132,7 @@ pub fn strip_for<'a>(
         return Err(FormatError::new(0, EditError::StripArchiveForGpus).into());
     }
     let (fatbins, bundles) = inspected(data)?;
+    reject_unread_code(&fatbins)?;
     let mut needed = coverage::needed_entries(&fatbins, &bundles, gpus, runtime);
     if !allow_empty {
         keep_smallest(&fatbins, &bundles, &mut needed);
@@ -155,6 +156,18 @@ fn inspected(data: &[u8]) -> Result<(Vec<FoundContainer>, Vec<FoundBundle>), Fil
         coverage::containers(data, reject_thin_members, Search::Sections)?,
         coverage::hip_bundles(data, reject_thin_members)?,
     ))
+}
+
+/// Rejects fatbins with code that this crate cannot read: nobody can say which GPUs need it.
+fn reject_unread_code(fatbins: &[FoundContainer]) -> Result<(), FormatError> {
+    let unread = |found: &FoundContainer| {
+        let code = found.codes.iter().find(|code| code.kind.is_unread_code())?;
+        Some(FormatError::new(
+            found.place.offset,
+            EditError::UnreadCode { number: code.number, kind: code.kind.to_string() },
+        ))
+    };
+    fatbins.iter().find_map(unread).map_or(Ok(()), Err)
 }
 
 /// Adds the smallest entry of each container that is to have entries and has none that is needed; machine code comes first.

@@ -25,6 +25,11 @@ pub enum Error {
     #[error("--offload-sass: machine code for {arch} cannot be generated: {reason}")]
     Sass { arch: GpuArch, reason: NoSource },
     #[error(
+        "{option}: no GPU has the target {}; there are {known}",
+        if *.option == "--offload-ptx=" { .arch.virtual_name() } else { .arch.to_string() }
+    )]
+    NoSuchTarget { option: &'static str, arch: GpuArch, known: String },
+    #[error(
         "kernels that launch kernels need NVIDIA's device runtime, which is machine code: the code for {arch} cannot become \
          PTX or machine code of another target; leave out --offload-ptx and --offload-sass"
     )]

@@ -13,6 +13,7 @@ mod job;
 pub mod job_code;
 mod join;
 mod keys;
+pub mod known_targets;
 pub mod libraries;
 mod machine;
 pub mod outputs;

@@ -12,8 +12,14 @@ use serde::Deserialize;
 /// The variable with the folder of the programs under test; `cargo xtask test` sets it.
 const DIST: &str = "FATLINK_DIST";
 
-/// A test that runs longer than this fails.
-const TIMEOUT_SECONDS: &str = "120";
+/// A test that runs longer than this hangs: no test takes a tenth of it, even on a busy machine.
+const TIMEOUT_SECONDS: &str = "600";
+
+/// What a machine may lack: a GPU, or the privileges to mount a small disk or an image of a file system.
+const FEATURES: [&str; 3] = ["gpu", "mount", "image-mount"];
+
+/// The variable with those of [`FEATURES`], separated by commas, that this machine has to have: a test that lacks one fails.
+const REQUIRED: &str = "FATLINK_TEST_REQUIRE";
 
 /// What lit puts before the names of this suite's tests.
 const NAME_PREFIX: &str = "fatlink :: ";
@@ -29,8 +35,8 @@ pub struct Suite {
 pub enum Outcome {
     /// It passed, or failed as expected.
     Passed,
-    /// It needs a GPU, and there is none: the only reason to skip a test.
-    NeedsGpu,
+    /// It needs some of [`FEATURES`], and the machine does not have them.
+    Skipped(String),
     /// Why it failed, with the output of its commands.
     Failed(String),
 }
@@ -79,7 +85,8 @@ impl Suite {
         let output =
             self.lit(&["--ignore-fail", "--quiet", "--timeout", TIMEOUT_SECONDS, "--output", &report_path], names)?;
         let text = std::fs::read(&report).map_err(|error| format!("lit wrote no report: {error}\n{output}"))?;
-        outcomes(&text).map_err(|error| format!("cannot read lit's report: {error}"))
+        let required = std::env::var(REQUIRED).unwrap_or_default();
+        outcomes(&text, &required).map_err(|error| format!("cannot read lit's report: {error}"))
     }
 
     fn lit(&self, options: &[&str], names: &[String]) -> Result<String, String> {
@@ -97,21 +104,28 @@ impl Suite {
     }
 }
 
-fn outcomes(report: &[u8]) -> Result<HashMap<String, Outcome>, serde_json::Error> {
+fn outcomes(report: &[u8], required: &str) -> Result<HashMap<String, Outcome>, serde_json::Error> {
     let report: Report = serde_json::from_slice(report)?;
     let outcomes = report.tests.into_iter().map(|test| {
         let name = test.name.strip_prefix(NAME_PREFIX).unwrap_or(&test.name).to_owned();
-        (name, outcome(&test.code, test.output))
+        (name, outcome(&test.code, test.output, required))
     });
     Ok(outcomes.collect())
 }
 
-fn outcome(code: &str, output: String) -> Outcome {
-    match code {
-        "PASS" | "XFAIL" => Outcome::Passed,
-        "UNSUPPORTED" if output.trim_end().ends_with("unavailable features: gpu") => Outcome::NeedsGpu,
-        code => Outcome::Failed(format!("{code}\n{output}")),
+fn outcome(code: &str, output: String, required: &str) -> Outcome {
+    match (code, missing_features(&output, required)) {
+        ("PASS" | "XFAIL", _) => Outcome::Passed,
+        ("UNSUPPORTED", Some(features)) => Outcome::Skipped(features),
+        (code, _) => Outcome::Failed(format!("{code}\n{output}")),
     }
+}
+
+/// The features without which a test was skipped, if a machine may lack them all, and none of them is `required`.
+fn missing_features(output: &str, required: &str) -> Option<String> {
+    let (_, features) = output.trim_end().rsplit_once("unavailable features: ")?;
+    let may_lack = |feature: &str| FEATURES.contains(&feature) && !required.split(',').any(|one| one == feature);
+    features.split(", ").all(may_lack).then(|| features.to_owned())
 }
 
 #[cfg(test)]
@@ -119,18 +133,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_missing_gpu_excuses_a_test() {
+    fn only_what_a_machine_may_lack_excuses_a_test() {
         let missing = |features: &str| format!("Test requires the following unavailable features: {features}");
-        assert_eq!(outcome("UNSUPPORTED", missing("gpu")), Outcome::NeedsGpu);
-        for excuse in [missing("cuda"), missing("cuda, gpu"), "no reason".to_owned()] {
-            assert!(matches!(outcome("UNSUPPORTED", excuse), Outcome::Failed(_)));
+        for features in ["gpu", "mount", "image-mount, gpu"] {
+            assert_eq!(outcome("UNSUPPORTED", missing(features), ""), Outcome::Skipped(features.to_owned()));
         }
+        for excuse in [missing("cuda"), missing("cuda, gpu"), "no reason".to_owned()] {
+            assert!(matches!(outcome("UNSUPPORTED", excuse, ""), Outcome::Failed(_)));
+        }
+    }
+
+    #[test]
+    fn a_machine_that_has_a_feature_runs_its_tests() {
+        let missing = "Test requires the following unavailable features: mount".to_owned();
+        assert!(matches!(outcome("UNSUPPORTED", missing.clone(), "mount,image-mount"), Outcome::Failed(_)));
+        assert!(matches!(outcome("UNSUPPORTED", missing, "image-mount"), Outcome::Skipped(_)));
     }
 
     #[test]
     fn whatever_did_not_pass_has_failed() {
         for code in ["FAIL", "XPASS", "UNRESOLVED", "TIMEOUT", "FLAKYPASS", "SKIPPED"] {
-            assert!(matches!(outcome(code, String::new()), Outcome::Failed(_)), "{code}");
+            assert!(matches!(outcome(code, String::new(), ""), Outcome::Failed(_)), "{code}");
         }
     }
 
@@ -138,7 +161,7 @@ mod tests {
     fn a_report_is_read() {
         let report = br#"{"tests": [{"name": "fatlink :: a/b.test", "code": "PASS", "output": "", "elapsed": 0.1},
             {"name": "fatlink :: c.test", "code": "FAIL", "output": "because", "elapsed": 0.1}]}"#;
-        let outcomes = outcomes(report).unwrap();
+        let outcomes = outcomes(report, "").unwrap();
         assert_eq!(outcomes["a/b.test"], Outcome::Passed);
         assert_eq!(outcomes["c.test"], Outcome::Failed("FAIL\nbecause".into()));
     }

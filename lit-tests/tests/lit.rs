@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// lit runs all tests at once, and before the trials: only then is it known which of them need a GPU.
+/// lit runs all tests at once, and before the trials: only then is it known which of them this machine can run.
 fn trials(arguments: &Arguments) -> Result<Vec<Trial>, String> {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lit");
     std::fs::create_dir_all(&scratch).map_err(|error| format!("cannot create {}: {error}", scratch.display()))?;
@@ -28,7 +28,9 @@ fn trials(arguments: &Arguments) -> Result<Vec<Trial>, String> {
     let mut outcomes = if arguments.list { Default::default() } else { suite.run(&names)? };
     let trial = |name: String| match outcomes.remove(&name) {
         Some(Outcome::Passed) => Trial::test(name, || Ok(())),
-        Some(Outcome::NeedsGpu) => Trial::test(name, || Ok(())).with_kind("needs a GPU").with_ignored_flag(true),
+        Some(Outcome::Skipped(features)) => {
+            Trial::test(name, || Ok(())).with_kind(format!("needs {features}")).with_ignored_flag(true)
+        }
         Some(Outcome::Failed(why)) => Trial::test(name, || Err(why.into())),
         None => Trial::test(name, || Err("lit did not run it".into())),
     };

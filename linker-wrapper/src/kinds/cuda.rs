@@ -326,7 +326,7 @@ impl CudaProducts<'_> {
         let mut prelinked = fatbins.clone();
         prelinked.extend(self.device_runtime.iter().map(|unit| &*unit.fatbin));
         let linked = report::Linked { targets, sass, ptx, flags, choices: &self.choices, prelinked: &prelinked };
-        let mut parts = Parts::of_targets(&self.linked);
+        let mut parts = Parts::of_targets(&self.linked, context.request.mode);
         if let Some(id) = &self.plan.prelinked_id {
             return Ok((bundle(&parts, linked, context, Box::new(CudaPrelinked { id }))?, false));
         }

@@ -5,6 +5,7 @@ pub mod images;
 pub mod job_code;
 mod join;
 mod machine;
+pub mod soundness;
 pub mod spirv;
 mod steps;
 pub mod target;

@@ -1,7 +1,7 @@
 //! The steps of jobs for AMD's GPUs.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use llvm_passes::amdgpu::{self, PartitionCode};
 use llvm_passes::pipeline::{self, NamedBitcode};
@@ -11,9 +11,14 @@ use offload_bundle::amdgpu::Registers;
 
 use crate::diag::error::Errors;
 use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
+use crate::machines::amdgcn::soundness;
+use crate::machines::error::Error;
 use crate::machines::job_code::{Emitted, Generate, JobCode, Library, Made, Place, PutTool, Written};
 use crate::profile::span;
 use crate::sys::temp_files;
+
+/// Who writes objects.
+const FATLINK: &str = "fatlink";
 
 impl Generate for AmdCode {
     fn target(&self) -> String {
@@ -107,8 +112,13 @@ impl Generate for AmdCode {
         }
     }
 
-    fn fits(&self, made: &Made, _texts: usize, files: &[Vec<u8>]) -> bool {
-        matches!(made, Made::Amdgpu(_)) && files.len() == self.files(made).len()
+    fn check(&self, made: &Made, _texts: usize, files: &[Vec<u8>], kernels: &[String]) -> Result<(), Errors> {
+        if !matches!(made, Made::Amdgpu(_)) || files.len() != self.files(made).len() {
+            return Err(Error::NoCode { name: self.target() }.into());
+        }
+        let Some(object) = files.first() else { return Ok(()) };
+        let checked = soundness::check(object, &self.target.processor, false, kernels);
+        Ok(checked.map_err(|flaw| Error::unusable(Path::new(FATLINK), self.target(), flaw, &self.object))?)
     }
 
     fn portable(&self, _put: PutTool<'_>) -> Result<JobCode, Errors> {

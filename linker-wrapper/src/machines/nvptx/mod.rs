@@ -18,6 +18,7 @@ mod machine;
 pub mod outputs;
 pub mod plan;
 pub mod products;
+mod soundness;
 mod steps;
 pub mod target;
 pub mod unsupported;

@@ -185,7 +185,7 @@ impl<'a> ResultCache<'a> {
     fn get_here<T: DeserializeOwned, U>(&self, key: Option<&Key>, accept: &impl Fn(T) -> Option<U>) -> Option<U> {
         let key = key?;
         let accepted = |bytes: &[u8]| accept(postcard::from_bytes(bytes).ok()?);
-        let in_folder = || self.folder.as_ref()?.get_if(key, &accepted);
+        let in_folder = || self.folder.as_ref()?.get_if(key, accepted);
         let in_objects = || {
             let bytes = self.objects?.get(key)?;
             Some((accepted(&bytes)?, bytes))

@@ -47,10 +47,13 @@ pub fn join<'a>(
     linked.calls_device_runtime = target.own.device_library.is_some();
     joined.diagnostics.extend(assembled.iter().flat_map(|code| code.diagnostics.clone()));
     let mut assembled: Vec<DeviceObject> = assembled.into_iter().flat_map(|code| code.objects).collect();
+    // The user may name the kernels that ptxas assembles.
+    let keeps_all = codegen::keeps_kernels(&machine.options().ptxas_arguments);
+    let assembled_kernels = if keeps_all { kernels.clone() } else { BTreeSet::new() };
     let all = target.own.sass.iter().map(|arch| {
         let compiled = objects.remove(arch).unwrap_or_default();
         let assembled = if *arch == target.images.arch { std::mem::take(&mut assembled) } else { Vec::new() };
-        join_objects(machine, target, *arch, Objects { compiled, kernels: &kernels, assembled })
+        join_objects(machine, target, *arch, Objects { compiled, kernels: &assembled_kernels, assembled })
     });
     for (arch, joint) in target.own.sass.iter().zip(collect(all)?) {
         linked.sass.push((*arch, joint.cubin));

@@ -58,6 +58,14 @@ fn sections_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Result<Vec<Sec
     Ok(sections)
 }
 
+/// Checks that the tables and sections of an ELF file are all inside of it: a file that was cut off lacks its end.
+///
+/// # Errors
+/// What is outside, or why the data is no ELF file.
+pub fn require_whole(elf: &[u8]) -> Result<(), FormatError> {
+    sections(elf)?.iter().try_for_each(|section| section.data(elf).map(drop))
+}
+
 /// Where the sections of a 64-bit ELF file are that can be left out, and everything else.
 #[derive(Debug)]
 pub(crate) struct ElfParts {
@@ -113,4 +121,18 @@ pub(crate) fn between(ranges: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
     let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
     let ends = ranges.iter().map(|range| range.start).chain([size]);
     starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| start..end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_cut_off_is_not_whole() {
+        let code = crate::samples::amd_code(40, &[0; 16]);
+        assert_eq!(require_whole(&code), Ok(()));
+        for end in 0..code.len() {
+            assert!(require_whole(&code[..end]).is_err(), "{end} of {}", code.len());
+        }
+    }
 }

@@ -88,7 +88,7 @@ mod damaged_input_tests;
 pub mod demangle;
 pub mod difference;
 pub mod elf_edit;
-mod elf_sections;
+pub mod elf_sections;
 mod error;
 pub mod fatbin;
 mod file_kind;

@@ -22,6 +22,7 @@ use crate::host::coff;
 use crate::host::error::{Error, damaged};
 use crate::host::library_folders::LibraryFolders;
 use crate::host::linker_script;
+use crate::host::remembered::Remembered;
 use crate::sys;
 use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::{self, Stamp};
@@ -39,6 +40,8 @@ pub struct InputFiles {
     unread: Vec<String>,
     /// Stamps of all files that were opened, also of those without device code.
     stamps: Vec<Stamp>,
+    /// The files whose content the stamps know.
+    remembered: Remembered,
     /// Index of the input on the command line that is being opened.
     input: usize,
     /// Real paths of the files seen so far, and how they are linked: a library counts once, however often it is named.
@@ -318,6 +321,7 @@ impl InputFiles {
 
     fn map(&mut self, path: &Path) -> std::io::Result<Mapped> {
         let (content, stamp) = Mapped::open_stamped(path)?;
+        let stamp = self.remembered.remember(stamp, content.bytes());
         self.stamps.push(stamp);
         Ok(content)
     }

@@ -20,4 +20,5 @@ pub mod linker_script;
 pub mod needed_libraries;
 pub mod registration_object;
 pub mod relocatable;
+mod remembered;
 pub mod section_reach;

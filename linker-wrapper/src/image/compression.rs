@@ -56,13 +56,14 @@ mod tests {
     use super::*;
     use crate::lto::products::LinkedTarget;
     use crate::machines::nvptx::products::LinkedCode;
+    use crate::sys::process::Mode;
 
     fn is_lz4(ptx: &[&str], driver: Option<Driver>) -> bool {
         let ptx = ptx.iter().map(|text| (GpuArch::plain(80), text.as_bytes().to_vec())).collect();
         let code = LinkedCode { ptx, ..LinkedCode::default() };
         let linked = [LinkedTarget { code, ..LinkedTarget::default() }];
         let link = options::Options { driver, ..options::Options::default() };
-        options(&Parts::of_targets(&linked), &link, false, 1).mode == CompressMode::Speed
+        options(&Parts::of_targets(&linked, Mode::default()), &link, false, 1).mode == CompressMode::Speed
     }
 
     #[test]

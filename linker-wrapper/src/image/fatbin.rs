@@ -13,6 +13,7 @@ use crate::host::registration_object::Image;
 use crate::image::error::Error;
 use crate::lto::products::LinkedTarget;
 use crate::machines::nvptx::products::LinkedCode;
+use crate::sys::process::Mode;
 
 impl Image for FatbinWriter<'_> {
     fn size(&self) -> u64 {
@@ -32,10 +33,11 @@ pub struct Parts<'l> {
 }
 
 impl<'l> Parts<'l> {
-    /// Collects the products of the device links. A dry run has none.
-    pub fn of_targets(linked: &'l [LinkedTarget<LinkedCode>]) -> Self {
-        let sass = linked.iter().flat_map(|target| &target.code.sass);
-        let ptx = linked.iter().flat_map(|target| &target.code.ptx);
+    /// Collects the products of the device links. A dry run has none that tools make.
+    pub fn of_targets(linked: &'l [LinkedTarget<LinkedCode>], mode: Mode) -> Self {
+        let is_made = |(_, bytes): &&(GpuArch, Vec<u8>)| !(mode.dry && bytes.is_empty());
+        let sass = linked.iter().flat_map(|target| &target.code.sass).filter(is_made);
+        let ptx = linked.iter().flat_map(|target| &target.code.ptx).filter(is_made);
         Parts { sass: highest_first(sass), ptx: highest_first(ptx) }
     }
 
@@ -78,8 +80,7 @@ impl<'l> Parts<'l> {
 }
 
 fn highest_first<'l>(entries: impl Iterator<Item = &'l (GpuArch, Vec<u8>)>) -> Vec<(GpuArch, &'l [u8])> {
-    let present = entries.filter(|(_, bytes)| !bytes.is_empty());
-    let mut entries: Vec<_> = present.map(|(arch, bytes)| (*arch, &bytes[..])).collect();
+    let mut entries: Vec<_> = entries.map(|(arch, bytes)| (*arch, &bytes[..])).collect();
     entries.sort_by_key(|(arch, _)| std::cmp::Reverse(*arch));
     entries
 }
@@ -112,7 +113,7 @@ pub fn check(fatbin: &FatbinWriter<'_>, driver: Driver, program: &str) -> Result
     let mut findings = coverage::check(&codes, &options);
     findings.extend(coverage::check_equal(&entries, &codes, options.targets));
     if codes.is_empty() || codes.iter().any(|code| !KNOWN.knows(code.arch)) {
-        // A dry run has no entries, and a GPU that is newer than this program may well run an unknown target.
+        // A dry run has no entries, nor has a program whose PTX is in its units, and a GPU that is newer than this program may well run an unknown target.
         findings.retain(|finding| finding.code != FindingCode::RunsNowhere);
     }
     let mut errors = Errors::default();

@@ -5,6 +5,7 @@
 //! registration (llvm-passes) and the container (offload-bundle) of OpenMP instead of its own.
 
 use std::ops::Range;
+use std::path::Path;
 
 use llvm_passes::amdgpu::{AmdTarget, PartitionCode};
 use llvm_passes::pipeline::OptLevel;
@@ -22,6 +23,8 @@ use crate::lto::device_link as lto;
 use crate::lto::products::LinkedTarget;
 use crate::lto::result_cache::ResultCache;
 use crate::machines::amdgcn::job_code::AmdCode;
+use crate::machines::error::Error;
+use crate::machines::flaw::require_some;
 use crate::machines::interface::{
     Again, Compiled, Fields, Generated, JobPart, Joined, Machine, NameFacts, NotCached, Planned,
 };
@@ -167,6 +170,15 @@ impl Machine for Copier<'_> {
         _sizes: &[u64],
     ) -> Result<Generated<Vec<u8>>, Errors> {
         Ok(Generated::default())
+    }
+
+    fn check(&self, _arch: &String, code: &Vec<u8>, _kernels: &[String]) -> Result<(), Errors> {
+        let file = self.link.temp_files.file("one.o");
+        Ok(require_some(code).map_err(|flaw| Error::unusable(Path::new("the copier"), "one", flaw, &file))?)
+    }
+
+    fn check_linked(&self, arch: &String, linked: &Vec<u8>) -> Result<(), Errors> {
+        self.check(arch, linked, &[])
     }
 
     fn store(&self, code: &Vec<u8>) -> Vec<u8> {

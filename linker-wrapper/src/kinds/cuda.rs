@@ -332,7 +332,7 @@ impl CudaProducts<'_> {
         let mut prelinked = fatbins.clone();
         prelinked.extend(self.device_runtime.iter().map(|unit| &*unit.fatbin));
         let linked = report::Linked { targets, sass, ptx, flags, choices: &self.choices, prelinked: &prelinked };
-        let mut parts = Parts::of_targets(&self.linked);
+        let mut parts = Parts::of_targets(&self.linked, context.request.mode);
         if let Some(id) = &self.plan.prelinked_id {
             return Ok((bundle(&parts, linked, context, Box::new(CudaPrelinked { id }))?, false));
         }
@@ -442,7 +442,11 @@ fn checked_bundle<'p>(
         .then(|| fatbin::check(&fatbin, options.oldest_driver().unwrap_or_default(), program))
         .transpose()?;
     if let (Some(required), Some(checked)) = (&options.require, &checked) {
-        require(&fatbin, checked, linked.prelinked, required)?;
+        // A dry run has no code.
+        let is_made = !context.request.mode.dry || !checked.codes.is_empty() || !linked.prelinked.is_empty();
+        if is_made {
+            require(&fatbin, checked, linked.prelinked, required)?;
+        }
     }
     let warns = checked.as_ref().is_some_and(Checked::warns);
     let checked = checked.filter(|_| options.report.is_some());
@@ -451,16 +455,13 @@ fn checked_bundle<'p>(
     Ok((Bundle { image: Box::new(fatbin), registration, section, saved_as: Some("fatbin"), report }, warns))
 }
 
-/// Fails if a finished fatbin does not serve what is required. A dry run has none.
+/// Fails if a finished fatbin does not serve what is required.
 fn require(
     fatbin: &FatbinWriter<'_>,
     checked: &Checked,
     prelinked: &[&[u8]],
     required: &Requirement,
 ) -> Result<(), Errors> {
-    if checked.codes.is_empty() && prelinked.is_empty() {
-        return Ok(());
-    }
     let entries = fatbin.entries().unwrap_or_default();
     let linked = if prelinked.is_empty() { None } else { FoundContainer::linked(&entries, prelinked).ok() };
     let containers = linked.unwrap_or_else(|| vec![FoundContainer::whole(checked.codes.clone())]);

@@ -72,7 +72,7 @@ impl Kind for Hip {
         let target = header.target.filter(|_| !header.relocatable);
         let target =
             target.ok_or_else(|| no_code_object("a relocatable object, or for an unknown processor".into()))?;
-        let object = CodeObject { bytes: content.bytes().to_vec() };
+        let object = CodeObject { bytes: content.bytes().to_vec(), ..CodeObject::default() };
         let images = vec![(amdgpu::TRIPLE.to_owned(), target.to_string(), object)];
         let (linked, cached, result_cache) = (Vec::new(), None, ResultCache::default());
         Ok(Box::new(HipProducts { targets: &[], images, linked, cached, result_cache }))

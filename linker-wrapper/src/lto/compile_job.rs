@@ -35,6 +35,9 @@ pub struct CompileJob {
     pub promoted: Vec<(usize, String)>,
     /// Names that stay visible.
     pub keep: BTreeSet<String>,
+    /// The kernels of a partition, which its code has to have.
+    #[serde(default)]
+    pub kernels: Vec<String>,
     /// What is generated.
     pub code: JobCode,
     /// The files that keep the merged and the optimized module, if they are kept.

@@ -54,6 +54,11 @@ impl<'a, M: Machine> LtoContext<'a, M> {
         self.link.request.mode.dry
     }
 
+    /// Whether jobs leave code: a dry run and a search for code that LLVM cannot compile have none.
+    pub fn makes_code(&self) -> bool {
+        !self.is_dry_run() && !self.link.request.options.diagnosing
+    }
+
     /// Whether the code is that of a relocatable object: the link of the program may define what is undefined.
     pub fn is_partial(&self) -> bool {
         self.link.request.options.merges_device_code()

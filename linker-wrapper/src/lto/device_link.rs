@@ -188,7 +188,11 @@ impl<M: Machine> DeviceLink<'_, M> {
     /// Looks up the target in the cache.
     fn cached(&self, target: &TargetImages<'_, M::Arch>) -> Option<LinkedTarget<M::Linked>> {
         let key = self.result_cache.target_key(self.kind, target, self.machine, self.link);
-        let CachedTarget { code, messages } = self.result_cache.get(key.as_ref())?;
+        let accept = |found: CachedTarget<M::Linked>| {
+            let checked = self.machine.check_linked(&target.arch, &found.code);
+            checked.is_ok().then_some(found)
+        };
+        let CachedTarget { code, messages } = self.result_cache.get(key.as_ref(), accept)?;
         // The report names the tools.
         self.machine.choose_tools(target);
         Some(LinkedTarget { code, messages, key, is_cached: true, ..LinkedTarget::default() })
@@ -386,6 +390,9 @@ fn join<M: Machine>(
     };
     let joined = context.machine.join(planned, partitions, assembled, &again)?;
     let Joined { linked: code, messages, diagnostics, is_joined } = joined;
+    if context.makes_code() {
+        context.machine.check_linked(&planned.images.arch, &code)?;
+    }
     let folding = &planned.plan.folding;
     let folded = if folding.emits_aliases { BTreeMap::new() } else { folding.folded.clone() };
     let messages = llvm_messages::join(messages);
@@ -486,13 +493,24 @@ fn assemble<M: Machine>(
 ) -> Result<M::Code, Errors> {
     let (machine, planned, cache) = (context.machine, &target.planned, context.result_cache);
     let key = cache.assembly_key(planned, place, machine);
-    let stored = cache.get::<CachedPartition<M::Stored>>(key.as_ref()).map(|found| found.code);
-    let is_cached = stored.is_some();
+    let arch = &planned.images.arch;
+    let check = |code: &M::Code| machine.check(arch, code, &[]);
+    let cached = cache.get(key.as_ref(), |found: CachedPartition<M::Stored>| {
+        let restored = machine.assemble(planned, place, Some(found.code)).ok()?;
+        check(&restored.code).is_ok().then_some(restored)
+    });
+    let is_cached = cached.is_some();
     let _permit = (!is_cached).then(|| {
         let size = machine.assembly_size(planned, place);
         context.link.budget.admit(context.estimates.tool(size))
     });
-    let Generated { code, learned, .. } = machine.assemble(planned, place, stored)?;
+    let Generated { code, learned, .. } = match cached {
+        Some(cached) => cached,
+        None => machine.assemble(planned, place, None)?,
+    };
+    if !is_cached && context.makes_code() {
+        check(&code)?;
+    }
     learned.iter().for_each(|(size, peak)| context.estimates.learn(*size, *peak));
     if !is_cached && !context.is_dry_run() {
         let stored = CachedPartition { code: machine.store(&code), messages: Vec::new() };

@@ -213,6 +213,7 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
             parts,
             promoted: if partition.parts.is_empty() { plan.promoted.clone() } else { Vec::new() },
             keep: if is_whole { visible_names(partition, plan) } else { partition.keep.clone() },
+            kernels: partition.kernels.iter().filter(|kernel| partition.keep.contains(*kernel)).cloned().collect(),
             code,
             saved_stages,
             cached_code: None,
@@ -234,6 +235,7 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
         let is_needed_whole =
             |key: Option<Key>| key.is_none_or(|key| !self.context.result_cache.is_for_this_link(&key));
         if !dead.is_empty() && !is_needed_whole(self.key()) {
+            self.job.kernels.retain(|kernel| !dead.contains(kernel));
             self.job.code = self.job.code.steps().without_kernels(dead);
         }
         self
@@ -268,6 +270,7 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
         let (llvm, llvm_peak, text_bytes) = (begun.elapsed(), memory::own_peak(), emitted.text_bytes());
         let begun = Instant::now();
         let Generated { code, tools_peak, .. } = machine.finish(planned, &self.job.name, &self.job.code, emitted)?;
+        self.check(&code)?;
         self.context.link.recorder.process(begun, tools_peak);
         let stat = JobStat {
             llvm_seconds: llvm.as_secs_f64(),
@@ -307,10 +310,25 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
 
     /// Returns the result that the cache has under a key.
     fn look_up(&self, key: Option<&Key>) -> Result<Option<Compiled<M::Code>>, Errors> {
-        let found = self.context.result_cache.get::<CachedPartition<M::Stored>>(key);
-        let Some(CachedPartition { code, messages }) = found else { return Ok(None) };
-        let code = self.context.machine.restore(&self.job.name, &self.described, &self.job.code, code)?;
-        Ok(code.map(|code| Compiled { code, messages }))
+        let (machine, arch) = (self.context.machine, &self.target.planned.images.arch);
+        let accept = |CachedPartition { code, messages }: CachedPartition<M::Stored>| {
+            let restored = machine.restore(&self.job.name, &self.described, &self.job.code, code).transpose()?;
+            let is_sound = |code: &M::Code| machine.check(arch, code, &self.job.kernels).is_ok();
+            match restored {
+                Ok(code) => is_sound(&code).then_some(Ok(Compiled { code, messages })),
+                // Not that of the entry: a file cannot be written.
+                Err(errors) => Some(Err(errors)),
+            }
+        };
+        self.context.result_cache.get(key, accept).transpose()
+    }
+
+    /// Checks code that was made for the job.
+    fn check(&self, code: &M::Code) -> Result<(), Errors> {
+        match self.context.makes_code() {
+            true => self.context.machine.check(&self.target.planned.images.arch, code, &[]),
+            false => Ok(()),
+        }
     }
 
     fn compile_in_worker(&self) -> Result<Compiled<M::Code>, Errors> {
@@ -336,6 +354,7 @@ impl<'j, M: Machine> PartitionJob<'j, M> {
             let (name, code, sizes) = (&self.job.name, &self.job.code, &emitted.sizes);
             let Generated { code, tools_peak, learned } =
                 machine.read(&self.target.planned, name, code, made, sizes)?;
+            self.check(&code)?;
             learned.iter().for_each(|(size, peak)| self.context.estimates.learn(*size, *peak));
             let code_bytes = machine.code_bytes(&code);
             let value = Ran { compiled: Some(Compiled { code, messages }), code: key };

@@ -181,6 +181,19 @@ pub trait Machine: Sync + Sized {
         sizes: &[u64],
     ) -> Result<Generated<Self::Code>, Errors>;
 
+    /// Checks code of a job, whoever made or kept it, before anything is made of it: it has to be whole, for its target, and to have all
+    /// kernels of what it was made of, and these.
+    ///
+    /// # Errors
+    /// What is wrong with it, and with which tool.
+    fn check(&self, arch: &Self::Arch, code: &Self::Code, kernels: &[String]) -> Result<(), Errors>;
+
+    /// The same for the linked code of a target.
+    ///
+    /// # Errors
+    /// As [`Machine::check`].
+    fn check_linked(&self, arch: &Self::Arch, linked: &Self::Linked) -> Result<(), Errors>;
+
     /// Returns what the cache holds of a job's code.
     fn store(&self, code: &Self::Code) -> Self::Stored;
 

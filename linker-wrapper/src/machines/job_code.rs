@@ -178,8 +178,12 @@ pub trait Generate {
     /// The files that the job has left, in a fixed order.
     fn files(&self, made: &Made) -> Vec<PathBuf>;
 
-    /// Whether these are the results of the job: what was made, the number of texts that LLVM emitted, and the content of each file.
-    fn fits(&self, made: &Made, texts: usize, files: &[Vec<u8>]) -> bool;
+    /// Checks that these are the results of the job: what was made, the number of texts that LLVM emitted, and the content of each file,
+    /// which has to be whole, for its target, and to have these kernels.
+    ///
+    /// # Errors
+    /// What is wrong with them, and with which tool.
+    fn check(&self, made: &Made, texts: usize, files: &[Vec<u8>], kernels: &[String]) -> Result<(), Errors>;
 
     /// What a job elsewhere has made, as if it had run here. `paths` are the files of the job here.
     fn localized(&self, made: Made, _paths: Vec<PathBuf>) -> Made {

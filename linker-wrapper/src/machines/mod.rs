@@ -2,11 +2,14 @@
 
 pub mod amdgcn;
 pub mod error;
+pub mod flaw;
 pub mod host;
 pub mod interface;
 pub mod job_code;
 pub mod llvm_programs;
 pub mod nvptx;
+#[cfg(test)]
+pub mod samples;
 pub mod unknown_input;
 
 use llvm_passes::Module;

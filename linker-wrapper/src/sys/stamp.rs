@@ -3,13 +3,19 @@
 //! Device code is compiled from mapped files, which the host linker opens again. A file that is rewritten in between would
 //! give a program of two versions, so each file that a link depends on is stamped when it is opened, and the stamps are
 //! compared when the work is done.
+//!
+//! A hard link, `chmod` and `chown` change nothing but the time of change: builds that link their outputs into another folder do that all the
+//! time. A program that writes and then sets the time of modification back leaves the same metadata, so the content has to tell, by a hash
+//! that was taken before: mapped bytes are those of the file now. [`Stamp::remember`] takes it where that costs little.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io;
+use std::hash::Hasher;
+use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use rustc_hash::FxHasher;
 use rustix::fs::OFlags;
 
 use crate::diag::error::Errors;
@@ -30,10 +36,15 @@ pub struct Stamp {
     state: State,
     /// A hash of the content, if the file was changed just before it was opened, so that times cannot tell.
     content: Option<[u8; 32]>,
+    /// A hash of the content as it was read, for a file whose time of change alone is another later, and how to compute it.
+    read: Option<(u64, ContentHash)>,
     /// The symbolic links on the path, if the file is opened more than once: a link that pointed elsewhere in between has
     /// changed.
     links: Vec<(PathBuf, State)>,
 }
+
+/// Hashes what a link reads of a file's content.
+pub type ContentHash = fn(&[u8]) -> u64;
 
 /// Maximum number of links, as Linux follows.
 const MOST_LINKS: usize = 40;
@@ -59,6 +70,11 @@ impl State {
         }
     }
 
+    /// Whether all but the time of change is the same.
+    fn is_same_but_for_change(&self, other: &State) -> bool {
+        *self == State { changed: self.changed, ..*other }
+    }
+
     /// Whether a further change could leave the same times.
     fn is_recent(&self, now: SystemTime) -> bool {
         let (seconds, fraction) = self.changed;
@@ -77,7 +93,19 @@ impl Stamp {
     pub fn new(path: &Path, metadata: &Metadata, hash: impl FnOnce() -> io::Result<[u8; 32]>) -> io::Result<Self> {
         let state = State::of(metadata);
         let content = state.is_recent(SystemTime::now()).then(hash).transpose()?;
-        Ok(Stamp { path: path.to_owned(), state, content, links: Vec::new() })
+        Ok(Stamp { path: path.to_owned(), state, content, read: None, links: Vec::new() })
+    }
+
+    /// The same, with what was read of the file.
+    #[must_use]
+    pub fn remember(self, content: &[u8], hash: ContentHash) -> Self {
+        Stamp { read: Some((hash(content), hash)), ..self }
+    }
+
+    /// Whether it has a hash of what was read.
+    #[cfg(test)]
+    pub fn knows_content(&self) -> bool {
+        self.read.is_some()
     }
 
     /// Stamps a file that other programs will open by its path, together with the links on the path.
@@ -112,15 +140,32 @@ impl Stamp {
 
     /// Whether the path still leads to the same file with the same content.
     pub fn is_current(&self) -> bool {
-        let same = |metadata: io::Result<Metadata>, state: &State| {
-            metadata.is_ok_and(|metadata| State::of(&metadata) == *state)
-        };
-        let now = || hash(&open(&self.path)?);
+        let state_of = |metadata: io::Result<Metadata>| metadata.ok().map(|metadata| State::of(&metadata));
         // There may be many files, so this takes one system call each. On a network file system the host linker has just
         // opened the file, which updated its metadata.
-        same(self.path.metadata(), &self.state)
-            && self.links.iter().all(|(path, state)| same(path.symlink_metadata(), state))
-            && self.content.is_none_or(|content| now().is_ok_and(|now| now == content))
+        let Some(now) = state_of(self.path.metadata()) else { return false };
+        let is_same = match now == self.state {
+            true => self.content.is_none() || self.has_same_content(),
+            false => now.is_same_but_for_change(&self.state) && self.has_same_content(),
+        };
+        is_same && self.links.iter().all(|(path, state)| state_of(path.symlink_metadata()) == Some(*state))
+    }
+
+    /// Whether the file has the content that it had when it was opened, as far as that is known.
+    fn has_same_content(&self) -> bool {
+        let same = || {
+            let mut file = open(&self.path)?;
+            Ok::<_, io::Error>(match (self.content, self.read) {
+                (Some(content), _) => hash(&file)? == content,
+                (None, Some((read, hash))) => {
+                    let mut bytes = Vec::new();
+                    file.read_to_end(&mut bytes)?;
+                    hash(&bytes) == read
+                }
+                (None, None) => false,
+            })
+        };
+        same().unwrap_or(false)
     }
 
     /// Whether this is the stamp of the file with this metadata, under whatever path.
@@ -156,6 +201,18 @@ pub fn open(path: &Path) -> io::Result<File> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     Ok(file)
+}
+
+/// A fast hash of all bytes. It finds mistakes, no forgeries.
+pub fn quick_hash(bytes: &[u8]) -> u64 {
+    quick_hash_of([bytes])
+}
+
+/// The same for parts of a file.
+pub fn quick_hash_of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> u64 {
+    let mut hasher = FxHasher::default();
+    parts.into_iter().for_each(|part| hasher.write(part));
+    hasher.finish()
 }
 
 fn hash(file: &File) -> io::Result<[u8; 32]> {
@@ -232,10 +289,13 @@ mod tests {
             let _ = std::fs::remove_file(&path);
             std::fs::write(&path, "one").unwrap();
             let stamp = settled(&path);
-            check([&stamp]).unwrap();
+            let stamps = [stamp.clone(), stamp.remember(b"one", quick_hash)];
+            check(&stamps).unwrap();
             change();
-            let errors = check([&stamp]).expect_err(how);
-            assert!(errors.to_string().contains("a.o changed during the link"), "{how}: {errors}");
+            for stamp in &stamps {
+                let errors = check([stamp]).expect_err(how);
+                assert!(errors.to_string().contains("a.o changed during the link"), "{how}: {errors}");
+            }
         }
     }
 
@@ -250,10 +310,38 @@ mod tests {
             path: path.clone(),
             state: State::of(&now),
             content: Some(*blake3::hash(text.as_bytes()).as_bytes()),
+            read: None,
             links: Vec::new(),
         };
         assert!(stamp("one").is_current());
         assert!(!stamp("two").is_current());
+    }
+
+    #[test]
+    fn a_change_of_metadata_alone_is_none_if_the_content_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.o");
+        let other = folder.path().join("b.o");
+        let changes: [(&str, &dyn Fn()); 3] = [
+            ("linked", &|| std::fs::hard_link(&path, &other).unwrap()),
+            ("unlinked", &|| std::fs::remove_file(&other).unwrap()),
+            ("made read-only", &|| {
+                let mut permissions = path.metadata().unwrap().permissions();
+                permissions.set_readonly(true);
+                std::fs::set_permissions(&path, permissions).unwrap();
+            }),
+        ];
+        std::fs::write(&path, "one").unwrap();
+        for (how, change) in changes {
+            let unknown = settled(&path);
+            let known = unknown.clone().remember(b"one", quick_hash);
+            let recent = Stamp { content: Some(*blake3::hash(b"one").as_bytes()), ..unknown.clone() };
+            change();
+            assert!(known.is_current() && recent.is_current(), "{how}");
+            // Nothing tells that no other bytes were there when it was read.
+            assert!(!unknown.is_current(), "{how}");
+            assert!(!unknown.clone().remember(b"two", quick_hash).is_current(), "{how}");
+        }
     }
 
     #[test]

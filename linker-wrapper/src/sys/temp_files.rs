@@ -142,6 +142,14 @@ impl TempFiles {
     }
 }
 
+/// The folder that a user knows a file by: that of the file or, for an intermediate file, the one that the private folder is made in.
+pub fn place_of(file: &Path) -> PathBuf {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let is_private = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    let folder = if is_private { folder.parent().unwrap_or(folder) } else { folder };
+    if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() }
+}
+
 /// Writes a file.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Objects and code objects: their kernels, with metadata and descriptors, and the changes that make objects of one program fit together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use object::elf::{FileHeader64, SHF_EXCLUDE, SHT_NOTE};
 use object::read::elf::{ElfFile64, NoteIterator, SectionHeader};
@@ -12,6 +12,9 @@ use super::metadata::{KernelMetadata, Metadata, NOTE_NAME, NOTE_TYPE};
 use crate::FormatError;
 use crate::bytes::slice;
 use crate::elf_edit::ExtendedElf;
+
+/// The end of the name of a kernel's descriptor.
+const DESCRIPTOR: &str = ".kd";
 
 /// The file of an object or code object.
 pub struct Code<'d> {
@@ -132,6 +135,14 @@ impl<'d> Code<'d> {
             Ok(Kernel { metadata, descriptor, offset, code_size, symbols })
         };
         metadata.kernels().into_iter().map(kernel).collect()
+    }
+
+    /// The kernels that others see, by the symbols of their descriptors. The metadata of a code object with objects of several compilers
+    /// is in several notes.
+    pub fn visible_kernels(&self) -> BTreeSet<&str> {
+        let symbols = self.elf.symbols().chain(self.elf.dynamic_symbols());
+        let visible = symbols.filter(|symbol| !symbol.is_local() && !symbol.is_undefined());
+        visible.filter_map(|symbol| symbol.name().ok()?.strip_suffix(DESCRIPTOR)).collect()
     }
 
     /// The file offsets of defined symbols with content, by name.
@@ -375,6 +386,13 @@ mod tests {
         assert_eq!(section, object::SectionFlags::Elf { sh_type: SHT_NOTE, sh_flags: SHF_EXCLUDE });
         assert_eq!(split.iter().zip(&object).filter(|(one, other)| one != other).count(), 2);
         assert_eq!(split.len(), object.len());
+    }
+
+    #[test]
+    fn visible_kernels_have_descriptors() {
+        let code = crate::samples::amd_code(40, &[0; 16]);
+        let kernels = Code::parse(&code).unwrap().visible_kernels().into_iter().collect::<Vec<_>>();
+        assert_eq!(kernels, ["first"]);
     }
 
     #[test]

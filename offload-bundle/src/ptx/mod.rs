@@ -5,12 +5,14 @@ mod debug_info;
 pub(crate) mod header;
 pub mod join;
 mod kernel_copies;
+mod outline;
 mod scan;
 mod symbols;
 
 pub use debug_info::DebugInfo;
 pub use header::{target, version, with_version};
 pub use kernel_copies::with_kernel_copies;
+pub use outline::{Outline, outline};
 pub use symbols::{defines_functions, symbols, symbols_and_local_kernels};
 
 /// Whether the data is PTX: text whose first statement is `.version`, which the manual requires.

@@ -109,17 +109,23 @@ pub fn statements(text: &[u8]) -> Result<Vec<Statement<'_>>, SyntaxError> {
 
 /// The statements of PTX that any compiler wrote, without what cannot be read.
 pub fn readable_statements(text: &[u8]) -> impl Iterator<Item = Statement<'_>> {
+    outermost_statements(text).flatten()
+}
+
+/// The same with an error for each place that cannot be read.
+pub fn outermost_statements(text: &[u8]) -> impl Iterator<Item = Result<Statement<'_>, SyntaxError>> {
     let mut scanner = StatementScanner { text, at: 0 };
     std::iter::from_fn(move || {
-        while scanner.skip_blank() {
-            let start = scanner.at;
-            if let Ok(statement) = scanner.statement() {
-                return Some(statement);
-            }
+        if !scanner.skip_blank() {
+            return None;
+        }
+        let start = scanner.at;
+        let statement = scanner.statement();
+        if statement.is_err() {
             // A byte that begins no statement.
             scanner.at = scanner.at.max(start + 1);
         }
-        None
+        Some(statement)
     })
 }
 

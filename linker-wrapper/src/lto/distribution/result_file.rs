@@ -99,15 +99,17 @@ impl JobResult {
         let unpacked = zstd::Decoder::new(body).and_then(|decoder| decoder.take(LARGEST).read_to_end(&mut content));
         unpacked.map_err(|_| "it cannot be uncompressed")?;
         let result: Self = postcard::from_bytes(&content).map_err(|_| "it cannot be decoded")?;
-        if result.fits(job) { Ok(result) } else { Err("it does not have what the job makes") }
+        let is_whole = result.reply.errors.is_empty() && result.check(job).is_ok();
+        if is_whole { Ok(result) } else { Err("it does not have what the job makes") }
     }
 
-    /// Whether the result has everything that the job makes.
-    fn fits(&self, job: &CompileJob) -> bool {
-        let (steps, Reply { errors, made, emitted, .. }) = (job.code.steps(), &self.reply);
-        errors.is_empty()
-            && self.files.len() == steps.files(made).len()
-            && steps.fits(made, emitted.sizes.len(), &self.files)
+    /// Checks that the result has everything that the job makes.
+    ///
+    /// # Errors
+    /// What it lacks.
+    pub fn check(&self, job: &CompileJob) -> Result<(), Errors> {
+        let Reply { made, emitted, .. } = &self.reply;
+        job.code.steps().check(made, emitted.sizes.len(), &self.files, &job.kernels)
     }
 
     /// Writes the files where a worker of this link would have left them, and returns its reply.
@@ -150,6 +152,7 @@ mod tests {
     use super::*;
     use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
     use crate::machines::job_code::{JobCode, Made};
+    use crate::machines::samples::amd_object;
 
     fn job() -> CompileJob {
         let target = AmdTarget::new("gfx90a".to_owned(), String::new(), OptLevel::O2);
@@ -162,6 +165,7 @@ mod tests {
             parts: Vec::new(),
             promoted: Vec::new(),
             keep: BTreeSet::new(),
+            kernels: vec!["kernel".to_owned()],
             code: JobCode::Amdgpu(code),
             saved_stages: None,
             cached_code: None,
@@ -179,7 +183,7 @@ mod tests {
     }
 
     fn result() -> JobResult {
-        JobResult { reply: reply(&[]), files: vec![b"object".to_vec()], llvm_seconds: 1.5, ..JobResult::default() }
+        JobResult { reply: reply(&[]), files: vec![amd_object(&["kernel"])], llvm_seconds: 1.5, ..JobResult::default() }
     }
 
     #[test]
@@ -203,9 +207,23 @@ mod tests {
             (reply(&["f"]), 1, false),
             (reply(&["f"]), 0, true),
         ] {
-            let result = JobResult { reply, files: vec![Vec::new(); files], ..JobResult::default() };
+            let result = JobResult { reply, files: vec![amd_object(&["kernel"]); files], ..JobResult::default() };
             let bytes = result.encode(&manifest()).unwrap();
             assert_eq!(JobResult::decode(&bytes, &manifest(), &job()).is_ok(), fits, "{result:?}");
+        }
+    }
+
+    #[test]
+    fn a_result_has_the_kernels_of_its_job() {
+        let sound = amd_object(&["kernel", "other"]);
+        for (object, fits) in [
+            (sound.clone(), true),
+            (Vec::new(), false),
+            (sound[..sound.len() - 1].to_vec(), false),
+            (amd_object(&["other"]), false),
+        ] {
+            let bytes = JobResult { files: vec![object], ..result() }.encode(&manifest()).unwrap();
+            assert_eq!(JobResult::decode(&bytes, &manifest(), &job()).is_ok(), fits);
         }
     }
 

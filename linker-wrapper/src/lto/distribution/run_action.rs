@@ -122,7 +122,10 @@ fn compile(job: &CompileJob) -> Result<JobResult, Errors> {
     let paths = job.code.steps().files(&reply.made);
     let files = paths.iter().map(|path| temp_files::read_file(path)).collect::<Result<_, _>>()?;
     let tool_seconds = whole.saturating_sub(llvm).as_secs_f64();
-    Ok(JobResult { reply, files, llvm_seconds: llvm.as_secs_f64(), tool_seconds })
+    let result = JobResult { reply, files, llvm_seconds: llvm.as_secs_f64(), tool_seconds };
+    // Engines keep what comes back.
+    result.check(job)?;
+    Ok(result)
 }
 
 /// Reads a file whose content has this hash.

@@ -31,7 +31,7 @@ impl ResultCache<'_> {
     pub fn image(&self, key: &Key, targets: usize) -> Option<CachedImage> {
         let folder = self.folder.as_ref()?;
         let image: CachedImage = postcard::from_bytes(&folder.get_uncounted(key)?).ok()?;
-        if image.messages.len() != targets {
+        if image.messages.len() != targets || image.container.is_empty() {
             return None;
         }
         folder.count_hits(targets);

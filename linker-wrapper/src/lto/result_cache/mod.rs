@@ -166,14 +166,14 @@ impl<'a> ResultCache<'a> {
         stamp::check(self.stamps.iter().chain(known.flat_map(|known| &known.stamps)))
     }
 
-    /// Looks up a key in the folder, then in the objects of the link, then in the remote cache. An entry that cannot be decoded is treated
-    /// as a miss.
-    pub fn get<T: DeserializeOwned>(&self, key: Option<&Key>) -> Option<T> {
-        if let Some(found) = self.get_here(key) {
+    /// Looks up a key in the folder, then in the objects of the link, then in the remote cache. An entry that cannot be decoded, or that
+    /// `accept` makes nothing of, is treated as a miss there.
+    pub fn get<T: DeserializeOwned, U>(&self, key: Option<&Key>, accept: impl Fn(T) -> Option<U>) -> Option<U> {
+        if let Some(found) = self.get_here(key, &accept) {
             return Some(found);
         }
         let bytes = self.remote.as_ref()?.get(key?.bytes())?;
-        let value = postcard::from_bytes(&bytes).ok()?;
+        let value = accept(postcard::from_bytes(&bytes).ok()?)?;
         if let Some(folder) = &self.folder {
             folder.put(key?, &bytes);
         }
@@ -182,11 +182,15 @@ impl<'a> ResultCache<'a> {
     }
 
     /// As [`ResultCache::get`], on this machine alone.
-    fn get_here<T: DeserializeOwned>(&self, key: Option<&Key>) -> Option<T> {
+    fn get_here<T: DeserializeOwned, U>(&self, key: Option<&Key>, accept: &impl Fn(T) -> Option<U>) -> Option<U> {
         let key = key?;
-        let decoded = |bytes: Vec<u8>| Some((postcard::from_bytes(&bytes).ok()?, bytes));
-        let in_folder = || decoded(self.folder.as_ref()?.get(key)?);
-        let (value, bytes) = in_folder().or_else(|| decoded(self.objects?.get(key)?))?;
+        let accepted = |bytes: &[u8]| accept(postcard::from_bytes(bytes).ok()?);
+        let in_folder = || self.folder.as_ref()?.get_if(key, accepted);
+        let in_objects = || {
+            let bytes = self.objects?.get(key)?;
+            Some((accepted(&bytes)?, bytes))
+        };
+        let (value, bytes) = in_folder().or_else(in_objects)?;
         self.collect(key, &bytes);
         Some(value)
     }
@@ -258,7 +262,7 @@ impl<'a> ResultCache<'a> {
         if self.folder.is_some() {
             return unit.with_cached(self.unit_facts.and_then(UnitFactsCache::cached));
         }
-        match self.get_here::<UnitFacts>(self.facts_key(&unit).as_ref()) {
+        match self.get_here(self.facts_key(&unit).as_ref(), &Some::<UnitFacts>) {
             Some(facts) => unit.with_facts(facts),
             None => unit,
         }

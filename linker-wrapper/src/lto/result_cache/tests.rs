@@ -7,10 +7,14 @@ use llvm_passes::pipeline::OptLevel;
 use crate::cli::options::Options;
 use crate::cli::values::{KernelFolding, Partitioning};
 use crate::lto::compile_job::{CompileJob, UnitRange};
-use crate::lto::result_cache::{job_fields, link_fields};
+use crate::lto::products::CachedPartition;
+use crate::lto::result_cache::{ResultCache, job_fields, link_fields};
 use crate::machines::amdgcn::job_code::AmdCode;
+use crate::machines::amdgcn::soundness;
+use crate::machines::amdgcn::target::AmdObject;
 use crate::machines::job_code::JobCode;
-use crate::sys::cache::{Key, KeyBuilder};
+use crate::machines::samples::amd_object;
+use crate::sys::cache::{Cache, Key, KeyBuilder, ObjectResults};
 
 /// Asserts that all keys differ, and that the same fields give the same key again.
 fn all_differ(keys: &[(&str, Key)], again: Key) {
@@ -32,6 +36,7 @@ fn job() -> CompileJob {
         parts: vec![UnitPart { unit: 0, takes: vec![take] }],
         promoted: Vec::new(),
         keep: BTreeSet::from(["kernel".to_owned()]),
+        kernels: Vec::new(),
         code: JobCode::Amdgpu(AmdCode { target, internalizes: true, object: "/a/0.o".into() }),
         saved_stages: None,
         cached_code: None,
@@ -43,6 +48,33 @@ fn changed(change: impl FnOnce(&mut CompileJob)) -> CompileJob {
     let mut job = job();
     change(&mut job);
     job
+}
+
+#[test]
+fn an_entry_whose_code_is_not_accepted_is_a_miss() {
+    let folder = tempfile::tempdir().unwrap();
+    let objects = ObjectResults::new(Vec::new(), true, true);
+    let cache =
+        ResultCache { folder: Some(Cache::open(folder.path())), objects: Some(&objects), ..ResultCache::default() };
+    let key = KeyBuilder::new("partition").finish();
+    let entry = |object: Vec<u8>| CachedPartition {
+        code: AmdObject { object: Some(object), ..AmdObject::default() },
+        messages: Vec::new(),
+    };
+    let found = || {
+        let accept = |found: CachedPartition<AmdObject>| {
+            let object = found.code.object.unwrap_or_default();
+            soundness::check(&object, "gfx90a", false, &["kernel".to_owned()]).ok().map(|()| object)
+        };
+        cache.get(Some(&key), accept)
+    };
+    let sound = amd_object(&["kernel"]);
+    for object in [Vec::new(), amd_object(&["other"]), sound[..100].to_vec()] {
+        cache.put_here(Some(&key), &entry(object));
+        assert_eq!(found(), None);
+    }
+    cache.put_here(Some(&key), &entry(sound.clone()));
+    assert_eq!(found(), Some(sound));
 }
 
 #[test]

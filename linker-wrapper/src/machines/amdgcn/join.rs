@@ -15,6 +15,7 @@ use crate::diag::messages;
 use crate::machines::amdgcn::calls;
 use crate::machines::amdgcn::error::Error;
 use crate::machines::amdgcn::images;
+use crate::machines::amdgcn::soundness;
 use crate::machines::amdgcn::target::{AmdArch, AmdImages, AmdObject, Amdgcn, CodeObject};
 use crate::machines::interface::{Again, Compiled, Joined, Machine, Planned};
 use crate::machines::llvm_programs;
@@ -45,8 +46,18 @@ pub fn join<'a>(
             (objects, messages, false)
         }
     };
+    let kernels = kernels_that_stay(target.images, &objects);
     let bytes = link(machine, target.images, &objects)?;
-    Ok(Joined { linked: CodeObject { bytes }, messages, diagnostics: Vec::new(), is_joined })
+    Ok(Joined { linked: CodeObject { bytes, kernels }, messages, diagnostics: Vec::new(), is_joined })
+}
+
+/// The kernels that ld.lld may not leave out: none if the user's arguments decide.
+fn kernels_that_stay(target: &AmdImages<'_>, objects: &[Vec<u8>]) -> Vec<String> {
+    if !target.arch.options.linker_arguments.is_empty() {
+        return Vec::new();
+    }
+    let own = images::objects(target).map(|image| image.bytes);
+    soundness::kernels_of(objects.iter().map(Vec::as_slice).chain(own))
 }
 
 /// The objects that ld.lld links, with LLVM's messages.

@@ -1,6 +1,7 @@
 //! AMD's GPUs as a [`Machine`].
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use llvm_passes::amdgpu::PartitionCode;
 use llvm_passes::equal_kernels::Bodies;
@@ -19,6 +20,7 @@ use crate::diag::error::Errors;
 use crate::machines::amdgcn::images;
 use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
 use crate::machines::amdgcn::join;
+use crate::machines::amdgcn::soundness;
 use crate::machines::amdgcn::target::{AmdArch, AmdImages, AmdObject, Amdgcn, CodeObject};
 use crate::machines::error::Error;
 use crate::machines::interface::{
@@ -190,6 +192,27 @@ impl<'a> Machine for Amdgcn<'a> {
         let AmdMade { calls, functions } = made;
         let object = calls.is_empty().then(|| temp_files::read_file(&code.object)).transpose()?;
         Ok(Generated { code: AmdObject { object, calls, functions }, ..Generated::default() })
+    }
+
+    fn check(&self, arch: &AmdArch, code: &AmdObject, kernels: &[String]) -> Result<(), Errors> {
+        let AmdObject { object, calls, .. } = code;
+        if object.is_none() && !calls.is_empty() {
+            // It needs functions of other partitions, so that it is compiled with these instead.
+            return Ok(());
+        }
+        let file = self.link.temp_files.file(&format!("{}.o", arch.stem()));
+        let unusable = |flaw| Error::unusable(Path::new(self.link.request.program), arch, flaw, &file);
+        let object = object.as_deref().unwrap_or_default();
+        Ok(soundness::check(object, &arch.target.processor, false, kernels).map_err(unusable)?)
+    }
+
+    fn check_linked(&self, arch: &AmdArch, linked: &CodeObject) -> Result<(), Errors> {
+        let CodeObject { bytes, kernels } = linked;
+        let unusable = |flaw| {
+            let lld = llvm_tools::lld(&self.link.request.options.parts).map_or_else(|_| LLD.into(), |tool| tool.path);
+            Error::unusable(&lld, arch, flaw, &self.link.temp_files.file(&format!("{}.img", arch.stem())))
+        };
+        Ok(soundness::check(bytes, &arch.target.processor, true, kernels).map_err(unusable)?)
     }
 
     fn store(&self, code: &AmdObject) -> AmdObject {

@@ -6,6 +6,7 @@ pub mod images;
 pub mod job_code;
 mod join;
 mod machine;
+pub mod soundness;
 pub mod spirv;
 mod steps;
 pub mod target;

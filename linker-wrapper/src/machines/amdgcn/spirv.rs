@@ -6,7 +6,9 @@ use llvm_passes::session::Session;
 use crate::diag::error::Errors;
 use crate::machines::amdgcn::error::Error;
 use crate::machines::amdgcn::images;
+use crate::machines::amdgcn::soundness;
 use crate::machines::amdgcn::target::{AmdImages, CodeObject};
+use crate::machines::error::Error as MachineError;
 use crate::machines::interface::Joined;
 use crate::machines::llvm_programs;
 use crate::plan::link_context::LinkContext;
@@ -33,10 +35,22 @@ pub fn link(target: &AmdImages<'_>, triple: &str, context: &LinkContext<'_>) -> 
     let input = context.temp_files.write(&format!("{stem}.linked.bc"), &pipeline::bitcode_of(&merged))?;
     let output = context.temp_files.file(&format!("{stem}.img"));
     let mode = context.request.mode;
-    let bytes = if target.arch.options.spirv_backend {
-        llvm_programs::compile_spirv(&llvm_tools::clang(mode)?, triple, input, &output, mode)?
+    let (program, bytes) = if target.arch.options.spirv_backend {
+        let clang = llvm_tools::clang(mode)?;
+        let bytes = llvm_programs::compile_spirv(&clang, triple, input, &output, mode)?;
+        (clang, bytes)
     } else {
-        llvm_programs::translate(&llvm_tools::llvm_spirv(mode)?, &target.arch.name, input, &output, mode)?
+        let llvm_spirv = llvm_tools::llvm_spirv(mode)?;
+        let bytes = llvm_programs::translate(&llvm_spirv, &target.arch.name, input, &output, mode)?;
+        (llvm_spirv, bytes)
     };
-    Ok(Joined { linked: CodeObject { bytes }, messages: vec![session.take_messages()], ..Joined::default() })
+    if !mode.dry {
+        let unusable = |flaw| MachineError::unusable(&program, &target.arch.name, flaw, &output);
+        soundness::check_spirv(&bytes).map_err(unusable)?;
+    }
+    Ok(Joined {
+        linked: CodeObject { bytes, ..CodeObject::default() },
+        messages: vec![session.take_messages()],
+        ..Joined::default()
+    })
 }

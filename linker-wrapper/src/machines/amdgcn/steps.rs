@@ -1,7 +1,7 @@
 //! The steps of jobs for AMD's GPUs.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use llvm_passes::amdgpu::{self, PartitionCode, TrappingUse};
 use llvm_passes::pipeline::{self, NamedBitcode};
@@ -11,11 +11,16 @@ use offload_bundle::amdgpu::Registers;
 
 use crate::device::symbol_errors;
 use crate::diag::error::Errors;
-use crate::machines::amdgcn::error::Error;
+use crate::machines::amdgcn::error::Error as AmdError;
 use crate::machines::amdgcn::job_code::{AmdCode, AmdMade};
+use crate::machines::amdgcn::soundness;
+use crate::machines::error::Error;
 use crate::machines::job_code::{Emitted, Generate, JobCode, Library, Made, Place, PutTool, Written};
 use crate::profile::span;
 use crate::sys::temp_files;
+
+/// Who writes objects.
+const FATLINK: &str = "fatlink";
 
 impl AmdCode {
     /// Rejects functions in which LLVM compiled the use of local memory to a trap.
@@ -25,7 +30,7 @@ impl AmdCode {
                 variables.iter().map(|name| format!("the variable {}", symbol_errors::named(name))).collect();
             let variables = if names.is_empty() { "a variable".to_owned() } else { names.join(" and ") };
             let function = format!("the function {}", symbol_errors::named(function));
-            Error::LocalMemory { function, variables, target: self.target() }
+            AmdError::LocalMemory { function, variables, target: self.target() }
         };
         uses.iter().map(error).collect::<Errors>().or(())
     }
@@ -124,8 +129,13 @@ impl Generate for AmdCode {
         }
     }
 
-    fn fits(&self, made: &Made, _texts: usize, files: &[Vec<u8>]) -> bool {
-        matches!(made, Made::Amdgpu(_)) && files.len() == self.files(made).len()
+    fn check(&self, made: &Made, _texts: usize, files: &[Vec<u8>], kernels: &[String]) -> Result<(), Errors> {
+        if !matches!(made, Made::Amdgpu(_)) || files.len() != self.files(made).len() {
+            return Err(Error::NoCode { name: self.target() }.into());
+        }
+        let Some(object) = files.first() else { return Ok(()) };
+        let checked = soundness::check(object, &self.target.processor, false, kernels);
+        Ok(checked.map_err(|flaw| Error::unusable(Path::new(FATLINK), self.target(), flaw, &self.object))?)
     }
 
     fn portable(&self, _put: PutTool<'_>) -> Result<JobCode, Errors> {

@@ -49,6 +49,8 @@ pub struct CodeObject {
     /// Its bytes.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
+    /// The kernels that the linker may not have left out.
+    pub kernels: Vec<String>,
 }
 
 impl fmt::Display for AmdArch {

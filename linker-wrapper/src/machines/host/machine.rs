@@ -1,5 +1,7 @@
 //! Processors of the host as a [`Machine`].
 
+use std::path::Path;
+
 use llvm_passes::program;
 
 use crate::cli::device_words;
@@ -10,6 +12,7 @@ use crate::host::host_linker;
 use crate::machines::error::Error;
 use crate::machines::host::image_linker;
 use crate::machines::host::job_code::HostJob;
+use crate::machines::host::soundness;
 use crate::machines::host::target::{Host, HostArch, HostCode, HostImages};
 use crate::machines::interface::{
     Again, Compiled, Fields, Generated, JobPart, Joined, Machine, NameFacts, NotCached, OnePiece, Planned,
@@ -103,6 +106,19 @@ impl Machine for Host<'_> {
     ) -> Result<Generated<HostCode>, Errors> {
         let JobCode::Host(job) = code else { return Err(Error::NoCode { name: name.to_owned() }.into()) };
         Ok(Generated { code: HostCode { bytes: temp_files::read_file(&job.object)? }, ..Generated::default() })
+    }
+
+    fn check(&self, arch: &HostArch, code: &HostCode, _kernels: &[String]) -> Result<(), Errors> {
+        let file = self.link.temp_files.file(&format!("{}.lto.o", arch.stem()));
+        let unusable = |flaw| Error::unusable(Path::new(self.link.request.program), &arch.triple, flaw, &file);
+        Ok(soundness::check(&code.bytes, &arch.triple, false).map_err(unusable)?)
+    }
+
+    fn check_linked(&self, arch: &HostArch, linked: &HostCode) -> Result<(), Errors> {
+        let linker = self.link.host_linker()?;
+        let file = self.link.temp_files.file(&format!("{}.img", arch.stem()));
+        let unusable = |flaw| Error::unusable(linker, &arch.triple, flaw, &file);
+        Ok(soundness::check(&linked.bytes, &arch.triple, true).map_err(unusable)?)
     }
 
     fn store(&self, code: &HostCode) -> HostCode {

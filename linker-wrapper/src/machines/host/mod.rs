@@ -3,5 +3,6 @@
 mod image_linker;
 pub mod job_code;
 mod machine;
+mod soundness;
 mod steps;
 pub mod target;

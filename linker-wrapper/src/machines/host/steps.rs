@@ -1,17 +1,22 @@
 //! The steps of jobs for processors of the host.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use llvm_passes::pipeline::{self, NamedBitcode};
 use llvm_passes::session::Session;
 use llvm_passes::{IrError, Module, host};
 
 use crate::diag::error::Errors;
+use crate::machines::error::Error;
 use crate::machines::host::job_code::HostJob;
+use crate::machines::host::soundness;
 use crate::machines::job_code::{Emitted, Generate, JobCode, Library, Made, Place, PutTool, Written};
 use crate::profile::span;
 use crate::sys::temp_files;
+
+/// Who writes objects.
+const FATLINK: &str = "fatlink";
 
 impl Generate for HostJob {
     fn target(&self) -> String {
@@ -77,8 +82,10 @@ impl Generate for HostJob {
         vec![self.object.clone()]
     }
 
-    fn fits(&self, made: &Made, _texts: usize, files: &[Vec<u8>]) -> bool {
-        matches!(made, Made::Host) && files.len() == 1
+    fn check(&self, made: &Made, _texts: usize, files: &[Vec<u8>], _kernels: &[String]) -> Result<(), Errors> {
+        let (Made::Host, [object]) = (made, files) else { return Err(Error::NoCode { name: self.target() }.into()) };
+        let unusable = |flaw| Error::unusable(Path::new(FATLINK), self.target(), flaw, &self.object);
+        Ok(soundness::check(object, &self.triple, false).map_err(unusable)?)
     }
 
     fn portable(&self, _put: PutTool<'_>) -> Result<JobCode, Errors> {

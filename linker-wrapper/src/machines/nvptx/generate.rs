@@ -31,7 +31,9 @@ pub fn generate(
         let text = text.map_or_else(|| temp_files::read_file(&emission.path), Ok)?;
         Ok((emission.arch, with_image_version(text, ptx, name, code, backend)?))
     }))?;
-    Ok(CompiledCode::new(objects, ptx))
+    // All emissions are of one module.
+    let kernels = emitted.first().map_or_else(Vec::new, |text| text.facts.kernels.clone());
+    Ok(CompiledCode::new(objects, ptx, kernels))
 }
 
 /// Turns emitted PTX into machine code.
@@ -49,7 +51,7 @@ fn assemble(
     };
     let (arch, input, name) = (emission.arch, emission.path.clone(), code.name.clone());
     let _assembling = span::traced("ptxas", || input.display().to_string());
-    backend.assemble(PtxSource { arch, input, debug_info: emitted.debug_info, relocatable, name })
+    backend.assemble(PtxSource { arch, input, debug_info: emitted.facts.debug_info, relocatable, name })
 }
 
 /// Gives PTX the version that it has in the image.

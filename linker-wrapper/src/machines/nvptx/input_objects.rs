@@ -3,7 +3,7 @@
 
 use offload_bundle::arch::GpuArch;
 use offload_bundle::cubin;
-use offload_bundle::ptx::DebugInfo;
+use offload_bundle::ptx::{self, DebugInfo};
 use offload_bundle::{FormatError, FormatErrorKind};
 
 use crate::device::lto_definitions;
@@ -47,19 +47,20 @@ pub fn assemble<'a>(
     let image = &target.images.images[place];
     let (name, file) = (image.origin.to_string(), image.file_name(&arch, place));
     let temp_files = machine.link.temp_files;
+    let text = text_of(image);
+    let kernels = ptx::outline(text).kernels;
     if let Some((cubin, diagnostics)) = stored.and_then(only_cubin) {
         let path = temp_files.write(&format!("{file}.cubin"), &cubin)?;
         let object = DeviceObject { diagnostics, ..DeviceObject::cubin(name, arch, path, cubin, joins) };
-        return Ok(Generated { code: CompiledCode::new(vec![object], Vec::new()), ..Generated::default() });
+        return Ok(Generated { code: CompiledCode::new(vec![object], Vec::new(), kernels), ..Generated::default() });
     }
-    let text = text_of(image);
     let input = temp_files.write(&file, text)?;
     let debug_info = DebugInfo::of(text);
     let _assembling = span::traced("ptxas", || input.display().to_string());
     let codegen = target.own.codegen(machine.backends)?;
     let object = codegen.assemble(PtxSource { arch, input, debug_info, relocatable: joins, name })?;
     let (tools_peak, learned) = (object.peak, vec![(text.len() as u64, object.peak)]);
-    Ok(Generated { code: CompiledCode::new(vec![object], Vec::new()), tools_peak, learned })
+    Ok(Generated { code: CompiledCode::new(vec![object], Vec::new(), kernels), tools_peak, learned })
 }
 
 fn only_cubin(stored: StoredCode) -> Option<(Vec<u8>, Vec<String>)> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use llvm_passes::pipeline::{CodeTarget, OptLevel};
 use offload_bundle::arch::{GpuArch, PtxVersion};
-use offload_bundle::ptx::DebugInfo;
+use offload_bundle::ptx::{self, DebugInfo};
 use serde::{Deserialize, Serialize};
 
 use crate::diag::error::Errors;
@@ -37,11 +37,20 @@ pub struct NvptxCode {
     pub assembler: Option<Assembler>,
 }
 
+/// What is read of the text of an emission, once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TextFacts {
+    /// The debug information in the text.
+    pub debug_info: DebugInfo,
+    /// The kernels that others see.
+    pub kernels: Vec<String>,
+}
+
 /// The text of an emission.
 #[derive(Debug)]
 pub struct NvptxText {
-    /// The debug information in the text.
-    pub debug_info: DebugInfo,
+    /// What was read of it.
+    pub facts: TextFacts,
     /// The text; `None` if only its file has it.
     pub text: Option<Vec<u8>>,
 }
@@ -49,8 +58,8 @@ pub struct NvptxText {
 /// What a job has made.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct NvptxMade {
-    /// The debug information in each emission, in order.
-    pub debug_info: Vec<DebugInfo>,
+    /// What was read of each emission, in order.
+    pub texts: Vec<TextFacts>,
     /// The machine code, in files; empty if a library generates it.
     pub objects: Vec<DeviceObject>,
 }
@@ -58,12 +67,20 @@ pub struct NvptxMade {
 impl NvptxText {
     /// A text in memory.
     pub fn of(text: Vec<u8>) -> Self {
-        NvptxText { debug_info: DebugInfo::of(&text), text: Some(text) }
+        let facts = TextFacts { debug_info: DebugInfo::of(&text), kernels: ptx::outline(&text).kernels };
+        NvptxText { facts, text: Some(text) }
     }
 
     /// A text in its file.
-    pub fn in_file(debug_info: DebugInfo) -> Self {
-        NvptxText { debug_info, text: None }
+    pub fn in_file(facts: TextFacts) -> Self {
+        NvptxText { facts, text: None }
+    }
+}
+
+impl NvptxMade {
+    /// The kernels of the job: all emissions are of one module.
+    pub fn kernels(&self) -> &[String] {
+        self.texts.first().map_or(&[], |text| &text.kernels)
     }
 }
 

@@ -1,6 +1,7 @@
 //! NVIDIA's GPUs as a [`Machine`].
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use llvm_passes::equal_kernels::Bodies;
 use llvm_passes::pipeline::NamedBitcode;
@@ -8,24 +9,27 @@ use llvm_passes::program;
 use llvm_passes::resolve::UnitSymbols;
 use llvm_passes::symbols::SymbolKind;
 use offload_bundle::arch::GpuArch;
-use offload_bundle::cubin;
+use offload_bundle::{cubin, ptx};
 
-use crate::cli::values::KernelFolding;
+use crate::cli::values::{Backend, KernelFolding};
 use crate::device::compat_checks::ComparedTarget;
 use crate::device::symbols;
 use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
 use crate::machines::error::Error as MachineError;
+use crate::machines::flaw::Flaw;
 use crate::machines::interface::{
     Again, Compiled, Fields, Generated, JobPart, Joined, Machine, NameFacts, NotCached, Planned, Step, Tool,
 };
 use crate::machines::job_code::{Emitted, JobCode, Made};
-use crate::machines::nvptx::codegen::{Assembler, DeviceObject};
+use crate::machines::nvptx::backend::BackendDecision;
+use crate::machines::nvptx::codegen::{self, Assembler, DeviceObject, Form};
 use crate::machines::nvptx::error::Error;
 use crate::machines::nvptx::job_code::{NvptxCode, NvptxMade, NvptxText};
 use crate::machines::nvptx::outputs::{MachineCode, Relocatable};
 use crate::machines::nvptx::plan::{self, NvptxPlan, Resolved};
 use crate::machines::nvptx::products::{CompiledCode, LinkedCode, StoredCode};
+use crate::machines::nvptx::soundness;
 use crate::machines::nvptx::target::Nvptx;
 use crate::machines::nvptx::{complete, generate, input_objects, job, join, keys};
 use crate::plan::report::{BackendReport, Outputs};
@@ -169,16 +173,45 @@ impl<'a> Machine for Nvptx<'a> {
         let (JobCode::Nvptx(code), Made::Nvptx(made)) = (code, made) else {
             return Err(MachineError::NoCode { name: name.to_owned() }.into());
         };
-        let NvptxMade { debug_info, objects } = made;
         let compiled = match &code.assembler {
-            Some(assembler) => read_files(code, assembler, objects)?,
+            Some(assembler) => read_files(code, assembler, made)?,
             // The library that is loaded in this process compiles the PTX that the worker has left in files.
             None => {
-                let mut texts: Vec<NvptxText> = debug_info.into_iter().map(NvptxText::in_file).collect();
+                let mut texts: Vec<NvptxText> = made.texts.into_iter().map(NvptxText::in_file).collect();
                 with_backend(self, target, name, code, &mut texts)?
             }
         };
         Ok(generated(compiled, &code.outputs.machine_code, sizes))
+    }
+
+    fn check(&self, arch: &GpuArch, code: &CompiledCode, kernels: &[String]) -> Result<(), Errors> {
+        let all = [&code.kernels, kernels].concat();
+        let of_cubin = if codegen::keeps_kernels(&self.options().ptxas_arguments) { &all[..] } else { &[] };
+        for object in &code.objects {
+            let wanted = if object.form == Form::Cubin { of_cubin } else { &all };
+            let unusable = |flaw| MachineError::unusable(&self.generator(*arch), object.arch, flaw, &object.path);
+            soundness::check(object.form, &object.bytes, object.arch, wanted).map_err(unusable)?;
+        }
+        for (arch, text) in &code.ptx {
+            soundness::check_ptx(text, *arch, &all).map_err(|flaw| self.unusable_ptx(*arch, flaw))?;
+        }
+        Ok(())
+    }
+
+    fn check_linked(&self, arch: &GpuArch, linked: &LinkedCode) -> Result<(), Errors> {
+        let LinkedCode { sass, ptx, sass_kernels, ptx_kernels, given, .. } = linked;
+        // A damaged list has no kernels for the last cubins.
+        let all = sass_kernels.iter().map(Some).chain(std::iter::repeat(None));
+        for ((of, cubin), kernels) in sass.iter().zip(all).filter(|((of, _), _)| !given.contains(of)) {
+            let file = self.link.temp_files.file(&format!("{of}.linked.cubin"));
+            let unusable = |flaw| MachineError::unusable(&self.cubin_linker(*arch), of, flaw, &file);
+            let kernels = kernels.ok_or_else(|| unusable(Flaw::Empty))?;
+            soundness::check_cubin(cubin, *of, kernels).map_err(unusable)?;
+        }
+        for (of, text) in ptx {
+            soundness::check_ptx(text, *of, ptx_kernels).map_err(|flaw| self.unusable_ptx(*of, flaw))?;
+        }
+        Ok(())
     }
 
     fn store(&self, code: &CompiledCode) -> StoredCode {
@@ -208,7 +241,9 @@ impl<'a> Machine for Nvptx<'a> {
         };
         let expected = &code.outputs.machine_code;
         let all_fit = objects.len() == expected.len() && objects.iter().zip(expected).all(fits);
-        Ok(all_fit.then_some(CompiledCode { objects, ptx, diagnostics }))
+        let of_ptx = || ptx.first().map(|(_, text)| ptx::outline(text).kernels);
+        let kernels = objects.first().map(|object| soundness::kernels_of_cubin(&object.bytes)).or_else(of_ptx);
+        Ok(all_fit.then(|| CompiledCode { objects, kernels: kernels.unwrap_or_default(), ptx, diagnostics }))
     }
 
     fn assemblies(&self, target: &Planned<'_, Self>) -> Vec<usize> {
@@ -289,12 +324,38 @@ impl<'a> Machine for Nvptx<'a> {
     }
 }
 
+impl Nvptx<'_> {
+    /// What makes machine code of PTX for a target: ptxas or a library.
+    fn generator(&self, arch: GpuArch) -> PathBuf {
+        let decision = self.backends.decisions().into_iter().find(|decision| decision.target == arch);
+        decision.map_or_else(|| PathBuf::from("ptxas"), |decision| decision.path)
+    }
+
+    /// What links the machine code of a target: nvlink or a library.
+    fn cubin_linker(&self, arch: GpuArch) -> PathBuf {
+        let decision = self.backends.decisions().into_iter().find(|decision| decision.target == arch);
+        match decision {
+            Some(BackendDecision { backend: Backend::NvJitLink | Backend::Driver, path, .. }) => path,
+            _ => {
+                self.backends.toolkit_files().and_then(|(_, nvlink)| nvlink).unwrap_or_else(|| PathBuf::from("nvlink"))
+            }
+        }
+    }
+
+    /// The error for PTX, which LLVM emits and, of LTO-IR, nvlink.
+    fn unusable_ptx(&self, arch: GpuArch, flaw: Flaw) -> MachineError {
+        let (program, name) = (self.link.request.program, arch.virtual_name());
+        MachineError::unusable(Path::new(program), &name, flaw, &self.link.temp_files.file(&format!("{name}.ptx")))
+    }
+}
+
 /// Reads what a worker has left in files.
-fn read_files(code: &NvptxCode, assembler: &Assembler, objects: Vec<DeviceObject>) -> Result<CompiledCode, Errors> {
-    let objects = objects.into_iter().map(|object| assembler.read(object)).collect::<Result<_, _>>()?;
+fn read_files(code: &NvptxCode, assembler: &Assembler, made: NvptxMade) -> Result<CompiledCode, Errors> {
+    let kernels = made.kernels().to_vec();
+    let objects = made.objects.into_iter().map(|object| assembler.read(object)).collect::<Result<_, _>>()?;
     let ptx = code.outputs.ptx.iter();
     let ptx = ptx.map(|ptx| Ok((code.emissions[ptx.emission].arch, temp_files::read_file(&ptx.path)?)));
-    Ok(CompiledCode::new(objects, collect(ptx)?))
+    Ok(CompiledCode::new(objects, collect(ptx)?, kernels))
 }
 
 /// Returns the symbols of a cubin, which must be relocatable unless it is the only image.

@@ -19,6 +19,7 @@ mod machine;
 pub mod outputs;
 pub mod plan;
 pub mod products;
+mod soundness;
 mod steps;
 pub mod target;
 pub mod unsupported;

@@ -13,15 +13,17 @@ pub struct CompiledCode {
     pub objects: Vec<DeviceObject>,
     /// PTX for the image, each text with the lowest version that it needs.
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
+    /// The kernels of the PTX that it was made of, as far as others see them.
+    pub kernels: Vec<String>,
     /// Messages of ptxas.
     pub diagnostics: Vec<String>,
 }
 
 impl CompiledCode {
-    /// The outputs of a job.
-    pub fn new(objects: Vec<DeviceObject>, ptx: Vec<(GpuArch, Vec<u8>)>) -> Self {
+    /// The outputs of a job, made of PTX with these kernels.
+    pub fn new(objects: Vec<DeviceObject>, ptx: Vec<(GpuArch, Vec<u8>)>, kernels: Vec<String>) -> Self {
         let diagnostics = objects.iter().flat_map(|object| object.diagnostics.clone()).collect();
-        CompiledCode { objects, ptx, diagnostics }
+        CompiledCode { objects, ptx, kernels, diagnostics }
     }
 
     /// The largest peak memory of the processes that generated it, in bytes.
@@ -60,6 +62,13 @@ pub struct LinkedCode {
     /// PTX of the same code, one module for each target.
     #[serde(with = "bytes_by_target")]
     pub ptx: Vec<(GpuArch, Vec<u8>)>,
+    /// For each cubin the kernels that no linker may have left out.
+    pub sass_kernels: Vec<Vec<String>>,
+    /// The same for all PTX.
+    pub ptx_kernels: Vec<String>,
+    /// Targets whose cubin is an input as it is, and whose faults are not those of a tool.
+    #[serde(skip)]
+    pub given: Vec<GpuArch>,
     /// Whether the code calls NVIDIA's device runtime, which is linked with it.
     pub calls_device_runtime: bool,
 }

@@ -8,20 +8,23 @@ use llvm_passes::pipeline::{self, CodeTarget, NamedBitcode};
 use llvm_passes::session::Session;
 use llvm_passes::{IrError, Module, visible_functions};
 use offload_bundle::arch::GpuArch;
-use offload_bundle::cubin;
 
-use crate::diag::error::Errors;
+use crate::diag::error::{Errors, collect};
+use crate::machines::error::Error;
 use crate::machines::job_code::{Emitted, Generate, JobCode, Library, Made, Place, PutTool, Written};
-use crate::machines::nvptx::codegen::{Assembler, Attempted, DeviceObject, PtxBackend, PtxSource};
+use crate::machines::nvptx::codegen::{Assembler, Attempted, DeviceObject, Form, PtxBackend, PtxSource};
 use crate::machines::nvptx::generate;
 use crate::machines::nvptx::job_code::{NvptxCode, NvptxMade, NvptxText};
 use crate::machines::nvptx::outputs::{Emission, ImagePtx, MachineCode, Outputs};
+use crate::machines::nvptx::soundness;
 use crate::profile::span;
 use crate::sys::{process, signals, temp_files};
 
 /// The name of ptxas in the folder of a job that runs elsewhere.
 const PTXAS: &str = "ptxas";
 
+/// Who writes PTX.
+const FATLINK: &str = "fatlink";
 /// The name of libdevice there.
 const LIBDEVICE: &str = "libdevice.bc";
 
@@ -129,8 +132,7 @@ impl Generate for NvptxCode {
 
     fn run_tools(&self, name: &str, written: Written, show: &dyn Fn(String)) -> Result<Made, Errors> {
         let Written::Nvptx(mut texts) = written else { return Ok(Made::Nothing) };
-        let mut made =
-            NvptxMade { debug_info: texts.iter().map(|text| text.debug_info).collect(), objects: Vec::new() };
+        let mut made = NvptxMade { texts: texts.iter().map(|text| text.facts.clone()).collect(), objects: Vec::new() };
         if let Some(ptxas) = &self.assembler {
             // A signal that ends this process ends ptxas, too.
             signals::before_end(process::end_children)?;
@@ -155,30 +157,23 @@ impl Generate for NvptxCode {
         }
     }
 
-    fn fits(&self, made: &Made, texts: usize, files: &[Vec<u8>]) -> bool {
-        let Made::Nvptx(NvptxMade { debug_info, objects }) = made else { return false };
-        let all = self.emissions.len();
-        if texts != all || debug_info.len() != all {
-            return false;
+    fn check(&self, made: &Made, texts: usize, files: &[Vec<u8>], kernels: &[String]) -> Result<(), Errors> {
+        let wanted = |made: &NvptxMade| [made.kernels(), kernels].concat();
+        match made {
+            Made::Nvptx(made) if self.describes(made, texts, files.len()) => self.check_files(files, &wanted(made)),
+            _ => Err(Error::NoCode { name: self.target() }.into()),
         }
-        let expected = if self.assembler.is_some() { self.outputs.machine_code.len() } else { 0 };
-        let mut pairs = objects.iter().zip(&self.outputs.machine_code).zip(files);
-        objects.len() == expected
-            && pairs.all(|((object, machine_code), bytes)| {
-                let emission = self.emissions.get(machine_code.emission);
-                emission.is_some_and(|emission| emission.arch == object.arch) && cubin::parse(bytes).is_ok()
-            })
     }
 
     fn localized(&self, made: Made, paths: Vec<PathBuf>) -> Made {
-        let Made::Nvptx(NvptxMade { debug_info, objects }) = made else { return made };
+        let Made::Nvptx(NvptxMade { texts, objects }) = made else { return made };
         let objects = objects.into_iter().zip(&self.outputs.machine_code).zip(paths);
         let local = |((object, machine_code), path): ((DeviceObject, &MachineCode), _)| DeviceObject {
             name: machine_code.name.clone(),
             path,
             ..object
         };
-        Made::Nvptx(NvptxMade { debug_info, objects: objects.map(local).collect() })
+        Made::Nvptx(NvptxMade { texts, objects: objects.map(local).collect() })
     }
 
     fn portable(&self, put: PutTool<'_>) -> Result<JobCode, Errors> {
@@ -226,6 +221,39 @@ impl Generate for NvptxCode {
             assembler,
             ..self.clone()
         })
+    }
+}
+
+impl NvptxCode {
+    /// Whether the job makes as much, and for these targets.
+    fn describes(&self, made: &NvptxMade, texts: usize, files: usize) -> bool {
+        let NvptxCode { emissions, outputs, assembler, .. } = self;
+        let arch_of = |code: &MachineCode| emissions.get(code.emission).map(|emission| emission.arch);
+        let archs = outputs.machine_code.iter().map(arch_of).filter(|_| assembler.is_some());
+        let expected =
+            if assembler.is_some() { outputs.machine_code.len() + outputs.ptx.len() } else { emissions.len() };
+        [texts, made.texts.len()] == [emissions.len(); 2]
+            && files == expected
+            && archs.eq(made.objects.iter().map(|object| Some(object.arch)))
+    }
+
+    /// Checks the content of the job's files, which has to have all kernels.
+    fn check_files(&self, files: &[Vec<u8>], kernels: &[String]) -> Result<(), Errors> {
+        let NvptxCode { emissions, outputs, assembler, .. } = self;
+        let cubins = outputs.machine_code.iter().map(|code| (Form::Cubin, code.emission));
+        let texts = outputs.ptx.iter().map(|ptx| (Form::Ptx, ptx.emission));
+        let emitted = (0..emissions.len()).map(|emission| (Form::Ptx, emission));
+        let forms: Vec<(Form, usize)> =
+            if assembler.is_some() { cubins.chain(texts).collect() } else { emitted.collect() };
+        collect(forms.into_iter().zip(files).filter_map(|((form, emission), bytes)| {
+            let Emission { arch, path, .. } = emissions.get(emission)?;
+            let assembler = assembler.as_ref().filter(|_| form == Form::Cubin);
+            let program = assembler.map_or(Path::new(FATLINK), Assembler::program);
+            let keeps_all = assembler.is_none_or(Assembler::keeps_kernels);
+            let checked = soundness::check(form, bytes, *arch, if keeps_all { kernels } else { &[] });
+            Some(checked.map_err(|flaw| Error::unusable(program, arch, flaw, path).into()))
+        }))
+        .map(|_: Vec<()>| ())
     }
 }
 

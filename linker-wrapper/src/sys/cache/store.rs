@@ -68,15 +68,16 @@ impl Cache {
         &self.folder
     }
 
-    /// Returns the content of an entry. A damaged entry is removed and treated as a miss.
-    pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
-        let found = self.read(key);
+    /// Returns the content of an entry, and what `accept` makes of it. A damaged entry is removed and treated as a miss. So is one that
+    /// `accept` makes nothing of, but for its removal: the result that is made in its place replaces it.
+    pub fn get_if<T>(&self, key: &Key, accept: impl Fn(&[u8]) -> Option<T>) -> Option<(T, Vec<u8>)> {
+        let found = self.read(key).and_then(|content| Some((accept(&content)?, content)));
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
     }
 
-    /// As [`Cache::get`], for what is no result: counts as neither a hit nor a miss.
+    /// As [`Cache::get_if`], for what is no result: counts as neither a hit nor a miss.
     pub fn get_uncounted(&self, key: &Key) -> Option<Vec<u8>> {
         self.read(key)
     }

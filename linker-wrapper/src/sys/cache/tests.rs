@@ -6,6 +6,13 @@ use super::*;
 use crate::sys::cache::KeyBuilder;
 use crate::sys::cache::layout::is_entry;
 
+impl Cache {
+    /// The content of an entry, whatever it is.
+    fn get(&self, key: &Key) -> Option<Vec<u8>> {
+        self.get_if(key, |_| Some(())).map(|((), content)| content)
+    }
+}
+
 fn key(text: &str) -> Key {
     KeyBuilder::new("test").field("text", text.as_bytes()).finish()
 }
@@ -38,6 +45,18 @@ fn what_was_put_is_found() {
     assert_eq!(cache.hits_and_misses(), (3, 2));
     assert_eq!(cache.warning(), None);
     assert!(folder.path().join("not/there/CACHEDIR.TAG").exists());
+}
+
+#[test]
+fn what_is_not_accepted_is_a_miss_until_it_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(folder.path());
+    let accepted = || cache.get_if(&key("a"), |content| (content != b"empty").then_some(content.len()));
+    cache.put(&key("a"), b"empty");
+    assert_eq!(accepted(), None);
+    cache.put(&key("a"), b"sound");
+    assert_eq!(accepted(), Some((5, b"sound".to_vec())));
+    assert_eq!(cache.hits_and_misses(), (1, 1));
 }
 
 #[test]

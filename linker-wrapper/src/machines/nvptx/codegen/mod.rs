@@ -24,5 +24,6 @@ mod symbol_messages;
 pub use backends::Backends;
 pub use code_generator::Codegen;
 pub use device_object::{DeviceObject, Form, PtxSource};
+pub use host_references::HostReferences;
 pub use ptx_backend::{Attempted, PtxBackend, lower_version};
-pub use ptxas::Assembler;
+pub use ptxas::{Assembler, keeps_kernels};

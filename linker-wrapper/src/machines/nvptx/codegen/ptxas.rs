@@ -34,6 +34,12 @@ pub struct Assembler {
     mode: Mode,
 }
 
+/// Whether ptxas assembles all kernels with these arguments.
+pub fn keeps_kernels(arguments: &[String]) -> bool {
+    let name = |word: &str| word.trim_start_matches('-').split('=').next().unwrap_or_default().to_owned();
+    !arguments.iter().any(|word| word.starts_with('-') && ["e", "entry"].contains(&name(word).as_str()))
+}
+
 impl Assembler {
     /// A ptxas with these options.
     pub fn new(program: &Path, options: &DeviceOptions, mode: Mode) -> Self {
@@ -44,6 +50,11 @@ impl Assembler {
     /// The program.
     pub fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// Whether ptxas assembles all kernels: the user may name those that it does.
+    pub fn keeps_kernels(&self) -> bool {
+        keeps_kernels(&self.arguments)
     }
 
     /// The same with the program at another place. Commands are not shown there.

@@ -1,6 +1,6 @@
 //! The last step of a target's device link: joins its compiled partitions into one finished cubin and one PTX module.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use offload_bundle::arch::GpuArch;
 use offload_bundle::{FormatError, cubin, ptx};
@@ -187,7 +187,8 @@ fn kernels_that_stay(
     let cubins = objects.iter().filter(|object| object.form == Form::Cubin && object.name != DEVICE_LIBRARY);
     kernels.extend(cubins.flat_map(|object| soundness::kernels_of_cubin(&object.bytes)));
     if let Some(only) = only {
-        kernels.retain(|kernel| only.contains(&kernel.as_str()));
+        let only: HashSet<&str> = only.iter().copied().collect();
+        kernels.retain(|kernel| only.contains(kernel.as_str()));
     }
     let references = HostReferences::of_all(objects);
     if let Some(referenced) = references.as_ref().and_then(HostReferences::kernels) {

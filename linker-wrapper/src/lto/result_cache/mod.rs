@@ -363,6 +363,8 @@ fn job_fields(job: &CompileJob, key: KeyBuilder) -> Option<KeyBuilder> {
     #[rustfmt::skip]
     let CompileJob {
         ranges, parts, promoted, keep, llvm_options, code: _, name: _, units: _, saved_stages: _, cached_code: _, traced: _,
+        // Which kernels there are follows from the parts.
+        kernels: _,
     } = job;
     let units: String = ranges.iter().map(|range| format!("{}\n", range.hash)).collect();
     let key = key

@@ -391,9 +391,8 @@ mod tests {
     #[test]
     fn visible_kernels_have_descriptors() {
         let code = crate::samples::amd_code(40, &[0; 16]);
-        let parsed = Code::parse(&code).unwrap();
-        let kernels = parsed.visible_kernels().into_iter().collect::<Vec<_>>();
-        assert_eq!(kernels, ["first"]);
+        let code = Code::parse(&code).unwrap();
+        assert_eq!(code.visible_kernels().into_iter().collect::<Vec<_>>(), ["first"]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub struct Suite {
 pub enum Outcome {
     /// It passed, or failed as expected.
     Passed,
-    /// It needs some of [`FEATURES`], and the machine does not have them.
+    /// It needs these features, which a machine may lack, as this one does.
     Skipped(String),
     /// Why it failed, with the output of its commands.
     Failed(String),

@@ -19,6 +19,7 @@ pub mod options;
 pub mod parse;
 pub mod persona;
 pub mod plugin_options;
+mod referenced_symbols;
 pub mod response_file;
 pub mod unsupported;
 pub mod values;

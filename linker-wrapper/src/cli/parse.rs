@@ -10,6 +10,7 @@ use crate::cli::flags::{Scope, Shape, Switches, Value};
 use crate::cli::mistyped;
 use crate::cli::options::{Input, Options};
 use crate::cli::persona::Persona;
+use crate::cli::referenced_symbols;
 use crate::cli::words::{self, Found, Word};
 use crate::diag::color;
 use crate::diag::error::Errors;
@@ -87,30 +88,12 @@ impl Parser {
                 self.options.color = choice;
             }
             self.switches.switch(word.as_bytes(), &mut self.pushed);
-            self.roots(word);
+            self.options.roots.extend(referenced_symbols::of_word(&word.to_string_lossy()));
         }
         if is_option && self.persona == Persona::Linker {
             self.options.linker_query |= matches!(word.as_bytes(), b"--version" | b"--help");
         }
         self.options.host_line.push(word.to_owned());
-    }
-
-    /// Handles `-uNAME`, `--undefined=NAME` and the like.
-    fn roots(&mut self, word: &OsStr) {
-        const JOINED: [&str; 9] = [
-            "--undefined=",
-            "-undefined=",
-            "--require-defined=",
-            "--entry=",
-            "-entry=",
-            "--init=",
-            "--fini=",
-            "--wrap=",
-            "-u",
-        ];
-        let text = word.to_string_lossy();
-        let name = JOINED.iter().find_map(|prefix| text.strip_prefix(prefix));
-        self.options.roots.extend(name.map(str::to_owned));
     }
 
     fn option(&mut self, word: &OsStr, found: &Found, value: Option<OsString>) {

@@ -19,6 +19,7 @@ use crate::device::symbols::CandidateSymbols;
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
 use crate::host::error::damaged;
+use crate::host::export_list;
 use crate::host::input_files::{InputFile, InputFiles, Place};
 use crate::sys::threads;
 
@@ -79,7 +80,8 @@ pub fn select(
         return Ok(Selection { host: on_line, device });
     }
     let units = host_units(inputs)?;
-    let linked = resolve_host(&units, roots, stub_aliases::are_mixed(images));
+    let roots = [roots, inputs.script_symbols()].concat();
+    let linked = resolve_host(&units, &roots, stub_aliases::are_mixed(images));
     let host = linked.iter().map(Option::is_some).collect();
     let device = linked.into_iter().map(|reason| reason.map(HostReason::reason)).collect();
     let device = add_referenced_devices(images, device, code)?;
@@ -91,7 +93,8 @@ pub fn select(
 /// # Errors
 /// Damaged symbol tables.
 pub fn host_files(inputs: &InputFiles, roots: &[String]) -> Result<Vec<bool>, Errors> {
-    Ok(resolve_host(&host_units(inputs)?, roots, false).iter().map(Option::is_some).collect())
+    let roots = [roots, inputs.script_symbols()].concat();
+    Ok(resolve_host(&host_units(inputs)?, &roots, false).iter().map(Option::is_some).collect())
 }
 
 fn host_units(inputs: &InputFiles) -> Result<Vec<HostUnit<'_>>, Errors> {
@@ -119,13 +122,22 @@ fn host_unit<'a>(inputs: &'a InputFiles, file: &'a InputFile) -> Result<HostUnit
     };
     let symbols = host_symbols(inputs.bytes(file), dynamic);
     for symbol in symbols.map_err(|error| damaged(&file.name, file.base(), &error))? {
-        if symbol.defined {
-            unit.defines.push(Definition { name: symbol.name, weak: symbol.weak });
+        let name = without_version(symbol.name);
+        // A member with a definition replaces a common symbol.
+        if symbol.common && unit.archive.is_none() {
+            unit.references.push(name);
+        } else if symbol.defined {
+            unit.defines.push(Definition { name, weak: symbol.weak });
         } else if !symbol.weak {
-            unit.references.push(symbol.name);
+            unit.references.push(name);
         }
     }
     Ok(unit)
+}
+
+/// `f` for `f@V1` and `f@@V1`: a reference to a version takes a member with any of the symbol's versions.
+fn without_version(name: &[u8]) -> &[u8] {
+    name.iter().position(|byte| *byte == b'@').map_or(name, |end| &name[..end])
 }
 
 fn archive_of(file: &InputFile) -> Option<usize> {
@@ -138,7 +150,13 @@ fn archive_of(file: &InputFile) -> Option<usize> {
 /// Determines the files that the host linker may link. A link whose archives are in the wrong order fails later, in the host linker. If units of
 /// nvcc and clang are `mixed`, a kernel is found under the name of either.
 fn resolve_host<'a>(units: &[HostUnit<'a>], roots: &'a [String], mixed: bool) -> Vec<Option<HostReason<'a>>> {
+    let patterns: Vec<&[u8]> =
+        roots.iter().map(String::as_bytes).filter(|name| export_list::is_pattern(name)).collect();
     let mut roots: Vec<&[u8]> = roots.iter().map(String::as_bytes).collect();
+    if !patterns.is_empty() {
+        let names = units.iter().flat_map(|unit| unit.defines.iter().map(|definition| definition.name));
+        roots.extend(names.filter(|name| patterns.iter().any(|pattern| export_list::may_match(pattern, name))));
+    }
     loop {
         let extracted = host_extraction::extracted(units, &roots);
         let linked = |(unit, name): (&HostUnit<'a>, Option<&'a [u8]>)| match unit.archive {
@@ -234,6 +252,21 @@ mod tests {
         assert_eq!(linked, [true, true, true, false]);
         let linked = resolve_host(&units, &[], false).iter().map(Option::is_some).collect::<Vec<_>>();
         assert_eq!(linked, [true, false, false, false]);
+    }
+
+    #[test]
+    fn roots_may_be_patterns() {
+        let units = [unit(None, &["main"], &[]), unit(Some(0), &["launch_a"], &[]), unit(Some(0), &["other"], &[])];
+        assert_eq!(linked(&units, &["launch_*"]), [true, true, false]);
+        assert_eq!(linked(&units, &["launch*b"]), [true, false, false]);
+    }
+
+    #[test]
+    fn versions_of_a_symbol_are_one_name() {
+        let names: [(&[u8], &[u8]); 3] = [(b"f", b"f"), (b"f@V1", b"f"), (b"f@@V1", b"f")];
+        for (name, expected) in names {
+            assert_eq!(without_version(name), expected);
+        }
     }
 
     #[test]

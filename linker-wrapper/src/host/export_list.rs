@@ -60,6 +60,16 @@ impl Pattern {
     }
 }
 
+/// Whether a name is a pattern.
+pub fn is_pattern(name: &[u8]) -> bool {
+    name.iter().any(|byte| b"*?[".contains(byte))
+}
+
+/// Whether a pattern stands for the name, or may: one with a set of characters may stand for all.
+pub fn may_match(pattern: &[u8], name: &[u8]) -> bool {
+    pattern.contains(&b'[') || glob(pattern, name)
+}
+
 /// Whether a pattern of plain characters, `*` and `?` stands for the name.
 fn glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);

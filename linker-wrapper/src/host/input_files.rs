@@ -28,7 +28,7 @@ use crate::sys::mapped_file::Mapped;
 use crate::sys::stamp::{self, Stamp};
 
 /// Maximum size of a linker script that stands for libraries.
-const LONGEST_SCRIPT: usize = 64 * 1024;
+const LONGEST_SCRIPT: usize = 4 * 1024 * 1024;
 
 /// The mapped files of a link, and the input files in them: objects, libraries, and the members of archives.
 #[derive(Default)]
@@ -38,6 +38,8 @@ pub struct InputFiles {
     warnings: Vec<String>,
     /// What of the link is not known, as sentences without a full stop.
     unread: Vec<String>,
+    /// Words of linker scripts with other commands than names of files: among them are symbols, for which members are extracted.
+    script_symbols: Vec<String>,
     /// Stamps of all files that were opened, also of those without device code.
     stamps: Vec<Stamp>,
     /// The files whose content the stamps know.
@@ -197,6 +199,11 @@ impl InputFiles {
     /// The input that the output would overwrite. GNU ld rejects such a link; other linkers destroy the input.
     pub fn overwritten_by(&self, output: &Path) -> Option<&Path> {
         stamp::named(&self.stamps, output)
+    }
+
+    /// Names that linker scripts among the inputs may reference.
+    pub fn script_symbols(&self) -> &[String] {
+        &self.script_symbols
     }
 
     /// All files, in link order.
@@ -378,6 +385,7 @@ impl InputFiles {
         let text = (bytes.len() <= LONGEST_SCRIPT).then(|| std::str::from_utf8(bytes).ok()).flatten();
         if !text.is_some_and(linker_script::only_names_inputs) {
             self.unread.push(format!("{} is a linker script with other commands than names of files", path.display()));
+            self.script_symbols.extend(text.into_iter().flat_map(linker_script::symbols));
         }
         let Some(text) = text else { return Ok(()) };
         let mut errors = Errors::default();

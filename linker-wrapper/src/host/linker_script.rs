@@ -36,6 +36,14 @@ pub fn only_names_inputs(text: &str) -> bool {
     is_known
 }
 
+/// The words of a script that may be symbols, as in `EXTERN(f)`, `ENTRY(f)` and `a = f + 8;`.
+pub fn symbols(text: &str) -> Vec<String> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '@');
+    let words = tokens(text);
+    let names = words.iter().flat_map(|word| word.split(|c| !is_part(c)));
+    names.filter(|name| name.contains(|c: char| c.is_alphabetic() || c == '_')).map(str::to_owned).collect()
+}
+
 /// The script with other names of files: those for which `new` has one. What else there is stays as it is, comments included.
 pub fn with_names(text: &str, new: impl Fn(&str) -> Option<String>) -> String {
     let is_gap = |c: char| c.is_whitespace() || "(),\"".contains(c);
@@ -68,7 +76,16 @@ fn tokens(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{inputs, only_names_inputs, with_names};
+    use super::{inputs, only_names_inputs, symbols, with_names};
+
+    #[test]
+    fn scripts_reference_symbols() {
+        let found = symbols("EXTERN(launch_a launch_b) ENTRY(begin) PROVIDE(other = launch_c+8); /* no */");
+        for name in ["launch_a", "launch_b", "begin", "other", "launch_c"] {
+            assert!(found.iter().any(|one| one == name), "{name}: {found:?}");
+        }
+        assert!(!found.iter().any(|one| one == "no" || one == "8"));
+    }
 
     #[test]
     fn scripts_with_other_commands_are_told_apart() {

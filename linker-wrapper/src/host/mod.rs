@@ -5,7 +5,7 @@ pub mod dead_kernels;
 pub mod dependency_file;
 pub mod embedded_images;
 pub mod error;
-mod export_list;
+pub mod export_list;
 pub mod folded_stubs;
 pub mod host_linker;
 pub mod host_lto;

@@ -33,7 +33,7 @@ pub struct FunctionResources {
     pub registers: Option<u32>,
     /// Bytes of local memory of each thread for this function alone.
     pub frame: Option<u32>,
-    /// Bytes of local memory of each thread, including callees that the compiler knows.
+    /// Bytes of local memory of each thread, including callees that the compiler knows; `None` if nobody can know, as with recursion.
     pub stack: Option<u32>,
     /// Registers spilled to local memory; `None` if the cubin records no spills.
     pub spills: Option<Spills>,
@@ -70,6 +70,9 @@ pub struct Spills {
     pub load_bytes: u64,
 }
 
+/// The stack that nvlink records for a kernel whose callees call themselves.
+const ENDLESS: u32 = u32::MAX;
+
 /// Attributes of `.nv.info`.
 mod attribute {
     pub(super) const MAX_THREADS: u8 = 0x05;
@@ -103,7 +106,7 @@ impl Cubin<'_> {
                 is_kernel: symbol.kind == SymbolKind::Kernel,
                 registers: found.registers.or_else(|| registers_of_header(code.info)),
                 frame: found.frame,
-                stack: found.stack.or(found.frame),
+                stack: if found.stack == Some(ENDLESS) { None } else { found.stack.or(found.frame) },
                 spills: found.spills,
                 shared: shared.map_or(0, |section| section.size),
                 constants: self.constants(Some(&symbol.name)),

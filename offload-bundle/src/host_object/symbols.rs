@@ -13,6 +13,8 @@ pub struct HostSymbol<'a> {
     pub name: &'a [u8],
     /// Whether the file defines it (as a common symbol, too).
     pub defined: bool,
+    /// Whether it is a common symbol: a definition elsewhere prevails over it.
+    pub common: bool,
     /// Whether it is weak: an undefined weak symbol takes no archive member.
     pub weak: bool,
 }
@@ -44,8 +46,8 @@ fn symbols_of<Elf: FileHeader<Endian = Endianness>>(
         let name = symbol.name(endian, table.strings()).map_err(damaged)?;
         let section = symbol.st_shndx(endian);
         if !name.is_empty() {
-            let defined = section != SHN_UNDEF || section == SHN_COMMON;
-            symbols.push(HostSymbol { name, defined, weak: symbol.st_bind() == STB_WEAK });
+            let (defined, common) = (section != SHN_UNDEF, section == SHN_COMMON);
+            symbols.push(HostSymbol { name, defined, common, weak: symbol.st_bind() == STB_WEAK });
         }
     }
     Ok(symbols)

@@ -3,6 +3,7 @@
 use crate::cli::flags::flag::Shape::{Joined, JoinedOrSeparate, Separate};
 use crate::cli::flags::flag::{Flag, Form, Reproduced, Scope, Switches, Topic, Value, add, assign};
 use crate::cli::options::{Input, Options};
+use crate::cli::referenced_symbols;
 use crate::diag::error::Errors;
 
 pub const TOPIC: Topic = Topic {
@@ -34,9 +35,11 @@ pub const TOPIC: Topic = Topic {
             assign(&mut options.relocatable, true)
         })
         .of(Scope::HostLinker),
-        Flag::valued(Separate, ROOTS, "", "", |options, value| add(&mut options.roots, [value.text.to_owned()]))
-            .of(Scope::HostLinker)
-            .unlisted(),
+        Flag::valued(Separate, ROOTS, "", "", |options, value| {
+            add(&mut options.roots, referenced_symbols::of_value(value.text))
+        })
+        .of(Scope::HostLinker)
+        .unlisted(),
         Flag::valued(Separate, VALUES, "", "", |_, _| Ok(()))
             .of(Scope::HostLinker)
             .reproduced(Reproduced::HostValue)
@@ -47,7 +50,8 @@ pub const TOPIC: Topic = Topic {
 /// Options that reference a symbol.
 #[rustfmt::skip] // one spelling a line is a long list
 const ROOTS: &[&str] = &[
-    "-u", "--undefined", "--require-defined", "-e", "--entry", "-init", "--init", "-fini", "--fini", "--wrap",
+    "-u", "--undefined", "-undefined", "--require-defined", "-require-defined", "--undefined-glob", "-undefined-glob", "-e", "--entry",
+    "-entry", "-init", "--init", "-fini", "--fini", "--wrap", "-wrap", "--defsym", "-defsym", "--export-dynamic-symbol",
 ];
 
 /// Options that take their value from the next argument, from the manuals of GNU ld and lld. It must not be mistaken for an input.
@@ -56,8 +60,8 @@ const VALUES: &[&str] = &[
     "-m", "-z", "-T", "--script", "-h", "-soname", "--soname", "-y", "--trace-symbol", "-Map", "--Map",
     "-dynamic-linker", "--dynamic-linker", "-I", "-rpath", "--rpath", "-R", "-rpath-link", "--rpath-link",
     "-plugin", "--plugin", "-plugin-opt", "--plugin-opt", "-f", "--auxiliary", "-F", "--filter", "-A",
-    "--architecture", "-b", "--format", "-c", "--defsym", "-G", "--gpsize", "-Y", "--oformat",
-    "--version-script", "--dynamic-list", "--exclude-libs", "--export-dynamic-symbol", "--retain-symbols-file",
+    "--architecture", "-b", "--format", "-c", "-G", "--gpsize", "-Y", "--oformat",
+    "--version-script", "--dynamic-list", "--exclude-libs", "--retain-symbols-file",
     "--section-start", "-Ttext", "-Tdata", "-Tbss", "--dependency-file", "--just-symbols", "-a", "-P",
     "-assert",
 ];

@@ -4,6 +4,7 @@
 #   eval "$(cargo xtask env)"; FATLINK_DIST=$PWD/dist lit -v lit-tests/tests
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,12 @@ config.available_features.update(["cuda", "x86_64-linux"])
 # The device node of NVIDIA's Linux driver, or of its driver for WSL.
 if os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg"):
     config.available_features.add("gpu")
+else:
+    config.available_features.add("no-gpu")
+
+# Only root can run a program as a user that runs nothing else.
+if os.geteuid() == 0:
+    config.available_features.add("process-limits")
 
 # Whether a small disk can be mounted: not in a container without privileges.
 with tempfile.TemporaryDirectory() as disk:
@@ -96,7 +103,8 @@ with tempfile.TemporaryDirectory() as disk:
 with tempfile.TemporaryDirectory() as folder:
     image, toolkit = os.path.join(folder, "image"), os.path.join(folder, "files")
     os.mkdir(toolkit)
-    subprocess.run(["mksquashfs", toolkit, image, "-quiet"], capture_output=True, check=True)
+    if shutil.which("mksquashfs"):
+        subprocess.run(["mksquashfs", toolkit, image, "-quiet"], capture_output=True, check=True)
     with_image = os.path.join(config.test_source_root, "cache", "Inputs", "with_image.sh")
     if subprocess.run(["sh", with_image, image, toolkit, "true"], capture_output=True).returncode == 0:
         config.available_features.add("image-mount")

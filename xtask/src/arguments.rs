@@ -7,6 +7,7 @@ use clap::Parser;
 
 use crate::llvm_release::LlvmRelease;
 use crate::llvm_source::Release;
+use crate::test::selection::Selection;
 
 const AFTER_HELP: &str = "\
 FATLINK_TOOLCHAIN names the folder in which CUDA and the C library are installed, instead of .toolchain/;
@@ -45,6 +46,8 @@ pub enum Subcommand {
         /// Open reports in headless Chromium instead, those that this makes and these; installs Chromium, as root
         #[arg(long, value_name = "REPORT", num_args = 0.., conflicts_with_all = ["farm", "packages"])]
         browser: Option<Vec<PathBuf>>,
+        #[command(flatten)]
+        selection: Selection,
     },
     /// Install LLVM 22, CUDA 13.0 and a C library to link against
     Setup {
@@ -118,6 +121,7 @@ pub enum Subcommand {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test::selection::Step;
 
     fn parsed(line: &str) -> Result<Subcommand, clap::Error> {
         let words = std::iter::once("xtask").chain(line.split_whitespace());
@@ -152,8 +156,11 @@ mod tests {
 
     #[test]
     fn tests_of_engines_take_names() {
-        let test =
-            |farm| Subcommand::Test { quick: false, big: false, farm, packages: false, no_build: false, browser: None };
+        let selection = Selection { only: Vec::new(), from: None, failed: false, budget: 80 };
+        let test = |farm| {
+            let (browser, selection) = (None, selection.clone());
+            Subcommand::Test { quick: false, big: false, farm, packages: false, no_build: false, browser, selection }
+        };
         assert_eq!(parsed("test").unwrap(), test(None));
         assert_eq!(parsed("test --farm").unwrap(), test(Some(Vec::new())));
         assert_eq!(parsed("test --farm reapi slurm").unwrap(), test(Some(vec!["reapi".into(), "slurm".into()])));
@@ -163,6 +170,15 @@ mod tests {
         let Subcommand::Test { browser, .. } = parsed("test --browser a.html").unwrap() else { unreachable!() };
         assert_eq!(browser, Some(vec!["a.html".into()]));
         assert!(parsed("test --browser --packages").is_err());
+    }
+
+    #[test]
+    fn tests_are_selected_by_step() {
+        let Subcommand::Test { selection, .. } = parsed("test --only clippy,doc --budget 5").unwrap() else {
+            unreachable!()
+        };
+        assert_eq!((selection.only, selection.budget), (vec![Step::Clippy, Step::Doc], 5));
+        assert!(parsed("test --from nowhere").is_err());
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Test { farm: Some(engines), .. } => browser::farm(repository, engines)?,
         Subcommand::Test { packages: true, no_build, .. } => package_test::run(repository, *no_build)?,
         Subcommand::Test { browser: Some(reports), .. } => browser::run(repository, reports)?,
-        Subcommand::Test { .. } if !test::run(repository)? => return Ok(ExitCode::FAILURE),
+        Subcommand::Test { selection, .. } if !test::run(repository, selection)? => return Ok(ExitCode::FAILURE),
         Subcommand::Test { .. } => {}
         Subcommand::Setup { openmp_device, llvm } => setup::run(repository, *openmp_device, *llvm)?,
         Subcommand::Env => environment::run(repository)?,

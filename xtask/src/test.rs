@@ -2,9 +2,12 @@
 
 pub mod quick;
 mod report;
+pub mod selection;
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
+
+use clap::ValueEnum;
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
@@ -14,33 +17,45 @@ use crate::step::{Progress, noted_step, step};
 use crate::toolchain::remove_folder;
 use crate::{dist, setup};
 use report::{Report, Tally, output_of_failed};
+use selection::{Run, Selection, Step};
 
 struct Checker<'a> {
     repository: &'a Repository,
     environment: Environment,
 }
 
-/// Runs every step, whatever failed before, and returns whether all passed.
-pub fn run(repository: &Repository) -> Result<bool> {
+/// Runs every step of the selection, whatever failed before, and returns whether all passed.
+pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
     let toolchain = setup::install(repository)?;
     let checker = Checker { repository, environment: Environment::new(repository, &toolchain) };
+    let run = Run::begin(selection, &repository.target);
     let mut report = Report::default();
-    let mut shown = |title: &'static str, work: &dyn Fn(&Checker<'_>, &Progress) -> Result<()>| {
-        report.step(title, || step(title, |progress| work(&checker, progress)))
-    };
     // The quick ones first. The tests themselves come last, after the build of dist/, which lit tests use: they see the
     // programs as they are shipped, while unit tests run with the overflow checks of the dev profile.
-    shown("cargo fmt --check", &format);
-    shown("cargo clippy, warnings denied", &clippy);
-    shown("cargo doc, warnings denied", &doc);
-    const TESTS: &str = "cargo test, all packages and the lit tests";
-    if report.step("build of dist/", || dist::build(repository, &toolchain, LlvmRelease::default())) {
-        let test = |progress: &Progress| cargo_test(&checker, progress);
-        report.tests(TESTS, || noted_step(TESTS, test, |(tally, _)| tally.note()));
-    } else {
-        report.not_run(TESTS, "there are no programs to test");
+    let mut has_programs = true;
+    for step_of_run in Step::value_variants().iter().copied().filter(|step| run.has(*step)) {
+        let title = step_of_run.title();
+        match step_of_run {
+            _ if run.is_over() => report.not_run(title, "the time is used up (--budget)"),
+            Step::Format => _ = report.step(title, || step(title, |progress| format(&checker, progress))),
+            Step::Clippy => _ = report.step(title, || step(title, |progress| clippy(&checker, progress))),
+            Step::Doc => _ = report.step(title, || step(title, |progress| doc(&checker, progress))),
+            Step::Dist => {
+                has_programs = report.step(title, || dist::build(repository, &toolchain, LlvmRelease::default()));
+            }
+            Step::Tests if !has_programs => report.not_run(title, "there are no programs to test"),
+            Step::Tests => {
+                let test = |progress: &Progress| match run.tests() {
+                    Some(names) => tests_alone(&checker, &names, progress),
+                    None => cargo_test(&checker, progress),
+                };
+                report.tests(title, || noted_step(title, test, |(tally, _)| tally.note()));
+            }
+        }
     }
-    Ok(report.finish())
+    let failed = report.finish();
+    run.keep(&failed)?;
+    Ok(failed.is_empty())
 }
 
 impl Checker<'_> {
@@ -122,6 +137,22 @@ fn cargo_test(checker: &Checker<'_>, progress: &Progress) -> Result<(Tally, Stri
         }
     }
     Ok((tally, failed))
+}
+
+/// Runs these tests, each alone.
+fn tests_alone(checker: &Checker<'_>, names: &[String], progress: &Progress) -> Result<(Tally, String)> {
+    let (mut tally, mut said) = (Tally::default(), String::new());
+    for name in names {
+        let (status, output) = progress.status(&mut repetition(checker, name))?;
+        match status.success() && Tally::of(&output).passed == 1 {
+            true => tally.passed += 1,
+            false => {
+                tally.failed.push(name.clone());
+                said += &output_of_failed(&output);
+            }
+        }
+    }
+    Ok((tally, said))
 }
 
 fn test_command(checker: &Checker<'_>) -> Command {

@@ -100,8 +100,8 @@ impl Report {
         self.rows.push(Row { title, took: Duration::ZERO, outcome: Outcome::NotRun(why) });
     }
 
-    /// Prints everything, and returns whether the run is green.
-    pub fn finish(self) -> bool {
+    /// Prints everything, and returns the tests and steps that failed.
+    pub fn finish(self) -> Vec<String> {
         for row in &self.rows {
             match &row.outcome {
                 Outcome::Failed(failure) => println!("\n{}:\n{failure}", row.title),
@@ -114,7 +114,7 @@ impl Report {
         let totals = self.totals();
         // Test harnesses parse this line.
         println!("\n{} passed, {} failed, {} skipped", totals.passed, totals.failed.len(), totals.skipped);
-        totals.failed.is_empty()
+        totals.failed
     }
 
     /// The tests of all steps. A step that failed or could not run counts as a test that failed, and so do too many flaky tests.

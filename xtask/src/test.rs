@@ -16,7 +16,7 @@ use crate::repository::Repository;
 use crate::step::{Progress, noted_step, step};
 use crate::toolchain::remove_folder;
 use crate::{dist, setup};
-use report::{Report, Tally, output_of_failed};
+use report::{Report, Tally, has_dead_program, output_of_failed};
 use selection::{Run, Selection, Step};
 
 struct Checker<'a> {
@@ -121,7 +121,7 @@ fn cargo_test(checker: &Checker<'_>, progress: &Progress) -> Result<(Tally, Stri
     let mut cargo = test_command(checker);
     let (status, output) = progress.status(cargo.args(["--workspace", "--no-fail-fast"]))?;
     let mut tally = Tally::of(&output);
-    if !status.success() && tally.failed.is_empty() {
+    if !status.success() && (tally.failed.is_empty() || has_dead_program(&output)) {
         return Err(Failure { message: String::new(), output }.led_by("cargo test failed"));
     }
     let mut failed = output_of_failed(&output);
@@ -170,30 +170,4 @@ fn repetition(checker: &Checker<'_>, name: &str) -> Command {
     };
     cargo.args(["--", "--exact", name]);
     cargo
-}
-
-/// Names the tests that failed.
-fn cargo_failure(failure: Failure) -> Failure {
-    let names = Tally::of(&failure.output).failed;
-    let message = match names.len() {
-        0 => return failure.led_by("cargo test failed"),
-        1 => format!("a test failed: {}", names[0]),
-        count => format!("{count} tests failed: {}", names.join(", ")),
-    };
-    Failure { message, output: failure.output }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failed_tests_are_named() {
-        let output = "test a::b ... ok\ntest   c.test  ... FAILED\n";
-        let failure = Failure { message: "exit status: 101".into(), output: output.into() };
-        assert_eq!(cargo_failure(failure).message, "a test failed: c.test");
-        let failure =
-            Failure { message: "exit status: 101".into(), output: "error: expected `;`\nerror: done\n".into() };
-        assert_eq!(cargo_failure(failure).message, "cargo test failed: expected `;`");
-    }
 }

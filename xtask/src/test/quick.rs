@@ -1,6 +1,6 @@
 //! `cargo xtask test --quick`: what a change most often breaks, in a minute.
 
-use super::{Checker, Tally, cargo_failure, clippy, format, lit};
+use super::{Checker, Tally, clippy, format, lit};
 use crate::dist;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
@@ -46,4 +46,30 @@ fn lit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
     lit.args(FOLDERS.map(|folder| repository.root.join("lit-tests/tests").join(folder)));
     let outcome = progress.run(&mut lit);
     outcome.map(drop).map_err(|failure| Failure { message: "lit tests failed".to_owned(), ..failure })
+}
+
+/// Names the tests that failed.
+fn cargo_failure(failure: Failure) -> Failure {
+    let names = Tally::of(&failure.output).failed;
+    let message = match names.len() {
+        0 => return failure.led_by("cargo test failed"),
+        1 => format!("a test failed: {}", names[0]),
+        count => format!("{count} tests failed: {}", names.join(", ")),
+    };
+    Failure { message, output: failure.output }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_tests_are_named() {
+        let output = "test a::b ... ok\ntest   c.test  ... FAILED\n";
+        let failure = Failure { message: "exit status: 101".into(), output: output.into() };
+        assert_eq!(cargo_failure(failure).message, "a test failed: c.test");
+        let failure =
+            Failure { message: "exit status: 101".into(), output: "error: expected `;`\nerror: done\n".into() };
+        assert_eq!(cargo_failure(failure).message, "cargo test failed: expected `;`");
+    }
 }

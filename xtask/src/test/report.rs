@@ -167,6 +167,13 @@ pub fn output_of_failed(output: &str) -> String {
     if kept.is_empty() { output.to_owned() } else { kept }
 }
 
+/// Whether a test program ended without its result, by a signal or by `exit`: nobody knows which of its tests would have failed.
+pub fn has_dead_program(output: &str) -> bool {
+    let failed = output.lines().filter(|line| line.starts_with("error: ") && line.contains(" failed, to rerun pass `"));
+    let results = output.lines().filter(|line| line.starts_with("test result: FAILED."));
+    failed.count() > results.count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +196,15 @@ mod tests {
     fn the_output_of_failed_tests_is_kept() {
         assert_eq!(output_of_failed(OUTPUT), "---- c.test ----\nwhy\n\n");
         assert_eq!(output_of_failed("killed\n"), "killed\n");
+    }
+
+    #[test]
+    fn programs_that_die_are_noticed() {
+        let failed = "error: test failed, to rerun pass `-p lit-tests --test lit`\n";
+        let died =
+            "error: test failed, to rerun pass `-p xtask --lib`\n\nCaused by:\n  process didn't exit successfully\n";
+        assert!(!has_dead_program(&format!("{OUTPUT}{failed}")));
+        assert!(has_dead_program(&format!("{OUTPUT}{failed}{died}")));
     }
 
     #[test]

@@ -40,7 +40,8 @@ mod tests {
 
     #[test]
     fn both_places_are_found() {
-        let prefix = std::env::temp_dir().join(format!("fatlink-launcher-{}", std::process::id()));
+        let temporary = tempfile::tempdir().unwrap();
+        let prefix = temporary.path();
         for folder in ["bin", "lib/fatlink/gcc"] {
             std::fs::create_dir_all(prefix.join(folder)).unwrap();
         }
@@ -50,6 +51,5 @@ mod tests {
         assert_eq!(program(&prefix.join("bin/ld.fatlink")).unwrap(), prefix.join("bin/fatlink"));
         let through = program(&prefix.join("lib/fatlink/gcc/ld")).unwrap();
         assert_eq!(through.canonicalize().unwrap(), prefix.join("bin/fatlink").canonicalize().unwrap());
-        std::fs::remove_dir_all(&prefix).unwrap();
     }
 }

@@ -15,8 +15,9 @@ fn prefix(folder: &Path) {
 
 #[test]
 fn the_name_and_the_arguments_are_passed_on() {
-    let folder = std::env::temp_dir().join(format!("fatlink-names-{}", std::process::id()));
-    prefix(&folder);
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path();
+    prefix(folder);
     for name in ["bin/ld.fatlink", "lib/fatlink/gcc/ld.gold"] {
         let program = folder.join(name);
         let missing = Command::new(&program).output().unwrap();
@@ -32,5 +33,4 @@ fn the_name_and_the_arguments_are_passed_on() {
         assert!(message.starts_with(&format!("{}: ", program.display())), "{message}");
         assert!(message.contains("--frobnicate"), "{message}");
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }

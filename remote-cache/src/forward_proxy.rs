@@ -117,50 +117,58 @@ fn with_whole_url(start: &[u8], origin: &str, authorization: &str) -> Option<Vec
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::*;
 
-    /// Answers requests of one connection, and returns the header and the size of the body of each.
-    fn proxy_for(requests: usize, listener: &TcpListener) -> Vec<(Vec<String>, usize)> {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut request = || {
-            let mut header = Vec::new();
-            loop {
-                let mut line = String::new();
-                reader.read_line(&mut line).unwrap();
-                let line = line.trim_end().to_owned();
-                if line.is_empty() {
-                    break;
-                }
-                header.push(line);
+    /// The header of a request, and the size of its body.
+    type Request = (Vec<String>, usize);
+
+    /// Starts a proxy that answers every request itself until the test program ends. Returns where it is, and what it gets.
+    fn proxy() -> (String, Receiver<Request>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (tell, requests) = channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, tell) = (stream.unwrap(), tell.clone());
+                std::thread::spawn(move || answer_requests(&stream, &tell));
+            }
+        });
+        (address, requests)
+    }
+
+    /// Answers the requests of one connection.
+    fn answer_requests(mut stream: &TcpStream, tell: &Sender<Request>) {
+        let mut reader = BufReader::new(stream);
+        loop {
+            let lines = reader.by_ref().lines().map_while(Result::ok);
+            let header: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            if header.is_empty() {
+                return;
             }
             let size =
                 header.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
             let mut body = vec![0; size.unwrap_or(0)];
             reader.read_exact(&mut body).unwrap();
+            tell.send((header, body.len())).unwrap();
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
-            (header, body.len())
-        };
-        (0..requests).map(|_| request()).collect()
+        }
     }
 
     #[test]
     fn a_proxy_gets_whole_urls() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let proxy = format!("http://me:secret@{}", listener.local_addr().unwrap());
+        let (address, requests) = proxy();
+        let proxy = format!("http://me:secret@{address}");
         let config = Agent::config_builder().proxy(None).build();
         let agent = agent(config, Proxy::new(&proxy).unwrap());
         assert!(!format!("{agent:?}").contains("secret"));
-        let seen = std::thread::scope(|scope| {
-            let seen = scope.spawn(|| proxy_for(3, &listener));
-            let body = vec![b'x'; 1 << 20];
-            agent.get("http://cache.invalid:81/a/b").call().unwrap().body_mut().read_to_string().unwrap();
-            agent.put("http://cache.invalid:81/a/c").send(&body[..]).unwrap().body_mut().read_to_string().unwrap();
-            agent.get("http://cache.invalid:81/a/d").call().unwrap().body_mut().read_to_string().unwrap();
-            seen.join().unwrap()
-        });
+        let body = vec![b'x'; 1 << 20];
+        agent.get("http://cache.invalid:81/a/b").call().unwrap().body_mut().read_to_string().unwrap();
+        agent.put("http://cache.invalid:81/a/c").send(&body[..]).unwrap().body_mut().read_to_string().unwrap();
+        agent.get("http://cache.invalid:81/a/d").call().unwrap().body_mut().read_to_string().unwrap();
+        let seen: Vec<Request> = requests.try_iter().collect();
         let lines: Vec<_> = seen.iter().map(|(header, size)| (header[0].as_str(), *size)).collect();
         let url = "http://cache.invalid:81/a";
         let [get, put, again] =

@@ -55,20 +55,22 @@ mod tests {
 
     #[test]
     fn a_secret_has_a_size() {
-        let folder = std::env::temp_dir().join(format!("fatlink-key-file-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
         for (size, why) in [(0, "0 bytes"), (31, "31 bytes"), (32, ""), (64 << 10, ""), ((64 << 10) + 1, "64 KiB")] {
-            std::fs::write(&folder, vec![b'x'; size]).unwrap();
-            let error = Seal::of_file(&folder).map_or_else(|error| error.to_string(), |_| String::new());
+            std::fs::write(&path, vec![b'x'; size]).unwrap();
+            let error = Seal::of_file(&path).map_or_else(|error| error.to_string(), |_| String::new());
             assert!(error.contains(why) && error.is_empty() == why.is_empty(), "{size}: {error}");
         }
-        std::fs::remove_file(&folder).unwrap();
-        let error = Seal::of_file(&folder).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        let error = Seal::of_file(&path).unwrap_err().to_string();
         assert!(error.ends_with("No such file or directory"), "{error}");
     }
 
     #[test]
     fn a_file_that_everybody_may_write_to_holds_no_secret() {
-        let path = std::env::temp_dir().join(format!("fatlink-open-key-file-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
         std::fs::write(&path, [b'x'; 32]).unwrap();
         for (mode, is_usable) in [(0o600, true), (0o444, true), (0o664, true), (0o666, false), (0o602, false)] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -76,6 +78,5 @@ mod tests {
             assert_eq!(error.is_empty(), is_usable, "{mode:o}: {error}");
             assert!(is_usable || error.contains("every user may write to it"), "{mode:o}: {error}");
         }
-        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -143,14 +143,14 @@ mod tests {
 
     #[test]
     fn links_stay_inside_the_tree() {
-        let root = std::env::temp_dir().join(format!("fatlink-links-{}", std::process::id()));
+        let temporary = tempfile::tempdir().unwrap();
+        let root = temporary.path();
         let folder = root.join("usr/lib");
         create_folder(&folder).unwrap();
         replace_link("/lib/libdl.so.2", &folder.join("libdl.so")).unwrap();
         replace_link("libm.so.6", &folder.join("libm.so")).unwrap();
-        make_links_relative(&root, "").unwrap();
+        make_links_relative(root, "").unwrap();
         assert_eq!(std::fs::read_link(folder.join("libdl.so")).unwrap(), Path::new("../../lib/libdl.so.2"));
         assert_eq!(std::fs::read_link(folder.join("libm.so")).unwrap(), Path::new("libm.so.6"));
-        remove_folder(&root).unwrap();
     }
 }

@@ -123,8 +123,9 @@ mod tests {
 
     #[test]
     fn an_interrupted_install_is_removed_and_an_old_one_replaced() {
-        let folder = std::env::temp_dir().join(format!("fatlink-toolchain-{}", std::process::id()));
-        let toolchain = Toolchain { folder: folder.clone() };
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
+        let toolchain = Toolchain { folder: folder.to_owned() };
         let place = folder.join("debian-11");
         create_folder(&place.join("old")).unwrap();
         create_folder(&folder.join("debian-11.partial-1/lib")).unwrap();
@@ -136,6 +137,5 @@ mod tests {
         assert!(place.join("new").is_dir() && !place.join("old").exists() && !new.exists());
         // Of another place: somebody may be at work there.
         assert!(folder.join("python.partial-1").is_dir());
-        remove_folder(&folder).unwrap();
     }
 }

@@ -102,6 +102,19 @@ impl Stamp {
         Stamp { read: Some((hash(content), hash)), ..self }
     }
 
+    /// Stamps a file once it was changed long enough ago for its times to tell.
+    #[cfg(test)]
+    pub fn settled(path: &Path) -> Self {
+        for _ in 0..1000 {
+            let stamp = Self::of(path).unwrap();
+            if stamp.content.is_none() {
+                return stamp;
+            }
+            std::thread::sleep(TICK);
+        }
+        panic!("the clock of {} stands still", path.display());
+    }
+
     /// Whether it has a hash of what was read.
     #[cfg(test)]
     pub fn knows_content(&self) -> bool {
@@ -241,17 +254,6 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A file that was changed long enough ago for its times to tell, as `is_recent` counts.
-    fn settled(path: &Path) -> Stamp {
-        loop {
-            let stamp = Stamp::of(path).unwrap();
-            if stamp.content.is_none() {
-                return stamp;
-            }
-            std::thread::sleep(TICK);
-        }
-    }
-
     fn overwrite(path: &Path, text: &str) {
         OpenOptions::new().write(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
     }
@@ -288,7 +290,7 @@ mod tests {
         for (how, change) in changes {
             let _ = std::fs::remove_file(&path);
             std::fs::write(&path, "one").unwrap();
-            let stamp = settled(&path);
+            let stamp = Stamp::settled(&path);
             let stamps = [stamp.clone(), stamp.remember(b"one", quick_hash)];
             check(&stamps).unwrap();
             change();
@@ -333,7 +335,7 @@ mod tests {
         ];
         std::fs::write(&path, "one").unwrap();
         for (how, change) in changes {
-            let unknown = settled(&path);
+            let unknown = Stamp::settled(&path);
             let known = unknown.clone().remember(b"one", quick_hash);
             let recent = Stamp { content: Some(*blake3::hash(b"one").as_bytes()), ..unknown.clone() };
             change();
@@ -357,7 +359,7 @@ mod tests {
         lead("cuda", "latest");
         lead("latest", "cuda-13");
         for link in ["cuda", "latest"] {
-            let stamp = settled(&place("cuda/ptxas"));
+            let stamp = Stamp::settled(&place("cuda/ptxas"));
             assert!(stamp.is_current());
             // Kept, so that the new link cannot have its inode.
             std::fs::rename(place(link), place(&format!("old {link}"))).unwrap();

@@ -43,9 +43,6 @@ fn is_program(tool: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::thread::sleep;
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -56,7 +53,7 @@ mod tests {
         let write = |text: &str| {
             std::fs::write(&tool, text).unwrap();
             // Only files that have not been changed for a moment have a state that tells.
-            sleep(Duration::from_millis(50));
+            Stamp::settled(&tool);
         };
         let kept = || CachedVersion::of(&tool, Some(&cache)).unwrap();
         write("\x7fELF one");

@@ -125,17 +125,16 @@ pub fn timestamp(repository: &Repository, progress: &Progress) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::toolchain::remove_folder;
 
     #[test]
     fn checksums_name_files_relative_to_the_root() {
-        let root = std::env::temp_dir().join(format!("fatlink-archive-{}", std::process::id()));
+        let temporary = tempfile::tempdir().unwrap();
+        let root = temporary.path();
         create_folder(&root.join("bin")).unwrap();
         std::fs::write(root.join("bin/program"), "").unwrap();
         std::os::unix::fs::symlink("program", root.join("bin/link")).unwrap();
-        write_checksums(&Progress::hidden(), &root).unwrap();
+        write_checksums(&Progress::hidden(), root).unwrap();
         let text = std::fs::read_to_string(root.join(CHECKSUMS)).unwrap();
         assert_eq!(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  bin/program\n");
-        remove_folder(&root).unwrap();
     }
 }

@@ -100,7 +100,13 @@ mod tests {
     #[test]
     fn a_job_that_runs_gives_signs_of_life() {
         let folder = tempfile::tempdir().unwrap();
-        let job = Job { args: vec!["-c".to_owned(), "sleep 0.5".to_owned()], ..job(folder.path(), "a.result") };
+        let job = job(folder.path(), "a.result");
+        // It ends when it sees one.
+        let script = format!(
+            "for i in $(seq 6000); do grep -q '\\.' '{}' && exit 0; sleep 0.01; done; exit 1",
+            path(&job).display()
+        );
+        let job = Job { args: vec!["-c".to_owned(), script], ..job };
         let common = Common { linker_output: String::new(), args: vec!["sh".to_owned()], inputs: Vec::new() };
         let list = JobList { common, jobs: vec![job] };
         assert!(take(&list.jobs[0]).unwrap());

@@ -72,8 +72,6 @@ mod tests {
     use super::*;
     use std::cell::Cell;
     use std::fs::File;
-    use std::thread::sleep;
-    use std::time::Duration;
 
     #[test]
     fn a_tool_is_hashed_again_when_its_file_has_another_state() {
@@ -83,7 +81,7 @@ mod tests {
         let runs = Cell::new(0);
         let identify = || {
             // Only files that have not been changed for a moment have a state that tells.
-            sleep(Duration::from_millis(50));
+            Stamp::settled(&tool);
             let version = || {
                 runs.set(runs.get() + 1);
                 Ok("13.0".to_owned())

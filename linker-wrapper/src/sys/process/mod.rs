@@ -340,7 +340,7 @@ mod tests {
         let seen = folder.path().join("seen");
         // The tool goes on only when its first line has arrived.
         let script = format!(
-            "echo one; for i in $(seq 1000); do [ -e {0} ] && break; sleep 0.01; done; [ -e {0} ] || exit 1
+            "echo one; for i in $(seq 6000); do [ -e {0} ] && break; sleep 0.01; done; [ -e {0} ] || exit 1
              printf 'two\\nth'; printf 'ree\\n\\nrest'",
             seen.display()
         );

@@ -13,7 +13,7 @@ import time
 
 
 def wait_for(what, condition):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while not condition():
         if time.monotonic() > deadline:
             sys.exit(f"interrupt.py: {what}")
@@ -22,11 +22,10 @@ def wait_for(what, condition):
 
 def is_running(pid):
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        # A zombie has ended, too; it waits only for its parent.
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ")[-1][0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    # A zombie has ended, too; it waits only for its parent.
-    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ")[-1][0] != "Z"
 
 
 tool, tmp = pathlib.Path("tool"), pathlib.Path("tmp")
@@ -37,7 +36,7 @@ link = subprocess.Popen(sys.argv[2:], env={**os.environ, "TMPDIR": str(tmp.absol
 wait_for("the tool did not start", lambda: tool.exists() and tool.read_text().endswith("\n"))
 assert list(tmp.iterdir()), "there is nothing in TMPDIR to be removed"
 link.send_signal(signal.Signals[sys.argv[1]])
-code = link.wait(timeout=20)
+code = link.wait(timeout=300)
 print("ended by", signal.Signals(-code).name if code < 0 else f"exit code {code}")
 pid = int(tool.read_text())
 try:

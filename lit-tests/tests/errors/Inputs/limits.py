@@ -28,7 +28,7 @@ def run(limit, amount, words):
         env={**os.environ, "TMPDIR": str(tmp.absolute()), "RUST_BACKTRACE": "0"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 

@@ -17,7 +17,7 @@ else:  # before
     address, inherited = f"{take},{give}", (take, give)
 os.write(give, tokens.encode())
 environment = dict(os.environ, MAKEFLAGS=f" -j{len(tokens) + 1} --jobserver-auth={address} -- A=--jobserver-auth=0,0")
-status = subprocess.run(command, env=environment, pass_fds=inherited, timeout=100).returncode
+status = subprocess.run(command, env=environment, pass_fds=inherited, timeout=600).returncode
 os.set_blocking(take, False)
 try:
     left = os.read(take, 100).decode()

@@ -64,12 +64,10 @@ pub fn run(repository: &Repository, with_archive: bool, llvm: LlvmRelease) -> Re
 pub fn build(repository: &Repository, toolchain: &Toolchain, llvm: LlvmRelease) -> Result<()> {
     step("build fatlink, offload-bundle, the distributors and the C libraries into dist/", |progress| {
         let programs = [PROGRAMS, DISTRIBUTORS].concat();
-        let packages =
-            programs.iter().map(|(package, _)| *package).chain(library::LIBRARIES.map(|library| library.package));
         if llvm == LlvmRelease::default() {
-            compile(repository, toolchain, progress, &packages.collect::<Vec<_>>())?;
+            compile(repository, toolchain, progress, &packages())?;
         } else {
-            let others: Vec<&str> = packages.filter(|package| *package != FATLINK).collect();
+            let others: Vec<&str> = packages().into_iter().filter(|package| *package != FATLINK).collect();
             compile(repository, toolchain, progress, &others)?;
             build_fatlink(repository, toolchain, progress, llvm)?;
         }
@@ -79,10 +77,19 @@ pub fn build(repository: &Repository, toolchain: &Toolchain, llvm: LlvmRelease) 
     })
 }
 
+/// The packages of everything in dist/.
+fn packages() -> Vec<&'static str> {
+    let programs = [PROGRAMS, DISTRIBUTORS].concat().into_iter().map(|(package, _)| package);
+    programs.chain(library::LIBRARIES.map(|library| library.package)).collect()
+}
+
 /// Builds and lays out what links and inspects files, which takes half of the time.
 pub fn build_programs(repository: &Repository, toolchain: &Toolchain) -> Result<()> {
     step("build fatlink and offload-bundle into dist/", |progress| {
-        compile(repository, toolchain, progress, &PROGRAMS.map(|(package, _)| package))?;
+        let mut cargo = release_build(repository, toolchain);
+        // All packages decide on the features of what they share, which a build of everything then finds compiled.
+        cargo.args(packages().iter().map(|package| format!("--package={package}")));
+        run_cargo(progress, cargo.args(PROGRAMS.map(|(_, program)| format!("--bin={program}"))))?;
         lay_out_programs(repository, progress, &PROGRAMS)
     })
 }
@@ -95,15 +102,14 @@ pub(crate) fn compile(
     packages: &[&str],
 ) -> Result<()> {
     let mut cargo = release_build(repository, toolchain);
-    cargo.args(packages.iter().map(|package| format!("--package={package}")));
-    run_cargo(progress, cargo)
+    run_cargo(progress, cargo.args(packages.iter().map(|package| format!("--package={package}"))))
 }
 
 /// Compiles fatlink with an LLVM that is not the default.
 fn build_fatlink(repository: &Repository, toolchain: &Toolchain, progress: &Progress, llvm: LlvmRelease) -> Result<()> {
     let mut cargo = release_build(repository, toolchain);
     llvm.choose(cargo.arg(format!("--package={FATLINK}")), toolchain);
-    run_cargo(progress, cargo)
+    run_cargo(progress, &mut cargo)
 }
 
 /// Cargo's command line without packages.
@@ -116,8 +122,8 @@ fn release_build(repository: &Repository, toolchain: &Toolchain) -> Command {
     cargo
 }
 
-fn run_cargo(progress: &Progress, mut cargo: Command) -> Result<()> {
-    progress.run(&mut cargo).map(drop).map_err(|failure| failure.led_by("cargo build failed"))
+fn run_cargo(progress: &Progress, cargo: &mut Command) -> Result<()> {
+    progress.run(cargo).map(drop).map_err(|failure| failure.led_by("cargo build failed"))
 }
 
 /// The flags that link with the C library of the toolchain folder, as `CARGO_ENCODED_RUSTFLAGS` has them.

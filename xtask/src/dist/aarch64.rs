@@ -38,11 +38,11 @@ pub fn run(repository: &Repository, with_archive: bool) -> Result<()> {
                 .chain(library::LIBRARIES.map(|library| library.package))
                 .map(|package| format!("--package={package}")),
         );
-        run_cargo(progress, cargo)?;
+        run_cargo(progress, &mut cargo)?;
         let mut cargo = build(repository, &ours, &toolchain);
         LlvmRelease::Llvm23.choose(cargo.arg(format!("--package={FATLINK}")), &toolchain);
         cargo.env("LLVM_SYS_231_PREFIX", LLVM.place(&toolchain).join("mlc_llvm_static/static"));
-        run_cargo(progress, cargo)?;
+        run_cargo(progress, &mut cargo)?;
         let built = ours.target.join(TARGET).join("release");
         lay_out_built(&ours, progress, &[PROGRAMS, DISTRIBUTORS].concat(), &built)?;
         super::pages::write_of_distributors(&ours, progress)?;

@@ -1,11 +1,9 @@
 //! The examples of the documentation.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{SAMPLES, cuda, folder, linker, program, run};
+use crate::common::{SAMPLES, cuda, folder, linker, program, run};
 use fatlink::{HostMachine, Images, Link, object_of};
 
 const LLVM: &str = "/usr/lib/llvm-22/bin";

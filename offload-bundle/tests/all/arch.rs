@@ -1,10 +1,10 @@
 //! The lowest PTX version of every target, and what runs where, asked of the real ptxas and nvlink.
 
-mod tools;
-
 use std::process::Command;
 
 use offload_bundle::{CudaRelease, GpuArch, PtxVersion};
+
+use crate::tools;
 
 fn assembles(dir: &std::path::Path, version: PtxVersion, arch: GpuArch) -> bool {
     let source = dir.join("sample.ptx");

@@ -11,8 +11,6 @@
 //! - the outcomes, for each kernel: for which architecture the kernel and the function that it calls were compiled, or the runtime's
 //!   error.
 
-mod tools;
-
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -25,6 +23,8 @@ use offload_bundle::host_object::Search;
 use offload_bundle::{GpuArch, archive, host_object};
 use proptest::prelude::*;
 use proptest::sample::Index;
+
+use crate::tools;
 
 /// PTX of an object of kind `kind`, in which the names of the `link`th device link end with that number.
 fn source(kind: char, link: usize, version: &str, arch: &str) -> String {
@@ -376,7 +376,7 @@ fn agrees(told: &str, seen: &str) -> bool {
 fn programs_of_nvcc_rdc_run_as_told() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut builder = Builder { dir: dir.path(), assembler: Assembler::default(), device_runtime: device_runtime() };
-    let table = include_str!("driver-truth/rdc.tsv");
+    let table = include_str!("../driver-truth/rdc.tsv");
     let mut wrong = Vec::new();
     let mut count = 0;
     for line in table.lines().filter(|line| !line.starts_with('#')) {

@@ -1,10 +1,8 @@
 //! LLVM gives up or crashes in the process of a link: that is an error like any other for the caller, and nothing is left.
 
-mod common;
-
 use std::process::Command;
 
-use common::{entries, folder, linker, run};
+use crate::common::{entries, folder, linker, run};
 use fatlink::{Error, Link, Severity};
 
 const HELPER: &str = r#"

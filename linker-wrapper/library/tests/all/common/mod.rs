@@ -1,5 +1,4 @@
 //! Objects as clang leaves them, and the program that links them. `cargo xtask test` sets the environment.
-#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

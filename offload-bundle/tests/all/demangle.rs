@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-mod tools;
+use crate::tools;
 
 /// What `llvm-cxxfilt` makes of these names, one for each.
 fn by_llvm(names: &[String]) -> Vec<String> {

@@ -1,10 +1,10 @@
 //! Our offload binaries are, byte for byte, those of `llvm-offload-binary` 22.
 
-mod tools;
-
 use std::path::Path;
 
 use offload_bundle::offload_binary::{ImageKind, ImageToWrite, OffloadKinds, read_all, write};
+
+use crate::tools;
 
 /// The tool's offload binary of an image with that file extension.
 fn theirs(dir: &Path, bytes: &[u8], extension: &str, strings: &str) -> Vec<u8> {

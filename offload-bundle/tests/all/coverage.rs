@@ -1,15 +1,13 @@
 //! What the library predicts for fatbins that a driver was seen to load: `driver-truth/` has them, made with CUDA 13.0 and some of them
 //! damaged afterwards, and `truth.tsv` and `mixes/mixes.tsv` what ran of each on a GPU of sm_90 with driver 580.
 
-#[path = "driver-truth/mod.rs"]
-mod driver_truth;
-
-use driver_truth::{cases, fatbin_bytes};
 use offload_bundle::coverage::{Detail, Driver, containers, outcome};
 use offload_bundle::host_object::Search;
 use offload_bundle::{GpuArch, fatbin};
 use proptest::prelude::*;
 use proptest::sample::Index;
+
+use crate::driver_truth::{cases, fatbin_bytes};
 
 #[test]
 fn the_library_agrees_with_the_driver() {

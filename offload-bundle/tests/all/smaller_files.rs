@@ -1,9 +1,5 @@
 //! Files without what some GPUs do not need, and with images stored otherwise: the same is run of them.
 
-#[path = "driver-truth/mod.rs"]
-mod driver_truth;
-
-use driver_truth::{cases, fatbin_bytes};
 use offload_bundle::GpuArch;
 use offload_bundle::coverage::{Driver, Gpus, inspect, outcome};
 use offload_bundle::fatbin::{self, StoreMode};
@@ -11,6 +7,8 @@ use offload_bundle::recompress::recompress;
 use offload_bundle::strip::strip_for;
 use proptest::prelude::*;
 use proptest::sample::{Index, subsequence};
+
+use crate::driver_truth::{cases, fatbin_bytes};
 
 const GPUS: [u32; 12] = [75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];
 

@@ -1,11 +1,11 @@
 //! What we read of a kernel's resources is what ptxas says when it makes the kernel.
 
-mod tools;
-
 use std::path::Path;
 use std::process::Command;
 
 use offload_bundle::cubin::{self, FunctionResources};
+
+use crate::tools;
 
 /// PTX with a kernel that keeps many values at once, one that uses every kind of memory, and an empty one.
 fn ptx(target: &str) -> String {

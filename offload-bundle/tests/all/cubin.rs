@@ -1,9 +1,9 @@
 //! What cubins of the real ptxas and nvlink say of themselves.
 
-mod tools;
-
 use offload_bundle::cubin::{self, Memory, SymbolBinding, SymbolKind};
 use offload_bundle::{CudaRelease, GpuArch};
+
+use crate::tools;
 
 #[test]
 fn architectures_and_toolkit() {

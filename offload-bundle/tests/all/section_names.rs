@@ -1,12 +1,12 @@
 //! Which names of sections the driver needs: what `explain` says of a cubin with one bit flipped in them, against what an H200 (sm_90,
 //! driver 580.159.04) did. 20,000 such cubins went one way for each name, whichever bit was flipped.
 
-mod tools;
-
 use offload_bundle::GpuArch;
 use offload_bundle::coverage::{Driver, check, inspect, outcome};
 use offload_bundle::cubin;
 use offload_bundle::fatbin::{self, BuilderOptions, FatbinBuilder, Validation};
+
+use crate::tools;
 
 /// A kernel with variables in several memories and a function that it calls.
 const SOURCE: &str = "

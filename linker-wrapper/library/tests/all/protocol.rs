@@ -1,13 +1,11 @@
 //! The program answers requests that no library of its release writes.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// The program, and its standard input, whose end cancels the link.
 fn served() -> (Child, ChildStdin) {
-    let mut command = Command::new(common::program());
+    let mut command = Command::new(crate::common::program());
     let mut child = command.arg("--link-request").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take().unwrap();
     (child, stdin)

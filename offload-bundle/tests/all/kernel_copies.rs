@@ -1,12 +1,11 @@
 //! Kernels that are copied inside a cubin, compared with what ptxas and nvlink make of the same kernel under the other name.
 
-mod tools;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use offload_bundle::cubin::{self, with_kernel_copies};
-use tools::{cuda, ptxas, run};
+
+use crate::tools::{cuda, ptxas, run};
 
 /// Kernels in PTX, each with what it needs outside of it. `NAME` is the kernel.
 const KERNELS: [(&str, &str); 8] = [

@@ -1,9 +1,9 @@
 //! The reader decompresses what NVIDIA's writers compress, whatever the algorithm.
 
-mod tools;
-
 use offload_bundle::cubin;
 use offload_bundle::fatbin::{self, Compression, EntryKind, squeeze};
+
+use crate::tools;
 
 #[test]
 fn every_algorithm_of_fatbinary() {

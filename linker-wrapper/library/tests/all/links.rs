@@ -1,11 +1,9 @@
 //! Links of the library have the bytes of the program's, say what the program says, and leave nothing behind.
 
-mod common;
-
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use common::{SAMPLES, entries, linker, program};
+use crate::common::{SAMPLES, entries, linker, program};
 use fatlink::{Error, Event, Link, Linker, Ptx, Severity};
 
 #[test]

@@ -1,7 +1,5 @@
 //! What clang puts into host objects, and what linkers and archivers make of them.
 
-mod tools;
-
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +7,8 @@ use offload_bundle::archive::{self, MemberData};
 use offload_bundle::cubin;
 use offload_bundle::host_object::{self, FileKind};
 use offload_bundle::offload_binary::OffloadKinds;
+
+use crate::tools;
 
 const SOURCE: &str = "
 #define __global__ __attribute__((global))

@@ -1,12 +1,12 @@
 //! Device code in objects and programs of every kind of host, as clang and lld make them.
 
-mod tools;
-
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection};
 use offload_bundle::host_object::{Carrier, CarrierKind, carriers};
 use offload_bundle::{fatbin, hip_bundle, offload_binary};
+
+use crate::tools;
 
 /// Sections with what their names promise.
 fn source(dir: &Path) -> PathBuf {

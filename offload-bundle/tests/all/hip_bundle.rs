@@ -1,13 +1,13 @@
 //! Our bundles are, byte for byte, those of `clang-offload-bundler` 22; compressed ones, each reads the other's.
 
-mod tools;
-
 use std::path::Path;
 use std::process::Command;
 
 use offload_bundle::hip_bundle::{
     BundleId, CompressedMethod, CompressedVersion, HIP_ALIGNMENT, compress, inflate, read_all, write,
 };
+
+use crate::tools;
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const TARGETS: [&str; 3] = [

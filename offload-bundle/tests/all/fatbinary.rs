@@ -1,11 +1,11 @@
 //! Our fatbins are, byte for byte, those of NVIDIA's `fatbinary` 13.0.
 
-mod tools;
-
 use std::path::Path;
 
 use offload_bundle::GpuArch;
 use offload_bundle::fatbin::{self, BuilderOptions, CompressMode, FatbinWriter, Host};
+
+use crate::tools;
 
 /// What one entry is made of, for both writers.
 enum Image {

@@ -49,6 +49,8 @@ for tool in ["ptxas", "nvlink", "cuobjdump", "nvdisasm"]:
     program(cuda, "bin", tool)
 
 clangxx = program(llvm, "bin", "clang++")
+program("/usr/bin/ccache")
+compile = f"sh {os.path.join(config.test_source_root, 'Inputs', 'compile.sh')}"
 samples = os.path.join(os.path.dirname(os.path.dirname(config.test_source_root)), "samples")
 
 substitutions = {
@@ -70,9 +72,10 @@ substitutions = {
     "%run-on-glibc-2.31": f"{program(sysroot, 'lib64', 'ld-linux-x86-64.so.2')} --library-path {sysroot}/lib/x86_64-linux-gnu",
     "%samples": samples,
     # The two command lines that most CUDA tests begin and end with.
-    "%compile-cuda": f"{clangxx} -x cuda --cuda-path={cuda} -Wno-unknown-cuda-version -fgpu-rdc -O2 -c",
+    "%compile-cuda": f"{compile} {clangxx} -x cuda --cuda-path={cuda} -Wno-unknown-cuda-version -fgpu-rdc -O2 -c",
+    "%compile-nvcc": f"{compile} nvcc",
     # Without HIP's headers, device libraries and runtime, which these tests do not need.
-    "%compile-hip": f"{clangxx} -x hip --offload-new-driver -fgpu-rdc -nogpuinc -nogpulib -O2 -c",
+    "%compile-hip": f"{compile} {clangxx} -x hip --offload-new-driver -fgpu-rdc -nogpuinc -nogpulib -O2 -c",
     "%python": sys.executable,
     # Checks files with the schema of SARIF.
     "%validate-sarif": f"{sys.executable} {os.path.join(config.test_source_root, 'explain', 'Inputs', 'validate_sarif.py')} {sarif}",
@@ -89,9 +92,14 @@ if os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg"):
 else:
     config.available_features.add("no-gpu")
 
-# Only root can run a program as a user that runs nothing else.
-if os.geteuid() == 0:
+# Only root can run a program as a user that runs nothing else, and only with setpriv.
+if os.geteuid() == 0 and shutil.which("setpriv"):
     config.available_features.add("process-limits")
+
+# Root may change the root folder, and others where they can have a namespace of users, but not in every container.
+as_root = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
+if shutil.which("unshare") and subprocess.run([*as_root, "chroot", "/", "true"], capture_output=True).returncode == 0:
+    config.available_features.add("chroot")
 
 # Whether a small disk can be mounted: not in a container without privileges.
 with tempfile.TemporaryDirectory() as disk:
@@ -103,16 +111,23 @@ with tempfile.TemporaryDirectory() as disk:
 with tempfile.TemporaryDirectory() as folder:
     image, toolkit = os.path.join(folder, "image"), os.path.join(folder, "files")
     os.mkdir(toolkit)
-    if shutil.which("mksquashfs"):
-        subprocess.run(["mksquashfs", toolkit, image, "-quiet"], capture_output=True, check=True)
     with_image = os.path.join(config.test_source_root, "cache", "Inputs", "with_image.sh")
-    if subprocess.run(["sh", with_image, image, toolkit, "true"], capture_output=True).returncode == 0:
+    commands = [["mksquashfs", toolkit, image, "-quiet"], ["sh", with_image, image, toolkit, "true"]]
+    if shutil.which("mksquashfs") and all(subprocess.run(command, capture_output=True).returncode == 0 for command in commands):
         config.available_features.add("image-mount")
 
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(llvm, "bin"), os.path.join(cuda, "bin"), os.environ["PATH"]])
 config.environment["CUDA_PATH"] = cuda
 config.environment["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
+# Objects of earlier runs, as long as the compilers are the same, also those that nvcc and clang start.
+compilers = [os.stat(path) for path in [clangxx, "/usr/bin/g++", *(os.path.join(cuda, *parts) for parts in
+             [("bin", "ptxas"), ("bin", "cudafe++"), ("nvvm", "bin", "cicc"), ("nvvm", "libdevice", "libdevice.10.bc")])]]
+config.environment["CCACHE_DIR"] = os.path.join(config.test_exec_root, "ccache")
+config.environment["CCACHE_MAXSIZE"] = "2G"
+# Tests share objects, although each runs in a folder of its own.
+config.environment["CCACHE_NOHASHDIR"] = "1"
+config.environment["CCACHE_NAMESPACE"] = "-".join(f"{file.st_size}.{file.st_mtime_ns}" for file in compilers)
 # Nobody's own settings for clang may change a test, and no test may leave anything there.
 config.environment["HOME"] = os.path.join(config.test_exec_root, "home")
 os.makedirs(config.environment["HOME"], exist_ok=True)

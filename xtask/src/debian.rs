@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::failure::{Failure, Result};
 use crate::step::{Progress, noted_step, step};
 
-const PACKAGES: [&str; 24] = [
+const PACKAGES: [&str; 25] = [
     "clang-22",
     "lld-22",
     "llvm-22-dev",
@@ -24,6 +24,8 @@ const PACKAGES: [&str; 24] = [
     "gcc-aarch64-linux-gnu",
     "libc6-dev-arm64-cross",
     "qemu-user",
+    // For tests that compile the same units.
+    "ccache",
     // For a test that makes conda's packages.
     "zstd",
     // For a test with compilers in images of file systems.
@@ -182,12 +184,21 @@ fn install(progress: &Progress, packages: &[&str]) -> Result<()> {
 }
 
 fn apt_install(progress: &Progress, packages: &[&str]) -> Result<()> {
-    let mut command = apt_get();
-    progress.run(command.args(["install", "--yes", "--no-install-recommends"]).args(packages)).map(drop)
+    let command = || {
+        let mut command = apt_get();
+        command.args(["install", "--yes", "--no-install-recommends"]).args(packages);
+        command
+    };
+    progress.run_patiently(command).map(drop)
 }
 
 fn update(progress: &Progress) -> Result<()> {
-    progress.run(apt_get().arg("update")).map(drop)
+    let command = || {
+        let mut command = apt_get();
+        command.arg("update");
+        command
+    };
+    progress.run_patiently(command).map(drop)
 }
 
 /// `apt-get` without questions to the user.

@@ -15,9 +15,9 @@ const DIST: &str = "FATLINK_DIST";
 /// A test that runs longer than this hangs: no test takes a tenth of it, even on a busy machine.
 const TIMEOUT_SECONDS: &str = "600";
 
-/// What a machine may lack: a GPU, or none; the privileges to mount a small disk or an image of a file system, or to limit the processes of
-/// a user that has no other.
-const FEATURES: [&str; 5] = ["gpu", "no-gpu", "mount", "image-mount", "process-limits"];
+/// What a machine may lack: a GPU, or none; the privileges to mount a small disk or an image of a file system, to change the root folder, or
+/// to limit the processes of a user that has no other.
+const FEATURES: [&str; 6] = ["gpu", "no-gpu", "mount", "image-mount", "chroot", "process-limits"];
 
 /// The variable with those of [`FEATURES`], separated by commas, that this machine has to have: a test that lacks one fails.
 const REQUIRED: &str = "FATLINK_TEST_REQUIRE";

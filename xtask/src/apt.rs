@@ -47,7 +47,12 @@ impl Apt {
 
     /// Downloads packages and unpacks them into `root`.
     pub fn unpack(&self, progress: &Progress, packages: &[impl AsRef<OsStr>], root: &Path) -> Result<()> {
-        progress.run(self.get().arg("download").args(packages))?;
+        let command = || {
+            let mut command = self.get();
+            command.arg("download").args(packages);
+            command
+        };
+        progress.run_patiently(command)?;
         let is_package = |path: &PathBuf| path.extension().is_some_and(|end| end == "deb");
         for package in files_in(&self.folder)?.into_iter().filter(is_package) {
             progress.run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(root))?;

@@ -29,8 +29,14 @@ pub enum Subcommand {
     /// Run every test that can run on this machine
     Test {
         /// Only format, clippy, unit tests, and the lit tests of options and errors, with programs of the dev profile: a minute
-        #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser"])]
+        #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser", "stress", "nightly"])]
         quick: bool,
+        /// Run the built tests once beside four busy threads for each core instead; the results are kept in target/stress/
+        #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser", "nightly"])]
+        stress: bool,
+        /// Run what takes too long for every change instead: rustdoc, --stress, --big, the releases of clang, LLVM's tests, --packages, --browser, --farm; as root
+        #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser"])]
+        nightly: bool,
         /// Link programs with 2.3 GB of device code instead; needs 6 GB of disk
         #[arg(long, conflicts_with_all = ["farm", "browser"])]
         big: bool,
@@ -156,10 +162,20 @@ mod tests {
 
     #[test]
     fn tests_of_engines_take_names() {
-        let selection = Selection { only: Vec::new(), from: None, failed: false, budget: 80 };
+        let selection = Selection { only: Vec::new(), from: None, failed: false, budget: None };
         let test = |farm| {
             let (browser, selection) = (None, selection.clone());
-            Subcommand::Test { quick: false, big: false, farm, packages: false, no_build: false, browser, selection }
+            Subcommand::Test {
+                quick: false,
+                big: false,
+                farm,
+                packages: false,
+                no_build: false,
+                browser,
+                stress: false,
+                nightly: false,
+                selection,
+            }
         };
         assert_eq!(parsed("test").unwrap(), test(None));
         assert_eq!(parsed("test --farm").unwrap(), test(Some(Vec::new())));
@@ -174,10 +190,10 @@ mod tests {
 
     #[test]
     fn tests_are_selected_by_step() {
-        let Subcommand::Test { selection, .. } = parsed("test --only clippy,doc --budget 5").unwrap() else {
+        let Subcommand::Test { selection, .. } = parsed("test --only clippy,lit --budget 5").unwrap() else {
             unreachable!()
         };
-        assert_eq!((selection.only, selection.budget), (vec![Step::Clippy, Step::Doc], 5));
+        assert_eq!((selection.only, selection.budget), (vec![Step::Clippy, Step::Lit], Some(5)));
         assert!(parsed("test --from nowhere").is_err());
     }
 

@@ -48,6 +48,13 @@ impl Environment {
         }
     }
 
+    /// The same with another variable.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.variables.push((name, value.into()));
+        self
+    }
+
     /// Sets them for a tool.
     pub fn apply(&self, command: &mut Command) {
         for (name, value) in &self.variables {

@@ -17,6 +17,7 @@ mod docs;
 pub mod environment;
 pub mod failure;
 mod fuzz;
+mod lit;
 pub mod llvm_release;
 mod llvm_source;
 mod openmp_device;
@@ -62,8 +63,11 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Test { farm: Some(engines), .. } => browser::farm(repository, engines)?,
         Subcommand::Test { packages: true, no_build, .. } => package_test::run(repository, *no_build)?,
         Subcommand::Test { browser: Some(reports), .. } => browser::run(repository, reports)?,
-        Subcommand::Test { selection, .. } if !test::run(repository, selection)? => return Ok(ExitCode::FAILURE),
-        Subcommand::Test { .. } => {}
+        Subcommand::Test { stress: true, selection, .. } => return Ok(code(test::stress::run(repository, selection)?)),
+        Subcommand::Test { nightly: true, selection, .. } => {
+            return Ok(code(test::nightly::run(repository, selection)?));
+        }
+        Subcommand::Test { selection, .. } => return Ok(code(test::run(repository, selection)?)),
         Subcommand::Setup { openmp_device, llvm } => setup::run(repository, *openmp_device, *llvm)?,
         Subcommand::Env => environment::run(repository)?,
         Subcommand::Bench { arguments } => return bench::run(repository, arguments),
@@ -78,4 +82,8 @@ fn run(repository: &Repository, subcommand: &Subcommand) -> Result<ExitCode> {
         Subcommand::Package { no_build } => package::run(repository, *no_build)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn code(passed: bool) -> ExitCode {
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -28,7 +28,7 @@ pub static LLVM_22: Release =
     Release { number: "22", version: "22.1.8", package: "llvm-toolchain-22", folder: "clang/test/Driver", options: "" };
 
 /// The next one; fatlink follows its rules with an option.
-static LLVM_23: Release = Release {
+pub static LLVM_23: Release = Release {
     number: "23",
     version: "23.1.1",
     package: "llvm-toolchain-23",

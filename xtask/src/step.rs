@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, PipeReader, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -118,25 +119,56 @@ impl Progress {
         Err(Failure { message: format!("`{}` failed: {status}", shown(command)), output })
     }
 
+    /// Runs a tool that needs the network, up to three times with a pause in between. `again` makes its command line.
+    pub fn run_patiently(&self, again: impl Fn() -> Command) -> Result<String> {
+        const PAUSES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(20)];
+        for pause in PAUSES {
+            match self.run(&mut again()) {
+                Ok(output) => return Ok(output),
+                Err(failure) => {
+                    self.bar.set_message(format!("again in {} s: {}", pause.as_secs(), failure.tool_error()));
+                }
+            }
+            std::thread::sleep(pause);
+        }
+        self.run(&mut again())
+    }
+
     /// The same for a tool whose exit status means something.
     pub fn status(&self, command: &mut Command) -> Result<(ExitStatus, String)> {
-        let (mut child, reader) = spawn(command)?;
-        let output = self.follow(reader);
-        let status = child.wait().map_err(|error| {
-            Failure::new(format!("cannot wait for {}: {error}", command.get_program().to_string_lossy()))
-        })?;
+        let (status, output) = self.watch(command, Duration::MAX)?;
+        let status = status.ok_or_else(|| Failure::new(format!("`{}` hangs", shown(command))))?;
         Ok((status, output))
     }
 
-    fn follow(&self, reader: PipeReader) -> String {
+    /// The same for a tool that may hang: it is killed, and has no status, if it prints nothing for this long.
+    pub fn watch(&self, command: &mut Command, most_silence: Duration) -> Result<(Option<ExitStatus>, String)> {
+        let (mut child, reader) = spawn(command)?;
+        let (send, lines) = channel();
+        // It ends with the pipe. What the tool has started may keep that open for longer than the tool itself runs.
+        std::thread::spawn(move || {
+            let lines = BufReader::new(reader).split(b'\n').map_while(std::result::Result::ok);
+            lines.map(|line| send.send(line)).take_while(std::result::Result::is_ok).for_each(drop);
+        });
         let mut output = String::new();
-        for line in BufReader::new(reader).split(b'\n').map_while(std::result::Result::ok) {
-            let line = String::from_utf8_lossy(&line);
-            self.bar.set_message(printable(&line));
-            output += &line;
-            output.push('\n');
+        let silent = loop {
+            match lines.recv_timeout(most_silence) {
+                Ok(line) => {
+                    let line = String::from_utf8_lossy(&line);
+                    self.bar.set_message(printable(&line));
+                    output += &line;
+                    output.push('\n');
+                }
+                Err(error) => break error == RecvTimeoutError::Timeout,
+            }
+        };
+        let name = command.get_program().to_string_lossy();
+        let failed = |error| Failure::new(format!("cannot wait for {name}: {error}"));
+        if silent {
+            child.kill().map_err(failed)?;
         }
-        output
+        let status = child.wait().map_err(failed)?;
+        Ok(((!silent).then_some(status), output))
     }
 }
 
@@ -220,6 +252,15 @@ mod tests {
         let failure = Progress::hidden().run(Command::new("ls").arg("/nowhere")).unwrap_err();
         assert_eq!(failure.message, "`ls /nowhere` failed: exit status: 2");
         assert!(failure.output.contains("/nowhere"), "{}", failure.output);
+    }
+
+    #[test]
+    fn a_silent_tool_is_killed() {
+        let script = "echo begun; exec sleep 600";
+        let watched = Progress::hidden().watch(Command::new("sh").args(["-c", script]), Duration::from_secs(1));
+        assert_eq!(watched.unwrap(), (None, "begun\n".to_owned()));
+        let (status, output) = Progress::hidden().watch(Command::new("echo").arg("done"), Duration::MAX).unwrap();
+        assert!(status.unwrap().success() && output == "done\n");
     }
 
     #[test]

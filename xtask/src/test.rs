@@ -1,23 +1,28 @@
 //! `cargo xtask test`: every test that can run on this machine. A missing tool is a failure, never a skip.
 
+mod environmental;
+pub mod nightly;
+mod programs;
 pub mod quick;
 mod report;
 pub mod selection;
+pub mod stress;
+mod tally;
 
-use std::ffi::{OsStr, OsString};
 use std::process::Command;
-
-use clap::ValueEnum;
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::lit::lit;
 use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
 use crate::step::{Progress, noted_step, step};
-use crate::toolchain::remove_folder;
+use crate::toolchain::{Toolchain, remove_folder};
 use crate::{dist, setup};
-use report::{Report, Tally, has_dead_program, output_of_failed};
+use programs::{LIT, TestProgram};
+use report::{Report, Summary};
 use selection::{Run, Selection, Step};
+use tally::Tally;
 
 struct Checker<'a> {
     repository: &'a Repository,
@@ -29,33 +34,130 @@ pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
     let toolchain = setup::install(repository)?;
     let checker = Checker { repository, environment: Environment::new(repository, &toolchain) };
     let run = Run::begin(selection, &repository.target);
-    let mut report = Report::default();
-    // The quick ones first. The tests themselves come last, after the build of dist/, which lit tests use: they see the
-    // programs as they are shipped, while unit tests run with the overflow checks of the dev profile.
-    let mut has_programs = true;
-    for step_of_run in Step::value_variants().iter().copied().filter(|step| run.has(*step)) {
-        let title = step_of_run.title();
-        match step_of_run {
-            _ if run.is_over() => report.not_run(title, "the time is used up (--budget)"),
-            Step::Format => _ = report.step(title, || step(title, |progress| format(&checker, progress))),
-            Step::Clippy => _ = report.step(title, || step(title, |progress| clippy(&checker, progress))),
-            Step::Doc => _ = report.step(title, || step(title, |progress| doc(&checker, progress))),
-            Step::Dist => {
-                has_programs = report.step(title, || dist::build(repository, &toolchain, LlvmRelease::default()));
-            }
-            Step::Tests if !has_programs => report.not_run(title, "there are no programs to test"),
-            Step::Tests => {
-                let test = |progress: &Progress| match run.tests() {
-                    Some(names) => tests_alone(&checker, &names, progress),
-                    None => cargo_test(&checker, progress),
-                };
-                report.tests(title, || noted_step(title, test, |(tally, _)| tally.note()));
-            }
-        }
-    }
-    let failed = report.finish();
+    let Summary { text, failed } = run_steps(&checker, &toolchain, &run)?;
+    println!("{text}");
     run.keep(&failed)?;
     Ok(failed.is_empty())
+}
+
+/// The steps that take least time first. The tests come last, after the build of dist/, which lit tests use: they see the programs
+/// as they are shipped, while unit tests run with the overflow checks of the dev profile.
+fn run_steps(checker: &Checker<'_>, toolchain: &Toolchain, run: &Run) -> Result<Summary> {
+    let mut report = Report::default();
+    let (mut has_dist, mut programs) = (true, None);
+    for current in run.steps().filter(|step| !step.is_test()) {
+        let title = current.title();
+        match current {
+            _ if run.is_over() => report.not_run(title, selection::OVER),
+            Step::Format => _ = report.step(title, || step(title, |progress| format(checker, progress))),
+            Step::Clippy => _ = report.step(title, || step(title, |progress| clippy(checker, progress))),
+            Step::Dist => {
+                let build = || dist::build(checker.repository, toolchain, LlvmRelease::default());
+                has_dist = report.step(title, build).is_some();
+            }
+            _ => programs = report.step(title, || step(title, |progress| programs::build(checker, progress, &[]))),
+        }
+    }
+    match programs {
+        Some(programs) if has_dist => run_tests(checker, &programs, run, &mut report)?,
+        _ => run
+            .steps()
+            .filter(|step| step.is_test())
+            .for_each(|step| report.not_run(step.title(), "there are no programs to test")),
+    }
+    Ok(report.finish())
+}
+
+/// Runs the tests of a run's steps, and repeats those that failed.
+fn run_tests(checker: &Checker<'_>, programs: &[TestProgram], run: &Run, report: &mut Report) -> Result<()> {
+    let tests = Tests { checker, programs, environmental: environmental::listed(checker)? };
+    for current in run.steps().filter(|step| step.is_test()) {
+        let title = current.title();
+        if run.is_over() {
+            report.not_run(title, selection::OVER);
+            continue;
+        }
+        let work = |progress: &Progress| tests.step(current, run, progress);
+        report.tests(title, || noted_step(title, work, Tally::note));
+    }
+    if let Some(names) = run.tests() {
+        let title = "tests that failed last time, one at a time";
+        let work = |progress: &Progress| tests.alone(&names, run, progress);
+        report.tests(title, || noted_step(title, work, Tally::note));
+        return Ok(());
+    }
+    repeat_failed(&tests, run, report)
+}
+
+/// Runs the tests that failed once more, each alone, now that all others have ended.
+fn repeat_failed(tests: &Tests<'_>, run: &Run, report: &mut Report) -> Result<()> {
+    // A broken program fails many tests; these are not a matter of the machine's load.
+    const MOST_REPEATED: usize = 10;
+    let failed = report.failed_tests();
+    if failed.is_empty() || failed.len() > MOST_REPEATED {
+        return Ok(());
+    }
+    let work = |progress: &Progress| tests.alone(&failed, run, progress);
+    let again = noted_step("tests that failed, one at a time", work, Tally::note)?;
+    let passed: Vec<String> =
+        failed.iter().filter(|name| !again.failed.contains(name) && !again.not_run.contains(name)).cloned().collect();
+    report.repeated(&passed);
+    Ok(())
+}
+
+/// The built tests.
+struct Tests<'a> {
+    checker: &'a Checker<'a>,
+    programs: &'a [TestProgram],
+    /// Those that run last, one at a time.
+    environmental: Vec<String>,
+}
+
+impl Tests<'_> {
+    /// Runs the tests of a step.
+    fn step(&self, step: Step, run: &Run, progress: &Progress) -> Result<Tally> {
+        if step == Step::Environmental {
+            return self.alone(&self.environmental, run, progress);
+        }
+        let mut tally = Tally::default();
+        for program in self.programs.iter().filter(|program| (program.name == LIT) == (step == Step::Lit)) {
+            if run.is_over() {
+                tally.not_run.push(program.name.clone());
+                continue;
+            }
+            let later =
+                self.environmental.iter().filter_map(|name| name.strip_prefix(&program.name)?.strip_prefix(' '));
+            let mut arguments: Vec<String> = later.flat_map(|test| ["--skip".to_owned(), test.to_owned()]).collect();
+            arguments.extend((!arguments.is_empty()).then(|| "--exact".to_owned()));
+            tally.add(program.run(self.checker, progress, &arguments)?);
+        }
+        Ok(tally)
+    }
+
+    /// Runs these tests, each alone.
+    fn alone(&self, names: &[String], run: &Run, progress: &Progress) -> Result<Tally> {
+        let mut tally = Tally::default();
+        for name in names {
+            if run.is_over() {
+                tally.not_run.push(name.clone());
+                continue;
+            }
+            let (program, test) = name.split_once(' ').unwrap_or((name, ""));
+            let arguments = match test {
+                "" => Vec::new(),
+                _ => vec!["--exact".to_owned(), test.to_owned()],
+            };
+            let program = self.programs.iter().find(|known| known.name == program);
+            let program = program.ok_or_else(|| Failure::new(format!("there is no test program {name}")))?;
+            let mut outcome = program.run(self.checker, progress, &arguments)?;
+            if outcome.failed.is_empty() && outcome.passed + outcome.skipped() == 0 {
+                outcome.failed.push(name.clone());
+                outcome.output = format!("{name}: there is no such test\n");
+            }
+            tally.add(outcome);
+        }
+        Ok(tally)
+    }
 }
 
 impl Checker<'_> {
@@ -66,7 +168,7 @@ impl Checker<'_> {
     }
 }
 
-/// `cargo xtask test --big`: programs with gigabytes of device code.
+/// Programs with gigabytes of device code.
 pub fn big(repository: &Repository) -> Result<()> {
     let toolchain = setup::install(repository)?;
     dist::build(repository, &toolchain, LlvmRelease::default())?;
@@ -80,19 +182,7 @@ pub fn big(repository: &Repository) -> Result<()> {
     })
 }
 
-/// lit, with values for its configuration.
-pub fn lit(environment: &Environment, parameters: &[(&str, &dyn AsRef<OsStr>)]) -> Command {
-    let mut lit = Command::new("lit");
-    environment.apply(&mut lit);
-    for (name, value) in parameters {
-        let mut word = OsString::from(format!("{name}="));
-        word.push(value);
-        lit.arg("--param").arg(word);
-    }
-    lit
-}
-
-fn format(checker: &Checker, progress: &Progress) -> Result<()> {
+fn format(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
     let outcome = progress.run(checker.cargo("fmt").args(["--all", "--", "--check", "--files-with-diff"]));
     outcome.map(drop).map_err(|failure| Failure {
         message: "these files are not formatted: run `cargo fmt --all`".to_owned(),
@@ -100,74 +190,8 @@ fn format(checker: &Checker, progress: &Progress) -> Result<()> {
     })
 }
 
-fn clippy(checker: &Checker, progress: &Progress) -> Result<()> {
-    let arguments = ["--workspace", "--all-targets", "--locked", "--", "--deny=warnings"];
+fn clippy(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+    let arguments = ["--quiet", "--workspace", "--all-targets", "--locked", "--", "--deny=warnings"];
     let outcome = progress.run(checker.cargo("clippy").args(arguments));
     outcome.map(drop).map_err(|failure| failure.led_by("clippy complains"))
-}
-
-fn doc(checker: &Checker, progress: &Progress) -> Result<()> {
-    // The library of fatlink has one public item.
-    for scope in [&["--workspace"][..], &["--package=linker-wrapper", "--document-private-items"]] {
-        let mut cargo = checker.cargo("doc");
-        cargo.args(["--no-deps", "--locked"]).args(scope).env("RUSTDOCFLAGS", "--deny=warnings");
-        progress.run(&mut cargo).map_err(|failure| failure.led_by("rustdoc complains"))?;
-    }
-    Ok(())
-}
-
-/// Runs all tests, and those that fail once more, each alone. Returns also the output of what failed.
-fn cargo_test(checker: &Checker<'_>, progress: &Progress) -> Result<(Tally, String)> {
-    let mut cargo = test_command(checker);
-    let (status, output) = progress.status(cargo.args(["--workspace", "--no-fail-fast"]))?;
-    let mut tally = Tally::of(&output);
-    if !status.success() && (tally.failed.is_empty() || has_dead_program(&output)) {
-        return Err(Failure { message: String::new(), output }.led_by("cargo test failed"));
-    }
-    let mut failed = output_of_failed(&output);
-    // A broken program fails many tests; these are not a matter of the machine's load.
-    const MOST_REPEATED: usize = 10;
-    if tally.failed.len() <= MOST_REPEATED {
-        for name in tally.failed.clone() {
-            let (status, output) = progress.status(&mut repetition(checker, &name))?;
-            match status.success() && Tally::of(&output).passed == 1 {
-                true => tally.passed_again(&name),
-                false => failed += &output_of_failed(&output),
-            }
-        }
-    }
-    Ok((tally, failed))
-}
-
-/// Runs these tests, each alone.
-fn tests_alone(checker: &Checker<'_>, names: &[String], progress: &Progress) -> Result<(Tally, String)> {
-    let (mut tally, mut said) = (Tally::default(), String::new());
-    for name in names {
-        let (status, output) = progress.status(&mut repetition(checker, name))?;
-        match status.success() && Tally::of(&output).passed == 1 {
-            true => tally.passed += 1,
-            false => {
-                tally.failed.push(name.clone());
-                said += &output_of_failed(&output);
-            }
-        }
-    }
-    Ok((tally, said))
-}
-
-fn test_command(checker: &Checker<'_>) -> Command {
-    let mut cargo = checker.cargo("test");
-    cargo.arg("--locked").env("FATLINK_DIST", checker.repository.dist());
-    cargo
-}
-
-/// The command that runs one test alone.
-fn repetition(checker: &Checker<'_>, name: &str) -> Command {
-    let mut cargo = test_command(checker);
-    match name.ends_with(".test") {
-        true => cargo.args(["--package=lit-tests", "--test=lit"]),
-        false => cargo.args(["--workspace", "--exclude=lit-tests", "--no-fail-fast"]),
-    };
-    cargo.args(["--", "--exact", name]);
-    cargo
 }

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::lit::lit;
 use crate::llvm_source::{self, Release};
 use crate::repository::{Repository, files_in, name_of, read_text, write_file};
 use crate::step::step;
-use crate::test::lit;
 use crate::toolchain::{LLVM, Toolchain, fresh_folder};
 
 /// Runs the tests on `dist/`.

@@ -60,12 +60,15 @@ impl Wheels {
         let python = python_with_pip().ok_or_else(|| {
             Failure::new("no python3 with pip is in PATH, and CUDA comes as Python wheels: apt-get install python3-pip")
         })?;
-        let mut command = Command::new(python);
-        command.args(["-m", "pip", "install", "--require-hashes", "--no-deps", "--only-binary=:all:"]);
-        command.args(["--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]);
-        command.args([OsStr::new("--target"), folder.as_os_str(), OsStr::new("-r"), requirements.as_os_str()]);
-        command.args(self.platform.map(|platform| format!("--platform={platform}")));
-        progress.run(&mut command).map(|_| ()).map_err(|failure| {
+        let pip = || {
+            let mut command = Command::new(python);
+            command.args(["-m", "pip", "install", "--require-hashes", "--no-deps", "--only-binary=:all:"]);
+            command.args(["--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]);
+            command.args([OsStr::new("--target"), folder.as_os_str(), OsStr::new("-r"), requirements.as_os_str()]);
+            command.args(self.platform.map(|platform| format!("--platform={platform}")));
+            command
+        };
+        progress.run_patiently(pip).map(drop).map_err(|failure| {
             Failure::new(format!(
                 "cannot install {title} from PyPI: pip says: {}\nCheck the network and pip's configuration, or let \
              FATLINK_TOOLCHAIN name a folder that another clone has set up",

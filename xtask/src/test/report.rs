@@ -2,60 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::tally::Tally;
 use crate::failure::{Failure, Result};
 
 /// As many tests may fail once, and pass when they are run again alone, without making a run red.
 const MOST_FLAKY: usize = 3;
-
-/// The results of all test programs.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Tests that passed, also those that passed when they were run again.
-    pub passed: usize,
-    /// Tests that failed twice.
-    pub failed: Vec<String>,
-    /// Tests that failed, and passed when they were run again alone.
-    pub flaky: Vec<String>,
-    /// Tests that this machine cannot run.
-    pub skipped: usize,
-}
-
-impl Tally {
-    /// Reads what cargo's test programs print.
-    pub fn of(output: &str) -> Self {
-        let total = |word: &str| -> usize {
-            let results = output.lines().filter_map(|line| line.strip_prefix("test result: "));
-            let counts =
-                results.flat_map(|result| result.split([';', '.'])).filter_map(|part| part.trim().strip_suffix(word));
-            counts.filter_map(|count| count.trim().parse::<usize>().ok()).sum()
-        };
-        let failed = |line: &str| Some(line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.trim().to_owned());
-        let failed = output.lines().filter_map(failed).collect();
-        Tally { passed: total("passed"), failed, flaky: Vec::new(), skipped: total("ignored") }
-    }
-
-    /// Moves a test that passed when it was run again.
-    pub fn passed_again(&mut self, name: &str) {
-        self.failed.retain(|failed| failed != name);
-        self.flaky.push(name.to_owned());
-        self.passed += 1;
-    }
-
-    /// In one line.
-    pub fn note(&self) -> String {
-        let mut parts = vec![format!("{} passed", self.passed)];
-        if !self.failed.is_empty() {
-            parts.push(format!("{} failed", self.failed.len()));
-        }
-        if !self.flaky.is_empty() {
-            parts.push(format!("flaky: {}", self.flaky.join(", ")));
-        }
-        if self.skipped != 0 {
-            parts.push(format!("{} left out, for which this machine lacks something", self.skipped));
-        }
-        parts.join(", ")
-    }
-}
 
 /// The steps of a run.
 #[derive(Default)]
@@ -72,26 +23,27 @@ struct Row {
 
 enum Outcome {
     Passed,
-    /// Tests, with the output of those that failed.
-    Tested(Tally, String),
+    Tested(Tally),
     Failed(Failure),
     NotRun(&'static str),
 }
 
 impl Report {
-    /// Runs a step, and returns whether it passed.
-    pub fn step(&mut self, title: &'static str, work: impl FnOnce() -> Result<()>) -> bool {
+    /// Runs a step, and returns what it made.
+    pub fn step<T>(&mut self, title: &'static str, work: impl FnOnce() -> Result<T>) -> Option<T> {
         let begin = Instant::now();
-        let outcome = work().map_or_else(Outcome::Failed, |()| Outcome::Passed);
-        let passed = matches!(outcome, Outcome::Passed);
+        let (outcome, made) = match work() {
+            Ok(made) => (Outcome::Passed, Some(made)),
+            Err(failure) => (Outcome::Failed(failure), None),
+        };
         self.rows.push(Row { title, took: begin.elapsed(), outcome });
-        passed
+        made
     }
 
     /// Runs tests.
-    pub fn tests(&mut self, title: &'static str, work: impl FnOnce() -> Result<(Tally, String)>) {
+    pub fn tests(&mut self, title: &'static str, work: impl FnOnce() -> Result<Tally>) {
         let begin = Instant::now();
-        let outcome = work().map_or_else(Outcome::Failed, |(tally, output)| Outcome::Tested(tally, output));
+        let outcome = work().map_or_else(Outcome::Failed, Outcome::Tested);
         self.rows.push(Row { title, took: begin.elapsed(), outcome });
     }
 
@@ -100,49 +52,84 @@ impl Report {
         self.rows.push(Row { title, took: Duration::ZERO, outcome: Outcome::NotRun(why) });
     }
 
-    /// Prints everything, and returns the tests and steps that failed.
-    pub fn finish(self) -> Vec<String> {
+    /// The tests that have failed so far.
+    pub fn failed_tests(&self) -> Vec<String> {
+        self.tallies().flat_map(|tally| tally.failed.clone()).collect()
+    }
+
+    /// Moves the tests that passed when they were run again alone.
+    pub fn repeated(&mut self, passed: &[String]) {
+        for row in &mut self.rows {
+            let Outcome::Tested(tally) = &mut row.outcome else { continue };
+            let (flaky, failed) = std::mem::take(&mut tally.failed).into_iter().partition(|name| passed.contains(name));
+            (tally.flaky, tally.failed) = (flaky, failed);
+            tally.passed += tally.flaky.len();
+        }
+    }
+
+    fn tallies(&self) -> impl Iterator<Item = &Tally> {
+        self.rows.iter().filter_map(|row| match &row.outcome {
+            Outcome::Tested(tally) => Some(tally),
+            _ => None,
+        })
+    }
+
+    /// Everything, as it is printed; what failed; and how many passed.
+    pub fn finish(self) -> Summary {
+        let mut text = String::new();
         for row in &self.rows {
             match &row.outcome {
-                Outcome::Failed(failure) => println!("\n{}:\n{failure}", row.title),
-                Outcome::Tested(tally, output) if !tally.failed.is_empty() => println!("\n{}:\n{output}", row.title),
+                Outcome::Failed(failure) => text += &format!("\n{}:\n{failure}\n", row.title),
+                Outcome::Tested(tally) if !tally.output.is_empty() => {
+                    text += &format!("\n{}:\n{}", row.title, tally.output);
+                }
                 _ => {}
             }
         }
-        println!();
-        self.rows.iter().for_each(|row| println!("{}", row.line()));
-        let totals = self.totals();
+        text.push('\n');
+        self.rows.iter().for_each(|row| text += &format!("{}\n", row.line()));
+        let failed = self.failed();
+        let (passed, skipped) =
+            self.tallies().fold((0, 0), |(passed, skipped), tally| (passed + tally.passed, skipped + tally.skipped()));
+        if !failed.is_empty() {
+            text += &format!("\nfailed:\n{}", failed.iter().map(|name| format!("  {name}\n")).collect::<String>());
+        }
         // Test harnesses parse this line.
-        println!("\n{} passed, {} failed, {} skipped", totals.passed, totals.failed.len(), totals.skipped);
-        totals.failed
+        text += &format!("\n{passed} passed, {} failed, {skipped} skipped", failed.len());
+        Summary { text, failed }
     }
 
-    /// The tests of all steps. A step that failed or could not run counts as a test that failed, and so do too many flaky tests.
-    fn totals(&self) -> Tally {
-        let mut totals = Tally::default();
+    /// A step that failed or could not run counts as a test that failed, and so do too many flaky tests.
+    fn failed(&self) -> Vec<String> {
+        let mut failed = Vec::new();
         for row in &self.rows {
             match &row.outcome {
                 Outcome::Passed => {}
-                Outcome::Tested(tally, _) => {
-                    totals.passed += tally.passed;
-                    totals.skipped += tally.skipped;
-                    totals.failed.extend(tally.failed.iter().cloned());
-                    if tally.flaky.len() > MOST_FLAKY {
-                        totals.failed.extend(tally.flaky.iter().cloned());
-                    }
-                }
-                Outcome::Failed(_) | Outcome::NotRun(_) => totals.failed.push(row.title.to_owned()),
+                Outcome::Tested(tally) => failed.extend([&tally.failed[..], &tally.not_run].concat()),
+                Outcome::Failed(_) | Outcome::NotRun(_) => failed.push(row.title.to_owned()),
             }
         }
-        totals
+        let flaky: Vec<String> = self.tallies().flat_map(|tally| tally.flaky.clone()).collect();
+        if flaky.len() > MOST_FLAKY {
+            failed.extend(flaky);
+        }
+        failed
     }
+}
+
+/// The end of a run.
+pub struct Summary {
+    /// What is printed, without a line feed at the end.
+    pub text: String,
+    /// The tests and steps that failed.
+    pub failed: Vec<String>,
 }
 
 impl Row {
     fn line(&self) -> String {
         let what = match &self.outcome {
             Outcome::Passed => "passed".to_owned(),
-            Outcome::Tested(tally, _) => tally.note(),
+            Outcome::Tested(tally) => tally.note(),
             Outcome::Failed(failure) => format!("FAILED: {}", failure.message.lines().next().unwrap_or_default()),
             Outcome::NotRun(why) => format!("not run: {why}"),
         };
@@ -150,83 +137,38 @@ impl Row {
     }
 }
 
-/// What the test programs print about tests that failed, without those that passed.
-pub fn output_of_failed(output: &str) -> String {
-    let mut kept = String::new();
-    let mut is_kept = false;
-    for line in output.lines() {
-        let begins = line.starts_with("---- ") && line.trim_end().ends_with("----");
-        let ends = line == "failures:" || line.starts_with("test result: ");
-        is_kept = begins || (is_kept && !ends);
-        if is_kept {
-            kept += line;
-            kept.push('\n');
-        }
-    }
-    // A test program that died says nothing in this form.
-    if kept.is_empty() { output.to_owned() } else { kept }
-}
-
-/// Whether a test program ended without its result, by a signal or by `exit`: nobody knows which of its tests would have failed.
-pub fn has_dead_program(output: &str) -> bool {
-    let failed = output.lines().filter(|line| line.starts_with("error: ") && line.contains(" failed, to rerun pass `"));
-    let results = output.lines().filter(|line| line.starts_with("test result: FAILED."));
-    failed.count() > results.count()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OUTPUT: &str = "test a::b ... ok\ntest   c.test  ... FAILED\n\nfailures:\n\n---- c.test ----\nwhy\n\nfailures:\n    c.test\n\n\
-        test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.05s\n\
-        test result: FAILED. 4 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.05s\n";
-
-    #[test]
-    fn results_are_added_up() {
-        let mut tally = Tally::of(OUTPUT);
-        let expected = Tally { passed: 7, failed: vec!["c.test".to_owned()], flaky: Vec::new(), skipped: 2 };
-        assert_eq!(tally, expected);
-        assert_eq!(tally.note(), "7 passed, 1 failed, 2 left out, for which this machine lacks something");
-        tally.passed_again("c.test");
-        assert_eq!(tally.note(), "8 passed, flaky: c.test, 2 left out, for which this machine lacks something");
-    }
-
-    #[test]
-    fn the_output_of_failed_tests_is_kept() {
-        assert_eq!(output_of_failed(OUTPUT), "---- c.test ----\nwhy\n\n");
-        assert_eq!(output_of_failed("killed\n"), "killed\n");
-    }
-
-    #[test]
-    fn programs_that_die_are_noticed() {
-        let failed = "error: test failed, to rerun pass `-p lit-tests --test lit`\n";
-        let died =
-            "error: test failed, to rerun pass `-p xtask --lib`\n\nCaused by:\n  process didn't exit successfully\n";
-        assert!(!has_dead_program(&format!("{OUTPUT}{failed}")));
-        assert!(has_dead_program(&format!("{OUTPUT}{failed}{died}")));
+    fn names(count: usize) -> Vec<String> {
+        (0..count).map(|number| format!("p {number}")).collect()
     }
 
     #[test]
     fn all_steps_run_and_count() {
         let mut report = Report::default();
-        assert!(report.step("one", || Ok(())));
-        assert!(!report.step("two", || Err(Failure::new("no"))));
+        assert_eq!(report.step("one", || Ok(7)), Some(7));
+        assert_eq!(report.step("two", || Err::<(), _>(Failure::new("no"))), None);
         report.not_run("three", "two failed");
-        report.tests("four", || Ok((Tally::of(OUTPUT), String::new())));
-        let totals = report.totals();
-        assert_eq!((totals.passed, totals.skipped), (7, 2));
-        assert_eq!(totals.failed, ["two", "three", "c.test"]);
+        let skipped = [("gpu".to_owned(), 2)].into();
+        report.tests("four", || Ok(Tally { passed: 7, failed: names(1), skipped, ..Tally::default() }));
+        let summary = report.finish();
+        assert_eq!(summary.failed, ["two", "three", "p 0"]);
+        assert!(summary.text.ends_with("\n7 passed, 3 failed, 2 skipped"), "{}", summary.text);
     }
 
     #[test]
-    fn few_flaky_tests_leave_a_run_green() {
-        let flaky = |count: usize| {
+    fn tests_that_pass_when_they_are_repeated_are_flaky() {
+        let failed_of = |count: usize, passed: usize| {
             let mut report = Report::default();
-            let flaky = (0..count).map(|number| number.to_string()).collect();
-            report.tests("tests", || Ok((Tally { passed: 9, flaky, ..Tally::default() }, String::new())));
-            report.totals().failed.len()
+            report.tests("tests", || Ok(Tally { passed: 9, failed: names(count), ..Tally::default() }));
+            assert_eq!(report.failed_tests().len(), count);
+            report.repeated(&names(passed));
+            report.finish().failed.len()
         };
-        assert_eq!((flaky(MOST_FLAKY), flaky(MOST_FLAKY + 1)), (0, MOST_FLAKY + 1));
+        assert_eq!(failed_of(2, 1), 1);
+        // Few of them leave a run green.
+        assert_eq!((failed_of(MOST_FLAKY, MOST_FLAKY), failed_of(MOST_FLAKY + 1, MOST_FLAKY + 1)), (0, MOST_FLAKY + 1));
     }
 }

@@ -8,14 +8,20 @@ use clap::{Args, ValueEnum};
 use crate::failure::Result;
 use crate::repository::write_file;
 
+/// Why something of a run is not run.
+pub const OVER: &str = "the time is used up (--budget)";
+
 /// A step of `cargo xtask test`, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Step {
     Format,
     Clippy,
-    Doc,
     Dist,
-    Tests,
+    Build,
+    Rust,
+    Lit,
+    /// Those of `lit-tests/environmental.txt`
+    Environmental,
 }
 
 impl Step {
@@ -24,17 +30,24 @@ impl Step {
         match self {
             Step::Format => "cargo fmt --check",
             Step::Clippy => "cargo clippy, warnings denied",
-            Step::Doc => "cargo doc, warnings denied",
             Step::Dist => "build of dist/",
-            Step::Tests => "cargo test, all packages and the lit tests",
+            Step::Build => "build of the test programs",
+            Step::Rust => "Rust's tests",
+            Step::Lit => "lit tests",
+            Step::Environmental => "tests that depend on the machine, one at a time",
         }
+    }
+
+    /// Whether it runs tests.
+    pub fn is_test(self) -> bool {
+        self >= Step::Rust
     }
 }
 
 /// The options of a run.
 #[derive(Debug, Clone, Args, PartialEq, Eq)]
 pub struct Selection {
-    /// Only these steps
+    /// Only these steps, and the builds that they need
     #[arg(long, value_enum, value_name = "STEP", value_delimiter = ',')]
     pub only: Vec<Step>,
     /// Only this step and the ones after it
@@ -43,9 +56,9 @@ pub struct Selection {
     /// Only what failed in the last run
     #[arg(long)]
     pub failed: bool,
-    /// What has not begun by then is not run, and the run is red
-    #[arg(long, value_name = "MINUTES", default_value_t = 80)]
-    pub budget: u64,
+    /// What has not begun by then is not run, and the run is red; 80 by default, 600 with --stress
+    #[arg(long, value_name = "MINUTES")]
+    pub budget: Option<u64>,
 }
 
 /// A run that has begun.
@@ -66,21 +79,27 @@ impl Run {
         Run { selection: selection.clone(), failed_before, record, begin: Instant::now() }
     }
 
-    /// Whether the step belongs to the run.
-    pub fn has(&self, step: Step) -> bool {
-        let Selection { only, from, failed, .. } = &self.selection;
-        let failed_before = || match step {
-            // The programs have to be there.
-            Step::Dist | Step::Tests => {
-                self.failed_before.iter().any(|name| is_of(name, step)) || self.tests().is_some()
-            }
-            _ => self.failed_before.iter().any(|name| is_of(name, step)),
-        };
-        let is_named = only.is_empty() || only.contains(&step);
-        is_named && from.is_none_or(|from| step >= from) && (!failed || failed_before())
+    /// The steps of the run, in their order.
+    pub fn steps(&self) -> impl Iterator<Item = Step> {
+        Step::value_variants().iter().copied().filter(|step| self.has(*step))
     }
 
-    /// The tests to run alone; all if there is no list.
+    /// Whether the step belongs to the run.
+    fn has(&self, step: Step) -> bool {
+        let Selection { only, from, failed, .. } = &self.selection;
+        // No test runs without its program and those under test.
+        let is_built = |tests: bool| matches!(step, Step::Dist | Step::Build) && tests;
+        let is_named = only.is_empty() || only.contains(&step) || is_built(only.iter().any(|step| step.is_test()));
+        let is_behind = from.is_none_or(|from| step >= from || is_built(from.is_test()));
+        let failed_before = |step: Step| self.failed_before.iter().any(|name| name == step.title());
+        let repeats_tests = || {
+            self.tests().is_some() || Step::value_variants().iter().any(|step| step.is_test() && failed_before(*step))
+        };
+        let is_failed = !failed || failed_before(step) || is_built(repeats_tests());
+        is_named && is_behind && is_failed
+    }
+
+    /// The tests to repeat, each alone.
     pub fn tests(&self) -> Option<Vec<String>> {
         let is_step = |name: &&String| Step::value_variants().iter().any(|step| step.title() == *name);
         let tests: Vec<String> = self.failed_before.iter().filter(|name| !is_step(name)).cloned().collect();
@@ -89,7 +108,9 @@ impl Run {
 
     /// Whether the time is used up.
     pub fn is_over(&self) -> bool {
-        self.begin.elapsed() >= Duration::from_secs(self.selection.budget.saturating_mul(60))
+        const MINUTES: u64 = 80;
+        let minutes = self.selection.budget.unwrap_or(MINUTES);
+        self.begin.elapsed() >= Duration::from_secs(minutes.saturating_mul(60))
     }
 
     /// Keeps what failed for `--failed`.
@@ -99,10 +120,6 @@ impl Run {
     pub fn keep(&self, failed: &[String]) -> Result<()> {
         write_file(&self.record, failed.iter().map(|name| format!("{name}\n")).collect::<String>())
     }
-}
-
-fn is_of(name: &str, step: Step) -> bool {
-    name == step.title()
 }
 
 #[cfg(test)]
@@ -115,18 +132,21 @@ mod tests {
     }
 
     fn usual() -> Selection {
-        Selection { only: Vec::new(), from: None, failed: false, budget: 80 }
+        Selection { only: Vec::new(), from: None, failed: false, budget: None }
     }
 
     fn steps(run: &Run) -> Vec<Step> {
-        Step::value_variants().iter().copied().filter(|step| run.has(*step)).collect()
+        run.steps().collect()
     }
 
     #[test]
     fn steps_are_selected() {
-        assert_eq!(steps(&run(usual(), &[])).len(), 5);
-        assert_eq!(steps(&run(Selection { only: vec![Step::Doc], ..usual() }, &[])), [Step::Doc]);
-        assert_eq!(steps(&run(Selection { from: Some(Step::Dist), ..usual() }, &[])), [Step::Dist, Step::Tests]);
+        assert_eq!(steps(&run(usual(), &[])).len(), 7);
+        assert_eq!(steps(&run(Selection { only: vec![Step::Clippy], ..usual() }, &[])), [Step::Clippy]);
+        let of_lit = [Step::Dist, Step::Build, Step::Lit];
+        assert_eq!(steps(&run(Selection { only: vec![Step::Lit], ..usual() }, &[])), of_lit);
+        let from_lit = [Step::Dist, Step::Build, Step::Lit, Step::Environmental];
+        assert_eq!(steps(&run(Selection { from: Some(Step::Lit), ..usual() }, &[])), from_lit);
     }
 
     #[test]
@@ -134,17 +154,19 @@ mod tests {
         let failed = Selection { failed: true, ..usual() };
         let clippy = run(failed.clone(), &[Step::Clippy.title()]);
         assert_eq!((steps(&clippy), clippy.tests()), (vec![Step::Clippy], None));
-        let test = run(failed.clone(), &["errors/a.test"]);
+        let test = run(failed.clone(), &["lit-tests::lit errors/a.test"]);
         assert_eq!(
             (steps(&test), test.tests()),
-            (vec![Step::Dist, Step::Tests], Some(vec!["errors/a.test".to_owned()]))
+            (vec![Step::Dist, Step::Build], Some(vec!["lit-tests::lit errors/a.test".to_owned()]))
         );
+        let build = run(failed.clone(), &[Step::Build.title(), Step::Rust.title()]);
+        assert_eq!(steps(&build), [Step::Dist, Step::Build, Step::Rust]);
         assert!(steps(&run(failed, &[])).is_empty());
     }
 
     #[test]
     fn a_budget_ends() {
         assert!(!run(usual(), &[]).is_over());
-        assert!(run(Selection { budget: 0, ..usual() }, &[]).is_over());
+        assert!(run(Selection { budget: Some(0), ..usual() }, &[]).is_over());
     }
 }

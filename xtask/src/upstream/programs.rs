@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
+use crate::lit::lit;
 use crate::llvm_source::{self, LLVM_22};
 use crate::repository::{Repository, create_folder, read_text, write_file};
 use crate::step::step;
-use crate::test::lit;
 use crate::toolchain::{LLVM, Toolchain, remove_folder};
 
 const CONFIGURATION: &str = include_str!("../../../lit-tests/upstream/programs.cfg.py");

@@ -1,0 +1,45 @@
+//! `cargo xtask test --nightly`: what takes too long for every change, or needs a machine of its own.
+
+use super::report::{Report, Summary};
+use super::selection::Selection;
+use super::{Checker, stress};
+use crate::environment::Environment;
+use crate::failure::{Failure, Result};
+use crate::llvm_source::{LLVM_22, LLVM_23};
+use crate::repository::Repository;
+use crate::step::{Progress, step};
+use crate::{browser, package_test, releases, setup, upstream};
+
+/// Runs every step, whatever failed before, and returns whether all passed.
+pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
+    let toolchain = setup::install(repository)?;
+    let checker = Checker { repository, environment: Environment::new(repository, &toolchain) };
+    let mut report = Report::default();
+    let title = "cargo doc, warnings denied";
+    report.step(title, || step(title, |progress| doc(&checker, progress)));
+    report.step("tests under load", || passed(stress::run(repository, selection)?));
+    report.step("large programs", || super::big(repository));
+    report.step("releases of clang", || releases::run(repository, true));
+    report.step("LLVM 22's tests", || upstream::run(repository, &LLVM_22, None));
+    report.step("LLVM 23's tests", || upstream::run(repository, &LLVM_23, None));
+    report.step("packages", || package_test::run(repository, false));
+    report.step("browser", || browser::run(repository, &[]));
+    report.step("farm", || browser::farm(repository, &[]));
+    let Summary { text, failed } = report.finish();
+    println!("{text}");
+    Ok(failed.is_empty())
+}
+
+fn passed(all: bool) -> Result<()> {
+    if all { Ok(()) } else { Err(Failure::new("tests failed, see above")) }
+}
+
+fn doc(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+    // The library of fatlink has one public item.
+    for scope in [&["--workspace"][..], &["--package=linker-wrapper", "--document-private-items"]] {
+        let mut cargo = checker.cargo("doc");
+        cargo.args(["--no-deps", "--locked"]).args(scope).env("RUSTDOCFLAGS", "--deny=warnings");
+        progress.run(&mut cargo).map_err(|failure| failure.led_by("rustdoc complains"))?;
+    }
+    Ok(())
+}

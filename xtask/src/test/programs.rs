@@ -1,0 +1,92 @@
+//! The test programs that cargo builds, and how one of them runs.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Checker;
+use super::tally::{Ending, Tally};
+use crate::failure::Result;
+use crate::step::Progress;
+
+/// A test program that prints nothing for as long hangs.
+const MOST_SILENCE: Duration = Duration::from_secs(600);
+
+/// The program that runs lit, which prints nothing before the end. lit itself stops tests that hang.
+pub const LIT: &str = "lit-tests::lit";
+
+/// A program with tests, as cargo has built it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestProgram {
+    /// `PACKAGE` for the tests of a library, `PACKAGE::TARGET` for others.
+    pub name: String,
+    path: PathBuf,
+    /// The folder of its package, which it runs in.
+    folder: PathBuf,
+}
+
+/// Builds the test programs of these kinds of targets, or all, in the order in which they run.
+pub fn build(checker: &Checker<'_>, progress: &Progress, targets: &[&str]) -> Result<Vec<TestProgram>> {
+    let mut cargo = checker.cargo("test");
+    cargo.args(["--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]).args(targets);
+    let output = progress.run(&mut cargo).map_err(|failure| failure.led_by("cargo test --no-run failed"))?;
+    let mut programs: Vec<TestProgram> = output.lines().filter_map(of_message).collect();
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(programs)
+}
+
+/// The test program of one of cargo's messages, if it is about one.
+fn of_message(line: &str) -> Option<TestProgram> {
+    let message: Value = serde_json::from_str(line.starts_with('{').then_some(line)?).ok()?;
+    let path = message["executable"].as_str().filter(|_| message["profile"]["test"] == true)?;
+    let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
+    // "path+file:///folder/PACKAGE#0.1.0", or "path+file:///folder/sub#PACKAGE@0.1.0".
+    let (place, version) = message["package_id"].as_str()?.rsplit_once('#')?;
+    let package = version.split_once('@').map_or_else(|| place.rsplit('/').next(), |(name, _)| Some(name))?;
+    let target = message["target"]["name"].as_str()?;
+    let is_library = message["target"]["kind"][0].as_str().is_some_and(|kind| kind.ends_with("lib"));
+    let name = if is_library { package.to_owned() } else { format!("{package}::{target}") };
+    Some(TestProgram { name, path: path.into(), folder })
+}
+
+impl TestProgram {
+    /// Runs the tests that these arguments of test programs select.
+    pub fn run(&self, checker: &Checker<'_>, progress: &Progress, arguments: &[String]) -> Result<Tally> {
+        let mut command = Command::new(&self.path);
+        checker.environment.apply(&mut command);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command.env("FATLINK_DIST", checker.repository.dist()).args(arguments);
+        let silence = if self.name == LIT { Duration::MAX } else { MOST_SILENCE };
+        let (status, output) = progress.watch(&mut command, silence)?;
+        let ending = match status {
+            Some(status) if status.success() => Ending::Success,
+            Some(status) => Ending::Failure(status.to_string()),
+            None => Ending::Failure(format!("killed, as it printed nothing for {} s", silence.as_secs())),
+        };
+        Ok(Tally::of(&self.name, &output, &ending))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_test_programs() {
+        let message = |id: &str, kind: &str, is_test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","package_id":"{id}","manifest_path":"/w/a/Cargo.toml","target":{{"kind":["{kind}"],"name":"t_t"}},
+                "profile":{{"test":{is_test}}},"executable":"/w/target/debug/deps/t-1"}}"#
+            )
+            .replace('\n', "")
+        };
+        let name = |id: &str, kind: &str| of_message(&message(id, kind, true)).map(|program| program.name);
+        assert_eq!(name("path+file:///w/a#0.1.0", "lib").as_deref(), Some("a"));
+        assert_eq!(name("path+file:///w/a#b@0.1.0", "cdylib").as_deref(), Some("b"));
+        assert_eq!(name("path+file:///w/a#0.1.0", "test").as_deref(), Some("a::t_t"));
+        assert_eq!(of_message(&message("path+file:///w/a#0.1.0", "bin", false)), None);
+        assert_eq!(of_message("   Compiling a v0.1.0"), None);
+    }
+}

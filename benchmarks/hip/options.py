@@ -133,14 +133,21 @@ def link(tool, objects, words, folder):
     return result
 
 
+# What was read of files with this content: most options change nothing.
+KNOWN = {}
+
+
 def read(path):
     """What a code object holds, and the notes of its kernels; or the first bytes of another file."""
     content = path.read_bytes()
     if not content.startswith(b"\x7fELF"):
         return content[:4], None
-    # Sections and symbols are in another order.
-    seen = dict(views(str(path)))
-    return {name: seen[name] for name in ("symbols", "notes", "instructions")}, code_object.metadata(str(path))[0]
+    if content not in KNOWN:
+        # Sections and symbols are in another order.
+        seen = dict(views(str(path)))
+        parts = {name: seen[name] for name in ("symbols", "notes", "instructions")}
+        KNOWN[content] = parts, code_object.metadata(str(path))[0]
+    return KNOWN[content]
 
 
 def names(text, words):

@@ -10,13 +10,14 @@ pub mod stress;
 mod tally;
 
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::lit::lit;
 use crate::llvm_release::LlvmRelease;
 use crate::repository::Repository;
-use crate::step::{Progress, noted_step, step};
+use crate::step::{Progress, in_parallel, noted_step, step};
 use crate::toolchain::{Toolchain, remove_folder};
 use crate::{dist, setup};
 use programs::{LIT, TestProgram};
@@ -44,7 +45,7 @@ pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
 /// as they are shipped, while unit tests run with the overflow checks of the dev profile.
 fn run_steps(checker: &Checker<'_>, toolchain: &Toolchain, run: &Run) -> Result<Summary> {
     let mut report = Report::default();
-    let (mut has_dist, mut programs) = (true, None);
+    let (mut has_dist, mut programs) = (true, Vec::new());
     for current in run.steps().filter(|step| !step.is_test()) {
         let title = current.title();
         match current {
@@ -55,15 +56,17 @@ fn run_steps(checker: &Checker<'_>, toolchain: &Toolchain, run: &Run) -> Result<
                 let build = || dist::build(checker.repository, toolchain, LlvmRelease::default());
                 has_dist = report.step(title, build).is_some();
             }
-            _ => programs = report.step(title, || step(title, |progress| programs::build(checker, progress, &[]))),
+            _ => {
+                let build = |progress: &Progress| programs::build(checker, progress, &[], &mut programs);
+                report.step(title, || step(title, build));
+            }
         }
     }
-    match programs {
-        Some(programs) if has_dist => run_tests(checker, &programs, run, &mut report)?,
-        _ => run
-            .steps()
-            .filter(|step| step.is_test())
-            .for_each(|step| report.not_run(step.title(), "there are no programs to test")),
+    if has_dist && !programs.is_empty() {
+        run_tests(checker, &programs, run, &mut report)?;
+    } else {
+        let tests = run.steps().filter(|step| step.is_test());
+        tests.for_each(|step| report.not_run(step.title(), "there are no programs to test"));
     }
     Ok(report.finish())
 }
@@ -119,19 +122,27 @@ impl Tests<'_> {
         if step == Step::Environmental {
             return self.alone(&self.environmental, run, progress);
         }
-        let mut tally = Tally::default();
-        for program in self.programs.iter().filter(|program| (program.name == LIT) == (step == Step::Lit)) {
-            if run.is_over() {
-                tally.not_run.push(program.name.clone());
-                continue;
-            }
-            let later =
-                self.environmental.iter().filter_map(|name| name.strip_prefix(&program.name)?.strip_prefix(' '));
-            let mut arguments: Vec<String> = later.flat_map(|test| ["--skip".to_owned(), test.to_owned()]).collect();
-            arguments.extend((!arguments.is_empty()).then(|| "--exact".to_owned()));
-            tally.add(program.run(self.checker, progress, &arguments)?);
-        }
-        Ok(tally)
+        // Several at once: some tests wait for other processes, and the last one of a program leaves cores idle.
+        let tally = Mutex::new(Tally::default());
+        let programs = self.programs.iter().filter(|program| (program.name == LIT) == (step == Step::Lit)).collect();
+        in_parallel(programs, |program: &TestProgram| {
+            let own = if run.is_over() {
+                Tally { not_run: vec![program.name.clone()], ..Tally::default() }
+            } else {
+                program.run(self.checker, progress, &self.without_environmental(program))?
+            };
+            tally.lock().unwrap_or_else(PoisonError::into_inner).add(own);
+            Ok(())
+        })?;
+        Ok(tally.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The arguments that leave out a program's tests that run later.
+    fn without_environmental(&self, program: &TestProgram) -> Vec<String> {
+        let later = self.environmental.iter().filter_map(|name| name.strip_prefix(&program.name)?.strip_prefix(' '));
+        let mut arguments: Vec<String> = later.flat_map(|test| ["--skip".to_owned(), test.to_owned()]).collect();
+        arguments.extend((!arguments.is_empty()).then(|| "--exact".to_owned()));
+        arguments
     }
 
     /// Runs these tests, each alone.

@@ -2,8 +2,12 @@
 // constructors.rs.
 
 using Constructor = void (*)();
-extern "C" Constructor __start_fatlink_amdgpu_init[], __stop_fatlink_amdgpu_init[];
-extern "C" Constructor __start_fatlink_aarch64_init[], __stop_fatlink_aarch64_init[];
+
+// Weak: these sections do not exist in a program that is linked without the code generator's library.
+#define SECTION(NAME) extern "C" [[gnu::weak]] Constructor __start_##NAME[], __stop_##NAME[]
+SECTION(fatlink_amdgpu_init);
+SECTION(fatlink_aarch64_init);
+#undef SECTION
 
 static void run(Constructor *first, Constructor *last) {
   for (Constructor *each = first; each != last; ++each)

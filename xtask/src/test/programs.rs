@@ -1,5 +1,6 @@
 //! The test programs that cargo builds, and how one of them runs.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use super::Checker;
 use super::tally::{Ending, Tally};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::step::Progress;
 
 /// A test program that prints nothing for as long hangs.
@@ -17,24 +18,41 @@ const MOST_SILENCE: Duration = Duration::from_secs(600);
 /// The program that runs lit, which prints nothing before the end. lit itself stops tests that hang.
 pub const LIT: &str = "lit-tests::lit";
 
+/// What runs the examples of the documentation, which only rustdoc compiles.
+const EXAMPLES: &str = "doc";
+
 /// A program with tests, as cargo has built it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestProgram {
     /// `PACKAGE` for the tests of a library, `PACKAGE::TARGET` for others.
     pub name: String,
-    path: PathBuf,
+    /// Its path, and its first arguments.
+    words: Vec<OsString>,
     /// The folder of its package, which it runs in.
     folder: PathBuf,
 }
 
-/// Builds the test programs of these kinds of targets, or all, in the order in which they run.
-pub fn build(checker: &Checker<'_>, progress: &Progress, targets: &[&str]) -> Result<Vec<TestProgram>> {
+/// Builds the test programs of these kinds of targets, or all, in the order in which they run. If some of them cannot be built, `programs`
+/// has the others.
+pub fn build(
+    checker: &Checker<'_>,
+    progress: &Progress,
+    targets: &[&str],
+    programs: &mut Vec<TestProgram>,
+) -> Result<()> {
     let mut cargo = checker.cargo("test");
-    cargo.args(["--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"]).args(targets);
-    let output = progress.run(&mut cargo).map_err(|failure| failure.led_by("cargo test --no-run failed"))?;
-    let mut programs: Vec<TestProgram> = output.lines().filter_map(of_message).collect();
+    cargo.args(["--workspace", "--locked", "--no-run", "--no-fail-fast", "--message-format=json-render-diagnostics"]);
+    let (status, output) = progress.status(cargo.args(targets))?;
+    programs.extend(output.lines().filter_map(of_message));
     programs.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(programs)
+    if targets.is_empty() && !programs.is_empty() {
+        programs.push(examples(checker));
+    }
+    if status.success() {
+        return Ok(());
+    }
+    let said: String = output.lines().filter(|line| !line.starts_with('{')).map(|line| format!("{line}\n")).collect();
+    Err(Failure { message: status.to_string(), output: said }.led_by("cargo test --no-run failed"))
 }
 
 /// The test program of one of cargo's messages, if it is about one.
@@ -48,16 +66,25 @@ fn of_message(line: &str) -> Option<TestProgram> {
     let target = message["target"]["name"].as_str()?;
     let is_library = message["target"]["kind"][0].as_str().is_some_and(|kind| kind.ends_with("lib"));
     let name = if is_library { package.to_owned() } else { format!("{package}::{target}") };
-    Some(TestProgram { name, path: path.into(), folder })
+    Some(TestProgram { name, words: vec![path.into()], folder })
+}
+
+fn examples(checker: &Checker<'_>) -> TestProgram {
+    let cargo = checker.repository.cargo("test");
+    let arguments = cargo.get_args().map(OsString::from);
+    let mut words: Vec<OsString> = std::iter::once(cargo.get_program().to_owned()).chain(arguments).collect();
+    words.extend(["--doc", "--workspace", "--locked", "--no-fail-fast", "--"].map(OsString::from));
+    TestProgram { name: EXAMPLES.to_owned(), words, folder: checker.repository.root.clone() }
 }
 
 impl TestProgram {
     /// Runs the tests that these arguments of test programs select.
     pub fn run(&self, checker: &Checker<'_>, progress: &Progress, arguments: &[String]) -> Result<Tally> {
-        let mut command = Command::new(&self.path);
+        let (program, first) = self.words.split_first().ok_or_else(|| Failure::new("a test program without a path"))?;
+        let mut command = Command::new(program);
         checker.environment.apply(&mut command);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
-        command.env("FATLINK_DIST", checker.repository.dist()).args(arguments);
+        command.env("FATLINK_DIST", checker.repository.dist()).args(first).args(arguments);
         let silence = if self.name == LIT { Duration::MAX } else { MOST_SILENCE };
         let (status, output) = progress.watch(&mut command, silence)?;
         let ending = match status {

@@ -35,8 +35,9 @@ fn build(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
 }
 
 fn unit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<Tally> {
-    let mut tally = Tally::default();
-    for program in programs::build(checker, progress, &["--lib", "--bins"])? {
+    let (mut programs, mut tally) = (Vec::new(), Tally::default());
+    programs::build(checker, progress, &["--lib", "--bins"], &mut programs)?;
+    for program in programs {
         tally.add(program.run(checker, progress, &[])?);
     }
     match tally.failed.is_empty() {

@@ -28,7 +28,8 @@ pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
     let toolchain = setup::install(repository)?;
     let checker = Checker { repository, environment: Environment::new(repository, &toolchain) };
     dist::build(repository, &toolchain, LlvmRelease::default())?;
-    let programs = step(Step::Build.title(), |progress| programs::build(&checker, progress, &[]))?;
+    let mut programs = Vec::new();
+    step(Step::Build.title(), |progress| programs::build(&checker, progress, &[], &mut programs))?;
     let budget = selection.budget.or(Some(MINUTES));
     let run = Run::begin(&Selection { failed: false, budget, ..selection.clone() }, &repository.target);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

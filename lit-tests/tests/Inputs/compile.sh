@@ -11,5 +11,10 @@ while [ "$count" -gt 0 ]; do
 done
 [ -n "$sources" ] || exec "$@"
 for source in $sources; do
-  ccache "$@" "$source" || exit
+  # ccache 4.7 preprocesses for the host alone, and misses what has changed for the device.
+  hashed=$source
+  for header in "$(dirname "$source")"/*.h; do
+    [ ! -e "$header" ] || hashed=$hashed:$header
+  done
+  CCACHE_EXTRAFILES=$hashed ccache "$@" "$source" || exit
 done

@@ -1,5 +1,6 @@
 //! Runs a link from its command line to the host link, as a list of phases.
 
+mod audit;
 mod host_link;
 mod inputs;
 mod merge;
@@ -35,6 +36,7 @@ use crate::sys::jobserver;
 use crate::sys::process::Mode;
 use crate::sys::threads;
 use crate::toolchain;
+use audit::Added;
 use inputs::{Files, HostInputs, LineFiles};
 use modes::LinkMode;
 use outputs::Planned;
@@ -138,7 +140,7 @@ fn read_and_link(request: Request<'_>, mode: LinkMode, process: Process<'_>) -> 
     })
 }
 
-/// Runs the phases of a link whose inputs are open.
+/// Links, and once more with each archive member that the host linker turns out to have linked although nothing seemed to need it.
 fn link(
     request: Request<'_>,
     mode: LinkMode,
@@ -146,13 +148,40 @@ fn link(
     extraction: EnteredSpan,
     process: Process<'_>,
 ) -> Result<u8, Errors> {
+    let (mut added, mut extraction) = (Added::default(), extraction);
+    loop {
+        match link_once(request, mode, inputs, &added, extraction, process)? {
+            Linked::Ended(code) => return Ok(code),
+            Linked::Without(members) => added.extend(members),
+        }
+        extraction = span::traced("ExtractDeviceCode", String::new);
+    }
+}
+
+/// How a link ended.
+enum Linked {
+    /// With this exit code.
+    Ended(u8),
+    /// Without the device code of these archive members, which the program registers.
+    Without(Vec<usize>),
+}
+
+/// Runs the phases of a link whose inputs are open. `added` are archive members that earlier links lacked.
+fn link_once(
+    request: Request<'_>,
+    mode: LinkMode,
+    inputs: &HostInputs,
+    added: &Added,
+    extraction: EnteredSpan,
+    process: Process<'_>,
+) -> Result<Linked, Errors> {
     // Read the device code. A link without any is left to the host linker.
     let unit_facts = resources::unit_facts(&request);
     let (images, host_code) = inputs.images(&request, mode, unit_facts.cached())?;
     if images.is_empty() && mode.may_lack_images() {
         no_images::check(&request, mode)?;
         drop(extraction);
-        return no_images::end(&request, mode, inputs, process.recorder);
+        return no_images::end(&request, mode, inputs, process.recorder).map(Linked::Ended);
     }
     threads::start()?;
     let line_files = LineFiles::open(&request, &images)?;
@@ -160,7 +189,7 @@ fn link(
     let files = Files { host: &inputs.files, line: &line_files };
 
     // Select the archive members and the kernels that belong to the link.
-    let selected = Selected::of(&request, files.host, (images, host_code), &line_code, &unit_facts)?;
+    let selected = Selected::of(&request, files.host, (images, host_code), &added.members, &line_code, &unit_facts)?;
 
     // Let each kind plan the device links of its images.
     let links = plan(&request, files, &selected, &line_code)?;
@@ -181,7 +210,15 @@ fn link(
     };
     let outcome = resources.recorder.phase("the whole link", || planned.run(mode));
 
-    report::outcome(&request, mode, outcome, files.host, &selected, &resources)
+    // Read the program: what it registers has to be in its images.
+    let outcome = match outcome {
+        Ok(outcome) if !outcome.missing.is_empty() => {
+            let missing = audit::Missing { symbols: &outcome.missing, inputs: files.host, linked: &selected.images };
+            return missing.members(&request, added).map(Linked::Without);
+        }
+        outcome => outcome,
+    };
+    report::outcome(&request, mode, outcome, files.host, &selected, &resources).map(Linked::Ended)
 }
 
 /// Plans the device links, and rejects what no link can carry out.

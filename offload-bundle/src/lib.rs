@@ -60,7 +60,7 @@
 //! 4. [`cubin`] reads NVIDIA's machine code: its target, its symbols, the resources of its kernels. [`ptx`] and [`ltoir`] read the forms
 //!    that still have to be compiled; [`ptx::join`] joins several PTX modules into one.
 //! 5. [`fatbin`] builds fatbins, byte for byte as NVIDIA's `fatbinary` and nvFatbin do, and reads them.
-//! 6. [`coverage`] predicts what the driver runs of a fatbin on each GPU, and reports its faults.
+//! 6. [`audit`] compares what a program registers with its images. [`coverage`] predicts what the driver runs of a fatbin on each GPU, and reports its faults.
 //! 7. [`listing`] lists the images of any file, and [`selection`] selects among them. [`difference`] compares two files image by image,
 //!    [`usage`] reports the resources that kernels take.
 //! 8. [`strip`] drops images from linked programs, libraries and objects, [`recompress`] stores them in another form; [`annotate`] writes a string into the offload binaries of
@@ -79,6 +79,7 @@ pub mod annotate;
 pub mod arch;
 pub mod archive;
 mod archive_edit;
+pub mod audit;
 mod bytes;
 mod compression;
 pub mod coverage;

@@ -3,7 +3,7 @@
 //!
 //! In doubt a member is selected, because a superfluous kernel is better than a registered one that no image holds.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use llvm_passes::symbols::Strength;
 use offload_bundle::host_object::FileKind;
@@ -42,6 +42,8 @@ pub enum Reason {
     DeviceSymbol(String),
     /// The symbols of a unit of nvcc in the link cannot be read, so that this unit may be needed.
     UnreadableSymbols,
+    /// The host linker has linked the file, for a reason that is not known.
+    Linked,
 }
 
 /// Why the host linker links a file.
@@ -49,6 +51,7 @@ pub enum Reason {
 enum HostReason<'a> {
     OnLine,
     Defines(&'a [u8]),
+    Linked,
 }
 
 impl HostReason<'_> {
@@ -56,19 +59,20 @@ impl HostReason<'_> {
         match self {
             HostReason::OnLine => Reason::OnLine,
             HostReason::Defines(name) => Reason::HostSymbol(String::from_utf8_lossy(name).into_owned()),
+            HostReason::Linked => Reason::Linked,
         }
     }
 }
 
-/// Selects the files of a link. `roots` are symbols that the line itself references, and `code` is device code that is always
-/// linked.
+/// Selects the files of a link. `roots` are symbols that the line itself references, `added` are files that the host linker is known to link,
+/// and `code` is device code that is always linked.
 ///
 /// # Errors
 /// Damaged symbol tables.
 pub fn select(
     inputs: &InputFiles,
     images: &[FoundImage<'_>],
-    roots: &[String],
+    (roots, added): (&[String], &BTreeSet<usize>),
     code: &DeviceCode<'_>,
 ) -> Result<Selection, Errors> {
     let files = inputs.files();
@@ -79,9 +83,12 @@ pub fn select(
         let device = on_line.iter().map(|on_line| on_line.then_some(Reason::OnLine)).collect();
         return Ok(Selection { host: on_line, device });
     }
-    let units = host_units(inputs)?;
+    let mut units = host_units(inputs)?;
     let roots = [roots, inputs.script_symbols()].concat();
-    let linked = resolve_host(&units, &roots, stub_aliases::are_mixed(images));
+    // An added member is linked as if it were on the line, and what it references, too.
+    added.iter().for_each(|file| units[*file].archive = None);
+    let mut linked = resolve_host(&units, &roots, stub_aliases::are_mixed(images));
+    added.iter().for_each(|file| linked[*file] = Some(HostReason::Linked));
     let host = linked.iter().map(Option::is_some).collect();
     let device = linked.into_iter().map(|reason| reason.map(HostReason::reason)).collect();
     let device = add_referenced_devices(images, device, code)?;

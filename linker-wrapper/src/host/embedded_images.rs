@@ -213,12 +213,20 @@ fn foreign_images<'a>(index: usize, file: &InputFile, data: &'a [u8]) -> Result<
 /// Damaged entry tables.
 pub fn registered_names(inputs: &InputFiles, linked: &[bool]) -> Result<HashSet<String>, Errors> {
     let files = inputs.files().iter().zip(linked).filter(|(_, linked)| **linked);
-    let names = files.map(|(file, _)| match (&file.bitcode, file.kind) {
+    let names = files.map(|(file, _)| names_registered_by(inputs, file));
+    Ok(collect(names)?.into_iter().flatten().collect())
+}
+
+/// The names of the kernels and variables that a host object registers.
+///
+/// # Errors
+/// A damaged entry table.
+pub fn names_registered_by(inputs: &InputFiles, file: &InputFile) -> Result<Vec<String>, Errors> {
+    match (&file.bitcode, file.kind) {
         (Some(host), _) => Ok(host.registered.clone()),
         (None, FileKind::ElfRelocatable) => host_object::offload_entries(inputs.bytes(file))
             .map(|entries| entries.into_iter().map(|entry| entry.name).collect())
             .map_err(|error| damaged(&file.name, file.base(), &error)),
         _ => Ok(Vec::new()),
-    });
-    Ok(collect(names)?.into_iter().flatten().collect())
+    }
 }

@@ -57,11 +57,20 @@ pub enum Error {
     )]
     AliasIgnored { linker: PathBuf, name: String },
     #[error(
-        "{output}: the kernels {} and {} have one address, because the linker folded their host code, and a launch of one would run the other; \
-         link without --icf",
+        "{output}: the kernels {} and {} have one address, because the linker folded their host code (--icf) or an object defines one as an alias \
+         of the other; a launch of one would run the other",
         readable(.first), readable(.second)
     )]
     FoldedStubs { output: PathBuf, first: String, second: String },
+    #[error(
+        "{output}: the wrapper at {offset:#x} ({section}) has no container of images: {reason}; the linker script may drop it"
+    )]
+    LostContainer { output: PathBuf, section: &'static str, offset: u64, reason: String },
+    #[error(
+        "{file} registers {symbol}, and {images} has it: the file has lost its device code, which `objcopy -R` and `ld -r` of another \
+         linker do; compile it again"
+    )]
+    MissingCode { file: String, symbol: String, images: String },
     #[error("cannot run the linker '{name}' that {named_by} names: no such program")]
     NamedLinker { name: String, named_by: &'static str },
     #[error(

@@ -1,18 +1,16 @@
 //! Kernels whose host code is equal. A linker that folds equal code (`--icf=`) gives their stubs one address, and a launch of one kernel runs
 //! another: the runtimes find kernels by the addresses of their stubs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
-use offload_bundle::host_object::{self, FileKind, LinkedEntry, host_symbols};
+use offload_bundle::host_object::{FileKind, host_symbols};
 
 use crate::diag::error::Errors;
-use crate::host::error::{Error, damaged};
+use crate::host::error::damaged;
 use crate::host::input_files::InputFiles;
 use crate::host::linker_kind::{self, LinkerKind};
-use crate::sys;
-use crate::sys::mapped_file::Mapped;
 use crate::sys::process::Mode;
 
 /// A part of the names of clang's stubs.
@@ -67,38 +65,8 @@ fn is_stub(name: &[u8]) -> bool {
     name.windows(STUB.len()).any(|part| part == STUB)
 }
 
-/// Checks that no two kernels of a linked program have one address.
-///
-/// # Errors
-/// They have. A program that cannot be read.
-pub fn check(output: &Path) -> Result<(), Errors> {
-    let program = Mapped::open(output).map_err(|source| sys::error::Error::Read { path: output.to_owned(), source })?;
-    let name = output.display().to_string();
-    let entries = host_object::linked_entries(program.bytes()).map_err(|error| damaged(&name, 0, &error))?;
-    match one_address(&entries) {
-        Some((first, second)) => {
-            Err(Error::FoldedStubs { output: output.to_owned(), first: first.to_owned(), second: second.to_owned() }
-                .into())
-        }
-        None => Ok(()),
-    }
-}
-
-/// Two kernels at one address.
-fn one_address(entries: &[LinkedEntry]) -> Option<(&str, &str)> {
-    let mut names: HashMap<u64, &str> = HashMap::new();
-    let kernels = entries.iter().filter(|linked| linked.entry.size == 0);
-    kernels.filter_map(|kernel| Some((kernel.address?, kernel.entry.name.as_str()))).find_map(|(address, name)| {
-        let first = *names.entry(address).or_insert(name);
-        (first != name).then_some((first, name))
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use offload_bundle::host_object::{EntryForm, HostEntry};
-    use offload_bundle::offload_binary::OffloadKinds;
-
     use super::*;
 
     #[test]
@@ -114,25 +82,5 @@ mod tests {
             let words: Vec<OsString> = line.iter().map(OsString::from).collect();
             assert_eq!(folds(&words), expected, "{line:?}");
         }
-    }
-
-    #[test]
-    fn kernels_at_one_address() {
-        let entry = |name: &str, size, address| LinkedEntry {
-            entry: HostEntry {
-                name: name.to_owned(),
-                kinds: OffloadKinds::CUDA,
-                flags: 0,
-                size,
-                data: 0,
-                form: EntryForm::Current,
-            },
-            address,
-        };
-        let (a, b) = (|address| entry("a", 0, address), |address| entry("b", 0, address));
-        assert_eq!(one_address(&[a(Some(1)), b(Some(1))]), Some(("a", "b")));
-        // The units of a template, a variable, and entries whose address the loader finds.
-        assert_eq!(one_address(&[a(Some(1)), a(Some(1)), b(Some(2)), entry("v", 4, Some(1))]), None);
-        assert_eq!(one_address(&[a(None), b(None)]), None);
     }
 }

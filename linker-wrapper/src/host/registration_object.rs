@@ -4,6 +4,7 @@
 //! header and the image's symbol are changed to cover it, so that an image of any size is written once.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use llvm_passes::session::Session;
 use object::read::Object as _;
 use object::write::Object;
 use object::{Architecture, BinaryFormat, Endianness, FileFlags};
+use offload_bundle::audit;
 use offload_bundle::elf_edit::SectionSlot;
 
 use crate::cli::host_triple;
@@ -116,7 +118,8 @@ pub fn path(temp_files: &TempFiles, registration: &dyn Registration) -> PathBuf 
     temp_files.file(&format!("{}.registration.o", registration.name()))
 }
 
-/// Compiles registration code, named as the LLVM of `rules` does. `show` receives the module's text, if the user requested it.
+/// Compiles registration code, named as the LLVM of `rules` does. `dead` are registered kernels without code; `show` receives the module's
+/// text, if the user requested it.
 ///
 /// # Errors
 /// LLVM has no code generator for the host.
@@ -124,11 +127,15 @@ pub fn template(
     host_triple: &str,
     registration: &dyn Registration,
     tables: EntryTables,
+    dead: &BTreeSet<String>,
     rules: LlvmRules,
     show: Option<&dyn Fn(&str)>,
 ) -> Result<Template, Errors> {
     let session = Session::new();
     let module = registration::build(&session, host_triple, registration, tables)?;
+    if let Some(note) = absent_note(dead, registration.folded()) {
+        registration::add_note(&module, audit::ABSENT_SECTION, &note);
+    }
     if rules == LlvmRules::Llvm23 {
         registration::exclude_from_sanitizers(&module);
     }
@@ -141,6 +148,13 @@ pub fn template(
         object.extend_from_slice(image);
     }
     Ok(Template { slot: find(object, registration.slot(), host_triple)? })
+}
+
+/// The record of the kernels that are registered and have no code of their own, by which an audit knows that this is intended.
+fn absent_note(dead: &BTreeSet<String>, folded: Option<&BTreeMap<String, String>>) -> Option<Vec<u8>> {
+    let folded = folded.into_iter().flatten().map(|(name, equal)| (name.as_str(), equal.as_str()));
+    let absent: Vec<_> = dead.iter().map(|name| (name.as_str(), "")).chain(folded).collect();
+    (!absent.is_empty()).then(|| audit::write_absent(absent.into_iter()))
 }
 
 fn find(object: Vec<u8>, Slot { section, symbol }: Slot, host_triple: &str) -> Result<SectionSlot, Error> {

@@ -3,10 +3,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use offload_bundle::audit::MissingSymbol;
+
 use crate::device::host_words;
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::host::{dependency_file, folded_stubs, host_linker, host_lto, image_section, linker_kind, relocatable};
+use crate::link::audit;
 use crate::link::inputs::Files;
 use crate::link::modes::Output;
 use crate::link::selection::Selected;
@@ -26,6 +29,15 @@ pub struct HostLink<'a> {
     pub output: Output,
 }
 
+/// How a host link ended.
+#[derive(Default)]
+pub struct Ended {
+    /// The linker's exit code.
+    pub code: u8,
+    /// The kernels and variables that the program registers and no image has.
+    pub missing: Vec<MissingSymbol>,
+}
+
 /// The host linker's command line.
 struct Line {
     words: Vec<OsString>,
@@ -36,11 +48,11 @@ struct Line {
 }
 
 impl HostLink<'_> {
-    /// Runs the host linker with these registration objects, and returns its exit code.
+    /// Runs the host linker with these registration objects.
     ///
     /// # Errors
     /// There is no host linker, it was killed, or its output cannot be completed.
-    pub fn run(&self, linker: &Path, objects: &[PathBuf]) -> Result<u8, Errors> {
+    pub fn run(&self, linker: &Path, objects: &[PathBuf]) -> Result<Ended, Errors> {
         let LinkContext { request: Request { program, options, output, mode, .. }, temp_files, .. } = *self.context;
         let line = self.line(linker, objects)?;
         let _linking = span::traced("Execute host linker", || linker.display().to_string());
@@ -56,10 +68,8 @@ impl HostLink<'_> {
             temp_files::remove_if_changed(output, &before);
             return Err(changed);
         }
-        if code == 0 && !mode.dry {
-            self.complete(linker, &line)?;
-        }
-        Ok(code)
+        let missing = if code == 0 && !mode.dry { self.complete(linker, &line)? } else { Vec::new() };
+        Ok(Ended { code, missing })
     }
 
     /// The line, which writes a relocatable object to a temporary file: it has to be completed.
@@ -83,23 +93,21 @@ impl HostLink<'_> {
     }
 
     /// Completes what the host linker has written. A relocatable link (`-r`) is a final device link: its output must link with other such
-    /// objects, and without a wrapper.
-    fn complete(&self, linker: &Path, line: &Line) -> Result<(), Errors> {
+    /// objects, and without a wrapper. Returns the kernels and variables that a program registers and no image has.
+    fn complete(&self, linker: &Path, line: &Line) -> Result<Vec<MissingSymbol>, Errors> {
         let output = self.context.request.output;
         if let Some(file) = dependency_file::of_line(&line.words) {
             dependency_file::clean(&file, &line.own_files, (&line.written, output))?;
         }
         match self.output {
-            Output::Merged => relocatable::seal_merged(&line.written, output, linker),
+            Output::Merged => relocatable::seal_merged(&line.written, output, linker)?,
             Output::Relocatable => {
-                relocatable::seal(&line.written, output, linker, &self.selected.host_words.stub_aliases)
+                relocatable::seal(&line.written, output, linker, &self.selected.host_words.stub_aliases)?;
             }
-            Output::Program if folded_stubs::folds(&line.words) => folded_stubs::check(output).inspect_err(|_| {
-                // It would run other kernels than those that it launches.
-                let _ = std::fs::remove_file(output);
-            }),
-            Output::Program | Output::DeviceObject { .. } | Output::Bundle { .. } => Ok(()),
+            Output::Program => return audit::missing_symbols(&self.context.request),
+            Output::DeviceObject { .. } | Output::Bundle { .. } => {}
         }
+        Ok(Vec::new())
     }
 }
 

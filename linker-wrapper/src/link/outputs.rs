@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use offload_bundle::audit::MissingSymbol;
+
 use crate::cli::unsupported::Unsupported;
 use crate::device::device_files::DeviceCode;
 use crate::diag::error::{Errors, collect};
 use crate::image::report::ImageReport;
 use crate::kinds::interface::{Bundle, DeviceLink, Products};
-use crate::link::host_link::HostLink;
+use crate::link::host_link::{Ended, HostLink};
 use crate::link::inputs::Files;
 use crate::link::merge::{self, MergeInputs};
 use crate::link::modes::{LinkMode, Output};
@@ -27,6 +29,8 @@ pub struct Outcome {
     pub report: Option<ImageReport>,
     /// Numbers of cache hits and misses.
     pub cached: Option<(u64, u64)>,
+    /// The kernels and variables that the program registers and no image has.
+    pub missing: Vec<MissingSymbol>,
 }
 
 /// The device links of a link, planned, and what they need.
@@ -76,7 +80,7 @@ impl Planned<'_> {
         drop(device);
         let pairs = self.links.iter().zip(&registered).filter(|(link, _)| self.is_registered(&***link, output));
         let objects: Vec<PathBuf> = pairs.flat_map(|(_, registered)| registered.files()).cloned().collect();
-        let code = self.host_link(output).run(host_linker, &objects)?;
+        let Ended { code, missing } = self.host_link(output).run(host_linker, &objects)?;
         let (mut report, mut cached) = (None, None);
         for one in registered {
             report = match (report, one.report) {
@@ -85,7 +89,7 @@ impl Planned<'_> {
             };
             cached = sum(cached, one.cached);
         }
-        Ok(Outcome { code, report, cached })
+        Ok(Outcome { code, report, cached, missing })
     }
 
     /// Whether the program needs the images of a link. Where the host code registers nothing and there are no kernels, as in a build system's
@@ -98,8 +102,9 @@ impl Planned<'_> {
     /// Registers and links the finished image.
     fn wrap(&self, finished: &dyn Products, output: Output) -> Result<Outcome, Errors> {
         let Registered { object, report, .. } = registration::register(finished, None, self.context)?;
-        let code = self.host_link(output).run(self.context.host_linker()?, &[object])?;
-        Ok(Outcome { code, report, cached: None })
+        // What the user's own image lacks is the user's decision.
+        let Ended { code, .. } = self.host_link(output).run(self.context.host_linker()?, &[object])?;
+        Ok(Outcome { code, report, ..Outcome::default() })
     }
 
     /// Writes the bundle itself as the output.
@@ -118,7 +123,7 @@ impl Planned<'_> {
             self.files.check_unchanged(&self.context.request)?;
             temp_files::write_output_by(self.context.request.output, |mut file| image.write_to(&mut file))?;
         }
-        Ok(Outcome { code: 0, report, cached: products.cache_counts() })
+        Ok(Outcome { report, cached: products.cache_counts(), ..Outcome::default() })
     }
 
     /// Writes the registration object as the output.
@@ -134,7 +139,7 @@ impl Planned<'_> {
             let bytes = temp_files::read_file(&object)?;
             temp_files::write_output_by(self.context.request.output, |file| file.write_all(&bytes))?;
         }
-        Ok(Outcome { code: 0, report, cached })
+        Ok(Outcome { report, cached, ..Outcome::default() })
     }
 
     /// Merges the device code for later links, and links the host's code with it.
@@ -143,7 +148,7 @@ impl Planned<'_> {
         let code = MergeInputs { images: &self.selected.images, line_code: self.line_code, inputs: self.files.host };
         let triple = registration::host_triple(&self.context.request);
         let object = merge::run(code, self.links, self.context, triple)?;
-        let code = self.host_link(Output::Merged).run(host_linker, &[object])?;
+        let Ended { code, .. } = self.host_link(Output::Merged).run(host_linker, &[object])?;
         Ok(Outcome { code, ..Outcome::default() })
     }
 

@@ -96,5 +96,5 @@ fn template(registration: &dyn Registration, context: &LinkContext<'_>) -> Resul
     let show = request.options.print_wrapped_module.then_some(&show as &dyn Fn(&str));
     let (triple, tables, rules) =
         (&context.host_code.triple, context.host_code.entry_tables, request.options.llvm_rules);
-    registration_object::template(triple, registration, tables, rules, show)
+    registration_object::template(triple, registration, tables, context.dead_kernels, rules, show)
 }

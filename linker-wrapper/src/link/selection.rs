@@ -1,6 +1,6 @@
 //! Selects the device code of a link: the archive members that belong to it, and the kernels that the program can launch.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::cli::options::Options;
 use crate::cli::values::KernelGc;
@@ -35,7 +35,8 @@ pub struct Selected<'a> {
 }
 
 impl<'a> Selected<'a> {
-    /// Selects among these images, and keeps what is read of their units for that.
+    /// Selects among these images, and keeps what is read of their units for that. `added` are files that the host linker has linked for
+    /// reasons that the selection does not see.
     ///
     /// # Errors
     /// Damaged symbol tables.
@@ -43,11 +44,12 @@ impl<'a> Selected<'a> {
         request: &Request<'_>,
         inputs: &'a InputFiles,
         (images, host_code): (Vec<FoundImage<'a>>, HostCode),
+        added: &BTreeSet<usize>,
         line_code: &DeviceCode<'_>,
         unit_facts: &UnitFactsCache,
     ) -> Result<Self, Errors> {
         let Request { options, device, mode, .. } = *request;
-        let selection = archive_selection::select(inputs, &images, &options.roots, line_code)?;
+        let selection = archive_selection::select(inputs, &images, (&options.roots, added), line_code)?;
         images.iter().filter_map(|found| found.unit.as_ref()).for_each(|unit| unit_facts.keep(unit));
         let members = members(inputs, &images, &selection.device);
         let host_words = host_words::find(inputs, &images, &selection)?;
@@ -92,6 +94,7 @@ fn members(inputs: &InputFiles, images: &[FoundImage<'_>], reasons: &[Option<Rea
             Reason::HostSymbol(symbol) => (Some(symbol.clone()), "host"),
             Reason::DeviceSymbol(symbol) => (Some(symbol.clone()), "device"),
             Reason::UnreadableSymbols => (None, "device"),
+            Reason::Linked => (None, "host"),
         };
         let file = inputs.files()[found.input].name.clone();
         Some(MemberReport { file, symbol, of })

@@ -65,6 +65,10 @@ pub struct HipFolded<'f> {
 }
 
 impl Registration for HipFolded<'_> {
+    fn folded(&self) -> Option<&BTreeMap<String, String>> {
+        Some(self.folded)
+    }
+
     fn name(&self) -> &'static str {
         Hip.name()
     }

@@ -28,9 +28,11 @@ mod folded;
 mod hip;
 mod openmp;
 
+use std::collections::BTreeMap;
+
 use inkwell::OptimizationLevel;
 use inkwell::builder::BuilderError;
-use inkwell::module::Module;
+use inkwell::module::{Linkage, Module};
 use inkwell::targets::{CodeModel, FileType, RelocMode, Target, TargetTriple};
 
 use crate::error::{CodegenError, IrError, LlvmError, Stage};
@@ -52,6 +54,11 @@ pub trait Registration: Send + Sync {
 
     /// A second image, which the program hands to the runtime beside the first, and where it goes.
     fn second_image(&self) -> Option<(Slot, &[u8])> {
+        None
+    }
+
+    /// The kernels that are not in the images, each with the kernel that is launched in its place.
+    fn folded(&self) -> Option<&BTreeMap<String, String>> {
         None
     }
 
@@ -97,6 +104,17 @@ pub fn build<'s>(
     module.set_triple(&TargetTriple::create(host_triple));
     registration.build(&module, tables).map_err(|error| failed(host_triple, error))?;
     Ok(module)
+}
+
+/// Adds an ELF note, whose name and type its bytes have, in a section whose name starts with `.note`.
+pub fn add_note(module: &Module<'_>, section: &str, note: &[u8]) {
+    let bytes = module.get_context().const_string(note, false);
+    let global = module.add_global(bytes.get_type(), None, ".fatlink.note");
+    global.set_initializer(&bytes);
+    global.set_linkage(Linkage::Internal);
+    global.set_constant(true);
+    global.set_alignment(4);
+    global.set_section(Some(section));
 }
 
 /// Marks the wrapper record as one that sanitizers leave alone, as LLVM 23 does: the runtime reads it by its layout. No sanitizer runs on

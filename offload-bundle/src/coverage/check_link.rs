@@ -12,7 +12,9 @@ use super::equal::{self, Droppable};
 use super::findings::{Finding, FindingCode, Severity};
 use super::relink::{link, objects, outcome_in};
 use super::select::{choose, judge};
+use crate::FormatError;
 use crate::arch::{ArchFeature, GpuArch, TargetTable};
+use crate::audit;
 use crate::error::FileError;
 use crate::host_object::{self, CLANG_ID_PREFIX, ModuleId};
 
@@ -174,16 +176,54 @@ pub fn forgotten_link(data: &[u8]) -> Option<Finding> {
     Some(Finding::new(FindingCode::ForgottenLink, Severity::Error, Vec::new(), message))
 }
 
-/// What is wrong with the host code of a file: device code that was never linked, and objects whose offload entries today's linkers do
-/// not register. `read_thin` reads the file of a thin archive's member, given the path that the archive records.
+/// What is wrong with the host code of a file: device code that was never linked, kernels that are registered without code, and objects whose
+/// offload entries today's linkers do not register. `read_thin` reads the file of a thin archive's member, given the path that the archive
+/// records.
 ///
 /// # Errors
-/// A damaged archive, or a thin member that cannot be read.
+/// A damaged archive or offload entry, or a thin member that cannot be read.
 pub fn check_host_code(
     data: &[u8],
     read_thin: impl FnMut(&str) -> io::Result<Vec<u8>>,
 ) -> Result<Vec<Finding>, FileError> {
-    Ok(forgotten_link(data).into_iter().chain(former_entries(data, read_thin)?).collect())
+    let registered = registration(data)?;
+    let is_lost = registered.iter().any(|finding| finding.code == FindingCode::LostContainer);
+    let linked = match forgotten_link(data).filter(|_| !is_lost) {
+        Some(forgotten) => vec![forgotten],
+        None => registered,
+    };
+    Ok(linked.into_iter().chain(former_entries(data, read_thin)?).collect())
+}
+
+/// What is wrong with what a program or library registers.
+fn registration(data: &[u8]) -> Result<Vec<Finding>, FormatError> {
+    use host_object::FileKind::{ElfExecutable, ElfShared};
+    if !matches!(host_object::file_kind(data), ElfExecutable | ElfShared) {
+        return Ok(Vec::new());
+    }
+    let audit = audit::audit(data)?;
+    let error = |code, message| Finding::new(code, Severity::Error, Vec::new(), message);
+    let lost = audit.lost_containers.iter().map(|lost| {
+        let message = format!("the wrapper at {:#x} ({}) has no container: {}", lost.offset, lost.section, lost.reason);
+        error(FindingCode::LostContainer, message)
+    });
+    let missing = audit.missing.iter().map(|missing| {
+        let message =
+            format!("{} is registered, and no image has it", audit::describe(&missing.name, missing.is_kernel));
+        error(FindingCode::MissingSymbol, message)
+    });
+    let partial = audit.partial.iter().map(|partial| {
+        let (with, without) = (partial.with.join(", "), partial.without.join(", "));
+        let name = audit::describe(&partial.name, partial.is_kernel);
+        let message = format!("{name} is registered, and the images for {without} lack it; those for {with} have it");
+        Finding::new(FindingCode::PartialSymbol, Severity::Warning, Vec::new(), message)
+    });
+    let same = audit.same_address.iter().map(|(first, second)| {
+        let names = [first, second].map(|name| audit::describe(name, true));
+        let message = format!("{} and {} are registered under one address", names[0], names[1]);
+        error(FindingCode::SameAddress, message)
+    });
+    Ok(lost.chain(missing).chain(partial).chain(same).collect())
 }
 
 /// Objects whose offload entries of clang 15 to 20 only the libomptarget of that time reads, those of OpenMP: the file itself, or members of an archive.

@@ -85,11 +85,19 @@ pub enum FindingCode {
     NotLoaded,
     /// FB027: an image whose code equals that of another one, which every GPU that runs it would run in its place.
     EqualImages,
+    /// FB028: the host code registers a kernel or variable that no image has.
+    MissingSymbol,
+    /// FB029: the host code registers a kernel or variable that some images lack.
+    PartialSymbol,
+    /// FB030: two kernels are registered under one address.
+    SameAddress,
+    /// FB031: the start-up code registers a container that is not there.
+    LostContainer,
 }
 
 impl FindingCode {
     /// All, in order.
-    pub const ALL: [FindingCode; 27] = [
+    pub const ALL: [FindingCode; 31] = [
         FindingCode::CrashesDriver,
         FindingCode::Damaged,
         FindingCode::PtxTooNew,
@@ -117,6 +125,10 @@ impl FindingCode {
         FindingCode::NotAssembled,
         FindingCode::NotLoaded,
         FindingCode::EqualImages,
+        FindingCode::MissingSymbol,
+        FindingCode::PartialSymbol,
+        FindingCode::SameAddress,
+        FindingCode::LostContainer,
     ];
 
     /// What it is about, in a line.
@@ -151,6 +163,10 @@ impl FindingCode {
             FindingCode::NotAssembled => "PTX that ptxas rejects",
             FindingCode::EqualImages => "An image whose code equals that of another one, which would run in its place",
             FindingCode::NotLoaded => "A module that this machine's driver did not load",
+            FindingCode::MissingSymbol => "A registered kernel or variable that no image has",
+            FindingCode::PartialSymbol => "A registered kernel or variable that some images lack",
+            FindingCode::SameAddress => "Two kernels that are registered under one address",
+            FindingCode::LostContainer => "A registered container of images that is not there",
         }
     }
 
@@ -239,6 +255,22 @@ impl FindingCode {
             FindingCode::FormerEntries => {
                 ("FB018", "compile it with clang 22, or link it with the libomptarget of the clang that compiled it")
             }
+            FindingCode::MissingSymbol => (
+                "FB028",
+                "link the program again with the object that has its code: a launch fails, and so does the start of an OpenMP program",
+            ),
+            FindingCode::PartialSymbol => (
+                "FB029",
+                "compile its file for the same targets as the others, without `#if __CUDA_ARCH__` around it: on GPUs that load the images without it a launch fails",
+            ),
+            FindingCode::SameAddress => (
+                "FB030",
+                "link it without `--icf=all`, or with fatlink, which keeps the stubs of kernels apart: a launch of one kernel runs the other",
+            ),
+            FindingCode::LostContainer => (
+                "FB031",
+                "link the program again: its start-up code gives the runtime an address where there are no images",
+            ),
             FindingCode::EqualImages => (
                 "FB027",
                 "drop it (`offload-bundle strip --equal`), or build without its target: these GPUs run the other image, with the same instructions",

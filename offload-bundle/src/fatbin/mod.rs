@@ -43,8 +43,8 @@ pub use builder_options::{BuilderOptions, CompressMode, Host, Producer, Validati
 pub use entry::{Compression, EntryKind, FatbinEntry};
 pub use error::FatbinError;
 pub use ptx_squeeze::squeeze;
-pub(crate) use read::container_at;
 pub use read::{Container, read, read_containers};
+pub(crate) use read::{container_at, entries_at};
 pub use recompress::StoreMode;
 pub(crate) use recompress::restored;
 pub(crate) use rewritten::{EntryEdit, rewritten};

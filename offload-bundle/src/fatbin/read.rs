@@ -39,6 +39,14 @@ pub fn read_containers(data: &[u8]) -> Result<Vec<Container<'_>>, FormatError> {
     Ok(containers)
 }
 
+/// The entries of the container at `start`, whatever follows it.
+///
+/// # Errors
+/// Those of [`read`].
+pub(crate) fn entries_at(data: &[u8], start: u64) -> Result<Vec<FatbinEntry<'_>>, FormatError> {
+    read_container(data, start).map(|(container, _)| container.entries)
+}
+
 /// The bytes of the container at `start`.
 ///
 /// # Errors

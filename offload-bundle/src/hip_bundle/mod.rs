@@ -19,6 +19,7 @@ use crate::bytes::{slice, u64_at, utf8, zeros_from};
 
 pub use compressed::{CompressedMethod, CompressedVersion, compress};
 pub use id::BundleId;
+pub(crate) use stored::bundle_at;
 pub use stored::{StoredBundle, bundles};
 
 /// The 24 bytes that a bundle starts with.

@@ -26,19 +26,29 @@ pub fn bundles(data: &[u8]) -> Result<Vec<StoredBundle<'_>>, FormatError> {
     let mut found = Vec::new();
     let mut start = zeros_from(data, 0);
     while start < data.len() as u64 {
-        let rest = slice(data, start, data.len() as u64 - start, "the bundle")?;
-        let packed = match rest.starts_with(&COMPRESSED_MAGIC) {
-            true => Some(Packed::read(rest).map_err(|error| error.shifted(start))?),
-            false => None,
-        };
-        let end = match &packed {
-            Some(packed) => start + packed.total,
-            None => read_one(data, start, &mut Vec::new())?,
-        };
-        found.push(StoredBundle { offset: start, bytes: range(data, start, end), packed });
+        let bundle = bundle_at(data, start)?;
+        let end = start + bundle.bytes.len() as u64;
+        found.push(bundle);
         start = end + zeros_from(data, end);
     }
     Ok(found)
+}
+
+/// The bundle at `start`, whatever follows it.
+///
+/// # Errors
+/// Those of [`bundles`].
+pub(crate) fn bundle_at(data: &[u8], start: u64) -> Result<StoredBundle<'_>, FormatError> {
+    let rest = slice(data, start, (data.len() as u64).saturating_sub(start), "the bundle")?;
+    let packed = match rest.starts_with(&COMPRESSED_MAGIC) {
+        true => Some(Packed::read(rest).map_err(|error| error.shifted(start))?),
+        false => None,
+    };
+    let end = match &packed {
+        Some(packed) => start + packed.total,
+        None => read_one(data, start, &mut Vec::new())?,
+    };
+    Ok(StoredBundle { offset: start, bytes: range(data, start, end), packed })
 }
 
 impl<'a> StoredBundle<'a> {

@@ -77,23 +77,75 @@ pub fn module_name(id: &str) -> &str {
     name().unwrap_or(id)
 }
 
-/// The wrappers of a 64-bit little-endian executable or shared library, in the order of its objects; none of other files.
+/// The wrappers that a 64-bit little-endian executable or shared library hands to CUDA's runtime, in the order of its objects; none of other
+/// files.
 pub(crate) fn wrappers(elf: &[u8]) -> Vec<Wrapper> {
+    let of_cuda = all_wrappers(elf).into_iter().filter(|wrapper| wrapper.kind == WrapperKind::Cuda);
+    of_cuda.filter_map(|wrapper| Some(Wrapper { linked: wrapper.linked, fatbin: wrapper.container? })).collect()
+}
+
+/// The runtime that a wrapper is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WrapperKind {
+    /// `__fatBinC_Wrapper_t`.
+    Cuda,
+    /// `__CudaFatBinaryWrapper` of HIP's `hip_fatbin.h`, which has the same fields.
+    Hip,
+}
+
+impl WrapperKind {
+    const ALL: [Self; 2] = [WrapperKind::Cuda, WrapperKind::Hip];
+
+    /// The section of such wrappers.
+    pub(crate) fn section(self) -> &'static str {
+        match self {
+            WrapperKind::Cuda => WRAPPERS,
+            WrapperKind::Hip => ".hipFatBinSegment",
+        }
+    }
+
+    fn magic(self) -> u32 {
+        match self {
+            WrapperKind::Cuda => WRAPPER_MAGIC,
+            WrapperKind::Hip => 0x4849_5046,
+        }
+    }
+}
+
+/// A container that a program or library registers at startup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FoundWrapper {
+    /// The runtime that gets it.
+    pub(crate) kind: WrapperKind,
+    /// Where it is in the file.
+    pub(crate) offset: u64,
+    /// Whether a device link of nvcc made it.
+    pub(crate) linked: bool,
+    /// Where its container starts in the file; `None` if its pointer leads to no byte of it.
+    pub(crate) container: Option<u64>,
+}
+
+/// The wrappers of a 64-bit little-endian executable or shared library, in the order of its objects; none of other files.
+pub(crate) fn all_wrappers(elf: &[u8]) -> Vec<FoundWrapper> {
     let Ok(file) = File::parse(elf) else { return Vec::new() };
     let is_linked = matches!(file.kind(), ObjectKind::Executable | ObjectKind::Dynamic);
     if !is_linked || !file.is_64() || !file.is_little_endian() {
         return Vec::new();
     }
-    let Some(section) = file.section_by_name(WRAPPERS) else { return Vec::new() };
-    let Ok(data) = section.data() else { return Vec::new() };
-    let pointers = relocated(&file, section.address(), data.len() as u64);
+    WrapperKind::ALL.into_iter().flat_map(|kind| wrappers_of(&file, kind)).collect()
+}
+
+fn wrappers_of(file: &File<'_>, kind: WrapperKind) -> Vec<FoundWrapper> {
+    let Some(section) = file.section_by_name(kind.section()) else { return Vec::new() };
+    let (Ok(data), Some((start, _))) = (section.data(), section.file_range()) else { return Vec::new() };
+    let pointers = relocated(file, section.address(), data.len() as u64);
     let wrapper = |at: u64| {
-        let is_wrapper = u32_at(data, at, "magic").ok()? == WRAPPER_MAGIC;
-        let stored = u64_at(data, at + 8, "fatbin").ok()?;
+        let is_wrapper = u32_at(data, at, "magic").ok()? == kind.magic();
+        let stored = u64_at(data, at + 8, "container").ok()?;
         let address = pointers.get(&(at + 8)).copied().unwrap_or(stored);
-        let fatbin = file_offset(&file, address)?;
         let linked = u32_at(data, at + 4, "version").ok()? == LINKED;
-        is_wrapper.then_some(Wrapper { linked, fatbin })
+        let container = file_offset(file, address);
+        is_wrapper.then_some(FoundWrapper { kind, offset: start.saturating_add(at), linked, container })
     };
     // Linkers put zeros between wrappers of different alignment.
     let mut found = Vec::new();

@@ -156,44 +156,32 @@ pub struct LinkedEntry {
     pub address: Option<u64>,
 }
 
-/// The offload entries of a linked 64-bit ELF file.
+/// The offload entries that the code of a linked 64-bit ELF file registers, those of relocatable links too, which have sections of their own.
 ///
 /// # Errors
 /// As [`offload_entries`].
-pub fn linked_entries(elf: &[u8]) -> Result<Vec<LinkedEntry>, FormatError> {
+pub fn registered_entries(elf: &[u8]) -> Result<Vec<LinkedEntry>, FormatError> {
     let mut linked = Vec::new();
-    for header in sections(elf)?.into_iter().filter(|section| is_table(section.name)) {
+    for header in sections(elf)?.into_iter().filter(|section| table_name(section.name).is_some()) {
         let table = Table::open(elf, &header)?;
         let addresses = table.addresses();
-        let entries = table_entries(elf, &header)?.into_iter();
+        let entries = table.entries()?.into_iter();
         linked.extend(entries.map(|(at, entry)| LinkedEntry { entry, address: addresses.get(&at).copied() }));
     }
     Ok(linked)
 }
 
+/// The name of a table of entries; a relocatable link (`-r`) adds `_` and 16 hexadecimal digits to it, as clang-linker-wrapper does.
+fn table_name(section: &[u8]) -> Option<&'static str> {
+    let is_hash = |rest: &[u8]| rest.len() == 17 && rest[0] == b'_' && rest[1..].iter().all(u8::is_ascii_hexdigit);
+    ENTRY_SECTIONS
+        .into_iter()
+        .find(|name| section.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.is_empty() || is_hash(rest)))
+}
+
 /// The entries of one section, each with the offset in it of the address that stands for the kernel or variable.
 pub(super) fn table_entries(elf: &[u8], header: &Section<'_>) -> Result<Vec<(u64, HostEntry)>, FormatError> {
-    let table = Table::open(elf, header)?;
-    let places = table.places()?;
-    let names = table.names(&places);
-    let mut entries = Vec::new();
-    for (at, form) in places {
-        let Some(name) = names.get(&at) else {
-            if !table.is_relocatable() {
-                continue;
-            }
-            return Err(table.damaged(at, "an entry without a name"));
-        };
-        let kinds = match table.kinds {
-            Some(kinds) => kinds,
-            None => OffloadKinds(u16_at(table.data, at + 10, "kind")?),
-        };
-        let flags = u32_at(table.data, at + form.flags(), "flags")?;
-        let size = u64_at(table.data, at + form.extent(), "size")?;
-        let data = u32_at(table.data, at + form.data(), "data")?;
-        entries.push((at + form.address(), HostEntry { name: name.clone(), kinds, flags, size, data, form }));
-    }
-    Ok(entries)
+    Table::open(elf, header)?.entries()
 }
 
 /// The programming model of a section of former entries. In clang 20 the number in HIP's entries is another than today.
@@ -219,7 +207,7 @@ struct Table<'a> {
 
 impl<'a> Table<'a> {
     fn open(elf: &'a [u8], header: &Section<'_>) -> Result<Self, FormatError> {
-        let name = former_section(header.name).unwrap_or(SECTION);
+        let name = table_name(header.name).unwrap_or(SECTION);
         let data = header.data(elf).map_err(|e| e.within(name))?;
         let file = File::parse(elf).map_err(|e| FormatError::parser(0, "damaged ELF file", e))?;
         if !file.is_64() || !file.is_little_endian() {
@@ -235,6 +223,30 @@ impl<'a> Table<'a> {
 
     fn damaged(&self, at: u64, what: &str) -> FormatError {
         FormatError::damaged(self.offset.saturating_add(at), format!("section {} holds {what}", self.name))
+    }
+
+    /// The entries, each with the offset in the section of the address that stands for the kernel or variable.
+    fn entries(&self) -> Result<Vec<(u64, HostEntry)>, FormatError> {
+        let places = self.places()?;
+        let names = self.names(&places);
+        let mut entries = Vec::new();
+        for (at, form) in places {
+            let Some(name) = names.get(&at) else {
+                if !self.is_relocatable() {
+                    continue;
+                }
+                return Err(self.damaged(at, "an entry without a name"));
+            };
+            let kinds = match self.kinds {
+                Some(kinds) => kinds,
+                None => OffloadKinds(u16_at(self.data, at + 10, "kind")?),
+            };
+            let flags = u32_at(self.data, at + form.flags(), "flags")?;
+            let size = u64_at(self.data, at + form.extent(), "size")?;
+            let data = u32_at(self.data, at + form.data(), "data")?;
+            entries.push((at + form.address(), HostEntry { name: name.clone(), kinds, flags, size, data, form }));
+        }
+        Ok(entries)
     }
 
     /// Where the entries start, each with its form.
@@ -258,7 +270,9 @@ impl<'a> Table<'a> {
     /// The section as the parser of ELF files has it.
     fn section(&self) -> Option<object::Section<'a, '_>> {
         let is_this = |section: &object::Section<'_, '_>| section.file_range().is_some_and(|(at, _)| at == self.offset);
-        self.file.sections().find(|section| section.name() == Ok(self.name) && is_this(section))
+        let has_name =
+            |section: &object::Section<'_, '_>| section.name_bytes().ok().and_then(table_name) == Some(self.name);
+        self.file.sections().find(|section| has_name(section) && is_this(section))
     }
 
     /// The offsets in the section that hold an address.

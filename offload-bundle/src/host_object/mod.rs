@@ -25,12 +25,12 @@ pub(crate) use crate::elf_sections::{Section, sections};
 pub use crate::file_kind::{FileKind, file_kind};
 pub use carriers::{Carrier, CarrierKind, carriers};
 pub use device_links::{DEVICE_RUNTIME, linked_ids, module_name};
-pub(crate) use device_links::{ModuleId, module_ids, wrappers};
+pub(crate) use device_links::{ModuleId, WrapperKind, all_wrappers, module_ids, wrappers};
 pub use device_parts::device_parts;
 pub(crate) use entries::offload_entry_count;
 pub use entries::{
-    ENTRY_SECTIONS, EntryForm, HostEntry, IncompleteEntry, LinkedEntry, former_kind, linked_entries, offload_entries,
-    registered_kinds,
+    ENTRY_SECTIONS, EntryForm, HostEntry, IncompleteEntry, LinkedEntry, former_kind, offload_entries,
+    registered_entries, registered_kinds,
 };
 pub use former_entries::{FormerEntries, former_compiler, former_entries, former_section};
 pub use kernel_stubs::{StubAlias, kernel_of_stub, stub_aliases};

@@ -52,6 +52,11 @@ trait CudaRegistration: Send + Sync {
         None
     }
 
+    /// As [`Registration::folded`].
+    fn folded(&self) -> Option<&BTreeMap<String, String>> {
+        None
+    }
+
     /// Adds the tables and the start-up code.
     fn generate(&self, code: &Code<'_, '_>) -> Result<(), BuilderError>;
 }
@@ -67,6 +72,10 @@ impl<R: CudaRegistration> Registration for R {
 
     fn second_image(&self) -> Option<(Slot, &[u8])> {
         CudaRegistration::second_image(self)
+    }
+
+    fn folded(&self) -> Option<&BTreeMap<String, String>> {
+        CudaRegistration::folded(self)
     }
 
     fn build(&self, module: &Module<'_>, tables: EntryTables) -> Result<(), BuilderError> {
@@ -92,6 +101,10 @@ pub struct CudaFolded<'f> {
 }
 
 impl CudaRegistration for CudaFolded<'_> {
+    fn folded(&self) -> Option<&BTreeMap<String, String>> {
+        Some(self.folded)
+    }
+
     fn generate(&self, code: &Code<'_, '_>) -> Result<(), BuilderError> {
         code.register_fatbin(&code.with_folded(&RUNTIME, ".cuda.folded_kernel_reg", self.folded)?)
     }

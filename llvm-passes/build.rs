@@ -35,9 +35,6 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let prefix = std::env::var_os(prefix).map_or_else(|| DEBIANS.into(), PathBuf::from);
     let llvm_config = prefix.join("bin/llvm-config");
-    if is_linted() {
-        return;
-    }
     compile_shim(&llvm_config);
     println!("cargo::rustc-link-search=native={}", archives().display());
     println!("cargo::rustc-link-search=native={}", query(&llvm_config, &["--libdir"]).trim());
@@ -55,12 +52,6 @@ fn main() {
     // The C++ library, as an archive if the compiler has one.
     link_archive("stdc++");
     provide_newer_glibc();
-}
-
-/// Whether this is for clippy, which links nothing. Cargo keeps its builds of this package apart from others.
-fn is_linted() -> bool {
-    let wrapper = std::env::var_os("RUSTC_WORKSPACE_WRAPPER").map(PathBuf::from);
-    wrapper.is_some_and(|wrapper| wrapper.file_stem().is_some_and(|name| name == "clippy-driver"))
 }
 
 /// Copies an archive whose static constructors are to run when they are needed, not when the program starts: hundreds of options that

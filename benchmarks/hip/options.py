@@ -177,6 +177,7 @@ def main():
     parser.add_argument("--llvm", type=pathlib.Path, default="/usr/lib/llvm-22", help="LLVM's folder")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="where to link")
     parser.add_argument("--all", action="store_true", help="print every line, not only those that differ")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="link with each N-th line only")
     arguments = parser.parse_args()
     binaries, out = arguments.llvm / "bin", arguments.out.resolve()
     os.environ["PATH"] = f"{binaries}:{os.environ['PATH']}"
@@ -192,6 +193,7 @@ def main():
     tools = [binaries / "clang-linker-wrapper", arguments.fatlink.resolve()]
     lines = [("linker", words) for words in listed(binaries / "ld.lld") + OTHERS] + [("compiler", words) for words in COMPILER]
     lines += [("linker for all", words) for words in shared]
+    lines = lines[:: arguments.every]
 
     def both(number, kind, words):
         option, _, is_shared = kind.partition(" ")

@@ -140,7 +140,7 @@ fn read_and_link(request: Request<'_>, mode: LinkMode, process: Process<'_>) -> 
     })
 }
 
-/// Links, and once more with each archive member that the host linker turns out to have linked although nothing seemed to need it.
+/// Links, and again with the archive members that the host linker turns out to have linked although nothing seemed to need it.
 fn link(
     request: Request<'_>,
     mode: LinkMode,

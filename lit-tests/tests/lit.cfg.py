@@ -124,6 +124,8 @@ config.environment["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
 compilers = [os.stat(path) for path in [clangxx, "/usr/bin/g++", *(os.path.join(cuda, *parts) for parts in
              [("bin", "ptxas"), ("bin", "cudafe++"), ("nvvm", "bin", "cicc"), ("nvvm", "libdevice", "libdevice.10.bc")])]]
 config.environment["CCACHE_DIR"] = os.path.join(config.test_exec_root, "ccache")
+# The projects that tests configure compile as %compile-cuda does.
+config.environment["CMAKE_CUDA_COMPILER_LAUNCHER"] = compile.replace(" ", ";")
 config.environment["CCACHE_MAXSIZE"] = "2G"
 # Tests share objects, although each runs in a folder of its own.
 config.environment["CCACHE_NOHASHDIR"] = "1"

@@ -13,7 +13,8 @@ use crate::fatbin::{BuilderOptions, FatbinBuilder, Validation};
 use crate::strip::{self, Choice};
 use crate::usage::{self, Order};
 use crate::{
-    GpuArch, annotate, archive, coverage, cubin, fatbin, hip_bundle, host_object, listing, offload_binary, samples,
+    GpuArch, annotate, archive, audit, coverage, cubin, fatbin, hip_bundle, host_object, listing, offload_binary,
+    samples,
 };
 
 /// One change of a file.
@@ -98,6 +99,7 @@ fn read_all_ways(data: &[u8]) {
     let _ = host_object::scattered_fatbins(data);
     let _ = host_object::offload_entries(data);
     let _ = host_object::registered_kinds(data);
+    let _ = audit::audit(data);
     let _ = host_object::rdc_objects(data);
     let _ = host_object::section_graph(data);
     let _ = host_object::library_needs(data);
@@ -216,9 +218,7 @@ proptest! {
 #[test]
 fn every_truncation() {
     for file in files() {
-        for len in 0..file.len() {
-            read_all_ways(&file[..len]);
-        }
+        (0..file.len()).into_par_iter().for_each(|len| read_all_ways(&file[..len]));
     }
 }
 

@@ -25,6 +25,9 @@ use report::{Report, Summary};
 use selection::{Run, Selection, Step};
 use tally::Tally;
 
+/// The variable that makes cargo compile the packages of this workspace by clippy.
+const COMPILER: (&str, &str) = ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+
 struct Checker<'a> {
     repository: &'a Repository,
     environment: Environment,
@@ -51,7 +54,6 @@ fn run_steps(checker: &Checker<'_>, toolchain: &Toolchain, run: &Run) -> Result<
         match current {
             _ if run.is_over() => report.not_run(title, selection::OVER),
             Step::Format => _ = report.step(title, || step(title, |progress| format(checker, progress))),
-            Step::Clippy => _ = report.step(title, || step(title, |progress| clippy(checker, progress))),
             Step::Dist => {
                 let build = || dist::build(checker.repository, toolchain, LlvmRelease::default());
                 has_dist = report.step(title, build).is_some();
@@ -172,9 +174,11 @@ impl Tests<'_> {
 }
 
 impl Checker<'_> {
+    /// Cargo with clippy as the compiler: a build of its own for the warnings would check everything once more.
     fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = self.repository.cargo(subcommand);
         self.environment.apply(&mut cargo);
+        cargo.env(COMPILER.0, COMPILER.1);
         cargo
     }
 }
@@ -199,10 +203,4 @@ fn format(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
         message: "these files are not formatted: run `cargo fmt --all`".to_owned(),
         output: failure.output,
     })
-}
-
-fn clippy(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
-    let arguments = ["--quiet", "--workspace", "--all-targets", "--locked", "--", "--deny=warnings"];
-    let outcome = progress.run(checker.cargo("clippy").args(arguments));
-    outcome.map(drop).map_err(|failure| failure.led_by("clippy complains"))
 }

@@ -16,7 +16,7 @@ const TYPE: u32 = 1;
 
 /// The kernels that a program registers and that its images lack on purpose.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AbsentKernels {
+pub(super) struct AbsentKernels {
     /// The kernel that stands for each; empty if none does.
     stand_ins: BTreeMap<String, String>,
 }

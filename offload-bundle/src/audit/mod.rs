@@ -13,7 +13,8 @@ use crate::demangle::readable;
 use crate::host_object::{self, HostEntry, LinkedEntry};
 use crate::offload_binary::OffloadKinds;
 
-pub use absent::{AbsentKernels, SECTION as ABSENT_SECTION, write as write_absent};
+use absent::AbsentKernels;
+pub use absent::{SECTION as ABSENT_SECTION, write as write_absent};
 use images::{RegisteredImage, registered_images};
 
 /// The kind of variable in an entry's flags, and the numbers of surfaces and textures: `OffloadEntryKindFlag` of LLVM's
@@ -72,13 +73,6 @@ pub struct LostContainer {
     pub offset: u64,
     /// What is wrong.
     pub reason: String,
-}
-
-impl Audit {
-    /// Whether all is there.
-    pub fn is_clean(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// Audits a linked 64-bit little-endian ELF file. Nothing is missing where an image of the programming model cannot be read, such as LTO-IR.

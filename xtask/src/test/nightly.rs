@@ -1,5 +1,7 @@
 //! `cargo xtask test --nightly`: what takes too long for every change, or needs a machine of its own.
 
+use std::process::Command;
+
 use super::report::{Report, Summary};
 use super::selection::Selection;
 use super::{Checker, stress};
@@ -19,6 +21,8 @@ pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
     report.step(title, || step(title, |progress| doc(&checker, progress)));
     report.step("tests under load", || passed(stress::run(repository, selection)?));
     report.step("large programs", || super::big(repository));
+    let title = "options of ld.lld's LTO";
+    report.step(title, || step(title, |progress| linker_options(&checker, progress)));
     report.step("releases of clang", || releases::run(repository, true));
     report.step("LLVM 22's tests", || upstream::run(repository, &LLVM_22, None));
     report.step("LLVM 23's tests", || upstream::run(repository, &LLVM_23, None));
@@ -32,6 +36,16 @@ pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
 
 fn passed(all: bool) -> Result<()> {
     if all { Ok(()) } else { Err(Failure::new("tests failed, see above")) }
+}
+
+/// Needs the programs in dist/, which the step of the large programs builds.
+fn linker_options(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+    let Repository { root, target, .. } = checker.repository;
+    let mut python = Command::new("python3");
+    checker.environment.apply(&mut python);
+    python.arg("-B").arg(root.join("benchmarks/hip/options.py")).arg("--out").arg(target.join("tmp/options"));
+    python.arg("--fatlink").arg(checker.repository.dist().join("bin/clang-linker-wrapper"));
+    progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("options differ without a message"))
 }
 
 fn doc(checker: &Checker<'_>, progress: &Progress) -> Result<()> {

@@ -1,5 +1,6 @@
 //! The test programs that cargo builds, and how one of them runs.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Checker;
 use super::tally::{Ending, Tally};
+use super::{COMPILER, Checker};
 use crate::failure::{Failure, Result};
 use crate::step::Progress;
 
@@ -32,8 +33,10 @@ pub struct TestProgram {
     folder: PathBuf,
 }
 
-/// Builds the test programs of these kinds of targets, or all, in the order in which they run. If some of them cannot be built, `programs`
-/// has the others.
+/// Builds the test programs of these kinds of targets, or all, in the order in which they run. `programs` has all that could be built.
+///
+/// # Errors
+/// Some of them cannot be built, or clippy or the compiler warns.
 pub fn build(
     checker: &Checker<'_>,
     progress: &Progress,
@@ -41,23 +44,38 @@ pub fn build(
     programs: &mut Vec<TestProgram>,
 ) -> Result<()> {
     let mut cargo = checker.cargo("test");
-    cargo.args(["--workspace", "--locked", "--no-run", "--no-fail-fast", "--message-format=json-render-diagnostics"]);
+    cargo.args(["--workspace", "--locked", "--no-run", "--no-fail-fast", "--message-format=json"]);
     let (status, output) = progress.status(cargo.args(targets))?;
     programs.extend(output.lines().filter_map(of_message));
     programs.sort_by(|a, b| a.name.cmp(&b.name));
     if targets.is_empty() && !programs.is_empty() {
         programs.push(examples(checker));
     }
+    let complaints = complaints(&output);
     if status.success() {
-        return Ok(());
+        let failed = || Failure { message: "warnings are denied".to_owned(), output: complaints.clone() };
+        return if complaints.is_empty() { Ok(()) } else { Err(failed()) };
     }
     let said: String = output.lines().filter(|line| !line.starts_with('{')).map(|line| format!("{line}\n")).collect();
-    Err(Failure { message: status.to_string(), output: said }.led_by("cargo test --no-run failed"))
+    Err(Failure { message: status.to_string(), output: complaints + &said }.led_by("cargo test --no-run failed"))
+}
+
+/// What clippy and the compiler complain about, each once: a file is compiled for programs and for tests.
+fn complaints(output: &str) -> String {
+    let mut seen = HashSet::new();
+    let messages = output.lines().filter_map(json).filter(|message| message["reason"] == "compiler-message");
+    let texts = messages.filter_map(|message| message["message"]["rendered"].as_str().map(str::to_owned));
+    texts.filter(|text| seen.insert(text.clone())).collect()
+}
+
+/// One of cargo's messages; other lines are what its tools print.
+fn json(line: &str) -> Option<Value> {
+    serde_json::from_str(line.starts_with('{').then_some(line)?).ok()
 }
 
 /// The test program of one of cargo's messages, if it is about one.
 fn of_message(line: &str) -> Option<TestProgram> {
-    let message: Value = serde_json::from_str(line.starts_with('{').then_some(line)?).ok()?;
+    let message = json(line)?;
     let path = message["executable"].as_str().filter(|_| message["profile"]["test"] == true)?;
     let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
     // "path+file:///folder/PACKAGE#0.1.0", or "path+file:///folder/sub#PACKAGE@0.1.0".
@@ -85,6 +103,10 @@ impl TestProgram {
         checker.environment.apply(&mut command);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         command.env("FATLINK_DIST", checker.repository.dist()).args(first).args(arguments);
+        if self.name == EXAMPLES {
+            // The libraries are compiled by it.
+            command.env(COMPILER.0, COMPILER.1);
+        }
         let silence = if self.name == LIT { Duration::MAX } else { MOST_SILENCE };
         let (status, output) = progress.watch(&mut command, silence)?;
         let ending = match status {
@@ -99,6 +121,13 @@ impl TestProgram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn complaints_are_shown_once() {
+        let message = r#"{"reason":"compiler-message","message":{"level":"warning","rendered":"warning: unused\n"}}"#;
+        let output = format!("   Compiling a v0.1.0\n{message}\n{message}\n{{\"reason\":\"build-finished\"}}\n");
+        assert_eq!(complaints(&output), "warning: unused\n");
+    }
 
     #[test]
     fn messages_name_test_programs() {

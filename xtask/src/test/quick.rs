@@ -1,14 +1,14 @@
 //! `cargo xtask test --quick`: what a change most often breaks, in a minute.
 
 use super::tally::Tally;
-use super::{Checker, clippy, format, programs};
+use super::{Checker, format, programs};
 use crate::dist;
 use crate::environment::Environment;
 use crate::failure::{Failure, Result};
 use crate::lit::lit;
 use crate::repository::Repository;
 use crate::setup;
-use crate::step::{Progress, in_parallel, noted_step, step};
+use crate::step::{Progress, noted_step, step};
 
 /// The lit tests that run in seconds.
 const FOLDERS: [&str; 2] = ["errors", "options"];
@@ -21,10 +21,7 @@ pub fn run(repository: &Repository) -> Result<()> {
     step("cargo fmt --check", |progress| format(&checker, progress))?;
     step("build fatlink and offload-bundle for debugging", |progress| build(&checker, progress))?;
     noted_step("unit tests", |progress| unit_tests(&checker, progress), Tally::note)?;
-    let checks: Vec<fn(&Checker<'_>, &Progress) -> Result<()>> = vec![lit_tests, clippy];
-    step("cargo clippy, and the lit tests of options and errors", |progress| {
-        in_parallel(checks, |check| check(&checker, progress))
-    })
+    step("the lit tests of options and errors", |progress| lit_tests(&checker, progress))
 }
 
 fn build(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
@@ -46,7 +43,6 @@ fn unit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<Tally> {
     }
 }
 
-/// By lit itself: cargo would wait until clippy has ended.
 fn lit_tests(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
     let repository = checker.repository;
     let scratch = repository.target.join("tmp/quick-lit");

@@ -15,7 +15,6 @@ pub const OVER: &str = "the time is used up (--budget)";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Step {
     Format,
-    Clippy,
     Dist,
     Build,
     Rust,
@@ -29,9 +28,8 @@ impl Step {
     pub fn title(self) -> &'static str {
         match self {
             Step::Format => "cargo fmt --check",
-            Step::Clippy => "cargo clippy, warnings denied",
             Step::Dist => "build of dist/",
-            Step::Build => "build of the test programs",
+            Step::Build => "build of the test programs by clippy, warnings denied",
             Step::Rust => "Rust's tests",
             Step::Lit => "lit tests",
             Step::Environmental => "tests that depend on the machine, one at a time",
@@ -141,8 +139,8 @@ mod tests {
 
     #[test]
     fn steps_are_selected() {
-        assert_eq!(steps(&run(usual(), &[])).len(), 7);
-        assert_eq!(steps(&run(Selection { only: vec![Step::Clippy], ..usual() }, &[])), [Step::Clippy]);
+        assert_eq!(steps(&run(usual(), &[])).len(), 6);
+        assert_eq!(steps(&run(Selection { only: vec![Step::Format], ..usual() }, &[])), [Step::Format]);
         let of_lit = [Step::Dist, Step::Build, Step::Lit];
         assert_eq!(steps(&run(Selection { only: vec![Step::Lit], ..usual() }, &[])), of_lit);
         let from_lit = [Step::Dist, Step::Build, Step::Lit, Step::Environmental];
@@ -152,8 +150,8 @@ mod tests {
     #[test]
     fn what_failed_is_repeated() {
         let failed = Selection { failed: true, ..usual() };
-        let clippy = run(failed.clone(), &[Step::Clippy.title()]);
-        assert_eq!((steps(&clippy), clippy.tests()), (vec![Step::Clippy], None));
+        let format = run(failed.clone(), &[Step::Format.title()]);
+        assert_eq!((steps(&format), format.tests()), (vec![Step::Format], None));
         let test = run(failed.clone(), &["lit-tests::lit errors/a.test"]);
         assert_eq!(
             (steps(&test), test.tests()),

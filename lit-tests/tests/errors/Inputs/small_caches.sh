@@ -1,10 +1,10 @@
-# small_caches.sh RIGHT COMMAND...: for disks of many sizes, runs the command with its cache on the disk, then with what that left there as
+# small_caches.sh RIGHT COMMAND...: for disks of many sizes, or of $SIZES, runs the command with its cache on the disk, then with what that left there as
 # the cache of a disk with room, and then with its output on a small disk. A run that succeeds has to leave the bytes of RIGHT, one that
 # fails has to leave no output, and the second one has to succeed. Prints all errors, and what is wrong.
 right=$1
 shift
 small_disk=$(dirname "$0")/small_disk.sh
-for size in 4k 16k 64k 96k 128k 256k; do
+for size in ${SIZES:-4k 16k 64k 96k 128k 256k}; do
   rm -rf cache out disk
   mkdir disk
   if SIZE=$size sh "$small_disk" disk sh -c 'chmod go-w disk; "$@" --offload-cache=disk -o out; code=$?; cp -R disk cache; exit $code' link "$@" >said 2>&1; then

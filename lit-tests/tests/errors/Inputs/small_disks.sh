@@ -1,9 +1,9 @@
-# small_disks.sh RIGHT COMMAND...: for disks of many sizes, runs the command with an empty cache and its temporary files on the disk, and then
+# small_disks.sh RIGHT COMMAND...: for disks of many sizes, or of $SIZES, runs the command with an empty cache and its temporary files on the disk, and then
 # again where there is room. A run that succeeds has to leave the bytes of RIGHT in ./out, one that fails has to leave nothing, and the second
 # run has to succeed. Prints all errors, and what is wrong.
 right=$1
 shift
-for size in 4k 16k 32k 64k 96k 112k 120k 124k 128k 192k 256k 1m; do
+for size in ${SIZES:-4k 16k 32k 64k 96k 112k 120k 124k 128k 192k 256k 1m}; do
   rm -rf cache out disk
   mkdir disk
   if SIZE=$size TMPDIR=$PWD/disk sh "$(dirname "$0")/small_disk.sh" disk "$@" >said 2>&1; then

@@ -93,7 +93,11 @@ fn a_build_script_links_the_kernels_of_a_program() {
     std::fs::copy(workspace.join("Cargo.lock"), project.join("Cargo.lock")).unwrap();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("build-script");
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["run", "--quiet", "--offline"]).current_dir(&project).env("CARGO_TARGET_DIR", &target).env("CARGO_PROFILE_DEV_DEBUG", "false");
+    cargo
+        .args(["run", "--quiet", "--offline"])
+        .current_dir(&project)
+        .env("CARGO_TARGET_DIR", &target)
+        .env("CARGO_PROFILE_DEV_DEBUG", "false");
     cargo.env("FATLINK", program()).env("CLANG", format!("{LLVM}/clang++")).env("CUDA_PATH", cuda());
     cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
     let output = run(&mut cargo);

@@ -14,6 +14,7 @@ use crate::cli::values::ImageSection;
 use crate::diag::error::Errors;
 use crate::diag::messages::warn;
 use crate::host::linker_kind::{self, LinkerKind};
+use crate::host::linker_script;
 use crate::sys::process::Mode;
 use crate::sys::temp_files::TempFiles;
 
@@ -87,7 +88,7 @@ pub fn linker_words(
         return Ok(Vec::new());
     }
     let Some(script) = script_for(linker_kind::of(linker, mode)) else { return Ok(Vec::new()) };
-    if options.host_line.iter().any(|word| is_script(&word.to_string_lossy())) {
+    if !linker_script::of_line(&options.host_line).is_empty() {
         warn(
             program,
             format_args!(
@@ -107,34 +108,5 @@ fn script_for(kind: LinkerKind) -> Option<String> {
         LinkerKind::Gnu => Some(gnu_script()),
         LinkerKind::Lld => Some(lld_script()),
         LinkerKind::Gold | LinkerKind::Other => None,
-    }
-}
-
-/// Whether an argument of the host linker names a linker script: `-T`, not `-Ttext`.
-fn is_script(word: &str) -> bool {
-    const PLACES: [&str; 6] = ["-Ttext", "-Tdata", "-Tbss", "-Ttext-segment=", "-Trodata-segment=", "-Tldata-segment="];
-    let is_place = PLACES.iter().any(|place| word.starts_with(place));
-    let long = word.strip_prefix('-').map(|rest| rest.strip_prefix('-').unwrap_or(rest));
-    (word.starts_with("-T") && !is_place) || word == "-dT" || long.is_some_and(|name| name.starts_with("script"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scripts_are_told_from_places() {
-        for (word, expected) in [
-            ("-T", true),
-            ("-Tboard.ld", true),
-            ("--script=board.ld", true),
-            ("-script", true),
-            ("-Ttext", false),
-            ("-Ttext-segment=0x1000", false),
-            ("--strip-all", false),
-            ("script.o", false),
-        ] {
-            assert_eq!(is_script(word), expected, "{word}");
-        }
     }
 }

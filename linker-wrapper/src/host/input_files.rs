@@ -20,7 +20,7 @@ use crate::compilers;
 use crate::diag::error::Errors;
 use crate::host::coff;
 use crate::host::error::{Error, damaged};
-use crate::host::library_folders::LibraryFolders;
+use crate::host::library_folders::{self, LibraryFolders};
 use crate::host::linker_script;
 use crate::host::remembered::Remembered;
 use crate::sys;
@@ -134,6 +134,10 @@ impl InputFiles {
             inputs.input = index;
             let whole = matches!(input, Input::File { whole: true, .. } | Input::Library { whole: true, .. });
             inputs.add_input(input, whole, folders).unwrap_or_else(|error| errors.extend(error));
+        }
+        for script in linker_script::of_line(&options.host_line) {
+            let input = named_in_script(Path::new(""), &script.to_string_lossy(), false, folders);
+            inputs.add_input(&input, false, folders).unwrap_or_else(|error| errors.extend(error));
         }
         if options.host_triple.as_deref().is_some_and(coff::is_host) {
             for path in coff::libraries(&options.host_line, options.environment.device().windows_library_paths.clone())
@@ -392,9 +396,12 @@ impl InputFiles {
         for name in linker_script::inputs(text) {
             let input = match name.strip_prefix("-l") {
                 Some(library) => Input::Library { name: library.to_owned(), archive_only: false, whole },
-                None if Path::new(&name).is_file() => Input::File { path: name.into(), whole },
-                None => Input::Library { name: format!(":{name}"), archive_only: false, whole },
+                None => named_in_script(path, &name, whole, folders),
             };
+            self.add_input(&input, whole, folders).unwrap_or_else(|error| errors.extend(error));
+        }
+        for name in linker_script::included(text) {
+            let input = named_in_script(path, &name, whole, folders);
             self.add_input(&input, whole, folders).unwrap_or_else(|error| errors.extend(error));
         }
         errors.or(())
@@ -420,6 +427,14 @@ impl InputFiles {
         let (inflated, input) = (OnceLock::new(), self.input);
         self.files.push(InputFile { name, kind, place, in_archive: false, bitcode, inflated, input, mapped, range });
         Ok(())
+    }
+}
+
+/// A file that a linker script names.
+fn named_in_script(script: &Path, name: &str, whole: bool, folders: &LibraryFolders<'_>) -> Input {
+    match library_folders::in_script(script, name, folders.options().sysroot.as_deref()) {
+        Some(path) => Input::File { path, whole },
+        None => Input::Library { name: format!(":{name}"), archive_only: false, whole },
     }
 }
 

@@ -102,6 +102,16 @@ pub fn locate(input: &Input, options: &Options, own: &dyn Fn() -> Vec<PathBuf>) 
     given.filter_map(|folder| found_in(&folder)).next().or_else(|| own().iter().find_map(|folder| found_in(folder)))
 }
 
+/// Locates a file that a linker script names by a path. `None`: the folders of libraries may have it.
+pub fn in_script(script: &Path, name: &str, sysroot: Option<&Path>) -> Option<PathBuf> {
+    // In a script below the sysroot, whole paths begin there.
+    let root = sysroot.filter(|root| script.starts_with(root) && name.starts_with('/'));
+    let below = root.map(|root| root.join(name.trim_start_matches('/')));
+    let beside = script.parent().map(|folder| folder.join(name));
+    let mut candidates = below.into_iter().chain(beside).chain([in_sysroot(Path::new(name), sysroot)]);
+    candidates.find(|path| path.is_file())
+}
+
 /// `-L=dir` and `-L$SYSROOT/dir` mean a folder in the sysroot.
 pub fn in_sysroot(folder: &Path, sysroot: Option<&Path>) -> PathBuf {
     let text = folder.to_string_lossy();

@@ -131,7 +131,7 @@ impl Inputs<'_> {
         for name in linker_script::inputs(text) {
             let input = match name.strip_prefix("-l") {
                 Some(library) => library_input(library),
-                None => match self.script_file(path, &name) {
+                None => match library_folders::in_script(path, &name, self.options.sysroot.as_deref()) {
                     Some(path) => Input::File { path, whole: false },
                     None => library_input(&format!(":{name}")),
                 },
@@ -139,20 +139,14 @@ impl Inputs<'_> {
             self.add_input(&input);
         }
         let in_archive = |name: &str| {
-            let file = self.script_file(path, name).filter(|_| !name.starts_with("-l"))?;
+            let sysroot = self.options.sysroot.as_deref();
+            let file = library_folders::in_script(path, name, sysroot).filter(|_| !name.starts_with("-l"))?;
             Some(files::name_of(&file).display().to_string())
         };
         let changed = linker_script::with_names(text, in_archive);
         if changed != text {
             self.archive.add_changed(path, changed.into_bytes());
         }
-    }
-
-    /// A file that a script names by its path. In a script below the sysroot, whole paths begin there.
-    fn script_file(&self, script: &Path, name: &str) -> Option<PathBuf> {
-        let root = self.options.sysroot.as_ref().filter(|root| script.starts_with(root) && name.starts_with('/'));
-        let below = root.map(|root| root.join(name.trim_start_matches('/')));
-        below.into_iter().chain([PathBuf::from(name)]).find(|path| path.is_file())
     }
 }
 

@@ -178,8 +178,7 @@ fn link_once(
     // Read the device code. A link without any is left to the host linker.
     let unit_facts = resources::unit_facts(&request);
     let (images, host_code) = inputs.images(&request, mode, unit_facts.cached())?;
-    if images.is_empty() && mode.may_lack_images() {
-        no_images::check(&request, mode)?;
+    if images.is_empty() && mode.may_lack_images() && !request.links_line_code_alone() {
         drop(extraction);
         return no_images::end(&request, mode, inputs, process.recorder).map(Linked::Ended);
     }
@@ -230,7 +229,9 @@ fn plan<'a>(
 ) -> Result<Vec<Box<dyn DeviceLink + 'a>>, Errors> {
     let Request { program, options, device, .. } = *request;
     let setup = |images| Setup { images, line_code, inputs: files.host, request: *request };
-    let links = kinds::assign(&selected.images)?.into_iter().map(|(kind, images)| kind.plan(&setup(images)));
+    let links = kinds::assign(&selected.images, selected.images.is_empty() && request.links_line_code_alone())?
+        .into_iter()
+        .map(|(kind, images)| kind.plan(&setup(images)));
     let links = collect(links)?;
     links.iter().flat_map(|link| link.warnings()).for_each(|text| warn(program, text));
     requests::reject_unsupported(options, device)?;

@@ -29,9 +29,4 @@ pub enum Unsupported {
         "--dlink: the inputs hold device code of {kinds}, and a device link is for one of them; link them one at a time"
     )]
     SeveralToLink { kinds: String },
-    #[error(
-        "--dlink: there is device code in {file}, and no object with host code that could use it; link it with nvlink, or put it \
-         into a fatbin with offload-bundle create"
-    )]
-    OnlyDeviceFiles { file: String },
 }

@@ -63,8 +63,32 @@ impl DeviceFiles {
     /// Files that cannot be read, libraries that are in no `-L` folder.
     pub fn open(options: &Options, device: &DeviceOptions, targets: LineTargets) -> Result<Self, Errors> {
         let has_nvptx = targets.iter().any(|target| matches!(target, LineTarget::Nvptx(_)));
-        let inputs = if has_nvptx { &device.inputs[..] } else { &[] };
-        let files = inputs.iter().filter_map(|input| match input {
+        let inputs = if has_nvptx { Self::inputs(device) } else { InputFiles::of_device_link(&[]) };
+        let triples: BTreeSet<&String> = targets.iter().filter_map(LineTarget::amd_triple).collect();
+        let amd = triples.into_iter().map(|triple| Ok((triple.clone(), AmdFiles::open(options, triple)?)));
+        let (inputs, amd) = both(inputs, collect(amd))?;
+        Ok(DeviceFiles { inputs, amd: amd.into_iter().collect(), targets })
+    }
+
+    /// The same for the targets that the files have code for: machine code, or else PTX.
+    ///
+    /// # Errors
+    /// Also damaged files, and files that do not say what they are for.
+    pub fn open_for_own_targets(device: &DeviceOptions) -> Result<Self, Errors> {
+        let inputs = Self::inputs(device)?;
+        let mut own = OwnTargets::default();
+        for file in inputs.files() {
+            own.add(inputs.bytes(file)).map_err(|error| damaged(&file.name, file.base(), &error))?;
+        }
+        let targets: LineTargets = own.chosen().into_iter().map(LineTarget::Nvptx).collect();
+        if targets.is_empty() {
+            return Err(Error::NoOwnTarget.into());
+        }
+        Ok(DeviceFiles { inputs, amd: BTreeMap::new(), targets })
+    }
+
+    fn inputs(device: &DeviceOptions) -> Result<InputFiles, Errors> {
+        let files = device.inputs.iter().filter_map(|input| match input {
             DeviceInput::File { path, whole } => Some(Ok((path.clone(), *whole))),
             DeviceInput::Library { name, whole } => match line_parts::locate(name, &device.library_paths) {
                 Some(path) => Some(Ok((path, *whole))),
@@ -75,11 +99,7 @@ impl DeviceFiles {
                 }
             },
         });
-        let inputs = collect(files).and_then(|files| InputFiles::of_device_link(&files));
-        let triples: BTreeSet<&String> = targets.iter().filter_map(LineTarget::amd_triple).collect();
-        let amd = triples.into_iter().map(|triple| Ok((triple.clone(), AmdFiles::open(options, triple)?)));
-        let (inputs, amd) = both(inputs, collect(amd))?;
-        Ok(DeviceFiles { inputs, amd: amd.into_iter().collect(), targets })
+        collect(files).and_then(|files| InputFiles::of_device_link(&files))
     }
 
     fn all_inputs(&self) -> impl Iterator<Item = &InputFiles> {
@@ -152,6 +172,11 @@ pub struct DeviceCode<'f> {
 }
 
 impl<'f> DeviceCode<'f> {
+    /// Returns the targets of the line without their code, the highest first.
+    pub fn own_targets(&self) -> Vec<TargetImages<'f>> {
+        self.targets.keys().rev().map(|arch| TargetImages { arch: *arch, images: Vec::new() }).collect()
+    }
+
     /// Returns the bitcode units of all files and members.
     pub fn units(&self) -> impl Iterator<Item = &Unit<'f>> {
         let amd = self.amd.values().flat_map(|code| &code.parts);
@@ -230,6 +255,33 @@ impl<'f> DeviceCode<'f> {
         without_code
             .map(|(_, part)| format!("{} has no code for any target of this link and is left out", part.file.name))
             .collect()
+    }
+}
+
+/// What files say that their code is for.
+#[derive(Default)]
+struct OwnTargets {
+    sass: BTreeSet<GpuArch>,
+    ptx: BTreeSet<GpuArch>,
+}
+
+impl OwnTargets {
+    fn add(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
+        if cubin::is_cubin(bytes) {
+            self.sass.insert(cubin::parse(bytes)?.arch());
+        } else if ptx::is_ptx(bytes) {
+            self.ptx.extend(ptx::target(bytes));
+        } else if host_object::file_kind(bytes) == FileKind::Fatbin {
+            for entry in fatbin::read(bytes)? {
+                let own = if entry.kind == EntryKind::Elf { &mut self.sass } else { &mut self.ptx };
+                own.insert(entry.arch);
+            }
+        }
+        Ok(())
+    }
+
+    fn chosen(self) -> BTreeSet<GpuArch> {
+        if self.sass.is_empty() { self.ptx } else { self.sass }
     }
 }
 

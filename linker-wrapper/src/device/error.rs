@@ -19,6 +19,8 @@ pub enum Error {
          object or archive with these"
     )]
     NoDeviceCode { file: String },
+    #[error("--dlink: no file says which GPU its device code is for; name one on the line: -arch=sm_90")]
+    NoOwnTarget,
     #[error(
         "{file}, which --device-linker= names, has no code that can be linked for {arch}; compile it for that target, too, or \
          give a library with code for both"

@@ -21,6 +21,7 @@ use crate::device::targets::{Code, DeviceImage, TargetImages};
 use crate::diag::error::{Errors, collect};
 use crate::host::embedded_images::FoundImage;
 use crate::host::error::damaged;
+use crate::host::input_files::InputFiles;
 
 /// A unit of nvcc with its place in the link.
 type Unit<'a> = (&'a FoundImage<'a>, &'a RdcImage<'a>);
@@ -64,20 +65,21 @@ fn defined_by(found: &FoundImage<'_>, rdc: &RdcImage<'_>) -> Result<HashSet<Stri
 }
 
 /// Adds the code of the units to the targets of clang's code, or to targets of their own if there is none of clang's. By default, these
-/// are the targets for which every unit has code; warnings name the others. `lto` is whether LTO-IR may be linked.
+/// are the targets of the objects on the line for which every unit has code; warnings name the others. `lto` is whether LTO-IR may be linked.
 ///
 /// # Errors
 /// No target for which all units have code. A unit without code for a target that the user requests. Damaged code.
 pub fn add_to<'a>(
     targets: Vec<TargetImages<'a>>,
     units: &[Unit<'a>],
+    inputs: &InputFiles,
     policy: &SassPolicy,
     lto: bool,
 ) -> Result<(Vec<TargetImages<'a>>, Vec<String>), Errors> {
     if units.is_empty() {
         return Ok((targets, Vec::new()));
     }
-    let (archs, warnings) = choose(&targets, units, policy, lto)?;
+    let (archs, warnings) = choose(&targets, units, inputs, policy, lto)?;
     let mut targets: Vec<_> = targets.into_iter().filter(|target| archs.contains(&target.arch)).collect();
     for arch in &archs {
         if !targets.iter().any(|target| target.arch == *arch) {
@@ -128,6 +130,7 @@ pub fn lto_ir_calls_device_runtime(targets: &[TargetImages<'_>], library: Option
 fn choose(
     targets: &[TargetImages<'_>],
     units: &[Unit<'_>],
+    inputs: &InputFiles,
     policy: &SassPolicy,
     lto: bool,
 ) -> Result<(BTreeSet<GpuArch>, Vec<String>), Errors> {
@@ -140,13 +143,14 @@ fn choose(
         let other = other.map(|arch| Error::NotOfClang { arch: *arch, linked: of_clang.iter().copied().collect() });
         return lacking.chain(other).collect::<Errors>().or((requested, Vec::new()));
     }
-    let candidates = if of_clang.is_empty() { candidates(units, lto) } else { of_clang };
+    let leading = leading(units, inputs);
+    let candidates = if of_clang.is_empty() { candidates(&leading, lto) } else { of_clang };
     let (common, dropped): (BTreeSet<_>, BTreeSet<_>) =
         candidates.into_iter().partition(|arch| lacking(units, *arch, lto).next().is_none());
     let explained = |arch: &GpuArch| lacking(units, *arch, lto).next().map(|unit| no_code(unit, *arch, lto));
     if common.is_empty() {
         let errors: Errors = dropped.iter().filter_map(explained).collect();
-        return Err(errors.or(()).err().unwrap_or_else(|| units.iter().map(no_code_at_all).collect()));
+        return Err(errors.or(()).err().unwrap_or_else(|| leading.iter().map(no_code_at_all).collect()));
     }
     let linked: Vec<String> = common.iter().map(ToString::to_string).collect();
     let left_out = |arch: &GpuArch| {
@@ -154,6 +158,14 @@ fn choose(
         Some(format!("{arch} is left out, the link is for {}: {why}", linked.join(", ")))
     };
     Ok((common, dropped.iter().filter_map(left_out).collect()))
+}
+
+/// The units that decide on the targets. An archive adds none: libraries come for many more GPUs than a program. Without an object on the line,
+/// its units decide.
+fn leading<'a>(units: &[Unit<'a>], inputs: &InputFiles) -> Vec<Unit<'a>> {
+    let of_objects = units.iter().filter(|(found, _)| !inputs.files()[found.input].in_archive);
+    let of_objects: Vec<Unit<'a>> = of_objects.copied().collect();
+    if of_objects.is_empty() { units.to_vec() } else { of_objects }
 }
 
 /// The targets that the units were compiled for: of machine code and LTO-IR, or of PTX if there is nothing else.

@@ -76,10 +76,17 @@ impl Kind for Cuda {
     }
 
     fn line_targets(&self, images: &[FoundImage<'_>], options: &Options) -> LineTargets {
+        if images.is_empty() && options.dlink {
+            return options.sass_policy.listed().iter().copied().map(LineTarget::Nvptx).collect();
+        }
         device_files::archs_of(images, OffloadKinds::CUDA)
             .into_iter()
             .chain(rdc_targets::archs_of(images, &options.sass_policy).into_iter().map(LineTarget::Nvptx))
             .collect()
+    }
+
+    fn links_line_code_alone(&self) -> bool {
+        true
     }
 
     fn plan<'a>(&self, setup: &Setup<'a>) -> Result<Box<dyn DeviceLink + 'a>, Errors> {
@@ -137,11 +144,13 @@ impl<'a> CudaLink<'a> {
         let Request { options, device, .. } = setup.request;
         let units = rdc_targets::units(&setup.images);
         let linked = rdc_targets::with_code(&units)?;
-        let targets = nvptx_targets::group(&setup.images)?;
+        let targets =
+            if setup.images.is_empty() { setup.line_code.own_targets() } else { nvptx_targets::group(&setup.images)? };
         require_arguments(device, &targets)?;
         let ptxas = || Toolchain::of(options, device).path(Part::Ptxas);
         known_targets::require(&options.sass_policy, &options.ptx_policy, ptxas)?;
-        let (targets, left_out) = rdc_targets::add_to(targets, &linked, &options.sass_policy, device.lto)?;
+        let (targets, left_out) =
+            rdc_targets::add_to(targets, &linked, setup.inputs, &options.sass_policy, device.lto)?;
         let (targets, mut warnings) = setup.line_code.add_to(targets, &device.roots)?;
         warnings.extend(left_out);
         warnings.extend(device.unknown.iter().map(|word| format!("{word} has no effect on this device link")));

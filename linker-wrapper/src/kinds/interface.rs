@@ -32,6 +32,11 @@ pub trait Kind: Sync {
         LineTargets::new()
     }
 
+    /// Whether the kind links device files of the line although no input has an image (`--dlink`).
+    fn links_line_code_alone(&self) -> bool {
+        false
+    }
+
     /// Plans the device links and the contents of the image. Runs no tool and compiles nothing.
     ///
     /// # Errors

@@ -35,11 +35,11 @@ pub const KINDS: &[&dyn Kind] = &[
 /// The images of one kind, in link order.
 pub type Assigned<'a> = (&'static dyn Kind, Vec<&'a FoundImage<'a>>);
 
-/// Distributes the images among the kinds.
+/// Distributes the images among the kinds. `has_line_code_alone`: there are none, and the line names code for the device link itself.
 ///
 /// # Errors
 /// One for each image that no kind takes.
-pub fn assign<'a>(images: &'a [FoundImage<'a>]) -> Result<Vec<Assigned<'a>>, Errors> {
+pub fn assign<'a>(images: &'a [FoundImage<'a>], has_line_code_alone: bool) -> Result<Vec<Assigned<'a>>, Errors> {
     let mut errors = Errors::default();
     for found in images.iter().filter(|found| !KINDS.iter().any(|kind| kind.takes(&found.image))) {
         errors.extend(no_kind(found));
@@ -48,7 +48,8 @@ pub fn assign<'a>(images: &'a [FoundImage<'a>]) -> Result<Vec<Assigned<'a>>, Err
         let own = images.iter().filter(|found| kind.takes(&found.image)).collect::<Vec<_>>();
         (*kind, own)
     });
-    errors.or(assigned.filter(|(_, own)| !own.is_empty()).collect())
+    let is_alone = |kind: &dyn Kind| has_line_code_alone && kind.links_line_code_alone();
+    errors.or(assigned.filter(|(kind, own)| !own.is_empty() || is_alone(*kind)).collect())
 }
 
 fn no_kind(found: &FoundImage<'_>) -> Error {

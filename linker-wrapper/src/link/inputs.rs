@@ -93,7 +93,12 @@ impl LineFiles {
     pub fn open(request: &Request<'_>, images: &[FoundImage<'_>]) -> Result<Self, Errors> {
         let Request { options, device, .. } = *request;
         let targets: LineTargets = KINDS.iter().flat_map(|kind| kind.line_targets(images, options)).collect();
-        Ok(LineFiles { files: DeviceFiles::open(options, device, targets)? })
+        let files = if targets.is_empty() && images.is_empty() && request.links_line_code_alone() {
+            DeviceFiles::open_for_own_targets(device)?
+        } else {
+            DeviceFiles::open(options, device, targets)?
+        };
+        Ok(LineFiles { files })
     }
 
     /// Reads their code. `facts` has what earlier links read of its units.

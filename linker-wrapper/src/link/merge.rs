@@ -67,7 +67,7 @@ fn compile(merged: &[MergedImage<'_>], code: MergeInputs<'_>, context: &LinkCont
     let images: Vec<FoundImage<'_>> = merged.iter().map(found).collect();
     let MergeInputs { line_code, inputs, .. } = code;
     let setup = |images| Setup { images, line_code, inputs, request: context.request };
-    let links = kinds::assign(&images)?.into_iter().map(|(kind, images)| kind.plan(&setup(images)));
+    let links = kinds::assign(&images, false)?.into_iter().map(|(kind, images)| kind.plan(&setup(images)));
     let links = collect(links)?;
     collect(links.iter().map(|link| link.compile_for_later(context))).map(drop)
 }

@@ -1,6 +1,5 @@
 //! Ends a link whose inputs have no device images.
 
-use crate::cli::unsupported::Unsupported;
 use crate::diag::error::Errors;
 use crate::host::{host_linker, registration_object};
 use crate::link::inputs::HostInputs;
@@ -10,19 +9,6 @@ use crate::plan::link_context::Request;
 use crate::plan::report::{self as plan_report, PlanReport};
 use crate::profile::recorder::Recorder;
 use crate::profile::time_trace;
-
-/// Rejects a device link of device files alone.
-///
-/// # Errors
-/// It is one.
-pub fn check(request: &Request<'_>, mode: LinkMode) -> Result<(), Errors> {
-    match (mode.output(), request.device.inputs.first()) {
-        (Output::DeviceObject { .. }, Some(file)) => {
-            Err(Unsupported::OnlyDeviceFiles { file: file.to_string() }.into())
-        }
-        _ => Ok(()),
-    }
-}
 
 /// Leaves the link to the host linker, which replaces this process. A device link writes an object that registers nothing: build systems run
 /// it for targets without device code, too.

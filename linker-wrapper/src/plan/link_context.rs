@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use remote_cache::Tier;
 
-use crate::cli::device_options::DeviceOptions;
+use crate::cli::device_options::{DeviceInput, DeviceOptions};
 use crate::cli::options::Options;
 use crate::diag::error::Errors;
 use crate::host::host_machine::HostCode;
@@ -37,6 +37,12 @@ impl Request<'_> {
     /// intermediate files, and a dry run has no results.
     pub fn may_use_results(&self) -> bool {
         !self.options.save_temps && !self.options.diagnosing && !self.mode.dry
+    }
+
+    /// Whether a device link (`--dlink`) links the device files that the line names although no input has an image.
+    pub fn links_line_code_alone(&self) -> bool {
+        let has_file = self.device.inputs.iter().any(|input| matches!(input, DeviceInput::File { .. }));
+        self.options.dlink && self.options.override_image.is_none() && has_file
     }
 
     /// Whether the container of an earlier link can take the place of the device link. A link that describes what is in the container makes

@@ -80,6 +80,14 @@ pub enum SassPolicy {
 }
 
 impl SassPolicy {
+    /// The architectures that the line names.
+    pub fn listed(&self) -> &[GpuArch] {
+        match self {
+            SassPolicy::All | SassPolicy::None => &[],
+            SassPolicy::List(list) => list,
+        }
+    }
+
     /// Reads the option's value.
     ///
     /// # Errors

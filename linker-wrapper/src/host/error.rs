@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use offload_bundle::audit::LostContainer;
 use offload_bundle::demangle::readable;
 use offload_bundle::{FormatError, FormatErrorKind};
 
@@ -62,10 +63,10 @@ pub enum Error {
         readable(.first), readable(.second)
     )]
     FoldedStubs { output: PathBuf, first: String, second: String },
-    #[error(
-        "{output}: the wrapper at {offset:#x} ({section}) has no container of images: {reason}; the linker script may drop it"
-    )]
-    LostContainer { output: PathBuf, section: &'static str, offset: u64, reason: String },
+    #[error("{output}: {lost}; the linker script may drop it")]
+    LostContainer { output: PathBuf, lost: LostContainer },
+    #[error("{output}: {call}; this is a fault of the device linker: report it with --reproduce=<tar>")]
+    UncoveredCall { output: PathBuf, call: String },
     #[error(
         "{file} registers {symbol}, and {images} has it: the file has lost its device code, which `objcopy -R` and `ld -r` of another \
          linker do; compile it again"

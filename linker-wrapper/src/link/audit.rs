@@ -70,11 +70,13 @@ fn read(output: &Path) -> Result<Audit, Errors> {
     let output = || output.to_owned();
     let mut errors = Errors::default();
     for lost in &audit.lost_containers {
-        let (section, reason) = (lost.section, lost.reason.clone());
-        errors.extend(Error::LostContainer { output: output(), section, offset: lost.offset, reason });
+        errors.extend(Error::LostContainer { output: output(), lost: lost.clone() });
     }
     if let Some((first, second)) = audit.same_address.clone() {
         errors.extend(Error::FoldedStubs { output: output(), first, second });
+    }
+    for call in &audit.uncovered {
+        errors.extend(Error::UncoveredCall { output: output(), call: call.to_string() });
     }
     errors.or(audit)
 }

@@ -7,7 +7,7 @@ use offload_bundle::coverage::{
     self, CheckOptions, CheckReport, Detail, Driver, ExplainReport, FoundBundle, FoundContainer, Gpu, Jit, OfFile,
     Runtime, Severity,
 };
-use offload_bundle::{CudaRelease, printable};
+use offload_bundle::{CudaRelease, audit, printable};
 
 use crate::error::{Error, Result};
 use crate::gate::{self, GateArguments};
@@ -89,12 +89,16 @@ pub struct CheckArguments {
 pub fn explain(arguments: &ExplainArguments) -> Result<CommandOutput> {
     let explained =
         Reports::of_each(&arguments.files, input::parts(arguments.scan), "no fatbin and no HIP bundle", |content| {
-            let (fatbins, bundles) = input::parse(content, |data, read_thin| {
+            let (fatbins, bundles, lost) = input::parse(content, |data, read_thin| {
                 Ok((
                     coverage::containers(data, &mut *read_thin, search(arguments.scan))?,
                     coverage::hip_bundles(data, read_thin)?,
+                    audit::lost_containers(data).into_iter().next(),
                 ))
             })?;
+            if let Some(lost) = lost {
+                return Err(Error::Lost { file: content.name.clone().into(), lost });
+            }
             explain_one(arguments, &fatbins, &bundles, &content.name, content.is_named)
         })?;
     let runs = explained.reports.iter().all(|of| of.report.runs());

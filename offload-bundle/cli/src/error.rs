@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use offload_bundle::audit::LostContainer;
 use offload_bundle::fatbin::FatbinError;
 use offload_bundle::{FileError, FormatError, GpuArch, printable};
 
@@ -39,6 +40,8 @@ pub enum Error {
         "{file}: no fatbin, no HIP bundle, and no section .nv_fatbin, __nv_relfatbin or .hip_fatbin with one; --scan looks elsewhere in the file, too"
     )]
     NoContainer { file: PathBuf },
+    #[error("{file}: {lost}; the program registers no images there: link it again")]
+    Lost { file: PathBuf, lost: LostContainer },
     #[error("{file}{}: {nothing}", and_others(*others))]
     NothingInside { file: PathBuf, others: usize, nothing: &'static str },
     #[error("{file}: no images for GPUs of {vendor}; `offload-bundle list` shows what there is")]

@@ -60,7 +60,7 @@ fn write<'f>(
             "tool": { "driver": {
                 "name": "offload-bundle",
                 "version": env!("CARGO_PKG_VERSION"),
-                "rules": FindingCode::ALL.map(rule),
+                "rules": FindingCode::ALL.map(rule).to_vec(),
             } },
             "invocations": [{
                 "executionSuccessful": unreadable.is_empty(),

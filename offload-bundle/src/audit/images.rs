@@ -6,10 +6,10 @@ use object::read::{Object, ObjectSymbol};
 
 use super::LostContainer;
 use crate::FormatError;
-use crate::cubin::{self, SymbolBinding, SymbolKind};
+use crate::cubin::{self, SymbolBinding, SymbolKind, UncoveredCall};
 use crate::fatbin::{self, EntryKind, FatbinEntry};
-use crate::hip_bundle;
-use crate::host_object::{self, WrapperKind};
+use crate::hip_bundle::{self, StoredBundle};
+use crate::host_object::{self, FoundWrapper, WrapperKind};
 use crate::offload_binary::OffloadKinds;
 use crate::ptx;
 
@@ -24,45 +24,79 @@ pub(super) struct RegisteredImage {
     pub(super) container: usize,
     /// What it is for.
     pub(super) target: String,
-    /// The kernels and variables that it defines; `None` if that cannot be read.
-    pub(super) symbols: Option<HashSet<String>>,
+    /// What it holds; `None` if that cannot be read.
+    pub(super) content: Option<Content>,
+}
+
+/// What an image holds.
+#[derive(Default)]
+pub(super) struct Content {
+    /// The kernels and variables that it defines.
+    symbols: HashSet<String>,
+    /// The functions that need more than the kernels have from which they are called, as far as that is recorded.
+    pub(super) uncovered: Vec<UncoveredCall>,
+}
+
+impl From<HashSet<String>> for Content {
+    fn from(symbols: HashSet<String>) -> Self {
+        Content { symbols, uncovered: Vec::new() }
+    }
 }
 
 impl RegisteredImage {
     /// Whether it defines this kernel or variable.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.symbols.as_ref().is_some_and(|symbols| symbols.contains(name))
+        self.content.as_ref().is_some_and(|content| content.symbols.contains(name))
     }
+}
+
+/// A container that the start-up code hands over, not read yet.
+enum Registered<'a> {
+    Fatbin(Vec<FatbinEntry<'a>>),
+    Bundle(StoredBundle<'a>),
 }
 
 /// The images of a linked ELF file, and the wrappers that lead to none.
 pub(super) fn registered_images(elf: &[u8]) -> (Vec<RegisteredImage>, Vec<LostContainer>) {
     let (mut images, mut lost) = (Vec::new(), Vec::new());
-    let parts = host_object::section(elf, PARTS).map_or(0..0, |(at, bytes)| at..at + bytes.len() as u64);
-    for (container, wrapper) in host_object::all_wrappers(elf).into_iter().enumerate() {
-        if wrapper.container.is_some_and(|at| parts.contains(&at)) {
-            continue;
-        }
-        let data = wrapper.container.and_then(|at| elf.get(usize::try_from(at).ok()?..));
-        let read = match (data, wrapper.kind) {
-            (None, _) => Err("its pointer leads nowhere in the file".to_owned()),
-            (Some(data), WrapperKind::Cuda) => of_fatbin(data, container).map_err(|error| error.to_string()),
-            (Some(data), WrapperKind::Hip) => of_bundle(data, container).map_err(|error| error.to_string()),
-        };
-        match read {
+    for (container, (wrapper, registered)) in registered(elf).into_iter().enumerate() {
+        let found = registered.and_then(|registered| match registered {
+            Registered::Fatbin(entries) => Ok(of_fatbin(&entries, container)),
+            Registered::Bundle(bundle) => of_bundle(&bundle, container).map_err(|error| error.to_string()),
+        });
+        match found {
             Ok(found) => images.extend(found),
-            Err(reason) => {
-                lost.push(LostContainer { section: wrapper.kind.section(), offset: wrapper.offset, reason });
-            }
+            Err(reason) => lost.push(LostContainer::new(&wrapper, reason)),
         }
     }
     images.extend(of_openmp(elf, images.len()));
     (images, lost)
 }
 
-/// The images of the fatbin at the start of `data`.
-fn of_fatbin(data: &[u8], container: usize) -> Result<Vec<RegisteredImage>, FormatError> {
-    let entries = fatbin::entries_at(data, 0)?;
+/// The wrappers of a linked ELF file that lead to no container. The images in the containers are not read.
+pub fn lost_containers(elf: &[u8]) -> Vec<LostContainer> {
+    let all = registered(elf).into_iter();
+    all.filter_map(|(wrapper, found)| Some(LostContainer::new(&wrapper, found.err()?))).collect()
+}
+
+/// The wrappers of a linked ELF file with what they lead to, or why that cannot be read; without those of the parts of nvcc's device links.
+fn registered(elf: &[u8]) -> Vec<(FoundWrapper, Result<Registered<'_>, String>)> {
+    let parts = host_object::section(elf, PARTS).map_or(0..0, |(at, bytes)| at..at + bytes.len() as u64);
+    let wrappers = host_object::all_wrappers(elf).into_iter();
+    let wrappers = wrappers.filter(|wrapper| !wrapper.container.is_some_and(|at| parts.contains(&at)));
+    let read = |wrapper: &FoundWrapper| -> Result<_, String> {
+        let data = wrapper.container.and_then(|at| elf.get(usize::try_from(at).ok()?..));
+        let data = data.ok_or_else(|| "its pointer leads nowhere in the file".to_owned())?;
+        let found = match wrapper.kind {
+            WrapperKind::Cuda => fatbin::entries_at(data, 0).map(Registered::Fatbin),
+            WrapperKind::Hip => hip_bundle::bundle_at(data, 0).map(Registered::Bundle),
+        };
+        found.map_err(|error| error.to_string())
+    };
+    wrappers.map(|wrapper| (wrapper, read(&wrapper))).collect()
+}
+
+fn of_fatbin(entries: &[FatbinEntry<'_>], container: usize) -> Vec<RegisteredImage> {
     let image = |entry: &FatbinEntry<'_>| RegisteredImage {
         kinds: OffloadKinds::CUDA,
         container,
@@ -70,12 +104,12 @@ fn of_fatbin(data: &[u8], container: usize) -> Result<Vec<RegisteredImage>, Form
             EntryKind::Elf => entry.arch.to_string(),
             _ => format!("{} {}", entry.kind, entry.arch.number),
         },
-        symbols: of_entry(entry),
+        content: of_entry(entry),
     };
-    Ok(entries.iter().map(image).collect())
+    entries.iter().map(image).collect()
 }
 
-fn of_entry(entry: &FatbinEntry<'_>) -> Option<HashSet<String>> {
+fn of_entry(entry: &FatbinEntry<'_>) -> Option<Content> {
     if !matches!(entry.kind, EntryKind::Elf | EntryKind::Ptx) {
         return None;
     }
@@ -83,12 +117,15 @@ fn of_entry(entry: &FatbinEntry<'_>) -> Option<HashSet<String>> {
     if entry.kind == EntryKind::Elf {
         of_cubin(&payload)
     } else {
-        Some(of_symbols(&ptx::symbols_and_local_kernels(&payload)))
+        Some(of_symbols(&ptx::symbols_and_local_kernels(&payload)).into())
     }
 }
 
-fn of_cubin(image: &[u8]) -> Option<HashSet<String>> {
-    cubin::parse(image).ok().map(|cubin| of_symbols(cubin.symbols()))
+fn of_cubin(image: &[u8]) -> Option<Content> {
+    let cubin = cubin::parse(image).ok()?;
+    // Without a device link of its own, calls of other units have no numbers yet.
+    let uncovered = if cubin.is_relocatable() { Vec::new() } else { cubin.uncovered_calls() };
+    Some(Content { symbols: of_symbols(cubin.symbols()), uncovered })
 }
 
 /// The names that the runtime finds: kernels of any binding, and variables that are visible.
@@ -100,9 +137,7 @@ fn of_symbols(symbols: &[cubin::CubinSymbol]) -> HashSet<String> {
     found.map(|symbol| symbol.name.clone()).collect()
 }
 
-/// The images of the bundle at the start of `data`.
-fn of_bundle(data: &[u8], container: usize) -> Result<Vec<RegisteredImage>, FormatError> {
-    let bundle = hip_bundle::bundle_at(data, 0)?;
+fn of_bundle(bundle: &StoredBundle<'_>, container: usize) -> Result<Vec<RegisteredImage>, FormatError> {
     let plain = bundle.plain()?;
     let entries = hip_bundle::read_all(&plain)?;
     let with_image = entries.iter().filter(|entry| !entry.image.is_empty());
@@ -110,7 +145,7 @@ fn of_bundle(data: &[u8], container: usize) -> Result<Vec<RegisteredImage>, Form
         kinds: OffloadKinds::HIP,
         container,
         target: hip_bundle::BundleId::parse(entry.id).map_or(entry.id, |id| id.target).to_owned(),
-        symbols: of_elf(entry.image),
+        content: of_elf(entry.image),
     };
     Ok(with_image.map(image).collect())
 }
@@ -119,20 +154,21 @@ fn of_bundle(data: &[u8], container: usize) -> Result<Vec<RegisteredImage>, Form
 fn of_openmp(elf: &[u8], container: usize) -> Vec<RegisteredImage> {
     let kinds = OffloadKinds::OPENMP;
     let Ok(images) = host_object::device_images(elf) else {
-        return vec![RegisteredImage { kinds, container, target: String::new(), symbols: None }];
+        return vec![RegisteredImage { kinds, container, target: String::new(), content: None }];
     };
     let of_kind = images.iter().filter(|found| found.image.offload_kinds.contains(kinds));
     let image = |found: &host_object::DeviceImage<'_>| {
         let bytes = found.image.image;
-        let symbols = if cubin::is_cubin(bytes) { of_cubin(bytes) } else { of_elf(bytes) };
-        RegisteredImage { kinds, container, target: found.image.arch().to_owned(), symbols }
+        let content = if cubin::is_cubin(bytes) { of_cubin(bytes) } else { of_elf(bytes) };
+        RegisteredImage { kinds, container, target: found.image.arch().to_owned(), content }
     };
     of_kind.map(image).collect()
 }
 
 /// The visible symbols of a code object or shared library; `None` for any other image.
-fn of_elf(image: &[u8]) -> Option<HashSet<String>> {
+fn of_elf(image: &[u8]) -> Option<Content> {
     let file = object::File::parse(image).ok()?;
     let defined = file.dynamic_symbols().filter(ObjectSymbol::is_definition);
-    defined.map(|symbol| symbol.name().ok().map(str::to_owned)).collect()
+    let symbols: Option<HashSet<String>> = defined.map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
+    symbols.map(Content::from)
 }

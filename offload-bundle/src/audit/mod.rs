@@ -7,14 +7,17 @@ mod absent;
 mod images;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
 
 use crate::FormatError;
+use crate::cubin::UncoveredCall;
 use crate::demangle::readable;
-use crate::host_object::{self, HostEntry, LinkedEntry};
+use crate::host_object::{self, FoundWrapper, HostEntry, LinkedEntry};
 use crate::offload_binary::OffloadKinds;
 
 use absent::AbsentKernels;
 pub use absent::{SECTION as ABSENT_SECTION, write as write_absent};
+pub use images::lost_containers;
 use images::{RegisteredImage, registered_images};
 
 /// The kind of variable in an entry's flags, and the numbers of surfaces and textures: `OffloadEntryKindFlag` of LLVM's
@@ -36,6 +39,40 @@ pub struct Audit {
     pub same_address: Option<(String, String)>,
     /// Where in the file the wrappers are whose pointers lead to no container that can be read, with the reason.
     pub lost_containers: Vec<LostContainer>,
+    /// Kernels with less registers or stack than something that they call needs.
+    pub uncovered: Vec<Uncovered>,
+}
+
+/// A kernel of an image with too little for one of its callees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uncovered {
+    /// The target of the image: `sm_90`.
+    pub target: String,
+    /// The kernel and the callee.
+    pub call: UncoveredCall,
+}
+
+impl LostContainer {
+    fn new(wrapper: &FoundWrapper, reason: String) -> Self {
+        LostContainer { section: wrapper.kind.section(), offset: wrapper.offset, reason }
+    }
+}
+
+impl fmt::Display for LostContainer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the wrapper at {:#x} ({}) has no container: {}", self.offset, self.section, self.reason)
+    }
+}
+
+impl fmt::Display for Uncovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Uncovered { target, call: UncoveredCall { kernel, function, resource, has, needs } } = self;
+        let (kernel, function) = (readable(kernel), readable(function));
+        write!(
+            f,
+            "kernel '{kernel}' for {target} has {has} {resource}, and calls '{function}', for which it needs {needs}"
+        )
+    }
 }
 
 /// A kernel or variable that no image has.
@@ -82,7 +119,12 @@ pub struct LostContainer {
 pub fn audit(elf: &[u8]) -> Result<Audit, FormatError> {
     let entries = host_object::registered_entries(elf)?;
     let (images, lost_containers) = registered_images(elf);
-    let mut found = Audit { same_address: same_address(&entries), lost_containers, ..Audit::default() };
+    let mut found = Audit {
+        same_address: same_address(&entries),
+        lost_containers,
+        uncovered: images.iter().flat_map(uncovered).collect(),
+        ..Audit::default()
+    };
     let absent = AbsentKernels::of_program(elf);
     let mut seen = HashSet::new();
     for LinkedEntry { entry, .. } in &entries {
@@ -92,7 +134,7 @@ pub fn audit(elf: &[u8]) -> Result<Audit, FormatError> {
         let Some(name) = absent.compiled_name(&entry.name) else { continue };
         let is_kernel = entry.size == 0;
         let of_kind: Vec<_> = images.iter().filter(|image| image.kinds.contains(entry.kinds)).collect();
-        let is_unknown = of_kind.iter().any(|image| image.symbols.is_none());
+        let is_unknown = of_kind.iter().any(|image| image.content.is_none());
         // Without an image of its programming model nothing registers a variable, and a program need not use each.
         if is_unknown || (of_kind.is_empty() && !is_kernel) {
             continue;
@@ -112,6 +154,11 @@ pub fn audit(elf: &[u8]) -> Result<Audit, FormatError> {
         }
     }
     Ok(found)
+}
+
+fn uncovered(image: &RegisteredImage) -> impl Iterator<Item = Uncovered> {
+    let calls = image.content.iter().flat_map(|content| &content.uncovered);
+    calls.map(|call| Uncovered { target: image.target.clone(), call: call.clone() })
 }
 
 /// Whether an image need not have what an entry names: a variable that is defined elsewhere, CUDA's references to textures and surfaces, which

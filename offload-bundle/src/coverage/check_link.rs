@@ -43,6 +43,7 @@ pub(super) fn check_in(
     let mut findings = check_entries(&found.codes, options);
     findings.extend(found.codes.iter().filter_map(not_loaded));
     findings.extend(found.codes.iter().filter_map(|code| lowered_by(code, &parts)));
+    findings.extend(lost_kernels(found, &parts));
     findings.extend(hidden_link(found, &parts, options));
     findings.extend(without_ptx(found, &parts, options.targets));
     findings.extend(runs_nowhere(found, all, options));
@@ -83,6 +84,23 @@ fn title(part: &FoundContainer) -> String {
         Role::Object(Some(module)) => format!("fatbin {} (object {module})", part.place.container),
         _ => format!("fatbin {}", part.place.container),
     }
+}
+
+/// Linked code without any kernel, of objects with some: nvcc's device link takes sm_75 if its line names no GPU, and leaves out in silence what the
+/// objects have for others.
+fn lost_kernels(found: &FoundContainer, parts: &[&FoundContainer]) -> Vec<Finding> {
+    let has_kernels = |part: &&FoundContainer| part.symbols.iter().any(|symbols| !symbols.kernels.is_empty());
+    if !parts.iter().any(has_kernels) {
+        return Vec::new();
+    }
+    let linked =
+        found.codes.iter().zip(&found.symbols).filter(|(code, _)| matches!(code.content, Content::Sass { .. }));
+    let without = linked.filter(|(_, symbols)| symbols.kernels.is_empty());
+    let finding = |(code, _): (&Code, _)| {
+        let what = "it has no kernels, and the objects that it was linked of have some";
+        one(FindingCode::LinkWithoutKernels, Severity::Warning, code, what)
+    };
+    without.map(finding).collect()
 }
 
 /// Linked code that fails where the objects, linked again, would run.
@@ -203,10 +221,7 @@ fn registration(data: &[u8]) -> Result<Vec<Finding>, FormatError> {
     }
     let audit = audit::audit(data)?;
     let error = |code, message| Finding::new(code, Severity::Error, Vec::new(), message);
-    let lost = audit.lost_containers.iter().map(|lost| {
-        let message = format!("the wrapper at {:#x} ({}) has no container: {}", lost.offset, lost.section, lost.reason);
-        error(FindingCode::LostContainer, message)
-    });
+    let lost = audit.lost_containers.iter().map(|lost| error(FindingCode::LostContainer, lost.to_string()));
     let missing = audit.missing.iter().map(|missing| {
         let message =
             format!("{} is registered, and no image has it", audit::describe(&missing.name, missing.is_kernel));
@@ -223,7 +238,8 @@ fn registration(data: &[u8]) -> Result<Vec<Finding>, FormatError> {
         let message = format!("{} and {} are registered under one address", names[0], names[1]);
         error(FindingCode::SameAddress, message)
     });
-    Ok(lost.chain(missing).chain(partial).chain(same).collect())
+    let uncovered = audit.uncovered.iter().map(|call| error(FindingCode::UncoveredCall, call.to_string()));
+    Ok(lost.chain(missing).chain(partial).chain(same).chain(uncovered).collect())
 }
 
 /// Objects whose offload entries of clang 15 to 20 only the libomptarget of that time reads, those of OpenMP: the file itself, or members of an archive.

@@ -93,11 +93,15 @@ pub enum FindingCode {
     SameAddress,
     /// FB031: the start-up code registers a container that is not there.
     LostContainer,
+    /// FB032: a kernel has less registers or stack than something that it calls needs.
+    UncoveredCall,
+    /// FB033: a device link has no kernels for a GPU, although its objects have some.
+    LinkWithoutKernels,
 }
 
 impl FindingCode {
     /// All, in order.
-    pub const ALL: [FindingCode; 31] = [
+    pub const ALL: [FindingCode; 33] = [
         FindingCode::CrashesDriver,
         FindingCode::Damaged,
         FindingCode::PtxTooNew,
@@ -129,6 +133,8 @@ impl FindingCode {
         FindingCode::PartialSymbol,
         FindingCode::SameAddress,
         FindingCode::LostContainer,
+        FindingCode::UncoveredCall,
+        FindingCode::LinkWithoutKernels,
     ];
 
     /// What it is about, in a line.
@@ -167,6 +173,8 @@ impl FindingCode {
             FindingCode::PartialSymbol => "A registered kernel or variable that some images lack",
             FindingCode::SameAddress => "Two kernels that are registered under one address",
             FindingCode::LostContainer => "A registered container of images that is not there",
+            FindingCode::UncoveredCall => "A kernel with less registers or stack than its callees need",
+            FindingCode::LinkWithoutKernels => "A device link without the kernels of its objects",
         }
     }
 
@@ -270,6 +278,14 @@ impl FindingCode {
             FindingCode::LostContainer => (
                 "FB031",
                 "link the program again: its start-up code gives the runtime an address where there are no images",
+            ),
+            FindingCode::UncoveredCall => (
+                "FB032",
+                "link its device code again: the callee overwrites what it has no room for, and a launch fails or has wrong results",
+            ),
+            FindingCode::LinkWithoutKernels => (
+                "FB033",
+                "name the GPUs of the objects in the device link, too: without `-arch`, `nvcc -dlink` links for sm_75",
             ),
             FindingCode::EqualImages => (
                 "FB027",

@@ -15,6 +15,7 @@ use crate::arch::{ArchFeature, CudaRelease, GpuArch};
 use crate::bytes::{c_str, slice, u16_at, u32_at};
 
 mod attribute_names;
+mod calls;
 mod declared_kernels;
 mod difference;
 mod equality;
@@ -24,6 +25,7 @@ mod records;
 mod resources;
 mod retarget;
 
+pub use calls::{CallResource, UncoveredCall};
 pub use declared_kernels::with_declared_kernels;
 pub use difference::{AttributeDifference, AttributeTable, CodeDifference, code_difference};
 pub(crate) use equality::attributes_run_alike;

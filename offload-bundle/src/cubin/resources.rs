@@ -144,7 +144,7 @@ impl Cubin<'_> {
     }
 
     /// The contents of `.nv.info`, by index in the symbol table.
-    fn attributes_of_all(&self) -> HashMap<u32, Attributes> {
+    pub(super) fn attributes_of_all(&self) -> HashMap<u32, Attributes> {
         let mut found: HashMap<u32, Attributes> = HashMap::new();
         for Record { attribute, value, .. } in records(self.section(".nv.info").unwrap_or_default()) {
             let Value::Bytes(bytes) = value else { continue };
@@ -163,10 +163,10 @@ impl Cubin<'_> {
 
 /// The attributes of a function.
 #[derive(Debug, Clone, Copy, Default)]
-struct Attributes {
-    registers: Option<u32>,
-    frame: Option<u32>,
-    stack: Option<u32>,
+pub(super) struct Attributes {
+    pub(super) registers: Option<u32>,
+    pub(super) frame: Option<u32>,
+    pub(super) stack: Option<u32>,
     spills: Option<Spills>,
     parameters: Option<u32>,
     barriers: Option<u32>,

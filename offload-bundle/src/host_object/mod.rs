@@ -25,7 +25,7 @@ pub(crate) use crate::elf_sections::{Section, sections};
 pub use crate::file_kind::{FileKind, file_kind};
 pub use carriers::{Carrier, CarrierKind, carriers};
 pub use device_links::{DEVICE_RUNTIME, linked_ids, module_name};
-pub(crate) use device_links::{ModuleId, WrapperKind, all_wrappers, module_ids, wrappers};
+pub(crate) use device_links::{FoundWrapper, ModuleId, WrapperKind, all_wrappers, module_ids, wrappers};
 pub use device_parts::device_parts;
 pub(crate) use entries::offload_entry_count;
 pub use entries::{

@@ -133,14 +133,26 @@ pub fn become_linker(linker: &Path, options: &Options, mode: Mode) -> Result<u8,
     }
     if response_file::too_long(line) {
         // This process has to remove the response file afterwards.
-        let temp_files = TempFiles::new(None)?;
-        let short = shortened(line, "host", &temp_files)?;
-        let status =
-            process::run(&mut command_of(linker, &short, environment)).map_err(|error| cannot_run(linker, error))?;
-        return exit_code(linker, status);
+        return run_line(linker, options);
     }
     let error = command_of(linker, line, environment).exec();
     Err(cannot_run(linker, error))
+}
+
+/// Runs the host linker with its line as it is, and returns its exit code.
+///
+/// # Errors
+/// The program cannot be started, or it was killed.
+pub fn run_unchanged(linker: &Path, options: &Options, mode: Mode) -> Result<u8, Errors> {
+    process::show(mode, linker, &options.host_line);
+    if mode.dry { Ok(0) } else { run_line(linker, options) }
+}
+
+fn run_line(linker: &Path, options: &Options) -> Result<u8, Errors> {
+    let temp_files = TempFiles::new(None)?;
+    let line = shortened(&options.host_line, "host", &temp_files)?;
+    let ended = process::run(&mut command_of(linker, &line, &options.environment));
+    exit_code(linker, ended.map_err(|error| cannot_run(linker, error))?)
 }
 
 /// Returns the arguments, or the name of a response file with them if they are too long.

@@ -41,6 +41,19 @@ pub fn missing_symbols(request: &Request<'_>) -> Result<Vec<MissingSymbol>, Erro
     })
 }
 
+/// Audits the host linker's output where no input has device code, and removes it if it registers any.
+///
+/// # Errors
+/// Those of [`missing_symbols`], and one for each kernel and variable that is registered.
+pub fn require_nothing_missing(request: &Request<'_>, inputs: &InputFiles) -> Result<(), Errors> {
+    let missing = missing_symbols(request)?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let _ = std::fs::remove_file(request.output);
+    Err(Missing { symbols: &missing, inputs, linked: &[] }.errors())
+}
+
 /// Kernels and variables that the same images lack.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -179,13 +192,14 @@ impl Missing<'_> {
             .collect();
         let error = |symbol: &MissingSymbol| {
             let file = files.iter().zip(&registered).find(|(_, names)| names.contains(&symbol.name));
-            Error::MissingCode {
-                file: file.map_or_else(|| "the program".to_owned(), |(file, _)| file.name.clone()),
-                symbol: audit::describe(&symbol.name, symbol.is_kernel),
-                images: match &symbol.targets[..] {
-                    [] => "no image".to_owned(),
-                    targets => format!("no image for {}", targets.join(", ")),
-                },
+            let images = match &symbol.targets[..] {
+                [] => "no image".to_owned(),
+                targets => format!("no image for {}", targets.join(", ")),
+            };
+            let symbol = audit::describe(&symbol.name, symbol.is_kernel);
+            match file {
+                Some((file, _)) => Error::MissingCode { file: file.name.clone(), symbol, images },
+                None => Error::UnreadCode { symbol, images },
             }
         };
         self.symbols.iter().map(error).collect()

@@ -168,11 +168,14 @@ mod tests {
     fn graph(calls: &[(u32, u32)], resources: &[(u32, u32, u32, u32)]) -> Graph {
         let mut callees = Callees::new();
         calls.iter().for_each(|(caller, callee)| callees.entry(*caller).or_default().push(*callee));
-        let attributes = resources.iter().map(|(function, registers, frame, stack)| {
-            let (registers, frame, stack) = (Some(*registers), Some(*frame), Some(*stack));
-            (*function, Attributes { registers, frame, stack, ..Attributes::default() })
-        });
-        Graph { callees, attributes: attributes.collect() }
+        let mut attributes: HashMap<u32, Attributes> = HashMap::new();
+        for (function, registers, frame, stack) in resources {
+            let of_function = attributes.entry(*function).or_default();
+            of_function.registers = Some(*registers);
+            of_function.frame = Some(*frame);
+            of_function.stack = Some(*stack);
+        }
+        Graph { callees, attributes }
     }
 
     fn short(found: Option<Short>) -> Option<(u32, u32, u32)> {

@@ -1,5 +1,6 @@
 //! `cargo xtask test --nightly`: what takes too long for every change, or needs a machine of its own.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::report::{Report, Summary};
@@ -23,6 +24,8 @@ pub fn run(repository: &Repository, selection: &Selection) -> Result<bool> {
     report.step("large programs", || super::big(repository));
     let title = "options of ld.lld's LTO";
     report.step(title, || step(title, |progress| linker_options(&checker, progress)));
+    let title = "planted losses";
+    report.step(title, || step(title, |progress| losses(&checker, progress)));
     report.step("releases of clang", || releases::run(repository, true));
     report.step("LLVM 22's tests", || upstream::run(repository, &LLVM_22, None));
     report.step("LLVM 23's tests", || upstream::run(repository, &LLVM_23, None));
@@ -38,14 +41,29 @@ fn passed(all: bool) -> Result<()> {
     if all { Ok(()) } else { Err(Failure::new("tests failed, see above")) }
 }
 
-/// Needs the programs in dist/, which the step of the large programs builds.
 fn linker_options(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+    let mut python = script(checker, "benchmarks/hip/options.py");
+    python.arg("--fatlink").arg(checker.repository.dist().join("bin/clang-linker-wrapper"));
+    progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("options differ without a message"))
+}
+
+fn losses(checker: &Checker<'_>, progress: &Progress) -> Result<()> {
+    let mut python = script(checker, "benchmarks/losses/losses.py");
+    python.arg("--dist").arg(checker.repository.dist());
+    progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("kernels are lost"))
+}
+
+/// A script that compares the programs in dist/, which the step of the large programs builds, with LLVM's.
+fn script(checker: &Checker<'_>, path: &str) -> Command {
     let Repository { root, target, .. } = checker.repository;
     let mut python = Command::new("python3");
     checker.environment.apply(&mut python);
-    python.arg("-B").arg(root.join("benchmarks/hip/options.py")).arg("--out").arg(target.join("tmp/options"));
-    python.arg("--fatlink").arg(checker.repository.dist().join("bin/clang-linker-wrapper"));
-    progress.run(&mut python).map(drop).map_err(|failure| failure.led_by("options differ without a message"))
+    python
+        .arg("-B")
+        .arg(root.join(path))
+        .arg("--out")
+        .arg(target.join("tmp").join(Path::new(path).file_stem().unwrap_or_default()));
+    python
 }
 
 fn doc(checker: &Checker<'_>, progress: &Progress) -> Result<()> {

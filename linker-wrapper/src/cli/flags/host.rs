@@ -23,8 +23,9 @@ pub const TOPIC: Topic = Topic {
             add(&mut options.library_paths, [value.path()])
         })
         .also(&[
-            Form(Joined, &["--library-path=", "-library-path="]),
-            Form(Separate, &["--library-path", "-library-path"]),
+            Form(Joined, &["--library-path=", "-library-path=", "--library-p=", "--library-pa=", "--library-pat="]),
+            // GNU ld takes a beginning that no other option has.
+            Form(Separate, &["--library-path", "-library-path", "--library-p", "--library-pa", "--library-pat"]),
         ])
         .of(Scope::HostLinker)
         .reproduced(Reproduced::Folder),

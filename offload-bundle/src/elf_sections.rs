@@ -14,6 +14,7 @@ use crate::bytes::slice;
 pub(crate) struct Section<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) kind: u32,
+    pub(crate) flags: u64,
     pub(crate) offset: u64,
     pub(crate) size: u64,
 }
@@ -51,6 +52,7 @@ fn sections_of<H: FileHeader<Endian = Endianness>>(elf: &[u8]) -> Result<Vec<Sec
         sections.push(Section {
             name: section.name(endian, names).map_err(damaged)?,
             kind: section.sh_type(endian).0,
+            flags: section.sh_flags(endian).0,
             offset: section.sh_offset(endian).into(),
             size: section.sh_size(endian).into(),
         });

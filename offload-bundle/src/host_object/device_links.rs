@@ -5,11 +5,10 @@
 //! field points to the fatbins of the objects. (`crt/link.stub` and `fatbinary_section.h` of CUDA 13.0.) That array is filled at
 //! startup, so only the ids tell which fatbins it will hold.
 
-use std::collections::HashMap;
-
 use object::read::{Object, ObjectSection, ObjectSymbol, Relocation, RelocationTarget};
 use object::{File, ObjectKind, SectionIndex};
 
+use super::loaded_pointers::{loaded_pointers, relocated};
 use super::section;
 use crate::bytes::{u32_at, u64_at};
 
@@ -132,13 +131,13 @@ pub(crate) fn all_wrappers(elf: &[u8]) -> Vec<FoundWrapper> {
     if !is_linked || !file.is_64() || !file.is_little_endian() {
         return Vec::new();
     }
-    WrapperKind::ALL.into_iter().flat_map(|kind| wrappers_of(&file, kind)).collect()
+    WrapperKind::ALL.into_iter().flat_map(|kind| wrappers_of(elf, &file, kind)).collect()
 }
 
-fn wrappers_of(file: &File<'_>, kind: WrapperKind) -> Vec<FoundWrapper> {
+fn wrappers_of(elf: &[u8], file: &File<'_>, kind: WrapperKind) -> Vec<FoundWrapper> {
     let Some(section) = file.section_by_name(kind.section()) else { return Vec::new() };
     let (Ok(data), Some((start, _))) = (section.data(), section.file_range()) else { return Vec::new() };
-    let pointers = relocated(file, section.address(), data.len() as u64);
+    let pointers = relocated(&loaded_pointers(elf, section.address(), data.len() as u64));
     let wrapper = |at: u64| {
         let is_wrapper = u32_at(data, at, "magic").ok()? == kind.magic();
         let stored = u64_at(data, at + 8, "container").ok()?;
@@ -160,20 +159,6 @@ fn wrappers_of(file: &File<'_>, kind: WrapperKind) -> Vec<FoundWrapper> {
         }
     }
     found
-}
-
-/// Offset in a section -> address that the loader stores there.
-///
-/// A linker need not store it in the file too: lld does not.
-pub(super) fn relocated(file: &File<'_>, first: u64, size: u64) -> HashMap<u64, u64> {
-    let mut pointers = HashMap::new();
-    for (address, relocation) in file.dynamic_relocations().into_iter().flatten() {
-        let offset = address.wrapping_sub(first);
-        if offset < size && matches!(relocation.target(), RelocationTarget::Absolute) {
-            pointers.insert(offset, relocation.addend().cast_unsigned());
-        }
-    }
-    pointers
 }
 
 /// Section and offset that a relocation of an object leads to.

@@ -7,10 +7,11 @@
 use std::collections::{HashMap, HashSet};
 
 use object::read::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable};
-use object::{File, ObjectKind, RelocationTarget, SectionIndex};
+use object::{File, ObjectKind, SectionIndex, SymbolIndex};
 
-use super::device_links::{relocated, relocation_target};
+use super::device_links::relocation_target;
 use super::former_entries::{FORMER_SECTIONS, former_section};
+use super::loaded_pointers::{LoadedPointer, loaded_pointers, relocated};
 use super::{Section, sections};
 use crate::FormatError;
 use crate::bytes::{c_str, u16_at, u32_at, u64_at};
@@ -203,6 +204,10 @@ struct Table<'a> {
     data: &'a [u8],
     /// What the section's name says about the programming model.
     kinds: Option<OffloadKinds>,
+    /// The section's index and address.
+    place: Option<(SectionIndex, u64)>,
+    /// In a linked file, what the loader stores in the section.
+    loaded: Vec<LoadedPointer>,
 }
 
 impl<'a> Table<'a> {
@@ -214,7 +219,18 @@ impl<'a> Table<'a> {
             let what = format!("section {name}: only 64-bit little-endian files are supported");
             return Err(FormatError::unsupported(header.offset, what));
         }
-        Ok(Table { file, offset: header.offset, name, data, kinds: former_kind(name) })
+        let is_this =
+            |section: &object::Section<'_, '_>| section.file_range().is_some_and(|(at, _)| at == header.offset);
+        let has_name = |section: &object::Section<'_, '_>| section.name_bytes() == Ok(header.name);
+        let section = file.sections().find(|section| is_this(section) && has_name(section));
+        let place = section.map(|section| (section.index(), section.address()));
+        let loaded = match place {
+            Some((_, address)) if file.kind() != ObjectKind::Relocatable => {
+                loaded_pointers(elf, address, data.len() as u64)
+            }
+            _ => Vec::new(),
+        };
+        Ok(Table { file, offset: header.offset, name, data, kinds: former_kind(name), place, loaded })
     }
 
     fn is_relocatable(&self) -> bool {
@@ -269,10 +285,7 @@ impl<'a> Table<'a> {
 
     /// The section as the parser of ELF files has it.
     fn section(&self) -> Option<object::Section<'a, '_>> {
-        let is_this = |section: &object::Section<'_, '_>| section.file_range().is_some_and(|(at, _)| at == self.offset);
-        let has_name =
-            |section: &object::Section<'_, '_>| section.name_bytes().ok().and_then(table_name) == Some(self.name);
-        self.file.sections().find(|section| has_name(section) && is_this(section))
+        self.file.section_by_index(self.place?.0).ok()
     }
 
     /// The offsets in the section that hold an address.
@@ -281,33 +294,29 @@ impl<'a> Table<'a> {
         if self.is_relocatable() {
             return section.relocations().map(|(offset, _)| offset).collect();
         }
-        let relocated = relocated(&self.file, section.address(), self.data.len() as u64);
         let stored = (0..self.data.len() as u64).step_by(8);
         let stored = stored.filter(|at| u64_at(self.data, *at, "an address").is_ok_and(|value| value != 0));
-        relocated.into_keys().chain(stored).collect()
+        relocated(&self.loaded).into_keys().chain(stored).collect()
     }
 
     /// Offset in the section -> the address that a linked file has there once it is loaded, relative to where that is.
     fn addresses(&self) -> HashMap<u64, u64> {
-        let Some(section) = self.section() else { return HashMap::new() };
         let stored = (0..self.data.len() as u64).step_by(8);
         let stored = stored.filter_map(|at| Some((at, u64_at(self.data, at, "an address").ok()?)));
         let mut addresses: HashMap<u64, u64> = stored.filter(|(_, address)| *address != 0).collect();
         let symbols = self.file.dynamic_symbol_table();
-        for (address, relocation) in self.file.dynamic_relocations().into_iter().flatten() {
-            let offset = address.wrapping_sub(section.address());
-            if offset >= self.data.len() as u64 {
-                continue;
-            }
-            let symbol = |index| symbols.as_ref()?.symbol_by_index(index).ok().filter(ObjectSymbol::is_definition);
-            let base = match relocation.target() {
-                RelocationTarget::Absolute => Some(0),
-                RelocationTarget::Symbol(index) => symbol(index).map(|symbol| symbol.address()),
-                _ => None,
+        for LoadedPointer { offset, symbol, addend } in &self.loaded {
+            let defined = || {
+                symbols
+                    .as_ref()?
+                    .symbol_by_index(SymbolIndex(*symbol as usize))
+                    .ok()
+                    .filter(ObjectSymbol::is_definition)
             };
+            let base = if *symbol == 0 { Some(0) } else { defined().map(|symbol| symbol.address()) };
             match base {
-                Some(base) => addresses.insert(offset, base.wrapping_add_signed(relocation.addend())),
-                None => addresses.remove(&offset),
+                Some(base) => addresses.insert(*offset, base.wrapping_add_signed(*addend)),
+                None => addresses.remove(offset),
             };
         }
         addresses
@@ -328,7 +337,7 @@ impl<'a> Table<'a> {
             };
             return places.iter().filter_map(name).collect();
         }
-        let pointers = relocated(&self.file, section.address(), self.data.len() as u64);
+        let pointers = relocated(&self.loaded);
         let name = |&(at, form): &(u64, EntryForm)| {
             let at_name = at + form.name();
             let stored = u64_at(self.data, at_name, "a name").unwrap_or(0);

@@ -15,6 +15,7 @@ mod entries;
 mod former_entries;
 mod kernel_stubs;
 mod libraries;
+mod loaded_pointers;
 mod rdc_objects;
 mod rdc_writer;
 mod scan;

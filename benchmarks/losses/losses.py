@@ -12,7 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 INPUTS = HERE.parent.parent / "lit-tests/tests/Inputs"
 LINKERS = ["ld.bfd", "ld.gold", "ld.lld-22", "ld.mold"]
 
-# Files of all links. A .c with a kernel of its name, which the file registers, and a function launch_<name>, which a program calls.
+# Host code without kernels.
 PLAIN = {
     "main.c": "void start(void) {}\n",
     "calls.c": "void launch_a(void);\nvoid start(void) { launch_a(); }\n",
@@ -28,6 +28,7 @@ PLAIN = {
         "__cudaRegisterManagedVar", "__cudaRegisterSurface", "__cudaRegisterTexture")) + "int atexit(void (*f)(void)) { return 0; }\n",
     "constructor.c": "void launch_a(void);\n__attribute__((constructor)) static void run(void) { launch_a(); }\n",
 }
+# Host code of the kernel kernel_<name>, which launch_<name> launches.
 HOST = """#include "entry.h"
 void kernel_{name}(void) {{ __asm__("nop"); }}
 ENTRY(kernel_{name}, 0, 0)
@@ -122,7 +123,6 @@ def prepare(folder, llvm):
     for name, text in PLAIN.items():
         (folder / name).write_text(text)
         run([*clang, name], folder)
-    shutil.copy(folder / "calls.o", folder / "calls2.o")
     (folder / "calls2.c").write_text(PLAIN["calls.c"].replace("start", "start_too"))
     run([*clang, "calls2.c"], folder)
     for name in "abcsv":

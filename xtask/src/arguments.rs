@@ -28,7 +28,7 @@ pub enum Subcommand {
     Demo,
     /// Run every test that can run on this machine
     Test {
-        /// Only format, clippy, unit tests, and the lit tests of options and errors, with programs of the dev profile: a minute
+        /// Only format, clippy, unit tests, and the lit tests of options and errors, with programs of the dev profile
         #[arg(long, conflicts_with_all = ["big", "farm", "packages", "browser", "stress", "nightly"])]
         quick: bool,
         /// Run the built tests once beside four busy threads for each core instead; the results are kept in target/stress/

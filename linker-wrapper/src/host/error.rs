@@ -73,10 +73,10 @@ pub enum Error {
     )]
     MissingCode { file: String, symbol: String, images: String },
     #[error(
-        "the program registers {symbol}, and {images} has it: the host linker took its host code from a file that is not on the line, such as a \
+        "{output} registers {symbol}, and {images} has it: the host linker took its host code from a file that is not on the line, such as a \
          library that an object names (`.deplibs`); name the file on the line"
     )]
-    UnreadCode { symbol: String, images: String },
+    UnreadCode { output: PathBuf, symbol: String, images: String },
     #[error("cannot run the linker '{name}' that {named_by} names: no such program")]
     NamedLinker { name: String, named_by: &'static str },
     #[error(

@@ -149,9 +149,11 @@ pub fn run_unchanged(linker: &Path, options: &Options, mode: Mode) -> Result<u8,
 }
 
 fn run_line(linker: &Path, options: &Options) -> Result<u8, Errors> {
-    let temp_files = TempFiles::new(None)?;
-    let line = shortened(&options.host_line, "host", &temp_files)?;
-    let ended = process::run(&mut command_of(linker, &line, &options.environment));
+    let line = &options.host_line;
+    // A link without device code needs no temporary folder, and must not fail for want of one.
+    let temp_files = response_file::too_long(line).then(|| TempFiles::new(None)).transpose()?;
+    let short = temp_files.as_ref().map(|temp_files| shortened(line, "host", temp_files)).transpose()?;
+    let ended = process::run(&mut command_of(linker, short.as_ref().unwrap_or(line), &options.environment));
     exit_code(linker, ended.map_err(|error| cannot_run(linker, error))?)
 }
 

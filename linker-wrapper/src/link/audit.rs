@@ -51,7 +51,7 @@ pub fn require_nothing_missing(request: &Request<'_>, inputs: &InputFiles) -> Re
         return Ok(());
     }
     let _ = std::fs::remove_file(request.output);
-    Err(Missing { symbols: &missing, inputs, linked: &[] }.errors())
+    Err(Missing { symbols: &missing, inputs, linked: &[] }.errors(request.output))
 }
 
 /// Kernels and variables that the same images lack.
@@ -150,7 +150,7 @@ impl Missing<'_> {
         let _ = std::fs::remove_file(request.output);
         let found = self.carriers()?;
         if found.is_empty() || added.links == MOST_REPEATED {
-            return Err(self.errors());
+            return Err(self.errors(request.output));
         }
         for (index, symbol) in &found {
             let file = &self.inputs.files()[*index].name;
@@ -184,7 +184,7 @@ impl Missing<'_> {
         in_bitcode || host_object::device_images(self.inputs.bytes(file)).is_ok_and(|images| !images.is_empty())
     }
 
-    fn errors(&self) -> Errors {
+    fn errors(&self, output: &Path) -> Errors {
         let files = self.inputs.files();
         let registered: Vec<_> = files
             .par_iter()
@@ -199,7 +199,7 @@ impl Missing<'_> {
             let symbol = audit::describe(&symbol.name, symbol.is_kernel);
             match file {
                 Some((file, _)) => Error::MissingCode { file: file.name.clone(), symbol, images },
-                None => Error::UnreadCode { symbol, images },
+                None => Error::UnreadCode { output: output.to_owned(), symbol, images },
             }
         };
         self.symbols.iter().map(error).collect()

@@ -86,8 +86,8 @@ fn title(part: &FoundContainer) -> String {
     }
 }
 
-/// Linked code without any kernel, of objects with some: nvcc's device link takes sm_75 if its line names no GPU, and leaves out in silence what the
-/// objects have for others.
+/// Linked code without any kernel, of objects with some: nvcc's device link takes sm_75 if its line names no GPU, and leaves out what the objects
+/// have for others, with a warning.
 fn lost_kernels(found: &FoundContainer, parts: &[&FoundContainer]) -> Vec<Finding> {
     let has_kernels = |part: &&FoundContainer| part.symbols.iter().any(|symbols| !symbols.kernels.is_empty());
     if !parts.iter().any(has_kernels) {

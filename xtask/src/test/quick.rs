@@ -1,4 +1,4 @@
-//! `cargo xtask test --quick`: what a change most often breaks, in a minute.
+//! `cargo xtask test --quick`: what a change most often breaks, in two or three minutes.
 
 use super::tally::Tally;
 use super::{Checker, format, programs};

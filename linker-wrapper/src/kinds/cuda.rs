@@ -144,6 +144,9 @@ impl<'a> CudaLink<'a> {
         let Request { options, device, .. } = setup.request;
         let units = rdc_targets::units(&setup.images);
         let linked = rdc_targets::with_code(&units)?;
+        if setup.images.is_empty() && device.relocatable && !options.emit_image_only {
+            return Err(Error::RelocatableAlone.into());
+        }
         let targets =
             if setup.images.is_empty() { setup.line_code.own_targets() } else { nvptx_targets::group(&setup.images)? };
         require_arguments(device, &targets)?;

@@ -59,6 +59,10 @@ pub enum Error {
     #[error("--offload-sass=none without PTX leaves the image empty; add --offload-ptx=")]
     EmptyImage,
     #[error(
+        "--dlink -r: without an object of nvcc, no later link would find the code of device files; add -fatbin, or give the files to the last link"
+    )]
+    RelocatableAlone,
+    #[error(
         "--dlink -r accepts only nvcc objects, and {file} is not one; pass it to the link of the program, or link the objects with ld -r"
     )]
     RelocatableOther { file: String },
